@@ -1,0 +1,162 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "baton/numeric.hpp"
+#include "baton/world.hpp"
+
+namespace baton {
+
+/// How a token travels from its rank to its experts.
+enum class token_format {
+  bf16,           // hidden x bf16, bit for bit
+  blockwise_fp8,  // hidden x e4m3 and one fp32 scale for each 128 values (DeepSeek-V3's 1x128 blocks)
+};
+
+/// How arrival words tell rounds apart.
+enum class arrival_policy {
+  epoch,     // the word is {epoch, count}; epochs only grow, nothing is ever reset
+  sentinel,  // the word is 2^64-1 until the count arrives; the reader puts 2^64-1 back
+};
+
+/// What one communicator is built for. Every rank passes the same values; creation checks that.
+struct ep_config {
+  int num_experts = 0;              // 1 to 1024, at least one for each rank; need not divide by the ranks
+  int top_k = 0;                    // 1 to 32
+  int hidden = 0;                   // values in a token: a multiple of 8; of 128 with blockwise_fp8
+  int num_max_tokens_per_rank = 0;  // at least 1
+  token_format format = token_format::bf16;
+  arrival_policy arrival = arrival_policy::epoch;
+  int p2p_group_size = 0;  // ranks that reach each other's memory; 0: all. Fewer is not supported yet
+  int num_sms = 0;         // blocks of every kernel; 0: all SMs of the device (2 on the CPU)
+  int num_threads = 0;     // threads of a block, a multiple of 32 up to 1024; 0: 1024 (64 on the CPU)
+
+  friend bool operator==(const ep_config&, const ep_config&) = default;
+};
+
+/// Empty if `config` can be served with `num_ranks` ranks; otherwise the first reason, with names and values.
+std::string why_not(const ep_config& config, int num_ranks);
+
+/// Bytes of device memory a communicator of this configuration takes on each rank: an exact, pure function.
+///
+/// window: the part its peers write into. local: everything else. With E expert slots (num_experts rounded up
+/// to a multiple of num_ranks), T = num_max_tokens_per_rank, M = message bytes (payload + scales + 16):
+/// window = E*T*M + T*top_k*hidden*2 + 16*E, local = the received tokens, offsets, source info and counters.
+struct workspace_size {
+  std::size_t window = 0;
+  std::size_t local = 0;
+  std::size_t total() const { return window + local; }
+};
+workspace_size workspace_bytes(const ep_config& config, int num_ranks);
+
+/// First global expert of `rank` and how many it owns: contiguous blocks, sizes differ by at most one.
+struct expert_range {
+  int first = 0;
+  int count = 0;
+};
+expert_range experts_of_rank(int num_experts, int num_ranks, int rank);
+
+/// Where a received row came from: its token's index on the source rank, which of its top-k choices it
+/// serves, and the source rank.
+struct source_info {
+  std::int32_t token;
+  std::int32_t topk_slot;
+  std::int32_t rank;
+  std::int32_t reserved;
+};
+
+/// What dispatch_wait leaves on a rank: every received token, grouped by local expert, then source rank, then
+/// the order on that rank. All pointers are device memory owned by the communicator, valid until its next
+/// dispatch_wait.
+struct received_tokens {
+  const void* tokens = nullptr;                // [max_rows, hidden] bf16 or e4m3
+  const float* scales = nullptr;               // blockwise_fp8: [hidden / 128, max_rows], else null
+  const std::int32_t* row_offsets = nullptr;   // [num_local_experts + 1]: first row of each expert
+  const std::int32_t* row_counts = nullptr;    // [num_local_experts]: rows of each expert
+  const std::int32_t* expert_ids = nullptr;    // [num_local_experts]: global ids
+  const source_info* sources = nullptr;        // [max_rows]
+  int num_local_experts = 0;
+  int max_rows = 0;
+  token_format format = token_format::bf16;
+};
+
+/// Expert-parallel token exchange between the ranks of a world: the documented four kernels.
+///
+/// A round is dispatch_async, dispatch_wait, combine_async, combine_wait, in this order, on every rank.
+/// The *_async calls never wait for another rank; the *_wait calls do. Several ranks that share one thread or one
+/// GPU must therefore all enqueue their *_async call before any of them enqueues the matching *_wait.
+///
+/// Order: everything happens on the caller's stream. No call allocates or synchronises; all can be captured
+/// into a CUDA graph and replayed with new inputs in the same buffers. A communicator runs one round at a time.
+///
+/// Determinism: row order, results and error reports depend on the inputs only, bit for bit.
+class expert_parallel {
+ public:
+  /// Collective over `world`: allocates and maps all memory.
+  /// @throws invalid_argument  why_not(config, world.size()), or the ranks passed different values (says which)
+  /// @throws out_of_memory     with the bytes needed, the bytes free, and the setting that shrinks them
+  static expert_parallel create(const world& world, const ep_config& config);
+
+  /// The same for all ranks of world::local at once, from one thread.
+  static std::vector<expert_parallel> create_all(std::span<const world> worlds, const ep_config& config);
+
+  expert_parallel(expert_parallel&&) noexcept;
+  expert_parallel& operator=(expert_parallel&&) noexcept;
+  ~expert_parallel();
+
+  /// Sends each token to the ranks of its experts.
+  ///
+  /// | argument       | shape                 | type  | layout, alignment                                  |
+  /// |----------------|-----------------------|-------|----------------------------------------------------|
+  /// | `tokens`       | [num_tokens, hidden]  | bf16  | contiguous, 16-byte aligned, device memory         |
+  /// | `topk_idx`     | [num_tokens, top_k]   | int32 | contiguous, device memory; -1: no expert           |
+  /// | `input_scales` | [hidden / 128]        | fp32  | optional; blockwise_fp8 then divides block b by    |
+  /// |                |                       |       | input_scales[b] instead of max|block| / 448        |
+  ///
+  /// Zero tokens (with null pointers), ids of -1 and repeated ids are legal. A token that lists an expert twice
+  /// is sent twice. At most num_max_tokens_per_rank copies go from one rank to one expert; later ones, which
+  /// only repeated ids can cause, are not sent and count as -1. An id below -1 or past num_experts counts
+  /// as -1, and check() reports the first.
+  ///
+  /// Cost: reads num_tokens*hidden*2 bytes, writes num_tokens*top_k messages.
+  /// @throws invalid_argument  num_tokens out of range, a null or misaligned pointer, or a round out of order
+  void dispatch_async(const bfloat16* tokens, const std::int32_t* topk_idx, int num_tokens, stream_ref stream = {},
+                      const float* input_scales = nullptr);
+
+  /// Waits for all ranks' dispatch_async and lays the received tokens out by expert. `tokens` and `sources` past
+  /// the received rows, and the padding between experts that blockwise_fp8 asks for (starts are multiples of
+  /// 4 rows), are unspecified; row_counts tells what is valid.
+  received_tokens dispatch_wait(stream_ref stream = {});
+
+  /// Sends expert outputs back to the ranks of their tokens. `expert_output` [max_rows, hidden] bf16 has the rows
+  /// of the last received_tokens.
+  void combine_async(const bfloat16* expert_output, stream_ref stream = {});
+
+  /// Waits for all ranks' combine_async, then `out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :]`, where y
+  /// is the output of the token's k-th expert and zero where topk_idx was -1. Accumulates in fp32 with fused
+  /// multiply-adds, k ascending; `out` is fp32 or bf16 (rounded once). Without weights every weight is 1.
+  void combine_wait(const float* topk_weights, float* out, stream_ref stream = {});
+  void combine_wait(const float* topk_weights, bfloat16* out, stream_ref stream = {});
+
+  /// The unreduced form: out[t, k, :] = y[t, k, :], bf16; zeros where topk_idx was -1.
+  void combine_wait_unreduced(bfloat16* out, stream_ref stream = {});
+
+  /// Reports what the kernels found since the last check. Call after the stream has been synchronised.
+  /// @throws device_error  an expert id was out of range: the first bad token and its value
+  void check();
+
+  const ep_config& config() const;
+  const world& ranks() const;
+  expert_range local_experts() const;
+
+ private:
+  struct state;
+  explicit expert_parallel(std::unique_ptr<state> s);
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace baton

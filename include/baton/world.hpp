@@ -1,0 +1,78 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace baton {
+
+enum class device_kind { cpu, cuda };
+
+/// A stream of the caller: a `cudaStream_t` on CUDA (null: the legacy default stream). On the CPU each rank has
+/// one queue and `native` is ignored.
+struct stream_ref {
+  void* native = nullptr;
+};
+
+/// Collects `bytes` bytes from every rank: rank r's bytes land at `all + r * bytes` on every rank. Called by every
+/// rank the same number of times with the same sizes, only while objects are created.
+using all_gather_fn = std::function<void(const void* mine, void* all, std::size_t bytes)>;
+
+struct world_config {
+  int rank = 0;
+  int size = 1;
+  device_kind device = device_kind::cpu;
+  int device_index = -1;     // CUDA ordinal; -1: local_rank modulo the number of devices
+  int local_rank = -1;       // -1: rank
+  all_gather_fn all_gather;  // may be empty when size is 1
+  std::chrono::milliseconds deadline{30'000};  // of every wait; 0: none. BATON_DEADLINE_MS overrides
+};
+
+namespace detail {
+class world_state;
+}
+
+/// The ranks that work together, and this rank's device. A cheap handle; copies share the state.
+///
+/// Ranks are threads of one process or processes of one machine. Creation is collective; nothing else is.
+class world {
+ public:
+  /// Joins with the ranks that `config.all_gather` reaches. Collective.
+  /// @throws invalid_argument  rank or size out of range, or size > 1 without all_gather
+  /// @throws transport_error   the ranks disagree about size or device kind
+  /// @throws unsupported       no such device, or two ranks' devices lack peer access (names the pair)
+  static world create(world_config config);
+
+  /// Joins as torchrun or a similar launcher says: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_PORT. Processes of one
+  /// machine only; they meet at a Unix socket named after MASTER_PORT and TORCHELASTIC_RUN_ID. Collective.
+  static world from_environment(device_kind device);
+
+  /// All ranks in this process; the caller may drive them from one thread or one thread each. On the CPU they
+  /// share one machine model whose schedule is deterministic. On CUDA rank r uses device r modulo the number
+  /// of devices.
+  static std::vector<world> local(int size, device_kind device);
+
+  int rank() const;
+  int size() const;
+  device_kind device() const;
+  int device_index() const;
+  std::chrono::milliseconds deadline() const;
+
+  /// Waits until everything this rank enqueued on `stream` is done. On the CPU this is where the work runs.
+  /// @throws stuck  a wait of this rank outlived its deadline
+  void synchronize(stream_ref stream = {}) const;
+
+  /// What `config.all_gather` does, for the library's own objects and for tests.
+  void all_gather(const void* mine, void* all, std::size_t bytes) const;
+
+  /// For the library's own layers.
+  detail::world_state& state() const { return *state_; }
+  explicit world(std::shared_ptr<detail::world_state> state) : state_{std::move(state)} {}
+
+ private:
+  std::shared_ptr<detail::world_state> state_;
+};
+
+}  // namespace baton

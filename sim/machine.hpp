@@ -1,0 +1,71 @@
+#pragma once
+// The CPU machine: runs kernels of one or all ranks as fibers, one fiber a warp.
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace baton::sim {
+
+class context;
+
+/// Which runnable warp goes next.
+enum class schedule {
+  round_robin,  // fair; the product's
+  random,       // uniform, from the seed
+  priority,     // fixed random priorities with a few seeded change points (PCT): finds deep orderings
+};
+
+/// What goes wrong, for tests.
+struct fault {
+  enum class kind { none, never_launches, dies_at_step, slow, flips_bit } what = kind::none;
+  int rank = 0;
+  std::uint64_t step = 0;             // dies_at_step: the rank's n-th atomic access or wait
+  const void* word_begin = nullptr;   // flips_bit: the first store into [word_begin, word_end)
+  const void* word_end = nullptr;     //   by `rank` gets `mask` xored in
+  std::uint64_t mask = 0;
+};
+
+struct options {
+  schedule order = schedule::round_robin;
+  std::uint64_t seed = 1;
+  bool delay_stores = false;   // plain and relaxed stores stay invisible to others until a release orders them
+  bool virtual_clock = true;   // time advances only when nobody can run. False: real time, real atomics, for
+                               // ranks that live in other threads or processes
+  std::vector<fault> faults;
+};
+
+struct grid {
+  int blocks = 1;
+  int warps = 1;
+  std::size_t shared_bytes = 0;
+};
+
+/// Each rank has one queue of kernels and host functions, run in order. Queues of different ranks run
+/// interleaved, so a kernel of one rank may wait for a kernel of another.
+class machine {
+ public:
+  explicit machine(int num_ranks, options opts = {});
+  ~machine();
+  machine(const machine&) = delete;
+  machine& operator=(const machine&) = delete;
+
+  void launch(int rank, grid g, std::function<void(context&)> kernel);
+  void host(int rank, std::function<void()> work);
+
+  /// Runs all queues until this rank's is empty. If nobody can run and no wait has a deadline, throws
+  /// baton::error with the list of who waits where.
+  void run(int rank);
+
+  std::uint64_t now_ns() const;
+  const options& settings() const;
+
+ private:
+  friend class context;
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace baton::sim

@@ -1,0 +1,70 @@
+#pragma once
+// The vocabulary of the seam: memory orders, scopes, sites and the record of a wait that never ended.
+#include <cstdint>
+
+namespace baton {
+
+/// Memory order of an atomic access or a fence, as PTX and C++ mean it. There is no sequential consistency:
+/// no protocol here needs it.
+enum class order : std::uint8_t { relaxed, acquire, release, acq_rel };
+
+/// Who an ordered access is ordered against: the block, one device (all blocks of one rank), or all ranks.
+enum class scope : std::uint8_t { block, device, system };
+
+/// Every place in the library where somebody waits. Named in stuck records, traces and the checker.
+enum class site : std::uint16_t {
+  none,
+  dispatch_arrival,        // dispatch_wait: arrival words of the peers' dispatch_async
+  dispatch_offsets_ready,  // dispatch_wait: row offsets computed by block 0
+  combine_arrival,         // combine_wait: arrival words of the peers' combine_async
+  combine_ready,           // combine_wait: block 0 saw all arrivals
+  probe_flag,              // doctor: flag ping-pong
+  test,                    // protocols of tests and examples
+};
+
+constexpr const char* name(site s) {
+  switch (s) {
+    case site::dispatch_arrival: return "dispatch.arrival";
+    case site::dispatch_offsets_ready: return "dispatch.offsets_ready";
+    case site::combine_arrival: return "combine.arrival";
+    case site::combine_ready: return "combine.ready";
+    case site::probe_flag: return "probe.flag";
+    case site::test: return "test";
+    default: return "none";
+  }
+}
+
+/// What a waiting warp knows about its wait; goes into the record if the wait never ends.
+struct wait_site {
+  site where = site::none;
+  std::int32_t peer = -1;      // the rank that should have acted; -1: see the lane's `peer`
+  std::uint32_t epoch = 0;     // the round it waits in
+  std::uint64_t expected = 0;  // the value that would have ended the wait
+};
+
+/// Written to host-mapped memory by the first wait of a rank that outlives its deadline; 64 bytes, claimed by
+/// compare-and-swap on `claimed`. The host turns it into baton::stuck.
+struct alignas(64) stuck_record {
+  std::uint32_t claimed;
+  std::uint32_t complete;  // set last: the other fields are valid
+  std::int32_t rank;
+  std::uint32_t block;
+  std::uint32_t warp;
+  std::uint32_t where;  // a site
+  std::int32_t peer;
+  std::uint32_t epoch;
+  std::uint64_t expected;
+  std::uint64_t seen;
+  std::uint64_t waited_ns;
+  std::uint64_t lane;
+};
+static_assert(sizeof(stuck_record) == 64);
+
+/// How long a wait may last and where it reports. Passed to kernels by value.
+struct wait_limits {
+  std::uint64_t deadline_ns = 30'000'000'000;  // 0: no deadline
+  std::uint32_t* abort = nullptr;              // device memory; nonzero: every wait of this rank returns
+  stuck_record* record = nullptr;              // host-mapped memory
+};
+
+}  // namespace baton

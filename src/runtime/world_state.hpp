@@ -1,0 +1,40 @@
+#pragma once
+// What a world holds: identity, how ranks meet, and the memory through which kernels report.
+#include <memory>
+
+#include "baton/world.hpp"
+#include "exec/order.hpp"
+
+namespace baton::sim {
+class machine;
+}
+
+namespace baton::detail {
+
+/// Host-visible memory of one rank that its kernels write: at most one stuck record, and an abort word.
+struct report_memory {
+  stuck_record* record_host = nullptr;    // the host's address
+  stuck_record* record_device = nullptr;  // the same memory as the kernels see it
+  std::uint32_t* abort_device = nullptr;  // device memory
+};
+
+class world_state {
+ public:
+  int rank = 0;
+  int size = 1;
+  device_kind device = device_kind::cpu;
+  int device_index = 0;
+  int ranks_on_device = 1;   // more than one: they share its SMs equally
+  bool in_process = false;   // all ranks live in this process: pointers can be exchanged as they are
+  std::chrono::milliseconds deadline{30'000};
+  all_gather_fn all_gather;
+  std::shared_ptr<sim::machine> machine;  // the CPU's; shared by the ranks of world::local
+  report_memory reports;
+  std::shared_ptr<void> owned;  // whatever keeps `reports` alive
+
+  wait_limits limits() const {
+    return {static_cast<std::uint64_t>(deadline.count()) * 1'000'000u, reports.abort_device, reports.record_device};
+  }
+};
+
+}  // namespace baton::detail
