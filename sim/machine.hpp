@@ -22,18 +22,18 @@ enum class schedule {
 struct fault {
   enum class kind { none, never_launches, dies_at_step, slow, flips_bit } what = kind::none;
   int rank = 0;
-  std::uint64_t step = 0;             // dies_at_step: the rank's n-th atomic access or wait
-  const void* word_begin = nullptr;   // flips_bit: the first store into [word_begin, word_end)
-  const void* word_end = nullptr;     //   by `rank` gets `mask` xored in
+  std::uint64_t step = 0;            // dies_at_step: the rank's n-th atomic access or wait
+  const void* word_begin = nullptr;  // flips_bit: the first store into [word_begin, word_end)
+  const void* word_end = nullptr;    //   by `rank` gets `mask` xored in
   std::uint64_t mask = 0;
 };
 
 struct options {
   schedule order = schedule::round_robin;
   std::uint64_t seed = 1;
-  bool delay_stores = false;   // plain and relaxed stores stay invisible to others until a release orders them
-  bool virtual_clock = true;   // time advances only when nobody can run. False: real time, real atomics, for
-                               // ranks that live in other threads or processes
+  bool delay_stores = false;  // plain and relaxed stores stay invisible to others until a release orders them
+  bool virtual_clock = true;  // time advances only when nobody can run. False: real time, real atomics, for
+                              // ranks that live in other threads or processes
   std::vector<fault> faults;
 };
 

@@ -57,8 +57,8 @@ class out_of_memory : public error {
 class stuck : public error {
  public:
   struct details {
-    int rank = -1;   // who waited
-    int peer = -1;   // for whom; -1: for another block of its own rank
+    int rank = -1;  // who waited
+    int peer = -1;  // for whom; -1: for another block of its own rank
     int block = -1;
     std::string site;  // where in the protocol
     std::uint32_t epoch = 0;

@@ -73,12 +73,12 @@ struct source_info {
 /// the order on that rank. All pointers are device memory owned by the communicator, valid until its next
 /// dispatch_wait.
 struct received_tokens {
-  const void* tokens = nullptr;                // [max_rows, hidden] bf16 or e4m3
-  const float* scales = nullptr;               // blockwise_fp8: [hidden / 128, max_rows], else null
-  const std::int32_t* row_offsets = nullptr;   // [num_local_experts + 1]: first row of each expert
-  const std::int32_t* row_counts = nullptr;    // [num_local_experts]: rows of each expert
-  const std::int32_t* expert_ids = nullptr;    // [num_local_experts]: global ids
-  const source_info* sources = nullptr;        // [max_rows]
+  const void* tokens = nullptr;               // [max_rows, hidden] bf16 or e4m3
+  const float* scales = nullptr;              // blockwise_fp8: [hidden / 128, max_rows], else null
+  const std::int32_t* row_offsets = nullptr;  // [num_local_experts + 1]: first row of each expert
+  const std::int32_t* row_counts = nullptr;   // [num_local_experts]: rows of each expert
+  const std::int32_t* expert_ids = nullptr;   // [num_local_experts]: global ids
+  const source_info* sources = nullptr;       // [max_rows]
   int num_local_experts = 0;
   int max_rows = 0;
   token_format format = token_format::bf16;
@@ -87,17 +87,19 @@ struct received_tokens {
 /// Expert-parallel token exchange between the ranks of a world: the documented four kernels.
 ///
 /// A round is dispatch_async, dispatch_wait, combine_async, combine_wait, in this order, on every rank.
-/// The *_async calls never wait for another rank; the *_wait calls do. Several ranks that share one thread or one
-/// GPU must therefore all enqueue their *_async call before any of them enqueues the matching *_wait.
+/// The *_async calls never wait for another rank; the *_wait calls do. Several ranks that share one thread or
+/// one GPU must therefore all enqueue their *_async call before any of them enqueues the matching *_wait.
 ///
 /// Order: everything happens on the caller's stream. No call allocates or synchronises; all can be captured
-/// into a CUDA graph and replayed with new inputs in the same buffers. A communicator runs one round at a time.
+/// into a CUDA graph and replayed with new inputs in the same buffers. A communicator runs one round at a
+/// time.
 ///
 /// Determinism: row order, results and error reports depend on the inputs only, bit for bit.
 class expert_parallel {
  public:
   /// Collective over `world`: allocates and maps all memory.
-  /// @throws invalid_argument  why_not(config, world.size()), or the ranks passed different values (says which)
+  /// @throws invalid_argument  why_not(config, world.size()), or the ranks passed different values (says
+  /// which)
   /// @throws out_of_memory     with the bytes needed, the bytes free, and the setting that shrinks them
   static expert_parallel create(const world& world, const ep_config& config);
 
@@ -117,28 +119,29 @@ class expert_parallel {
   /// | `input_scales` | [hidden / 128]        | fp32  | optional; blockwise_fp8 then divides block b by    |
   /// |                |                       |       | input_scales[b] instead of max|block| / 448        |
   ///
-  /// Zero tokens (with null pointers), ids of -1 and repeated ids are legal. A token that lists an expert twice
-  /// is sent twice. At most num_max_tokens_per_rank copies go from one rank to one expert; later ones, which
-  /// only repeated ids can cause, are not sent and count as -1. An id below -1 or past num_experts counts
-  /// as -1, and check() reports the first.
+  /// Zero tokens (with null pointers), ids of -1 and repeated ids are legal. A token that lists an expert
+  /// twice is sent twice. At most num_max_tokens_per_rank copies go from one rank to one expert; later ones,
+  /// which only repeated ids can cause, are not sent and count as -1. An id below -1 or past num_experts
+  /// counts as -1, and check() reports the first.
   ///
   /// Cost: reads num_tokens*hidden*2 bytes, writes num_tokens*top_k messages.
   /// @throws invalid_argument  num_tokens out of range, a null or misaligned pointer, or a round out of order
-  void dispatch_async(const bfloat16* tokens, const std::int32_t* topk_idx, int num_tokens, stream_ref stream = {},
-                      const float* input_scales = nullptr);
+  void dispatch_async(const bfloat16* tokens, const std::int32_t* topk_idx, int num_tokens,
+                      stream_ref stream = {}, const float* input_scales = nullptr);
 
-  /// Waits for all ranks' dispatch_async and lays the received tokens out by expert. `tokens` and `sources` past
-  /// the received rows, and the padding between experts that blockwise_fp8 asks for (starts are multiples of
-  /// 4 rows), are unspecified; row_counts tells what is valid.
+  /// Waits for all ranks' dispatch_async and lays the received tokens out by expert. `tokens` and `sources`
+  /// past the received rows, and the padding between experts that blockwise_fp8 asks for (starts are
+  /// multiples of 4 rows), are unspecified; row_counts tells what is valid.
   received_tokens dispatch_wait(stream_ref stream = {});
 
-  /// Sends expert outputs back to the ranks of their tokens. `expert_output` [max_rows, hidden] bf16 has the rows
-  /// of the last received_tokens.
+  /// Sends expert outputs back to the ranks of their tokens. `expert_output` [max_rows, hidden] bf16 has the
+  /// rows of the last received_tokens.
   void combine_async(const bfloat16* expert_output, stream_ref stream = {});
 
-  /// Waits for all ranks' combine_async, then `out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :]`, where y
-  /// is the output of the token's k-th expert and zero where topk_idx was -1. Accumulates in fp32 with fused
-  /// multiply-adds, k ascending; `out` is fp32 or bf16 (rounded once). Without weights every weight is 1.
+  /// Waits for all ranks' combine_async, then `out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :]`,
+  /// where y is the output of the token's k-th expert and zero where topk_idx was -1. Accumulates in fp32
+  /// with fused multiply-adds, k ascending; `out` is fp32 or bf16 (rounded once). Without weights every
+  /// weight is 1.
   void combine_wait(const float* topk_weights, float* out, stream_ref stream = {});
   void combine_wait(const float* topk_weights, bfloat16* out, stream_ref stream = {});
 

@@ -10,23 +10,23 @@ namespace baton {
 
 enum class device_kind { cpu, cuda };
 
-/// A stream of the caller: a `cudaStream_t` on CUDA (null: the legacy default stream). On the CPU each rank has
-/// one queue and `native` is ignored.
+/// A stream of the caller: a `cudaStream_t` on CUDA (null: the legacy default stream). On the CPU each rank
+/// has one queue and `native` is ignored.
 struct stream_ref {
   void* native = nullptr;
 };
 
-/// Collects `bytes` bytes from every rank: rank r's bytes land at `all + r * bytes` on every rank. Called by every
-/// rank the same number of times with the same sizes, only while objects are created.
+/// Collects `bytes` bytes from every rank: rank r's bytes land at `all + r * bytes` on every rank. Called by
+/// every rank the same number of times with the same sizes, only while objects are created.
 using all_gather_fn = std::function<void(const void* mine, void* all, std::size_t bytes)>;
 
 struct world_config {
   int rank = 0;
   int size = 1;
   device_kind device = device_kind::cpu;
-  int device_index = -1;     // CUDA ordinal; -1: local_rank modulo the number of devices
-  int local_rank = -1;       // -1: rank
-  all_gather_fn all_gather;  // may be empty when size is 1
+  int device_index = -1;                       // CUDA ordinal; -1: local_rank modulo the number of devices
+  int local_rank = -1;                         // -1: rank
+  all_gather_fn all_gather;                    // may be empty when size is 1
   std::chrono::milliseconds deadline{30'000};  // of every wait; 0: none. BATON_DEADLINE_MS overrides
 };
 
@@ -45,8 +45,9 @@ class world {
   /// @throws unsupported       no such device, or two ranks' devices lack peer access (names the pair)
   static world create(world_config config);
 
-  /// Joins as torchrun or a similar launcher says: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_PORT. Processes of one
-  /// machine only; they meet at a Unix socket named after MASTER_PORT and TORCHELASTIC_RUN_ID. Collective.
+  /// Joins as torchrun or a similar launcher says: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_PORT. Processes of
+  /// one machine only; they meet at a Unix socket named after MASTER_PORT and TORCHELASTIC_RUN_ID.
+  /// Collective.
   static world from_environment(device_kind device);
 
   /// All ranks in this process; the caller may drive them from one thread or one thread each. On the CPU they

@@ -33,9 +33,9 @@
 //
 //   wait<order, scope>(words, done, where, seen) -> bool
 //     Blocks the warp until done(lane, value of *words[lane]) holds on every lane whose word is not null.
-//     `seen` gets each lane's last value. False: the deadline passed or the rank's abort word was set; then the
-//     caller returns from the kernel without touching anything else. Which lane and value were missing
-//     is in the stuck record.
+//     `seen` gets each lane's last value. False: the deadline passed or the rank's abort word was set; then
+//     the caller returns from the kernel without touching anything else. Which lane and value were missing is
+//     in the stuck record.
 #include <concepts>
 #include <cstdint>
 
@@ -65,7 +65,8 @@ template <class X>
 concept exec_context = requires(X& x, typename X::template lanes<int> v, typename X::template lanes<bool> p,
                                 typename X::template lanes<std::uint64_t> seen,
                                 typename X::template lanes<std::uint64_t*> words, std::uint64_t* w64,
-                                std::uint32_t* w32, vec16* payload, exec_detail::any_lane f, wait_site where) {
+                                std::uint32_t* w32, vec16* payload, exec_detail::any_lane f,
+                                wait_site where) {
   { x.rank() } -> std::convertible_to<int>;
   { x.block() } -> std::convertible_to<int>;
   { x.num_blocks() } -> std::convertible_to<int>;
@@ -87,7 +88,9 @@ concept exec_context = requires(X& x, typename X::template lanes<int> v, typenam
   { x.template load<order::acquire, scope::system>(w64) } -> std::same_as<std::uint64_t>;
   x.template store<order::release, scope::system>(w64, std::uint64_t{});
   { x.template fetch_add<order::acq_rel, scope::device>(w32, 1u) } -> std::same_as<std::uint32_t>;
-  { x.template fetch_min<order::relaxed, scope::device>(w64, std::uint64_t{1}) } -> std::same_as<std::uint64_t>;
+  {
+    x.template fetch_min<order::relaxed, scope::device>(w64, std::uint64_t{1})
+    } -> std::same_as<std::uint64_t>;
   x.template fence<order::acq_rel, scope::system>();
   { x.template wait<order::acquire, scope::system>(words, f, where, seen) } -> std::same_as<bool>;
 };

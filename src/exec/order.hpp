@@ -24,13 +24,20 @@ enum class site : std::uint16_t {
 
 constexpr const char* name(site s) {
   switch (s) {
-    case site::dispatch_arrival: return "dispatch.arrival";
-    case site::dispatch_offsets_ready: return "dispatch.offsets_ready";
-    case site::combine_arrival: return "combine.arrival";
-    case site::combine_ready: return "combine.ready";
-    case site::probe_flag: return "probe.flag";
-    case site::test: return "test";
-    default: return "none";
+    case site::dispatch_arrival:
+      return "dispatch.arrival";
+    case site::dispatch_offsets_ready:
+      return "dispatch.offsets_ready";
+    case site::combine_arrival:
+      return "combine.arrival";
+    case site::combine_ready:
+      return "combine.ready";
+    case site::probe_flag:
+      return "probe.flag";
+    case site::test:
+      return "test";
+    default:
+      return "none";
   }
 }
 
