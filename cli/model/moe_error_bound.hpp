@@ -1,0 +1,34 @@
+#pragma once
+#include <vector>
+
+#include "cli/model/checkpoint.hpp"
+#include "cli/model/moe_backend.hpp"
+
+namespace baton::model {
+
+/// How an implementation rounds on its way through an MoE layer. Sums of products are fp32 in all of them,
+/// each expert's output row is rounded to bf16, and the sum over k is fp32.
+struct moe_rounding {
+  bool bf16_intermediate = false;  // silu(gate) * up rounded to bf16 before the down projection: CUDA
+  bool fp8_dispatch = false;       // tokens travel as e4m3 with one scale for each 128 values
+};
+
+/// The result of a layer in double precision and, for each value, how far an implementation with this
+/// rounding may be from it. The derivation is at the definition; the bound is rigorous, not statistical.
+struct bounded_moe {
+  std::vector<double> exact;  // [tokens, hidden]
+  std::vector<double> bound;  // [tokens, hidden]
+};
+bounded_moe moe_error_bound(const expert_matrices& experts, const routed_tokens& tokens,
+                            moe_rounding rounding);
+
+/// The value that exceeds its bound the most (or comes closest): |found - exact| / bound, NaN counts as
+/// infinite.
+struct worst_value {
+  double ratio = 0;  // at most 1: within the bound
+  int token = 0, column = 0;
+  double found = 0, exact = 0, bound = 0;
+};
+worst_value compare(const bounded_moe& expected, const std::vector<float>& found, int hidden);
+
+}  // namespace baton::model

@@ -1,0 +1,86 @@
+#pragma once
+// Reading and writing safetensors: 8 bytes of header length (little endian), a JSON header, tensor data.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "baton/error.hpp"
+#include "baton/numeric.hpp"
+
+namespace baton::model {
+
+/// The element types of the format.
+enum class dtype { boolean, u8, i8, f8_e5m2, f8_e4m3, i16, u16, f16, bf16, i32, u32, f32, f64, i64, u64 };
+std::size_t size_of(dtype type);
+/// As the format spells it: "BF16".
+const char* name(dtype type);
+
+using tensor_shape = std::vector<std::int64_t>;
+/// "[1024, 256]"
+std::string to_string(const tensor_shape& shape);
+
+/// One tensor of an open file; `bytes` points into it and may be unaligned.
+struct tensor_view {
+  std::string file;  // for error texts
+  std::string name;
+  dtype type = dtype::f32;
+  tensor_shape shape;
+  std::span<const std::byte> bytes;
+
+  std::int64_t count() const;  // elements
+};
+
+/// One .safetensors file, mapped into memory. Copies share the mapping; views live as long as any copy.
+class safetensors_file {
+ public:
+  /// @throws bad_file  missing, unreadable, or with any defect: truncated or lying header, broken JSON,
+  /// unknown
+  ///                   dtype, offsets that overlap, leave gaps, leave the file or do not fit dtype and shape,
+  ///                   a tensor named twice. Names the file, the tensor, what was expected and found.
+  static safetensors_file open(const std::filesystem::path& path);
+
+  /// The same from memory; `label` stands for the file in error texts.
+  static safetensors_file parse(std::vector<std::byte> bytes, std::string label);
+
+  const std::string& label() const;
+  bool has(const std::string& name) const;
+  /// @throws bad_file  no such tensor: says which ones there are
+  const tensor_view& at(const std::string& name) const;
+  /// The same, and the tensor has this shape; -1: any extent.
+  const tensor_view& at(const std::string& name, const tensor_shape& expected) const;
+  const std::map<std::string, tensor_view>& tensors() const;
+  const std::map<std::string, std::string>& metadata() const;
+
+ private:
+  struct contents;
+  explicit safetensors_file(std::shared_ptr<const contents> c) : contents_{std::move(c)} {}
+  std::shared_ptr<const contents> contents_;
+};
+
+/// Elements as float; F32, BF16 and F16. @throws bad_file  another dtype, with the tensor's name
+std::vector<float> to_float(const tensor_view& tensor);
+/// Elements as bf16: BF16 bit for bit, F32 and F16 rounded to nearest even. @throws bad_file  another dtype
+std::vector<bfloat16> to_bfloat16(const tensor_view& tensor);
+/// Elements as int32: U8, I8, I16, U16, I32. @throws bad_file  another dtype
+std::vector<std::int32_t> to_int32(const tensor_view& tensor);
+
+/// A tensor to be written; borrows its data.
+struct tensor_to_write {
+  std::string name;
+  dtype type = dtype::f32;
+  tensor_shape shape;
+  std::span<const std::byte> bytes;
+};
+
+/// Writes a whole file or nothing: into a temporary file beside `path`, synced, then renamed over it.
+/// @throws invalid_argument  a name twice or reserved, or bytes that do not fit dtype and shape
+/// @throws bad_file          the system refused (which call, which reason); `path` is as it was before
+void write_safetensors(const std::filesystem::path& path, std::span<const tensor_to_write> tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace baton::model
