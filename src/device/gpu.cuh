@@ -1,0 +1,216 @@
+#pragma once
+// The execution context of the product: one warp of one block on a GPU. What each verb means: exec/exec.hpp.
+//
+// A lanes<T> is a register; its index is ignored. Plain access is weak (ld/st), atomics are one PTX
+// instruction each. A warp executes the warp verbs together; their _sync instructions converge it.
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "device/stuck.cuh"
+#include "exec/exec.hpp"
+#include "ptx/atom_add.cuh"
+#include "ptx/atom_exch.cuh"
+#include "ptx/atom_min.cuh"
+#include "ptx/fence.cuh"
+#include "ptx/globaltimer.cuh"
+#include "ptx/ld.cuh"
+#include "ptx/st.cuh"
+
+namespace baton {
+
+inline constexpr std::uint32_t whole_warp = 0xffffffffu;
+inline constexpr std::uint32_t polls_between_clock_reads = 64;
+
+/// The block's dynamic shared memory.
+extern __shared__ __align__(1024) std::byte gpu_shared_memory[];
+
+class gpu {
+ public:
+  template <class T>
+  struct lanes {
+    T value;
+    BATON_FN T& operator[](int) { return value; }
+    BATON_FN const T& operator[](int) const { return value; }
+  };
+
+  BATON_FN gpu(int rank, const wait_limits& limits) : rank_{rank}, limits_{limits} {}
+
+  BATON_FN int rank() const { return rank_; }
+  BATON_FN int block() const { return static_cast<int>(blockIdx.x); }
+  BATON_FN int num_blocks() const { return static_cast<int>(gridDim.x); }
+  BATON_FN int warp() const { return static_cast<int>(threadIdx.x) / warp_lanes; }
+  BATON_FN int num_warps() const { return static_cast<int>(blockDim.x) / warp_lanes; }
+  BATON_FN std::byte* shared() const { return gpu_shared_memory; }
+
+  template <class F>
+  BATON_FN void each_lane(F f) {
+    f(lane());
+  }
+  template <class F>
+  BATON_FN void each(int n, F f) {
+    for (int i = lane(); i < n; i += warp_lanes) f(i);
+  }
+  template <class F>
+  BATON_FN void block_each(int n, F f) {
+    for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) f(i);
+  }
+
+  /// Always lane 0, so that consecutive elects are in the program order of one thread.
+  template <class F>
+  BATON_FN void elect(F f) {
+    if (lane() == 0) f();
+  }
+  template <class F>
+  BATON_FN auto from_one(F f) {
+    lanes<std::decay_t<decltype(f())>> v{};
+    if (lane() == 0) v.value = f();
+    return broadcast(v, 0);
+  }
+
+  template <class T>
+  BATON_FN T broadcast(lanes<T> v, int from) {
+    return by_words(v.value, [&](std::uint32_t w) { return __shfl_sync(whole_warp, w, from); });
+  }
+  template <class T>
+  BATON_FN lanes<T> shuffle_xor(lanes<T> v, int mask) {
+    return {by_words(v.value, [&](std::uint32_t w) { return __shfl_xor_sync(whole_warp, w, mask); })};
+  }
+  template <class T>
+  BATON_FN lanes<T> shuffle_up(lanes<T> v, int delta) {
+    const auto by = static_cast<unsigned>(delta);
+    return {by_words(v.value, [&](std::uint32_t w) { return __shfl_up_sync(whole_warp, w, by); })};
+  }
+  BATON_FN std::uint32_t ballot(lanes<bool> p) { return __ballot_sync(whole_warp, p.value); }
+  BATON_FN void sync_warp() { __syncwarp(); }
+  BATON_FN void sync_block() { __syncthreads(); }
+
+  /// Types aligned to 16 bytes move as one ld/st.v4. Ordinary loads: never the non-coherent path, since what
+  /// is read may have been written by another GPU while this kernel ran.
+  template <class T>
+  BATON_FN T read(const T* p) const {
+    check_plain<T>();
+    if constexpr (sizeof(T) == 16 && alignof(T) == 16)
+      return std::bit_cast<T>(*reinterpret_cast<const uint4*>(p));
+    else
+      return *p;
+  }
+  template <class T>
+  BATON_FN void write(T* p, const std::type_identity_t<T>& v) const {
+    check_plain<T>();
+    if constexpr (sizeof(T) == 16 && alignof(T) == 16)
+      *reinterpret_cast<uint4*>(p) = std::bit_cast<uint4>(v);
+    else
+      *p = v;
+  }
+
+  template <order Order, scope Scope, class T>
+  BATON_FN std::remove_const_t<T> load(T* p) const {
+    return std::bit_cast<std::remove_const_t<T>>(ptx::ld<Order, Scope>(reinterpret_cast<const word<T>*>(p)));
+  }
+  template <order Order, scope Scope, class T>
+  BATON_FN void store(T* p, std::type_identity_t<T> v) const {
+    ptx::st<Order, Scope>(reinterpret_cast<word<T>*>(p), std::bit_cast<word<T>>(v));
+  }
+  template <order Order, scope Scope, class T>
+  BATON_FN T fetch_add(T* p, std::type_identity_t<T> v) const {
+    static_assert(std::is_integral_v<T>);  // two's complement: one instruction for both signs
+    return std::bit_cast<T>(
+        ptx::atom_add<Order, Scope>(reinterpret_cast<word<T>*>(p), std::bit_cast<word<T>>(v)));
+  }
+  template <order Order, scope Scope, class T>
+  BATON_FN T fetch_min(T* p, std::type_identity_t<T> v) const {
+    static_assert(std::is_unsigned_v<T>);
+    return ptx::atom_min<Order, Scope>(reinterpret_cast<word<T>*>(p), static_cast<word<T>>(v));
+  }
+  template <order Order, scope Scope, class T>
+  BATON_FN T exchange(T* p, std::type_identity_t<T> v) const {
+    return std::bit_cast<T>(
+        ptx::atom_exch<Order, Scope>(reinterpret_cast<word<T>*>(p), std::bit_cast<word<T>>(v)));
+  }
+  template <order Order, scope Scope>
+  BATON_FN void fence() const {
+    static_assert(Order != order::relaxed, "a relaxed fence orders nothing");
+    ptx::fence_acq_rel<Scope>();
+  }
+
+  /// Every lane polls its own word until its value is right; the vote ends the wait.
+  ///
+  /// An acquire wait polls with ld.acquire: the load that sees the awaited value is itself the acquire, so
+  /// the wait ends without another round trip, and without the membar that ld.relaxed + fence.acq_rel would
+  /// put behind this thread's own outstanding stores. The acquire belongs to the lane that polled; __syncwarp
+  /// hands what it made visible to the other lanes (the vote alone orders no memory).
+  template <order Order, scope Scope, class Word, class Done>
+  BATON_FN bool wait(lanes<Word*> words, Done done, const wait_site& where,
+                     lanes<std::remove_const_t<Word>>& seen) {
+    bool ok = words.value == nullptr;
+    std::uint64_t start = 0;
+    for (std::uint32_t polls = 1;; ++polls) {
+      if (!ok) {
+        seen.value = load<Order, Scope>(words.value);
+        ok = done(lane(), seen.value);
+      }
+      if (__all_sync(whole_warp, ok)) break;
+      if (polls % polls_between_clock_reads == 0 && gives_up(ok, seen.value, where, start)) return false;
+    }
+    if constexpr (Order != order::relaxed) __syncwarp();
+    return true;
+  }
+
+ private:
+  template <class T>
+  using word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+
+  template <class T>
+  BATON_FN static constexpr void check_plain() {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
+  }
+  BATON_FN static int lane() { return static_cast<int>(threadIdx.x) % warp_lanes; }
+
+  template <class T, class Move>
+  BATON_FN static T by_words(T v, Move move) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
+    std::uint32_t w[(sizeof(T) + 3) / 4] = {};
+    std::memcpy(w, &v, sizeof(T));
+    for (std::uint32_t& one : w) one = move(one);
+    std::memcpy(&v, w, sizeof(T));
+    return v;
+  }
+
+  /// The clock starts at the first call, 64 polls into the wait: a wait that is served pays for no clock
+  /// read.
+  BATON_FN bool gives_up(bool ok, std::uint64_t seen, const wait_site& where, std::uint64_t& start) {
+    const std::uint64_t now = ptx::globaltimer();
+    if (start == 0) start = now;
+    const bool aborted =
+        limits_.abort != nullptr && ptx::ld<order::relaxed, scope::system>(limits_.abort) != 0;
+    if (__any_sync(whole_warp, aborted)) return true;
+    const bool late = limits_.deadline_ns != 0 && now - start >= limits_.deadline_ns;
+    if (!__any_sync(whole_warp, late)) return false;
+    const int first_missing = __ffs(static_cast<int>(__ballot_sync(whole_warp, !ok))) - 1;
+    if (lane() == first_missing) {
+      stuck_record found{};
+      found.rank = rank_;
+      found.block = blockIdx.x;
+      found.warp = static_cast<std::uint32_t>(warp());
+      found.where = static_cast<std::uint32_t>(where.where);
+      found.peer = where.peer;
+      found.epoch = where.epoch;
+      found.expected = where.expected;
+      found.seen = seen;
+      found.waited_ns = now - start;
+      found.lane = static_cast<std::uint64_t>(first_missing);
+      report_stuck(limits_, found);
+    }
+    __syncwarp();
+    return true;
+  }
+
+  int rank_;
+  wait_limits limits_;
+};
+static_assert(exec_context<gpu>);
+
+}  // namespace baton
