@@ -1,0 +1,102 @@
+// Elements of tensors as the types that the model computes with.
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "cli/model/safetensors.hpp"
+
+namespace baton::model {
+namespace {
+
+[[noreturn]] void wrong_type(const tensor_view& tensor, const char* expected) {
+  throw bad_file{fmt::format("{}: tensor {}: expected dtype {}, found {}", tensor.file, tensor.name, expected,
+                             name(tensor.type))};
+}
+
+float half_to_float(std::uint16_t h) {
+  const int exponent = (h >> 10) & 0x1f;
+  const auto mantissa = static_cast<std::uint32_t>(h & 0x3ffu);
+  const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000u) << 16;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  const std::uint32_t widened = exponent == 0x1f ? 0xffu : static_cast<std::uint32_t>(exponent + 112);
+  return std::bit_cast<float>(sign | widened << 23 | mantissa << 13);
+}
+
+/// Elements need not be aligned in the file, hence memcpy.
+template <class Stored, class Wanted, class Convert>
+std::vector<Wanted> convert_all(const tensor_view& tensor, Convert convert) {
+  std::vector<Wanted> values(static_cast<std::size_t>(tensor.count()));
+  const std::byte* at = tensor.bytes.data();
+  for (auto& value : values) {
+    Stored stored;
+    std::memcpy(&stored, at, sizeof(stored));
+    at += sizeof(stored);
+    value = convert(stored);
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<float> to_float(const tensor_view& tensor) {
+  switch (tensor.type) {
+    case dtype::f32:
+      return convert_all<float, float>(tensor, [](float v) { return v; });
+    case dtype::bf16:
+      return convert_all<std::uint16_t, float>(
+          tensor, [](std::uint16_t v) { return static_cast<float>(bfloat16::from_bits(v)); });
+    case dtype::f16:
+      return convert_all<std::uint16_t, float>(tensor, half_to_float);
+    default:
+      wrong_type(tensor, "F32, BF16 or F16");
+  }
+}
+
+std::vector<bfloat16> to_bfloat16(const tensor_view& tensor) {
+  switch (tensor.type) {
+    case dtype::f32:
+      return convert_all<float, bfloat16>(tensor, [](float v) { return bfloat16{v}; });
+    case dtype::bf16:
+      return convert_all<std::uint16_t, bfloat16>(tensor,
+                                                  [](std::uint16_t v) { return bfloat16::from_bits(v); });
+    case dtype::f16:
+      return convert_all<std::uint16_t, bfloat16>(tensor,
+                                                  [](std::uint16_t v) { return bfloat16{half_to_float(v)}; });
+    default:
+      wrong_type(tensor, "BF16, F32 or F16");
+  }
+}
+
+std::vector<std::int32_t> to_int32(const tensor_view& tensor) {
+  const auto widen = [](auto v) { return static_cast<std::int32_t>(v); };
+  switch (tensor.type) {
+    case dtype::u8:
+      return convert_all<std::uint8_t, std::int32_t>(tensor, widen);
+    case dtype::i8:
+      return convert_all<std::int8_t, std::int32_t>(tensor, widen);
+    case dtype::i16:
+      return convert_all<std::int16_t, std::int32_t>(tensor, widen);
+    case dtype::u16:
+      return convert_all<std::uint16_t, std::int32_t>(tensor, widen);
+    case dtype::i32:
+      return convert_all<std::int32_t, std::int32_t>(tensor, widen);
+    case dtype::u32:
+      return convert_all<std::uint32_t, std::int32_t>(tensor, [&](std::uint32_t v) {
+        if (v > static_cast<std::uint32_t>(std::numeric_limits<std::int32_t>::max())) {
+          throw bad_file{fmt::format("{}: tensor {}: expected values below 2^31, found {}", tensor.file,
+                                     tensor.name, v)};
+        }
+        return static_cast<std::int32_t>(v);
+      });
+    default:
+      wrong_type(tensor, "U8, I8, I16, U16, I32 or U32");
+  }
+}
+
+}  // namespace baton::model
