@@ -84,6 +84,7 @@ class checkpoint {
  private:
   struct state;
   explicit checkpoint(std::shared_ptr<const state> s) : state_{std::move(s)} {}
+  void require_layer(int layer) const;
   std::shared_ptr<const state> state_;
 };
 

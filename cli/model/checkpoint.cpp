@@ -1,0 +1,206 @@
+#include "cli/model/checkpoint.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "cli/model/shards.hpp"
+
+namespace baton::model {
+
+struct checkpoint::state {
+  std::filesystem::path directory;
+  model_config config;
+  shard_set shards;
+  std::size_t weight_bytes = 0;
+
+  const tensor_view& tensor(const std::string& name) const { return shards.tensors.at(name); }
+};
+
+namespace {
+
+const std::string embed_name = "model.embed_tokens.weight";
+const std::string head_name = "lm_head.weight";
+const std::string norm_name = "model.norm.weight";
+
+std::string layer_name(int layer, const char* part) {
+  return fmt::format("model.layers.{}.{}.weight", layer, part);
+}
+std::string expert_name(int layer, int expert, const char* part) {
+  return fmt::format("model.layers.{}.mlp.experts.{}.{}_proj.weight", layer, expert, part);
+}
+
+/// Compares the tensors found with what the config calls for, one by one.
+class tensor_check {
+ public:
+  tensor_check(const shard_set& shards, std::string directory)
+      : tensors_{shards.tensors}, directory_{std::move(directory)} {}
+
+  void expect(const std::string& name, const tensor_shape& shape) {
+    const auto at = tensors_.find(name);
+    if (at == tensors_.end()) {
+      throw bad_file{
+          fmt::format("{}: expected a tensor {} {}, as config.json says, found none among {} tensors",
+                      directory_, name, to_string(shape), tensors_.size())};
+    }
+    const tensor_view& view = at->second;
+    if (view.shape != shape) {
+      throw bad_file{fmt::format("{}: tensor {}: expected shape {}, as config.json says, found {}", view.file,
+                                 name, to_string(shape), to_string(view.shape))};
+    }
+    if (view.type != dtype::bf16 && view.type != dtype::f32) {
+      throw bad_file{fmt::format("{}: tensor {}: expected dtype BF16 or F32, found {}", view.file, name,
+                                 model::name(view.type))};
+    }
+    expected_.insert(name);
+  }
+
+  /// What is left must be derived data that older files carry along.
+  void expect_nothing_else() const {
+    for (const auto& [name, view] : tensors_) {
+      if (expected_.count(name) != 0 || name.ends_with("rotary_emb.inv_freq")) continue;
+      throw bad_file{
+          fmt::format("{}: tensor {} {}: expected no such tensor, as config.json does not explain it; "
+                      "config and weights belong to different models",
+                      view.file, name, to_string(view.shape))};
+    }
+  }
+
+ private:
+  const std::map<std::string, tensor_view>& tensors_;
+  std::string directory_;
+  std::set<std::string> expected_;
+};
+
+void expect_layer(tensor_check& check, const model_config& c, int layer) {
+  const std::int64_t hidden = c.hidden_size, inter = c.moe_intermediate_size;
+  const std::int64_t q = std::int64_t{c.num_attention_heads} * c.head_dim;
+  const std::int64_t kv = std::int64_t{c.num_key_value_heads} * c.head_dim;
+  check.expect(layer_name(layer, "input_layernorm"), {hidden});
+  check.expect(layer_name(layer, "post_attention_layernorm"), {hidden});
+  check.expect(layer_name(layer, "self_attn.q_proj"), {q, hidden});
+  check.expect(layer_name(layer, "self_attn.k_proj"), {kv, hidden});
+  check.expect(layer_name(layer, "self_attn.v_proj"), {kv, hidden});
+  check.expect(layer_name(layer, "self_attn.o_proj"), {hidden, q});
+  check.expect(layer_name(layer, "self_attn.q_norm"), {c.head_dim});
+  check.expect(layer_name(layer, "self_attn.k_norm"), {c.head_dim});
+  check.expect(layer_name(layer, "mlp.gate"), {c.num_experts, hidden});
+  for (int e = 0; e < c.num_experts; ++e) {
+    check.expect(expert_name(layer, e, "gate"), {inter, hidden});
+    check.expect(expert_name(layer, e, "up"), {inter, hidden});
+    check.expect(expert_name(layer, e, "down"), {hidden, inter});
+  }
+}
+
+/// Tied models may carry the head all the same; then it must be the embeddings.
+void expect_head(tensor_check& check, const model_config& c, const shard_set& shards) {
+  const bool is_stored = shards.tensors.count(head_name) != 0;
+  if (!c.tie_word_embeddings || is_stored) check.expect(head_name, {c.vocab_size, c.hidden_size});
+  if (!c.tie_word_embeddings || !is_stored) return;
+  const tensor_view& head = shards.tensors.at(head_name);
+  const tensor_view& embed = shards.tensors.at(embed_name);
+  if (head.type != embed.type || !std::ranges::equal(head.bytes, embed.bytes)) {
+    throw bad_file{
+        fmt::format("{}: tensor {}: expected the values of {}, as config.json has tie_word_embeddings, "
+                    "found others",
+                    head.file, head_name, embed_name)};
+  }
+}
+
+}  // namespace
+
+checkpoint checkpoint::open(const std::filesystem::path& directory) {
+  if (!std::filesystem::is_directory(directory)) {
+    throw bad_file{fmt::format("{}: expected a directory with config.json and safetensors files, found {}",
+                               directory.string(),
+                               std::filesystem::exists(directory) ? "a file" : "nothing")};
+  }
+  auto s = std::make_shared<state>();
+  s->directory = directory;
+  const auto config_path = directory / "config.json";
+  s->config = parse_config(read_text(config_path), config_path.string());
+  s->shards = open_shards(directory);
+  tensor_check check{s->shards, directory.string()};
+  check.expect(embed_name, {s->config.vocab_size, s->config.hidden_size});
+  for (int layer = 0; layer < s->config.num_hidden_layers; ++layer) expect_layer(check, s->config, layer);
+  check.expect(norm_name, {s->config.hidden_size});
+  expect_head(check, s->config, s->shards);
+  check.expect_nothing_else();
+  for (const auto& [name, view] : s->shards.tensors) s->weight_bytes += view.bytes.size();
+  return checkpoint{std::move(s)};
+}
+
+const model_config& checkpoint::config() const {
+  return state_->config;
+}
+const std::filesystem::path& checkpoint::directory() const {
+  return state_->directory;
+}
+std::size_t checkpoint::weight_bytes() const {
+  return state_->weight_bytes;
+}
+
+std::vector<float> checkpoint::embeddings() const {
+  return to_float(state_->tensor(embed_name));
+}
+std::vector<float> checkpoint::head() const {
+  return to_float(state_->tensor(config().tie_word_embeddings ? embed_name : head_name));
+}
+std::vector<float> checkpoint::final_norm() const {
+  return to_float(state_->tensor(norm_name));
+}
+
+layer_weights checkpoint::layer(int layer) const {
+  const auto read = [&](const char* part) { return to_float(state_->tensor(layer_name(layer, part))); };
+  require_layer(layer);
+  layer_weights w;
+  w.input_norm = read("input_layernorm");
+  w.post_attention_norm = read("post_attention_layernorm");
+  w.q = read("self_attn.q_proj");
+  w.k = read("self_attn.k_proj");
+  w.v = read("self_attn.v_proj");
+  w.o = read("self_attn.o_proj");
+  w.q_norm = read("self_attn.q_norm");
+  w.k_norm = read("self_attn.k_norm");
+  return w;
+}
+
+router checkpoint::layer_router(int layer) const {
+  require_layer(layer);
+  const auto& c = config();
+  return router{{c.num_experts, c.hidden_size, c.num_experts_per_tok, c.norm_topk_prob},
+                to_float(state_->tensor(layer_name(layer, "mlp.gate")))};
+}
+
+expert_matrices checkpoint::experts(int layer, int first, int count) const {
+  require_layer(layer);
+  const auto& c = config();
+  if (first < 0 || count < 0 || first > c.num_experts - count) {
+    throw invalid_argument{fmt::format("experts: expected a range within [0, {}), found [{}, {} + {})",
+                                       c.num_experts, first, first, count)};
+  }
+  expert_matrices m{count, c.hidden_size, c.moe_intermediate_size, {}, {}, {}};
+  const auto append = [&](std::vector<bfloat16>& to, int expert, const char* part) {
+    const auto values = to_bfloat16(state_->tensor(expert_name(layer, expert, part)));
+    to.insert(to.end(), values.begin(), values.end());
+  };
+  const auto total = static_cast<std::size_t>(count) * static_cast<std::size_t>(m.hidden) *
+                     static_cast<std::size_t>(m.intermediate);
+  for (auto* to : {&m.gate, &m.up, &m.down}) to->reserve(total);
+  for (int e = first; e < first + count; ++e) {
+    append(m.gate, e, "gate");
+    append(m.up, e, "up");
+    append(m.down, e, "down");
+  }
+  return m;
+}
+
+void checkpoint::require_layer(int layer) const {
+  if (layer >= 0 && layer < config().num_hidden_layers) return;
+  throw invalid_argument{
+      fmt::format("layer: expected 0 to {}, found {}", config().num_hidden_layers - 1, layer)};
+}
+
+}  // namespace baton::model
