@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "exec/order.hpp"
+
 namespace baton::sim {
 
 class context;
@@ -32,8 +34,8 @@ struct options {
   schedule order = schedule::round_robin;
   std::uint64_t seed = 1;
   bool delay_stores = false;  // plain and relaxed stores stay invisible to others until a release orders them
-  bool virtual_clock = true;  // time advances only when nobody can run. False: real time, real atomics, for
-                              // ranks that live in other threads or processes
+  bool virtual_clock = true;  // time advances only when nobody can run, by as much as the next deadline
+                              // needs. False: real time, for ranks driven by other threads or processes
   std::vector<fault> faults;
 };
 
@@ -41,10 +43,12 @@ struct grid {
   int blocks = 1;
   int warps = 1;
   std::size_t shared_bytes = 0;
+  wait_limits limits = {};
 };
 
 /// Each rank has one queue of kernels and host functions, run in order. Queues of different ranks run
-/// interleaved, so a kernel of one rank may wait for a kernel of another.
+/// interleaved, so a kernel of one rank may wait for a kernel of another. Ranks may be driven by one thread
+/// or by several; whoever calls run() executes whatever is ready, of all ranks.
 class machine {
  public:
   explicit machine(int num_ranks, options opts = {});

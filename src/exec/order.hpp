@@ -47,6 +47,8 @@ struct wait_site {
   std::int32_t peer = -1;      // the rank that should have acted; -1: see the lane's `peer`
   std::uint32_t epoch = 0;     // the round it waits in
   std::uint64_t expected = 0;  // the value that would have ended the wait
+  std::uint32_t patience =
+      1;  // deadlines to wait: 2 where the cause is another block's wait, which should report
 };
 
 /// Written to host-mapped memory by the first wait of a rank that outlives its deadline; 64 bytes, claimed by

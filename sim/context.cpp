@@ -1,0 +1,118 @@
+#include "sim/context.hpp"
+
+#include "sim/machine_state.hpp"
+
+namespace baton::sim {
+
+context::context(machine::state& m, warp_state& me, const grid& shape)
+    : machine_{m},
+      me_{me},
+      shape_{shape},
+      rank_{me.rank},
+      block_{me.block},
+      warp_{me.warp},
+      shared_{me.home->shared.data()},
+      delays_{m.opts.delay_stores} {}
+
+void context::sync_block() {
+  me_.stores.move_to(me_.home->stores);
+  if (++me_.home->arrived == me_.home->live) {
+    machine_.open_barrier(*me_.home);
+    return;
+  }
+  me_.why = blocked::barrier;
+  machine_.yield(me_);
+}
+
+void context::scheduling_point() {
+  if (machine_.dies_now(rank_)) machine_.yield(me_);  // never resumed
+  if (machine_.opts.order == schedule::round_robin) return;
+  if (delays_ && machine_.random() % 16 == 0) {
+    me_.stores.to_memory();
+    changed();
+  }
+  if (machine_.opts.order == schedule::priority) {
+    if (machine_.change_points.contains(machine_.total_steps)) me_.priority = --machine_.lowest_priority;
+    machine_.yield(me_);
+  } else if (machine_.random() % 2 == 0) {
+    machine_.yield(me_);
+  }
+}
+
+void context::reveal(const void* at, std::size_t size) {
+  store_list& of_rank = machine_.ranks[static_cast<std::size_t>(rank_)].stores;
+  store_list& of_block = me_.home->stores;
+  if (!me_.stores.overlaps(at, size) && !of_block.overlaps(at, size) && !of_rank.overlaps(at, size)) return;
+  of_rank.to_memory();  // oldest first
+  of_block.to_memory();
+  me_.stores.to_memory();
+  changed();
+}
+
+void context::delayed_write(void* at, const void* value, std::size_t size) {
+  me_.stores.add(at, value, size);
+}
+
+void context::release(scope s) {
+  if (!delays_) return;
+  store_list& of_rank = machine_.ranks[static_cast<std::size_t>(rank_)].stores;
+  me_.stores.move_to(me_.home->stores);
+  if (s == scope::block) return;
+  me_.home->stores.move_to(of_rank);
+  if (s == scope::system) of_rank.to_memory();
+  changed();
+}
+
+void context::changed() {
+  ++machine_.version;
+}
+
+std::uint64_t context::flipped(const void* at, std::uint64_t value) {
+  for (std::size_t i = 0; i < machine_.opts.faults.size(); ++i) {
+    const fault& f = machine_.opts.faults[i];
+    if (f.what != fault::kind::flips_bit || f.rank != rank_ || machine_.bit_flipped[i]) continue;
+    if (at < f.word_begin || at >= f.word_end) continue;
+    machine_.bit_flipped[i] = true;
+    value ^= f.mask;
+  }
+  return value;
+}
+
+std::uint64_t context::now_ns() const {
+  return machine_.now_ns();
+}
+
+bool context::keep_waiting(const wait_site& where, std::uint64_t began, int lane, std::uint64_t seen) {
+  const wait_limits& limits = shape_.limits;
+  if (limits.abort != nullptr && std::atomic_ref<std::uint32_t>{*limits.abort}.load() != 0) return false;
+  const std::uint64_t wake_at = limits.deadline_ns == 0 ? 0 : began + limits.deadline_ns * where.patience;
+  const std::uint64_t now = now_ns();
+  if (wake_at != 0 && now >= wake_at) {
+    if (limits.record != nullptr && std::atomic_ref<std::uint32_t>{limits.record->claimed}.exchange(1) == 0) {
+      *limits.record = {1,
+                        0,
+                        rank_,
+                        static_cast<std::uint32_t>(block_),
+                        static_cast<std::uint32_t>(warp_),
+                        static_cast<std::uint32_t>(where.where),
+                        where.peer,
+                        where.epoch,
+                        where.expected,
+                        seen,
+                        now - began,
+                        static_cast<std::uint64_t>(lane)};
+      std::atomic_ref<std::uint32_t>{limits.record->complete}.store(1);
+    }
+    if (limits.abort != nullptr) std::atomic_ref<std::uint32_t>{*limits.abort}.store(1);
+    changed();
+    return false;
+  }
+  me_.why = blocked::wait;
+  me_.at = where;
+  me_.seen_version = machine_.version;
+  me_.wake_at = wake_at;
+  machine_.yield(me_);
+  return true;
+}
+
+}  // namespace baton::sim

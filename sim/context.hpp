@@ -1,0 +1,194 @@
+#pragma once
+// The sim back end of exec: one fiber speaks for a warp and loops over its lanes.
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <type_traits>
+
+#include "exec/exec.hpp"
+#include "sim/machine.hpp"
+
+namespace baton::sim {
+
+struct warp_state;
+
+class context {
+ public:
+  template <class T>
+  using lanes = std::array<T, warp_lanes>;
+
+  context(machine::state& m, warp_state& me, const grid& shape);
+
+  int rank() const { return rank_; }
+  int block() const { return block_; }
+  int num_blocks() const { return shape_.blocks; }
+  int warp() const { return warp_; }
+  int num_warps() const { return shape_.warps; }
+  std::byte* shared() const { return shared_; }
+
+  template <class F>
+  void each_lane(F f) {
+    for (int lane = 0; lane < warp_lanes; ++lane) f(lane);
+  }
+  template <class F>
+  void each(int n, F f) {
+    for (int i = 0; i < n; ++i) f(i);
+  }
+  template <class F>
+  void block_each(int n, F f) {
+    for (int begin = warp_ * warp_lanes; begin < n; begin += shape_.warps * warp_lanes) {
+      for (int i = begin; i < n && i < begin + warp_lanes; ++i) f(i);
+    }
+  }
+  template <class F>
+  void elect(F f) {
+    f();
+  }
+  template <class F>
+  auto from_one(F f) {
+    return f();
+  }
+  template <class T>
+  T broadcast(const lanes<T>& v, int lane) {
+    return v[static_cast<std::size_t>(lane)];
+  }
+  template <class T>
+  lanes<T> shuffle_xor(const lanes<T>& v, int mask) {
+    lanes<T> r;
+    for (std::size_t i = 0; i < warp_lanes; ++i) r[i] = v[i ^ static_cast<std::size_t>(mask)];
+    return r;
+  }
+  template <class T>
+  lanes<T> shuffle_up(const lanes<T>& v, int delta) {
+    lanes<T> r = v;
+    for (std::size_t i = static_cast<std::size_t>(delta); i < warp_lanes; ++i)
+      r[i] = v[i - static_cast<std::size_t>(delta)];
+    return r;
+  }
+  std::uint32_t ballot(const lanes<bool>& p) {
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < warp_lanes; ++i) bits |= (p[i] ? 1u : 0u) << i;
+    return bits;
+  }
+  void sync_warp() {}
+  void sync_block();
+
+  template <class T>
+  T read(const T* at) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
+    before_read(at, sizeof(T));
+    T value;
+    std::memcpy(static_cast<void*>(&value), at, sizeof(T));
+    return value;
+  }
+  template <class T>
+  void write(T* at, const std::type_identity_t<T>& value) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
+    if (delays_) {
+      delayed_write(at, &value, sizeof(T));
+    } else {
+      std::memcpy(static_cast<void*>(at), &value, sizeof(T));
+    }
+  }
+
+  template <order O, scope S, class Word>
+  Word load(const Word* at) {
+    step(S);
+    before_read(at, sizeof(Word));
+    return std::atomic_ref<Word>{*const_cast<Word*>(at)}.load(
+        O == order::relaxed ? std::memory_order_relaxed : std::memory_order_acquire);
+  }
+  template <order O, scope S, class Word>
+  void store(Word* at, std::type_identity_t<Word> value) {
+    step(S);
+    value = static_cast<Word>(flipped(at, value));
+    if (O == order::relaxed && delays_) return delayed_write(at, &value, sizeof(Word));
+    if (O != order::relaxed) release(S);
+    before_read(at, sizeof(Word));
+    std::atomic_ref<Word>{*at}.store(
+        value, O == order::relaxed ? std::memory_order_relaxed : std::memory_order_release);
+    changed();
+  }
+  template <order O, scope S, class Word>
+  Word fetch_add(Word* at, std::type_identity_t<Word> value) {
+    return modify<O, S>(at, [&](std::atomic_ref<Word> word) { return word.fetch_add(value); });
+  }
+  template <order O, scope S, class Word>
+  Word fetch_min(Word* at, std::type_identity_t<Word> value) {
+    return modify<O, S>(at, [&](std::atomic_ref<Word> word) {
+      Word before = word.load();
+      while (value < before && !word.compare_exchange_weak(before, value)) {
+      }
+      return before;
+    });
+  }
+  template <order O, scope S, class Word>
+  Word exchange(Word* at, std::type_identity_t<Word> value) {
+    return modify<O, S>(at, [&](std::atomic_ref<Word> word) { return word.exchange(value); });
+  }
+  template <order O, scope S>
+  void fence() {
+    step(S);
+    if (O != order::acquire) release(S);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+
+  template <order O, scope S, class Word, class Done>
+  bool wait(const lanes<Word*>& words, Done done, wait_site where, lanes<Word>& seen) {
+    step(S);
+    const std::uint64_t began = now_ns();
+    for (;;) {
+      const int missing = first_missing(words, done, seen);
+      if (missing < 0) return true;
+      const auto lane = static_cast<std::size_t>(missing);
+      if (!keep_waiting(where, began, missing, seen[lane])) return false;
+    }
+  }
+
+ private:
+  template <class Word, class Done>
+  int first_missing(const lanes<Word*>& words, Done done, lanes<Word>& seen) {
+    for (std::size_t lane = 0; lane < warp_lanes; ++lane) {
+      if (words[lane] == nullptr) continue;
+      before_read(words[lane], sizeof(Word));
+      seen[lane] = std::atomic_ref<Word>{*words[lane]}.load(std::memory_order_acquire);
+      if (!done(static_cast<int>(lane), seen[lane])) return static_cast<int>(lane);
+    }
+    return -1;
+  }
+  template <order O, scope S, class Word, class F>
+  Word modify(Word* at, F f) {
+    step(S);
+    if (O == order::release || O == order::acq_rel) release(S);
+    before_read(at, sizeof(Word));
+    const Word before = f(std::atomic_ref<Word>{*at});
+    if (S != scope::block) changed();
+    return before;
+  }
+  void step(scope s) {
+    if (s != scope::block) scheduling_point();
+  }
+  void before_read(const void* at, std::size_t size) {
+    if (delays_) reveal(at, size);
+  }
+
+  void scheduling_point();
+  void reveal(const void* at, std::size_t size);
+  void delayed_write(void* at, const void* value, std::size_t size);
+  void release(scope s);
+  void changed();
+  std::uint64_t flipped(const void* at, std::uint64_t value);
+  std::uint64_t now_ns() const;
+  bool keep_waiting(const wait_site& where, std::uint64_t began, int lane, std::uint64_t seen);
+
+  machine::state& machine_;
+  warp_state& me_;
+  const grid& shape_;
+  int rank_, block_, warp_;
+  std::byte* shared_;
+  bool delays_;
+};
+
+static_assert(exec_context<context>);
+
+}  // namespace baton::sim

@@ -1,0 +1,155 @@
+#include "sim/machine.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "baton/error.hpp"
+#include "sim/context.hpp"
+#include "sim/machine_state.hpp"
+
+namespace baton::sim {
+
+machine::machine(int num_ranks, options opts) : state_{std::make_unique<state>(num_ranks, std::move(opts))} {}
+machine::~machine() = default;
+
+machine::state::state(int num_ranks, options o)
+    : opts{std::move(o)},
+      ranks{static_cast<std::size_t>(num_ranks)},
+      random{opts.seed},
+      bit_flipped(opts.faults.size(), false) {
+  if (opts.order != schedule::priority) return;
+  for (int i = 0; i < 8; ++i) change_points.insert(random() % 4096);
+}
+
+void machine::launch(int rank, grid g, std::function<void(context&)> kernel) {
+  const std::lock_guard lock{state_->mutex};
+  state_->ranks[static_cast<std::size_t>(rank)].queue.push_back({g, std::move(kernel), {}});
+  state_->enqueued.notify_all();
+}
+
+void machine::host(int rank, std::function<void()> work) {
+  const std::lock_guard lock{state_->mutex};
+  state_->ranks[static_cast<std::size_t>(rank)].queue.push_back({{}, {}, std::move(work)});
+  state_->enqueued.notify_all();
+}
+
+void machine::run(int rank) {
+  std::unique_lock lock{state_->mutex};
+  while (state_->rank_in_use(rank)) {
+    state_->start_ready_work();
+    if (state_->run_one()) {
+      if (state_->failure) std::rethrow_exception(std::exchange(state_->failure, nullptr));
+      state_->retire_finished();
+    } else if (state_->rank_in_use(rank)) {
+      state_->idle(lock);
+    }
+  }
+}
+
+std::uint64_t machine::now_ns() const {
+  return state_->now_ns();
+}
+
+std::uint64_t machine::state::now_ns() const {
+  if (opts.virtual_clock) return clock;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+const options& machine::settings() const {
+  return state_->opts;
+}
+
+bool machine::state::rank_in_use(int rank) const {
+  const rank_state& r = ranks[static_cast<std::size_t>(rank)];
+  return r.running != nullptr || !r.queue.empty();
+}
+
+void machine::state::flush_rank(rank_state& r) {
+  if (r.stores.empty()) return;
+  r.stores.to_memory();
+  ++version;
+}
+
+void machine::state::start_ready_work() {
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    while (ranks[r].running == nullptr && !ranks[r].queue.empty()) {
+      auto item = std::move(ranks[r].queue.front());
+      ranks[r].queue.pop_front();
+      const bool lost =
+          ranks[r].dead || fault_of(static_cast<int>(r), fault::kind::never_launches) != nullptr;
+      if (item.host) {
+        flush_rank(ranks[r]);
+        item.host();
+        ++version;
+      } else if (!lost) {
+        start_kernel(static_cast<int>(r), std::move(item));
+      }
+    }
+  }
+}
+
+void machine::state::retire_finished() {
+  for (rank_state& r : ranks) {
+    if (r.running == nullptr) continue;
+    bool live = false;
+    for (const auto& w : r.running->warps) live = live || !w->done;
+    if (live && !r.dead) continue;
+    for (const auto& b : r.running->blocks) b->stores.move_to(r.stores);
+    std::erase_if(active, [&](const warp_state* w) { return w->rank == r.running->warps.front()->rank; });
+    r.running.reset();
+    if (!opts.delay_stores) flush_rank(r);
+  }
+}
+
+/// Nobody can run: lets delayed stores arrive, else lets time pass until somebody's deadline, else gives up.
+void machine::state::idle(std::unique_lock<std::mutex>& lock) {
+  if (opts.delay_stores) {
+    const std::uint64_t before = version;
+    for (warp_state* w : active) {
+      if (!w->stores.empty()) ++version;
+      w->stores.to_memory();
+      if (!w->home->stores.empty()) ++version;
+      w->home->stores.to_memory();
+    }
+    for (rank_state& r : ranks) flush_rank(r);
+    if (version != before) return;
+  }
+  if (opts.virtual_clock) {
+    advance_clock();
+  } else {
+    enqueued.wait_for(lock, std::chrono::microseconds{20});
+  }
+  ++version;
+}
+
+void machine::state::advance_clock() {
+  std::uint64_t wake = 0;
+  for (const warp_state* w : active) {
+    if (w->why == blocked::wait && w->wake_at != 0 && (wake == 0 || w->wake_at < wake)) wake = w->wake_at;
+  }
+  if (wake == 0) throw error{"the machine is deadlocked and no wait has a deadline:" + who_waits()};
+  clock = clock < wake ? wake : clock;
+}
+
+std::string machine::state::who_waits() const {
+  std::string text;
+  for (const warp_state* w : active) {
+    if (w->why == blocked::no) continue;
+    text += fmt::format("\n  rank {} block {} warp {}: ", w->rank, w->block, w->warp);
+    text += w->why == blocked::barrier ? "block barrier"
+                                       : fmt::format("{}, expects {:#x}", name(w->at.where), w->at.expected);
+  }
+  return text;
+}
+
+const fault* machine::state::fault_of(int rank, enum fault::kind kind) const {
+  for (const fault& f : opts.faults) {
+    if (f.rank == rank && f.what == kind) return &f;
+  }
+  return nullptr;
+}
+
+}  // namespace baton::sim

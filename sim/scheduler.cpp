@@ -1,0 +1,147 @@
+// Which warp runs next, and how it starts, stops and waits.
+#include <boost/context/protected_fixedsize_stack.hpp>
+
+#include "baton/error.hpp"
+#include "sim/context.hpp"
+#include "sim/machine_state.hpp"
+
+namespace baton::sim {
+namespace {
+
+inline constexpr std::size_t stack_bytes = 128 * 1024;
+
+/// Stacks are reused: mapping one costs more than most kernels here run.
+class stack_pool {
+ public:
+  using traits_type = boost::context::protected_fixedsize_stack::traits_type;
+
+  boost::context::stack_context allocate() {
+    auto& pool = free_stacks();
+    if (pool.empty()) return boost::context::protected_fixedsize_stack{stack_bytes}.allocate();
+    auto stack = pool.back();
+    pool.pop_back();
+    return stack;
+  }
+  void deallocate(boost::context::stack_context& stack) { free_stacks().push_back(stack); }
+
+ private:
+  struct stacks : std::vector<boost::context::stack_context> {
+    ~stacks() {
+      for (auto& s : *this) boost::context::protected_fixedsize_stack{stack_bytes}.deallocate(s);
+    }
+  };
+  static stacks& free_stacks() {
+    static thread_local stacks pool;
+    return pool;
+  }
+};
+
+}  // namespace
+
+void machine::state::start_kernel(int rank, rank_state::item item) {
+  auto kernel = std::make_unique<kernel_state>();
+  kernel->shape = item.shape;
+  kernel->body = std::move(item.kernel);
+  for (int b = 0; b < item.shape.blocks; ++b) {
+    kernel->blocks.push_back(std::make_unique<block_state>());
+    kernel->blocks.back()->live = item.shape.warps;
+    kernel->blocks.back()->shared.resize(item.shape.shared_bytes);
+    for (int w = 0; w < item.shape.warps; ++w) {
+      auto warp = std::make_unique<warp_state>();
+      warp->home = kernel->blocks.back().get();
+      warp->rank = rank;
+      warp->block = b;
+      warp->warp = w;
+      warp->priority = lowest_priority + random() % (1u << 20);
+      active.push_back(warp.get());
+      kernel->warps.push_back(std::move(warp));
+    }
+  }
+  ranks[static_cast<std::size_t>(rank)].running = std::move(kernel);
+}
+
+bool machine::state::can_run(const warp_state& w) const {
+  if (w.done || w.why == blocked::barrier) return false;
+  return w.why == blocked::no || w.seen_version != version;
+}
+
+warp_state* machine::state::pick() {
+  if (opts.order == schedule::priority) return pick_by_priority();
+  const std::size_t start = opts.order == schedule::random ? random() % active.size() : next;
+  warp_state* slow = nullptr;
+  for (std::size_t i = 0; i < active.size(); ++i) {
+    warp_state* w = active[(start + i) % active.size()];
+    if (!can_run(*w)) continue;
+    next = (start + i + 1) % active.size();
+    if (fault_of(w->rank, fault::kind::slow) == nullptr) return w;
+    if (slow == nullptr) slow = w;
+  }
+  return slow;  // a slow rank runs when nobody else can
+}
+
+warp_state* machine::state::pick_by_priority() {
+  warp_state* best = nullptr;
+  for (warp_state* w : active) {
+    if (can_run(*w) && (best == nullptr || w->priority > best->priority)) best = w;
+  }
+  return best;
+}
+
+bool machine::state::run_one() {
+  if (active.empty()) return false;
+  warp_state* w = pick();
+  if (w == nullptr) return false;
+  resume(*w);
+  return true;
+}
+
+void machine::state::resume(warp_state& w) {
+  w.why = blocked::no;
+  if (!w.fiber) {
+    w.fiber = boost::context::fiber{std::allocator_arg, stack_pool{},
+                                    [this, &w](boost::context::fiber&& scheduler) {
+                                      w.scheduler = std::move(scheduler);
+                                      run_body(w);
+                                      return std::move(w.scheduler);
+                                    }};
+  }
+  w.fiber = std::move(w.fiber).resume();
+  if (!w.done) return;
+  w.stores.move_to(w.home->stores);
+  if (--w.home->live > 0 && w.home->arrived == w.home->live) open_barrier(*w.home);
+}
+
+void machine::state::run_body(warp_state& w) {
+  const rank_state& r = ranks[static_cast<std::size_t>(w.rank)];
+  try {
+    context x{*this, w, r.running->shape};
+    r.running->body(x);
+  } catch (const boost::context::detail::forced_unwind&) {
+    throw;
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  w.done = true;
+}
+
+void machine::state::yield(warp_state& w) {
+  w.scheduler = std::move(w.scheduler).resume();
+}
+
+void machine::state::open_barrier(block_state& b) {
+  b.arrived = 0;
+  for (warp_state* w : active) {
+    if (w->home == &b && w->why == blocked::barrier) w->why = blocked::no;
+  }
+}
+
+bool machine::state::dies_now(int rank) {
+  rank_state& r = ranks[static_cast<std::size_t>(rank)];
+  ++total_steps;
+  const fault* f = fault_of(rank, fault::kind::dies_at_step);
+  if (f != nullptr && r.steps == f->step) r.dead = true;
+  ++r.steps;
+  return r.dead;
+}
+
+}  // namespace baton::sim

@@ -1,0 +1,56 @@
+#pragma once
+// Stores on their way to others. A plain or relaxed store first sits with its warp; block barriers, releases
+// and kernel ends move it on: warp -> block -> rank -> memory. Who reads an address that a list it can see
+// holds, pushes that list to memory first, and a full list drains its older half: a store may always become
+// visible early, but without the right release the last ones stay invisible to whoever has no claim to them.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace baton::sim {
+
+class store_list {
+ public:
+  static constexpr std::size_t capacity = 128;
+
+  void add(void* at, const void* bytes, std::size_t size) {
+    if (entries_.size() == capacity) drain(capacity / 2);
+    entry e{static_cast<std::byte*>(at), size, {}};
+    std::memcpy(e.bytes, bytes, size);
+    entries_.push_back(e);
+  }
+
+  bool overlaps(const void* at, std::size_t size) const {
+    const auto* begin = static_cast<const std::byte*>(at);
+    for (const entry& e : entries_) {
+      if (e.at < begin + size && begin < e.at + e.size) return true;
+    }
+    return false;
+  }
+
+  bool empty() const { return entries_.empty(); }
+  void to_memory() { drain(entries_.size()); }
+
+  /// Hands all entries on; the order of stores to one address is kept.
+  void move_to(store_list& wider) {
+    for (const entry& e : entries_) wider.add(e.at, e.bytes, e.size);
+    entries_.clear();
+  }
+
+ private:
+  struct entry {
+    std::byte* at;
+    std::size_t size;
+    std::byte bytes[16];
+  };
+
+  void drain(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(entries_[i].at, entries_[i].bytes, entries_[i].size);
+    entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+
+  std::vector<entry> entries_;
+};
+
+}  // namespace baton::sim

@@ -1,0 +1,49 @@
+#pragma once
+// What the machine knows of a running kernel: its warps (fibers), blocks and their barriers.
+#include <boost/context/fiber.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/order.hpp"
+#include "sim/machine.hpp"
+#include "sim/store_buffer.hpp"
+
+namespace baton::sim {
+
+struct block_state {
+  int arrived = 0;  // warps at the current barrier
+  int live = 0;
+  std::uint64_t barrier_turn = 0;
+  std::vector<std::byte> shared;
+  store_list stores;
+};
+
+/// Why a warp is not running.
+enum class blocked { no, barrier, wait };
+
+struct warp_state {
+  boost::context::fiber fiber;      // the warp, while it is not running
+  boost::context::fiber scheduler;  // who resumed it, while it is
+  block_state* home = nullptr;
+  int rank = 0, block = 0, warp = 0;
+  bool done = false;
+  blocked why = blocked::no;
+  std::uint64_t seen_version = 0;  // of memory, when a wait last found nothing
+  std::uint64_t wake_at = 0;       // deadline of the wait, 0: none
+  std::uint64_t priority = 0;
+  wait_site at;
+  store_list stores;
+};
+
+struct kernel_state {
+  grid shape;
+  std::function<void(context&)> body;
+  std::vector<std::unique_ptr<block_state>> blocks;
+  std::vector<std::unique_ptr<warp_state>> warps;
+};
+
+}  // namespace baton::sim

@@ -1,0 +1,35 @@
+#pragma once
+// Packed conversions of payload words: the GPU's instructions where there are some, the same rounding elsewhere.
+#include <bit>
+#include <cstdint>
+
+#include "base/macros.hpp"
+#include "baton/numeric.hpp"
+#if defined(__CUDACC__)
+#include <cuda_fp8.h>
+#endif
+
+namespace baton {
+
+/// The two bf16 of a 32-bit word, low half first.
+BATON_FN float low_bf16(std::uint32_t word) { return std::bit_cast<float>(word << 16); }
+BATON_FN float high_bf16(std::uint32_t word) { return std::bit_cast<float>(word & 0xffff0000u); }
+
+/// Two floats rounded to bf16 in a word, `low` in the low half.
+BATON_FN std::uint32_t pack_bf16(float low, float high) {
+  return static_cast<std::uint32_t>(bfloat16{low}.bits) | static_cast<std::uint32_t>(bfloat16{high}.bits) << 16;
+}
+
+/// Four floats rounded to e4m3 with saturation, `a` in the lowest byte.
+BATON_FN std::uint32_t pack_e4m3(float a, float b, float c, float d) {
+#if defined(__CUDA_ARCH__)
+  const auto low = __nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E4M3);
+  const auto high = __nv_cvt_float2_to_fp8x2(make_float2(c, d), __NV_SATFINITE, __NV_E4M3);
+  return static_cast<std::uint32_t>(low) | static_cast<std::uint32_t>(high) << 16;
+#else
+  const auto byte = [](float v) { return static_cast<std::uint32_t>(float8_e4m3{v}.bits); };
+  return byte(a) | byte(b) << 8 | byte(c) << 16 | byte(d) << 24;
+#endif
+}
+
+}  // namespace baton

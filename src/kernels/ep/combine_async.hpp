@@ -1,0 +1,121 @@
+#pragma once
+// combine_async: reply buffer of sources[row].rank [token, topk_slot, :] = expert_output[row, :] for every
+// received row.
+//
+//   step      who               does
+//   table     each block        rows by pair, from region A
+//   send      a warp a unit     unit = (row, part), rows split evenly over the grid; stores straight to the
+//   peer complete  a lane a rank     C[d] += the block's units to rank d; the last one publishes
+//   (completion.hpp) publish   a warp a rank     arrival words {round, rows} of all local experts
+//   (arrival.hpp)
+//
+//   block 0  | table | send ... | complete          |
+//   block 1  | table | send ... | complete, publish |     blocks never wait for each other
+#include "exec/exec.hpp"
+#include "kernels/ep/params.hpp"
+#include "kernels/ep/row_table.hpp"
+#include "kernels/ep/token_format.hpp"
+#include "protocol/arrival.hpp"
+#include "protocol/completion.hpp"
+
+namespace baton::ep {
+
+template <class Arrival>
+struct combine_async_kernel {
+  /// [max_ranks] units sent by this block, [max_ranks] units of the round, [max_ranks] this block publishes
+  static constexpr int num_cells = 3 * max_ranks;
+  static constexpr std::size_t shared_bytes(const shape& s) {
+    return 4 * num_cells + row_table::bytes(s.num_pairs());
+  }
+
+  template <exec_context X>
+  static BATON_FN void run(X& x, const combine_async_params& p) {
+    auto* cells = reinterpret_cast<std::int32_t*>(x.shared());
+    const row_table table{x.shared() + 4 * num_cells, p.s.num_local_experts(p.s.rank) * p.s.num_ranks};
+    x.block_each(num_cells, [&](int i) { x.write(cells + i, 0); });
+    table.build(x, p.counters);
+    const row_parts split = split_rows(reply_steps_of(p.s), table.rows(x), x.num_blocks() * x.num_warps());
+    x.block_each(table.pairs, [&](int pair) {
+      add_shared(x, cells + max_ranks + pair % p.s.num_ranks, table.rows_of(x, pair) * split.parts);
+    });
+    send_rows(x, p, table, split, cells);
+    complete(x, p, cells);
+    publish_ranks(x, p, table, cells + 2 * max_ranks);
+  }
+
+ private:
+  template <class X>
+  static BATON_FN void add_shared(X& x, std::int32_t* cell, int amount) {
+    x.template fetch_add<order::relaxed, scope::block>(reinterpret_cast<std::uint32_t*>(cell),
+                                                       static_cast<std::uint32_t>(amount));
+  }
+
+  template <class X>
+  static BATON_FN void send_rows(X& x, const combine_async_params& p, const row_table& table,
+                                 const row_parts& split, std::int32_t* sent) {
+    const int warps = x.num_blocks() * x.num_warps(), units = table.rows(x) * split.parts;
+    for (int unit = x.warp() * x.num_blocks() + x.block(); unit < units; unit += warps) {
+      const row_place at = table.find(x, unit / split.parts);
+      const int part = unit % split.parts, rank = at.pair % p.s.num_ranks;
+      const source_info source = x.from_one([&] { return x.read(p.sources + at.row); });
+      if (is_sound(p, source, rank)) {
+        send_steps(x, p, at.row, p.reply.at[rank] + reply_offset(p.s, source.token, source.topk_slot), split,
+                   part);
+      } else {
+        const std::uint64_t bad =
+            static_cast<std::uint64_t>(at.row) << 32 | static_cast<std::uint32_t>(source.token);
+        x.elect(
+            [&] { x.template fetch_min<order::relaxed, scope::device>(&p.errors->first_bad_source, bad); });
+      }
+      x.elect([&] { add_shared(x, sent + rank, 1); });
+    }
+  }
+
+  /// A row whose source is out of range must not become a store into a peer's memory.
+  static BATON_FN bool is_sound(const combine_async_params& p, const source_info& source, int rank) {
+    return source.rank == rank && source.token >= 0 && source.token < p.s.max_tokens &&
+           source.topk_slot >= 0 && source.topk_slot < p.s.top_k;
+  }
+
+  template <class X>
+  static BATON_FN void send_steps(X& x, const combine_async_params& p, int row, std::byte* reply,
+                                  const row_parts& split, int part) {
+    const auto* values =
+        reinterpret_cast<const std::byte*>(p.expert_output + static_cast<std::int64_t>(row) * p.s.hidden);
+    for (int step = split.begin(part); step < split.end(part); ++step) {
+      x.each_lane([&](int lane) {
+        const int offset = step * step_bytes + lane * static_cast<int>(sizeof(vec16));
+        if (offset >= p.s.combine_bytes()) return;
+        x.write(reinterpret_cast<vec16*>(reply + offset),
+                x.read(reinterpret_cast<const vec16*>(values + offset)));
+      });
+    }
+  }
+
+  template <class X>
+  static BATON_FN void complete(X& x, const combine_async_params& p, std::int32_t* cells) {
+    x.sync_block();
+    x.block_each(p.s.num_ranks, [&](int rank) {
+      const int own = x.read(cells + rank), target = x.read(cells + max_ranks + rank);
+      const bool done = target == 0 ? rank % x.num_blocks() == x.block()
+                                    : own > 0 && finish(x, p.counters.work(rank), own, target);
+      if (done) x.write(cells + 2 * max_ranks + rank, 1);
+    });
+    x.sync_block();
+  }
+
+  template <class X>
+  static BATON_FN void publish_ranks(X& x, const combine_async_params& p, const row_table& table,
+                                     const std::int32_t* complete) {
+    const std::uint32_t epoch = x.from_one([&] { return x.read(&p.rounds->combine); }) + 1;
+    for (int rank = x.warp(); rank < p.s.num_ranks; rank += x.num_warps()) {
+      if (x.from_one([&] { return x.read(complete + rank); }) == 0) continue;
+      x.each(p.s.num_local_experts(p.s.rank), [&](int local) {
+        const int rows = table.rows_of(x, local * p.s.num_ranks + rank);
+        publish<Arrival>(x, p.count.at[rank] + local * p.s.num_ranks + p.s.rank, epoch, rows);
+      });
+    }
+  }
+};
+
+}  // namespace baton::ep

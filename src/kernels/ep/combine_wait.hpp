@@ -1,0 +1,155 @@
+#pragma once
+// combine_wait: out[t, :] = sum over k, ascending, of weight(t, k) * reply[t, k, :], in fp32; or the K rows
+// unreduced. Choices that were not sent (id -1, out of range, over capacity) contribute nothing.
+//
+//   step     who               does
+//   collect  block 0           waits for the arrival words of all experts of all ranks (arrival.hpp); opens
+//   the gate pass     warp 0 of each    waits for the gate (gate.hpp) reduce   a warp a unit     unit =
+//   (token, part): 8 columns a lane and step leave    last block out    closes the gate, completes the round
+#include <cmath>
+
+#include "base/convert.hpp"
+#include "exec/exec.hpp"
+#include "kernels/ep/dispatch_wait.hpp"
+#include "kernels/ep/params.hpp"
+#include "protocol/arrival.hpp"
+#include "protocol/gate.hpp"
+
+namespace baton::ep {
+
+/// Outputs: called by one lane with 8 consecutive columns of a token, as any element-wise output callable is:
+/// out(x, token, column, values). A reducing output has is_reduced; the other gets every (token, k) row.
+struct store_fp32 {
+  static constexpr bool is_reduced = true;
+  float* out;  // [T, H]
+  int hidden;
+  template <class X>
+  BATON_FN void operator()(X& x, int token, int column, const float (&values)[8]) const {
+    float* at = out + static_cast<std::int64_t>(token) * hidden + column;
+    for (int half = 0; half < 2; ++half) {
+      const float* v = values + 4 * half;
+      x.write(reinterpret_cast<vec16*>(at) + half,
+              vec16{{std::bit_cast<std::uint32_t>(v[0]), std::bit_cast<std::uint32_t>(v[1]),
+                     std::bit_cast<std::uint32_t>(v[2]), std::bit_cast<std::uint32_t>(v[3])}});
+    }
+  }
+};
+
+struct store_bf16 {
+  static constexpr bool is_reduced = true;
+  bfloat16* out;  // [T, H]
+  int hidden;
+  template <class X>
+  BATON_FN void operator()(X& x, int token, int column, const float (&v)[8]) const {
+    auto* at = reinterpret_cast<vec16*>(out + static_cast<std::int64_t>(token) * hidden + column);
+    x.write(at, vec16{{pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]),
+                       pack_bf16(v[6], v[7])}});
+  }
+};
+
+struct store_unreduced {
+  static constexpr bool is_reduced = false;
+  bfloat16* out;  // [T, K, H]
+  int hidden, top_k;
+  template <class X>
+  BATON_FN void operator()(X& x, int token, int topk_slot, int column, const vec16& values) const {
+    const std::int64_t row = static_cast<std::int64_t>(token) * top_k + topk_slot;
+    x.write(reinterpret_cast<vec16*>(out + row * hidden + column), values);
+  }
+};
+
+template <class Arrival>
+struct combine_wait_kernel {
+  static constexpr std::size_t shared_bytes(const shape&) { return 16; }
+  static constexpr int lane_values = 8;
+  static constexpr int batch = 4;  // replies a lane has in flight
+
+  template <exec_context X, class Params>
+  static BATON_FN void run(X& x, const Params& p) {
+    auto* failed = reinterpret_cast<std::int32_t*>(x.shared());
+    const gate_cells gate{p.counters.combine_ready(), p.counters.combine_departed()};
+    const std::uint32_t epoch = x.from_one([&] { return x.read(&p.rounds->combine); }) + 1;
+    x.block_each(1, [&](int) { x.write(failed, 0); });
+    x.sync_block();
+    if (x.block() == 0 && !collect(x, p, epoch, gate, failed)) return;
+    if (x.warp() == 0 && !pass_gate(x, gate, site::combine_ready, epoch)) {
+      x.elect([&] { x.write(failed, 1); });
+    }
+    x.sync_block();
+    if (x.from_one([&] { return x.read(failed); }) != 0) return;
+    reduce(x, p);
+    x.sync_block();
+    if (x.warp() != 0) return;
+    x.elect([&] {
+      if (leave_gate(x, gate)) x.write(&p.rounds->combine, epoch);
+    });
+  }
+
+ private:
+  template <class X, class Params>
+  static BATON_FN bool collect(X& x, const Params& p, std::uint32_t epoch, const gate_cells& gate,
+                               std::int32_t* failed) {
+    const auto word = [&](int pair) -> std::uint64_t* {
+      const bool exists = pair / p.s.num_ranks < p.s.num_local_experts(pair % p.s.num_ranks);
+      return exists ? p.count + pair : nullptr;
+    };
+    const auto ignore = [](int, int) {};
+    if (!collect_arrivals<Arrival>(x, p.s.num_pairs(), p.s.max_tokens, epoch, site::combine_arrival, failed,
+                                   word, ignore)) {
+      return false;
+    }
+    if (x.warp() == 0) x.elect([&] { open_gate(x, gate); });
+    return true;
+  }
+
+  template <class X, class Params>
+  static BATON_FN void reduce(X& x, const Params& p) {
+    const int warps = x.num_blocks() * x.num_warps(), units = p.num_tokens * p.split.parts;
+    for (int unit = x.warp() * x.num_blocks() + x.block(); unit < units; unit += warps) {
+      const int token = unit / p.split.parts, part = unit % p.split.parts;
+      for (int step = p.split.begin(part); step < p.split.end(part); ++step) {
+        x.each_lane([&](int lane) {
+          const int column = (step * warp_lanes + lane) * lane_values;
+          if (column < p.s.hidden) reduce_columns(x, p, token, column);
+        });
+      }
+    }
+  }
+
+  /// One lane: 8 columns of all replies to a token.
+  template <class X, class Params>
+  static BATON_FN void reduce_columns(X& x, const Params& p, int token, int column) {
+    float sum[lane_values] = {};
+    for (int first = 0; first < p.s.top_k; first += batch) {
+      vec16 values[batch];
+      bool sent[batch];
+      for (int j = 0; j < batch; ++j) {
+        const int k = first + j;
+        sent[j] = k < p.s.top_k && x.read(p.send_slots + token * p.s.top_k + k) >= 0;
+        values[j] = {};
+        if (!sent[j]) continue;
+        values[j] = x.read(reinterpret_cast<const vec16*>(p.reply + reply_offset(p.s, token, k) + 2 * column));
+      }
+      for (int j = 0; j < batch && first + j < p.s.top_k; ++j) {
+        if constexpr (!Output<Params>::is_reduced) {
+          p.output(x, token, first + j, column, values[j]);
+        } else if (sent[j]) {
+          add_weighted(sum, p.router_weights(token, first + j), values[j]);
+        }
+      }
+    }
+    if constexpr (Output<Params>::is_reduced) p.output(x, token, column, sum);
+  }
+
+  template <class Params>
+  using Output = decltype(Params::output);
+
+  static BATON_FN void add_weighted(float (&sum)[lane_values], float weight, const vec16& values) {
+    for (int i = 0; i < 4; ++i) {
+      sum[2 * i] = std::fma(weight, low_bf16(values.word[i]), sum[2 * i]);
+      sum[2 * i + 1] = std::fma(weight, high_bf16(values.word[i]), sum[2 * i + 1]);
+    }
+  }
+};
+
+}  // namespace baton::ep

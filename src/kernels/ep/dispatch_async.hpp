@@ -1,0 +1,225 @@
+#pragma once
+// dispatch_async: for every token t and choice k with expert e = topk_idx[t, k]:
+//   receive buffer of e's rank [local(e), my rank, slot, :] = encode(tokens[t, :]) | {t, k, my rank}
+//   slot = number of earlier (t', k') with the same expert
+//
+//   step      who                 does
+//   count     all blocks          read all ids: total[e], and base[e] = those before the block's own tokens
+//   place     all lanes           tile of ids: slot = base[e] + equal ids earlier in the tile; message
+//   address send      a warp a unit       unit = (token, part): read and encode once, store to all its
+//   messages complete  a lane an expert    finished[e] += the block's units; last one: rank_completion[d] +=
+//   1;
+//             a warp a rank       last one of rank d publishes d's arrival words (completion.hpp,
+//             arrival.hpp)
+//
+//   block 0  | count | place send | place send | complete          |
+//   block 1  | count | place send | place send | complete, publish |     blocks never wait for each other
+//
+// Every block counts all ids itself: T*K ids from L2 cost microseconds, a grid-wide scan would cost a wait.
+// Tokens are stored straight to the peers; send_buffer is only for ranks outside the p2p group, which
+// use_shmem will serve.
+#include "base/convert.hpp"
+#include "exec/exec.hpp"
+#include "kernels/ep/params.hpp"
+#include "kernels/ep/token_format.hpp"
+#include "protocol/arrival.hpp"
+#include "protocol/completion.hpp"
+
+namespace baton::ep {
+
+/// Ids placed at a time.
+inline constexpr int tile_ids = 256;
+
+/// The block's shared memory.
+struct dispatch_shared {
+  std::byte** message;     // [tile_ids]: where each id's message starts; null: not sent
+  std::int32_t* ids;       // [tile_ids]
+  std::int32_t* total;     // [E]: ids of each expert on this rank
+  std::int32_t* base;      // [E]: those before the current tile
+  std::int32_t* own;       // [E]: units this block finishes
+  std::int32_t* complete;  // [max_ranks]: this block publishes to that rank
+
+  BATON_FN dispatch_shared(std::byte* memory, int experts)
+      : message{reinterpret_cast<std::byte**>(memory)},
+        ids{reinterpret_cast<std::int32_t*>(message + tile_ids)},
+        total{ids + tile_ids},
+        base{total + experts},
+        own{base + experts},
+        complete{own + experts} {}
+  static constexpr std::size_t bytes(int experts) {
+    return tile_ids * (sizeof(std::byte*) + 4) + 4 * (3 * static_cast<std::size_t>(experts) + max_ranks);
+  }
+};
+
+/// The block's share: a contiguous range of units (token, part).
+struct dispatch_share {
+  int unit_begin, unit_end, parts;
+  BATON_FN dispatch_share(int num_tokens, int num_parts, int block, int num_blocks)
+      : unit_begin{static_cast<int>(std::int64_t{num_tokens} * num_parts * block / num_blocks)},
+        unit_end{static_cast<int>(std::int64_t{num_tokens} * num_parts * (block + 1) / num_blocks)},
+        parts{num_parts} {}
+  BATON_FN int first_token() const { return unit_begin / parts; }
+  BATON_FN int end_token() const { return ceil_div(unit_end, parts); }
+  BATON_FN int parts_of(int token) const {
+    return smaller(unit_end, (token + 1) * parts) - larger(unit_begin, token * parts);
+  }
+};
+
+template <class Format, class Arrival>
+struct dispatch_async_kernel {
+  template <exec_context X, class Params>
+  static BATON_FN void run(X& x, const Params& p) {
+    const dispatch_share share{p.num_tokens, p.split.parts, x.block(), x.num_blocks()};
+    const dispatch_shared shared{x.shared(), p.s.num_experts};
+    count(x, p, share, shared);
+    const int tile_tokens = tile_ids / p.s.top_k;
+    for (int t = share.first_token(); t < share.end_token(); t += tile_tokens) {
+      const int end = smaller(t + tile_tokens, share.end_token());
+      place(x, p, share, shared, t, end);
+      send(x, p, share, shared, t, end);
+      x.sync_block();
+    }
+    complete(x, p, shared);
+    publish_ranks(x, p, shared);
+  }
+
+ private:
+  template <class X, class Params>
+  static BATON_FN void count(X& x, const Params& p, const dispatch_share& share,
+                             const dispatch_shared& shared) {
+    x.block_each(3 * p.s.num_experts + max_ranks, [&](int i) { x.write(shared.total + i, 0); });
+    x.sync_block();
+    const int own_begin = share.first_token() * p.s.top_k;
+    x.block_each(p.num_tokens * p.s.top_k, [&](int i) {
+      const std::int32_t id = x.read(p.topk_idx + i);
+      if (id >= 0 && id < p.s.num_experts) {
+        add_shared(x, shared.total + id, 1);
+        if (i < own_begin) add_shared(x, shared.base + id, 1);
+      } else if (id != -1 && x.block() == 0) {
+        const std::uint64_t bad = static_cast<std::uint64_t>(i) << 32 | static_cast<std::uint32_t>(id);
+        x.template fetch_min<order::relaxed, scope::device>(&p.errors->first_bad_id, bad);
+      }
+    });
+    x.sync_block();
+  }
+
+  template <class X>
+  static BATON_FN void add_shared(X& x, std::int32_t* cell, int amount) {
+    x.template fetch_add<order::relaxed, scope::block>(reinterpret_cast<std::uint32_t*>(cell),
+                                                       static_cast<std::uint32_t>(amount));
+  }
+
+  /// Addresses of the messages of tokens [begin, end), and the slots for combine_wait.
+  template <class X, class Params>
+  static BATON_FN void place(X& x, const Params& p, const dispatch_share& share,
+                             const dispatch_shared& shared, int begin, int end) {
+    const int ids = (end - begin) * p.s.top_k, first = begin * p.s.top_k;
+    x.block_each(ids, [&](int i) {
+      const std::int32_t id = x.read(p.topk_idx + first + i);
+      x.write(shared.ids + i, id >= 0 && id < p.s.num_experts ? id : -1);
+    });
+    x.sync_block();
+    x.block_each(ids, [&](int i) {
+      const std::int32_t id = x.read(shared.ids + i);
+      int slot = -1;
+      if (id >= 0) {
+        slot = x.read(shared.base + id);
+        for (int j = 0; j < i; ++j) slot += x.read(shared.ids + j) == id ? 1 : 0;
+        if (slot >= p.s.max_tokens) slot = -1;
+      }
+      const int token = begin + i / p.s.top_k;
+      if (slot >= 0) add_shared(x, shared.own + id, share.parts_of(token));
+      if (token * share.parts >= share.unit_begin) x.write(p.send_slots + first + i, slot);
+      x.write(shared.message + i, slot < 0 ? nullptr : message_of(p, id, slot));
+    });
+    x.sync_block();
+    x.block_each(ids, [&](int i) {
+      const std::int32_t id = x.read(shared.ids + i);
+      if (id >= 0) add_shared(x, shared.base + id, 1);
+    });
+  }
+
+  template <class Params>
+  static BATON_FN std::byte* message_of(const Params& p, int expert, int slot) {
+    const expert_home home = p.s.home(expert);
+    return p.receive.at[home.rank] + message_offset(p.s, home.local * p.s.num_ranks + p.s.rank, slot);
+  }
+
+  /// Stores what a step yields to every message of the token.
+  template <class X>
+  struct fan_out {
+    X& x;
+    std::byte* const* messages;
+    int num_messages;
+    int scales_offset;
+
+    BATON_FN void payload(int offset, const vec16& bits) const {
+      for (int k = 0; k < num_messages; ++k) {
+        std::byte* message = x.read(messages + k);
+        if (message != nullptr) x.write(reinterpret_cast<vec16*>(message + offset), bits);
+      }
+    }
+    BATON_FN void scale(int block, float value) const {
+      for (int k = 0; k < num_messages; ++k) {
+        std::byte* message = x.read(messages + k);
+        if (message != nullptr) x.write(reinterpret_cast<float*>(message + scales_offset) + block, value);
+      }
+    }
+  };
+
+  template <class X, class Params>
+  static BATON_FN void send(X& x, const Params& p, const dispatch_share& share, const dispatch_shared& shared,
+                            int begin, int end) {
+    const int first = larger(share.unit_begin, begin * share.parts);
+    const int last = smaller(share.unit_end, end * share.parts);
+    for (int unit = first + x.warp(); unit < last; unit += x.num_warps()) {
+      const int token = unit / share.parts, part = unit % share.parts;
+      std::byte* const* messages = shared.message + (token - begin) * p.s.top_k;
+      const fan_out<X> sink{x, messages, p.s.top_k, p.s.payload_bytes()};
+      const bfloat16* values = p.tokens + static_cast<std::int64_t>(token) * p.s.hidden;
+      for (int step = p.split.begin(part); step < p.split.end(part); ++step) {
+        Format::encode_step(x, values, p.s.hidden, step, p.input_scales, sink);
+      }
+      if (part == 0) {
+        x.each(p.s.top_k, [&](int k) {
+          std::byte* message = x.read(messages + k);
+          if (message == nullptr) return;
+          const source_info source{token, k, p.s.rank, 0};
+          x.write(reinterpret_cast<source_info*>(message + p.s.trailer_offset()), source);
+        });
+      }
+    }
+  }
+
+  /// Counts the block's units; marks the ranks whose last expert this block completed.
+  template <class X, class Params>
+  static BATON_FN void complete(X& x, const Params& p, const dispatch_shared& shared) {
+    x.sync_block();
+    x.block_each(p.s.num_experts, [&](int e) {
+      const int own = x.read(shared.own + e);
+      const int target = smaller(x.read(shared.total + e), p.s.max_tokens) * p.split.parts;
+      const bool done = target == 0 ? e % x.num_blocks() == x.block()
+                                    : own > 0 && finish(x, p.counters.finished(e), own, target);
+      if (!done) return;
+      const int rank = p.s.home(e).rank;
+      if (finish(x, p.counters.rank_completion(rank), 1, p.s.num_local_experts(rank))) {
+        x.write(shared.complete + rank, 1);
+      }
+    });
+    x.sync_block();
+  }
+
+  template <class X, class Params>
+  static BATON_FN void publish_ranks(X& x, const Params& p, const dispatch_shared& shared) {
+    const std::uint32_t epoch = x.from_one([&] { return x.read(&p.rounds->dispatch); }) + 1;
+    for (int rank = x.warp(); rank < p.s.num_ranks; rank += x.num_warps()) {
+      if (x.from_one([&] { return x.read(shared.complete + rank); }) == 0) continue;
+      x.each(p.s.num_local_experts(rank), [&](int local) {
+        const int sent = smaller(x.read(shared.total + p.s.first_expert(rank) + local), p.s.max_tokens);
+        publish<Arrival>(x, p.count.at[rank] + local * p.s.num_ranks + p.s.rank, epoch, sent);
+      });
+    }
+  }
+};
+
+}  // namespace baton::ep

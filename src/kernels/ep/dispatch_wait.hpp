@@ -1,0 +1,158 @@
+#pragma once
+// dispatch_wait: tokens[row, :], scales[:, row], sources[row] = message(pair, slot), rows grouped by local
+// expert, then source rank, then slot; row_offsets, row_counts and expert_ids describe the groups.
+//
+//   step      who               does
+//   collect   block 0           waits for the arrival word of each pair (arrival.hpp); lays out the rows;
+//   opens the gate pass      warp 0 of each    waits for the gate (gate.hpp) copy      a warp a unit     unit
+//   = (row, part), rows split evenly over the grid leave     last block out    closes the gate, completes the
+//   round
+//
+//   block 0  | wait words, prefix sums, open | copy ... | leave        |
+//   block 1  | wait for the gate .......     | copy ... | leave, close |
+#include "exec/exec.hpp"
+#include "kernels/ep/params.hpp"
+#include "kernels/ep/row_table.hpp"
+#include "kernels/ep/token_format.hpp"
+#include "protocol/arrival.hpp"
+#include "protocol/gate.hpp"
+
+namespace baton::ep {
+
+/// The warps of block 0 wait for the words of all pairs that `word` is not null for, 32 a warp at a time, and
+/// note the counts. `failed` is a cell of shared memory, 0 before. False on all warps: some wait gave up.
+template <class Arrival, exec_context X, class Word, class Note>
+BATON_FN bool collect_arrivals(X& x, int pairs, int capacity, std::uint32_t epoch, site where,
+                               std::int32_t* failed, Word word, Note note) {
+  for (int begin = x.warp() * warp_lanes; begin < pairs; begin += x.num_warps() * warp_lanes) {
+    typename X::template lanes<std::uint64_t*> words;
+    typename X::template lanes<std::uint64_t> seen;
+    x.each_lane([&](int lane) { words[lane] = begin + lane < pairs ? word(begin + lane) : nullptr; });
+    if (!await<Arrival>(x, words, epoch, capacity, where, seen)) {
+      x.elect([&] { x.write(failed, 1); });
+      break;
+    }
+    x.each_lane([&](int lane) {
+      if (words[lane] != nullptr) note(begin + lane, Arrival::count(seen[lane]));
+    });
+  }
+  x.sync_block();
+  return x.from_one([&] { return x.read(failed); }) == 0;
+}
+
+template <class Arrival>
+struct dispatch_wait_kernel {
+  static constexpr std::size_t shared_bytes(const shape& s) { return 4 + row_table::bytes(s.num_pairs()); }
+
+  template <exec_context X>
+  static BATON_FN void run(X& x, const dispatch_wait_params& p) {
+    auto* failed = reinterpret_cast<std::int32_t*>(x.shared());
+    const int pairs = p.s.num_local_experts(p.s.rank) * p.s.num_ranks;
+    const row_table table{x.shared() + 4, pairs};
+    const gate_cells gate{p.counters.offsets_ready(), p.counters.dispatch_departed()};
+    const std::uint32_t epoch = x.from_one([&] { return x.read(&p.rounds->dispatch); }) + 1;
+    x.block_each(1, [&](int) { x.write(failed, 0); });
+    x.sync_block();
+    if (x.block() == 0 && !lay_out(x, p, pairs, epoch, gate, failed)) return;
+    if (x.warp() == 0 && !pass_gate(x, gate, site::dispatch_offsets_ready, epoch)) {
+      x.elect([&] { x.write(failed, 1); });
+    }
+    x.sync_block();
+    if (x.from_one([&] { return x.read(failed); }) != 0) return;
+    table.build(x, p.counters);
+    copy_rows(x, p, table);
+    x.sync_block();
+    if (x.warp() != 0) return;
+    x.elect([&] {
+      if (leave_gate(x, gate)) x.write(&p.rounds->dispatch, epoch);
+    });
+  }
+
+ private:
+  template <class X>
+  static BATON_FN bool lay_out(X& x, const dispatch_wait_params& p, int pairs, std::uint32_t epoch,
+                               const gate_cells& gate, std::int32_t* failed) {
+    const auto word = [&](int pair) { return p.count + pair; };
+    const auto note = [&](int pair, int rows) { x.write(p.counters.row_count(pair), rows); };
+    if (!collect_arrivals<Arrival>(x, pairs, p.s.max_tokens, epoch, site::dispatch_arrival, failed, word,
+                                   note)) {
+      return false;
+    }
+    if (x.warp() == 0) {
+      int before = 0;
+      for (int begin = 0; begin < pairs / p.s.num_ranks; begin += warp_lanes)
+        before = lay_out_experts(x, p, begin, before);
+      x.elect([&] {
+        x.write(p.row_offsets + pairs / p.s.num_ranks, before);
+        open_gate(x, gate);
+      });
+    }
+    return true;
+  }
+
+  /// Rows of 32 experts from `begin`; returns the first row after them.
+  template <class X>
+  static BATON_FN int lay_out_experts(X& x, const dispatch_wait_params& p, int begin, int before) {
+    const int experts = p.s.num_local_experts(p.s.rank), ranks = p.s.num_ranks;
+    typename X::template lanes<int> padded, sum;
+    x.each_lane([&](int lane) {
+      int rows = 0;
+      for (int r = 0; begin + lane < experts && r < ranks; ++r) {
+        rows += x.read(p.counters.row_count((begin + lane) * ranks + r));
+        x.write(p.counters.rank_prefix((begin + lane) * ranks + r), rows);
+      }
+      sum[lane] = padded[lane] = align_up(rows, p.s.row_alignment());
+      if (begin + lane < experts) x.write(p.row_counts + begin + lane, rows);
+    });
+    inclusive_scan(x, sum);
+    x.each_lane([&](int lane) {
+      const int expert = begin + lane;
+      if (expert >= experts) return;
+      const int first = before + sum[lane] - padded[lane];
+      x.write(p.row_offsets + expert, first);
+      x.write(p.expert_ids + expert, p.s.first_expert(p.s.rank) + expert);
+      for (int r = 0; r < ranks; ++r) {
+        const int pair = expert * ranks + r;
+        x.write(p.counters.end_row(pair), first + x.read(p.counters.rank_prefix(pair)));
+      }
+    });
+    return before + x.broadcast(sum, warp_lanes - 1);
+  }
+
+  template <class X>
+  static BATON_FN void copy_rows(X& x, const dispatch_wait_params& p, const row_table& table) {
+    const int warps = x.num_blocks() * x.num_warps(), rows = table.rows(x);
+    const row_parts split = split_rows(steps_of(p.s), rows, warps);
+    for (int unit = x.warp() * x.num_blocks() + x.block(); unit < rows * split.parts; unit += warps) {
+      const row_place at = table.find(x, unit / split.parts);
+      const int part = unit % split.parts;
+      const std::byte* message = p.receive + message_offset(p.s, at.pair, at.slot);
+      std::byte* row = p.tokens + static_cast<std::int64_t>(at.row) * p.s.payload_bytes();
+      for (int step = split.begin(part); step < split.end(part); ++step) {
+        x.each_lane([&](int lane) {
+          const int offset = step * step_bytes + lane * static_cast<int>(sizeof(vec16));
+          if (offset >= p.s.payload_bytes()) return;
+          x.write(reinterpret_cast<vec16*>(row + offset),
+                  x.read(reinterpret_cast<const vec16*>(message + offset)));
+        });
+      }
+      if (part == 0) copy_particulars(x, p, message, at.row);
+    }
+  }
+
+  /// Scales, transposed, and where the row came from.
+  template <class X>
+  static BATON_FN void copy_particulars(X& x, const dispatch_wait_params& p, const std::byte* message,
+                                        int row) {
+    const int blocks = p.s.scale_bytes() / 4;
+    const auto* scales = reinterpret_cast<const float*>(message + p.s.payload_bytes());
+    x.each(blocks, [&](int b) {
+      x.write(p.scales + static_cast<std::int64_t>(b) * p.s.max_rows() + row, x.read(scales + b));
+    });
+    x.elect([&] {
+      x.write(p.sources + row, x.read(reinterpret_cast<const source_info*>(message + p.s.trailer_offset())));
+    });
+  }
+};
+
+}  // namespace baton::ep

@@ -1,0 +1,76 @@
+#pragma once
+// Which pair (local expert, source rank) a received row belongs to, and where it lies: built by every block
+// from what dispatch_wait's block 0 left in region A, used by dispatch_wait and combine_async to split rows
+// evenly over warps.
+#include "exec/collectives.hpp"
+#include "exec/exec.hpp"
+#include "kernels/ep/shape.hpp"
+
+namespace baton::ep {
+
+struct row_place {
+  int pair;
+  int slot;  // within the pair
+  int row;   // in the output
+};
+
+/// Shared memory of a block.
+struct row_table {
+  std::int32_t* prefix;     // [pairs + 1]: rows of the pairs before this one
+  std::int32_t* first_row;  // [pairs]: its first row in the output, padding included
+  int pairs;
+
+  BATON_FN row_table(std::byte* memory, int num_pairs)
+      : prefix{reinterpret_cast<std::int32_t*>(memory)},
+        first_row{prefix + num_pairs + 1},
+        pairs{num_pairs} {}
+  static constexpr std::size_t bytes(int num_pairs) {
+    return 4 * (2 * static_cast<std::size_t>(num_pairs) + 1);
+  }
+
+  /// All warps of the block; ends with a block barrier.
+  template <exec_context X>
+  BATON_FN void build(X& x, const ep_local_sync_counters& counters) const {
+    if (x.warp() == 0) {
+      int before = 0;
+      for (int begin = 0; begin < pairs; begin += warp_lanes) {
+        typename X::template lanes<int> sum;
+        x.each_lane([&](int lane) {
+          const int pair = begin + lane;
+          sum[lane] = pair < pairs ? x.read(counters.row_count(pair)) : 0;
+          if (pair < pairs) x.write(first_row + pair, x.read(counters.end_row(pair)) - sum[lane]);
+        });
+        inclusive_scan(x, sum);
+        x.each_lane([&](int lane) {
+          if (begin + lane < pairs) x.write(prefix + begin + lane + 1, before + sum[lane]);
+        });
+        before += x.broadcast(sum, warp_lanes - 1);
+      }
+      x.elect([&] { x.write(prefix, 0); });
+    }
+    x.sync_block();
+  }
+
+  template <class X>
+  BATON_FN int rows(X& x) const {
+    return x.read(prefix + pairs);
+  }
+  template <class X>
+  BATON_FN int rows_of(X& x, int pair) const {
+    return x.read(prefix + pair + 1) - x.read(prefix + pair);
+  }
+
+  /// The place of the index-th received row, 0 <= index < rows().
+  template <class X>
+  BATON_FN row_place find(X& x, int index) const {
+    int low = 0, high = pairs;
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (x.read(prefix + middle) <= index ? low : high) = middle;
+    }
+    const int slot = index - x.read(prefix + low);
+    return {low, slot, x.read(first_row + low) + slot};
+  }
+};
+
+}  // namespace baton::ep
