@@ -1,0 +1,54 @@
+#include "kernels/expert_mlp/arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "baton/error.hpp"
+#include "kernels/expert_mlp/config.hpp"
+
+namespace baton::expert_mlp_cuda {
+namespace {
+
+template <class... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
+  throw invalid_argument{"expert_mlp: " + fmt::format(text, std::forward<Args>(args)...)};
+}
+
+void require_pointer(const char* name, const void* pointer, std::uintptr_t alignment) {
+  if (pointer == nullptr) refuse("{} is null; it must be device memory", name);
+  if (reinterpret_cast<std::uintptr_t>(pointer) % alignment != 0)
+    refuse("{} is {}; it must be a multiple of {} bytes", name, pointer, alignment);
+}
+
+void require_shape(const expert_weights& w, const received_tokens& rows) {
+  if (w.hidden < scale_k || w.hidden % scale_k != 0)
+    refuse("hidden is {}; on CUDA it must be a positive multiple of {}", w.hidden, scale_k);
+  if (w.intermediate < block_k || w.intermediate % block_k != 0)
+    refuse("intermediate is {}; on CUDA it must be a positive multiple of {}", w.intermediate, block_k);
+  if (w.num_local_experts != rows.num_local_experts)
+    refuse("weights has {} local experts, rows has {}; they must agree", w.num_local_experts,
+           rows.num_local_experts);
+  if (w.num_local_experts < 0 || w.num_local_experts > max_local_experts)
+    refuse("num_local_experts is {}; it must be 0 to {}", w.num_local_experts, max_local_experts);
+  if (rows.max_rows < 0) refuse("max_rows is {}; it must be at least 0", rows.max_rows);
+}
+
+}  // namespace
+
+void require(const expert_weights& weights, const received_tokens& rows, const bfloat16* out,
+             const void* scratch) {
+  require_shape(weights, rows);
+  if (rows.max_rows == 0 || rows.num_local_experts == 0) return;
+  require_pointer("weights.gate", weights.gate, 16);
+  require_pointer("weights.up", weights.up, 16);
+  require_pointer("weights.down", weights.down, 16);
+  require_pointer("rows.tokens", rows.tokens, 16);
+  require_pointer("rows.row_offsets", rows.row_offsets, alignof(std::int32_t));
+  require_pointer("rows.row_counts", rows.row_counts, alignof(std::int32_t));
+  if (rows.format == token_format::blockwise_fp8) require_pointer("rows.scales", rows.scales, alignof(float));
+  require_pointer("out", out, 16);
+  require_pointer("scratch", scratch, 256);
+}
+
+}  // namespace baton::expert_mlp_cuda
