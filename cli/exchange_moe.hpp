@@ -1,0 +1,76 @@
+#pragma once
+// The MoE layers of a model, expert-parallel over ranks of this process.
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "baton/expert_mlp.hpp"
+#include "baton/expert_parallel.hpp"
+#include "baton/world.hpp"
+#include "cli/exchange_statistics.hpp"
+#include "cli/model/checkpoint.hpp"
+#include "cli/model/moe_backend.hpp"
+
+namespace baton::cli {
+
+struct exchange_options {
+  int num_ranks = 1;
+  device_kind device = device_kind::cpu;
+  token_format format = token_format::bf16;
+  arrival_policy arrival = arrival_policy::epoch;
+  int max_tokens_per_rank = 256;  // of one round; larger batches take several
+};
+
+/// Gives the experts first .. first + count - 1 of a layer; what checkpoint::experts does.
+using expert_source = std::function<model::expert_matrices(int layer, int first, int count)>;
+
+/// Every rank of world::local with its share of the experts of some layers. One communicator a rank serves
+/// all layers. Deterministic: the same input gives the same output, bit for bit, whatever ran before.
+class exchange_moe : public model::moe_backend {
+ public:
+  /// Loads the experts of `layers` from the checkpoint, each rank's onto its device.
+  /// @throws invalid_argument  what why_not says: more ranks than experts, top_k above the limit, ...
+  /// @throws unsupported       no such device
+  /// @throws out_of_memory     for weights, communicator or scratch, with the option that helps
+  exchange_moe(const model::checkpoint& weights, std::span<const int> layers,
+               const exchange_options& options);
+
+  /// The same with experts from elsewhere; `config` says how many there are and their shape.
+  exchange_moe(const model::model_config& config, const expert_source& experts, std::span<const int> layers,
+               const exchange_options& options);
+  ~exchange_moe() override;
+
+  /// @throws invalid_argument  a layer that was not loaded, or not one entry for each rank
+  /// @throws stuck             a rank did not arrive; this object is of no further use
+  void run(int layer, std::span<const model::routed_tokens> ranks,
+           std::span<std::vector<float>> outputs) override;
+
+  const exchange_statistics& statistics() const { return statistics_; }
+  const ep_config& config() const { return config_; }
+  const world& rank(int index) const { return worlds_[static_cast<std::size_t>(index)]; }
+  std::size_t device_bytes() const;  // all ranks: weights, communicator and staging
+
+ private:
+  struct rank_state;
+  struct chunk;
+
+  void load_experts(const expert_source& experts, std::span<const int> layers);
+  void make_staging();
+  void check_arguments(int layer, std::span<const model::routed_tokens> ranks, std::size_t outputs) const;
+  void copy_in(std::span<const chunk> chunks, std::span<const model::routed_tokens> ranks);
+  void dispatch(std::span<const chunk> chunks);
+  void run_experts(int layer);
+  void combine();
+  void copy_out(std::span<const chunk> chunks, std::span<std::vector<float>> outputs);
+  void synchronize() const;
+
+  ep_config config_;
+  std::vector<world> worlds_;
+  std::vector<expert_parallel> communicators_;
+  std::vector<rank_state> ranks_;
+  exchange_statistics statistics_;
+};
+
+}  // namespace baton::cli

@@ -1,0 +1,36 @@
+#pragma once
+// Bytes of a model made safe to print: valid UTF-8 passes, everything else becomes \xNN.
+#include <string>
+#include <string_view>
+
+namespace baton::cli {
+
+/// Feeds a terminal or a JSON string from a stream of bytes. A multi-byte character is held back until it is
+/// whole. Control characters other than newline and tab are escaped: a model must not drive the terminal.
+class utf8_stream {
+ public:
+  std::string push(std::string_view bytes);
+  /// What is still held back, escaped.
+  std::string finish();
+
+ private:
+  std::string held_;
+};
+
+/// The whole text at once.
+std::string printable(std::string_view bytes);
+
+/// On one line: newlines and tabs as \n and \t, cut to `max_columns` with an ellipsis.
+std::string one_line(std::string_view bytes, std::size_t max_columns);
+
+/// Terminal columns of a printable UTF-8 text, one for each character.
+std::size_t columns(std::string_view text);
+
+/// 12345678 -> "12,345,678"
+std::string grouped(unsigned long long value);
+/// 12345678 -> "11.8 MiB"
+std::string bytes_text(unsigned long long bytes);
+/// 0.0123 -> "12.3 ms"
+std::string seconds_text(double seconds);
+
+}  // namespace baton::cli
