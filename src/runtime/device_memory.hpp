@@ -39,11 +39,11 @@ class symmetric_window {
     return reinterpret_cast<T*>(peer(rank) + offset);
   }
 };
-std::unique_ptr<symmetric_window> make_window(const world& world, std::size_t bytes, const std::string& purpose,
-                                              const std::string& knob);
+std::unique_ptr<symmetric_window> make_window(const world& world, std::size_t bytes,
+                                              const std::string& purpose, const std::string& knob);
 
-/// Copies in stream order between host and this rank's device, either way. The host memory must stay untouched
-/// until the stream has passed; on CUDA pageable memory makes the call wait for the copy.
+/// Copies in stream order between host and this rank's device, either way. The host memory must stay
+/// untouched until the stream has passed; on CUDA pageable memory makes the call wait for the copy.
 void copy_async(const world& world, void* to, const void* from, std::size_t bytes, stream_ref stream);
 
 /// Sets `bytes` bytes to `value` in stream order.

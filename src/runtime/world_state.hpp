@@ -1,12 +1,17 @@
 #pragma once
 // What a world holds: identity, how ranks meet, and the memory through which kernels report.
 #include <memory>
+#include <vector>
 
 #include "baton/world.hpp"
 #include "exec/order.hpp"
+#include "transport/group.hpp"
 
 namespace baton::sim {
 class machine;
+}
+namespace baton::transport {
+class thread_rendezvous;
 }
 
 namespace baton::detail {
@@ -24,16 +29,22 @@ class world_state {
   int size = 1;
   device_kind device = device_kind::cpu;
   int device_index = 0;
-  int ranks_on_device = 1;   // more than one: they share its SMs equally
-  bool in_process = false;   // all ranks live in this process: pointers can be exchanged as they are
+  int ranks_on_device = 1;  // more than one: they share its SMs equally
+  bool in_process = false;  // all ranks live in this process: pointers can be exchanged as they are
   std::chrono::milliseconds deadline{30'000};
   all_gather_fn all_gather;
   std::shared_ptr<sim::machine> machine;  // the CPU's; shared by the ranks of world::local
   report_memory reports;
   std::shared_ptr<void> owned;  // whatever keeps `reports` alive
+  std::vector<int> devices;     // CUDA, in_process: the ordinal of every rank's device
+  std::shared_ptr<transport::thread_rendezvous> meeting;  // of world::local
+
+  /// This rank among the others, for collective steps of creation.
+  transport::group peers() const { return {rank, size, all_gather, deadline}; }
 
   wait_limits limits() const {
-    return {static_cast<std::uint64_t>(deadline.count()) * 1'000'000u, reports.abort_device, reports.record_device};
+    return {static_cast<std::uint64_t>(deadline.count()) * 1'000'000u, reports.abort_device,
+            reports.record_device};
   }
 };
 

@@ -1,0 +1,120 @@
+#include "runtime/device_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "baton/error.hpp"
+#include "runtime/host_memory.hpp"
+#include "runtime/on_cuda.hpp"
+#include "runtime/window_blocks.hpp"
+#include "runtime/world_state.hpp"
+#include "sim/machine.hpp"
+#include "transport/exchange_descriptors.hpp"
+#include "transport/shared_memory.hpp"
+
+namespace baton {
+namespace {
+
+constexpr int sms_of_the_cpu = 2;
+
+class window_of_blocks final : public symmetric_window {
+ public:
+  window_of_blocks(std::vector<std::shared_ptr<std::byte>> blocks, std::size_t bytes)
+      : blocks_{std::move(blocks)}, bytes_{bytes} {}
+  std::byte* peer(int rank) const override { return blocks_.at(static_cast<std::size_t>(rank)).get(); }
+  std::size_t bytes() const override { return bytes_; }
+
+ private:
+  std::vector<std::shared_ptr<std::byte>> blocks_;
+  std::size_t bytes_;
+};
+
+void agree_on_size(const transport::group& g, std::size_t bytes, const std::string& purpose) {
+  const auto all = transport::gather(g, static_cast<std::uint64_t>(bytes));
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (all[r] != all[0])
+      throw transport_error{
+          fmt::format("ranks disagree about the window for {}: rank 0 asks for {} bytes, rank {} for {}",
+                      purpose, all[0], r, all[r])};
+}
+
+/// Rank r's block as this process maps it, for processes that share no address space.
+std::vector<std::shared_ptr<std::byte>> map_every_rank(const transport::group& g, std::size_t bytes,
+                                                       const memory_use& use) {
+  const std::size_t size = bytes == 0 ? 1 : bytes;
+  transport::file_descriptor own;
+  transport::together(g, [&] {
+    require_host_memory(size, use);
+    own = transport::create_shared_memory(size);
+  });
+  std::vector<transport::file_descriptor> others = transport::exchange_descriptors(g, own.get());
+  std::vector<std::shared_ptr<std::byte>> blocks;
+  transport::together(g, [&] {
+    for (int r = 0; r < g.size; ++r)
+      blocks.push_back(
+          transport::map_shared_memory(r == g.rank ? own : others[static_cast<std::size_t>(r)], size));
+  });
+  return blocks;
+}
+
+std::vector<std::shared_ptr<std::byte>> host_blocks(const detail::world_state& state, std::size_t bytes,
+                                                    const memory_use& use) {
+  const transport::group g = state.peers();
+  if (!state.in_process) return map_every_rank(g, bytes, use);
+  std::shared_ptr<std::byte> own;
+  transport::together(g, [&] { own = allocate_host(bytes, use); });
+  return share_in_process(g, std::move(own));
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<std::byte>> share_in_process(const transport::group& g,
+                                                         std::shared_ptr<std::byte> mine) {
+  const auto handles = transport::gather(g, &std::as_const(mine));
+  std::vector<std::shared_ptr<std::byte>> blocks;
+  for (const std::shared_ptr<std::byte>* handle : handles) blocks.push_back(*handle);
+  transport::meet(g);  // `mine` must outlive everybody's copy of it
+  return blocks;
+}
+
+device_buffer::device_buffer(const world& world, std::size_t bytes, const std::string& purpose,
+                             const std::string& knob)
+    : bytes_{bytes} {
+  const memory_use use{purpose, knob};
+  data_ = world.device() == device_kind::cuda ? on_cuda::allocate(world.state(), bytes, use)
+                                              : allocate_host(bytes, use);
+}
+
+std::unique_ptr<symmetric_window> make_window(const world& world, std::size_t bytes,
+                                              const std::string& purpose, const std::string& knob) {
+  const detail::world_state& state = world.state();
+  const memory_use use{purpose, knob};
+  agree_on_size(state.peers(), bytes, purpose);
+  return std::make_unique<window_of_blocks>(world.device() == device_kind::cuda
+                                                ? on_cuda::make_blocks(state, bytes, use)
+                                                : host_blocks(state, bytes, use),
+                                            bytes);
+}
+
+void copy_async(const world& world, void* to, const void* from, std::size_t bytes, stream_ref stream) {
+  if (bytes == 0) return;
+  const detail::world_state& state = world.state();
+  if (world.device() == device_kind::cuda) return on_cuda::copy(state, to, from, bytes, stream);
+  state.machine->host(state.rank, [to, from, bytes] { std::memcpy(to, from, bytes); });
+}
+
+void fill_async(const world& world, void* at, unsigned char value, std::size_t bytes, stream_ref stream) {
+  if (bytes == 0) return;
+  const detail::world_state& state = world.state();
+  if (world.device() == device_kind::cuda) return on_cuda::fill(state, at, value, bytes, stream);
+  state.machine->host(state.rank, [at, value, bytes] { std::memset(at, value, bytes); });
+}
+
+int sms_of(const world& world) {
+  return world.device() == device_kind::cuda ? on_cuda::num_sms(world.state()) : sms_of_the_cpu;
+}
+
+}  // namespace baton

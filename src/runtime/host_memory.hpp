@@ -1,0 +1,27 @@
+#pragma once
+// Zeroed host memory that asks first: Linux promises more than it has and kills the process later.
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace baton {
+
+/// What this process may still take, by /proc/meminfo and by its control group.
+std::size_t host_bytes_free();
+std::size_t host_bytes_total();
+
+/// What memory is for, and what to turn if it does not fit; both go into out_of_memory.
+struct memory_use {
+  std::string purpose;
+  std::string knob;
+};
+[[noreturn]] void throw_out_of_memory(const std::string& where, const memory_use& use, std::size_t needed,
+                                      std::size_t free);
+
+/// Throws out_of_memory if `bytes` are not free.
+void require_host_memory(std::size_t bytes, const memory_use& use);
+
+/// Zeroed, 256-byte aligned, at least 256 bytes.
+std::shared_ptr<std::byte> allocate_host(std::size_t bytes, const memory_use& use);
+
+}  // namespace baton

@@ -1,0 +1,42 @@
+#pragma once
+// The CUDA side of worlds and their memory. Always declared; without CUDA in the build each throws
+// unsupported.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "runtime/device_memory.hpp"
+#include "runtime/host_memory.hpp"
+#include "runtime/world_state.hpp"
+
+namespace baton::on_cuda {
+
+/// A device as other processes know it: ordinals differ between processes, uuids do not.
+struct device_identity {
+  std::int32_t ordinal = 0;
+  unsigned char uuid[16] = {};
+};
+
+/// @throws unsupported  no such device, or one that baton's kernels do not run on
+device_identity identify(int ordinal);
+/// Ordinal of local rank `local_rank`: round robin. @throws unsupported  no device at all
+int default_ordinal(int local_rank);
+
+/// Fills in what depends on all ranks' devices and allocates the memory for reports.
+/// @throws unsupported  two ranks' devices lack peer access; names the pair
+void settle(detail::world_state& state, std::span<const device_identity> all);
+
+void wait_for_stream(const detail::world_state& state, stream_ref stream);
+void clear_abort(const detail::world_state& state);
+
+std::shared_ptr<std::byte> allocate(const detail::world_state& state, std::size_t bytes,
+                                    const memory_use& use);
+std::vector<std::shared_ptr<std::byte>> make_blocks(const detail::world_state& state, std::size_t bytes,
+                                                    const memory_use& use);
+void copy(const detail::world_state& state, void* to, const void* from, std::size_t bytes, stream_ref stream);
+void fill(const detail::world_state& state, void* at, unsigned char value, std::size_t bytes,
+          stream_ref stream);
+int num_sms(const detail::world_state& state);
+
+}  // namespace baton::on_cuda

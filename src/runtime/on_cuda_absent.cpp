@@ -1,0 +1,49 @@
+#if !defined(BATON_CUDA) || !BATON_CUDA
+#include "baton/error.hpp"
+#include "runtime/on_cuda.hpp"
+
+namespace baton::on_cuda {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw unsupported{
+      "device_kind::cuda: this build of baton has no CUDA. Install the CUDA toolkit 13 and build with "
+      "-DBATON_CUDA=ON, or use device_kind::cpu"};
+}
+
+}  // namespace
+
+device_identity identify(int) {
+  refuse();
+}
+int default_ordinal(int) {
+  refuse();
+}
+void settle(detail::world_state&, std::span<const device_identity>) {
+  refuse();
+}
+void wait_for_stream(const detail::world_state&, stream_ref) {
+  refuse();
+}
+void clear_abort(const detail::world_state&) {
+  refuse();
+}
+std::shared_ptr<std::byte> allocate(const detail::world_state&, std::size_t, const memory_use&) {
+  refuse();
+}
+std::vector<std::shared_ptr<std::byte>> make_blocks(const detail::world_state&, std::size_t,
+                                                    const memory_use&) {
+  refuse();
+}
+void copy(const detail::world_state&, void*, const void*, std::size_t, stream_ref) {
+  refuse();
+}
+void fill(const detail::world_state&, void*, unsigned char, std::size_t, stream_ref) {
+  refuse();
+}
+int num_sms(const detail::world_state&) {
+  refuse();
+}
+
+}  // namespace baton::on_cuda
+#endif

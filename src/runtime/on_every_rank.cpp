@@ -1,0 +1,63 @@
+#include "runtime/on_every_rank.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "baton/error.hpp"
+#include "runtime/world_state.hpp"
+#include "transport/thread_rendezvous.hpp"
+
+namespace baton {
+namespace {
+
+struct failure {
+  std::exception_ptr what;
+  bool is_echo = false;  // of another rank's failure
+};
+
+void validate(std::span<const world> worlds) {
+  if (worlds.empty()) throw invalid_argument{"worlds: none, expected all ranks of one world::local"};
+  const auto& meeting = worlds.front().state().meeting;
+  for (std::size_t r = 0; r < worlds.size(); ++r)
+    if (meeting == nullptr || worlds[r].state().meeting != meeting ||
+        worlds[r].rank() != static_cast<int>(r) || worlds[r].size() != static_cast<int>(worlds.size()))
+      throw invalid_argument{
+          fmt::format("worlds[{}]: rank {} of {}, expected all {} ranks of one world::local, in order", r,
+                      worlds[r].rank(), worlds[r].size(), worlds.size())};
+}
+
+failure run_one(transport::thread_rendezvous& meeting, const std::function<void(int)>& work, int rank) {
+  try {
+    work(rank);
+    return {};
+  } catch (const transport::left_behind&) {
+    return {std::current_exception(), true};
+  } catch (const std::exception& e) {
+    meeting.break_off(fmt::format("rank {} failed: {}", rank, e.what()));
+    return {std::current_exception(), false};
+  }
+}
+
+}  // namespace
+
+void on_every_rank(std::span<const world> worlds, const std::function<void(int)>& work) {
+  validate(worlds);
+  transport::thread_rendezvous& meeting = *worlds.front().state().meeting;
+  std::vector<failure> failures(worlds.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t r = 0; r < worlds.size(); ++r)
+      threads.emplace_back([&, r] { failures[r] = run_one(meeting, work, static_cast<int>(r)); });
+  }
+  const failure* first = nullptr;
+  for (const failure& f : failures)
+    if (f.what && (first == nullptr || (first->is_echo && !f.is_echo))) first = &f;
+  if (first == nullptr) return;
+  meeting.reopen();
+  std::rethrow_exception(first->what);
+}
+
+}  // namespace baton

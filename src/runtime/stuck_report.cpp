@@ -1,0 +1,70 @@
+#include "runtime/stuck_report.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "runtime/on_cuda.hpp"
+
+namespace baton {
+namespace {
+
+std::string duration_text(std::uint64_t ns) {
+  const double s = static_cast<double>(ns) * 1e-9;
+  return s >= 1.0 ? fmt::format("{:.1f} s", s) : fmt::format("{:.1f} ms", s * 1e3);
+}
+
+/// What the awaited side has not done.
+std::string cause(site where) {
+  switch (where) {
+    case site::dispatch_arrival:
+      return "it never called dispatch_async, died, or runs a different configuration";
+    case site::combine_arrival:
+      return "it never called combine_async, died, or runs a different configuration";
+    case site::dispatch_offsets_ready:
+    case site::combine_ready:
+      return "the block that leads this kernel did not get that far: it waits itself, or the grid does not "
+             "fit the "
+             "SMs (lower num_sms)";
+    default:
+      return "it never acted, or died";
+  }
+}
+
+}  // namespace
+
+std::string stuck_text(const stuck_record& record) {
+  const auto where = static_cast<site>(record.where);
+  const std::string whom =
+      record.peer >= 0 ? fmt::format("rank {}", record.peer) : std::string{"another block of its own"};
+  return fmt::format(
+      "rank {} waited {} at {} for {}, round {}: expected {:#x}, saw {:#x} (block {}, warp {}, lane {}); {}. "
+      "Raise "
+      "BATON_DEADLINE_MS if peers may be this late.",
+      record.rank, duration_text(record.waited_ns), name(where), whom, record.epoch, record.expected,
+      record.seen, record.block, record.warp, record.lane, cause(where));
+}
+
+void throw_if_stuck(const detail::world_state& state) {
+  stuck_record* const shared = state.reports.record_host;
+  if (shared == nullptr) return;
+  if (std::atomic_ref{shared->complete}.load(std::memory_order_acquire) == 0) return;
+  const stuck_record found = *shared;
+  *shared = {};
+  if (state.device == device_kind::cuda)
+    on_cuda::clear_abort(state);
+  else
+    std::atomic_ref{*state.reports.abort_device}.store(0, std::memory_order_release);
+  stuck::details d;
+  d.rank = found.rank;
+  d.peer = found.peer;
+  d.block = static_cast<int>(found.block);
+  d.site = name(static_cast<site>(found.where));
+  d.epoch = found.epoch;
+  d.expected = found.expected;
+  d.seen = found.seen;
+  d.waited_ns = found.waited_ns;
+  throw stuck{stuck_text(found), d};
+}
+
+}  // namespace baton

@@ -1,0 +1,15 @@
+#pragma once
+// A stuck record in words.
+#include "baton/error.hpp"
+#include "runtime/world_state.hpp"
+
+namespace baton {
+
+/// "rank 3 waited 30.0 s at dispatch.arrival for rank 6, round 18: ..."
+std::string stuck_text(const stuck_record& record);
+
+/// Throws stuck if a kernel of this rank has filled its record in; the record and the abort word are then
+/// clear again, for the communicator that replaces the broken one. Only while the rank's kernels are done.
+void throw_if_stuck(const detail::world_state& state);
+
+}  // namespace baton

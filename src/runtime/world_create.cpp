@@ -1,0 +1,192 @@
+// How a world comes to be: check the arguments, compare passports, settle on devices.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "baton/error.hpp"
+#include "baton/world.hpp"
+#include "runtime/on_cuda.hpp"
+#include "runtime/world_state.hpp"
+#include "sim/machine.hpp"
+#include "transport/launch_environment.hpp"
+#include "transport/process_rendezvous.hpp"
+#include "transport/thread_rendezvous.hpp"
+#include "transport/unix_socket.hpp"
+
+namespace baton {
+namespace {
+
+/// Kernel-visible memory of a CPU rank.
+struct host_reports {
+  stuck_record record{};
+  alignas(64) std::uint32_t abort = 0;
+};
+
+/// What a rank tells about itself before anything else.
+struct passport {
+  std::int32_t rank = 0;
+  std::int32_t size = 0;
+  std::int32_t device = 0;
+  std::int32_t pid = 0;
+  std::uint64_t process = 0;  // random, the same for all threads of a process
+  std::uint64_t machine = 0;
+};
+
+/// Process numbers repeat in containers, and a fork repeats everything else: both together do not.
+std::uint64_t process_token() {
+  static const std::uint64_t drawn = transport::random_bits();
+  return drawn;
+}
+
+std::uint64_t machine_token() {
+  std::ifstream in{"/proc/sys/kernel/random/boot_id"};
+  std::string id;
+  in >> id;
+  return std::hash<std::string>{}(id);
+}
+
+const char* name(device_kind device) {
+  return device == device_kind::cuda ? "cuda" : "cpu";
+}
+
+void compare(const std::vector<passport>& all) {
+  const passport& first = all.front();
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const passport& p = all[r];
+    if (p.size != first.size)
+      throw transport_error{fmt::format(
+          "ranks disagree: world_config::size is {} on rank 0 and {} on rank {}", first.size, p.size, r)};
+    if (p.rank != static_cast<int>(r))
+      throw transport_error{fmt::format(
+          "all_gather is not in rank order: the bytes of rank {} lie where those of rank {} belong", p.rank,
+          r)};
+    if (p.device != first.device)
+      throw transport_error{fmt::format(
+          "ranks disagree: world_config::device is {} on rank 0 and {} on rank {}",
+          name(static_cast<device_kind>(first.device)), name(static_cast<device_kind>(p.device)), r)};
+    if (p.machine != first.machine)
+      throw transport_error{
+          fmt::format("ranks 0 and {} run on different machines; start all ranks of a world on one", r)};
+  }
+}
+
+void validate(const world_config& c) {
+  if (c.size < 1) throw invalid_argument{fmt::format("world_config::size: {}, expected at least 1", c.size)};
+  if (c.rank < 0 || c.rank >= c.size)
+    throw invalid_argument{
+        fmt::format("world_config::rank: {}, expected 0 to size - 1 = {}", c.rank, c.size - 1)};
+  if (c.size > 1 && !c.all_gather)
+    throw invalid_argument{
+        fmt::format("world_config::all_gather is empty, but size is {}: pass a callback, or use "
+                    "world::from_environment or world::local",
+                    c.size)};
+  if (c.deadline.count() < 0)
+    throw invalid_argument{
+        fmt::format("world_config::deadline: {} ms, expected 0 (none) or more", c.deadline.count())};
+}
+
+void settle_on_cpu(detail::world_state& s, std::shared_ptr<sim::machine> machine) {
+  auto reports = std::make_shared<host_reports>();
+  s.reports = {&reports->record, &reports->record, &reports->abort};
+  s.owned = std::move(reports);
+  s.machine = std::move(machine);
+}
+
+/// Ranks in other threads or processes are outside the machine model: their waits run in real time.
+std::shared_ptr<sim::machine> machine_of_one_rank(int size) {
+  sim::options options;
+  options.virtual_clock = size == 1;
+  return std::make_shared<sim::machine>(size, options);
+}
+
+std::shared_ptr<detail::world_state> state_of(const world_config& c) {
+  validate(c);
+  auto s = std::make_shared<detail::world_state>();
+  s->rank = c.rank;
+  s->size = c.size;
+  s->device = c.device;
+  s->deadline = transport::deadline_from_environment(c.deadline);
+  s->all_gather = c.all_gather;
+  return s;
+}
+
+int wanted_ordinal(const world_config& c) {
+  if (c.device_index >= 0) return c.device_index;
+  return on_cuda::default_ordinal(c.local_rank >= 0 ? c.local_rank : c.rank);
+}
+
+void settle_on_cuda(detail::world_state& s, const world_config& c) {
+  const transport::group g = s.peers();
+  on_cuda::device_identity own;
+  transport::together(g, [&] { own = on_cuda::identify(wanted_ordinal(c)); });
+  const std::vector<on_cuda::device_identity> all = transport::gather(g, own);
+  transport::together(g, [&] { on_cuda::settle(s, all); });
+}
+
+}  // namespace
+
+world world::create(world_config config) {
+  const std::shared_ptr<detail::world_state> s = state_of(config);
+  const passport own{s->rank,    s->size,         static_cast<std::int32_t>(s->device),
+                     ::getpid(), process_token(), machine_token()};
+  const std::vector<passport> all = transport::gather(s->peers(), own);
+  compare(all);
+  s->in_process = true;
+  for (const passport& p : all) s->in_process = s->in_process && p.pid == own.pid && p.process == own.process;
+  if (s->device == device_kind::cuda)
+    settle_on_cuda(*s, config);
+  else
+    settle_on_cpu(*s, machine_of_one_rank(s->size));
+  return world{s};
+}
+
+world world::from_environment(device_kind device) {
+  const transport::launch_environment env = transport::read_launch_environment();
+  world_config c;
+  c.rank = env.rank;
+  c.size = env.size;
+  c.local_rank = env.local_rank;
+  c.device = device;
+  if (env.size > 1) {
+    const auto deadline = transport::deadline_from_environment(c.deadline);
+    auto meeting = std::make_shared<transport::process_rendezvous>(env.place, env.rank, env.size, deadline);
+    c.all_gather = [meeting](const void* mine, void* all, std::size_t bytes) {
+      meeting->all_gather(mine, all, bytes);
+    };
+  }
+  return create(std::move(c));
+}
+
+std::vector<world> world::local(int size, device_kind device) {
+  std::vector<std::shared_ptr<detail::world_state>> states;
+  world_config c;
+  c.size = size;
+  c.device = device;
+  c.all_gather = [](const void*, void*, std::size_t) {};
+  std::vector<on_cuda::device_identity> devices;
+  std::shared_ptr<sim::machine> machine;
+  for (c.rank = 0; c.rank == 0 || c.rank < size; ++c.rank) {
+    states.push_back(state_of(c));
+    if (device == device_kind::cuda) devices.push_back(on_cuda::identify(on_cuda::default_ordinal(c.rank)));
+  }
+  if (device == device_kind::cpu) machine = std::make_shared<sim::machine>(size, sim::options{});
+  const auto meeting = std::make_shared<transport::thread_rendezvous>(size, states.front()->deadline);
+  std::vector<world> worlds;
+  for (const auto& s : states) {
+    s->in_process = true;
+    s->meeting = meeting;
+    s->all_gather = transport::all_gather_of(meeting, s->rank);
+    if (device == device_kind::cuda)
+      on_cuda::settle(*s, devices);
+    else
+      settle_on_cpu(*s, machine);
+    worlds.emplace_back(s);
+  }
+  return worlds;
+}
+
+}  // namespace baton

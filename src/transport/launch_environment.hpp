@@ -1,0 +1,22 @@
+#pragma once
+// What torchrun and similar launchers put into the environment.
+#include <chrono>
+#include <string>
+
+namespace baton::transport {
+
+struct launch_environment {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  std::string place;  // where the ranks meet, see process_rendezvous
+};
+
+/// @throws invalid_argument  a variable is missing or no number: names it and what was found
+/// @throws unsupported       the ranks are spread over several machines
+launch_environment read_launch_environment();
+
+/// BATON_DEADLINE_MS, else `otherwise`. @throws invalid_argument  not a number from 0 up
+std::chrono::milliseconds deadline_from_environment(std::chrono::milliseconds otherwise);
+
+}  // namespace baton::transport

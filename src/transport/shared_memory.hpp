@@ -1,0 +1,17 @@
+#pragma once
+// Host memory that several processes map: an anonymous file in memory, known by its descriptor only.
+#include <cstddef>
+#include <memory>
+
+#include "transport/file_descriptor.hpp"
+
+namespace baton::transport {
+
+/// A zero-filled file of `bytes` bytes. @throws transport_error  the kernel refuses
+file_descriptor create_shared_memory(std::size_t bytes);
+
+/// Maps it, readable and writable; unmapped with the last copy of the pointer.
+/// @throws transport_error  shorter than `bytes`, or the kernel refuses
+std::shared_ptr<std::byte> map_shared_memory(const file_descriptor& fd, std::size_t bytes);
+
+}  // namespace baton::transport
