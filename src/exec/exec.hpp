@@ -37,6 +37,7 @@
 //     the caller returns from the kernel without touching anything else. Which lane and value were missing is
 //     in the stuck record.
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/macros.hpp"
