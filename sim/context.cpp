@@ -95,7 +95,7 @@ bool context::keep_waiting(const wait_site& where, std::uint64_t began, int lane
                         static_cast<std::uint32_t>(block_),
                         static_cast<std::uint32_t>(warp_),
                         static_cast<std::uint32_t>(where.where),
-                        where.peer,
+                        peer_of(where, lane),
                         where.epoch,
                         where.expected,
                         seen,

@@ -187,7 +187,7 @@ class gpu {
     const bool aborted =
         limits_.abort != nullptr && ptx::ld<order::relaxed, scope::system>(limits_.abort) != 0;
     if (__any_sync(whole_warp, aborted)) return true;
-    const bool late = limits_.deadline_ns != 0 && now - start >= limits_.deadline_ns;
+    const bool late = limits_.deadline_ns != 0 && now - start >= limits_.deadline_ns * where.patience;
     if (!__any_sync(whole_warp, late)) return false;
     const int first_missing = __ffs(static_cast<int>(__ballot_sync(whole_warp, !ok))) - 1;
     if (lane() == first_missing) {
@@ -196,7 +196,7 @@ class gpu {
       found.block = blockIdx.x;
       found.warp = static_cast<std::uint32_t>(warp());
       found.where = static_cast<std::uint32_t>(where.where);
-      found.peer = where.peer;
+      found.peer = peer_of(where, first_missing);
       found.epoch = where.epoch;
       found.expected = where.expected;
       found.seen = seen;

@@ -44,12 +44,18 @@ constexpr const char* name(site s) {
 /// What a waiting warp knows about its wait; goes into the record if the wait never ends.
 struct wait_site {
   site where = site::none;
-  std::int32_t peer = -1;      // the rank that should have acted; -1: see the lane's `peer`
+  std::int32_t peer = -1;      // the rank that should have acted; -1: another block of this rank
   std::uint32_t epoch = 0;     // the round it waits in
   std::uint64_t expected = 0;  // the value that would have ended the wait
   std::uint32_t patience =
       1;  // deadlines to wait: 2 where the cause is another block's wait, which should report
+  std::int32_t peer_modulus = 0;  // > 0: lane l waits for rank (peer + l) % peer_modulus
 };
+
+/// The rank that `lane` waits for.
+constexpr std::int32_t peer_of(const wait_site& at, int lane) {
+  return at.peer_modulus > 0 ? (at.peer + lane) % at.peer_modulus : at.peer;
+}
 
 /// Written to host-mapped memory by the first wait of a rank that outlives its deadline; 64 bytes, claimed by
 /// compare-and-swap on `claimed`. The host turns it into baton::stuck.

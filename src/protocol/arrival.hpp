@@ -67,11 +67,11 @@ BATON_FN void publish(X& x, std::uint64_t* word, std::uint32_t epoch, int count)
 /// The warp: waits until every lane's word (null: none) has arrived, and puts sentinels back. `seen` gets the
 /// words. False: gave up, see wait in exec.hpp.
 template <class Policy, exec_context X>
-BATON_FN bool await(X& x, const typename X::template lanes<std::uint64_t*>& words, std::uint32_t epoch,
-                    int capacity, site where, typename X::template lanes<std::uint64_t>& seen) {
+BATON_FN bool await(X& x, const typename X::template lanes<std::uint64_t*>& words, int capacity,
+                    wait_site at, typename X::template lanes<std::uint64_t>& seen) {
   const auto limit = static_cast<std::uint32_t>(capacity);
-  const wait_site at{where, -1, epoch, Policy::word(epoch, 0)};
-  const auto arrived = [&](int, std::uint64_t word) { return Policy::arrived(word, epoch, limit); };
+  at.expected = Policy::word(at.epoch, 0);
+  const auto arrived = [&](int, std::uint64_t word) { return Policy::arrived(word, at.epoch, limit); };
   if (!x.template wait<order::acquire, scope::system>(words, arrived, at, seen)) return false;
   if constexpr (Policy::restores) {
     x.each_lane([&](int lane) {

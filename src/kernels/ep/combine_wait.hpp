@@ -94,10 +94,8 @@ struct combine_wait_kernel {
       return exists ? p.count + pair : nullptr;
     };
     const auto ignore = [](int, int) {};
-    if (!collect_arrivals<Arrival>(x, p.s.num_pairs(), p.s.max_tokens, epoch, site::combine_arrival, failed,
-                                   word, ignore)) {
-      return false;
-    }
+    const arrival_set set{p.s.num_pairs(), p.s.num_ranks, p.s.max_tokens, epoch, site::combine_arrival};
+    if (!collect_arrivals<Arrival>(x, set, failed, word, ignore)) return false;
     if (x.warp() == 0) x.elect([&] { open_gate(x, gate); });
     return true;
   }
@@ -128,7 +126,8 @@ struct combine_wait_kernel {
         sent[j] = k < p.s.top_k && x.read(p.send_slots + token * p.s.top_k + k) >= 0;
         values[j] = {};
         if (!sent[j]) continue;
-        values[j] = x.read(reinterpret_cast<const vec16*>(p.reply + reply_offset(p.s, token, k) + 2 * column));
+        values[j] =
+            x.read(reinterpret_cast<const vec16*>(p.reply + reply_offset(p.s, token, k) + 2 * column));
       }
       for (int j = 0; j < batch && first + j < p.s.top_k; ++j) {
         if constexpr (!Output<Params>::is_reduced) {

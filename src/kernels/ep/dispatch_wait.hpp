@@ -19,16 +19,25 @@
 
 namespace baton::ep {
 
+/// Which words block 0 waits for.
+struct arrival_set {
+  int pairs;  // pair i is rank i % num_ranks's word for an expert
+  int num_ranks;
+  int capacity;
+  std::uint32_t epoch;
+  site where;
+};
+
 /// The warps of block 0 wait for the words of all pairs that `word` is not null for, 32 a warp at a time, and
 /// note the counts. `failed` is a cell of shared memory, 0 before. False on all warps: some wait gave up.
 template <class Arrival, exec_context X, class Word, class Note>
-BATON_FN bool collect_arrivals(X& x, int pairs, int capacity, std::uint32_t epoch, site where,
-                               std::int32_t* failed, Word word, Note note) {
-  for (int begin = x.warp() * warp_lanes; begin < pairs; begin += x.num_warps() * warp_lanes) {
+BATON_FN bool collect_arrivals(X& x, const arrival_set& set, std::int32_t* failed, Word word, Note note) {
+  for (int begin = x.warp() * warp_lanes; begin < set.pairs; begin += x.num_warps() * warp_lanes) {
     typename X::template lanes<std::uint64_t*> words;
     typename X::template lanes<std::uint64_t> seen;
-    x.each_lane([&](int lane) { words[lane] = begin + lane < pairs ? word(begin + lane) : nullptr; });
-    if (!await<Arrival>(x, words, epoch, capacity, where, seen)) {
+    x.each_lane([&](int lane) { words[lane] = begin + lane < set.pairs ? word(begin + lane) : nullptr; });
+    const wait_site at{set.where, begin % set.num_ranks, set.epoch, 0, 1, set.num_ranks};
+    if (!await<Arrival>(x, words, set.capacity, at, seen)) {
       x.elect([&] { x.write(failed, 1); });
       break;
     }
@@ -74,14 +83,13 @@ struct dispatch_wait_kernel {
                                const gate_cells& gate, std::int32_t* failed) {
     const auto word = [&](int pair) { return p.count + pair; };
     const auto note = [&](int pair, int rows) { x.write(p.counters.row_count(pair), rows); };
-    if (!collect_arrivals<Arrival>(x, pairs, p.s.max_tokens, epoch, site::dispatch_arrival, failed, word,
-                                   note)) {
-      return false;
-    }
+    const arrival_set set{pairs, p.s.num_ranks, p.s.max_tokens, epoch, site::dispatch_arrival};
+    if (!collect_arrivals<Arrival>(x, set, failed, word, note)) return false;
     if (x.warp() == 0) {
       int before = 0;
       for (int begin = 0; begin < pairs / p.s.num_ranks; begin += warp_lanes)
         before = lay_out_experts(x, p, begin, before);
+      x.sync_warp();  // all lanes' layout is behind the gate
       x.elect([&] {
         x.write(p.row_offsets + pairs / p.s.num_ranks, before);
         open_gate(x, gate);

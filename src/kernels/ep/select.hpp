@@ -1,0 +1,52 @@
+#pragma once
+// From run-time choices to kernel types, once for all back ends: `launch_as` gets the kernel and its shared
+// bytes.
+#include "kernels/ep/combine_async.hpp"
+#include "kernels/ep/combine_wait.hpp"
+#include "kernels/ep/dispatch_async.hpp"
+#include "kernels/ep/dispatch_wait.hpp"
+#include "kernels/ep/launch.hpp"
+
+namespace baton::ep {
+
+template <class F>
+void with_arrival(arrival_policy policy, F f) {
+  if (policy == arrival_policy::epoch) {
+    f.template operator()<epoch_arrival>();
+  } else {
+    f.template operator()<sentinel_arrival>();
+  }
+}
+
+template <class F>
+void select(const launch_config& c, const dispatch_async_params<>& p, F launch_as) {
+  with_arrival(c.arrival, [&]<class Arrival>() {
+    const std::size_t shared = dispatch_shared::bytes(p.s.num_experts);
+    if (c.format == token_format::bf16) {
+      launch_as.template operator()<dispatch_async_kernel<bf16_tokens, Arrival>>(shared);
+    } else {
+      launch_as.template operator()<dispatch_async_kernel<fp8_tokens, Arrival>>(shared);
+    }
+  });
+}
+
+template <template <class> class Kernel, class F>
+void select_arrival(const launch_config& c, const shape& s, F launch_as) {
+  with_arrival(c.arrival, [&]<class Arrival>() {
+    launch_as.template operator()<Kernel<Arrival>>(Kernel<Arrival>::shared_bytes(s));
+  });
+}
+template <class F>
+void select(const launch_config& c, const dispatch_wait_params& p, F launch_as) {
+  select_arrival<dispatch_wait_kernel>(c, p.s, launch_as);
+}
+template <class F>
+void select(const launch_config& c, const combine_async_params& p, F launch_as) {
+  select_arrival<combine_async_kernel>(c, p.s, launch_as);
+}
+template <class Output, class F>
+void select(const launch_config& c, const combine_wait_params<Output>& p, F launch_as) {
+  select_arrival<combine_wait_kernel>(c, p.s, launch_as);
+}
+
+}  // namespace baton::ep
