@@ -1,6 +1,7 @@
 #include "device/gpu.cuh"
 #include "kernels/ep/launch_cuda.hpp"
 #include "kernels/ep/select.hpp"
+#include "runtime/device_guard_cuda.hpp"
 #include "runtime/error.hpp"
 
 namespace baton::ep {
@@ -18,7 +19,7 @@ __global__ void __launch_bounds__(1024)
 template <class Params>
 void launch_cuda(const world& w, const launch_config& c, const Params& p, stream_ref stream) {
   select(c, p, [&]<class Kernel>(std::size_t shared_bytes) {
-    check(cudaSetDevice(w.device_index()));
+    const device_guard on_device{w.device_index()};
     cudaLaunchConfig_t launch{};
     launch.gridDim = dim3(static_cast<unsigned>(c.blocks));
     launch.blockDim = dim3(static_cast<unsigned>(c.threads));

@@ -1,0 +1,69 @@
+#include "api/agreement.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "baton/error.hpp"
+
+namespace baton {
+namespace {
+
+struct field {
+  const char* name;
+  std::int64_t value;
+};
+using fields = std::array<field, 10>;
+using values = std::array<std::int64_t, 10>;
+
+fields fields_of(const ep_config& c) {
+  return {{{"num_experts", c.num_experts},
+           {"top_k", c.top_k},
+           {"hidden", c.hidden},
+           {"num_max_tokens_per_rank", c.num_max_tokens_per_rank},
+           {"format", static_cast<int>(c.format)},
+           {"arrival", static_cast<int>(c.arrival)},
+           {"p2p_group_size", c.p2p_group_size},
+           {"num_sms", c.num_sms},
+           {"num_threads", c.num_threads},
+           {"sizeof(ep_config)", sizeof(ep_config)}}};
+}
+
+/// FNV-1a, so that the common case exchanges 8 bytes.
+std::uint64_t hash_of(const values& v) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const std::int64_t value : v) {
+    for (int shift = 0; shift < 64; shift += 8) {
+      hash = (hash ^ (static_cast<std::uint64_t>(value) >> shift & 0xffu)) * 0x100000001b3u;
+    }
+  }
+  return hash;
+}
+
+}  // namespace
+
+void require_agreement(const world& w, const ep_config& config) {
+  const fields mine = fields_of(config);
+  values my_values{};
+  for (std::size_t i = 0; i < mine.size(); ++i) my_values[i] = mine[i].value;
+  const auto size = static_cast<std::size_t>(w.size());
+  const std::uint64_t hash = hash_of(my_values);
+  std::vector<std::uint64_t> hashes(size);
+  w.all_gather(&hash, hashes.data(), sizeof(hash));
+  bool agree = true;
+  for (const std::uint64_t other : hashes) agree = agree && other == hash;
+  // Ranks see the same hashes, so all or none go on to exchange the values.
+  if (agree) return;
+  std::vector<values> all(size);
+  w.all_gather(&my_values, all.data(), sizeof(values));
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    for (std::size_t r = 1; r < size; ++r) {
+      if (all[r][i] == all[0][i]) continue;
+      throw invalid_argument{
+          fmt::format("ep_config differs between ranks: {} is {} on rank 0 and {} on rank {}", mine[i].name,
+                      all[0][i], all[r][i], r)};
+    }
+  }
+}
+
+}  // namespace baton

@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+
+#include "baton/expert_parallel.hpp"
+#include "kernels/ep/shape.hpp"
+
+namespace baton {
+namespace {
+
+constexpr int max_tokens_limit = 65536;
+
+std::string outside(const char* name, int value, int low, int high) {
+  return fmt::format("{}: {} is outside [{}, {}]", name, value, low, high);
+}
+
+std::string why_not_shape(const ep_config& c, int num_ranks) {
+  if (num_ranks < 1 || num_ranks > ep::max_ranks) return outside("ranks", num_ranks, 1, ep::max_ranks);
+  if (c.num_experts < 1 || c.num_experts > ep::max_experts)
+    return outside("num_experts", c.num_experts, 1, ep::max_experts);
+  if (c.num_experts < num_ranks)
+    return fmt::format(
+        "num_experts: {} experts are fewer than {} ranks; every rank needs one, use at most {} ranks",
+        c.num_experts, num_ranks, c.num_experts);
+  if (c.top_k < 1 || c.top_k > ep::max_top_k) return outside("top_k", c.top_k, 1, ep::max_top_k);
+  const int unit = c.format == token_format::blockwise_fp8 ? 128 : 8;
+  if (c.hidden < unit || c.hidden % unit != 0)
+    return fmt::format("hidden: {} is not a positive multiple of {}", c.hidden, unit);
+  if (c.hidden > 65536) return outside("hidden", c.hidden, unit, 65536);
+  return {};
+}
+
+std::string why_not_launch(const ep_config& c, int num_ranks) {
+  if (c.num_max_tokens_per_rank < 1 || c.num_max_tokens_per_rank > max_tokens_limit)
+    return outside("num_max_tokens_per_rank", c.num_max_tokens_per_rank, 1, max_tokens_limit);
+  if (c.p2p_group_size != 0 && c.p2p_group_size != num_ranks)
+    return fmt::format(
+        "p2p_group_size: {} of {} ranks; ranks outside the group need the SHMEM path, which is not "
+        "built yet: use 0 or {}",
+        c.p2p_group_size, num_ranks, num_ranks);
+  if (c.num_sms < 0) return fmt::format("num_sms: {} is negative; 0 means all", c.num_sms);
+  if (c.num_threads < 0 || c.num_threads > 1024 || c.num_threads % warp_lanes != 0)
+    return fmt::format("num_threads: {} is not a multiple of 32 up to 1024", c.num_threads);
+  return {};
+}
+
+}  // namespace
+
+std::string why_not(const ep_config& config, int num_ranks) {
+  const std::string reason = why_not_shape(config, num_ranks);
+  return reason.empty() ? why_not_launch(config, num_ranks) : reason;
+}
+
+workspace_size workspace_bytes(const ep_config& c, int num_ranks) {
+  const ep::shape s{c.num_experts, num_ranks, 0, c.top_k, c.hidden, c.num_max_tokens_per_rank, c.format};
+  return {ep::window_layout{s}.bytes, ep::local_layout{s}.bytes};
+}
+
+expert_range experts_of_rank(int num_experts, int num_ranks, int rank) {
+  const ep::shape s{num_experts, num_ranks, rank};
+  return {s.first_expert(rank), s.num_local_experts(rank)};
+}
+
+}  // namespace baton
