@@ -1,0 +1,201 @@
+// The one wait of the GPU context: what it sees, what it orders, and how it gives up.
+#include <array>
+
+#include "device/entry.cuh"
+#include "tests/gpu/gpu_case.hpp"
+
+namespace baton {
+namespace {
+
+using test::both_sides;
+
+struct params {
+  int rank = 3;
+  wait_limits limits{};
+  std::uint64_t* words = nullptr;
+  std::uint64_t* out = nullptr;
+  int n = 0;
+};
+
+/// A record in host-mapped memory and an abort word on the device, as a world holds them.
+class gpu_wait : public test::gpu_case {
+ protected:
+  void SetUp() override {
+    test::gpu_case::SetUp();
+    if (IsSkipped()) return;
+    void* host = nullptr;
+    test::must(cudaHostAlloc(&host, sizeof(stuck_record), cudaHostAllocMapped), "allocating the record");
+    record_ = new (host) stuck_record{};
+    void* device = nullptr;
+    test::must(cudaHostGetDevicePointer(&device, host, 0), "mapping the record");
+    limits_.record = static_cast<stuck_record*>(device);
+    test::must(cudaMalloc(reinterpret_cast<void**>(&limits_.abort), 4), "allocating the abort word");
+    set_abort(0);
+  }
+  void TearDown() override {
+    if (record_ != nullptr) cudaFreeHost(record_);
+    if (limits_.abort != nullptr) cudaFree(limits_.abort);
+  }
+  void set_abort(std::uint32_t value) const {
+    test::must(cudaMemcpy(limits_.abort, &value, 4, cudaMemcpyHostToDevice), "setting the abort word");
+  }
+  std::uint32_t abort_word() const {
+    std::uint32_t value = 0;
+    test::must(cudaMemcpy(&value, limits_.abort, 4, cudaMemcpyDeviceToHost), "reading the abort word");
+    return value;
+  }
+  template <class Kernel>
+  static void run(const params& p, int blocks, int warps) {
+    entry<Kernel, params><<<blocks, warps * warp_lanes>>>(p);
+    test::finish();
+  }
+
+  stuck_record* record_ = nullptr;
+  wait_limits limits_{.deadline_ns = 5'000'000, .abort = nullptr, .record = nullptr};
+};
+
+constexpr std::uint64_t wanted = 77;
+
+/// Waits until the first n words are 77; out: per lane what it saw, then whether the wait ended well.
+struct wait_for_words {
+  template <exec_context X>
+  static BATON_FN void run(X& x, const params& p) {
+    typename X::template lanes<std::uint64_t*> words{};
+    typename X::template lanes<std::uint64_t> seen{};
+    x.each_lane([&](int lane) {
+      words[lane] = lane < p.n ? p.words + lane : nullptr;
+      seen[lane] = 5;
+    });
+    const bool ended = x.template wait<order::acquire, scope::system>(
+        words, [](int, std::uint64_t value) { return value == wanted; }, wait_site{site::test, 2, 9, wanted},
+        seen);
+    std::uint64_t* out = p.out + 64 * (x.block() * x.num_warps() + x.warp());
+    x.each_lane([&](int lane) {
+      x.write(out + lane, seen[lane]);
+      x.write(out + 32 + lane, ended ? 1 : 0);
+    });
+  }
+};
+
+TEST_F(gpu_wait, words_that_are_there_end_it_and_are_reported) {
+  both_sides<std::uint64_t> words{std::vector<std::uint64_t>(32, wanted)}, out{64};
+  run<wait_for_words>({.limits = limits_, .words = words.data(), .out = out.data(), .n = 20}, 1, 1);
+  for (std::size_t lane = 0; lane < 32; ++lane) {
+    EXPECT_EQ(out[lane], lane < 20 ? wanted : 5) << lane;
+    EXPECT_EQ(out[32 + lane], 1u) << lane;
+  }
+  EXPECT_EQ(record_->claimed, 0u);
+  EXPECT_EQ(abort_word(), 0u);
+}
+
+TEST_F(gpu_wait, no_words_end_it_at_once) {
+  both_sides<std::uint64_t> words{32}, out{64};
+  run<wait_for_words>({.limits = limits_, .words = words.data(), .out = out.data(), .n = 0}, 1, 1);
+  EXPECT_EQ(out[32], 1u);
+}
+
+TEST_F(gpu_wait, past_the_deadline_the_first_missing_lane_is_on_record_and_all_lanes_return_false) {
+  both_sides<std::uint64_t> words{std::vector<std::uint64_t>(32, wanted)}, out{64};
+  words[3] = 40;
+  words[9] = 41;
+  run<wait_for_words>({.limits = limits_, .words = words.data(), .out = out.data(), .n = 32}, 1, 1);
+  for (std::size_t lane = 0; lane < 32; ++lane) {
+    EXPECT_EQ(out[32 + lane], 0u) << lane;
+    EXPECT_EQ(out[lane], words[lane]) << lane;
+  }
+  EXPECT_EQ(record_->claimed, 1u);
+  EXPECT_EQ(record_->complete, 1u);
+  EXPECT_EQ(record_->rank, 3);
+  EXPECT_EQ(record_->block, 0u);
+  EXPECT_EQ(record_->warp, 0u);
+  EXPECT_EQ(record_->where, static_cast<std::uint32_t>(site::test));
+  EXPECT_EQ(record_->peer, 2);
+  EXPECT_EQ(record_->epoch, 9u);
+  EXPECT_EQ(record_->expected, wanted);
+  EXPECT_EQ(record_->seen, 40u);
+  EXPECT_EQ(record_->lane, 3u);
+  EXPECT_GE(record_->waited_ns, limits_.deadline_ns);
+  EXPECT_LT(record_->waited_ns, limits_.deadline_ns + 1'000'000'000);
+  EXPECT_EQ(abort_word(), 1u);
+}
+
+TEST_F(gpu_wait, many_stuck_warps_leave_one_whole_record) {
+  constexpr int blocks = 8, warps = 8;
+  both_sides<std::uint64_t> words{32}, out{64 * blocks * warps};
+  run<wait_for_words>({.limits = limits_, .words = words.data(), .out = out.data(), .n = 1}, blocks, warps);
+  for (std::size_t i = 0; i < blocks * warps; ++i) EXPECT_EQ(out[64 * i + 32], 0u) << i;
+  EXPECT_EQ(record_->claimed, 1u);
+  EXPECT_EQ(record_->complete, 1u);
+  EXPECT_LT(record_->block, static_cast<std::uint32_t>(blocks));
+  EXPECT_LT(record_->warp, static_cast<std::uint32_t>(warps));
+  EXPECT_EQ(record_->expected, wanted);
+}
+
+TEST_F(gpu_wait, a_set_abort_word_ends_a_wait_without_a_deadline) {
+  set_abort(1);
+  limits_.deadline_ns = 0;
+  both_sides<std::uint64_t> words{32}, out{64};
+  run<wait_for_words>({.limits = limits_, .words = words.data(), .out = out.data(), .n = 1}, 1, 1);
+  EXPECT_EQ(out[32], 0u);
+  EXPECT_EQ(record_->claimed, 0u) << "an aborted wait is a consequence, not a cause";
+}
+
+TEST_F(gpu_wait, without_a_record_the_wait_still_gives_up) {
+  both_sides<std::uint64_t> words{32}, out{64};
+  wait_limits bare{.deadline_ns = 1'000'000, .abort = nullptr, .record = nullptr};
+  run<wait_for_words>({.limits = bare, .words = words.data(), .out = out.data(), .n = 1}, 1, 1);
+  EXPECT_EQ(out[32], 0u);
+}
+
+/// Block 1 writes a payload with all its lanes and publishes the epoch; block 0 waits on one lane and reads
+/// the payload on all. Back in the same way, so that rounds do not overlap. out[0]: stale values block 0 saw.
+struct pass_payloads {
+  template <exec_context X>
+  static BATON_FN void run(X& x, const params& p) {
+    std::uint64_t* const there = p.words;
+    std::uint64_t* const back = p.words + 1;
+    std::uint64_t* const payload = p.words + 32;
+    std::uint64_t stale = 0;
+    for (std::uint64_t epoch = 1; epoch <= static_cast<std::uint64_t>(p.n); ++epoch) {
+      if (x.block() == 1) {
+        x.each(256, [&](int i) { x.write(payload + i, epoch * 1000 + static_cast<std::uint64_t>(i)); });
+        x.sync_warp();
+        x.elect([&] { x.template store<order::release, scope::system>(there, epoch); });
+        if (!reaches(x, back, epoch)) return;
+      } else {
+        if (!reaches(x, there, epoch)) return;
+        x.each(256, [&](int i) {
+          if (x.read(payload + i) != epoch * 1000 + static_cast<std::uint64_t>(i)) ++stale;
+        });
+        x.sync_warp();
+        x.elect([&] { x.template store<order::release, scope::system>(back, epoch); });
+      }
+    }
+    if (x.block() == 0)
+      x.each_lane([&](int) { x.template fetch_add<order::relaxed, scope::device>(p.out, stale); });
+    x.elect([&] { x.template fetch_add<order::relaxed, scope::device>(p.out + 1, std::uint64_t{1}); });
+  }
+
+ private:
+  template <class X>
+  static BATON_FN bool reaches(X& x, std::uint64_t* word, std::uint64_t epoch) {
+    typename X::template lanes<std::uint64_t*> words{};
+    typename X::template lanes<std::uint64_t> seen{};
+    x.each_lane([&](int lane) { words[lane] = lane == 17 ? word : nullptr; });
+    return x.template wait<order::acquire, scope::system>(
+        words, [&](int, std::uint64_t value) { return value >= epoch; }, wait_site{site::test, -1, 0, epoch},
+        seen);
+  }
+};
+
+TEST_F(gpu_wait, what_one_lane_awaited_all_lanes_may_read) {
+  limits_.deadline_ns = 5'000'000'000;
+  both_sides<std::uint64_t> words{32 + 256}, out{2};
+  run<pass_payloads>({.limits = limits_, .words = words.data(), .out = out.data(), .n = 2000}, 2, 1);
+  EXPECT_EQ(out[1], 2u) << "both sides finished all rounds";
+  EXPECT_EQ(out[0], 0u) << "stale payload values";
+  EXPECT_EQ(record_->claimed, 0u);
+}
+
+}  // namespace
+}  // namespace baton
