@@ -1,0 +1,16 @@
+# include/baton, libbaton.a, the program, and find_package(baton).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(baton_config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/baton)
+
+install(TARGETS baton EXPORT baton-targets)
+install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT baton-targets NAMESPACE baton:: DESTINATION ${baton_config_dir})
+if(TARGET baton_program)
+  install(TARGETS baton_program)
+endif()
+
+configure_package_config_file(cmake/baton-config.cmake.in baton-config.cmake INSTALL_DESTINATION ${baton_config_dir})
+write_basic_package_version_file(baton-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/baton-config.cmake ${PROJECT_BINARY_DIR}/baton-config-version.cmake
+        DESTINATION ${baton_config_dir})

@@ -1,0 +1,57 @@
+# Compiler facts, in one place: warnings, sanitizers, portable binaries, CUDA.
+
+function(baton_warnings target)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wconversion;-Werror>)
+endfunction()
+
+if(BATON_SANITIZE)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${BATON_SANITIZE};-fno-sanitize-recover=all>
+                      $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer;-g1;-Wno-error=maybe-uninitialized>)
+  add_link_options(-fsanitize=${BATON_SANITIZE})
+endif()
+
+# Programs and tests run on machines other than the one that built them. (A static libstdc++ would hide
+# exceptions from AddressSanitizer.)
+function(baton_portable_link target)
+  if(NOT BATON_SANITIZE)
+    target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+endfunction()
+
+if(BATON_CUDA)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 90a-real)
+  endif()
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+  enable_language(CUDA)
+  find_package(CUDAToolkit 13 REQUIRED)
+  string(REPLACE ";" " " BATON_CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
+endif()
+
+# -std=c++20 by hand: CMake 3.25 (Debian 12) does not know that nvcc 13 can do C++20.
+function(baton_cuda_options target)
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-lineinfo;-Xptxas=--warn-on-spills>")
+endfunction()
+
+# baton_listing(KERNELS...): the PTX of each kernel file, and what ptxas says of it, under listings/ of the
+# build folder, for tools/check_ptx.py.
+function(baton_listing)
+  foreach(source IN LISTS ARGN)
+    file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${source})
+    string(MAKE_C_IDENTIFIER ${path} id)
+    string(REGEX REPLACE "\\.cu$" "" listing ${PROJECT_BINARY_DIR}/listings/${path})
+    cmake_path(GET listing PARENT_PATH folder)
+    file(MAKE_DIRECTORY ${folder})
+    add_library(listing_${id} OBJECT ${source})
+    set_target_properties(listing_${id} PROPERTIES CUDA_PTX_COMPILATION ON CUDA_ARCHITECTURES 90a-virtual)
+    target_link_libraries(listing_${id} PRIVATE baton_internal)
+    target_compile_definitions(listing_${id} PRIVATE BATON_CUDA=1)
+    baton_cuda_options(listing_${id})
+    add_custom_command(OUTPUT ${listing}.ptx ${listing}.ptxas
+      COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_OBJECTS:listing_${id}> ${listing}.ptx
+      COMMAND ${CUDAToolkit_BIN_DIR}/ptxas -v -arch=sm_90a ${listing}.ptx -o /dev/null 2> ${listing}.ptxas
+      DEPENDS listing_${id} $<TARGET_OBJECTS:listing_${id}> COMMENT "ptxas -v ${path}" VERBATIM)
+    set_property(GLOBAL APPEND PROPERTY BATON_LISTINGS ${listing}.ptx ${listing}.ptxas)
+  endforeach()
+endfunction()

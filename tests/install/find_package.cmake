@@ -1,0 +1,13 @@
+# Installs the build, then configures, builds and runs consumer/ against the installed package alone.
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
+file(REMOVE_RECURSE ${PREFIX} ${WORK})
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX})
+set(toolkit "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON")  # a CPU build must not ask for CUDA
+if(CUDA)
+  set(toolkit "")
+endif()
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${WORK} -G Ninja -DCMAKE_BUILD_TYPE=Release
+    -DCMAKE_PREFIX_PATH=${PREFIX} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} ${toolkit})
+run(${CMAKE_COMMAND} --build ${WORK})
+run(${WORK}/consumer)
+run(${PREFIX}/bin/baton --version)

@@ -1,0 +1,58 @@
+# Debian packages: what is needed, what is missing, and how to get it. Sourced by ./dev.
+
+build_packages=(cmake ninja-build g++ libboost-context-dev libfmt-dev libcli11-dev nlohmann-json3-dev
+  libgtest-dev python3)
+check_packages=(clang-format-14 clang-tidy-14) # the pinned version; without it the style checks are skipped
+
+missing_packages() {
+  local package
+  for package in "$@"; do
+    dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+  done
+}
+
+# Prints how this user may run apt-get without being asked anything; fails if there is no way.
+apt_get() {
+  [[ ${BATON_INSTALL_PACKAGES:-1} != 0 ]] || return 1
+  if [[ $(id -u) == 0 ]]; then
+    echo "env DEBIAN_FRONTEND=noninteractive apt-get"
+  elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    echo "sudo -n env DEBIAN_FRONTEND=noninteractive apt-get"
+  else
+    return 1
+  fi
+}
+
+install_packages() {
+  local apt
+  apt=$(apt_get) || return 1
+  echo "dev: installing $*" >&2
+  # Package lists may be absent (a fresh container) or old: fetch them if the first try fails.
+  $apt install -y -q --no-install-recommends "$@" </dev/null >&2 ||
+    { $apt update -q </dev/null >&2 && $apt install -y -q --no-install-recommends "$@" </dev/null >&2; }
+}
+
+# need_packages P...: returns with all of them installed, or exits with the command that installs them.
+need_packages() {
+  if ! command -v dpkg-query >/dev/null; then
+    echo "dev: not a Debian system; assuming that the equivalents of these packages are here: $*" >&2
+    return
+  fi
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
+  [[ ${#missing[@]} == 0 ]] && return
+  install_packages "${missing[@]}" && return
+  echo "dev: packages are missing that this user may not install. Install them and try again:" >&2
+  echo "  sudo apt-get update && sudo apt-get install -y ${missing[*]}" >&2
+  exit 3
+}
+
+# want_packages P...: installs them if it can, and goes on without them if not.
+want_packages() {
+  command -v dpkg-query >/dev/null || return 0
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
+  [[ ${#missing[@]} == 0 ]] && return
+  install_packages "${missing[@]}" ||
+    echo "dev: going on without ${missing[*]}; to have them: sudo apt-get install -y ${missing[*]}" >&2
+}
