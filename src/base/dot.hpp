@@ -13,9 +13,11 @@ float dot(const A* a, const B* b, std::size_t n) {
   float sums[lanes] = {};
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    for (std::size_t l = 0; l < lanes; ++l) sums[l] += static_cast<float>(a[i + l]) * static_cast<float>(b[i + l]);
+    for (std::size_t l = 0; l < lanes; ++l)
+      sums[l] += static_cast<float>(a[i + l]) * static_cast<float>(b[i + l]);
   }
-  for (std::size_t l = 0; i + l < n; ++l) sums[l] += static_cast<float>(a[i + l]) * static_cast<float>(b[i + l]);
+  for (std::size_t l = 0; i + l < n; ++l)
+    sums[l] += static_cast<float>(a[i + l]) * static_cast<float>(b[i + l]);
   for (std::size_t width = lanes / 2; width > 0; width /= 2) {
     for (std::size_t l = 0; l < width; ++l) sums[l] += sums[l + width];
   }
