@@ -1,0 +1,102 @@
+#include "kernels/expert_mlp/cpu.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "base/dot.hpp"
+
+namespace baton::expert_mlp_cpu {
+namespace {
+
+constexpr std::size_t block_rows = 16;     // rows that share one conversion of each weight row
+constexpr std::size_t scale_values = 128;  // values under one scale of blockwise_fp8
+
+struct extents {
+  std::size_t hidden, intermediate;
+};
+
+/// One expert's matrices.
+struct matrices {
+  const bfloat16 *gate, *up, *down;
+};
+
+/// Rows in flight, as fp32.
+struct row_block {
+  explicit row_block(extents e)
+      : x(block_rows * e.hidden),
+        inner(block_rows * e.intermediate),
+        weight(std::max(e.hidden, e.intermediate)),
+        second_weight(e.hidden) {}
+  std::vector<float> x;                      // [block_rows, hidden]
+  std::vector<float> inner;                  // [block_rows, intermediate]
+  std::vector<float> weight, second_weight;  // a row of a matrix
+};
+
+void widen(const bfloat16* from, std::size_t n, float* to) {
+  for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]);
+}
+
+/// Received row `row` as fp32.
+void load_row(const received_tokens& rows, std::size_t row, std::size_t hidden, float* to) {
+  if (rows.format == token_format::bf16) {
+    widen(static_cast<const bfloat16*>(rows.tokens) + row * hidden, hidden, to);
+    return;
+  }
+  const auto* from = static_cast<const float8_e4m3*>(rows.tokens) + row * hidden;
+  const auto stride = static_cast<std::size_t>(rows.max_rows);
+  for (std::size_t i = 0; i < hidden; ++i) {
+    to[i] = static_cast<float>(from[i]) * rows.scales[i / scale_values * stride + row];
+  }
+}
+
+float silu(float v) {
+  return v / (1.0f + std::exp(-v));
+}
+
+/// inner = silu(gate x) . (up x)
+void gate_and_up(const matrices& m, extents e, std::size_t count, row_block& block) {
+  for (std::size_t j = 0; j < e.intermediate; ++j) {
+    widen(m.gate + j * e.hidden, e.hidden, block.weight.data());
+    widen(m.up + j * e.hidden, e.hidden, block.second_weight.data());
+    for (std::size_t r = 0; r < count; ++r) {
+      const float* x = block.x.data() + r * e.hidden;
+      const float gate = dot(block.weight.data(), x, e.hidden);
+      block.inner[r * e.intermediate + j] = silu(gate) * dot(block.second_weight.data(), x, e.hidden);
+    }
+  }
+}
+
+/// out = down inner, rounded once
+void down(const matrices& m, extents e, std::size_t count, row_block& block, bfloat16* out) {
+  for (std::size_t i = 0; i < e.hidden; ++i) {
+    widen(m.down + i * e.intermediate, e.intermediate, block.weight.data());
+    for (std::size_t r = 0; r < count; ++r) {
+      const float* inner = block.inner.data() + r * e.intermediate;
+      out[r * e.hidden + i] = bfloat16{dot(block.weight.data(), inner, e.intermediate)};
+    }
+  }
+}
+
+}  // namespace
+
+void run(const expert_weights& weights, const received_tokens& rows, bfloat16* out) {
+  const extents e{static_cast<std::size_t>(weights.hidden), static_cast<std::size_t>(weights.intermediate)};
+  row_block block{e};
+  for (int expert = 0; expert < rows.num_local_experts; ++expert) {
+    const std::size_t matrix = static_cast<std::size_t>(expert) * e.hidden * e.intermediate;
+    const matrices m{weights.gate + matrix, weights.up + matrix, weights.down + matrix};
+    const auto begin = static_cast<std::size_t>(rows.row_offsets[expert]);
+    const std::size_t end = begin + static_cast<std::size_t>(rows.row_counts[expert]);
+    for (std::size_t first = begin; first < end; first += block_rows) {
+      const std::size_t count = std::min(block_rows, end - first);
+      for (std::size_t r = 0; r < count; ++r)
+        load_row(rows, first + r, e.hidden, block.x.data() + r * e.hidden);
+      gate_and_up(m, e, count, block);
+      down(m, e, count, block, out + first * e.hidden);
+    }
+  }
+}
+
+}  // namespace baton::expert_mlp_cpu
