@@ -1,0 +1,55 @@
+#include "tests/support/exchange_cases.hpp"
+
+#include "baton/error.hpp"
+
+namespace baton::test {
+namespace {
+
+using parameters = std::tuple<int, token_format, arrival_policy>;
+
+class exchange : public testing::TestWithParam<parameters> {};
+
+TEST_P(exchange, every_row_and_every_sum_is_right_to_the_bit) {
+  const auto [num_ranks, format, arrival] = GetParam();
+  const auto worlds = world::local(num_ranks, device_kind::cpu);
+  for (const named_case& c : conformance_cases(num_ranks)) {
+    const exchange_case what = with(c.what, format, arrival);
+    auto ranks = make_ranks(worlds, what.config);
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) EXPECT_EQ(run_round(what, ranks, seed), "") << c.name;
+    for (auto& r : ranks) EXPECT_NO_THROW(r.ep().check());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(cpu, exchange,
+                         testing::Combine(testing::Values(1, 2, 3, 4, 8),
+                                          testing::Values(token_format::bf16, token_format::blockwise_fp8),
+                                          testing::Values(arrival_policy::epoch, arrival_policy::sentinel)));
+
+TEST(exchange_grid, any_number_of_blocks_and_threads_gives_the_same_bits) {
+  const auto worlds = world::local(3, device_kind::cpu);
+  for (const auto& [sms, threads] : {std::pair{1, 32}, {1, 128}, {5, 32}, {7, 96}, {33, 64}}) {
+    exchange_case c{3, sizes(10, 4, 264, 40), {40, 3, 0}, routing::distinct};
+    c.config.num_sms = sms;
+    c.config.num_threads = threads;
+    auto ranks = make_ranks(worlds, c.config);
+    for (std::uint64_t seed = 1; seed <= 2; ++seed)
+      EXPECT_EQ(run_round(c, ranks, seed), "") << sms << " blocks of " << threads;
+  }
+}
+
+TEST(exchange_rounds, a_thousand_rounds_on_the_same_buffers_with_changing_routing_need_no_reset) {
+  const auto worlds = world::local(3, device_kind::cpu);
+  for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel}) {
+    exchange_case c{3, sizes(7, 2, 16, 6), {6, 6, 6}, routing::sparse};
+    c.config.arrival = arrival;
+    auto ranks = make_ranks(worlds, c.config);
+    for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+      c.tokens = {static_cast<int>(seed % 7), static_cast<int>(seed / 7 % 7),
+                  static_cast<int>(seed / 49 % 7)};
+      ASSERT_EQ(run_round(c, ranks, seed), "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace baton::test

@@ -1,0 +1,161 @@
+#pragma once
+// Inputs of an exchange round and what must come out, computed in plain loops that share no code with the kernels.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "baton/expert_parallel.hpp"
+
+namespace baton::test {
+
+/// How ids are drawn.
+enum class routing {
+  distinct,    // top_k different experts, uniform
+  repeated,    // uniform with repetition
+  one_expert,  // all choices of all tokens are expert 0: fills its slots, then overflows
+  sparse,      // a third of the ids is -1
+};
+
+struct exchange_case {
+  int ranks = 2;
+  ep_config config;
+  std::vector<int> tokens;  // of each rank
+  routing ids = routing::distinct;
+};
+
+struct rank_inputs {
+  int num_tokens = 0;
+  std::vector<bfloat16> tokens;
+  std::vector<std::int32_t> topk_idx;
+  std::vector<float> topk_weights;
+};
+
+inline std::vector<std::int32_t> draw_ids(const exchange_case& c, std::mt19937_64& random) {
+  const int k = c.config.top_k, experts = c.config.num_experts;
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(k));
+  std::vector<std::int32_t> deck(static_cast<std::size_t>(experts));
+  for (int e = 0; e < experts; ++e) deck[static_cast<std::size_t>(e)] = e;
+  for (int i = 0; i < k; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (c.ids == routing::distinct) {
+      std::swap(deck[at], deck[at + random() % (deck.size() - at)]);
+      ids[at] = deck[at];
+    } else {
+      ids[at] = c.ids == routing::one_expert ? 0 : static_cast<std::int32_t>(random() % deck.size());
+      if (c.ids == routing::sparse && random() % 3 == 0) ids[at] = -1;
+    }
+  }
+  return ids;
+}
+
+inline std::vector<rank_inputs> draw_inputs(const exchange_case& c, std::uint64_t seed) {
+  std::mt19937_64 random{seed};
+  std::vector<rank_inputs> all(static_cast<std::size_t>(c.ranks));
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    rank_inputs& in = all[r];
+    in.num_tokens = c.tokens[r];
+    std::normal_distribution<float> normal;
+    for (int t = 0; t < in.num_tokens; ++t) {
+      for (int h = 0; h < c.config.hidden; ++h) in.tokens.emplace_back(bfloat16{normal(random)});
+      for (const std::int32_t id : draw_ids(c, random)) {
+        in.topk_idx.push_back(id);
+        in.topk_weights.push_back(static_cast<float>(1 + random() % 1000) * 1e-3f);
+      }
+    }
+  }
+  return all;
+}
+
+/// One message, by source.
+struct message {
+  int rank, token, topk_slot;
+};
+
+/// Messages of each expert, in the order in which they must be received.
+inline std::vector<std::vector<message>> expected_messages(const exchange_case& c,
+                                                           const std::vector<rank_inputs>& inputs) {
+  std::vector<std::vector<message>> of_expert(static_cast<std::size_t>(c.config.num_experts));
+  for (int r = 0; r < c.ranks; ++r) {
+    const rank_inputs& in = inputs[static_cast<std::size_t>(r)];
+    std::vector<int> sent(of_expert.size(), 0);
+    for (int i = 0; i < in.num_tokens * c.config.top_k; ++i) {
+      const std::int32_t id = in.topk_idx[static_cast<std::size_t>(i)];
+      if (id < 0 || id >= c.config.num_experts) continue;
+      const auto e = static_cast<std::size_t>(id);
+      if (sent[e]++ < c.config.num_max_tokens_per_rank)
+        of_expert[e].push_back({r, i / c.config.top_k, i % c.config.top_k});
+    }
+  }
+  return of_expert;
+}
+
+/// A token as the receiver holds it, as floats: itself, or quantised and scaled back; and its payload bytes and scales.
+struct encoded_token {
+  std::vector<std::uint8_t> payload;
+  std::vector<float> scales;
+  std::vector<float> values;
+};
+
+inline encoded_token encode(const ep_config& c, const bfloat16* token) {
+  encoded_token out;
+  const auto hidden = static_cast<std::size_t>(c.hidden);
+  if (c.format == token_format::bf16) {
+    for (std::size_t h = 0; h < hidden; ++h) {
+      out.payload.push_back(static_cast<std::uint8_t>(token[h].bits & 0xff));
+      out.payload.push_back(static_cast<std::uint8_t>(token[h].bits >> 8));
+      out.values.push_back(static_cast<float>(token[h]));
+    }
+    return out;
+  }
+  for (std::size_t begin = 0; begin < hidden; begin += 128) {
+    float largest = 1e-4f;
+    for (std::size_t h = begin; h < begin + 128; ++h)
+      largest = std::max(largest, std::fabs(static_cast<float>(token[h])));
+    const float scale = largest / 448.0f, inverse = 1.0f / scale;
+    out.scales.push_back(scale);
+    for (std::size_t h = begin; h < begin + 128; ++h) {
+      const float8_e4m3 q{static_cast<float>(token[h]) * inverse};
+      out.payload.push_back(q.bits);
+      out.values.push_back(static_cast<float>(q) * scale);
+    }
+  }
+  return out;
+}
+
+/// What the tests' experts compute: a different factor for each expert, so that no two can be confused.
+inline bfloat16 expert_value(int expert, float value) {
+  return bfloat16{value * (1.0f + 0.125f * static_cast<float>(expert % 29))};
+}
+
+/// out[t, :] of one rank, with the documented order of operations: bit for bit what combine_wait must give.
+inline std::vector<float> expected_output(const exchange_case& c, const std::vector<rank_inputs>& inputs,
+                                          int rank) {
+  const auto hidden = static_cast<std::size_t>(c.config.hidden), k = static_cast<std::size_t>(c.config.top_k);
+  const rank_inputs& in = inputs[static_cast<std::size_t>(rank)];
+  std::vector<int> expert_of(in.topk_idx.size(), -1);
+  const auto messages = expected_messages(c, inputs);
+  for (std::size_t e = 0; e < messages.size(); ++e) {
+    for (const message& m : messages[e]) {
+      if (m.rank == rank)
+        expert_of[static_cast<std::size_t>(m.token) * k + static_cast<std::size_t>(m.topk_slot)] =
+            static_cast<int>(e);
+    }
+  }
+  std::vector<float> out(static_cast<std::size_t>(in.num_tokens) * hidden, 0.0f);
+  for (std::size_t t = 0; t < static_cast<std::size_t>(in.num_tokens); ++t) {
+    const encoded_token token = encode(c.config, in.tokens.data() + t * hidden);
+    for (std::size_t i = t * k; i < (t + 1) * k; ++i) {
+      if (expert_of[i] < 0) continue;
+      for (std::size_t h = 0; h < hidden; ++h) {
+        const auto y = static_cast<float>(expert_value(expert_of[i], token.values[h]));
+        out[t * hidden + h] = std::fma(in.topk_weights[i], y, out[t * hidden + h]);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace baton::test

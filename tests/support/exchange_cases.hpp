@@ -1,0 +1,60 @@
+#pragma once
+// The conformance suite of the exchange: what every device and layout must do. Instantiated by cpu and gpu tests.
+#include <gtest/gtest.h>
+
+#include "tests/support/exchange_rank.hpp"
+
+namespace baton::test {
+
+struct named_case {
+  const char* name;
+  exchange_case what;
+};
+inline void PrintTo(const named_case& c, std::ostream* out) {
+  *out << c.name;
+}
+
+inline ep_config sizes(int experts, int top_k, int hidden, int max_tokens) {
+  ep_config c;
+  c.num_experts = experts;
+  c.top_k = top_k;
+  c.hidden = hidden;
+  c.num_max_tokens_per_rank = max_tokens;
+  return c;
+}
+
+/// Cases for `ranks` ranks; `scale` multiplies token counts.
+inline std::vector<named_case> conformance_cases(int ranks, int scale = 1) {
+  const auto n = static_cast<std::size_t>(ranks);
+  const auto all = [&](int tokens) { return std::vector<int>(n, tokens * scale); };
+  std::vector<int> ragged(n), one_empty(n, 7 * scale);
+  for (std::size_t r = 0; r < n; ++r) ragged[r] = (static_cast<int>(r) * 5 + 3) % 17 * scale;
+  one_empty[n - 1] = 0;
+  const int t = 17 * scale;
+  return {
+      {"usual", {ranks, sizes(16, 4, 256, t), all(16), routing::distinct}},
+      {"one_token", {ranks, sizes(16, 4, 256, t), all(1), routing::distinct}},
+      {"one_value_vector_a_token", {ranks, sizes(9, 3, 8, t), all(9), routing::distinct}},
+      {"odd_sizes", {ranks, sizes(13, 5, 264, t), ragged, routing::distinct}},
+      {"experts_do_not_divide_by_ranks", {ranks, sizes(11, 3, 128, t), all(12), routing::distinct}},
+      {"as_many_experts_as_ranks", {ranks, sizes(ranks, 1, 64, t), all(12), routing::distinct}},
+      {"an_empty_rank", {ranks, sizes(16, 4, 128, t), one_empty, routing::distinct}},
+      {"all_ranks_empty", {ranks, sizes(16, 4, 128, t), all(0), routing::distinct}},
+      {"masked_ids", {ranks, sizes(16, 4, 128, t), ragged, routing::sparse}},
+      {"repeated_ids", {ranks, sizes(6 > ranks ? 6 : ranks, 6, 128, t), all(10), routing::repeated}},
+      {"capacity_filled_by_one_expert", {ranks, sizes(16, 1, 128, t), all(17), routing::one_expert}},
+      {"capacity_overflowed_by_repeats", {ranks, sizes(16, 3, 128, t), all(17), routing::one_expert}},
+      {"top_32", {ranks, sizes(64, 32, 128, t), all(5), routing::distinct}},
+      {"many_experts", {ranks, sizes(1024, 8, 64, t), all(6), routing::distinct}},
+  };
+}
+
+/// The same in another format and arrival policy; fp8 needs hidden sizes it can block.
+inline exchange_case with(exchange_case c, token_format format, arrival_policy arrival) {
+  c.config.format = format;
+  c.config.arrival = arrival;
+  if (format == token_format::blockwise_fp8) c.config.hidden = (c.config.hidden + 127) / 128 * 128 * 5;
+  return c;
+}
+
+}  // namespace baton::test

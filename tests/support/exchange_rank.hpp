@@ -1,0 +1,207 @@
+#pragma once
+// One rank of an exchange under test: moves inputs in, results out, and compares with exchange_case.hpp. Comparisons
+// return what differs, or nothing, so that they also serve ranks in other processes.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <optional>
+
+#include "runtime/device_memory.hpp"
+#include "tests/support/exchange_case.hpp"
+
+namespace baton::test {
+
+/// What dispatch_wait left, on the host.
+struct received_copy {
+  std::vector<std::uint8_t> tokens;
+  std::vector<float> scales;
+  std::vector<std::int32_t> row_offsets, row_counts, expert_ids;
+  std::vector<source_info> sources;
+};
+
+class exchange_rank {
+ public:
+  exchange_rank(expert_parallel ep, stream_ref stream = {}) : ep_{std::move(ep)}, stream_{stream} {
+    const ep_config& c = ep_.config();
+    const auto tokens = static_cast<std::size_t>(c.num_max_tokens_per_rank);
+    const auto k = static_cast<std::size_t>(c.top_k), hidden = static_cast<std::size_t>(c.hidden);
+    const auto buffer = [&](std::size_t bytes) { return device_buffer{ep_.ranks(), bytes, "test", "none"}; };
+    tokens_ = buffer(tokens * hidden * 2);
+    topk_idx_ = buffer(tokens * k * 4);
+    topk_weights_ = buffer(tokens * k * 4);
+    out_ = buffer(tokens * hidden * 4);
+  }
+
+  expert_parallel& ep() { return ep_; }
+  const world& ranks() const { return ep_.ranks(); }
+
+  void load(const rank_inputs& in) {
+    in_ = in;
+    copy_async(ranks(), tokens_.data(), in_.tokens.data(), in_.tokens.size() * 2, stream_);
+    copy_async(ranks(), topk_idx_.data(), in_.topk_idx.data(), in_.topk_idx.size() * 4, stream_);
+    copy_async(ranks(), topk_weights_.data(), in_.topk_weights.data(), in_.topk_weights.size() * 4, stream_);
+    fill_async(ranks(), out_.data(), 0xff, out_.bytes(), stream_);  // NaN: every element must be written
+  }
+  void dispatch_async() {
+    ep_.dispatch_async(tokens_.as<bfloat16>(), topk_idx_.as<std::int32_t>(), in_.num_tokens, stream_);
+  }
+  void dispatch_wait() { received_ = ep_.dispatch_wait(stream_); }
+  void combine_async(const bfloat16* expert_output) { ep_.combine_async(expert_output, stream_); }
+  void combine_wait() { ep_.combine_wait(topk_weights_.as<float>(), out_.as<float>(), stream_); }
+
+  /// The experts of the tests, on the host: reads the received rows back, computes, and enqueues combine_async.
+  void reply(const received_copy& got) {
+    const ep_config& c = ep_.config();
+    const auto hidden = static_cast<std::size_t>(c.hidden),
+               rows = static_cast<std::size_t>(received_.max_rows);
+    reply_.assign(rows * hidden, bfloat16::from_bits(0x7fff));  // NaN where no row is
+    for (std::size_t e = 0; e < got.row_counts.size(); ++e) {
+      for (std::int32_t i = 0; i < got.row_counts[e]; ++i) {
+        const auto row = static_cast<std::size_t>(got.row_offsets[e] + i);
+        for (std::size_t h = 0; h < hidden; ++h)
+          reply_[row * hidden + h] = expert_value(got.expert_ids[e], value_at(got, row, h));
+      }
+    }
+    if (expert_output_.bytes() == 0)
+      expert_output_ = device_buffer{ranks(), reply_.size() * 2, "test", "none"};
+    copy_async(ranks(), expert_output_.data(), reply_.data(), reply_.size() * 2, stream_);
+    combine_async(expert_output_.as<bfloat16>());
+  }
+
+  received_copy read_received() {
+    received_copy got;
+    const auto rows = static_cast<std::size_t>(received_.max_rows),
+               hidden = static_cast<std::size_t>(ep_.config().hidden);
+    const auto experts = static_cast<std::size_t>(received_.num_local_experts);
+    const bool fp8 = received_.format == token_format::blockwise_fp8;
+    got.tokens.resize(rows * hidden * (fp8 ? 1 : 2));
+    got.scales.resize(fp8 ? rows * (hidden / 128) : 0);
+    got.row_offsets.resize(experts + 1);
+    got.row_counts.resize(experts);
+    got.expert_ids.resize(experts);
+    got.sources.resize(rows);
+    fetch(got.tokens, received_.tokens);
+    fetch(got.scales, received_.scales);
+    fetch(got.row_offsets, received_.row_offsets);
+    fetch(got.row_counts, received_.row_counts);
+    fetch(got.expert_ids, received_.expert_ids);
+    fetch(got.sources, received_.sources);
+    ranks().synchronize(stream_);
+    return got;
+  }
+
+  std::vector<float> read_output() {
+    std::vector<float> out(static_cast<std::size_t>(in_.num_tokens) *
+                           static_cast<std::size_t>(ep_.config().hidden));
+    fetch(out, out_.data());
+    ranks().synchronize(stream_);
+    return out;
+  }
+
+  const received_tokens& received() const { return received_; }
+
+ private:
+  template <class T>
+  void fetch(std::vector<T>& to, const void* from) {
+    if (!to.empty()) copy_async(ranks(), to.data(), from, to.size() * sizeof(T), stream_);
+  }
+  float value_at(const received_copy& got, std::size_t row, std::size_t h) const {
+    const auto hidden = static_cast<std::size_t>(ep_.config().hidden),
+               rows = static_cast<std::size_t>(received_.max_rows);
+    if (received_.format == token_format::blockwise_fp8)
+      return static_cast<float>(float8_e4m3::from_bits(got.tokens[row * hidden + h])) *
+             got.scales[h / 128 * rows + row];
+    bfloat16 v;
+    std::memcpy(&v, &got.tokens[(row * hidden + h) * 2], 2);
+    return static_cast<float>(v);
+  }
+
+  expert_parallel ep_;
+  stream_ref stream_;
+  device_buffer tokens_, topk_idx_, topk_weights_, out_, expert_output_;
+  rank_inputs in_;
+  received_tokens received_;
+  std::vector<bfloat16> reply_;
+};
+
+/// What is wrong with the rows that `rank` received; empty if nothing.
+inline std::string difference(const exchange_case& c, const std::vector<rank_inputs>& inputs, int rank,
+                              const received_copy& got) {
+  const auto messages = expected_messages(c, inputs);
+  const expert_range local = experts_of_rank(c.config.num_experts, c.ranks, rank);
+  const int align = c.config.format == token_format::blockwise_fp8 ? 4 : 1;
+  const auto hidden = static_cast<std::size_t>(c.config.hidden), max_rows = got.sources.size();
+  int first = 0;
+  for (int e = 0; e < local.count; ++e) {
+    const auto at = static_cast<std::size_t>(e);
+    const auto& expected = messages[static_cast<std::size_t>(local.first + e)];
+    if (got.expert_ids[at] != local.first + e)
+      return fmt::format("expert_ids[{}] is {}", e, got.expert_ids[at]);
+    if (got.row_offsets[at] != first)
+      return fmt::format("row_offsets[{}] is {}, not {}", e, got.row_offsets[at], first);
+    if (got.row_counts[at] != static_cast<int>(expected.size()))
+      return fmt::format("row_counts[{}] is {}, not {}", e, got.row_counts[at], expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const std::size_t row = static_cast<std::size_t>(first) + i;
+      const message& m = expected[i];
+      const source_info& s = got.sources[row];
+      if (s.rank != m.rank || s.token != m.token || s.topk_slot != m.topk_slot)
+        return fmt::format("row {} comes from rank {} token {} choice {}, not {} {} {}", row, s.rank, s.token,
+                           s.topk_slot, m.rank, m.token, m.topk_slot);
+      const encoded_token token = encode(c.config, inputs[static_cast<std::size_t>(m.rank)].tokens.data() +
+                                                       static_cast<std::size_t>(m.token) * hidden);
+      if (std::memcmp(&got.tokens[row * token.payload.size()], token.payload.data(), token.payload.size()) !=
+          0)
+        return fmt::format("payload of row {} differs", row);
+      for (std::size_t b = 0; b < token.scales.size(); ++b)
+        if (got.scales[b * max_rows + row] != token.scales[b])
+          return fmt::format("scale {} of row {} differs", b, row);
+    }
+    first = (first + static_cast<int>(expected.size()) + align - 1) / align * align;
+  }
+  if (got.row_offsets.back() != first)
+    return fmt::format("last row offset is {}, not {}", got.row_offsets.back(), first);
+  return {};
+}
+
+/// Bitwise comparison of outputs; empty if equal.
+inline std::string difference(const std::vector<float>& expected, const std::vector<float>& got) {
+  if (expected.size() != got.size()) return fmt::format("{} values, not {}", got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (std::memcmp(&expected[i], &got[i], 4) != 0)
+      return fmt::format("value {} is {:.9g}, not {:.9g}", i, got[i], expected[i]);
+  return {};
+}
+
+/// One round of all ranks from one thread, every step compared. Empty if all is well.
+inline std::string run_round(const exchange_case& c, std::vector<exchange_rank>& ranks, std::uint64_t seed) {
+  const auto inputs = draw_inputs(c, seed);
+  const auto in_context = [&](int r, const std::string& what) {
+    return what.empty() ? what : fmt::format("seed {}, rank {}: {}", seed, r, what);
+  };
+  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(inputs[r]);
+  for (auto& r : ranks) r.dispatch_async();
+  for (auto& r : ranks) r.dispatch_wait();
+  std::vector<received_copy> got;
+  for (auto& r : ranks) got.push_back(r.read_received());
+  for (int r = 0; r < c.ranks; ++r) {
+    const std::string wrong = difference(c, inputs, r, got[static_cast<std::size_t>(r)]);
+    if (!wrong.empty()) return in_context(r, wrong);
+  }
+  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].reply(got[r]);
+  for (auto& r : ranks) r.combine_wait();
+  for (int r = 0; r < c.ranks; ++r) {
+    const std::string wrong =
+        difference(expected_output(c, inputs, r), ranks[static_cast<std::size_t>(r)].read_output());
+    if (!wrong.empty()) return in_context(r, wrong);
+  }
+  return {};
+}
+
+inline std::vector<exchange_rank> make_ranks(std::span<const world> worlds, const ep_config& config) {
+  std::vector<exchange_rank> ranks;
+  for (auto& ep : expert_parallel::create_all(worlds, config)) ranks.emplace_back(std::move(ep));
+  return ranks;
+}
+
+}  // namespace baton::test
