@@ -76,19 +76,27 @@ void process_rendezvous::serve(const std::string& place) {
 void process_rendezvous::admit(file_descriptor guest, const time_limit& limit) {
   hello h;
   if (receive_all(guest, &h, sizeof h, limit) != io::done) return;  // a process that died or is no rank
-  if (h.magic != hello_magic)
-    fail_all(
-        "a process with another version of baton came to this meeting: build all ranks from one version");
-  if (h.size != size_)
-    fail_all(fmt::format("ranks disagree: rank {} was started with WORLD_SIZE={}, rank 0 with WORLD_SIZE={}",
-                         h.rank, h.size, size_));
-  if (h.rank < 1 || h.rank >= size_)
-    fail_all(
-        fmt::format("a process came as rank {}, expected 1 to {}: RANK must be unique, 0 to WORLD_SIZE - 1",
-                    h.rank, size_ - 1));
-  file_descriptor& seat = peers_[static_cast<std::size_t>(h.rank)];
-  if (seat) fail_all(fmt::format("two processes came as rank {}: RANK must be unique", h.rank));
-  seat = std::move(guest);
+  const std::string objection = objection_to(h.magic, h.rank, h.size);
+  if (!objection.empty()) {
+    peers_.push_back(std::move(guest));  // it shall hear why as well
+    fail_all(objection);
+  }
+  peers_[static_cast<std::size_t>(h.rank)] = std::move(guest);
+}
+
+std::string process_rendezvous::objection_to(std::uint64_t magic, int rank, int size) const {
+  if (magic != hello_magic)
+    return "a process with another version of baton came to this meeting: build all ranks from one version";
+  if (size != size_)
+    return fmt::format("ranks disagree: rank {} was started with WORLD_SIZE={}, rank 0 with WORLD_SIZE={}",
+                       rank, size, size_);
+  if (rank < 1 || rank >= size_)
+    return fmt::format(
+        "a process came as rank {}, expected 1 to {}: RANK must be unique, 0 to WORLD_SIZE - 1", rank,
+        size_ - 1);
+  if (peers_[static_cast<std::size_t>(rank)])
+    return fmt::format("two processes came as rank {}: RANK must be unique", rank);
+  return {};
 }
 
 void process_rendezvous::join(const std::string& place) {

@@ -29,6 +29,7 @@ class process_rendezvous {
  private:
   void serve(const std::string& place);
   void admit(file_descriptor guest, const time_limit& limit);
+  std::string objection_to(std::uint64_t magic, int rank, int size) const;
   void join(const std::string& place);
   void collect(const void* mine, std::byte* all, std::size_t bytes);
   void ask(const void* mine, void* all, std::size_t bytes);

@@ -1,0 +1,152 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "baton/error.hpp"
+#include "runtime/device_memory.hpp"
+#include "runtime/on_every_rank.hpp"
+#include "tests/support/forked_ranks.hpp"
+#include "transport/thread_rendezvous.hpp"
+#include "transport/unix_socket.hpp"
+
+namespace baton {
+namespace {
+
+constexpr std::size_t window_bytes = 100'000;  // no multiple of a page
+constexpr std::size_t too_much = std::size_t{1} << 50;
+
+std::uint32_t mark(int from, int to) {
+  return static_cast<std::uint32_t>(0xabc000 + 16 * from + to);
+}
+
+/// The property of every window: zero at first; what a rank writes into a peer's block, the peer sees in its
+/// own.
+bool peers_see_each_other(const world& w, const symmetric_window& window) {
+  const auto me = static_cast<std::size_t>(w.rank());
+  const auto size = static_cast<std::size_t>(w.size());
+  for (std::size_t i = 0; i < window_bytes; ++i)
+    if (window.peer(w.rank())[i] != std::byte{0}) return false;
+  std::vector<char> all(size);
+  w.all_gather("r", all.data(), 1);  // all have looked
+  for (int r = 0; r < w.size(); ++r) window.peer_as<std::uint32_t>(r)[me] = mark(w.rank(), r);
+  window.peer_as<std::uint32_t>((w.rank() + 1) % w.size())[window_bytes / 4 - 1] = 77;
+  w.all_gather("w", all.data(), 1);  // all have written
+  bool right = window.peer_as<std::uint32_t>(w.rank())[window_bytes / 4 - 1] == 77;
+  for (int r = 0; r < w.size(); ++r)
+    right = right && window.peer_as<std::uint32_t>(w.rank())[r] == mark(r, w.rank());
+  w.all_gather("d", all.data(), 1);  // all have looked again
+  return right;
+}
+
+TEST(window, ranks_of_a_local_world_see_each_others_writes) {
+  const auto worlds = world::local(4, device_kind::cpu);
+  std::vector<std::unique_ptr<symmetric_window>> windows(4);
+  on_every_rank(worlds, [&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    windows[r] = make_window(worlds[r], window_bytes, "test", "");
+    EXPECT_EQ(windows[r]->bytes(), window_bytes);
+    EXPECT_TRUE(peers_see_each_other(worlds[r], *windows[r]));
+  });
+  for (std::size_t r = 0; r < 4; ++r) {
+    EXPECT_EQ(windows[r]->peer(2), windows[2]->peer(2));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(windows[r]->peer(0)) % 256, 0u);
+  }
+}
+
+TEST(window, a_block_lives_until_the_last_rank_lets_go) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  std::vector<std::unique_ptr<symmetric_window>> windows(2);
+  on_every_rank(worlds, [&](int rank) {
+    windows[static_cast<std::size_t>(rank)] =
+        make_window(worlds[static_cast<std::size_t>(rank)], window_bytes, "test", "");
+  });
+  windows[0].reset();
+  windows[1]->peer(0)[5] = std::byte{9};  // AddressSanitizer would see a freed block
+  EXPECT_EQ(windows[1]->peer(0)[5], std::byte{9});
+}
+
+TEST(window, threads_with_a_callback_share_pointers) {
+  constexpr int size = 3;
+  const auto meeting =
+      std::make_shared<transport::thread_rendezvous>(size, std::chrono::milliseconds{20'000});
+  std::atomic<int> right = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int r = 0; r < size; ++r)
+      threads.emplace_back([&, r] {
+        world_config c;
+        c.rank = r;
+        c.size = size;
+        c.all_gather = transport::all_gather_of(meeting, r);
+        const world w = world::create(c);
+        right += peers_see_each_other(w, *make_window(w, window_bytes, "test", "")) ? 1 : 0;
+      });
+  }
+  EXPECT_EQ(right, size);
+}
+
+/// Joins through the environment of a launcher, as rank `rank` of `size`.
+world join(int rank, int size, const std::string& run) {
+  ::setenv("RANK", std::to_string(rank).c_str(), 1);
+  ::setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
+  ::setenv("MASTER_PORT", "29412", 1);
+  ::setenv("TORCHELASTIC_RUN_ID", run.c_str(), 1);
+  return world::from_environment(device_kind::cpu);
+}
+
+TEST(window, processes_map_each_others_memory) {
+  constexpr int size = 4;
+  const std::string run = std::to_string(transport::random_bits());
+  const auto results = test::in_processes({0, 1, 2, 3}, [&](int rank) {
+    const world w = join(rank, size, run);
+    const auto first = make_window(w, window_bytes, "test", "");
+    const auto second = make_window(w, window_bytes, "test", "");
+    return peers_see_each_other(w, *first) && peers_see_each_other(w, *second);
+  });
+  for (const auto& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
+}
+
+TEST(window, a_window_that_does_not_fit_fails_on_every_rank_with_the_knob) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  std::atomic<int> told = 0;
+  on_every_rank(worlds, [&](int rank) {
+    try {
+      make_window(worlds[static_cast<std::size_t>(rank)], too_much, "receive buffer",
+                  "lower num_max_tokens_per_rank");
+    } catch (const out_of_memory& e) {
+      told +=
+          e.needed == too_much && std::string{e.what()}.find("lower num_max") != std::string::npos ? 1 : 0;
+    }
+  });
+  EXPECT_EQ(told, 2);
+  const std::string run = std::to_string(transport::random_bits());
+  const auto results = test::in_processes({0, 1}, [&](int rank) {
+    const world w = join(rank, 2, run);
+    make_window(w, too_much, "receive buffer", "lower num_max_tokens_per_rank");
+    return true;
+  });
+  for (const auto& r : results) EXPECT_NE(r.thrown.find("lower num_max"), std::string::npos) << r.thrown;
+}
+
+TEST(window, ranks_that_ask_for_different_sizes_all_hear_about_it) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  std::atomic<int> told = 0;
+  on_every_rank(worlds, [&](int rank) {
+    try {
+      make_window(worlds[static_cast<std::size_t>(rank)], 64 + static_cast<std::size_t>(rank),
+                  "receive buffer", "");
+    } catch (const transport_error& e) {
+      told +=
+          std::string{e.what()}.find("rank 0 asks for 64 bytes, rank 1 for 65") != std::string::npos ? 1 : 0;
+    }
+  });
+  EXPECT_EQ(told, 2);
+}
+
+}  // namespace
+}  // namespace baton

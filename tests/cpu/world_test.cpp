@@ -1,0 +1,237 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "baton/error.hpp"
+#include "baton/world.hpp"
+#include "runtime/on_every_rank.hpp"
+#include "runtime/stuck_report.hpp"
+#include "runtime/world_state.hpp"
+#include "sim/machine.hpp"
+#include "transport/thread_rendezvous.hpp"
+
+namespace baton {
+namespace {
+
+using std::chrono::milliseconds;
+
+template <class Error>
+std::string text_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Calls act(rank) in a thread each and returns what each threw, as text; "" for nothing.
+std::vector<std::string> in_threads(int size, const std::function<void(int)>& act) {
+  std::vector<std::string> texts(static_cast<std::size_t>(size));
+  std::vector<std::jthread> threads;
+  for (int r = 0; r < size; ++r)
+    threads.emplace_back([&, r] {
+      try {
+        act(r);
+      } catch (const std::exception& e) {
+        texts[static_cast<std::size_t>(r)] = e.what();
+      }
+    });
+  threads.clear();
+  return texts;
+}
+
+world_config config_of(const std::shared_ptr<transport::thread_rendezvous>& meeting, int rank, int size) {
+  world_config c;
+  c.rank = rank;
+  c.size = size;
+  c.all_gather = transport::all_gather_of(meeting, rank);
+  return c;
+}
+
+TEST(world, one_rank_needs_no_callback) {
+  const world w = world::create({});
+  EXPECT_EQ(w.rank(), 0);
+  EXPECT_EQ(w.size(), 1);
+  EXPECT_EQ(w.device(), device_kind::cpu);
+  int mine = 7, all = 0;
+  w.all_gather(&mine, &all, sizeof mine);
+  EXPECT_EQ(all, 7);
+}
+
+TEST(world, threads_with_a_callback_find_each_other_in_one_process) {
+  constexpr int size = 3;
+  const auto meeting = std::make_shared<transport::thread_rendezvous>(size, milliseconds{10'000});
+  const auto texts = in_threads(size, [&](int rank) {
+    const world w = world::create(config_of(meeting, rank, size));
+    EXPECT_TRUE(w.state().in_process);
+    EXPECT_FALSE(w.state().machine->settings().virtual_clock);
+    for (int round = 0; round < 100; ++round) {
+      const int mine = 1000 * round + rank;
+      std::vector<int> all(size);
+      w.all_gather(&mine, all.data(), sizeof mine);
+      for (int r = 0; r < size; ++r) EXPECT_EQ(all[static_cast<std::size_t>(r)], 1000 * round + r);
+    }
+  });
+  for (const std::string& t : texts) EXPECT_EQ(t, "");
+}
+
+TEST(world, local_ranks_share_one_machine_with_a_virtual_clock) {
+  const auto worlds = world::local(4, device_kind::cpu);
+  ASSERT_EQ(worlds.size(), 4u);
+  for (int r = 0; r < 4; ++r) {
+    EXPECT_EQ(worlds[static_cast<std::size_t>(r)].rank(), r);
+    EXPECT_EQ(worlds[static_cast<std::size_t>(r)].size(), 4);
+    EXPECT_EQ(worlds[static_cast<std::size_t>(r)].state().machine, worlds[0].state().machine);
+  }
+  EXPECT_TRUE(worlds[0].state().machine->settings().virtual_clock);
+}
+
+TEST(world, arguments_outside_their_limits_are_named_with_their_values) {
+  world_config c;
+  c.size = 0;
+  EXPECT_TRUE(contains(text_of<invalid_argument>([&] { world::create(c); }), "size: 0"));
+  EXPECT_TRUE(contains(text_of<invalid_argument>([] { world::local(-2, device_kind::cpu); }), "size: -2"));
+  c.size = 2;
+  c.rank = 2;
+  c.all_gather = [](const void*, void*, std::size_t) {};
+  EXPECT_TRUE(
+      contains(text_of<invalid_argument>([&] { world::create(c); }), "rank: 2, expected 0 to size - 1 = 1"));
+  c.rank = 0;
+  c.all_gather = nullptr;
+  EXPECT_TRUE(
+      contains(text_of<invalid_argument>([&] { world::create(c); }), "all_gather is empty, but size is 2"));
+  c.size = 1;
+  c.deadline = milliseconds{-1};
+  EXPECT_TRUE(contains(text_of<invalid_argument>([&] { world::create(c); }), "deadline: -1 ms"));
+}
+
+TEST(world, ranks_that_expect_different_sizes_all_hear_about_it) {
+  const auto meeting = std::make_shared<transport::thread_rendezvous>(2, milliseconds{10'000});
+  const auto texts = in_threads(2, [&](int rank) {
+    world_config c = config_of(meeting, rank, 2 + rank);
+    if (rank == 1)  // a buffer for three, of which the callback fills two
+      c.all_gather = [gather = c.all_gather](const void* mine, void* all, std::size_t n) {
+        gather(mine, all, n);
+      };
+    world::create(c);
+  });
+  for (const std::string& t : texts) EXPECT_TRUE(contains(t, "size is 2 on rank 0 and 3 on rank 1")) << t;
+}
+
+TEST(world, cuda_in_a_build_without_it_says_how_to_get_it) {
+  const std::string text = text_of<unsupported>([] { world::local(1, device_kind::cuda); });
+  if (contains(text, "nothing was thrown")) GTEST_SKIP() << "this build has CUDA and found a GPU";
+  EXPECT_TRUE(contains(text, "-DBATON_CUDA=ON") || contains(text, "CUDA")) << text;
+}
+
+TEST(world, a_callback_that_mixes_up_ranks_is_caught) {
+  const auto meeting = std::make_shared<transport::thread_rendezvous>(2, milliseconds{10'000});
+  const auto texts = in_threads(2, [&](int rank) {
+    world_config c = config_of(meeting, rank, 2);
+    c.all_gather = transport::all_gather_of(meeting, 1 - rank);
+    world::create(c);
+  });
+  for (const std::string& t : texts) EXPECT_TRUE(contains(t, "not in rank order")) << t;
+}
+
+TEST(world, the_deadline_can_be_raised_and_a_bad_one_is_refused) {
+  ::setenv("BATON_DEADLINE_MS", "1234", 1);
+  EXPECT_EQ(world::create({}).deadline(), milliseconds{1234});
+  ::setenv("BATON_DEADLINE_MS", "soon", 1);
+  EXPECT_TRUE(contains(text_of<invalid_argument>([] { world::create({}); }), "BATON_DEADLINE_MS='soon'"));
+  ::unsetenv("BATON_DEADLINE_MS");
+  EXPECT_EQ(world::create({}).deadline(), milliseconds{30'000});
+}
+
+TEST(world, a_rank_that_never_joins_a_collective_call_is_named) {
+  ::setenv("BATON_DEADLINE_MS", "100", 1);
+  const auto worlds = world::local(3, device_kind::cpu);
+  ::unsetenv("BATON_DEADLINE_MS");
+  const auto texts = in_threads(2, [&](int rank) {
+    std::vector<char> all(3);
+    worlds[static_cast<std::size_t>(rank)].all_gather("x", all.data(), 1);
+  });
+  for (const std::string& t : texts) EXPECT_TRUE(contains(t, "for rank 2 to join")) << t;
+}
+
+TEST(world, ranks_that_bring_different_sizes_all_hear_about_it) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  const auto texts = in_threads(2, [&](int rank) {
+    std::vector<char> mine(8), all(64);
+    worlds[static_cast<std::size_t>(rank)].all_gather(mine.data(), all.data(), rank == 0 ? 4 : 8);
+  });
+  for (const std::string& t : texts) EXPECT_TRUE(contains(t, "disagree in a collective call")) << t;
+}
+
+TEST(on_every_rank, an_error_of_one_rank_ends_the_others_and_the_worlds_stay_usable) {
+  const auto worlds = world::local(3, device_kind::cpu);
+  const auto gather_once = [&](int rank) {
+    int mine = rank, all[3] = {};
+    worlds[static_cast<std::size_t>(rank)].all_gather(&mine, all, sizeof mine);
+    EXPECT_EQ(all[2], 2);
+  };
+  const std::string text = text_of<invalid_argument>([&] {
+    on_every_rank(worlds, [&](int rank) {
+      if (rank == 1) throw invalid_argument{"planted"};
+      gather_once(rank);
+    });
+  });
+  EXPECT_EQ(text, "planted");
+  on_every_rank(worlds, gather_once);
+}
+
+TEST(on_every_rank, anything_but_all_ranks_of_one_local_world_is_refused) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  const std::vector<world> one{worlds[0]};
+  EXPECT_THROW(on_every_rank(one, [](int) {}), invalid_argument);
+  EXPECT_THROW(on_every_rank(std::vector<world>{}, [](int) {}), invalid_argument);
+}
+
+TEST(stuck_report, a_record_becomes_an_error_once_and_clears_the_abort_word) {
+  const world w = world::create({});
+  const detail::report_memory& memory = w.state().reports;
+  stuck_record r{};
+  r.claimed = 1;
+  r.complete = 1;
+  r.rank = 3;
+  r.peer = 6;
+  r.where = static_cast<std::uint32_t>(site::dispatch_arrival);
+  r.epoch = 18;
+  r.expected = 0x12'0000'0040;
+  r.seen = 0x11'0000'0040;
+  r.waited_ns = 30'000'000'000;
+  *memory.record_host = r;
+  *memory.abort_device = 1;
+  try {
+    w.synchronize();
+    FAIL() << "nothing was thrown";
+  } catch (const stuck& e) {
+    const std::string text = e.what();
+    EXPECT_TRUE(contains(text, "rank 3 waited 30.0 s at dispatch.arrival for rank 6, round 18: expected "))
+        << text;
+    EXPECT_TRUE(contains(text,
+                         "it never called dispatch_async, died, or runs a different configuration. Raise "
+                         "BATON_DEADLINE_MS if peers may be this late."))
+        << text;
+    EXPECT_EQ(e.where.peer, 6);
+    EXPECT_EQ(e.where.epoch, 18u);
+    EXPECT_EQ(e.where.site, "dispatch.arrival");
+  }
+  EXPECT_EQ(*memory.abort_device, 0u);
+  EXPECT_EQ(memory.record_host->claimed, 0u);
+  w.synchronize();
+}
+
+}  // namespace
+}  // namespace baton
