@@ -1,0 +1,182 @@
+// How far an implementation of the MoE layer may be from exact arithmetic.
+//
+// One token x and one of its experts, with matrices G (gate), U (up), D (down), f(v) = silu(v):
+//   g = G x,  v = U x,  h = f(g) . v,  y = D h;   out = sum over k of w_k y_k.
+// ~ marks what the implementation computes. Units of rounding: b = 2^-8 (bf16 keeps 8 bits), s for one step of a
+// sum; t covers what underflows.
+//
+//   s = 2^-24 on the CPU: IEEE additions, in any order. Tensor cores align the products of a step of 16 and the
+//   accumulator to the largest and drop what is below its 24th bit: at most 17 * 2^-23 of the sum of
+//   magnitudes a step, less than 16 * 2^-22. Hence s = 2^-22 there. A sum of n products is then off by
+//   at most gamma(n) = n s / (1 - n s) times the sum of their magnitudes (Higham, Accuracy and Stability,
+//   3.1). n + 8 instead of n leaves room for the scales of fp8 blocks and for the rounding of results.
+//
+// 1. Dispatch. bf16 is exact: d = 0. fp8: a block's scale is c = max(max|x|, 1e-4) / 448 and x_i / c is rounded to
+//    e4m3, which keeps 4 bits: |x~_i - x_i| <= d_i = max(2^-4 |x_i|, 2^-10 c) + 2^-20 |x_i|. The second
+//    term of the max is half the spacing below 2^-6, the smallest normal number; the last term covers the fp32 roundings
+//    of scale, reciprocal and product (each 2^-24). The largest value of a block is at most 448 (1 + 2^-22)
+//    and saturates to 448, within the last term.
+// 2. |g~ - g| <= dg = |G| d + gamma(n + 8) |G| (|x| + d), n = hidden; dv likewise with U.
+// 3. f'(v) lies within [-0.0999, 1.0999], so |f(g~) - f(g)| <= 1.1 dg. Evaluating f(z) rounds by r(z) = (8 + 2 |z|)
+//    2^-22 relatively: two roundings, and exp with a relative error of a few 2^-23 times 1 + |z| whether it goes
+//    through exp2 or not. |z| <= |g| + dg. With f = |f(g)|:
+//    |f~ - f| <= df = 1.1 dg + r(|g| + dg) (f + 1.1 dg) + t.
+// 4. The product: p = f dv + |v| df + df dv, and |h~ - h| <= dh = p + q (|h| + p) + t, where q = 2^-23, or q =
+//    b + 2^-23 when the result goes to bf16.
+// 5. |(D h)~ - y| <= dy = |D| dh + gamma(m + 8) |D| (|h| + dh), m = intermediate; rounding the row to bf16 gives
+//    |y~ - y| <= r = dy + b (|y| + dy) + t.
+// 6. out: sum over k of |w_k| r_k + gamma(top_k + 8) |w_k| (|y_k| + r_k) + t.
+#include "cli/model/moe_error_bound.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "baton/error.hpp"
+#include "cli/model/expert_in_double.hpp"
+
+namespace baton::model {
+namespace {
+
+constexpr double bf16_unit = 0x1p-8;
+constexpr double underflow = 0x1p-100;
+
+double gamma(int n, double unit) {
+  const double product = (n + 8) * unit;
+  return product / (1 - product);
+}
+
+/// sum of |a_i| * weight_i
+double magnitude_dot(const bfloat16* a, const std::vector<double>& weight) {
+  double sums[8] = {};
+  for (std::size_t i = 0; i < weight.size(); ++i) {
+    sums[i % 8] += std::fabs(static_cast<double>(static_cast<float>(a[i]))) * weight[i];
+  }
+  return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
+}
+
+/// Step 1 of the derivation: d for the values of one token.
+std::vector<double> dispatch_error(const bfloat16* x, std::size_t hidden, bool is_fp8) {
+  std::vector<double> d(hidden, 0.0);
+  if (!is_fp8) return d;
+  constexpr std::size_t block = 128;
+  for (std::size_t first = 0; first < hidden; first += block) {
+    const std::size_t last = std::min(hidden, first + block);
+    double largest = 1e-4;
+    for (std::size_t i = first; i < last; ++i) {
+      largest = std::max(largest, std::fabs(static_cast<double>(static_cast<float>(x[i]))));
+    }
+    for (std::size_t i = first; i < last; ++i) {
+      const double value = std::fabs(static_cast<double>(static_cast<float>(x[i])));
+      d[i] = std::max(0x1p-4 * value, 0x1p-10 * largest / 448.0) + 0x1p-20 * value;
+    }
+  }
+  return d;
+}
+
+/// Errors of an expert's row, steps 2 to 5.
+class row_error {
+ public:
+  row_error(const expert_matrices& experts, moe_rounding rounding)
+      : experts_{experts},
+        rounding_{rounding},
+        sum_unit_{rounding.bf16_intermediate ? 0x1p-22 : 0x1p-24},
+        inner_(static_cast<std::size_t>(experts.intermediate)),
+        row_(static_cast<std::size_t>(experts.hidden)) {}
+
+  /// r of step 5, from what the expert computed exactly; valid until the next call.
+  const std::vector<double>& run(std::int32_t id, const bfloat16* x, const expert_in_double& exact,
+                                 const std::vector<double>& y) {
+    weigh_input(x);
+    const double product_unit = (rounding_.bf16_intermediate ? bf16_unit : 0.0) + 0x1p-23;
+    const double sum_error = gamma(experts_.intermediate, sum_unit_);
+    for (std::size_t j = 0; j < inner_.size(); ++j) {
+      const double p = product_error(id, j, exact);
+      const double h = std::fabs(exact.inner()[j]);
+      const double dh = p + product_unit * (h + p) + underflow;
+      inner_[j] = dh + sum_error * (h + dh);
+    }
+    for (std::size_t i = 0; i < row_.size(); ++i) {
+      const double dy = magnitude_dot(
+          matrix_row(experts_.down, id, experts_.hidden, experts_.intermediate, static_cast<int>(i)), inner_);
+      row_[i] = dy + bf16_unit * (std::fabs(y[i]) + dy) + underflow;
+    }
+    return row_;
+  }
+
+ private:
+  /// What each |G_ji| is multiplied by in step 2.
+  void weigh_input(const bfloat16* x) {
+    input_ = dispatch_error(x, row_.size(), rounding_.fp8_dispatch);
+    const double sum_error = gamma(experts_.hidden, sum_unit_);
+    for (std::size_t i = 0; i < input_.size(); ++i) {
+      input_[i] += sum_error * (std::fabs(static_cast<double>(static_cast<float>(x[i]))) + input_[i]);
+    }
+  }
+
+  /// p of step 4
+  double product_error(std::int32_t id, std::size_t j, const expert_in_double& exact) const {
+    const auto row = [&](const std::vector<bfloat16>& all) {
+      return matrix_row(all, id, experts_.intermediate, experts_.hidden, static_cast<int>(j));
+    };
+    const double dg = 1.1 * magnitude_dot(row(experts_.gate), input_);
+    const double dv = magnitude_dot(row(experts_.up), input_);
+    const double f = std::fabs(silu(exact.gate()[j]));
+    const double df = dg + (8 + 2 * (std::fabs(exact.gate()[j]) + dg)) * 0x1p-22 * (f + dg) + underflow;
+    return f * dv + std::fabs(exact.up()[j]) * df + df * dv;
+  }
+
+  const expert_matrices& experts_;
+  moe_rounding rounding_;
+  double sum_unit_;
+  std::vector<double> input_, inner_, row_;
+};
+
+}  // namespace
+
+bounded_moe moe_error_bound(const expert_matrices& experts, const routed_tokens& tokens,
+                            moe_rounding rounding) {
+  const auto hidden = static_cast<std::size_t>(experts.hidden);
+  const std::size_t values = static_cast<std::size_t>(tokens.tokens) * hidden;
+  const std::size_t top_k =
+      tokens.tokens > 0 ? tokens.topk_idx.size() / static_cast<std::size_t>(tokens.tokens) : 0;
+  const double sum_error = gamma(static_cast<int>(top_k), 0x1p-24);
+  bounded_moe result{std::vector<double>(values), std::vector<double>(values, underflow)};
+  expert_in_double expert{experts};
+  row_error error{experts, rounding};
+  for_each_choice(experts, tokens, [&](std::size_t token, std::int32_t id, double weight) {
+    const bfloat16* x = tokens.hidden.data() + token * hidden;
+    const auto& y = expert.run(id, x);
+    const auto& r = error.run(id, x, expert, y);
+    for (std::size_t i = 0; i < hidden; ++i) {
+      result.exact[token * hidden + i] += weight * y[i];
+      result.bound[token * hidden + i] += std::fabs(weight) * (r[i] + sum_error * (std::fabs(y[i]) + r[i]));
+    }
+  });
+  return result;
+}
+
+worst_value compare(const bounded_moe& expected, const std::vector<float>& found, int hidden) {
+  if (found.size() != expected.exact.size()) {
+    throw invalid_argument{
+        fmt::format("found: expected {} values, found {}", expected.exact.size(), found.size())};
+  }
+  worst_value worst;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    double ratio = std::fabs(static_cast<double>(found[i]) - expected.exact[i]) / expected.bound[i];
+    if (std::isnan(ratio)) ratio = std::numeric_limits<double>::infinity();
+    if (ratio < worst.ratio) continue;
+    const auto width = static_cast<std::size_t>(hidden);
+    worst = {ratio,
+             static_cast<int>(i / width),
+             static_cast<int>(i % width),
+             static_cast<double>(found[i]),
+             expected.exact[i],
+             expected.bound[i]};
+  }
+  return worst;
+}
+
+}  // namespace baton::model
