@@ -27,8 +27,8 @@ MAY_INCLUDE = {  # layer: the layers it may include, itself apart
     "tests": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "src/kernels", "src/transport",
               "src/runtime", "src/api", "sim", "cli"],
 }
-# Files of a layer that all may include, whoever may include the layer, and files that only some may.
-DOORS = {("src/api", "src/kernels"): r"kernels/.*(launch|config|params|layout|reference)\.hpp$"}
+# Where a layer sees only some files of another: what a kernel is asked and how it is launched, never its body.
+DOORS = {("src/api", "src/kernels"): r"kernels/\w+/(launch|params|config|shape|token_format|cpu)\.hpp$"}
 DEVICE_LAYERS = ("src/ptx", "src/device")  # .cu and .cuh alone may include these
 CUDA_HEADER = re.compile(r"(cuda|cooperative_groups|nvrtc|device_launch_parameters)[\w/.]*|cuda/.*")
 CUDA_FREE = ("include/baton", "src/base", "src/exec", "src/protocol", "sim", "examples")

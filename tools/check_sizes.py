@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails on files over 500 lines, and on device functions over 80: check_sizes.py [ROOT].
+"""Fails on files over 500 lines, source lines over 130 columns, and device functions over 80 lines: check_sizes.py [ROOT].
 
 clang-tidy measures the functions of host code; it cannot read CUDA, so .cu and .cuh files are measured here, by braces.
 """
@@ -11,6 +11,7 @@ import tree
 
 MOST_FILE_LINES = 500
 MOST_FUNCTION_LINES = 80
+MOST_COLUMNS = 130  # of comments and assembly, that is: clang-format keeps code within 110
 NOT_A_FUNCTION = re.compile(r"\b(namespace|struct|class|enum|union|extern)\b|=\s*$")
 
 
@@ -61,6 +62,10 @@ def complaints(root):
         lines = text.count("\n")
         if lines > MOST_FILE_LINES:
             yield f"{name}:1: {lines} lines; the most is {MOST_FILE_LINES}: split it by concept"
+        if path.suffix in tree.SOURCE_SUFFIXES:
+            for number, line in enumerate(text.splitlines(), 1):
+                if len(line) > MOST_COLUMNS:
+                    yield f"{name}:{number}: {len(line)} columns; the most is {MOST_COLUMNS}"
         if path.suffix in {".cu", ".cuh"}:
             for first, length in functions(text):
                 if length > MOST_FUNCTION_LINES:

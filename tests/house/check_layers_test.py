@@ -1,0 +1,41 @@
+import check_layers
+from planted import planted_tree
+
+
+class layers(planted_tree):
+    def test_an_arrow_that_exists_is_allowed(self):
+        self.plant("src/protocol/ring.hpp", '#include "exec/exec.hpp"\n#include <cstdint>\n')
+        self.assert_clean(check_layers.complaints(self.root))
+
+    def test_a_protocol_that_knows_a_kernel_is_caught(self):
+        self.plant("src/protocol/ring.hpp", '#pragma once\n#include "kernels/ep/params.hpp"\n')
+        self.assert_caught(check_layers.complaints(self.root), "src/protocol/ring.hpp:2", "must not include src/kernels/")
+
+    def test_a_public_header_that_shows_the_insides_is_caught(self):
+        self.plant("include/baton/world.hpp", '#include "runtime/world_state.hpp"\n')
+        self.assert_caught(check_layers.complaints(self.root), "include/baton/ must not include src/runtime/")
+
+    def test_cuda_in_a_host_layer_is_caught_unless_only_nvcc_sees_it(self):
+        self.plant("src/exec/order.hpp", "#include <cuda_runtime.h>\n")
+        self.plant("src/base/guarded.hpp", "#if defined(__CUDACC__)\n#include <cuda_fp8.h>\n#endif\n")
+        found = list(check_layers.complaints(self.root))
+        self.assert_caught(found, "src/exec/order.hpp:1", "without CUDA")
+        self.assertEqual(len(found), 1)
+
+    def test_cuda_after_the_guard_has_ended_is_caught(self):
+        self.plant("src/base/math.hpp", "#ifdef __CUDACC__\n#endif\n#include <cuda_fp8.h>\n")
+        self.assert_caught(check_layers.complaints(self.root), "src/base/math.hpp:3")
+
+    def test_device_code_in_a_host_file_is_caught(self):
+        self.plant("src/kernels/ep/launch.cpp", '#include "device/gpu.cuh"\n')
+        self.assert_caught(check_layers.complaints(self.root), "only .cu and .cuh")
+
+    def test_an_api_that_looks_past_the_launcher_is_caught(self):
+        self.plant("src/api/round.cpp", '#include "kernels/ep/launch.hpp"\n#include "kernels/ep/dispatch_wait.hpp"\n')
+        found = list(check_layers.complaints(self.root))
+        self.assert_caught(found, "src/api/round.cpp:2", "only through")
+        self.assertEqual(len(found), 1)
+
+    def test_a_folder_without_arrows_is_caught(self):
+        self.plant("src/extras/thing.hpp", "\n")
+        self.assert_caught(check_layers.complaints(self.root), "no layer of this name")

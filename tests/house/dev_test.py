@@ -1,0 +1,72 @@
+"""./dev where something is missing or wrong, and its adding up of results."""
+import contextlib
+import io
+import os
+import pathlib
+import subprocess
+
+import pinned
+import summary
+from planted import planted_tree
+
+DEV = pathlib.Path(pinned.__file__).parent.parent / "dev"
+
+
+def results(*cases):
+    body = "".join(f'<testcase name="{name}" status="{status}" time="1"><system-out>{output}</system-out></testcase>'
+                   for name, status, output in cases)
+    return f"<testsuite>{body}</testsuite>"
+
+
+class dev(planted_tree):
+    def run_dev(self, *arguments, **environment):
+        return subprocess.run([DEV, *arguments], env={**os.environ, **environment}, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL)
+
+    def test_an_unknown_command_is_refused_with_the_list_of_known_ones(self):
+        result = self.run_dev("tset")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("no command 'tset'", result.stderr)
+        self.assertIn("doctor", result.stderr)
+
+    def test_help_names_every_command(self):
+        result = self.run_dev("help")
+        self.assertEqual(result.returncode, 0)
+        for command in ("demo", "test", "bench", "doctor", "format", "build"):
+            self.assertIn(f"\n  {command} ", result.stdout)
+
+    def test_missing_packages_that_may_not_be_installed_are_named_in_the_command_that_installs_them(self):
+        self.plant("dpkg-query", '#!/bin/sh\ncase "$*" in *fmt*) exit 1;; *) echo installed;; esac\n').chmod(0o755)
+        path = f"{self.root}:{os.environ['PATH']}"
+        result = self.run_dev("demo", PATH=path, BATON_INSTALL_PACKAGES="0")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("sudo apt-get update && sudo apt-get install -y libfmt-dev\n", result.stderr)
+
+
+class adding_up(planted_tree):
+    def add_up(self, text):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            code = summary.main([f"cpu={self.plant('results.xml', text)}"])
+        return code, out.getvalue().strip().splitlines()
+
+    def test_all_passed_is_success(self):
+        code, lines = self.add_up(results(("a", "run", "")))
+        self.assertEqual((code, lines[-1]), (0, "1 passed, 0 failed, 0 skipped"))
+
+    def test_one_failure_fails_and_is_named(self):
+        code, lines = self.add_up(results(("a", "run", ""), ("b", "fail", "")))
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
+        self.assertIn("FAILED: b [cpu]", lines)
+
+    def test_a_skip_is_told_with_its_reason(self):
+        code, lines = self.add_up(results(("a", "run", ""), ("b", "notrun", "x.cpp:3: Skipped\nno GPU\n")))
+        self.assertEqual((code, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
+        self.assertIn("skipped: b [cpu]: no GPU", lines)
+
+    def test_no_test_at_all_fails(self):
+        self.assertEqual(self.add_up(results())[0], 1)
+
+    def test_results_that_were_never_written_fail(self):
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.assertEqual(summary.main([f"cpu={self.root}/nothing.xml"]), 1)
