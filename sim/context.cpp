@@ -42,10 +42,9 @@ void context::scheduling_point() {
 void context::reveal(const void* at, std::size_t size) {
   store_list& of_rank = machine_.ranks[static_cast<std::size_t>(rank_)].stores;
   store_list& of_block = me_.home->stores;
-  if (!me_.stores.overlaps(at, size) && !of_block.overlaps(at, size) && !of_rank.overlaps(at, size)) return;
-  of_rank.to_memory();  // oldest first
-  of_block.to_memory();
-  me_.stores.to_memory();
+  // Oldest first: what reached the rank is older than what is still with the block or the warp.
+  const bool in_rank = of_rank.reveal(at, size), in_block = of_block.reveal(at, size);
+  if (!me_.stores.reveal(at, size) && !in_rank && !in_block) return;
   changed();
 }
 
@@ -54,7 +53,9 @@ void context::delayed_write(void* at, const void* value, std::size_t size) {
 }
 
 void context::release(scope s) {
-  if (!delays_) return;
+  if (!delays_ || machine_.fault_of(rank_, fault::kind::ignores_releases) != nullptr) return;
+  if (s == scope::system && machine_.fault_of(rank_, fault::kind::releases_to_device_only) != nullptr)
+    s = scope::device;
   store_list& of_rank = machine_.ranks[static_cast<std::size_t>(rank_)].stores;
   me_.stores.move_to(me_.home->stores);
   if (s == scope::block) return;

@@ -84,7 +84,7 @@ class context {
   template <class T>
   void write(T* at, const std::type_identity_t<T>& value) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
-    if (delays_) {
+    if (delays_ && !is_shared(at)) {
       delayed_write(at, &value, sizeof(T));
     } else {
       std::memcpy(static_cast<void*>(at), &value, sizeof(T));
@@ -101,7 +101,7 @@ class context {
   template <order O, scope S, class Word>
   void store(Word* at, std::type_identity_t<Word> value) {
     step(S);
-    value = static_cast<Word>(flipped(at, value));
+    if (S == scope::system) value = static_cast<Word>(flipped(at, value));
     if (O == order::relaxed && delays_) return delayed_write(at, &value, sizeof(Word));
     if (O != order::relaxed) release(S);
     before_read(at, sizeof(Word));
@@ -164,6 +164,10 @@ class context {
     const Word before = f(std::atomic_ref<Word>{*at});
     if (S != scope::block) changed();
     return before;
+  }
+  bool is_shared(const void* at) const {
+    const auto* byte = static_cast<const std::byte*>(at);
+    return byte >= shared_ && byte < shared_ + shape_.shared_bytes;
   }
   void step(scope s) {
     if (s != scope::block) scheduling_point();

@@ -22,10 +22,18 @@ enum class schedule {
 
 /// What goes wrong, for tests.
 struct fault {
-  enum class kind { none, never_launches, dies_at_step, slow, flips_bit } what = kind::none;
+  enum class kind {
+    none,
+    never_launches,
+    dies_at_step,
+    slow,
+    flips_bit,
+    ignores_releases,         // planted bug: releases and fences of the rank order nothing
+    releases_to_device_only,  // planted bug: system scope is taken for device scope
+  } what = kind::none;
   int rank = 0;
   std::uint64_t step = 0;            // dies_at_step: the rank's n-th atomic access or wait
-  const void* word_begin = nullptr;  // flips_bit: the first store into [word_begin, word_end)
+  const void* word_begin = nullptr;  // flips_bit: the first system-scope store into [word_begin, word_end)
   const void* word_end = nullptr;    //   by `rank` gets `mask` xored in
   std::uint64_t mask = 0;
 };

@@ -21,12 +21,14 @@ class store_list {
     entries_.push_back(e);
   }
 
-  bool overlaps(const void* at, std::size_t size) const {
+  /// Stores to these bytes go to memory, oldest first. True if there were any.
+  bool reveal(const void* at, std::size_t size) {
     const auto* begin = static_cast<const std::byte*>(at);
-    for (const entry& e : entries_) {
-      if (e.at < begin + size && begin < e.at + e.size) return true;
-    }
-    return false;
+    return std::erase_if(entries_, [&](const entry& e) {
+             if (e.at >= begin + size || begin >= e.at + e.size) return false;
+             std::memcpy(e.at, e.bytes, e.size);
+             return true;
+           }) > 0;
   }
 
   bool empty() const { return entries_.empty(); }

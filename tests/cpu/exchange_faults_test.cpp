@@ -1,0 +1,114 @@
+// Ranks that are lost, and words that are damaged: survivors return, and say who was missing where.
+#include "baton/error.hpp"
+#include "tests/support/exchange_cases.hpp"
+#include "tests/support/simulated_worlds.hpp"
+
+namespace baton::test {
+namespace {
+
+exchange_case small_case(int ranks) {
+  exchange_case c{ranks, sizes(8, 2, 64, 6), std::vector<int>(static_cast<std::size_t>(ranks), 6),
+                  routing::distinct};
+  return c;
+}
+
+/// Runs a round in which ranks may be stuck. What each rank's synchronize threw; peer -2: nothing.
+std::vector<stuck::details> run_until_stuck(std::vector<exchange_rank>& ranks, const exchange_case& c) {
+  std::vector<stuck::details> found(ranks.size());
+  for (auto& d : found) d.peer = -2;
+  const auto inputs = draw_inputs(c, 1);
+  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(inputs[r]);
+  for (auto& r : ranks) r.dispatch_async();
+  for (auto& r : ranks) r.dispatch_wait();
+  for (auto& r : ranks) r.combine_async(static_cast<const bfloat16*>(r.received().tokens));
+  for (auto& r : ranks) r.combine_wait();
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    try {
+      ranks[r].ranks().synchronize();
+    } catch (const stuck& e) {
+      found[r] = e.where;
+    }
+  }
+  return found;
+}
+
+TEST(exchange_faults, a_rank_that_never_launches_is_named_by_every_survivor) {
+  const exchange_case c = small_case(4);
+  sim::options options;
+  options.faults = {{sim::fault::kind::never_launches, 2}};
+  auto ranks = make_ranks(simulated_worlds(4, options), c.config);
+  const auto found = run_until_stuck(ranks, c);
+  for (int r = 0; r < 4; ++r) {
+    if (r == 2) continue;
+    const stuck::details& d = found[static_cast<std::size_t>(r)];
+    EXPECT_EQ(d.peer, 2);
+    EXPECT_EQ(d.rank, r);
+    EXPECT_EQ(d.site, "dispatch.arrival");
+    EXPECT_EQ(d.epoch, 1u);
+    EXPECT_GE(d.waited_ns, 30'000'000'000u);
+  }
+}
+
+TEST(exchange_faults, a_rank_that_dies_at_any_step_leaves_survivors_that_return) {
+  const exchange_case c = small_case(3);
+  int stuck_somewhere = 0, unharmed = 0;
+  for (std::uint64_t step = 0; step < 120; ++step) {
+    sim::options options;
+    options.order = sim::schedule::random;
+    options.seed = step + 1;
+    options.delay_stores = true;
+    options.faults = {{sim::fault::kind::dies_at_step, 1, step}};
+    auto ranks = make_ranks(simulated_worlds(3, options), c.config);
+    const auto found = run_until_stuck(ranks, c);
+    for (const int survivor : {0, 2}) {
+      const int peer = found[static_cast<std::size_t>(survivor)].peer;
+      EXPECT_TRUE(peer == 1 || peer == -2) << "step " << step << ": rank " << survivor << " blames " << peer;
+      ++(peer == 1 ? stuck_somewhere : unharmed);
+    }
+  }
+  EXPECT_GT(stuck_somewhere, 0);
+  EXPECT_GT(unharmed, 0);
+}
+
+TEST(exchange_faults, a_word_with_a_flipped_bit_is_reported_and_never_believed) {
+  const exchange_case c = small_case(2);
+  for (int bit = 0; bit < 64; ++bit) {
+    sim::options options;
+    options.faults = {{sim::fault::kind::flips_bit, 1}};
+    sim::fault& fault = options.faults[0];
+    fault.mask = std::uint64_t{1} << bit;
+    // The words do not exist yet: aim everywhere. The first flag that rank 1 stores for others is an arrival word.
+    fault.word_end = reinterpret_cast<const void*>(~std::uintptr_t{0});
+    auto ranks = make_ranks(simulated_worlds(2, options), c.config);
+    const auto found = run_until_stuck(ranks, c);
+    const bool reported =
+        found[0].peer == 1 || found[1].peer == 1 || found[0].peer == 0 || found[1].peer == 0;
+    // A count of at most 6 is 3 bits: a flip there that stays within the capacity cannot be told from a real count.
+    if (bit >= 3) EXPECT_TRUE(reported) << "bit " << bit;
+  }
+}
+
+TEST(exchange_faults, an_id_out_of_range_is_reported_with_the_first_token_and_value) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  const exchange_case c = small_case(2);
+  auto ranks = make_ranks(worlds, c.config);
+  auto inputs = draw_inputs(c, 3);
+  inputs[1].topk_idx[2 * 4 + 1] = 8;
+  inputs[1].topk_idx[2 * 5] = -7;
+  for (std::size_t r = 0; r < 2; ++r) ranks[r].load(inputs[r]);
+  for (auto& r : ranks) r.dispatch_async();
+  for (auto& r : ranks) r.dispatch_wait();
+  for (int r = 0; r < 2; ++r)
+    EXPECT_EQ(difference(c, inputs, r, ranks[static_cast<std::size_t>(r)].read_received()), "");
+  EXPECT_NO_THROW(ranks[0].ep().check());
+  try {
+    ranks[1].ep().check();
+    FAIL() << "not reported";
+  } catch (const device_error& e) {
+    EXPECT_STREQ(e.what(), "topk_idx: rank 1, token 4, choice 1 is 8, outside [-1, 8); it was treated as -1");
+  }
+  EXPECT_NO_THROW(ranks[1].ep().check()) << "reported once";
+}
+
+}  // namespace
+}  // namespace baton::test
