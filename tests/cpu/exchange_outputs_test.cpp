@@ -1,0 +1,138 @@
+// The other ways out of combine_wait, static input scales, and callables of the user's own.
+#include "baton/error.hpp"
+#include "kernels/ep/combine_async.hpp"
+#include "kernels/ep/combine_wait.hpp"
+#include "kernels/ep/dispatch_async.hpp"
+#include "kernels/ep/dispatch_wait.hpp"
+#include "sim/context.hpp"
+#include "tests/support/exchange_cases.hpp"
+
+namespace baton::test {
+namespace {
+
+/// A round whose experts return their rows unchanged, up to combine_wait.
+std::vector<rank_inputs> begin_identity_round(const exchange_case& c, std::vector<exchange_rank>& ranks) {
+  auto inputs = draw_inputs(c, 11);
+  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(inputs[r]);
+  for (auto& r : ranks) r.dispatch_async();
+  for (auto& r : ranks) r.dispatch_wait();
+  for (auto& r : ranks) r.combine_async(static_cast<const bfloat16*>(r.received().tokens));
+  return inputs;
+}
+
+TEST(combine_wait, bf16_output_is_the_fp32_sum_rounded_once) {
+  const exchange_case c{2, sizes(8, 3, 64, 5), {5, 2}, routing::sparse};
+  auto ranks = make_ranks(world::local(2, device_kind::cpu), c.config);
+  const auto inputs = begin_identity_round(c, ranks);
+  for (std::size_t r = 0; r < 2; ++r) {
+    std::vector<bfloat16> out(inputs[r].tokens.size());
+    ranks[r].ep().combine_wait(nullptr, out.data());
+    if (r == 0) continue;
+    for (auto& rank : ranks) rank.ranks().synchronize();
+    for (std::size_t t = 0; t < 2; ++t) {
+      for (std::size_t h = 0; h < 64; ++h) {
+        float sum = 0.0f;
+        for (std::size_t k = 0; k < 3; ++k)
+          if (inputs[r].topk_idx[t * 3 + k] >= 0) sum += static_cast<float>(inputs[r].tokens[t * 64 + h]);
+        EXPECT_EQ(out[t * 64 + h], bfloat16{sum});
+      }
+    }
+  }
+}
+
+TEST(combine_wait, unreduced_rows_are_the_replies_and_zeros_where_nothing_was_sent) {
+  const exchange_case c{2, sizes(8, 3, 64, 5), {5, 4}, routing::sparse};
+  auto ranks = make_ranks(world::local(2, device_kind::cpu), c.config);
+  const auto inputs = begin_identity_round(c, ranks);
+  std::vector<std::vector<bfloat16>> out(2);
+  for (std::size_t r = 0; r < 2; ++r) {
+    out[r].assign(inputs[r].tokens.size() * 3, bfloat16::from_bits(0x7fff));
+    ranks[r].ep().combine_wait_unreduced(out[r].data());
+  }
+  for (auto& rank : ranks) rank.ranks().synchronize();
+  for (std::size_t r = 0; r < 2; ++r) {
+    for (std::size_t i = 0; i < inputs[r].topk_idx.size(); ++i) {
+      for (std::size_t h = 0; h < 64; ++h) {
+        const bfloat16 sent = inputs[r].topk_idx[i] >= 0 ? inputs[r].tokens[i / 3 * 64 + h] : bfloat16{};
+        EXPECT_EQ(out[r][i * 64 + h], sent) << "rank " << r << " choice " << i << " column " << h;
+      }
+    }
+  }
+}
+
+TEST(dispatch_async, static_input_scales_replace_the_measured_ones) {
+  exchange_case c{1, sizes(4, 1, 256, 3), {3}, routing::distinct};
+  c.config.format = token_format::blockwise_fp8;
+  auto ranks = make_ranks(world::local(1, device_kind::cpu), c.config);
+  const auto inputs = draw_inputs(c, 2);
+  const std::vector<float> scales = {0.5f, 0.25f};
+  auto& ep = ranks[0].ep();
+  ep.dispatch_async(inputs[0].tokens.data(), inputs[0].topk_idx.data(), 3, {}, scales.data());
+  const received_tokens rows = ep.dispatch_wait();
+  ranks[0].ranks().synchronize();
+  const auto* payload = static_cast<const std::uint8_t*>(rows.tokens);
+  for (int e = 0; e < 4; ++e) {
+    for (int i = 0; i < rows.row_counts[e]; ++i) {
+      const auto row = static_cast<std::size_t>(rows.row_offsets[e] + i);
+      const auto token = static_cast<std::size_t>(rows.sources[row].token);
+      for (std::size_t h = 0; h < 256; ++h) {
+        const float value = static_cast<float>(inputs[0].tokens[token * 256 + h]);
+        EXPECT_EQ(payload[row * 256 + h], float8_e4m3{value * (1.0f / scales[h / 128])}.bits);
+        EXPECT_EQ(rows.scales[h / 128 * static_cast<std::size_t>(rows.max_rows) + row], scales[h / 128]);
+      }
+    }
+  }
+}
+
+// The kernels take any callable: router weights by token and choice, output by token and columns.
+struct halving_weights {
+  float operator()(int, int topk_slot) const { return 1.0f / static_cast<float>(1 << topk_slot); }
+};
+struct add_to_residual {
+  static constexpr bool is_reduced = true;
+  float* residual;
+  int hidden;
+  template <class X>
+  void operator()(X&, int token, int column, const float (&values)[8]) const {
+    for (int i = 0; i < 8; ++i) residual[token * hidden + column + i] += values[i];
+  }
+};
+
+TEST(combine_wait_kernel, calls_the_users_weights_and_output) {
+  constexpr int tokens = 3, top_k = 2, hidden = 16;
+  const ep::shape s{4, 1, 0, top_k, hidden, tokens};
+  std::vector<std::int32_t> counters(
+      static_cast<std::size_t>(ep_local_sync_counters::total_size(s.num_pairs())));
+  std::vector<std::uint64_t> words(4, epoch_arrival::word(1, 0));
+  std::vector<bfloat16> reply(tokens * top_k * hidden);
+  for (std::size_t i = 0; i < reply.size(); ++i) reply[i] = bfloat16{static_cast<float>(i % 64)};
+  std::vector<std::int32_t> send_slots(tokens * top_k, 0);
+  std::vector<float> residual(tokens * hidden, 100.0f);
+  ep::round_counters rounds{};
+  ep::combine_wait_params<add_to_residual, halving_weights> p{};
+  p.s = s;
+  p.num_tokens = tokens;
+  p.split = ep::split_rows(ep::reply_steps_of(s), tokens, 4);
+  p.reply = reinterpret_cast<const std::byte*>(reply.data());
+  p.count = words.data();
+  p.counters = {counters.data(), s.num_pairs()};
+  p.rounds = &rounds;
+  p.send_slots = send_slots.data();
+  p.output = {residual.data(), hidden};
+  sim::machine machine{1};
+  machine.launch(0, {2, 2, 16, {}},
+                 [&](sim::context& x) { ep::combine_wait_kernel<epoch_arrival>::run(x, p); });
+  machine.run(0);
+  for (std::size_t t = 0; t < tokens; ++t) {
+    for (std::size_t h = 0; h < hidden; ++h) {
+      const float first = static_cast<float>((t * 2 * hidden + h) % 64);
+      const float second = static_cast<float>(((t * 2 + 1) * hidden + h) % 64);
+      EXPECT_EQ(residual[t * hidden + h], 100.0f + first + 0.5f * second);
+    }
+  }
+  EXPECT_EQ(rounds.combine, 1u);
+  for (const std::int32_t word : counters) EXPECT_EQ(word, 0) << "counters restore themselves";
+}
+
+}  // namespace
+}  // namespace baton::test

@@ -1,0 +1,129 @@
+// The public contract around the exchange: limits, sizes, agreement, order of calls.
+#include "baton/expert_parallel.hpp"
+
+#include "baton/error.hpp"
+#include "kernels/ep/shape.hpp"
+#include "tests/support/exchange_cases.hpp"
+
+namespace baton::test {
+namespace {
+
+TEST(why_not, names_the_field_its_value_and_the_limit) {
+  const auto reason = [](auto change, int ranks = 4) {
+    ep_config c = sizes(64, 8, 256, 128);
+    change(c);
+    return why_not(c, ranks);
+  };
+  EXPECT_EQ(reason([](ep_config&) {}), "");
+  EXPECT_EQ(reason([](ep_config& c) { c.num_experts = 3; }),
+            "num_experts: 3 experts are fewer than 4 ranks; every rank needs one, use at most 3 ranks");
+  EXPECT_EQ(reason([](ep_config& c) { c.num_experts = 1025; }), "num_experts: 1025 is outside [1, 1024]");
+  EXPECT_EQ(reason([](ep_config& c) { c.top_k = 33; }), "top_k: 33 is outside [1, 32]");
+  EXPECT_EQ(reason([](ep_config& c) { c.top_k = 0; }), "top_k: 0 is outside [1, 32]");
+  EXPECT_EQ(reason([](ep_config& c) { c.hidden = 100; }), "hidden: 100 is not a positive multiple of 8");
+  EXPECT_EQ(reason([](ep_config& c) {
+              c.hidden = 136;
+              c.format = token_format::blockwise_fp8;
+            }),
+            "hidden: 136 is not a positive multiple of 128");
+  EXPECT_EQ(reason([](ep_config& c) { c.num_max_tokens_per_rank = 0; }),
+            "num_max_tokens_per_rank: 0 is outside [1, 65536]");
+  EXPECT_EQ(reason([](ep_config& c) { c.num_threads = 100; }),
+            "num_threads: 100 is not a multiple of 32 up to 1024");
+  EXPECT_EQ(reason([](ep_config&) {}, 9), "ranks: 9 is outside [1, 8]");
+  EXPECT_NE(reason([](ep_config& c) { c.p2p_group_size = 2; }).find("SHMEM"), std::string::npos);
+}
+
+TEST(workspace_bytes, is_the_documented_formula) {
+  const ep_config c = sizes(256, 8, 7168, 128);
+  const workspace_size w = workspace_bytes(c, 4);
+  const std::size_t message = 2 * 7168 + 16;
+  EXPECT_EQ(w.window, 256u * 128 * message + 128u * 8 * 7168 * 2 + 16u * 256);
+  EXPECT_EQ(w.total(), w.window + w.local);
+  ep_config fp8 = c;
+  fp8.format = token_format::blockwise_fp8;
+  EXPECT_EQ(workspace_bytes(fp8, 4).window, 256u * 128 * (7168 + 224 + 16) + 128u * 8 * 7168 * 2 + 16u * 256);
+}
+
+TEST(experts_of_rank, covers_every_expert_once_in_blocks_that_differ_by_at_most_one) {
+  for (int ranks = 1; ranks <= 8; ++ranks) {
+    for (int experts = ranks; experts <= 40; ++experts) {
+      int next = 0;
+      for (int r = 0; r < ranks; ++r) {
+        const expert_range mine = experts_of_rank(experts, ranks, r);
+        EXPECT_EQ(mine.first, next);
+        EXPECT_TRUE(mine.count == experts / ranks || mine.count == experts / ranks + 1);
+        const ep::shape s{experts, ranks};
+        for (int e = mine.first; e < mine.first + mine.count; ++e) {
+          EXPECT_EQ(s.home(e).rank, r);
+          EXPECT_EQ(s.home(e).local, e - mine.first);
+        }
+        next += mine.count;
+      }
+      EXPECT_EQ(next, experts);
+    }
+  }
+}
+
+TEST(expert_parallel, ranks_that_disagree_are_told_which_field_differs) {
+  for (const bool swap : {false, true}) {
+    const auto worlds = world::local(2, device_kind::cpu);
+    std::vector<std::string> thrown(2);
+    std::vector<std::thread> threads;
+    for (int r = 0; r < 2; ++r) {
+      threads.emplace_back([&, r] {
+        ep_config c = sizes(16, r == 0 ? 4 : 6, 128, 16);
+        if (swap) c.top_k = 4, c.num_max_tokens_per_rank = 16 + r;
+        try {
+          expert_parallel::create(worlds[static_cast<std::size_t>(r)], c);
+        } catch (const invalid_argument& e) {
+          thrown[static_cast<std::size_t>(r)] = e.what();
+        }
+      });
+    }
+    for (auto& t : threads) t.join();
+    const std::string expected =
+        swap ? "ep_config differs between ranks: num_max_tokens_per_rank is 16 on rank 0 and 17 on rank 1"
+             : "ep_config differs between ranks: top_k is 4 on rank 0 and 6 on rank 1";
+    EXPECT_EQ(thrown[0], expected);
+    EXPECT_EQ(thrown[1], expected);
+  }
+}
+
+std::string thrown_by(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const invalid_argument& e) {
+    return e.what();
+  }
+  return "nothing";
+}
+
+TEST(expert_parallel, calls_out_of_order_and_bad_arguments_enqueue_nothing) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  const ep_config c = sizes(8, 2, 64, 4);
+  auto ep = std::move(expert_parallel::create_all(worlds, c)[0]);
+  std::vector<bfloat16> tokens(4 * 64);
+  std::vector<std::int32_t> ids(8, 1);
+  std::vector<float> out(4 * 64), scale(1);
+  EXPECT_NE(thrown_by([&] { ep.dispatch_wait(); }).find("dispatch_wait called where dispatch_async is due"),
+            std::string::npos);
+  EXPECT_EQ(thrown_by([&] { ep.dispatch_async(tokens.data(), ids.data(), 5); }),
+            "num_tokens: 5 is outside [0, 4]; raise num_max_tokens_per_rank or send in several rounds");
+  EXPECT_EQ(thrown_by([&] { ep.dispatch_async(nullptr, ids.data(), 1); }), "tokens: null");
+  EXPECT_NE(thrown_by([&] { ep.dispatch_async(tokens.data() + 1, ids.data(), 1); }).find("not aligned to 16"),
+            std::string::npos);
+  EXPECT_EQ(thrown_by([&] { ep.dispatch_async(tokens.data(), ids.data(), 1, {}, scale.data()); }),
+            "input_scales: given, but token_format bf16 has no scales");
+  ep.dispatch_async(tokens.data(), ids.data(), 4);
+  EXPECT_NE(thrown_by([&] { ep.dispatch_async(tokens.data(), ids.data(), 4); }), "nothing");
+  const received_tokens rows = ep.dispatch_wait();
+  EXPECT_EQ(thrown_by([&] { ep.combine_async(nullptr); }), "expert_output: null");
+  ep.combine_async(static_cast<const bfloat16*>(rows.tokens));
+  EXPECT_EQ(thrown_by([&] { ep.combine_wait(nullptr, static_cast<float*>(nullptr)); }), "out: null");
+  ep.combine_wait(nullptr, out.data());
+  worlds[0].synchronize();
+}
+
+}  // namespace
+}  // namespace baton::test
