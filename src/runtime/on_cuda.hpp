@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "runtime/device_memory.hpp"
 #include "runtime/host_memory.hpp"
@@ -38,5 +39,9 @@ void copy(const detail::world_state& state, void* to, const void* from, std::siz
 void fill(const detail::world_state& state, void* at, unsigned char value, std::size_t bytes,
           stream_ref stream);
 int num_sms(const detail::world_state& state);
+
+/// Sets device memory and waits for it, beside whatever the device's streams are doing.
+void fill_now(int device, void* at, unsigned char value, std::size_t bytes);
+std::size_t free_bytes(int device);
 
 }  // namespace baton::on_cuda
