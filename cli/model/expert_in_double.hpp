@@ -48,10 +48,10 @@ double dot_in_double(const bfloat16* a, const X* x, int n) {
 /// @throws invalid_argument  the arrays of `tokens` do not fit each other or the experts
 void require_routing(const expert_matrices& experts, const routed_tokens& tokens);
 
-/// visit(token, expert id, weight) for every choice of every token; choices of -1 are left out.
+/// visit(token, expert id, weight) for every choice of every token that require_routing passed; choices of -1 are
+/// left out.
 template <class Visit>
-void for_each_choice(const expert_matrices& experts, const routed_tokens& tokens, Visit visit) {
-  require_routing(experts, tokens);
+void for_each_choice(const routed_tokens& tokens, Visit visit) {
   if (tokens.tokens == 0) return;
   const std::size_t top_k = tokens.topk_idx.size() / static_cast<std::size_t>(tokens.tokens);
   for (std::size_t i = 0; i < tokens.topk_idx.size(); ++i) {

@@ -138,6 +138,7 @@ class row_error {
 
 bounded_moe moe_error_bound(const expert_matrices& experts, const routed_tokens& tokens,
                             moe_rounding rounding) {
+  require_routing(experts, tokens);
   const auto hidden = static_cast<std::size_t>(experts.hidden);
   const std::size_t values = static_cast<std::size_t>(tokens.tokens) * hidden;
   const std::size_t top_k =
@@ -146,7 +147,7 @@ bounded_moe moe_error_bound(const expert_matrices& experts, const routed_tokens&
   bounded_moe result{std::vector<double>(values), std::vector<double>(values, underflow)};
   expert_in_double expert{experts};
   row_error error{experts, rounding};
-  for_each_choice(experts, tokens, [&](std::size_t token, std::int32_t id, double weight) {
+  for_each_choice(tokens, [&](std::size_t token, std::int32_t id, double weight) {
     const bfloat16* x = tokens.hidden.data() + token * hidden;
     const auto& y = expert.run(id, x);
     const auto& r = error.run(id, x, expert, y);

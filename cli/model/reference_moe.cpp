@@ -8,10 +8,11 @@
 namespace baton::model {
 
 std::vector<double> moe_in_double(const expert_matrices& experts, const routed_tokens& tokens) {
+  require_routing(experts, tokens);
   const auto hidden = static_cast<std::size_t>(experts.hidden);
   std::vector<double> sum(static_cast<std::size_t>(tokens.tokens) * hidden);
   expert_in_double expert{experts};
-  for_each_choice(experts, tokens, [&](std::size_t token, std::int32_t id, double weight) {
+  for_each_choice(tokens, [&](std::size_t token, std::int32_t id, double weight) {
     const auto& y = expert.run(id, tokens.hidden.data() + token * hidden);
     for (std::size_t i = 0; i < hidden; ++i) sum[token * hidden + i] += weight * y[i];
   });

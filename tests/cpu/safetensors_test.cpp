@@ -1,0 +1,317 @@
+#include "cli/model/safetensors.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <bit>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+
+#include "tests/cpu/says.hpp"
+#include "tests/cpu/temporary_folder.hpp"
+
+namespace {
+
+using namespace baton;
+using namespace baton::model;
+using baton::test::message_of;
+using baton::test::read_file;
+using baton::test::temporary_folder;
+using baton::test::write_file;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string framed(const std::string& header, const std::string& data = "", std::int64_t length = -1) {
+  const auto n = static_cast<std::uint64_t>(length < 0 ? static_cast<std::int64_t>(header.size()) : length);
+  std::string file;
+  for (int i = 0; i < 8; ++i) file.push_back(static_cast<char>(n >> (8 * i) & 0xff));
+  return file + header + data;
+}
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  std::vector<std::byte> bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return bytes;
+}
+
+safetensors_file parse(const std::string& file) {
+  return safetensors_file::parse(bytes_of(file), "x.safetensors");
+}
+
+std::string entry(const std::string& type, const std::string& shape, const std::string& offsets) {
+  return R"({"dtype":")" + type + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
+}
+std::string header_of(const std::string& tensor_entry) {
+  return R"({"a":)" + tensor_entry + "}";
+}
+
+/// The error of a file that must be refused; fails unless it is bad_file and names the file.
+std::string refusal(const std::string& file) {
+  const std::string message = message_of<bad_file>([&] { parse(file); });
+  EXPECT_THAT(message, HasSubstr("x.safetensors"));
+  EXPECT_THAT(message, HasSubstr("expected"));
+  EXPECT_THAT(message, HasSubstr("found"));
+  return message;
+}
+
+template <class T>
+std::span<const std::byte> raw(const std::vector<T>& values) {
+  return std::as_bytes(std::span{values});
+}
+
+TEST(safetensors, a_good_file_gives_its_tensors_and_metadata) {
+  const auto file = parse(framed(R"({"__metadata__":{"format":"pt"},"b":)" + entry("U8", "[3]", "[4,7]") +
+                                     R"(,"a":)" + entry("F32", "[1,1]", "[0,4]") + "}   ",
+                                 std::string{"\0\0\x80\x3f\1\2\xff", 7}));
+  EXPECT_EQ(file.tensors().size(), 2u);
+  EXPECT_EQ(file.metadata().at("format"), "pt");
+  EXPECT_EQ(to_float(file.at("a", {1, -1})), std::vector<float>{1.0f});
+  EXPECT_EQ(to_int32(file.at("b")), (std::vector<std::int32_t>{1, 2, 255}));
+  EXPECT_FALSE(file.has("c"));
+}
+
+TEST(safetensors, empty_tensors_and_scalars_are_legal) {
+  const auto file =
+      parse(framed(R"({"none":)" + entry("F32", "[0,5]", "[0,0]") + R"(,"one":)" +
+                       entry("U8", "[]", "[0,1]") + R"(,"end":)" + entry("I64", "[0]", "[1,1]") + "}",
+                   "x"));
+  EXPECT_EQ(file.at("none").count(), 0);
+  EXPECT_EQ(file.at("one").count(), 1);
+  EXPECT_TRUE(parse(framed("{}")).tensors().empty());
+}
+
+TEST(safetensors, a_truncated_file_is_refused) {
+  EXPECT_THAT(refusal(""), HasSubstr("0 bytes"));
+  EXPECT_THAT(refusal("1234567"), HasSubstr("7 bytes"));
+  const std::string good = framed(header_of(entry("F32", "[2]", "[0,8]")), "12345678");
+  ASSERT_NO_THROW(parse(good));
+  for (std::size_t n = 0; n < good.size(); ++n) refusal(good.substr(0, n));
+}
+
+TEST(safetensors, a_header_longer_than_the_file_or_the_format_allows_is_refused) {
+  EXPECT_THAT(refusal(framed("{}", "", 3)), HasSubstr("a header length of 3 bytes in a file of 10"));
+  EXPECT_THAT(refusal(std::string(8, '\xff') + "{}"), HasSubstr("18446744073709551615"));
+}
+
+TEST(safetensors, a_header_that_is_not_a_json_object_is_refused) {
+  EXPECT_THAT(refusal(framed("")), HasSubstr("an empty header"));
+  EXPECT_THAT(refusal(framed("[]")), HasSubstr("begins with byte 0x5b"));
+  EXPECT_THAT(refusal(framed(" {}")), HasSubstr("begins with byte 0x20"));
+  EXPECT_THAT(refusal(framed(R"({"a":)")), HasSubstr("a JSON header"));
+  EXPECT_THAT(refusal(framed("{} x")), HasSubstr("a JSON header"));
+  EXPECT_THAT(refusal(framed("{\"\xff\":1}")), HasSubstr("a JSON header"));
+}
+
+TEST(safetensors, deep_nesting_is_refused_before_it_costs_anything) {
+  EXPECT_THAT(refusal(framed(R"({"a":)" + std::string(1'000'000, '['))), HasSubstr("deeper nesting"));
+  EXPECT_THAT(refusal(framed(R"({"a":{"b":{"c":{"d":1}}}})")), HasSubstr("deeper nesting"));
+}
+
+TEST(safetensors, an_entry_without_its_three_members_is_refused) {
+  EXPECT_THAT(refusal(framed(R"({"a":3})")), AllOf(HasSubstr("tensor a"), HasSubstr("found 3")));
+  EXPECT_THAT(refusal(framed(header_of(R"({"shape":[1],"data_offsets":[0,1]})"), "x")),
+              HasSubstr("a member dtype"));
+  EXPECT_THAT(refusal(framed(header_of(R"({"dtype":"U8","data_offsets":[0,1]})"), "x")),
+              HasSubstr("a member shape"));
+  EXPECT_THAT(refusal(framed(header_of(R"({"dtype":"U8","shape":[1]})"), "x")),
+              HasSubstr("a member data_offsets"));
+}
+
+TEST(safetensors, an_unknown_dtype_is_refused) {
+  EXPECT_THAT(refusal(framed(header_of(entry("F31", "[1]", "[0,1]")), "x")), HasSubstr("found \"F31\""));
+  EXPECT_THAT(refusal(framed(header_of(R"({"dtype":7,"shape":[1],"data_offsets":[0,1]})"), "x")),
+              HasSubstr("found 7"));
+}
+
+TEST(safetensors, a_shape_that_is_not_extents_is_refused) {
+  for (const char* shape :
+       {"[-1]", "[1.5]", "[\"1\"]", "1", "{}", "null", "[true]", "[1e0]", "[9223372036854775808]"}) {
+    EXPECT_THAT(refusal(framed(header_of(entry("U8", shape, "[0,1]")), "x")), HasSubstr("shape as an array"))
+        << shape;
+  }
+}
+
+TEST(safetensors, a_shape_whose_size_overflows_is_refused) {
+  // 2^32 * 2^32 elements wrap to zero bytes in 64 bits: a reader that multiplies blindly accepts this file.
+  EXPECT_THAT(refusal(framed(header_of(entry("U8", "[4294967296,4294967296]", "[0,0]")))),
+              HasSubstr("63 bits"));
+  EXPECT_THAT(refusal(framed(header_of(entry("F64", "[2305843009213693952]", "[0,0]")))),
+              HasSubstr("63 bits"));
+}
+
+TEST(safetensors, a_header_that_lies_about_sizes_is_refused) {
+  EXPECT_THAT(
+      refusal(framed(header_of(entry("F32", "[2]", "[0,4]")), "1234")),
+      AllOf(HasSubstr("expected 8 bytes for F32 [2]"), HasSubstr("found data_offsets [0, 4] with 4 bytes")));
+  EXPECT_THAT(refusal(framed(header_of(entry("BF16", "[1]", "[0,4]")), "1234")),
+              HasSubstr("expected 2 bytes"));
+}
+
+TEST(safetensors, offsets_outside_the_data_are_refused) {
+  for (const char* offsets : {"[0,2]", "[2,1]", "[1,18446744073709551615]"}) {
+    EXPECT_THAT(refusal(framed(header_of(entry("U8", "[1]", offsets)), "x")),
+                HasSubstr("within the 1 bytes"));
+  }
+  for (const char* offsets : {"[0]", "[0,1,2]", "[-1,0]", "[0.0,1.0]", "0", "[99999999999999999999999,0]"}) {
+    EXPECT_THAT(refusal(framed(header_of(entry("U8", "[1]", offsets)), "x")), HasSubstr("[begin, end]"))
+        << offsets;
+  }
+}
+
+std::string two(const std::string& a, const std::string& b, const std::string& data) {
+  return framed(R"({"a":)" + entry("U8", "[2]", a) + R"(,"b":)" + entry("U8", "[2]", b) + "}", data);
+}
+
+TEST(safetensors, tensors_that_overlap_or_leave_gaps_are_refused) {
+  ASSERT_NO_THROW(parse(two("[0,2]", "[2,4]", "1234")));
+  ASSERT_NO_THROW(parse(two("[2,4]", "[0,2]", "1234")));
+  EXPECT_THAT(refusal(two("[0,2]", "[1,3]", "123")), AllOf(HasSubstr("tensor b"), HasSubstr("overlap")));
+  EXPECT_THAT(refusal(two("[0,2]", "[0,2]", "12")), HasSubstr("overlap"));
+  EXPECT_THAT(refusal(two("[0,2]", "[3,5]", "12345")), HasSubstr("a gap"));
+  EXPECT_THAT(refusal(two("[1,3]", "[3,5]", "12345")), HasSubstr("a gap"));
+  EXPECT_THAT(refusal(two("[0,2]", "[2,4]", "12345")), HasSubstr("4 bytes of tensor data"));
+}
+
+TEST(safetensors, a_name_given_twice_is_refused) {
+  const std::string one = R"("a":)" + entry("U8", "[1]", "[0,1]");
+  EXPECT_THAT(refusal(framed("{" + one + "," + one + "}", "x")),
+              AllOf(HasSubstr("tensor a"), HasSubstr("twice")));
+  EXPECT_THAT(
+      refusal(framed(header_of(R"({"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]})"), "x")),
+      HasSubstr("twice"));
+}
+
+TEST(safetensors, metadata_other_than_strings_is_refused) {
+  EXPECT_THAT(refusal(framed(R"({"__metadata__":{"a":1}})")), HasSubstr("an object of strings"));
+  EXPECT_THAT(refusal(framed(R"({"__metadata__":"a"})")), HasSubstr("an object of strings"));
+}
+
+TEST(safetensors, error_texts_stay_short_whatever_the_file_holds) {
+  EXPECT_LT(refusal(framed(R"({")" + std::string(1 << 20, 'n') + R"(":1})")).size(), 600u);
+  EXPECT_LT(refusal(framed(header_of("\"" + std::string(1 << 20, 'v') + "\""))).size(), 600u);
+}
+
+TEST(safetensors, a_missing_file_a_folder_and_an_empty_file_are_refused) {
+  const temporary_folder folder;
+  const auto open = [](const auto& path) {
+    return message_of<bad_file>([&] { safetensors_file::open(path); });
+  };
+  EXPECT_THAT(open(folder / "none"), AllOf(HasSubstr("none"), HasSubstr("No such file")));
+  EXPECT_THAT(open(folder.path()), HasSubstr("regular file"));
+  write_file(folder / "empty", "");
+  EXPECT_THAT(open(folder / "empty"), HasSubstr("at least 8 bytes"));
+}
+
+TEST(safetensors, asking_for_a_missing_tensor_or_another_shape_names_what_there_is) {
+  const auto file = parse(framed(header_of(entry("U8", "[2,1]", "[0,2]")), "xy"));
+  EXPECT_THAT(message_of<bad_file>([&] { file.at("b"); }),
+              AllOf(HasSubstr("tensor b"), HasSubstr("1 others: a")));
+  EXPECT_THAT(message_of<bad_file>([&] {
+                file.at("a", {2, 2});
+              }),
+              AllOf(HasSubstr("expected shape [2, 2]"), HasSubstr("found [2, 1]")));
+  EXPECT_THAT(message_of<bad_file>([&] { file.at("a", {2}); }), HasSubstr("found [2, 1]"));
+  EXPECT_THAT(message_of<bad_file>([&] { to_float(file.at("a")); }),
+              HasSubstr("expected dtype F32, BF16 or F16, found U8"));
+}
+
+TEST(safetensors, values_convert_as_their_types_say) {
+  const std::vector<std::uint16_t> halves{0x3c00, 0xc000, 0x0001, 0x7bff, 0x7c00, 0x8000};
+  tensor_view view{"f", "h", dtype::f16, {6}, raw(halves)};
+  EXPECT_EQ(to_float(view), (std::vector<float>{1.0f, -2.0f, 0x1p-24f, 65504.0f, INFINITY, -0.0f}));
+  const std::vector<float> floats{1.0f, 1.00390625f,
+                                  1.01171875f};  // the last two lie between two bf16 numbers
+  view = {"f", "f", dtype::f32, {3}, raw(floats)};
+  const auto rounded = to_bfloat16(view);
+  EXPECT_EQ(rounded[1], bfloat16{1.0f});
+  EXPECT_EQ(rounded[2], bfloat16{1.015625f});
+  const std::vector<std::uint32_t> large{0x80000000u};
+  view = {"f", "u", dtype::u32, {1}, raw(large)};
+  EXPECT_THAT(message_of<bad_file>([&] { to_int32(view); }), HasSubstr("found 2147483648"));
+}
+
+TEST(safetensors_writer, what_is_written_reads_back_aligned) {
+  const temporary_folder folder;
+  const std::vector<std::uint8_t> small{1, 2, 3};
+  const std::vector<float> values{0.5f, -1.0f};
+  const std::vector<tensor_to_write> tensors{{"small", dtype::u8, {3}, raw(small)},
+                                             {"values", dtype::f32, {1, 2}, raw(values)}};
+  write_safetensors(folder / "y.safetensors", tensors, {{"by", "baton"}});
+  const auto file = safetensors_file::open(folder / "y.safetensors");
+  EXPECT_EQ(to_float(file.at("values", {1, 2})), values);
+  EXPECT_EQ(to_int32(file.at("small", {3})), (std::vector<std::int32_t>{1, 2, 3}));
+  EXPECT_EQ(file.metadata().at("by"), "baton");
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(file.at("values").bytes.data()) % alignof(float), 0u);
+}
+
+TEST(safetensors_writer, tensors_that_contradict_themselves_are_refused_and_nothing_is_written) {
+  const temporary_folder folder;
+  const std::vector<float> one{1.0f};
+  const auto write = [&](std::vector<tensor_to_write> tensors) {
+    return message_of<invalid_argument>([&] { write_safetensors(folder / "y", tensors); });
+  };
+  EXPECT_THAT(write({{"a", dtype::f32, {2}, raw(one)}}),
+              AllOf(HasSubstr("tensor a"), HasSubstr("expected 8 bytes")));
+  EXPECT_THAT(write({{"a", dtype::f32, {1}, raw(one)}, {"a", dtype::f32, {1}, raw(one)}}),
+              HasSubstr("of its own"));
+  EXPECT_THAT(write({{"__metadata__", dtype::f32, {1}, raw(one)}}), HasSubstr("__metadata__"));
+  EXPECT_THAT(write({{"\xff", dtype::f32, {1}, raw(one)}}), HasSubstr("UTF-8"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+/// Files of this process may not grow past `bytes` while it lives, as on a full disk.
+class full_disk {
+ public:
+  explicit full_disk(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    std::signal(SIGXFSZ, SIG_IGN);
+  }
+  ~full_disk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(safetensors_writer, a_write_that_fails_half_way_leaves_the_old_file_and_no_other) {
+  const temporary_folder folder;
+  write_file(folder / "y", "before");
+  const std::vector<float> values(1 << 16);
+  const std::vector<tensor_to_write> tensors{{"a", dtype::f32, {1 << 16}, raw(values)}};
+  {
+    const full_disk disk{100'000};
+    EXPECT_THAT(message_of<bad_file>([&] { write_safetensors(folder / "y", tensors); }),
+                AllOf(HasSubstr("cannot be written"), HasSubstr("nothing was written")));
+  }
+  EXPECT_EQ(read_file(folder / "y"), "before");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator{folder.path()}, {}), 1);
+}
+
+TEST(safetensors_writer, folders_devices_and_missing_folders_are_refused) {
+  const temporary_folder folder;
+  const auto write = [](const auto& path) {
+    return message_of<bad_file>([&] { write_safetensors(path, {}); });
+  };
+  EXPECT_THAT(write(folder.path()), HasSubstr("regular file"));
+  EXPECT_THAT(write(std::filesystem::path{"/dev/null"}), HasSubstr("regular file"));
+  EXPECT_THAT(write(folder / "none" / "y"), HasSubstr("No such file"));
+}
+
+TEST(safetensors_writer, a_link_is_followed_and_permissions_are_kept) {
+  const temporary_folder folder;
+  write_file(folder / "y", "before");
+  std::filesystem::permissions(folder / "y",
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  std::filesystem::create_symlink(folder / "y", folder / "link");
+  write_safetensors(folder / "link", {});
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_NO_THROW(safetensors_file::open(folder / "y"));
+  EXPECT_EQ(std::filesystem::status(folder / "y").permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+}  // namespace
