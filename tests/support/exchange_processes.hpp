@@ -1,0 +1,58 @@
+#pragma once
+// The exchange with one process a rank, as a launcher starts them.
+#include <cstdlib>
+
+#include "tests/support/exchange_cases.hpp"
+#include "tests/support/forked_ranks.hpp"
+
+namespace baton::test {
+
+/// One rank's part of `rounds` rounds; every process draws all inputs and checks its own results.
+inline std::string run_rank(const exchange_case& c, exchange_rank& mine, int rounds) {
+  const int r = mine.ranks().rank();
+  for (int round = 1; round <= rounds; ++round) {
+    const auto inputs = draw_inputs(c, static_cast<std::uint64_t>(round));
+    mine.load(inputs[static_cast<std::size_t>(r)]);
+    mine.dispatch_async();
+    mine.dispatch_wait();
+    const received_copy got = mine.read_received();
+    std::string wrong = difference(c, inputs, r, got);
+    if (!wrong.empty()) return fmt::format("round {}: {}", round, wrong);
+    mine.reply(got);
+    mine.combine_wait();
+    wrong = difference(expected_output(c, inputs, r), mine.read_output());
+    if (!wrong.empty()) return fmt::format("round {}: {}", round, wrong);
+  }
+  return {};
+}
+
+/// Sets what torchrun sets, in a child.
+inline void set_launch_environment(int rank, int size, int port) {
+  for (const auto& [name, value] :
+       {std::pair{"RANK", rank}, {"WORLD_SIZE", size}, {"LOCAL_RANK", rank}, {"MASTER_PORT", port}})
+    ::setenv(name, std::to_string(value).c_str(), 1);
+}
+
+/// Forks `size` ranks that run every conformance case. Call before this process has threads or a CUDA context.
+inline void expect_conformance_of_processes(int size, device_kind device, int rounds, int scale = 1) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  for (int r = 0; r < size; ++r) ranks[static_cast<std::size_t>(r)] = r;
+  const int port = 20000 + static_cast<int>(::getpid() % 20000);
+  const auto results = in_processes(ranks, [&](int rank) -> bool {
+    set_launch_environment(rank, size, port);
+    const world w = world::from_environment(device);
+    for (const named_case& c : conformance_cases(size, scale)) {
+      for (const auto format : {token_format::bf16, token_format::blockwise_fp8}) {
+        const exchange_case what = with(c.what, format, arrival_policy::epoch);
+        exchange_rank mine{expert_parallel::create(w, what.config)};
+        const std::string wrong = run_rank(what, mine, rounds);
+        if (!wrong.empty()) throw std::runtime_error{fmt::format("{}: {}", c.name, wrong)};
+      }
+    }
+    return true;
+  });
+  for (std::size_t r = 0; r < results.size(); ++r)
+    EXPECT_EQ(results[r].exit_code, 0) << "rank " << r << ": " << results[r].thrown;
+}
+
+}  // namespace baton::test
