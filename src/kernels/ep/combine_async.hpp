@@ -13,6 +13,7 @@
 //   block 1  | table | send ... | complete, publish |     blocks never wait for each other
 #include "exec/exec.hpp"
 #include "kernels/ep/params.hpp"
+#include "kernels/ep/row_copy.hpp"
 #include "kernels/ep/row_table.hpp"
 #include "kernels/ep/token_format.hpp"
 #include "protocol/arrival.hpp"
@@ -59,8 +60,10 @@ struct combine_async_kernel {
       const int part = unit % split.parts, rank = at.pair % p.s.num_ranks;
       const source_info source = x.from_one([&] { return x.read(p.sources + at.row); });
       if (is_sound(p, source, rank)) {
-        send_steps(x, p, at.row, p.reply.at[rank] + reply_offset(p.s, source.token, source.topk_slot), split,
-                   part);
+        std::byte* reply = p.reply.at[rank] + reply_offset(p.s, source.token, source.topk_slot);
+        const auto* row =
+            reinterpret_cast<const std::byte*>(p.expert_output) + std::int64_t{at.row} * p.s.combine_bytes();
+        copy_steps(x, reply, row, p.s.combine_bytes(), split.begin(part), split.end(part));
       } else {
         const std::uint64_t bad =
             static_cast<std::uint64_t>(at.row) << 32 | static_cast<std::uint32_t>(source.token);
@@ -75,21 +78,6 @@ struct combine_async_kernel {
   static BATON_FN bool is_sound(const combine_async_params& p, const source_info& source, int rank) {
     return source.rank == rank && source.token >= 0 && source.token < p.s.max_tokens &&
            source.topk_slot >= 0 && source.topk_slot < p.s.top_k;
-  }
-
-  template <class X>
-  static BATON_FN void send_steps(X& x, const combine_async_params& p, int row, std::byte* reply,
-                                  const row_parts& split, int part) {
-    const auto* values =
-        reinterpret_cast<const std::byte*>(p.expert_output + static_cast<std::int64_t>(row) * p.s.hidden);
-    for (int step = split.begin(part); step < split.end(part); ++step) {
-      x.each_lane([&](int lane) {
-        const int offset = step * step_bytes + lane * static_cast<int>(sizeof(vec16));
-        if (offset >= p.s.combine_bytes()) return;
-        x.write(reinterpret_cast<vec16*>(reply + offset),
-                x.read(reinterpret_cast<const vec16*>(values + offset)));
-      });
-    }
   }
 
   template <class X>

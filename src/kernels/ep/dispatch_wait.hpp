@@ -12,6 +12,7 @@
 //   block 1  | wait for the gate .......     | copy ... | leave, close |
 #include "exec/exec.hpp"
 #include "kernels/ep/params.hpp"
+#include "kernels/ep/row_copy.hpp"
 #include "kernels/ep/row_table.hpp"
 #include "kernels/ep/token_format.hpp"
 #include "protocol/arrival.hpp"
@@ -136,14 +137,7 @@ struct dispatch_wait_kernel {
       const int part = unit % split.parts;
       const std::byte* message = p.receive + message_offset(p.s, at.pair, at.slot);
       std::byte* row = p.tokens + static_cast<std::int64_t>(at.row) * p.s.payload_bytes();
-      for (int step = split.begin(part); step < split.end(part); ++step) {
-        x.each_lane([&](int lane) {
-          const int offset = step * step_bytes + lane * static_cast<int>(sizeof(vec16));
-          if (offset >= p.s.payload_bytes()) return;
-          x.write(reinterpret_cast<vec16*>(row + offset),
-                  x.read(reinterpret_cast<const vec16*>(message + offset)));
-        });
-      }
+      copy_steps(x, row, message, p.s.payload_bytes(), split.begin(part), split.end(part));
       if (part == 0) copy_particulars(x, p, message, at.row);
     }
   }
