@@ -1,0 +1,70 @@
+#pragma once
+// How far an exploration goes, and what it found.
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "exec/order.hpp"
+#include "sim/check/findings.hpp"
+
+namespace baton::check {
+
+/// Which schedules are skipped because another one shows the same.
+enum class reduction : std::uint8_t {
+  none,   // every interleaving of atomic operations
+  sleep,  // sleep sets: no two executions that differ by swapping independent steps
+  dpor,   // dynamic partial-order reduction with sleep sets: also skips starting them
+};
+
+/// A fault planted into the checker itself, so that its own tests can show that they would notice.
+enum class planted_fault : std::uint8_t {
+  none,
+  clock_stands_still,     // a warp's clock does not advance after a release
+  acquire_forgets,        // an acquire learns nothing from the release it reads
+  relaxed_acquires,       // every load acquires
+  relaxed_releases,       // every store releases
+  fences_ignored,         // a fence orders nothing
+  scopes_ignored,         // every scope is the system's
+  newest_only,            // a load returns the newest store only
+  coherence_forgotten,    // a load may return a store older than one its warp has seen
+  rmw_breaks_release,     // a read-modify-write does not carry on the release it reads
+  barrier_joins_nothing,  // sync_block orders nothing
+  reads_leave_no_trace,   // plain reads are not remembered
+  races_not_reversed,     // the reduction does not run a racing write before an earlier read
+  writes_not_reversed,    // the reduction does not run a racing write before an earlier write
+  sleepers_never_wake,    // a sleeping write stays asleep when another write overtakes it
+  blind_to_deadlock,      // a state in which everybody waits counts as the end
+};
+
+struct bounds {
+  reduction how = reduction::dpor;
+  /// At most this many switches away from a warp that could go on; -1: any. Implies reduction::none, because a
+  /// preemption bound and partial-order reduction together would skip schedules inside the bound.
+  int max_preemptions = -1;
+  int max_steps = 20'000;  // scheduling points of one execution
+  std::uint64_t max_executions = 10'000'000;
+  double max_seconds = 300;
+  bool stop_at_first = true;
+  /// Waits that may return false at any moment, as if their deadline had passed.
+  std::function<bool(const wait_site&)> may_time_out;
+  planted_fault fault = planted_fault::none;
+};
+
+struct result {
+  bool complete = false;  // all schedules within the bounds were covered
+  verdict found = verdict::none;
+  std::string text;              // the first finding in one line
+  std::string counterexample;    // the schedule that leads to it, one line a step
+  std::uint64_t executions = 0;  // run to their end
+  std::uint64_t cut = 0;         // abandoned as equivalent to another one
+  std::uint64_t violations = 0;
+  std::uint64_t steps = 0;
+  int longest = 0;  // steps of the longest execution
+  double seconds = 0;
+
+  bool holds() const { return complete && found == verdict::none; }
+  /// One line: the verdict, how many executions and steps, how fast.
+  std::string summary() const;
+};
+
+}  // namespace baton::check

@@ -1,0 +1,173 @@
+#pragma once
+// The execution context of the checker: one warp as a fiber of an explored execution. What each verb means:
+// exec/exec.hpp. Lanes are looped in order, so a warp's lanes are one participant.
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "exec/exec.hpp"
+#include "sim/check/execution.hpp"
+
+namespace baton::check {
+
+class context {
+ public:
+  template <class T>
+  struct lanes {
+    T value[warp_lanes];
+    T& operator[](int lane) { return value[lane]; }
+    const T& operator[](int lane) const { return value[lane]; }
+  };
+
+  context(execution& run, int warp) : run_{run}, warp_{warp} {}
+  context(const context&) = delete;
+  context& operator=(const context&) = delete;
+
+  int rank() const { return run_.where(warp_).rank; }
+  int block() const { return run_.where(warp_).block; }
+  int num_blocks() const { return run_.num_blocks(warp_); }
+  int warp() const { return run_.where(warp_).warp; }
+  int num_warps() const { return run_.num_block_warps(warp_); }
+  std::byte* shared() const { return run_.shared(warp_); }
+
+  template <class F>
+  void each_lane(F f) {
+    for (int lane = 0; lane < warp_lanes; ++lane) f(lane);
+  }
+  template <class F>
+  void each(int n, F f) {
+    for (int i = 0; i < n; ++i) f(i);
+  }
+  template <class F>
+  void block_each(int n, F f) {
+    for (int begin = warp() * warp_lanes; begin < n; begin += num_warps() * warp_lanes) {
+      for (int i = begin; i < n && i < begin + warp_lanes; ++i) f(i);
+    }
+  }
+  template <class F>
+  void elect(F f) {
+    f();
+  }
+  template <class F>
+  auto from_one(F f) {
+    return f();
+  }
+  template <class T>
+  T broadcast(const lanes<T>& v, int from) {
+    return v[from];
+  }
+  template <class T>
+  lanes<T> shuffle_xor(const lanes<T>& v, int mask) {
+    lanes<T> out;
+    for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = v[lane ^ mask];
+    return out;
+  }
+  template <class T>
+  lanes<T> shuffle_up(const lanes<T>& v, int delta) {
+    lanes<T> out;
+    for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = v[lane < delta ? lane : lane - delta];
+    return out;
+  }
+  std::uint32_t ballot(const lanes<bool>& p) {
+    std::uint32_t bits = 0;
+    for (int lane = 0; lane < warp_lanes; ++lane) bits |= static_cast<std::uint32_t>(p[lane]) << lane;
+    return bits;
+  }
+  void sync_warp() {}
+  void sync_block() { run_.perform(warp_, {verb::sync_block, order::acq_rel, scope::block}); }
+
+  /// Not in the concept: a kernel of this rank ends here and the next one in its stream begins. All warps of the
+  /// rank call it.
+  void next_kernel() { run_.perform(warp_, {verb::next_kernel, order::acq_rel, scope::system}); }
+
+  template <class T>
+  T read(const T* p) const {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
+    std::remove_const_t<T> value;
+    run_.read(warp_, p, &value, sizeof(T));
+    return value;
+  }
+  template <class T>
+  void write(T* p, const std::type_identity_t<T>& value) const {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
+    run_.write(warp_, p, &value, sizeof(T));
+  }
+
+  template <order Order, scope Scope, class T>
+  std::remove_const_t<T> load(T* p) const {
+    return from_bits<std::remove_const_t<T>>(atomic<Order, Scope>(verb::load, p, 0));
+  }
+  template <order Order, scope Scope, class T>
+  void store(T* p, std::type_identity_t<T> value) const {
+    atomic<Order, Scope>(verb::store, p, bits(value));
+  }
+  template <order Order, scope Scope, class T>
+  T fetch_add(T* p, std::type_identity_t<T> value) const {
+    static_assert(std::is_integral_v<T>);
+    return from_bits<T>(atomic<Order, Scope>(verb::fetch_add, p, bits(value)));
+  }
+  template <order Order, scope Scope, class T>
+  T fetch_min(T* p, std::type_identity_t<T> value) const {
+    static_assert(std::is_unsigned_v<T>);
+    return from_bits<T>(atomic<Order, Scope>(verb::fetch_min, p, bits(value)));
+  }
+  template <order Order, scope Scope, class T>
+  T exchange(T* p, std::type_identity_t<T> value) const {
+    return from_bits<T>(atomic<Order, Scope>(verb::exchange, p, bits(value)));
+  }
+  template <order Order, scope Scope>
+  void fence() const {
+    static_assert(Order != order::relaxed, "a relaxed fence orders nothing");
+    run_.fence(warp_, Order, Scope);
+  }
+
+  template <order Order, scope Scope, class Word, class Done>
+  bool wait(const lanes<Word*>& words, Done done, const wait_site& where,
+            lanes<std::remove_const_t<Word>>& seen) const {
+    using value_type = std::remove_const_t<Word>;
+    wait_request request;
+    request.where = where;
+    request.predicate = &done;
+    request.holds = [](const void* predicate, int lane, std::uint64_t value) -> bool {
+      return (*static_cast<const Done*>(predicate))(lane, from_bits<value_type>(value));
+    };
+    for (int lane = 0; lane < warp_lanes; ++lane) {
+      if (words[lane] == nullptr) continue;
+      request.words[static_cast<std::size_t>(request.num_words++)] = {lane, words[lane], 0};
+    }
+    const bool ended = run_.wait(warp_, Order, Scope, sizeof(Word), request);
+    for (int i = 0; i < request.num_words; ++i) {
+      const awaited_word& word = request.words[static_cast<std::size_t>(i)];
+      seen[word.lane] = from_bits<value_type>(word.seen);
+    }
+    return ended;
+  }
+
+ private:
+  template <class T>
+  using word_of = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+  template <class T>
+  static std::uint64_t bits(T value) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "an atomic word has 32 or 64 bits");
+    return std::bit_cast<word_of<T>>(value);
+  }
+  template <class T>
+  static T from_bits(std::uint64_t value) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "an atomic word has 32 or 64 bits");
+    return std::bit_cast<T>(static_cast<word_of<T>>(value));
+  }
+  template <order Order, scope Scope, class T>
+  std::uint64_t atomic(verb what, T* p, std::uint64_t value) const {
+    return run_.perform(warp_, {what, Order, Scope, sizeof(T), p, value, nullptr});
+  }
+
+  execution& run_;
+  int warp_;
+};
+
+static_assert(exec_context<context>);
+
+}  // namespace baton::check

@@ -1,0 +1,132 @@
+#pragma once
+// One execution of the program, from its start, one step at a time. The search decides who steps and what a
+// load returns; the execution knows how.
+//
+// A warp is a fiber. It runs until its next scheduling point: an atomic access, a wait or a barrier. Plain
+// accesses and fences happen on the way: an order of theirs that mattered would be a race, which is reported.
+#include <array>
+#include <boost/context/fiber.hpp>
+#include <boost/context/protected_fixedsize_stack.hpp>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "sim/check/bounds.hpp"
+#include "sim/check/memory.hpp"
+#include "sim/check/program.hpp"
+#include "sim/check/trace.hpp"
+
+namespace baton::check {
+
+using builder = std::function<void(program&)>;
+using warp_set = std::uint32_t;  // bit i: warp i
+
+constexpr warp_set only(int warp) {
+  return warp_set{1} << warp;
+}
+
+/// Fiber stacks, kept from one execution to the next.
+class stack_pool {
+ public:
+  stack_pool() = default;
+  stack_pool(const stack_pool&) = delete;
+  stack_pool& operator=(const stack_pool&) = delete;
+  ~stack_pool();
+  boost::context::stack_context take();
+  void give(boost::context::stack_context stack) { free_.push_back(stack); }
+
+ private:
+  boost::context::protected_fixedsize_stack source_{std::size_t{1} << 17};
+  std::vector<boost::context::stack_context> free_;
+};
+
+/// What outlives an execution so that the next one starts fast.
+struct workshop {
+  explicit workshop(planted_fault fault) : ram{found, names, fault} {}
+  findings found;
+  name_table names;
+  arena program_memory;
+  stack_pool stacks;
+  memory ram;
+};
+
+class execution {
+ public:
+  execution(workshop& shop, const bounds& limits, const builder& build, std::vector<event>* trace);
+  ~execution();
+  execution(const execution&) = delete;
+  execution& operator=(const execution&) = delete;
+
+  struct standing {
+    warp_set unfinished = 0;
+    warp_set enabled = 0;  // can step now
+    warp_set certain = 0;  // can step even if every poll returns the newest value
+  };
+  standing survey();
+
+  /// Ways in which the warp's next step can go; with newer_than >= 0, only those that read a message stored by
+  /// that step or a later one.
+  int choices(int warp, int newer_than);
+  void step(int warp, int choice, int newer_than);
+  /// After the last step: end assertions.
+  void finish();
+  /// Who waits where for what, when nobody can go on.
+  void report_deadlock();
+
+  int num_warps() const { return static_cast<int>(warps_.size()); }
+  const operation& pending(int warp) const { return warps_[static_cast<std::size_t>(warp)].pending; }
+  int pending_word(int warp);
+  const atomic_word& word(int index) const { return shop_.ram.word(index); }
+  /// The steps that the warp's next step, or the step just taken, depends on.
+  const vector_clock& causes(int warp) { return shop_.ram.knowledge(warp).causes; }
+
+  const vector_clock& step_causes() const { return step_causes_; }
+
+  // For the context: called on the warp's fiber.
+  std::uint64_t perform(int warp, const operation& op);
+  bool wait(int warp, order ordering, scope reach, int bytes, wait_request& request);
+  void fence(int warp, order ordering, scope reach);
+  void read(int warp, const void* from, void* to, std::size_t bytes);
+  void write(int warp, void* to, const void* from, std::size_t bytes);
+  const position& where(int warp) const { return warps_[static_cast<std::size_t>(warp)].where; }
+  int num_blocks(int warp) const { return warps_[static_cast<std::size_t>(warp)].num_blocks; }
+  int num_block_warps(int warp) const { return warps_[static_cast<std::size_t>(warp)].num_block_warps; }
+  std::byte* shared(int warp) const { return warps_[static_cast<std::size_t>(warp)].shared; }
+
+ private:
+  struct warp_state {
+    position where;
+    program::body run;
+    int num_blocks = 0, num_block_warps = 0;
+    std::byte* shared = nullptr;
+    operation pending;
+    std::uint64_t answer = 0;
+    bool finished = false, gave_up = false;
+    boost::context::fiber fiber, home;
+  };
+
+  void settle(program& p);
+  void start_fiber(int warp);
+  void resume(int warp);
+  void open_barriers();
+  bool open_barrier(int warp);
+  void collect_candidates(int warp, const wait_request& request);
+  bool choose_messages(int choice, int newer_than, const wait_request& request);
+  bool step_wait(int warp, const operation& op, int choice, int newer_than);
+  void record(const event& e) {
+    if (trace_ != nullptr) trace_->push_back(e);
+  }
+
+  workshop& shop_;
+  const bounds& limits_;
+  std::vector<event>* trace_;
+  program program_;
+  std::vector<warp_state> warps_;
+  int steps_ = 0;
+  vector_clock step_causes_;
+  // For each word of a wait: the messages that would end it, newest first; and the chosen one.
+  std::array<std::vector<int>, warp_lanes> candidates_;
+  std::array<int, warp_lanes> candidate_words_{}, chosen_{};
+};
+
+}  // namespace baton::check

@@ -1,0 +1,67 @@
+#pragma once
+// What an execution did wrong: the first thing counts.
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace baton::check {
+
+enum class verdict : std::uint8_t {
+  none,
+  data_race,         // two accesses, one of them a plain one, without order between them
+  scope_race,        // two atomic accesses of one word without order that do not see each other's scope
+  deadlock,          // everybody left waits for a value that nobody will store
+  divergence,        // a warp ended while the rest of its block or rank waits for it at a barrier
+  broken_promise,    // program::require or an end assertion failed
+  mixed_size,        // one address as words of two sizes, or a misaligned word
+  too_long,          // more steps than bounds::max_steps: no bound on this execution is known
+  thrown,            // a body threw
+  not_reproducible,  // a schedule did not repeat itself: build does not renew all state
+};
+
+inline const char* name(verdict v) {
+  switch (v) {
+    case verdict::data_race:
+      return "data race";
+    case verdict::scope_race:
+      return "scope race";
+    case verdict::deadlock:
+      return "deadlock";
+    case verdict::divergence:
+      return "barrier divergence";
+    case verdict::broken_promise:
+      return "broken promise";
+    case verdict::mixed_size:
+      return "mixed-size access";
+    case verdict::too_long:
+      return "execution too long";
+    case verdict::thrown:
+      return "exception";
+    case verdict::not_reproducible:
+      return "not reproducible";
+    default:
+      return "nothing wrong";
+  }
+}
+
+class findings {
+ public:
+  void add(verdict what, std::string text) {
+    if (what_ != verdict::none) return;
+    what_ = what;
+    text_ = std::move(text);
+  }
+  void clear() {
+    what_ = verdict::none;
+    text_.clear();
+  }
+  bool any() const { return what_ != verdict::none; }
+  verdict what() const { return what_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  verdict what_ = verdict::none;
+  std::string text_;
+};
+
+}  // namespace baton::check

@@ -1,0 +1,167 @@
+// How an execution begins, passes barriers and ends.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/context/detail/exception.hpp>
+#include <exception>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "sim/check/context.hpp"
+#include "sim/check/execution.hpp"
+
+namespace baton::check {
+namespace {
+
+/// Hands fiber stacks back to the pool.
+struct pooled_stack {
+  stack_pool* pool;
+  boost::context::stack_context allocate() { return pool->take(); }
+  void deallocate(boost::context::stack_context& stack) { pool->give(stack); }
+};
+
+bool meet(const position& a, const position& b, verb barrier) {
+  return a.rank == b.rank && (barrier == verb::next_kernel || a.block == b.block);
+}
+
+}  // namespace
+
+stack_pool::~stack_pool() {
+  for (auto& stack : free_) source_.deallocate(stack);
+}
+
+boost::context::stack_context stack_pool::take() {
+  if (free_.empty()) return source_.allocate();
+  const boost::context::stack_context stack = free_.back();
+  free_.pop_back();
+  return stack;
+}
+
+execution::execution(workshop& shop, const bounds& limits, const builder& build, std::vector<event>* trace)
+    : shop_{shop}, limits_{limits}, trace_{trace}, program_{shop.program_memory, shop.names, shop.found} {
+  shop.found.clear();
+  shop.names.clear();
+  shop.program_memory.reset();
+  build(program_);
+  settle(program_);
+  for (int w = 0; w < num_warps(); ++w) start_fiber(w);
+  open_barriers();
+}
+
+execution::~execution() = default;
+
+/// Fixes the geometry and gives each block its shared memory.
+void execution::settle(program& p) {
+  std::vector<position> places;
+  std::map<std::pair<int, int>, std::byte*> shared;
+  for (auto& spawned : p.warps_) {
+    places.push_back(spawned.where);
+    warp_state state;
+    state.where = spawned.where;
+    state.run = std::move(spawned.run);
+    warps_.push_back(std::move(state));
+    std::byte*& block = shared[{spawned.where.rank, spawned.where.block}];
+    if (block != nullptr || p.shared_bytes_ == 0) continue;
+    block = static_cast<std::byte*>(shop_.program_memory.take(p.shared_bytes_));
+    shop_.names.add(
+        block, 4, (p.shared_bytes_ + 3) / 4,
+        fmt::format("shared memory of rank {} block {}", spawned.where.rank, spawned.where.block));
+  }
+  for (warp_state& state : warps_) {
+    state.shared = shared[{state.where.rank, state.where.block}];
+    for (const position& other : places) {
+      if (other.rank != state.where.rank) continue;
+      state.num_blocks = std::max(state.num_blocks, other.block + 1);
+      if (other.block == state.where.block) ++state.num_block_warps;
+    }
+  }
+  shop_.ram.reset(places);
+}
+
+void execution::start_fiber(int warp) {
+  warp_state& state = warps_[static_cast<std::size_t>(warp)];
+  auto life = [this, warp](boost::context::fiber&& home) {
+    warp_state& me = warps_[static_cast<std::size_t>(warp)];
+    me.home = std::move(home);
+    try {
+      context x{*this, warp};
+      me.run(x);
+    } catch (const boost::context::detail::forced_unwind&) {
+      throw;  // the execution is being abandoned
+    } catch (const std::exception& e) {
+      shop_.found.add(verdict::thrown, fmt::format("{} threw: {}", name(me.where), e.what()));
+    }
+    me.finished = true;
+    return std::move(me.home);
+  };
+  state.fiber = boost::context::fiber{std::allocator_arg, pooled_stack{&shop_.stacks}, std::move(life)};
+  resume(warp);
+}
+
+void execution::resume(int warp) {
+  warp_state& state = warps_[static_cast<std::size_t>(warp)];
+  state.fiber = std::move(state.fiber).resume();
+}
+
+/// Passing a barrier that everybody has reached commutes with everything else: no choice, no step.
+void execution::open_barriers() {
+  for (int w = 0; w < num_warps();) {
+    const warp_state& state = warps_[static_cast<std::size_t>(w)];
+    const bool passed = !state.finished && is_barrier(state.pending.what) && open_barrier(w);
+    w = passed ? 0 : w + 1;
+  }
+}
+
+bool execution::open_barrier(int warp) {
+  const position& here = where(warp);
+  const verb barrier = pending(warp).what;
+  std::vector<int> members;
+  for (int w = 0; w < num_warps(); ++w) {
+    const warp_state& other = warps_[static_cast<std::size_t>(w)];
+    if (!meet(here, other.where, barrier)) continue;
+    if (other.finished) {
+      if (other.gave_up) continue;  // the hardware counts warps that have left
+      shop_.found.add(verdict::divergence, fmt::format("{} waits at {}, but {} has returned", name(here),
+                                                       name(barrier), name(other.where)));
+      return false;
+    }
+    if (other.pending.what != barrier) return false;
+    members.push_back(w);
+  }
+  shop_.ram.barrier(members);
+  for (const int w : members) {
+    warps_[static_cast<std::size_t>(w)].pending = {};
+    record({where(w), barrier});
+  }
+  for (const int w : members) resume(w);
+  return true;
+}
+
+void execution::finish() {
+  for (const auto& assertion : program_.at_end_) assertion();
+}
+
+void execution::report_deadlock() {
+  std::string text = "nobody can go on:";
+  for (int w = 0; w < num_warps(); ++w) {
+    if (warps_[static_cast<std::size_t>(w)].finished) continue;
+    const operation& op = pending(w);
+    text += fmt::format("\n      {} waits at ", name(where(w)));
+    if (op.wait == nullptr) {
+      text += name(op.what);
+      continue;
+    }
+    text += name(op.wait->where.where);
+    for (int i = 0; i < op.wait->num_words; ++i) {
+      const awaited_word& asked = op.wait->words[static_cast<std::size_t>(i)];
+      const std::uint64_t value = word(shop_.ram.word_at(asked.address, op.bytes)).messages.back().value;
+      if (op.wait->holds(op.wait->predicate, asked.lane, value)) continue;
+      text += fmt::format(" for {} (holds {:#x}; epoch {}, expects {:#x})", shop_.names.of(asked.address),
+                          value, op.wait->where.epoch, op.wait->where.expected);
+    }
+  }
+  shop_.found.add(verdict::deadlock, std::move(text));
+}
+
+}  // namespace baton::check

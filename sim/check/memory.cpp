@@ -1,0 +1,160 @@
+// Words, histories and plain accesses. What atomic accesses order: sim/check/edges.cpp.
+#include "sim/check/memory.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace baton::check {
+namespace {
+
+std::uint64_t raw_value(const std::byte* address, int bytes) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, address, static_cast<std::size_t>(bytes));
+  return value;
+}
+
+std::uintptr_t number(const void* p) {
+  return reinterpret_cast<std::uintptr_t>(p);
+}
+
+}  // namespace
+
+void memory::reset(std::span<const position> warps) {
+  warps_.assign(warps.begin(), warps.end());
+  knowledge_.assign(warps.size(), {});
+  for (std::size_t i = 0; i < warps.size(); ++i) knowledge_[i].now.set(static_cast<int>(i), 1);
+  num_words_ = 0;
+  marks_.clear();
+  shadow_.reset();
+}
+
+int memory::word_at(const void* address, int bytes) {
+  const std::uintptr_t at = number(address);
+  const shadow_cell first = shadow_.at(at), last = shadow_.at(at + static_cast<std::uintptr_t>(bytes) - 4);
+  const int known = first.word >= 0 ? first.word : last.word;
+  const bool fits = known < 0 || (word(known).address == address && word(known).bytes == bytes);
+  if (at % static_cast<std::uintptr_t>(bytes) != 0 || !fits) {
+    found_.add(verdict::mixed_size,
+               fmt::format("{} is accessed as an atomic word of {} bytes, but it is {}", names_.of(address),
+                           bytes, fits ? "misaligned" : "part of another atomic word"));
+  }
+  if (known >= 0) return known;
+  if (static_cast<std::size_t>(num_words_) == words_.size()) words_.emplace_back();
+  atomic_word& w = words_[static_cast<std::size_t>(num_words_)];
+  std::vector<message> recycled = std::move(w.messages);
+  recycled.clear();
+  w = {};
+  w.messages = std::move(recycled);
+  w.address = static_cast<std::byte*>(const_cast<void*>(address));
+  w.bytes = bytes;
+  message initial;
+  initial.value = raw_value(w.address, bytes);
+  w.messages.push_back(initial);
+  for (int part = 0; part < bytes; part += 4)
+    shadow_.at(at + static_cast<std::uintptr_t>(part)).word = num_words_;
+  return num_words_++;
+}
+
+int memory::oldest_readable(int warp, const atomic_word& w) const {
+  const int newest = static_cast<int>(w.messages.size()) - 1;
+  if (fault_ == planted_fault::newest_only) return newest;
+  if (fault_ == planted_fault::coherence_forgotten) return 0;
+  const vector_clock& now = knowledge_[static_cast<std::size_t>(warp)].now;
+  for (int i = newest; i > 0; --i) {
+    const message& m = w.messages[static_cast<std::size_t>(i)];
+    if (m.warp < 0 || now.includes(m.warp, m.when) || now.includes_any(m.first_reads)) return i;
+  }
+  return 0;
+}
+
+void memory::append(atomic_word& w, const message& m) {
+  w.messages.push_back(m);
+  std::memcpy(w.address, &m.value, static_cast<std::size_t>(w.bytes));
+}
+
+bool memory::unordered(int warp, int other, tick when) const {
+  return other != warp && !knowledge_[static_cast<std::size_t>(warp)].now.includes(other, when);
+}
+
+void memory::race(int warp, const char* did, int other, const char* other_did, const void* where) {
+  if (found_.any()) return;
+  found_.add(
+      verdict::data_race,
+      fmt::format("{} {} {} without order after {} {} it", name(warps_[static_cast<std::size_t>(warp)]), did,
+                  names_.of(where), name(warps_[static_cast<std::size_t>(other)]), other_did));
+}
+
+void memory::check_plain_against_word(int warp, bool writes, int word) {
+  const atomic_word& w = words_[static_cast<std::size_t>(word)];
+  for (int q = 0; q < static_cast<int>(warps_.size()); ++q) {
+    const auto at = static_cast<std::size_t>(q);
+    for (std::size_t s = 0; s < 3; ++s) {
+      if (unordered(warp, q, w.writes[s][at]))
+        race(warp, writes ? "writes" : "reads", q, "stored to", w.address);
+      if (writes && unordered(warp, q, w.reads[s][at])) race(warp, "writes", q, "loaded", w.address);
+    }
+  }
+}
+
+void memory::check_plain_neighbours(int warp, bool writes, const atomic_word& w) {
+  for (int part = 0; part < w.bytes; part += 4) {
+    const shadow_cell& cell = shadow_.at(number(w.address) + static_cast<std::uintptr_t>(part));
+    if (cell.writer >= 0 && unordered(warp, cell.writer, cell.written)) {
+      race(warp, writes ? "stores to" : "loads", cell.writer, "wrote", w.address);
+    }
+    for (int q = 0; writes && q < static_cast<int>(warps_.size()); ++q) {
+      if (unordered(warp, q, cell.reads[static_cast<std::size_t>(q)]))
+        race(warp, "stores to", q, "read", w.address);
+    }
+  }
+}
+
+void memory::read(int warp, const void* from, void* to, std::size_t bytes) {
+  const tick now = knowledge(warp).now[warp];
+  const std::uintptr_t begin = number(from) & ~(shadow::granularity - 1);
+  for (std::uintptr_t at = begin; at < number(from) + bytes; at += shadow::granularity) {
+    shadow_cell& cell = shadow_.at(at);
+    if (cell.writer >= 0 && unordered(warp, cell.writer, cell.written)) {
+      race(warp, "reads", cell.writer, "wrote", reinterpret_cast<const void*>(at));
+    }
+    if (cell.word >= 0) check_plain_against_word(warp, false, cell.word);
+    if (fault_ != planted_fault::reads_leave_no_trace) cell.reads[static_cast<std::size_t>(warp)] = now;
+  }
+  std::memcpy(to, from, bytes);
+}
+
+void memory::write(int warp, void* to, const void* from, std::size_t bytes, int step) {
+  std::memcpy(to, from, bytes);
+  const tick now = knowledge(warp).now[warp];
+  const std::uintptr_t begin = number(to) & ~(shadow::granularity - 1);
+  int last_word = -1;
+  for (std::uintptr_t at = begin; at < number(to) + bytes; at += shadow::granularity) {
+    shadow_cell& cell = shadow_.at(at);
+    if (cell.writer >= 0 && unordered(warp, cell.writer, cell.written)) {
+      race(warp, "writes", cell.writer, "wrote", reinterpret_cast<const void*>(at));
+    }
+    for (int q = 0; q < static_cast<int>(warps_.size()); ++q) {
+      if (unordered(warp, q, cell.reads[static_cast<std::size_t>(q)])) {
+        race(warp, "writes", q, "read", reinterpret_cast<const void*>(at));
+      }
+    }
+    cell.writer = warp;
+    cell.written = now;
+    if (cell.word < 0) continue;
+    check_plain_against_word(warp, true, cell.word);
+    atomic_word& w = words_[static_cast<std::size_t>(cell.word)];
+    if (cell.word == last_word) w.messages.pop_back();  // the other half of the same write
+    last_word = cell.word;
+    message m;
+    m.value = raw_value(w.address, w.bytes);
+    m.warp = warp;
+    m.plain = true;
+    m.when = now;
+    m.born = step;
+    m.causes = knowledge(warp).causes;
+    append(w, m);
+  }
+}
+
+}  // namespace baton::check

@@ -1,0 +1,120 @@
+#pragma once
+// The memory model: what an atomic access may see, what it orders, and which accesses race.
+//
+//   message     one store to an atomic word; a word's messages in modification order are its history
+//   load        may return any message that coherence allows: not older than one that happens before it,
+//               or that an access which happens before it has read
+//   edge        from a release (or a fence before a store) to an acquire (or a load before a fence) that reads
+//               its message, directly or through a chain of read-modify-writes, if each can hear the other at
+//               its scope (PTX: morally strong)
+//   race        two accesses to the same 4 bytes, one a write, one plain, neither before the other; or two
+//               atomic ones that are outside each other's scope
+//
+// Modification order is execution order. Memory itself always holds each word's newest message.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/check/bounds.hpp"
+#include "sim/check/names.hpp"
+#include "sim/check/operation.hpp"
+#include "sim/check/shadow.hpp"
+#include "sim/check/vector_clock.hpp"
+
+namespace baton::check {
+
+/// A release as its message carries it: who, heard how far, and what it covers.
+struct release_mark {
+  int warp = 0;
+  scope reach = scope::system;
+  vector_clock covers;
+};
+
+struct message {
+  std::uint64_t value = 0;
+  int warp = -1;  // -1: the value before the program began
+  scope reach = scope::system;
+  bool plain = false;
+  tick when = 0;  // the writer's clock
+  int born = -1;  // the step that stored it
+  std::uint32_t first_mark = 0, num_marks = 0;
+  tick_array first_reads{};  // each warp's clock when it first read this message
+  vector_clock causes;       // steps it depends on, for the reduction
+};
+
+/// An atomic word: its history and who touched it last, by the scope they used.
+struct atomic_word {
+  std::byte* address = nullptr;
+  int bytes = 0;
+  bool only_system_scope = true;
+  std::vector<message> messages;
+  std::array<tick_array, 3> reads{}, writes{};  // [scope][warp]: clock of the last one
+  tick_array read_step{}, write_step{};         // [warp]: last step, counted from 1
+};
+
+/// What a warp knows.
+struct warp_knowledge {
+  vector_clock now;                    // happens before its next access
+  vector_clock causes;                 // steps its next step depends on
+  std::array<vector_clock, 3> fenced;  // [scope]: what its last releasing fence covers
+  std::array<bool, 3> has_fence{};
+  std::vector<release_mark> unfenced;  // releases it read without acquiring; `reach`: of both sides
+};
+
+class memory {
+ public:
+  memory(findings& found, const name_table& names, planted_fault fault)
+      : found_{found}, names_{names}, fault_{fault} {}
+
+  /// Forgets everything; `warps` begin with all memory as it is.
+  void reset(std::span<const position> warps);
+
+  /// The index of the atomic word at `address`; makes it one.
+  int word_at(const void* address, int bytes);
+  const atomic_word& word(int index) const { return words_[static_cast<std::size_t>(index)]; }
+  warp_knowledge& knowledge(int warp) { return knowledge_[static_cast<std::size_t>(warp)]; }
+
+  /// The oldest message that `warp` may still read.
+  int oldest_readable(int warp, const atomic_word& w) const;
+
+  /// Atomic accesses of one step; steps count from 0.
+  std::uint64_t load(int warp, const operation& op, int word, int message_index, int step);
+  std::uint64_t store(int warp, const operation& op, int word, int step);  // also read-modify-writes
+  /// A wait that gave up: it looked at the word.
+  void looked(int warp, int word, int step);
+  /// The warp's clock moves on: accesses that follow are not covered by a release before.
+  void advance(int warp, bool after_release);
+
+  void fence(int warp, order ordering, scope reach);
+  void barrier(std::span<const int> warps);
+
+  /// Plain accesses.
+  void read(int warp, const void* from, void* to, std::size_t bytes);
+  void write(int warp, void* to, const void* from, std::size_t bytes, int step);
+
+ private:
+  bool hear_each_other(int a, scope reach_a, int b, scope reach_b) const;
+  bool strong(int warp, scope reach, const message& m) const;
+  void check_scopes(int warp, const operation& op, const atomic_word& w);
+  void check_plain_neighbours(int warp, bool writes, const atomic_word& w);
+  void see(int warp, const operation& op, atomic_word& w, int message_index);
+  void take(int warp, const operation& op, const message& m);
+  void mark_releases(int warp, const operation& op, const message* replaced, message& m);
+  void add_mark(message& m, const release_mark& mark);
+  void append(atomic_word& w, const message& m);
+  bool unordered(int warp, int other, tick when) const;
+  void race(int warp, const char* did, int other, const char* other_did, const void* where);
+  void check_plain_against_word(int warp, bool writes, int word);
+
+  findings& found_;
+  const name_table& names_;
+  planted_fault fault_;
+  std::vector<position> warps_;
+  std::vector<warp_knowledge> knowledge_;
+  std::vector<atomic_word> words_;
+  int num_words_ = 0;
+  std::vector<release_mark> marks_;
+  shadow shadow_;
+};
+
+}  // namespace baton::check

@@ -1,0 +1,85 @@
+#pragma once
+// The small program under test, built afresh for every execution: warps, their shared state, and what must
+// hold at the end.
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "sim/check/findings.hpp"
+#include "sim/check/names.hpp"
+#include "sim/check/operation.hpp"
+
+namespace baton::check {
+
+class context;
+
+/// Zeroed memory that has the same addresses in every execution.
+class arena {
+ public:
+  void* take(std::size_t bytes);
+  void reset();
+
+ private:
+  struct chunk {
+    std::unique_ptr<std::byte[]> memory;
+    std::size_t size = 0, used = 0;
+  };
+  std::vector<chunk> chunks_;
+  std::size_t current_ = 0;
+};
+
+class program {
+ public:
+  using body = std::function<void(context&)>;
+
+  program(arena& memory, name_table& names, findings& found) : arena_{memory}, names_{names}, found_{found} {}
+
+  /// One warp. Blocks and warps of a rank are numbered from 0 without holes; at most max_warps in all.
+  void spawn(int rank, int block, int warp, body run);
+
+  /// `count` zeroed T, alive until the execution ends; named in counterexamples.
+  template <class T>
+  T* allocate(std::size_t count, std::string name) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T* first = static_cast<T*>(arena_.take(count * sizeof(T)));
+    names_.add(first, sizeof(T), count, std::move(name));
+    return first;
+  }
+
+  /// Names memory that is not from allocate(). The execution must find it as the one before did.
+  template <class T>
+  void name(const T* first, std::string name, std::size_t count = 1) {
+    names_.add(first, sizeof(T), count, std::move(name));
+  }
+
+  /// Bytes of shared() for each block; 0 unless set.
+  void shared_memory(std::size_t bytes) { shared_bytes_ = bytes; }
+
+  /// Runs after every warp has returned; may look at memory directly.
+  void at_end(std::function<void()> assertion) { at_end_.push_back(std::move(assertion)); }
+
+  /// For bodies and end assertions: `text` is the finding if the promise does not hold.
+  void require(bool promise, const char* text) {
+    if (!promise) found_.add(verdict::broken_promise, text);
+  }
+
+ private:
+  friend class execution;
+  struct spawned {
+    position where;
+    body run;
+  };
+  arena& arena_;
+  name_table& names_;
+  findings& found_;
+  std::vector<spawned> warps_;
+  std::vector<std::function<void()>> at_end_;
+  std::size_t shared_bytes_ = 0;
+};
+
+}  // namespace baton::check

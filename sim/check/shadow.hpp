@@ -1,0 +1,70 @@
+#pragma once
+// What is known about each 4 bytes of memory that the program touched: who wrote it plainly, who read it
+// plainly, and which atomic word it belongs to.
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "sim/check/vector_clock.hpp"
+
+namespace baton::check {
+
+struct shadow_cell {
+  int word = -1;  // index of the atomic word that covers it
+  int writer = -1;
+  tick written = 0;
+  tick_array reads{};
+};
+
+/// Cells by address; forgets everything in constant time between executions. A reference from at() lives until
+/// the next at().
+class shadow {
+ public:
+  static constexpr std::uintptr_t granularity = 4;
+
+  shadow() : slots_(1024) {}
+
+  void reset() {
+    ++generation_;
+    used_ = 0;
+  }
+
+  shadow_cell& at(std::uintptr_t address) {
+    if (2 * used_ > slots_.size()) grow();
+    slot& found = find(slots_, address / granularity);
+    if (found.generation != generation_) {
+      found = slot{generation_, address / granularity, {}};
+      ++used_;
+    }
+    return found.cell;
+  }
+
+ private:
+  struct slot {
+    std::uint64_t generation = 0;
+    std::uintptr_t key = 0;
+    shadow_cell cell;
+  };
+
+  slot& find(std::vector<slot>& slots, std::uintptr_t key) const {
+    const std::size_t mask = slots.size() - 1;
+    std::size_t i = (key * 0x9e3779b97f4a7c15ull >> 20) & mask;
+    while (slots[i].generation == generation_ && slots[i].key != key) i = (i + 1) & mask;
+    return slots[i];
+  }
+
+  void grow() {
+    std::vector<slot> larger(2 * slots_.size());
+    for (slot& s : slots_) {
+      if (s.generation == generation_) find(larger, s.key) = s;
+    }
+    slots_ = std::move(larger);
+  }
+
+  std::vector<slot> slots_;
+  std::uint64_t generation_ = 1;
+  std::size_t used_ = 0;
+};
+
+}  // namespace baton::check

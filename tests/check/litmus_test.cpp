@@ -1,0 +1,114 @@
+// The memory model against programs whose outcomes are known.
+#include <gtest/gtest.h>
+
+#include "tests/check/litmus_suite.hpp"
+
+namespace baton {
+namespace {
+
+std::string joined(const std::set<std::string>& words) {
+  std::string text;
+  for (const auto& w : words) text += " " + w;
+  return text;
+}
+
+std::string reduction_name(const testing::TestParamInfo<check::reduction>& info) {
+  if (info.param == check::reduction::none) return "none";
+  return info.param == check::reduction::sleep ? "sleep" : "dpor";
+}
+
+class litmus_programs : public testing::TestWithParam<check::reduction> {};
+
+TEST_P(litmus_programs, show_exactly_what_the_memory_model_allows) {
+  for (const auto& t : litmus::all_tests()) {
+    check::bounds limits;
+    limits.how = GetParam();
+    const auto seen = litmus::observe(t, limits);
+    EXPECT_TRUE(litmus::as_expected(t, seen))
+        << t.name << ": " << seen.result.summary() << "\n"
+        << seen.result.text << "\noutcomes:" << joined(seen.outcomes)
+        << "\nexpected: " << check::name(t.expected) << ";" << joined(t.outcomes) << "\n"
+        << seen.result.counterexample;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(reductions, litmus_programs,
+                         testing::Values(check::reduction::none, check::reduction::sleep,
+                                         check::reduction::dpor),
+                         reduction_name);
+
+TEST(checker, tells_the_schedule_in_words) {
+  const auto t = litmus::message_passing<order::relaxed, order::acquire, scope::system, scope::system>(
+      "", {1, 0, 0}, check::verdict::data_race);
+  const auto seen = litmus::observe(t, {});
+  EXPECT_EQ(seen.result.text,
+            "rank 1 block 0 warp 0 reads data without order after rank 0 block 0 warp 0 wrote it");
+  EXPECT_EQ(seen.result.counterexample,
+            "   1  rank 0 block 0 warp 0    write                      data (4 bytes)\n"
+            "   2  rank 0 block 0 warp 0    store.relaxed.system       x = 0x1\n"
+            "   3  rank 1 block 0 warp 0    wait.acquire.system        x at test: saw 0x1\n"
+            "   4  rank 1 block 0 warp 0    read                       data (4 bytes)\n");
+}
+
+TEST(checker, a_deadlock_names_who_waits_where_for_what) {
+  const auto seen = litmus::observe(litmus::waiting_tests().front(), {});
+  EXPECT_EQ(
+      seen.result.text,
+      "nobody can go on:\n      rank 0 block 0 warp 0 waits at test for x (holds 0x2; epoch 0, expects 0x1)");
+}
+
+TEST(checker, a_program_that_does_not_renew_its_state_is_told_so) {
+  std::uint32_t leftover = 0;
+  const auto r = check::explore({}, [&](check::program& p) {
+    p.spawn(0, 0, 0, [&](check::context& x) {
+      p.require(x.fetch_add<order::relaxed, scope::system>(&leftover, 1u) != 0, "not the first time");
+    });
+  });
+  EXPECT_EQ(r.found, check::verdict::not_reproducible) << r.text;
+}
+
+TEST(checker, an_endless_poll_by_hand_is_reported_as_too_long) {
+  check::bounds limits;
+  limits.max_steps = 50;
+  const auto r = check::explore(limits, [](check::program& p) {
+    auto* flag = p.allocate<std::uint32_t>(1, "flag");
+    p.spawn(0, 0, 0, [=](check::context& x) {
+      while (x.load<order::acquire, scope::system>(flag) == 0) {
+      }
+    });
+  });
+  EXPECT_EQ(r.found, check::verdict::too_long) << r.text;
+}
+
+TEST(checker, a_preemption_bound_covers_fewer_schedules) {
+  const auto executions = [](int preemptions) {
+    check::bounds limits;
+    limits.how = check::reduction::none;
+    limits.max_preemptions = preemptions;
+    return check::explore(limits,
+                          [](check::program& p) {
+                            auto* x = p.allocate<std::uint32_t>(1, "x");
+                            for (int rank = 0; rank < 2; ++rank) {
+                              p.spawn(rank, 0, 0, [=](check::context& c) {
+                                for (int i = 0; i < 3; ++i) c.fetch_add<order::relaxed, scope::system>(x, 1u);
+                              });
+                            }
+                          })
+        .executions;
+  };
+  EXPECT_EQ(executions(0), 2u);    // one after the other
+  EXPECT_EQ(executions(-1), 20u);  // 6 choose 3
+  EXPECT_GT(executions(1), executions(0));
+  EXPECT_LT(executions(1), executions(-1));
+}
+
+TEST(checker, a_body_that_throws_is_a_finding) {
+  const auto r = check::explore({}, [](check::program& p) {
+    p.spawn(0, 0, 0, [](check::context&) { throw std::runtime_error{"no such expert"}; });
+  });
+  EXPECT_EQ(r.found, check::verdict::thrown);
+  EXPECT_NE(r.text.find("no such expert"), std::string::npos) << r.text;
+}
+
+}  // namespace
+}  // namespace baton

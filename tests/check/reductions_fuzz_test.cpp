@@ -1,0 +1,61 @@
+// The reductions must not lose anything: on random programs they agree with the full search.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "tests/check/random_program.hpp"
+
+namespace baton {
+namespace {
+
+struct tally {
+  int compared = 0, wrong = 0, too_large = 0;
+  std::uint64_t full = 0, sleep = 0, dpor = 0;
+};
+
+tally compare(int programs, unsigned seed, bool plain, bool time_outs) {
+  std::mt19937 random{seed};
+  tally t;
+  for (int n = 0; n < programs; ++n) {
+    const auto program = litmus::make_random_program(random, plain);
+    check::bounds limits;
+    if (time_outs) limits.may_time_out = [](const wait_site&) { return true; };
+    limits.how = check::reduction::none;
+    limits.max_executions = 20'000;
+    const auto full = litmus::behave(program, limits);
+    if (!full.result.complete && full.result.found == check::verdict::none) {
+      ++t.too_large;
+      continue;
+    }
+    ++t.compared;
+    t.wrong += full.result.found != check::verdict::none ? 1 : 0;
+    t.full += full.result.executions;
+    for (const auto how : {check::reduction::sleep, check::reduction::dpor}) {
+      limits.how = how;
+      const std::string differs = litmus::disagreement(program, full, limits);
+      EXPECT_EQ(differs, "") << "seed " << seed << ", program " << n << ", reduction "
+                             << static_cast<int>(how);
+      if (!differs.empty()) return t;
+    }
+  }
+  std::cout << t.compared << " programs (" << t.wrong << " of them wrong, " << t.too_large
+            << " more too large to compare), " << t.full << " executions in full\n";
+  return t;
+}
+
+TEST(reductions, agree_with_the_full_search_on_atomic_programs) {
+  EXPECT_GT(compare(1500, 1, false, false).compared, 1000);
+}
+
+TEST(reductions, agree_with_the_full_search_on_programs_with_plain_accesses_and_fences) {
+  const tally t = compare(3000, 2, true, false);
+  EXPECT_GT(t.wrong, 300);
+  EXPECT_GT(t.compared - t.wrong, 300);
+}
+
+TEST(reductions, agree_with_the_full_search_when_waits_may_give_up) {
+  EXPECT_GT(compare(800, 3, true, true).compared, 500);
+}
+
+}  // namespace
+}  // namespace baton
