@@ -1,0 +1,53 @@
+#pragma once
+// Two kernels that measure links: stores of 16 bytes to every peer, and a flag between two ranks.
+#include "device/gpu.cuh"
+#include "kernels/probe/params.hpp"
+
+namespace baton::probe {
+
+/// Blocks take chunks in turn; consecutive chunks go to different peers, and ranks begin with different ones, so
+/// that no receiver is everybody's target at once.
+struct push_kernel {
+  BATON_FN static void run(gpu& x, const push_params& p) {
+    const vec16 payload{{static_cast<std::uint32_t>(p.rank), 1u, 2u, 3u}};
+    const int all = p.chunks * p.num_peers;
+    for (int sweep = 0; sweep < p.sweeps; ++sweep)
+      for (int chunk = x.block(); chunk < all; chunk += x.num_blocks()) {
+        vec16* const to = p.to[(chunk + p.rank) % p.num_peers] +
+                          static_cast<std::int64_t>(chunk / p.num_peers) * p.chunk_vecs;
+        x.block_each(p.chunk_vecs, [&](int i) { x.write(to + i, payload); });
+      }
+  }
+};
+
+/// One warp. Every wait has the deadline of the context; a wait that fails ends the kernel.
+template <order Load, order Store>
+struct bounce_kernel {
+  BATON_FN static void run(gpu& x, const bounce_params& p) {
+    std::uint64_t start = 0;
+    for (std::uint64_t i = 1; i <= p.warmup + p.rounds; ++i) {
+      if (i == p.warmup + 1) start = ptx::globaltimer();
+      const std::uint64_t turn = p.base + i;
+      if (p.serves) send(x, p, turn);
+      if (!awaits(x, p, turn)) return;
+      if (!p.serves) send(x, p, turn);
+    }
+    const std::uint64_t elapsed = ptx::globaltimer() - start;
+    x.elect([&] { x.write(p.elapsed_ns, elapsed); });
+  }
+
+  BATON_FN static void send(gpu& x, const bounce_params& p, std::uint64_t turn) {
+    x.elect([&] { x.template store<Store, scope::system>(p.theirs, turn); });
+  }
+
+  BATON_FN static bool awaits(gpu& x, const bounce_params& p, std::uint64_t turn) {
+    gpu::lanes<std::uint64_t*> words;
+    gpu::lanes<std::uint64_t> seen;
+    x.each_lane([&](int lane) { words[lane] = lane == 0 ? p.mine : nullptr; });
+    const wait_site where{site::probe_flag, p.peer, 0, turn};
+    return x.template wait<Load, scope::system>(
+        words, [&](int, std::uint64_t value) { return value >= turn; }, where, seen);
+  }
+};
+
+}  // namespace baton::probe

@@ -1,0 +1,114 @@
+// The CPU's links: copies between buffers, and a flag that two threads bounce.
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "baton/error.hpp"
+#include "kernels/probe/measure.hpp"
+
+namespace baton::probe {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr int repeats = 7;
+constexpr std::uint64_t flag_rounds = 2000;
+constexpr int spins_before_yield = 200;  // threads may share one core
+
+double seconds_since(clock::time_point start) {
+  return std::chrono::duration<double>(clock::now() - start).count();
+}
+
+/// samples[t][i]: GB/s of thread t in repeat i, all threads copying at once.
+std::vector<std::vector<double>> copy_rates(int num_threads) {
+  const auto n = static_cast<std::size_t>(num_threads);
+  std::vector<std::vector<double>> samples(n, std::vector<double>(repeats));
+  std::barrier together{num_threads};
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 0; t < n; ++t)
+    threads.emplace_back([&, t] {
+      std::vector<std::byte> from(slice_bytes, std::byte{1}), to(slice_bytes, std::byte{2});
+      for (int i = -1; i < repeats; ++i) {  // the first warms up
+        together.arrive_and_wait();
+        const auto start = clock::now();
+        std::memcpy(to.data(), from.data(), slice_bytes);
+        from[static_cast<std::size_t>(i + 1)] = to[slice_bytes - 1];  // the copy cannot be left out
+        if (i >= 0)
+          samples[t][static_cast<std::size_t>(i)] =
+              1e-9 * static_cast<double>(slice_bytes) / seconds_since(start);
+      }
+    });
+  return samples;
+}
+
+struct alignas(128) flag_word {
+  std::atomic<std::uint64_t> value{0};
+};
+
+bool wait_for(const flag_word& flag, std::uint64_t value, std::memory_order how) {
+  const auto until = clock::now() + std::chrono::nanoseconds{flag_deadline_ns};
+  for (int spins = 1; flag.value.load(how) < value; ++spins) {
+    if (spins % spins_before_yield != 0) continue;
+    if (clock::now() > until) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+/// Microseconds one way.
+double bounce(std::memory_order load, std::memory_order store) {
+  auto ping = std::make_unique<flag_word>(), pong = std::make_unique<flag_word>();
+  std::atomic<bool> lost = false;
+  std::jthread other{[&] {
+    for (std::uint64_t i = 1; i <= flag_rounds; ++i) {
+      if (!wait_for(*ping, i, load)) return lost.store(true);
+      pong->value.store(i, store);
+    }
+  }};
+  const auto start = clock::now();
+  for (std::uint64_t i = 1; i <= flag_rounds; ++i) {
+    ping->value.store(i, store);
+    if (wait_for(*pong, i, load)) continue;
+    lost.store(true);
+    break;
+  }
+  const double seconds = seconds_since(start);
+  other.join();
+  if (lost.load()) {
+    stuck::details where;
+    where.site = "probe.flag";
+    where.waited_ns = flag_deadline_ns;
+    throw stuck{"a flag between two threads did not arrive within 2 s: the machine is overloaded; try again",
+                where};
+  }
+  return 1e6 * seconds / (2.0 * static_cast<double>(flag_rounds));
+}
+
+spread bounces(std::memory_order load, std::memory_order store) {
+  std::vector<double> samples;
+  for (int i = 0; i < repeats; ++i) samples.push_back(bounce(load, store));
+  return spread_of(std::move(samples));
+}
+
+}  // namespace
+
+link_report measure_threads(int num_threads) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  link_report report;
+  report.between = "threads of this CPU";
+  report.method = "memcpy";
+  report.bytes_per_peer = slice_bytes;
+  for (const std::vector<double>& rates : copy_rates(std::min(num_threads, cores))) {
+    report.devices.push_back(static_cast<int>(report.devices.size()));
+    report.egress_gb_per_s.push_back(spread_of(rates));
+  }
+  report.flag_us = bounces(std::memory_order_relaxed, std::memory_order_relaxed);
+  report.flag_ordered_us = bounces(std::memory_order_acquire, std::memory_order_release);
+  return report;
+}
+
+}  // namespace baton::probe

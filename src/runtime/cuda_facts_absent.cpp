@@ -1,0 +1,11 @@
+#if !defined(BATON_CUDA) || !BATON_CUDA
+#include "runtime/cuda_facts.hpp"
+
+namespace baton {
+
+void read_cuda_facts(device_facts& facts) {
+  facts.built_with_cuda = false;
+}
+
+}  // namespace baton
+#endif
