@@ -1,0 +1,64 @@
+#pragma once
+// The asynchronous half of the seam: mbarriers, the copy engine and clusters, for pipelines inside a block or a pair of
+// blocks. A context that has these verbs satisfies async_exec_context.
+//
+//   verbs of one lane
+//     mbarrier_init(b, arrivals)         phases complete after `arrivals` arrivals and no bytes outstanding
+//     mbarrier_arrive(b, n)              n arrivals; release at block scope (cluster scope in a cluster)
+//     mbarrier_arrive_expect(b, bytes)   one arrival that also lets the phase wait for `bytes` more bytes
+//     mbarrier_arrive_at(b, block, n)    arrives at the same barrier of another block of the cluster
+//     fence_mbarrier_init()              makes inits visible to the cluster and the copy engine
+//     fence_proxy_async()                orders own plain shared-memory accesses before the copy engine's
+//     bulk_load(to, from, bytes, b)      the copy engine reads `bytes` (16 n) from global to shared memory, in pieces,
+//                                        and counts them on b as they land
+//     bulk_store(to, from, bytes)        shared to global; bulk_commit() closes a group of them
+//   verbs of the warp
+//     mbarrier_wait<scope>(b, p, where)  until the phase of parity p has completed; acquire. False: gave up
+//     bulk_wait_read()                   until the sources of all own committed stores have been read
+//     cluster_block(), cluster_blocks()  position in the cluster; 0 and 1 without one
+//     sync_cluster()                     barrier of all warps of the cluster; orders memory among them
+//
+// The copy engine is a participant of its own: it sees the issuer's earlier plain writes to shared memory only through
+// fence_proxy_async, and what it writes is seen by whoever waited on the mbarrier it counts on.
+#include <concepts>
+#include <cstdint>
+
+#include "exec/exec.hpp"
+
+namespace baton {
+
+/// One mbarrier in shared memory; opaque, touched only by the verbs.
+struct alignas(8) mbarrier {
+  std::uint64_t opaque;
+};
+
+/// Phases of an mbarrier alternate: the first is even. The phase before the first counts as complete and odd.
+enum class parity : std::uint32_t { even, odd };
+constexpr parity operator!(parity p) {
+  return p == parity::even ? parity::odd : parity::even;
+}
+/// Parity of the k-th phase, k = 0, 1, ...
+constexpr parity parity_of(std::uint32_t k) {
+  return k % 2 == 0 ? parity::even : parity::odd;
+}
+
+template <class X>
+concept async_exec_context = exec_context<X> &&
+    requires(X& x, mbarrier* b, std::byte* memory, wait_site where) {
+  x.mbarrier_init(b, 1);
+  x.mbarrier_arrive(b, 1);
+  x.mbarrier_arrive_expect(b, 16);
+  x.mbarrier_arrive_at(b, 0, 1);
+  x.fence_mbarrier_init();
+  x.fence_proxy_async();
+  x.bulk_load(memory, memory, 16, b);
+  x.bulk_store(memory, memory, 16);
+  x.bulk_commit();
+  x.bulk_wait_read();
+  { x.template mbarrier_wait<scope::block>(b, parity::even, where) } -> std::same_as<bool>;
+  { x.cluster_block() } -> std::convertible_to<int>;
+  { x.cluster_blocks() } -> std::convertible_to<int>;
+  x.sync_cluster();
+};
+
+}  // namespace baton
