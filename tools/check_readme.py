@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fails if README.md shows what is not so: check_readme.py [ROOT] --build DIR.
 
-Its shell commands are run, or are known to be run by COVERED; its C++ stands in EXAMPLE word for word; links lead somewhere.
+Its shell commands are run, or are known to be run by COVERED; its C++ stands in EXAMPLE word for word; links lead somewhere,
+and docs/decisions is complete.
 """
 import argparse
 import os
@@ -71,6 +72,18 @@ def link_complaints(root):
                 yield f"{path.relative_to(root)}: leads nowhere: {target}"
 
 
+def index_complaints(root):
+    """Every decision stands in the index, under a number of its own."""
+    folder = root / "docs" / "decisions"
+    pages = sorted(path.name for path in folder.glob("[0-9]*.md"))
+    index = (folder / "README.md").read_text() if pages else ""
+    for name in pages:
+        if f"({name})" not in index:
+            yield f"docs/decisions/{name}: not in docs/decisions/README.md"
+        if sum(other[:4] == name[:4] for other in pages) > 1:
+            yield f"docs/decisions/{name}: another decision has this number"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", nargs="?", default=".")
@@ -78,7 +91,7 @@ def main():
     options = parser.parse_args()
     root = pathlib.Path(options.root).resolve()
     markdown = (root / "README.md").read_text()
-    found = [*example_complaints(root, markdown), *link_complaints(root),
+    found = [*example_complaints(root, markdown), *link_complaints(root), *index_complaints(root),
              *command_complaints(root, markdown, options.build.resolve())]
     return tree.report(found, "readme")
 

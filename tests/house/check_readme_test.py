@@ -31,3 +31,11 @@ class readme(planted_tree):
         found = list(check_readme.link_complaints(self.root))
         self.assert_caught(found, "docs/gone.md")
         self.assertEqual(len(found), 1)
+
+    def test_a_decision_that_the_index_lacks_or_whose_number_is_taken_is_caught(self):
+        self.plant("docs/decisions/README.md", "[0001](0001-a.md)")
+        for name in ("0001-a.md", "0001-b.md"):
+            self.plant(f"docs/decisions/{name}", "")
+        found = list(check_readme.index_complaints(self.root))
+        self.assert_caught(found, "0001-b.md", "not in")
+        self.assert_caught(found, "0001-a.md", "another decision")
