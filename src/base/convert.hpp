@@ -12,12 +12,17 @@
 namespace baton {
 
 /// The two bf16 of a 32-bit word, low half first.
-BATON_FN float low_bf16(std::uint32_t word) { return std::bit_cast<float>(word << 16); }
-BATON_FN float high_bf16(std::uint32_t word) { return std::bit_cast<float>(word & 0xffff0000u); }
+BATON_FN float low_bf16(std::uint32_t word) {
+  return std::bit_cast<float>(word << 16);
+}
+BATON_FN float high_bf16(std::uint32_t word) {
+  return std::bit_cast<float>(word & 0xffff0000u);
+}
 
 /// Two floats rounded to bf16 in a word, `low` in the low half.
 BATON_FN std::uint32_t pack_bf16(float low, float high) {
-  return static_cast<std::uint32_t>(bfloat16{low}.bits) | static_cast<std::uint32_t>(bfloat16{high}.bits) << 16;
+  return static_cast<std::uint32_t>(bfloat16{low}.bits) | static_cast<std::uint32_t>(bfloat16{high}.bits)
+                                                              << 16;
 }
 
 /// Four floats rounded to e4m3 with saturation, `a` in the lowest byte.

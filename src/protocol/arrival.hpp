@@ -23,9 +23,9 @@
 //     d's restore happened before s's next publish to that word.
 // Start:    epoch: all words 0, first epoch 1. sentinel: all words 2^64 - 1.
 // Progress: no wait precedes the publish it depends on, as long as every rank runs the same sequence of
-// rounds. A word that fits neither state (wrong epoch, count above the capacity) never ends a wait: it is
-// reported as a stuck record with the word as seen. Checked:  tests/check/arrival_check_test.cpp states the
-// bounds and the planted bugs.
+//           rounds. A word that fits neither state (wrong epoch, count above the capacity) never ends a wait:
+//           it is reported as a stuck record with the word as seen.
+// Checked:  tests/check/arrival_check_test.cpp states the bounds and the planted bugs.
 #include <cstdint>
 
 #include "base/macros.hpp"
@@ -67,8 +67,8 @@ BATON_FN void publish(X& x, std::uint64_t* word, std::uint32_t epoch, int count)
 /// The warp: waits until every lane's word (null: none) has arrived, and puts sentinels back. `seen` gets the
 /// words. False: gave up, see wait in exec.hpp.
 template <class Policy, exec_context X>
-BATON_FN bool await(X& x, const typename X::template lanes<std::uint64_t*>& words, int capacity,
-                    wait_site at, typename X::template lanes<std::uint64_t>& seen) {
+BATON_FN bool await(X& x, const typename X::template lanes<std::uint64_t*>& words, int capacity, wait_site at,
+                    typename X::template lanes<std::uint64_t>& seen) {
   const auto limit = static_cast<std::uint32_t>(capacity);
   at.expected = Policy::word(at.epoch, 0);
   const auto arrived = [&](int, std::uint64_t word) { return Policy::arrived(word, at.epoch, limit); };

@@ -5,8 +5,7 @@
 //   counter     0        fetch_add acq_rel, device scope     stores 0 and goes on, alone
 //
 // C1: everything any block did before its finish() happens before what the elected lane does after its own:
-// each
-//     add releases, and the chain of read-modify-writes carries every release to the last acquire.
+//     each add releases, and the chain of read-modify-writes carries every release to the last acquire.
 // Start:    0, and 0 again once elected: the amounts of a round sum to exactly `target`.
 // Progress: nobody waits.
 #include <cstdint>

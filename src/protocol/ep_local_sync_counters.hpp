@@ -4,26 +4,23 @@
 //
 //   n = expert slots (experts rounded up to a multiple of the ranks), R = ranks, L = n / R
 //
-//   kernel          words             cells, and who uses them
-//   dispatch_async  [0, n)            reserved: slots handed out per expert. Stays 0: slots come from prefix
-//   sums
-//                   [n, 2n)           finished: units of expert e's messages that are written
-//                   (completion.hpp) [2n, 2n + 8)      rank completion: finished experts of rank d
-//                   (completion.hpp)
-//   dispatch_wait   A [0, 2n)         pair i = local expert * R + rank: end row, row count; read by
-//   combine_async combine_async   B [2n, 3n)        pair i: rows of ranks 0..r within the expert (inclusive
-//   prefix)
-//                   C [3n, 4n)        work counters: C[d] = units sent back to rank d (completion.hpp) D 4n
-//                   blocks that have left dispatch_wait                      (gate.hpp) E 4n + 1          row
-//                   offsets are ready                                    (gate.hpp) F 4n + 2 send_buf_ready,
-//                   for a fused shared expert; stays 0 G 4n + 3          shared_expert_started, likewise
-//   combine_wait    [0]               all arrivals seen                                        (gate.hpp)
-//                   [1]               blocks that have left combine_wait                       (gate.hpp)
-//                   [2, 2n)           stay 0: one gate serves any number of blocks
+//   kernel            words             cells, and who uses them
+//   dispatch_async    [0, n)            reserved: slots handed out per expert. Stays 0: slots are prefix sums
+//                     [n, 2n)           finished: units of expert e's messages written      (completion.hpp)
+//                     [2n, 2n + 8)      rank completion: finished experts of rank d         (completion.hpp)
+//   dispatch_wait,    A [0, 2n)         pair i = local expert * R + rank: end row, row count
+//   combine_async     B [2n, 3n)        pair i: rows of ranks 0..r of the expert (inclusive prefix sum)
+//   (shared)          C [3n, 4n)        work: C[d] = units sent back to rank d              (completion.hpp)
+//                     D 4n              blocks that have left dispatch_wait                 (gate.hpp)
+//                     E 4n + 1          row offsets are ready                               (gate.hpp)
+//                     F 4n + 2          send_buf_ready, for a fused shared expert; stays 0
+//                     G 4n + 3          shared_expert_started, likewise
+//   combine_wait      [0]               all arrivals seen                                   (gate.hpp)
+//                     [1]               blocks that have left combine_wait                  (gate.hpp)
+//                     [2, 2n)           stay 0: one gate serves any number of blocks
 //
-// Source: seeds/000 (Mojo's EPLocalSyncCounters): sizes, regions, and dispatch_wait sharing with
-// combine_async. A and B are rewritten by every dispatch_wait before anybody reads them, so they need no
-// restoring.
+// Sizes, regions, and that dispatch_wait shares with combine_async, are those of Mojo's EPLocalSyncCounters.
+// A and B are rewritten by every dispatch_wait before anybody reads them: they need no restoring.
 #include <cstdint>
 
 #include "base/macros.hpp"

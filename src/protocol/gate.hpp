@@ -12,8 +12,7 @@
 // G2: every block's accesses before leave() happen before what the last one out does after it.
 // Start:    both 0; the launch boundary orders the closing stores before the next launch's first load.
 // Progress: block 0 opens without waiting for any block of its kernel, so any grid size works, one included,
-// as long
-//           as block 0 is resident; hardware starts it first.
+//           as long as block 0 is resident; hardware starts it first.
 #include <cstdint>
 
 #include "base/macros.hpp"

@@ -4,10 +4,9 @@
 //
 //   step      who               does
 //   table     each block        rows by pair, from region A
-//   send      a warp a unit     unit = (row, part), rows split evenly over the grid; stores straight to the
-//   peer complete  a lane a rank     C[d] += the block's units to rank d; the last one publishes
-//   (completion.hpp) publish   a warp a rank     arrival words {round, rows} of all local experts
-//   (arrival.hpp)
+//   send      a warp a unit     unit = (row, part), split evenly over the grid; stores straight to the peer
+//   complete  a lane a rank     C[d] += the block's units to rank d; the last one publishes (completion.hpp)
+//   publish   a warp a rank     arrival words {round, rows} of all local experts (arrival.hpp)
 //
 //   block 0  | table | send ... | complete          |
 //   block 1  | table | send ... | complete, publish |     blocks never wait for each other

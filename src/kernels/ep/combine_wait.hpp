@@ -2,10 +2,11 @@
 // combine_wait: out[t, :] = sum over k, ascending, of weight(t, k) * reply[t, k, :], in fp32; or the K rows
 // unreduced. Choices that were not sent (id -1, out of range, over capacity) contribute nothing.
 //
-//   step     who               does
-//   collect  block 0           waits for the arrival words of all experts of all ranks (arrival.hpp); opens
-//   the gate pass     warp 0 of each    waits for the gate (gate.hpp) reduce   a warp a unit     unit =
-//   (token, part): 8 columns a lane and step leave    last block out    closes the gate, completes the round
+//   step      who               does
+//   collect   block 0           waits for the words of all experts of all ranks (arrival.hpp); opens the gate
+//   pass      warp 0 of each    waits for the gate (gate.hpp)
+//   reduce    a warp a unit     unit = (token, part): 8 columns a lane and step
+//   leave     last block out    closes the gate, completes the round
 #include <cmath>
 
 #include "base/convert.hpp"

@@ -5,12 +5,11 @@
 //
 //   step      who                 does
 //   count     all blocks          read all ids: total[e], and base[e] = those before the block's own tokens
-//   place     all lanes           tile of ids: slot = base[e] + equal ids earlier in the tile; message
-//   address send      a warp a unit       unit = (token, part): read and encode once, store to all its
-//   messages complete  a lane an expert    finished[e] += the block's units; last one: rank_completion[d] +=
-//   1;
-//             a warp a rank       last one of rank d publishes d's arrival words (completion.hpp,
-//             arrival.hpp)
+//   place     all lanes           tile of ids: slot = base[e] + equal ids earlier in the tile; message address
+//   send      a warp a unit       unit = (token, part): read and encode once, store to all its messages
+//   complete  a lane an expert    finished[e] += the block's units; last one: rank_completion[d] += 1;
+//             a warp a rank       last one of rank d publishes d's arrival words
+//                                 (completion.hpp, arrival.hpp)
 //
 //   block 0  | count | place send | place send | complete          |
 //   block 1  | count | place send | place send | complete, publish |     blocks never wait for each other

@@ -4,9 +4,10 @@
 //
 //   step      who               does
 //   collect   block 0           waits for the arrival word of each pair (arrival.hpp); lays out the rows;
-//   opens the gate pass      warp 0 of each    waits for the gate (gate.hpp) copy      a warp a unit     unit
-//   = (row, part), rows split evenly over the grid leave     last block out    closes the gate, completes the
-//   round
+//                               opens the gate
+//   pass      warp 0 of each    waits for the gate (gate.hpp)
+//   copy      a warp a unit     unit = (row, part), rows split evenly over the grid
+//   leave     last block out    closes the gate, completes the round
 //
 //   block 0  | wait words, prefix sums, open | copy ... | leave        |
 //   block 1  | wait for the gate .......     | copy ... | leave, close |
