@@ -6,6 +6,7 @@
 
 #include "exec/order.hpp"
 #include "sim/check/findings.hpp"
+#include "sim/check/planted_fault.hpp"
 
 namespace baton::check {
 
@@ -14,26 +15,6 @@ enum class reduction : std::uint8_t {
   none,   // every interleaving of atomic operations
   sleep,  // sleep sets: no two executions that differ by swapping independent steps
   dpor,   // dynamic partial-order reduction with sleep sets: also skips starting them
-};
-
-/// A fault planted into the checker itself, so that its own tests can show that they would notice.
-enum class planted_fault : std::uint8_t {
-  none,
-  clock_stands_still,     // a warp's clock does not advance after a release
-  acquire_forgets,        // an acquire learns nothing from the release it reads
-  relaxed_acquires,       // every load acquires
-  relaxed_releases,       // every store releases
-  fences_ignored,         // a fence orders nothing
-  scopes_ignored,         // every scope is the system's
-  newest_only,            // a load returns the newest store only
-  coherence_forgotten,    // a load may return a store older than one its warp has seen
-  rmw_breaks_release,     // a read-modify-write does not carry on the release it reads
-  barrier_joins_nothing,  // sync_block orders nothing
-  reads_leave_no_trace,   // plain reads are not remembered
-  races_not_reversed,     // the reduction does not run a racing write before an earlier read
-  writes_not_reversed,    // the reduction does not run a racing write before an earlier write
-  sleepers_never_wake,    // a sleeping write stays asleep when another write overtakes it
-  blind_to_deadlock,      // a state in which everybody waits counts as the end
 };
 
 struct bounds {

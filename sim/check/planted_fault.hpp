@@ -1,0 +1,76 @@
+#pragma once
+// Faults that can be planted into the checker itself.
+#include <array>
+#include <cstdint>
+
+namespace baton::check {
+
+/// A fault planted into the checker itself, so that its own tests can show that they would notice.
+enum class planted_fault : std::uint8_t {
+  none,
+  clock_stands_still,     // a warp's clock does not advance after a release
+  acquire_forgets,        // an acquire learns nothing from the release it reads
+  relaxed_acquires,       // every load acquires
+  relaxed_releases,       // every store releases
+  fences_ignored,         // a fence orders nothing
+  scopes_ignored,         // every scope is the system's
+  newest_only,            // a load returns the newest store only
+  coherence_forgotten,    // a load may return a store older than one its warp has seen
+  rmw_breaks_release,     // a read-modify-write does not carry on the release it reads
+  barrier_joins_nothing,  // sync_block orders nothing
+  reads_leave_no_trace,   // plain reads are not remembered
+  races_not_reversed,     // the reduction does not run a racing write before an earlier read
+  writes_not_reversed,    // the reduction does not run a racing write before an earlier write
+  sleepers_never_wake,    // a sleeping write stays asleep when another write overtakes it
+  blind_to_deadlock,      // a state in which everybody waits counts as the end
+};
+
+inline constexpr std::array planted_faults = {
+    planted_fault::clock_stands_still,   planted_fault::acquire_forgets,
+    planted_fault::relaxed_acquires,     planted_fault::relaxed_releases,
+    planted_fault::fences_ignored,       planted_fault::scopes_ignored,
+    planted_fault::newest_only,          planted_fault::coherence_forgotten,
+    planted_fault::rmw_breaks_release,   planted_fault::barrier_joins_nothing,
+    planted_fault::reads_leave_no_trace, planted_fault::races_not_reversed,
+    planted_fault::writes_not_reversed,  planted_fault::sleepers_never_wake,
+    planted_fault::blind_to_deadlock,
+};
+
+constexpr const char* name(planted_fault fault) {
+  switch (fault) {
+    case planted_fault::clock_stands_still:
+      return "clock_stands_still";
+    case planted_fault::acquire_forgets:
+      return "acquire_forgets";
+    case planted_fault::relaxed_acquires:
+      return "relaxed_acquires";
+    case planted_fault::relaxed_releases:
+      return "relaxed_releases";
+    case planted_fault::fences_ignored:
+      return "fences_ignored";
+    case planted_fault::scopes_ignored:
+      return "scopes_ignored";
+    case planted_fault::newest_only:
+      return "newest_only";
+    case planted_fault::coherence_forgotten:
+      return "coherence_forgotten";
+    case planted_fault::rmw_breaks_release:
+      return "rmw_breaks_release";
+    case planted_fault::barrier_joins_nothing:
+      return "barrier_joins_nothing";
+    case planted_fault::reads_leave_no_trace:
+      return "reads_leave_no_trace";
+    case planted_fault::races_not_reversed:
+      return "races_not_reversed";
+    case planted_fault::writes_not_reversed:
+      return "writes_not_reversed";
+    case planted_fault::sleepers_never_wake:
+      return "sleepers_never_wake";
+    case planted_fault::blind_to_deadlock:
+      return "blind_to_deadlock";
+    default:
+      return "none";
+  }
+}
+
+}  // namespace baton::check
