@@ -1,0 +1,34 @@
+#pragma once
+// Verdicts on what a machine has. Pure, so that tests can plant machines.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/probe/probe.hpp"
+#include "runtime/device_facts.hpp"
+
+namespace baton::cli {
+
+enum class verdict { pass, warn, fail };
+const char* name(verdict v);  // "PASS"
+
+struct finding {
+  std::string subject;
+  verdict what = verdict::pass;
+  std::string fact;
+  std::string fix;  // empty where nothing is wrong
+};
+
+/// What was tried besides reading facts.
+struct trials {
+  std::string sharing_problem;              // empty: processes can share memory
+  std::optional<probe::link_report> links;  // nothing: not measured
+  std::string links_problem;                // why the measurement failed
+};
+
+std::vector<finding> judge(const device_facts& facts, const trials& tried, device_kind chosen);
+
+/// The worst of all.
+verdict overall(const std::vector<finding>& findings);
+
+}  // namespace baton::cli

@@ -1,0 +1,47 @@
+#include "runtime/sharing_check.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "baton/error.hpp"
+#include "transport/shared_memory.hpp"
+#include "transport/unix_socket.hpp"
+
+namespace baton {
+namespace {
+
+void share_with_myself() {
+  using namespace transport;
+  constexpr std::size_t bytes = 4096;
+  constexpr std::byte mark{0x5a};
+  const time_limit limit{std::chrono::milliseconds{2000}};
+  const std::string name = fmt::format("baton-doctor-{:016x}", random_bits());
+  const file_descriptor listener = listen_at(name, 1);
+  const std::optional<file_descriptor> door = connect_to(name, limit);
+  const std::optional<file_descriptor> visitor = door ? accept_from(listener, limit) : std::nullopt;
+  if (!visitor) throw transport_error{"an abstract Unix socket does not connect"};
+  const file_descriptor memory = create_shared_memory(bytes);
+  file_descriptor received;
+  std::uint64_t note = 0;
+  if (send_descriptor(*door, memory.get(), 1, limit) != io::done ||
+      receive_descriptor(*visitor, received, note, limit) != io::done)
+    throw transport_error{"a file descriptor does not pass through a Unix socket"};
+  const auto mine = map_shared_memory(memory, bytes), theirs = map_shared_memory(received, bytes);
+  mine.get()[bytes - 1] = mark;
+  if (theirs.get()[bytes - 1] != mark) throw transport_error{"shared memory is not shared"};
+}
+
+}  // namespace
+
+std::string process_sharing_problem() {
+  try {
+    share_with_myself();
+    return {};
+  } catch (const error& e) {
+    return e.what();
+  }
+}
+
+}  // namespace baton
