@@ -44,17 +44,15 @@ std::vector<int> share_columns(std::span<const share> shares, int width) {
   return widths;
 }
 
-std::vector<std::string> columns_chart(std::span<const std::uint64_t> values, int height,
+std::vector<std::string> columns_chart(std::span<const std::uint64_t> values, std::uint64_t peak, int height,
                                        std::span<const int> groups) {
-  std::uint64_t peak = 0;
-  for (const std::uint64_t v : values) peak = std::max(peak, v);
   std::vector<std::string> rows(static_cast<std::size_t>(height));
   for (int row = 0; row < height; ++row) {
     const int below = 8 * (height - 1 - row);  // eighths under this row
     std::string& line = rows[static_cast<std::size_t>(row)];
     for (std::size_t i = 0; i < values.size(); ++i) {
       const bool starts = std::find(groups.begin(), groups.end(), static_cast<int>(i)) != groups.end();
-      if (starts && i != 0) line += ' ';
+      if (starts) line += ' ';
       const int filled = eighths(static_cast<double>(values[i]), static_cast<double>(peak), height);
       const bool absent = values[i] == 0 && row == height - 1;
       line += absent ? "·" : lower_blocks[std::clamp(filled - below, 0, 8)];

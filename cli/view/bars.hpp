@@ -20,9 +20,9 @@ struct share {
 /// zero gets at least one.
 std::vector<int> share_columns(std::span<const share> shares, int width);
 
-/// Vertical bars, one column a value, `height` rows high, top row first. Values of zero show as a dot in the
-/// last row. `groups` puts a space before each index it lists (except the first).
-std::vector<std::string> columns_chart(std::span<const std::uint64_t> values, int height,
+/// Vertical bars, one column a value, `height` rows high at `peak`, top row first. Values of zero show as a dot in
+/// the last row. `groups` lists the indices that have a space before them.
+std::vector<std::string> columns_chart(std::span<const std::uint64_t> values, std::uint64_t peak, int height,
                                        std::span<const int> groups);
 
 }  // namespace baton::cli

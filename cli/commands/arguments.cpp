@@ -1,0 +1,284 @@
+#include "cli/commands/arguments.hpp"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "baton/version.hpp"
+
+namespace baton::cli {
+namespace {
+
+const std::map<std::string, device_choice> device_names{
+    {"auto", device_choice::automatic}, {"cpu", device_choice::cpu}, {"cuda", device_choice::cuda}};
+const std::map<std::string, token_format> format_names{{"bf16", token_format::bf16},
+                                                       {"fp8", token_format::blockwise_fp8}};
+const std::map<std::string, arrival_policy> arrival_names{{"epoch", arrival_policy::epoch},
+                                                          {"sentinel", arrival_policy::sentinel}};
+const std::map<std::string, backend_choice> backend_names{{"exchange", backend_choice::exchange},
+                                                          {"reference", backend_choice::reference}};
+
+/// "{auto,cpu,cuda}" for the type column of --help.
+template <class Value>
+std::string choices(const std::map<std::string, Value>& names) {
+  std::string text;
+  for (const auto& [word, value] : names) text += (text.empty() ? "{" : ",") + word;
+  return text + "}";
+}
+
+/// An option whose value is one word of `names`.
+template <class Value>
+CLI::Option* add_choice(CLI::App& command, const std::string& flag, const std::map<std::string, Value>& names,
+                        const std::function<void(Value)>& store, const std::string& text) {
+  return command
+      .add_option_function<std::string>(
+          flag, [&names, store](const std::string& word) { store(names.at(word)); }, text)
+      ->check(CLI::Validator{[&names](const std::string& word) {
+                               return names.contains(word)
+                                          ? ""
+                                          : "\"" + word + "\" is not one of " + choices(names);
+                             },
+                             ""})
+      ->type_name(choices(names));
+}
+
+template <class Path>
+CLI::Option* add_path(CLI::App& command, const std::string& flag, Path& path, const std::string& text) {
+  return command.add_option_function<std::string>(
+      flag, [&path](const std::string& word) { path = word; }, text);
+}
+
+void declare_json(CLI::App& command, bool& json, arguments& chosen) {
+  command
+      .add_flag_callback(
+          "--json", [&json, &chosen] { json = chosen.is_json = true; },
+          "JSON on stdout; progress and errors stay on stderr")
+      ->group("Output");
+}
+
+void declare_device(CLI::App& command, const std::function<void(device_choice)>& store) {
+  add_choice<device_choice>(command, "--device", device_names, store,
+                            "where the experts run; auto: CUDA if it can serve these ranks, else the CPU")
+      ->envname("BATON_DEVICE")
+      ->default_str("auto")
+      ->group("Exchange");
+}
+
+void declare_exchange(CLI::App& command, exchange_settings& settings) {
+  command.add_option("--ranks", settings.num_ranks, "ranks that the experts are spread over")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group("Exchange");
+  declare_device(command, [&settings](device_choice device) { settings.device = device; });
+  add_choice<token_format>(
+      command, "--format", format_names, [&settings](token_format format) { settings.format = format; },
+      "how tokens travel: bf16, or e4m3 with a scale for each 128 values")
+      ->default_str("bf16")
+      ->group("Exchange");
+  add_choice<arrival_policy>(
+      command, "--arrival", arrival_names,
+      [&settings](arrival_policy arrival) { settings.arrival = arrival; },
+      "how arrival words tell rounds apart")
+      ->default_str("epoch")
+      ->group("Exchange");
+  command
+      .add_option("--max-tokens-per-rank", settings.max_tokens_per_rank,
+                  "tokens that a rank sends in one round; more take several. Sizes the buffers")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group("Exchange");
+}
+
+void declare_generate(CLI::App& app, arguments& chosen) {
+  generate_options& options = chosen.generate;
+  CLI::App& command =
+      *app.add_subcommand("generate", "continue text with a qwen3_moe model, experts spread over ranks");
+  add_path(command, "--model", options.model, "folder with config.json and *.safetensors")
+      ->required()
+      ->type_name("DIR")
+      ->group("Model and text");
+  command.add_option("--prompt", options.prompts, "text to continue; repeat for more")
+      ->type_name("TEXT")
+      ->expected(1)
+      ->take_all()
+      ->group("Model and text");
+  add_path(command, "--prompts-file", options.prompts_file, "a prompt a line, or a JSON array of strings")
+      ->type_name("FILE")
+      ->group("Model and text");
+  add_path(command, "--expect", options.expect,
+           "JSON array of {prompt, greedy_continuation}: says whether each text is the expected one")
+      ->type_name("FILE")
+      ->group("Model and text");
+  command
+      .add_option("--max-new", options.max_new,
+                  "tokens to add to each prompt [as many as are expected, else 64]")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber)
+      ->group("Model and text");
+  declare_exchange(command, options.exchange);
+  add_choice<backend_choice>(
+      command, "--backend", backend_names, [&options](backend_choice backend) { options.backend = backend; },
+      "who runs the experts; reference: double precision, no exchange")
+      ->default_str("exchange")
+      ->group("Exchange");
+  declare_json(command, options.json, chosen);
+  command.footer(
+      "Prompt i runs on rank i modulo N. Decoding is greedy; the model's vocabulary must be the 256 bytes.\n"
+      "The first text is shown as it is made; with its load, bytes and times at the end.\n"
+      "Examples:\n"
+      "  baton generate --model data/tiny-moe --prompt 'def __init__(self' --ranks 4\n"
+      "  baton generate --model data/tiny-moe --expect data/tiny-moe/greedy.json --format fp8 --json");
+  command.callback([&] { chosen.command = [&](std::ostream& out) { return run_generate(options, out); }; });
+}
+
+void declare_moe(CLI::App& app, arguments& chosen) {
+  moe_options& options = chosen.moe;
+  CLI::App& command = *app.add_subcommand("moe", "run one MoE layer of a model on given hidden states");
+  const auto required = [&](const char* flag, std::filesystem::path& path, const char* type,
+                            const char* text) {
+    add_path(command, flag, path, text)->required()->type_name(type)->group("Model and data");
+  };
+  required("--model", options.model, "DIR", "folder with config.json and *.safetensors");
+  command.add_option("--layer", options.layer, "which layer, from 0")
+      ->required()
+      ->type_name("L")
+      ->group("Model and data");
+  required("--input", options.input, "X.safetensors",
+           "hidden_states [tokens, hidden], bf16 or f32; may have moe_output");
+  required("--output", options.output, "Y.safetensors",
+           "gets hidden_states [tokens, hidden], f32; whole or not at all");
+  declare_exchange(command, options.exchange);
+  declare_json(command, options.json, chosen);
+  command.footer(
+      "Tokens are spread over the ranks in contiguous blocks. If X has moe_output (f32, same shape), the "
+      "error\n"
+      "against it is reported, and exit code 1 says that rounding does not explain it.\n"
+      "Example:\n"
+      "  baton moe --model data/tiny-moe --layer 1 --input x.safetensors --output y.safetensors --ranks 8");
+  command.callback([&] { chosen.command = [&](std::ostream& out) { return run_moe(options, out); }; });
+}
+
+void declare_doctor(CLI::App& app, arguments& chosen) {
+  doctor_options& options = chosen.doctor;
+  CLI::App& command =
+      *app.add_subcommand("doctor", "what this machine has, what baton will do on it, and what to fix");
+  command.add_flag("--quick", options.quick, "no measurements");
+  declare_json(command, options.json, chosen);
+  command.footer("Exit code 1 if a check fails.");
+  command.callback([&] { chosen.command = [&](std::ostream& out) { return run_doctor(options, out); }; });
+}
+
+void declare_bench_sizes(CLI::App& command, bench_ep_options& options) {
+  const auto sized = [&command](const char* flag, int& value, const char* text) {
+    command.add_option(flag, value, text)->type_name("N")->capture_default_str()->group("Sizes");
+  };
+  sized("--ranks", options.ranks, "ranks");
+  sized("--hidden", options.hidden, "values in a token");
+  sized("--top-k", options.top_k, "experts of a token");
+  sized("--experts", options.experts, "experts of all ranks");
+  command.add_option("--tokens", options.tokens, "tokens of each rank [128 4096 on CUDA, 16 on the CPU]")
+      ->type_name("N ...")
+      ->group("Sizes");
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--format",
+          [&options](const std::vector<std::string>& words) {
+            options.formats.clear();
+            for (const std::string& word : words) options.formats.push_back(format_names.at(word));
+          },
+          "token formats to measure")
+      ->check(CLI::IsMember({"bf16", "fp8"}, CLI::ignore_case))
+      ->default_str("bf16 fp8")
+      ->type_name("{bf16,fp8} ...")
+      ->group("Sizes");
+}
+
+void declare_bench(CLI::App& app, arguments& chosen) {
+  bench_ep_options& options = chosen.bench;
+  CLI::App& bench = *app.add_subcommand("bench", "measure speed");
+  bench.require_subcommand(1);
+  CLI::App& command =
+      *bench.add_subcommand("ep", "the four kernels of the exchange, its round trip, and NCCL beside it");
+  declare_bench_sizes(command, options);
+  declare_device(command, [&options](device_choice device) {
+    options.device.reset();
+    if (device != device_choice::automatic)
+      options.device = device == device_choice::cuda ? device_kind::cuda : device_kind::cpu;
+  });
+  command.add_option("--sms", options.num_sms, "blocks of every kernel; 0: all SMs")
+      ->type_name("N ...")
+      ->capture_default_str()
+      ->group("Exchange");
+  command.add_option("--threads", options.num_threads, "threads of a block; 0: the library's choice")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group("Exchange");
+  command.add_option("--repeats", options.repeats, "timed rounds of each point")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group("Measuring");
+  command.add_option("--seed", options.seed, "of tokens and routing")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group("Measuring");
+  declare_json(command, options.json, chosen);
+  command.add_option("--json-file", options.json_path, "this file gets the JSON as well")
+      ->type_name("FILE")
+      ->group("Output");
+  command.footer(
+      "Every point is checked before it is timed; JSON is one object a line.\n"
+      "Example:\n"
+      "  baton bench ep --ranks 4 --tokens 128 --tokens 4096 --format bf16 --json-file ep.jsonl");
+  command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_ep(options, out); }; });
+}
+
+int run_version(bool json, std::ostream& out) {
+  if (json) {
+    out << nlohmann::json{{"version", version()}, {"build", build_info()}}.dump(2) << '\n';
+  } else {
+    out << build_info() << '\n';
+  }
+  return 0;
+}
+
+void declare_version(CLI::App& app, arguments& chosen) {
+  CLI::App& command = *app.add_subcommand("version", "version, compiler, and the CUDA toolkit built in");
+  declare_json(command, chosen.version_json, chosen);
+  command.callback(
+      [&] { chosen.command = [&](std::ostream& out) { return run_version(chosen.version_json, out); }; });
+}
+
+constexpr const char* footer = R"(`baton COMMAND --help` tells a command's options and shows examples.
+
+Exit codes:
+  0  all is well
+  1  a check failed: another text than expected, an error above its bound, a doctor's FAIL
+  2  bad usage, or a bad argument, model or input file; nothing was written
+  3  a rank did not arrive before the deadline, or ranks could not meet
+  4  no such device, or something that this device or build cannot do
+  5  out of memory; the message says what was needed, what was free, and which option helps
+  6  a fault of baton itself
+
+Environment:
+  BATON_DEVICE       default of --device: auto, cpu or cuda
+  BATON_DEADLINE_MS  how long a rank waits for another before it reports who is missing (30000; 0: forever)
+  NO_COLOR           plain output even in a terminal
+
+Example:
+  baton generate --model data/tiny-moe --expect data/tiny-moe/greedy.json --ranks 4)";
+
+}  // namespace
+
+void declare(CLI::App& app, arguments& chosen) {
+  app.description("baton: mixture-of-experts models, their experts spread over ranks.");
+  app.footer(footer);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", build_info(), "the same as the command version");
+  declare_generate(app, chosen);
+  declare_moe(app, chosen);
+  declare_doctor(app, chosen);
+  declare_bench(app, chosen);
+  declare_version(app, chosen);
+}
+
+}  // namespace baton::cli

@@ -1,0 +1,28 @@
+#pragma once
+// The command line: which commands there are, and their options.
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <ostream>
+
+#include "cli/bench_ep.hpp"
+#include "cli/commands/generate.hpp"
+#include "cli/commands/moe.hpp"
+#include "cli/doctor.hpp"
+
+namespace baton::cli {
+
+/// Everything that can be given, whichever command was.
+struct arguments {
+  generate_options generate;
+  moe_options moe;
+  doctor_options doctor{};
+  bench_ep_options bench;
+  bool version_json = false;
+  std::function<int(std::ostream&)> command;  // the chosen one
+  bool is_json = false;                       // the chosen one speaks JSON
+};
+
+/// Describes commands and options to `app`; parsing then fills `chosen`, which must outlive `app`.
+void declare(CLI::App& app, arguments& chosen);
+
+}  // namespace baton::cli

@@ -1,0 +1,61 @@
+#include "cli/commands/program.hpp"
+
+#include <string_view>
+
+#include "cli/commands/arguments.hpp"
+#include "cli/commands/failure.hpp"
+
+namespace baton::cli {
+namespace {
+
+/// Whether JSON was asked for, when parsing did not get as far as to say so.
+bool asks_for_json(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view{argv[i]} == "--json") return true;
+  }
+  return false;
+}
+
+/// The command to point to: "baton generate --help".
+std::string help_command(const CLI::App& app) {
+  std::string text = "baton";
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    text += " " + at->get_name();
+  }
+  return text + " --help";
+}
+
+int parse_and_run(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+  CLI::App app;
+  app.name("baton");
+  arguments chosen;
+  declare(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return app.exit(e, out, err);  // --help and --version
+  } catch (const CLI::ParseError& e) {
+    if (argc == 1) {
+      err << app.help();
+      return static_cast<int>(exit_code::bad_input);
+    }
+    const failure usage{exit_code::bad_input, "usage", std::string{e.what()} + "; see " + help_command(app)};
+    return report_failure(usage, asks_for_json(argc, argv), out, err);
+  }
+  const int code = chosen.command(out);
+  out.flush();
+  return code;
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+  try {
+    return parse_and_run(argc, argv, out, err);
+  } catch (...) {
+    return report_failure(describe_failure(std::current_exception()), asks_for_json(argc, argv), out, err);
+  }
+}
+
+}  // namespace baton::cli

@@ -1,0 +1,77 @@
+#include "cli/exchange_settings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace baton::cli {
+namespace {
+
+/// The device that serves `num_ranks` ranks; tried by joining them, which also checks peer access.
+device_kind chosen_device(const exchange_settings& settings, std::string& why_not_cuda) {
+  if (settings.device == device_choice::cpu) return device_kind::cpu;
+  if (settings.device == device_choice::cuda) return device_kind::cuda;
+  try {
+    world::local(settings.num_ranks, device_kind::cuda);
+    return device_kind::cuda;
+  } catch (const unsupported& e) {
+    why_not_cuda = e.what();
+  } catch (const cuda_error& e) {
+    why_not_cuda = e.what();
+  }
+  return device_kind::cpu;
+}
+
+}  // namespace
+
+const char* name(device_kind device) {
+  return device == device_kind::cuda ? "cuda" : "cpu";
+}
+const char* name(token_format format) {
+  return format == token_format::bf16 ? "bf16" : "fp8";
+}
+const char* name(arrival_policy arrival) {
+  return arrival == arrival_policy::epoch ? "epoch" : "sentinel";
+}
+
+void check_settings(const exchange_settings& settings) {
+  if (settings.num_ranks < 1) {
+    throw invalid_argument{fmt::format("--ranks {}: expected at least 1", settings.num_ranks)};
+  }
+  if (settings.max_tokens_per_rank < 1) {
+    throw invalid_argument{
+        fmt::format("--max-tokens-per-rank {}: expected at least 1", settings.max_tokens_per_rank)};
+  }
+}
+
+open_exchange load_exchange(const model::checkpoint& weights, std::span<const int> layers,
+                            const exchange_settings& settings, int most_tokens) {
+  check_settings(settings);
+  if (settings.num_ranks > weights.config().num_experts) {
+    throw invalid_argument{
+        fmt::format("--ranks {}: the model has {} experts and every rank needs at least one; "
+                    "use at most {} ranks",
+                    settings.num_ranks, weights.config().num_experts, weights.config().num_experts)};
+  }
+  exchange_options options;
+  options.num_ranks = settings.num_ranks;
+  options.format = settings.format;
+  options.arrival = settings.arrival;
+  options.max_tokens_per_rank = std::clamp(most_tokens, 1, settings.max_tokens_per_rank);
+  open_exchange opened;
+  options.device = chosen_device(settings, opened.why_not_cuda);
+  opened.experts = std::make_unique<exchange_moe>(weights, layers, options);
+  return opened;
+}
+
+std::string placement(const exchange_moe& experts) {
+  const world& first = experts.rank(0);
+  const std::string ranks = fmt::format("{} rank{}", first.size(), first.size() == 1 ? "" : "s");
+  if (first.device() == device_kind::cpu) return ranks + " on the CPU";
+  std::set<int> devices;
+  for (int r = 0; r < first.size(); ++r) devices.insert(experts.rank(r).device_index());
+  return fmt::format("{} on {} GPU{}", ranks, devices.size(), devices.size() == 1 ? "" : "s");
+}
+
+}  // namespace baton::cli

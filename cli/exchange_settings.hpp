@@ -1,0 +1,43 @@
+#pragma once
+// The options that generate and moe share: ranks, device, token format, arrival policy.
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "cli/exchange_moe.hpp"
+
+namespace baton::cli {
+
+enum class device_choice { automatic, cpu, cuda };
+
+struct exchange_settings {
+  int num_ranks = 4;
+  device_choice device = device_choice::automatic;
+  token_format format = token_format::bf16;
+  arrival_policy arrival = arrival_policy::epoch;
+  int max_tokens_per_rank = 256;
+};
+
+const char* name(device_kind device);
+const char* name(token_format format);
+const char* name(arrival_policy arrival);
+
+/// @throws invalid_argument  ranks or tokens below 1, with the option's name
+void check_settings(const exchange_settings& settings);
+
+/// An exchange, and why it does not use CUDA where it was free to choose.
+struct open_exchange {
+  std::unique_ptr<exchange_moe> experts;
+  std::string why_not_cuda;  // empty: it uses CUDA, or the CPU was asked for
+};
+
+/// Loads the experts of `layers`; no round is larger than `most_tokens`, the most a rank will bring at once.
+/// With device_choice::automatic the CPU serves where CUDA cannot.
+open_exchange load_exchange(const model::checkpoint& weights, std::span<const int> layers,
+                            const exchange_settings& settings, int most_tokens);
+
+/// "4 ranks on the CPU", "4 ranks on 2 GPUs"
+std::string placement(const exchange_moe& experts);
+
+}  // namespace baton::cli

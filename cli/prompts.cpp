@@ -1,0 +1,83 @@
+#include "cli/prompts.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "baton/error.hpp"
+
+namespace baton::cli {
+namespace {
+
+using nlohmann::json;
+
+std::string read_text(const std::filesystem::path& file) {
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error))
+    throw bad_file{file.string() + ": is a directory, expected a file"};
+  std::ifstream in{file, std::ios::binary};
+  if (!in) throw bad_file{fmt::format("{}: cannot be opened: {}", file.string(), std::strerror(errno))};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+json parse_array(const std::string& text, const std::filesystem::path& file) {
+  json parsed = json::parse(text, nullptr, false);
+  if (!parsed.is_array()) throw bad_file{file.string() + ": expected a JSON array of prompts"};
+  return parsed;
+}
+
+/// Member `key` of entry `index`, which must be a string.
+std::string text_of(const json& entry, const char* key, std::size_t index,
+                    const std::filesystem::path& file) {
+  const auto at = entry.is_object() ? entry.find(key) : entry.end();
+  if (at == entry.end() || !at->is_string()) {
+    throw bad_file{
+        fmt::format("{}: entry {}: expected an object with a string `{}`", file.string(), index, key)};
+  }
+  return at->get<std::string>();
+}
+
+std::vector<prompt> not_empty(std::vector<prompt> prompts, const std::filesystem::path& file) {
+  if (prompts.empty()) throw bad_file{file.string() + ": no prompt in it, expected at least one"};
+  return prompts;
+}
+
+}  // namespace
+
+std::vector<prompt> read_prompts(const std::filesystem::path& file) {
+  const std::string text = read_text(file);
+  std::vector<prompt> prompts;
+  if (file.extension() == ".json") {
+    const json entries = parse_array(text, file);
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      prompts.push_back(
+          {entries[i].is_string() ? entries[i].get<std::string>() : text_of(entries[i], "prompt", i, file),
+           std::nullopt});
+    }
+    return not_empty(std::move(prompts), file);
+  }
+  std::istringstream lines{text};
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty()) prompts.push_back({line, std::nullopt});
+  }
+  return not_empty(std::move(prompts), file);
+}
+
+std::vector<prompt> read_expectations(const std::filesystem::path& file) {
+  const json entries = parse_array(read_text(file), file);
+  std::vector<prompt> prompts;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    std::string expected = text_of(entries[i], "greedy_continuation", i, file);
+    if (expected.empty())
+      throw bad_file{fmt::format("{}: entry {}: `greedy_continuation` is empty", file.string(), i)};
+    prompts.push_back({text_of(entries[i], "prompt", i, file), std::move(expected)});
+  }
+  return not_empty(std::move(prompts), file);
+}
+
+}  // namespace baton::cli
