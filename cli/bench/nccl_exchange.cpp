@@ -1,0 +1,186 @@
+#include "cli/bench/nccl_exchange.hpp"
+
+#include <algorithm>
+
+#if defined(BATON_CUDA) && BATON_CUDA
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "baton/error.hpp"
+#include "cli/bench/cuda_streams.hpp"
+#include "runtime/device_memory.hpp"
+#endif
+
+namespace baton::cli {
+
+#if defined(BATON_CUDA) && BATON_CUDA
+namespace {
+
+// NCCL's C interface, as nccl.h has declared it since 2.7; only what an all-to-all needs.
+constexpr int nccl_int8 = 0;
+struct nccl_comm;
+
+struct nccl_calls {
+  int (*get_version)(int*) = nullptr;
+  const char* (*get_error_string)(int) = nullptr;
+  int (*comm_init_all)(nccl_comm**, int, const int*) = nullptr;
+  int (*comm_destroy)(nccl_comm*) = nullptr;
+  int (*group_start)() = nullptr;
+  int (*group_end)() = nullptr;
+  int (*send)(const void*, std::size_t, int, int, nccl_comm*, cudaStream_t) = nullptr;
+  int (*recv)(void*, std::size_t, int, int, nccl_comm*, cudaStream_t) = nullptr;
+};
+
+/// The library stays loaded until the program ends: it has threads of its own.
+std::optional<nccl_calls> load(std::string& why_not) {
+  setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
+  const char* named = std::getenv("BATON_NCCL");
+  void* library = dlopen(named != nullptr ? named : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* reason = dlerror();
+    why_not =
+        fmt::format("{}; set BATON_NCCL to the path of a libnccl.so.2", reason != nullptr ? reason : "");
+    return std::nullopt;
+  }
+  nccl_calls calls;
+  const auto find = [&](const char* name, auto& call) {
+    call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(dlsym(library, name));
+    if (call == nullptr && why_not.empty()) why_not = fmt::format("the NCCL library has no {}", name);
+  };
+  find("ncclGetVersion", calls.get_version);
+  find("ncclGetErrorString", calls.get_error_string);
+  find("ncclCommInitAll", calls.comm_init_all);
+  find("ncclCommDestroy", calls.comm_destroy);
+  find("ncclGroupStart", calls.group_start);
+  find("ncclGroupEnd", calls.group_end);
+  find("ncclSend", calls.send);
+  find("ncclRecv", calls.recv);
+  return why_not.empty() ? std::optional{calls} : std::nullopt;
+}
+
+class loaded_nccl : public nccl_exchange {
+ public:
+  loaded_nccl(std::span<const world> worlds, const nccl_calls& calls)
+      : worlds_{worlds}, calls_{calls}, streams_{worlds, 2}, comms_(worlds.size()), buffers_(worlds.size()) {
+    must(calls_.get_version(&version_), "ncclGetVersion");
+    std::vector<int> devices;
+    for (const world& rank : worlds) devices.push_back(rank.device_index());
+    must(calls_.comm_init_all(comms_.data(), static_cast<int>(devices.size()), devices.data()),
+         "ncclCommInitAll");
+  }
+  ~loaded_nccl() override {
+    for (nccl_comm* comm : comms_) static_cast<void>(calls_.comm_destroy(comm));
+  }
+  loaded_nccl(const loaded_nccl&) = delete;
+  loaded_nccl& operator=(const loaded_nccl&) = delete;
+
+  std::string version() const override {
+    return fmt::format("{}.{}.{}", version_ / 10000, version_ / 100 % 100, version_ % 100);
+  }
+
+  std::vector<double> time(std::span<const std::uint64_t> bytes) override {
+    make_room(bytes);
+    // The first call of its kind sets up connections and kernels, which must not sit behind the gate.
+    if (known_.emplace(bytes.begin(), bytes.end()).second) {
+      exchange(bytes);
+      streams_.run();
+    }
+    const int ranks = static_cast<int>(worlds_.size());
+    for (int r = 0; r < ranks; ++r) {
+      streams_.hold(r);
+      streams_.record(r, 0);
+    }
+    exchange(bytes);
+    for (int r = 0; r < ranks; ++r) streams_.record(r, 1);
+    streams_.run();
+    std::vector<double> times;
+    for (int r = 0; r < ranks; ++r) times.push_back(streams_.microseconds(r, 0, 1));
+    return times;
+  }
+
+ private:
+  struct rank_buffers {
+    device_buffer out, in;
+  };
+
+  void must(int status, const char* call) const {
+    if (status != 0)
+      throw cuda_error{
+          fmt::format("{}: {}; NCCL_DEBUG=WARN says more", call, calls_.get_error_string(status))};
+  }
+
+  void make_room(std::span<const std::uint64_t> bytes) {
+    const std::size_t ranks = worlds_.size();
+    for (std::size_t r = 0; r < ranks; ++r) {
+      std::size_t out = 1, in = 1;
+      for (std::size_t peer = 0; peer < ranks; ++peer) {
+        if (peer == r) continue;
+        out += bytes[r * ranks + peer];
+        in += bytes[peer * ranks + r];
+      }
+      if (buffers_[r].out.bytes() >= out && buffers_[r].in.bytes() >= in) continue;
+      const std::string purpose = "buffers of the NCCL comparison", knob = "use fewer --tokens";
+      buffers_[r].out = device_buffer{worlds_[r], out, purpose, knob};
+      buffers_[r].in = device_buffer{worlds_[r], in, purpose, knob};
+    }
+  }
+
+  void exchange(std::span<const std::uint64_t> bytes) const {
+    const std::size_t ranks = worlds_.size();
+    must(calls_.group_start(), "ncclGroupStart");
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const cudaStream_t stream = streams_.stream(static_cast<int>(r));
+      std::byte* out = buffers_[r].out.data();
+      std::byte* in = buffers_[r].in.data();
+      for (std::size_t peer = 0; peer < ranks; ++peer) {
+        if (peer == r) continue;
+        const std::uint64_t away = bytes[r * ranks + peer], here = bytes[peer * ranks + r];
+        must(calls_.send(out, away, nccl_int8, static_cast<int>(peer), comms_[r], stream), "ncclSend");
+        must(calls_.recv(in, here, nccl_int8, static_cast<int>(peer), comms_[r], stream), "ncclRecv");
+        out += away;
+        in += here;
+      }
+    }
+    must(calls_.group_end(), "ncclGroupEnd");
+  }
+
+  std::span<const world> worlds_;
+  nccl_calls calls_;
+  int version_ = 0;
+  rank_streams streams_;
+  std::vector<nccl_comm*> comms_;
+  std::vector<rank_buffers> buffers_;
+  std::set<std::vector<std::uint64_t>> known_;  // sizes exchanged before
+};
+
+}  // namespace
+
+std::unique_ptr<nccl_exchange> open_nccl(std::span<const world> worlds, std::string& why_not) {
+  why_not.clear();
+  std::set<int> devices;
+  for (const world& rank : worlds) devices.insert(rank.device_index());
+  if (worlds[0].device() == device_kind::cpu)
+    why_not = "the ranks run on the CPU";
+  else if (worlds.size() < 2)
+    why_not = "one rank has nobody to exchange with";
+  else if (devices.size() < worlds.size())
+    why_not = "ranks share a GPU, which NCCL refuses";
+  if (!why_not.empty()) return nullptr;
+  const std::optional<nccl_calls> calls = load(why_not);
+  if (!calls) return nullptr;
+  return std::make_unique<loaded_nccl>(worlds, *calls);
+}
+
+#else
+
+std::unique_ptr<nccl_exchange> open_nccl(std::span<const world>, std::string& why_not) {
+  why_not = "this build of baton has no CUDA";
+  return nullptr;
+}
+
+#endif
+
+}  // namespace baton::cli
