@@ -19,6 +19,17 @@ enum class site : std::uint16_t {
   combine_arrival,         // combine_wait: arrival words of the peers' combine_async
   combine_ready,           // combine_wait: block 0 saw all arrivals
   probe_flag,              // doctor: flag ping-pong
+  attention_slot_filled,   // pair attention: tensor-core issuer, for a K or V slot
+  attention_slot_free,     // pair attention: loader, for a K or V slot
+  attention_s_ready,       // pair attention: softmax, for scores
+  attention_s_free,        // pair attention: tensor-core issuer, for a score buffer
+  attention_p_ready,       // pair attention: tensor-core issuer, for weights and a rescaled output
+  attention_p_free,        // pair attention: softmax, for the weight buffer
+  attention_factor_ready,  // pair attention: correction, for the factors
+  attention_factor_free,   // pair attention: softmax, for the place of the factors
+  attention_o_ready,       // pair attention: correction, for an output half
+  attention_o_final,       // pair attention: epilogue, for the last output
+  attention_issued,        // pair attention without data: the modelled tensor core, for work
   test,                    // protocols of tests and examples
 };
 
@@ -34,6 +45,28 @@ constexpr const char* name(site s) {
       return "combine.ready";
     case site::probe_flag:
       return "probe.flag";
+    case site::attention_slot_filled:
+      return "attention.slot_filled";
+    case site::attention_slot_free:
+      return "attention.slot_free";
+    case site::attention_s_ready:
+      return "attention.s_ready";
+    case site::attention_s_free:
+      return "attention.s_free";
+    case site::attention_p_ready:
+      return "attention.p_ready";
+    case site::attention_p_free:
+      return "attention.p_free";
+    case site::attention_factor_ready:
+      return "attention.factor_ready";
+    case site::attention_factor_free:
+      return "attention.factor_free";
+    case site::attention_o_ready:
+      return "attention.o_ready";
+    case site::attention_o_final:
+      return "attention.o_final";
+    case site::attention_issued:
+      return "attention.issued";
     case site::test:
       return "test";
     default:
