@@ -27,7 +27,7 @@ struct bounds {
   double max_seconds = 300;
   bool stop_at_first = true;
   /// Waits that may return false at any moment, as if their deadline had passed.
-  std::function<bool(const wait_site&)> may_time_out;
+  std::function<bool(const wait_site&)> may_time_out{};
   planted_fault fault = planted_fault::none;
 };
 

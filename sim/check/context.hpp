@@ -22,8 +22,6 @@ class context {
   };
 
   context(execution& run, int warp) : run_{run}, warp_{warp} {}
-  context(const context&) = delete;
-  context& operator=(const context&) = delete;
 
   int rank() const { return run_.where(warp_).rank; }
   int block() const { return run_.where(warp_).block; }
