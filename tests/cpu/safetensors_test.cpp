@@ -1,6 +1,5 @@
 #include "cli/model/safetensors.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,10 +18,9 @@ using namespace baton;
 using namespace baton::model;
 using baton::test::message_of;
 using baton::test::read_file;
+using baton::test::says;
 using baton::test::temporary_folder;
 using baton::test::write_file;
-using testing::AllOf;
-using testing::HasSubstr;
 
 std::string framed(const std::string& header, const std::string& data = "", std::int64_t length = -1) {
   const auto n = static_cast<std::uint64_t>(length < 0 ? static_cast<std::int64_t>(header.size()) : length);
@@ -51,9 +49,9 @@ std::string header_of(const std::string& tensor_entry) {
 /// The error of a file that must be refused; fails unless it is bad_file and names the file.
 std::string refusal(const std::string& file) {
   const std::string message = message_of<bad_file>([&] { parse(file); });
-  EXPECT_THAT(message, HasSubstr("x.safetensors"));
-  EXPECT_THAT(message, HasSubstr("expected"));
-  EXPECT_THAT(message, HasSubstr("found"));
+  EXPECT_TRUE(says(message, "x.safetensors"));
+  EXPECT_TRUE(says(message, "expected"));
+  EXPECT_TRUE(says(message, "found"));
   return message;
 }
 
@@ -84,79 +82,74 @@ TEST(safetensors, empty_tensors_and_scalars_are_legal) {
 }
 
 TEST(safetensors, a_truncated_file_is_refused) {
-  EXPECT_THAT(refusal(""), HasSubstr("0 bytes"));
-  EXPECT_THAT(refusal("1234567"), HasSubstr("7 bytes"));
+  EXPECT_TRUE(says(refusal(""), "0 bytes"));
+  EXPECT_TRUE(says(refusal("1234567"), "7 bytes"));
   const std::string good = framed(header_of(entry("F32", "[2]", "[0,8]")), "12345678");
   ASSERT_NO_THROW(parse(good));
   for (std::size_t n = 0; n < good.size(); ++n) refusal(good.substr(0, n));
 }
 
 TEST(safetensors, a_header_longer_than_the_file_or_the_format_allows_is_refused) {
-  EXPECT_THAT(refusal(framed("{}", "", 3)), HasSubstr("a header length of 3 bytes in a file of 10"));
-  EXPECT_THAT(refusal(std::string(8, '\xff') + "{}"), HasSubstr("18446744073709551615"));
+  EXPECT_TRUE(says(refusal(framed("{}", "", 3)), "a header length of 3 bytes in a file of 10"));
+  EXPECT_TRUE(says(refusal(std::string(8, '\xff') + "{}"), "18446744073709551615"));
 }
 
 TEST(safetensors, a_header_that_is_not_a_json_object_is_refused) {
-  EXPECT_THAT(refusal(framed("")), HasSubstr("an empty header"));
-  EXPECT_THAT(refusal(framed("[]")), HasSubstr("begins with byte 0x5b"));
-  EXPECT_THAT(refusal(framed(" {}")), HasSubstr("begins with byte 0x20"));
-  EXPECT_THAT(refusal(framed(R"({"a":)")), HasSubstr("a JSON header"));
-  EXPECT_THAT(refusal(framed("{} x")), HasSubstr("a JSON header"));
-  EXPECT_THAT(refusal(framed("{\"\xff\":1}")), HasSubstr("a JSON header"));
+  EXPECT_TRUE(says(refusal(framed("")), "an empty header"));
+  EXPECT_TRUE(says(refusal(framed("[]")), "begins with byte 0x5b"));
+  EXPECT_TRUE(says(refusal(framed(" {}")), "begins with byte 0x20"));
+  EXPECT_TRUE(says(refusal(framed(R"({"a":)")), "a JSON header"));
+  EXPECT_TRUE(says(refusal(framed("{} x")), "a JSON header"));
+  EXPECT_TRUE(says(refusal(framed("{\"\xff\":1}")), "a JSON header"));
 }
 
 TEST(safetensors, deep_nesting_is_refused_before_it_costs_anything) {
-  EXPECT_THAT(refusal(framed(R"({"a":)" + std::string(1'000'000, '['))), HasSubstr("deeper nesting"));
-  EXPECT_THAT(refusal(framed(R"({"a":{"b":{"c":{"d":1}}}})")), HasSubstr("deeper nesting"));
+  EXPECT_TRUE(says(refusal(framed(R"({"a":)" + std::string(1000000, '['))), "deeper nesting"));
+  EXPECT_TRUE(says(refusal(framed(R"({"a":{"b":{"c":{"d":1}}}})")), "deeper nesting"));
 }
 
 TEST(safetensors, an_entry_without_its_three_members_is_refused) {
-  EXPECT_THAT(refusal(framed(R"({"a":3})")), AllOf(HasSubstr("tensor a"), HasSubstr("found 3")));
-  EXPECT_THAT(refusal(framed(header_of(R"({"shape":[1],"data_offsets":[0,1]})"), "x")),
-              HasSubstr("a member dtype"));
-  EXPECT_THAT(refusal(framed(header_of(R"({"dtype":"U8","data_offsets":[0,1]})"), "x")),
-              HasSubstr("a member shape"));
-  EXPECT_THAT(refusal(framed(header_of(R"({"dtype":"U8","shape":[1]})"), "x")),
-              HasSubstr("a member data_offsets"));
+  EXPECT_TRUE(says(refusal(framed(R"({"a":3})")), "tensor a", "found 3"));
+  EXPECT_TRUE(
+      says(refusal(framed(header_of(R"({"shape":[1],"data_offsets":[0,1]})"), "x")), "a member dtype"));
+  EXPECT_TRUE(
+      says(refusal(framed(header_of(R"({"dtype":"U8","data_offsets":[0,1]})"), "x")), "a member shape"));
+  EXPECT_TRUE(
+      says(refusal(framed(header_of(R"({"dtype":"U8","shape":[1]})"), "x")), "a member data_offsets"));
 }
 
 TEST(safetensors, an_unknown_dtype_is_refused) {
-  EXPECT_THAT(refusal(framed(header_of(entry("F31", "[1]", "[0,1]")), "x")), HasSubstr("found \"F31\""));
-  EXPECT_THAT(refusal(framed(header_of(R"({"dtype":7,"shape":[1],"data_offsets":[0,1]})"), "x")),
-              HasSubstr("found 7"));
+  EXPECT_TRUE(says(refusal(framed(header_of(entry("F31", "[1]", "[0,1]")), "x")), "found \"F31\""));
+  EXPECT_TRUE(
+      says(refusal(framed(header_of(R"({"dtype":7,"shape":[1],"data_offsets":[0,1]})"), "x")), "found 7"));
 }
 
 TEST(safetensors, a_shape_that_is_not_extents_is_refused) {
   for (const char* shape :
        {"[-1]", "[1.5]", "[\"1\"]", "1", "{}", "null", "[true]", "[1e0]", "[9223372036854775808]"}) {
-    EXPECT_THAT(refusal(framed(header_of(entry("U8", shape, "[0,1]")), "x")), HasSubstr("shape as an array"))
+    EXPECT_TRUE(says(refusal(framed(header_of(entry("U8", shape, "[0,1]")), "x")), "shape as an array"))
         << shape;
   }
 }
 
 TEST(safetensors, a_shape_whose_size_overflows_is_refused) {
   // 2^32 * 2^32 elements wrap to zero bytes in 64 bits: a reader that multiplies blindly accepts this file.
-  EXPECT_THAT(refusal(framed(header_of(entry("U8", "[4294967296,4294967296]", "[0,0]")))),
-              HasSubstr("63 bits"));
-  EXPECT_THAT(refusal(framed(header_of(entry("F64", "[2305843009213693952]", "[0,0]")))),
-              HasSubstr("63 bits"));
+  EXPECT_TRUE(says(refusal(framed(header_of(entry("U8", "[4294967296,4294967296]", "[0,0]")))), "63 bits"));
+  EXPECT_TRUE(says(refusal(framed(header_of(entry("F64", "[2305843009213693952]", "[0,0]")))), "63 bits"));
 }
 
 TEST(safetensors, a_header_that_lies_about_sizes_is_refused) {
-  EXPECT_THAT(
-      refusal(framed(header_of(entry("F32", "[2]", "[0,4]")), "1234")),
-      AllOf(HasSubstr("expected 8 bytes for F32 [2]"), HasSubstr("found data_offsets [0, 4] with 4 bytes")));
-  EXPECT_THAT(refusal(framed(header_of(entry("BF16", "[1]", "[0,4]")), "1234")),
-              HasSubstr("expected 2 bytes"));
+  EXPECT_TRUE(says(refusal(framed(header_of(entry("F32", "[2]", "[0,4]")), "1234")),
+                   "expected 8 bytes for F32 [2]", "found data_offsets [0, 4] with 4 bytes"));
+  EXPECT_TRUE(says(refusal(framed(header_of(entry("BF16", "[1]", "[0,4]")), "1234")), "expected 2 bytes"));
 }
 
 TEST(safetensors, offsets_outside_the_data_are_refused) {
   for (const char* offsets : {"[0,2]", "[2,1]", "[1,18446744073709551615]"}) {
-    EXPECT_THAT(refusal(framed(header_of(entry("U8", "[1]", offsets)), "x")),
-                HasSubstr("within the 1 bytes"));
+    EXPECT_TRUE(says(refusal(framed(header_of(entry("U8", "[1]", offsets)), "x")), "within the 1 bytes"));
   }
   for (const char* offsets : {"[0]", "[0,1,2]", "[-1,0]", "[0.0,1.0]", "0", "[99999999999999999999999,0]"}) {
-    EXPECT_THAT(refusal(framed(header_of(entry("U8", "[1]", offsets)), "x")), HasSubstr("[begin, end]"))
+    EXPECT_TRUE(says(refusal(framed(header_of(entry("U8", "[1]", offsets)), "x")), "[begin, end]"))
         << offsets;
   }
 }
@@ -168,25 +161,24 @@ std::string two(const std::string& a, const std::string& b, const std::string& d
 TEST(safetensors, tensors_that_overlap_or_leave_gaps_are_refused) {
   ASSERT_NO_THROW(parse(two("[0,2]", "[2,4]", "1234")));
   ASSERT_NO_THROW(parse(two("[2,4]", "[0,2]", "1234")));
-  EXPECT_THAT(refusal(two("[0,2]", "[1,3]", "123")), AllOf(HasSubstr("tensor b"), HasSubstr("overlap")));
-  EXPECT_THAT(refusal(two("[0,2]", "[0,2]", "12")), HasSubstr("overlap"));
-  EXPECT_THAT(refusal(two("[0,2]", "[3,5]", "12345")), HasSubstr("a gap"));
-  EXPECT_THAT(refusal(two("[1,3]", "[3,5]", "12345")), HasSubstr("a gap"));
-  EXPECT_THAT(refusal(two("[0,2]", "[2,4]", "12345")), HasSubstr("4 bytes of tensor data"));
+  EXPECT_TRUE(says(refusal(two("[0,2]", "[1,3]", "123")), "tensor b", "overlap"));
+  EXPECT_TRUE(says(refusal(two("[0,2]", "[0,2]", "12")), "overlap"));
+  EXPECT_TRUE(says(refusal(two("[0,2]", "[3,5]", "12345")), "a gap"));
+  EXPECT_TRUE(says(refusal(two("[1,3]", "[3,5]", "12345")), "a gap"));
+  EXPECT_TRUE(says(refusal(two("[0,2]", "[2,4]", "12345")), "4 bytes of tensor data"));
 }
 
 TEST(safetensors, a_name_given_twice_is_refused) {
   const std::string one = R"("a":)" + entry("U8", "[1]", "[0,1]");
-  EXPECT_THAT(refusal(framed("{" + one + "," + one + "}", "x")),
-              AllOf(HasSubstr("tensor a"), HasSubstr("twice")));
-  EXPECT_THAT(
-      refusal(framed(header_of(R"({"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]})"), "x")),
-      HasSubstr("twice"));
+  EXPECT_TRUE(says(refusal(framed("{" + one + "," + one + "}", "x")), "tensor a", "twice"));
+  EXPECT_TRUE(
+      says(refusal(framed(header_of(R"({"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]})"), "x")),
+           "twice"));
 }
 
 TEST(safetensors, metadata_other_than_strings_is_refused) {
-  EXPECT_THAT(refusal(framed(R"({"__metadata__":{"a":1}})")), HasSubstr("an object of strings"));
-  EXPECT_THAT(refusal(framed(R"({"__metadata__":"a"})")), HasSubstr("an object of strings"));
+  EXPECT_TRUE(says(refusal(framed(R"({"__metadata__":{"a":1}})")), "an object of strings"));
+  EXPECT_TRUE(says(refusal(framed(R"({"__metadata__":"a"})")), "an object of strings"));
 }
 
 TEST(safetensors, error_texts_stay_short_whatever_the_file_holds) {
@@ -199,23 +191,22 @@ TEST(safetensors, a_missing_file_a_folder_and_an_empty_file_are_refused) {
   const auto open = [](const auto& path) {
     return message_of<bad_file>([&] { safetensors_file::open(path); });
   };
-  EXPECT_THAT(open(folder / "none"), AllOf(HasSubstr("none"), HasSubstr("No such file")));
-  EXPECT_THAT(open(folder.path()), HasSubstr("regular file"));
+  EXPECT_TRUE(says(open(folder / "none"), "none", "No such file"));
+  EXPECT_TRUE(says(open(folder.path()), "regular file"));
   write_file(folder / "empty", "");
-  EXPECT_THAT(open(folder / "empty"), HasSubstr("at least 8 bytes"));
+  EXPECT_TRUE(says(open(folder / "empty"), "at least 8 bytes"));
 }
 
 TEST(safetensors, asking_for_a_missing_tensor_or_another_shape_names_what_there_is) {
   const auto file = parse(framed(header_of(entry("U8", "[2,1]", "[0,2]")), "xy"));
-  EXPECT_THAT(message_of<bad_file>([&] { file.at("b"); }),
-              AllOf(HasSubstr("tensor b"), HasSubstr("1 others: a")));
-  EXPECT_THAT(message_of<bad_file>([&] {
-                file.at("a", {2, 2});
-              }),
-              AllOf(HasSubstr("expected shape [2, 2]"), HasSubstr("found [2, 1]")));
-  EXPECT_THAT(message_of<bad_file>([&] { file.at("a", {2}); }), HasSubstr("found [2, 1]"));
-  EXPECT_THAT(message_of<bad_file>([&] { to_float(file.at("a")); }),
-              HasSubstr("expected dtype F32, BF16 or F16, found U8"));
+  EXPECT_TRUE(says(message_of<bad_file>([&] { file.at("b"); }), "tensor b", "1 others: a"));
+  EXPECT_TRUE(says(message_of<bad_file>([&] {
+                     file.at("a", {2, 2});
+                   }),
+                   "expected shape [2, 2]", "found [2, 1]"));
+  EXPECT_TRUE(says(message_of<bad_file>([&] { file.at("a", {2}); }), "found [2, 1]"));
+  EXPECT_TRUE(says(message_of<bad_file>([&] { to_float(file.at("a")); }),
+                   "expected dtype F32, BF16 or F16, found U8"));
 }
 
 TEST(safetensors, values_convert_as_their_types_say) {
@@ -230,7 +221,7 @@ TEST(safetensors, values_convert_as_their_types_say) {
   EXPECT_EQ(rounded[2], bfloat16{1.015625f});
   const std::vector<std::uint32_t> large{0x80000000u};
   view = {"f", "u", dtype::u32, {1}, raw(large)};
-  EXPECT_THAT(message_of<bad_file>([&] { to_int32(view); }), HasSubstr("found 2147483648"));
+  EXPECT_TRUE(says(message_of<bad_file>([&] { to_int32(view); }), "found 2147483648"));
 }
 
 TEST(safetensors_writer, what_is_written_reads_back_aligned) {
@@ -253,12 +244,11 @@ TEST(safetensors_writer, tensors_that_contradict_themselves_are_refused_and_noth
   const auto write = [&](std::vector<tensor_to_write> tensors) {
     return message_of<invalid_argument>([&] { write_safetensors(folder / "y", tensors); });
   };
-  EXPECT_THAT(write({{"a", dtype::f32, {2}, raw(one)}}),
-              AllOf(HasSubstr("tensor a"), HasSubstr("expected 8 bytes")));
-  EXPECT_THAT(write({{"a", dtype::f32, {1}, raw(one)}, {"a", dtype::f32, {1}, raw(one)}}),
-              HasSubstr("of its own"));
-  EXPECT_THAT(write({{"__metadata__", dtype::f32, {1}, raw(one)}}), HasSubstr("__metadata__"));
-  EXPECT_THAT(write({{"\xff", dtype::f32, {1}, raw(one)}}), HasSubstr("UTF-8"));
+  EXPECT_TRUE(says(write({{"a", dtype::f32, {2}, raw(one)}}), "tensor a", "expected 8 bytes"));
+  EXPECT_TRUE(
+      says(write({{"a", dtype::f32, {1}, raw(one)}, {"a", dtype::f32, {1}, raw(one)}}), "of its own"));
+  EXPECT_TRUE(says(write({{"__metadata__", dtype::f32, {1}, raw(one)}}), "__metadata__"));
+  EXPECT_TRUE(says(write({{"\xff", dtype::f32, {1}, raw(one)}}), "UTF-8"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
@@ -283,9 +273,9 @@ TEST(safetensors_writer, a_write_that_fails_half_way_leaves_the_old_file_and_no_
   const std::vector<float> values(1 << 16);
   const std::vector<tensor_to_write> tensors{{"a", dtype::f32, {1 << 16}, raw(values)}};
   {
-    const full_disk disk{100'000};
-    EXPECT_THAT(message_of<bad_file>([&] { write_safetensors(folder / "y", tensors); }),
-                AllOf(HasSubstr("cannot be written"), HasSubstr("nothing was written")));
+    const full_disk disk{100000};
+    EXPECT_TRUE(says(message_of<bad_file>([&] { write_safetensors(folder / "y", tensors); }),
+                     "cannot be written", "nothing was written"));
   }
   EXPECT_EQ(read_file(folder / "y"), "before");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator{folder.path()}, {}), 1);
@@ -296,9 +286,9 @@ TEST(safetensors_writer, folders_devices_and_missing_folders_are_refused) {
   const auto write = [](const auto& path) {
     return message_of<bad_file>([&] { write_safetensors(path, {}); });
   };
-  EXPECT_THAT(write(folder.path()), HasSubstr("regular file"));
-  EXPECT_THAT(write(std::filesystem::path{"/dev/null"}), HasSubstr("regular file"));
-  EXPECT_THAT(write(folder / "none" / "y"), HasSubstr("No such file"));
+  EXPECT_TRUE(says(write(folder.path()), "regular file"));
+  EXPECT_TRUE(says(write(std::filesystem::path{"/dev/null"}), "regular file"));
+  EXPECT_TRUE(says(write(folder / "none" / "y"), "No such file"));
 }
 
 TEST(safetensors_writer, a_link_is_followed_and_permissions_are_kept) {
