@@ -4,7 +4,7 @@
 
 #include <iostream>
 
-#include "tests/check/arrival_rounds.hpp"
+#include "tests/check/arrival_exploration.hpp"
 
 namespace baton {
 namespace {

@@ -2,10 +2,10 @@
 // The arrival protocol as the exchange uses it: rounds of a full all-to-all dispatch and a full all-to-all
 // combine on the same buffers. One warp a rank; each rank sends to every rank, itself included.
 #include <array>
+#include <functional>
+#include <string>
 
 #include "protocol/arrival.hpp"
-#include "sim/check.hpp"
-#include "tests/check/weakened_context.hpp"
 
 namespace baton {
 
@@ -35,15 +35,16 @@ enum class round_fault {
   same_epoch,        // the epoch never advances
 };
 
-template <class Policy>
-arrival_world make_world(check::program& p, int ranks) {
+/// Idle words and payload from `memory`, which has allocate<T>(count, name).
+template <class Policy, class Memory>
+arrival_world make_world(Memory& memory, int ranks) {
   arrival_world w;
   w.ranks = ranks;
   const auto window = [&](const std::string& phase, int rank) {
     const std::string name = phase + " of rank " + std::to_string(rank) + ", ";
     const auto n = static_cast<std::size_t>(ranks);
-    const arrival_window made{p.allocate<std::uint64_t>(n, name + "word"),
-                              p.allocate<std::uint32_t>(n * payload_words, name + "payload")};
+    const arrival_window made{memory.template allocate<std::uint64_t>(n, name + "word"),
+                              memory.template allocate<std::uint32_t>(n * payload_words, name + "payload")};
     for (int source = 0; source < ranks; ++source) made.words[source] = Policy::idle;
     return made;
   };
@@ -54,12 +55,15 @@ arrival_world make_world(check::program& p, int ranks) {
   return w;
 }
 
-/// One rank's rounds; X is the checker's context or a weakened one.
+/// Called with whether something holds, and what.
+using promise = std::function<void(bool, const char*)>;
+
+/// One rank's rounds on a context X.
 template <class Policy, class X>
 class arrival_rank {
  public:
-  arrival_rank(X& x, check::program& p, const arrival_world& w, round_fault fault)
-      : x_{x}, program_{p}, world_{w}, fault_{fault} {}
+  arrival_rank(X& x, const arrival_world& w, round_fault fault, promise require)
+      : x_{x}, world_{w}, fault_{fault}, require_{std::move(require)} {}
 
   void run(int rounds) {
     for (round_ = 1; round_ <= static_cast<std::uint32_t>(rounds); ++round_) {
@@ -118,7 +122,7 @@ class arrival_rank {
     if (!await<Policy>(x_, words, capacity, at, seen)) return false;
     for (int source = 0; source < world_.ranks; ++source) {
       if (words[source] == nullptr) continue;
-      program_.require(Policy::count(seen[source]) == count(source, x_.rank()), "the count is this round's");
+      require_(Policy::count(seen[source]) == count(source, x_.rank()), "the count is this round's");
     }
     return true;
   }
@@ -129,7 +133,7 @@ class arrival_rank {
       if (count(source, x_.rank()) == 0) continue;
       x_.each(payload_words, [&](int i) {
         const std::uint32_t got = x_.read(mine.payload + source * payload_words + i);
-        program_.require(got == value(source, x_.rank()), "the payload is this round's");
+        require_(got == value(source, x_.rank()), "the payload is this round's");
       });
     }
   }
@@ -146,29 +150,10 @@ class arrival_rank {
   };
 
   X& x_;
-  check::program& program_;
   const arrival_world& world_;
   round_fault fault_;
+  promise require_;
   std::uint32_t round_ = 0;
 };
-
-struct arrival_setting {
-  int ranks = 2;
-  int rounds = 3;
-  round_fault fault = round_fault::none;
-};
-
-template <class Policy, weakening Weakening = weakening::none>
-check::result check_arrival(const arrival_setting& s, check::bounds limits = {}) {
-  return check::explore(limits, [&](check::program& p) {
-    const arrival_world w = make_world<Policy>(p, s.ranks);
-    for (int rank = 0; rank < s.ranks; ++rank) {
-      p.spawn(rank, 0, 0, [w, &p, &s](check::context& x) {
-        weakened<Weakening> mine{x};
-        arrival_rank<Policy, weakened<Weakening>>{mine, p, w, s.fault}.run(s.rounds);
-      });
-    }
-  });
-}
 
 }  // namespace baton

@@ -7,6 +7,7 @@
 
 #include "protocol/arrival.hpp"
 #include "protocol/completion.hpp"
+#include "sim/check.hpp"
 #include "tests/check/weakened_context.hpp"
 
 namespace baton {
@@ -80,7 +81,7 @@ check::result check_completion(const completion_setting& s) {
                              p.allocate<std::uint64_t>(1, "taken")};
     for (int i = 0; i < s.blocks * s.warps; ++i) {
       p.spawn(0, i / s.warps, i % s.warps, [w, &s](check::context& x) {
-        weakened<Weakening> mine{x};
+        weakened<check::context, Weakening> mine{x};
         run_sender(mine, w, s);
       });
     }
@@ -112,8 +113,8 @@ TEST(completion_check, three_blocks_three_kernels_have_no_race_and_no_deadlock) 
   expect_holds({.blocks = 3, .warps = 1, .kernels = 3});
 }
 
-TEST(completion_check, five_blocks_one_kernel_have_no_race_and_no_deadlock) {
-  expect_holds({.blocks = 5, .warps = 1, .kernels = 1, .units = 2});
+TEST(completion_check, five_blocks_two_kernels_have_no_race_and_no_deadlock) {
+  expect_holds({.blocks = 5, .warps = 1, .kernels = 2, .units = 2});
 }
 
 TEST(completion_check, mutant_relaxed_add_is_killed) {

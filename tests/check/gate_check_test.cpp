@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "protocol/gate.hpp"
+#include "sim/check.hpp"
 #include "tests/check/weakened_context.hpp"
 
 namespace baton {
@@ -55,7 +56,7 @@ check::result check_gate(const gate_setting& s, check::bounds limits = {}) {
                        p.allocate<std::uint32_t>(1, "prepared")};
     for (int i = 0; i < s.blocks * s.warps; ++i) {
       p.spawn(0, i / s.warps, i % s.warps, [w, &p, &s](check::context& x) {
-        weakened<Weakening> mine{x};
+        weakened<check::context, Weakening> mine{x};
         run_gate(mine, p, w, s);
       });
     }
@@ -91,8 +92,8 @@ TEST(gate_check, three_blocks_three_kernels_have_no_race_and_no_deadlock) {
   expect_holds({.blocks = 3, .warps = 1, .kernels = 3});
 }
 
-TEST(gate_check, four_blocks_two_kernels_have_no_race_and_no_deadlock) {
-  expect_holds({.blocks = 4, .warps = 1, .kernels = 2});
+TEST(gate_check, four_blocks_three_kernels_have_no_race_and_no_deadlock) {
+  expect_holds({.blocks = 4, .warps = 1, .kernels = 3});
 }
 
 TEST(gate_check, mutant_relaxed_open_is_killed) {

@@ -1,6 +1,8 @@
 #pragma once
-// The checker's context with one order or scope weakened: mutants of a protocol without touching its source.
-#include "sim/check.hpp"
+// A context with one order or scope weakened: mutants of a protocol without touching its source.
+#include <type_traits>
+
+#include "exec/exec.hpp"
 
 namespace baton {
 
@@ -17,43 +19,44 @@ enum class weakening {
   add_narrow,
 };
 
-template <weakening Weakening>
-class weakened : public check::context {
+template <class Context, weakening Weakening>
+class weakened : public Context {
  public:
-  explicit weakened(const check::context& x) : check::context{x} {}
+  template <class T>
+  using lanes = typename Context::template lanes<T>;
+
+  explicit weakened(const Context& x) : Context{x} {}
 
   template <order Order, scope Scope, class T>
-  void store(T* p, std::type_identity_t<T> value) const {
+  void store(T* p, std::type_identity_t<T> value) {
     constexpr bool releasing = Order == order::release;
     if constexpr (Weakening == weakening::relaxed_store_lost && Order == order::relaxed) return;
     constexpr order ordering =
         Weakening == weakening::release_store_relaxed && releasing ? order::relaxed : Order;
     constexpr scope reach = Weakening == weakening::release_store_narrow && releasing ? narrow(Scope) : Scope;
-    check::context::store<ordering, reach>(p, value);
+    Context::template store<ordering, reach>(p, value);
   }
 
   template <order Order, scope Scope, class T>
-  T fetch_add(T* p, std::type_identity_t<T> value) const {
+  T fetch_add(T* p, std::type_identity_t<T> value) {
     constexpr order ordering = Weakening == weakening::add_relaxed           ? order::relaxed
                                : Weakening == weakening::add_without_release ? order::acquire
                                : Weakening == weakening::add_without_acquire ? order::release
                                                                              : Order;
     constexpr scope reach = Weakening == weakening::add_narrow ? narrow(Scope) : Scope;
-    return check::context::fetch_add<ordering, reach>(p, value);
+    return Context::template fetch_add<ordering, reach>(p, value);
   }
 
   template <order Order, scope Scope, class Word, class Done>
   bool wait(const lanes<Word*>& words, Done done, const wait_site& where,
-            lanes<std::remove_const_t<Word>>& seen) const {
+            lanes<std::remove_const_t<Word>>& seen) {
     constexpr order ordering = Weakening == weakening::wait_relaxed ? order::relaxed : Order;
     constexpr scope reach = Weakening == weakening::wait_narrow ? narrow(Scope) : Scope;
-    return check::context::wait<ordering, reach>(words, done, where, seen);
+    return Context::template wait<ordering, reach>(words, done, where, seen);
   }
 
  private:
   static constexpr scope narrow(scope s) { return s == scope::system ? scope::device : scope::block; }
 };
-
-static_assert(exec_context<weakened<weakening::none>>);
 
 }  // namespace baton

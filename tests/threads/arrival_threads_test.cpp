@@ -1,0 +1,127 @@
+// protocol/arrival.hpp on real threads. Built with ThreadSanitizer, it must be silent about the protocol and
+// loud about the mutants; built without, only the values are checked.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+
+#include "sim/threads.hpp"
+#include "tests/check/arrival_rounds.hpp"
+#include "tests/check/weakened_context.hpp"
+
+namespace baton {
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr bool under_thread_sanitizer = true;
+#else
+constexpr bool under_thread_sanitizer = false;
+#endif
+constexpr int thread_sanitizer_found_a_race = 66;  // its exit status
+
+class heap {
+ public:
+  template <class T>
+  T* allocate(std::size_t count, const std::string&) {
+    static_assert(alignof(T) <= alignof(std::max_align_t));
+    blocks_.push_back(std::make_unique<std::byte[]>(count * sizeof(T)));
+    return reinterpret_cast<T*>(blocks_.back().get());
+  }
+
+ private:
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+};
+
+/// How many promises were broken.
+template <class Policy, weakening Weakening = weakening::none>
+int run_rounds(int ranks, int rounds, unsigned seed, round_fault fault = round_fault::none) {
+  using mutant = weakened<threads::context, Weakening>;
+  heap memory;
+  const arrival_world w = make_world<Policy>(memory, ranks);
+  std::atomic<int> broken{0}, finished{0};
+  const promise require = [&](bool holds, const char*) {
+    broken.fetch_add(holds ? 0 : 1, std::memory_order_relaxed);
+  };
+  threads::run({.ranks = ranks, .seed = seed}, [&](threads::context& x) {
+    mutant mine{x};
+    arrival_rank<Policy, mutant>{mine, w, fault, require}.run(rounds);
+    finished.fetch_add(1, std::memory_order_relaxed);
+  });
+  return broken + (ranks - finished);
+}
+
+template <class Policy>
+class arrival_threads : public testing::Test {};
+using policies = testing::Types<epoch_arrival, sentinel_arrival>;
+class policy_names {
+ public:
+  template <class Policy>
+  static std::string GetName(int) {
+    return Policy::restores ? "sentinel" : "epoch";
+  }
+};
+TYPED_TEST_SUITE(arrival_threads, policies, policy_names);
+
+TYPED_TEST(arrival_threads, two_to_four_ranks_a_thousand_rounds_are_clean) {
+  for (const int ranks : {2, 3, 4}) {
+    EXPECT_EQ(run_rounds<TypeParam>(ranks, 1000, static_cast<unsigned>(ranks)), 0) << ranks << " ranks";
+  }
+}
+
+template <class Policy, weakening Weakening>
+[[noreturn]] void run_mutant(round_fault fault) {
+  run_rounds<Policy, Weakening>(2, 200, 1, fault);
+  std::exit(EXIT_SUCCESS);  // ThreadSanitizer makes this its own status if it has reported anything
+}
+
+template <class Policy, weakening Weakening>
+void expect_reported(round_fault fault = round_fault::none) {
+  if (!under_thread_sanitizer)
+    GTEST_SKIP() << "only ThreadSanitizer sees this mutant: build with preset tsan";
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT((run_mutant<Policy, Weakening>(fault)), testing::ExitedWithCode(thread_sanitizer_found_a_race),
+              "ThreadSanitizer: data race");
+}
+
+TYPED_TEST(arrival_threads, mutant_relaxed_publish_is_reported) {
+  expect_reported<TypeParam, weakening::release_store_relaxed>();
+}
+
+TYPED_TEST(arrival_threads, mutant_relaxed_wait_is_reported) {
+  expect_reported<TypeParam, weakening::wait_relaxed>();
+}
+
+TYPED_TEST(arrival_threads, mutant_payload_read_after_the_combine_is_published_is_reported) {
+  expect_reported<TypeParam, weakening::none>(round_fault::reads_late);
+}
+
+TEST(threads_machine, a_wait_that_nobody_ends_gives_up_at_its_deadline) {
+  std::uint64_t word = 0;
+  std::atomic<int> gave_up{0};
+  threads::run({.deadline = std::chrono::milliseconds{20}}, [&](threads::context& x) {
+    threads::context::lanes<std::uint64_t*> words{};
+    threads::context::lanes<std::uint64_t> seen{};
+    words[0] = &word;
+    if (!await<epoch_arrival>(x, words, 1, wait_site{.where = site::test, .epoch = 1}, seen)) ++gave_up;
+  });
+  EXPECT_EQ(gave_up, 1);
+}
+
+TEST(threads_machine, sync_block_orders_the_warps_of_a_block) {
+  constexpr int warps = 3, laps = 200;
+  std::array<int, warps> cells{};
+  std::atomic<int> wrong{0};
+  threads::run({.warps = warps}, [&](threads::context& x) {
+    for (int lap = 1; lap <= laps; ++lap) {
+      x.write(&cells[static_cast<std::size_t>(x.warp())], lap);
+      x.sync_block();
+      for (const int& cell : cells) wrong += x.read(&cell) == lap ? 0 : 1;
+      x.sync_block();
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace baton
