@@ -1,0 +1,68 @@
+#pragma once
+// What both fuzzers do with one input: read it as a safetensors file and use everything it claims to hold.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/model/safetensors.hpp"
+
+namespace baton::test {
+
+enum class verdict { accepted, refused };
+
+/// Empty if every tensor of `tensors` lies in `file` and has the bytes its dtype and shape call for; otherwise the
+/// first that does not.
+inline std::string broken_promise(std::span<const std::byte> file,
+                                  const std::map<std::string, model::tensor_view>& tensors) {
+  for (const auto& [name, view] : tensors) {
+    std::uint64_t bytes = model::size_of(view.type);
+    for (const auto extent : view.shape) {
+      if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes)) return name;
+    }
+    const auto* begin = view.bytes.data();
+    const bool is_inside = view.bytes.size() <= file.size() && begin >= file.data() &&
+                           begin <= file.data() + (file.size() - view.bytes.size());
+    if (bytes != view.bytes.size() || (!view.bytes.empty() && !is_inside)) return name;
+  }
+  return {};
+}
+
+/// Converts a tensor as its dtype allows; bad_file where it does not.
+inline std::size_t use(const model::tensor_view& view) {
+  switch (view.type) {
+    case model::dtype::f32:
+    case model::dtype::f16:
+    case model::dtype::bf16:
+      return to_float(view).size() + to_bfloat16(view).size();
+    default:
+      return to_int32(view).size();
+  }
+}
+
+/// Throws nothing but what must stop the fuzzer.
+inline verdict read_any_bytes(std::span<const std::uint8_t> input) {
+  std::vector<std::byte> bytes(input.size());
+  if (!bytes.empty()) std::memcpy(bytes.data(), input.data(), input.size());
+  const std::byte* const data = bytes.data();  // parse() takes the vector over; its storage stays
+  try {
+    const auto file = model::safetensors_file::parse(std::move(bytes), "fuzz");
+    if (const auto name = broken_promise({data, input.size()}, file.tensors()); !name.empty()) {
+      throw std::logic_error{"accepted, though tensor " + name + " is not in the file"};
+    }
+    for (const auto& [name, view] : file.tensors()) {
+      try {
+        use(view);
+      } catch (const bad_file&) {
+        continue;
+      }
+    }
+  } catch (const bad_file&) {
+    return verdict::refused;
+  }
+  return verdict::accepted;
+}
+
+}  // namespace baton::test
