@@ -6,7 +6,7 @@ set(baton_config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/baton)
 install(TARGETS baton EXPORT baton-targets)
 install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT baton-targets NAMESPACE baton:: DESTINATION ${baton_config_dir})
-if(TARGET baton_program)
+if(BATON_PROGRAM)
   install(TARGETS baton_program)
 endif()
 

@@ -1,7 +1,7 @@
 # Compiler facts, in one place: warnings, sanitizers, portable binaries, CUDA.
 
 function(baton_warnings target)
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wconversion;-Werror>)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wconversion;-Werror;-Wno-error=maybe-uninitialized>)
 endfunction()
 
 if(BATON_SANITIZE)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails on names that say nothing, on notes left for later, and on paths of somebody's machine: check_words.py [ROOT]."""
+"""Fails on names that say nothing, notes left for later, and paths that lead nowhere: check_words.py [ROOT]."""
 import pathlib
 import re
 import sys
@@ -10,6 +10,8 @@ import tree
 VAGUE = {"util", "utils", "helper", "helpers", "manager", "impl", "optimized", "fast", "misc", "stuff", "common", "v2", "v3"}
 NOTES = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 PLACES = re.compile(r"(?<![\w.$}])/(home|work|Users|root)/\w")
+MENTION = re.compile(r"(?<![\w./-])((?:docs|tests|tools|src|sim|cli|include|examples|cmake|reference|seeds)/[\w/.-]+"
+                     r"\.(?:md|cpp|hpp|cuh|cu|py|json|svg|cmake))\b(?!\.\w)")
 
 
 def vague_words(name):
@@ -34,6 +36,9 @@ def complaints(root):
                 yield f"{name}:{number}: {found[0]}: do it, or write an issue"
             if found := PLACES.search(line):
                 yield f"{name}:{number}: {found[0]}...: a path of one machine"
+            for mention in MENTION.findall("" if "tests/house/" in name else line):
+                if not (root / mention).exists() and not (root / "src" / mention).exists():
+                    yield f"{name}:{number}: {mention}: no such file"
             if path.suffix in tree.SOURCE_SUFFIXES:
                 for identifier in re.findall(r"[A-Za-z_]\w*", without_prose(line, path.suffix)):
                     if words := vague_words(identifier):

@@ -22,3 +22,9 @@ class words(planted_tree):
     def test_a_path_of_one_machine_is_caught(self):
         self.plant("docs/a.md", "see /ho" "me/someone/notes\n")
         self.assert_caught(check_words.complaints(self.root), "docs/a.md:1", "one machine")
+
+    def test_a_comment_that_names_a_file_that_is_gone_is_caught(self):
+        self.plant("src/base/a.hpp", "// see docs/gone.md\n// and src/base/a.hpp\n")
+        found = list(check_words.complaints(self.root))
+        self.assert_caught(found, "src/base/a.hpp:1", "docs/gone.md")
+        self.assertEqual(len(found), 1)

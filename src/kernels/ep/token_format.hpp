@@ -7,8 +7,7 @@
 //   fp8_tokens      hidden e4m3      1 fp32 for each 128 values        512 values          512 bytes
 //
 // fp8, block b: s = max(max|x|, 1e-4) / 448, or the caller's input scale; q = e4m3(x * (1 / s)), to nearest,
-// saturated. Source of the 1x128 format and its 1e-4 floor: DeepSeek-V3's block scaling, as
-// reference/ep-protocol.md 4 tells it.
+// saturated. The 1x128 format and its floor of 1e-4 are those of DeepSeek-V3's block scaling.
 //
 // A sink takes what a step yields: payload(byte offset, vec16) and scale(block, float), one lane each.
 #include "base/convert.hpp"
