@@ -16,6 +16,7 @@ context::context(machine::state& m, warp_state& me, const grid& shape)
 
 void context::sync_block() {
   me_.stores.move_to(me_.home->stores);
+  me_.shared_stores.to_memory();
   if (++me_.home->arrived == me_.home->live) {
     machine_.open_barrier(*me_.home);
     return;
@@ -29,6 +30,7 @@ void context::scheduling_point() {
   if (machine_.opts.order == schedule::round_robin) return;
   if (delays_ && machine_.random() % 16 == 0) {
     me_.stores.to_memory();
+    me_.shared_stores.to_memory();
     changed();
   }
   if (machine_.opts.order == schedule::priority) {
@@ -40,16 +42,15 @@ void context::scheduling_point() {
 }
 
 void context::reveal(const void* at, std::size_t size) {
-  store_list& of_rank = machine_.ranks[static_cast<std::size_t>(rank_)].stores;
-  store_list& of_block = me_.home->stores;
-  // Oldest first: what reached the rank is older than what is still with the block or the warp.
-  const bool in_rank = of_rank.reveal(at, size), in_block = of_block.reveal(at, size);
-  if (!me_.stores.reveal(at, size) && !in_rank && !in_block) return;
-  changed();
+  if (is_shared(at)) {
+    if (me_.shared_stores.reveal(at, size)) changed();
+    return;
+  }
+  if (me_.stores.reveal(at, size)) changed();
 }
 
 void context::delayed_write(void* at, const void* value, std::size_t size) {
-  me_.stores.add(at, value, size);
+  (is_shared(at) ? me_.shared_stores : me_.stores).add(at, value, size);
 }
 
 void context::release(scope s) {
@@ -58,10 +59,15 @@ void context::release(scope s) {
     s = scope::device;
   store_list& of_rank = machine_.ranks[static_cast<std::size_t>(rank_)].stores;
   me_.stores.move_to(me_.home->stores);
+  me_.shared_stores.to_memory();
   if (s == scope::block) return;
   me_.home->stores.move_to(of_rank);
   if (s == scope::system) of_rank.to_memory();
   changed();
+}
+
+bool context::somebody_waits() const {
+  return me_.home->waiting > 0;
 }
 
 void context::changed() {
@@ -108,12 +114,19 @@ bool context::keep_waiting(const wait_site& where, std::uint64_t began, int lane
     changed();
     return false;
   }
-  me_.why = blocked::wait;
   me_.at = where;
-  me_.seen_version = machine_.version;
   me_.wake_at = wake_at;
-  machine_.yield(me_);
+  sleep();
   return true;
+}
+
+/// Until memory changes or time passes.
+void context::sleep() {
+  me_.why = blocked::wait;
+  me_.seen_version = machine_.version;
+  ++me_.home->waiting;
+  machine_.yield(me_);
+  --me_.home->waiting;
 }
 
 }  // namespace baton::sim

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "exec/exec.hpp"
+#include "exec/mbarrier.hpp"
 #include "sim/machine.hpp"
 
 namespace baton::sim {
@@ -84,7 +85,7 @@ class context {
   template <class T>
   void write(T* at, const std::type_identity_t<T>& value) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
-    if (delays_ && !is_shared(at)) {
+    if (delays_) {
       delayed_write(at, &value, sizeof(T));
     } else {
       std::memcpy(static_cast<void*>(at), &value, sizeof(T));
@@ -93,14 +94,14 @@ class context {
 
   template <order O, scope S, class Word>
   Word load(const Word* at) {
-    step(S);
+    step(O, S);
     before_read(at, sizeof(Word));
     return std::atomic_ref<Word>{*const_cast<Word*>(at)}.load(
         O == order::relaxed ? std::memory_order_relaxed : std::memory_order_acquire);
   }
   template <order O, scope S, class Word>
   void store(Word* at, std::type_identity_t<Word> value) {
-    step(S);
+    step(O, S);
     if (S == scope::system) value = static_cast<Word>(flipped(at, value));
     if (O == order::relaxed && delays_) return delayed_write(at, &value, sizeof(Word));
     if (O != order::relaxed) release(S);
@@ -128,14 +129,14 @@ class context {
   }
   template <order O, scope S>
   void fence() {
-    step(S);
+    step(O, S);
     if (O != order::acquire) release(S);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
 
   template <order O, scope S, class Word, class Done>
   bool wait(const lanes<Word*>& words, Done done, wait_site where, lanes<Word>& seen) {
-    step(S);
+    step(O, S);
     const std::uint64_t began = now_ns();
     for (;;) {
       const int missing = first_missing(words, done, seen);
@@ -143,6 +144,26 @@ class context {
       const auto lane = static_cast<std::size_t>(missing);
       if (!keep_waiting(where, began, missing, seen[lane])) return false;
     }
+  }
+
+  // The asynchronous half: exec/mbarrier.hpp, bodies in context_async.cpp.
+  int cluster_block() const { return block_ % shape_.cluster; }
+  int cluster_blocks() const { return shape_.cluster; }
+  void sync_cluster();
+  void mbarrier_init(mbarrier* b, int arrivals);
+  void mbarrier_arrive(mbarrier* b, int n);
+  void mbarrier_arrive_expect(mbarrier* b, int bytes);
+  void mbarrier_arrive_at(mbarrier* b, int block_of_cluster, int n);
+  void fence_mbarrier_init();
+  void fence_proxy_async();
+  void bulk_load(void* to, const void* from, int bytes, mbarrier* b);
+  void bulk_store(void* to, const void* from, int bytes);
+  void bulk_commit();
+  void bulk_wait_read();
+  template <scope S>
+  bool mbarrier_wait(mbarrier* b, parity p, wait_site where) {
+    static_assert(S != scope::system, "an mbarrier reaches no further than its cluster");
+    return wait_phase(b, p, where);
   }
 
  private:
@@ -158,24 +179,33 @@ class context {
   }
   template <order O, scope S, class Word, class F>
   Word modify(Word* at, F f) {
-    step(S);
+    step(O, S);
     if (O == order::release || O == order::acq_rel) release(S);
     before_read(at, sizeof(Word));
     const Word before = f(std::atomic_ref<Word>{*at});
-    if (S != scope::block) changed();
+    if (S != scope::block || somebody_waits()) changed();
     return before;
   }
   bool is_shared(const void* at) const {
     const auto* byte = static_cast<const std::byte*>(at);
     return byte >= shared_ && byte < shared_ + shape_.shared_bytes;
   }
-  void step(scope s) {
-    if (s != scope::block) scheduling_point();
+  /// Relaxed access at block scope is counting in shared memory: too frequent to switch at.
+  void step(order o, scope s) {
+    if (s != scope::block || o != order::relaxed) scheduling_point();
   }
   void before_read(const void* at, std::size_t size) {
     if (delays_) reveal(at, size);
   }
 
+  bool wait_phase(mbarrier* b, parity p, wait_site where);
+  template <class Transition>
+  void change(mbarrier* b, Transition transition);
+  void require_copy(const void* shared, const void* global, int bytes) const;
+  bool gave_up() const;
+  void sleep();
+
+  bool somebody_waits() const;
   void scheduling_point();
   void reveal(const void* at, std::size_t size);
   void delayed_write(void* at, const void* value, std::size_t size);
@@ -193,6 +223,6 @@ class context {
   bool delays_;
 };
 
-static_assert(exec_context<context>);
+static_assert(async_exec_context<context>);
 
 }  // namespace baton::sim

@@ -24,6 +24,8 @@ machine::state::state(int num_ranks, options o)
 }
 
 void machine::launch(int rank, grid g, std::function<void(context&)> kernel) {
+  if (g.cluster < 1 || g.blocks % g.cluster != 0)
+    throw invalid_argument{fmt::format("cluster: {} blocks do not make clusters of {}", g.blocks, g.cluster)};
   const std::lock_guard lock{state_->mutex};
   state_->ranks[static_cast<std::size_t>(rank)].queue.push_back({g, std::move(kernel), {}});
   state_->enqueued.notify_all();
@@ -40,8 +42,8 @@ void machine::run(int rank) {
   while (state_->rank_in_use(rank)) {
     state_->start_ready_work();
     if (state_->run_one()) {
-      if (state_->failure) std::rethrow_exception(std::exchange(state_->failure, nullptr));
       state_->retire_finished();
+      if (state_->failure) std::rethrow_exception(std::exchange(state_->failure, nullptr));
     } else if (state_->rank_in_use(rank)) {
       state_->idle(lock);
     }
@@ -97,6 +99,7 @@ void machine::state::retire_finished() {
     bool live = false;
     for (const auto& w : r.running->warps) live = live || !w->done;
     if (live && !r.dead) continue;
+    finish_copies(r.running->warps.front()->rank);
     for (const auto& b : r.running->blocks) b->stores.move_to(r.stores);
     std::erase_if(active, [&](const warp_state* w) { return w->rank == r.running->warps.front()->rank; });
     r.running.reset();
@@ -111,6 +114,8 @@ void machine::state::idle(std::unique_lock<std::mutex>& lock) {
     for (warp_state* w : active) {
       if (!w->stores.empty()) ++version;
       w->stores.to_memory();
+      if (!w->shared_stores.empty()) ++version;
+      w->shared_stores.to_memory();
       if (!w->home->stores.empty()) ++version;
       w->home->stores.to_memory();
     }
@@ -140,7 +145,9 @@ std::string machine::state::who_waits() const {
     if (w->why == blocked::no) continue;
     text += fmt::format("\n  rank {} block {} warp {}: ", w->rank, w->block, w->warp);
     text += w->why == blocked::barrier ? "block barrier"
-                                       : fmt::format("{}, expects {:#x}", name(w->at.where), w->at.expected);
+            : w->why == blocked::cluster_barrier
+                ? "cluster barrier"
+                : fmt::format("{}, expects {:#x}", name(w->at.where), w->at.expected);
   }
   return text;
 }

@@ -41,7 +41,9 @@ struct fault {
 struct options {
   schedule order = schedule::round_robin;
   std::uint64_t seed = 1;
-  bool delay_stores = false;  // plain and relaxed stores stay invisible to others until a release orders them
+  bool delay_stores =
+      false;  // plain and relaxed stores stay invisible to others until a release orders them,
+              // and to the copy engine until a proxy fence does
   bool virtual_clock = true;  // time advances only when nobody can run, by as much as the next deadline
                               // needs. False: real time, for ranks driven by other threads or processes
   std::vector<fault> faults;
@@ -52,6 +54,7 @@ struct grid {
   int warps = 1;
   std::size_t shared_bytes = 0;
   wait_limits limits = {};
+  int cluster = 1;  // blocks of a cluster; divides blocks
 };
 
 /// Each rank has one queue of kernels and host functions, run in order. Queues of different ranks run

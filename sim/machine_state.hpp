@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "sim/copy_engine.hpp"
 #include "sim/machine.hpp"
 #include "sim/warp.hpp"
 
@@ -43,12 +44,22 @@ struct machine::state {
   void run_body(warp_state& w);
   void yield(warp_state& w);  // from inside the warp
   void open_barrier(block_state& b);
+  void open_barrier(cluster_state& c);
+  void leave_barriers(warp_state& w);  // of a warp that has ended
   void idle(std::unique_lock<std::mutex>& lock);
   void advance_clock();
   std::string who_waits() const;
   bool rank_in_use(int rank) const;
 
   std::uint64_t now_ns() const;
+
+  // copy engine
+  void issue(const copy_piece& whole);
+  bool engine_goes_next(const warp_state* w);
+  void progress_copies();
+  void advance(std::size_t piece);
+  void count_on(const copy_piece& piece);
+  void finish_copies(int rank);
 
   // faults
   bool dies_now(int rank);
@@ -59,6 +70,7 @@ struct machine::state {
   std::condition_variable enqueued;
   std::vector<rank_state> ranks;
   std::vector<warp_state*> active;
+  std::vector<copy_piece> copies;
   std::size_t next = 0;        // round robin
   std::exception_ptr failure;  // thrown inside a kernel; run() throws it on
   std::uint64_t version = 1;   // of memory: a wait that found nothing looks again when it changes

@@ -43,12 +43,20 @@ void machine::state::start_kernel(int rank, rank_state::item item) {
   kernel->shape = item.shape;
   kernel->body = std::move(item.kernel);
   for (int b = 0; b < item.shape.blocks; ++b) {
+    if (b % item.shape.cluster == 0) kernel->clusters.push_back(std::make_unique<cluster_state>());
     kernel->blocks.push_back(std::make_unique<block_state>());
-    kernel->blocks.back()->live = item.shape.warps;
-    kernel->blocks.back()->shared.resize(item.shape.shared_bytes);
+    block_state& block = *kernel->blocks.back();
+    block.live = item.shape.warps;
+    block.stores.comes_before(ranks[static_cast<std::size_t>(rank)].stores);
+    block.shared.resize(item.shape.shared_bytes);
+    if (opts.delay_stores) block.engine_view = block.shared;
+    block.cluster = kernel->clusters.back().get();
+    block.cluster->live += item.shape.warps;
+    block.cluster->blocks.push_back(&block);
     for (int w = 0; w < item.shape.warps; ++w) {
       auto warp = std::make_unique<warp_state>();
-      warp->home = kernel->blocks.back().get();
+      warp->home = &block;
+      warp->stores.comes_before(block.stores);
       warp->rank = rank;
       warp->block = b;
       warp->warp = w;
@@ -61,7 +69,7 @@ void machine::state::start_kernel(int rank, rank_state::item item) {
 }
 
 bool machine::state::can_run(const warp_state& w) const {
-  if (w.done || w.why == blocked::barrier) return false;
+  if (w.done || w.why == blocked::barrier || w.why == blocked::cluster_barrier) return false;
   return w.why == blocked::no || w.seen_version != version;
 }
 
@@ -88,8 +96,12 @@ warp_state* machine::state::pick_by_priority() {
 }
 
 bool machine::state::run_one() {
-  if (active.empty()) return false;
-  warp_state* w = pick();
+  warp_state* w = active.empty() ? nullptr : pick();
+  if (engine_goes_next(w)) {
+    ++total_steps;
+    progress_copies();
+    return true;
+  }
   if (w == nullptr) return false;
   resume(*w);
   return true;
@@ -108,7 +120,15 @@ void machine::state::resume(warp_state& w) {
   w.fiber = std::move(w.fiber).resume();
   if (!w.done) return;
   w.stores.move_to(w.home->stores);
-  if (--w.home->live > 0 && w.home->arrived == w.home->live) open_barrier(*w.home);
+  w.shared_stores.to_memory();
+  leave_barriers(w);
+}
+
+void machine::state::leave_barriers(warp_state& w) {
+  block_state& block = *w.home;
+  if (--block.live > 0 && block.arrived == block.live) open_barrier(block);
+  cluster_state& cluster = *block.cluster;
+  if (--cluster.live > 0 && cluster.arrived == cluster.live) open_barrier(cluster);
 }
 
 void machine::state::run_body(warp_state& w) {
@@ -132,6 +152,13 @@ void machine::state::open_barrier(block_state& b) {
   b.arrived = 0;
   for (warp_state* w : active) {
     if (w->home == &b && w->why == blocked::barrier) w->why = blocked::no;
+  }
+}
+
+void machine::state::open_barrier(cluster_state& c) {
+  c.arrived = 0;
+  for (warp_state* w : active) {
+    if (w->home->cluster == &c && w->why == blocked::cluster_barrier) w->why = blocked::no;
   }
 }
 

@@ -14,6 +14,9 @@ class store_list {
  public:
   static constexpr std::size_t capacity = 128;
 
+  /// The next list on the way; what it holds of an address is older than what is here.
+  void comes_before(store_list& wider) { wider_ = &wider; }
+
   void add(void* at, const void* bytes, std::size_t size) {
     if (entries_.size() == capacity) drain(capacity / 2);
     entry e{static_cast<std::byte*>(at), size, {}};
@@ -21,14 +24,21 @@ class store_list {
     entries_.push_back(e);
   }
 
-  /// Stores to these bytes go to memory, oldest first. True if there were any.
+  /// Stores to these bytes, in wider lists and here, go to memory, oldest first. True if there were any.
   bool reveal(const void* at, std::size_t size) {
+    const bool in_wider = wider_ != nullptr && wider_->reveal(at, size);
     const auto* begin = static_cast<const std::byte*>(at);
-    return std::erase_if(entries_, [&](const entry& e) {
-             if (e.at >= begin + size || begin >= e.at + e.size) return false;
-             std::memcpy(e.at, e.bytes, e.size);
-             return true;
-           }) > 0;
+    const auto here = std::erase_if(entries_, [&](const entry& e) {
+      if (e.at >= begin + size || begin >= e.at + e.size) return false;
+      std::memcpy(e.at, e.bytes, e.size);
+      return true;
+    });
+    return here > 0 || in_wider;
+  }
+
+  /// Writes the entries into `copy`, a copy of the memory at `base` that they lie in, and keeps them.
+  void overlay(const std::byte* base, std::vector<std::byte>& copy) const {
+    for (const entry& e : entries_) std::memcpy(copy.data() + (e.at - base), e.bytes, e.size);
   }
 
   bool empty() const { return entries_.empty(); }
@@ -48,11 +58,16 @@ class store_list {
   };
 
   void drain(std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) std::memcpy(entries_[i].at, entries_[i].bytes, entries_[i].size);
+    for (std::size_t i = 0; i < count; ++i) {
+      const entry& e = entries_[i];
+      if (wider_ != nullptr) wider_->reveal(e.at, e.size);
+      std::memcpy(e.at, e.bytes, e.size);
+    }
     entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(count));
   }
 
   std::vector<entry> entries_;
+  store_list* wider_ = nullptr;
 };
 
 }  // namespace baton::sim

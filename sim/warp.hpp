@@ -14,16 +14,27 @@
 
 namespace baton::sim {
 
+struct block_state;
+
+/// Blocks that share a barrier and reach each other's shared memory.
+struct cluster_state {
+  int arrived = 0;  // warps at the current barrier
+  int live = 0;
+  std::vector<block_state*> blocks;
+};
+
 struct block_state {
   int arrived = 0;  // warps at the current barrier
   int live = 0;
-  std::uint64_t barrier_turn = 0;
+  int waiting = 0;  // warps in a wait: only they care about changes at block scope
+  cluster_state* cluster = nullptr;
   std::vector<std::byte> shared;
+  std::vector<std::byte> engine_view;  // shared as the copy engine sees it, where stores are delayed
   store_list stores;
 };
 
 /// Why a warp is not running.
-enum class blocked { no, barrier, wait };
+enum class blocked { no, barrier, cluster_barrier, wait };
 
 struct warp_state {
   boost::context::fiber fiber;      // the warp, while it is not running
@@ -36,12 +47,15 @@ struct warp_state {
   std::uint64_t wake_at = 0;       // deadline of the wait, 0: none
   std::uint64_t priority = 0;
   wait_site at;
-  store_list stores;
+  store_list stores;             // to global memory
+  store_list shared_stores;      // to shared memory
+  std::uint64_t open_group = 0;  // of bulk stores; earlier ones are committed
 };
 
 struct kernel_state {
   grid shape;
   std::function<void(context&)> body;
+  std::vector<std::unique_ptr<cluster_state>> clusters;
   std::vector<std::unique_ptr<block_state>> blocks;
   std::vector<std::unique_ptr<warp_state>> warps;
 };

@@ -1,0 +1,152 @@
+// The asynchronous verbs of the machine: mbarriers, the copy engine, clusters.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "baton/error.hpp"
+#include "sim/context.hpp"
+#include "sim/machine_state.hpp"
+#include "sim/mbarrier_model.hpp"
+
+namespace baton::sim {
+
+template <class Transition>
+void context::change(mbarrier* b, Transition transition) {
+  reveal(b, sizeof *b);
+  const mbarrier_state now = transition(mbarrier_state::of(b->opaque));
+  b->opaque = now.word();
+  changed();
+  if (now.fault == mbarrier_fault::none) return;
+  throw error{fmt::format("rank {} block {} warp {}: mbarrier at shared + {}: {}", rank_, block_, warp_,
+                          reinterpret_cast<std::byte*>(b) - shared_, name(now.fault))};
+}
+
+void context::mbarrier_init(mbarrier* b, int arrivals) {
+  if (arrivals < 1 || arrivals > mbarrier_state::most)
+    throw error{
+        fmt::format("mbarrier_init: arrivals is {}; expected 1 to {}", arrivals, mbarrier_state::most)};
+  write(b, mbarrier{initialised(arrivals).word()});
+}
+
+void context::mbarrier_arrive(mbarrier* b, int n) {
+  scheduling_point();
+  release(shape_.cluster > 1 ? scope::device : scope::block);
+  change(b, [n](const mbarrier_state& s) { return arrive(s, n); });
+}
+
+void context::mbarrier_arrive_expect(mbarrier* b, int bytes) {
+  scheduling_point();
+  release(shape_.cluster > 1 ? scope::device : scope::block);
+  change(b, [bytes](const mbarrier_state& s) { return arrive_expect(s, bytes); });
+}
+
+void context::mbarrier_arrive_at(mbarrier* b, int block_of_cluster, int n) {
+  scheduling_point();
+  if (block_of_cluster < 0 || block_of_cluster >= shape_.cluster)
+    throw error{
+        fmt::format("mbarrier_arrive_at: block {} of a cluster of {}", block_of_cluster, shape_.cluster)};
+  block_state& target = *me_.home->cluster->blocks[static_cast<std::size_t>(block_of_cluster)];
+  if (target.live == 0 && !gave_up())
+    throw error{
+        fmt::format("rank {} block {} warp {}: arrives at block {} of its cluster, which has ended: "
+                    "synchronise the cluster before leaving",
+                    rank_, block_, warp_, block_of_cluster)};
+  release(scope::device);
+  auto* there = target.shared.data() + (reinterpret_cast<std::byte*>(b) - shared_);
+  change(reinterpret_cast<mbarrier*>(there), [n](const mbarrier_state& s) { return arrive(s, n); });
+}
+
+void context::fence_mbarrier_init() {
+  if (delays_) me_.shared_stores.to_memory();
+}
+
+/// What this warp sees of shared memory is what the engine sees from here on.
+void context::fence_proxy_async() {
+  if (!delays_) return;
+  me_.stores.move_to(me_.home->stores);
+  me_.home->stores.move_to(machine_.ranks[static_cast<std::size_t>(rank_)].stores);
+  me_.home->engine_view = me_.home->shared;
+  me_.shared_stores.overlay(me_.home->shared.data(), me_.home->engine_view);
+}
+
+void context::require_copy(const void* shared, const void* global, int bytes) const {
+  const auto address = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
+  const auto* first = static_cast<const std::byte*>(shared);
+  if (bytes <= 0 || bytes % 16 != 0 || address(global) % 16 != 0 || (first - shared_) % 16 != 0)
+    throw error{fmt::format("bulk copy of {} bytes between shared + {} and {}: all must be multiples of 16",
+                            bytes, first - shared_, global)};
+  if (first < shared_ || first + bytes > shared_ + shape_.shared_bytes)
+    throw error{fmt::format("bulk copy of {} bytes at shared + {}: shared memory has {}", bytes,
+                            first - shared_, shape_.shared_bytes)};
+}
+
+void context::bulk_load(void* to, const void* from, int bytes, mbarrier* b) {
+  require_copy(to, from, bytes);
+  copy_piece whole;
+  whole.to = static_cast<std::byte*>(to);
+  whole.from = static_cast<const std::byte*>(from);
+  whole.bytes = static_cast<std::size_t>(bytes);
+  whole.counts_on = b;
+  whole.owner = &me_;
+  machine_.issue(whole);
+  scheduling_point();
+}
+
+void context::bulk_store(void* to, const void* from, int bytes) {
+  require_copy(from, to, bytes);
+  copy_piece whole;
+  whole.to = static_cast<std::byte*>(to);
+  whole.from = static_cast<const std::byte*>(from);
+  whole.bytes = static_cast<std::size_t>(bytes);
+  whole.owner = &me_;
+  whole.group = me_.open_group;
+  machine_.issue(whole);
+  scheduling_point();
+}
+
+void context::bulk_commit() {
+  ++me_.open_group;
+}
+
+void context::bulk_wait_read() {
+  const auto unread = [this](const copy_piece& piece) {
+    return piece.owner == &me_ && piece.is_store() && piece.group < me_.open_group && !piece.is_read;
+  };
+  while (std::any_of(machine_.copies.begin(), machine_.copies.end(), unread)) {
+    me_.wake_at = 0;
+    sleep();
+  }
+}
+
+bool context::wait_phase(mbarrier* b, parity p, wait_site where) {
+  scheduling_point();
+  where.expected = static_cast<std::uint64_t>(p);
+  const auto offset = static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(b) - shared_);
+  const std::uint64_t began = now_ns();
+  for (;;) {
+    reveal(b, sizeof *b);
+    const auto s = mbarrier_state::of(b->opaque);
+    if (s.expected == 0)
+      change(b, [](const mbarrier_state& now) { return arrive(now); });  // throws, saying so
+    if (s.completed(p)) return true;
+    if (!keep_waiting(where, began, 0, offset)) return false;
+  }
+}
+
+void context::sync_cluster() {
+  release(scope::device);
+  cluster_state& cluster = *me_.home->cluster;
+  if (++cluster.arrived == cluster.live) {
+    machine_.open_barrier(cluster);
+    return;
+  }
+  me_.why = blocked::cluster_barrier;
+  machine_.yield(me_);
+}
+
+bool context::gave_up() const {
+  const std::uint32_t* abort = shape_.limits.abort;
+  return abort != nullptr && std::atomic_ref<std::uint32_t>{*const_cast<std::uint32_t*>(abort)}.load() != 0;
+}
+
+}  // namespace baton::sim

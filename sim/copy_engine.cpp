@@ -1,0 +1,112 @@
+// The copy engine: when pieces of bulk copies are read and written.
+#include "sim/copy_engine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "baton/error.hpp"
+#include "sim/machine_state.hpp"
+#include "sim/mbarrier_model.hpp"
+
+namespace baton::sim {
+namespace {
+
+inline constexpr std::size_t unit = 16;
+
+bool within(const std::vector<std::byte>& memory, const std::byte* at) {
+  return !memory.empty() && at >= memory.data() && at < memory.data() + memory.size();
+}
+
+}  // namespace
+
+/// One piece in the product's schedule, else up to four.
+void machine::state::issue(const copy_piece& whole) {
+  const std::size_t most = opts.order == schedule::round_robin ? 1 : 1 + random() % 4;
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < most && done < whole.bytes; ++i) {
+    const std::size_t left = (whole.bytes - done) / unit;
+    copy_piece piece = whole;
+    piece.to += done;
+    piece.from += done;
+    piece.bytes = i + 1 == most ? left * unit : (1 + random() % left) * unit;
+    piece.priority = lowest_priority + random() % (1u << 20);
+    done += piece.bytes;
+    copies.push_back(std::move(piece));
+  }
+}
+
+/// The product's engine is done before anybody looks; the others choose by chance or by priority.
+bool machine::state::engine_goes_next(const warp_state* w) {
+  if (copies.empty()) return false;
+  if (w == nullptr || opts.order == schedule::round_robin) return true;
+  if (opts.order == schedule::random) return random() % 3 == 0;
+  return std::any_of(copies.begin(), copies.end(),
+                     [&](const copy_piece& piece) { return piece.priority > w->priority; });
+}
+
+void machine::state::progress_copies() {
+  std::size_t next_piece = 0;
+  if (opts.order == schedule::random) next_piece = random() % copies.size();
+  if (opts.order == schedule::priority) {
+    const auto most =
+        std::max_element(copies.begin(), copies.end(),
+                         [](const copy_piece& a, const copy_piece& b) { return a.priority < b.priority; });
+    next_piece = static_cast<std::size_t>(most - copies.begin());
+  }
+  advance(next_piece);
+}
+
+void machine::state::advance(std::size_t index) {
+  copy_piece& piece = copies[index];
+  block_state& home = *piece.owner->home;
+  rank_state& r = ranks[static_cast<std::size_t>(piece.owner->rank)];
+  if (!piece.is_read) {
+    const std::byte* from = piece.from;
+    if (within(home.shared, from) && !home.engine_view.empty()) {
+      from = home.engine_view.data() + (from - home.shared.data());
+    } else {
+      r.stores.reveal(from, piece.bytes);
+    }
+    piece.held.assign(from, from + piece.bytes);
+    piece.is_read = true;
+  } else {
+    const copy_piece landed = std::move(piece);
+    copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(index));
+    if (landed.is_store()) r.stores.reveal(landed.to, landed.bytes);  // older stores do not come after it
+    std::copy(landed.held.begin(), landed.held.end(), landed.to);
+    if (within(home.shared, landed.to) && !home.engine_view.empty()) {
+      std::copy(landed.held.begin(), landed.held.end(),
+                home.engine_view.data() + (landed.to - home.shared.data()));
+    }
+    if (!landed.is_store()) count_on(landed);
+  }
+  ++version;
+}
+
+void machine::state::count_on(const copy_piece& piece) {
+  const auto before = mbarrier_state::of(piece.counts_on->opaque);
+  const mbarrier_state now = complete(before, static_cast<std::int64_t>(piece.bytes));
+  piece.counts_on->opaque = now.word();
+  if (now.fault == mbarrier_fault::none || failure) return;
+  failure = std::make_exception_ptr(error{fmt::format(
+      "rank {} block {}: {} bytes land on the mbarrier at shared + {}: {}", piece.owner->rank,
+      piece.owner->block, piece.bytes,
+      reinterpret_cast<std::byte*>(piece.counts_on) - piece.owner->home->shared.data(), name(now.fault))});
+}
+
+/// Before the memory of a kernel's blocks goes.
+void machine::state::finish_copies(int rank) {
+  const bool dead = ranks[static_cast<std::size_t>(rank)].dead;
+  for (std::size_t i = 0; i < copies.size();) {
+    if (copies[i].owner->rank != rank) {
+      ++i;
+    } else if (dead) {
+      copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      advance(i);
+    }
+  }
+}
+
+}  // namespace baton::sim
