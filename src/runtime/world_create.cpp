@@ -96,10 +96,10 @@ void settle_on_cpu(detail::world_state& s, std::shared_ptr<sim::machine> machine
   s.machine = std::move(machine);
 }
 
-/// Ranks in other threads or processes are outside the machine model: their waits run in real time.
-std::shared_ptr<sim::machine> machine_of_one_rank(int size) {
+/// Other threads or processes may still enqueue what a wait needs: its deadline is one of real time.
+std::shared_ptr<sim::machine> machine_in_real_time(int size) {
   sim::options options;
-  options.virtual_clock = size == 1;
+  options.virtual_clock = false;
   return std::make_shared<sim::machine>(size, options);
 }
 
@@ -140,7 +140,7 @@ world world::create(world_config config) {
   if (s->device == device_kind::cuda)
     settle_on_cuda(*s, config);
   else
-    settle_on_cpu(*s, machine_of_one_rank(s->size));
+    settle_on_cpu(*s, machine_in_real_time(s->size));
   return world{s};
 }
 
@@ -173,7 +173,7 @@ std::vector<world> world::local(int size, device_kind device) {
     states.push_back(state_of(c));
     if (device == device_kind::cuda) devices.push_back(on_cuda::identify(on_cuda::default_ordinal(c.rank)));
   }
-  if (device == device_kind::cpu) machine = std::make_shared<sim::machine>(size, sim::options{});
+  if (device == device_kind::cpu) machine = machine_in_real_time(size);
   const auto meeting = std::make_shared<transport::thread_rendezvous>(size, states.front()->deadline);
   std::vector<world> worlds;
   for (const auto& s : states) {

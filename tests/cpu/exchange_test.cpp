@@ -1,6 +1,8 @@
-#include "tests/support/exchange_cases.hpp"
+#include <thread>
 
 #include "baton/error.hpp"
+#include "tests/support/exchange_cases.hpp"
+#include "tests/support/exchange_processes.hpp"
 
 namespace baton::test {
 namespace {
@@ -35,6 +37,21 @@ TEST(exchange_grid, any_number_of_blocks_and_threads_gives_the_same_bits) {
     for (std::uint64_t seed = 1; seed <= 2; ++seed)
       EXPECT_EQ(run_round(c, ranks, seed), "") << sms << " blocks of " << threads;
   }
+}
+
+TEST(exchange_threads, ranks_driven_by_a_thread_each_meet_in_their_waits) {
+  const auto worlds = world::local(4, device_kind::cpu);
+  const exchange_case c{4, sizes(10, 3, 64, 9), {9, 2, 0, 7}, routing::distinct};
+  std::vector<std::string> wrong(4, "did not finish");
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < 4; ++r) {
+    threads.emplace_back([&, r] {
+      exchange_rank mine{expert_parallel::create(worlds[r], c.config)};
+      wrong[r] = run_rank(c, mine, 50);
+    });
+  }
+  for (auto& t : threads) t.join();
+  for (const std::string& w : wrong) EXPECT_EQ(w, "");
 }
 
 TEST(exchange_rounds, a_thousand_rounds_on_the_same_buffers_with_changing_routing_need_no_reset) {
