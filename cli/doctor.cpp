@@ -141,7 +141,7 @@ void write_text(const device_facts& facts, const trials& tried, const std::vecto
   const auto count = [&](verdict v) {
     return std::count_if(findings.begin(), findings.end(), [&](const finding& f) { return f.what == v; });
   };
-  out << fmt::format("\n  {} passed, {} warnings, {} failed\n", count(verdict::pass), count(verdict::warn),
+  out << fmt::format("\n  {} passed, {} with a warning, {} failed\n", count(verdict::pass), count(verdict::warn),
                      count(verdict::fail));
 }
 

@@ -126,7 +126,7 @@ void judge_links(const trials& tried, findings& out) {
       {"push bandwidth", slow ? verdict::warn : verdict::pass, push,
        slow ? "NVLink gives about 350 GB/s: check nvidia-smi nvlink -s and what else is running" : ""});
   const std::string flag =
-      fmt::format("{:.2f} us one way, {:.2f} us with release and acquire (slowest pair {:.2f} us)",
+      fmt::format("{:.2f} us one way, {:.2f} us with release and acquire (at most {:.2f} us)",
                   l.flag_us.median, l.flag_ordered_us.median, l.flag_ordered_us.highest);
   const bool late = on_gpus && l.flag_ordered_us.median > slow_flag_us;
   out.push_back(
