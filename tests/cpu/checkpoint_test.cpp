@@ -1,0 +1,315 @@
+#include "cli/model/checkpoint.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "cli/model/qwen3_moe.hpp"
+#include "cli/model/reference_moe.hpp"
+#include "tests/cpu/says.hpp"
+#include "tests/cpu/temporary_folder.hpp"
+#include "tests/cpu/tiny_moe.hpp"
+
+namespace {
+
+using namespace baton;
+using namespace baton::model;
+using baton::test::message_of;
+using baton::test::read_file;
+using baton::test::says;
+using baton::test::temporary_folder;
+using baton::test::write_file;
+using nlohmann::json;
+
+/// The smallest checkpoint of the format; every member can be changed before it is written.
+struct small_checkpoint {
+  json config{
+      {"model_type", "qwen3_moe"}, {"vocab_size", 5},           {"hidden_size", 8}, {"num_hidden_layers", 2},
+      {"num_attention_heads", 2},  {"num_key_value_heads", 1},  {"head_dim", 4},    {"num_experts", 3},
+      {"num_experts_per_tok", 2},  {"moe_intermediate_size", 6}};
+  std::map<std::string, tensor_shape> shapes;
+  std::map<std::string, dtype> types;  // F32 unless named here
+  std::map<std::string, int> shard;    // 0 unless named here
+  bool is_sharded = false;
+
+  small_checkpoint() {
+    shapes = {{"model.embed_tokens.weight", {5, 8}}, {"model.norm.weight", {8}}, {"lm_head.weight", {5, 8}}};
+    for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
+      const auto add = [&](const std::string& name, tensor_shape shape) {
+        shapes[layer + name + ".weight"] = shape;
+      };
+      add("input_layernorm", {8});
+      add("post_attention_layernorm", {8});
+      add("self_attn.q_proj", {8, 8});
+      add("self_attn.k_proj", {4, 8});
+      add("self_attn.v_proj", {4, 8});
+      add("self_attn.o_proj", {8, 8});
+      add("self_attn.q_norm", {4});
+      add("self_attn.k_norm", {4});
+      add("mlp.gate", {3, 8});
+      for (const std::string expert : {"0", "1", "2"}) {
+        add("mlp.experts." + expert + ".gate_proj", {6, 8});
+        add("mlp.experts." + expert + ".up_proj", {6, 8});
+        add("mlp.experts." + expert + ".down_proj", {8, 6});
+      }
+    }
+  }
+
+  std::string shard_name(int index) const {
+    return is_sharded ? "model-" + std::to_string(index) + ".safetensors" : "model.safetensors";
+  }
+
+  void write(const std::filesystem::path& folder) const {
+    write_file(folder / "config.json", config.dump());
+    std::vector<std::byte> storage(4096, std::byte{0x3c});
+    std::map<int, std::vector<tensor_to_write>> files;
+    json index;
+    for (const auto& [name, shape] : shapes) {
+      const auto type = types.count(name) ? types.at(name) : dtype::f32;
+      const int file = shard.count(name) ? shard.at(name) : 0;
+      const auto count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
+      files[file].push_back(
+          {name, type, shape, std::span{storage}.first(static_cast<std::size_t>(count) * size_of(type))});
+      index["weight_map"][name] = shard_name(file);
+    }
+    for (const auto& [file, tensors] : files) write_safetensors(folder / shard_name(file), tensors);
+    if (is_sharded) write_file(folder / "model.safetensors.index.json", index.dump());
+  }
+};
+
+std::string refusal(const small_checkpoint& c) {
+  const temporary_folder folder;
+  c.write(folder.path());
+  return message_of<bad_file>([&] { checkpoint::open(folder.path()); });
+}
+
+TEST(checkpoint, tiny_moe_opens_with_its_config_and_weights) {
+  const auto& c = test::tiny_moe();
+  EXPECT_EQ(c.config().num_experts, 64);
+  EXPECT_EQ(c.config().head_dim, 64);
+  EXPECT_TRUE(c.config().norm_topk_prob);
+  EXPECT_EQ(c.config().rope_theta, 10000.0);
+  EXPECT_EQ(c.weight_bytes(), 20287744u);  // total_size of the index
+  EXPECT_EQ(c.head(), c.embeddings());
+  EXPECT_EQ(c.layer(2).k.size(), 128u * 256u);
+}
+
+TEST(checkpoint, ranges_of_experts_are_slices_of_all_of_them) {
+  const auto all = test::tiny_moe().experts(1, 0, 64), some = test::tiny_moe().experts(1, 21, 3);
+  const auto slice = [](const std::vector<bfloat16>& v, std::ptrdiff_t first, std::ptrdiff_t n) {
+    return std::vector(v.begin() + first * 64 * 256, v.begin() + (first + n) * 64 * 256);
+  };
+  EXPECT_EQ(some.gate, slice(all.gate, 21, 3));
+  EXPECT_EQ(some.up, slice(all.up, 21, 3));
+  EXPECT_EQ(some.down, slice(all.down, 21, 3));
+  EXPECT_NE(some.gate, some.up);
+  EXPECT_TRUE(test::tiny_moe().experts(0, 64, 0).gate.empty());
+  EXPECT_TRUE(says(message_of<invalid_argument>([] { test::tiny_moe().experts(0, 62, 3); }), "[0, 64)",
+                   "[62, 62 + 3)"));
+  EXPECT_TRUE(
+      says(message_of<invalid_argument>([] { test::tiny_moe().experts(3, 0, 1); }), "0 to 2", "found 3"));
+}
+
+TEST(checkpoint, one_file_or_shards_f32_or_bf16_tied_or_not_all_run) {
+  for (const bool is_sharded : {false, true}) {
+    for (const bool is_tied : {false, true}) {
+      small_checkpoint c;
+      c.is_sharded = is_sharded;
+      c.config["tie_word_embeddings"] = is_tied;
+      if (is_tied) c.shapes.erase("lm_head.weight");
+      for (const auto& [name, shape] : c.shapes) {
+        c.shard[name] = static_cast<int>(name.size() % 3);
+        if (is_tied) c.types[name] = dtype::bf16;
+      }
+      if (!is_sharded) c.shard.clear();
+      const temporary_folder folder;
+      c.write(folder.path());
+      const auto opened = checkpoint::open(folder.path());
+      qwen3_moe model{opened};
+      reference_moe experts{opened};
+      kv_cache cache = model.make_cache();
+      const auto logits = model.step(experts, std::vector<rank_step>{{{&cache, {0, 4, 2}}}});
+      EXPECT_EQ(logits[0][0].size(), 5u);
+      EXPECT_TRUE(std::isfinite(logits[0][0][0]));
+    }
+  }
+}
+
+TEST(checkpoint, missing_folders_and_files_are_named) {
+  const temporary_folder folder;
+  const auto open = [&] { return message_of<bad_file>([&] { checkpoint::open(folder.path()); }); };
+  EXPECT_TRUE(says(message_of<bad_file>([&] { checkpoint::open(folder / "none"); }), "none", "a directory",
+                   "nothing"));
+  EXPECT_TRUE(says(open(), "config.json"));
+  small_checkpoint{}.write(folder.path());
+  std::filesystem::remove(folder / "model.safetensors");
+  EXPECT_TRUE(says(open(), "model.safetensors.index.json", "neither"));
+}
+
+TEST(checkpoint, a_missing_or_truncated_shard_is_named) {
+  const temporary_folder folder;
+  const auto open = [&] { return message_of<bad_file>([&] { checkpoint::open(folder.path()); }); };
+  std::filesystem::copy(test::tiny_moe_folder(), folder.path());
+  ASSERT_NO_THROW(checkpoint::open(folder.path()));
+  const auto shard = folder / "model-00002-of-00003.safetensors";
+  std::filesystem::permissions(shard, std::filesystem::perms::owner_all);
+  std::filesystem::resize_file(shard, std::filesystem::file_size(shard) - 1);
+  EXPECT_TRUE(says(open(), "model-00002-of-00003.safetensors", "expected", "found"));
+  std::filesystem::remove(shard);
+  EXPECT_TRUE(says(open(), "model-00002-of-00003.safetensors", "no such file", "index.json"));
+}
+
+TEST(checkpoint, an_index_and_shards_that_disagree_are_refused) {
+  small_checkpoint c;
+  c.is_sharded = true;
+  c.shard["model.norm.weight"] = 1;
+  const temporary_folder folder;
+  c.write(folder.path());
+  const auto index_path = folder / "model.safetensors.index.json";
+  const json good = json::parse(read_file(index_path));
+  const auto with = [&](const std::function<void(json&)>& change) {
+    json changed = good;
+    change(changed);
+    write_file(index_path, changed.dump());
+    return message_of<bad_file>([&] { checkpoint::open(folder.path()); });
+  };
+  EXPECT_EQ(with([](json&) {}), "nothing was thrown");
+  EXPECT_TRUE(says(with([](json& j) { j["weight_map"]["lm_head.weight"] = "model-1.safetensors"; }),
+                   "lm_head.weight", "model-1.safetensors",
+                   "in " + (folder / "model-0.safetensors").string()));
+  EXPECT_TRUE(
+      says(with([](json& j) { j["weight_map"]["more"] = "model-1.safetensors"; }), "more", "in no shard"));
+  EXPECT_TRUE(
+      says(with([](json& j) { j["weight_map"].erase("lm_head.weight"); }), "lm_head.weight", "index.json"));
+  EXPECT_TRUE(
+      says(with([](json& j) { j["weight_map"]["lm_head.weight"] = "../x"; }), "beside the index", "../x"));
+  EXPECT_TRUE(
+      says(with([](json& j) { j["weight_map"]["lm_head.weight"] = 3; }), "lm_head.weight", "found 3"));
+  EXPECT_TRUE(says(with([](json& j) { j["weight_map"] = 1; }), "weight_map"));
+  std::filesystem::copy(folder / "model-0.safetensors", folder / "model-2.safetensors");
+  EXPECT_TRUE(says(with([](json& j) { j["weight_map"]["lm_head.weight"] = "model-2.safetensors"; }),
+                   "one shard only"));
+}
+
+TEST(checkpoint, a_missing_tensor_is_named_with_its_shape) {
+  for (const auto& [name, shape] : small_checkpoint{}.shapes) {
+    small_checkpoint c;
+    c.shapes.erase(name);
+    EXPECT_TRUE(says(refusal(c), "expected a tensor " + name + " " + to_string(shape)));
+  }
+}
+
+TEST(checkpoint, a_tensor_of_another_shape_or_dtype_is_named_with_both) {
+  for (const auto& [name, shape] : small_checkpoint{}.shapes) {
+    small_checkpoint c;
+    c.shapes[name].back() += 1;
+    EXPECT_TRUE(
+        says(refusal(c), name, "expected shape " + to_string(shape), "found " + to_string(c.shapes[name])));
+    c = {};
+    c.types[name] = dtype::f16;
+    EXPECT_TRUE(says(refusal(c), name, "expected dtype BF16 or F32, found F16"));
+  }
+}
+
+TEST(checkpoint, config_and_weights_that_disagree_are_refused) {
+  small_checkpoint c;
+  c.config["num_hidden_layers"] = 1;
+  EXPECT_TRUE(says(refusal(c), "model.layers.1.", "config.json does not explain it"));
+  c = {};
+  c.config["num_experts"] = 2;
+  EXPECT_TRUE(says(refusal(c), "mlp.gate.weight", "expected shape [2, 8]", "found [3, 8]"));
+  c = {};
+  c.config["num_experts"] = 2000000000;
+  EXPECT_TRUE(says(refusal(c), "mlp.gate.weight"));
+  c = {};
+  c.config["num_hidden_layers"] = 2000000000;
+  EXPECT_TRUE(says(refusal(c), "model.layers.2.input_layernorm.weight"));
+  c = {};
+  c.shapes["model.layers.0.mlp.experts.3.up_proj.weight"] = {6, 8};
+  EXPECT_TRUE(says(refusal(c), "experts.3", "does not explain it"));
+}
+
+TEST(checkpoint, a_tied_head_may_be_stored_if_it_is_the_embeddings) {
+  small_checkpoint c;
+  c.config["tie_word_embeddings"] = true;
+  EXPECT_EQ(refusal(c), "nothing was thrown");
+  c.types["lm_head.weight"] = dtype::bf16;
+  EXPECT_TRUE(says(refusal(c), "lm_head.weight", "tie_word_embeddings"));
+}
+
+json good_config() {
+  return small_checkpoint{}.config;
+}
+
+std::string config_refusal(const char* key, const json& value) {
+  json config = good_config();
+  config[key] = value;
+  return message_of<bad_file>([&] { parse_config(config.dump(), "config.json"); });
+}
+
+TEST(config, members_not_named_have_hugging_faces_defaults) {
+  const auto c = parse_config(good_config().dump(), "config.json");
+  EXPECT_EQ(c.rope_theta, 10000.0);
+  EXPECT_EQ(c.rms_norm_eps, 1e-6);
+  EXPECT_FALSE(c.norm_topk_prob);
+  EXPECT_FALSE(c.tie_word_embeddings);
+  EXPECT_EQ(c.max_position_embeddings, 32768);
+  json config = good_config();
+  config.erase("head_dim");
+  config["num_key_value_heads"] = nullptr;
+  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1e6}};
+  const auto derived = parse_config(config.dump(), "config.json");
+  EXPECT_EQ(derived.head_dim, 4);
+  EXPECT_EQ(derived.num_key_value_heads, 2);
+  EXPECT_EQ(derived.rope_theta, 1e6);
+}
+
+TEST(config, a_missing_wrong_or_contradictory_member_is_named_with_what_was_expected) {
+  for (const char* key : {"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+                          "num_experts", "num_experts_per_tok", "moe_intermediate_size"}) {
+    EXPECT_TRUE(says(config_refusal(key, nullptr), key, "no such member"));
+    for (const json& value : {json(0), json(-1), json(2.5), json("8"), json(1ull << 31), json(true)}) {
+      EXPECT_TRUE(says(config_refusal(key, value), key, "positive integer", "found " + value.dump()));
+    }
+  }
+  EXPECT_TRUE(says(config_refusal("num_experts_per_tok", 4), "at most num_experts = 3", "found 4"));
+  EXPECT_TRUE(
+      says(config_refusal("num_key_value_heads", 3), "a divisor of num_attention_heads = 2", "found 3"));
+  EXPECT_TRUE(says(config_refusal("head_dim", 3), "an even number", "found 3"));
+  EXPECT_TRUE(says(config_refusal("rope_theta", 0), "rope_theta", "a positive number"));
+  EXPECT_TRUE(says(config_refusal("rms_norm_eps", "1"), "rms_norm_eps"));
+  EXPECT_TRUE(says(config_refusal("norm_topk_prob", 1), "true or false"));
+}
+
+TEST(config, text_that_is_not_a_json_object_is_refused) {
+  for (const char* text : {"", "{", "[1]", "\xff", "{} x"}) {
+    EXPECT_TRUE(says(message_of<bad_file>([&] { parse_config(text, "config.json"); }), "config.json", "JSON"))
+        << text;
+  }
+}
+
+TEST(config, what_is_not_served_is_refused_clearly) {
+  const std::vector<std::pair<const char*, json>> cases{
+      {"model_type", "mixtral"},
+      {"model_type", nullptr},
+      {"hidden_act", "gelu"},
+      {"attention_bias", true},
+      {"use_sliding_window", true},
+      {"decoder_sparse_step", 2},
+      {"mlp_only_layers", {0}},
+      {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}},
+      {"quantization_config", {{"quant_method", "fp8"}}}};
+  for (const auto& [key, value] : cases) {
+    json config = good_config();
+    config[key] = value;
+    const auto message = message_of<unsupported>([&] { parse_config(config.dump(), "config.json"); });
+    EXPECT_TRUE(says(message, "config.json", key, "baton serves"));
+  }
+  EXPECT_EQ(config_refusal("mlp_only_layers", json::array()), "nothing was thrown");
+  EXPECT_EQ(config_refusal("decoder_sparse_step", 1), "nothing was thrown");
+}
+
+}  // namespace
