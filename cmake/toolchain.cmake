@@ -5,8 +5,8 @@ function(baton_warnings target)
 endfunction()
 
 if(BATON_SANITIZE)
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${BATON_SANITIZE};-fno-sanitize-recover=all>
-                      $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer;-g1;-Wno-error=maybe-uninitialized>)
+  add_compile_options(-fsanitize=${BATON_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1
+                      -Wno-maybe-uninitialized)  # the instrumentation confuses that warning
   add_link_options(-fsanitize=${BATON_SANITIZE})
 endif()
 
