@@ -41,7 +41,7 @@ nlohmann::json rate_json(const ep_run& run, std::uint64_t wire, std::uint64_t lo
 }
 
 nlohmann::json text_or_null(const std::string& text) {
-  return text.empty() ? nlohmann::json{} : nlohmann::json{text};
+  return text.empty() ? nlohmann::json() : nlohmann::json(text);
 }
 
 nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
@@ -127,14 +127,14 @@ nlohmann::json to_json(const ep_run& run, const ep_point& p) {
       rate_json(run, p.dispatch_wire_bytes(), received * p.moved.dispatch_row_bytes, p.dispatch);
   point["combine_rate"] =
       rate_json(run, p.combine_wire_bytes(), received * p.moved.combine_row_bytes, p.combine);
-  point["push_gb_per_s"] = run.push_gb_per_s ? nlohmann::json{*run.push_gb_per_s} : nlohmann::json{};
+  point["push_gb_per_s"] = run.push_gb_per_s ? nlohmann::json(*run.push_gb_per_s) : nlohmann::json();
   point["push_method"] = text_or_null(run.push_method);
   point["why_no_push"] = text_or_null(run.why_no_push);
   point["nccl"] = nccl_json(run, p);
   point["why_no_nccl"] = text_or_null(run.why_no_nccl);
   point["gpu"] = text_or_null(run.gpu);
   point["why_not_cuda"] = text_or_null(run.why_not_cuda);
-  point["driver"] = run.driver > 0 ? nlohmann::json{run.driver} : nlohmann::json{};
+  point["driver"] = run.driver > 0 ? nlohmann::json(run.driver) : nlohmann::json();
   point["version"] = version();
   point["build"] = build_info();
   point["date"] = run.date;

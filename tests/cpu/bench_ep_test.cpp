@@ -1,0 +1,175 @@
+// The exchange benchmark: inputs, the check before the clock, statistics, and a whole run on the CPU.
+#include "cli/bench_ep.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <sstream>
+
+#include "baton/error.hpp"
+#include "cli/bench/ep_point.hpp"
+
+namespace baton::cli {
+namespace {
+
+ep_config small_config(token_format format = token_format::bf16) {
+  ep_config c;
+  c.num_experts = 10;
+  c.top_k = 3;
+  c.hidden = 256;
+  c.num_max_tokens_per_rank = 20;
+  c.format = format;
+  return c;
+}
+
+/// What identity experts return if every row arrives: bf16 bit for bit.
+std::vector<float> combined(const ep_config& c, const rank_inputs& in) {
+  std::vector<float> out(in.tokens.size(), 0.0f);
+  const auto hidden = static_cast<std::size_t>(c.hidden), top_k = static_cast<std::size_t>(c.top_k);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    for (std::size_t k = 0; k < top_k; ++k)
+      out[i] = std::fma(in.topk_weights[i / hidden * top_k + k], static_cast<float>(in.tokens[i]), out[i]);
+  return out;
+}
+
+TEST(bench_ep_inputs, a_token_has_distinct_experts_and_weights_that_sum_to_one) {
+  const ep_config c = small_config();
+  const rank_inputs in = random_inputs(c, 20, 7);
+  for (std::size_t t = 0; t < 20; ++t) {
+    const std::set<std::int32_t> ids(in.topk_idx.begin() + static_cast<long>(3 * t),
+                                     in.topk_idx.begin() + static_cast<long>(3 * t + 3));
+    EXPECT_EQ(ids.size(), 3u);
+    EXPECT_GE(*ids.begin(), 0);
+    EXPECT_LT(*ids.rbegin(), c.num_experts);
+    const float sum = in.topk_weights[3 * t] + in.topk_weights[3 * t + 1] + in.topk_weights[3 * t + 2];
+    EXPECT_NEAR(sum, 1.0f, 3 * 0x1p-24f);
+  }
+}
+
+TEST(bench_ep_inputs, seeds_repeat_and_differ) {
+  const ep_config c = small_config();
+  EXPECT_EQ(random_inputs(c, 20, 7).topk_idx, random_inputs(c, 20, 7).topk_idx);
+  EXPECT_NE(random_inputs(c, 20, 7).topk_idx, random_inputs(c, 20, 8).topk_idx);
+}
+
+TEST(bench_ep_inputs, every_choice_is_one_row_of_the_traffic) {
+  const ep_config c = small_config(token_format::blockwise_fp8);
+  const std::vector<rank_inputs> ranks{random_inputs(c, 20, 1), random_inputs(c, 20, 2),
+                                       random_inputs(c, 20, 3)};
+  const traffic t = traffic_of(c, ranks);
+  for (int source = 0; source < 3; ++source) {
+    std::uint64_t rows = 0;
+    for (int to = 0; to < 3; ++to) rows += t.rows_between(source, to);
+    EXPECT_EQ(rows, 60u);
+  }
+  EXPECT_EQ(t.dispatch_row_bytes, 256u + 8);
+  EXPECT_EQ(t.message_bytes, 256u + 16 + 16);
+  EXPECT_EQ(t.combine_row_bytes, 512u);
+  EXPECT_GE(t.most_rows_received(), 60u) << "the busiest of three ranks has at least the mean";
+}
+
+TEST(bench_ep_check, one_wrong_bit_of_a_bf16_round_is_found) {
+  const ep_config c = small_config();
+  const rank_inputs in = random_inputs(c, 20, 5);
+  std::vector<float> out = combined(c, in);
+  EXPECT_EQ(compare_identity(c, in, out).wrong, 0u);
+  out[777] = std::nextafter(out[777], 10.0f);
+  EXPECT_EQ(compare_identity(c, in, out).wrong, 1u);
+  out[778] = NAN;
+  EXPECT_EQ(compare_identity(c, in, out).wrong, 2u);
+}
+
+TEST(bench_ep_check, a_token_combined_in_the_place_of_another_is_found_with_fp8) {
+  const ep_config c = small_config(token_format::blockwise_fp8);
+  const rank_inputs in = random_inputs(c, 20, 5);
+  std::vector<float> out = combined(c, in);
+  EXPECT_EQ(compare_identity(c, in, out).wrong, 0u);
+  std::swap_ranges(out.begin(), out.begin() + 256, out.begin() + 256);
+  EXPECT_GT(compare_identity(c, in, out).wrong, 256u);
+}
+
+TEST(bench_ep_timing, the_median_is_each_ranks_own_and_the_slowest_rank_counts) {
+  ep_timing t;
+  EXPECT_TRUE(t.empty());
+  EXPECT_EQ(t.median_us(), 0);
+  t.samples_us = {{1, 50}, {2, 10}, {90, 20}, {3, 40}};
+  EXPECT_EQ(t.median_of_ranks(), (std::vector<double>{2.5, 30}));
+  EXPECT_EQ(t.median_us(), 30);
+  EXPECT_EQ(t.mad_us(), 15) << "distances 20 20 10 10";
+}
+
+bench_ep_options small_run() {
+  bench_ep_options o;
+  o.ranks = 2;
+  o.hidden = 128;
+  o.top_k = 2;
+  o.experts = 5;
+  o.tokens = {3, 4};
+  o.device = device_kind::cpu;
+  o.repeats = 2;
+  o.json = true;
+  return o;
+}
+
+TEST(bench_ep, a_run_on_the_cpu_gives_one_object_for_each_point_with_all_samples) {
+  std::ostringstream out;
+  ASSERT_EQ(run_bench_ep(small_run(), out), 0);
+  std::istringstream lines{out.str()};
+  std::vector<nlohmann::json> points;
+  for (std::string line; std::getline(lines, line);) points.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(points.size(), 4u) << "two sizes in two formats";
+  for (const nlohmann::json& point : points) {
+    EXPECT_EQ(point["schema"], "baton.bench.ep/1");
+    EXPECT_EQ(point["checked"], true);
+    EXPECT_TRUE(point["nccl"].is_null());
+    EXPECT_FALSE(point["why_no_nccl"].get<std::string>().empty());
+    EXPECT_TRUE(point["round_trip_graph"].is_null());
+    EXPECT_GT(point["push_gb_per_s"].get<double>(), 0);
+    for (const char* kernel : {"dispatch_async", "dispatch_wait", "combine_async", "combine_wait"}) {
+      const nlohmann::json& samples = point["kernels"][kernel]["samples_us"];
+      ASSERT_EQ(samples.size(), 2u) << kernel;
+      EXPECT_EQ(samples[0].size(), 2u) << "one for each rank";
+    }
+  }
+  EXPECT_EQ(points[0]["axes"]["tokens"], 3);
+  EXPECT_EQ(points[1]["axes"]["format"], "fp8");
+}
+
+TEST(bench_ep, the_table_says_what_was_not_measured_and_the_file_gets_the_json) {
+  bench_ep_options o = small_run();
+  o.json = false;
+  o.tokens = {3};
+  o.json_path = testing::TempDir() + "bench_ep_test.json";
+  std::ostringstream out;
+  ASSERT_EQ(run_bench_ep(o, out), 0);
+  EXPECT_NE(out.str().find("NCCL: not measured"), std::string::npos) << out.str();
+  EXPECT_EQ(out.str().find("WRONG"), std::string::npos) << out.str();
+  std::ifstream file{o.json_path};
+  std::string line;
+  ASSERT_TRUE(std::getline(file, line));
+  EXPECT_EQ(nlohmann::json::parse(line)["axes"]["tokens"], 3);
+}
+
+TEST(bench_ep, options_that_cannot_be_served_are_refused_before_anything_runs) {
+  std::ostringstream out;
+  bench_ep_options o = small_run();
+  o.repeats = 0;
+  EXPECT_THROW(run_bench_ep(o, out), invalid_argument);
+  o = small_run();
+  o.top_k = 6;
+  EXPECT_THROW(run_bench_ep(o, out), invalid_argument);
+  o = small_run();
+  o.tokens = {3, 0};
+  EXPECT_THROW(run_bench_ep(o, out), invalid_argument);
+  o = small_run();
+  o.json_path = "/no/such/folder/x.json";
+  EXPECT_THROW(run_bench_ep(o, out), bad_file);
+  EXPECT_TRUE(out.str().empty()) << out.str();
+}
+
+}  // namespace
+}  // namespace baton::cli

@@ -1,0 +1,75 @@
+// The host side of the CUDA expert MLP: configurations that fit, and arguments refused by name.
+#include "kernels/expert_mlp/arguments.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "baton/error.hpp"
+#include "kernels/expert_mlp/config.hpp"
+
+namespace baton::expert_mlp_cuda {
+namespace {
+
+static_assert(why_not(gate_up_bf16) == nullptr);
+static_assert(why_not(gate_up_fp8) == nullptr);
+static_assert(why_not(down_bf16) == nullptr);
+static_assert(why_not(config{.stages = 1}) != nullptr);
+static_assert(why_not(config{.stages = 4, .blocks_per_sm = 2}) != nullptr, "132 KiB twice");
+static_assert(why_not(config{.what = step::down, .input = token_format::blockwise_fp8}) != nullptr);
+
+struct call {
+  alignas(256) std::byte memory[256];
+  expert_weights weights{};
+  received_tokens rows{};
+  bfloat16* out = reinterpret_cast<bfloat16*>(memory);
+  void* scratch = memory;
+
+  call() {
+    weights = {out, out, out, 2, 256, 64};
+    rows.tokens = memory;
+    rows.scales = reinterpret_cast<const float*>(memory);
+    rows.row_offsets = rows.row_counts = reinterpret_cast<const std::int32_t*>(memory);
+    rows.num_local_experts = 2;
+    rows.max_rows = 8;
+    rows.format = token_format::blockwise_fp8;
+  }
+  void check() const { require(weights, rows, out, scratch); }
+};
+
+TEST(expert_mlp_arguments, what_the_interface_allows_passes) {
+  const call good;
+  EXPECT_NO_THROW(good.check());
+  call empty;
+  empty.rows.max_rows = 0;
+  empty.out = nullptr;
+  empty.scratch = nullptr;
+  EXPECT_NO_THROW(empty.check()) << "nothing is touched where there are no rows";
+}
+
+TEST(expert_mlp_arguments, what_it_does_not_is_refused_by_name_and_value) {
+  const auto refused = [](const std::function<void(call&)>& damage, const std::string& says) {
+    call c;
+    damage(c);
+    try {
+      c.check();
+      ADD_FAILURE() << says << " was accepted";
+    } catch (const invalid_argument& e) {
+      EXPECT_NE(std::string{e.what()}.find(says), std::string::npos) << e.what();
+    }
+  };
+  refused([](call& c) { c.weights.hidden = 200; }, "hidden is 200");
+  refused([](call& c) { c.weights.hidden = 0; }, "hidden is 0");
+  refused([](call& c) { c.weights.intermediate = 96; }, "intermediate is 96");
+  refused([](call& c) { c.rows.num_local_experts = 3; }, "rows has 3");
+  refused([](call& c) { c.weights.num_local_experts = c.rows.num_local_experts = 1025; }, "1025");
+  refused([](call& c) { c.rows.max_rows = -1; }, "max_rows is -1");
+  refused([](call& c) { c.weights.up = nullptr; }, "weights.up is null");
+  refused([](call& c) { c.rows.scales = nullptr; }, "rows.scales is null");
+  refused([](call& c) { c.rows.row_counts = nullptr; }, "rows.row_counts is null");
+  refused([](call& c) { c.out += 1; }, "out is");
+  refused([](call& c) { c.scratch = static_cast<std::byte*>(c.scratch) + 16; }, "scratch is");
+}
+
+}  // namespace
+}  // namespace baton::expert_mlp_cuda
