@@ -8,6 +8,10 @@
 namespace baton::cli {
 namespace {
 
+std::string first_sentence(const std::string& text) {
+  return text.substr(0, text.find(". "));
+}
+
 /// The device that serves `num_ranks` ranks; tried by joining them, which also checks peer access.
 device_kind chosen_device(const exchange_settings& settings, std::string& why_not_cuda) {
   if (settings.device == device_choice::cpu) return device_kind::cpu;
@@ -16,9 +20,9 @@ device_kind chosen_device(const exchange_settings& settings, std::string& why_no
     world::local(settings.num_ranks, device_kind::cuda);
     return device_kind::cuda;
   } catch (const unsupported& e) {
-    why_not_cuda = e.what();
+    why_not_cuda = first_sentence(e.what());
   } catch (const cuda_error& e) {
-    why_not_cuda = e.what();
+    why_not_cuda = first_sentence(e.what());
   }
   return device_kind::cpu;
 }
@@ -50,9 +54,8 @@ open_exchange load_exchange(const model::checkpoint& weights, std::span<const in
   check_settings(settings);
   if (settings.num_ranks > weights.config().num_experts) {
     throw invalid_argument{
-        fmt::format("--ranks {}: the model has {} experts and every rank needs at least one; "
-                    "use at most {} ranks",
-                    settings.num_ranks, weights.config().num_experts, weights.config().num_experts)};
+        fmt::format("--ranks {}: the model has {} experts and every rank needs at least one",
+                    settings.num_ranks, weights.config().num_experts)};
   }
   exchange_options options;
   options.num_ranks = settings.num_ranks;

@@ -1,10 +1,12 @@
 #include "cli/commands/arguments.hpp"
 
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "baton/version.hpp"
+#include "cli/commands/help_format.hpp"
 
 namespace baton::cli {
 namespace {
@@ -18,6 +20,13 @@ const std::map<std::string, arrival_policy> arrival_names{{"epoch", arrival_poli
 const std::map<std::string, backend_choice> backend_names{{"exchange", backend_choice::exchange},
                                                           {"reference", backend_choice::reference}};
 
+/// What is wrong with a count, or nothing.
+std::string positive(const std::string& word) {
+  int value = 0;
+  if (CLI::detail::lexical_cast(word, value) && value > 0) return {};
+  return word + " is not a number above 0";
+}
+
 /// "{auto,cpu,cuda}" for the type column of --help.
 template <class Value>
 std::string choices(const std::map<std::string, Value>& names) {
@@ -28,17 +37,20 @@ std::string choices(const std::map<std::string, Value>& names) {
 
 /// An option whose value is one word of `names`.
 template <class Value>
+CLI::Validator one_of(const std::map<std::string, Value>& names) {
+  return {[&names](const std::string& word) {
+            return names.contains(word) ? "" : "\"" + word + "\" is not one of " + choices(names);
+          },
+          ""};
+}
+
+template <class Value>
 CLI::Option* add_choice(CLI::App& command, const std::string& flag, const std::map<std::string, Value>& names,
                         const std::function<void(Value)>& store, const std::string& text) {
   return command
       .add_option_function<std::string>(
           flag, [&names, store](const std::string& word) { store(names.at(word)); }, text)
-      ->check(CLI::Validator{[&names](const std::string& word) {
-                               return names.contains(word)
-                                          ? ""
-                                          : "\"" + word + "\" is not one of " + choices(names);
-                             },
-                             ""})
+      ->check(one_of(names))
       ->type_name(choices(names));
 }
 
@@ -58,7 +70,7 @@ void declare_json(CLI::App& command, bool& json, arguments& chosen) {
 
 void declare_device(CLI::App& command, const std::function<void(device_choice)>& store) {
   add_choice<device_choice>(command, "--device", device_names, store,
-                            "where the experts run; auto: CUDA if it can serve these ranks, else the CPU")
+                            "where the experts run; auto: CUDA if it can")
       ->envname("BATON_DEVICE")
       ->default_str("auto")
       ->group("Exchange");
@@ -72,7 +84,7 @@ void declare_exchange(CLI::App& command, exchange_settings& settings) {
   declare_device(command, [&settings](device_choice device) { settings.device = device; });
   add_choice<token_format>(
       command, "--format", format_names, [&settings](token_format format) { settings.format = format; },
-      "how tokens travel: bf16, or e4m3 with a scale for each 128 values")
+      "how tokens travel; fp8: e4m3 with a scale for each 128 values")
       ->default_str("bf16")
       ->group("Exchange");
   add_choice<arrival_policy>(
@@ -83,7 +95,7 @@ void declare_exchange(CLI::App& command, exchange_settings& settings) {
       ->group("Exchange");
   command
       .add_option("--max-tokens-per-rank", settings.max_tokens_per_rank,
-                  "tokens that a rank sends in one round; more take several. Sizes the buffers")
+                  "tokens that a rank sends in a round; sizes the buffers")
       ->type_name("N")
       ->capture_default_str()
       ->group("Exchange");
@@ -106,14 +118,13 @@ void declare_generate(CLI::App& app, arguments& chosen) {
       ->type_name("FILE")
       ->group("Model and text");
   add_path(command, "--expect", options.expect,
-           "JSON array of {prompt, greedy_continuation}: says whether each text is the expected one")
+           "JSON array of {prompt, greedy_continuation}; says if texts are as expected")
       ->type_name("FILE")
       ->group("Model and text");
-  command
-      .add_option("--max-new", options.max_new,
-                  "tokens to add to each prompt [as many as are expected, else 64]")
+  command.add_option("--max-new", options.max_new, "tokens to add to each prompt")
       ->type_name("N")
-      ->check(CLI::PositiveNumber)
+      ->default_str("as many as are expected, else 64")
+      ->check(CLI::Validator{positive, ""})
       ->group("Model and text");
   declare_exchange(command, options.exchange);
   add_choice<backend_choice>(
@@ -143,10 +154,8 @@ void declare_moe(CLI::App& app, arguments& chosen) {
       ->required()
       ->type_name("L")
       ->group("Model and data");
-  required("--input", options.input, "X.safetensors",
-           "hidden_states [tokens, hidden], bf16 or f32; may have moe_output");
-  required("--output", options.output, "Y.safetensors",
-           "gets hidden_states [tokens, hidden], f32; whole or not at all");
+  required("--input", options.input, "X.safetensors", "has hidden_states [tokens, hidden], bf16 or f32");
+  required("--output", options.output, "Y.safetensors", "gets hidden_states [tokens, hidden], f32");
   declare_exchange(command, options.exchange);
   declare_json(command, options.json, chosen);
   command.footer(
@@ -176,8 +185,9 @@ void declare_bench_sizes(CLI::App& command, bench_ep_options& options) {
   sized("--hidden", options.hidden, "values in a token");
   sized("--top-k", options.top_k, "experts of a token");
   sized("--experts", options.experts, "experts of all ranks");
-  command.add_option("--tokens", options.tokens, "tokens of each rank [128 4096 on CUDA, 16 on the CPU]")
+  command.add_option("--tokens", options.tokens, "tokens of each rank; repeat for more")
       ->type_name("N ...")
+      ->default_str("128 4096 on CUDA, 16 on the CPU")
       ->group("Sizes");
   command
       .add_option_function<std::vector<std::string>>(
@@ -187,7 +197,7 @@ void declare_bench_sizes(CLI::App& command, bench_ep_options& options) {
             for (const std::string& word : words) options.formats.push_back(format_names.at(word));
           },
           "token formats to measure")
-      ->check(CLI::IsMember({"bf16", "fp8"}, CLI::ignore_case))
+      ->check(one_of(format_names))
       ->default_str("bf16 fp8")
       ->type_name("{bf16,fp8} ...")
       ->group("Sizes");
@@ -195,8 +205,9 @@ void declare_bench_sizes(CLI::App& command, bench_ep_options& options) {
 
 void declare_bench(CLI::App& app, arguments& chosen) {
   bench_ep_options& options = chosen.bench;
-  CLI::App& bench = *app.add_subcommand("bench", "measure speed");
+  CLI::App& bench = *app.add_subcommand("bench", "measure speed; `baton bench ep` measures the exchange");
   bench.require_subcommand(1);
+  bench.footer("Example:\n  baton bench ep --ranks 4 --tokens 128 --tokens 4096");
   CLI::App& command =
       *bench.add_subcommand("ep", "the four kernels of the exchange, its round trip, and NCCL beside it");
   declare_bench_sizes(command, options);
@@ -207,7 +218,7 @@ void declare_bench(CLI::App& app, arguments& chosen) {
   });
   command.add_option("--sms", options.num_sms, "blocks of every kernel; 0: all SMs")
       ->type_name("N ...")
-      ->capture_default_str()
+      ->default_str("0")
       ->group("Exchange");
   command.add_option("--threads", options.num_threads, "threads of a block; 0: the library's choice")
       ->type_name("N")
@@ -270,6 +281,10 @@ Example:
 }  // namespace
 
 void declare(CLI::App& app, arguments& chosen) {
+  const auto format = std::make_shared<help_format>();
+  format->column_width(38);
+  app.formatter(format);  // subcommands inherit it
+  app.set_help_flag("-h,--help", "this text");
   app.description("baton: mixture-of-experts models, their experts spread over ranks.");
   app.footer(footer);
   app.require_subcommand(1);

@@ -111,7 +111,8 @@ int run_moe(const moe_options& options, std::ostream& out) {
     throw invalid_argument{
         fmt::format("--layer {}: the model has layers 0 to {}", options.layer, config.num_hidden_layers - 1)};
   }
-  layer_run run{options, weights, {}, read_input(options.input, config.hidden_size), {}, 0, {}};
+  layer_run run{options, weights};
+  run.input = read_input(options.input, config.hidden_size);
   const int most_tokens = ceil_div(run.input.tokens, options.exchange.num_ranks);
   run.exchange = load_exchange(weights, {{options.layer}}, options.exchange, most_tokens);
   progress.show(fmt::format("{} tokens", run.input.tokens));

@@ -23,11 +23,11 @@ struct layer_input {
 struct layer_run {
   const moe_options& options;
   const model::checkpoint& weights;
-  open_exchange exchange;
-  layer_input input;
-  std::vector<float> output;
+  open_exchange exchange = {};
+  layer_input input = {};
+  std::vector<float> output = {};
   double seconds = 0;
-  std::optional<layer_error> error;
+  std::optional<layer_error> error = {};
 };
 
 void print_layer(const layer_run& run, std::ostream& out);

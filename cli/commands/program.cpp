@@ -4,6 +4,7 @@
 
 #include "cli/commands/arguments.hpp"
 #include "cli/commands/failure.hpp"
+#include "cli/view/text.hpp"
 
 namespace baton::cli {
 namespace {
@@ -40,7 +41,10 @@ int parse_and_run(int argc, const char* const* argv, std::ostream& out, std::ost
       err << app.help();
       return static_cast<int>(exit_code::bad_input);
     }
-    const failure usage{exit_code::bad_input, "usage", std::string{e.what()} + "; see " + help_command(app)};
+    const bool is_unknown = app.get_subcommands().empty() && argv[1][0] != '-';
+    const std::string problem = is_unknown ? std::string{"no command named "} + argv[1] : e.what();
+    const failure usage{exit_code::bad_input, "usage",
+                        one_line(problem, 1000) + "; see " + help_command(app)};
     return report_failure(usage, asks_for_json(argc, argv), out, err);
   }
   const int code = chosen.command(out);
