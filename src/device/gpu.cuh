@@ -159,26 +159,7 @@ class gpu {
     return true;
   }
 
- private:
-  template <class T>
-  using word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-
-  template <class T>
-  BATON_FN static constexpr void check_plain() {
-    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
-  }
-  BATON_FN static int lane() { return static_cast<int>(threadIdx.x) % warp_lanes; }
-
-  template <class T, class Move>
-  BATON_FN static T by_words(T v, Move move) {
-    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
-    std::uint32_t w[(sizeof(T) + 3) / 4] = {};
-    std::memcpy(w, &v, sizeof(T));
-    for (std::uint32_t& one : w) one = move(one);
-    std::memcpy(&v, w, sizeof(T));
-    return v;
-  }
-
+ protected:
   /// The clock starts at the first call, 64 polls into the wait: a wait that is served pays for no clock
   /// read.
   BATON_FN bool gives_up(bool ok, std::uint64_t seen, const wait_site& where, std::uint64_t& start) {
@@ -206,6 +187,26 @@ class gpu {
     }
     __syncwarp();
     return true;
+  }
+
+ private:
+  template <class T>
+  using word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+
+  template <class T>
+  BATON_FN static constexpr void check_plain() {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
+  }
+  BATON_FN static int lane() { return static_cast<int>(threadIdx.x) % warp_lanes; }
+
+  template <class T, class Move>
+  BATON_FN static T by_words(T v, Move move) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
+    std::uint32_t w[(sizeof(T) + 3) / 4] = {};
+    std::memcpy(w, &v, sizeof(T));
+    for (std::uint32_t& one : w) one = move(one);
+    std::memcpy(&v, w, sizeof(T));
+    return v;
   }
 
   int rank_;
