@@ -141,8 +141,8 @@ void write_text(const device_facts& facts, const trials& tried, const std::vecto
   const auto count = [&](verdict v) {
     return std::count_if(findings.begin(), findings.end(), [&](const finding& f) { return f.what == v; });
   };
-  out << fmt::format("\n  {} passed, {} with a warning, {} failed\n", count(verdict::pass), count(verdict::warn),
-                     count(verdict::fail));
+  out << fmt::format("\n  {} passed, {} with a warning, {} failed\n", count(verdict::pass),
+                     count(verdict::warn), count(verdict::fail));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
-// Device memory as the CUDA driver's virtual memory management sees it: physical memory, and where it is mapped.
+// Device memory as the CUDA driver's virtual memory management sees it: physical memory, and where it is
+// mapped.
 #if defined(BATON_CUDA) && BATON_CUDA
 #include <cuda.h>
 

@@ -46,8 +46,8 @@ std::optional<int> find_here(const device_identity& wanted) {
   return std::nullopt;
 }
 
-/// Whether the hardware lets `own` write into the memory of rank `peer`'s device. A device that is hidden from
-/// this process cannot be asked about; mapping its memory will tell.
+/// Whether the hardware lets `own` write into the memory of rank `peer`'s device. A device that is hidden
+/// from this process cannot be asked about; mapping its memory will tell.
 void require_peer_access(const detail::world_state& state, int peer, const device_identity& theirs) {
   const std::optional<int> ordinal =
       state.in_process ? std::optional<int>{theirs.ordinal} : find_here(theirs);

@@ -5,8 +5,8 @@
 
 namespace baton::probe {
 
-/// Blocks take chunks in turn; consecutive chunks go to different peers, and ranks begin with different ones, so
-/// that no receiver is everybody's target at once.
+/// Blocks take chunks in turn; consecutive chunks go to different peers, and ranks begin with different ones,
+/// so that no receiver is everybody's target at once.
 struct push_kernel {
   BATON_FN static void run(gpu& x, const push_params& p) {
     const vec16 payload{{static_cast<std::uint32_t>(p.rank), 1u, 2u, 3u}};

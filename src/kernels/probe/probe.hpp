@@ -26,8 +26,8 @@ struct link_report {
   spread flag_ordered_us;               // one way, release stores and acquire loads at system scope
 };
 
-/// Measures among the devices of `worlds`, all ranks of one world::local; the first rank of each device takes part.
-/// Takes about a second and 32 MiB a peer on each device. Every wait is bounded.
+/// Measures among the devices of `worlds`, all ranks of one world::local; the first rank of each device takes
+/// part. Takes about a second and 32 MiB a peer on each device. Every wait is bounded.
 /// @throws stuck          a flag did not arrive within two seconds
 /// @throws out_of_memory
 link_report measure_links(std::span<const world> worlds);
