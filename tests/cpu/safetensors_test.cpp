@@ -7,7 +7,6 @@
 #include <bit>
 #include <cmath>
 #include <csignal>
-#include <cstring>
 
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/temporary_folder.hpp"
@@ -30,9 +29,8 @@ std::string framed(const std::string& header, const std::string& data = "", std:
 }
 
 std::vector<std::byte> bytes_of(const std::string& text) {
-  std::vector<std::byte> bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
-  return bytes;
+  const auto bytes = std::as_bytes(std::span{text});
+  return {bytes.begin(), bytes.end()};
 }
 
 safetensors_file parse(const std::string& file) {

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
