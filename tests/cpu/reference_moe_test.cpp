@@ -154,7 +154,7 @@ TEST(moe_error_bound, rounding_each_expert_to_bf16_stays_within_the_bound) {
   EXPECT_GT(worst.ratio, 0.1) << "a bound this loose would hide errors of bf16 size";
 }
 
-TEST(moe_error_bound, a_wrong_value_of_one_percent_in_one_column_is_caught) {
+TEST(moe_error_bound, a_column_that_is_off_by_two_percent_is_caught) {
   const auto experts = test::tiny_moe().experts(2, 0, 64);
   const auto tokens = first_tokens(2, 32);
   const auto bounded = moe_error_bound(experts, tokens, {});
