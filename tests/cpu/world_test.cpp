@@ -86,7 +86,7 @@ TEST(world, threads_with_a_callback_find_each_other_in_one_process) {
   for (const std::string& t : texts) EXPECT_EQ(t, "");
 }
 
-TEST(world, local_ranks_share_one_machine_with_a_virtual_clock) {
+TEST(world, local_ranks_share_one_machine_that_waits_in_real_time) {
   const auto worlds = world::local(4, device_kind::cpu);
   ASSERT_EQ(worlds.size(), 4u);
   for (int r = 0; r < 4; ++r) {
@@ -94,7 +94,8 @@ TEST(world, local_ranks_share_one_machine_with_a_virtual_clock) {
     EXPECT_EQ(worlds[static_cast<std::size_t>(r)].size(), 4);
     EXPECT_EQ(worlds[static_cast<std::size_t>(r)].state().machine, worlds[0].state().machine);
   }
-  EXPECT_TRUE(worlds[0].state().machine->settings().virtual_clock);
+  // A rank driven by another thread may enqueue what a wait needs only later.
+  EXPECT_FALSE(worlds[0].state().machine->settings().virtual_clock);
 }
 
 TEST(world, arguments_outside_their_limits_are_named_with_their_values) {
