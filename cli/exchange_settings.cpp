@@ -8,8 +8,11 @@
 namespace baton::cli {
 namespace {
 
-std::string first_sentence(const std::string& text) {
-  return text.substr(0, text.find(". "));
+/// The reason without the argument's name in front and the advice behind.
+std::string short_reason(const std::string& text) {
+  const std::string argument = "device_kind::cuda: ";
+  const std::size_t begin = text.starts_with(argument) ? argument.size() : 0;
+  return text.substr(begin, text.find(". ", begin) - begin);
 }
 
 /// The device that serves `num_ranks` ranks; tried by joining them, which also checks peer access.
@@ -20,9 +23,9 @@ device_kind chosen_device(const exchange_settings& settings, std::string& why_no
     world::local(settings.num_ranks, device_kind::cuda);
     return device_kind::cuda;
   } catch (const unsupported& e) {
-    why_not_cuda = first_sentence(e.what());
+    why_not_cuda = short_reason(e.what());
   } catch (const cuda_error& e) {
-    why_not_cuda = first_sentence(e.what());
+    why_not_cuda = short_reason(e.what());
   }
   return device_kind::cpu;
 }

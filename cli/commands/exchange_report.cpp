@@ -22,8 +22,7 @@ std::string describe(const model::checkpoint& weights) {
 }
 
 std::string describe(const open_exchange& exchange, const exchange_settings& settings) {
-  const std::string note =
-      exchange.why_not_cuda.empty() ? "" : fmt::format(" (not CUDA: {})", exchange.why_not_cuda);
+  const std::string note = exchange.why_not_cuda.empty() ? "" : "\nnot CUDA: " + exchange.why_not_cuda;
   return fmt::format("{}, {} dispatch, {} arrival{}", placement(*exchange.experts), name(settings.format),
                      name(settings.arrival), note);
 }
@@ -74,8 +73,8 @@ void print_exchange(const exchange_statistics& statistics, const style& marks, s
   print(rank_load(statistics, marks));
   out << '\n' << marks.bold("rows computed by each expert");
   if (mean > 0) {
-    out << fmt::format(", all layers: mean {:.0f}, most {} (expert {}, {:.1f} times the mean)", mean,
-                       grouped(*busiest), busiest - rows.begin(), static_cast<double>(*busiest) / mean);
+    out << fmt::format(": mean {:.0f}, most {} (expert {}, {:.1f} times the mean)", mean, grouped(*busiest),
+                       busiest - rows.begin(), static_cast<double>(*busiest) / mean);
   }
   out << '\n';
   print(expert_load(statistics, marks));

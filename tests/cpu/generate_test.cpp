@@ -1,0 +1,127 @@
+// Greedy decoding over ranks: the expected texts, and how prompts are read and spread.
+#include <gtest/gtest.h>
+
+#include "cli/exchange_moe.hpp"
+#include "cli/generation.hpp"
+#include "cli/model/byte_tokenizer.hpp"
+#include "cli/prompts.hpp"
+#include "tests/cpu/says.hpp"
+#include "tests/cpu/temporary_folder.hpp"
+#include "tests/support/layer_cases.hpp"
+
+namespace baton::test {
+namespace {
+
+using cli::prompt;
+
+std::vector<prompt> greedy() {
+  return cli::read_expectations(tiny_moe_folder() / "greedy.json");
+}
+
+/// Continuations of `prompts` over `num_ranks` ranks of the CPU.
+std::vector<std::string> continuations(const std::vector<prompt>& prompts,
+                                       const cli::exchange_options& options) {
+  cli::exchange_moe experts{tiny_moe(), all_layers(), options};
+  model::qwen3_moe network{tiny_moe()};
+  std::vector<cli::sequence> sequences = cli::spread(prompts, tiny_moe().config(), options.num_ranks, 0);
+  cli::generate_greedily(network, experts, sequences, options.num_ranks, [](std::size_t) {});
+  std::vector<std::string> texts;
+  for (const cli::sequence& s : sequences) texts.push_back(model::decode_bytes(s.generated));
+  return texts;
+}
+
+class greedy_text : public testing::TestWithParam<int> {};
+
+TEST_P(greedy_text, equals_every_expected_continuation) {
+  cli::exchange_options options;
+  options.num_ranks = GetParam();
+  for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel}) {
+    options.arrival = arrival;
+    const std::vector<prompt> prompts = greedy();
+    const std::vector<std::string> found = continuations(prompts, options);
+    for (std::size_t i = 0; i < prompts.size(); ++i)
+      EXPECT_EQ(found[i], prompts[i].expected) << "prompt " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(cpu, greedy_text, testing::Values(1, 2, 3, 4, 8));
+
+TEST(greedy_text, stays_the_same_when_a_step_takes_many_rounds) {
+  cli::exchange_options options;
+  options.num_ranks = 2;
+  options.max_tokens_per_rank = 7;
+  const std::vector<prompt> prompts = greedy();
+  EXPECT_EQ(continuations({prompts[0]}, options)[0], prompts[0].expected);
+}
+
+TEST(generate, tells_of_every_token_in_order) {
+  cli::exchange_moe experts{tiny_moe(), all_layers(), {}};
+  model::qwen3_moe network{tiny_moe()};
+  std::vector<cli::sequence> sequences = cli::spread({{"a", {}}, {"bc", {}}}, tiny_moe().config(), 1, 3);
+  std::vector<std::size_t> told;
+  const cli::generation_times times =
+      cli::generate_greedily(network, experts, sequences, 1, [&](std::size_t i) { told.push_back(i); });
+  EXPECT_EQ(told, (std::vector<std::size_t>{0, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(times.prompt_tokens, 3);
+  EXPECT_EQ(times.new_tokens, 6);
+}
+
+TEST(generate, prompts_go_to_ranks_in_turn_with_the_length_that_is_expected_of_them) {
+  const std::vector<prompt> prompts{{"a", {}}, {"bcd", "xyz"}, {"e", {}}};
+  const auto sequences = cli::spread(prompts, tiny_moe().config(), 2, 0);
+  EXPECT_EQ(sequences[0].rank, 0);
+  EXPECT_EQ(sequences[1].rank, 1);
+  EXPECT_EQ(sequences[2].rank, 0);
+  EXPECT_EQ(sequences[0].max_new, 64);
+  EXPECT_EQ(sequences[1].max_new, 3);
+  EXPECT_EQ(cli::spread(prompts, tiny_moe().config(), 2, 2)[1].max_new, 2);
+  EXPECT_EQ(cli::spread(prompts, tiny_moe().config(), 2, 9)[1].max_new, 3);
+  EXPECT_EQ(cli::most_tokens_of_a_rank(sequences, 2), 3);
+  EXPECT_EQ(cli::most_tokens_of_a_rank(sequences, 8), 3);
+}
+
+TEST(generate, positions_past_the_models_are_refused_up_front) {
+  const auto spread = [](std::size_t length, int max_new) {
+    return message_of<invalid_argument>([&] {
+      cli::spread({{std::string(length, 'a'), {}}}, tiny_moe().config(), 1, max_new);
+    });
+  };
+  EXPECT_EQ(spread(1024, 1), "nothing was thrown");
+  EXPECT_TRUE(says(spread(1024, 2), "prompt 0", "1024 tokens", "1025 positions", "max_position_embeddings"));
+  EXPECT_TRUE(says(spread(1025, 1), "1025 tokens"));
+  EXPECT_TRUE(says(spread(0, 1), "prompt 0 is empty"));
+  EXPECT_TRUE(says(spread(1, -1), "--max-new -1"));
+}
+
+TEST(prompts, are_read_from_lines_and_from_json) {
+  const temporary_folder folder;
+  write_file(folder / "lines.txt", "one\n\ntwo words\n");
+  const auto lines = cli::read_prompts(folder / "lines.txt");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1].text, "two words");
+  write_file(folder / "both.json", R"(["one", {"prompt": "two\nlines", "greedy_continuation": "x"}])");
+  const auto both = cli::read_prompts(folder / "both.json");
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[1].text, "two\nlines");
+  EXPECT_FALSE(both[1].expected);
+}
+
+TEST(prompts, bad_files_are_named) {
+  const temporary_folder folder;
+  const auto reading = [&](const std::string& name, const std::string& text) {
+    write_file(folder / name, text);
+    return message_of<bad_file>([&] { cli::read_prompts(folder / name); });
+  };
+  EXPECT_TRUE(says(reading("a.txt", "\n\n"), "a.txt", "no prompt"));
+  EXPECT_TRUE(says(reading("a.json", "{"), "a.json", "JSON array"));
+  EXPECT_TRUE(says(reading("b.json", "[1]"), "entry 0", "prompt"));
+  EXPECT_TRUE(
+      says(message_of<bad_file>([&] { cli::read_prompts(folder / "absent"); }), "absent", "No such file"));
+  EXPECT_TRUE(says(message_of<bad_file>([&] { cli::read_prompts(folder.path()); }), "directory"));
+  write_file(folder / "e.json", R"([{"prompt": "a"}])");
+  EXPECT_TRUE(
+      says(message_of<bad_file>([&] { cli::read_expectations(folder / "e.json"); }), "greedy_continuation"));
+}
+
+}  // namespace
+}  // namespace baton::test

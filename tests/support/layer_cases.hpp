@@ -1,0 +1,96 @@
+#pragma once
+// The MoE layers of the small model through the exchange, on any device.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "cli/exchange_moe.hpp"
+#include "cli/layer_error.hpp"
+#include "tests/cpu/tiny_moe.hpp"
+
+namespace baton::test {
+
+/// Rank r gets tokens [r * n / ranks, (r + 1) * n / ranks).
+inline std::vector<model::routed_tokens> in_blocks(const model::routed_tokens& all, int num_ranks) {
+  const model::model_config& config = tiny_moe().config();
+  std::vector<model::routed_tokens> ranks;
+  for (int r = 0; r < num_ranks; ++r) {
+    const int begin = all.tokens * r / num_ranks, end = all.tokens * (r + 1) / num_ranks;
+    const auto part = [&](const auto& values, int width) {
+      return std::vector(values.begin() + begin * width, values.begin() + end * width);
+    };
+    ranks.push_back({end - begin, part(all.hidden, config.hidden_size),
+                     part(all.topk_idx, config.num_experts_per_tok),
+                     part(all.topk_weights, config.num_experts_per_tok)});
+  }
+  return ranks;
+}
+
+/// The layer's output for `tokens`, spread over the ranks of `experts` in blocks.
+inline std::vector<float> run_layer(cli::exchange_moe& experts, int layer,
+                                    const model::routed_tokens& tokens) {
+  const auto ranks = in_blocks(tokens, experts.rank(0).size());
+  std::vector<std::vector<float>> parts(ranks.size());
+  experts.run(layer, ranks, parts);
+  std::vector<float> all;
+  for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+inline std::vector<int> all_layers() {
+  return {0, 1, 2};
+}
+
+/// The rounding of a device and format, which decides the bound.
+inline model::moe_rounding rounding_of(const cli::exchange_options& options) {
+  return {options.device == device_kind::cuda, options.format == token_format::blockwise_fp8};
+}
+
+/// Bounds of a layer on the fixtures' tokens; computed once.
+inline const model::bounded_moe& fixture_bounds(int layer, model::moe_rounding rounding) {
+  static std::map<std::pair<int, int>, model::bounded_moe> known;
+  const std::pair key{layer, 2 * rounding.bf16_intermediate + rounding.fp8_dispatch};
+  if (!known.contains(key)) {
+    const auto experts = tiny_moe().experts(layer, 0, tiny_moe().config().num_experts);
+    known[key] = model::moe_error_bound(experts, fixture_tokens(layer), rounding);
+  }
+  return known[key];
+}
+
+/// How far `found` is from the fixtures' moe_output.
+inline cli::layer_error fixture_error(int layer, const cli::exchange_options& options,
+                                      const std::vector<float>& found) {
+  const auto expected = model::to_float(fixture(layer, "moe_output"));
+  return cli::measure(fixture_bounds(layer, rounding_of(options)), expected, found,
+                      tiny_moe().config().hidden_size);
+}
+
+/// The bound above allows all errors to point the same way. Independent ones of relative size at most u, spread evenly,
+/// have a root mean square of u / sqrt(3). bf16: u = 2^-8, from rounding the experts' rows. fp8: u = 2^-4, which
+/// reaches the output on two paths, through gate and up.
+inline double typical_error(token_format format) {
+  return format == token_format::bf16 ? 0x1p-8 / std::sqrt(3.0) : std::sqrt(2.0) * 0x1p-4 / std::sqrt(3.0);
+}
+
+/// Every layer on the fixtures' tokens is within its bound, and the same bits come out twice.
+inline void check_layers(const cli::exchange_options& options) {
+  cli::exchange_moe experts{tiny_moe(), all_layers(), options};
+  for (const int layer : all_layers()) {
+    const std::vector<float> found = run_layer(experts, layer, fixture_tokens(layer));
+    const cli::layer_error error = fixture_error(layer, options, found);
+    EXPECT_LE(error.worst.ratio, 1.0)
+        << "layer " << layer << ", token " << error.worst.token << ", column " << error.worst.column
+        << ": found " << error.worst.found << ", expected " << error.worst.exact << ", bound "
+        << error.worst.bound;
+    EXPECT_GT(error.rms_relative, 0.0) << "bf16 and fp8 cannot be exact";
+    EXPECT_LT(error.rms_relative, typical_error(options.format)) << "layer " << layer;
+    testing::Test::RecordProperty("layer_" + std::to_string(layer) + "_rms_relative",
+                                  std::to_string(error.rms_relative));
+    EXPECT_EQ(run_layer(experts, layer, fixture_tokens(layer)), found) << "layer " << layer << ", second run";
+  }
+}
+
+}  // namespace baton::test
