@@ -41,6 +41,11 @@ void context::scheduling_point() {
   }
 }
 
+/// Somebody else may act on a signal before this warp does another thing.
+void context::after_signal() {
+  if (machine_.opts.order == schedule::random && machine_.random() % 2 == 0) machine_.yield(me_);
+}
+
 void context::reveal(const void* at, std::size_t size) {
   if (is_shared(at)) {
     if (me_.shared_stores.reveal(at, size)) changed();

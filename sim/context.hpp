@@ -109,6 +109,7 @@ class context {
     std::atomic_ref<Word>{*at}.store(
         value, O == order::relaxed ? std::memory_order_relaxed : std::memory_order_release);
     changed();
+    after_signal();
   }
   template <order O, scope S, class Word>
   Word fetch_add(Word* at, std::type_identity_t<Word> value) {
@@ -184,6 +185,7 @@ class context {
     before_read(at, sizeof(Word));
     const Word before = f(std::atomic_ref<Word>{*at});
     if (S != scope::block || somebody_waits()) changed();
+    if (O != order::relaxed) after_signal();
     return before;
   }
   bool is_shared(const void* at) const {
@@ -207,6 +209,7 @@ class context {
 
   bool somebody_waits() const;
   void scheduling_point();
+  void after_signal();
   void reveal(const void* at, std::size_t size);
   void delayed_write(void* at, const void* value, std::size_t size);
   void release(scope s);

@@ -16,7 +16,7 @@ void context::change(mbarrier* b, Transition transition) {
   const mbarrier_state now = transition(mbarrier_state::of(b->opaque));
   b->opaque = now.word();
   changed();
-  if (now.fault == mbarrier_fault::none) return;
+  if (now.fault == mbarrier_fault::none) return after_signal();
   throw error{fmt::format("rank {} block {} warp {}: mbarrier at shared + {}: {}", rank_, block_, warp_,
                           reinterpret_cast<std::byte*>(b) - shared_, name(now.fault))};
 }

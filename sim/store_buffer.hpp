@@ -36,11 +36,6 @@ class store_list {
     return here > 0 || in_wider;
   }
 
-  /// Writes the entries into `copy`, a copy of the memory at `base` that they lie in, and keeps them.
-  void overlay(const std::byte* base, std::vector<std::byte>& copy) const {
-    for (const entry& e : entries_) std::memcpy(copy.data() + (e.at - base), e.bytes, e.size);
-  }
-
   bool empty() const { return entries_.empty(); }
   void to_memory() { drain(entries_.size()); }
 

@@ -19,6 +19,12 @@ enum class site : std::uint16_t {
   combine_arrival,         // combine_wait: arrival words of the peers' combine_async
   combine_ready,           // combine_wait: block 0 saw all arrivals
   probe_flag,              // doctor: flag ping-pong
+  ring_slot_free,          // ring buffer: a producer, for the readers of the lap before
+  ring_slot_filled,        // ring buffer: a reader, for the fill
+  ring_gemm_a_free,        // ring_gemm: an A producer
+  ring_gemm_a_filled,      // ring_gemm: a consumer, for A
+  ring_gemm_b_free,        // ring_gemm: a B producer
+  ring_gemm_b_filled,      // ring_gemm: a consumer, for B
   attention_slot_filled,   // pair attention: tensor-core issuer, for a K or V slot
   attention_slot_free,     // pair attention: loader, for a K or V slot
   attention_s_ready,       // pair attention: softmax, for scores
@@ -67,6 +73,18 @@ constexpr const char* name(site s) {
       return "attention.o_final";
     case site::attention_issued:
       return "attention.issued";
+    case site::ring_slot_free:
+      return "ring.slot_free";
+    case site::ring_slot_filled:
+      return "ring.slot_filled";
+    case site::ring_gemm_a_free:
+      return "ring_gemm.a_free";
+    case site::ring_gemm_a_filled:
+      return "ring_gemm.a_filled";
+    case site::ring_gemm_b_free:
+      return "ring_gemm.b_free";
+    case site::ring_gemm_b_filled:
+      return "ring_gemm.b_filled";
     case site::test:
       return "test";
     default:
