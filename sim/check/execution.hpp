@@ -14,6 +14,7 @@
 #include "sim/check/bounds.hpp"
 #include "sim/check/memory.hpp"
 #include "sim/check/program.hpp"
+#include "sim/check/stack_switch.hpp"
 #include "sim/check/trace.hpp"
 
 namespace baton::check {
@@ -33,7 +34,13 @@ class stack_pool {
   stack_pool& operator=(const stack_pool&) = delete;
   ~stack_pool();
   boost::context::stack_context take();
-  void give(boost::context::stack_context stack) { free_.push_back(stack); }
+  void give(boost::context::stack_context stack) {
+    stack_switch::forget(bounds_of(stack));
+    free_.push_back(stack);
+  }
+  static stack_bounds bounds_of(const boost::context::stack_context& stack) {
+    return {static_cast<std::byte*>(stack.sp) - stack.size, stack.size};
+  }
 
  private:
   boost::context::protected_fixedsize_stack source_{std::size_t{1} << 17};
@@ -102,6 +109,7 @@ class execution {
     operation pending;
     std::uint64_t answer = 0;
     bool finished = false, gave_up = false;
+    stack_bounds stack;
     boost::context::fiber fiber, home;
   };
 
@@ -122,6 +130,7 @@ class execution {
   std::vector<event>* trace_;
   program program_;
   std::vector<warp_state> warps_;
+  stack_bounds home_stack_;
   int steps_ = 0;
   vector_clock step_causes_;
   // For each word of a wait: the messages that would end it, newest first; and the chosen one.

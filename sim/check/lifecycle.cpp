@@ -17,7 +17,12 @@ namespace {
 /// Hands fiber stacks back to the pool.
 struct pooled_stack {
   stack_pool* pool;
-  boost::context::stack_context allocate() { return pool->take(); }
+  stack_bounds* bounds;
+  boost::context::stack_context allocate() {
+    const boost::context::stack_context stack = pool->take();
+    *bounds = stack_pool::bounds_of(stack);
+    return stack;
+  }
   void deallocate(boost::context::stack_context& stack) { pool->give(stack); }
 };
 
@@ -49,7 +54,14 @@ execution::execution(workshop& shop, const bounds& limits, const builder& build,
   open_barriers();
 }
 
-execution::~execution() = default;
+/// Unwinds the fibers that have not ended.
+execution::~execution() {
+  for (warp_state& state : warps_) {
+    if (!state.fiber) continue;
+    const stack_switch to{state.stack};
+    state.fiber = {};
+  }
+}
 
 /// Fixes the geometry and gives each block its shared memory.
 void execution::settle(program& p) {
@@ -84,23 +96,28 @@ void execution::start_fiber(int warp) {
   auto life = [this, warp](boost::context::fiber&& home) {
     warp_state& me = warps_[static_cast<std::size_t>(warp)];
     me.home = std::move(home);
+    stack_switch::arrive(home_stack_);
     try {
       context x{*this, warp};
       me.run(x);
     } catch (const boost::context::detail::forced_unwind&) {
+      stack_switch::leave(home_stack_);
       throw;  // the execution is being abandoned
     } catch (const std::exception& e) {
       shop_.found.add(verdict::thrown, fmt::format("{} threw: {}", name(me.where), e.what()));
     }
     me.finished = true;
+    stack_switch::leave(home_stack_);
     return std::move(me.home);
   };
-  state.fiber = boost::context::fiber{std::allocator_arg, pooled_stack{&shop_.stacks}, std::move(life)};
+  state.fiber =
+      boost::context::fiber{std::allocator_arg, pooled_stack{&shop_.stacks, &state.stack}, std::move(life)};
   resume(warp);
 }
 
 void execution::resume(int warp) {
   warp_state& state = warps_[static_cast<std::size_t>(warp)];
+  const stack_switch to{state.stack};
   state.fiber = std::move(state.fiber).resume();
 }
 
