@@ -9,7 +9,7 @@ import sys
 
 import tree
 
-FLAGS = ["-std=c++20", "-fsyntax-only", "-x", "c++", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-DFMT_HEADER_ONLY"]
+FLAGS = ["-std=c++20", "-fsyntax-only", "-x", "c++", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
 
 
 def complaint(root, header, compiler):
