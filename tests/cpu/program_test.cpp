@@ -1,0 +1,188 @@
+// The program baton as a child process: help, output for people and machines, files, exit codes, messages.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/view/text.hpp"
+#include "tests/cpu/says.hpp"
+#include "tests/support/command_lines.hpp"
+
+namespace baton::test {
+namespace {
+
+using nlohmann::json;
+
+/// A file with tensors of layer `layer` of the fixtures: hidden_states and, if wanted, moe_output.
+std::string layer_file(const temporary_folder& folder, int layer, bool with_output) {
+  const model::tensor_view &input = fixture(layer, "moe_input"), &output = fixture(layer, "moe_output");
+  std::vector<model::tensor_to_write> tensors{{"hidden_states", input.type, input.shape, input.bytes}};
+  if (with_output) tensors.push_back({"moe_output", output.type, output.shape, output.bytes});
+  const std::string path = (folder / "x.safetensors").string();
+  model::write_safetensors(path, tensors);
+  return path;
+}
+
+TEST(program, help_tells_commands_exit_codes_and_environment) {
+  const child_result help = run_program({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_EQ(help.err, "");
+  EXPECT_TRUE(says(help.out, "generate", "moe", "doctor", "bench", "version", "Exit codes", "BATON_DEVICE",
+                   "BATON_DEADLINE_MS"));
+  for (const words& command :
+       {words{"generate"}, {"moe"}, {"doctor"}, {"bench"}, {"bench", "ep"}, {"version"}}) {
+    const child_result of_command = run_program(command + words{"--help"});
+    EXPECT_EQ(of_command.exit_code, 0) << command.back();
+    EXPECT_TRUE(says(of_command.out, "Usage: baton " + command[0]));
+    std::istringstream lines{of_command.out};
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(cli::columns(line), 120u) << line;
+  }
+}
+
+TEST(program, without_a_command_it_shows_its_help_and_fails) {
+  const child_result nothing = run_program({});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_TRUE(says(nothing.err, "Usage: baton"));
+}
+
+TEST(program, version_is_told_for_people_and_machines) {
+  EXPECT_TRUE(says(run_program({"version"}).out, "baton 0.1.0"));
+  EXPECT_EQ(run_program({"--version"}).out, run_program({"version"}).out);
+  EXPECT_EQ(json::parse(run_program({"version", "--json"}).out)["version"], "0.1.0");
+}
+
+TEST(program, generate_says_whether_the_texts_are_expected) {
+  const child_result run = run_program(generate + words{"--expect", greedy_file, "--ranks", "4"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  EXPECT_TRUE(says(run.out, "class TestCase(metaclass=ABCMeta)", "as expected (96 bytes)", "5 of 5", "rank 3",
+                   "tokens/s", "between ranks", "dispatch", "combine"));
+  EXPECT_EQ(run.out.find('\x1b'), std::string::npos) << "escape sequences outside a terminal";
+}
+
+TEST(program, generate_fails_when_a_text_differs) {
+  const temporary_folder folder;
+  write_file(folder / "e.json",
+             R"([{"prompt": "import unittest\n\nclass TestCase(", "greedy_continuation": "metaklass"}])");
+  const words command = generate + words{"--expect", (folder / "e.json").string()};
+  const child_result run = run_program(command);
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_TRUE(says(run.out, "differs at byte 4", "expected \"klass\"", "found \"class\"", "0 of 1"));
+  const child_result machine = run_program(command + words{"--json"});
+  EXPECT_EQ(machine.exit_code, 1);
+  EXPECT_EQ(json::parse(machine.out)["sequences"][0]["is_expected"], false);
+}
+
+TEST(program, generate_speaks_json) {
+  const child_result run = run_program(generate + words{"--expect", greedy_file, "--ranks", "3", "--max-new",
+                                                        "8", "--arrival", "sentinel", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  const json j = json::parse(run.out);
+  EXPECT_EQ(j["sequences"].size(), 5u);
+  EXPECT_EQ(j["sequences"][0]["text"], "metaclas");
+  EXPECT_EQ(j["sequences"][4]["rank"], 1);
+  EXPECT_EQ(j["as_expected"]["good"], 5);
+  EXPECT_EQ(j["settings"]["arrival"], "sentinel");
+  EXPECT_EQ(j["exchange"]["rows_of_experts"].size(), 3u);
+  EXPECT_EQ(j["exchange"]["dispatch_bytes"].size(), 3u);
+  EXPECT_GT(j["exchange"]["wire_bytes"], j["exchange"]["local_bytes"]);
+  EXPECT_GT(j["tokens_per_second"], 0.0);
+  for (const char* phase : {"prefill", "decode", "attention", "dispatch", "experts", "combine", "copies"}) {
+    EXPECT_GT(j["seconds"][phase], 0.0) << phase;
+  }
+}
+
+TEST(program, generate_takes_prompts_from_anywhere_and_any_bytes) {
+  const temporary_folder folder;
+  write_file(folder / "p.txt", "\xff\xfe\n");
+  const child_result run =
+      run_program(generate + words{"--prompt", "a", "--prompt", "\x1b[2J", "--prompts-file",
+                                   (folder / "p.txt").string(), "--max-new", "4", "--json", "--ranks", "2"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json j = json::parse(run.out);
+  EXPECT_EQ(j["sequences"].size(), 3u);
+  EXPECT_EQ(j["sequences"][1]["prompt"], "\\x1b[2J");
+  EXPECT_EQ(j["sequences"][2]["prompt"], "\\xff\\xfe");
+  EXPECT_EQ(j["sequences"][2]["tokens"].size(), 4u);
+  EXPECT_FALSE(j.contains("as_expected"));
+}
+
+TEST(program, generate_with_the_reference_gives_the_same_text) {
+  const child_result run = run_program(
+      generate + words{"--expect", greedy_file, "--max-new", "6", "--backend", "reference", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_FALSE(json::parse(run.out).contains("exchange"));
+}
+
+TEST(program, moe_writes_the_layers_output_and_reports_its_error) {
+  const temporary_folder folder;
+  const std::string output = (folder / "y.safetensors").string();
+  const child_result run = run_program(moe(layer_file(folder, 1, true), output, {"--ranks", "3", "--json"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json error = json::parse(run.out)["error"];
+  EXPECT_EQ(error["within_bound"], true);
+  EXPECT_GT(error["max_abs"], 0.0);
+  EXPECT_LT(error["rms_relative"], 0.01);
+  const auto file = model::safetensors_file::open(output);
+  const std::vector<float> found = model::to_float(file.at("hidden_states", {1024, 256}));
+  const std::vector<float> expected = model::to_float(fixture(1, "moe_output"));
+  const auto token = error["worst"]["token"].get<std::size_t>(),
+             column = error["worst"]["column"].get<std::size_t>();
+  EXPECT_EQ(found[token * 256 + column], error["worst"]["found"].get<float>());
+  EXPECT_EQ(expected[token * 256 + column], error["worst"]["expected"].get<float>());
+}
+
+TEST(program, moe_without_an_expected_output_just_computes_and_fp8_reports_a_larger_error) {
+  const temporary_folder folder;
+  const std::string output = (folder / "y.safetensors").string();
+  const child_result silent = run_program(moe(layer_file(folder, 1, false), output));
+  EXPECT_EQ(silent.exit_code, 0) << silent.err;
+  EXPECT_EQ(silent.out.find("error against"), std::string::npos);
+  const child_result fp8 = run_program(moe(layer_file(folder, 1, true), output, {"--format", "fp8"}));
+  EXPECT_EQ(fp8.exit_code, 0) << fp8.err;
+  EXPECT_TRUE(
+      says(fp8.out, "error against moe_output", "rms relative 0.0", "within its rounding bound", "rank 3"));
+}
+
+TEST(program, moe_takes_f32_and_no_tokens_at_all) {
+  const temporary_folder folder;
+  const std::string input = (folder / "x.safetensors").string(), output = (folder / "y.safetensors").string();
+  const std::vector<float> values(256, 0.5f);
+  for (const std::int64_t tokens : {0, 1}) {
+    const model::tensor_to_write tensor{
+        "hidden_states",
+        model::dtype::f32,
+        {tokens, 256},
+        std::as_bytes(std::span{values}.first(static_cast<std::size_t>(256 * tokens)))};
+    model::write_safetensors(input, {&tensor, 1});
+    const child_result run = run_program(moe(input, output, {"--ranks", "8"}));
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(model::safetensors_file::open(output).at("hidden_states").shape,
+              (model::tensor_shape{tokens, 256}));
+  }
+}
+
+TEST(program, moe_fails_when_rounding_does_not_explain_the_error) {
+  const temporary_folder folder;
+  const std::string input = (folder / "x.safetensors").string(), output = (folder / "y.safetensors").string();
+  const model::tensor_view& states = fixture(1, "moe_input");
+  std::vector<float> wrong = model::to_float(fixture(1, "moe_output"));
+  wrong[5 * 256 + 7] += 1.0f;
+  const std::vector<model::tensor_to_write> tensors{
+      {"hidden_states", states.type, states.shape, states.bytes},
+      {"moe_output", model::dtype::f32, {1024, 256}, std::as_bytes(std::span{wrong})}};
+  model::write_safetensors(input, tensors);
+  const child_result run = run_program(moe(input, output));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_TRUE(says(run.out, "worst at [5, 7]", "rounding does not explain"));
+}
+
+TEST(program, doctor_speaks_json) {
+  const child_result run = run_program({"doctor", "--quick", "--json"});
+  EXPECT_TRUE(run.exit_code == 0 || run.exit_code == 1) << run.err;
+  EXPECT_TRUE(json::parse(run.out).is_object());
+}
+
+}  // namespace
+}  // namespace baton::test
