@@ -58,7 +58,7 @@
 // Progress: loads and products use the ring in one order, so the ring may have any size from one tile's K stages
 //           on. Both blocks and all roles must run the same number of tiles. A trailing cluster barrier keeps
 //           the blocks alive while the pair still arrives in them.
-// Checked:  tests/check/pair_attention_check_test.cpp states bounds and planted bugs.
+// Checked:  tests/cpu/pair_attention_sim_test.cpp states bounds and planted bugs.
 #include "protocol/depth512_mbars.hpp"
 #include "protocol/pair_attention_feed.hpp"
 #include "protocol/pair_attention_softmax.hpp"

@@ -12,6 +12,7 @@
 // acquire() blocks until the slot is free (F2) or filled (F1), release() signals and steps to the next; edges and
 // states: protocol/sync_strategy.hpp. A view goes round the ring once: use a view for as long as its tile's slots are
 // in use, and no second one for the same end.
+#include "base/unwinding.hpp"
 #include "protocol/sync_strategy.hpp"
 
 namespace baton {
@@ -107,7 +108,7 @@ class ring_tile {
  public:
   BATON_FN ring_tile(X& x, View& view) : x_{x}, view_{view}, held_{view.acquire(x)} {}
   BATON_FN ~ring_tile() {
-    if (held_) view_.release(x_);
+    if (held_ && !unwinding()) view_.release(x_);
   }
   ring_tile(const ring_tile&) = delete;
   ring_tile& operator=(const ring_tile&) = delete;
