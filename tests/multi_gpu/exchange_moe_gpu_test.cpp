@@ -1,0 +1,102 @@
+// The model's layers and its text through the exchange on 1, 2 and 4 GPUs, and with ranks that share GPUs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/generation.hpp"
+#include "cli/model/byte_tokenizer.hpp"
+#include "tests/support/command_lines.hpp"
+#include "tests/support/gpu_count.hpp"
+#include "tests/support/layer_cases.hpp"
+
+#define BATON_REQUIRE_GPUS(n) \
+  if (num_gpus() < (n)) GTEST_SKIP() << "needs " << (n) << " GPUs, found " << num_gpus()
+
+namespace baton::test {
+namespace {
+
+cli::exchange_options on_gpus(int num_ranks, token_format format = token_format::bf16) {
+  cli::exchange_options options;
+  options.num_ranks = num_ranks;
+  options.device = device_kind::cuda;
+  options.format = format;
+  return options;
+}
+
+class exchange_moe_gpu : public testing::TestWithParam<int> {};
+
+TEST_P(exchange_moe_gpu, bf16_outputs_of_all_layers_are_within_their_rounding_bound) {
+  BATON_REQUIRE_GPUS(GetParam());
+  check_layers(on_gpus(GetParam()));
+}
+
+TEST_P(exchange_moe_gpu, fp8_outputs_of_all_layers_are_within_their_rounding_bound) {
+  BATON_REQUIRE_GPUS(GetParam());
+  check_layers(on_gpus(GetParam(), token_format::blockwise_fp8));
+}
+
+/// The expected continuations, as generated with `options`.
+void check_text(cli::exchange_options options) {
+  for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel}) {
+    options.arrival = arrival;
+    const auto prompts = cli::read_expectations(tiny_moe_folder() / "greedy.json");
+    cli::exchange_moe experts{tiny_moe(), all_layers(), options};
+    model::qwen3_moe network{tiny_moe()};
+    auto sequences = cli::spread(prompts, tiny_moe().config(), options.num_ranks, 0);
+    cli::generate_greedily(network, experts, sequences, options.num_ranks, [](std::size_t) {});
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      EXPECT_EQ(model::decode_bytes(sequences[i].generated), prompts[i].expected) << "prompt " << i;
+    }
+  }
+}
+
+TEST_P(exchange_moe_gpu, greedy_text_equals_every_expected_continuation) {
+  BATON_REQUIRE_GPUS(GetParam());
+  check_text(on_gpus(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(gpus, exchange_moe_gpu, testing::Values(1, 2, 4));
+
+TEST(exchange_moe_gpu, ranks_that_share_gpus_are_right_too) {
+  BATON_REQUIRE_GPUS(1);
+  const int ranks = std::min(8, 2 * num_gpus());
+  check_layers(on_gpus(ranks));
+  check_layers(on_gpus(ranks, token_format::blockwise_fp8));
+  check_text(on_gpus(ranks));
+}
+
+TEST(exchange_moe_gpu, many_rounds_for_one_batch_do_not_change_a_bit) {
+  BATON_REQUIRE_GPUS(2);
+  const model::routed_tokens tokens = fixture_tokens(1);
+  cli::exchange_moe once{tiny_moe(), std::vector{1}, on_gpus(2)};
+  cli::exchange_options small = on_gpus(2);
+  small.max_tokens_per_rank = 37;
+  cli::exchange_moe often{tiny_moe(), std::vector{1}, small};
+  EXPECT_EQ(run_layer(often, 1, tokens), run_layer(once, 1, tokens));
+}
+
+TEST(exchange_moe_gpu, planted_an_expert_with_another_ones_weights_is_outside_the_bound) {
+  BATON_REQUIRE_GPUS(1);
+  const auto source = [](int layer, int first, int count) {
+    model::expert_matrices experts = tiny_moe().experts(layer, first, count);
+    const model::expert_matrices other = tiny_moe().experts(layer, (first + 1) % 64, 1);
+    std::copy(other.down.begin(), other.down.end(), experts.down.begin());
+    return experts;
+  };
+  cli::exchange_moe experts{tiny_moe().config(), source, std::vector{0}, on_gpus(1)};
+  EXPECT_GT(fixture_error(0, on_gpus(1), run_layer(experts, 0, fixture_tokens(0))).worst.ratio, 1.0);
+}
+
+TEST(exchange_moe_gpu, the_program_uses_gpus_on_its_own_and_the_text_is_expected) {
+  BATON_REQUIRE_GPUS(2);
+  const child_result run =
+      run_program({"generate", "--model", model_folder, "--expect", greedy_file, "--ranks", "2", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const auto result = nlohmann::json::parse(run.out);
+  EXPECT_EQ(result["settings"]["device"], "cuda");
+  EXPECT_EQ(result["as_expected"]["good"], 5);
+}
+
+}  // namespace
+}  // namespace baton::test
