@@ -28,10 +28,11 @@ namespace baton {
 
 /// What the issuer asks of the modelled tensor core.
 struct alignas(8) tensor_command {
-  std::int8_t tile, stage, slot, buffer, half;  // mma_step
+  std::int16_t tile;  // mma_step, if there is one
+  std::int8_t stage, slot, buffer, half;
   std::int8_t has_step;
-  std::int8_t barrier;  // index of the barrier to arrive at
-  std::int8_t both_blocks;
+  std::int8_t commit;  // the barrier to arrive at, by index; both_blocks added
+  static constexpr std::int8_t both_blocks = 64;
 };
 
 /// Tokens: what a cell holds once something has been done for a tile. 0: nothing yet.
@@ -110,12 +111,12 @@ class pair_attention_cells {
   static constexpr int num_commands(int tiles) { return tiles * (Shape::slots_per_tile + 1 + halves); }
 
   // Shared memory of a block: the barriers, the slots, Q, and the barriers of the commands.
-  static mbarrier* barriers(std::byte* shared) { return reinterpret_cast<mbarrier*>(shared); }
-  static vec16* slots(std::byte* shared) {
+  BATON_FN static mbarrier* barriers(std::byte* shared) { return reinterpret_cast<mbarrier*>(shared); }
+  BATON_FN static vec16* slots(std::byte* shared) {
     return reinterpret_cast<vec16*>(shared + warp_lanes * sizeof(mbarrier));
   }
-  static vec16* q(std::byte* shared) { return slots(shared) + Shape::kv_stages; }
-  static mbarrier* issued(std::byte* shared) {
+  BATON_FN static vec16* q(std::byte* shared) { return slots(shared) + Shape::kv_stages; }
+  BATON_FN static mbarrier* issued(std::byte* shared) {
     return reinterpret_cast<mbarrier*>(q(shared) + Shape::qk_stages);
   }
   static constexpr std::size_t shared_bytes(int tiles) {
@@ -157,10 +158,10 @@ class pair_attention_tokens {
   using cells = pair_attention_cells<Shape>;
   using token = pair_attention_token;
 
-  pair_attention_tokens(X& x, const cells& c, int num_tiles, Judge& judge)
+  BATON_FN pair_attention_tokens(X& x, const cells& c, int num_tiles, Judge& judge)
       : c_{c}, num_tiles_{num_tiles}, judge_{judge}, block_{x.cluster_block()}, warp_{x.warp()} {}
 
-  void prologue(X& x) {
+  BATON_FN void prologue(X& x) {
     x.elect([&] {
       x.write(c_.shared_of(block_), x.shared());
       if (block_ != leader_block) return;
@@ -168,7 +169,7 @@ class pair_attention_tokens {
     });
   }
 
-  void load(X& x, const kv_piece& piece, int slot, mbarrier* filled) {
+  BATON_FN void load(X& x, const kv_piece& piece, int slot, mbarrier* filled) {
     constexpr int bytes = sizeof(vec16);
     const vec16* from = piece.half < 0 ? c_.key(piece.tile, block_, piece.stage)
                                        : c_.value(piece.tile, block_, part(piece.half, piece.stage));
@@ -182,11 +183,11 @@ class pair_attention_tokens {
     });
   }
 
-  void issue(X&, const mma_step& step) { next_ = command_of(step); }
+  BATON_FN void issue(X&, const mma_step& step) { next_ = command_of(step); }
 
-  void commit(X& x, mbarrier* b, commit_to to) {
-    next_.barrier = static_cast<std::int8_t>(b - cells::barriers(x.shared()));
-    next_.both_blocks = to == commit_to::both_blocks ? 1 : 0;
+  BATON_FN void commit(X& x, mbarrier* b, commit_to to) {
+    const int both = to == commit_to::both_blocks ? tensor_command::both_blocks : 0;
+    next_.commit = static_cast<std::int8_t>(b - cells::barriers(x.shared()) + both);
     x.sync_warp();
     x.elect([&] {
       x.write(c_.command(num_issued_), next_);
@@ -196,32 +197,32 @@ class pair_attention_tokens {
     next_ = {};
   }
 
-  void read_scores(X& x, int tile, int buffer) {
+  BATON_FN void read_scores(X& x, int tile, int buffer) {
     x.elect([&] {
       expect(x.read(c_.scores(block_, buffer, warp_)) == token::scores(tile, Shape::qk_stages - 1),
              "softmax reads the finished scores of its tile");
     });
   }
-  void choose_factor(X& x, int) {
+  BATON_FN void choose_factor(X& x, int) {
     x.elect([&] { x.write(c_.factor(block_, warp_), 0u); });
   }
-  void write_weights(X& x, int tile) {
+  BATON_FN void write_weights(X& x, int tile) {
     x.elect([&] {
       x.write(c_.weights(block_, warp_), token::weights(tile));
       x.fence_proxy_async();
     });
   }
-  void write_factor(X& x, int tile) {
+  BATON_FN void write_factor(X& x, int tile) {
     x.elect([&] { x.write(c_.factor(block_, warp_), token::factor(tile)); });
   }
-  void read_factor(X& x, int tile) {
+  BATON_FN void read_factor(X& x, int tile) {
     x.elect([&] {
       for (int warp = 0; warp < cells::warps; ++warp)
         expect(x.read(c_.factor(block_, warp)) == token::factor(tile),
                "correction reads the factor of its tile");
     });
   }
-  void rescale(X& x, int tile, int half) {
+  BATON_FN void rescale(X& x, int tile, int half) {
     x.elect([&] {
       std::uint32_t* o = c_.output(block_, half, warp_ - cells::warps);
       expect(x.read(o) == token::grown(tile - 1, Shape::pv_stages - 1),
@@ -229,7 +230,7 @@ class pair_attention_tokens {
       x.write(o, token::rescaled(tile));
     });
   }
-  void finish(X& x, int num_tiles) {
+  BATON_FN void finish(X& x, int num_tiles) {
     x.elect([&] {
       for (int half = 0; half < cells::halves; ++half)
         expect(x.read(c_.output(block_, half, warp_)) == token::grown(num_tiles - 1, Shape::pv_stages - 1),
@@ -246,7 +247,7 @@ class pair_attention_tokens {
   }
 
   /// The leader's first idle warp is the tensor core.
-  bool idle(X& x) {
+  BATON_FN bool idle(X& x) {
     if (block_ != leader_block || warp_ != Shape::loader_warp + 1) return true;
     for (int k = 0; k < cells::num_commands(num_tiles_); ++k) {
       const wait_site at = attention_site(site::attention_issued, k);
@@ -254,28 +255,37 @@ class pair_attention_tokens {
       x.elect([&] {
         const tensor_command c = x.read(c_.command(k));
         if (c.has_step != 0) multiply(x, c);
-        arrive_for_commit(x, cells::barriers(x.shared()) + c.barrier,
-                          c.both_blocks != 0 ? commit_to::both_blocks : commit_to::own_block);
+        const bool both = c.commit >= tensor_command::both_blocks;
+        arrive_for_commit(x, cells::barriers(x.shared()) + c.commit % tensor_command::both_blocks,
+                          both ? commit_to::both_blocks : commit_to::own_block);
       });
     }
     return true;
   }
 
- private:
+ protected:
   static constexpr int part(int half, int stage) { return half * Shape::pv_stages + stage; }
-  static mbarrier* issued(X& x) { return cells::issued(x.shared()); }
-  static std::byte* as_bytes(const vec16* v) { return reinterpret_cast<std::byte*>(const_cast<vec16*>(v)); }
-  static tensor_command command_of(const mma_step& s) {
-    const auto small = [](int v) { return static_cast<std::int8_t>(v); };
-    return {small(s.tile), small(s.stage), small(s.slot), small(s.buffer), small(s.half), 1, 0, 0};
+  BATON_FN static mbarrier* issued(X& x) { return cells::issued(x.shared()); }
+  BATON_FN static std::byte* as_bytes(const vec16* v) {
+    return reinterpret_cast<std::byte*>(const_cast<vec16*>(v));
   }
-  static void copy(X& x, vec16* to, const vec16* from, mbarrier* counted) {
+  BATON_FN static tensor_command command_of(const mma_step& s) {
+    const auto small = [](int v) { return static_cast<std::int8_t>(v); };
+    return {static_cast<std::int16_t>(s.tile),
+            small(s.stage),
+            small(s.slot),
+            small(s.buffer),
+            small(s.half),
+            1,
+            0};
+  }
+  BATON_FN static void copy(X& x, vec16* to, const vec16* from, mbarrier* counted) {
     x.bulk_load(as_bytes(to), as_bytes(from), sizeof(vec16), counted);
   }
-  std::byte* shared_of(X& x, int block) const { return x.read(c_.shared_of(block)); }
-  void expect(bool holds, const char* text) { judge_(holds, text); }
+  BATON_FN std::byte* shared_of(X& x, int block) const { return x.read(c_.shared_of(block)); }
+  BATON_FN void expect(bool holds, const char* text) { judge_(holds, text); }
 
-  void multiply(X& x, const tensor_command& c) {
+  BATON_FN void multiply(X& x, const tensor_command& c) {
     for (int block = 0; block < cells::blocks; ++block) {
       const std::uint32_t operand = x.read(cells::slots(shared_of(x, block)) + c.slot).word[0];
       if (c.half < 0) {
@@ -294,11 +304,11 @@ class pair_attention_tokens {
       }
     }
   }
-  void sum_scores(X& x, const tensor_command& c, std::uint32_t* s) {
+  BATON_FN void sum_scores(X& x, const tensor_command& c, std::uint32_t* s) {
     if (c.stage > 0) expect(x.read(s) == token::scores(c.tile, c.stage - 1), "scores sum up stage by stage");
     x.write(s, token::scores(c.tile, c.stage));
   }
-  void grow(X& x, const tensor_command& c, std::uint32_t* o) {
+  BATON_FN void grow(X& x, const tensor_command& c, std::uint32_t* o) {
     if (c.stage > 0 || c.tile > 0) {
       const std::uint32_t before = c.stage > 0 ? token::grown(c.tile, c.stage - 1) : token::rescaled(c.tile);
       expect(x.read(o) == before, "the output grows once it has been multiplied");
