@@ -8,12 +8,13 @@
 #include "exec/exec.hpp"
 #include "exec/mbarrier.hpp"
 #include "sim/machine.hpp"
+#include "sim/mma_verbs.hpp"
 
 namespace baton::sim {
 
 struct warp_state;
 
-class context {
+class context : public mma_verbs<context> {
  public:
   template <class T>
   using lanes = std::array<T, warp_lanes>;
@@ -135,6 +136,8 @@ class context {
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
 
+  bool has_given_up() const;
+
   template <order O, scope S, class Word, class Done>
   bool wait(const lanes<Word*>& words, Done done, wait_site where, lanes<Word>& seen) {
     step(O, S);
@@ -226,6 +229,6 @@ class context {
   bool delays_;
 };
 
-static_assert(async_exec_context<context>);
+static_assert(async_exec_context<context> && mma_exec_context<context>);
 
 }  // namespace baton::sim

@@ -1,9 +1,9 @@
 #pragma once
-// The execution context of pipelines: gpu and the asynchronous verbs. What each verb means: exec/mbarrier.hpp.
+// The execution context of pipelines: gpu, the matrix verbs and the asynchronous ones. What each verb means: exec/mbarrier.hpp.
 //
 // `ClusterBlocks` is the cluster's size that the kernel is launched with; 1 keeps arrivals and waits at block
 // scope.
-#include "device/gpu.cuh"
+#include "device/mma_gpu.cuh"
 #include "exec/mbarrier.hpp"
 #include "ptx/bulk_copy.cuh"
 #include "ptx/cluster.cuh"
@@ -13,9 +13,9 @@
 namespace baton {
 
 template <int ClusterBlocks = 1>
-class async_gpu : public gpu {
+class async_gpu : public mma_gpu {
  public:
-  using gpu::gpu;
+  using mma_gpu::mma_gpu;
 
   BATON_FN static int cluster_blocks() { return ClusterBlocks; }
   BATON_FN static int cluster_block() {

@@ -1,0 +1,158 @@
+// The ring-buffered product on the CPU machine: exact results, every strategy, every schedule, and what is refused.
+#include "baton/ring_gemm.hpp"
+
+#include <set>
+
+#include "base/constant.hpp"
+#include "baton/error.hpp"
+#include "kernels/ring_gemm/kernel.hpp"
+#include "sim/context.hpp"
+#include "tests/cpu/says.hpp"
+#include "tests/support/ring_gemm_case.hpp"
+
+namespace baton {
+namespace {
+
+using ring_gemm_kernels::config;
+using ring_gemm_kernels::why_not;
+using test::gemm_case;
+using test::gemm_size;
+
+static_assert(why_not(ring_gemm_kernels::large_tiles(ring_strategy::mbarrier)) == nullptr);
+static_assert(why_not(ring_gemm_kernels::small_tiles(ring_strategy::single_counter)) == nullptr);
+
+std::vector<float> product(const gemm_case& g, const ring_gemm_config& c) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  std::vector<float> out(g.c.size(), -1.0f);
+  ring_gemm(worlds[0], {g.a.data(), g.b.data(), out.data(), g.size.m, g.size.n, g.size.k}, c);
+  worlds[0].synchronize();
+  return out;
+}
+
+TEST(ring_gemm, integers_are_exact_at_odd_sizes_with_every_strategy) {
+  for (const auto& size :
+       {gemm_size{1, 1, 1}, {64, 64, 64}, {65, 63, 129}, {7, 200, 72}, {130, 1, 64}, {3, 5, 1000}}) {
+    const gemm_case g = test::integer_gemm(size);
+    for (const auto strategy : test::all_ring_strategies)
+      EXPECT_EQ(test::wrong_element(g, product(g, {.strategy = strategy}).data()), "") << name(strategy);
+  }
+}
+
+TEST(ring_gemm, both_tile_sizes_give_the_same_product) {
+  const gemm_case g = test::integer_gemm({150, 140, 200});
+  EXPECT_EQ(test::wrong_element(g, product(g, {.tiles = ring_gemm_tiles::large}).data()), "");
+  EXPECT_EQ(test::wrong_element(g, product(g, {.tiles = ring_gemm_tiles::small}).data()), "");
+}
+
+TEST(ring_gemm, real_values_stay_within_one_rounding_a_term) {
+  const gemm_case g = test::real_gemm({70, 90, 333});
+  const auto first = product(g, {.strategy = ring_strategy::mbarrier});
+  EXPECT_EQ(test::wrong_element(g, first.data(), 333), "");
+  EXPECT_EQ(first, product(g, {.strategy = ring_strategy::split_counter}))
+      << "every strategy gives the same bits";
+}
+
+TEST(ring_gemm, nothing_to_sum_gives_zeros_and_nothing_to_write_writes_nothing) {
+  EXPECT_EQ(product(test::integer_gemm({5, 6, 0}), {}), std::vector<float>(30, 0.0f));
+  EXPECT_TRUE(product(test::integer_gemm({0, 6, 8}), {}).empty());
+  EXPECT_TRUE(product(test::integer_gemm({5, 0, 8}), {}).empty());
+}
+
+TEST(ring_gemm, bad_arguments_are_named) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  const std::vector<bfloat16> operand(64);
+  std::vector<float> out(64);
+  const auto message = [&](const ring_gemm_problem& p, const ring_gemm_config& c = {}) {
+    return test::message_of<invalid_argument>([&] { ring_gemm(worlds[0], p, c); });
+  };
+  EXPECT_TRUE(test::says(message({operand.data(), operand.data(), out.data(), -1, 2, 3}), "m -1"));
+  EXPECT_TRUE(test::says(message({operand.data(), operand.data(), nullptr, 8, 8, 8}), "c: null", "[8, 8]"));
+  EXPECT_TRUE(test::says(message({nullptr, operand.data(), out.data(), 8, 8, 8}), "a: null", "[m, k]"));
+  EXPECT_TRUE(test::says(message({operand.data(), nullptr, out.data(), 8, 8, 8}), "b: null", "[n, k]"));
+  EXPECT_TRUE(test::says(message({operand.data(), operand.data(), out.data(), 8, 8, 8}, {.num_sms = -2}),
+                         "num_sms: -2"));
+}
+
+TEST(ring_gemm_config, what_would_deadlock_or_not_fit_is_refused) {
+  config c = ring_gemm_kernels::small_tiles(ring_strategy::mbarrier);
+  c.roles = {.stages = 2, .m_warps = 2, .n_warps = 2, .a_producers = 1, .b_producers = 2, .consumers = 2};
+  EXPECT_EQ(why_not(c), nullptr) << "several tiles a warp are fine within k";
+  c.roles.order = tile_order::across_k;
+  EXPECT_TRUE(test::says(why_not(c), "holds up the readers of its next tile"));
+  c.roles = {.stages = 2, .m_warps = 2, .n_warps = 2, .a_producers = 2, .b_producers = 2, .consumers = 4};
+  c.roles.order = tile_order::across_k;
+  EXPECT_EQ(why_not(c), nullptr) << "one tile a warp";
+  c.roles.consumers = 3;
+  EXPECT_TRUE(test::says(why_not(c), "consumers"));
+  c.roles = {.stages = 40, .m_warps = 2, .n_warps = 2};
+  EXPECT_TRUE(test::says(why_not(c), "shared memory"));
+  c.roles = {.stages = 0};
+  EXPECT_TRUE(test::says(why_not(c), "stages"));
+  c.warp_n = 24;
+  EXPECT_TRUE(test::says(why_not(c), "multiples of 16"));
+}
+
+TEST(ring_gemm_walk, every_tile_is_taken_once) {
+  for (const auto& size :
+       {gemm_size{1, 1, 0}, {1000, 500, 0}, {64 * 17, 64 * 3, 0}, {64 * 8, 65, 0}, {5, 64 * 40, 0}}) {
+    const ring_gemm_kernels::tile_walk walk{size.m, size.n, 64, 64};
+    std::set<std::pair<int, int>> seen;
+    for (int i = 0; i < walk.size(); ++i) {
+      const auto at = walk.at(i);
+      EXPECT_TRUE(at.row >= 0 && at.row < walk.rows && at.column >= 0 && at.column < walk.columns) << i;
+      seen.insert({at.row, at.column});
+    }
+    EXPECT_EQ(static_cast<int>(seen.size()), walk.rows * walk.columns) << test::text(size);
+  }
+}
+
+/// 32 x 32 tiles of C in warp tiles of 16 x 16, to be quick under many schedules.
+constexpr config tiny(ring_strategy s, int a_producers, int b_producers, int consumers) {
+  return {.strategy = s,
+          .warp_m = 16,
+          .warp_n = 16,
+          .roles = {2, 2, 2, a_producers, b_producers, consumers, tile_order::within_k}};
+}
+
+template <config C>
+int wrong_schedules(const gemm_case& g, int seeds) {
+  int wrong = 0;
+  for (const auto order : {sim::schedule::random, sim::schedule::priority}) {
+    for (int seed = 1; seed <= seeds; ++seed) {
+      sim::machine m{
+          1, {.order = order, .seed = static_cast<std::uint64_t>(seed), .delay_stores = true, .faults = {}}};
+      std::vector<float> out(g.c.size(), -1.0f);
+      sim::grid grid{.blocks = 2, .warps = C.roles.warps()};
+      grid.shared_bytes = static_cast<std::size_t>(ring_gemm_kernels::plan<C>().bytes);
+      const ring_gemm_kernels::params p{0,        {},       g.a.data(), g.b.data(),       out.data(),
+                                        g.size.m, g.size.n, g.size.k,   g.size.k % 8 == 0};
+      m.launch(0, grid,
+               [&](sim::context& x) { ring_gemm_kernels::ring_gemm_kernel<constant<C>>::run(x, p); });
+      m.run(0);
+      m.host(0, [] {});  // what the kernel wrote reaches memory
+      m.run(0);
+      wrong += test::wrong_element(g, out.data()).empty() ? 0 : 1;
+    }
+  }
+  return wrong;
+}
+
+TEST(ring_gemm, schedules_and_delayed_stores_change_nothing) {
+  const gemm_case g = test::integer_gemm({40, 70, 200});
+  using enum ring_strategy;
+  EXPECT_EQ(wrong_schedules<tiny(single_counter, 2, 2, 4)>(g, 4), 0);
+  EXPECT_EQ(wrong_schedules<tiny(split_counter, 2, 2, 4)>(g, 4), 0);
+  EXPECT_EQ(wrong_schedules<tiny(per_reader_flags, 2, 2, 4)>(g, 4), 0);
+  EXPECT_EQ(wrong_schedules<tiny(mbarrier, 2, 2, 4)>(g, 4), 0);
+}
+
+TEST(ring_gemm, warps_with_several_tiles_finish_and_are_right) {
+  const gemm_case g = test::integer_gemm({40, 40, 331});
+  using enum ring_strategy;
+  EXPECT_EQ(wrong_schedules<tiny(split_counter, 1, 1, 1)>(g, 2), 0);
+  EXPECT_EQ(wrong_schedules<tiny(mbarrier, 1, 2, 2)>(g, 2), 0);
+  EXPECT_EQ(wrong_schedules<tiny(per_reader_flags, 2, 1, 2)>(g, 2), 0);
+}
+
+}  // namespace
+}  // namespace baton
