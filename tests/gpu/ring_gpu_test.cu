@@ -1,0 +1,120 @@
+// Ring buffers on a GPU: every strategy hands every item over whole, and a reader that stops leaves a record.
+#include "base/math.hpp"
+#include "device/entry.cuh"
+#include "protocol/ring/strategies.hpp"
+#include "tests/gpu/gpu_case.hpp"
+#include "tests/support/ring_rounds.hpp"
+
+namespace baton {
+namespace {
+
+using test::both_sides;
+using test::ring_role_fault;
+
+struct params {
+  int rank = 0;
+  wait_limits limits{};
+  test::ring_rounds rounds{};
+  std::uint32_t* out = nullptr;  // wrong words, warps that finished
+};
+
+/// Plain template arguments: see base/constant.hpp.
+template <ring_strategy Name, int stages, int tiles, int readers>
+struct ring_kernel {
+  using strategy = strategy_of<Name, ring_shape{stages, tiles, 1, readers}>;
+  static constexpr int cells = align_up(static_cast<int>(strategy::shared_bytes), 16);
+  static constexpr int warps = strategy::shape.block_warps() * (1 + strategy::shape.readers);
+
+  template <async_exec_context X>
+  static BATON_FN void run(X& x, const params& p) {
+    const ring_buffer<strategy> ring{x.shared(), x.shared() + cells, 4 * p.rounds.words};
+    ring.init(x);
+    x.sync_block();
+    const bool ended = test::run_ring(
+        x, ring, p.rounds, [&] { x.template fetch_add<order::relaxed, scope::device>(p.out, 1u); });
+    if (ended) x.elect([&] { x.template fetch_add<order::relaxed, scope::device>(p.out + 1, 1u); });
+  }
+};
+
+class ring_gpu : public test::gpu_case {
+ protected:
+  void SetUp() override {
+    test::gpu_case::SetUp();
+    if (IsSkipped()) return;
+    void *host = nullptr, *device = nullptr;
+    test::must(cudaHostAlloc(&host, sizeof(stuck_record), cudaHostAllocMapped), "allocating the record");
+    record_ = new (host) stuck_record{};
+    test::must(cudaHostGetDevicePointer(&device, host, 0), "mapping the record");
+    limits_.record = static_cast<stuck_record*>(device);
+    test::must(cudaMalloc(reinterpret_cast<void**>(&limits_.abort), 4), "allocating the abort word");
+    test::must(cudaMemset(limits_.abort, 0, 4), "clearing the abort word");
+  }
+  void TearDown() override {
+    if (record_ != nullptr) cudaFreeHost(record_);
+    if (limits_.abort != nullptr) cudaFree(limits_.abort);
+  }
+
+  struct outcome {
+    std::uint32_t wrong_words, finished_warps;
+  };
+  template <class Kernel>
+  outcome run(int blocks, const test::ring_rounds& rounds) {
+    both_sides<std::uint32_t> out{2};
+    const int bytes = Kernel::cells + Kernel::strategy::total_tiles * 4 * rounds.words;
+    async_entry<Kernel, params><<<blocks, Kernel::warps * warp_lanes, static_cast<std::size_t>(bytes)>>>(
+        {0, limits_, rounds, out.data()});
+    test::finish();
+    return {out[0], out[1]};
+  }
+  template <ring_strategy Name, int stages, int tiles, int readers>
+  void expect_whole(int blocks, const test::ring_rounds& rounds) {
+    using kernel = ring_kernel<Name, stages, tiles, readers>;
+    const outcome o = run<kernel>(blocks, rounds);
+    EXPECT_EQ(o.wrong_words, 0u) << name(Name) << ": " << stages << " stages, " << readers << " readers";
+    EXPECT_EQ(o.finished_warps, static_cast<std::uint32_t>(blocks * kernel::warps)) << name(Name);
+    EXPECT_EQ(record_->claimed, 0u) << name(static_cast<site>(record_->where));
+  }
+  template <ring_strategy Name>
+  void expect_whole_in_all_shapes() {
+    expect_whole<Name, 1, 1, 1>(8, {.items = 3000, .words = 64});
+    expect_whole<Name, 2, 2, 2>(8, {.items = 3000, .words = 128});
+    expect_whole<Name, 4, 1, 8>(8, {.items = 3000, .words = 256});
+    expect_whole<Name, 3, 4, 7>(200, {.items = 500, .words = 96});
+  }
+
+  stuck_record* record_ = nullptr;
+  wait_limits limits_{.deadline_ns = 5'000'000'000, .abort = nullptr, .record = nullptr};
+};
+
+TEST_F(ring_gpu, single_counter_hands_every_item_over_whole) {
+  expect_whole_in_all_shapes<ring_strategy::single_counter>();
+}
+TEST_F(ring_gpu, split_counter_hands_every_item_over_whole) {
+  expect_whole_in_all_shapes<ring_strategy::split_counter>();
+}
+TEST_F(ring_gpu, per_reader_flags_hand_every_item_over_whole) {
+  expect_whole_in_all_shapes<ring_strategy::per_reader_flags>();
+}
+TEST_F(ring_gpu, mbarriers_hand_every_item_over_whole) {
+  expect_whole_in_all_shapes<ring_strategy::mbarrier>();
+}
+
+TEST_F(ring_gpu, a_reader_that_stops_leaves_a_record_of_who_waits_for_what) {
+  limits_.deadline_ns = 20'000'000;
+  const outcome o = run<ring_kernel<ring_strategy::per_reader_flags, 2, 1, 3>>(
+      1, {.items = 9, .words = 32, .fault = ring_role_fault::forgets_a_release});
+  EXPECT_EQ(o.wrong_words, 0u);
+  EXPECT_EQ(o.finished_warps, 1u) << "the reader that stopped";
+  EXPECT_EQ(record_->complete, 1u);
+  const auto where = static_cast<site>(record_->where);
+  EXPECT_TRUE(where == site::ring_slot_free || where == site::ring_slot_filled) << name(where);
+  if (where == site::ring_slot_free) {
+    EXPECT_EQ(record_->epoch, 1u) << "the lap";
+    EXPECT_EQ(record_->expected, 1u);
+    EXPECT_EQ(record_->seen, 0u);
+    EXPECT_EQ(record_->lane, 0u) << "the reader";
+  }
+}
+
+}  // namespace
+}  // namespace baton
