@@ -94,9 +94,14 @@ std::uint64_t context::now_ns() const {
   return machine_.now_ns();
 }
 
+bool context::has_given_up() const {
+  std::uint32_t* abort = shape_.limits.abort;
+  return abort != nullptr && std::atomic_ref<std::uint32_t>{*abort}.load() != 0;
+}
+
 bool context::keep_waiting(const wait_site& where, std::uint64_t began, int lane, std::uint64_t seen) {
   const wait_limits& limits = shape_.limits;
-  if (limits.abort != nullptr && std::atomic_ref<std::uint32_t>{*limits.abort}.load() != 0) return false;
+  if (has_given_up()) return false;
   const std::uint64_t wake_at = limits.deadline_ns == 0 ? 0 : began + limits.deadline_ns * where.patience;
   const std::uint64_t now = now_ns();
   if (wake_at != 0 && now >= wake_at) {

@@ -185,13 +185,19 @@ class context {
     static_assert(Order != Order, "ThreadSanitizer does not understand fences: give the accesses an order");
   }
 
+  /// Of this warp: here a rank has no word that all its warps see.
+  bool has_given_up() const { return has_given_up_; }
+
   template <order Order, scope Scope, class Word, class Done>
   bool wait(const lanes<Word*>& words, Done done, const wait_site&, lanes<std::remove_const_t<Word>>& seen) {
     const auto end = std::chrono::steady_clock::now() + team_.deadline;
     for (int lane = 0; lane < warp_lanes; ++lane) {
       if (words[lane] == nullptr) continue;
       for (seen[lane] = load<Order, Scope>(words[lane]); !done(lane, seen[lane]);) {
-        if (std::chrono::steady_clock::now() > end) return false;
+        if (std::chrono::steady_clock::now() > end) {
+          has_given_up_ = true;
+          return false;
+        }
         std::this_thread::yield();
         seen[lane] = load<Order, Scope>(words[lane]);
       }
@@ -227,6 +233,7 @@ class context {
   block_state& block_state_;
   int rank_, block_, warp_;
   std::minstd_rand pauses_;
+  bool has_given_up_ = false;
 };
 
 static_assert(exec_context<context>);

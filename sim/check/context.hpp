@@ -121,6 +121,9 @@ class context {
     run_.fence(warp_, Order, Scope);
   }
 
+  /// Changes only where a wait gives up: between kernels, for kernels that do not wait.
+  bool has_given_up() const { return run_.has_given_up(warp_); }
+
   template <order Order, scope Scope, class Word, class Done>
   bool wait(const lanes<Word*>& words, Done done, const wait_site& where,
             lanes<std::remove_const_t<Word>>& seen) const {

@@ -168,6 +168,12 @@ bool execution::wait(int warp, order ordering, scope reach, int bytes, wait_requ
   return perform(warp, op) != 0;
 }
 
+bool execution::has_given_up(int warp) const {
+  return std::any_of(warps_.begin(), warps_.end(), [&](const warp_state& other) {
+    return other.where.rank == where(warp).rank && other.gave_up;
+  });
+}
+
 void execution::fence(int warp, order ordering, scope reach) {
   shop_.ram.fence(warp, ordering, reach);
   record({where(warp), verb::fence, ordering, reach});

@@ -98,6 +98,7 @@ class execution {
   const position& where(int warp) const { return warps_[static_cast<std::size_t>(warp)].where; }
   int num_blocks(int warp) const { return warps_[static_cast<std::size_t>(warp)].num_blocks; }
   int num_block_warps(int warp) const { return warps_[static_cast<std::size_t>(warp)].num_block_warps; }
+  bool has_given_up(int warp) const;
   std::byte* shared(int warp) const { return warps_[static_cast<std::size_t>(warp)].shared; }
 
  private:

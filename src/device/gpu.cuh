@@ -130,6 +130,9 @@ class gpu {
     return std::bit_cast<T>(
         ptx::atom_exch<Order, Scope>(reinterpret_cast<word<T>*>(p), std::bit_cast<word<T>>(v)));
   }
+  BATON_FN bool has_given_up() const {
+    return limits_.abort != nullptr && ptx::ld<order::relaxed, scope::system>(limits_.abort) != 0;
+  }
   template <order Order, scope Scope>
   BATON_FN void fence() const {
     static_assert(Order != order::relaxed, "a relaxed fence orders nothing");
@@ -165,9 +168,7 @@ class gpu {
   BATON_FN bool gives_up(bool ok, std::uint64_t seen, const wait_site& where, std::uint64_t& start) {
     const std::uint64_t now = ptx::globaltimer();
     if (start == 0) start = now;
-    const bool aborted =
-        limits_.abort != nullptr && ptx::ld<order::relaxed, scope::system>(limits_.abort) != 0;
-    if (__any_sync(whole_warp, aborted)) return true;
+    if (__any_sync(whole_warp, has_given_up())) return true;
     const bool late = limits_.deadline_ns != 0 && now - start >= limits_.deadline_ns * where.patience;
     if (!__any_sync(whole_warp, late)) return false;
     const int first_missing = __ffs(static_cast<int>(__ballot_sync(whole_warp, !ok))) - 1;

@@ -30,6 +30,7 @@
 //     store<order, scope>(p, v)
 //     fetch_add<order, scope>(p, v), fetch_min<...>, exchange<...>
 //     fence<order, scope>()
+//     has_given_up()              a wait of this rank has given up: its kernels return without touching anything
 //
 //   wait<order, scope>(words, done, where, seen) -> bool
 //     Blocks the warp until done(lane, value of *words[lane]) holds on every lane whose word is not null.
@@ -93,6 +94,7 @@ concept exec_context = requires(X& x, typename X::template lanes<int> v, typenam
     x.template fetch_min<order::relaxed, scope::device>(w64, std::uint64_t{1})
     } -> std::same_as<std::uint64_t>;
   x.template fence<order::acq_rel, scope::system>();
+  { x.has_given_up() } -> std::same_as<bool>;
   { x.template wait<order::acquire, scope::system>(words, f, where, seen) } -> std::same_as<bool>;
 };
 

@@ -17,7 +17,7 @@ struct exchange_setting {
   int top_k = 1;
   int tokens = 1;  // of each rank
   int rounds = 3;
-  bool stops = true;  // a rank that has given up runs no further kernel
+  bool is_blind = false;  // planted bug: kernels run on after their rank gave up
 };
 
 /// One rank's memory and what its kernels are given.
@@ -72,8 +72,10 @@ inline exchange_memory make_exchange_memory(check::program& p, const exchange_se
 template <class Context>
 class giving_up : public Context {
  public:
-  explicit giving_up(const Context& x) : Context{x} {}
+  giving_up(const Context& x, bool is_blind) : Context{x}, is_blind_{is_blind} {}
   bool gave_up() const { return gave_up_; }
+  /// Blind: the planted bug, kernels that do not look at the abort word.
+  bool has_given_up() const { return gave_up_ && !is_blind_; }
 
   template <order Order, scope Scope, class Word, class Done>
   bool wait(const typename Context::template lanes<Word*>& words, Done done, const wait_site& where,
@@ -84,6 +86,7 @@ class giving_up : public Context {
 
  private:
   bool gave_up_ = false;
+  bool is_blind_;
 };
 
 /// The kernels of one rank, round after round, on one warp.
@@ -95,24 +98,19 @@ class exchange_rank {
 
   void run() {
     for (int round = 0; round < setting_.rounds; ++round) {
-      const bool goes_on =
-          launch(
-              [&] { ep::dispatch_async_kernel<ep::bf16_tokens, Arrival>::run(x_, dispatch_async(round)); }) &&
-          launch([&] { ep::dispatch_wait_kernel<Arrival>::run(x_, dispatch_wait()); }) &&
-          launch([&] { ep::combine_async_kernel<Arrival>::run(x_, combine_async()); }) &&
-          launch([&] { ep::combine_wait_kernel<Arrival>::run(x_, combine_wait()); }) &&
-          launch([&] { compare(round); });
-      if (!goes_on) return;
+      launch([&] { ep::dispatch_async_kernel<ep::bf16_tokens, Arrival>::run(x_, dispatch_async(round)); });
+      launch([&] { ep::dispatch_wait_kernel<Arrival>::run(x_, dispatch_wait()); });
+      launch([&] { ep::combine_async_kernel<Arrival>::run(x_, combine_async()); });
+      launch([&] { ep::combine_wait_kernel<Arrival>::run(x_, combine_wait()); });
+      launch([&] { compare(round); });
     }
   }
 
  private:
-  /// False: the rank's stream ends here.
   template <class Kernel>
-  bool launch(Kernel kernel) {
+  void launch(Kernel kernel) {
     kernel();
     x_.next_kernel();
-    return !(setting_.stops && x_.gave_up());
   }
 
   int warps() const { return x_.num_blocks() * x_.num_warps(); }
@@ -219,7 +217,7 @@ check::result check_exchange(const exchange_setting& e, check::bounds limits = {
     for (int rank = 0; rank < e.ranks; ++rank) {
       for (int i = 0; i < e.blocks[static_cast<std::size_t>(rank)] * e.warps; ++i) {
         p.spawn(rank, i / e.warps, i % e.warps, [all, &p, &e](check::context& x) {
-          mutant mine{weakened<check::context, Weakening>{x}};
+          mutant mine{weakened<check::context, Weakening>{x}, e.is_blind};
           exchange_rank<Arrival, mutant>{mine, p, e, *all}.run();
         });
       }

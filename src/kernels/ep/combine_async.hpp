@@ -3,7 +3,7 @@
 // received row.
 //
 //   step      who               does
-//   table     each block        rows by pair, from region A
+//   table     each block        rows by pair, from region A; returns if a wait of this rank has given up
 //   send      a warp a unit     unit = (row, part), split evenly over the grid; stores straight to the peer
 //   complete  a lane a rank     C[d] += the block's units to rank d; the last one publishes (completion.hpp)
 //   publish   a warp a rank     arrival words {round, rows} of all local experts (arrival.hpp)
@@ -22,8 +22,9 @@ namespace baton::ep {
 
 template <class Arrival>
 struct combine_async_kernel {
-  /// [max_ranks] units sent by this block, [max_ranks] units of the round, [max_ranks] this block publishes
-  static constexpr int num_cells = 3 * max_ranks;
+  /// [max_ranks] units sent by this block, [max_ranks] units of the round, [max_ranks] this block publishes,
+  /// [1] the rank is lost, do nothing
+  static constexpr int num_cells = 3 * max_ranks + 1;
   static constexpr std::size_t shared_bytes(const shape& s) {
     return 4 * num_cells + row_table::bytes(s.num_pairs());
   }
@@ -32,8 +33,11 @@ struct combine_async_kernel {
   static BATON_FN void run(X& x, const combine_async_params& p) {
     auto* cells = reinterpret_cast<std::int32_t*>(x.shared());
     const row_table table{x.shared() + 4 * num_cells, p.s.num_local_experts(p.s.rank) * p.s.num_ranks};
-    x.block_each(num_cells, [&](int i) { x.write(cells + i, 0); });
+    x.block_each(num_cells - 1, [&](int i) { x.write(cells + i, 0); });
+    x.block_each(1, [&](int) { x.write(cells + num_cells - 1, x.has_given_up() ? 1 : 0); });
     table.build(x, p.counters);
+    // A wait of this rank gave up: the table is of an earlier round, and nobody may take it for this one.
+    if (x.from_one([&] { return x.read(cells + num_cells - 1); }) != 0) return;
     const row_parts split = split_rows(reply_steps_of(p.s), table.rows(x), x.num_blocks() * x.num_warps());
     x.block_each(table.pairs, [&](int pair) {
       add_shared(x, cells + max_ranks + pair % p.s.num_ranks, table.rows_of(x, pair) * split.parts);

@@ -4,6 +4,7 @@
 //   slot = number of earlier (t', k') with the same expert
 //
 //   step      who                 does
+//   begin     each block          returns at once if a wait of this rank has given up
 //   count     all blocks          read all ids: total[e], and base[e] = those before the block's own tokens
 //   place     all lanes           tile of ids: slot = base[e] + equal ids earlier in the tile; message address
 //   send      a warp a unit       unit = (token, part): read and encode once, store to all its messages
@@ -37,6 +38,7 @@ struct dispatch_shared {
   std::int32_t* base;      // [E]: those before the current tile
   std::int32_t* own;       // [E]: units this block finishes
   std::int32_t* complete;  // [max_ranks]: this block publishes to that rank
+  std::int32_t* given_up;  // [1]: the rank is lost, do nothing
 
   BATON_FN dispatch_shared(std::byte* memory, int experts)
       : message{reinterpret_cast<std::byte**>(memory)},
@@ -44,9 +46,10 @@ struct dispatch_shared {
         total{ids + tile_ids},
         base{total + experts},
         own{base + experts},
-        complete{own + experts} {}
+        complete{own + experts},
+        given_up{complete + max_ranks} {}
   static constexpr std::size_t bytes(int experts) {
-    return tile_ids * (sizeof(std::byte*) + 4) + 4 * (3 * static_cast<std::size_t>(experts) + max_ranks);
+    return tile_ids * (sizeof(std::byte*) + 4) + 4 * (3 * static_cast<std::size_t>(experts) + max_ranks + 1);
   }
 };
 
@@ -70,6 +73,7 @@ struct dispatch_async_kernel {
   static BATON_FN void run(X& x, const Params& p) {
     const dispatch_share share{p.num_tokens, p.split.parts, x.block(), x.num_blocks()};
     const dispatch_shared shared{x.shared(), p.s.num_experts};
+    if (!begin(x, p, shared)) return;
     count(x, p, share, shared);
     const int tile_tokens = tile_ids / p.s.top_k;
     for (int t = share.first_token(); t < share.end_token(); t += tile_tokens) {
@@ -83,11 +87,18 @@ struct dispatch_async_kernel {
   }
 
  private:
+  /// Clears the counts. False in all warps: a wait of this rank gave up earlier, so what is here is not of this round.
+  template <class X, class Params>
+  static BATON_FN bool begin(X& x, const Params& p, const dispatch_shared& shared) {
+    x.block_each(3 * p.s.num_experts + max_ranks, [&](int i) { x.write(shared.total + i, 0); });
+    x.block_each(1, [&](int) { x.write(shared.given_up, x.has_given_up() ? 1 : 0); });
+    x.sync_block();
+    return x.from_one([&] { return x.read(shared.given_up); }) == 0;
+  }
+
   template <class X, class Params>
   static BATON_FN void count(X& x, const Params& p, const dispatch_share& share,
                              const dispatch_shared& shared) {
-    x.block_each(3 * p.s.num_experts + max_ranks, [&](int i) { x.write(shared.total + i, 0); });
-    x.sync_block();
     const int own_begin = share.first_token() * p.s.top_k;
     x.block_each(p.num_tokens * p.s.top_k, [&](int i) {
       const std::int32_t id = x.read(p.topk_idx + i);
