@@ -30,7 +30,14 @@ class headers(planted_tree):
 
     def test_a_header_that_cannot_be_included_twice_is_caught(self):
         self.plant("src/base/twice.hpp", "struct s {};\n")
+        self.assertIn("no #pragma once", run(self.root, "check_headers.py").stdout)
+
+    def test_a_header_is_left_to_the_build_only_if_a_source_names_it_first(self):
+        self.plant("src/base/bad.hpp", "#pragma once\nstd::int32_t f();\n")
+        self.plant("src/base/bad.cpp", '#include <cstdint>\n#include "base/bad.hpp"\n')
         self.assertEqual(run(self.root, "check_headers.py").returncode, 1)
+        self.plant("src/base/bad.cpp", '#include "base/bad.hpp"\n')
+        self.assertIn("0 of them compiled here", run(self.root, "check_headers.py").stdout)
 
 
 @unittest.skipUnless(pinned.find("clang-format"), "no pinned clang-format here")
