@@ -29,7 +29,7 @@ MAY_INCLUDE = {  # layer: the layers it may include, itself apart
 }
 # Where a layer sees only some files of another: what a kernel is asked and how it is launched, never its body.
 DOORS = {("src/api", "src/kernels"): r"kernels/\w+/(launch|params|config|shape|token_format|cpu)\.hpp$",
-         ("cli", "src/kernels"): r"kernels/probe/probe\.hpp$"}
+         ("cli", "src/kernels"): r"kernels/(probe/probe|hand_off/(hand_off|params))\.hpp$"}
 DEVICE_LAYERS = ("src/ptx", "src/device")  # .cu and .cuh alone may include these
 CUDA_HEADER = re.compile(r"(cuda|cooperative_groups|nvrtc|device_launch_parameters)[\w/.]*|cuda/.*")
 CUDA_FREE = ("include/baton", "src/base", "src/exec", "src/protocol", "sim", "examples")

@@ -17,6 +17,14 @@ const std::map<std::string, token_format> format_names{{"bf16", token_format::bf
                                                        {"fp8", token_format::blockwise_fp8}};
 const std::map<std::string, arrival_policy> arrival_names{{"epoch", arrival_policy::epoch},
                                                           {"sentinel", arrival_policy::sentinel}};
+const std::map<std::string, ring_strategy> strategy_names{
+    {"single_counter", ring_strategy::single_counter},
+    {"split_counter", ring_strategy::split_counter},
+    {"per_reader_flags", ring_strategy::per_reader_flags},
+    {"mbarrier", ring_strategy::mbarrier}};
+const std::map<std::string, ring_gemm_tiles> tiles_names{{"automatic", ring_gemm_tiles::automatic},
+                                                         {"small", ring_gemm_tiles::small},
+                                                         {"large", ring_gemm_tiles::large}};
 const std::map<std::string, backend_choice> backend_names{{"exchange", backend_choice::exchange},
                                                           {"reference", backend_choice::reference}};
 
@@ -203,10 +211,65 @@ void declare_bench_sizes(CLI::App& command, bench_ep_options& options) {
       ->group("Sizes");
 }
 
+void declare_bench_ring_points(CLI::App& command, bench_ring_options& options) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--strategy",
+          [&options](const std::vector<std::string>& words) {
+            options.strategies.clear();
+            for (const std::string& word : words) options.strategies.push_back(strategy_names.at(word));
+          },
+          "how slots are handed over")
+      ->check(one_of(strategy_names))
+      ->default_str("all of them")
+      ->type_name(choices(strategy_names) + " ...")
+      ->group("Points");
+  const auto listed = [&command](const char* flag, std::vector<int>& values, const char* text,
+                                 const char* usual) {
+    command.add_option(flag, values, text)->type_name("N ...")->default_str(usual)->group("Points");
+  };
+  listed("--readers", options.readers, "warps that read each slot", "1 2 ... 8");
+  listed("--stages", options.stages, "slots of the ring", "1 2 ... 8");
+  listed("--sizes", options.sizes, "m = n = k of the products",
+         "1024 2048 4096 8192 on CUDA, 128 on the CPU");
+  add_choice<ring_gemm_tiles>(
+      command, "--tiles", tiles_names, [&options](ring_gemm_tiles tiles) { options.tiles = tiles; },
+      "of the products")
+      ->default_str("automatic")
+      ->group("Points");
+}
+
+void declare_bench_ring(CLI::App& bench, arguments& chosen) {
+  bench_ring_options& options = chosen.bench_ring;
+  CLI::App& command =
+      *bench.add_subcommand("ring", "hand-offs through ring buffers, and matrix products over them");
+  declare_bench_ring_points(command, options);
+  declare_device(command, [&options](device_choice device) {
+    options.device.reset();
+    if (device != device_choice::automatic)
+      options.device = device == device_choice::cuda ? device_kind::cuda : device_kind::cpu;
+  });
+  const auto counted = [&command](const char* flag, int& value, const char* text) {
+    command.add_option(flag, value, text)->type_name("N")->capture_default_str()->group("Measuring");
+  };
+  counted("--hand-offs", options.hand_offs, "hand-offs timed together");
+  counted("--repeats", options.repeats, "timed runs of each point");
+  declare_json(command, options.json, chosen);
+  command.add_option("--json-file", options.json_path, "this file gets the JSON as well")
+      ->type_name("FILE")
+      ->group("Output");
+  command.footer(
+      "Every product is checked before it is timed; JSON is one object a line, drawn by tools/plot_ring.py.\n"
+      "Example:\n"
+      "  baton bench ring --readers 1 4 8 --stages 2 4 --json-file ring.jsonl");
+  command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_ring(options, out); }; });
+}
+
 void declare_bench(CLI::App& app, arguments& chosen) {
   bench_ep_options& options = chosen.bench;
-  CLI::App& bench = *app.add_subcommand("bench", "measure speed; `baton bench ep` measures the exchange");
+  CLI::App& bench = *app.add_subcommand("bench", "measure speed: `ep` the exchange, `ring` ring buffers");
   bench.require_subcommand(1);
+  declare_bench_ring(bench, chosen);
   bench.footer("Example:\n  baton bench ep --ranks 4 --tokens 128 --tokens 4096");
   CLI::App& command =
       *bench.add_subcommand("ep", "the four kernels of the exchange, its round trip, and NCCL beside it");

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "cli/bench_ep.hpp"
+#include "cli/bench_ring.hpp"
 #include "cli/commands/generate.hpp"
 #include "cli/commands/moe.hpp"
 #include "cli/doctor.hpp"
@@ -17,6 +18,7 @@ struct arguments {
   moe_options moe;
   doctor_options doctor{};
   bench_ep_options bench;
+  bench_ring_options bench_ring{};
   bool version_json = false;
   std::function<int(std::ostream&)> command;  // the chosen one
   bool is_json = false;                       // the chosen one speaks JSON

@@ -1,0 +1,87 @@
+#include "cli/bench/gemm_session.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <random>
+
+#include "baton/error.hpp"
+
+namespace baton::cli {
+namespace {
+
+std::vector<bfloat16> small_integers(std::size_t count, std::uint32_t seed) {
+  std::minstd_rand random{seed};
+  std::vector<bfloat16> values(count);
+  for (bfloat16& v : values) v = bfloat16{static_cast<float>(static_cast<int>(random() % 17) - 8)};
+  return values;
+}
+
+class cpu_gemm_timer : public gemm_timer {
+ public:
+  double time(const gemm_session& session, const ring_gemm_config& config) override {
+    const auto start = std::chrono::steady_clock::now();
+    session.enqueue(config, {});
+    session.where().synchronize();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  }
+};
+
+}  // namespace
+
+gemm_session::gemm_session(const world& world, int size) : world_{world}, size_{size} {
+  const auto values = static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
+  host_a_ = small_integers(values, 1);
+  host_b_ = small_integers(values, 2);
+  a_ = {world, values * sizeof(bfloat16), "operand a", "lower --sizes"};
+  b_ = {world, values * sizeof(bfloat16), "operand b", "lower --sizes"};
+  c_ = {world, values * sizeof(float), "the product", "lower --sizes"};
+  copy_async(world_, a_.data(), host_a_.data(), a_.bytes(), {});
+  copy_async(world_, b_.data(), host_b_.data(), b_.bytes(), {});
+  world_.synchronize();
+}
+
+void gemm_session::enqueue(const ring_gemm_config& config, stream_ref stream) const {
+  ring_gemm(world_, {a_.as<bfloat16>(), b_.as<bfloat16>(), c_.as<float>(), size_, size_, size_}, config,
+            stream);
+}
+
+double gemm_session::expected(std::size_t row, std::size_t column) const {
+  const auto k = static_cast<std::size_t>(size_);
+  double sum = 0;
+  for (std::size_t l = 0; l < k; ++l)
+    sum += static_cast<double>(static_cast<float>(host_a_[row * k + l])) *
+           static_cast<double>(static_cast<float>(host_b_[column * k + l]));
+  return sum;
+}
+
+std::string gemm_session::first_wrong(const ring_gemm_config& config) {
+  constexpr unsigned char poison = 0xff;  // NaN
+  fill_async(world_, c_.data(), poison, c_.bytes(), {});
+  enqueue(config, {});
+  std::vector<float> c(c_.bytes() / sizeof(float));
+  copy_async(world_, c.data(), c_.data(), c_.bytes(), {});
+  world_.synchronize();
+  const auto n = static_cast<std::size_t>(size_);
+  constexpr std::size_t looked_at = 257;  // prime: rows and columns of all remainders
+  for (std::size_t i = 0; i < looked_at; ++i) {
+    const std::size_t at = i + 1 == looked_at ? n * n - 1 : i * (n * n / looked_at) % (n * n);
+    const double right = expected(at / n, at % n);
+    if (static_cast<double>(c[at]) != right)
+      return fmt::format("c[{}, {}] = {}, expected {}", at / n, at % n, c[at], right);
+  }
+  return {};
+}
+
+std::unique_ptr<gemm_timer> make_gemm_timer(const world& world) {
+  if (world.device() == device_kind::cuda) return make_cuda_gemm_timer(world);
+  return std::make_unique<cpu_gemm_timer>();
+}
+
+#if !defined(BATON_CUDA)
+std::unique_ptr<gemm_timer> make_cuda_gemm_timer(const world&) {
+  throw unsupported{"this build of baton has no CUDA; configure with BATON_CUDA=ON"};
+}
+#endif
+
+}  // namespace baton::cli

@@ -1,0 +1,41 @@
+#pragma once
+// One product on one device, ready to run, checked and timed.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "baton/ring_gemm.hpp"
+#include "runtime/device_memory.hpp"
+
+namespace baton::cli {
+
+/// Square operands of small integers, so that every result is exact.
+class gemm_session {
+ public:
+  gemm_session(const world& world, int size);
+
+  /// Poisons the result, runs once, and compares spread-out elements with sums in double precision. Empty: all right.
+  std::string first_wrong(const ring_gemm_config& config);
+  void enqueue(const ring_gemm_config& config, stream_ref stream) const;
+  const world& where() const { return world_; }
+
+ private:
+  double expected(std::size_t row, std::size_t column) const;
+
+  world world_;
+  int size_;
+  std::vector<bfloat16> host_a_, host_b_;
+  device_buffer a_, b_, c_;
+};
+
+/// Microseconds of one run: between events on the device on CUDA, by the host's clock on the CPU.
+class gemm_timer {
+ public:
+  virtual ~gemm_timer() = default;
+  virtual double time(const gemm_session& session, const ring_gemm_config& config) = 0;
+};
+std::unique_ptr<gemm_timer> make_gemm_timer(const world& world);
+/// @throws unsupported  in a build without CUDA
+std::unique_ptr<gemm_timer> make_cuda_gemm_timer(const world& world);
+
+}  // namespace baton::cli

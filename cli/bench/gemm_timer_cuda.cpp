@@ -1,0 +1,33 @@
+#if defined(BATON_CUDA) && BATON_CUDA
+#include "cli/bench/cuda_streams.hpp"
+#include "cli/bench/gemm_session.hpp"
+
+namespace baton::cli {
+namespace {
+
+class cuda_gemm_timer : public gemm_timer {
+ public:
+  explicit cuda_gemm_timer(const world& world) : worlds_{world}, streams_{worlds_, 2} {}
+
+  double time(const gemm_session& session, const ring_gemm_config& config) override {
+    streams_.hold(0);
+    streams_.record(0, 0);
+    session.enqueue(config, {streams_.stream(0)});
+    streams_.record(0, 1);
+    streams_.run();
+    return streams_.microseconds(0, 0, 1);
+  }
+
+ private:
+  std::vector<world> worlds_;
+  rank_streams streams_;
+};
+
+}  // namespace
+
+std::unique_ptr<gemm_timer> make_cuda_gemm_timer(const world& world) {
+  return std::make_unique<cuda_gemm_timer>(world);
+}
+
+}  // namespace baton::cli
+#endif

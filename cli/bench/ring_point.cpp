@@ -1,0 +1,113 @@
+#include "cli/bench/ring_point.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "baton/version.hpp"
+
+namespace baton::cli {
+namespace {
+
+constexpr const char* schema = "baton.bench.ring/1";
+
+nlohmann::json common(const ring_run& run, const char* what, ring_strategy strategy) {
+  return {{"schema", schema},
+          {"case", what},
+          {"strategy", name(strategy)},
+          {"device", run.device},
+          {"gpu", run.gpu.empty() ? nlohmann::json() : nlohmann::json(run.gpu)},
+          {"driver", run.driver == 0 ? nlohmann::json() : nlohmann::json(run.driver)},
+          {"date", run.date},
+          {"version", version()},
+          {"build", build_info()}};
+}
+
+double teraflops(const ring_gemm_point& p) {
+  const double us = median_of(p.samples_us);
+  return us > 0 ? p.flops() / us / 1e6 : 0;
+}
+
+}  // namespace
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+double mad_of(const std::vector<double>& values) {
+  const double middle = median_of(values);
+  std::vector<double> distances;
+  for (const double v : values) distances.push_back(std::abs(v - middle));
+  return median_of(distances);
+}
+
+nlohmann::json to_json(const ring_run& run, const hand_off_point& p) {
+  nlohmann::json j = common(run, "hand_off", p.strategy);
+  j["stages"] = p.stages;
+  j["readers"] = p.readers;
+  j["hand_offs"] = p.hand_offs;
+  j["median_cycles"] = median_of(p.cycles);
+  j["mad_cycles"] = mad_of(p.cycles);
+  j["samples_cycles"] = p.cycles;
+  return j;
+}
+
+nlohmann::json to_json(const ring_run& run, const ring_gemm_point& p) {
+  nlohmann::json j = common(run, "ring_gemm", p.strategy);
+  j["m"] = j["n"] = j["k"] = p.size;
+  j["tiles"] = p.tiles;
+  j["checked"] = p.wrong.empty();
+  j["wrong"] = p.wrong.empty() ? nlohmann::json() : nlohmann::json(p.wrong);
+  j["flops"] = p.flops();
+  j["median_us"] = p.samples_us.empty() ? nlohmann::json() : nlohmann::json(median_of(p.samples_us));
+  j["mad_us"] = p.samples_us.empty() ? nlohmann::json() : nlohmann::json(mad_of(p.samples_us));
+  j["tflops"] = p.samples_us.empty() ? nlohmann::json() : nlohmann::json(teraflops(p));
+  j["samples_us"] = p.samples_us;
+  return j;
+}
+
+void print_header(const ring_run& run, std::ostream& out) {
+  out << fmt::format("ring buffers on {}\n", run.gpu.empty() ? "the CPU" : run.gpu);
+  if (!run.why_no_hand_offs.empty()) out << fmt::format("no hand-offs: {}\n", run.why_no_hand_offs);
+}
+
+void print_hand_offs(const std::vector<hand_off_point>& points, std::ostream& out) {
+  if (points.empty()) return;
+  std::map<std::pair<int, int>, double> cycles;
+  std::set<int> readers, stages;
+  for (const hand_off_point& p : points) {
+    cycles[{p.readers, p.stages}] = median_of(p.cycles);
+    readers.insert(p.readers);
+    stages.insert(p.stages);
+  }
+  out << fmt::format("\n{}: cycles per hand-off\n  readers \\ stages", name(points[0].strategy));
+  for (const int s : stages) out << fmt::format("{:>7}", s);
+  out << '\n';
+  for (const int r : readers) {
+    out << fmt::format("{:>18}", r);
+    for (const int s : stages) out << fmt::format("{:>7.0f}", cycles[{r, s}]);
+    out << '\n';
+  }
+}
+
+void print_gemm_header(std::ostream& out) {
+  out << fmt::format("\n{:<18}{:>8}  {:<10}{:>12}{:>8}{:>10}\n", "C = A * B^T", "m = n = k", "tiles",
+                     "median us", "+-", "TFLOP/s");
+}
+
+void print_gemm(const ring_gemm_point& p, std::ostream& out) {
+  if (!p.wrong.empty()) {
+    out << fmt::format("{:<18}{:>9}  {:<10}WRONG: {}\n", name(p.strategy), p.size, p.tiles, p.wrong);
+    return;
+  }
+  out << fmt::format("{:<18}{:>9}  {:<10}{:>12.1f}{:>8.1f}{:>10.4g}\n", name(p.strategy), p.size, p.tiles,
+                     median_of(p.samples_us), mad_of(p.samples_us), teraflops(p));
+}
+
+}  // namespace baton::cli

@@ -1,0 +1,163 @@
+#include "cli/bench_ring.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <ctime>
+#include <fstream>
+
+#include "baton/error.hpp"
+#include "cli/bench/gemm_session.hpp"
+#include "cli/bench/gpu_facts.hpp"
+#include "cli/bench/ring_point.hpp"
+#include "cli/exit_code.hpp"
+#include "kernels/hand_off/hand_off.hpp"
+
+namespace baton::cli {
+namespace {
+
+constexpr int warm_up_rounds = 3;
+
+void require(const bench_ring_options& o) {
+  const auto all_within = [](const char* what, const std::vector<int>& values, int most) {
+    for (const int v : values)
+      if (v < 1 || v > most) throw invalid_argument{fmt::format("{}: {} is not from 1 to {}", what, v, most)};
+  };
+  all_within("repeats", {o.repeats}, 1 << 20);
+  all_within("hand_offs", {o.hand_offs}, 1 << 24);
+  all_within("readers", o.readers, hand_off::most_readers);
+  all_within("stages", o.stages, hand_off::most_stages);
+  all_within("sizes", o.sizes, 65536);
+}
+
+std::string today() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+std::vector<world> open_world(const bench_ring_options& o) {
+  if (o.device) return world::local(1, *o.device);
+  try {
+    return world::local(1, device_kind::cuda);
+  } catch (const unsupported&) {
+    return world::local(1, device_kind::cpu);
+  }
+}
+
+/// Where points go: tables to the reader, JSON to whoever asked for it.
+class report {
+ public:
+  report(const bench_ring_options& o, std::ostream& out) : json_{o.json}, path_{o.json_path}, out_{out} {
+    if (path_.empty()) return;
+    file_.open(path_);
+    if (!file_) throw bad_file{fmt::format("{}: cannot be written", path_)};
+  }
+  template <class Point>
+  void add(const ring_run& run, const Point& point) {
+    const std::string line = to_json(run, point).dump();
+    if (json_) out_ << line << '\n' << std::flush;
+    if (file_.is_open()) file_ << line << '\n' << std::flush;
+  }
+  template <class Print>
+  void table(Print print) {
+    if (!json_) print(out_);
+    out_.flush();
+  }
+  void close() const {
+    if (file_.is_open() && !file_) throw bad_file{fmt::format("{}: writing failed", path_)};
+  }
+
+ private:
+  bool json_;
+  std::string path_;
+  std::ostream& out_;
+  std::ofstream file_;
+};
+
+hand_off_point measure_hand_offs(const world& gpu, const bench_ring_options& o, const hand_off::point& at) {
+  hand_off_point point{at.strategy, at.stages, at.readers, at.hand_offs, {}};
+  for (int i = -warm_up_rounds; i < o.repeats; ++i) {
+    const std::vector<double> cycles = hand_off::measure(gpu, at);
+    if (i >= 0) point.cycles.insert(point.cycles.end(), cycles.begin(), cycles.end());
+  }
+  return point;
+}
+
+void run_hand_offs(const world& gpu, const bench_ring_options& o, const ring_run& run, report& to) {
+  for (const ring_strategy strategy : o.strategies) {
+    std::vector<hand_off_point> points;
+    for (const int readers : o.readers) {
+      for (const int stages : o.stages) {
+        points.push_back(measure_hand_offs(
+            gpu, o, {.strategy = strategy, .stages = stages, .readers = readers, .hand_offs = o.hand_offs}));
+        to.add(run, points.back());
+      }
+    }
+    to.table([&](std::ostream& out) { print_hand_offs(points, out); });
+  }
+}
+
+const char* name_of(ring_gemm_tiles tiles) {
+  return tiles == ring_gemm_tiles::automatic ? "automatic"
+         : tiles == ring_gemm_tiles::small   ? "small"
+                                             : "large";
+}
+
+/// Strategies take turns, so that a clock that drifts drifts for all of them. True: every product was right.
+bool run_products(const world& where, const bench_ring_options& o, const ring_run& run, report& to) {
+  std::vector<int> sizes = o.sizes;
+  if (sizes.empty())
+    sizes = where.device() == device_kind::cuda ? std::vector<int>{1024, 2048, 4096, 8192}
+                                                : std::vector<int>{128};
+  const std::unique_ptr<gemm_timer> timer = make_gemm_timer(where);
+  bool all_right = true;
+  to.table(print_gemm_header);
+  for (const int size : sizes) {
+    gemm_session session{where, size};
+    std::vector<ring_gemm_point> points;
+    for (const ring_strategy strategy : o.strategies) {
+      points.push_back({strategy, size, name_of(o.tiles), session.first_wrong({strategy, o.tiles, 0}), {}});
+      all_right = all_right && points.back().wrong.empty();
+    }
+    for (int i = -warm_up_rounds; i < o.repeats; ++i) {
+      for (ring_gemm_point& point : points) {
+        if (!point.wrong.empty()) continue;
+        const double us = timer->time(session, {point.strategy, o.tiles, 0});
+        if (i >= 0) point.samples_us.push_back(us);
+      }
+    }
+    for (const ring_gemm_point& point : points) {
+      to.add(run, point);
+      to.table([&](std::ostream& out) { print_gemm(point, out); });
+    }
+  }
+  return all_right;
+}
+
+}  // namespace
+
+int run_bench_ring(const bench_ring_options& o, std::ostream& out) {
+  require(o);
+  const std::vector<world> worlds = open_world(o);
+  const bool on_gpu = worlds[0].device() == device_kind::cuda;
+  ring_run run;
+  run.device = on_gpu ? "cuda" : "cpu";
+  run.date = today();
+  if (!on_gpu) run.why_no_hand_offs = "their cycles are measured on a GPU only";
+  if (const std::optional<gpu_facts> gpu = facts_of(worlds)) {
+    run.gpu = gpu->name;
+    run.driver = gpu->driver;
+  }
+  report to{o, out};
+  to.table([&](std::ostream& table) { print_header(run, table); });
+  if (on_gpu) run_hand_offs(worlds[0], o, run, to);
+  const bool all_right = run_products(worlds[0], o, run, to);
+  to.close();
+  return static_cast<int>(all_right ? exit_code::ok : exit_code::check_failed);
+}
+
+}  // namespace baton::cli

@@ -1,0 +1,55 @@
+#pragma once
+// Hand-offs and nothing else: one producer warp fills and `readers` warps read slots that hold no data, so that the time
+// is the strategy's own. The clock runs from the first acquire until all warps are through.
+#include <utility>
+
+#include "base/math.hpp"
+#include "device/async_gpu.cuh"
+#include "kernels/hand_off/params.hpp"
+#include "protocol/ring/ring_buffer.hpp"
+#include "protocol/ring/strategies.hpp"
+#include "ptx/clock.cuh"
+
+namespace baton::hand_off {
+
+/// Plain template arguments: see base/constant.hpp.
+template <ring_strategy Name, int stages>
+struct hand_off_kernel {
+  template <int readers>
+  using ring_of = ring_buffer<strategy_of<Name, ring_shape{stages, 1, 1, readers}>>;
+
+  template <async_exec_context X>
+  static BATON_FN void run(X& x, const params& p) {
+    choose(x, p, std::make_integer_sequence<int, most_readers>{});
+  }
+
+ private:
+  template <class X, int... i>
+  static BATON_FN void choose(X& x, const params& p, std::integer_sequence<int, i...>) {
+    ((p.readers == i + 1 ? time<i + 1>(x, p) : void()), ...);
+  }
+
+  template <int readers, class X>
+  static BATON_FN void time(X& x, const params& p) {
+    const ring_of<readers> ring{x.shared(), nullptr, 0};
+    ring.init(x);
+    x.sync_block();
+    const std::uint64_t start = ptx::clock64();
+    const bool ended = x.warp() == 0 ? go_round(x, ring.producer(0), p.hand_offs)
+                                     : go_round(x, ring.consumer(0, x.warp() - 1), p.hand_offs);
+    x.sync_block();
+    const std::uint64_t end = ptx::clock64();
+    if (ended && x.warp() == 0) x.elect([&] { x.write(p.cycles + x.block(), end - start); });
+  }
+
+  template <class X, class View>
+  static BATON_FN bool go_round(X& x, View view, int hand_offs) {
+    for (int i = 0; i < hand_offs; ++i) {
+      if (!view.acquire(x)) return false;
+      view.release(x);
+    }
+    return true;
+  }
+};
+
+}  // namespace baton::hand_off
