@@ -20,9 +20,11 @@ class mma_verbs {
       for (float& v : row) v = 0.0f;
   }
 
-  /// Eight columns of k at a time, transposed, so that the inner loop runs along a row of acc.
+  /// Eight columns of k at a time, transposed, so that the inner loop runs along a row of acc. A function of its own:
+  /// inlined into a kernel, g++ 12 does not always vectorise it.
   template <int rows, int columns>
-  void multiply_add(accumulators<rows, columns>& acc, const operand_tile& a, const operand_tile& b) {
+  [[gnu::noinline]] void multiply_add(accumulators<rows, columns>& acc, const operand_tile& a,
+                                      const operand_tile& b) {
     for (int chunk = 0; chunk < operand_tile::chunks; ++chunk) {
       float right[operand_tile::chunk_values][columns];
       for (int n = 0; n < columns; ++n) {

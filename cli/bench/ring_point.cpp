@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* schema = "baton.bench.ring/1";
 
-nlohmann::json common(const ring_run& run, const char* what, ring_strategy strategy) {
+nlohmann::json described(const ring_run& run, const char* what, ring_strategy strategy) {
   return {{"schema", schema},
           {"case", what},
           {"strategy", name(strategy)},
@@ -48,7 +48,7 @@ double mad_of(const std::vector<double>& values) {
 }
 
 nlohmann::json to_json(const ring_run& run, const hand_off_point& p) {
-  nlohmann::json j = common(run, "hand_off", p.strategy);
+  nlohmann::json j = described(run, "hand_off", p.strategy);
   j["stages"] = p.stages;
   j["readers"] = p.readers;
   j["hand_offs"] = p.hand_offs;
@@ -59,7 +59,7 @@ nlohmann::json to_json(const ring_run& run, const hand_off_point& p) {
 }
 
 nlohmann::json to_json(const ring_run& run, const ring_gemm_point& p) {
-  nlohmann::json j = common(run, "ring_gemm", p.strategy);
+  nlohmann::json j = described(run, "ring_gemm", p.strategy);
   j["m"] = j["n"] = j["k"] = p.size;
   j["tiles"] = p.tiles;
   j["checked"] = p.wrong.empty();
