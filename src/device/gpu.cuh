@@ -23,6 +23,9 @@ namespace baton {
 
 inline constexpr std::uint32_t whole_warp = 0xffffffffu;
 inline constexpr std::uint32_t polls_between_clock_reads = 64;
+// At block scope the warps that are waited for share the SM with the one that polls.
+inline constexpr std::uint32_t polls_before_back_off = 32;
+inline constexpr std::uint32_t back_off_ns = 20;
 
 /// The block's dynamic shared memory.
 extern __shared__ __align__(1024) std::byte gpu_shared_memory[];
@@ -157,6 +160,7 @@ class gpu {
       }
       if (__all_sync(whole_warp, ok)) break;
       if (polls % polls_between_clock_reads == 0 && gives_up(ok, seen.value, where, start)) return false;
+      if (Scope == scope::block && polls > polls_before_back_off) __nanosleep(back_off_ns);
     }
     if constexpr (Order != order::relaxed) __syncwarp();
     return true;
