@@ -1,6 +1,7 @@
 #pragma once
 // mbarrier: arrivals and bytes that complete phases.                             (PTX 8.0, sm_90)
 // PTX ISA 9.7.13.15 "Parallel Synchronization and Communication Instructions: mbarrier".
+// Closing braces are indented: in column 0 they end a kernel for tools/check_ptx.py.
 #include <cstdint>
 
 #include "exec/mbarrier.hpp"
@@ -19,13 +20,13 @@ __device__ __forceinline__ void mbarrier_init(mbarrier* b, std::uint32_t arrival
 
 /// mbarrier.arrive.release.cta.shared::cta.b64
 __device__ __forceinline__ void mbarrier_arrive_cta(mbarrier* b, std::uint32_t n) {
-  asm volatile("{\n  .reg .b64 state;\n  mbarrier.arrive.release.cta.shared::cta.b64 state, [%0], %1;\n}"
+  asm volatile("{\n  .reg .b64 state;\n  mbarrier.arrive.release.cta.shared::cta.b64 state, [%0], %1;\n }"
                :: "r"(shared_address(b)), "r"(n) : "memory");
 }
 
 /// mbarrier.arrive.release.cluster.shared::cta.b64
 __device__ __forceinline__ void mbarrier_arrive_cluster(mbarrier* b, std::uint32_t n) {
-  asm volatile("{\n  .reg .b64 state;\n  mbarrier.arrive.release.cluster.shared::cta.b64 state, [%0], %1;\n}"
+  asm volatile("{\n  .reg .b64 state;\n  mbarrier.arrive.release.cluster.shared::cta.b64 state, [%0], %1;\n }"
                :: "r"(shared_address(b)), "r"(n) : "memory");
 }
 
@@ -36,13 +37,13 @@ __device__ __forceinline__ void mbarrier_arrive_remote(std::uint32_t at, std::ui
 
 /// mbarrier.arrive.expect_tx.release.cta.shared::cta.b64
 __device__ __forceinline__ void mbarrier_arrive_expect_tx_cta(mbarrier* b, std::uint32_t bytes) {
-  asm volatile("{\n  .reg .b64 state;\n  mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 state, [%0], %1;\n}"
+  asm volatile("{\n  .reg .b64 state;\n  mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 state, [%0], %1;\n }"
                :: "r"(shared_address(b)), "r"(bytes) : "memory");
 }
 
 /// mbarrier.arrive.expect_tx.release.cluster.shared::cta.b64
 __device__ __forceinline__ void mbarrier_arrive_expect_tx_cluster(mbarrier* b, std::uint32_t bytes) {
-  asm volatile("{\n  .reg .b64 state;\n  mbarrier.arrive.expect_tx.release.cluster.shared::cta.b64 state, [%0], %1;\n}"
+  asm volatile("{\n  .reg .b64 state;\n  mbarrier.arrive.expect_tx.release.cluster.shared::cta.b64 state, [%0], %1;\n }"
                :: "r"(shared_address(b)), "r"(bytes) : "memory");
 }
 
@@ -53,7 +54,7 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx_cluster(mbarrier* b, s
   std::uint32_t done;
   asm volatile("{\n  .reg .pred done;\n"
                "  mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%1], %2;\n"
-               "  selp.u32 %0, 1, 0, done;\n}"
+               "  selp.u32 %0, 1, 0, done;\n }"
                : "=r"(done) : "r"(shared_address(b)), "r"(static_cast<std::uint32_t>(p)) : "memory");
   return done != 0;
 }
@@ -63,7 +64,7 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx_cluster(mbarrier* b, s
   std::uint32_t done;
   asm volatile("{\n  .reg .pred done;\n"
                "  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], %2;\n"
-               "  selp.u32 %0, 1, 0, done;\n}"
+               "  selp.u32 %0, 1, 0, done;\n }"
                : "=r"(done) : "r"(shared_address(b)), "r"(static_cast<std::uint32_t>(p)) : "memory");
   return done != 0;
 }
