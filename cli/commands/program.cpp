@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "baton/error.hpp"
 #include "cli/commands/arguments.hpp"
 #include "cli/commands/failure.hpp"
 #include "cli/view/text.hpp"
@@ -49,6 +50,7 @@ int parse_and_run(int argc, const char* const* argv, std::ostream& out, std::ost
   }
   const int code = chosen.command(out);
   out.flush();
+  if (!out) throw bad_file{"standard output: cannot be written; is the disk full?"};
   return code;
 }
 

@@ -67,7 +67,7 @@ TEST(exchange_moe, ranks_without_tokens_and_a_step_without_any_are_fine) {
 /// The worst ratio of layer 0 when the experts come from `source`.
 double worst_ratio_with(const cli::expert_source& source) {
   cli::exchange_moe experts{config(), source, std::vector{0}, on_cpu(2)};
-  return fixture_error(0, on_cpu(2), run_layer(experts, 0, fixture_tokens(0))).worst.ratio;
+  return fixture_error(0, on_cpu(2), run_layer(experts, 0, checked_tokens(0))).worst.ratio;
 }
 
 TEST(exchange_moe, planted_an_expert_with_another_ones_weights_is_outside_the_bound) {
@@ -102,7 +102,7 @@ TEST(exchange_moe, planted_gate_and_up_mixed_up_are_outside_the_bound) {
 }
 
 TEST(exchange_moe, planted_forgotten_router_weights_are_outside_the_bound) {
-  model::routed_tokens tokens = fixture_tokens(0);
+  model::routed_tokens tokens = checked_tokens(0);
   tokens.topk_weights.assign(tokens.topk_weights.size(), 0.125f);
   cli::exchange_moe experts{tiny_moe(), std::vector{0}, on_cpu(2)};
   EXPECT_GT(fixture_error(0, on_cpu(2), run_layer(experts, 0, tokens)).worst.ratio, 1.0);

@@ -35,16 +35,23 @@ class greedy_text : public testing::TestWithParam<int> {};
 TEST_P(greedy_text, equals_every_expected_continuation) {
   cli::exchange_options options;
   options.num_ranks = GetParam();
-  for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel}) {
-    options.arrival = arrival;
-    const std::vector<prompt> prompts = greedy();
-    const std::vector<std::string> found = continuations(prompts, options);
-    for (std::size_t i = 0; i < prompts.size(); ++i)
-      EXPECT_EQ(found[i], prompts[i].expected) << "prompt " << i;
-  }
+  options.arrival = GetParam() % 2 == 0 ? arrival_policy::epoch : arrival_policy::sentinel;
+  const std::vector<prompt> prompts = greedy();
+  const std::vector<std::string> found = continuations(prompts, options);
+  for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(found[i], prompts[i].expected) << "prompt " << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(cpu, greedy_text, testing::Values(1, 2, 3, 4, 8));
+
+TEST(greedy_text, is_the_same_with_either_arrival_policy) {
+  cli::exchange_options options;
+  options.num_ranks = 4;
+  const std::vector<prompt> prompts{greedy()[0]};
+  for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel}) {
+    options.arrival = arrival;
+    EXPECT_EQ(continuations(prompts, options)[0], prompts[0].expected);
+  }
+}
 
 TEST(greedy_text, stays_the_same_when_a_step_takes_many_rounds) {
   cli::exchange_options options;

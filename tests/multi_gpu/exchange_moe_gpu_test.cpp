@@ -85,7 +85,7 @@ TEST(exchange_moe_gpu, planted_an_expert_with_another_ones_weights_is_outside_th
     return experts;
   };
   cli::exchange_moe experts{tiny_moe().config(), source, std::vector{0}, on_gpus(1)};
-  EXPECT_GT(fixture_error(0, on_gpus(1), run_layer(experts, 0, fixture_tokens(0))).worst.ratio, 1.0);
+  EXPECT_GT(fixture_error(0, on_gpus(1), run_layer(experts, 0, checked_tokens(0))).worst.ratio, 1.0);
 }
 
 TEST(exchange_moe_gpu, the_program_uses_gpus_on_its_own_and_the_text_is_expected) {
