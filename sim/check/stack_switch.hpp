@@ -17,10 +17,15 @@ struct stack_bounds {
 /// Around a switch away: constructed before, destroyed when control is back.
 class stack_switch {
  public:
-  explicit stack_switch(const stack_bounds& to) { start(&frames_, to); }
+  /// `back_from` learns whose stack control came back from, where threads differ.
+  explicit stack_switch(const stack_bounds& to, stack_bounds* back_from = nullptr) : back_from_{back_from} {
+    start(&frames_, to);
+  }
   ~stack_switch() {
 #if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(frames_, nullptr, nullptr);
+    stack_bounds other;
+    __sanitizer_finish_switch_fiber(frames_, &other.bottom, &other.size);
+    if (back_from_ != nullptr) *back_from_ = other;
 #endif
   }
   stack_switch(const stack_switch&) = delete;
@@ -51,6 +56,7 @@ class stack_switch {
   }
 
   [[maybe_unused]] void* frames_ = nullptr;
+  [[maybe_unused]] stack_bounds* back_from_;
 };
 
 }  // namespace baton::check
