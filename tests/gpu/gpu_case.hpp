@@ -26,13 +26,14 @@ class gpu_case : public ::testing::Test {
   }
 };
 
-/// `count` zeroed T in managed memory.
+/// `count` zeroed T in pinned host memory that the device addresses too.
 template <class T>
 class both_sides {
  public:
   explicit both_sides(std::size_t count) : count_{count} {
     void* p = nullptr;
-    must(cudaMallocManaged(&p, (count > 0 ? count : 1) * sizeof(T)), "allocating managed memory");
+    must(cudaHostAlloc(&p, (count > 0 ? count : 1) * sizeof(T), cudaHostAllocMapped | cudaHostAllocPortable),
+         "allocating pinned memory");
     data_ = static_cast<T*>(p);
     std::memset(p, 0, count * sizeof(T));
   }
@@ -41,7 +42,7 @@ class both_sides {
   }
   both_sides(const both_sides&) = delete;
   both_sides& operator=(const both_sides&) = delete;
-  ~both_sides() { cudaFree(data_); }
+  ~both_sides() { cudaFreeHost(data_); }
 
   T* data() const { return data_; }
   std::size_t size() const { return count_; }
