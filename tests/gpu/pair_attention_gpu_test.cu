@@ -92,7 +92,7 @@ class pair_attention_gpu : public test::gpu_case {
     std::vector<void*> memory;
     const auto allocate = [&]<class T>(std::size_t count, const char*) {
       void* p = nullptr;
-      test::must(cudaMallocManaged(&p, count * sizeof(T)), "allocating cells");
+      test::must(cudaHostAlloc(&p, count * sizeof(T), cudaHostAllocMapped), "allocating cells");
       std::memset(p, 0, count * sizeof(T));
       memory.push_back(p);
       return static_cast<T*>(p);
@@ -110,7 +110,7 @@ class pair_attention_gpu : public test::gpu_case {
     EXPECT_EQ(record[0].claimed, 0u) << "stuck at " << name(static_cast<site>(record[0].where));
     EXPECT_EQ(wrong[0], 0u) << "stale tokens";
     for (std::size_t i = 0; i < pairs; ++i) EXPECT_TRUE(cells::stored(all[i])) << "pair " << i;
-    for (void* one : memory) cudaFree(one);
+    for (void* one : memory) cudaFreeHost(one);
   }
 };
 
