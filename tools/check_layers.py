@@ -21,18 +21,20 @@ MAY_INCLUDE = {  # layer: the layers it may include, itself apart
     "src/runtime": ["src/base", "src/exec", "src/transport", "include/baton", "sim"],
     "src/api": ["src/base", "src/exec", "src/kernels", "src/runtime", "src/transport", "include/baton", "sim"],
     "sim": ["src/base", "src/exec", "include/baton"],
-    "cli": ["include/baton", "src/base", "src/exec", "src/runtime", "src/kernels"],
+    "checks": ["include/baton", "src/base", "src/exec", "src/protocol", "src/kernels", "sim"],
+    "cli": ["include/baton", "src/base", "src/exec", "src/runtime", "src/kernels", "sim", "checks"],
     "examples": ["include/baton"],
     "bench": ["include/baton", "cli"],
     "tests": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "src/kernels", "src/transport",
-              "src/runtime", "src/api", "sim", "cli"],
+              "src/runtime", "src/api", "sim", "checks", "cli"],
 }
 # Where a layer sees only some files of another: what a kernel is asked and how it is launched, never its body.
 DOORS = {("src/api", "src/kernels"): r"kernels/\w+/(launch|params|config|shape|token_format|cpu)\.hpp$",
+         ("cli", "sim"): r"sim/check\.hpp$",
          ("cli", "src/kernels"): r"kernels/(probe/probe|hand_off/(hand_off|params))\.hpp$"}
 DEVICE_LAYERS = ("src/ptx", "src/device")  # .cu and .cuh alone may include these
 CUDA_HEADER = re.compile(r"(cuda|cooperative_groups|nvrtc|device_launch_parameters)[\w/.]*|cuda/.*")
-CUDA_FREE = ("include/baton", "src/base", "src/exec", "src/protocol", "sim", "examples")
+CUDA_FREE = ("include/baton", "src/base", "src/exec", "src/protocol", "sim", "checks", "examples")
 
 
 def layer_of(path):

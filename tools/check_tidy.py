@@ -15,7 +15,7 @@ import pinned
 
 ENFORCED = "-*,readability-identifier-naming,readability-function-size"
 PRELUDE = pathlib.Path(__file__).with_name("tidy_prelude.hpp").resolve()
-FOLDERS = ("src", "sim", "cli", "examples")
+FOLDERS = ("src", "sim", "checks", "cli", "examples")
 
 
 def compiled_sources(root, build):
@@ -26,7 +26,7 @@ def compiled_sources(root, build):
 
 
 def complaint(tool, root, build, source):
-    result = subprocess.run([tool, "--quiet", f"--checks={ENFORCED}", f"--header-filter={root}/(include|src|sim|cli)/.*",
+    result = subprocess.run([tool, "--quiet", f"--checks={ENFORCED}", f"--header-filter={root}/(include|src|sim|checks|cli)/.*",
                              "--extra-arg=-w", f"--extra-arg=-include{PRELUDE}", "-p", str(build), str(source)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return result.stdout if result.returncode else ""
 

@@ -25,7 +25,7 @@
 // Progress: no wait precedes the publish it depends on, as long as every rank runs the same sequence of
 //           rounds. A word that fits neither state (wrong epoch, count above the capacity) never ends a wait:
 //           it is reported as a stuck record with the word as seen.
-// Checked:  tests/check/arrival_check_test.cpp states the bounds and the planted bugs.
+// Checked:  checks/arrival.cpp has the bounds and the planted bugs.
 #include <cstdint>
 
 #include "base/macros.hpp"

@@ -24,7 +24,7 @@
 // Start:    cells as init() leaves them, after a sync_block: every slot free, lap 0.
 // Progress: every fill is signalled once, every filled slot is released once by each reader, and no warp waits for a
 //           fill that needs a read it would do later.
-// Checked:  tests/check/ring_check_test.cpp states the bounds and the planted bugs.
+// Checked:  checks/ring_exploration.hpp has the bounds and the planted bugs.
 //
 // Source: seeds/003 (Mojo's SyncStrategy, SplitCounterSync): names, indices, phases. Orders, the bound on every wait and
 // the last two strategies are ours.

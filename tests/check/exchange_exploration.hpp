@@ -3,9 +3,9 @@
 // on the same buffers. The experts are the identity, so each token must come back as it was sent.
 #include <vector>
 
+#include "checks/weakened_context.hpp"
 #include "kernels/ep/select.hpp"
 #include "sim/check.hpp"
-#include "tests/check/weakened_context.hpp"
 
 namespace baton {
 

@@ -6,13 +6,13 @@
 
 #include "base/math.hpp"
 #include "baton/error.hpp"
+#include "checks/faulty_sync.hpp"
+#include "checks/ring_rounds.hpp"
 #include "protocol/ring/mbarrier_sync.hpp"
 #include "protocol/ring/per_reader_flags.hpp"
 #include "protocol/ring/single_counter.hpp"
 #include "protocol/ring/split_counter.hpp"
 #include "sim/context.hpp"
-#include "tests/support/faulty_sync.hpp"
-#include "tests/support/ring_rounds.hpp"
 
 namespace baton {
 namespace {
@@ -83,7 +83,7 @@ struct outcome {
 };
 
 template <class Strategy>
-outcome run(sim::schedule order, std::uint64_t seed, const test::ring_rounds& rounds) {
+outcome run(sim::schedule order, std::uint64_t seed, const checks::ring_rounds& rounds) {
   constexpr ring_shape s = Strategy::shape;
   constexpr std::size_t cells = align_up(Strategy::shared_bytes, std::size_t{16});
   const int slot_bytes = 4 * rounds.words;
@@ -97,7 +97,7 @@ outcome run(sim::schedule order, std::uint64_t seed, const test::ring_rounds& ro
     const ring_buffer<Strategy> ring{x.shared(), x.shared() + cells, slot_bytes};
     ring.init(x);
     x.sync_block();
-    if (!test::run_ring(x, ring, rounds, [&] { ++o.wrong_words; })) ++o.gave_up;
+    if (!checks::run_ring(x, ring, rounds, [&] { ++o.wrong_words; })) ++o.gave_up;
   });
   try {
     m.run(0);
@@ -108,7 +108,7 @@ outcome run(sim::schedule order, std::uint64_t seed, const test::ring_rounds& ro
 }
 
 template <class Strategy>
-int bad_schedules(const test::ring_rounds& rounds, int seeds = 100) {
+int bad_schedules(const checks::ring_rounds& rounds, int seeds = 100) {
   int bad = 0;
   for (const auto order : {sim::schedule::random, sim::schedule::priority})
     for (int seed = 1; seed <= seeds; ++seed)
@@ -133,7 +133,7 @@ constexpr ring_shape shape_of(int stages, int tiles, int readers) {
 }
 
 TYPED_TEST(ring_strategies, hand_every_item_over_whole_in_every_schedule) {
-  const test::ring_rounds rounds{.items = 9, .words = 8};
+  const checks::ring_rounds rounds{.items = 9, .words = 8};
   EXPECT_EQ((bad_schedules<typename TypeParam::template of<shape_of(1, 1, 1)>>(rounds)), 0);
   EXPECT_EQ((bad_schedules<typename TypeParam::template of<shape_of(2, 2, 3)>>(rounds)), 0);
   EXPECT_EQ((bad_schedules<typename TypeParam::template of<shape_of(3, 1, 8)>>(rounds)), 0);
@@ -144,14 +144,14 @@ TYPED_TEST(ring_strategies, hand_every_item_over_whole_in_every_schedule) {
 
 TYPED_TEST(ring_strategies, mutants_show_in_some_schedule) {
   using base = typename TypeParam::template of<shape_of(2, 1, 2)>;
-  using test::sync_fault;
-  const test::ring_rounds rounds{.items = 6, .words = 4};
-  EXPECT_GT((bad_schedules<test::faulty_sync<base, sync_fault::producer_phase_low>>(rounds)), 0);
-  EXPECT_GT((bad_schedules<test::faulty_sync<base, sync_fault::consumer_phase_low>>(rounds)), 0);
-  EXPECT_GT((bad_schedules<test::faulty_sync<base, sync_fault::producer_increment_low>>(rounds)), 0);
-  EXPECT_GT((bad_schedules<test::faulty_sync<base, sync_fault::one_reader_signal_lost>>(rounds)), 0);
-  EXPECT_GT((bad_schedules<test::faulty_sync<base, sync_fault::one_reader_signals_twice>>(rounds)), 0);
-  using test::ring_role_fault;
+  using checks::sync_fault;
+  const checks::ring_rounds rounds{.items = 6, .words = 4};
+  EXPECT_GT((bad_schedules<checks::faulty_sync<base, sync_fault::producer_phase_low>>(rounds)), 0);
+  EXPECT_GT((bad_schedules<checks::faulty_sync<base, sync_fault::consumer_phase_low>>(rounds)), 0);
+  EXPECT_GT((bad_schedules<checks::faulty_sync<base, sync_fault::producer_increment_low>>(rounds)), 0);
+  EXPECT_GT((bad_schedules<checks::faulty_sync<base, sync_fault::one_reader_signal_lost>>(rounds)), 0);
+  EXPECT_GT((bad_schedules<checks::faulty_sync<base, sync_fault::one_reader_signals_twice>>(rounds)), 0);
+  using checks::ring_role_fault;
   EXPECT_GT(bad_schedules<base>({6, 4, ring_role_fault::reads_after_release}), 0);
   EXPECT_GT(bad_schedules<base>({6, 4, ring_role_fault::fills_after_release}), 0);
 }
@@ -159,7 +159,7 @@ TYPED_TEST(ring_strategies, mutants_show_in_some_schedule) {
 TYPED_TEST(ring_strategies, a_reader_that_stops_leaves_a_record_of_who_waits_for_what) {
   using base = typename TypeParam::template of<shape_of(2, 1, 1)>;
   const outcome o =
-      run<base>(sim::schedule::round_robin, 1, {6, 1, test::ring_role_fault::forgets_a_release});
+      run<base>(sim::schedule::round_robin, 1, {6, 1, checks::ring_role_fault::forgets_a_release});
   EXPECT_EQ(o.gave_up, 1) << "the producer";
   EXPECT_EQ(o.wrong_words, 0);
 }

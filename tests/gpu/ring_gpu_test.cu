@@ -1,20 +1,20 @@
 // Ring buffers on a GPU: every strategy hands every item over whole, and a reader that stops leaves a record.
 #include "base/math.hpp"
+#include "checks/ring_rounds.hpp"
 #include "device/entry.cuh"
 #include "protocol/ring/strategies.hpp"
 #include "tests/gpu/gpu_case.hpp"
-#include "tests/support/ring_rounds.hpp"
 
 namespace baton {
 namespace {
 
+using checks::ring_role_fault;
 using test::both_sides;
-using test::ring_role_fault;
 
 struct params {
   int rank = 0;
   wait_limits limits{};
-  test::ring_rounds rounds{};
+  checks::ring_rounds rounds{};
   std::uint32_t* out = nullptr;  // wrong words, warps that finished
 };
 
@@ -30,7 +30,7 @@ struct ring_kernel {
     const ring_buffer<strategy> ring{x.shared(), x.shared() + cells, 4 * p.rounds.words};
     ring.init(x);
     x.sync_block();
-    const bool ended = test::run_ring(
+    const bool ended = checks::run_ring(
         x, ring, p.rounds, [&] { x.template fetch_add<order::relaxed, scope::device>(p.out, 1u); });
     if (ended) x.elect([&] { x.template fetch_add<order::relaxed, scope::device>(p.out + 1, 1u); });
   }
@@ -58,7 +58,7 @@ class ring_gpu : public test::gpu_case {
     std::uint32_t wrong_words, finished_warps;
   };
   template <class Kernel>
-  outcome run(int blocks, const test::ring_rounds& rounds) {
+  outcome run(int blocks, const checks::ring_rounds& rounds) {
     both_sides<std::uint32_t> out{2};
     const int bytes = Kernel::cells + Kernel::strategy::total_tiles * 4 * rounds.words;
     async_entry<Kernel, params><<<blocks, Kernel::warps * warp_lanes, static_cast<std::size_t>(bytes)>>>(
@@ -67,7 +67,7 @@ class ring_gpu : public test::gpu_case {
     return {out[0], out[1]};
   }
   template <ring_strategy Name, int stages, int tiles, int readers>
-  void expect_whole(int blocks, const test::ring_rounds& rounds) {
+  void expect_whole(int blocks, const checks::ring_rounds& rounds) {
     using kernel = ring_kernel<Name, stages, tiles, readers>;
     const outcome o = run<kernel>(blocks, rounds);
     EXPECT_EQ(o.wrong_words, 0u) << name(Name) << ": " << stages << " stages, " << readers << " readers";

@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <memory>
 
+#include "checks/arrival_rounds.hpp"
+#include "checks/weakened_context.hpp"
 #include "sim/threads.hpp"
-#include "tests/check/arrival_rounds.hpp"
-#include "tests/check/weakened_context.hpp"
 
-namespace baton {
+namespace baton::checks {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
@@ -124,4 +124,4 @@ TEST(threads_machine, sync_block_orders_the_warps_of_a_block) {
 }
 
 }  // namespace
-}  // namespace baton
+}  // namespace baton::checks

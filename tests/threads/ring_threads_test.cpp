@@ -6,12 +6,12 @@
 #include <cstdlib>
 
 #include "base/math.hpp"
+#include "checks/ring_rounds.hpp"
+#include "checks/weakened_context.hpp"
 #include "protocol/ring/per_reader_flags.hpp"
 #include "protocol/ring/single_counter.hpp"
 #include "protocol/ring/split_counter.hpp"
 #include "sim/threads.hpp"
-#include "tests/check/weakened_context.hpp"
-#include "tests/support/ring_rounds.hpp"
 
 namespace baton {
 namespace {
@@ -28,7 +28,7 @@ constexpr int warps = shape.block_warps() * (1 + shape.readers);
 
 /// How many words were wrong, and warps that did not finish.
 template <class Strategy, weakening Weakening = weakening::none>
-int run_ring_of(const test::ring_rounds& rounds, unsigned seed) {
+int run_ring_of(const checks::ring_rounds& rounds, unsigned seed) {
   constexpr std::size_t cells = align_up(Strategy::shared_bytes, std::size_t{16});
   const int slot_bytes = 4 * rounds.words;
   std::atomic<int> wrong{0}, unfinished{warps};
@@ -39,7 +39,7 @@ int run_ring_of(const test::ring_rounds& rounds, unsigned seed) {
     const ring_buffer<Strategy> ring{mine.shared(), mine.shared() + cells, slot_bytes};
     ring.init(mine);
     mine.sync_block();
-    if (test::run_ring(mine, ring, rounds, [&] { wrong.fetch_add(1, std::memory_order_relaxed); }))
+    if (checks::run_ring(mine, ring, rounds, [&] { wrong.fetch_add(1, std::memory_order_relaxed); }))
       unfinished.fetch_sub(1, std::memory_order_relaxed);
   });
   return wrong + unfinished;
@@ -57,13 +57,13 @@ TYPED_TEST(ring_threads, hundreds_of_laps_are_clean) {
 }
 
 template <class Strategy, weakening Weakening>
-[[noreturn]] void run_mutant(const test::ring_rounds& rounds) {
+[[noreturn]] void run_mutant(const checks::ring_rounds& rounds) {
   run_ring_of<Strategy, Weakening>(rounds, 1);
   std::exit(EXIT_SUCCESS);  // ThreadSanitizer makes this its own status if it has reported anything
 }
 
 template <class Strategy, weakening Weakening>
-void expect_reported(const test::ring_rounds& rounds) {
+void expect_reported(const checks::ring_rounds& rounds) {
   if (!under_thread_sanitizer)
     GTEST_SKIP() << "only ThreadSanitizer sees this mutant: build with preset tsan";
   testing::FLAGS_gtest_death_test_style = "threadsafe";
@@ -83,7 +83,7 @@ TYPED_TEST(ring_threads, mutant_relaxed_signals_are_reported) {
 }
 
 TYPED_TEST(ring_threads, mutant_reading_after_the_release_is_reported) {
-  expect_reported<TypeParam, weakening::none>({200, 4, test::ring_role_fault::reads_after_release});
+  expect_reported<TypeParam, weakening::none>({200, 4, checks::ring_role_fault::reads_after_release});
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 //   those of column n; rows and columns connect all tiles. Producers, from steps > 2 stages on: tile 1 begins when the
 //   last fill of tile 0 has found a slot, `stages` steps ahead of readers that stop `stages` steps into the product,
 //   where the other ring is full of what the readers of tile 1 have not read. why_not refuses both.
-// Checked:  tests/check/ring_product_check_test.cpp: every combination of 1 or 2 warp tiles, producers and consumers
+// Checked:  checks/ring_product.cpp: every combination of 1 or 2 warp tiles, producers and consumers
 //   in both orders deadlocks exactly where why_not says so.
 #include <utility>
 

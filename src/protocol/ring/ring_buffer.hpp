@@ -107,7 +107,8 @@ template <class X, class View>
 class ring_tile {
  public:
   BATON_FN ring_tile(X& x, View& view) : x_{x}, view_{view}, held_{view.acquire(x)} {}
-  BATON_FN ~ring_tile() {
+  /// May throw: a machine on the CPU abandons a warp where it stands, and that may be in a release.
+  BATON_FN ~ring_tile() noexcept(false) {
     if (held_ && !unwinding()) view_.release(x_);
   }
   ring_tile(const ring_tile&) = delete;

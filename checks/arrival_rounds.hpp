@@ -7,7 +7,7 @@
 
 #include "protocol/arrival.hpp"
 
-namespace baton {
+namespace baton::checks {
 
 inline constexpr int most_ranks = 4;
 inline constexpr int payload_words = 2;
@@ -156,4 +156,4 @@ class arrival_rank {
   std::uint32_t round_ = 0;
 };
 
-}  // namespace baton
+}  // namespace baton::checks

@@ -1,16 +1,12 @@
-// protocol/completion.hpp in every schedule: blocks of one rank finish their parts, the last one publishes to
-// another rank, which reads all parts; kernel after kernel on the same counter. And mutants, each of which must
-// be found.
-#include <gtest/gtest.h>
-
-#include <iostream>
-
-#include "protocol/arrival.hpp"
+// protocol/completion.hpp: blocks of one rank finish their parts, the last one publishes to another rank, which reads
+// all parts; kernel after kernel on the same counter.
 #include "protocol/completion.hpp"
-#include "sim/check.hpp"
-#include "tests/check/weakened_context.hpp"
 
-namespace baton {
+#include "checks/all.hpp"
+#include "checks/weakened_context.hpp"
+#include "protocol/arrival.hpp"
+
+namespace baton::checks {
 namespace {
 
 using check::verdict;
@@ -73,8 +69,8 @@ void run_receiver(X& x, check::program& p, const completion_world& w, const comp
 }
 
 template <weakening Weakening = weakening::none>
-check::result check_completion(const completion_setting& s) {
-  return check::explore({}, [&](check::program& p) {
+check::result check_completion(const completion_setting& s, const check::bounds& limits) {
+  return check::explore(limits, [&](check::program& p) {
     const auto parts = static_cast<std::size_t>(s.blocks * s.warps);
     const completion_world w{p.allocate<std::int32_t>(1, "counter"),
                              p.allocate<std::uint32_t>(parts, "parts"), p.allocate<std::uint64_t>(1, "sent"),
@@ -90,69 +86,49 @@ check::result check_completion(const completion_setting& s) {
   });
 }
 
-void expect_holds(const completion_setting& s) {
-  const check::result r = check_completion(s);
-  EXPECT_TRUE(r.holds()) << r.summary() << "\n" << r.text << "\n" << r.counterexample;
-  std::cout << s.blocks << " blocks of " << s.warps << " warps, " << s.kernels << " kernels: " << r.summary()
-            << "\n";
+exploration holds(const char* name, completion_setting s) {
+  return {name, [s](const check::bounds& limits) { return check_completion(s, limits); }};
 }
 
-void expect_killed(const check::result& r, const std::set<verdict>& by) {
-  EXPECT_TRUE(by.contains(r.found)) << r.summary() << "\n" << r.text << "\n" << r.counterexample;
+template <weakening Weakening>
+mutant weak(const char* name, const char* breaks, std::vector<verdict> noticed_as) {
+  return {name, breaks, std::move(noticed_as),
+          [](const check::bounds& limits) { return check_completion<Weakening>({}, limits); }};
 }
 
-TEST(completion_check, two_blocks_four_kernels_have_no_race_and_no_deadlock) {
-  expect_holds({.blocks = 2, .warps = 1, .kernels = 4});
+mutant fault(const char* name, const char* breaks, std::vector<verdict> noticed_as, completion_setting s) {
+  return {name, breaks, std::move(noticed_as),
+          [s](const check::bounds& limits) { return check_completion(s, limits); }};
 }
 
-TEST(completion_check, two_blocks_of_two_warps_three_kernels_have_no_race_and_no_deadlock) {
-  expect_holds({.blocks = 2, .warps = 2, .kernels = 3, .units = 2});
-}
-
-TEST(completion_check, three_blocks_three_kernels_have_no_race_and_no_deadlock) {
-  expect_holds({.blocks = 3, .warps = 1, .kernels = 3});
-}
-
-TEST(completion_check, five_blocks_two_kernels_have_no_race_and_no_deadlock) {
-  expect_holds({.blocks = 5, .warps = 1, .kernels = 2, .units = 2});
-}
-
-TEST(completion_check, mutant_relaxed_add_is_killed) {
-  expect_killed(check_completion<weakening::add_relaxed>({}), {verdict::data_race});
-}
-
-TEST(completion_check, mutant_add_without_release_is_killed) {
-  expect_killed(check_completion<weakening::add_without_release>({}), {verdict::data_race});
-}
-
-TEST(completion_check, mutant_add_without_acquire_is_killed) {
-  expect_killed(check_completion<weakening::add_without_acquire>({}), {verdict::data_race});
-}
-
-TEST(completion_check, mutant_add_at_block_scope_is_killed) {
-  expect_killed(check_completion<weakening::add_narrow>({}), {verdict::scope_race});
-}
-
-TEST(completion_check, mutant_a_counter_that_is_not_reset_is_killed) {
-  expect_killed(check_completion<weakening::relaxed_store_lost>({}),
-                {verdict::deadlock, verdict::broken_promise});
-}
-
-TEST(completion_check, mutant_a_target_one_block_short_is_killed) {
-  expect_killed(check_completion({.fault = completion_fault::target_low}), {verdict::data_race});
-}
-
-TEST(completion_check, mutant_a_target_nobody_reaches_is_killed) {
-  expect_killed(check_completion({.fault = completion_fault::target_high}), {verdict::deadlock});
-}
-
-TEST(completion_check, mutant_finishing_before_the_part_is_written_is_killed) {
-  expect_killed(check_completion({.fault = completion_fault::finishes_first}), {verdict::data_race});
-}
-
-TEST(completion_check, mutant_finishing_without_sync_block_is_killed) {
-  expect_killed(check_completion({.warps = 2, .fault = completion_fault::no_sync}), {verdict::data_race});
+std::vector<mutant> completion_mutants() {
+  const std::vector<verdict> race{verdict::data_race};
+  return {
+      weak<weakening::add_relaxed>("the add is relaxed", "C1", race),
+      weak<weakening::add_without_release>("the add does not release", "C1", race),
+      weak<weakening::add_without_acquire>("the add does not acquire", "C1", race),
+      weak<weakening::add_narrow>("the add is at block scope", "C1", {verdict::scope_race}),
+      weak<weakening::relaxed_store_lost>("the counter is not reset", "Start",
+                                          {verdict::deadlock, verdict::broken_promise}),
+      fault("the target is one block short", "C1", race, {.fault = completion_fault::target_low}),
+      fault("nobody reaches the target", "Start", {verdict::deadlock},
+            {.fault = completion_fault::target_high}),
+      fault("finished before the part is written", "C1", race, {.fault = completion_fault::finishes_first}),
+      fault("no sync_block before finishing", "C1", race, {.warps = 2, .fault = completion_fault::no_sync})};
 }
 
 }  // namespace
-}  // namespace baton
+
+protocol_check completion_check() {
+  return {.name = "completion",
+          .title = "Counting finished work so that exactly one block learns that all is done",
+          .headers = {"src/protocol/completion.hpp"},
+          .explorations = {holds("2 blocks, 1 kernel", {.kernels = 1}),
+                           holds("2 blocks, 4 kernels", {.kernels = 4}),
+                           holds("2 blocks of 2 warps, 3 kernels", {.warps = 2, .kernels = 3, .units = 2}),
+                           holds("3 blocks, 3 kernels", {.blocks = 3, .kernels = 3}),
+                           holds("5 blocks, 2 kernels", {.blocks = 5, .kernels = 2, .units = 2})},
+          .mutants = completion_mutants()};
+}
+
+}  // namespace baton::checks

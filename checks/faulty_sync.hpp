@@ -2,7 +2,7 @@
 // Sync strategies with one thing wrong: mutants that tests must find.
 #include "protocol/ring/ring_buffer.hpp"
 
-namespace baton::test {
+namespace baton::checks {
 
 enum class sync_fault {
   none,
@@ -60,4 +60,4 @@ class faulty_sync : public Base {
   }
 };
 
-}  // namespace baton::test
+}  // namespace baton::checks

@@ -6,7 +6,7 @@
 //            [tiles + t * readers, ...)     the readers of tile t
 #include "protocol/ring/ring_buffer.hpp"
 
-namespace baton::test {
+namespace baton::checks {
 
 /// Mutants of a role; what a strategy does wrong is in faulty_sync.hpp.
 enum class ring_role_fault {
@@ -75,4 +75,4 @@ BATON_FN bool run_ring(X& x, const Ring& ring, const ring_rounds& rounds, Wrong 
   return ring_detail::consume(x, ring, reader / readers, reader % readers, rounds, wrong);
 }
 
-}  // namespace baton::test
+}  // namespace baton::checks

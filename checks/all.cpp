@@ -1,0 +1,12 @@
+#include "checks/all.hpp"
+
+namespace baton::checks {
+
+const std::vector<protocol_check>& all_protocol_checks() {
+  static const std::vector<protocol_check> all{
+      arrival_check(),       completion_check(),       gate_check(),        single_counter_check(),
+      split_counter_check(), per_reader_flags_check(), ring_product_check()};
+  return all;
+}
+
+}  // namespace baton::checks
