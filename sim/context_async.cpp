@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "baton/error.hpp"
+#include "sim/bulk_copy_rules.hpp"
 #include "sim/context.hpp"
 #include "sim/machine_state.hpp"
 #include "sim/mbarrier_model.hpp"
@@ -70,14 +71,7 @@ void context::fence_proxy_async() {
 }
 
 void context::require_copy(const void* shared, const void* global, int bytes) const {
-  const auto address = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
-  const auto* first = static_cast<const std::byte*>(shared);
-  if (bytes <= 0 || bytes % 16 != 0 || address(global) % 16 != 0 || (first - shared_) % 16 != 0)
-    throw error{fmt::format("bulk copy of {} bytes between shared + {} and {}: all must be multiples of 16",
-                            bytes, first - shared_, global)};
-  if (first < shared_ || first + bytes > shared_ + shape_.shared_bytes)
-    throw error{fmt::format("bulk copy of {} bytes at shared + {}: shared memory has {}", bytes,
-                            first - shared_, shape_.shared_bytes)};
+  require_bulk_copy({shared_, static_cast<std::ptrdiff_t>(shape_.shared_bytes)}, shared, global, bytes);
 }
 
 void context::bulk_load(void* to, const void* from, int bytes, mbarrier* b) {

@@ -8,7 +8,9 @@
 #include <type_traits>
 
 #include "exec/exec.hpp"
+#include "exec/mbarrier.hpp"
 #include "sim/check/execution.hpp"
+#include "sim/mbarrier_model.hpp"
 
 namespace baton::check {
 
@@ -146,7 +148,47 @@ class context {
     return ended;
   }
 
+  // The asynchronous half: exec/mbarrier.hpp.
+  int cluster_block() const { return block() % run_.cluster(); }
+  int cluster_blocks() const { return run_.cluster(); }
+  void sync_cluster() { run_.perform(warp_, {verb::sync_cluster, order::acq_rel, scope::device}); }
+  void mbarrier_init(mbarrier* b, int arrivals) { write(b, mbarrier{sim::initialised(arrivals).word()}); }
+  void mbarrier_arrive(mbarrier* b, int n) { arrive(verb::arrive, b, n); }
+  void mbarrier_arrive_expect(mbarrier* b, int bytes) { arrive(verb::arrive_expect, b, bytes); }
+  void mbarrier_arrive_at(mbarrier* b, int block_of_cluster, int n) {
+    run_.arrive_at(warp_, b, block_of_cluster, n);
+  }
+  void fence_mbarrier_init() { run_.fence_proxy(warp_, verb::fence_mbarrier_init); }
+  void fence_proxy_async() { run_.fence_proxy(warp_, verb::fence_proxy_async); }
+  void bulk_load(void* to, const void* from, int bytes, mbarrier* b) {
+    run_.bulk_load(warp_, to, from, bytes, b);
+  }
+  void bulk_store(void* to, const void* from, int bytes) { run_.bulk_store(warp_, to, from, bytes); }
+  void bulk_commit() { run_.bulk_commit(warp_); }
+  void bulk_wait_read() { run_.bulk_wait_read(warp_); }
+  template <scope Scope>
+  bool mbarrier_wait(mbarrier* b, parity p, wait_site where) {
+    static_assert(Scope != scope::system, "an mbarrier reaches no further than its cluster");
+    where.expected = static_cast<std::uint64_t>(p);
+    wait_request request;
+    request.where = where;
+    request.is_phase = true;
+    request.predicate = &p;
+    request.holds = [](const void* awaited, int, std::uint64_t word) {
+      return sim::mbarrier_state::of(word).completed(*static_cast<const parity*>(awaited));
+    };
+    request.words[0] = {0, b, 0};
+    request.num_words = 1;
+    return run_.wait(warp_, order::acquire, Scope, sizeof(mbarrier), request);
+  }
+
  private:
+  void arrive(verb what, mbarrier* b, int amount) {
+    const scope reach = cluster_blocks() > 1 ? scope::device : scope::block;
+    run_.perform(warp_,
+                 {what, order::release, reach, sizeof(mbarrier), b, static_cast<std::uint64_t>(amount)});
+  }
+
   template <class T>
   using word_of = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
@@ -169,6 +211,6 @@ class context {
   int warp_;
 };
 
-static_assert(exec_context<context>);
+static_assert(async_exec_context<context>);
 
 }  // namespace baton::check

@@ -21,6 +21,7 @@ bool memory::hear_each_other(int a, scope reach_a, int b, scope reach_b) const {
 }
 
 bool memory::strong(int warp, scope reach, const message& m) const {
+  if (m.phase >= 0) return true;  // each of its releases is judged by itself
   return !m.plain && m.warp >= 0 && hear_each_other(warp, reach, m.warp, m.reach);
 }
 

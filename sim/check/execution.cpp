@@ -122,7 +122,8 @@ bool execution::step_wait(int warp, const operation& op, int choice, int newer_t
       shop_.ram.looked(warp, word, steps_);
     }
     record({who, op.what, op.ordering, op.reach, asked.address, 0, asked.seen, 0,
-            ended && chosen_[static_cast<std::size_t>(i)] != newest, !ended, request.where.where});
+            ended && chosen_[static_cast<std::size_t>(i)] != newest, !ended, request.where.where,
+            request.is_phase});
   }
   return ended;
 }
@@ -134,6 +135,11 @@ void execution::step(int warp, int choice, int newer_than) {
   if (op.what == verb::wait) {
     state.answer = step_wait(warp, op, choice, newer_than) ? 1 : 0;
     state.gave_up = state.gave_up || state.answer == 0;
+  } else if (is_arrival(op.what)) {
+    const int word = pending_word(warp);
+    shop_.ram.arrive(warp, op, word, steps_);
+    record({state.where, op.what, op.ordering, op.reach, op.address, 0, shop_.ram.mbarrier_word(word),
+            op.value});
   } else {
     const int word = pending_word(warp);
     if (op.what == verb::load) {
@@ -149,7 +155,10 @@ void execution::step(int warp, int choice, int newer_than) {
   shop_.ram.advance(warp, is_write(op.what) && releases(op.ordering));
   step_causes_ = shop_.ram.knowledge(warp).causes;
   ++steps_;
-  resume(warp);
+  if (state.copy != nullptr)
+    finish_copy_step(warp);
+  else
+    resume(warp);
   open_barriers();
 }
 
@@ -168,6 +177,16 @@ bool execution::wait(int warp, order ordering, scope reach, int bytes, wait_requ
   return perform(warp, op) != 0;
 }
 
+bool execution::would_complete(int warp) {
+  return shop_.ram.would_complete(pending(warp), pending_word(warp));
+}
+
+vector_clock execution::completion_causes(int warp) {
+  vector_clock all = causes(warp);
+  all.join(shop_.ram.phase_causes(pending_word(warp)));
+  return all;
+}
+
 bool execution::has_given_up(int warp) const {
   return std::any_of(warps_.begin(), warps_.end(), [&](const warp_state& other) {
     return other.where.rank == where(warp).rank && other.gave_up;
@@ -177,6 +196,11 @@ bool execution::has_given_up(int warp) const {
 void execution::fence(int warp, order ordering, scope reach) {
   shop_.ram.fence(warp, ordering, reach);
   record({where(warp), verb::fence, ordering, reach});
+}
+
+void execution::fence_proxy(int warp, verb what) {
+  shop_.ram.fence_proxy(warp, what == verb::fence_proxy_async);
+  record({where(warp), what});
 }
 
 void execution::read(int warp, const void* from, void* to, std::size_t bytes) {

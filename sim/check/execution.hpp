@@ -4,13 +4,18 @@
 //
 // A warp is a fiber. It runs until its next scheduling point: an atomic access, a wait or a barrier. Plain
 // accesses and fences happen on the way: an order of theirs that mattered would be a race, which is reported.
+//
+// A bulk copy is a participant too (copies.cpp): it moves a piece on the way and steps when it tells of it. Its
+// place is taken again by a later copy whose issuer knows that it is done.
 #include <array>
 #include <boost/context/fiber.hpp>
 #include <boost/context/protected_fixedsize_stack.hpp>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
+#include "exec/mbarrier.hpp"
 #include "sim/check/bounds.hpp"
 #include "sim/check/memory.hpp"
 #include "sim/check/program.hpp"
@@ -20,11 +25,27 @@
 namespace baton::check {
 
 using builder = std::function<void(program&)>;
-using warp_set = std::uint32_t;  // bit i: warp i
+using warp_set = std::uint64_t;  // bit i: participant i
 
 constexpr warp_set only(int warp) {
   return warp_set{1} << warp;
 }
+
+/// A bulk copy on its way.
+struct copy_work {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  std::size_t bytes = 0, moved = 0;
+  mbarrier* counts_on = nullptr;  // null: a store
+  tick last_touch = 0;            // of the block's shared memory
+};
+
+/// A bulk_store of a warp: by which copy, and which of its stores.
+struct issued_store {
+  int copy = 0;
+  std::uint64_t ordinal = 0;
+  bool committed = false;
+};
 
 /// Fiber stacks, kept from one execution to the next.
 class stack_pool {
@@ -80,12 +101,17 @@ class execution {
   /// Who waits where for what, when nobody can go on.
   void report_deadlock();
 
+  /// Warps, and copies that were issued so far.
   int num_warps() const { return static_cast<int>(warps_.size()); }
   const operation& pending(int warp) const { return warps_[static_cast<std::size_t>(warp)].pending; }
   int pending_word(int warp);
   const atomic_word& word(int index) const { return shop_.ram.word(index); }
   /// The steps that the warp's next step, or the step just taken, depends on.
   const vector_clock& causes(int warp) { return shop_.ram.knowledge(warp).causes; }
+
+  /// The step would complete the phase of an mbarrier, and the steps that the completion depends on.
+  bool would_complete(int warp);
+  vector_clock completion_causes(int warp);
 
   const vector_clock& step_causes() const { return step_causes_; }
 
@@ -95,6 +121,13 @@ class execution {
   void fence(int warp, order ordering, scope reach);
   void read(int warp, const void* from, void* to, std::size_t bytes);
   void write(int warp, void* to, const void* from, std::size_t bytes);
+  void fence_proxy(int warp, verb what);
+  void bulk_load(int warp, void* to, const void* from, int bytes, mbarrier* counts_on);
+  void bulk_store(int warp, void* to, const void* from, int bytes);
+  void bulk_commit(int warp);
+  void bulk_wait_read(int warp);
+  void arrive_at(int warp, mbarrier* b, int block_of_cluster, int arrivals);
+  int cluster() const { return program_.cluster_; }
   const position& where(int warp) const { return warps_[static_cast<std::size_t>(warp)].where; }
   int num_blocks(int warp) const { return warps_[static_cast<std::size_t>(warp)].num_blocks; }
   int num_block_warps(int warp) const { return warps_[static_cast<std::size_t>(warp)].num_block_warps; }
@@ -110,11 +143,26 @@ class execution {
     operation pending;
     std::uint64_t answer = 0;
     bool finished = false, gave_up = false;
+    std::unique_ptr<copy_work> copy{};  // what a copy does; null for a warp
+    std::vector<issued_store> stores{};
     stack_bounds stack;
     boost::context::fiber fiber, home;
   };
 
+  /// An arrival in another block, which must not have ended by then.
+  struct remote_arrival {
+    int warp = 0, to_block = 0;
+    tick when = 0;
+  };
+
   void settle(program& p);
+  int issue(int warp, copy_work work, verb what);
+  int place_for_copy(int warp);
+  void copy_piece(int copy);
+  void finish_copy_step(int copy);
+  void report_loose_ends(int rank);
+  bool anybody_knows(int rank, int block, int participant, tick when) const;
+  std::byte* shared_of(int rank, int block) const;
   void start_fiber(int warp);
   void resume(int warp);
   void open_barriers();
@@ -127,6 +175,9 @@ class execution {
   }
 
   workshop& shop_;
+  int num_real_warps_ = 0;
+  std::uint64_t* copied_out_ = nullptr;  // [participant]: stores it has read the source of
+  std::vector<remote_arrival> remote_arrivals_;
   const bounds& limits_;
   std::vector<event>* trace_;
   program program_;

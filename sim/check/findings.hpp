@@ -11,6 +11,8 @@ enum class verdict : std::uint8_t {
   data_race,         // two accesses, one of them a plain one, without order between them
   scope_race,        // two atomic accesses of one word without order that do not see each other's scope
   deadlock,          // everybody left waits for a value that nobody will store
+  mbarrier_misuse,   // an arrival that the mbarrier does not expect, or whose phase depends on the schedule
+  loose_end,         // a block may end while something is still on its way to it
   divergence,        // a warp ended while the rest of its block or rank waits for it at a barrier
   broken_promise,    // program::require or an end assertion failed
   mixed_size,        // one address as words of two sizes, or a misaligned word
@@ -27,6 +29,10 @@ inline const char* name(verdict v) {
       return "scope race";
     case verdict::deadlock:
       return "deadlock";
+    case verdict::mbarrier_misuse:
+      return "mbarrier misuse";
+    case verdict::loose_end:
+      return "loose end";
     case verdict::divergence:
       return "barrier divergence";
     case verdict::broken_promise:

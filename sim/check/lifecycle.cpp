@@ -26,8 +26,9 @@ struct pooled_stack {
   void deallocate(boost::context::stack_context& stack) { pool->give(stack); }
 };
 
-bool meet(const position& a, const position& b, verb barrier) {
-  return a.rank == b.rank && (barrier == verb::next_kernel || a.block == b.block);
+bool meet(const position& a, const position& b, verb barrier, int cluster) {
+  if (a.rank != b.rank || barrier == verb::next_kernel) return a.rank == b.rank;
+  return barrier == verb::sync_block ? a.block == b.block : a.block / cluster == b.block / cluster;
 }
 
 }  // namespace
@@ -50,7 +51,7 @@ execution::execution(workshop& shop, const bounds& limits, const builder& build,
   shop.program_memory.reset();
   build(program_);
   settle(program_);
-  for (int w = 0; w < num_warps(); ++w) start_fiber(w);
+  for (int w = 0; w < num_real_warps_; ++w) start_fiber(w);
   open_barriers();
 }
 
@@ -66,6 +67,11 @@ execution::~execution() {
 /// Fixes the geometry and gives each block its shared memory.
 void execution::settle(program& p) {
   std::vector<position> places;
+  warps_.reserve(max_participants);  // a warp's state is referred to while copies are added
+  num_real_warps_ = static_cast<int>(p.warps_.size());
+  copied_out_ =
+      static_cast<std::uint64_t*>(shop_.program_memory.take(max_participants * sizeof(std::uint64_t)));
+  shop_.names.add(copied_out_, sizeof(std::uint64_t), max_participants, "sources read by copy");
   std::map<std::pair<int, int>, std::byte*> shared;
   for (auto& spawned : p.warps_) {
     places.push_back(spawned.where);
@@ -134,9 +140,15 @@ bool execution::open_barrier(int warp) {
   const position& here = where(warp);
   const verb barrier = pending(warp).what;
   std::vector<int> members;
+  const bool ends_kernel = barrier == verb::next_kernel;
   for (int w = 0; w < num_warps(); ++w) {
     const warp_state& other = warps_[static_cast<std::size_t>(w)];
-    if (!meet(here, other.where, barrier)) continue;
+    if (!meet(here, other.where, barrier, program_.cluster_)) continue;
+    if (other.copy != nullptr) {
+      if (ends_kernel && !other.finished) return false;
+      if (ends_kernel) members.push_back(w);
+      continue;
+    }
     if (other.finished) {
       if (other.gave_up) continue;  // the hardware counts warps that have left
       shop_.found.add(verdict::divergence, fmt::format("{} waits at {}, but {} has returned", name(here),
@@ -146,9 +158,12 @@ bool execution::open_barrier(int warp) {
     if (other.pending.what != barrier) return false;
     members.push_back(w);
   }
+  if (ends_kernel) report_loose_ends(here.rank);
   shop_.ram.barrier(members);
+  std::erase_if(members, [this](int w) { return warps_[static_cast<std::size_t>(w)].copy != nullptr; });
   for (const int w : members) {
     warps_[static_cast<std::size_t>(w)].pending = {};
+    if (ends_kernel) shop_.ram.fence_proxy(w, true);
     record({where(w), barrier});
   }
   for (const int w : members) resume(w);
@@ -156,6 +171,8 @@ bool execution::open_barrier(int warp) {
 }
 
 void execution::finish() {
+  for (int rank = 0; rank <= warps_[static_cast<std::size_t>(num_real_warps_) - 1].where.rank; ++rank)
+    report_loose_ends(rank);
   for (const auto& assertion : program_.at_end_) assertion();
 }
 
@@ -174,6 +191,11 @@ void execution::report_deadlock() {
       const awaited_word& asked = op.wait->words[static_cast<std::size_t>(i)];
       const std::uint64_t value = word(shop_.ram.word_at(asked.address, op.bytes)).messages.back().value;
       if (op.wait->holds(op.wait->predicate, asked.lane, value)) continue;
+      if (op.wait->is_phase) {
+        text += fmt::format(" for {}, parity {} ({})", shop_.names.of(asked.address), op.wait->where.expected,
+                            phase_text(shop_.ram.mbarrier_word(shop_.ram.word_at(asked.address, op.bytes))));
+        continue;
+      }
       text += fmt::format(" for {} (holds {:#x}; epoch {}, expects {:#x})", shop_.names.of(asked.address),
                           value, op.wait->where.epoch, op.wait->where.expected);
     }

@@ -26,6 +26,9 @@ void memory::reset(std::span<const position> warps) {
   for (std::size_t i = 0; i < warps.size(); ++i) knowledge_[i].now.set(static_cast<int>(i), 1);
   num_words_ = 0;
   marks_.clear();
+  phases_.clear();
+  open_phases_.clear();
+  proxy_fences_.clear();
   shadow_.reset();
 }
 
@@ -60,12 +63,18 @@ int memory::oldest_readable(int warp, const atomic_word& w) const {
   const int newest = static_cast<int>(w.messages.size()) - 1;
   if (fault_ == planted_fault::newest_only) return newest;
   if (fault_ == planted_fault::coherence_forgotten) return 0;
-  const vector_clock& now = knowledge_[static_cast<std::size_t>(warp)].now;
   for (int i = newest; i > 0; --i) {
-    const message& m = w.messages[static_cast<std::size_t>(i)];
-    if (m.warp < 0 || now.includes(m.warp, m.when) || now.includes_any(m.first_reads)) return i;
+    if (is_known(warp, w.messages[static_cast<std::size_t>(i)])) return i;
   }
   return 0;
+}
+
+/// Nothing older than the message can be read: its store happens before, or the read of somebody who saw it.
+bool memory::is_known(int warp, const message& m) const {
+  const vector_clock& now = knowledge_[static_cast<std::size_t>(warp)].now;
+  const bool stored = m.phase >= 0 ? now.includes_all(phases_[static_cast<std::size_t>(m.phase)])
+                                   : m.warp < 0 || now.includes(m.warp, m.when);
+  return stored || now.includes_any(m.first_reads);
 }
 
 void memory::append(atomic_word& w, const message& m) {
@@ -83,6 +92,18 @@ void memory::race(int warp, const char* did, int other, const char* other_did, c
       verdict::data_race,
       fmt::format("{} {} {} without order after {} {} it", name(warps_[static_cast<std::size_t>(warp)]), did,
                   names_.of(where), name(warps_[static_cast<std::size_t>(other)]), other_did));
+}
+
+/// A plain access after a plain write; the copy engine needs a proxy fence between the two.
+void memory::check_writer(int warp, const char* did, const shadow_cell& cell, const void* where) {
+  if (cell.writer < 0) return;
+  if (unordered(warp, cell.writer, cell.written)) return race(warp, did, cell.writer, "wrote", where);
+  if (!is_copy(warp) || is_copy(cell.writer) || is_fenced(warp, cell.writer, cell.written, true)) return;
+  if (found_.any()) return;
+  found_.add(verdict::data_race,
+             fmt::format("{} {} {} without a proxy fence after {} wrote it",
+                         name(warps_[static_cast<std::size_t>(warp)]), did, names_.of(where),
+                         name(warps_[static_cast<std::size_t>(cell.writer)])));
 }
 
 void memory::check_plain_against_word(int warp, bool writes, int word) {
@@ -115,9 +136,7 @@ void memory::read(int warp, const void* from, void* to, std::size_t bytes) {
   const std::uintptr_t begin = number(from) & ~(shadow::granularity - 1);
   for (std::uintptr_t at = begin; at < number(from) + bytes; at += shadow::granularity) {
     shadow_cell& cell = shadow_.at(at);
-    if (cell.writer >= 0 && unordered(warp, cell.writer, cell.written)) {
-      race(warp, "reads", cell.writer, "wrote", reinterpret_cast<const void*>(at));
-    }
+    check_writer(warp, "reads", cell, reinterpret_cast<const void*>(at));
     if (cell.word >= 0) check_plain_against_word(warp, false, cell.word);
     if (fault_ != planted_fault::reads_leave_no_trace) cell.reads[static_cast<std::size_t>(warp)] = now;
   }
@@ -131,9 +150,7 @@ void memory::write(int warp, void* to, const void* from, std::size_t bytes, int 
   int last_word = -1;
   for (std::uintptr_t at = begin; at < number(to) + bytes; at += shadow::granularity) {
     shadow_cell& cell = shadow_.at(at);
-    if (cell.writer >= 0 && unordered(warp, cell.writer, cell.written)) {
-      race(warp, "writes", cell.writer, "wrote", reinterpret_cast<const void*>(at));
-    }
+    check_writer(warp, "writes", cell, reinterpret_cast<const void*>(at));
     for (int q = 0; q < static_cast<int>(warps_.size()); ++q) {
       if (unordered(warp, q, cell.reads[static_cast<std::size_t>(q)])) {
         race(warp, "writes", q, "read", reinterpret_cast<const void*>(at));
@@ -154,6 +171,7 @@ void memory::write(int warp, void* to, const void* from, std::size_t bytes, int 
     m.born = step;
     m.causes = knowledge(warp).causes;
     append(w, m);
+    if (w.open_phase >= 0) open_phases_[static_cast<std::size_t>(w.open_phase)] = {m.value, {}, {}, {}, {}};
   }
 }
 

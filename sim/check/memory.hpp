@@ -10,7 +10,11 @@
 //   race        two accesses to the same 4 bytes, one a write, one plain, neither before the other; or two
 //               atomic ones that are outside each other's scope
 //
-// Modification order is execution order. Memory itself always holds each word's newest message.
+//   phase       an mbarrier's history holds completed phases only. A phase carries what all its arrivals release;
+//               an arrival has to know of all arrivals of the phase before, so that arrivals commute
+//   proxy       what a warp wrote plainly is there for the copy engine once a proxy fence lies between them
+//
+// Modification order is execution order. Memory itself always holds each word's newest value.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -35,8 +39,9 @@ struct message {
   int warp = -1;  // -1: the value before the program began
   scope reach = scope::system;
   bool plain = false;
-  tick when = 0;  // the writer's clock
-  int born = -1;  // the step that stored it
+  tick when = 0;   // the writer's clock
+  int born = -1;   // the step that stored it
+  int phase = -1;  // of an mbarrier: which of memory's phases
   std::uint32_t first_mark = 0, num_marks = 0;
   tick_array first_reads{};  // each warp's clock when it first read this message
   vector_clock causes;       // steps it depends on, for the reduction
@@ -47,9 +52,28 @@ struct atomic_word {
   std::byte* address = nullptr;
   int bytes = 0;
   bool only_system_scope = true;
+  int open_phase = -1;  // an mbarrier that has been arrived at: which of memory's open phases
   std::vector<message> messages;
   std::array<tick_array, 3> reads{}, writes{};  // [scope][warp]: clock of the last one
   tick_array read_step{}, write_step{};         // [warp]: last step, counted from 1
+};
+
+/// The phase of an mbarrier that has not completed yet.
+struct open_phase {
+  std::uint64_t word = 0;  // as sim::mbarrier_state
+  tick_array arrived{};    // [participant]: clock of its last arrival
+  tick_array before{};     // the same, for the phase before
+  vector_clock causes;     // steps that the arrivals depend on
+  std::vector<release_mark> marks;
+};
+
+/// What was written plainly before it is there for others afterwards: for the copy engine, or only inits of
+/// mbarriers.
+struct proxy_fence {
+  int warp = 0;
+  tick when = 0;
+  bool for_copies = false;
+  vector_clock covers;
 };
 
 /// What a warp knows.
@@ -80,6 +104,14 @@ class memory {
   /// Atomic accesses of one step; steps count from 0.
   std::uint64_t load(int warp, const operation& op, int word, int message_index, int step);
   std::uint64_t store(int warp, const operation& op, int word, int step);  // also read-modify-writes
+  /// Arrivals and bytes at an mbarrier.
+  void arrive(int warp, const operation& op, int word, int step);
+  /// The arrival would complete the phase.
+  bool would_complete(const operation& op, int word) const;
+  /// Steps that arrivals of the word's open phase depend on.
+  const vector_clock& phase_causes(int word) const;
+  /// The mbarrier as it is now.
+  std::uint64_t mbarrier_word(int word) const;
   /// A wait that gave up: it looked at the word.
   void looked(int warp, int word, int step);
   /// The warp's clock moves on: accesses that follow are not covered by a release before.
@@ -87,6 +119,12 @@ class memory {
 
   void fence(int warp, order ordering, scope reach);
   void barrier(std::span<const int> warps);
+  void fence_proxy(int warp, bool for_copies);
+
+  /// A participant more.
+  int add(const position& where);
+  /// `copy` begins with what `issuer` knows.
+  void begin_copy(int copy, int issuer);
 
   /// Plain accesses.
   void read(int warp, const void* from, void* to, std::size_t bytes);
@@ -105,6 +143,14 @@ class memory {
   bool unordered(int warp, int other, tick when) const;
   void race(int warp, const char* did, int other, const char* other_did, const void* where);
   void check_plain_against_word(int warp, bool writes, int word);
+  void check_writer(int warp, const char* did, const shadow_cell& cell, const void* where);
+  bool is_fenced(int viewer, int writer, tick written, bool for_copies) const;
+  void check_init(int warp, const atomic_word& w);
+  void check_phase(int warp, const open_phase& phase, const atomic_word& w);
+  open_phase& open_phase_of(atomic_word& w);
+  void complete_phase(int warp, const operation& op, atomic_word& w, int step);
+  bool is_known(int warp, const message& m) const;
+  bool is_copy(int participant) const { return warps_[static_cast<std::size_t>(participant)].copy > 0; }
 
   findings& found_;
   const name_table& names_;
@@ -114,6 +160,9 @@ class memory {
   std::vector<atomic_word> words_;
   int num_words_ = 0;
   std::vector<release_mark> marks_;
+  std::vector<tick_array> phases_;  // completed: who arrived when
+  std::vector<open_phase> open_phases_;
+  std::vector<proxy_fence> proxy_fences_;
   shadow shadow_;
 };
 

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "sim/mbarrier_model.hpp"
+
 namespace baton::check {
 
 void name_table::add(const void* first, std::size_t element_bytes, std::size_t count, std::string name) {
@@ -23,7 +25,17 @@ std::string name_table::of(const void* address) const {
 }
 
 std::string name(const position& p) {
+  if (p.copy > 0) return fmt::format("copy {} of rank {} block {} warp {}", p.copy, p.rank, p.block, p.warp);
   return fmt::format("rank {} block {} warp {}", p.rank, p.block, p.warp);
+}
+
+std::string phase_text(std::uint64_t mbarrier_word) {
+  const auto s = sim::mbarrier_state::of(mbarrier_word);
+  if (s.expected == 0) return "not initialised";
+  std::string text =
+      fmt::format("{} phase open, {} of {} arrivals", s.phase == 0 ? "even" : "odd", s.pending, s.expected);
+  if (s.bytes != 0) text += fmt::format(" and {} bytes", s.bytes);
+  return text + " to come";
 }
 
 const char* name(verb v) {
@@ -38,14 +50,32 @@ const char* name(verb v) {
       return "fetch_min";
     case verb::exchange:
       return "exchange";
+    case verb::arrive:
+      return "arrive";
+    case verb::arrive_expect:
+      return "arrive_expect";
+    case verb::count_bytes:
+      return "count_bytes";
+    case verb::copied_out:
+      return "copied_out";
     case verb::wait:
       return "wait";
     case verb::sync_block:
       return "sync_block";
+    case verb::sync_cluster:
+      return "sync_cluster";
     case verb::next_kernel:
       return "next_kernel";
     case verb::fence:
       return "fence";
+    case verb::fence_proxy_async:
+      return "fence_proxy_async";
+    case verb::fence_mbarrier_init:
+      return "fence_mbarrier_init";
+    case verb::bulk_load:
+      return "bulk_load";
+    case verb::bulk_store:
+      return "bulk_store";
     case verb::read:
       return "read";
     case verb::write:

@@ -27,6 +27,8 @@ class name_table {
 
 /// "rank 0 block 1 warp 2"
 std::string name(const position& p);
+/// "phase 1 open, 2 of 3 arrivals and 16 bytes to come"
+std::string phase_text(std::uint64_t mbarrier_word);
 const char* name(verb v);
 const char* name(order o);
 const char* name(scope s);

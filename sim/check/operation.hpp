@@ -8,11 +8,12 @@
 
 namespace baton::check {
 
-/// Where a warp lives. Scopes are judged by it.
+/// Where a participant lives. Scopes are judged by it.
 struct position {
   int rank = 0;
   int block = 0;
   int warp = 0;
+  int copy = 0;  // k > 0: the copy engine, busy with a copy that this warp issued
   friend bool operator==(const position&, const position&) = default;
 };
 
@@ -33,10 +34,19 @@ enum class verb : std::uint8_t {
   fetch_add,
   fetch_min,
   exchange,
+  arrive,         // at an mbarrier
+  arrive_expect,  // at an mbarrier, which then waits for more bytes
+  count_bytes,    // the copy engine, on an mbarrier
+  copied_out,     // the copy engine has read the source of a bulk_store
   wait,
   sync_block,
+  sync_cluster,
   next_kernel,
   fence,
+  fence_proxy_async,
+  fence_mbarrier_init,
+  bulk_load,
+  bulk_store,
   read,
   write,
 };
@@ -44,11 +54,15 @@ enum class verb : std::uint8_t {
 constexpr bool is_rmw(verb v) {
   return v == verb::fetch_add || v == verb::fetch_min || v == verb::exchange;
 }
+/// Changes of an mbarrier. Within a phase they commute.
+constexpr bool is_arrival(verb v) {
+  return v == verb::arrive || v == verb::arrive_expect || v == verb::count_bytes;
+}
 constexpr bool is_write(verb v) {
-  return v == verb::store || is_rmw(v);
+  return v == verb::store || v == verb::copied_out || is_rmw(v) || is_arrival(v);
 }
 constexpr bool is_barrier(verb v) {
-  return v == verb::sync_block || v == verb::next_kernel;
+  return v == verb::sync_block || v == verb::sync_cluster || v == verb::next_kernel;
 }
 constexpr bool acquires(order o) {
   return o == order::acquire || o == order::acq_rel;
@@ -70,6 +84,7 @@ struct wait_request {
   std::array<awaited_word, warp_lanes> words;
   int num_words = 0;
   bool may_time_out = false;
+  bool is_phase = false;  // the word is an mbarrier
   const void* predicate = nullptr;
   bool (*holds)(const void* predicate, int lane, std::uint64_t value) = nullptr;
 };
@@ -81,8 +96,9 @@ struct operation {
   scope reach = scope::system;
   int bytes = 0;
   const void* address = nullptr;  // of the word; null for waits and barriers
-  std::uint64_t value = 0;        // what is stored, added, compared
+  std::uint64_t value = 0;        // what is stored, added, compared; arrivals or bytes
   wait_request* wait = nullptr;
+  bool from_outside = false;  // an mbarrier of another block, or changed by the copy engine
 };
 
 }  // namespace baton::check

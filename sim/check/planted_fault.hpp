@@ -23,6 +23,11 @@ enum class planted_fault : std::uint8_t {
   writes_not_reversed,    // the reduction does not run a racing write before an earlier write
   sleepers_never_wake,    // a sleeping write stays asleep when another write overtakes it
   blind_to_deadlock,      // a state in which everybody waits counts as the end
+  last_arrival_only,      // a completed phase carries only what its last arrival releases
+  phases_run_together,    // an arrival may count for either of two phases
+  laps_not_reversed,      // the reduction does not complete a phase before an earlier wait for the one before
+  proxies_ignored,        // the copy engine sees plain writes without a proxy fence
+  loose_ends_ignored,     // a block may end before what is on its way to it
 };
 
 inline constexpr std::array planted_faults = {
@@ -33,7 +38,9 @@ inline constexpr std::array planted_faults = {
     planted_fault::rmw_breaks_release,   planted_fault::barrier_joins_nothing,
     planted_fault::reads_leave_no_trace, planted_fault::races_not_reversed,
     planted_fault::writes_not_reversed,  planted_fault::sleepers_never_wake,
-    planted_fault::blind_to_deadlock,
+    planted_fault::blind_to_deadlock,    planted_fault::last_arrival_only,
+    planted_fault::phases_run_together,  planted_fault::laps_not_reversed,
+    planted_fault::proxies_ignored,      planted_fault::loose_ends_ignored,
 };
 
 constexpr const char* name(planted_fault fault) {
@@ -68,6 +75,16 @@ constexpr const char* name(planted_fault fault) {
       return "sleepers_never_wake";
     case planted_fault::blind_to_deadlock:
       return "blind_to_deadlock";
+    case planted_fault::last_arrival_only:
+      return "last_arrival_only";
+    case planted_fault::phases_run_together:
+      return "phases_run_together";
+    case planted_fault::laps_not_reversed:
+      return "laps_not_reversed";
+    case planted_fault::proxies_ignored:
+      return "proxies_ignored";
+    case planted_fault::loose_ends_ignored:
+      return "loose_ends_ignored";
     default:
       return "none";
   }

@@ -60,6 +60,9 @@ class program {
   /// Bytes of shared() for each block; 0 unless set.
   void shared_memory(std::size_t bytes) { shared_bytes_ = bytes; }
 
+  /// Blocks of a cluster; 1 unless set. Must divide the blocks of every rank.
+  void clusters_of(int blocks) { cluster_ = blocks; }
+
   /// Runs after every warp has returned; may look at memory directly.
   void at_end(std::function<void()> assertion) { at_end_.push_back(std::move(assertion)); }
 
@@ -80,6 +83,7 @@ class program {
   std::vector<spawned> warps_;
   std::vector<std::function<void()>> at_end_;
   std::size_t shared_bytes_ = 0;
+  int cluster_ = 1;
 };
 
 }  // namespace baton::check

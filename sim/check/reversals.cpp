@@ -12,8 +12,11 @@ void search::plan_reversals(execution& run, warp_set unfinished) {
   for (warp_set rest = unfinished; rest != 0; rest &= rest - 1) {
     const int warp = std::countr_zero(rest);
     if (!is_write(run.pending(warp).what)) continue;
+    // Arrivals commute; what a wait can miss is a whole phase.
+    const bool arrives = is_arrival(run.pending(warp).what);
+    if (arrives && (!run.would_complete(warp) || limits_.fault == planted_fault::laps_not_reversed)) continue;
     const atomic_word& word = run.word(run.pending_word(warp));
-    if (limits_.fault != planted_fault::writes_not_reversed) {
+    if (!arrives && limits_.fault != planted_fault::writes_not_reversed) {
       reverse(run, warp, *std::max_element(word.write_step.begin(), word.write_step.end()));
     }
     if (limits_.fault == planted_fault::races_not_reversed) continue;
@@ -28,7 +31,9 @@ void search::plan_reversals(execution& run, warp_set unfinished) {
 void search::reverse(execution& run, int warp, int step) {
   if (step == 0) return;
   node& before = path_[static_cast<std::size_t>(step - 1)];
-  if (run.causes(warp).includes(before.warp, static_cast<tick>(step))) return;
+  const bool arrives = is_arrival(run.pending(warp).what);
+  const vector_clock causes = arrives ? run.completion_causes(warp) : run.causes(warp);
+  if (causes.includes(before.warp, static_cast<tick>(step))) return;
   const warp_set beginners = beginners_without(run, warp, step);
   const warp_set covered = before.backtrack | (before.enabled & ~before.available);
   if ((beginners & covered) != 0) return;
@@ -44,7 +49,7 @@ void search::reverse(execution& run, int warp, int step) {
 warp_set search::beginners_without(execution& run, int warp, int step) const {
   const int without = path_[static_cast<std::size_t>(step - 1)].warp;
   warp_set began = 0, beginners = 0;
-  std::array<tick, max_warps> first{};
+  tick_array first{};
   const auto begin = [&](int w, tick at, const vector_clock& causes) {
     if ((began & only(w)) != 0) return;
     bool alone = true;
@@ -61,7 +66,7 @@ warp_set search::beginners_without(execution& run, int warp, int step) const {
     if (!causes.includes(without, static_cast<tick>(step)))
       begin(path_[k].warp, static_cast<tick>(k + 1), causes);
   }
-  vector_clock next = run.causes(warp);
+  vector_clock next = is_arrival(run.pending(warp).what) ? run.completion_causes(warp) : run.causes(warp);
   next.join(run.word(run.pending_word(warp)).messages.back().causes);
   begin(warp, static_cast<tick>(path_.size() + 1), next);
   return beginners;

@@ -103,6 +103,7 @@ bool search::extend(execution& run) {
 search::node search::fresh_node(execution& run, const execution::standing& now) {
   node n;
   n.enabled = now.enabled;
+  n.certain = now.certain;
   n.asleep.fill(awake);
   if (!path_.empty()) {
     const node& parent = path_.back();
@@ -124,7 +125,8 @@ void search::inherit_sleep(execution& run, node& n) const {
   for (int w = 0; w < run.num_warps(); ++w) {
     const std::int16_t since = parent.asleep[static_cast<std::size_t>(w)];
     if (since == awake || w == parent.warp) continue;
-    const bool overtaken = is_write(last_step_.what) && is_write(run.pending(w).what) &&
+    const bool both_arrive = is_arrival(last_step_.what) && is_arrival(run.pending(w).what);
+    const bool overtaken = is_write(last_step_.what) && is_write(run.pending(w).what) && !both_arrive &&
                            run.pending_word(w) == last_word_ &&
                            limits_.fault != planted_fault::sleepers_never_wake;
     if (!overtaken) n.asleep[static_cast<std::size_t>(w)] = since;
@@ -141,12 +143,14 @@ bool search::within_preemptions(const node& n, int warp) const {
   return limits_.max_preemptions < 0 || n.preemptions + (switches ? 1 : 0) <= limits_.max_preemptions;
 }
 
-/// Stores first: a load that comes after them can still return what was there before.
+/// Stores first: a load that comes after them can still return what was there before. A wait that only an old value
+/// would end comes last: nothing orders it against steps of others on other words, and it may have missed that value.
 int search::first_try(execution& run, const node& n) const {
   int best = -1, best_rank = -1;
   for (int w = 0; w < run.num_warps(); ++w) {
     if ((n.available & only(w)) == 0 || !within_preemptions(n, w)) continue;
-    const int rank = (is_write(run.pending(w).what) ? 2 : 0) + (w == n.last ? 1 : 0);
+    const int rank = ((n.certain & only(w)) != 0 ? 4 : 0) + (is_write(run.pending(w).what) ? 2 : 0) +
+                     (w == n.last ? 1 : 0);
     if (rank > best_rank) {
       best = w;
       best_rank = rank;

@@ -25,12 +25,13 @@ class search {
   /// A state on the current path and what was tried from it.
   struct node {
     warp_set enabled = 0;
+    warp_set certain = 0;    // enabled even if every poll returns the newest value
     warp_set available = 0;  // enabled and not asleep
     warp_set backtrack = 0;  // must be tried
     warp_set done = 0;
     /// Since which step a warp sleeps: its next step, reading only messages older than that, was tried in an
     /// equivalent state.
-    std::array<std::int16_t, max_warps> asleep{};
+    std::array<std::int16_t, max_participants> asleep{};
     int warp = -1;  // the step taken
     int choice = 0, num_choices = 0;
     int newer_than = awake;

@@ -30,9 +30,21 @@ std::string describe(const event& e, const name_table& names) {
     case verb::exchange:
       return fmt::format("{:<26} {}, {:#x} -> {:#x}", how, target, e.operand, e.value);
     case verb::wait:
+      if (e.is_phase)
+        return fmt::format("{:<26} {} at {}: {}", how, target, name(e.where),
+                           e.timed_out ? "gave up" : phase_text(e.value) + (e.stale ? ", as seen then" : ""));
       if (e.timed_out) return fmt::format("{:<26} {} at {}: gave up", how, target, name(e.where));
       return fmt::format("{:<26} {} at {}: saw {:#x}{}", how, target, name(e.where), e.value,
                          e.stale ? "  (not the newest value)" : "");
+    case verb::arrive:
+    case verb::arrive_expect:
+    case verb::count_bytes:
+      return fmt::format("{:<26} {}, {}  ({})", how, target, e.operand, phase_text(e.value));
+    case verb::bulk_load:
+    case verb::bulk_store:
+      return fmt::format("{:<26} {} ({} bytes)", name(e.what), target, e.bytes);
+    case verb::copied_out:
+      return "copied_out                 has read its source";
     case verb::fence:
       return how;
     default:

@@ -21,6 +21,7 @@ struct event {
   bool stale = false;      // a newer value existed
   bool timed_out = false;  // the wait gave up
   site where = site::none;
+  bool is_phase = false;  // a wait for an mbarrier
 };
 
 /// One line a step; neighbouring plain accesses of one warp are joined.

@@ -8,10 +8,12 @@ namespace baton::check {
 
 /// Warps of one program, all ranks together.
 inline constexpr int max_warps = 32;
+/// Participants: warps first, then the copies that are on their way.
+inline constexpr int max_participants = 64;
 
-/// A moment in one warp's life; 0 comes before everything.
+/// A moment in one participant's life; 0 comes before everything.
 using tick = std::uint16_t;
-using tick_array = std::array<tick, max_warps>;
+using tick_array = std::array<tick, max_participants>;
 
 class vector_clock {
  public:
@@ -30,6 +32,12 @@ class vector_clock {
     bool any = false;
     for (std::size_t i = 0; i < at_.size(); ++i) any |= events[i] != 0 && events[i] <= at_[i];
     return any;
+  }
+  /// All of the events are in this past.
+  bool includes_all(const tick_array& events) const {
+    bool all = true;
+    for (std::size_t i = 0; i < at_.size(); ++i) all &= events[i] <= at_[i];
+    return all;
   }
 
  private:

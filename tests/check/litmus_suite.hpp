@@ -1,5 +1,6 @@
 #pragma once
 // The list of all litmus programs with what they must show.
+#include "tests/check/async_litmus.hpp"
 #include "tests/check/litmus_programs.hpp"
 
 namespace baton::litmus {
@@ -273,8 +274,8 @@ inline std::vector<test> waiting_tests() {
 
 inline std::vector<test> all_tests() {
   std::vector<test> all;
-  for (const auto& group :
-       {message_passing_tests(), coherence_tests(), plain_access_tests(), waiting_tests()}) {
+  for (const auto& group : {message_passing_tests(), coherence_tests(), plain_access_tests(), waiting_tests(),
+                            phase_tests(), copy_tests()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;

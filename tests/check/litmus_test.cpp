@@ -102,6 +102,24 @@ TEST(checker, a_preemption_bound_covers_fewer_schedules) {
   EXPECT_LT(executions(1), executions(-1));
 }
 
+TEST(checker, arrivals_of_a_phase_commute_so_one_schedule_stands_for_all) {
+  constexpr int warps = 6;
+  const auto r = check::explore({}, [](check::program& p) {
+    p.shared_memory(litmus::async_shared_bytes);
+    for (int w = 0; w < warps; ++w) {
+      p.spawn(0, 0, w, [](check::context& x) {
+        litmus::begin(x, warps);
+        for (std::uint32_t phase = 0; phase < 3; ++phase) {
+          x.mbarrier_arrive(litmus::bar(x), 1);
+          if (!litmus::await(x, litmus::bar(x), parity_of(phase))) return;
+        }
+      });
+    }
+  });
+  EXPECT_TRUE(r.holds()) << r.text;
+  EXPECT_EQ(r.executions, 1u);
+}
+
 TEST(checker, a_body_that_throws_is_a_finding) {
   const auto r = check::explore({}, [](check::program& p) {
     p.spawn(0, 0, 0, [](check::context&) { throw std::runtime_error{"no such expert"}; });

@@ -11,21 +11,35 @@
 namespace baton::litmus {
 
 struct instruction {
-  enum class kind { store, load, fetch_add, wait, read, write, fence, branch } what;
+  enum class kind {
+    store,
+    load,
+    fetch_add,
+    wait,
+    wait_exact,
+    read,
+    write,
+    fence,
+    branch,
+    arrive,
+    phase,
+    meet
+  } what;
   int cell;
   std::uint32_t value;
   bool ordered;  // release, acquire, acq_rel instead of relaxed
 };
 
-/// One list of instructions a warp; every warp on a rank of its own.
+/// One list of instructions a warp; every warp on a rank of its own, or all in one block if they use mbarriers.
 struct random_program {
   std::vector<std::vector<instruction>> warps;
   int words = 2;
+  int arrivals = 0;  // of each mbarrier; 0: no mbarriers
 
   std::string text() const {
-    static constexpr const char* names[] = {"store", "load",  "fetch_add", "wait",
-                                            "read",  "write", "fence",     "branch"};
-    std::string all;
+    static constexpr const char* names[] = {"store", "load",  "fetch_add", "wait",   "wait_exact", "read",
+                                            "write", "fence", "branch",    "arrive", "phase",      "meet"};
+    std::string all = arrivals == 0 ? "" : std::to_string(arrivals) + " arrivals: ";
     for (const auto& warp : warps) {
       for (const auto& i : warp) {
         all += std::string{names[static_cast<int>(i.what)]} + (i.ordered ? "!" : "") + " " +
@@ -45,7 +59,8 @@ inline random_program make_random_program(std::mt19937& random, bool plain) {
   p.warps.resize(static_cast<std::size_t>(in(2, 3)));
   p.words = in(1, 2);
   using kind = instruction::kind;
-  std::vector<kind> kinds = {kind::store, kind::store, kind::load, kind::load, kind::fetch_add, kind::wait};
+  std::vector<kind> kinds = {kind::store,     kind::store, kind::load,      kind::load,
+                             kind::fetch_add, kind::wait,  kind::wait_exact};
   if (plain)
     kinds.insert(kinds.end(), {kind::read, kind::write, kind::wait, kind::wait, kind::fence, kind::branch});
   const int most = p.warps.size() == 2 ? 4 : 3;
@@ -58,36 +73,66 @@ inline random_program make_random_program(std::mt19937& random, bool plain) {
   return p;
 }
 
+/// Programs of arrivals and waits for phases, with loads, stores and plain reads between them. Half of them mostly
+/// arrive and wait at once, which is right if every warp does.
+inline random_program make_random_phases(std::mt19937& random) {
+  random_program p = make_random_program(random, true);
+  const auto warps = static_cast<int>(p.warps.size());
+  const bool meets = random() % 2 == 0;
+  p.words = 2;
+  p.arrivals = meets ? warps : 1 + static_cast<int>(random() % 2);
+  using kind = instruction::kind;
+  std::vector<kind> kinds = {kind::arrive, kind::phase, kind::arrive, kind::phase,
+                             kind::read,   kind::load,  kind::store};
+  if (meets)
+    kinds = {kind::meet,   kind::meet,  kind::meet, kind::meet,
+             kind::arrive, kind::write, kind::load, kind::store};
+  for (auto& warp : p.warps)
+    for (instruction& i : warp) i.what = kinds[random() % kinds.size()];
+  return p;
+}
+
 class interpreter {
  public:
-  interpreter(check::context& x, std::uint32_t* words, std::uint32_t* data, std::uint32_t* log)
-      : x_{x}, words_{words}, data_{data}, log_{log} {}
+  interpreter(check::context& x, std::uint32_t* words, std::uint32_t* data, std::uint32_t* log,
+              mbarrier* bars)
+      : x_{x}, words_{words}, data_{data}, log_{log}, bars_{bars} {}
 
   /// False: a wait gave up.
   bool run(const instruction& i) {
-    constexpr auto sys = scope::system;
     std::uint32_t* const w = words_ + i.cell;
     switch (i.what) {
       case instruction::kind::store:
         if (i.ordered)
-          x_.store<order::release, sys>(w, i.value);
+          x_.store<order::release, scope::system>(w, i.value);
         else
-          x_.store<order::relaxed, sys>(w, i.value);
+          x_.store<order::relaxed, scope::system>(w, i.value);
         return true;
       case instruction::kind::load:
-        return note(i.ordered ? x_.load<order::acquire, sys>(w) : x_.load<order::relaxed, sys>(w));
+        return note(i.ordered ? x_.load<order::acquire, scope::system>(w)
+                              : x_.load<order::relaxed, scope::system>(w));
       case instruction::kind::fetch_add:
-        return note(i.ordered ? x_.fetch_add<order::acq_rel, sys>(w, i.value)
-                              : x_.fetch_add<order::relaxed, sys>(w, i.value));
+        return note(i.ordered ? x_.fetch_add<order::acq_rel, scope::system>(w, i.value)
+                              : x_.fetch_add<order::relaxed, scope::system>(w, i.value));
       case instruction::kind::wait:
+        return i.ordered ? wait<order::acquire>(i) : wait<order::relaxed>(i);
+      case instruction::kind::wait_exact:
         return i.ordered ? wait<order::acquire>(i) : wait<order::relaxed>(i);
       case instruction::kind::read:
         return note(x_.read(data_ + i.cell));
       case instruction::kind::write:
         x_.write(data_ + i.cell, i.value);
         return true;
+      case instruction::kind::arrive:
+        x_.mbarrier_arrive(bars_ + i.cell, 1);
+        return true;
+      case instruction::kind::phase:
+        return pass(i.cell);
+      case instruction::kind::meet:
+        x_.mbarrier_arrive(bars_ + i.cell, 1);
+        return pass(i.cell);
       case instruction::kind::fence:
-        x_.fence<order::acq_rel, sys>();
+        x_.fence<order::acq_rel, scope::system>();
         return true;
       default:
         if ((sum_ & 1u) != 0) x_.write(data_ + i.cell, i.value);  // control that depends on what was loaded
@@ -96,6 +141,11 @@ class interpreter {
   }
 
  private:
+  bool pass(int bar) {
+    return x_.mbarrier_wait<scope::block>(bars_ + bar, parity_of(passed_[bar]++),
+                                          wait_site{.where = site::test});
+  }
+
   bool note(std::uint32_t value) {
     sum_ += value;
     *log_ = *log_ * 31 + value + 1;
@@ -108,7 +158,8 @@ class interpreter {
     check::context::lanes<std::uint32_t> seen{};
     words[0] = words_ + i.cell;
     if (i.value == 2) words[1] = words_;
-    const auto enough = [](int, std::uint32_t now) { return now >= 1; };
+    const bool is_exact = i.what == instruction::kind::wait_exact;
+    const auto enough = [&](int, std::uint32_t now) { return is_exact ? now == i.value : now >= 1; };
     if (!x_.wait<Order, scope::system>(words, enough, wait_site{.where = site::test, .expected = 1}, seen))
       return false;
     return note(seen[0]);
@@ -118,6 +169,8 @@ class interpreter {
   std::uint32_t* words_;
   std::uint32_t* data_;
   std::uint32_t* log_;
+  mbarrier* bars_;
+  std::uint32_t passed_[2] = {};
   std::uint32_t sum_ = 0;
 };
 
@@ -132,9 +185,12 @@ inline behaviour behave(const random_program& program, const check::bounds& limi
     auto* words = p.allocate<std::uint32_t>(2, "word");
     auto* data = p.allocate<std::uint32_t>(2, "data");
     auto* logs = p.allocate<std::uint32_t>(3, "log");
+    auto* bars = p.allocate<mbarrier>(2, "mbarrier");
+    for (int i = 0; i < 2; ++i) bars[i].opaque = sim::initialised(program.arrivals).word();
     for (std::size_t w = 0; w < program.warps.size(); ++w) {
-      p.spawn(static_cast<int>(w), 0, 0, [=, &program](check::context& x) {
-        interpreter run{x, words, data, logs + w};
+      const int number = static_cast<int>(w), rank = program.arrivals > 0 ? 0 : number;
+      p.spawn(rank, 0, number - rank, [=, &program](check::context& x) {
+        interpreter run{x, words, data, logs + w, bars};
         for (const auto& i : program.warps[w]) {
           if (!run.run(i)) return;
         }

@@ -13,11 +13,19 @@ struct tally {
   std::uint64_t full = 0, sleep = 0, dpor = 0;
 };
 
-tally compare(int programs, unsigned seed, bool plain, bool time_outs) {
+using maker = litmus::random_program (*)(std::mt19937&);
+litmus::random_program atomic_program(std::mt19937& random) {
+  return litmus::make_random_program(random, false);
+}
+litmus::random_program mixed_program(std::mt19937& random) {
+  return litmus::make_random_program(random, true);
+}
+
+tally compare(int programs, unsigned seed, maker make, bool time_outs) {
   std::mt19937 random{seed};
   tally t;
   for (int n = 0; n < programs; ++n) {
-    const auto program = litmus::make_random_program(random, plain);
+    const auto program = make(random);
     check::bounds limits;
     if (time_outs) limits.may_time_out = [](const wait_site&) { return true; };
     limits.how = check::reduction::none;
@@ -44,17 +52,27 @@ tally compare(int programs, unsigned seed, bool plain, bool time_outs) {
 }
 
 TEST(reductions, agree_with_the_full_search_on_atomic_programs) {
-  EXPECT_GT(compare(1500, 1, false, false).compared, 1000);
+  EXPECT_GT(compare(1500, 1, atomic_program, false).compared, 1000);
 }
 
 TEST(reductions, agree_with_the_full_search_on_programs_with_plain_accesses_and_fences) {
-  const tally t = compare(3000, 2, true, false);
+  const tally t = compare(3000, 2, mixed_program, false);
   EXPECT_GT(t.wrong, 300);
   EXPECT_GT(t.compared - t.wrong, 300);
 }
 
+TEST(reductions, agree_with_the_full_search_on_programs_of_arrivals_and_phases) {
+  const tally t = compare(6000, 5, litmus::make_random_phases, false);
+  EXPECT_GT(t.wrong, 300);
+  EXPECT_GT(t.compared - t.wrong, 300);
+}
+
+TEST(reductions, agree_with_the_full_search_on_phases_when_waits_may_give_up) {
+  EXPECT_GT(compare(2000, 6, litmus::make_random_phases, true).compared, 500);
+}
+
 TEST(reductions, agree_with_the_full_search_when_waits_may_give_up) {
-  EXPECT_GT(compare(800, 3, true, true).compared, 500);
+  EXPECT_GT(compare(800, 3, mixed_program, true).compared, 500);
 }
 
 }  // namespace

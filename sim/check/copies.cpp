@@ -1,0 +1,204 @@
+// Bulk copies in an execution: participants that warps start, and what must not be left behind.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "sim/bulk_copy_rules.hpp"
+#include "sim/check/execution.hpp"
+
+namespace baton::check {
+namespace {
+
+/// What is copied between two steps: a copy of more than 16 bytes lands in two pieces.
+std::size_t next_piece(const copy_work& work) {
+  const std::size_t rest = work.bytes - work.moved;
+  return work.moved == 0 && rest > 16 ? rest / 32 * 16 : rest;
+}
+
+}  // namespace
+
+/// An old copy's place if the warp knows of all that copy did, so that the order between the two is real.
+int execution::place_for_copy(int warp) {
+  const vector_clock& now = shop_.ram.knowledge(warp).now;
+  for (int i = num_real_warps_; i < num_warps(); ++i) {
+    const warp_state& old = warps_[static_cast<std::size_t>(i)];
+    const auto last = static_cast<tick>(shop_.ram.knowledge(i).now[i] - 1);
+    if (old.finished && old.where.rank == where(warp).rank && old.where.block == where(warp).block &&
+        old.where.warp == where(warp).warp && now.includes(i, last))
+      return i;
+  }
+  if (num_warps() == max_participants) return -1;
+  position place = where(warp);
+  place.copy = num_warps() - num_real_warps_ + 1;
+  warps_.emplace_back();
+  warps_.back().where = place;
+  return shop_.ram.add(place);
+}
+
+int execution::issue(int warp, copy_work work, verb what) {
+  const int copy = place_for_copy(warp);
+  if (copy < 0) {
+    shop_.found.add(verdict::too_long,
+                    fmt::format("more than {} warps and bulk copies at a time: check a smaller program",
+                                max_participants));
+    return copy;
+  }
+  record({where(warp), what, order::relaxed, scope::block, work.to, work.bytes});
+  warp_state& state = warps_[static_cast<std::size_t>(copy)];
+  state.copy = std::make_unique<copy_work>(work);
+  state.finished = false;
+  shop_.ram.begin_copy(copy, warp);
+  return copy;
+}
+
+void execution::bulk_load(int warp, void* to, const void* from, int bytes, mbarrier* counts_on) {
+  const warp_state& issuer = warps_[static_cast<std::size_t>(warp)];
+  sim::require_bulk_copy({issuer.shared, static_cast<std::ptrdiff_t>(program_.shared_bytes_)}, to, from,
+                         bytes);
+  copy_work work;
+  work.to = static_cast<std::byte*>(to);
+  work.from = static_cast<const std::byte*>(from);
+  work.bytes = static_cast<std::size_t>(bytes);
+  work.counts_on = counts_on;
+  const int copy = issue(warp, work, verb::bulk_load);
+  if (copy >= 0) copy_piece(copy);
+}
+
+/// Moves the next piece of a load; its step tells the mbarrier.
+void execution::copy_piece(int copy) {
+  warp_state& state = warps_[static_cast<std::size_t>(copy)];
+  copy_work& work = *state.copy;
+  const std::size_t piece = next_piece(work);
+  std::array<std::byte, 64> buffer;
+  for (std::size_t at = work.moved; at < work.moved + piece; at += buffer.size()) {
+    const std::size_t bytes = std::min(buffer.size(), work.moved + piece - at);
+    read(copy, work.from + at, buffer.data(), bytes);
+    write(copy, work.to + at, buffer.data(), bytes);
+  }
+  const scope reach = program_.cluster_ > 1 ? scope::device : scope::block;
+  state.pending = {verb::count_bytes, order::release, reach,   sizeof(mbarrier),
+                   work.counts_on,    piece,          nullptr, true};
+}
+
+void execution::bulk_store(int warp, void* to, const void* from, int bytes) {
+  warp_state& issuer = warps_[static_cast<std::size_t>(warp)];
+  sim::require_bulk_copy({issuer.shared, static_cast<std::ptrdiff_t>(program_.shared_bytes_)}, from, to,
+                         bytes);
+  copy_work work;
+  work.to = static_cast<std::byte*>(to);
+  work.from = static_cast<const std::byte*>(from);
+  work.bytes = static_cast<std::size_t>(bytes);
+  const int copy = issue(warp, work, verb::bulk_store);
+  if (copy < 0) return;
+  std::array<std::byte, 64> buffer;
+  for (std::size_t at = 0; at < work.bytes; at += buffer.size())
+    read(copy, work.from + at, buffer.data(), std::min(buffer.size(), work.bytes - at));
+  std::uint64_t* cell = copied_out_ + copy;
+  const std::uint64_t ordinal = *cell + 1;
+  issuer.stores.push_back({copy, ordinal, false});
+  warps_[static_cast<std::size_t>(copy)].pending = {verb::copied_out, order::release, scope::block, 8, cell,
+                                                    ordinal};
+}
+
+/// After the step that told of a piece, or of a store's source having been read.
+void execution::finish_copy_step(int copy) {
+  warp_state& state = warps_[static_cast<std::size_t>(copy)];
+  copy_work& work = *state.copy;
+  work.last_touch = static_cast<tick>(shop_.ram.knowledge(copy).now[copy] - 1);
+  if (work.counts_on != nullptr) {
+    work.moved += next_piece(work);
+    if (work.moved < work.bytes) return copy_piece(copy);
+  } else {
+    std::array<std::byte, 64> buffer;
+    for (std::size_t at = 0; at < work.bytes; at += buffer.size()) {
+      const std::size_t bytes = std::min(buffer.size(), work.bytes - at);
+      std::copy_n(work.from + at, bytes, buffer.data());
+      write(copy, work.to + at, buffer.data(), bytes);
+    }
+    shop_.ram.advance(copy, false);
+  }
+  state.pending = {};
+  state.finished = true;
+}
+
+void execution::bulk_commit(int warp) {
+  for (issued_store& store : warps_[static_cast<std::size_t>(warp)].stores) store.committed = true;
+}
+
+void execution::bulk_wait_read(int warp) {
+  auto& stores = warps_[static_cast<std::size_t>(warp)].stores;
+  std::array<std::uint64_t, warp_lanes> wanted{};
+  wait_request request;
+  for (const issued_store& store : stores) {
+    if (!store.committed || request.num_words == warp_lanes) continue;
+    const auto lane = static_cast<std::size_t>(request.num_words);
+    wanted[lane] = store.ordinal;
+    request.words[lane] = {request.num_words++, copied_out_ + store.copy, 0};
+  }
+  std::erase_if(stores, [](const issued_store& store) { return store.committed; });
+  if (request.num_words == 0) return;
+  request.predicate = wanted.data();
+  request.holds = [](const void* all, int lane, std::uint64_t value) {
+    return value >= static_cast<const std::uint64_t*>(all)[lane];
+  };
+  perform(warp, {verb::wait, order::acquire, scope::block, 8, nullptr, 0, &request});
+}
+
+std::byte* execution::shared_of(int rank, int block) const {
+  for (const warp_state& other : warps_)
+    if (other.copy == nullptr && other.where.rank == rank && other.where.block == block) return other.shared;
+  return nullptr;
+}
+
+void execution::arrive_at(int warp, mbarrier* b, int block_of_cluster, int arrivals) {
+  const position& me = where(warp);
+  const int block = me.block / program_.cluster_ * program_.cluster_ + block_of_cluster;
+  std::byte* there = shared_of(me.rank, block);
+  if (block_of_cluster < 0 || block_of_cluster >= program_.cluster_ || there == nullptr)
+    return shop_.found.add(verdict::mbarrier_misuse,
+                           fmt::format("{} arrives at block {} of a cluster of {}", name(me),
+                                       block_of_cluster, program_.cluster_));
+  auto* target = reinterpret_cast<mbarrier*>(there + (reinterpret_cast<std::byte*>(b) - shared(warp)));
+  remote_arrivals_.push_back({warp, block, 0});
+  const std::size_t mine = remote_arrivals_.size() - 1;
+  remote_arrivals_[mine].when = shop_.ram.knowledge(warp).now[warp];
+  perform(warp, {verb::arrive, order::release, scope::device, sizeof(mbarrier), target,
+                 static_cast<std::uint64_t>(arrivals), nullptr, true});
+}
+
+bool execution::anybody_knows(int rank, int block, int participant, tick when) const {
+  for (int w = 0; w < num_real_warps_; ++w) {
+    const warp_state& state = warps_[static_cast<std::size_t>(w)];
+    if (state.where.rank != rank || state.where.block != block) continue;
+    if (state.gave_up || shop_.ram.knowledge(w).now.includes(participant, when)) return true;
+  }
+  return false;
+}
+
+/// A block's shared memory is gone when its warps have returned. What is to happen there must have happened before
+/// something that one of them knows of.
+void execution::report_loose_ends(int rank) {
+  if (limits_.fault == planted_fault::loose_ends_ignored) return;
+  for (int i = num_real_warps_; i < num_warps(); ++i) {
+    const warp_state& state = warps_[static_cast<std::size_t>(i)];
+    if (state.where.rank != rank || !state.finished) continue;
+    if (anybody_knows(rank, state.where.block, i, state.copy->last_touch)) continue;
+    return shop_.found.add(
+        verdict::loose_end,
+        fmt::format("rank {} block {} may end while {} is on its way: nobody there waits for it", rank,
+                    state.where.block, name(state.where)));
+  }
+  for (const remote_arrival& arrival : remote_arrivals_) {
+    const position& from = where(arrival.warp);
+    if (from.rank != rank || anybody_knows(rank, arrival.to_block, arrival.warp, arrival.when)) continue;
+    return shop_.found.add(
+        verdict::loose_end,
+        fmt::format(
+            "rank {} block {} may end before {} arrives there: synchronise the cluster before leaving", rank,
+            arrival.to_block, name(from)));
+  }
+}
+
+}  // namespace baton::check

@@ -1,0 +1,168 @@
+// mbarriers: arrivals collect in an open phase, which becomes a message when it completes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "sim/check/memory.hpp"
+#include "sim/mbarrier_model.hpp"
+
+namespace baton::check {
+namespace {
+
+sim::mbarrier_state after(const operation& op, std::uint64_t word) {
+  const auto before = sim::mbarrier_state::of(word);
+  const auto amount = static_cast<std::int64_t>(op.value);
+  switch (op.what) {
+    case verb::arrive:
+      return sim::arrive(before, amount);
+    case verb::arrive_expect:
+      return sim::arrive_expect(before, amount);
+    default:
+      return sim::complete(before, amount);
+  }
+}
+
+std::uint64_t word_in_memory(const atomic_word& w) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, w.address, sizeof word);
+  return word;
+}
+
+bool completes(std::uint64_t before, const sim::mbarrier_state& now) {
+  return now.phase != sim::mbarrier_state::of(before).phase;
+}
+
+}  // namespace
+
+open_phase& memory::open_phase_of(atomic_word& w) {
+  if (w.open_phase < 0) {
+    w.open_phase = static_cast<int>(open_phases_.size());
+    open_phases_.push_back({word_in_memory(w), {}, {}, {}, {}});
+  }
+  return open_phases_[static_cast<std::size_t>(w.open_phase)];
+}
+
+std::uint64_t memory::mbarrier_word(int index) const {
+  return word_in_memory(word(index));
+}
+
+bool memory::would_complete(const operation& op, int index) const {
+  const std::uint64_t before = mbarrier_word(index);
+  return completes(before, after(op, before));
+}
+
+const vector_clock& memory::phase_causes(int index) const {
+  static const vector_clock nothing;
+  const int open = word(index).open_phase;
+  return open < 0 ? nothing : open_phases_[static_cast<std::size_t>(open)].causes;
+}
+
+/// What the copy engine or another block touches must have been initialised, and fenced, before.
+void memory::check_init(int warp, const atomic_word& w) {
+  const shadow_cell& cell = shadow_.at(reinterpret_cast<std::uintptr_t>(w.address));
+  if (cell.writer < 0 || is_fenced(warp, cell.writer, cell.written, false) || found_.any()) return;
+  found_.add(verdict::data_race,
+             fmt::format("{} counts on {} without fence_mbarrier_init after {} initialised it",
+                         name(warps_[static_cast<std::size_t>(warp)]), names_.of(w.address),
+                         name(warps_[static_cast<std::size_t>(cell.writer)])));
+}
+
+/// Arrivals commute only if each counts for the same phase in every schedule.
+void memory::check_phase(int warp, const open_phase& phase, const atomic_word& w) {
+  if (fault_ == planted_fault::phases_run_together || found_.any()) return;
+  for (int q = 0; q < static_cast<int>(warps_.size()); ++q) {
+    const tick arrived = phase.before[static_cast<std::size_t>(q)];
+    if (arrived == 0 || !unordered(warp, q, arrived)) continue;
+    return found_.add(
+        verdict::mbarrier_misuse,
+        fmt::format(
+            "{} arrives at {} without knowing that {} arrived in the phase before: for which phase it "
+            "counts depends on the schedule",
+            name(warps_[static_cast<std::size_t>(warp)]), names_.of(w.address),
+            name(warps_[static_cast<std::size_t>(q)])));
+  }
+}
+
+void memory::arrive(int warp, const operation& op, int word, int step) {
+  atomic_word& w = words_[static_cast<std::size_t>(word)];
+  open_phase& open = open_phase_of(w);
+  check_scopes(warp, op, w);
+  check_plain_neighbours(warp, true, w);
+  if (op.from_outside) check_init(warp, w);
+  check_phase(warp, open, w);
+  w.only_system_scope = false;
+  const auto me = static_cast<std::size_t>(warp);
+  warp_knowledge& k = knowledge(warp);
+  w.writes[static_cast<std::size_t>(op.reach)][me] = k.now[warp];
+  w.write_step[me] = static_cast<tick>(step + 1);
+  open.arrived[me] = k.now[warp];
+  k.causes.join(w.messages.back().causes);
+  open.causes.join(k.causes);
+  open.causes.set(warp, static_cast<tick>(step + 1));
+  open.marks.push_back({warp, op.reach, k.now});
+
+  const sim::mbarrier_state now = after(op, open.word);
+  const bool done = completes(open.word, now);
+  open.word = now.word();
+  std::memcpy(w.address, &open.word, sizeof open.word);
+  if (now.fault != sim::mbarrier_fault::none)
+    found_.add(verdict::mbarrier_misuse,
+               fmt::format("{} at {}: {}", name(warps_[me]), names_.of(w.address), sim::name(now.fault)));
+  if (done) complete_phase(warp, op, w, step);
+}
+
+void memory::complete_phase(int warp, const operation& op, atomic_word& w, int step) {
+  open_phase& open = open_phases_[static_cast<std::size_t>(w.open_phase)];
+  message m;
+  m.value = open.word;
+  m.warp = warp;
+  m.reach = op.reach;
+  m.when = knowledge(warp).now[warp];
+  m.born = step;
+  m.causes = open.causes;
+  m.phase = static_cast<int>(phases_.size());
+  phases_.push_back(open.arrived);
+  m.first_mark = static_cast<std::uint32_t>(marks_.size());
+  const bool forgets = fault_ == planted_fault::last_arrival_only;
+  for (std::size_t i = forgets ? open.marks.size() - 1 : 0; i < open.marks.size(); ++i)
+    add_mark(m, open.marks[i]);
+  append(w, m);
+  open = {open.word, {}, open.arrived, {}, {}};
+}
+
+void memory::fence_proxy(int warp, bool for_copies) {
+  const vector_clock& now = knowledge(warp).now;
+  proxy_fences_.push_back({warp, now[warp], for_copies, now});
+  advance(warp, true);
+}
+
+/// A fence lies between the write and what the viewer does now.
+bool memory::is_fenced(int viewer, int writer, tick written, bool for_copies) const {
+  if (fault_ == planted_fault::proxies_ignored) return true;
+  const vector_clock& now = knowledge_[static_cast<std::size_t>(viewer)].now;
+  return std::any_of(proxy_fences_.begin(), proxy_fences_.end(), [&](const proxy_fence& f) {
+    return (f.for_copies || !for_copies) && now.includes(f.warp, f.when) &&
+           f.covers.includes(writer, written);
+  });
+}
+
+int memory::add(const position& where) {
+  const auto index = static_cast<int>(warps_.size());
+  warps_.push_back(where);
+  knowledge_.emplace_back();
+  knowledge_.back().now.set(index, 1);
+  return index;
+}
+
+void memory::begin_copy(int copy, int issuer) {
+  warp_knowledge& mine = knowledge(copy);
+  const tick own = mine.now[copy];
+  mine = {};
+  mine.now = knowledge(issuer).now;
+  mine.now.set(copy, own);
+  mine.causes = knowledge(issuer).causes;
+  advance(issuer, true);
+}
+
+}  // namespace baton::check
