@@ -4,8 +4,10 @@ namespace baton::checks {
 
 const std::vector<protocol_check>& all_protocol_checks() {
   static const std::vector<protocol_check> all{
-      arrival_check(),       completion_check(),       gate_check(),        single_counter_check(),
-      split_counter_check(), per_reader_flags_check(), ring_product_check()};
+      arrival_check(),         completion_check(),         gate_check(),
+      single_counter_check(),  split_counter_check(),      per_reader_flags_check(),
+      mbarrier_ring_check(),   ring_product_check(),       role_pipeline_check(),
+      staged_pipeline_check(), pair_attention_512_check(), pair_attention_256_check()};
   return all;
 }
 

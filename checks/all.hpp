@@ -10,6 +10,14 @@ protocol_check gate_check();
 protocol_check single_counter_check();
 protocol_check split_counter_check();
 protocol_check per_reader_flags_check();
+protocol_check mbarrier_ring_check();
 protocol_check ring_product_check();
+protocol_check role_pipeline_check();
+protocol_check staged_pipeline_check();
+protocol_check pair_attention_512_check();
+protocol_check pair_attention_256_check();
+protocol_check exchange_check();          // nobody gives up
+protocol_check exchange_failure_check();  // ranks give up, are late, or die
+protocol_check exchange_rejoin_check();   // a new communicator after that
 
 }  // namespace baton::checks

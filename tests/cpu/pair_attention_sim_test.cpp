@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "sim/context.hpp"
-#include "tests/support/pair_attention_runs.hpp"
+#include "checks/pair_attention_runs.hpp"
 
-namespace baton::test {
+namespace baton::checks {
 namespace {
 
 sim::options schedule_of(int seed) {
@@ -92,4 +92,4 @@ TYPED_TEST(pair_attention_sim, planted_bugs_are_exposed_by_some_schedule) {
 }
 
 }  // namespace
-}  // namespace baton::test
+}  // namespace baton::checks

@@ -5,9 +5,9 @@
 #include <array>
 
 #include "sim/context.hpp"
-#include "tests/support/role_pipeline_runs.hpp"
+#include "checks/role_pipeline_runs.hpp"
 
-namespace baton::test {
+namespace baton::checks {
 namespace {
 
 template <class Shape>
@@ -64,4 +64,4 @@ TYPED_TEST(role_pipeline_sim, planted_bugs_are_exposed_by_some_schedule) {
 }
 
 }  // namespace
-}  // namespace baton::test
+}  // namespace baton::checks

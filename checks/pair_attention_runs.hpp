@@ -4,11 +4,11 @@
 #include <ostream>
 #include <vector>
 
+#include "checks/tampered_context.hpp"
 #include "protocol/pair_attention.hpp"
 #include "protocol/pair_attention_tokens.hpp"
-#include "tests/support/tampered_context.hpp"
 
-namespace baton::test {
+namespace baton::checks {
 
 enum class attention_bug {
   none,
@@ -36,6 +36,7 @@ enum class attention_bug {
 struct attention_mutant {
   attention_bug bug;
   const char* name;
+  const char* breaks;  // the edge, as protocol/pair_attention.hpp names it
   tampering how = {};
   int from_look_ahead = 0;  // where it is a bug at all
   int to_look_ahead = 2;
@@ -64,25 +65,25 @@ std::vector<attention_mutant> attention_mutants() {
   tampering first_output = with(&tampering::flips, site::attention_p_ready);
   first_output.only_tile = 0;
   return {
-      {bug::no_dummy_arrival, "no_dummy_arrival", dummy},
-      {bug::output_ready_too_early, "output_ready_too_early", early},
-      {bug::arrives_in_own_block, "arrives_in_own_block", with(&tampering::arrives_here, true)},
-      {bug::first_slot_acquire_waits, "first_slot_acquire_waits", first_slot},
-      {bug::first_output_acquire_falls_through, "first_output_acquire_falls_through", first_output},
-      {bug::slot_not_acquired, "slot_not_acquired", skip(site::attention_slot_free), 0, 2, 3},
-      {bug::slot_released_by_the_issuer, "slot_released_by_the_issuer", {}, 0, 2, 3},
-      {bug::half_of_the_bytes, "half_of_the_bytes", with(&tampering::expects_divided_by, 2)},
-      {bug::slot_read_unfilled, "slot_read_unfilled", skip(site::attention_slot_filled)},
-      {bug::scores_not_awaited, "scores_not_awaited", skip(site::attention_s_ready)},
-      {bug::scores_released_unread, "scores_released_unread", {}, 2, 2, 3},
-      {bug::live_scores_overwritten, "live_scores_overwritten", skip(site::attention_s_free), 2, 2, 3},
-      {bug::weights_not_awaited, "weights_not_awaited", skip(site::attention_p_ready)},
-      {bug::weights_overwritten, "weights_overwritten", skip(site::attention_p_free), 1, 2, 2},
-      {bug::factor_not_awaited, "factor_not_awaited", skip(site::attention_factor_ready), 0, 2, 2},
-      {bug::factor_overwritten, "factor_overwritten", skip(site::attention_factor_free), 1, 2, 3},
-      {bug::output_multiplied_early, "output_multiplied_early", skip(site::attention_o_ready), 1, 2, 2},
-      {bug::output_stored_early, "output_stored_early", skip(site::attention_o_final)},
-      {bug::no_proxy_fence, "no_proxy_fence", with(&tampering::no_proxy_fence, true)},
+      {bug::no_dummy_arrival, "no dummy arrival", "A6", dummy},
+      {bug::output_ready_too_early, "output ready too early", "A6", early},
+      {bug::arrives_in_own_block, "arrives in own block", "Progress", with(&tampering::arrives_here, true)},
+      {bug::first_slot_acquire_waits, "first slot acquire waits", "Start, K2", first_slot},
+      {bug::first_output_acquire_falls_through, "first output acquire falls through", "A3", first_output},
+      {bug::slot_not_acquired, "slot not acquired", "K2", skip(site::attention_slot_free), 0, 2, 3},
+      {bug::slot_released_by_the_issuer, "slot released by the issuer", "K2", {}, 0, 2, 3},
+      {bug::half_of_the_bytes, "half of the bytes", "K1", with(&tampering::expects_divided_by, 2)},
+      {bug::slot_read_unfilled, "slot read unfilled", "K1", skip(site::attention_slot_filled)},
+      {bug::scores_not_awaited, "scores not awaited", "A1", skip(site::attention_s_ready)},
+      {bug::scores_released_unread, "scores released unread", "A2", {}, 2, 2, 3},
+      {bug::live_scores_overwritten, "live scores overwritten", "A2", skip(site::attention_s_free), 2, 2, 3},
+      {bug::weights_not_awaited, "weights not awaited", "A3", skip(site::attention_p_ready)},
+      {bug::weights_overwritten, "weights overwritten", "A3", skip(site::attention_p_free), 1, 2, 2},
+      {bug::factor_not_awaited, "factor not awaited", "A4", skip(site::attention_factor_ready), 0, 2, 2},
+      {bug::factor_overwritten, "factor overwritten", "A7", skip(site::attention_factor_free), 1, 2, 3},
+      {bug::output_multiplied_early, "output multiplied early", "A5", skip(site::attention_o_ready), 1, 2, 2},
+      {bug::output_stored_early, "output stored early", "A5", skip(site::attention_o_final)},
+      {bug::no_proxy_fence, "no proxy fence", "A5", with(&tampering::no_proxy_fence, true)},
   };
 }
 /// A wait that orders nothing with this look-ahead or less: without it nothing may go wrong.
@@ -93,10 +94,11 @@ inline std::vector<attention_mutant> redundant_waits(int look_ahead) {
     return t;
   };
   std::vector<attention_mutant> waits;
-  if (look_ahead < 2) waits.push_back({attention_bug::none, "S buffer free", skip(site::attention_s_free)});
+  if (look_ahead < 2)
+    waits.push_back({attention_bug::none, "S buffer free", "", skip(site::attention_s_free)});
   if (look_ahead < 1) {
-    waits.push_back({attention_bug::none, "factor's place free", skip(site::attention_factor_free)});
-    waits.push_back({attention_bug::none, "O grown", skip(site::attention_o_ready)});
+    waits.push_back({attention_bug::none, "factor's place free", "", skip(site::attention_factor_free)});
+    waits.push_back({attention_bug::none, "O grown", "", skip(site::attention_o_ready)});
   }
   return waits;
 }
@@ -151,6 +153,6 @@ void run_pair_attention_on_tokens(const Base& base, const pair_attention_cells<S
   run_pair_attention<Shape>(x, bars, tiles, work);
 }
 
-inline const attention_mutant no_bug{attention_bug::none, "none"};
+inline const attention_mutant no_bug{attention_bug::none, "none", ""};
 
-}  // namespace baton::test
+}  // namespace baton::checks

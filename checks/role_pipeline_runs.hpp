@@ -4,10 +4,10 @@
 #include <ostream>
 #include <vector>
 
+#include "checks/tampered_context.hpp"
 #include "protocol/role_pipeline.hpp"
-#include "tests/support/tampered_context.hpp"
 
-namespace baton::test {
+namespace baton::checks {
 
 /// The compile-time part: stages, sub-stages of the producer (1 or 2), blocks (1 or 2), readers in each.
 template <int num_stages, int num_subs, int num_blocks, int num_readers>
@@ -27,6 +27,7 @@ enum class pipeline_order { right, commits_unwritten, releases_unread };
 
 struct pipeline_mutant {
   const char* name;
+  const char* breaks;  // the edge, as protocol/role_pipeline.hpp names it
   tampering how = {};
   pipeline_order order = pipeline_order::right;
   int from_laps = 1;  // how often the ring must be used for the bug to show
@@ -36,7 +37,7 @@ struct pipeline_mutant {
 inline std::ostream& operator<<(std::ostream& out, const pipeline_mutant& m) {
   return out << m.name;
 }
-inline const pipeline_mutant right_pipeline{"none"};
+inline const pipeline_mutant right_pipeline{"none", ""};
 
 template <class Shape>
 std::vector<pipeline_mutant> pipeline_mutants() {
@@ -49,15 +50,16 @@ std::vector<pipeline_mutant> pipeline_mutants() {
   tampering few = with(&tampering::recounts, Shape::first_consumer_barrier);
   few.recount = Shape::blocks * Shape::readers + 1;
   return {
-      {"commits_unwritten", {}, pipeline_order::commits_unwritten},
-      {"releases_unread", {}, pipeline_order::releases_unread, 2, 1, true},
-      {"stage_not_acquired", with(&tampering::skips, site::ring_slot_free), pipeline_order::right, 2},
-      {"stage_not_awaited", with(&tampering::skips, site::ring_slot_filled)},
-      {"first_acquire_waits", with(&tampering::flips, site::ring_slot_free)},
-      {"first_wait_falls_through", with(&tampering::flips, site::ring_slot_filled)},
-      {"a_release_is_lost", lost, pipeline_order::right, 2},
-      {"counts_an_arrival_too_many", few, pipeline_order::right, 2},
-      {"releases_in_its_own_block", with(&tampering::arrives_here, true), pipeline_order::right, 1, 2},
+      {"commits unwritten", "R1", {}, pipeline_order::commits_unwritten},
+      {"releases unread", "R2", {}, pipeline_order::releases_unread, 2, 1, true},
+      {"stage not acquired", "R2", with(&tampering::skips, site::ring_slot_free), pipeline_order::right, 2},
+      {"stage not awaited", "R1", with(&tampering::skips, site::ring_slot_filled)},
+      {"first acquire waits", "Start", with(&tampering::flips, site::ring_slot_free)},
+      {"first wait falls through", "R1", with(&tampering::flips, site::ring_slot_filled)},
+      {"a release is lost", "Progress", lost, pipeline_order::right, 2},
+      {"counts an arrival too many", "Progress", few, pipeline_order::right, 2},
+      {"releases in its own block", "Progress", with(&tampering::arrives_here, true), pipeline_order::right,
+       1, 2},
   };
 }
 template <class Shape>
@@ -148,4 +150,4 @@ void run_hand_over(const Base& base, std::uint32_t* cells, int items, const pipe
   hand_over_role<Shape, tampered<Base>, Judge>{x, cells, items, m.order, judge}.run();
 }
 
-}  // namespace baton::test
+}  // namespace baton::checks

@@ -5,7 +5,7 @@
 
 #include "exec/mbarrier.hpp"
 
-namespace baton::test {
+namespace baton::checks {
 
 /// What is done differently. The default changes nothing.
 struct tampering {
@@ -70,4 +70,4 @@ class tampered : public Base {
   bool has_lost_ = false;
 };
 
-}  // namespace baton::test
+}  // namespace baton::checks

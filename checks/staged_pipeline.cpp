@@ -1,0 +1,196 @@
+// A loader in each block fills the parts of a stage with bulk copies of 32 bytes, each landing in two pieces; the leader's
+// issuer reads them. In a pair both blocks' bytes count on the leader's barrier.
+#include "protocol/staged_pipeline.hpp"
+
+#include "checks/all.hpp"
+#include "checks/tampered_context.hpp"
+
+namespace baton::checks {
+namespace {
+
+using check::verdict;
+
+constexpr int part_bytes = 32, part_words = part_bytes / 4;
+
+enum class staging_order { right, released_unread };
+
+struct staging_mutant {
+  const char* name;
+  const char* breaks;
+  tampering how = {};
+  staging_order order = staging_order::right;
+};
+
+template <int num_stages, int num_parts, int num_blocks>
+struct staging {
+  static constexpr int stages = num_stages, parts = num_parts, blocks = num_blocks, places = stages * parts;
+  using pipeline = staged_pipeline<stages, parts, blocks>;
+  static constexpr std::size_t barrier_bytes =
+      (pipeline::num_mbars + pipeline::num_mbars % 2) * sizeof(mbarrier);
+  static constexpr std::size_t shared_bytes = barrier_bytes + places * part_bytes;
+
+  static mbarrier* barriers(std::byte* shared) { return reinterpret_cast<mbarrier*>(shared); }
+  static std::uint32_t* place(std::byte* shared, int stage, int part) {
+    return reinterpret_cast<std::uint32_t*>(shared + barrier_bytes) + (stage * parts + part) * part_words;
+  }
+  static constexpr std::uint32_t value(int item, int part, int block) {
+    return static_cast<std::uint32_t>((item * parts + part) * blocks + block + 1);
+  }
+};
+
+/// Global memory: what is loaded, and where the blocks' shared memory lies.
+struct staging_memory {
+  std::uint32_t* source = nullptr;  // [item, part, block, word]
+  std::byte** shared_of = nullptr;  // [block]
+};
+
+template <class S, class X>
+class staging_role {
+ public:
+  staging_role(X& x, check::program& p, const staging_memory& m, int items, staging_order order)
+      : x_{x}, program_{p}, memory_{m}, items_{items}, order_{order} {}
+
+  void run() {
+    if (x_.warp() == 0) {
+      x_.write(memory_.shared_of + x_.cluster_block(), x_.shared());
+      for (int i = 0; i < S::pipeline::num_mbars; ++i) x_.mbarrier_init(S::barriers(x_.shared()) + i, 1);
+      x_.fence_mbarrier_init();
+    }
+    x_.sync_cluster();
+    const typename S::pipeline pipeline{S::barriers(x_.shared())};
+    if (x_.warp() == 0 && !load(pipeline.producer())) return;
+    if (x_.warp() == 1 && x_.cluster_block() == leader_block && !use(pipeline.consumer())) return;
+    x_.sync_cluster();
+  }
+
+ private:
+  static wait_site at(site where, int item) { return {where, -1, static_cast<std::uint32_t>(item)}; }
+
+  bool load(typename S::pipeline::producer_end end) {
+    for (int item = 0; item < items_; ++item) {
+      if (!load_part<0>(end, item)) return false;
+      if constexpr (S::parts == 2)
+        if (!load_part<1>(end, item)) return false;
+      end.step();
+    }
+    return true;
+  }
+  template <int part>
+  bool load_part(typename S::pipeline::producer_end& end, int item) {
+    if (!end.template producer_acquire<part>(x_, at(site::attention_slot_free, item))) return false;
+    const int block = x_.cluster_block();
+    mbarrier* filled = end.producer_mbar(part);
+    if (block == leader_block) x_.mbarrier_arrive_expect(filled, S::blocks * part_bytes);
+    std::byte* leader = x_.read(memory_.shared_of + leader_block);
+    mbarrier* counted = S::barriers(leader) + (filled - S::barriers(x_.shared()));
+    const std::uint32_t* from = memory_.source + ((item * S::parts + part) * S::blocks + block) * part_words;
+    x_.bulk_load(S::place(x_.shared(), end.index(), part), from, part_bytes, counted);
+    return true;
+  }
+
+  bool use(typename S::pipeline::consumer_end end) {
+    for (int item = 0; item < items_; ++item) {
+      if (!use_part<0>(end, item)) return false;
+      if constexpr (S::parts == 2)
+        if (!use_part<1>(end, item)) return false;
+    }
+    return true;
+  }
+  template <int part>
+  bool use_part(typename S::pipeline::consumer_end& end, int item) {
+    prompt_engine engine;
+    const int stage = end.index();
+    if (!end.template consumer_wait<part>(x_, at(site::attention_slot_filled, item))) return false;
+    if (order_ != staging_order::released_unread) read(stage, part, item);
+    end.template consumer_release<part>(x_, engine);
+    if (order_ == staging_order::released_unread) read(stage, part, item);
+    return true;
+  }
+  void read(int stage, int part, int item) {
+    for (int block = 0; block < S::blocks; ++block) {
+      const std::uint32_t* last = S::place(x_.read(memory_.shared_of + block), stage, part) + part_words - 1;
+      program_.require(x_.read(last) == S::value(item, part, block), "the issuer reads the part of its item");
+    }
+  }
+
+  X& x_;
+  check::program& program_;
+  const staging_memory& memory_;
+  int items_;
+  staging_order order_;
+};
+
+template <class S>
+check::result explore_staging(int items, const staging_mutant& m, const check::bounds& limits) {
+  return check::explore(limits, [&](check::program& p) {
+    staging_memory memory;
+    memory.source = p.allocate<std::uint32_t>(
+        static_cast<std::size_t>(items * S::parts * S::blocks * part_words), "source");
+    memory.shared_of = p.allocate<std::byte*>(S::blocks, "address of shared memory");
+    for (int i = 0; i < items * S::parts * S::blocks * part_words; ++i)
+      memory.source[i] = static_cast<std::uint32_t>(i / part_words + 1);
+    p.shared_memory(S::shared_bytes);
+    p.clusters_of(S::blocks);
+    for (int block = 0; block < S::blocks; ++block) {
+      for (int warp = 0; warp < (block == leader_block ? 2 : 1); ++warp) {
+        p.spawn(0, block, warp, [=, &p](check::context& base) {
+          tampered<check::context> x{base, m.how};
+          staging_role<S, tampered<check::context>>{x, p, memory, items, m.order}.run();
+        });
+      }
+    }
+  });
+}
+
+const staging_mutant right_staging{"none", ""};
+
+template <class S>
+exploration holds(int items) {
+  return {std::to_string(S::stages) + " stages of " + std::to_string(S::parts) + ", " +
+              (S::blocks == 1 ? "1 block, " : "a pair of blocks, ") + std::to_string(items) + " items",
+          [items](const check::bounds& limits) { return explore_staging<S>(items, right_staging, limits); }};
+}
+
+template <class S>
+std::vector<staging_mutant> staging_mutants() {
+  const auto with = [](auto member, auto value) {
+    tampering t;
+    t.*member = value;
+    return t;
+  };
+  tampering recount = with(&tampering::recounts, S::pipeline::total_stages);
+  recount.recount = 2;
+  return {
+      {"a part is overwritten without asking", "K2", with(&tampering::skips, site::attention_slot_free)},
+      {"a part is read without waiting", "K1", with(&tampering::skips, site::attention_slot_filled)},
+      {"the loader's first acquire waits", "Start", with(&tampering::flips, site::attention_slot_free)},
+      {"the issuer waits for the other parity", "K1", with(&tampering::flips, site::attention_slot_filled)},
+      {"half of the bytes are expected", "K1", with(&tampering::expects_divided_by, 2)},
+      {"a release is lost", "Progress", with(&tampering::drops_at, S::pipeline::total_stages)},
+      {"a release counts for half", "Progress", recount},
+      {"a part is released unread", "K2", {}, staging_order::released_unread},
+      {"releases reach the leader only", "Progress", with(&tampering::arrives_here, true)}};
+}
+
+}  // namespace
+
+protocol_check staged_pipeline_check() {
+  using whole = staging<2, 2, 2>;
+  constexpr int items = 5;
+  protocol_check all{
+      .name = "staged_pipeline",
+      .title = "A ring that the copy engine fills in parts",
+      .headers = {"src/protocol/staged_pipeline.hpp"},
+      .explorations = {holds<staging<2, 1, 1>>(2), holds<staging<2, 1, 1>>(items), holds<staging<3, 2, 1>>(7),
+                       holds<staging<2, 1, 2>>(items), holds<whole>(items)},
+      .mutants = {}};
+  for (const staging_mutant& m : staging_mutants<whole>())
+    all.mutants.push_back(
+        {m.name,
+         m.breaks,
+         {verdict::data_race, verdict::broken_promise, verdict::deadlock, verdict::mbarrier_misuse},
+         [m](const check::bounds& limits) { return explore_staging<whole>(items, m, limits); }});
+  return all;
+}
+
+}  // namespace baton::checks
