@@ -3,6 +3,7 @@
 // unreduced. Choices that were not sent (id -1, out of range, over capacity) contribute nothing.
 //
 //   step      who               does
+//   begin     each block        returns at once if a wait of this rank gave up in an earlier kernel
 //   collect   block 0           waits for the words of all experts of all ranks (arrival.hpp); opens the gate
 //   pass      warp 0 of each    waits for the gate (gate.hpp)
 //   reduce    a warp a unit     unit = (token, part): 8 columns a lane and step
@@ -61,17 +62,17 @@ struct store_unreduced {
 
 template <class Arrival>
 struct combine_wait_kernel {
-  static constexpr std::size_t shared_bytes(const shape&) { return 16; }
+  static constexpr std::size_t shared_bytes(const shape&) { return wait_cells::bytes; }
   static constexpr int lane_values = 8;
   static constexpr int batch = 4;  // replies a lane has in flight
 
   template <exec_context X, class Params>
   static BATON_FN void run(X& x, const Params& p) {
-    auto* failed = reinterpret_cast<std::int32_t*>(x.shared());
+    const wait_cells cells{x.shared()};
+    std::int32_t* failed = cells.failed;
     const gate_cells gate{p.counters.combine_ready(), p.counters.combine_departed()};
-    const std::uint32_t epoch = x.from_one([&] { return x.read(&p.rounds->combine); }) + 1;
-    x.block_each(1, [&](int) { x.write(failed, 0); });
-    x.sync_block();
+    std::uint32_t epoch = 0;
+    if (!begin_wait(x, &p.rounds->combine, cells, epoch)) return;
     if (x.block() == 0 && !collect(x, p, epoch, gate, failed)) return;
     if (x.warp() == 0 && !pass_gate(x, gate, site::combine_ready, epoch)) {
       x.elect([&] { x.write(failed, 1); });

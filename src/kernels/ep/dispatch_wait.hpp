@@ -3,6 +3,7 @@
 // expert, then source rank, then slot; row_offsets, row_counts and expert_ids describe the groups.
 //
 //   step      who               does
+//   begin     each block        returns at once if a wait of this rank gave up in an earlier kernel
 //   collect   block 0           waits for the arrival word of each pair (arrival.hpp); lays out the rows;
 //                               opens the gate
 //   pass      warp 0 of each    waits for the gate (gate.hpp)
@@ -20,6 +21,37 @@
 #include "protocol/gate.hpp"
 
 namespace baton::ep {
+
+/// A waiting kernel's cells in shared memory, both 0 or 1.
+struct wait_cells {
+  std::int32_t* failed;  // a wait of this block gave up
+  std::int32_t* lost;    // a wait of this rank gave up before this block began
+  static constexpr std::size_t bytes = 8;
+  BATON_FN explicit wait_cells(std::byte* memory)
+      : failed{reinterpret_cast<std::int32_t*>(memory)}, lost{failed + 1} {}
+};
+
+/// The round that begins, after `completed` others. False in all warps of the block: the rank is lost. The words of
+/// the round it gave up in may have come since, so waiting for them is no way to find out.
+template <exec_context X>
+BATON_FN bool begin_wait(X& x, const std::uint32_t* completed, const wait_cells& cells,
+                         std::uint32_t& epoch) {
+  struct start {
+    std::uint32_t epoch;
+    std::int32_t lost;
+  };
+  const start now = x.from_one([&] {  // both loads in flight together
+    const bool lost = x.has_given_up();
+    return start{x.read(completed) + 1, lost ? 1 : 0};
+  });
+  epoch = now.epoch;
+  x.block_each(1, [&](int) {
+    x.write(cells.failed, 0);
+    x.write(cells.lost, now.lost);
+  });
+  x.sync_block();
+  return x.from_one([&] { return x.read(cells.lost); }) == 0;
+}
 
 /// Which words block 0 waits for.
 struct arrival_set {
@@ -53,17 +85,19 @@ BATON_FN bool collect_arrivals(X& x, const arrival_set& set, std::int32_t* faile
 
 template <class Arrival>
 struct dispatch_wait_kernel {
-  static constexpr std::size_t shared_bytes(const shape& s) { return 4 + row_table::bytes(s.num_pairs()); }
+  static constexpr std::size_t shared_bytes(const shape& s) {
+    return wait_cells::bytes + row_table::bytes(s.num_pairs());
+  }
 
   template <exec_context X>
   static BATON_FN void run(X& x, const dispatch_wait_params& p) {
-    auto* failed = reinterpret_cast<std::int32_t*>(x.shared());
+    const wait_cells cells{x.shared()};
+    std::int32_t* failed = cells.failed;
     const int pairs = p.s.num_local_experts(p.s.rank) * p.s.num_ranks;
-    const row_table table{x.shared() + 4, pairs};
+    const row_table table{x.shared() + wait_cells::bytes, pairs};
     const gate_cells gate{p.counters.offsets_ready(), p.counters.dispatch_departed()};
-    const std::uint32_t epoch = x.from_one([&] { return x.read(&p.rounds->dispatch); }) + 1;
-    x.block_each(1, [&](int) { x.write(failed, 0); });
-    x.sync_block();
+    std::uint32_t epoch = 0;
+    if (!begin_wait(x, &p.rounds->dispatch, cells, epoch)) return;
     if (x.block() == 0 && !lay_out(x, p, pairs, epoch, gate, failed)) return;
     if (x.warp() == 0 && !pass_gate(x, gate, site::dispatch_offsets_ready, epoch)) {
       x.elect([&] { x.write(failed, 1); });
