@@ -64,6 +64,7 @@ class both_policies {
     holds("2 ranks, 1 round", {.ranks = 2, .rounds = 1});
     holds("2 ranks, 5 rounds", {.ranks = 2, .rounds = 5});
     holds("3 ranks, 3 rounds", {.ranks = 3, .rounds = 3});
+    holds("4 ranks, 3 rounds", {.ranks = 4, .rounds = 3});
     explored("2 ranks, 1 round, no reduction", [](check::bounds limits) {
       limits.how = check::reduction::none;
       return check_arrival<Policy>({.ranks = 2, .rounds = 1}, limits);
@@ -71,6 +72,10 @@ class both_policies {
     explored("2 ranks, 3 rounds, any wait may give up", [](check::bounds limits) {
       limits.may_time_out = [](const wait_site&) { return true; };
       return check_arrival<Policy>({.ranks = 2, .rounds = 3}, limits);
+    });
+    explored("3 ranks, 2 rounds, any wait may give up", [](check::bounds limits) {
+      limits.may_time_out = [](const wait_site&) { return true; };
+      return check_arrival<Policy>({.ranks = 3, .rounds = 2}, limits);
     });
   }
 

@@ -127,6 +127,7 @@ protocol_check completion_check() {
                            holds("2 blocks, 4 kernels", {.kernels = 4}),
                            holds("2 blocks of 2 warps, 3 kernels", {.warps = 2, .kernels = 3, .units = 2}),
                            holds("3 blocks, 3 kernels", {.blocks = 3, .kernels = 3}),
+                           holds("4 blocks, 3 kernels", {.blocks = 4, .kernels = 3}),
                            holds("5 blocks, 2 kernels", {.blocks = 5, .kernels = 2, .units = 2})},
           .mutants = completion_mutants()};
 }

@@ -107,7 +107,9 @@ protocol_check gate_check() {
                            holds("2 blocks, 4 kernels", {.blocks = 2, .kernels = 4}),
                            holds("2 blocks of 2 warps, 3 kernels", {.warps = 2, .kernels = 3}),
                            holds("3 blocks, 3 kernels", {.blocks = 3, .kernels = 3}),
-                           holds("4 blocks, 3 kernels", {.blocks = 4, .kernels = 3})},
+                           holds("4 blocks, 3 kernels", {.blocks = 4, .kernels = 3}),
+                           holds("5 blocks, 2 kernels", {.blocks = 5, .kernels = 2}),
+                           holds("2 blocks of 4 warps, 5 kernels", {.warps = 4, .kernels = 5})},
           .mutants = gate_mutants()};
 }
 

@@ -43,7 +43,7 @@ class ring_checks {
         .title = std::move(title),
         .headers = {std::move(header), "src/protocol/sync_strategy.hpp", "src/protocol/ring/ring_buffer.hpp"},
         .explorations = {holds<2, 1>(3), holds<2, 1>(6), holds<3, 1>(7), holds<2, 2>(4), holds<3, 2>(6),
-                         holds<2, 3>(3)},
+                         holds<2, 3>(3), holds<1, 3>(3)},
         .mutants = mutants()};
   }
 
@@ -55,7 +55,8 @@ class ring_checks {
   template <int stages, int readers>
   static exploration holds(int items) {
     const std::string of_readers = readers == 1 ? "1 reader" : std::to_string(readers) + " readers";
-    return {std::to_string(stages) + " slots, " + of_readers + ", " + std::to_string(items) + " items",
+    return {(stages == 1 ? "1 slot, " : std::to_string(stages) + " slots, ") + of_readers + ", " +
+                std::to_string(items) + " items",
             [items](const check::bounds& limits) {
               return explore_ring<ring<stages, readers>>({.items = items}, limits);
             }};

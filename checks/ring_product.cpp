@@ -221,14 +221,10 @@ protocol_check ring_product_check() {
       each_of(combinations<tile_order::within_k>(), "within k, 1 slot, 3 steps", &combination::longer),
       each_of(std::move(admitted), "across k, 1 slot, 3 steps", &combination::longer),
       each_of(std::move(across), "across k, 1 slot, 1 step", &combination::as_long),
-      holds<split_counter_sync, two_consumers>("split_counter, 1x2 tiles, 2 slots, 2 products of 3 steps",
-                                               {3, 2}),
-      holds<split_counter_sync, shared_producers>("split_counter, 2x2 tiles, 1 slot, 2 products of 2 steps",
-                                                  {2, 2}),
-      holds<single_counter_sync, two_consumers>("single_counter, 1x2 tiles, 2 slots, 2 products of 2 steps",
-                                                {2, 2}),
-      holds<per_reader_flags, documented_roles>("per_reader_flags, 2x2 tiles, 2 slots, 2 products of 5 steps",
-                                                {5, 2})};
+      holds<split_counter_sync, two_consumers>("1x2 tiles, 2 slots, 2 products of 3 steps, split", {3, 2}),
+      holds<split_counter_sync, shared_producers>("2x2 tiles, 1 slot, 2 products of 2 steps, split", {2, 2}),
+      holds<single_counter_sync, two_consumers>("1x2 tiles, 2 slots, 2 products of 2 steps, single", {2, 2}),
+      holds<per_reader_flags, documented_roles>("2x2 tiles, 2 slots, 2 products of 5 steps, flags", {5, 2})};
   const std::vector<verdict> stale{verdict::data_race, verdict::broken_promise};
   const std::vector<mutant> planted{
       wrong<per_reader_flags, weakening::wait_relaxed>("waits are relaxed", "F1, F2", stale),

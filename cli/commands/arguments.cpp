@@ -35,6 +35,12 @@ std::string positive(const std::string& word) {
   return word + " is not a number above 0";
 }
 
+std::string positive_number(const std::string& word) {
+  double value = 0;
+  if (CLI::detail::lexical_cast(word, value) && value > 0) return {};
+  return word + " is not a number above 0";
+}
+
 /// "{auto,cpu,cuda}" for the type column of --help.
 template <class Value>
 std::string choices(const std::map<std::string, Value>& names) {
@@ -306,6 +312,51 @@ void declare_bench(CLI::App& app, arguments& chosen) {
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_ep(options, out); }; });
 }
 
+void declare_check(CLI::App& app, arguments& chosen) {
+  check_options& options = chosen.check;
+  CLI::App& command = *app.add_subcommand(
+      "check", "explore every schedule of the protocols, and find the bugs planted into them");
+  command.add_option("--protocol", options.protocols, "this one only; repeat for more")
+      ->type_name("NAME")
+      ->expected(1)
+      ->take_all()
+      ->default_str("all of them")
+      ->group("What");
+  command.add_flag("--list", options.list, "say what there is, and run nothing")->group("What");
+  command.add_option("--bound", options.bound, "at most N executions of an exploration")
+      ->type_name("N")
+      ->check(CLI::Validator{positive, ""})
+      ->default_str("each its own")
+      ->group("How far");
+  command.add_option("--seconds", options.seconds, "at most S seconds of an exploration")
+      ->type_name("S")
+      ->check(CLI::Validator{positive_number, ""})
+      ->default_str("each its own")
+      ->group("How far");
+  command.add_option("--jobs", options.jobs, "explorations at a time; 0: one a core")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group("How far");
+  command.add_flag("--mutants", options.mutants, "show each planted bug and how it was noticed")
+      ->group("Output");
+  command
+      .add_flag("--trace", options.trace,
+                "show schedules: of what is found, and one of each protocol that holds")
+      ->group("Output");
+  declare_json(command, options.json, chosen);
+  command.footer(
+      "An exploration that your own bound cuts short does not fail. Exit code 1 if something is found, if a\n"
+      "planted bug is not noticed, or if an exploration is not finished within its own bound.\n"
+      "Examples:\n"
+      "  baton check --list\n"
+      "  baton check --protocol gate --mutants --trace");
+  command.callback([&] {
+    chosen.command = [&](std::ostream& out) {
+      return run_check(options, checks::all_protocol_checks(), out);
+    };
+  });
+}
+
 int run_version(bool json, std::ostream& out) {
   if (json) {
     out << nlohmann::json{{"version", version()}, {"build", build_info()}}.dump(2) << '\n';
@@ -326,7 +377,8 @@ constexpr const char* footer = R"(`baton COMMAND --help` tells a command's optio
 
 Exit codes:
   0  all is well
-  1  a check failed: another text than expected, an error above its bound, a doctor's FAIL
+  1  a check failed: another text than expected, an error above its bound, a doctor's FAIL,
+     a protocol that does not hold
   2  bad usage, or a bad argument, model or input file; nothing was written
   3  a rank did not arrive before the deadline, or ranks could not meet
   4  no such device, or something that this device or build cannot do
@@ -356,6 +408,7 @@ void declare(CLI::App& app, arguments& chosen) {
   declare_moe(app, chosen);
   declare_doctor(app, chosen);
   declare_bench(app, chosen);
+  declare_check(app, chosen);
   declare_version(app, chosen);
 }
 

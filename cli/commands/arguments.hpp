@@ -6,6 +6,7 @@
 
 #include "cli/bench_ep.hpp"
 #include "cli/bench_ring.hpp"
+#include "cli/commands/check.hpp"
 #include "cli/commands/generate.hpp"
 #include "cli/commands/moe.hpp"
 #include "cli/doctor.hpp"
@@ -19,6 +20,7 @@ struct arguments {
   doctor_options doctor{};
   bench_ep_options bench;
   bench_ring_options bench_ring{};
+  check_options check{};
   bool version_json = false;
   std::function<int(std::ostream&)> command;  // the chosen one
   bool is_json = false;                       // the chosen one speaks JSON

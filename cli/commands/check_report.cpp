@@ -1,0 +1,242 @@
+#include "cli/commands/check_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <sstream>
+
+#include "cli/view/text.hpp"
+
+namespace baton::cli {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::size_t name_columns = 48;
+constexpr int mutant_columns = 76;
+
+/// What an exploration came to, in a word or two.
+std::string verdict_of(const check::result& r) {
+  if (r.found != check::verdict::none) return check::name(r.found);
+  return r.complete ? "holds" : "nothing so far";
+}
+
+/// One execution, where one was kept.
+template <class Result>
+std::string trace_of(const Result& r) {
+  if constexpr (requires { r.trace; })
+    return r.trace;
+  else
+    return {};
+}
+
+json to_json(const check_run& run, bool with_trace) {
+  const check::result& r = run.result;
+  json object;
+  if (run.mutant != nullptr) {
+    json wanted = json::array();
+    for (const check::verdict v : run.mutant->noticed_as) wanted.push_back(check::name(v));
+    object = {{"name", run.mutant->name},
+              {"breaks", run.mutant->breaks},
+              {"noticed_as", wanted},
+              {"verdict", check::name(r.found)},
+              {"killed", is_killed(run)}};
+  } else {
+    object = {{"name", run.exploration->name}, {"verdict", verdict_of(r)}, {"holds", r.holds()}};
+  }
+  object.update({{"finding", r.text},
+                 {"complete", r.complete},
+                 {"executions", r.executions},
+                 {"cut", r.cut},
+                 {"steps", r.steps},
+                 {"longest", r.longest},
+                 {"seconds", r.seconds}});
+  if (with_trace && !r.counterexample.empty()) object["counterexample"] = r.counterexample;
+  if (with_trace && !trace_of(r).empty()) object["trace"] = trace_of(r);
+  return object;
+}
+
+json description(const checks::protocol_check& p) {
+  return {{"name", p.name}, {"title", p.title}, {"headers", p.headers}};
+}
+
+/// Spaces that fill `text` up; fmt counts bytes.
+std::string padding(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(width, columns(text)), ' ');
+}
+
+/// Lines of at most `columns`, broken at spaces where there are any.
+std::vector<std::string> wrapped(const std::string& text, std::size_t columns) {
+  std::vector<std::string> lines;
+  std::string rest = text;
+  while (rest.size() > columns) {
+    const std::size_t space = rest.rfind(' ', columns);
+    const std::size_t end = space == std::string::npos || space == 0 ? columns : space;
+    lines.push_back(rest.substr(0, end));
+    rest.erase(0, end + (end == space ? 1 : 0));
+  }
+  lines.push_back(rest);
+  return lines;
+}
+
+}  // namespace
+
+bool is_killed(const check_run& run) {
+  const std::vector<check::verdict>& wanted = run.mutant->noticed_as;
+  return std::find(wanted.begin(), wanted.end(), run.result.found) != wanted.end();
+}
+
+void list_checks(const std::vector<const checks::protocol_check*>& protocols, bool as_json,
+                 std::ostream& out) {
+  if (as_json) {
+    json all = json::array();
+    for (const checks::protocol_check* p : protocols) {
+      all.push_back(description(*p));
+      for (const checks::exploration& e : p->explorations) all.back()["explorations"].push_back(e.name);
+      for (const checks::mutant& m : p->mutants) all.back()["mutants"].push_back(m.name);
+    }
+    out << json{{"protocols", all}}.dump(2) << '\n';
+    return;
+  }
+  std::size_t width = 0;
+  for (const checks::protocol_check* p : protocols) width = std::max(width, p->name.size());
+  for (const checks::protocol_check* p : protocols) {
+    out << fmt::format("{:<{}}  {}\n{:<{}}  {} explorations, {} mutants; {}\n", p->name, width, p->title, "",
+                       width, p->explorations.size(), p->mutants.size(), p->headers.front());
+  }
+}
+
+check_report::check_report(const check_options& options, std::ostream& out)
+    : options_{options}, out_{out}, marks_{&out == &std::cout ? style::of_descriptor(1) : style::plain()} {
+  if (options_.json) return;
+  out_ << marks_.dim(fmt::format("  {:<{}} {:>10} {:>11} {:>7} {:>8}  {}", "protocol, explorations",
+                                 name_columns, "executions", "steps", "longest", "time", "verdict"))
+       << '\n';
+}
+
+void check_report::add(const check_run& run) {
+  if (run.protocol != protocol_) {
+    end_protocol();
+    begin_protocol(run);
+  }
+  executions_ += run.result.executions;
+  if (run.mutant != nullptr)
+    add_mutant(run);
+  else
+    add_exploration(run);
+  out_.flush();
+}
+
+void check_report::begin_protocol(const check_run& run) {
+  protocol_ = run.protocol;
+  ++protocols_;
+  mutants_here_ = killed_here_ = 0;
+  mutant_seconds_here_ = 0;
+  survivors_here_.clear();
+  if (options_.json) {
+    json_.push_back(description(*protocol_));
+    json_.back()["explorations"] = json_.back()["mutants"] = json::array();
+    return;
+  }
+  out_ << (protocols_ > 1 ? "\n" : "") << marks_.bold(protocol_->name) << "  " << protocol_->title << '\n';
+}
+
+void check_report::add_exploration(const check_run& run) {
+  const check::result& r = run.result;
+  const bool is_cut_short = r.found == check::verdict::none && !r.complete;
+  const bool was_asked_to = options_.bound > 0 || options_.seconds > 0;
+  ++explorations_;
+  holding_ += r.holds() ? 1 : 0;
+  cut_short_ += is_cut_short ? 1 : 0;
+  failures_ += r.holds() || (is_cut_short && was_asked_to) ? 0 : 1;
+  if (options_.json) {
+    json_.back()["explorations"].push_back(to_json(run, options_.trace));
+    return;
+  }
+  const std::string verdict = verdict_of(r), time = seconds_text(r.seconds);
+  std::string name = one_line(run.exploration->name, check_columns - 2);
+  if (columns(name) > name_columns) {  // the numbers stand in the next line then
+    out_ << "  " << name << '\n';
+    name.clear();
+  }
+  out_ << fmt::format("  {}{} {:>10} {:>11} {:>7} ", name, padding(name, name_columns), grouped(r.executions),
+                      grouped(r.steps), r.longest)
+       << padding(time, 8) << time << "  "
+       << (r.holds()      ? marks_.good(verdict)
+           : is_cut_short ? marks_.accent(verdict)
+                          : marks_.bad(verdict))
+       << '\n';
+  if (r.found != check::verdict::none) print_text(r.text, 4);
+  if (options_.trace) print_trace(r.found != check::verdict::none ? r.counterexample : trace_of(r));
+}
+
+void check_report::add_mutant(const check_run& run) {
+  const bool killed = is_killed(run);
+  ++mutants_;
+  ++mutants_here_;
+  killed_ += killed ? 1 : 0;
+  killed_here_ += killed ? 1 : 0;
+  failures_ += killed ? 0 : 1;
+  mutant_seconds_here_ += run.result.seconds;
+  if (options_.json) {
+    json_.back()["mutants"].push_back(to_json(run, options_.trace));
+    return;
+  }
+  const std::string noticed = check::name(run.result.found);
+  if (!killed) survivors_here_.push_back(fmt::format("{} ({})", run.mutant->name, noticed));
+  if (!options_.mutants) return;
+  if (mutants_here_ == 1)
+    out_ << marks_.dim(fmt::format("  {:<{}} {:<9} {}", "mutants", mutant_columns, "breaks", "noticed as"))
+         << '\n';
+  out_ << fmt::format("  {:<{}} {:<9} ", one_line(run.mutant->name, mutant_columns), mutant_columns,
+                      run.mutant->breaks)
+       << (killed ? marks_.good(noticed) : marks_.bad(noticed)) << '\n';
+  if (run.result.found != check::verdict::none) print_text(run.result.text, 6);
+  if (options_.trace) print_trace(run.result.counterexample);
+}
+
+void check_report::end_protocol() {
+  if (protocol_ == nullptr || options_.json) return;
+  if (mutants_here_ > 0) {
+    const std::string killed = fmt::format("{} of {} mutants killed", killed_here_, mutants_here_);
+    out_ << "  " << (survivors_here_.empty() ? marks_.good(killed) : marks_.bad(killed)) << ", "
+         << seconds_text(mutant_seconds_here_) << '\n';
+  }
+  for (const std::string& name : survivors_here_) {
+    out_ << "    " << marks_.bad("not noticed") << ": " << name << '\n';
+  }
+}
+
+/// A finding, broken to fit.
+void check_report::print_text(const std::string& text, std::size_t indent) {
+  for (const std::string& line : wrapped(text, check_columns - indent))
+    out_ << std::string(indent, ' ') << marks_.dim(line) << '\n';
+}
+
+void check_report::print_trace(const std::string& trace) {
+  std::istringstream lines{trace};
+  for (std::string line; std::getline(lines, line);) out_ << "    " << line << '\n';
+}
+
+void check_report::close() {
+  end_protocol();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  if (options_.json) {
+    out_ << json{{"protocols", json_},
+                 {"all_well", all_well()},
+                 {"executions", executions_},
+                 {"seconds", seconds}}
+                .dump(2, ' ', false, json::error_handler_t::replace)
+         << '\n';
+    return;
+  }
+  const std::string cut = cut_short_ == 0 ? "" : fmt::format(", {} cut short", cut_short_);
+  const std::string text =
+      fmt::format("\n{} protocol{}: {} of {} explorations hold{}, {} of {} mutants killed; {} executions, {}",
+                  protocols_, protocols_ == 1 ? "" : "s", holding_, explorations_, cut, killed_, mutants_,
+                  grouped(executions_), seconds_text(seconds));
+  out_ << (all_well() ? marks_.good(text) : marks_.bad(text)) << '\n';
+}
+
+}  // namespace baton::cli
