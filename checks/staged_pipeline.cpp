@@ -130,6 +130,9 @@ check::result explore_staging(int items, const staging_mutant& m, const check::b
     for (int i = 0; i < items * S::parts * S::blocks * part_words; ++i)
       memory.source[i] = static_cast<std::uint32_t>(i / part_words + 1);
     p.shared_memory(S::shared_bytes);
+    p.name_shared(0, sizeof(mbarrier), S::places, "producer barrier");
+    p.name_shared(S::places * sizeof(mbarrier), sizeof(mbarrier), S::places, "consumer barrier");
+    p.name_shared(S::barrier_bytes, part_bytes, S::places, "part");
     p.clusters_of(S::blocks);
     for (int block = 0; block < S::blocks; ++block) {
       for (int warp = 0; warp < (block == leader_block ? 2 : 1); ++warp) {

@@ -47,25 +47,22 @@ struct issued_store {
   bool committed = false;
 };
 
-/// Fiber stacks, kept from one execution to the next.
+/// Fiber stacks, kept from one execution to the next: a warp always has the same one.
 class stack_pool {
  public:
   stack_pool() = default;
   stack_pool(const stack_pool&) = delete;
   stack_pool& operator=(const stack_pool&) = delete;
   ~stack_pool();
-  boost::context::stack_context take();
-  void give(boost::context::stack_context stack) {
-    stack_switch::forget(bounds_of(stack));
-    free_.push_back(stack);
-  }
+  boost::context::stack_context take(int warp);
+  void give(int, boost::context::stack_context stack) { stack_switch::forget(bounds_of(stack)); }
   static stack_bounds bounds_of(const boost::context::stack_context& stack) {
     return {static_cast<std::byte*>(stack.sp) - stack.size, stack.size};
   }
 
  private:
   boost::context::protected_fixedsize_stack source_{std::size_t{1} << 17};
-  std::vector<boost::context::stack_context> free_;
+  std::vector<boost::context::stack_context> stacks_;
 };
 
 /// What outlives an execution so that the next one starts fast.
@@ -96,6 +93,8 @@ class execution {
   /// that step or a later one.
   int choices(int warp, int newer_than);
   void step(int warp, int choice, int newer_than);
+  /// Everything that decides how the execution can go on, as a hash.
+  std::uint64_t state() const;
   /// After the last step: end assertions.
   void finish();
   /// Who waits where for what, when nobody can go on.
@@ -146,6 +145,7 @@ class execution {
     std::unique_ptr<copy_work> copy{};  // what a copy does; null for a warp
     std::vector<issued_store> stores{};
     stack_bounds stack;
+    const std::byte* parked_at = nullptr;  // the end of what its stack holds
     boost::context::fiber fiber, home;
   };
 

@@ -17,13 +17,14 @@ namespace {
 /// Hands fiber stacks back to the pool.
 struct pooled_stack {
   stack_pool* pool;
+  int warp;
   stack_bounds* bounds;
   boost::context::stack_context allocate() {
-    const boost::context::stack_context stack = pool->take();
+    const boost::context::stack_context stack = pool->take(warp);
     *bounds = stack_pool::bounds_of(stack);
     return stack;
   }
-  void deallocate(boost::context::stack_context& stack) { pool->give(stack); }
+  void deallocate(boost::context::stack_context& stack) { pool->give(warp, stack); }
 };
 
 bool meet(const position& a, const position& b, verb barrier, int cluster) {
@@ -34,14 +35,12 @@ bool meet(const position& a, const position& b, verb barrier, int cluster) {
 }  // namespace
 
 stack_pool::~stack_pool() {
-  for (auto& stack : free_) source_.deallocate(stack);
+  for (auto& stack : stacks_) source_.deallocate(stack);
 }
 
-boost::context::stack_context stack_pool::take() {
-  if (free_.empty()) return source_.allocate();
-  const boost::context::stack_context stack = free_.back();
-  free_.pop_back();
-  return stack;
+boost::context::stack_context stack_pool::take(int warp) {
+  while (stacks_.size() <= static_cast<std::size_t>(warp)) stacks_.push_back(source_.allocate());
+  return stacks_[static_cast<std::size_t>(warp)];
 }
 
 execution::execution(workshop& shop, const bounds& limits, const builder& build, std::vector<event>* trace)
@@ -85,6 +84,9 @@ void execution::settle(program& p) {
     shop_.names.add(
         block, 4, (p.shared_bytes_ + 3) / 4,
         fmt::format("shared memory of rank {} block {}", spawned.where.rank, spawned.where.block));
+    for (const auto& part : p.shared_names_)
+      shop_.names.add(block + part.offset, part.element_bytes, part.count,
+                      fmt::format("{} of block {}", part.name, spawned.where.block));
   }
   for (warp_state& state : warps_) {
     state.shared = shared[{state.where.rank, state.where.block}];
@@ -116,8 +118,8 @@ void execution::start_fiber(int warp) {
     stack_switch::leave(home_stack_);
     return std::move(me.home);
   };
-  state.fiber =
-      boost::context::fiber{std::allocator_arg, pooled_stack{&shop_.stacks, &state.stack}, std::move(life)};
+  state.fiber = boost::context::fiber{std::allocator_arg, pooled_stack{&shop_.stacks, warp, &state.stack},
+                                      std::move(life)};
   resume(warp);
 }
 

@@ -11,7 +11,7 @@
 namespace baton::check {
 
 void* arena::take(std::size_t bytes) {
-  constexpr std::size_t alignment = 256, chunk_bytes = std::size_t{1} << 16;
+  constexpr std::size_t chunk_bytes = std::size_t{1} << 16;
   bytes = (bytes + alignment - 1) / alignment * alignment;
   while (current_ < chunks_.size() && chunks_[current_].used + bytes > chunks_[current_].size) ++current_;
   if (current_ == chunks_.size()) {
@@ -27,7 +27,6 @@ void* arena::take(std::size_t bytes) {
 }
 
 void arena::reset() {
-  constexpr std::size_t alignment = 256;
   for (chunk& c : chunks_) {
     std::memset(c.memory.get(), 0, std::min(c.used + alignment, c.size + alignment));
     c.used = 0;

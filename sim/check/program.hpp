@@ -21,8 +21,16 @@ class context;
 /// Zeroed memory that has the same addresses in every execution.
 class arena {
  public:
+  static constexpr std::size_t alignment = 256;
+
   void* take(std::size_t bytes);
   void reset();
+  /// The bytes in use, chunk by chunk.
+  template <class F>
+  void each_range(F f) const {
+    for (const chunk& c : chunks_)
+      if (c.used > 0) f(c.memory.get(), c.used + alignment);
+  }
 
  private:
   struct chunk {
@@ -60,6 +68,11 @@ class program {
   /// Bytes of shared() for each block; 0 unless set.
   void shared_memory(std::size_t bytes) { shared_bytes_ = bytes; }
 
+  /// Names a part of every block's shared memory: `count` cells of `element_bytes` from `offset` on.
+  void name_shared(std::size_t offset, std::size_t element_bytes, std::size_t count, std::string name) {
+    shared_names_.push_back({offset, element_bytes, count, std::move(name)});
+  }
+
   /// Blocks of a cluster; 1 unless set. Must divide the blocks of every rank.
   void clusters_of(int blocks) { cluster_ = blocks; }
 
@@ -73,6 +86,10 @@ class program {
 
  private:
   friend class execution;
+  struct shared_name {
+    std::size_t offset, element_bytes, count;
+    std::string name;
+  };
   struct spawned {
     position where;
     body run;
@@ -82,6 +99,7 @@ class program {
   findings& found_;
   std::vector<spawned> warps_;
   std::vector<std::function<void()>> at_end_;
+  std::vector<shared_name> shared_names_;
   std::size_t shared_bytes_ = 0;
   int cluster_ = 1;
 };

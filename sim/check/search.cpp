@@ -17,7 +17,11 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 search::search(const bounds& limits, const builder& build)
-    : limits_{limits}, build_{build}, shop_{limits.fault}, start_{std::chrono::steady_clock::now()} {
+    : limits_{limits},
+      build_{build},
+      shop_{limits.how == reduction::states ? planted_fault::newest_only : limits.fault},
+      random_{limits.seed},
+      start_{std::chrono::steady_clock::now()} {
   constexpr int most_steps = 30'000;  // ticks have 16 bits, and a step may be followed by a fence
   if (limits_.max_steps < 1 || limits_.max_steps > most_steps) {
     throw invalid_argument(
@@ -28,11 +32,14 @@ search::search(const bounds& limits, const builder& build)
 
 result search::run() {
   for (;;) {
-    execute();
+    if (limits_.how == reduction::random)
+      wander();
+    else
+      execute();
     if (result_.found != verdict::none && result_.violations == 1 && result_.counterexample.empty())
       confirm();
     if (result_.found != verdict::none && limits_.stop_at_first) break;
-    if (!backtrack()) {
+    if (limits_.how != reduction::random && !backtrack()) {
       result_.complete = true;
       break;
     }
@@ -47,8 +54,21 @@ bool search::out_of_budget() const {
          seconds_since(start_) > limits_.max_seconds;
 }
 
+/// A schedule of its own: nothing is kept of the one before.
+void search::wander() {
+  path_.clear();
+  execute();
+}
+
 void search::execute() {
-  execution run{shop_, limits_, build_, nullptr};
+  const bool first = limits_.keep_trace && result_.executions + result_.cut == 0;
+  std::vector<event> trace;
+  execution run{shop_, limits_, build_, first ? &trace : nullptr};
+  explore_from(run);
+  if (first) result_.trace = readable(trace, shop_.names);
+}
+
+void search::explore_from(execution& run) {
   for (std::size_t depth = 0;; ++depth) {
     if (shop_.found.any()) {
       ++result_.executions;
@@ -56,7 +76,11 @@ void search::execute() {
     }
     if (depth == path_.size() && !extend(run)) return;
     node& n = path_[depth];
-    if (n.num_choices == 0) n.num_choices = run.choices(n.warp, n.newer_than);
+    if (n.num_choices == 0) {
+      n.num_choices = run.choices(n.warp, n.newer_than);
+      if (limits_.how == reduction::random)
+        n.choice = static_cast<int>(random_() % static_cast<unsigned>(n.num_choices));
+    }
     last_step_ = run.pending(n.warp);
     last_word_ = run.pending_word(n.warp);
     run.step(n.warp, n.choice, n.newer_than);
@@ -87,6 +111,11 @@ bool search::extend(execution& run) {
     if (shop_.found.any()) violation();
     return false;
   }
+  if (limits_.how == reduction::states && !seen_.insert(run.state()).second) {
+    ++result_.cut;
+    return false;
+  }
+  result_.states = seen_.size();
   if (limits_.how == reduction::dpor) plan_reversals(run, now.unfinished);
   node n = fresh_node(run, now);
   const int first = first_try(run, n);
@@ -145,7 +174,13 @@ bool search::within_preemptions(const node& n, int warp) const {
 
 /// Stores first: a load that comes after them can still return what was there before. A wait that only an old value
 /// would end comes last: nothing orders it against steps of others on other words, and it may have missed that value.
-int search::first_try(execution& run, const node& n) const {
+int search::first_try(execution& run, const node& n) {
+  if (limits_.how == reduction::random) {
+    auto skip = random_() % static_cast<unsigned>(std::popcount(n.enabled));
+    warp_set rest = n.enabled;
+    for (; skip > 0; --skip) rest &= rest - 1;
+    return std::countr_zero(rest);
+  }
   int best = -1, best_rank = -1;
   for (int w = 0; w < run.num_warps(); ++w) {
     if ((n.available & only(w)) == 0 || !within_preemptions(n, w)) continue;
@@ -174,7 +209,8 @@ bool search::take_next(node& n) {
   }
   n.done |= only(n.warp);
   const auto depth = static_cast<std::int16_t>(path_.size() - 1);
-  if (limits_.how != reduction::none) n.asleep[static_cast<std::size_t>(n.warp)] = depth;
+  const bool sleeps = limits_.how == reduction::sleep || limits_.how == reduction::dpor;
+  if (sleeps) n.asleep[static_cast<std::size_t>(n.warp)] = depth;
   for (warp_set todo = n.backtrack & n.available & ~n.done; todo != 0; todo &= todo - 1) {
     const int warp = std::countr_zero(todo);
     if (!within_preemptions(n, warp)) continue;

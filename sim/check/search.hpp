@@ -8,6 +8,8 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <random>
+#include <unordered_set>
 #include <vector>
 
 #include "sim/check/execution.hpp"
@@ -41,11 +43,13 @@ class search {
 
   /// Runs one execution along the current path and beyond; extends the path.
   void execute();
+  void wander();
+  void explore_from(execution& run);
   bool extend(execution& run);
   node fresh_node(execution& run, const execution::standing& now);
   void inherit_sleep(execution& run, node& n) const;
   bool worth_trying(execution& run, const node& n, int warp) const;
-  int first_try(execution& run, const node& n) const;
+  int first_try(execution& run, const node& n);
   bool take_next(node& n);
   bool within_preemptions(const node& n, int warp) const;
   void choose(node& n, int warp);
@@ -62,6 +66,8 @@ class search {
   bounds limits_;
   const builder& build_;
   workshop shop_;
+  std::mt19937_64 random_;
+  std::unordered_set<std::uint64_t> seen_;  // states
   std::vector<node> path_;
   std::vector<vector_clock> causes_;  // of each step on the path: the steps it depends on
   operation last_step_;               // of the newest node's parent
