@@ -7,8 +7,8 @@
 #include <deque>
 #include <vector>
 
-#include "sim/context.hpp"
 #include "checks/pair_attention_runs.hpp"
+#include "sim/context.hpp"
 
 namespace baton::checks {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "sim/context.hpp"
 #include "checks/role_pipeline_runs.hpp"
+#include "sim/context.hpp"
 
 namespace baton::checks {
 namespace {
