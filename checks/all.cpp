@@ -7,7 +7,8 @@ const std::vector<protocol_check>& all_protocol_checks() {
       arrival_check(),         completion_check(),         gate_check(),
       single_counter_check(),  split_counter_check(),      per_reader_flags_check(),
       mbarrier_ring_check(),   ring_product_check(),       role_pipeline_check(),
-      staged_pipeline_check(), pair_attention_512_check(), pair_attention_256_check()};
+      staged_pipeline_check(), pair_attention_512_check(), pair_attention_256_check(),
+      exchange_check(),        exchange_failure_check(),   exchange_rejoin_check()};
   return all;
 }
 

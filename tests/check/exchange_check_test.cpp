@@ -1,110 +1,76 @@
-// The four kernels of the exchange in every schedule of tiny cases, both policies; and mutants.
+// What the registry's table does not say of the exchange: that its failures happen, at every step, and that the
+// search which skips schedules sees what the one that does not sees.
 #include <gtest/gtest.h>
 
 #include <iostream>
 
-#include "tests/check/exchange_exploration.hpp"
+#include "checks/exchange_exploration.hpp"
 
-namespace baton {
+namespace baton::checks {
 namespace {
 
-using check::verdict;
-
-template <class Policy>
-class exchange_check : public testing::Test {};
-using policies = testing::Types<epoch_arrival, sentinel_arrival>;
-class policy_names {
- public:
-  template <class Policy>
-  static std::string GetName(int) {
-    return Policy::restores ? "sentinel" : "epoch";
+class exchange_check : public testing::TestWithParam<arrival_policy> {
+ protected:
+  static exchange_setting with_tally(exchange_setting e) {
+    e.policy = GetParam();
+    e.tally = std::make_shared<exchange_tally>();
+    return e;
+  }
+  static std::uint64_t expect_holds(const exchange_setting& e, const check::bounds& limits = {}) {
+    const check::result r = check_exchange(e, limits);
+    EXPECT_TRUE(r.holds()) << r.summary() << "\n" << r.text << "\n" << r.counterexample;
+    std::cout << r.summary() << "\n";
+    return r.executions;
   }
 };
-TYPED_TEST_SUITE(exchange_check, policies, policy_names);
 
-template <class Policy>
-void expect_holds(const exchange_setting& e, const check::bounds& limits = {}) {
-  const check::result r = check_exchange<Policy>(e, limits);
-  EXPECT_TRUE(r.holds()) << r.summary() << "\n" << r.text << "\n" << r.counterexample;
-  std::cout << e.ranks << " ranks, " << e.warps << " warps a block, " << e.rounds
-            << " rounds: " << r.summary() << "\n";
+INSTANTIATE_TEST_SUITE_P(policies, exchange_check,
+                         testing::Values(arrival_policy::epoch, arrival_policy::sentinel),
+                         [](const testing::TestParamInfo<arrival_policy>& info) {
+                           return std::string{info.param == arrival_policy::epoch ? "epoch" : "sentinel"};
+                         });
+
+constexpr may_give_up at_arrivals = may_give_up::at_arrivals;
+
+TEST_P(exchange_check, nobody_gives_up_or_dies_unless_it_may) {
+  const exchange_setting e = with_tally({.rounds = 4});
+  expect_holds(e);
+  EXPECT_EQ(e.tally->exact, 8u);
+  EXPECT_EQ(e.tally->gave_up, 0u);
+  EXPECT_TRUE(e.tally->died_at.empty());
 }
 
-void expect_killed(const check::result& r, const std::set<verdict>& by) {
-  EXPECT_TRUE(by.contains(r.found)) << r.summary() << "\n" << r.text << "\n" << r.counterexample;
+TEST_P(exchange_check, a_dying_rank_dies_at_each_of_its_steps) {
+  for (const int rank : {0, 1}) {
+    const exchange_setting e = with_tally({.rounds = 2, .gives_up = {at_arrivals}, .dies = rank});
+    expect_holds(e);
+    EXPECT_GT(e.tally->longest_life, 100);
+    EXPECT_EQ(static_cast<int>(e.tally->died_at.size()), e.tally->longest_life);
+    EXPECT_EQ(*e.tally->died_at.begin(), 1);
+    EXPECT_EQ(*e.tally->died_at.rbegin(), e.tally->longest_life);
+    EXPECT_GT(e.tally->exact, 0u);
+    EXPECT_GT(e.tally->gave_up, 0u);
+  }
 }
 
-TYPED_TEST(exchange_check, two_ranks_of_one_block_four_rounds) {
-  expect_holds<TypeParam>({.rounds = 4});
+TEST_P(exchange_check, both_blocks_of_a_dying_rank_die_at_each_of_their_steps) {
+  const exchange_setting e =
+      with_tally({.blocks = {2, 1}, .tokens = {2}, .rounds = 1, .gives_up = {at_arrivals}, .dies = 0});
+  expect_holds(e);
+  EXPECT_EQ(static_cast<int>(e.tally->died_at.size()), e.tally->longest_life);
 }
 
-TYPED_TEST(exchange_check, three_ranks_of_one_block_three_rounds) {
-  expect_holds<TypeParam>(
-      {.ranks = 3, .blocks = {1, 1, 1}, .experts = 4, .top_k = 2, .tokens = 2, .rounds = 3});
-}
-
-TYPED_TEST(exchange_check, two_warps_a_block_one_round) {
-  expect_holds<TypeParam>({.warps = 2, .experts = 3, .tokens = 2, .rounds = 1});
-}
-
-TYPED_TEST(exchange_check, two_blocks_on_one_rank_three_rounds) {
-  expect_holds<TypeParam>({.blocks = {2, 1}, .experts = 2, .tokens = 2, .rounds = 3});
-}
-
-TYPED_TEST(exchange_check, two_blocks_on_both_ranks_two_rounds) {
-  expect_holds<TypeParam>({.blocks = {2, 2}, .experts = 2, .tokens = 2, .rounds = 2});
-}
-
-TYPED_TEST(exchange_check, two_blocks_that_share_experts_one_round) {
-  expect_holds<TypeParam>({.blocks = {2, 1}, .experts = 2, .top_k = 2, .tokens = 2, .rounds = 1});
-}
-
-check::bounds any_wait_may_give_up() {
-  check::bounds limits;
-  limits.may_time_out = [](const wait_site&) { return true; };
-  return limits;
-}
-
-TYPED_TEST(exchange_check, a_rank_that_gives_up_leaves_the_others_right_or_waiting) {
-  expect_holds<TypeParam>({.rounds = 2}, any_wait_may_give_up());
-}
-
-TYPED_TEST(exchange_check, mutant_kernels_that_run_after_their_rank_gave_up_are_killed) {
-  expect_killed(check_exchange<TypeParam>({.rounds = 2, .is_blind = true}, any_wait_may_give_up()),
-                {verdict::data_race, verdict::broken_promise});
-}
-
-constexpr auto lost = {verdict::data_race, verdict::broken_promise};
-const exchange_setting contended{.blocks = {2, 1}, .tokens = 2, .rounds = 2};
-
-TYPED_TEST(exchange_check, mutant_relaxed_release_stores_are_killed) {
-  expect_killed(check_exchange<TypeParam, weakening::release_store_relaxed>({}), lost);
-}
-
-TYPED_TEST(exchange_check, mutant_narrow_release_stores_are_killed) {
-  expect_killed(check_exchange<TypeParam, weakening::release_store_narrow>({}), {verdict::scope_race});
-}
-
-TYPED_TEST(exchange_check, mutant_relaxed_waits_are_killed) {
-  expect_killed(check_exchange<TypeParam, weakening::wait_relaxed>({}), lost);
-}
-
-TYPED_TEST(exchange_check, mutant_counting_without_release_is_killed) {
-  expect_killed(check_exchange<TypeParam, weakening::add_without_release>(contended), lost);
-}
-
-TYPED_TEST(exchange_check, mutant_counting_without_acquire_is_killed) {
-  expect_killed(check_exchange<TypeParam, weakening::add_without_acquire>(contended), lost);
-}
-
-TYPED_TEST(exchange_check, mutant_counting_at_block_scope_is_killed) {
-  expect_killed(check_exchange<TypeParam, weakening::add_narrow>(contended), {verdict::scope_race});
-}
-
-TYPED_TEST(exchange_check, mutant_cells_that_do_not_restore_themselves_are_killed) {
-  expect_killed(check_exchange<TypeParam, weakening::relaxed_store_lost>(contended),
-                {verdict::data_race, verdict::broken_promise, verdict::deadlock});
+TEST_P(exchange_check, sleep_sets_alone_find_no_further_execution) {
+  check::bounds slow;
+  slow.how = check::reduction::sleep;
+  const exchange_setting time_outs{.rounds = 2, .gives_up = {may_give_up::anywhere}};
+  const exchange_setting deaths{.rounds = 1, .gives_up = {at_arrivals}, .dies = 1};
+  for (const exchange_setting& e : {time_outs, deaths}) {
+    const exchange_setting reduced = with_tally(e), full = with_tally(e);
+    EXPECT_EQ(expect_holds(reduced), expect_holds(full, slow));
+    EXPECT_EQ(reduced.tally->died_at, full.tally->died_at);
+  }
 }
 
 }  // namespace
-}  // namespace baton
+}  // namespace baton::checks

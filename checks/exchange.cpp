@@ -1,0 +1,109 @@
+// The exchange as it should go: rounds in a row on the same counters and buffers, nobody gives up.
+#include "checks/exchange_protocols.hpp"
+
+namespace baton::checks {
+namespace {
+
+using check::verdict;
+
+/// Two blocks share the expert that every token goes to, and the replies to each rank.
+const exchange_setting shared{.blocks = {2}, .tokens = {2}, .route = routing::one_expert, .rounds = 1};
+/// Each block of rank 0 completes one of rank 1's experts.
+const exchange_setting elected{.blocks = {2, 1}, .experts = 4, .tokens = {4}, .rounds = 1};
+const exchange_setting gated{.blocks = {2, 1}, .tokens = {2}, .rounds = 2};
+
+void add_rounds(std::vector<exploration>& to, arrival_policy policy) {
+  const auto holds = [&](const char* name, exchange_setting e) {
+    e.policy = policy;
+    to.push_back(exchange_holds(name, e));
+  };
+  holds("2 ranks of 1 expert, 4 rounds", {.rounds = 4});
+  holds("2 ranks of 2 experts, top 2, 3 rounds", {.experts = 4, .top_k = 2, .tokens = {2}});
+  holds("3 ranks of 1 expert, 4 rounds", {.ranks = 3, .experts = 3, .rounds = 4});
+  holds("3 ranks of 2 experts, top 2, 3 rounds", {.ranks = 3, .experts = 6, .top_k = 2, .tokens = {2}});
+  holds("3 ranks of 2, 1, 1 experts, top 2, 3 rounds", {.ranks = 3, .experts = 4, .top_k = 2, .tokens = {2}});
+  holds("2 ranks, all tokens to rank 0, none from rank 1, 3 rounds",
+        {.tokens = {2, 0}, .route = routing::one_expert});
+  holds("3 ranks, all tokens to rank 0, none from rank 1, 3 rounds",
+        {.ranks = 3, .experts = 3, .tokens = {2, 0, 1}, .route = routing::one_expert});
+  holds("2 ranks, the first of 2 blocks, 3 rounds", {.blocks = {2, 1}, .tokens = {2}});
+  holds("2 ranks of 2 blocks, 3 rounds", {.blocks = {2}, .tokens = {2}});
+  holds("2 ranks of 2 blocks and 2 experts, 1 round",
+        {.blocks = {2}, .experts = 4, .tokens = {2}, .rounds = 1});
+  holds("2 ranks of 2 blocks, all tokens to one expert, 1 round", shared);
+  holds("2 ranks, 2 blocks of rank 0 elect, 1 round", elected);
+  holds("2 ranks, the first of 3 blocks, 1 round", {.blocks = {3, 1}, .tokens = {3}, .rounds = 1});
+  holds("2 ranks, blocks of 2 warps, 3 rounds", {.warps = 2, .experts = 3, .tokens = {2}});
+  if (policy == arrival_policy::epoch)
+    holds("2 ranks, 3 rounds across the wrap of the epoch", {.rounds_before = 0xfffffffe});
+}
+
+std::vector<mutant> arrival_mutants(arrival_policy policy) {
+  using bug = exchange_bug;
+  const std::vector<verdict> lost{verdict::data_race, verdict::broken_promise};
+  const auto killed = [&](const char* name, const char* breaks, const std::vector<verdict>& as, bug b,
+                          exchange_setting e = {}) {
+    e.policy = policy;
+    e.bug = b;
+    return exchange_mutant(name, breaks, as, e);
+  };
+  std::vector<mutant> all{killed("arrival words are stored relaxed", "E1", lost, bug::arrival_store_relaxed),
+                          killed("arrival words are stored plainly", "E1", lost, bug::arrival_store_plain),
+                          killed("arrival words are stored at device scope", "E1", {verdict::scope_race},
+                                 bug::arrival_store_narrow),
+                          killed("arrival words are awaited relaxed", "E1", lost, bug::arrival_wait_relaxed),
+                          killed("arrival words are awaited at device scope", "E1", {verdict::scope_race},
+                                 bug::arrival_wait_narrow),
+                          killed("payload is written after its word", "E1", lost, bug::payload_after_word),
+                          killed("dispatch follows dispatch, no combine between", "E2",
+                                 {verdict::data_race, verdict::deadlock}, bug::no_combine)};
+  if (policy == arrival_policy::epoch) {
+    all.push_back(killed("rounds are not counted", "Start", lost, bug::rounds_not_counted));
+  } else {
+    all.push_back(killed("words are not put back", "Start", lost, bug::words_not_restored));
+  }
+  return all;
+}
+
+std::vector<mutant> block_mutants(arrival_policy policy) {
+  using bug = exchange_bug;
+  const std::vector<verdict> lost{verdict::data_race, verdict::broken_promise},
+      confused{verdict::data_race, verdict::broken_promise, verdict::deadlock};
+  const auto killed = [&](const char* name, const char* breaks, const std::vector<verdict>& as, bug b,
+                          exchange_setting e) {
+    e.policy = policy;
+    e.bug = b;
+    return exchange_mutant(name, breaks, as, e);
+  };
+  return {killed("the gate opens relaxed", "G1", lost, bug::gate_store_relaxed, gated),
+          killed("the gate is passed relaxed", "G1", lost, bug::gate_wait_relaxed, gated),
+          killed("the gate is left relaxed", "G2", lost, bug::leave_relaxed, gated),
+          killed("a flag for each block, in a region smaller than the grid", "G1", confused,
+                 bug::flag_per_block, gated),
+          killed("counting does not release", "C1", lost, bug::count_without_release, shared),
+          killed("counting does not acquire", "C1", lost, bug::count_without_acquire, shared),
+          killed("counting at block scope", "C1", {verdict::scope_race}, bug::count_narrow, shared),
+          killed("dispatch elects relaxed who publishes", "C1", lost, bug::rank_election_relaxed, elected),
+          killed("combine elects relaxed who publishes", "C1", lost, bug::reply_election_relaxed, shared),
+          killed("combine elects in region B, on old prefix sums", "Start", confused,
+                 bug::election_in_region_b, shared),
+          killed("cells are not put back", "Start", confused, bug::cells_not_restored, gated)};
+}
+
+}  // namespace
+
+protocol_check exchange_check() {
+  protocol_check c{.name = "exchange",
+                   .title = "Dispatch and combine: the four kernels, round after round",
+                   .headers = exchange_headers(),
+                   .explorations = {},
+                   .mutants = {}};
+  for (const arrival_policy policy : {arrival_policy::epoch, arrival_policy::sentinel}) {
+    add_rounds(c.explorations, policy);
+    for (const auto& mutants : {arrival_mutants(policy), block_mutants(policy)})
+      c.mutants.insert(c.mutants.end(), mutants.begin(), mutants.end());
+  }
+  return c;
+}
+
+}  // namespace baton::checks

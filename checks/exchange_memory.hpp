@@ -1,0 +1,134 @@
+#pragma once
+// The memory of the ranks of one exploration, and what the ranks of the model share beside it.
+#include <array>
+#include <string>
+#include <vector>
+
+#include "checks/exchange_setting.hpp"
+#include "kernels/ep/params.hpp"
+#include "kernels/ep/token_format.hpp"
+#include "sim/check.hpp"
+
+namespace baton::checks {
+
+/// One rank's memory in one communicator, and what its kernels are given.
+struct exchange_memory {
+  ep::shape s;
+  std::byte* window;
+  std::byte* local;
+  const bfloat16* tokens;        // [rounds, tokens, hidden]
+  const std::int32_t* topk_idx;  // [rounds, tokens, top_k]
+  float* out;                    // [tokens, hidden]
+
+  template <class T>
+  T* in_local(std::size_t offset) const {
+    return reinterpret_cast<T*>(local + offset);
+  }
+  std::uint64_t* in_window(std::size_t offset) const {
+    return reinterpret_cast<std::uint64_t*>(window + offset);
+  }
+  ep_local_sync_counters counters() const {
+    return {in_local<std::int32_t>(ep::local_layout{s}.counters), s.num_pairs()};
+  }
+  ep::round_counters* rounds() const { return in_local<ep::round_counters>(ep::local_layout{s}.rounds); }
+};
+
+/// A rank as the model sees it. The flags change only where everybody who asks is behind a barrier.
+struct exchange_rank_state {
+  exchange_memory now;   // of the communicator in use
+  int life = 0;          // which communicator that is
+  bool gave_up = false;  // the abort word
+  std::array<bool, 4> block_died{};
+};
+
+/// What all ranks of one execution share. Host memory: nobody's bug strikes there.
+struct exchange_world {
+  std::vector<exchange_memory> lives[2];
+  std::vector<exchange_rank_state> ranks;
+  std::uint64_t* met[4];  // [ranks] each: rank r has come to the i-th meeting
+  std::uint32_t* alive;   // never stored to
+  std::uint32_t* somebody_gave_up;
+};
+
+constexpr int exchange_hidden = 8;
+constexpr std::size_t exchange_shared_bytes = 8192;  // of a block
+
+/// The words of both phases as a communicator finds them.
+inline std::uint64_t idle_word(arrival_policy policy) {
+  return policy == arrival_policy::sentinel ? ~std::uint64_t{0} : 0;
+}
+
+inline void name_words(check::program& p, const exchange_memory& m, const std::string& whose) {
+  const ep::window_layout window{m.s};
+  const auto pairs = static_cast<std::size_t>(m.s.num_pairs());
+  p.name(m.in_window(window.dispatch_count), "dispatch word" + whose, pairs);
+  p.name(m.in_window(window.combine_count), "combine word" + whose, pairs);
+  p.name(m.counters().words, "counter" + whose,
+         static_cast<std::size_t>(ep_local_sync_counters::total_size(m.s.num_pairs())));
+  p.name(m.rounds(), "rounds completed" + whose);
+}
+
+/// A rank's inputs: tokens differ in every communicator, round and rank.
+inline void make_inputs(check::program& p, const exchange_setting& e, int life, exchange_memory& m) {
+  const int rank = m.s.rank, tokens = e.of_rank(e.tokens, rank);
+  const auto values = static_cast<std::size_t>(e.rounds * tokens * m.s.hidden);
+  const auto choices = static_cast<std::size_t>(e.rounds * tokens * e.top_k);
+  const std::string whose = " of rank " + std::to_string(rank);
+  auto* sent = p.allocate<bfloat16>(values, "tokens" + whose);
+  auto* ids = p.allocate<std::int32_t>(choices, "ids" + whose);
+  for (std::size_t i = 0; i < values; ++i)
+    sent[i] = bfloat16{static_cast<float>(128 * life + 64 * rank + static_cast<int>(i) / m.s.hidden + 1)};
+  for (int i = 0; i < static_cast<int>(choices); ++i) {
+    const int token = i / e.top_k, choice = i % e.top_k;
+    ids[i] = (e.route == routing::one_expert ? choice : token + choice + rank + 1) % e.experts;
+  }
+  m.tokens = sent;
+  m.topk_idx = ids;
+  m.out = p.allocate<float>(static_cast<std::size_t>(tokens * m.s.hidden), "result" + whose);
+}
+
+/// Memory of a communicator as its creation leaves it: zeroes, idle words, and the epoch to go on from.
+inline exchange_memory make_exchange_memory(check::program& p, const exchange_setting& e, int life,
+                                            int rank) {
+  exchange_memory m{};
+  m.s = {.num_experts = e.experts,
+         .num_ranks = e.ranks,
+         .rank = rank,
+         .top_k = e.top_k,
+         .hidden = exchange_hidden,
+         .max_tokens = e.max_tokens()};
+  const std::string whose = (life == 0 ? " of rank " : " anew of rank ") + std::to_string(rank);
+  m.window = p.allocate<std::byte>(ep::window_layout{m.s}.bytes, "window" + whose);
+  m.local = p.allocate<std::byte>(ep::local_layout{m.s}.bytes, "local memory" + whose);
+  const ep::window_layout window{m.s};
+  for (int i = 0; i < m.s.num_pairs(); ++i) {
+    const std::uint64_t old = idle_word(e.policy) | std::uint64_t{e.rounds_before} << 32;
+    m.in_window(window.dispatch_count)[i] = m.in_window(window.combine_count)[i] = old;
+  }
+  *m.rounds() = {e.rounds_before, e.rounds_before};
+  name_words(p, m, whose);
+  make_inputs(p, e, life, m);
+  return m;
+}
+
+inline std::shared_ptr<exchange_world> make_exchange_world(check::program& p, const exchange_setting& e) {
+  auto w = std::make_shared<exchange_world>();
+  for (int rank = 0; rank < e.ranks; ++rank) {
+    w->lives[0].push_back(make_exchange_memory(p, e, 0, rank));
+    w->ranks.push_back({w->lives[0].back()});
+  }
+  for (int rank = 0; e.then.happens && rank < e.ranks; ++rank) {
+    if (e.then.in_place) {
+      w->lives[1].push_back(w->lives[0][static_cast<std::size_t>(rank)]);
+      make_inputs(p, e, 1, w->lives[1].back());
+    } else {
+      w->lives[1].push_back(make_exchange_memory(p, e, 1, rank));
+    }
+  }
+  for (auto& words : w->met) words = p.allocate<std::uint64_t>(static_cast<std::size_t>(e.ranks), "has met");
+  w->alive = p.allocate<std::uint32_t>(1, "nothing happens");
+  w->somebody_gave_up = p.allocate<std::uint32_t>(1, "somebody gave up");
+  return w;
+}
+
+}  // namespace baton::checks

@@ -1,0 +1,19 @@
+#pragma once
+// The exchange's explorations and mutants as data: what its three checks have in common.
+#include <string>
+#include <vector>
+
+#include "checks/all.hpp"
+#include "checks/exchange_setting.hpp"
+
+namespace baton::checks {
+
+/// The four kernels; then the protocols they are made of.
+std::vector<std::string> exchange_headers();
+
+/// Both append the arrival policy to the name.
+exploration exchange_holds(const std::string& name, const exchange_setting& e);
+mutant exchange_mutant(const std::string& name, const std::string& breaks,
+                       const std::vector<check::verdict>& noticed_as, const exchange_setting& e);
+
+}  // namespace baton::checks

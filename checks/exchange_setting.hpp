@@ -1,0 +1,94 @@
+#pragma once
+// What one exploration of the exchange looks like: its sizes, who may give up and who may die, what follows,
+// and at most one planted bug.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "baton/expert_parallel.hpp"
+
+namespace baton::checks {
+
+enum class routing {
+  spread,      // experts in turn: every pair of ranks has nothing to send now and then
+  one_expert,  // every token to expert 0: its rank is full, the others receive nothing
+};
+
+/// Where a rank's waits may end at any moment as if their deadline had passed.
+enum class may_give_up { nowhere, at_arrivals, anywhere };
+
+/// After the first communicator: whether there is a second one, made of what, and where the ranks meet.
+struct comeback {
+  bool happens = false;
+  bool in_place = false;         // the old memory again; the library takes new memory
+  bool meets_first = true;       // nobody goes on before everybody has left the old kernels
+  bool is_renewed = true;        // words, counters and epochs start anew
+  bool renews_words = true;      // the arrival words too
+  bool meets_at_the_end = true;  // nobody sends before everybody's words are ready
+};
+
+enum class exchange_bug {
+  none,
+  arrival_store_relaxed,
+  arrival_store_plain,
+  arrival_store_narrow,
+  arrival_wait_relaxed,
+  arrival_wait_narrow,
+  payload_after_word,
+  no_combine,  // dispatch follows dispatch
+  gate_store_relaxed,
+  gate_wait_relaxed,
+  flag_per_block,  // block b waits for a flag of its own at combine_ready + b, in a region meant for one
+  count_without_release,  // completion: both async kernels
+  count_without_acquire,
+  count_narrow,
+  leave_relaxed,           // the gate's last block out
+  rank_election_relaxed,   // dispatch_async: who publishes to a rank
+  reply_election_relaxed,  // combine_async: likewise
+  election_in_region_b,    // combine_async elects in cells where dispatch_wait keeps its prefix sums
+  cells_not_restored,
+  words_not_restored,
+  rounds_not_counted,
+  blind,                // kernels do not look whether their rank gave up
+  waiting_is_blind,     // the two that wait for other ranks do not
+  alone,                // only the warp whose wait gave up knows
+  time_out_is_arrival,  // a wait that gave up goes on as if all had arrived
+  gate_waits_for_ever,  // the gate has no deadline
+};
+
+/// What happened in all executions together.
+struct exchange_tally {
+  std::uint64_t exact = 0, gave_up = 0;  // rounds of ranks
+  std::set<int> died_at;                 // steps of the dying rank's warps, from 1
+  int longest_life = 0;                  // steps of one that did not die
+};
+
+struct exchange_setting {
+  arrival_policy policy = arrival_policy::epoch;
+  int ranks = 2;
+  std::vector<int> blocks = {1};  // of each rank's kernels; the last one counts for all further ranks
+  int warps = 1;                  // of a block
+  int experts = 2;
+  int top_k = 1;
+  std::vector<int> tokens = {1};  // of each rank, likewise
+  routing route = routing::spread;
+  int rounds = 3;
+  std::uint32_t rounds_before = 0;                             // epochs go on from here
+  std::vector<may_give_up> gives_up = {may_give_up::nowhere};  // each rank, likewise
+  int dies = -1;  // this rank may stop for good at any of its steps
+  int late = -1;  // this rank comes to round `late_round` when another one has given up
+  int late_round = 0;
+  comeback then = {};
+  exchange_bug bug = exchange_bug::none;
+  std::shared_ptr<exchange_tally> tally = nullptr;
+
+  template <class T>
+  static T of_rank(const std::vector<T>& values, int rank) {
+    return values[std::min(values.size() - 1, static_cast<std::size_t>(rank))];
+  }
+  int max_tokens() const { return std::max(1, *std::max_element(tokens.begin(), tokens.end())); }
+};
+
+}  // namespace baton::checks
