@@ -333,6 +333,12 @@ void declare_check(CLI::App& app, arguments& chosen) {
       ->check(CLI::Validator{positive_number, ""})
       ->default_str("each its own")
       ->group("How far");
+  command
+      .add_option_function<std::uint64_t>(
+          "--seed", [&options](std::uint64_t seed) { options.seed = seed; },
+          "random schedules by this seed instead of all: N of them, or 10000")
+      ->type_name("X")
+      ->group("How far");
   command.add_option("--jobs", options.jobs, "explorations at a time; 0: one a core")
       ->type_name("N")
       ->capture_default_str()
@@ -345,8 +351,9 @@ void declare_check(CLI::App& app, arguments& chosen) {
       ->group("Output");
   declare_json(command, options.json, chosen);
   command.footer(
-      "An exploration that your own bound cuts short does not fail. Exit code 1 if something is found, if a\n"
-      "planted bug is not noticed, or if an exploration is not finished within its own bound.\n"
+      "Exit code 1 if something is found, if a planted bug is not noticed, or if an exploration is not "
+      "finished\n"
+      "within its own bound; not if your own --bound, --seconds or --seed leave it unfinished.\n"
       "Examples:\n"
       "  baton check --list\n"
       "  baton check --protocol gate --mutants --trace");

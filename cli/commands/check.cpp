@@ -54,6 +54,12 @@ std::vector<check_run> runs_of(const std::vector<const protocol_check*>& protoco
 check::bounds bounds_of(const check_run& run, const check_options& o) {
   check::bounds limits;
   if (run.mutant != nullptr) return limits;
+  limits.keep_trace = o.trace && run.exploration == &run.protocol->explorations.front();
+  if (o.seed) {
+    limits.how = check::reduction::random;
+    limits.seed = *o.seed;
+    limits.max_executions = random_schedules;
+  }
   if (o.bound > 0) limits.max_executions = o.bound;
   if (o.seconds > 0) limits.max_seconds = o.seconds;
   return limits;

@@ -19,16 +19,8 @@ constexpr int mutant_columns = 76;
 /// What an exploration came to, in a word or two.
 std::string verdict_of(const check::result& r) {
   if (r.found != check::verdict::none) return check::name(r.found);
-  return r.complete ? "holds" : "nothing so far";
-}
-
-/// One execution, where one was kept.
-template <class Result>
-std::string trace_of(const Result& r) {
-  if constexpr (requires { r.trace; })
-    return r.trace;
-  else
-    return {};
+  if (!r.complete) return "nothing so far";
+  return r.states > 0 ? "holds (states)" : "holds";
 }
 
 json to_json(const check_run& run, bool with_trace) {
@@ -47,13 +39,14 @@ json to_json(const check_run& run, bool with_trace) {
   }
   object.update({{"finding", r.text},
                  {"complete", r.complete},
+                 {"states", r.states},
                  {"executions", r.executions},
                  {"cut", r.cut},
                  {"steps", r.steps},
                  {"longest", r.longest},
                  {"seconds", r.seconds}});
   if (with_trace && !r.counterexample.empty()) object["counterexample"] = r.counterexample;
-  if (with_trace && !trace_of(r).empty()) object["trace"] = trace_of(r);
+  if (with_trace && !r.trace.empty()) object["trace"] = r.trace;
   return object;
 }
 
@@ -145,7 +138,7 @@ void check_report::begin_protocol(const check_run& run) {
 void check_report::add_exploration(const check_run& run) {
   const check::result& r = run.result;
   const bool is_cut_short = r.found == check::verdict::none && !r.complete;
-  const bool was_asked_to = options_.bound > 0 || options_.seconds > 0;
+  const bool was_asked_to = options_.bound > 0 || options_.seconds > 0 || options_.seed.has_value();
   ++explorations_;
   holding_ += r.holds() ? 1 : 0;
   cut_short_ += is_cut_short ? 1 : 0;
@@ -160,15 +153,15 @@ void check_report::add_exploration(const check_run& run) {
     out_ << "  " << name << '\n';
     name.clear();
   }
-  out_ << fmt::format("  {}{} {:>10} {:>11} {:>7} ", name, padding(name, name_columns), grouped(r.executions),
-                      grouped(r.steps), r.longest)
+  out_ << fmt::format("  {}{} {:>10} {:>11} {:>7} ", name, padding(name, name_columns),
+                      grouped(r.states > 0 ? r.states : r.executions), grouped(r.steps), r.longest)
        << padding(time, 8) << time << "  "
        << (r.holds()      ? marks_.good(verdict)
            : is_cut_short ? marks_.accent(verdict)
                           : marks_.bad(verdict))
        << '\n';
   if (r.found != check::verdict::none) print_text(r.text, 4);
-  if (options_.trace) print_trace(r.found != check::verdict::none ? r.counterexample : trace_of(r));
+  if (options_.trace) print_trace(r.found != check::verdict::none ? r.counterexample : r.trace);
 }
 
 void check_report::add_mutant(const check_run& run) {
@@ -208,10 +201,24 @@ void check_report::end_protocol() {
   }
 }
 
-/// A finding, broken to fit.
+/// A finding, broken to fit; the first lines of it, unless traces are wanted as well.
 void check_report::print_text(const std::string& text, std::size_t indent) {
-  for (const std::string& line : wrapped(text, check_columns - indent))
-    out_ << std::string(indent, ' ') << marks_.dim(line) << '\n';
+  constexpr std::size_t most_lines = 4, continued = 4;
+  std::vector<std::string> all;
+  std::istringstream lines{text};
+  for (std::string line; std::getline(lines, line);) {
+    const std::string_view before = all.empty() ? "" : "  ";
+    bool is_first = true;
+    for (const std::string& part : wrapped(line.substr(std::min(line.find_first_not_of(' '), line.size())),
+                                           check_columns - indent - continued)) {
+      all.push_back(std::string{before} + (is_first ? "" : "  ") + part);
+      is_first = false;
+    }
+  }
+  const bool is_cut = all.size() > most_lines && !options_.trace;
+  const std::size_t shown = is_cut ? most_lines : all.size();
+  for (std::size_t i = 0; i < shown; ++i) out_ << std::string(indent, ' ') << marks_.dim(all[i]) << '\n';
+  if (is_cut) out_ << std::string(indent, ' ') << marks_.dim("  ... (all of it with --trace)") << '\n';
 }
 
 void check_report::print_trace(const std::string& trace) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "baton/error.hpp"
@@ -114,6 +115,35 @@ TEST(check_command, a_bound_of_the_caller_cuts_short_without_failing_and_one_of_
   EXPECT_EQ(run({}, {p}).code, failed);
 }
 
+TEST(check_command, a_seed_walks_through_random_schedules_and_repeats_itself) {
+  const auto text = [](std::uint64_t seed) {
+    const outcome o = run({.bound = 7, .seed = seed, .trace = true, .json = true}, {message()});
+    EXPECT_EQ(o.code, ok) << o.text;
+    return nlohmann::json::parse(o.text)["protocols"][0]["explorations"][0];
+  };
+  const auto first = text(3);
+  EXPECT_EQ(first["executions"], 7);
+  EXPECT_EQ(first["verdict"], "nothing so far");
+  EXPECT_EQ(first["trace"], text(3)["trace"]);
+  std::set<std::string> traces;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) traces.insert(text(seed)["trace"]);
+  EXPECT_GT(traces.size(), 1u);
+}
+
+TEST(check_command, a_long_finding_is_cut_unless_traces_are_wanted) {
+  protocol_check p = message();
+  p.mutants.front().run = [](const check::bounds&) {
+    check::result r;
+    r.found = verdict::data_race;
+    r.text = "everybody waits:\n  one\n  two\n  three\n  four\n  five";
+    return r;
+  };
+  const std::string text = run({.mutants = true}, {p}).text;
+  EXPECT_TRUE(test::says(text, "everybody waits:\n", "        one\n", "three", "all of it with --trace"));
+  EXPECT_EQ(text.find("five"), std::string::npos);
+  EXPECT_TRUE(test::says(run({.mutants = true, .trace = true}, {p}).text, "        five\n"));
+}
+
 TEST(check_command, a_protocol_that_there_is_not_is_refused_with_the_names) {
   std::ostringstream out;
   const std::string text = test::message_of<invalid_argument>([&] {
@@ -159,6 +189,7 @@ TEST(check_command, json_has_what_the_table_has) {
   EXPECT_EQ(p.at("headers").at(0), "sim/check.hpp");
   EXPECT_EQ(p.at("explorations").at(0).at("verdict"), "holds");
   EXPECT_EQ(p.at("explorations").at(0).at("executions"), 2);
+  EXPECT_TRUE(test::says(p.at("explorations").at(0).at("trace"), "store.release.device"));
   const auto& m = p.at("mutants").at(0);
   EXPECT_TRUE(m.at("killed"));
   EXPECT_EQ(m.at("breaks"), "E1");
