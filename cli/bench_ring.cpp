@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "baton/error.hpp"
+#include "cli/bench/cublas_product.hpp"
 #include "cli/bench/gemm_session.hpp"
 #include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/ring_point.hpp"
@@ -107,8 +108,34 @@ const char* name_of(ring_gemm_tiles tiles) {
                                              : "large";
 }
 
-/// Strategies take turns, so that a clock that drifts drifts for all of them. True: every product was right.
-bool run_products(const world& where, const bench_ring_options& o, const ring_run& run, report& to) {
+/// What is measured at one size: the strategies, and cuBLAS if it is there.
+struct contestant {
+  ring_gemm_point point;
+  product run;
+};
+
+std::vector<contestant> contestants(gemm_session& session, int size, const bench_ring_options& o,
+                                    cublas_product* reference) {
+  std::vector<contestant> all;
+  const auto add = [&](std::optional<ring_strategy> strategy, const char* tiles, product run) {
+    contestant& c = all.emplace_back();
+    c.point.strategy = strategy;
+    c.point.size = size;
+    c.point.tiles = tiles;
+    c.run = std::move(run);
+  };
+  for (const ring_strategy strategy : o.strategies)
+    add(strategy, name_of(o.tiles), session.with({strategy, o.tiles, 0}));
+  if (reference != nullptr)
+    add({}, "",
+        [reference](const ring_gemm_problem& p, stream_ref stream) { reference->enqueue(p, stream); });
+  for (contestant& c : all) c.point.wrong = session.first_wrong(c.run);
+  return all;
+}
+
+/// They take turns, so that a clock that drifts drifts for all of them. True: every product was right.
+bool run_products(const world& where, const bench_ring_options& o, const ring_run& run,
+                  cublas_product* reference, report& to) {
   std::vector<int> sizes = o.sizes;
   if (sizes.empty())
     sizes = where.device() == device_kind::cuda ? std::vector<int>{1024, 2048, 4096, 8192}
@@ -118,21 +145,19 @@ bool run_products(const world& where, const bench_ring_options& o, const ring_ru
   to.table(print_gemm_header);
   for (const int size : sizes) {
     gemm_session session{where, size};
-    std::vector<ring_gemm_point> points;
-    for (const ring_strategy strategy : o.strategies) {
-      points.push_back({strategy, size, name_of(o.tiles), session.first_wrong({strategy, o.tiles, 0}), {}});
-      all_right = all_right && points.back().wrong.empty();
-    }
+    std::vector<contestant> all = contestants(session, size, o, reference);
     for (int i = -warm_up_rounds; i < o.repeats; ++i) {
-      for (ring_gemm_point& point : points) {
+      for (auto& [point, work] : all) {
         if (!point.wrong.empty()) continue;
-        const double us = timer->time(session, {point.strategy, o.tiles, 0});
+        const double us = timer->time(session, work);
         if (i >= 0) point.samples_us.push_back(us);
       }
     }
-    for (const ring_gemm_point& point : points) {
+    const double reference_us = reference != nullptr ? median_of(all.back().point.samples_us) : 0;
+    for (const auto& [point, work] : all) {
+      all_right = all_right && point.wrong.empty();
       to.add(run, point);
-      to.table([&](std::ostream& out) { print_gemm(point, out); });
+      to.table([&](std::ostream& out) { print_gemm(point, reference_us, out); });
     }
   }
   return all_right;
@@ -152,10 +177,12 @@ int run_bench_ring(const bench_ring_options& o, std::ostream& out) {
     run.gpu = gpu->name;
     run.driver = gpu->driver;
   }
+  const std::unique_ptr<cublas_product> reference = open_cublas(worlds[0], run.why_no_cublas);
+  if (reference != nullptr) run.cublas = reference->version();
   report to{o, out};
   to.table([&](std::ostream& table) { print_header(run, table); });
   if (on_gpu) run_hand_offs(worlds[0], o, run, to);
-  const bool all_right = run_products(worlds[0], o, run, to);
+  const bool all_right = run_products(worlds[0], o, run, reference.get(), to);
   to.close();
   return static_cast<int>(all_right ? exit_code::ok : exit_code::check_failed);
 }

@@ -19,9 +19,9 @@ std::vector<bfloat16> small_integers(std::size_t count, std::uint32_t seed) {
 
 class cpu_gemm_timer : public gemm_timer {
  public:
-  double time(const gemm_session& session, const ring_gemm_config& config) override {
+  double time(const gemm_session& session, const product& run) override {
     const auto start = std::chrono::steady_clock::now();
-    session.enqueue(config, {});
+    session.enqueue(run, {});
     session.where().synchronize();
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   }
@@ -41,9 +41,14 @@ gemm_session::gemm_session(const world& world, int size) : world_{world}, size_{
   world_.synchronize();
 }
 
-void gemm_session::enqueue(const ring_gemm_config& config, stream_ref stream) const {
-  ring_gemm(world_, {a_.as<bfloat16>(), b_.as<bfloat16>(), c_.as<float>(), size_, size_, size_}, config,
-            stream);
+void gemm_session::enqueue(const product& run, stream_ref stream) const {
+  run({a_.as<bfloat16>(), b_.as<bfloat16>(), c_.as<float>(), size_, size_, size_}, stream);
+}
+
+product gemm_session::with(const ring_gemm_config& config) const {
+  return [this, config](const ring_gemm_problem& problem, stream_ref stream) {
+    ring_gemm(world_, problem, config, stream);
+  };
 }
 
 double gemm_session::expected(std::size_t row, std::size_t column) const {
@@ -55,10 +60,10 @@ double gemm_session::expected(std::size_t row, std::size_t column) const {
   return sum;
 }
 
-std::string gemm_session::first_wrong(const ring_gemm_config& config) {
+std::string gemm_session::first_wrong(const product& run) {
   constexpr unsigned char poison = 0xff;  // NaN
   fill_async(world_, c_.data(), poison, c_.bytes(), {});
-  enqueue(config, {});
+  enqueue(run, {});
   std::vector<float> c(c_.bytes() / sizeof(float));
   copy_async(world_, c.data(), c_.data(), c_.bytes(), {});
   world_.synchronize();

@@ -1,5 +1,6 @@
 #pragma once
 // One product on one device, ready to run, checked and timed.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,14 +10,18 @@
 
 namespace baton::cli {
 
+/// Puts one product on a stream.
+using product = std::function<void(const ring_gemm_problem&, stream_ref)>;
+
 /// Square operands of small integers, so that every result is exact.
 class gemm_session {
  public:
   gemm_session(const world& world, int size);
 
   /// Poisons the result, runs once, and compares spread-out elements with sums in double precision. Empty: all right.
-  std::string first_wrong(const ring_gemm_config& config);
-  void enqueue(const ring_gemm_config& config, stream_ref stream) const;
+  std::string first_wrong(const product& run);
+  void enqueue(const product& run, stream_ref stream) const;
+  product with(const ring_gemm_config& config) const;
   const world& where() const { return world_; }
 
  private:
@@ -32,7 +37,7 @@ class gemm_session {
 class gemm_timer {
  public:
   virtual ~gemm_timer() = default;
-  virtual double time(const gemm_session& session, const ring_gemm_config& config) = 0;
+  virtual double time(const gemm_session& session, const product& run) = 0;
 };
 std::unique_ptr<gemm_timer> make_gemm_timer(const world& world);
 /// @throws unsupported  in a build without CUDA

@@ -9,10 +9,10 @@ class cuda_gemm_timer : public gemm_timer {
  public:
   explicit cuda_gemm_timer(const world& world) : worlds_{world}, streams_{worlds_, 2} {}
 
-  double time(const gemm_session& session, const ring_gemm_config& config) override {
+  double time(const gemm_session& session, const product& run) override {
     streams_.hold(0);
     streams_.record(0, 0);
-    session.enqueue(config, {streams_.stream(0)});
+    session.enqueue(run, {streams_.stream(0)});
     streams_.record(0, 1);
     streams_.run();
     return streams_.microseconds(0, 0, 1);

@@ -14,10 +14,15 @@ namespace {
 
 constexpr const char* schema = "baton.bench.ring/1";
 
-nlohmann::json described(const ring_run& run, const char* what, ring_strategy strategy) {
+const char* name_of(const std::optional<ring_strategy>& strategy) {
+  return strategy ? name(*strategy) : "cublas";
+}
+
+nlohmann::json described(const ring_run& run, const char* what,
+                         const std::optional<ring_strategy>& strategy) {
   return {{"schema", schema},
           {"case", what},
-          {"strategy", name(strategy)},
+          {"strategy", name_of(strategy)},
           {"device", run.device},
           {"gpu", run.gpu.empty() ? nlohmann::json() : nlohmann::json(run.gpu)},
           {"driver", run.driver == 0 ? nlohmann::json() : nlohmann::json(run.driver)},
@@ -26,12 +31,12 @@ nlohmann::json described(const ring_run& run, const char* what, ring_strategy st
           {"build", build_info()}};
 }
 
-double teraflops(const ring_gemm_point& p) {
-  const double us = median_of(p.samples_us);
-  return us > 0 ? p.flops() / us / 1e6 : 0;
-}
-
 }  // namespace
+
+double ring_gemm_point::teraflops() const {
+  const double us = median_of(samples_us);
+  return us > 0 ? flops() / us / 1e6 : 0;
+}
 
 double median_of(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -60,6 +65,7 @@ nlohmann::json to_json(const ring_run& run, const hand_off_point& p) {
 
 nlohmann::json to_json(const ring_run& run, const ring_gemm_point& p) {
   nlohmann::json j = described(run, "ring_gemm", p.strategy);
+  if (!p.strategy) j["cublas"] = run.cublas;
   j["m"] = j["n"] = j["k"] = p.size;
   j["tiles"] = p.tiles;
   j["checked"] = p.wrong.empty();
@@ -67,13 +73,14 @@ nlohmann::json to_json(const ring_run& run, const ring_gemm_point& p) {
   j["flops"] = p.flops();
   j["median_us"] = p.samples_us.empty() ? nlohmann::json() : nlohmann::json(median_of(p.samples_us));
   j["mad_us"] = p.samples_us.empty() ? nlohmann::json() : nlohmann::json(mad_of(p.samples_us));
-  j["tflops"] = p.samples_us.empty() ? nlohmann::json() : nlohmann::json(teraflops(p));
+  j["tflops"] = p.samples_us.empty() ? nlohmann::json() : nlohmann::json(p.teraflops());
   j["samples_us"] = p.samples_us;
   return j;
 }
 
 void print_header(const ring_run& run, std::ostream& out) {
   out << fmt::format("ring buffers on {}\n", run.gpu.empty() ? "the CPU" : run.gpu);
+  if (!run.why_no_cublas.empty()) out << fmt::format("no cuBLAS beside: {}\n", run.why_no_cublas);
   if (!run.why_no_hand_offs.empty()) out << fmt::format("no hand-offs: {}\n", run.why_no_hand_offs);
 }
 
@@ -97,17 +104,21 @@ void print_hand_offs(const std::vector<hand_off_point>& points, std::ostream& ou
 }
 
 void print_gemm_header(std::ostream& out) {
-  out << fmt::format("\n{:<18}{:>8}  {:<10}{:>12}{:>8}{:>10}\n", "C = A * B^T", "m = n = k", "tiles",
-                     "median us", "+-", "TFLOP/s");
+  out << fmt::format("\n{:<18}{:>9}  {:<10}{:>12}{:>8}{:>10}{:>12}\n", "C = A * B^T", "m = n = k", "tiles",
+                     "median us", "+-", "TFLOP/s", "of cuBLAS");
 }
 
-void print_gemm(const ring_gemm_point& p, std::ostream& out) {
+void print_gemm(const ring_gemm_point& p, double reference_us, std::ostream& out) {
+  const char* who = name_of(p.strategy);
   if (!p.wrong.empty()) {
-    out << fmt::format("{:<18}{:>9}  {:<10}WRONG: {}\n", name(p.strategy), p.size, p.tiles, p.wrong);
+    out << fmt::format("{:<18}{:>9}  {:<10}WRONG: {}\n", who, p.size, p.tiles, p.wrong);
     return;
   }
-  out << fmt::format("{:<18}{:>9}  {:<10}{:>12.1f}{:>8.1f}{:>10.4g}\n", name(p.strategy), p.size, p.tiles,
-                     median_of(p.samples_us), mad_of(p.samples_us), teraflops(p));
+  const double us = median_of(p.samples_us);
+  const std::string share =
+      reference_us > 0 && p.strategy ? fmt::format("{:.0f} %", 100 * reference_us / us) : "-";
+  out << fmt::format("{:<18}{:>9}  {:<10}{:>12.1f}{:>8.1f}{:>10.4g}{:>12}\n", who, p.size, p.tiles, us,
+                     mad_of(p.samples_us), p.teraflops(), share);
 }
 
 }  // namespace baton::cli

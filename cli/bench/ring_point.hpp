@@ -1,6 +1,7 @@
 #pragma once
 // Measured points of `baton bench ring`, and how they are told.
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@ struct ring_run {
   std::string device;  // "cpu" or "cuda"
   std::string gpu, date;
   std::string why_no_hand_offs;
+  std::string cublas;  // its version
+  std::string why_no_cublas;
   int driver = 0;
 };
 
@@ -25,13 +28,14 @@ struct hand_off_point {
 
 /// m = n = k = size.
 struct ring_gemm_point {
-  ring_strategy strategy{};
+  std::optional<ring_strategy> strategy;  // none: cuBLAS, for comparison
   int size = 0;
   std::string tiles;
   std::string wrong;  // the first wrong element; empty: all that were looked at are exact
   std::vector<double> samples_us;
 
   double flops() const { return 2.0 * size * size * size; }
+  double teraflops() const;  // of the median
 };
 
 double median_of(std::vector<double> values);
@@ -45,6 +49,7 @@ void print_header(const ring_run& run, std::ostream& out);
 /// Points of one strategy: a row for each number of readers, a column for each of stages.
 void print_hand_offs(const std::vector<hand_off_point>& points, std::ostream& out);
 void print_gemm_header(std::ostream& out);
-void print_gemm(const ring_gemm_point& point, std::ostream& out);
+/// `reference_us`: cuBLAS's median at this size; 0: not measured.
+void print_gemm(const ring_gemm_point& point, double reference_us, std::ostream& out);
 
 }  // namespace baton::cli

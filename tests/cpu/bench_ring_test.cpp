@@ -58,8 +58,20 @@ TEST(bench_ring_point, a_wrong_product_has_no_times) {
   EXPECT_FALSE(j["checked"]);
   EXPECT_TRUE(j["tflops"].is_null() && j["median_us"].is_null() && j["gpu"].is_null());
   std::ostringstream out;
-  print_gemm(p, out);
+  print_gemm(p, 0, out);
   EXPECT_TRUE(test::says(out.str(), "WRONG: c[0, 0] = 1, expected 2"));
+}
+
+TEST(bench_ring_point, a_product_is_told_beside_the_reference_of_its_run) {
+  const ring_gemm_point ours{ring_strategy::mbarrier, 1000, "large", {}, {20}},
+      reference{{}, 1000, "", {}, {10}};
+  std::ostringstream out;
+  print_gemm(ours, 10, out);
+  print_gemm(reference, 10, out);
+  EXPECT_TRUE(test::says(out.str(), "mbarrier", "100", "50 %", "cublas", "200"));
+  const nlohmann::json j = to_json({.cublas = "13.0.2"}, reference);
+  EXPECT_EQ(j["strategy"], "cublas");
+  EXPECT_EQ(j["cublas"], "13.0.2");
 }
 
 TEST(bench_ring, a_run_on_the_cpu_checks_and_times_each_strategy) {

@@ -1,0 +1,114 @@
+#include "cli/bench/cublas_product.hpp"
+
+#if defined(BATON_CUDA) && BATON_CUDA
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <initializer_list>
+
+#include "baton/error.hpp"
+#endif
+
+namespace baton::cli {
+
+#if defined(BATON_CUDA) && BATON_CUDA
+namespace {
+
+// cuBLAS's C interface, as cublas_api.h and library_types.h declare it; only what one product needs.
+constexpr int op_none = 0, op_transpose = 1, type_bf16 = 14, type_fp32 = 0, compute_fp32 = 68,
+              algorithm_default = -1;
+struct cublas_handle;
+
+struct cublas_calls {
+  int (*create)(cublas_handle**) = nullptr;
+  int (*destroy)(cublas_handle*) = nullptr;
+  int (*get_version)(cublas_handle*, int*) = nullptr;
+  int (*set_stream)(cublas_handle*, cudaStream_t) = nullptr;
+  int (*gemm_ex)(cublas_handle*, int, int, int, int, int, const void*, const void*, int, int, const void*,
+                 int, int, const void*, void*, int, int, int, int) = nullptr;
+};
+
+void* open_library() {
+  if (const char* named = std::getenv("BATON_CUBLAS"); named != nullptr)
+    return dlopen(named, RTLD_NOW | RTLD_LOCAL);
+  for (const char* name : {"libcublas.so.13", "libcublas.so.12", "/usr/local/cuda/lib64/libcublas.so.13"})
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL); library != nullptr) return library;
+  return nullptr;
+}
+
+bool find_calls(cublas_calls& calls, std::string& why_not) {
+  void* library = open_library();
+  if (library == nullptr) {
+    const char* reason = dlerror();
+    why_not =
+        fmt::format("{}; set BATON_CUBLAS to the path of a libcublas.so", reason != nullptr ? reason : "");
+    return false;
+  }
+  const auto find = [&](const char* name, auto& call) {
+    call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(dlsym(library, name));
+    if (call == nullptr && why_not.empty()) why_not = fmt::format("the cuBLAS library has no {}", name);
+  };
+  find("cublasCreate_v2", calls.create);
+  find("cublasDestroy_v2", calls.destroy);
+  find("cublasGetVersion_v2", calls.get_version);
+  find("cublasSetStream_v2", calls.set_stream);
+  find("cublasGemmEx", calls.gemm_ex);
+  return why_not.empty();
+}
+
+class loaded_cublas : public cublas_product {
+ public:
+  loaded_cublas(const world& world, const cublas_calls& calls) : calls_{calls} {
+    if (cudaSetDevice(world.device_index()) != cudaSuccess)
+      throw cuda_error{"cuBLAS: its device cannot be used"};
+    must(calls_.create(&handle_), "cublasCreate");
+    must(calls_.get_version(handle_, &version_), "cublasGetVersion");
+  }
+  ~loaded_cublas() override { static_cast<void>(calls_.destroy(handle_)); }
+  loaded_cublas(const loaded_cublas&) = delete;
+  loaded_cublas& operator=(const loaded_cublas&) = delete;
+
+  std::string version() const override {
+    return fmt::format("{}.{}.{}", version_ / 10000, version_ / 100 % 100, version_ % 100);
+  }
+
+  /// Column-major: c^T = b * a^T.
+  void enqueue(const ring_gemm_problem& p, stream_ref stream) override {
+    const float one = 1.0f, zero = 0.0f;
+    must(calls_.set_stream(handle_, static_cast<cudaStream_t>(stream.native)), "cublasSetStream");
+    must(calls_.gemm_ex(handle_, op_transpose, op_none, p.n, p.m, p.k, &one, p.b, type_bf16, p.k, p.a,
+                        type_bf16, p.k, &zero, p.c, type_fp32, p.n, compute_fp32, algorithm_default),
+         "cublasGemmEx");
+  }
+
+ private:
+  static void must(int status, const char* call) {
+    if (status != 0) throw cuda_error{fmt::format("{}: status {}", call, status)};
+  }
+
+  cublas_calls calls_;
+  cublas_handle* handle_ = nullptr;
+  int version_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<cublas_product> open_cublas(const world& world, std::string& why_not) {
+  if (world.device() != device_kind::cuda) {
+    why_not = "it runs on GPUs only";
+    return nullptr;
+  }
+  cublas_calls calls;
+  if (!find_calls(calls, why_not)) return nullptr;
+  return std::make_unique<loaded_cublas>(world, calls);
+}
+#else
+std::unique_ptr<cublas_product> open_cublas(const world&, std::string& why_not) {
+  why_not = "this build of baton has no CUDA";
+  return nullptr;
+}
+#endif
+
+}  // namespace baton::cli
