@@ -53,7 +53,8 @@ class out_of_memory : public error {
 };
 
 /// A wait outlived its deadline: some peer never did what it should have. The kernels have returned and the
-/// process is healthy; the communicator that threw this must be destroyed and created anew.
+/// process is healthy. Every communicator of the world must be destroyed and created anew, on every rank; the old ones
+/// refuse to go on.
 class stuck : public error {
  public:
   struct details {

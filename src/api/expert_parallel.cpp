@@ -48,6 +48,7 @@ struct expert_parallel::state {
   std::unique_ptr<symmetric_window> window;
   step next = step::dispatch_async;
   int num_tokens = 0;
+  int times_stuck;  // the world's, at creation
 
   state(const world& w, const ep_config& c)
       : ranks{w},
@@ -55,7 +56,8 @@ struct expert_parallel::state {
         s{c.num_experts, w.size(), w.rank(), c.top_k, c.hidden, c.num_max_tokens_per_rank, c.format},
         in_window{s},
         in_local{s},
-        launch{launch_config_of(w, c)} {}
+        launch{launch_config_of(w, c)},
+        times_stuck{w.state().times_stuck} {}
 
   template <class T>
   T* own(std::size_t offset) const {
@@ -71,7 +73,13 @@ struct expert_parallel::state {
   int warps() const { return launch.blocks * launch.threads / warp_lanes; }
 
   /// Rounds are dispatch_async, dispatch_wait, combine_async, combine_wait: nothing else keeps buffers safe.
+  /// After a time-out peers may still work on an old round in the same memory: only new memory is safe.
   void advance(step called) {
+    if (ranks.state().times_stuck != times_stuck)
+      throw invalid_argument{fmt::format(
+          "{} called after a wait of rank {} gave up: this communicator is of no further use. Destroy "
+          "it and create one anew, on every rank",
+          names[static_cast<int>(called)], s.rank)};
     if (called != next)
       throw invalid_argument{
           fmt::format("{} called where {} is due: a round is dispatch_async, dispatch_wait, "

@@ -45,12 +45,13 @@ std::string stuck_text(const stuck_record& record) {
       record.seen, record.block, record.warp, record.lane, cause(where));
 }
 
-void throw_if_stuck(const detail::world_state& state) {
+void throw_if_stuck(detail::world_state& state) {
   stuck_record* const shared = state.reports.record_host;
   if (shared == nullptr) return;
   if (std::atomic_ref{shared->complete}.load(std::memory_order_acquire) == 0) return;
   const stuck_record found = *shared;
   *shared = {};
+  ++state.times_stuck;
   if (state.device == device_kind::cuda)
     on_cuda::clear_abort(state);
   else

@@ -10,6 +10,6 @@ std::string stuck_text(const stuck_record& record);
 
 /// Throws stuck if a kernel of this rank has filled its record in; the record and the abort word are then
 /// clear again, for the communicator that replaces the broken one. Only while the rank's kernels are done.
-void throw_if_stuck(const detail::world_state& state);
+void throw_if_stuck(detail::world_state& state);
 
 }  // namespace baton

@@ -35,6 +35,7 @@ class world_state {
   all_gather_fn all_gather;
   std::shared_ptr<sim::machine> machine;  // the CPU's; shared by the ranks of world::local
   report_memory reports;
+  int times_stuck = 0;  // what was made before the last time is lost: its kernels may have done nothing
   std::shared_ptr<void> owned;  // whatever keeps `reports` alive
   std::vector<int> devices;     // CUDA, in_process: the ordinal of every rank's device
   std::shared_ptr<transport::thread_rendezvous> meeting;  // of world::local

@@ -88,6 +88,35 @@ TEST(exchange_faults, a_word_with_a_flipped_bit_is_reported_and_never_believed) 
   }
 }
 
+TEST(exchange_faults, after_a_time_out_only_a_new_communicator_goes_on_and_is_right) {
+  for (const arrival_policy policy : {arrival_policy::epoch, arrival_policy::sentinel}) {
+    exchange_case c = small_case(2);
+    c.config.arrival = policy;
+    const auto worlds = simulated_worlds(2, {});
+    auto ranks = make_ranks(worlds, c.config);
+    const auto inputs = draw_inputs(c, 1);
+    const auto first_half = [&](int r) {
+      exchange_rank& rank = ranks[static_cast<std::size_t>(r)];
+      rank.load(inputs[static_cast<std::size_t>(r)]);
+      rank.dispatch_async();
+      rank.dispatch_wait();
+      rank.ranks().synchronize();
+    };
+    EXPECT_THROW(first_half(0), stuck) << "rank 1 has not come yet";
+    EXPECT_NO_THROW(first_half(1)) << "rank 0 had sent what rank 1 waits for";
+    try {
+      ranks[0].combine_async(static_cast<const bfloat16*>(ranks[0].received().tokens));
+      FAIL() << "went on in the old memory";
+    } catch (const invalid_argument& e) {
+      EXPECT_STREQ(e.what(),
+                   "combine_async called after a wait of rank 0 gave up: this communicator is of no further "
+                   "use. Destroy it and create one anew, on every rank");
+    }
+    ranks = make_ranks(worlds, c.config);
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) EXPECT_EQ(run_round(c, ranks, seed), "");
+  }
+}
+
 TEST(exchange_faults, an_id_out_of_range_is_reported_with_the_first_token_and_value) {
   const auto worlds = world::local(2, device_kind::cpu);
   const exchange_case c = small_case(2);
