@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Writes the generated parts of docs/protocols from what `baton check` says, or checks them.
+
+    protocol_pages.py --program BATON            writes them
+    protocol_pages.py --program BATON --check    fails if one is not up to date, or if the protocols took too long
+
+A page's generated parts stand between markers that name a protocol and what is wanted of it; the rest is written by hand:
+
+    <!-- generated: gate: header, run, checked -->
+    ...
+    <!-- end -->
+
+A protocol without a marker anywhere gets a page of its own.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import sequence_drawing
+import tree
+
+PAGES = pathlib.Path("docs/protocols")
+INDEX = "README.md"
+PART = re.compile(r"<!-- generated: ([\w ]+?)(?:: ([\w, ]+))? -->\n(.*?)<!-- end -->", flags=re.S)
+LABEL = re.compile(r"([A-Z][A-Za-z0-9]*(?: of \w+)?):\s+(.*)")
+MOST_SECONDS = 90  # of all protocols together, on two cores
+
+
+def comment_of(path):
+    """The comment that a header begins with, as lines."""
+    lines = []
+    for line in path.read_text().splitlines():
+        if line.startswith("//"):
+            lines.append(line[3:])
+        elif lines:
+            break
+    return lines
+
+
+def blocks_of(lines):
+    """Runs of lines between empty ones."""
+    block = []
+    for line in [*lines, ""]:
+        if line.strip():
+            block.append(line)
+        elif block:
+            yield block
+            block = []
+
+
+def is_drawing(block):
+    return all(line.startswith("  ") for line in block)
+
+
+def dedented(block):
+    margin = min(len(line) - len(line.lstrip()) for line in block)
+    return [line[margin:] for line in block]
+
+
+def prose(block):
+    """A paragraph, and the edges and conditions in it as a list; what is checked stands elsewhere on the page."""
+    out, is_item, is_left_out = [], False, False
+    for line in block:
+        for text in re.split(r"\s{3,}(?=[A-Z]\d: )", line):
+            if found := LABEL.match(text):
+                is_left_out = found[1] in ("Checked", "Source")
+                if not is_left_out:
+                    out += ([""] if out and not is_item else []) + [f"- **{found[1]}**: {found[2]}"]
+                is_item = True
+            elif is_item and text.startswith("  "):
+                if not is_left_out:
+                    out[-1] += " " + text.strip()
+            elif is_left_out:
+                continue
+            else:
+                out += ([""] if is_item else []) + [text.strip()]
+                is_item = is_left_out = False
+    return out
+
+
+def header_part(root, headers):
+    out = []
+    for header in headers:
+        out += [f"## [{header}](../../{header})", ""]
+        for block in blocks_of(comment_of(root / header)):
+            out += ["```text", *dedented(block), "```"] if is_drawing(block) else prose(block)
+            out.append("")
+    return out
+
+
+def run_part(protocol, of):
+    first = protocol["explorations"][0]
+    if "trace" not in first:
+        return []
+    return [f"## One execution{of}: {first['name']}", "", "```text", sequence_drawing.draw(first["trace"]), "```", ""]
+
+
+def cell(value):
+    return str(value).replace("|", "\\|")
+
+
+def table(head, rows):
+    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
+            *("| " + " | ".join(map(cell, row)) + " |" for row in rows), ""]
+
+
+def count_of(exploration):
+    states = exploration.get("states", 0)
+    return f"{states:,} states" if states else f"{exploration['executions']:,}"
+
+
+def checked_part(protocol, of):
+    explorations, mutants = protocol["explorations"], protocol["mutants"]
+    rows = [(e["name"], count_of(e), f"{e['steps']:,}", e["longest"], e["verdict"]) for e in explorations]
+    bugs = [(m["name"], m["breaks"], m["verdict"] if m["killed"] else f"**not noticed** ({m['verdict']})") for m in mutants]
+    killed = sum(m["killed"] for m in mutants)
+    return ["## Explored" + of.replace(" of ", ": "), "", "Every schedule, and every value that a load may return; schedules that differ in the order of independent steps only "
+            "count once:", "",
+            *table(("bound", "executions", "steps", "longest", "verdict"), rows),
+            f"## Planted bugs{of}: {killed} of {len(mutants)} noticed", "",
+            *table(("bug", "breaks", "noticed as"), bugs),
+            "Again, with the schedule that shows each:", "",
+            "```sh", f"baton check --protocol {protocol['name']} --mutants --trace", "```", ""]
+
+
+def part(root, protocol, wanted, is_alone):
+    of = "" if is_alone else f" of {protocol['name']}"  # headings of one page differ
+    made = {"header": lambda: header_part(root, protocol["headers"]), "run": lambda: run_part(protocol, of),
+            "checked": lambda: checked_part(protocol, of)}
+    return "\n".join(line for what in wanted for line in made[what]())
+
+
+def index_part(protocols, page_of):
+    rows = [(f"[{p['name']}]({page_of[p['name']]})", p["title"], len(p["explorations"]),
+             f"{sum(e['executions'] for e in p['explorations']):,}",
+             f"{sum(m['killed'] for m in p['mutants'])} of {len(p['mutants'])}") for p in protocols]
+    return "\n".join(table(("protocol", "what it is", "explorations", "executions", "bugs noticed"), rows))
+
+
+def new_page(protocol):
+    return f"# {protocol['title']}\n\n<!-- generated: {protocol['name']}: header, run, checked -->\n<!-- end -->\n"
+
+
+def existing_pages(folder):
+    return {path.name: path.read_text() for path in sorted(folder.glob("*.md"))}
+
+
+def pages_as_they_should_be(root, protocols):
+    """(what every page should contain, complaints about markers)"""
+    pages, complaints = existing_pages(root / PAGES), []
+    by_name = {p["name"]: p for p in protocols}
+    page_of = {found[1]: name for name, text in pages.items() for found in PART.finditer(text)}
+    for name, p in by_name.items():
+        if name not in page_of:
+            page_of[name] = f"{name}.md"
+            pages[page_of[name]] = new_page(p)
+
+    def fill(found, page):
+        name, wanted = found[1], re.findall(r"\w+", found[2] or "")
+        if name == "index":
+            body = index_part(protocols, page_of)
+        elif name in by_name:
+            body = part(root, by_name[name], wanted, sum(at == page for at in page_of.values()) == 1)
+        else:
+            complaints.append(f"{PAGES / page}: there is no protocol {name} any more")
+            return found[0]
+        return found[0].split("\n", 1)[0] + "\n" + body + "<!-- end -->"
+    for page, text in pages.items():
+        pages[page] = PART.sub(lambda found: fill(found, page), text)
+    return pages, complaints
+
+
+def update(root, protocols):
+    pages, complaints = pages_as_they_should_be(root, protocols)
+    for name, text in pages.items():
+        (root / PAGES / name).write_text(text)
+    return complaints
+
+
+def complaints_of(root, report):
+    pages, complaints = pages_as_they_should_be(root, report["protocols"])
+    now = existing_pages(root / PAGES)
+    for name, text in pages.items():
+        if now.get(name) != text:
+            complaints.append(f"{PAGES / name}: not up to date; run tools/protocol_pages.py --program build/cpu/baton")
+    if not report["all_well"]:
+        complaints.append("baton check: something was found, or a planted bug was not noticed")
+    if report["seconds"] > MOST_SECONDS:
+        complaints.append(f"baton check: {report['seconds']:.0f} s; the most is {MOST_SECONDS}")
+    return complaints
+
+
+def run_program(program):
+    result = subprocess.run([program, "check", "--json", "--mutants", "--trace"], capture_output=True, text=True)
+    if result.returncode not in (0, 1):
+        sys.exit(f"{program} check failed with {result.returncode}: {result.stderr}")
+    return json.loads(result.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("root", nargs="?", default=".")
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    root = pathlib.Path(options.root).resolve()
+    report = run_program(options.program)
+    print(f"baton check: {report['executions']:,} executions in {report['seconds']:.1f} s")
+    found = complaints_of(root, report) if options.check else update(root, report["protocols"])
+    return tree.report(found, "protocol pages")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
