@@ -10,6 +10,9 @@ using check::verdict;
 const exchange_setting shared{.blocks = {2}, .tokens = {2}, .route = routing::one_expert, .rounds = 1};
 /// Each block of rank 0 completes one of rank 1's experts.
 const exchange_setting elected{.blocks = {2, 1}, .experts = 4, .tokens = {4}, .rounds = 1};
+/// Rank 1's tokens fill two experts of rank 0, and so two blocks' replies; its first expert has one row.
+const exchange_setting replied{
+    .blocks = {2, 1}, .experts = 4, .top_k = 2, .tokens = {0, 1}, .route = routing::one_expert, .rounds = 1};
 const exchange_setting gated{.blocks = {2, 1}, .tokens = {2}, .rounds = 2};
 
 void add_rounds(std::vector<exploration>& to, arrival_policy policy) {
@@ -31,7 +34,8 @@ void add_rounds(std::vector<exploration>& to, arrival_policy policy) {
   holds("2 ranks of 2 blocks and 2 experts, 1 round",
         {.blocks = {2}, .experts = 4, .tokens = {2}, .rounds = 1});
   holds("2 ranks of 2 blocks, all tokens to one expert, 1 round", shared);
-  holds("2 ranks, 2 blocks of rank 0 elect, 1 round", elected);
+  holds("2 ranks, 2 blocks of rank 0 elect in dispatch, 1 round", elected);
+  holds("2 ranks, 2 blocks of rank 0 elect in combine, 1 round", replied);
   holds("2 ranks, the first of 3 blocks, 1 round", {.blocks = {3, 1}, .tokens = {3}, .rounds = 1});
   holds("2 ranks, blocks of 2 warps, 3 rounds", {.warps = 2, .experts = 3, .tokens = {2}});
   if (policy == arrival_policy::epoch)
@@ -78,15 +82,17 @@ std::vector<mutant> block_mutants(arrival_policy policy) {
   return {killed("the gate opens relaxed", "G1", lost, bug::gate_store_relaxed, gated),
           killed("the gate is passed relaxed", "G1", lost, bug::gate_wait_relaxed, gated),
           killed("the gate is left relaxed", "G2", lost, bug::leave_relaxed, gated),
-          killed("a flag for each block, in a region smaller than the grid", "G1", confused,
-                 bug::flag_per_block, gated),
+          killed("a flag for each block, in a region smaller than the grid", "G2", lost, bug::flag_per_block,
+                 gated),
           killed("counting does not release", "C1", lost, bug::count_without_release, shared),
           killed("counting does not acquire", "C1", lost, bug::count_without_acquire, shared),
           killed("counting at block scope", "C1", {verdict::scope_race}, bug::count_narrow, shared),
           killed("dispatch elects relaxed who publishes", "C1", lost, bug::rank_election_relaxed, elected),
           killed("combine elects relaxed who publishes", "C1", lost, bug::reply_election_relaxed, shared),
-          killed("combine elects in region B, on old prefix sums", "Start", confused,
+          killed("combine elects in region B, and sums there elect nobody", "Start", {verdict::deadlock},
                  bug::election_in_region_b, shared),
+          killed("combine elects in region B, and sums there elect too early", "Start", lost,
+                 bug::election_in_region_b, replied),
           killed("cells are not put back", "Start", confused, bug::cells_not_restored, gated)};
 }
 

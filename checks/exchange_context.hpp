@@ -131,7 +131,7 @@ class exchange_context : public check::context {
     const bool gate = at.where == site::dispatch_offsets_ready || at.where == site::combine_ready;
     if (gate && is(exchange_bug::gate_waits_for_ever)) return false;
     if (gate && setting_.dies == rank()) return true;  // the block it waits for may be gone
-    if (mine().life > 0) return false;
+    if (mine().life > 0 && !setting_.then.gives_up_again) return false;
     const bool is_sent = at.where == site::dispatch_arrival && at.epoch == 1 && setting_.late_round == 0;
     if (setting_.late == rank() && is_sent) return false;
     const may_give_up given = setting_.of_rank(setting_.gives_up, rank());

@@ -26,6 +26,7 @@ struct comeback {
   bool meets_first = true;       // nobody goes on before everybody has left the old kernels
   bool is_renewed = true;        // words, counters and epochs start anew
   bool renews_words = true;      // the arrival words too
+  bool gives_up_again = false;   // waits may, as before
   bool meets_at_the_end = true;  // nobody sends before everybody's words are ready
 };
 
