@@ -20,6 +20,7 @@ void add_rounds(std::vector<exploration>& to, arrival_policy policy) {
     e.policy = policy;
     to.push_back(exchange_holds(name, e));
   };
+  holds("2 ranks of 1 expert, 1 round", {.rounds = 1});
   holds("2 ranks of 1 expert, 4 rounds", {.rounds = 4});
   holds("2 ranks of 2 experts, top 2, 3 rounds", {.experts = 4, .top_k = 2, .tokens = {2}});
   holds("3 ranks of 1 expert, 4 rounds", {.ranks = 3, .experts = 3, .rounds = 4});

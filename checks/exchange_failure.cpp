@@ -15,6 +15,7 @@ void add_time_outs(std::vector<exploration>& to, arrival_policy policy) {
     e.policy = policy;
     to.push_back(exchange_holds(name, e));
   };
+  holds("2 ranks, 1 round, every wait may give up", {.rounds = 1, .gives_up = {anywhere}});
   holds("2 ranks, 3 rounds, every wait may give up", {.gives_up = {anywhere}});
   holds("3 ranks, 3 rounds, every wait may give up", {.ranks = 3, .experts = 3, .gives_up = {anywhere}});
   holds("2 ranks, the first of 2 blocks, 3 rounds, every wait may give up",

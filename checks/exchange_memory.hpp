@@ -58,14 +58,33 @@ inline std::uint64_t idle_word(arrival_policy policy) {
   return policy == arrival_policy::sentinel ? ~std::uint64_t{0} : 0;
 }
 
-inline void name_words(check::program& p, const exchange_memory& m, const std::string& whose) {
+/// For counterexamples.
+inline void name_cells(check::program& p, const exchange_memory& m, const std::string& whose) {
+  const ep_local_sync_counters c = m.counters();
+  const auto pairs = static_cast<std::size_t>(m.s.num_pairs()),
+             ranks = static_cast<std::size_t>(m.s.num_ranks);
+  p.name(c.words, "counter" + whose, static_cast<std::size_t>(c.total_size(m.s.num_pairs())));
+  p.name(c.finished(0), "finished" + whose, pairs);
+  p.name(c.rank_completion(0), "rank completion" + whose, ranks);
+  p.name(c.end_row(0), "row ends and counts" + whose, 2 * pairs);
+  p.name(c.rank_prefix(0), "prefix sums" + whose, pairs);
+  p.name(c.work(0), "replies done" + whose, ranks);
+  p.name(c.offsets_ready(), "offsets ready" + whose);
+  p.name(c.dispatch_departed(), "dispatch departed" + whose);
+  p.name(c.combine_ready(), "combine ready" + whose);
+  p.name(c.combine_departed(), "combine departed" + whose);
+  p.name(m.rounds(), "rounds completed" + whose);
+}
+
+inline void name_window(check::program& p, const exchange_memory& m, const std::string& whose) {
   const ep::window_layout window{m.s};
   const auto pairs = static_cast<std::size_t>(m.s.num_pairs());
+  const auto pieces = [](std::size_t bytes) { return bytes / sizeof(vec16); };
+  p.name(reinterpret_cast<vec16*>(m.window), "messages" + whose, pieces(window.combine_buffer));
+  p.name(reinterpret_cast<vec16*>(m.window + window.combine_buffer), "replies" + whose,
+         pieces(window.dispatch_count - window.combine_buffer));
   p.name(m.in_window(window.dispatch_count), "dispatch word" + whose, pairs);
   p.name(m.in_window(window.combine_count), "combine word" + whose, pairs);
-  p.name(m.counters().words, "counter" + whose,
-         static_cast<std::size_t>(ep_local_sync_counters::total_size(m.s.num_pairs())));
-  p.name(m.rounds(), "rounds completed" + whose);
 }
 
 /// A rank's inputs: tokens differ in every communicator, round and rank.
@@ -106,7 +125,8 @@ inline exchange_memory make_exchange_memory(check::program& p, const exchange_se
     m.in_window(window.dispatch_count)[i] = m.in_window(window.combine_count)[i] = old;
   }
   *m.rounds() = {e.rounds_before, e.rounds_before};
-  name_words(p, m, whose);
+  name_cells(p, m, whose);
+  name_window(p, m, whose);
   make_inputs(p, e, life, m);
   return m;
 }

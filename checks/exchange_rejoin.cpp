@@ -18,6 +18,8 @@ void add_explorations(std::vector<exploration>& to, arrival_policy policy) {
     to.push_back(exchange_holds(name, e));
   };
   constexpr comeback anew{.happens = true}, in_place{.happens = true, .in_place = true};
+  holds("2 ranks, 1 round, then a new communicator and 1 more",
+        {.rounds = 1, .gives_up = {at_arrivals}, .then = anew});
   holds("2 ranks, 3 rounds, then a new communicator and 3 more", {.gives_up = {at_arrivals}, .then = anew});
   holds("2 ranks, 3 rounds, rank 1 late, then a new communicator and 3 more",
         {.gives_up = {at_arrivals}, .late = 1, .then = anew});
