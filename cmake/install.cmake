@@ -1,10 +1,11 @@
-# include/baton, libbaton.a, the program, and find_package(baton).
+# include/baton, libbaton.a, the checker's headers, the program, and find_package(baton).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(baton_config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/baton)
 
-install(TARGETS baton EXPORT baton-targets)
+install(TARGETS baton baton_check EXPORT baton-targets)
 install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY sim src/base src/exec DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/baton-check FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT baton-targets NAMESPACE baton:: DESTINATION ${baton_config_dir})
 if(BATON_PROGRAM)
   install(TARGETS baton_program)

@@ -23,7 +23,7 @@ MAY_INCLUDE = {  # layer: the layers it may include, itself apart
     "sim": ["src/base", "src/exec", "include/baton"],
     "checks": ["include/baton", "src/base", "src/exec", "src/protocol", "src/kernels", "sim"],
     "cli": ["include/baton", "src/base", "src/exec", "src/runtime", "src/kernels", "sim", "checks"],
-    "examples": ["include/baton"],
+    "examples": ["include/baton", "sim"],
     "bench": ["include/baton", "cli"],
     "tests": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "src/kernels", "src/transport",
               "src/runtime", "src/api", "sim", "checks", "cli"],
@@ -31,6 +31,7 @@ MAY_INCLUDE = {  # layer: the layers it may include, itself apart
 # Where a layer sees only some files of another: what a kernel is asked and how it is launched, never its body.
 DOORS = {("src/api", "src/kernels"): r"kernels/\w+/(launch|params|config|shape|token_format|cpu)\.hpp$",
          ("cli", "sim"): r"sim/check\.hpp$",
+         ("examples", "sim"): r"sim/check\.hpp$",
          ("cli", "src/kernels"): r"kernels/(probe/probe|hand_off/(hand_off|params))\.hpp$"}
 DEVICE_LAYERS = ("src/ptx", "src/device")  # .cu and .cuh alone may include these
 CUDA_HEADER = re.compile(r"(cuda|cooperative_groups|nvrtc|device_launch_parameters)[\w/.]*|cuda/.*")

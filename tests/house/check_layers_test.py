@@ -36,6 +36,23 @@ class layers(planted_tree):
         self.assert_caught(found, "src/api/round.cpp:2", "only through")
         self.assertEqual(len(found), 1)
 
+    def test_checks_see_protocols_and_the_checker_and_are_seen_by_the_program_alone(self):
+        self.plant("checks/gate.cpp", '#include "protocol/gate.hpp"\n#include "sim/check.hpp"\n')
+        self.plant("cli/commands/check.hpp", '#include "checks/protocol_check.hpp"\n')
+        self.assert_clean(check_layers.complaints(self.root))
+        self.plant("checks/ring.cpp", '#include "api/agreement.hpp"\n')
+        self.plant("sim/machine.cpp", '#include "checks/protocol_check.hpp"\n')
+        found = list(check_layers.complaints(self.root))
+        self.assert_caught(found, "checks/ring.cpp:1", "must not include src/api/")
+        self.assert_caught(found, "sim/machine.cpp:1", "must not include checks/")
+
+    def test_an_example_that_sees_more_of_the_machine_than_the_checker_is_caught(self):
+        self.plant("examples/right.cpp", '#include "baton/baton.hpp"\n#include "sim/check.hpp"\n')
+        self.plant("examples/wrong.cpp", '#include "sim/machine.hpp"\n')
+        found = list(check_layers.complaints(self.root))
+        self.assert_caught(found, "examples/wrong.cpp:1", "only through")
+        self.assertEqual(len(found), 1)
+
     def test_a_folder_without_arrows_is_caught(self):
         self.plant("src/extras/thing.hpp", "\n")
         self.assert_caught(check_layers.complaints(self.root), "no layer of this name")

@@ -7,7 +7,9 @@ if(CUDA)
   set(toolkit "")
 endif()
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${WORK} -G Ninja -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_PREFIX_PATH=${PREFIX} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} ${toolkit})
+    -DCMAKE_PREFIX_PATH=${PREFIX} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} ${toolkit}
+    -DCHECK_EXAMPLE=${CMAKE_CURRENT_LIST_DIR}/../../examples/check_your_protocol.cpp)
 run(${CMAKE_COMMAND} --build ${WORK})
 run(${WORK}/consumer)
+run(${WORK}/check_your_protocol)
 run(${PREFIX}/bin/baton --version)
