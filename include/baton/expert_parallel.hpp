@@ -94,6 +94,9 @@ struct received_tokens {
 /// into a CUDA graph and replayed with new inputs in the same buffers. A communicator runs one round at a
 /// time.
 ///
+/// Failure: when synchronising throws stuck, every communicator of the world is lost; see there. Calls on it then
+/// throw invalid_argument.
+///
 /// Determinism: row order, results and error reports depend on the inputs only, bit for bit.
 class expert_parallel {
  public:
