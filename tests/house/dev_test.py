@@ -32,7 +32,7 @@ class dev(planted_tree):
     def test_help_names_every_command(self):
         result = self.run_dev("help")
         self.assertEqual(result.returncode, 0)
-        for command in ("demo", "test", "bench", "doctor", "format", "build"):
+        for command in ("demo", "test", "bench", "check", "doctor", "format", "build"):
             self.assertIn(f"\n  {command} ", result.stdout)
 
     def test_missing_packages_that_may_not_be_installed_are_named_in_the_command_that_installs_them(self):
