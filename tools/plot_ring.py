@@ -68,10 +68,12 @@ def draw(points, out):
         axis = axes[0][-1]
         for name, line in products.items():
             sizes, medians, lowest, highest = zip(*line)
-            axis.plot(sizes, medians, marker="o", markersize=3, label=name)
+            style = {"color": "gray", "linestyle": "--"} if name == "cublas" else {}
+            axis.plot(sizes, medians, marker="o", markersize=3, label=name, **style)
             axis.fill_between(sizes, lowest, highest, alpha=0.15)
         axis.set(title="C = A * B^T", xlabel="m = n = k", ylabel="TFLOP/s", ylim=(0, None))
         axis.set_xscale("log", base=2)
+        axis.set_xticks(sizes, sizes)
         axis.legend(fontsize=7)
     figure.suptitle(f"ring buffers, {points[0]['gpu'] or 'CPU'}", fontsize=10)
     figure.tight_layout()

@@ -10,7 +10,7 @@ namespace baton {
 
 /// Called by one lane. `found` names everything but `claimed` and `complete`.
 BATON_FN void report_stuck(const wait_limits& limits, const stuck_record& found) {
-  if (limits.record != nullptr && ptx::atom_cas_relaxed_sys(&limits.record->claimed, 0u, 1u) == 0u) {
+  if (limits.record != nullptr && ptx::atom_cas_relaxed_gpu(&limits.record->claimed, 0u, 1u) == 0u) {
     stuck_record& out = *limits.record;
     out.rank = found.rank;
     out.block = found.block;
