@@ -25,7 +25,8 @@ struct bench_ring_options {
 };
 
 /// Measures every strategy: hand-offs for all readers and stages (on a GPU only), then products of all sizes, each
-/// checked first, cuBLAS beside them where it can be loaded. Prints as it goes. Returns an exit_code: check_failed if a product was wrong (it has no times then).
+/// checked first, cuBLAS beside them where it can be loaded. Prints as it goes. Returns an exit_code: check_failed if a
+/// product was wrong (it has no times then).
 /// @throws baton::error  what the kernels throw; invalid_argument for a number out of range
 int run_bench_ring(const bench_ring_options& options, std::ostream& out);
 
