@@ -13,14 +13,14 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr std::size_t name_columns = 48;
+constexpr std::size_t name_columns = 60;
 constexpr int mutant_columns = 76;
 
 /// What an exploration came to, in a word or two.
 std::string verdict_of(const check::result& r) {
   if (r.found != check::verdict::none) return check::name(r.found);
   if (!r.complete) return "nothing so far";
-  return r.states > 0 ? "holds (states)" : "holds";
+  return "holds";
 }
 
 json to_json(const check_run& run, bool with_trace) {
@@ -104,7 +104,7 @@ check_report::check_report(const check_options& options, std::ostream& out)
     : options_{options}, out_{out}, marks_{&out == &std::cout ? style::of_descriptor(1) : style::plain()} {
   if (options_.json) return;
   out_ << marks_.dim(fmt::format("  {:<{}} {:>10} {:>11} {:>7} {:>8}  {}", "protocol, explorations",
-                                 name_columns, "executions", "steps", "longest", "time", "verdict"))
+                                 name_columns, "executions", "steps", "longest", "time", "result"))
        << '\n';
 }
 
@@ -147,7 +147,11 @@ void check_report::add_exploration(const check_run& run) {
     json_.back()["explorations"].push_back(to_json(run, options_.trace));
     return;
   }
-  const std::string verdict = verdict_of(r), time = seconds_text(r.seconds);
+  const std::string verdict = r.holds()      ? (r.states > 0 ? "holds*" : "holds")
+                              : is_cut_short ? "so far"
+                                             : "fails";
+  const std::string time = seconds_text(r.seconds);
+  counts_states_ = counts_states_ || r.states > 0;
   std::string name = one_line(run.exploration->name, check_columns - 2);
   if (columns(name) > name_columns) {  // the numbers stand in the next line then
     out_ << "  " << name << '\n';
@@ -160,7 +164,7 @@ void check_report::add_exploration(const check_run& run) {
            : is_cut_short ? marks_.accent(verdict)
                           : marks_.bad(verdict))
        << '\n';
-  if (r.found != check::verdict::none) print_text(r.text, 4);
+  if (r.found != check::verdict::none) print_text(verdict_of(r) + ": " + r.text, 4);
   if (options_.trace) print_trace(r.found != check::verdict::none ? r.counterexample : r.trace);
 }
 
@@ -240,10 +244,11 @@ void check_report::close() {
   }
   const std::string cut = cut_short_ == 0 ? "" : fmt::format(", {} cut short", cut_short_);
   const std::string text =
-      fmt::format("\n{} protocol{}: {} of {} explorations hold{}, {} of {} mutants killed; {} executions, {}",
+      fmt::format("{} protocol{}: {} of {} explorations hold{}, {} of {} mutants killed; {} executions, {}",
                   protocols_, protocols_ == 1 ? "" : "s", holding_, explorations_, cut, killed_, mutants_,
                   grouped(executions_), seconds_text(seconds));
-  out_ << (all_well() ? marks_.good(text) : marks_.bad(text)) << '\n';
+  out_ << '\n' << (all_well() ? marks_.good(text) : marks_.bad(text)) << '\n';
+  if (counts_states_) out_ << "* every state instead of every execution\n";
 }
 
 }  // namespace baton::cli

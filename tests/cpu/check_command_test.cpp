@@ -69,7 +69,7 @@ TEST(check_command, no_line_is_wider_than_110_columns) {
   protocol_check p = message();
   p.explorations.front().name = p.mutants.front().name = std::string(200, 'x');
   p.explorations.push_back(message().explorations.front());
-  p.explorations.push_back({std::string(48, 'y'), [](const check::bounds&) {
+  p.explorations.push_back({std::string(60, 'y'), [](const check::bounds&) {
                               check::result r;
                               r.executions = 10'000'000;
                               r.steps = 300'000'000;
@@ -87,7 +87,8 @@ TEST(check_command, an_exploration_that_finds_something_fails_and_says_what) {
   p.explorations.push_back({"2 blocks, relaxed", explore_message<order::relaxed>});
   const outcome o = run({}, {p});
   EXPECT_EQ(o.code, failed);
-  EXPECT_TRUE(test::says(o.text, "data race", "reads data without order after", "1 of 2 explorations hold"));
+  EXPECT_TRUE(test::says(o.text, "fails", "data race: rank 0 block 1 warp 0 reads data without order after",
+                         "1 of 2 explorations hold"));
   EXPECT_EQ(o.text.find("store.relaxed"), std::string::npos) << "a trace was not asked for";
   EXPECT_TRUE(test::says(run({.trace = true}, {p}).text, "store.relaxed.device       flag = 0x1"));
 }
@@ -105,8 +106,7 @@ TEST(check_command, a_mutant_that_is_not_noticed_as_what_it_is_fails_and_is_name
 TEST(check_command, a_bound_of_the_caller_cuts_short_without_failing_and_one_of_its_own_fails) {
   const outcome asked = run({.bound = 1}, {message()});
   EXPECT_EQ(asked.code, ok) << asked.text;
-  EXPECT_TRUE(
-      test::says(asked.text, "nothing so far", "0 of 1 explorations hold, 1 cut short", "1 of 1 mutants"));
+  EXPECT_TRUE(test::says(asked.text, "so far", "0 of 1 explorations hold, 1 cut short", "1 of 1 mutants"));
   protocol_check p = message();
   p.explorations.front().run = [](check::bounds limits) {
     limits.max_executions = 1;

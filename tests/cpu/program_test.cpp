@@ -27,8 +27,8 @@ TEST(program, help_tells_commands_exit_codes_and_environment) {
   const child_result help = run_program({"--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.err, "");
-  EXPECT_TRUE(says(help.out, "generate", "moe", "doctor", "bench", "check", "version", "Exit codes", "BATON_DEVICE",
-                   "BATON_DEADLINE_MS"));
+  EXPECT_TRUE(says(help.out, "generate", "moe", "doctor", "bench", "check", "version", "Exit codes",
+                   "BATON_DEVICE", "BATON_DEADLINE_MS"));
   for (const words& command :
        {words{"generate"}, {"moe"}, {"doctor"}, {"bench"}, {"bench", "ep"}, {"check"}, {"version"}}) {
     const child_result of_command = run_program(command + words{"--help"});
