@@ -112,6 +112,12 @@ def count_of(exploration):
     return f"{states:,} states" if states else f"{exploration['executions']:,}"
 
 
+def total_of(explorations):
+    states = sum(e.get("states", 0) for e in explorations)
+    executions = sum(e["executions"] for e in explorations if not e.get("states", 0))
+    return f"{executions:,}" + (f" and {states:,} states" if states else "")
+
+
 def checked_part(protocol, of):
     explorations, mutants = protocol["explorations"], protocol["mutants"]
     rows = [(e["name"], count_of(e), f"{e['steps']:,}", e["longest"], e["verdict"]) for e in explorations]
@@ -135,7 +141,7 @@ def part(root, protocol, wanted, is_alone):
 
 def index_part(protocols, page_of):
     rows = [(f"[{p['name']}]({page_of[p['name']]})", p["title"], len(p["explorations"]),
-             f"{sum(e['executions'] for e in p['explorations']):,}",
+             total_of(p["explorations"]),
              f"{sum(m['killed'] for m in p['mutants'])} of {len(p['mutants'])}") for p in protocols]
     return "\n".join(table(("protocol", "what it is", "explorations", "executions", "bugs noticed"), rows))
 
