@@ -166,7 +166,7 @@ class context : public mma_verbs<context> {
   void bulk_wait_read();
   template <scope S>
   bool mbarrier_wait(mbarrier* b, parity p, wait_site where) {
-    static_assert(S != scope::system, "an mbarrier reaches no further than its cluster");
+    static_assert(S <= scope::cluster, "an mbarrier reaches no further than its cluster");
     return wait_phase(b, p, where);
   }
 

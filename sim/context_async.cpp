@@ -31,13 +31,13 @@ void context::mbarrier_init(mbarrier* b, int arrivals) {
 
 void context::mbarrier_arrive(mbarrier* b, int n) {
   scheduling_point();
-  release(shape_.cluster > 1 ? scope::device : scope::block);
+  release(shape_.cluster > 1 ? scope::cluster : scope::block);
   change(b, [n](const mbarrier_state& s) { return arrive(s, n); });
 }
 
 void context::mbarrier_arrive_expect(mbarrier* b, int bytes) {
   scheduling_point();
-  release(shape_.cluster > 1 ? scope::device : scope::block);
+  release(shape_.cluster > 1 ? scope::cluster : scope::block);
   change(b, [bytes](const mbarrier_state& s) { return arrive_expect(s, bytes); });
 }
 
@@ -52,7 +52,7 @@ void context::mbarrier_arrive_at(mbarrier* b, int block_of_cluster, int n) {
         fmt::format("rank {} block {} warp {}: arrives at block {} of its cluster, which has ended: "
                     "synchronise the cluster before leaving",
                     rank_, block_, warp_, block_of_cluster)};
-  release(scope::device);
+  release(scope::cluster);
   auto* there = target.shared.data() + (reinterpret_cast<std::byte*>(b) - shared_);
   change(reinterpret_cast<mbarrier*>(there), [n](const mbarrier_state& s) { return arrive(s, n); });
 }
@@ -128,7 +128,7 @@ bool context::wait_phase(mbarrier* b, parity p, wait_site where) {
 }
 
 void context::sync_cluster() {
-  release(scope::device);
+  release(scope::cluster);
   cluster_state& cluster = *me_.home->cluster;
   if (++cluster.arrived == cluster.live) {
     machine_.open_barrier(cluster);

@@ -151,7 +151,7 @@ class context {
   // The asynchronous half: exec/mbarrier.hpp.
   int cluster_block() const { return block() % run_.cluster(); }
   int cluster_blocks() const { return run_.cluster(); }
-  void sync_cluster() { run_.perform(warp_, {verb::sync_cluster, order::acq_rel, scope::device}); }
+  void sync_cluster() { run_.perform(warp_, {verb::sync_cluster, order::acq_rel, scope::cluster}); }
   void mbarrier_init(mbarrier* b, int arrivals) { write(b, mbarrier{sim::initialised(arrivals).word()}); }
   void mbarrier_arrive(mbarrier* b, int n) { arrive(verb::arrive, b, n); }
   void mbarrier_arrive_expect(mbarrier* b, int bytes) { arrive(verb::arrive_expect, b, bytes); }
@@ -168,7 +168,7 @@ class context {
   void bulk_wait_read() { run_.bulk_wait_read(warp_); }
   template <scope Scope>
   bool mbarrier_wait(mbarrier* b, parity p, wait_site where) {
-    static_assert(Scope != scope::system, "an mbarrier reaches no further than its cluster");
+    static_assert(Scope <= scope::cluster, "an mbarrier reaches no further than its cluster");
     where.expected = static_cast<std::uint64_t>(p);
     wait_request request;
     request.where = where;
@@ -184,7 +184,7 @@ class context {
 
  private:
   void arrive(verb what, mbarrier* b, int amount) {
-    const scope reach = cluster_blocks() > 1 ? scope::device : scope::block;
+    const scope reach = cluster_blocks() > 1 ? scope::cluster : scope::block;
     run_.perform(warp_,
                  {what, order::release, reach, sizeof(mbarrier), b, static_cast<std::uint64_t>(amount)});
   }

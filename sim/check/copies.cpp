@@ -45,7 +45,7 @@ int execution::issue(int warp, copy_work work, verb what) {
                                 max_participants));
     return copy;
   }
-  record({where(warp), what, order::relaxed, scope::block, work.to, work.bytes});
+  record_on_the_way({where(warp), what, order::relaxed, scope::block, work.to, work.bytes});
   warp_state& state = warps_[static_cast<std::size_t>(copy)];
   state.copy = std::make_unique<copy_work>(work);
   state.finished = false;
@@ -77,7 +77,7 @@ void execution::copy_piece(int copy) {
     read(copy, work.from + at, buffer.data(), bytes);
     write(copy, work.to + at, buffer.data(), bytes);
   }
-  const scope reach = program_.cluster_ > 1 ? scope::device : scope::block;
+  const scope reach = program_.cluster_ > 1 ? scope::cluster : scope::block;
   state.pending = {verb::count_bytes, order::release, reach,   sizeof(mbarrier),
                    work.counts_on,    piece,          nullptr, true};
 }
@@ -164,7 +164,7 @@ void execution::arrive_at(int warp, mbarrier* b, int block_of_cluster, int arriv
   remote_arrivals_.push_back({warp, block, 0});
   const std::size_t mine = remote_arrivals_.size() - 1;
   remote_arrivals_[mine].when = shop_.ram.knowledge(warp).now[warp];
-  perform(warp, {verb::arrive, order::release, scope::device, sizeof(mbarrier), target,
+  perform(warp, {verb::arrive, order::release, scope::cluster, sizeof(mbarrier), target,
                  static_cast<std::uint64_t>(arrivals), nullptr, true});
 }
 

@@ -28,7 +28,7 @@ bool memory::strong(int warp, scope reach, const message& m) const {
 void memory::check_scopes(int warp, const operation& op, const atomic_word& w) {
   if (w.only_system_scope && op.reach == scope::system) return;
   for (int q = 0; q < static_cast<int>(warps_.size()); ++q) {
-    for (const scope s : {scope::block, scope::device, scope::system}) {
+    for (const scope s : every_scope) {
       if (q == warp || hear_each_other(warp, op.reach, q, s)) continue;
       const auto at = static_cast<std::size_t>(q);
       const bool after_write = unordered(warp, q, w.writes[index(s)][at]);
@@ -115,7 +115,7 @@ void memory::mark_releases(int warp, const operation& op, const message* replace
     }
   }
   const warp_knowledge& me = knowledge(warp);
-  for (const scope s : {scope::block, scope::device, scope::system}) {
+  for (const scope s : every_scope) {
     if (me.has_fence[index(s)]) add_mark(m, {warp, narrower(s, op.reach), me.fenced[index(s)]});
   }
   if (releases(op.ordering) || fault_ == planted_fault::relaxed_releases)

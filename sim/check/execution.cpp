@@ -196,21 +196,21 @@ bool execution::has_given_up(int warp) const {
 
 void execution::fence(int warp, order ordering, scope reach) {
   shop_.ram.fence(warp, ordering, reach);
-  record({where(warp), verb::fence, ordering, reach});
+  record_on_the_way({where(warp), verb::fence, ordering, reach});
 }
 
 void execution::fence_proxy(int warp, verb what) {
   shop_.ram.fence_proxy(warp, what == verb::fence_proxy_async);
-  record({where(warp), what});
+  record_on_the_way({where(warp), what});
 }
 
 void execution::read(int warp, const void* from, void* to, std::size_t bytes) {
-  record({where(warp), verb::read, order::relaxed, scope::system, from, bytes});
+  record_on_the_way({where(warp), verb::read, order::relaxed, scope::system, from, bytes});
   shop_.ram.read(warp, from, to, bytes);
 }
 
 void execution::write(int warp, void* to, const void* from, std::size_t bytes) {
-  record({where(warp), verb::write, order::relaxed, scope::system, to, bytes});
+  record_on_the_way({where(warp), verb::write, order::relaxed, scope::system, to, bytes});
   shop_.ram.write(warp, to, from, bytes, steps_ - 1);
 }
 

@@ -173,6 +173,10 @@ class execution {
   void record(const event& e) {
     if (trace_ != nullptr) trace_->push_back(e);
   }
+  /// For what happens between steps: nothing is told of it once something has gone wrong.
+  void record_on_the_way(const event& e) {
+    if (!shop_.found.any()) record(e);
+  }
 
   workshop& shop_;
   int num_real_warps_ = 0;

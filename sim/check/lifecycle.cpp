@@ -73,6 +73,7 @@ void execution::settle(program& p) {
   shop_.names.add(copied_out_, sizeof(std::uint64_t), max_participants, "sources read by copy");
   std::map<std::pair<int, int>, std::byte*> shared;
   for (auto& spawned : p.warps_) {
+    spawned.where.cluster = spawned.where.block / p.cluster_;
     places.push_back(spawned.where);
     warp_state state;
     state.where = spawned.where;

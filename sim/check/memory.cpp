@@ -110,7 +110,7 @@ void memory::check_plain_against_word(int warp, bool writes, int word) {
   const atomic_word& w = words_[static_cast<std::size_t>(word)];
   for (int q = 0; q < static_cast<int>(warps_.size()); ++q) {
     const auto at = static_cast<std::size_t>(q);
-    for (std::size_t s = 0; s < 3; ++s) {
+    for (std::size_t s = 0; s < num_scopes; ++s) {
       if (unordered(warp, q, w.writes[s][at]))
         race(warp, writes ? "writes" : "reads", q, "stored to", w.address);
       if (writes && unordered(warp, q, w.reads[s][at])) race(warp, "writes", q, "loaded", w.address);

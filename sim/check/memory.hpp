@@ -54,8 +54,8 @@ struct atomic_word {
   bool only_system_scope = true;
   int open_phase = -1;  // an mbarrier that has been arrived at: which of memory's open phases
   std::vector<message> messages;
-  std::array<tick_array, 3> reads{}, writes{};  // [scope][warp]: clock of the last one
-  tick_array read_step{}, write_step{};         // [warp]: last step, counted from 1
+  std::array<tick_array, num_scopes> reads{}, writes{};  // [scope][warp]: clock of the last one
+  tick_array read_step{}, write_step{};                  // [warp]: last step, counted from 1
 };
 
 /// The phase of an mbarrier that has not completed yet.
@@ -78,10 +78,10 @@ struct proxy_fence {
 
 /// What a warp knows.
 struct warp_knowledge {
-  vector_clock now;                    // happens before its next access
-  vector_clock causes;                 // steps its next step depends on
-  std::array<vector_clock, 3> fenced;  // [scope]: what its last releasing fence covers
-  std::array<bool, 3> has_fence{};
+  vector_clock now;                             // happens before its next access
+  vector_clock causes;                          // steps its next step depends on
+  std::array<vector_clock, num_scopes> fenced;  // [scope]: what its last releasing fence covers
+  std::array<bool, num_scopes> has_fence{};
   std::vector<release_mark> unfenced;  // releases it read without acquiring; `reach`: of both sides
 };
 

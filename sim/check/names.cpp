@@ -102,6 +102,8 @@ const char* name(scope s) {
   switch (s) {
     case scope::block:
       return "block";
+    case scope::cluster:
+      return "cluster";
     case scope::device:
       return "device";
     default:

@@ -13,15 +13,20 @@ struct position {
   int rank = 0;
   int block = 0;
   int warp = 0;
-  int copy = 0;  // k > 0: the copy engine, busy with a copy that this warp issued
+  int cluster = 0;  // within the rank; settled by the execution
+  int copy = 0;     // k > 0: the copy engine, busy with a copy that this warp issued
   friend bool operator==(const position&, const position&) = default;
 };
 
 /// `other` is inside the scope `reach` of `self`.
 inline bool reaches(const position& self, scope reach, const position& other) {
-  if (reach == scope::system) return true;
-  return self.rank == other.rank && (reach == scope::device || self.block == other.block);
+  if (reach == scope::system || self.rank != other.rank) return reach == scope::system;
+  if (reach == scope::cluster) return self.cluster == other.cluster;
+  return reach == scope::device || self.block == other.block;
 }
+
+inline constexpr std::array every_scope{scope::block, scope::cluster, scope::device, scope::system};
+inline constexpr std::size_t num_scopes = every_scope.size();
 
 inline scope narrower(scope a, scope b) {
   return a < b ? a : b;

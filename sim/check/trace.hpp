@@ -27,4 +27,7 @@ struct event {
 /// One line a step; neighbouring plain accesses of one warp are joined.
 std::string readable(const std::vector<event>& trace, const name_table& names);
 
+/// For a trace that ends in a race: the edge that is not there, and what comes nearest to it. Empty if there is none to tell.
+std::string missing_edge(const std::vector<event>& trace, const name_table& names);
+
 }  // namespace baton::check

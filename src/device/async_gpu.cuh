@@ -70,7 +70,7 @@ class async_gpu : public mma_gpu {
   /// reports the parity as expected and the barrier's offset in shared memory as seen.
   template <scope Scope>
   BATON_FN bool mbarrier_wait(mbarrier* b, parity p, const wait_site& where) {
-    static_assert(Scope != scope::system, "an mbarrier reaches no further than its cluster");
+    static_assert(Scope <= scope::cluster, "an mbarrier reaches no further than its cluster");
     std::uint64_t start = 0;
     for (std::uint32_t tries = 1;; ++tries) {
       if (__all_sync(whole_warp, try_wait<Scope>(b, p))) break;

@@ -8,8 +8,9 @@ namespace baton {
 /// no protocol here needs it.
 enum class order : std::uint8_t { relaxed, acquire, release, acq_rel };
 
-/// Who an ordered access is ordered against: the block, one device (all blocks of one rank), or all ranks.
-enum class scope : std::uint8_t { block, device, system };
+/// Who an ordered access is ordered against: the block, the blocks of its cluster, one device (all blocks of one rank), or all
+/// ranks. Each includes those before it.
+enum class scope : std::uint8_t { block, cluster, device, system };
 
 /// Every place in the library where somebody waits. Named in stuck records, traces and the checker.
 enum class site : std::uint16_t {

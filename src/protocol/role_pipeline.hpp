@@ -60,7 +60,7 @@ class role_pipeline {
   /// Blocks until the stage is free (R2). False: gave up.
   template <int sub = 0, async_exec_context X>
   BATON_FN bool acquire(X& x, const wait_site& where) const requires is_producer {
-    return x.template mbarrier_wait<scope::device>(consumer_barrier(sub), state_.parity, where);
+    return x.template mbarrier_wait<scope::cluster>(consumer_barrier(sub), state_.parity, where);
   }
   /// The stage is filled by what this warp did (R1); on to the next.
   template <int sub = 0, async_exec_context X>
@@ -81,7 +81,7 @@ class role_pipeline {
   /// Blocks until the stage is filled (R1). False: gave up.
   template <int sub = 0, async_exec_context X>
   BATON_FN bool wait(X& x, const wait_site& where) const requires(!is_producer) {
-    return x.template mbarrier_wait<scope::device>(producer_barrier(sub), state_.parity, where);
+    return x.template mbarrier_wait<scope::cluster>(producer_barrier(sub), state_.parity, where);
   }
   /// The stage may be overwritten (R2); on to the next.
   template <int sub = 0, async_exec_context X>

@@ -66,7 +66,7 @@ class staged_pipeline<kv_stages, qk_stages, cta_group>::producer_end : public en
   /// Blocks until the part is free (K2). False: gave up.
   template <int part = 0, async_exec_context X>
   BATON_FN bool producer_acquire(X& x, const wait_site& where) const {
-    return x.template mbarrier_wait<scope::device>(this->consumer_mbar(part), this->state_.parity, where);
+    return x.template mbarrier_wait<scope::cluster>(this->consumer_mbar(part), this->state_.parity, where);
   }
 };
 
@@ -79,7 +79,7 @@ class staged_pipeline<kv_stages, qk_stages, cta_group>::consumer_end : public en
   /// Blocks until the part has landed (K1). False: gave up.
   template <int part = 0, async_exec_context X>
   BATON_FN bool consumer_wait(X& x, const wait_site& where) const {
-    return x.template mbarrier_wait<scope::device>(this->producer_mbar(part), this->state_.parity, where);
+    return x.template mbarrier_wait<scope::cluster>(this->producer_mbar(part), this->state_.parity, where);
   }
   /// The part is free when the products issued so far are done (K2); on to the next stage after the last part.
   template <int part = qk_stages - 1, async_exec_context X, commit_engine<X> Engine>

@@ -1,6 +1,6 @@
 #pragma once
 // atom.min: atomically stores the smaller of `value` and what is at a word behind a generic address and gives what was there. One
-// specialisation is one instruction.                                             (PTX 6.0, sm_70)
+// specialisation is one instruction.  (PTX 6.0, sm_70; .cluster: 7.8, sm_90)
 // PTX ISA 9.7.13.5 "Parallel Synchronization and Communication Instructions: atom".
 #include <cstdint>
 
@@ -27,11 +27,27 @@ __device__ __forceinline__ std::uint64_t atom_min<order::relaxed, scope::block>(
   return old;
 }
 
+/// atom.relaxed.cluster.min.u32
+template <>
+__device__ __forceinline__ std::uint32_t atom_min<order::relaxed, scope::cluster>(std::uint32_t* at, std::uint32_t value) {
+  std::uint32_t old;
+  asm volatile("atom.relaxed.cluster.min.u32 %0, [%1], %2;" : "=r"(old) : "l"(at), "r"(value) : "memory");
+  return old;
+}
+
 /// atom.relaxed.gpu.min.u32
 template <>
 __device__ __forceinline__ std::uint32_t atom_min<order::relaxed, scope::device>(std::uint32_t* at, std::uint32_t value) {
   std::uint32_t old;
   asm volatile("atom.relaxed.gpu.min.u32 %0, [%1], %2;" : "=r"(old) : "l"(at), "r"(value) : "memory");
+  return old;
+}
+
+/// atom.relaxed.cluster.min.u64
+template <>
+__device__ __forceinline__ std::uint64_t atom_min<order::relaxed, scope::cluster>(std::uint64_t* at, std::uint64_t value) {
+  std::uint64_t old;
+  asm volatile("atom.relaxed.cluster.min.u64 %0, [%1], %2;" : "=l"(old) : "l"(at), "l"(value) : "memory");
   return old;
 }
 
@@ -75,11 +91,27 @@ __device__ __forceinline__ std::uint64_t atom_min<order::acquire, scope::block>(
   return old;
 }
 
+/// atom.acquire.cluster.min.u32
+template <>
+__device__ __forceinline__ std::uint32_t atom_min<order::acquire, scope::cluster>(std::uint32_t* at, std::uint32_t value) {
+  std::uint32_t old;
+  asm volatile("atom.acquire.cluster.min.u32 %0, [%1], %2;" : "=r"(old) : "l"(at), "r"(value) : "memory");
+  return old;
+}
+
 /// atom.acquire.gpu.min.u32
 template <>
 __device__ __forceinline__ std::uint32_t atom_min<order::acquire, scope::device>(std::uint32_t* at, std::uint32_t value) {
   std::uint32_t old;
   asm volatile("atom.acquire.gpu.min.u32 %0, [%1], %2;" : "=r"(old) : "l"(at), "r"(value) : "memory");
+  return old;
+}
+
+/// atom.acquire.cluster.min.u64
+template <>
+__device__ __forceinline__ std::uint64_t atom_min<order::acquire, scope::cluster>(std::uint64_t* at, std::uint64_t value) {
+  std::uint64_t old;
+  asm volatile("atom.acquire.cluster.min.u64 %0, [%1], %2;" : "=l"(old) : "l"(at), "l"(value) : "memory");
   return old;
 }
 
@@ -123,11 +155,27 @@ __device__ __forceinline__ std::uint64_t atom_min<order::release, scope::block>(
   return old;
 }
 
+/// atom.release.cluster.min.u32
+template <>
+__device__ __forceinline__ std::uint32_t atom_min<order::release, scope::cluster>(std::uint32_t* at, std::uint32_t value) {
+  std::uint32_t old;
+  asm volatile("atom.release.cluster.min.u32 %0, [%1], %2;" : "=r"(old) : "l"(at), "r"(value) : "memory");
+  return old;
+}
+
 /// atom.release.gpu.min.u32
 template <>
 __device__ __forceinline__ std::uint32_t atom_min<order::release, scope::device>(std::uint32_t* at, std::uint32_t value) {
   std::uint32_t old;
   asm volatile("atom.release.gpu.min.u32 %0, [%1], %2;" : "=r"(old) : "l"(at), "r"(value) : "memory");
+  return old;
+}
+
+/// atom.release.cluster.min.u64
+template <>
+__device__ __forceinline__ std::uint64_t atom_min<order::release, scope::cluster>(std::uint64_t* at, std::uint64_t value) {
+  std::uint64_t old;
+  asm volatile("atom.release.cluster.min.u64 %0, [%1], %2;" : "=l"(old) : "l"(at), "l"(value) : "memory");
   return old;
 }
 
@@ -171,11 +219,27 @@ __device__ __forceinline__ std::uint64_t atom_min<order::acq_rel, scope::block>(
   return old;
 }
 
+/// atom.acq_rel.cluster.min.u32
+template <>
+__device__ __forceinline__ std::uint32_t atom_min<order::acq_rel, scope::cluster>(std::uint32_t* at, std::uint32_t value) {
+  std::uint32_t old;
+  asm volatile("atom.acq_rel.cluster.min.u32 %0, [%1], %2;" : "=r"(old) : "l"(at), "r"(value) : "memory");
+  return old;
+}
+
 /// atom.acq_rel.gpu.min.u32
 template <>
 __device__ __forceinline__ std::uint32_t atom_min<order::acq_rel, scope::device>(std::uint32_t* at, std::uint32_t value) {
   std::uint32_t old;
   asm volatile("atom.acq_rel.gpu.min.u32 %0, [%1], %2;" : "=r"(old) : "l"(at), "r"(value) : "memory");
+  return old;
+}
+
+/// atom.acq_rel.cluster.min.u64
+template <>
+__device__ __forceinline__ std::uint64_t atom_min<order::acq_rel, scope::cluster>(std::uint64_t* at, std::uint64_t value) {
+  std::uint64_t old;
+  asm volatile("atom.acq_rel.cluster.min.u64 %0, [%1], %2;" : "=l"(old) : "l"(at), "l"(value) : "memory");
   return old;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // fence: orders this thread's accesses at a scope. There is no release-only or acquire-only fence on sm_90:
-// both are fence.acq_rel.                                                        (PTX 6.0, sm_70)
+// both are fence.acq_rel.  (PTX 6.0, sm_70; .cluster: 7.8, sm_90)
 #include "exec/order.hpp"
 
 namespace baton::ptx {
@@ -12,6 +12,12 @@ __device__ void fence_acq_rel() = delete;
 template <>
 __device__ __forceinline__ void fence_acq_rel<scope::block>() {
   asm volatile("fence.acq_rel.cta;" ::: "memory");
+}
+
+/// fence.acq_rel.cluster
+template <>
+__device__ __forceinline__ void fence_acq_rel<scope::cluster>() {
+  asm volatile("fence.acq_rel.cluster;" ::: "memory");
 }
 
 /// fence.acq_rel.gpu

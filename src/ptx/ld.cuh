@@ -1,6 +1,6 @@
 #pragma once
 // ld: strong loads through a generic address; one specialisation is one instruction. Orders and scopes
-// without one do not compile.                                                    (PTX 6.0, sm_70)
+// without one do not compile.  (PTX 6.0, sm_70; .cluster: 7.8, sm_90)
 // PTX ISA 9.7.9.8 "Data Movement and Conversion Instructions: ld".
 #include <cstdint>
 
@@ -27,11 +27,27 @@ __device__ __forceinline__ std::uint64_t ld<order::relaxed, scope::block>(const 
   return value;
 }
 
+/// ld.relaxed.cluster.u32
+template <>
+__device__ __forceinline__ std::uint32_t ld<order::relaxed, scope::cluster>(const std::uint32_t* from) {
+  std::uint32_t value;
+  asm volatile("ld.relaxed.cluster.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+
 /// ld.relaxed.gpu.u32
 template <>
 __device__ __forceinline__ std::uint32_t ld<order::relaxed, scope::device>(const std::uint32_t* from) {
   std::uint32_t value;
   asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+
+/// ld.relaxed.cluster.u64
+template <>
+__device__ __forceinline__ std::uint64_t ld<order::relaxed, scope::cluster>(const std::uint64_t* from) {
+  std::uint64_t value;
+  asm volatile("ld.relaxed.cluster.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
   return value;
 }
 
@@ -75,11 +91,27 @@ __device__ __forceinline__ std::uint64_t ld<order::acquire, scope::block>(const 
   return value;
 }
 
+/// ld.acquire.cluster.u32
+template <>
+__device__ __forceinline__ std::uint32_t ld<order::acquire, scope::cluster>(const std::uint32_t* from) {
+  std::uint32_t value;
+  asm volatile("ld.acquire.cluster.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+
 /// ld.acquire.gpu.u32
 template <>
 __device__ __forceinline__ std::uint32_t ld<order::acquire, scope::device>(const std::uint32_t* from) {
   std::uint32_t value;
   asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+
+/// ld.acquire.cluster.u64
+template <>
+__device__ __forceinline__ std::uint64_t ld<order::acquire, scope::cluster>(const std::uint64_t* from) {
+  std::uint64_t value;
+  asm volatile("ld.acquire.cluster.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
   return value;
 }
 

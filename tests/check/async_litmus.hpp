@@ -255,9 +255,9 @@ inline std::vector<test> copy_tests() {
       storing("nor one after the fence", store_fault::fence_before_write, data_race),
       storing("the issuer may fence for others", store_fault::fenced_by_issuer, none),
       storing("the source is written again before it has been read", store_fault::source_reused, data_race),
-      pair<scope::device>("a pair of blocks hands over", true, none),
+      pair<scope::cluster>("a pair of blocks hands over", true, none),
       pair<scope::block>("a wait at block scope does not hear another block", true, scope_race),
-      pair<scope::device>("a block that may end before another arrives in it", false, loose_end),
+      pair<scope::cluster>("a block that may end before another arrives in it", false, loose_end),
   };
 }
 

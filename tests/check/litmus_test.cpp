@@ -47,7 +47,29 @@ TEST(checker, tells_the_schedule_in_words) {
             "   1  rank 0 block 0 warp 0    write                      data (4 bytes)\n"
             "   2  rank 0 block 0 warp 0    store.relaxed.system       x = 0x1\n"
             "   3  rank 1 block 0 warp 0    wait.acquire.system        x at test: saw 0x1\n"
-            "   4  rank 1 block 0 warp 0    read                       data (4 bytes)\n");
+            "   4  rank 1 block 0 warp 0    read                       data (4 bytes)\n"
+            "missing: an edge from rank 0 block 0 warp 0's write to rank 1 block 0 warp 0's read.\n"
+            "      rank 0 block 0 warp 0's store.relaxed.system of x and rank 1 block 0 warp 0's "
+            "wait.acquire.system of x make "
+            "none: the first does not release\n");
+}
+
+TEST(checker, a_race_names_the_release_that_came_too_early) {
+  const auto r = check::explore({}, [](check::program& p) {
+    auto* data = p.allocate<std::uint32_t>(1, "data");
+    auto* flag = p.allocate<std::uint32_t>(1, "flag");
+    p.spawn(0, 0, 0, [=](check::context& x) {
+      x.store<order::release, scope::system>(flag, 1u);
+      x.write(data, 1u);
+    });
+    p.spawn(1, 0, 0, [=](check::context& x) {
+      litmus::wait_for<order::acquire, scope::system>(x, flag, 1);
+      x.read(data);
+    });
+  });
+  EXPECT_NE(r.counterexample.find("store.release.system of flag came before what it would have to cover"),
+            std::string::npos)
+      << r.counterexample;
 }
 
 TEST(checker, a_deadlock_names_who_waits_where_for_what) {

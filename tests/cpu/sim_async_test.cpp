@@ -218,7 +218,7 @@ TEST(sim_async, an_arrival_at_another_block_publishes_what_came_before_it) {
         x.write(payload + x.block() - 1, 7u);
         x.mbarrier_arrive_at(ready, 0, 1);
       });
-    } else if (x.mbarrier_wait<scope::device>(ready, parity::even, at_test)) {
+    } else if (x.mbarrier_wait<scope::cluster>(ready, parity::even, at_test)) {
       wrong += x.read(payload + x.block()) != 7u;
     }
     x.sync_cluster();

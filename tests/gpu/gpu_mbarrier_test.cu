@@ -223,12 +223,12 @@ struct across_the_pair {
     bool ok = true;
     for (std::uint32_t k = 0; ok && k < static_cast<std::uint32_t>(p.n); ++k) {
       if (x.cluster_block() == 1) {
-        if (k > 0) ok = x.template mbarrier_wait<scope::device>(back, parity_of(k - 1), at_test());
+        if (k > 0) ok = x.template mbarrier_wait<scope::cluster>(back, parity_of(k - 1), at_test());
         x.each_lane([&](int lane) { x.write(words + lane, k); });
         x.sync_warp();
         x.elect([&] { x.mbarrier_arrive_at(there, 0, 1); });
       } else {
-        ok = x.template mbarrier_wait<scope::device>(there, parity_of(k), at_test());
+        ok = x.template mbarrier_wait<scope::cluster>(there, parity_of(k), at_test());
         x.each_lane([&](int lane) {
           if (x.read(words + (lane + 5) % 32) != k) ++stale;
         });

@@ -46,7 +46,7 @@ class gpu_tokens : public pair_attention_tokens<Shape, X, gpu_judge> {
     });
     const parity lap = parity_of(static_cast<std::uint32_t>(num_loads_++ / Shape::kv_stages));
     if (this->block_ != leader_block) return;
-    if (!x.template mbarrier_wait<scope::device>(landed(x) + slot, lap, wait_site{site::test})) return;
+    if (!x.template mbarrier_wait<scope::cluster>(landed(x) + slot, lap, wait_site{site::test})) return;
     x.elect([&] { x.mbarrier_arrive_expect(filled, 0); });
   }
 
