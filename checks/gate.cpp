@@ -65,6 +65,14 @@ exploration holds(const char* name, gate_setting s) {
   return {name, [s](const check::bounds& limits) { return check_gate(s, limits); }};
 }
 
+/// More blocks than schedules can be counted for: every state that sequentially consistent ones reach, once.
+exploration states_of(const char* name, gate_setting s) {
+  return {name, [s](check::bounds limits) {
+            limits.how = check::reduction::states;
+            return check_gate(s, limits);
+          }};
+}
+
 template <weakening Weakening>
 mutant weak(const char* name, const char* breaks, std::vector<verdict> noticed_as) {
   return {name, breaks, std::move(noticed_as),
@@ -109,7 +117,9 @@ protocol_check gate_check() {
                            holds("3 blocks, 3 kernels", {.blocks = 3, .kernels = 3}),
                            holds("4 blocks, 3 kernels", {.blocks = 4, .kernels = 3}),
                            holds("5 blocks, 2 kernels", {.blocks = 5, .kernels = 2}),
-                           holds("2 blocks of 4 warps, 5 kernels", {.warps = 4, .kernels = 5})},
+                           holds("2 blocks of 4 warps, 5 kernels", {.warps = 4, .kernels = 5}),
+                           states_of("5 blocks, 4 kernels, by states", {.blocks = 5, .kernels = 4}),
+                           states_of("6 blocks, 2 kernels, by states", {.blocks = 6, .kernels = 2})},
           .mutants = gate_mutants()};
 }
 
