@@ -154,10 +154,10 @@ bool run_products(const world& where, const bench_ring_options& o, const ring_ru
       }
     }
     const double reference_us = reference != nullptr ? median_of(all.back().point.samples_us) : 0;
-    for (const auto& [point, work] : all) {
-      all_right = all_right && point.wrong.empty();
-      to.add(run, point);
-      to.table([&](std::ostream& out) { print_gemm(point, reference_us, out); });
+    for (const contestant& c : all) {
+      all_right = all_right && c.point.wrong.empty();
+      to.add(run, c.point);
+      to.table([&](std::ostream& out) { print_gemm(c.point, reference_us, out); });
     }
   }
   return all_right;

@@ -1,4 +1,8 @@
 #pragma once
+// clang 14 calls consteval functions of libstdc++ 13 undefined where they are used in their own class.
+#if defined(__clang__) && __clang_major__ < 15
+#define consteval constexpr
+#endif
 // clang 14 lacks the builtin behind std::source_location, so libstdc++ hides it; clang-tidy 14 reads this first.
 #include <version>
 #if defined(__clang__) && !__has_builtin(__builtin_source_location)

@@ -1,5 +1,6 @@
 #include "cli/commands/program.hpp"
 
+#include <cstdlib>
 #include <string_view>
 
 #include "baton/error.hpp"
@@ -28,6 +29,17 @@ std::string help_command(const CLI::App& app) {
   return text + " --help";
 }
 
+/// From version 2.4 on CLI11 passes over a value of the environment that is not valid.
+void require_valid_environment(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const char* value = option->get_envname().empty() ? nullptr : std::getenv(option->get_envname().c_str());
+    if (value == nullptr || *value == '\0' || option->count() > 0) continue;
+    throw CLI::ValidationError{option->get_envname(),
+                               "\"" + std::string{value} + "\" is not a value of " + option->get_name()};
+  }
+  for (const CLI::App* command : app.get_subcommands()) require_valid_environment(*command);
+}
+
 int parse_and_run(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
   CLI::App app;
   app.name("baton");
@@ -35,6 +47,7 @@ int parse_and_run(int argc, const char* const* argv, std::ostream& out, std::ost
   declare(app, chosen);
   try {
     app.parse(argc, argv);
+    require_valid_environment(app);
   } catch (const CLI::Success& e) {
     return app.exit(e, out, err);  // --help and --version
   } catch (const CLI::ParseError& e) {

@@ -54,7 +54,8 @@ class stack_pool {
   stack_pool(const stack_pool&) = delete;
   stack_pool& operator=(const stack_pool&) = delete;
   ~stack_pool();
-  boost::context::stack_context take(int warp);
+  /// `blank`: as if never used, as far down as warps usually get.
+  boost::context::stack_context take(int warp, bool blank);
   void give(int, boost::context::stack_context stack) { stack_switch::forget(bounds_of(stack)); }
   static stack_bounds bounds_of(const boost::context::stack_context& stack) {
     return {static_cast<std::byte*>(stack.sp) - stack.size, stack.size};
@@ -65,6 +66,22 @@ class stack_pool {
   std::vector<boost::context::stack_context> stacks_;
 };
 
+/// A participant: a warp or a copy.
+struct warp_state {
+  position where;
+  program::body run;
+  int num_blocks = 0, num_block_warps = 0;
+  std::byte* shared = nullptr;
+  operation pending;
+  std::uint64_t answer = 0;
+  bool finished = false, gave_up = false;
+  std::unique_ptr<copy_work> copy{};  // what a copy does; null for a warp
+  std::vector<issued_store> stores{};
+  stack_bounds stack;
+  const std::byte* parked_at = nullptr;  // the end of what its stack holds
+  boost::context::fiber fiber, home;
+};
+
 /// What outlives an execution so that the next one starts fast.
 struct workshop {
   explicit workshop(planted_fault fault) : ram{found, names, fault} {}
@@ -73,6 +90,7 @@ struct workshop {
   arena program_memory;
   stack_pool stacks;
   memory ram;
+  std::vector<warp_state> warps;  // before the stacks go
 };
 
 class execution {
@@ -134,21 +152,6 @@ class execution {
   std::byte* shared(int warp) const { return warps_[static_cast<std::size_t>(warp)].shared; }
 
  private:
-  struct warp_state {
-    position where;
-    program::body run;
-    int num_blocks = 0, num_block_warps = 0;
-    std::byte* shared = nullptr;
-    operation pending;
-    std::uint64_t answer = 0;
-    bool finished = false, gave_up = false;
-    std::unique_ptr<copy_work> copy{};  // what a copy does; null for a warp
-    std::vector<issued_store> stores{};
-    stack_bounds stack;
-    const std::byte* parked_at = nullptr;  // the end of what its stack holds
-    boost::context::fiber fiber, home;
-  };
-
   /// An arrival in another block, which must not have ended by then.
   struct remote_arrival {
     int warp = 0, to_block = 0;
@@ -185,7 +188,7 @@ class execution {
   const bounds& limits_;
   std::vector<event>* trace_;
   program program_;
-  std::vector<warp_state> warps_;
+  std::vector<warp_state>& warps_;  // kept where it is: states are told apart by what stacks point to
   stack_bounds home_stack_;
   int steps_ = 0;
   vector_clock step_causes_;

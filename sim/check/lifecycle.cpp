@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <boost/context/detail/exception.hpp>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <memory>
@@ -18,9 +19,10 @@ namespace {
 struct pooled_stack {
   stack_pool* pool;
   int warp;
+  bool blank;
   stack_bounds* bounds;
   boost::context::stack_context allocate() {
-    const boost::context::stack_context stack = pool->take(warp);
+    const boost::context::stack_context stack = pool->take(warp, blank);
     *bounds = stack_pool::bounds_of(stack);
     return stack;
   }
@@ -38,13 +40,20 @@ stack_pool::~stack_pool() {
   for (auto& stack : stacks_) source_.deallocate(stack);
 }
 
-boost::context::stack_context stack_pool::take(int warp) {
+boost::context::stack_context stack_pool::take(int warp, bool blank) {
   while (stacks_.size() <= static_cast<std::size_t>(warp)) stacks_.push_back(source_.allocate());
-  return stacks_[static_cast<std::size_t>(warp)];
+  const boost::context::stack_context stack = stacks_[static_cast<std::size_t>(warp)];
+  constexpr std::size_t usual_depth = std::size_t{1} << 14;
+  if (blank) std::memset(static_cast<std::byte*>(stack.sp) - usual_depth, 0, usual_depth);
+  return stack;
 }
 
 execution::execution(workshop& shop, const bounds& limits, const builder& build, std::vector<event>* trace)
-    : shop_{shop}, limits_{limits}, trace_{trace}, program_{shop.program_memory, shop.names, shop.found} {
+    : shop_{shop},
+      limits_{limits},
+      trace_{trace},
+      program_{shop.program_memory, shop.names, shop.found},
+      warps_{shop.warps} {
   shop.found.clear();
   shop.names.clear();
   shop.program_memory.reset();
@@ -61,6 +70,7 @@ execution::~execution() {
     const stack_switch to{state.stack};
     state.fiber = {};
   }
+  warps_.clear();
 }
 
 /// Fixes the geometry and gives each block its shared memory.
@@ -119,8 +129,9 @@ void execution::start_fiber(int warp) {
     stack_switch::leave(home_stack_);
     return std::move(me.home);
   };
-  state.fiber = boost::context::fiber{std::allocator_arg, pooled_stack{&shop_.stacks, warp, &state.stack},
-                                      std::move(life)};
+  state.fiber = boost::context::fiber{
+      std::allocator_arg, pooled_stack{&shop_.stacks, warp, limits_.how == reduction::states, &state.stack},
+      std::move(life)};
   resume(warp);
 }
 
@@ -167,7 +178,7 @@ bool execution::open_barrier(int warp) {
   for (const int w : members) {
     warps_[static_cast<std::size_t>(w)].pending = {};
     if (ends_kernel) shop_.ram.fence_proxy(w, true);
-    record({where(w), barrier});
+    record_on_the_way({where(w), barrier});
   }
   for (const int w : members) resume(w);
   return true;
