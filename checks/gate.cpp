@@ -118,7 +118,7 @@ protocol_check gate_check() {
                            holds("4 blocks, 3 kernels", {.blocks = 4, .kernels = 3}),
                            holds("5 blocks, 2 kernels", {.blocks = 5, .kernels = 2}),
                            holds("2 blocks of 4 warps, 5 kernels", {.warps = 4, .kernels = 5}),
-                           states_of("5 blocks, 3 kernels, by states", {.blocks = 5, .kernels = 3}),
+                           states_of("5 blocks, 2 kernels, by states", {.blocks = 5, .kernels = 2}),
                            states_of("6 blocks, 2 kernels, by states", {.blocks = 6, .kernels = 2})},
           .mutants = gate_mutants()};
 }

@@ -205,10 +205,10 @@ TEST(check_command, a_list_runs_nothing) {
             "the store is relaxed");
 }
 
-TEST(check_command, the_program_checks_the_gate) {
-  const test::child_result o = test::run_program({"check", "--protocol", "gate"});
+TEST(check_command, the_program_checks_a_small_protocol) {
+  const test::child_result o = test::run_program({"check", "--protocol", "staged_pipeline"});
   EXPECT_EQ(o.exit_code, ok) << o.err;
-  EXPECT_TRUE(test::says(o.out, "gate", "4 blocks, 3 kernels", "holds", "mutants killed"));
+  EXPECT_TRUE(test::says(o.out, "staged_pipeline", "3 stages of 2", "holds", "mutants killed"));
   const test::child_result refused = test::run_program({"check", "--protocol", "gates"});
   EXPECT_EQ(refused.exit_code, static_cast<int>(exit_code::bad_input));
   EXPECT_TRUE(test::says(refused.err, "\"gates\"", "arrival"));
