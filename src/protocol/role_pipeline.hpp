@@ -24,7 +24,7 @@
 //           arrivals of one lap.
 // Pairs of blocks: a producer of a group of 2 commits in both blocks; a consumer of one releases in the leader,
 //           where the producer waits. A release may also name its block: see released_in.
-// Checked:  tests/cpu/role_pipeline_sim_test.cpp and, in use, tests/cpu/pair_attention_sim_test.cpp.
+// Checked:  checks/role_pipeline.cpp and, in use, checks/pair_attention.cpp have the bounds and the planted bugs.
 #include <cstdint>
 
 #include "base/macros.hpp"

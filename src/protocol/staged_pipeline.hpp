@@ -17,7 +17,7 @@
 // K2: the products issued before a release (M1, mma_commit.hpp) happen before the next lap's copies.
 // Start:    both ends at stage 0; the producer at odd parity, so its first lap falls through.
 // Progress: the ends use parts in the same order, and every awaited part is released.
-// Checked:  tests/cpu/pair_attention_sim_test.cpp.
+// Checked:  checks/staged_pipeline.cpp and, in use, checks/pair_attention.cpp have the bounds and the planted bugs.
 #include "base/macros.hpp"
 #include "exec/mbarrier.hpp"
 #include "protocol/mma_commit.hpp"
