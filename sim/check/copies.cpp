@@ -161,9 +161,7 @@ void execution::arrive_at(int warp, mbarrier* b, int block_of_cluster, int arriv
                            fmt::format("{} arrives at block {} of a cluster of {}", name(me),
                                        block_of_cluster, program_.cluster_));
   auto* target = reinterpret_cast<mbarrier*>(there + (reinterpret_cast<std::byte*>(b) - shared(warp)));
-  remote_arrivals_.push_back({warp, block, 0});
-  const std::size_t mine = remote_arrivals_.size() - 1;
-  remote_arrivals_[mine].when = shop_.ram.knowledge(warp).now[warp];
+  remote_arrivals_.push_back({warp, block, shop_.ram.knowledge(warp).now[warp]});
   perform(warp, {verb::arrive, order::release, scope::cluster, sizeof(mbarrier), target,
                  static_cast<std::uint64_t>(arrivals), nullptr, true});
 }

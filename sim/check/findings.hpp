@@ -57,17 +57,27 @@ class findings {
     what_ = what;
     text_ = std::move(text);
   }
+  /// A race for want of a proxy fence: no release or acquire would help.
+  void add_unfenced(std::string text) {
+    if (any()) return;
+    add(verdict::data_race, std::move(text));
+    is_unfenced_ = true;
+  }
   void clear() {
     what_ = verdict::none;
     text_.clear();
+    is_unfenced_ = false;
   }
   bool any() const { return what_ != verdict::none; }
   verdict what() const { return what_; }
   const std::string& text() const { return text_; }
+  /// A race that an edge between the two would have prevented.
+  bool lacks_an_edge() const { return what_ == verdict::data_race && !is_unfenced_; }
 
  private:
   verdict what_ = verdict::none;
   std::string text_;
+  bool is_unfenced_ = false;
 };
 
 }  // namespace baton::check

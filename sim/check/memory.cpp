@@ -8,12 +8,6 @@
 namespace baton::check {
 namespace {
 
-std::uint64_t raw_value(const std::byte* address, int bytes) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, address, static_cast<std::size_t>(bytes));
-  return value;
-}
-
 std::uintptr_t number(const void* p) {
   return reinterpret_cast<std::uintptr_t>(p);
 }
@@ -52,7 +46,7 @@ int memory::word_at(const void* address, int bytes) {
   w.address = static_cast<std::byte*>(const_cast<void*>(address));
   w.bytes = bytes;
   message initial;
-  initial.value = raw_value(w.address, bytes);
+  initial.value = w.in_memory();
   w.messages.push_back(initial);
   for (int part = 0; part < bytes; part += 4)
     shadow_.at(at + static_cast<std::uintptr_t>(part)).word = num_words_;
@@ -100,10 +94,9 @@ void memory::check_writer(int warp, const char* did, const shadow_cell& cell, co
   if (unordered(warp, cell.writer, cell.written)) return race(warp, did, cell.writer, "wrote", where);
   if (!is_copy(warp) || is_copy(cell.writer) || is_fenced(warp, cell.writer, cell.written, true)) return;
   if (found_.any()) return;
-  found_.add(verdict::data_race,
-             fmt::format("{} {} {} without a proxy fence after {} wrote it",
-                         name(warps_[static_cast<std::size_t>(warp)]), did, names_.of(where),
-                         name(warps_[static_cast<std::size_t>(cell.writer)])));
+  found_.add_unfenced(fmt::format("{} {} {} without a proxy fence after {} wrote it",
+                                  name(warps_[static_cast<std::size_t>(warp)]), did, names_.of(where),
+                                  name(warps_[static_cast<std::size_t>(cell.writer)])));
 }
 
 void memory::check_plain_against_word(int warp, bool writes, int word) {
@@ -164,14 +157,14 @@ void memory::write(int warp, void* to, const void* from, std::size_t bytes, int 
     if (cell.word == last_word) w.messages.pop_back();  // the other half of the same write
     last_word = cell.word;
     message m;
-    m.value = raw_value(w.address, w.bytes);
+    m.value = w.in_memory();
     m.warp = warp;
     m.plain = true;
     m.when = now;
     m.born = step;
     m.causes = knowledge(warp).causes;
     append(w, m);
-    if (w.open_phase >= 0) open_phases_[static_cast<std::size_t>(w.open_phase)] = {m.value, {}, {}, {}, {}};
+    if (w.open_phase >= 0) open_phases_[static_cast<std::size_t>(w.open_phase)] = {};
   }
 }
 

@@ -16,6 +16,7 @@
 //
 // Modification order is execution order. Memory itself always holds each word's newest value.
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -56,14 +57,19 @@ struct atomic_word {
   std::vector<message> messages;
   std::array<tick_array, num_scopes> reads{}, writes{};  // [scope][warp]: clock of the last one
   tick_array read_step{}, write_step{};                  // [warp]: last step, counted from 1
+
+  std::uint64_t in_memory() const {
+    std::uint64_t value = 0;
+    std::memcpy(&value, address, static_cast<std::size_t>(bytes));
+    return value;
+  }
 };
 
 /// The phase of an mbarrier that has not completed yet.
 struct open_phase {
-  std::uint64_t word = 0;  // as sim::mbarrier_state
-  tick_array arrived{};    // [participant]: clock of its last arrival
-  tick_array before{};     // the same, for the phase before
-  vector_clock causes;     // steps that the arrivals depend on
+  tick_array arrived{};  // [participant]: clock of its last arrival
+  tick_array before{};   // the same, for the phase before
+  vector_clock causes;   // steps that the arrivals depend on
   std::vector<release_mark> marks;
 };
 

@@ -23,12 +23,6 @@ sim::mbarrier_state after(const operation& op, std::uint64_t word) {
   }
 }
 
-std::uint64_t word_in_memory(const atomic_word& w) {
-  std::uint64_t word = 0;
-  std::memcpy(&word, w.address, sizeof word);
-  return word;
-}
-
 bool completes(std::uint64_t before, const sim::mbarrier_state& now) {
   return now.phase != sim::mbarrier_state::of(before).phase;
 }
@@ -38,13 +32,13 @@ bool completes(std::uint64_t before, const sim::mbarrier_state& now) {
 open_phase& memory::open_phase_of(atomic_word& w) {
   if (w.open_phase < 0) {
     w.open_phase = static_cast<int>(open_phases_.size());
-    open_phases_.push_back({word_in_memory(w), {}, {}, {}, {}});
+    open_phases_.emplace_back();
   }
   return open_phases_[static_cast<std::size_t>(w.open_phase)];
 }
 
 std::uint64_t memory::mbarrier_word(int index) const {
-  return word_in_memory(word(index));
+  return word(index).in_memory();
 }
 
 bool memory::would_complete(const operation& op, int index) const {
@@ -62,10 +56,9 @@ const vector_clock& memory::phase_causes(int index) const {
 void memory::check_init(int warp, const atomic_word& w) {
   const shadow_cell& cell = shadow_.at(reinterpret_cast<std::uintptr_t>(w.address));
   if (cell.writer < 0 || is_fenced(warp, cell.writer, cell.written, false) || found_.any()) return;
-  found_.add(verdict::data_race,
-             fmt::format("{} counts on {} without fence_mbarrier_init after {} initialised it",
-                         name(warps_[static_cast<std::size_t>(warp)]), names_.of(w.address),
-                         name(warps_[static_cast<std::size_t>(cell.writer)])));
+  found_.add_unfenced(fmt::format("{} counts on {} without fence_mbarrier_init after {} initialised it",
+                                  name(warps_[static_cast<std::size_t>(warp)]), names_.of(w.address),
+                                  name(warps_[static_cast<std::size_t>(cell.writer)])));
 }
 
 /// Arrivals commute only if each counts for the same phase in every schedule.
@@ -102,10 +95,10 @@ void memory::arrive(int warp, const operation& op, int word, int step) {
   open.causes.set(warp, static_cast<tick>(step + 1));
   open.marks.push_back({warp, op.reach, k.now});
 
-  const sim::mbarrier_state now = after(op, open.word);
-  const bool done = completes(open.word, now);
-  open.word = now.word();
-  std::memcpy(w.address, &open.word, sizeof open.word);
+  const std::uint64_t before = w.in_memory(), changed = after(op, before).word();
+  const auto now = sim::mbarrier_state::of(changed);
+  const bool done = completes(before, now);
+  std::memcpy(w.address, &changed, sizeof changed);
   if (now.fault != sim::mbarrier_fault::none)
     found_.add(verdict::mbarrier_misuse,
                fmt::format("{} at {}: {}", name(warps_[me]), names_.of(w.address), sim::name(now.fault)));
@@ -115,7 +108,7 @@ void memory::arrive(int warp, const operation& op, int word, int step) {
 void memory::complete_phase(int warp, const operation& op, atomic_word& w, int step) {
   open_phase& open = open_phases_[static_cast<std::size_t>(w.open_phase)];
   message m;
-  m.value = open.word;
+  m.value = w.in_memory();
   m.warp = warp;
   m.reach = op.reach;
   m.when = knowledge(warp).now[warp];
@@ -128,7 +121,7 @@ void memory::complete_phase(int warp, const operation& op, atomic_word& w, int s
   for (std::size_t i = forgets ? open.marks.size() - 1 : 0; i < open.marks.size(); ++i)
     add_mark(m, open.marks[i]);
   append(w, m);
-  open = {open.word, {}, open.arrived, {}, {}};
+  open = {{}, open.arrived, {}, {}};
 }
 
 void memory::fence_proxy(int warp, bool for_copies) {

@@ -251,10 +251,7 @@ void search::confirm() {
       shop_.found.add(result_.found, result_.text);
   }
   result_.counterexample = readable(trace, shop_.names);
-  const bool is_unfenced = shop_.found.text().find("without a proxy fence") != std::string::npos ||
-                           shop_.found.text().find("without fence_") != std::string::npos;
-  if (shop_.found.what() == verdict::data_race && !is_unfenced)
-    result_.counterexample += missing_edge(trace, shop_.names);
+  if (shop_.found.lacks_an_edge()) result_.counterexample += missing_edge(trace, shop_.names);
   if (shop_.found.text() == result_.text) return;
   result_.found = verdict::not_reproducible;
   result_.text = fmt::format(
