@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "device/entry.cuh"
-#include "tests/gpu/gpu_case.hpp"
+#include "tests/gpu/waiting_case.hpp"
 
 namespace baton {
 namespace {
@@ -17,23 +17,10 @@ struct params {
   int n = 0;
 };
 
-class gpu_mbarrier : public test::gpu_case {
+class gpu_mbarrier : public test::waiting_case {
  protected:
-  void SetUp() override {
-    test::gpu_case::SetUp();
-    if (IsSkipped()) return;
-    void *host = nullptr, *device = nullptr;
-    test::must(cudaHostAlloc(&host, sizeof(stuck_record), cudaHostAllocMapped), "allocating the record");
-    record_ = new (host) stuck_record{};
-    test::must(cudaHostGetDevicePointer(&device, host, 0), "mapping the record");
-    limits_.record = static_cast<stuck_record*>(device);
-    test::must(cudaMalloc(reinterpret_cast<void**>(&limits_.abort), 4), "allocating the abort word");
-    test::must(cudaMemset(limits_.abort, 0, 4), "clearing the abort word");
-  }
-  void TearDown() override {
-    if (record_ != nullptr) cudaFreeHost(record_);
-    if (limits_.abort != nullptr) cudaFree(limits_.abort);
-  }
+  gpu_mbarrier() : waiting_case{2'000'000'000} {}
+
   template <class Kernel, int ClusterBlocks = 1>
   void run(params p, int blocks, int warps, std::size_t shared_bytes = 16384) {
     p.limits = limits_;
@@ -43,9 +30,6 @@ class gpu_mbarrier : public test::gpu_case {
   void expect_nobody_stuck() const {
     EXPECT_EQ(record_->claimed, 0u) << name(static_cast<site>(record_->where));
   }
-
-  stuck_record* record_ = nullptr;
-  wait_limits limits_{.deadline_ns = 2'000'000'000, .abort = nullptr, .record = nullptr};
 };
 
 constexpr wait_site at_test() {
@@ -279,15 +263,12 @@ TEST_F(gpu_mbarrier, a_phase_that_never_completes_is_on_record_with_parity_and_b
   EXPECT_EQ(record_->seen, 16u) << "the barrier's offset in shared memory";
   EXPECT_GE(record_->waited_ns, limits_.deadline_ns);
   EXPECT_LT(record_->waited_ns, limits_.deadline_ns + 1'000'000'000);
-  std::uint32_t abort = 0;
-  test::must(cudaMemcpy(&abort, limits_.abort, 4, cudaMemcpyDeviceToHost), "reading the abort word");
-  EXPECT_EQ(abort, 1u);
+  EXPECT_EQ(abort_word(), 1u);
 }
 
 TEST_F(gpu_mbarrier, a_set_abort_word_ends_a_wait_without_a_deadline) {
   limits_.deadline_ns = 0;
-  const std::uint32_t one = 1;
-  test::must(cudaMemcpy(limits_.abort, &one, 4, cudaMemcpyHostToDevice), "setting the abort word");
+  set_abort(1);
   both_sides<std::uint32_t> out{32};
   run<lose_an_arrival>({.out = out.data()}, 1, 1);
   EXPECT_EQ(out[0], 2u);

@@ -2,7 +2,7 @@
 #include <array>
 
 #include "device/entry.cuh"
-#include "tests/gpu/gpu_case.hpp"
+#include "tests/gpu/waiting_case.hpp"
 
 namespace baton {
 namespace {
@@ -17,41 +17,15 @@ struct params {
   int n = 0;
 };
 
-/// A record in host-mapped memory and an abort word on the device, as a world holds them.
-class gpu_wait : public test::gpu_case {
+class gpu_wait : public test::waiting_case {
  protected:
-  void SetUp() override {
-    test::gpu_case::SetUp();
-    if (IsSkipped()) return;
-    void* host = nullptr;
-    test::must(cudaHostAlloc(&host, sizeof(stuck_record), cudaHostAllocMapped), "allocating the record");
-    record_ = new (host) stuck_record{};
-    void* device = nullptr;
-    test::must(cudaHostGetDevicePointer(&device, host, 0), "mapping the record");
-    limits_.record = static_cast<stuck_record*>(device);
-    test::must(cudaMalloc(reinterpret_cast<void**>(&limits_.abort), 4), "allocating the abort word");
-    set_abort(0);
-  }
-  void TearDown() override {
-    if (record_ != nullptr) cudaFreeHost(record_);
-    if (limits_.abort != nullptr) cudaFree(limits_.abort);
-  }
-  void set_abort(std::uint32_t value) const {
-    test::must(cudaMemcpy(limits_.abort, &value, 4, cudaMemcpyHostToDevice), "setting the abort word");
-  }
-  std::uint32_t abort_word() const {
-    std::uint32_t value = 0;
-    test::must(cudaMemcpy(&value, limits_.abort, 4, cudaMemcpyDeviceToHost), "reading the abort word");
-    return value;
-  }
+  gpu_wait() : waiting_case{5'000'000} {}
+
   template <class Kernel>
   static void run(const params& p, int blocks, int warps) {
     entry<Kernel, params><<<blocks, warps * warp_lanes>>>(p);
     test::finish();
   }
-
-  stuck_record* record_ = nullptr;
-  wait_limits limits_{.deadline_ns = 5'000'000, .abort = nullptr, .record = nullptr};
 };
 
 constexpr std::uint64_t wanted = 77;

@@ -3,7 +3,7 @@
 #include "checks/ring_rounds.hpp"
 #include "device/entry.cuh"
 #include "protocol/ring/strategies.hpp"
-#include "tests/gpu/gpu_case.hpp"
+#include "tests/gpu/waiting_case.hpp"
 
 namespace baton {
 namespace {
@@ -36,23 +36,9 @@ struct ring_kernel {
   }
 };
 
-class ring_gpu : public test::gpu_case {
+class ring_gpu : public test::waiting_case {
  protected:
-  void SetUp() override {
-    test::gpu_case::SetUp();
-    if (IsSkipped()) return;
-    void *host = nullptr, *device = nullptr;
-    test::must(cudaHostAlloc(&host, sizeof(stuck_record), cudaHostAllocMapped), "allocating the record");
-    record_ = new (host) stuck_record{};
-    test::must(cudaHostGetDevicePointer(&device, host, 0), "mapping the record");
-    limits_.record = static_cast<stuck_record*>(device);
-    test::must(cudaMalloc(reinterpret_cast<void**>(&limits_.abort), 4), "allocating the abort word");
-    test::must(cudaMemset(limits_.abort, 0, 4), "clearing the abort word");
-  }
-  void TearDown() override {
-    if (record_ != nullptr) cudaFreeHost(record_);
-    if (limits_.abort != nullptr) cudaFree(limits_.abort);
-  }
+  ring_gpu() : waiting_case{5'000'000'000} {}
 
   struct outcome {
     std::uint32_t wrong_words, finished_warps;
@@ -81,9 +67,6 @@ class ring_gpu : public test::gpu_case {
     expect_whole<Name, 4, 1, 8>(8, {.items = 3000, .words = 256});
     expect_whole<Name, 3, 4, 7>(200, {.items = 500, .words = 96});
   }
-
-  stuck_record* record_ = nullptr;
-  wait_limits limits_{.deadline_ns = 5'000'000'000, .abort = nullptr, .record = nullptr};
 };
 
 TEST_F(ring_gpu, single_counter_hands_every_item_over_whole) {
