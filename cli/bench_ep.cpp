@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <ctime>
 #include <fstream>
 
 #include "baton/error.hpp"
@@ -12,6 +10,7 @@
 #include "cli/bench/ep_timer.hpp"
 #include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/nccl_exchange.hpp"
+#include "cli/bench/statistics.hpp"
 #include "cli/exit_code.hpp"
 #include "kernels/probe/probe.hpp"
 
@@ -26,15 +25,6 @@ void require(const bench_ep_options& o) {
     throw invalid_argument{
         fmt::format("top_k: {} is more than the {} experts; the benchmark gives a token distinct experts",
                     o.top_k, o.experts)};
-}
-
-std::string today() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
 }
 
 /// The ranks on the device asked for, or on CUDA if it can serve them and on the CPU otherwise.
@@ -176,7 +166,7 @@ int run_bench_ep(const bench_ep_options& o, std::ostream& out) {
     file.open(o.json_path);
     if (!file) throw bad_file{fmt::format("{}: cannot be written", o.json_path)};
   }
-  run.date = today();
+  run.date = utc_now();
   run.device = worlds[0].device() == device_kind::cpu ? "cpu" : "cuda";
   if (const std::optional<gpu_facts> gpu = facts_of(worlds)) {
     run.gpu = gpu->name;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-#include <ctime>
 #include <fstream>
 
 #include "baton/error.hpp"
@@ -11,6 +9,7 @@
 #include "cli/bench/gemm_session.hpp"
 #include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/ring_point.hpp"
+#include "cli/bench/statistics.hpp"
 #include "cli/exit_code.hpp"
 #include "kernels/hand_off/hand_off.hpp"
 
@@ -29,15 +28,6 @@ void require(const bench_ring_options& o) {
   all_within("readers", o.readers, hand_off::most_readers);
   all_within("stages", o.stages, hand_off::most_stages);
   all_within("sizes", o.sizes, 65536);
-}
-
-std::string today() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
 }
 
 std::vector<world> open_world(const bench_ring_options& o) {
@@ -171,7 +161,7 @@ int run_bench_ring(const bench_ring_options& o, std::ostream& out) {
   const bool on_gpu = worlds[0].device() == device_kind::cuda;
   ring_run run;
   run.device = on_gpu ? "cuda" : "cpu";
-  run.date = today();
+  run.date = utc_now();
   if (!on_gpu) run.why_no_hand_offs = "their cycles are measured on a GPU only";
   if (const std::optional<gpu_facts> gpu = facts_of(worlds)) {
     run.gpu = gpu->name;

@@ -2,13 +2,12 @@
 
 #if defined(BATON_CUDA) && BATON_CUDA
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <initializer_list>
+#include <optional>
 
 #include "baton/error.hpp"
+#include "cli/bench/loaded_library.hpp"
 #endif
 
 namespace baton::cli {
@@ -30,32 +29,18 @@ struct cublas_calls {
                  int, int, const void*, void*, int, int, int, int) = nullptr;
 };
 
-void* open_library() {
-  if (const char* named = std::getenv("BATON_CUBLAS"); named != nullptr)
-    return dlopen(named, RTLD_NOW | RTLD_LOCAL);
-  for (const char* name : {"libcublas.so.13", "libcublas.so.12", "/usr/local/cuda/lib64/libcublas.so.13"})
-    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL); library != nullptr) return library;
-  return nullptr;
-}
-
-bool find_calls(cublas_calls& calls, std::string& why_not) {
-  void* library = open_library();
-  if (library == nullptr) {
-    const char* reason = dlerror();
-    why_not =
-        fmt::format("{}; set BATON_CUBLAS to the path of a libcublas.so", reason != nullptr ? reason : "");
-    return false;
-  }
-  const auto find = [&](const char* name, auto& call) {
-    call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(dlsym(library, name));
-    if (call == nullptr && why_not.empty()) why_not = fmt::format("the cuBLAS library has no {}", name);
-  };
-  find("cublasCreate_v2", calls.create);
-  find("cublasDestroy_v2", calls.destroy);
-  find("cublasGetVersion_v2", calls.get_version);
-  find("cublasSetStream_v2", calls.set_stream);
-  find("cublasGemmEx", calls.gemm_ex);
-  return why_not.empty();
+std::optional<cublas_calls> load(std::string& why_not) {
+  loaded_library cublas{"cuBLAS",
+                        "BATON_CUBLAS",
+                        {"libcublas.so.13", "libcublas.so.12", "/usr/local/cuda/lib64/libcublas.so.13"}};
+  cublas_calls calls;
+  cublas.find("cublasCreate_v2", calls.create);
+  cublas.find("cublasDestroy_v2", calls.destroy);
+  cublas.find("cublasGetVersion_v2", calls.get_version);
+  cublas.find("cublasSetStream_v2", calls.set_stream);
+  cublas.find("cublasGemmEx", calls.gemm_ex);
+  why_not = cublas.why_not();
+  return why_not.empty() ? std::optional{calls} : std::nullopt;
 }
 
 class loaded_cublas : public cublas_product {
@@ -100,9 +85,9 @@ std::unique_ptr<cublas_product> open_cublas(const world& world, std::string& why
     why_not = "it runs on GPUs only";
     return nullptr;
   }
-  cublas_calls calls;
-  if (!find_calls(calls, why_not)) return nullptr;
-  return std::make_unique<loaded_cublas>(world, calls);
+  const std::optional<cublas_calls> calls = load(why_not);
+  if (!calls) return nullptr;
+  return std::make_unique<loaded_cublas>(world, *calls);
 }
 #else
 std::unique_ptr<cublas_product> open_cublas(const world&, std::string& why_not) {

@@ -3,19 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "baton/version.hpp"
+#include "cli/bench/statistics.hpp"
 
 namespace baton::cli {
 namespace {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 double gb_per_s(std::uint64_t bytes, double us) {
   return us > 0 ? static_cast<double>(bytes) / us / 1000 : 0;
@@ -83,7 +76,7 @@ std::vector<double> ep_timing::median_of_ranks() const {
   for (std::size_t r = 0; !empty() && r < samples_us[0].size(); ++r) {
     std::vector<double> own;
     for (const auto& repeat : samples_us) own.push_back(repeat[r]);
-    medians.push_back(median(std::move(own)));
+    medians.push_back(median_of(std::move(own)));
   }
   return medians;
 }
@@ -98,9 +91,9 @@ double ep_timing::mad_us() const {
   if (medians.empty()) return 0;
   const auto slowest = std::max_element(medians.begin(), medians.end());
   const auto rank = static_cast<std::size_t>(slowest - medians.begin());
-  std::vector<double> distances;
-  for (const auto& repeat : samples_us) distances.push_back(std::abs(repeat[rank] - *slowest));
-  return median(std::move(distances));
+  std::vector<double> own;
+  for (const auto& repeat : samples_us) own.push_back(repeat[rank]);
+  return mad_of(own);
 }
 
 nlohmann::json to_json(const ep_run& run, const ep_point& p) {

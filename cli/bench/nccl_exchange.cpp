@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #if defined(BATON_CUDA) && BATON_CUDA
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -11,6 +10,7 @@
 
 #include "baton/error.hpp"
 #include "cli/bench/cuda_streams.hpp"
+#include "cli/bench/loaded_library.hpp"
 #include "runtime/device_memory.hpp"
 #endif
 
@@ -34,30 +34,19 @@ struct nccl_calls {
   int (*recv)(void*, std::size_t, int, int, nccl_comm*, cudaStream_t) = nullptr;
 };
 
-/// The library stays loaded until the program ends: it has threads of its own.
 std::optional<nccl_calls> load(std::string& why_not) {
   setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
-  const char* named = std::getenv("BATON_NCCL");
-  void* library = dlopen(named != nullptr ? named : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* reason = dlerror();
-    why_not =
-        fmt::format("{}; set BATON_NCCL to the path of a libnccl.so.2", reason != nullptr ? reason : "");
-    return std::nullopt;
-  }
+  loaded_library nccl{"NCCL", "BATON_NCCL", {"libnccl.so.2"}};
   nccl_calls calls;
-  const auto find = [&](const char* name, auto& call) {
-    call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(dlsym(library, name));
-    if (call == nullptr && why_not.empty()) why_not = fmt::format("the NCCL library has no {}", name);
-  };
-  find("ncclGetVersion", calls.get_version);
-  find("ncclGetErrorString", calls.get_error_string);
-  find("ncclCommInitAll", calls.comm_init_all);
-  find("ncclCommDestroy", calls.comm_destroy);
-  find("ncclGroupStart", calls.group_start);
-  find("ncclGroupEnd", calls.group_end);
-  find("ncclSend", calls.send);
-  find("ncclRecv", calls.recv);
+  nccl.find("ncclGetVersion", calls.get_version);
+  nccl.find("ncclGetErrorString", calls.get_error_string);
+  nccl.find("ncclCommInitAll", calls.comm_init_all);
+  nccl.find("ncclCommDestroy", calls.comm_destroy);
+  nccl.find("ncclGroupStart", calls.group_start);
+  nccl.find("ncclGroupEnd", calls.group_end);
+  nccl.find("ncclSend", calls.send);
+  nccl.find("ncclRecv", calls.recv);
+  why_not = nccl.why_not();
   return why_not.empty() ? std::optional{calls} : std::nullopt;
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "baton/version.hpp"
+#include "cli/bench/statistics.hpp"
 
 namespace baton::cli {
 namespace {
@@ -36,20 +37,6 @@ nlohmann::json described(const ring_run& run, const char* what,
 double ring_gemm_point::teraflops() const {
   const double us = median_of(samples_us);
   return us > 0 ? flops() / us / 1e6 : 0;
-}
-
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-double mad_of(const std::vector<double>& values) {
-  const double middle = median_of(values);
-  std::vector<double> distances;
-  for (const double v : values) distances.push_back(std::abs(v - middle));
-  return median_of(distances);
 }
 
 nlohmann::json to_json(const ring_run& run, const hand_off_point& p) {

@@ -38,10 +38,6 @@ struct ring_gemm_point {
   double teraflops() const;  // of the median
 };
 
-double median_of(std::vector<double> values);
-/// The median distance from the median.
-double mad_of(const std::vector<double>& values);
-
 nlohmann::json to_json(const ring_run& run, const hand_off_point& point);
 nlohmann::json to_json(const ring_run& run, const ring_gemm_point& point);
 

@@ -10,6 +10,7 @@
 #include "baton/error.hpp"
 #include "cli/bench/gemm_session.hpp"
 #include "cli/bench/ring_point.hpp"
+#include "cli/bench/statistics.hpp"
 #include "kernels/hand_off/hand_off.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/temporary_folder.hpp"
