@@ -4,12 +4,12 @@
 #include <functional>
 #include <ostream>
 
-#include "cli/bench_ep.hpp"
-#include "cli/bench_ring.hpp"
+#include "cli/commands/bench_ep.hpp"
+#include "cli/commands/bench_ring.hpp"
 #include "cli/commands/check.hpp"
+#include "cli/commands/doctor.hpp"
 #include "cli/commands/generate.hpp"
 #include "cli/commands/moe.hpp"
-#include "cli/doctor.hpp"
 
 namespace baton::cli {
 

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "baton/error.hpp"
+#include "bootstrap/exchange_descriptors.hpp"
+#include "bootstrap/shared_memory.hpp"
 #include "runtime/host_memory.hpp"
 #include "runtime/on_cuda.hpp"
 #include "runtime/window_blocks.hpp"
 #include "runtime/world_state.hpp"
 #include "sim/machine.hpp"
-#include "transport/exchange_descriptors.hpp"
-#include "transport/shared_memory.hpp"
 
 namespace baton {
 namespace {
@@ -32,8 +32,8 @@ class window_of_blocks final : public symmetric_window {
   std::size_t bytes_;
 };
 
-void agree_on_size(const transport::group& g, std::size_t bytes, const std::string& purpose) {
-  const auto all = transport::gather(g, static_cast<std::uint64_t>(bytes));
+void agree_on_size(const bootstrap::group& g, std::size_t bytes, const std::string& purpose) {
+  const auto all = bootstrap::gather(g, static_cast<std::uint64_t>(bytes));
   for (std::size_t r = 0; r < all.size(); ++r)
     if (all[r] != all[0])
       throw transport_error{
@@ -42,41 +42,41 @@ void agree_on_size(const transport::group& g, std::size_t bytes, const std::stri
 }
 
 /// Rank r's block as this process maps it, for processes that share no address space.
-std::vector<std::shared_ptr<std::byte>> map_every_rank(const transport::group& g, std::size_t bytes,
+std::vector<std::shared_ptr<std::byte>> map_every_rank(const bootstrap::group& g, std::size_t bytes,
                                                        const memory_use& use) {
   const std::size_t size = bytes == 0 ? 1 : bytes;
-  transport::file_descriptor own;
-  transport::together(g, [&] {
+  bootstrap::file_descriptor own;
+  bootstrap::together(g, [&] {
     require_host_memory(size, use);
-    own = transport::create_shared_memory(size);
+    own = bootstrap::create_shared_memory(size);
   });
-  std::vector<transport::file_descriptor> others = transport::exchange_descriptors(g, own.get());
+  std::vector<bootstrap::file_descriptor> others = bootstrap::exchange_descriptors(g, own.get());
   std::vector<std::shared_ptr<std::byte>> blocks;
-  transport::together(g, [&] {
+  bootstrap::together(g, [&] {
     for (int r = 0; r < g.size; ++r)
       blocks.push_back(
-          transport::map_shared_memory(r == g.rank ? own : others[static_cast<std::size_t>(r)], size));
+          bootstrap::map_shared_memory(r == g.rank ? own : others[static_cast<std::size_t>(r)], size));
   });
   return blocks;
 }
 
 std::vector<std::shared_ptr<std::byte>> host_blocks(const detail::world_state& state, std::size_t bytes,
                                                     const memory_use& use) {
-  const transport::group g = state.peers();
+  const bootstrap::group g = state.peers();
   if (!state.in_process) return map_every_rank(g, bytes, use);
   std::shared_ptr<std::byte> own;
-  transport::together(g, [&] { own = allocate_host(bytes, use); });
+  bootstrap::together(g, [&] { own = allocate_host(bytes, use); });
   return share_in_process(g, std::move(own));
 }
 
 }  // namespace
 
-std::vector<std::shared_ptr<std::byte>> share_in_process(const transport::group& g,
+std::vector<std::shared_ptr<std::byte>> share_in_process(const bootstrap::group& g,
                                                          std::shared_ptr<std::byte> mine) {
-  const auto handles = transport::gather(g, &std::as_const(mine));
+  const auto handles = bootstrap::gather(g, &std::as_const(mine));
   std::vector<std::shared_ptr<std::byte>> blocks;
   for (const std::shared_ptr<std::byte>* handle : handles) blocks.push_back(*handle);
-  transport::meet(g);  // `mine` must outlive everybody's copy of it
+  bootstrap::meet(g);  // `mine` must outlive everybody's copy of it
   return blocks;
 }
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "baton/error.hpp"
+#include "bootstrap/thread_rendezvous.hpp"
 #include "runtime/world_state.hpp"
-#include "transport/thread_rendezvous.hpp"
 
 namespace baton {
 namespace {
@@ -29,11 +29,11 @@ void validate(std::span<const world> worlds) {
                       worlds[r].rank(), worlds[r].size(), worlds.size())};
 }
 
-failure run_one(transport::thread_rendezvous& meeting, const std::function<void(int)>& work, int rank) {
+failure run_one(bootstrap::thread_rendezvous& meeting, const std::function<void(int)>& work, int rank) {
   try {
     work(rank);
     return {};
-  } catch (const transport::left_behind&) {
+  } catch (const bootstrap::left_behind&) {
     return {std::current_exception(), true};
   } catch (const std::exception& e) {
     meeting.break_off(fmt::format("rank {} failed: {}", rank, e.what()));
@@ -45,7 +45,7 @@ failure run_one(transport::thread_rendezvous& meeting, const std::function<void(
 
 void on_every_rank(std::span<const world> worlds, const std::function<void(int)>& work) {
   validate(worlds);
-  transport::thread_rendezvous& meeting = *worlds.front().state().meeting;
+  bootstrap::thread_rendezvous& meeting = *worlds.front().state().meeting;
   std::vector<failure> failures(worlds.size());
   {
     std::vector<std::jthread> threads;

@@ -102,7 +102,7 @@ physical_memory physical_memory::create(int device, std::size_t bytes, bool shar
   return {handle, bytes};
 }
 
-physical_memory physical_memory::import(const transport::file_descriptor& fd, std::size_t bytes) {
+physical_memory physical_memory::import(const bootstrap::file_descriptor& fd, std::size_t bytes) {
   CUmemGenericAllocationHandle handle = 0;
   // The descriptor itself is the argument, not its address.
   auto* const as_pointer = reinterpret_cast<void*>(static_cast<std::uintptr_t>(fd.get()));
@@ -118,11 +118,11 @@ physical_memory::~physical_memory() {
   if (owns_) driver().mem_release(handle_);
 }
 
-transport::file_descriptor physical_memory::export_descriptor() const {
+bootstrap::file_descriptor physical_memory::export_descriptor() const {
   int fd = -1;
   check(driver().mem_export(&fd, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
         "exporting device memory as a file descriptor");
-  return transport::file_descriptor{fd};
+  return bootstrap::file_descriptor{fd};
 }
 
 std::shared_ptr<std::byte> physical_memory::map(std::span<const int> devices, int home) const {

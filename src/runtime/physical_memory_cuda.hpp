@@ -8,8 +8,8 @@
 #include <memory>
 #include <span>
 
+#include "bootstrap/file_descriptor.hpp"
 #include "runtime/host_memory.hpp"
-#include "transport/file_descriptor.hpp"
 
 namespace baton {
 
@@ -20,13 +20,13 @@ class physical_memory {
   /// @throws out_of_memory
   static physical_memory create(int device, std::size_t bytes, bool shareable, const memory_use& use);
   /// What another process exported. @throws unsupported  the driver refuses
-  static physical_memory import(const transport::file_descriptor& fd, std::size_t bytes);
+  static physical_memory import(const bootstrap::file_descriptor& fd, std::size_t bytes);
 
   physical_memory(physical_memory&& other) noexcept;
   physical_memory& operator=(physical_memory&&) = delete;
   ~physical_memory();
 
-  transport::file_descriptor export_descriptor() const;
+  bootstrap::file_descriptor export_descriptor() const;
 
   /// One address, readable and writable from each of `devices`. `home` is synchronised before it is unmapped.
   std::shared_ptr<std::byte> map(std::span<const int> devices, int home) const;

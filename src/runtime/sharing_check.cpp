@@ -6,14 +6,14 @@
 #include <optional>
 
 #include "baton/error.hpp"
-#include "transport/shared_memory.hpp"
-#include "transport/unix_socket.hpp"
+#include "bootstrap/shared_memory.hpp"
+#include "bootstrap/unix_socket.hpp"
 
 namespace baton {
 namespace {
 
 void share_with_myself() {
-  using namespace transport;
+  using namespace bootstrap;
   constexpr std::size_t bytes = 4096;
   constexpr std::byte mark{0x5a};
   const time_limit limit{std::chrono::milliseconds{2000}};

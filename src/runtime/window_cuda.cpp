@@ -7,12 +7,12 @@
 #include <optional>
 
 #include "baton/error.hpp"
+#include "bootstrap/exchange_descriptors.hpp"
 #include "runtime/device_guard_cuda.hpp"
 #include "runtime/error.hpp"
 #include "runtime/on_cuda.hpp"
 #include "runtime/physical_memory_cuda.hpp"
 #include "runtime/window_blocks.hpp"
-#include "transport/exchange_descriptors.hpp"
 
 namespace baton::on_cuda {
 namespace {
@@ -45,14 +45,14 @@ std::vector<int> each_once(std::vector<int> devices) {
 
 /// One address serves all devices of the process, so pointers are exchanged as they are.
 blocks within_process(const detail::world_state& state, std::size_t bytes, const memory_use& use) {
-  const transport::group g = state.peers();
+  const bootstrap::group g = state.peers();
   std::optional<own_block> own;
-  transport::together(g, [&] { own.emplace(state, bytes, each_once(state.devices), use); });
+  bootstrap::together(g, [&] { own.emplace(state, bytes, each_once(state.devices), use); });
   return share_in_process(g, own->mapped);
 }
 
 std::shared_ptr<std::byte> map_peer(const detail::world_state& state, int peer,
-                                    const transport::file_descriptor& fd, std::size_t bytes) {
+                                    const bootstrap::file_descriptor& fd, std::size_t bytes) {
   try {
     return physical_memory::import(fd, bytes).map(std::span{&state.device_index, 1}, state.device_index);
   } catch (const cuda_error& e) {
@@ -65,17 +65,17 @@ std::shared_ptr<std::byte> map_peer(const detail::world_state& state, int peer,
 }
 
 blocks between_processes(const detail::world_state& state, std::size_t bytes, const memory_use& use) {
-  const transport::group g = state.peers();
+  const bootstrap::group g = state.peers();
   std::optional<own_block> own;
-  transport::file_descriptor exported;
-  transport::together(g, [&] {
+  bootstrap::file_descriptor exported;
+  bootstrap::together(g, [&] {
     own.emplace(state, bytes, std::span{&state.device_index, 1}, use);
     exported = own->memory->export_descriptor();
   });
-  const std::vector<std::uint64_t> sizes = transport::gather(g, own->bytes);
-  const std::vector<transport::file_descriptor> received = transport::exchange_descriptors(g, exported.get());
+  const std::vector<std::uint64_t> sizes = bootstrap::gather(g, own->bytes);
+  const std::vector<bootstrap::file_descriptor> received = bootstrap::exchange_descriptors(g, exported.get());
   blocks all;
-  transport::together(g, [&] {
+  bootstrap::together(g, [&] {
     for (int r = 0; r < g.size; ++r) {
       const auto i = static_cast<std::size_t>(r);
       all.push_back(r == g.rank ? own->mapped : map_peer(state, r, received[i], sizes[i]));

@@ -32,7 +32,7 @@ void world::synchronize(stream_ref stream) const {
 }
 
 void world::all_gather(const void* mine, void* all, std::size_t bytes) const {
-  transport::gather_bytes(state_->peers(), mine, all, bytes);
+  bootstrap::gather_bytes(state_->peers(), mine, all, bytes);
 }
 
 }  // namespace baton

@@ -9,13 +9,13 @@
 
 #include "baton/error.hpp"
 #include "baton/world.hpp"
+#include "bootstrap/launch_environment.hpp"
+#include "bootstrap/process_rendezvous.hpp"
+#include "bootstrap/thread_rendezvous.hpp"
+#include "bootstrap/unix_socket.hpp"
 #include "runtime/on_cuda.hpp"
 #include "runtime/world_state.hpp"
 #include "sim/machine.hpp"
-#include "transport/launch_environment.hpp"
-#include "transport/process_rendezvous.hpp"
-#include "transport/thread_rendezvous.hpp"
-#include "transport/unix_socket.hpp"
 
 namespace baton {
 namespace {
@@ -38,7 +38,7 @@ struct passport {
 
 /// Process numbers repeat in containers, and a fork repeats everything else: both together do not.
 std::uint64_t process_token() {
-  static const std::uint64_t drawn = transport::random_bits();
+  static const std::uint64_t drawn = bootstrap::random_bits();
   return drawn;
 }
 
@@ -109,7 +109,7 @@ std::shared_ptr<detail::world_state> state_of(const world_config& c) {
   s->rank = c.rank;
   s->size = c.size;
   s->device = c.device;
-  s->deadline = transport::deadline_from_environment(c.deadline);
+  s->deadline = bootstrap::deadline_from_environment(c.deadline);
   s->all_gather = c.all_gather;
   return s;
 }
@@ -120,11 +120,11 @@ int wanted_ordinal(const world_config& c) {
 }
 
 void settle_on_cuda(detail::world_state& s, const world_config& c) {
-  const transport::group g = s.peers();
+  const bootstrap::group g = s.peers();
   on_cuda::device_identity own;
-  transport::together(g, [&] { own = on_cuda::identify(wanted_ordinal(c)); });
-  const std::vector<on_cuda::device_identity> all = transport::gather(g, own);
-  transport::together(g, [&] { on_cuda::settle(s, all); });
+  bootstrap::together(g, [&] { own = on_cuda::identify(wanted_ordinal(c)); });
+  const std::vector<on_cuda::device_identity> all = bootstrap::gather(g, own);
+  bootstrap::together(g, [&] { on_cuda::settle(s, all); });
 }
 
 }  // namespace
@@ -133,7 +133,7 @@ world world::create(world_config config) {
   const std::shared_ptr<detail::world_state> s = state_of(config);
   const passport own{s->rank,    s->size,         static_cast<std::int32_t>(s->device),
                      ::getpid(), process_token(), machine_token()};
-  const std::vector<passport> all = transport::gather(s->peers(), own);
+  const std::vector<passport> all = bootstrap::gather(s->peers(), own);
   compare(all);
   s->in_process = true;
   for (const passport& p : all) s->in_process = s->in_process && p.pid == own.pid && p.process == own.process;
@@ -145,15 +145,15 @@ world world::create(world_config config) {
 }
 
 world world::from_environment(device_kind device) {
-  const transport::launch_environment env = transport::read_launch_environment();
+  const bootstrap::launch_environment env = bootstrap::read_launch_environment();
   world_config c;
   c.rank = env.rank;
   c.size = env.size;
   c.local_rank = env.local_rank;
   c.device = device;
   if (env.size > 1) {
-    const auto deadline = transport::deadline_from_environment(c.deadline);
-    auto meeting = std::make_shared<transport::process_rendezvous>(env.place, env.rank, env.size, deadline);
+    const auto deadline = bootstrap::deadline_from_environment(c.deadline);
+    auto meeting = std::make_shared<bootstrap::process_rendezvous>(env.place, env.rank, env.size, deadline);
     c.all_gather = [meeting](const void* mine, void* all, std::size_t bytes) {
       meeting->all_gather(mine, all, bytes);
     };
@@ -174,12 +174,12 @@ std::vector<world> world::local(int size, device_kind device) {
     if (device == device_kind::cuda) devices.push_back(on_cuda::identify(on_cuda::default_ordinal(c.rank)));
   }
   if (device == device_kind::cpu) machine = machine_in_real_time(size);
-  const auto meeting = std::make_shared<transport::thread_rendezvous>(size, states.front()->deadline);
+  const auto meeting = std::make_shared<bootstrap::thread_rendezvous>(size, states.front()->deadline);
   std::vector<world> worlds;
   for (const auto& s : states) {
     s->in_process = true;
     s->meeting = meeting;
-    s->all_gather = transport::all_gather_of(meeting, s->rank);
+    s->all_gather = bootstrap::all_gather_of(meeting, s->rank);
     if (device == device_kind::cuda)
       on_cuda::settle(*s, devices);
     else

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "baton/world.hpp"
+#include "bootstrap/group.hpp"
 #include "exec/order.hpp"
-#include "transport/group.hpp"
 
 namespace baton::sim {
 class machine;
 }
-namespace baton::transport {
+namespace baton::bootstrap {
 class thread_rendezvous;
 }
 
@@ -38,10 +38,10 @@ class world_state {
   int times_stuck = 0;  // what was made before the last time is lost: its kernels may have done nothing
   std::shared_ptr<void> owned;  // whatever keeps `reports` alive
   std::vector<int> devices;     // CUDA, in_process: the ordinal of every rank's device
-  std::shared_ptr<transport::thread_rendezvous> meeting;  // of world::local
+  std::shared_ptr<bootstrap::thread_rendezvous> meeting;  // of world::local
 
   /// This rank among the others, for collective steps of creation.
-  transport::group peers() const { return {rank, size, all_gather, deadline}; }
+  bootstrap::group peers() const { return {rank, size, all_gather, deadline}; }
 
   wait_limits limits() const {
     return {static_cast<std::uint64_t>(deadline.count()) * 1'000'000u, reports.abort_device,

@@ -1,5 +1,5 @@
 // The exchange benchmark: inputs, the check before the clock, statistics, and a whole run on the CPU.
-#include "cli/bench_ep.hpp"
+#include "cli/commands/bench_ep.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The ring benchmark: its statistics, its JSON, what it refuses, and a whole run on the CPU.
-#include "cli/bench_ring.hpp"
+#include "cli/commands/bench_ring.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,12 +9,12 @@
 
 #include "baton/error.hpp"
 #include "baton/world.hpp"
+#include "bootstrap/exchange_descriptors.hpp"
+#include "bootstrap/launch_environment.hpp"
+#include "bootstrap/process_rendezvous.hpp"
+#include "bootstrap/unix_socket.hpp"
 #include "runtime/world_state.hpp"
 #include "tests/support/forked_ranks.hpp"
-#include "transport/exchange_descriptors.hpp"
-#include "transport/launch_environment.hpp"
-#include "transport/process_rendezvous.hpp"
-#include "transport/unix_socket.hpp"
 
 namespace baton {
 namespace {
@@ -28,7 +28,7 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 std::string unique_place() {
-  return "baton-test-" + std::to_string(transport::random_bits());
+  return "baton-test-" + std::to_string(bootstrap::random_bits());
 }
 
 /// As a launcher sets it, with a run id of this test's own.
@@ -128,7 +128,7 @@ TEST(launch_environment, a_missing_or_silly_variable_is_named_with_its_value) {
     else
       ::unsetenv(name);
     try {
-      transport::read_launch_environment();
+      bootstrap::read_launch_environment();
       return "nothing was thrown";
     } catch (const error& e) {
       return e.what();
@@ -148,13 +148,13 @@ TEST(launch_environment, a_missing_or_silly_variable_is_named_with_its_value) {
 
 TEST(launch_environment, a_long_run_id_still_fits_a_socket_name) {
   set_environment(0, 2, std::string(400, 'r'));
-  EXPECT_LE(transport::read_launch_environment().place.size(), transport::longest_socket_name);
+  EXPECT_LE(bootstrap::read_launch_environment().place.size(), bootstrap::longest_socket_name);
 }
 
 TEST(process_rendezvous, calls_out_of_step_are_caught) {
   const std::string place = unique_place();
   const auto results = in_processes({0, 1}, [&](int rank) {
-    transport::process_rendezvous meeting{place, rank, 2, milliseconds{20'000}};
+    bootstrap::process_rendezvous meeting{place, rank, 2, milliseconds{20'000}};
     std::vector<char> mine(16), all(64);
     meeting.all_gather(mine.data(), all.data(), rank == 0 ? 8 : 16);
     return true;
@@ -165,9 +165,9 @@ TEST(process_rendezvous, calls_out_of_step_are_caught) {
 
 TEST(process_rendezvous, a_place_in_use_is_refused) {
   const std::string place = unique_place();
-  const transport::file_descriptor taken = transport::listen_at(place, 1);
+  const bootstrap::file_descriptor taken = bootstrap::listen_at(place, 1);
   try {
-    const transport::process_rendezvous meeting{place, 0, 2, milliseconds{50}};
+    const bootstrap::process_rendezvous meeting{place, 0, 2, milliseconds{50}};
     FAIL() << "nothing was thrown";
   } catch (const transport_error& e) {
     EXPECT_TRUE(contains(e.what(), "another job of this machine uses the name")) << e.what();
@@ -178,8 +178,8 @@ TEST(exchange_descriptors, every_process_can_read_what_every_other_opened) {
   const std::string place = unique_place();
   constexpr int size = 4;
   const auto results = in_processes({0, 1, 2, 3}, [&](int rank) {
-    auto meeting = std::make_shared<transport::process_rendezvous>(place, rank, size, milliseconds{20'000});
-    const transport::group g{
+    auto meeting = std::make_shared<bootstrap::process_rendezvous>(place, rank, size, milliseconds{20'000});
+    const bootstrap::group g{
         rank, size,
         [meeting](const void* mine, void* all, std::size_t n) { meeting->all_gather(mine, all, n); },
         milliseconds{20'000}};
@@ -188,7 +188,7 @@ TEST(exchange_descriptors, every_process_can_read_what_every_other_opened) {
     const std::string text(3, static_cast<char>('a' + rank));
     for (int copy = 0; copy < size; ++copy)
       if (::write(ends[1], text.data(), 3) != 3) return false;
-    const auto received = transport::exchange_descriptors(g, ends[0]);
+    const auto received = bootstrap::exchange_descriptors(g, ends[0]);
     for (int r = 0; r < size; ++r) {
       if (r == rank) {
         if (received[static_cast<std::size_t>(r)]) return false;
@@ -199,7 +199,7 @@ TEST(exchange_descriptors, every_process_can_read_what_every_other_opened) {
       if (::read(fd, got, 3) != 3 || got[0] != 'a' + r || got[2] != 'a' + r) return false;
       if ((::fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0) return false;
     }
-    transport::meet(g);
+    bootstrap::meet(g);
     return true;
   });
   for (const rank_result& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
@@ -208,11 +208,11 @@ TEST(exchange_descriptors, every_process_can_read_what_every_other_opened) {
 TEST(exchange_descriptors, a_descriptor_that_cannot_be_sent_fails_on_every_rank) {
   const std::string place = unique_place();
   const auto results = in_processes({0, 1, 2}, [&](int rank) {
-    auto meeting = std::make_shared<transport::process_rendezvous>(place, rank, 3, milliseconds{20'000});
-    const transport::group g{
+    auto meeting = std::make_shared<bootstrap::process_rendezvous>(place, rank, 3, milliseconds{20'000});
+    const bootstrap::group g{
         rank, 3, [meeting](const void* mine, void* all, std::size_t n) { meeting->all_gather(mine, all, n); },
         milliseconds{500}};
-    transport::exchange_descriptors(g, rank == 1 ? 9999 : 0);
+    bootstrap::exchange_descriptors(g, rank == 1 ? 9999 : 0);
     return true;
   });
   for (const rank_result& r : results) {
@@ -224,16 +224,16 @@ TEST(exchange_descriptors, a_descriptor_that_cannot_be_sent_fails_on_every_rank)
 
 TEST(exchange_descriptors, a_stranger_without_the_note_is_ignored) {
   const std::string name = unique_place();
-  const transport::file_descriptor listener = transport::listen_at(name, 4);
-  const transport::time_limit limit{milliseconds{2000}};
-  const auto door = transport::connect_to(name, limit);
+  const bootstrap::file_descriptor listener = bootstrap::listen_at(name, 4);
+  const bootstrap::time_limit limit{milliseconds{2000}};
+  const auto door = bootstrap::connect_to(name, limit);
   ASSERT_TRUE(door);
-  ASSERT_EQ(transport::send_all(*door, "12345678", 8, limit), transport::io::done);
-  const auto visitor = transport::accept_from(listener, limit);
+  ASSERT_EQ(bootstrap::send_all(*door, "12345678", 8, limit), bootstrap::io::done);
+  const auto visitor = bootstrap::accept_from(listener, limit);
   ASSERT_TRUE(visitor);
-  transport::file_descriptor fd;
+  bootstrap::file_descriptor fd;
   std::uint64_t note = 0;
-  EXPECT_EQ(transport::receive_descriptor(*visitor, fd, note, limit), transport::io::closed);
+  EXPECT_EQ(bootstrap::receive_descriptor(*visitor, fd, note, limit), bootstrap::io::closed);
   EXPECT_FALSE(fd);
 }
 

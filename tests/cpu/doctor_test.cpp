@@ -1,4 +1,4 @@
-#include "cli/doctor.hpp"
+#include "cli/commands/doctor.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "baton/error.hpp"
-#include "cli/doctor_findings.hpp"
+#include "cli/commands/doctor_findings.hpp"
 
 namespace baton::cli {
 namespace {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "baton/error.hpp"
+#include "bootstrap/thread_rendezvous.hpp"
+#include "bootstrap/unix_socket.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/on_every_rank.hpp"
 #include "tests/support/forked_ranks.hpp"
-#include "transport/thread_rendezvous.hpp"
-#include "transport/unix_socket.hpp"
 
 namespace baton {
 namespace {
@@ -73,7 +73,7 @@ TEST(window, a_block_lives_until_the_last_rank_lets_go) {
 TEST(window, threads_with_a_callback_share_pointers) {
   constexpr int size = 3;
   const auto meeting =
-      std::make_shared<transport::thread_rendezvous>(size, std::chrono::milliseconds{20'000});
+      std::make_shared<bootstrap::thread_rendezvous>(size, std::chrono::milliseconds{20'000});
   std::atomic<int> right = 0;
   {
     std::vector<std::jthread> threads;
@@ -82,7 +82,7 @@ TEST(window, threads_with_a_callback_share_pointers) {
         world_config c;
         c.rank = r;
         c.size = size;
-        c.all_gather = transport::all_gather_of(meeting, r);
+        c.all_gather = bootstrap::all_gather_of(meeting, r);
         const world w = world::create(c);
         right += peers_see_each_other(w, *make_window(w, window_bytes, "test", "")) ? 1 : 0;
       });
@@ -101,7 +101,7 @@ world join(int rank, int size, const std::string& run) {
 
 TEST(window, processes_map_each_others_memory) {
   constexpr int size = 4;
-  const std::string run = std::to_string(transport::random_bits());
+  const std::string run = std::to_string(bootstrap::random_bits());
   const auto results = test::in_processes({0, 1, 2, 3}, [&](int rank) {
     const world w = join(rank, size, run);
     const auto first = make_window(w, window_bytes, "test", "");
@@ -124,7 +124,7 @@ TEST(window, a_window_that_does_not_fit_fails_on_every_rank_with_the_knob) {
     }
   });
   EXPECT_EQ(told, 2);
-  const std::string run = std::to_string(transport::random_bits());
+  const std::string run = std::to_string(bootstrap::random_bits());
   const auto results = test::in_processes({0, 1}, [&](int rank) {
     const world w = join(rank, 2, run);
     make_window(w, too_much, "receive buffer", "lower num_max_tokens_per_rank");

@@ -10,11 +10,11 @@
 
 #include "baton/error.hpp"
 #include "baton/world.hpp"
+#include "bootstrap/thread_rendezvous.hpp"
 #include "runtime/on_every_rank.hpp"
 #include "runtime/stuck_report.hpp"
 #include "runtime/world_state.hpp"
 #include "sim/machine.hpp"
-#include "transport/thread_rendezvous.hpp"
 
 namespace baton {
 namespace {
@@ -51,11 +51,11 @@ std::vector<std::string> in_threads(int size, const std::function<void(int)>& ac
   return texts;
 }
 
-world_config config_of(const std::shared_ptr<transport::thread_rendezvous>& meeting, int rank, int size) {
+world_config config_of(const std::shared_ptr<bootstrap::thread_rendezvous>& meeting, int rank, int size) {
   world_config c;
   c.rank = rank;
   c.size = size;
-  c.all_gather = transport::all_gather_of(meeting, rank);
+  c.all_gather = bootstrap::all_gather_of(meeting, rank);
   return c;
 }
 
@@ -71,7 +71,7 @@ TEST(world, one_rank_needs_no_callback) {
 
 TEST(world, threads_with_a_callback_find_each_other_in_one_process) {
   constexpr int size = 3;
-  const auto meeting = std::make_shared<transport::thread_rendezvous>(size, milliseconds{10'000});
+  const auto meeting = std::make_shared<bootstrap::thread_rendezvous>(size, milliseconds{10'000});
   const auto texts = in_threads(size, [&](int rank) {
     const world w = world::create(config_of(meeting, rank, size));
     EXPECT_TRUE(w.state().in_process);
@@ -118,7 +118,7 @@ TEST(world, arguments_outside_their_limits_are_named_with_their_values) {
 }
 
 TEST(world, ranks_that_expect_different_sizes_all_hear_about_it) {
-  const auto meeting = std::make_shared<transport::thread_rendezvous>(2, milliseconds{10'000});
+  const auto meeting = std::make_shared<bootstrap::thread_rendezvous>(2, milliseconds{10'000});
   const auto texts = in_threads(2, [&](int rank) {
     world_config c = config_of(meeting, rank, 2 + rank);
     if (rank == 1)  // a buffer for three, of which the callback fills two
@@ -137,10 +137,10 @@ TEST(world, cuda_in_a_build_without_it_says_how_to_get_it) {
 }
 
 TEST(world, a_callback_that_mixes_up_ranks_is_caught) {
-  const auto meeting = std::make_shared<transport::thread_rendezvous>(2, milliseconds{10'000});
+  const auto meeting = std::make_shared<bootstrap::thread_rendezvous>(2, milliseconds{10'000});
   const auto texts = in_threads(2, [&](int rank) {
     world_config c = config_of(meeting, rank, 2);
-    c.all_gather = transport::all_gather_of(meeting, 1 - rank);
+    c.all_gather = bootstrap::all_gather_of(meeting, 1 - rank);
     world::create(c);
   });
   for (const std::string& t : texts) EXPECT_TRUE(contains(t, "not in rank order")) << t;

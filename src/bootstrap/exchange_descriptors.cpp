@@ -1,4 +1,4 @@
-#include "transport/exchange_descriptors.hpp"
+#include "bootstrap/exchange_descriptors.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,10 +8,10 @@
 #include <string>
 
 #include "baton/error.hpp"
-#include "transport/rank_list.hpp"
-#include "transport/unix_socket.hpp"
+#include "bootstrap/rank_list.hpp"
+#include "bootstrap/unix_socket.hpp"
 
-namespace baton::transport {
+namespace baton::bootstrap {
 namespace {
 
 /// Where a rank listens, and the note its visitors have to know: what came by another way is not ours.
@@ -82,4 +82,4 @@ std::vector<file_descriptor> exchange_descriptors(const group& g, int mine) {
   return received;
 }
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

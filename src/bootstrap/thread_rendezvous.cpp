@@ -1,13 +1,13 @@
-#include "transport/thread_rendezvous.hpp"
+#include "bootstrap/thread_rendezvous.hpp"
 
 #include <fmt/format.h>
 
 #include <cstring>
 
-#include "transport/rank_list.hpp"
-#include "transport/time_limit.hpp"
+#include "bootstrap/rank_list.hpp"
+#include "bootstrap/time_limit.hpp"
 
-namespace baton::transport {
+namespace baton::bootstrap {
 
 thread_rendezvous::thread_rendezvous(int size, std::chrono::milliseconds deadline)
     : size_{size}, deadline_{deadline}, round_{std::make_shared<round>(size)} {}
@@ -83,4 +83,4 @@ all_gather_fn all_gather_of(std::shared_ptr<thread_rendezvous> meeting, int rank
   };
 }
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

@@ -9,7 +9,7 @@
 
 #include "baton/world.hpp"
 
-namespace baton::transport {
+namespace baton::bootstrap {
 
 struct group {
   int rank = 0;
@@ -39,4 +39,4 @@ inline void meet(const group& g) {
   gather(g, char{});
 }
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

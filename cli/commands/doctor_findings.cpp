@@ -1,4 +1,4 @@
-#include "cli/doctor_findings.hpp"
+#include "cli/commands/doctor_findings.hpp"
 
 #include <fmt/format.h>
 

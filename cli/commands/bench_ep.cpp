@@ -1,4 +1,4 @@
-#include "cli/bench_ep.hpp"
+#include "cli/commands/bench_ep.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace baton::transport {
+namespace baton::bootstrap {
 
 class file_descriptor {
  public:
@@ -29,4 +29,4 @@ class file_descriptor {
   int fd_ = -1;
 };
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

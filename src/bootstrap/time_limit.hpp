@@ -3,7 +3,7 @@
 #include <chrono>
 #include <optional>
 
-namespace baton::transport {
+namespace baton::bootstrap {
 
 class time_limit {
  public:
@@ -31,4 +31,4 @@ class time_limit {
   std::optional<clock::time_point> until_;
 };
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

@@ -1,4 +1,4 @@
-#include "transport/launch_environment.hpp"
+#include "bootstrap/launch_environment.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 #include "baton/error.hpp"
 
-namespace baton::transport {
+namespace baton::bootstrap {
 namespace {
 
 constexpr std::size_t longest_run_id = 48;  // longer ones are hashed: socket names are short
@@ -73,4 +73,4 @@ std::chrono::milliseconds deadline_from_environment(std::chrono::milliseconds ot
   return text ? std::chrono::milliseconds{number_of(name, *text, 0, week)} : otherwise;
 }
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

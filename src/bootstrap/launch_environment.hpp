@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-namespace baton::transport {
+namespace baton::bootstrap {
 
 struct launch_environment {
   int rank = 0;
@@ -19,4 +19,4 @@ launch_environment read_launch_environment();
 /// BATON_DEADLINE_MS, else `otherwise`. @throws invalid_argument  not a number from 0 up
 std::chrono::milliseconds deadline_from_environment(std::chrono::milliseconds otherwise);
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace baton::transport {
+namespace baton::bootstrap {
 
 /// "rank 3", "ranks 0, 2 and 5", and after ten of them "... and 17 more".
 inline std::string rank_list(const std::vector<int>& ranks) {
@@ -17,4 +17,4 @@ inline std::string rank_list(const std::vector<int>& ranks) {
   return text;
 }
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

@@ -1,4 +1,4 @@
-#include "transport/process_rendezvous.hpp"
+#include "bootstrap/process_rendezvous.hpp"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "baton/error.hpp"
-#include "transport/rank_list.hpp"
-#include "transport/unix_socket.hpp"
+#include "bootstrap/rank_list.hpp"
+#include "bootstrap/unix_socket.hpp"
 
-namespace baton::transport {
+namespace baton::bootstrap {
 namespace {
 
 using std::chrono::milliseconds;
@@ -200,4 +200,4 @@ std::vector<int> process_rendezvous::absent() const {
   return missing;
 }
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <memory>
 
-#include "transport/file_descriptor.hpp"
+#include "bootstrap/file_descriptor.hpp"
 
-namespace baton::transport {
+namespace baton::bootstrap {
 
 /// A zero-filled file of `bytes` bytes. @throws transport_error  the kernel refuses
 file_descriptor create_shared_memory(std::size_t bytes);
@@ -14,4 +14,4 @@ file_descriptor create_shared_memory(std::size_t bytes);
 /// @throws transport_error  shorter than `bytes`, or the kernel refuses
 std::shared_ptr<std::byte> map_shared_memory(const file_descriptor& fd, std::size_t bytes);
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

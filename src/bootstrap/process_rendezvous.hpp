@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "baton/world.hpp"
-#include "transport/file_descriptor.hpp"
-#include "transport/time_limit.hpp"
+#include "bootstrap/file_descriptor.hpp"
+#include "bootstrap/time_limit.hpp"
 
-namespace baton::transport {
+namespace baton::bootstrap {
 
 class process_rendezvous {
  public:
@@ -47,4 +47,4 @@ class process_rendezvous {
   std::string broken_;
 };
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

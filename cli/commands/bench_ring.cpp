@@ -1,4 +1,4 @@
-#include "cli/bench_ring.hpp"
+#include "cli/commands/bench_ring.hpp"
 
 #include <fmt/format.h>
 

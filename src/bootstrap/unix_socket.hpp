@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 
-#include "transport/file_descriptor.hpp"
-#include "transport/time_limit.hpp"
+#include "bootstrap/file_descriptor.hpp"
+#include "bootstrap/time_limit.hpp"
 
-namespace baton::transport {
+namespace baton::bootstrap {
 
 /// Longest abstract name that fits a socket address.
 inline constexpr std::size_t longest_socket_name = 100;
@@ -36,4 +36,4 @@ io receive_descriptor(const file_descriptor& from, file_descriptor& fd, std::uin
 /// 64 bits from the kernel's random source.
 std::uint64_t random_bits();
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

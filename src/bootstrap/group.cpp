@@ -1,4 +1,4 @@
-#include "transport/group.hpp"
+#include "bootstrap/group.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "baton/error.hpp"
 
-namespace baton::transport {
+namespace baton::bootstrap {
 namespace {
 
 enum class outcome : std::uint32_t { fine, invalid, not_supported, no_memory, cuda, other };
@@ -88,4 +88,4 @@ void together(const group& g, const std::function<void()>& step) {
     if (all[r].what != outcome::fine) throw_report(all[r], r);
 }
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

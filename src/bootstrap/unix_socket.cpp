@@ -1,4 +1,4 @@
-#include "transport/unix_socket.hpp"
+#include "bootstrap/unix_socket.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 #include "baton/error.hpp"
 
-namespace baton::transport {
+namespace baton::bootstrap {
 namespace {
 
 struct address {
@@ -175,4 +175,4 @@ std::uint64_t random_bits() {
   return bits;
 }
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

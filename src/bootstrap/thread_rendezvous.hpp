@@ -11,7 +11,7 @@
 #include "baton/error.hpp"
 #include "baton/world.hpp"
 
-namespace baton::transport {
+namespace baton::bootstrap {
 
 /// What waiting ranks get when another rank breaks the meeting off: not the cause, only its echo.
 class left_behind : public transport_error {
@@ -58,4 +58,4 @@ class thread_rendezvous {
 /// The callback of one rank.
 all_gather_fn all_gather_of(std::shared_ptr<thread_rendezvous> meeting, int rank);
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap

@@ -1,4 +1,4 @@
-#include "cli/doctor.hpp"
+#include "cli/commands/doctor.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "baton/error.hpp"
 #include "baton/version.hpp"
-#include "cli/doctor_findings.hpp"
+#include "cli/commands/doctor_findings.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/view/terminal.hpp"
 #include "cli/view/text.hpp"

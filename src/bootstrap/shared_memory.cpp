@@ -1,4 +1,4 @@
-#include "transport/shared_memory.hpp"
+#include "bootstrap/shared_memory.hpp"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 
 #include "baton/error.hpp"
 
-namespace baton::transport {
+namespace baton::bootstrap {
 
 file_descriptor create_shared_memory(std::size_t bytes) {
   file_descriptor fd{::memfd_create("baton-window", MFD_CLOEXEC)};
@@ -31,4 +31,4 @@ std::shared_ptr<std::byte> map_shared_memory(const file_descriptor& fd, std::siz
   return {static_cast<std::byte*>(at), [bytes](std::byte* p) { ::munmap(p, bytes); }};
 }
 
-}  // namespace baton::transport
+}  // namespace baton::bootstrap
