@@ -2,7 +2,7 @@
 // One warp of one rank of the exchange: the four kernels of the library, round after round, and the same once
 // more on a second communicator. The experts are the identity, so each token must come back as it was sent.
 #include "checks/exchange_context.hpp"
-#include "checks/exchange_params.hpp"
+#include "kernels/ep/endpoint.hpp"
 #include "kernels/ep/select.hpp"
 
 namespace baton::checks {
@@ -26,12 +26,15 @@ class exchange_rank {
       const bool late = setting_.late == x_.rank() && setting_.late_round == round && x_.mine().life == 0;
       if (late) wait_until_somebody_gave_up();
       launch(false, [&] {
-        ep::dispatch_async_kernel<ep::bf16_tokens, Arrival>::run(x_, params().dispatch_async(round));
+        ep::dispatch_async_kernel<ep::bf16_tokens, Arrival>::run(x_, end().dispatch_async(sent(round)));
       });
-      launch(true, [&] { ep::dispatch_wait_kernel<Arrival>::run(x_, params().dispatch_wait()); });
+      launch(true, [&] { ep::dispatch_wait_kernel<Arrival>::run(x_, end().dispatch_wait()); });
       if (setting_.bug == exchange_bug::no_combine) continue;
-      launch(false, [&] { ep::combine_async_kernel<Arrival>::run(x_, params().combine_async()); });
-      launch(true, [&] { ep::combine_wait_kernel<Arrival>::run(x_, params().combine_wait()); });
+      launch(false, [&] { ep::combine_async_kernel<Arrival>::run(x_, end().combine_async(outputs())); });
+      const ep::store_fp32 store{me().out, me().s.hidden};
+      launch(true, [&] {
+        ep::combine_wait_kernel<Arrival>::run(x_, end().combine_wait(tokens(), nullptr, store));
+      });
       compare(round);
     }
   }
@@ -44,9 +47,18 @@ class exchange_rank {
   }
 
   const exchange_memory& me() const { return x_.mine().now; }
-  exchange_params params() const {
-    return {setting_, world_.lives[x_.mine().life], x_.rank(), x_.num_blocks() * x_.num_warps()};
+  ep::endpoint end() const {
+    const std::vector<exchange_memory>& all = world_.lives[x_.mine().life];
+    ep::endpoint e{me().s, {}, me().local, x_.num_blocks() * x_.num_warps()};
+    for (std::size_t rank = 0; rank < all.size(); ++rank) e.windows.at[rank] = all[rank].window;
+    return e;
   }
+  ep::round_input sent(int round) const {
+    const int first = round * tokens();
+    return {me().tokens + first * me().s.hidden, me().topk_idx + first * me().s.top_k, tokens(), {}};
+  }
+  /// The experts' outputs: the received rows as they are.
+  const bfloat16* outputs() const { return end().template own<bfloat16>(&ep::local_layout::tokens); }
   int tokens() const { return setting_.of_rank(setting_.tokens, x_.rank()); }
 
   /// What the caller does when the round is over: an error, or results that are right.

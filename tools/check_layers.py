@@ -29,7 +29,7 @@ MAY_INCLUDE = {  # layer: the layers it may include, itself apart
               "src/runtime", "src/api", "sim", "checks", "cli"],
 }
 # Where a layer sees only some files of another: what a kernel is asked and how it is launched, never its body.
-DOORS = {("src/api", "src/kernels"): r"kernels/\w+/(launch|params|config|shape|token_format|cpu)\.hpp$",
+DOORS = {("src/api", "src/kernels"): r"kernels/\w+/(launch|endpoint|params|config|shape|token_format|cpu)\.hpp$",
          ("cli", "sim"): r"sim/check\.hpp$",
          ("examples", "sim"): r"sim/check\.hpp$",
          ("cli", "src/kernels"): r"kernels/(probe/probe|hand_off/(hand_off|params))\.hpp$"}

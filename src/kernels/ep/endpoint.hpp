@@ -1,0 +1,108 @@
+#pragma once
+// One rank's end of a communicator: where its memory and its peers' windows are, and hence what each kernel is given.
+// Pure arithmetic on addresses: the library fills it on both devices, the checker with memory of its model.
+#include "kernels/ep/params.hpp"
+#include "kernels/ep/token_format.hpp"
+
+namespace baton::ep {
+
+/// What a rank sends in one round.
+struct round_input {
+  const bfloat16* tokens = nullptr;        // [num_tokens, H]
+  const std::int32_t* topk_idx = nullptr;  // [num_tokens, K]
+  int num_tokens = 0;
+  tensor_scales input_scales{};
+};
+
+struct endpoint {
+  shape s;
+  peer_array<std::byte> windows;  // window_layout, of each rank, as this rank addresses it
+  std::byte* local = nullptr;     // local_layout
+  int warps = 1;                  // of each kernel
+
+  template <class T>
+  T* own(std::size_t local_layout::*offset) const {
+    return reinterpret_cast<T*>(local + local_layout{s}.*offset);
+  }
+  template <class T>
+  T* of_rank(int rank, std::size_t window_layout::*offset) const {
+    return reinterpret_cast<T*>(windows.at[rank] + window_layout{s}.*offset);
+  }
+  template <class T>
+  peer_array<T> of_all(std::size_t window_layout::*offset) const {
+    peer_array<T> all{};
+    for (int rank = 0; rank < s.num_ranks; ++rank) all.at[rank] = of_rank<T>(rank, offset);
+    return all;
+  }
+  ep_local_sync_counters counters() const {
+    return {own<std::int32_t>(&local_layout::counters), s.num_pairs()};
+  }
+  round_counters* rounds() const { return own<round_counters>(&local_layout::rounds); }
+  device_errors* errors() const { return own<device_errors>(&local_layout::errors); }
+
+  dispatch_async_params<> dispatch_async(const round_input& in) const {
+    dispatch_async_params<> p{};
+    p.s = s;
+    p.tokens = in.tokens;
+    p.topk_idx = in.topk_idx;
+    p.num_tokens = in.num_tokens;
+    p.split = split_rows(steps_of(s), in.num_tokens, warps);
+    p.input_scales = in.input_scales;
+    p.receive = of_all<std::byte>(&window_layout::dispatch_buffer);
+    p.count = of_all<std::uint64_t>(&window_layout::dispatch_count);
+    p.counters = counters();
+    p.send_slots = own<std::int32_t>(&local_layout::send_slots);
+    p.rounds = rounds();
+    p.errors = errors();
+    return p;
+  }
+
+  dispatch_wait_params dispatch_wait() const {
+    dispatch_wait_params p{};
+    p.s = s;
+    p.receive = of_rank<std::byte>(s.rank, &window_layout::dispatch_buffer);
+    p.count = of_rank<std::uint64_t>(s.rank, &window_layout::dispatch_count);
+    p.counters = counters();
+    p.rounds = rounds();
+    p.tokens = own<std::byte>(&local_layout::tokens);
+    p.scales = own<float>(&local_layout::scales);
+    p.row_offsets = own<std::int32_t>(&local_layout::row_offsets);
+    p.row_counts = own<std::int32_t>(&local_layout::row_counts);
+    p.expert_ids = own<std::int32_t>(&local_layout::expert_ids);
+    p.sources = own<source_info>(&local_layout::sources);
+    return p;
+  }
+
+  combine_async_params combine_async(const bfloat16* expert_output) const {
+    combine_async_params p{};
+    p.s = s;
+    p.expert_output = expert_output;
+    p.sources = own<source_info>(&local_layout::sources);
+    p.reply = of_all<std::byte>(&window_layout::combine_buffer);
+    p.count = of_all<std::uint64_t>(&window_layout::combine_count);
+    p.counters = counters();
+    p.rounds = rounds();
+    p.errors = errors();
+    return p;
+  }
+
+  /// `num_tokens`: those of the round's dispatch_async.
+  template <class Output>
+  combine_wait_params<Output> combine_wait(int num_tokens, const float* topk_weights,
+                                           const Output& output) const {
+    combine_wait_params<Output> p{};
+    p.s = s;
+    p.num_tokens = num_tokens;
+    p.split = split_rows(reply_steps_of(s), num_tokens, warps);
+    p.reply = of_rank<std::byte>(s.rank, &window_layout::combine_buffer);
+    p.count = of_rank<std::uint64_t>(s.rank, &window_layout::combine_count);
+    p.counters = counters();
+    p.rounds = rounds();
+    p.send_slots = own<std::int32_t>(&local_layout::send_slots);
+    p.router_weights = {topk_weights, s.top_k};
+    p.output = output;
+    return p;
+  }
+};
+
+}  // namespace baton::ep
