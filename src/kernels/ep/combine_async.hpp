@@ -22,29 +22,25 @@ namespace baton::ep {
 
 template <class Arrival>
 struct combine_async_kernel {
-  /// [max_ranks] units sent by this block, [max_ranks] units of the round, [max_ranks] this block publishes,
-  /// [1] the rank is lost, do nothing
-  static constexpr int num_cells = 3 * max_ranks + 1;
-  static constexpr std::size_t shared_bytes(const shape& s) {
-    return 4 * num_cells + row_table::bytes(s.num_pairs());
-  }
+  using plan = combine_async_plan;
 
   template <exec_context X>
   static BATON_FN void run(X& x, const combine_async_params& p) {
-    auto* cells = reinterpret_cast<std::int32_t*>(x.shared());
-    const row_table table{x.shared() + 4 * num_cells, p.s.num_local_experts(p.s.rank) * p.s.num_ranks};
-    x.block_each(num_cells - 1, [&](int i) { x.write(cells + i, 0); });
-    x.block_each(1, [&](int) { x.write(cells + num_cells - 1, x.has_given_up() ? 1 : 0); });
+    const combine_async_plan shared{p.s};
+    const int pairs = p.s.num_local_experts(p.s.rank) * p.s.num_ranks;
+    const row_table table{shared.rows.prefix(x), shared.rows.first_row(x), pairs};
+    x.block_each(3 * max_ranks, [&](int i) { x.write(shared.sent(x) + i, 0); });
+    x.block_each(1, [&](int) { x.write(shared.lost(x), x.has_given_up() ? 1 : 0); });
     table.build(x, p.counters);
     // A wait of this rank gave up: the table is of an earlier round, and nobody may take it for this one.
-    if (x.from_one([&] { return x.read(cells + num_cells - 1); }) != 0) return;
+    if (x.from_one([&] { return x.read(shared.lost(x)); }) != 0) return;
     const row_parts split = split_rows(reply_steps_of(p.s), table.rows(x), x.num_blocks() * x.num_warps());
     x.block_each(table.pairs, [&](int pair) {
-      add_shared(x, cells + max_ranks + pair % p.s.num_ranks, table.rows_of(x, pair) * split.parts);
+      add_shared(x, shared.units(x) + pair % p.s.num_ranks, table.rows_of(x, pair) * split.parts);
     });
-    send_rows(x, p, table, split, cells);
-    complete(x, p, cells);
-    publish_ranks(x, p, table, cells + 2 * max_ranks);
+    send_rows(x, p, table, split, shared.sent(x));
+    complete(x, p, shared);
+    publish_ranks(x, p, table, shared.complete(x));
   }
 
  private:
@@ -84,13 +80,13 @@ struct combine_async_kernel {
   }
 
   template <class X>
-  static BATON_FN void complete(X& x, const combine_async_params& p, std::int32_t* cells) {
+  static BATON_FN void complete(X& x, const combine_async_params& p, const combine_async_plan& shared) {
     x.sync_block();
     x.block_each(p.s.num_ranks, [&](int rank) {
-      const int own = x.read(cells + rank), target = x.read(cells + max_ranks + rank);
+      const int own = x.read(shared.sent(x) + rank), target = x.read(shared.units(x) + rank);
       const bool done = target == 0 ? rank % x.num_blocks() == x.block()
                                     : own > 0 && finish(x, p.counters.work(rank), own, target);
-      if (done) x.write(cells + 2 * max_ranks + rank, 1);
+      if (done) x.write(shared.complete(x) + rank, 1);
     });
     x.sync_block();
   }

@@ -12,67 +12,25 @@
 
 #include "base/convert.hpp"
 #include "exec/exec.hpp"
-#include "kernels/ep/dispatch_wait.hpp"
 #include "kernels/ep/params.hpp"
-#include "protocol/arrival.hpp"
+#include "kernels/ep/waiting.hpp"
 #include "protocol/gate.hpp"
 
 namespace baton::ep {
 
-/// Outputs: called by one lane with 8 consecutive columns of a token, as any element-wise output callable is:
-/// out(x, token, column, values). A reducing output has is_reduced; the other gets every (token, k) row.
-struct store_fp32 {
-  static constexpr bool is_reduced = true;
-  float* out;  // [T, H]
-  int hidden;
-  template <class X>
-  BATON_FN void operator()(X& x, int token, int column, const float (&values)[8]) const {
-    float* at = out + static_cast<std::int64_t>(token) * hidden + column;
-    for (int half = 0; half < 2; ++half) {
-      const float* v = values + 4 * half;
-      x.write(reinterpret_cast<vec16*>(at) + half,
-              vec16{{std::bit_cast<std::uint32_t>(v[0]), std::bit_cast<std::uint32_t>(v[1]),
-                     std::bit_cast<std::uint32_t>(v[2]), std::bit_cast<std::uint32_t>(v[3])}});
-    }
-  }
-};
-
-struct store_bf16 {
-  static constexpr bool is_reduced = true;
-  bfloat16* out;  // [T, H]
-  int hidden;
-  template <class X>
-  BATON_FN void operator()(X& x, int token, int column, const float (&v)[8]) const {
-    auto* at = reinterpret_cast<vec16*>(out + static_cast<std::int64_t>(token) * hidden + column);
-    x.write(at, vec16{{pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]),
-                       pack_bf16(v[6], v[7])}});
-  }
-};
-
-struct store_unreduced {
-  static constexpr bool is_reduced = false;
-  bfloat16* out;  // [T, K, H]
-  int hidden, top_k;
-  template <class X>
-  BATON_FN void operator()(X& x, int token, int topk_slot, int column, const vec16& values) const {
-    const std::int64_t row = static_cast<std::int64_t>(token) * top_k + topk_slot;
-    x.write(reinterpret_cast<vec16*>(out + row * hidden + column), values);
-  }
-};
-
 template <class Arrival>
 struct combine_wait_kernel {
-  static constexpr std::size_t shared_bytes(const shape&) { return wait_cells::bytes; }
+  using plan = combine_wait_plan;
   static constexpr int lane_values = 8;
   static constexpr int batch = 4;  // replies a lane has in flight
 
   template <exec_context X, class Params>
   static BATON_FN void run(X& x, const Params& p) {
-    const wait_cells cells{x.shared()};
-    std::int32_t* failed = cells.failed;
+    const combine_wait_plan shared{p.s};
+    std::int32_t* failed = shared.failed(x);
     const gate_cells gate{p.counters.combine_ready(), p.counters.combine_departed()};
     std::uint32_t epoch = 0;
-    if (!begin_wait(x, &p.rounds->combine, cells, epoch)) return;
+    if (!begin_wait(x, &p.rounds->combine, shared, epoch)) return;
     if (x.block() == 0 && !collect(x, p, epoch, gate, failed)) return;
     if (x.warp() == 0 && !pass_gate(x, gate, site::combine_ready, epoch)) {
       x.elect([&] { x.write(failed, 1); });

@@ -21,37 +21,12 @@
 #include "base/convert.hpp"
 #include "exec/exec.hpp"
 #include "kernels/ep/params.hpp"
+#include "kernels/ep/shared_plan.hpp"
 #include "kernels/ep/token_format.hpp"
 #include "protocol/arrival.hpp"
 #include "protocol/completion.hpp"
 
 namespace baton::ep {
-
-/// Ids placed at a time.
-inline constexpr int tile_ids = 256;
-
-/// The block's shared memory.
-struct dispatch_shared {
-  std::byte** message;     // [tile_ids]: where each id's message starts; null: not sent
-  std::int32_t* ids;       // [tile_ids]
-  std::int32_t* total;     // [E]: ids of each expert on this rank
-  std::int32_t* base;      // [E]: those before the current tile
-  std::int32_t* own;       // [E]: units this block finishes
-  std::int32_t* complete;  // [max_ranks]: this block publishes to that rank
-  std::int32_t* given_up;  // [1]: the rank is lost, do nothing
-
-  BATON_FN dispatch_shared(std::byte* memory, int experts)
-      : message{reinterpret_cast<std::byte**>(memory)},
-        ids{reinterpret_cast<std::int32_t*>(message + tile_ids)},
-        total{ids + tile_ids},
-        base{total + experts},
-        own{base + experts},
-        complete{own + experts},
-        given_up{complete + max_ranks} {}
-  static constexpr std::size_t bytes(int experts) {
-    return tile_ids * (sizeof(std::byte*) + 4) + 4 * (3 * static_cast<std::size_t>(experts) + max_ranks + 1);
-  }
-};
 
 /// The block's share: a contiguous range of units (token, part).
 struct dispatch_share {
@@ -69,10 +44,12 @@ struct dispatch_share {
 
 template <class Format, class Arrival>
 struct dispatch_async_kernel {
+  using plan = dispatch_async_plan;
+
   template <exec_context X, class Params>
   static BATON_FN void run(X& x, const Params& p) {
     const dispatch_share share{p.num_tokens, p.split.parts, x.block(), x.num_blocks()};
-    const dispatch_shared shared{x.shared(), p.s.num_experts};
+    const plan shared{p.s};
     if (!begin(x, p, shared)) return;
     count(x, p, share, shared);
     const int tile_tokens = tile_ids / p.s.top_k;
@@ -89,22 +66,22 @@ struct dispatch_async_kernel {
  private:
   /// Clears the counts. False in all warps: a wait of this rank gave up earlier, so what is here is not of this round.
   template <class X, class Params>
-  static BATON_FN bool begin(X& x, const Params& p, const dispatch_shared& shared) {
-    x.block_each(3 * p.s.num_experts + max_ranks, [&](int i) { x.write(shared.total + i, 0); });
-    x.block_each(1, [&](int) { x.write(shared.given_up, x.has_given_up() ? 1 : 0); });
+  static BATON_FN bool begin(X& x, const Params& p, const plan& shared) {
+    const int counts = max_ranks + 3 * p.s.num_experts;  // from `complete` to the end
+    x.block_each(counts, [&](int i) { x.write(shared.complete(x) + i, 0); });
+    x.block_each(1, [&](int) { x.write(shared.lost(x), x.has_given_up() ? 1 : 0); });
     x.sync_block();
-    return x.from_one([&] { return x.read(shared.given_up); }) == 0;
+    return x.from_one([&] { return x.read(shared.lost(x)); }) == 0;
   }
 
   template <class X, class Params>
-  static BATON_FN void count(X& x, const Params& p, const dispatch_share& share,
-                             const dispatch_shared& shared) {
+  static BATON_FN void count(X& x, const Params& p, const dispatch_share& share, const plan& shared) {
     const int own_begin = share.first_token() * p.s.top_k;
     x.block_each(p.num_tokens * p.s.top_k, [&](int i) {
       const std::int32_t id = x.read(p.topk_idx + i);
       if (id >= 0 && id < p.s.num_experts) {
-        add_shared(x, shared.total + id, 1);
-        if (i < own_begin) add_shared(x, shared.base + id, 1);
+        add_shared(x, shared.total(x) + id, 1);
+        if (i < own_begin) add_shared(x, shared.base(x) + id, 1);
       } else if (id != -1 && x.block() == 0) {
         const std::uint64_t bad = static_cast<std::uint64_t>(i) << 32 | static_cast<std::uint32_t>(id);
         x.template fetch_min<order::relaxed, scope::device>(&p.errors->first_bad_id, bad);
@@ -121,31 +98,31 @@ struct dispatch_async_kernel {
 
   /// Addresses of the messages of tokens [begin, end), and the slots for combine_wait.
   template <class X, class Params>
-  static BATON_FN void place(X& x, const Params& p, const dispatch_share& share,
-                             const dispatch_shared& shared, int begin, int end) {
+  static BATON_FN void place(X& x, const Params& p, const dispatch_share& share, const plan& shared,
+                             int begin, int end) {
     const int ids = (end - begin) * p.s.top_k, first = begin * p.s.top_k;
     x.block_each(ids, [&](int i) {
       const std::int32_t id = x.read(p.topk_idx + first + i);
-      x.write(shared.ids + i, id >= 0 && id < p.s.num_experts ? id : -1);
+      x.write(shared.ids(x) + i, id >= 0 && id < p.s.num_experts ? id : -1);
     });
     x.sync_block();
     x.block_each(ids, [&](int i) {
-      const std::int32_t id = x.read(shared.ids + i);
+      const std::int32_t id = x.read(shared.ids(x) + i);
       int slot = -1;
       if (id >= 0) {
-        slot = x.read(shared.base + id);
-        for (int j = 0; j < i; ++j) slot += x.read(shared.ids + j) == id ? 1 : 0;
+        slot = x.read(shared.base(x) + id);
+        for (int j = 0; j < i; ++j) slot += x.read(shared.ids(x) + j) == id ? 1 : 0;
         if (slot >= p.s.max_tokens) slot = -1;
       }
       const int token = begin + i / p.s.top_k;
-      if (slot >= 0) add_shared(x, shared.own + id, share.parts_of(token));
+      if (slot >= 0) add_shared(x, shared.own(x) + id, share.parts_of(token));
       if (token * share.parts >= share.unit_begin) x.write(p.send_slots + first + i, slot);
-      x.write(shared.message + i, slot < 0 ? nullptr : message_of(p, id, slot));
+      x.write(shared.message(x) + i, slot < 0 ? nullptr : message_of(p, id, slot));
     });
     x.sync_block();
     x.block_each(ids, [&](int i) {
-      const std::int32_t id = x.read(shared.ids + i);
-      if (id >= 0) add_shared(x, shared.base + id, 1);
+      const std::int32_t id = x.read(shared.ids(x) + i);
+      if (id >= 0) add_shared(x, shared.base(x) + id, 1);
     });
   }
 
@@ -178,13 +155,13 @@ struct dispatch_async_kernel {
   };
 
   template <class X, class Params>
-  static BATON_FN void send(X& x, const Params& p, const dispatch_share& share, const dispatch_shared& shared,
-                            int begin, int end) {
+  static BATON_FN void send(X& x, const Params& p, const dispatch_share& share, const plan& shared, int begin,
+                            int end) {
     const int first = larger(share.unit_begin, begin * share.parts);
     const int last = smaller(share.unit_end, end * share.parts);
     for (int unit = first + x.warp(); unit < last; unit += x.num_warps()) {
       const int token = unit / share.parts, part = unit % share.parts;
-      std::byte* const* messages = shared.message + (token - begin) * p.s.top_k;
+      std::byte* const* messages = shared.message(x) + (token - begin) * p.s.top_k;
       const fan_out<X> sink{x, messages, p.s.top_k, p.s.payload_bytes()};
       const bfloat16* values = p.tokens + static_cast<std::int64_t>(token) * p.s.hidden;
       for (int step = p.split.begin(part); step < p.split.end(part); ++step) {
@@ -203,29 +180,29 @@ struct dispatch_async_kernel {
 
   /// Counts the block's units; marks the ranks whose last expert this block completed.
   template <class X, class Params>
-  static BATON_FN void complete(X& x, const Params& p, const dispatch_shared& shared) {
+  static BATON_FN void complete(X& x, const Params& p, const plan& shared) {
     x.sync_block();
     x.block_each(p.s.num_experts, [&](int e) {
-      const int own = x.read(shared.own + e);
-      const int target = smaller(x.read(shared.total + e), p.s.max_tokens) * p.split.parts;
+      const int own = x.read(shared.own(x) + e);
+      const int target = smaller(x.read(shared.total(x) + e), p.s.max_tokens) * p.split.parts;
       const bool done = target == 0 ? e % x.num_blocks() == x.block()
                                     : own > 0 && finish(x, p.counters.finished(e), own, target);
       if (!done) return;
       const int rank = p.s.home(e).rank;
       if (finish(x, p.counters.rank_completion(rank), 1, p.s.num_local_experts(rank))) {
-        x.write(shared.complete + rank, 1);
+        x.write(shared.complete(x) + rank, 1);
       }
     });
     x.sync_block();
   }
 
   template <class X, class Params>
-  static BATON_FN void publish_ranks(X& x, const Params& p, const dispatch_shared& shared) {
+  static BATON_FN void publish_ranks(X& x, const Params& p, const plan& shared) {
     const std::uint32_t epoch = x.from_one([&] { return x.read(&p.rounds->dispatch); }) + 1;
     for (int rank = x.warp(); rank < p.s.num_ranks; rank += x.num_warps()) {
-      if (x.from_one([&] { return x.read(shared.complete + rank); }) == 0) continue;
+      if (x.from_one([&] { return x.read(shared.complete(x) + rank); }) == 0) continue;
       x.each(p.s.num_local_experts(rank), [&](int local) {
-        const int sent = smaller(x.read(shared.total + p.s.first_expert(rank) + local), p.s.max_tokens);
+        const int sent = smaller(x.read(shared.total(x) + p.s.first_expert(rank) + local), p.s.max_tokens);
         publish<Arrival>(x, p.count.at[rank] + local * p.s.num_ranks + p.s.rank, epoch, sent);
       });
     }

@@ -17,87 +17,24 @@
 #include "kernels/ep/row_copy.hpp"
 #include "kernels/ep/row_table.hpp"
 #include "kernels/ep/token_format.hpp"
-#include "protocol/arrival.hpp"
+#include "kernels/ep/waiting.hpp"
 #include "protocol/gate.hpp"
 
 namespace baton::ep {
 
-/// A waiting kernel's cells in shared memory, both 0 or 1.
-struct wait_cells {
-  std::int32_t* failed;  // a wait of this block gave up
-  std::int32_t* lost;    // a wait of this rank gave up before this block began
-  static constexpr std::size_t bytes = 8;
-  BATON_FN explicit wait_cells(std::byte* memory)
-      : failed{reinterpret_cast<std::int32_t*>(memory)}, lost{failed + 1} {}
-};
-
-/// The round that begins, after `completed` others. False in all warps of the block: the rank is lost. The words of
-/// the round it gave up in may have come since, so waiting for them is no way to find out.
-template <exec_context X>
-BATON_FN bool begin_wait(X& x, const std::uint32_t* completed, const wait_cells& cells,
-                         std::uint32_t& epoch) {
-  struct start {
-    std::uint32_t epoch;
-    std::int32_t lost;
-  };
-  const start now = x.from_one([&] {  // both loads in flight together
-    const bool lost = x.has_given_up();
-    return start{x.read(completed) + 1, lost ? 1 : 0};
-  });
-  epoch = now.epoch;
-  x.block_each(1, [&](int) {
-    x.write(cells.failed, 0);
-    x.write(cells.lost, now.lost);
-  });
-  x.sync_block();
-  return x.from_one([&] { return x.read(cells.lost); }) == 0;
-}
-
-/// Which words block 0 waits for.
-struct arrival_set {
-  int pairs;  // pair i is rank i % num_ranks's word for an expert
-  int num_ranks;
-  int capacity;
-  std::uint32_t epoch;
-  site where;
-};
-
-/// The warps of block 0 wait for the words of all pairs that `word` is not null for, 32 a warp at a time, and
-/// note the counts. `failed` is a cell of shared memory, 0 before. False on all warps: some wait gave up.
-template <class Arrival, exec_context X, class Word, class Note>
-BATON_FN bool collect_arrivals(X& x, const arrival_set& set, std::int32_t* failed, Word word, Note note) {
-  for (int begin = x.warp() * warp_lanes; begin < set.pairs; begin += x.num_warps() * warp_lanes) {
-    typename X::template lanes<std::uint64_t*> words;
-    typename X::template lanes<std::uint64_t> seen;
-    x.each_lane([&](int lane) { words[lane] = begin + lane < set.pairs ? word(begin + lane) : nullptr; });
-    const wait_site at{set.where, begin % set.num_ranks, set.epoch, 0, 1, set.num_ranks};
-    if (!await<Arrival>(x, words, set.capacity, at, seen)) {
-      x.elect([&] { x.write(failed, 1); });
-      break;
-    }
-    x.each_lane([&](int lane) {
-      if (words[lane] != nullptr) note(begin + lane, Arrival::count(seen[lane]));
-    });
-  }
-  x.sync_block();
-  return x.from_one([&] { return x.read(failed); }) == 0;
-}
-
 template <class Arrival>
 struct dispatch_wait_kernel {
-  static constexpr std::size_t shared_bytes(const shape& s) {
-    return wait_cells::bytes + row_table::bytes(s.num_pairs());
-  }
+  using plan = dispatch_wait_plan;
 
   template <exec_context X>
   static BATON_FN void run(X& x, const dispatch_wait_params& p) {
-    const wait_cells cells{x.shared()};
-    std::int32_t* failed = cells.failed;
+    const dispatch_wait_plan shared{p.s};
+    std::int32_t* failed = shared.failed(x);
     const int pairs = p.s.num_local_experts(p.s.rank) * p.s.num_ranks;
-    const row_table table{x.shared() + wait_cells::bytes, pairs};
+    const row_table table{shared.rows.prefix(x), shared.rows.first_row(x), pairs};
     const gate_cells gate{p.counters.offsets_ready(), p.counters.dispatch_departed()};
     std::uint32_t epoch = 0;
-    if (!begin_wait(x, &p.rounds->dispatch, cells, epoch)) return;
+    if (!begin_wait(x, &p.rounds->dispatch, shared, epoch)) return;
     if (x.block() == 0 && !lay_out(x, p, pairs, epoch, gate, failed)) return;
     if (x.warp() == 0 && !pass_gate(x, gate, site::dispatch_offsets_ready, epoch)) {
       x.elect([&] { x.write(failed, 1); });

@@ -2,7 +2,7 @@
 // The only door from the host to the exchange kernels, for both devices. No device code.
 #include "baton/world.hpp"
 #include "exec/order.hpp"
-#include "kernels/ep/combine_wait.hpp"
+#include "kernels/ep/outputs.hpp"
 #include "kernels/ep/params.hpp"
 
 namespace baton::ep {

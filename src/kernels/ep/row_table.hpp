@@ -4,7 +4,7 @@
 // evenly over warps.
 #include "exec/collectives.hpp"
 #include "exec/exec.hpp"
-#include "kernels/ep/shape.hpp"
+#include "kernels/ep/shared_plan.hpp"
 
 namespace baton::ep {
 
@@ -14,19 +14,10 @@ struct row_place {
   int row;   // in the output
 };
 
-/// Shared memory of a block.
 struct row_table {
-  std::int32_t* prefix;     // [pairs + 1]: rows of the pairs before this one
-  std::int32_t* first_row;  // [pairs]: its first row in the output, padding included
+  std::int32_t* prefix;  // see row_table_plan
+  std::int32_t* first_row;
   int pairs;
-
-  BATON_FN row_table(std::byte* memory, int num_pairs)
-      : prefix{reinterpret_cast<std::int32_t*>(memory)},
-        first_row{prefix + num_pairs + 1},
-        pairs{num_pairs} {}
-  static constexpr std::size_t bytes(int num_pairs) {
-    return 4 * (2 * static_cast<std::size_t>(num_pairs) + 1);
-  }
 
   /// All warps of the block; ends with a block barrier.
   template <exec_context X>

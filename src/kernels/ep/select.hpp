@@ -21,7 +21,7 @@ void with_arrival(arrival_policy policy, F f) {
 template <class F>
 void select(const launch_config& c, const dispatch_async_params<>& p, F launch_as) {
   with_arrival(c.arrival, [&]<class Arrival>() {
-    const std::size_t shared = dispatch_shared::bytes(p.s.num_experts);
+    const std::size_t shared = dispatch_async_plan{p.s}.bytes;
     if (c.format == token_format::bf16) {
       launch_as.template operator()<dispatch_async_kernel<bf16_tokens, Arrival>>(shared);
     } else {
@@ -33,7 +33,7 @@ void select(const launch_config& c, const dispatch_async_params<>& p, F launch_a
 template <template <class> class Kernel, class F>
 void select_arrival(const launch_config& c, const shape& s, F launch_as) {
   with_arrival(c.arrival, [&]<class Arrival>() {
-    launch_as.template operator()<Kernel<Arrival>>(Kernel<Arrival>::shared_bytes(s));
+    launch_as.template operator()<Kernel<Arrival>>(typename Kernel<Arrival>::plan{s}.bytes);
   });
 }
 template <class F>

@@ -1,0 +1,93 @@
+#pragma once
+// The shared memory of a block of each kernel: what lies where, and how much it is.
+#include "kernels/ep/shape.hpp"
+
+namespace baton::ep {
+
+/// An array in the shared memory of a block.
+template <class T>
+struct shared_array {
+  std::uint32_t offset = 0;
+  template <class X>
+  BATON_FN T* operator()(X& x) const {
+    return reinterpret_cast<T*>(x.shared() + offset);
+  }
+};
+
+/// Lays arrays out one behind the other, the widest elements first.
+struct shared_plan {
+  std::uint32_t bytes = 0;
+  template <class T>
+  constexpr shared_array<T> take(int count) {
+    const std::uint32_t here = bytes;
+    bytes += static_cast<std::uint32_t>(count * static_cast<int>(sizeof(T)));
+    return {here};
+  }
+};
+
+/// Ids that dispatch_async places at a time.
+inline constexpr int tile_ids = 256;
+
+struct dispatch_async_plan : shared_plan {
+  shared_array<std::byte*> message;     // [tile_ids]: where each id's message starts; null: not sent
+  shared_array<std::int32_t> ids;       // [tile_ids]
+  shared_array<std::int32_t> lost;      // [1]: the rank has given up, do nothing
+  shared_array<std::int32_t> complete;  // [max_ranks]: this block publishes to that rank
+  shared_array<std::int32_t> total;     // [E]: ids of each expert on this rank
+  shared_array<std::int32_t> base;      // [E]: those before the current tile
+  shared_array<std::int32_t> own;       // [E]: units this block finishes
+
+  constexpr explicit dispatch_async_plan(const shape& s)
+      : message{take<std::byte*>(tile_ids)},
+        ids{take<std::int32_t>(tile_ids)},
+        lost{take<std::int32_t>(1)},
+        complete{take<std::int32_t>(max_ranks)},
+        total{take<std::int32_t>(s.num_experts)},
+        base{take<std::int32_t>(s.num_experts)},
+        own{take<std::int32_t>(s.num_experts)} {}
+};
+
+/// Of a kernel that waits for other ranks.
+struct waiting_plan : shared_plan {
+  shared_array<std::int32_t> failed;  // [1]: a wait of this block gave up
+  shared_array<std::int32_t> lost;    // [1]: a wait of this rank gave up before this block began
+
+  constexpr waiting_plan() : failed{take<std::int32_t>(1)}, lost{take<std::int32_t>(1)} {}
+};
+
+/// Of a row_table.
+struct row_table_plan {
+  shared_array<std::int32_t> prefix;     // [pairs + 1]: rows of the pairs before this one
+  shared_array<std::int32_t> first_row;  // [pairs]: its first row in the output, padding included
+};
+constexpr row_table_plan take_row_table(shared_plan& from, int pairs) {
+  const auto prefix = from.take<std::int32_t>(pairs + 1);
+  return {prefix, from.take<std::int32_t>(pairs)};
+}
+
+struct dispatch_wait_plan : waiting_plan {
+  row_table_plan rows;
+
+  constexpr explicit dispatch_wait_plan(const shape& s) : rows{take_row_table(*this, s.num_pairs())} {}
+};
+
+struct combine_async_plan : shared_plan {
+  shared_array<std::int32_t> sent;      // [max_ranks]: units to each rank, by this block
+  shared_array<std::int32_t> units;     // [max_ranks]: of all blocks
+  shared_array<std::int32_t> complete;  // [max_ranks]: this block publishes to that rank
+  shared_array<std::int32_t> lost;      // [1]: the rank has given up, do nothing
+  row_table_plan rows;
+
+  constexpr explicit combine_async_plan(const shape& s)
+      : sent{take<std::int32_t>(max_ranks)},
+        units{take<std::int32_t>(max_ranks)},
+        complete{take<std::int32_t>(max_ranks)},
+        lost{take<std::int32_t>(1)},
+        rows{take_row_table(*this, s.num_pairs())} {}
+};
+
+struct combine_wait_plan : waiting_plan {
+  constexpr explicit combine_wait_plan(const shape&) {}
+};
+
+}  // namespace baton::ep

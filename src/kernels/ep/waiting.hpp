@@ -1,0 +1,61 @@
+#pragma once
+// What the two waiting kernels have in common: how they begin, and how block 0 collects arrival words.
+#include "exec/exec.hpp"
+#include "kernels/ep/shared_plan.hpp"
+#include "protocol/arrival.hpp"
+
+namespace baton::ep {
+
+/// The round that begins, after `completed` others. False in all warps of the block: the rank is lost. The words of
+/// the round it gave up in may have come since, so waiting for them is no way to find out.
+template <exec_context X>
+BATON_FN bool begin_wait(X& x, const std::uint32_t* completed, const waiting_plan& shared,
+                         std::uint32_t& epoch) {
+  struct start {
+    std::uint32_t epoch;
+    std::int32_t lost;
+  };
+  const start now = x.from_one([&] {  // both loads in flight together
+    const bool lost = x.has_given_up();
+    return start{x.read(completed) + 1, lost ? 1 : 0};
+  });
+  epoch = now.epoch;
+  x.block_each(1, [&](int) {
+    x.write(shared.failed(x), 0);
+    x.write(shared.lost(x), now.lost);
+  });
+  x.sync_block();
+  return x.from_one([&] { return x.read(shared.lost(x)); }) == 0;
+}
+
+/// Which words block 0 waits for.
+struct arrival_set {
+  int pairs;  // pair i is rank i % num_ranks's word for an expert
+  int num_ranks;
+  int capacity;
+  std::uint32_t epoch;
+  site where;
+};
+
+/// The warps of block 0 wait for the words of all pairs that `word` is not null for, 32 a warp at a time, and
+/// note the counts. `failed` is a cell of shared memory, 0 before. False on all warps: some wait gave up.
+template <class Arrival, exec_context X, class Word, class Note>
+BATON_FN bool collect_arrivals(X& x, const arrival_set& set, std::int32_t* failed, Word word, Note note) {
+  for (int begin = x.warp() * warp_lanes; begin < set.pairs; begin += x.num_warps() * warp_lanes) {
+    typename X::template lanes<std::uint64_t*> words;
+    typename X::template lanes<std::uint64_t> seen;
+    x.each_lane([&](int lane) { words[lane] = begin + lane < set.pairs ? word(begin + lane) : nullptr; });
+    const wait_site at{set.where, begin % set.num_ranks, set.epoch, 0, 1, set.num_ranks};
+    if (!await<Arrival>(x, words, set.capacity, at, seen)) {
+      x.elect([&] { x.write(failed, 1); });
+      break;
+    }
+    x.each_lane([&](int lane) {
+      if (words[lane] != nullptr) note(begin + lane, Arrival::count(seen[lane]));
+    });
+  }
+  x.sync_block();
+  return x.from_one([&] { return x.read(failed); }) == 0;
+}
+
+}  // namespace baton::ep
