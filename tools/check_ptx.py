@@ -3,15 +3,19 @@
 
 LISTINGS is the listings/ folder of a build with BATON_CUDA: the PTX of each kernel file and what `ptxas -v` said of it.
 EXPECTATIONS (ptx_expectations.json) is a list of
-  {"what": why it matters, "file": glob, "entry": regular expression of a mangled kernel name,
+  {"what": why it matters, "file": glob, "kernel": regular expression of a kernel's name as the source spells it,
    "must_have": [regular expressions of instructions], "must_not_have": [the same]}
-Each line has to match at least one kernel, and then holds for every kernel that it matches.
+Each line has to match at least one kernel, and then holds for every kernel that it matches. A kernel's name is that of the
+entry with its template arguments, without baton:: and with enumerators by name: entry<ring_kernel<ring_strategy::mbarrier>>.
 """
 import fnmatch
 import json
 import pathlib
 import re
+import subprocess
 import sys
+
+import tree
 
 EXPECTATIONS = pathlib.Path(__file__).with_name("ptx_expectations.json")
 
@@ -27,48 +31,86 @@ def spills(ptxas_text):
                 yield name, line.strip()
 
 
+def body_of(text):
+    """What stands between the first brace and the one that closes it, comments apart."""
+    text = re.sub(r"//[^\n]*", "", text)
+    depth, first = 0, text.index("{")
+    for found in re.finditer(r"[{}]", text):
+        depth += 1 if found[0] == "{" else -1
+        if depth == 0:
+            return text[first + 1:found.start()]
+    return text[first + 1:]
+
+
 def entries(ptx_text):
-    """{name: body} of every kernel."""
+    """{mangled name: body} of every kernel."""
     pieces = re.split(r"^(?:\.visible |\.weak )?\.entry ([\w$]+)", ptx_text, flags=re.M)
-    return {name: re.split(r"^}", body, flags=re.M)[0] for name, body in zip(pieces[1::2], pieces[2::2])}
+    return {name: body_of(body) for name, body in zip(pieces[1::2], pieces[2::2])}
+
+
+def enumerators(root):
+    """{enum: its enumerators in order} of the sources."""
+    for path in tree.sources(root):
+        for name, body in re.findall(r"enum class (\w+)[^{;]*{([^}]*)}", path.read_text()):
+            body = re.sub(r"//[^\n]*", "", body)
+            if "=" not in body:
+                yield name, [word.strip() for word in body.split(",") if word.strip()]
+
+
+def names_in_the_source(mangled, enums):
+    """{mangled: the name as a person writes it}."""
+    shown = subprocess.run(["c++filt"], input="\n".join(mangled), capture_output=True, text=True, check=True).stdout
+    shown = shown.replace("(anonymous namespace)::", "").replace("baton::", "")
+    shown = re.sub(r"\((?:\w+::)*(\w+)\)(\d+)",
+                   lambda e: f"{e[1]}::{enums[e[1]][int(e[2])]}" if e[1] in enums else e[0], shown)
+    return dict(zip(mangled, shown.splitlines()))
 
 
 def complaints_of_expectation(expectation, kernels):
-    """`kernels`: {(file, entry): body}."""
+    """`kernels`: {(file, name): body}."""
     matching = {key: body for key, body in kernels.items()
-                if fnmatch.fnmatch(key[0], expectation["file"]) and re.search(expectation["entry"], key[1])}
+                if fnmatch.fnmatch(key[0], expectation["file"]) and re.search(expectation["kernel"], key[1])}
     if not matching:
-        yield f"{expectation['file']}: no kernel matches {expectation['entry']!r} ({expectation['what']})"
-    for (name, entry), body in matching.items():
+        yield f"{expectation['file']}: no kernel matches {expectation['kernel']!r} ({expectation['what']})"
+    for (file, name), body in matching.items():
         for pattern in expectation.get("must_have", []):
             if not re.search(pattern, body):
-                yield f"{name}: {entry} lacks {pattern!r}: {expectation['what']}"
+                yield f"{file}: {name} lacks {pattern!r}: {expectation['what']}"
         for pattern in expectation.get("must_not_have", []):
             if found := re.search(rf"^.*{pattern}.*$", body, flags=re.M):
-                yield f"{name}: {entry} has `{found[0].strip()}`: {expectation['what']}"
+                yield f"{file}: {name} has `{found[0].strip()}`: {expectation['what']}"
 
 
-def complaints(listings, expectations):
-    kernels = {}
+def kernels_of(listings):
+    """{(file, mangled name): body}, and what ptxas said of each file."""
+    kernels, ptxas = {}, {}
     for path in sorted(listings.rglob("*.ptx")):
-        name = path.relative_to(listings).with_suffix("").as_posix()
-        kernels |= {(name, entry): body for entry, body in entries(path.read_text()).items()}
-        ptxas = path.with_suffix(".ptxas").read_text()
-        if "bytes spill stores" not in ptxas and entries(path.read_text()):
-            yield f"{name}: ptxas -v did not say whether it spills"
-        for kernel, line in spills(ptxas):
-            yield f"{name}: {kernel} spills: {line}"
+        file = path.relative_to(listings).with_suffix("").as_posix()
+        kernels |= {(file, name): body for name, body in entries(path.read_text()).items()}
+        ptxas[file] = path.with_suffix(".ptxas").read_text()
+    return kernels, ptxas
+
+
+def complaints(listings, expectations, root=EXPECTATIONS.parents[1]):
+    kernels, ptxas = kernels_of(listings)
+    names = names_in_the_source(sorted({name for _, name in kernels}), dict(enumerators(root)))
+    for file, text in ptxas.items():
+        if "bytes spill stores" not in text and any(key[0] == file for key in kernels):
+            yield f"{file}: ptxas -v did not say whether it spills"
+        for kernel, line in spills(text):
+            yield f"{file}: {names.get(kernel, kernel)} spills: {line}"
     if not kernels:
         yield f"{listings}: no kernels here"
+    named = {(file, names[name]): body for (file, name), body in kernels.items()}
     for expectation in expectations:
-        yield from complaints_of_expectation(expectation, kernels)
+        yield from complaints_of_expectation(expectation, named)
 
 
 def main(arguments):
     listings = pathlib.Path(arguments[0])
     expectations = json.loads(pathlib.Path(arguments[1] if len(arguments) > 1 else EXPECTATIONS).read_text())
     found = list(complaints(listings, expectations))
-    number = sum(len(entries(path.read_text())) for path in listings.rglob("*.ptx"))
+    number = len(kernels_of(listings)[0])
     print("\n".join(found) or f"ptx: {number} kernels without spills, {len(expectations)} expectations hold")
     return 1 if found else 0
 

@@ -5,10 +5,7 @@
 // scope.
 #include "device/mma_gpu.cuh"
 #include "exec/mbarrier.hpp"
-#include "ptx/bulk_copy.cuh"
 #include "ptx/cluster.cuh"
-#include "ptx/mbarrier.cuh"
-#include "ptx/proxy.cuh"
 
 namespace baton {
 
@@ -19,7 +16,7 @@ class async_gpu : public mma_gpu {
 
   BATON_FN static int cluster_blocks() { return ClusterBlocks; }
   BATON_FN static int cluster_block() {
-    if constexpr (in_cluster) return static_cast<int>(ptx::cluster_ctarank());
+    if constexpr (in_cluster) return static_cast<int>(cuda::ptx::get_sreg_cluster_ctarank());
     return 0;
   }
   /// All threads of all blocks of the cluster.
@@ -33,36 +30,36 @@ class async_gpu : public mma_gpu {
   }
 
   BATON_FN static void mbarrier_init(mbarrier* b, int arrivals) {
-    ptx::mbarrier_init(b, static_cast<std::uint32_t>(arrivals));
+    cuda::ptx::mbarrier_init(&b->opaque, static_cast<std::uint32_t>(arrivals));
   }
   BATON_FN static void mbarrier_arrive(mbarrier* b, int n) {
-    if constexpr (in_cluster)
-      ptx::mbarrier_arrive_cluster(b, static_cast<std::uint32_t>(n));
-    else
-      ptx::mbarrier_arrive_cta(b, static_cast<std::uint32_t>(n));
+    cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, reach, cuda::ptx::space_shared, &b->opaque,
+                               static_cast<std::uint32_t>(n));
   }
   BATON_FN static void mbarrier_arrive_expect(mbarrier* b, int bytes) {
-    if constexpr (in_cluster)
-      ptx::mbarrier_arrive_expect_tx_cluster(b, static_cast<std::uint32_t>(bytes));
-    else
-      ptx::mbarrier_arrive_expect_tx_cta(b, static_cast<std::uint32_t>(bytes));
+    cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, reach, cuda::ptx::space_shared, &b->opaque,
+                                         static_cast<std::uint32_t>(bytes));
   }
   BATON_FN static void mbarrier_arrive_at(mbarrier* b, int block, int n) {
     const std::uint32_t there = ptx::mapa(ptx::shared_address(b), static_cast<std::uint32_t>(block));
     ptx::mbarrier_arrive_remote(there, static_cast<std::uint32_t>(n));
   }
-  BATON_FN static void fence_mbarrier_init() { ptx::fence_mbarrier_init(); }
-  BATON_FN static void fence_proxy_async() { ptx::fence_proxy_async_shared(); }
+  BATON_FN static void fence_mbarrier_init() {
+    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+  }
+  BATON_FN static void fence_proxy_async() { cuda::ptx::fence_proxy_async(cuda::ptx::space_shared); }
 
   BATON_FN static void bulk_load(void* to, const void* from, int bytes, mbarrier* b) {
-    ptx::bulk_load(to, from, static_cast<std::uint32_t>(bytes), b);
+    cuda::ptx::cp_async_bulk(cuda::ptx::space_shared, cuda::ptx::space_global, to, from,
+                             static_cast<std::uint32_t>(bytes), &b->opaque);
   }
   BATON_FN static void bulk_store(void* to, const void* from, int bytes) {
-    ptx::bulk_store(to, from, static_cast<std::uint32_t>(bytes));
+    cuda::ptx::cp_async_bulk(cuda::ptx::space_global, cuda::ptx::space_shared, to, from,
+                             static_cast<std::uint32_t>(bytes));
   }
-  BATON_FN static void bulk_commit() { ptx::bulk_commit(); }
+  BATON_FN static void bulk_commit() { cuda::ptx::cp_async_bulk_commit_group(); }
   BATON_FN static void bulk_wait_read() {
-    ptx::bulk_wait_read();
+    cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<0>{});
     __syncwarp();
   }
 
@@ -81,15 +78,19 @@ class async_gpu : public mma_gpu {
   }
 
  private:
+  template <bool Cluster>
+  using scope_tag = std::conditional_t<Cluster, cuda::ptx::scope_cluster_t, cuda::ptx::scope_cta_t>;
+
   static constexpr bool in_cluster = ClusterBlocks > 1;
+  static constexpr scope_tag<in_cluster> reach{};  // of this block's arrivals
   static constexpr std::uint32_t tries_between_clock_reads = 4;
 
+  /// Acquire. False: not yet.
   template <scope Scope>
   BATON_FN static bool try_wait(mbarrier* b, parity p) {
-    if constexpr (in_cluster && Scope != scope::block)
-      return ptx::mbarrier_try_wait_parity_cluster(b, p);
-    else
-      return ptx::mbarrier_try_wait_parity_cta(b, p);
+    constexpr scope_tag<in_cluster && Scope != scope::block> heard;
+    return cuda::ptx::mbarrier_try_wait_parity(cuda::ptx::sem_acquire, heard, &b->opaque,
+                                               static_cast<std::uint32_t>(p));
   }
 
   BATON_FN bool phase_gives_up(const mbarrier* b, parity p, wait_site where, std::uint64_t& start) {

@@ -7,17 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <cuda/ptx>
 #include <type_traits>
 
 #include "device/stuck.cuh"
 #include "exec/exec.hpp"
-#include "ptx/atom_add.cuh"
-#include "ptx/atom_exch.cuh"
-#include "ptx/atom_min.cuh"
-#include "ptx/fence.cuh"
-#include "ptx/globaltimer.cuh"
-#include "ptx/ld.cuh"
-#include "ptx/st.cuh"
+#include "ptx/access.cuh"
 
 namespace baton {
 
@@ -120,18 +115,16 @@ class gpu {
   template <order Order, scope Scope, class T>
   BATON_FN T fetch_add(T* p, std::type_identity_t<T> v) const {
     static_assert(std::is_integral_v<T>);  // two's complement: one instruction for both signs
-    return std::bit_cast<T>(
-        ptx::atom_add<Order, Scope>(reinterpret_cast<word<T>*>(p), std::bit_cast<word<T>>(v)));
+    return update<ptx::update::add, Order, Scope>(p, v);
   }
   template <order Order, scope Scope, class T>
   BATON_FN T fetch_min(T* p, std::type_identity_t<T> v) const {
     static_assert(std::is_unsigned_v<T>);
-    return ptx::atom_min<Order, Scope>(reinterpret_cast<word<T>*>(p), static_cast<word<T>>(v));
+    return update<ptx::update::min, Order, Scope>(p, v);
   }
   template <order Order, scope Scope, class T>
   BATON_FN T exchange(T* p, std::type_identity_t<T> v) const {
-    return std::bit_cast<T>(
-        ptx::atom_exch<Order, Scope>(reinterpret_cast<word<T>*>(p), std::bit_cast<word<T>>(v)));
+    return update<ptx::update::exch, Order, Scope>(p, v);
   }
   BATON_FN bool has_given_up() const {
     return limits_.abort != nullptr && ptx::ld<order::relaxed, scope::system>(limits_.abort) != 0;
@@ -139,7 +132,8 @@ class gpu {
   template <order Order, scope Scope>
   BATON_FN void fence() const {
     static_assert(Order != order::relaxed, "a relaxed fence orders nothing");
-    ptx::fence_acq_rel<Scope>();
+    // sm_90 has no fence that only acquires or only releases.
+    cuda::ptx::fence(cuda::ptx::sem_acq_rel, cuda::ptx::scope_t<dot(Scope)>{});
   }
 
   /// Every lane polls its own word until its value is right; the vote ends the wait.
@@ -170,7 +164,7 @@ class gpu {
   /// The clock starts at the first call, 64 polls into the wait: a wait that is served pays for no clock
   /// read.
   BATON_FN bool gives_up(bool ok, std::uint64_t seen, const wait_site& where, std::uint64_t& start) {
-    const std::uint64_t now = ptx::globaltimer();
+    const std::uint64_t now = cuda::ptx::get_sreg_globaltimer();
     if (start == 0) start = now;
     if (__any_sync(whole_warp, has_given_up())) return true;
     const bool late = limits_.deadline_ns != 0 && now - start >= limits_.deadline_ns * where.patience;
@@ -197,6 +191,17 @@ class gpu {
  private:
   template <class T>
   using word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+
+  template <ptx::update What, order Order, scope Scope, class T>
+  BATON_FN static T update(T* p, T v) {
+    return std::bit_cast<T>(
+        ptx::atom<What, Order, Scope>(reinterpret_cast<word<T>*>(p), std::bit_cast<word<T>>(v)));
+  }
+  static constexpr cuda::ptx::dot_scope dot(scope s) {
+    using enum cuda::ptx::dot_scope;
+    constexpr cuda::ptx::dot_scope dots[] = {cta, cluster, gpu, sys};
+    return dots[static_cast<int>(s)];
+  }
 
   template <class T>
   BATON_FN static constexpr void check_plain() {

@@ -3,8 +3,7 @@
 // rank's abort word, and every wait of the rank then returns false.
 #include "base/macros.hpp"
 #include "exec/order.hpp"
-#include "ptx/atom_cas.cuh"
-#include "ptx/st.cuh"
+#include "ptx/access.cuh"
 
 namespace baton {
 

@@ -1,14 +1,13 @@
 #pragma once
-// Clusters: blocks that run together and reach each other's shared memory.       (PTX 7.8, sm_90)
+// What cuda::ptx lacks of clusters, blocks that run together and reach each other's shared memory: 32-bit addresses of
+// another block's, and the barrier for warps that arrive whole (.aligned).                         (PTX 7.8, sm_90)
 #include <cstdint>
 
 namespace baton::ptx {
 
-/// mov.u32 from %cluster_ctarank: this block's number in its cluster
-__device__ __forceinline__ std::uint32_t cluster_ctarank() {
-  std::uint32_t rank;
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
+/// The 32-bit address in the block's shared memory, which is also its own address in the cluster's window.
+__device__ __forceinline__ std::uint32_t shared_address(const void* p) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
 
 /// mapa.shared::cluster.u32: where block `rank` of the cluster keeps what is at `at` here
@@ -16,6 +15,14 @@ __device__ __forceinline__ std::uint32_t mapa(std::uint32_t at, std::uint32_t ra
   std::uint32_t there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
   return there;
+}
+
+/// mbarrier.arrive.release.cluster.shared::cluster.b64: `at` is an address of mapa.               (PTX 8.0)
+__device__ __forceinline__ void mbarrier_arrive_remote(std::uint32_t at, std::uint32_t n) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0], %1;"
+               :
+               : "r"(at), "r"(n)
+               : "memory");
 }
 
 /// barrier.cluster.arrive.release.aligned

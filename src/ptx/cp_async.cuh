@@ -8,7 +8,8 @@ namespace baton::ptx {
 /// Both addresses are multiples of 16. Complete after a wait on the group that the thread commits next.
 __device__ __forceinline__ void cp_async_16(void* to_shared, const void* from_global) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-               :: "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to_shared))), "l"(from_global)
+               :
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to_shared))), "l"(from_global)
                : "memory");
 }
 
@@ -20,7 +21,7 @@ __device__ __forceinline__ void cp_async_commit() {
 /// cp.async.wait_group: until at most `Pending` of this thread's newest groups are incomplete.  (PTX 7.0, sm_80)
 template <int Pending>
 __device__ __forceinline__ void cp_async_wait() {
-  asm volatile("cp.async.wait_group %0;" :: "n"(Pending) : "memory");
+  asm volatile("cp.async.wait_group %0;" : : "n"(Pending) : "memory");
 }
 
 }  // namespace baton::ptx

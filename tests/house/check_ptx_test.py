@@ -6,7 +6,7 @@ ptxas info    : Function properties for wait_kernel
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 """
 GOOD_PTX = ".visible .entry wait_kernel(\n)\n{\n\tld.acquire.sys.u64 %rd1, [%rd2];\n\tret;\n}\n"
-EXPECTATION = {"what": "E1", "file": "ep/*", "entry": "wait_kernel", "must_have": [r"ld\.acquire\.sys\.u64"],
+EXPECTATION = {"what": "E1", "file": "ep/*", "kernel": "wait_kernel", "must_have": [r"ld\.acquire\.sys\.u64"],
                "must_not_have": [r"ld\.volatile"]}
 
 
@@ -40,8 +40,22 @@ class ptx(planted_tree):
         other = GOOD_PTX.replace("acquire", "relaxed") + GOOD_PTX.replace("wait_kernel", "other")
         self.assert_caught(self.found(ptx=other), "wait_kernel", "lacks")
 
+    def test_a_kernel_is_named_as_the_source_spells_it(self):
+        self.plant("src/ring.hpp", "enum class how { slowly, // by hand\n  quickly };\n")
+        mangled = "_ZN5baton5entryINS_4workILNS_3howE1EEEEEvv"  # void baton::entry<baton::work<(baton::how)1>>()
+        self.plant("ep/launch.ptx", GOOD_PTX.replace("wait_kernel", mangled))
+        self.plant("ep/launch.ptxas", GOOD_PTXAS.replace("0 bytes spill stores", "8 bytes spill stores").replace("wait_kernel", mangled))
+        expectation = EXPECTATION | {"kernel": "^void entry<work<how::quickly> *>", "must_have": ["st"]}
+        found = list(check_ptx.complaints(self.root, [expectation], self.root))
+        self.assert_caught(found, "work<how::quickly>", "spills")
+        self.assert_caught(found, "work<how::quickly>", "lacks")
+
+    def test_a_brace_of_inline_assembly_does_not_end_a_kernel(self):
+        braced = GOOD_PTX.replace("\tld", "{\n.reg .pred p; // }\n}\n\tld")
+        self.assert_clean(self.found(ptx=braced))
+
     def test_an_expectation_about_nobody_is_caught(self):
-        self.assert_caught(self.found(expectation=EXPECTATION | {"entry": "renamed"}), "no kernel matches")
+        self.assert_caught(self.found(expectation=EXPECTATION | {"kernel": "renamed"}), "no kernel matches")
 
     def test_an_empty_folder_is_caught(self):
         self.assert_caught(check_ptx.complaints(self.root, []), "no kernels")

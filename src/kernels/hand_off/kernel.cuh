@@ -1,6 +1,7 @@
 #pragma once
 // Hand-offs and nothing else: one producer warp fills and `readers` warps read slots that hold no data, so that the time
 // is the strategy's own. The clock runs from the first acquire until all warps are through.
+#include <cuda/ptx>
 #include <utility>
 
 #include "base/math.hpp"
@@ -8,7 +9,6 @@
 #include "kernels/hand_off/params.hpp"
 #include "protocol/ring/ring_buffer.hpp"
 #include "protocol/ring/strategies.hpp"
-#include "ptx/clock.cuh"
 
 namespace baton::hand_off {
 
@@ -34,11 +34,11 @@ struct hand_off_kernel {
     const ring_of<readers> ring{x.shared(), nullptr, 0};
     ring.init(x);
     x.sync_block();
-    const std::uint64_t start = ptx::clock64();
+    const std::uint64_t start = cuda::ptx::get_sreg_clock64();
     const bool ended = x.warp() == 0 ? go_round(x, ring.producer(0), p.hand_offs)
                                      : go_round(x, ring.consumer(0, x.warp() - 1), p.hand_offs);
     x.sync_block();
-    const std::uint64_t end = ptx::clock64();
+    const std::uint64_t end = cuda::ptx::get_sreg_clock64();
     if (ended && x.warp() == 0) x.elect([&] { x.write(p.cycles + x.block(), end - start); });
   }
 

@@ -1,5 +1,7 @@
 #pragma once
 // Two kernels that measure links: stores of 16 bytes to every peer, and a flag between two ranks.
+#include <cuda/ptx>
+
 #include "device/gpu.cuh"
 #include "kernels/probe/params.hpp"
 
@@ -26,13 +28,13 @@ struct bounce_kernel {
   BATON_FN static void run(gpu& x, const bounce_params& p) {
     std::uint64_t start = 0;
     for (std::uint64_t i = 1; i <= p.warmup + p.rounds; ++i) {
-      if (i == p.warmup + 1) start = ptx::globaltimer();
+      if (i == p.warmup + 1) start = cuda::ptx::get_sreg_globaltimer();
       const std::uint64_t turn = p.base + i;
       if (p.serves) send(x, p, turn);
       if (!awaits(x, p, turn)) return;
       if (!p.serves) send(x, p, turn);
     }
-    const std::uint64_t elapsed = ptx::globaltimer() - start;
+    const std::uint64_t elapsed = cuda::ptx::get_sreg_globaltimer() - start;
     x.elect([&] { x.write(p.elapsed_ns, elapsed); });
   }
 
