@@ -2,32 +2,29 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "baton/error.hpp"
+#include "cli/model/input_file.hpp"
+#include "cli/model/json_text.hpp"
 
 namespace baton::cli {
 namespace {
 
 using nlohmann::json;
 
-std::string read_text(const std::filesystem::path& file) {
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error))
-    throw bad_file{file.string() + ": is a directory, expected a file"};
-  std::ifstream in{file, std::ios::binary};
-  if (!in) throw bad_file{fmt::format("{}: cannot be opened: {}", file.string(), std::strerror(errno))};
-  return {std::istreambuf_iterator<char>{in}, {}};
+constexpr std::size_t max_prompts_bytes = 16 << 20;
+
+/// What the user named may be a pipe.
+std::string read_prompts_text(const std::filesystem::path& file) {
+  return model::read_text(file, max_prompts_bytes, model::file_kind::any);
 }
 
 json parse_array(const std::string& text, const std::filesystem::path& file) {
-  json parsed = json::parse(text, nullptr, false);
-  if (!parsed.is_array()) throw bad_file{file.string() + ": expected a JSON array of prompts"};
+  json parsed = model::parse_json(text, {.bytes = max_prompts_bytes}, file.string());
+  if (!parsed.is_array())
+    throw bad_file{
+        fmt::format("{}: expected a JSON array of prompts, found {}", file.string(), model::shown(parsed))};
   return parsed;
 }
 
@@ -50,7 +47,7 @@ std::vector<prompt> not_empty(std::vector<prompt> prompts, const std::filesystem
 }  // namespace
 
 std::vector<prompt> read_prompts(const std::filesystem::path& file) {
-  const std::string text = read_text(file);
+  const std::string text = read_prompts_text(file);
   std::vector<prompt> prompts;
   if (file.extension() == ".json") {
     const json entries = parse_array(text, file);
@@ -69,7 +66,7 @@ std::vector<prompt> read_prompts(const std::filesystem::path& file) {
 }
 
 std::vector<prompt> read_expectations(const std::filesystem::path& file) {
-  const json entries = parse_array(read_text(file), file);
+  const json entries = parse_array(read_prompts_text(file), file);
   std::vector<prompt> prompts;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     std::string expected = text_of(entries[i], "greedy_continuation", i, file);

@@ -13,8 +13,8 @@ struct prompt {
 };
 
 /// A JSON array of strings, or of objects with `prompt`; any other text: one prompt a line, empty lines
-/// skipped.
-/// @throws bad_file  unreadable, no prompt in it, or an entry of another kind (which)
+/// skipped. At most 16 MiB.
+/// @throws bad_file  unreadable or too large, no prompt in it, or an entry of another kind (which)
 std::vector<prompt> read_prompts(const std::filesystem::path& file);
 
 /// A JSON array of objects with `prompt` and `greedy_continuation`.

@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cstring>
 #include <set>
+#include <span>
 #include <utility>
 
+#include "base/math.hpp"
+#include "cli/model/json_text.hpp"
 #include "cli/model/shards.hpp"
+#include "runtime/host_memory.hpp"
 
 namespace baton::model {
 
@@ -14,9 +18,9 @@ struct checkpoint::state {
   std::filesystem::path directory;
   model_config config;
   shard_set shards;
-  std::size_t weight_bytes = 0;
+  std::size_t weight_bytes = 0, dense_bytes = 0;
 
-  const tensor_view& tensor(const std::string& name) const { return shards.tensors.at(name); }
+  const tensor_view& tensor(const std::string& name) const { return *shards.tensors.at(name); }
 };
 
 namespace {
@@ -45,13 +49,13 @@ class tensor_check {
           fmt::format("{}: expected a tensor {} {}, as config.json says, found none among {} tensors",
                       directory_, name, to_string(shape), tensors_.size())};
     }
-    const tensor_view& view = at->second;
+    const tensor_view& view = *at->second;
     if (view.shape != shape) {
-      throw bad_file{fmt::format("{}: tensor {}: expected shape {}, as config.json says, found {}", view.file,
-                                 name, to_string(shape), to_string(view.shape))};
+      throw bad_file{fmt::format("{}: tensor {}: expected shape {}, as config.json says, found {}",
+                                 view.file(), name, to_string(shape), to_string(view.shape))};
     }
     if (view.type != dtype::bf16 && view.type != dtype::f32) {
-      throw bad_file{fmt::format("{}: tensor {}: expected dtype BF16 or F32, found {}", view.file, name,
+      throw bad_file{fmt::format("{}: tensor {}: expected dtype BF16 or F32, found {}", view.file(), name,
                                  model::name(view.type))};
     }
     expected_.insert(name);
@@ -60,18 +64,18 @@ class tensor_check {
   /// What is left must be derived data that older files carry along.
   void expect_nothing_else() const {
     for (const auto& [name, view] : tensors_) {
-      if (expected_.count(name) != 0 || name.ends_with("rotary_emb.inv_freq")) continue;
+      if (expected_.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;
       throw bad_file{
           fmt::format("{}: tensor {} {}: expected no such tensor, as config.json does not explain it; "
                       "config and weights belong to different models",
-                      view.file, name, to_string(view.shape))};
+                      view->file(), clipped(name), to_string(view->shape))};
     }
   }
 
  private:
-  const std::map<std::string, tensor_view>& tensors_;
+  const std::map<std::string_view, const tensor_view*>& tensors_;
   std::string directory_;
-  std::set<std::string> expected_;
+  std::set<std::string, std::less<>> expected_;
 };
 
 void expect_layer(tensor_check& check, const model_config& c, int layer) {
@@ -94,18 +98,29 @@ void expect_layer(tensor_check& check, const model_config& c, int layer) {
   }
 }
 
+bool same_values(const tensor_view& a, const tensor_view& b) {
+  if (a.type != b.type || a.size != b.size) return false;
+  std::vector<std::byte> piece_a(1 << 20), piece_b(piece_a.size());
+  for (std::uint64_t at = 0; at < a.size; at += piece_a.size()) {
+    const auto n = static_cast<std::size_t>(smaller<std::uint64_t>(piece_a.size(), a.size - at));
+    a.read(at, std::span{piece_a}.first(n));
+    b.read(at, std::span{piece_b}.first(n));
+    if (std::memcmp(piece_a.data(), piece_b.data(), n) != 0) return false;
+  }
+  return true;
+}
+
 /// Tied models may carry the head all the same; then it must be the embeddings.
 void expect_head(tensor_check& check, const model_config& c, const shard_set& shards) {
   const bool is_stored = shards.tensors.count(head_name) != 0;
   if (!c.tie_word_embeddings || is_stored) check.expect(head_name, {c.vocab_size, c.hidden_size});
   if (!c.tie_word_embeddings || !is_stored) return;
-  const tensor_view& head = shards.tensors.at(head_name);
-  const tensor_view& embed = shards.tensors.at(embed_name);
-  if (head.type != embed.type || !std::ranges::equal(head.bytes, embed.bytes)) {
+  const tensor_view& head = *shards.tensors.at(head_name);
+  if (!same_values(head, *shards.tensors.at(embed_name))) {
     throw bad_file{
         fmt::format("{}: tensor {}: expected the values of {}, as config.json has tie_word_embeddings, "
                     "found others",
-                    head.file, head_name, embed_name)};
+                    head.file(), head_name, embed_name)};
   }
 }
 
@@ -120,7 +135,7 @@ checkpoint checkpoint::open(const std::filesystem::path& directory) {
   auto s = std::make_shared<state>();
   s->directory = directory;
   const auto config_path = directory / "config.json";
-  s->config = parse_config(read_text(config_path), config_path.string());
+  s->config = parse_config(read_text(config_path, max_config_bytes), config_path.string());
   s->shards = open_shards(directory);
   tensor_check check{s->shards, directory.string()};
   check.expect(embed_name, {s->config.vocab_size, s->config.hidden_size});
@@ -128,7 +143,10 @@ checkpoint checkpoint::open(const std::filesystem::path& directory) {
   check.expect(norm_name, {s->config.hidden_size});
   expect_head(check, s->config, s->shards);
   check.expect_nothing_else();
-  for (const auto& [name, view] : s->shards.tensors) s->weight_bytes += view.bytes.size();
+  for (const auto& [name, view] : s->shards.tensors) {
+    s->weight_bytes += view->size;
+    if (name.find(".mlp.experts.") == name.npos) s->dense_bytes += view->count() * sizeof(float);
+  }
   return checkpoint{std::move(s)};
 }
 
@@ -140,6 +158,10 @@ const std::filesystem::path& checkpoint::directory() const {
 }
 std::size_t checkpoint::weight_bytes() const {
   return state_->weight_bytes;
+}
+
+std::size_t checkpoint::dense_bytes() const {
+  return state_->dense_bytes;
 }
 
 std::vector<float> checkpoint::embeddings() const {
@@ -188,6 +210,8 @@ expert_matrices checkpoint::experts(int layer, int first, int count) const {
   };
   const auto total = static_cast<std::size_t>(count) * static_cast<std::size_t>(m.hidden) *
                      static_cast<std::size_t>(m.intermediate);
+  require_host_memory(3 * total * sizeof(bfloat16), {fmt::format("{} experts of layer {}", count, layer),
+                                                     "use more ranks, so that each holds fewer experts"});
   for (auto* to : {&m.gate, &m.up, &m.down}) to->reserve(total);
   for (int e = first; e < first + count; ++e) {
     append(m.gate, e, "gate");

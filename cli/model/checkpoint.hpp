@@ -30,6 +30,8 @@ struct model_config {
   double rms_norm_eps = 1e-6;
 };
 
+inline constexpr std::size_t max_config_bytes = 1 << 20;
+
 /// Reads config.json's text; `label` stands for the file in error texts.
 /// @throws bad_file     not JSON, a member missing, of the wrong type or out of range (which, expected,
 /// found)
@@ -56,19 +58,18 @@ struct expert_matrices {
 };
 
 /// An open checkpoint. Opening checks that every tensor the config calls for is there with its shape and a
-/// served dtype (bf16 or f32), before anything is computed. Copies share the mapped files.
+/// served dtype (bf16 or f32), before anything is computed. Copies share the open files.
 class checkpoint {
  public:
   /// @throws bad_file     a missing file, shard or tensor, a tensor that its index puts into another shard, a
-  /// wrong
-  ///                      shape or dtype, or tensors that the config does not explain (names, expected,
-  ///                      found)
+  ///                      wrong shape or dtype, or tensors that the config does not explain (names, expected, found)
   /// @throws unsupported  see parse_config
   static checkpoint open(const std::filesystem::path& directory);
 
   const model_config& config() const;
   const std::filesystem::path& directory() const;
   std::size_t weight_bytes() const;  // of all tensors
+  std::size_t dense_bytes() const;   // of all but the experts', as fp32: what a qwen3_moe holds
 
   std::vector<float> embeddings() const;  // [vocab, hidden]
   std::vector<float> head() const;        // [vocab, hidden]; the embeddings when tied
@@ -79,6 +80,7 @@ class checkpoint {
   /// Experts first .. first + count - 1 of a layer. f32 checkpoints are rounded to bf16, the type experts run
   /// in.
   /// @throws invalid_argument  a layer or range that the model does not have
+  /// @throws out_of_memory     they do not fit the host's free memory; nothing has been read
   expert_matrices experts(int layer, int first, int count) const;
 
  private:

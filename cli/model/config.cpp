@@ -3,9 +3,9 @@
 
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "cli/model/checkpoint.hpp"
+#include "cli/model/json_text.hpp"
 
 namespace baton::model {
 namespace {
@@ -27,7 +27,7 @@ class members {
     if (!value) bad(key, "a positive integer", "no such member");
     if (!value->is_number_unsigned() || value->get<std::uint64_t>() == 0 ||
         value->get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) {
-      bad(key, "a positive integer below 2^31", text(*value));
+      bad(key, "a positive integer below 2^31", shown(*value));
     }
     return value->get<int>();
   }
@@ -37,7 +37,7 @@ class members {
     const json* value = find(key);
     if (!value) return absent;
     if (!value->is_number() || !(value->get<double>() > 0) || !std::isfinite(value->get<double>())) {
-      bad(key, "a positive number", text(*value));
+      bad(key, "a positive number", shown(*value));
     }
     return value->get<double>();
   }
@@ -45,8 +45,13 @@ class members {
   bool flag(const char* key, bool absent) const {
     const json* value = find(key);
     if (!value) return absent;
-    if (!value->is_boolean()) bad(key, "true or false", text(*value));
+    if (!value->is_boolean()) bad(key, "true or false", shown(*value));
     return value->get<bool>();
+  }
+
+  bool is(const char* key, std::string_view word) const {
+    const json* value = find(key);
+    return value && value->is_string() && value->get_ref<const std::string&>() == word;
   }
 
   [[noreturn]] void bad(const std::string& key, const std::string& expected, const std::string& found) const {
@@ -54,11 +59,7 @@ class members {
   }
   [[noreturn]] void not_served(const std::string& key, const std::string& served) const {
     throw unsupported{fmt::format("{}: {}: baton serves {}, found {}; use another checkpoint", label_, key,
-                                  served, find(key.c_str()) ? text(*find(key.c_str())) : "nothing")};
-  }
-  static std::string text(const json& value) {
-    const std::string all = value.dump(-1, ' ', true, json::error_handler_t::replace);
-    return all.size() <= 100 ? all : all.substr(0, 100) + "...";
+                                  served, find(key.c_str()) ? shown(*find(key.c_str())) : "nothing")};
   }
 
  private:
@@ -67,10 +68,9 @@ class members {
 };
 
 json parse_object(const std::string& text, const std::string& label) {
-  json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_discarded()) throw bad_file{fmt::format("{}: expected JSON, found a syntax error", label)};
+  json parsed = parse_json(text, {.bytes = max_config_bytes}, label);
   if (!parsed.is_object()) {
-    throw bad_file{fmt::format("{}: expected a JSON object, found {}", label, members::text(parsed))};
+    throw bad_file{fmt::format("{}: expected a JSON object, found {}", label, shown(parsed))};
   }
   return parsed;
 }
@@ -79,8 +79,7 @@ void refuse_what_is_not_served(const members& m) {
   const auto require = [&](const char* key, const json& served, const std::string& what) {
     if (m.find(key) && *m.find(key) != served) m.not_served(key, what);
   };
-  if (!m.find("model_type") || *m.find("model_type") != "qwen3_moe")
-    m.not_served("model_type", "\"qwen3_moe\"");
+  if (!m.is("model_type", "qwen3_moe")) m.not_served("model_type", "\"qwen3_moe\"");
   require("hidden_act", "silu", "\"silu\"");
   require("attention_bias", false, "attention without biases (false)");
   require("use_sliding_window", false, "attention to all positions (false)");
@@ -96,10 +95,10 @@ double read_rope_theta(const members& m, const std::string& label) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const json* rope = m.find(key);
     if (!rope) continue;
-    if (!rope->is_object()) m.bad(key, "an object", members::text(*rope));
+    if (!rope->is_object()) m.bad(key, "an object", shown(*rope));
     const members inside{*rope, label};
     for (const char* type : {"rope_type", "type"}) {
-      if (inside.find(type) && *inside.find(type) != "default")
+      if (inside.find(type) && !inside.is(type, "default"))
         m.not_served(key, "plain rotary embeddings (null)");
     }
     theta = inside.positive("rope_theta", theta);

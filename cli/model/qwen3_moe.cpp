@@ -9,6 +9,7 @@
 #include "base/dot.hpp"
 #include "cli/model/attention.hpp"
 #include "cli/model/norm.hpp"
+#include "runtime/host_memory.hpp"
 
 namespace baton::model {
 namespace {
@@ -60,11 +61,12 @@ void require_sequence(const model_config& c, const sequence_step& sequence, std:
 
 struct qwen3_moe::state {
   model_config config;
-  std::vector<float> embeddings, head, final_norm;
+  std::vector<float> embeddings, own_head, final_norm;
   std::vector<layer> layers;
   phase_times times;
   moe_observer observer;
 
+  const std::vector<float>& head() const { return own_head.empty() ? embeddings : own_head; }
   float eps() const { return static_cast<float>(config.rms_norm_eps); }
   std::vector<float> embed(const rank_step& rank) const;
   void attend(layer& l, const rank_step& rank, std::vector<float>& x);
@@ -140,15 +142,17 @@ std::vector<std::vector<float>> qwen3_moe::state::logits(const rank_step& rank, 
       rms_norm(x.data() + (end - rows + r) * hidden, final_norm, eps(), normed.data() + r * hidden);
     }
     all.emplace_back(rows * vocab);
-    multiply_rows(head.data(), vocab, hidden, normed.data(), rows, all.back().data());
+    multiply_rows(head().data(), vocab, hidden, normed.data(), rows, all.back().data());
   }
   return all;
 }
 
 qwen3_moe::qwen3_moe(const checkpoint& weights) : state_{std::make_unique<state>()} {
   state_->config = weights.config();
+  require_host_memory(weights.dense_bytes(),
+                      {"the weights outside the experts, as fp32", "use a smaller model"});
   state_->embeddings = weights.embeddings();
-  state_->head = weights.head();
+  if (!weights.config().tie_word_embeddings) state_->own_head = weights.head();
   state_->final_norm = weights.final_norm();
   for (int l = 0; l < weights.config().num_hidden_layers; ++l) {
     layer_weights w = weights.layer(l);

@@ -1,75 +1,28 @@
 #include "cli/model/safetensors.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 
 #include "cli/model/safetensors_header.hpp"
 
 namespace baton::model {
 
-/// The bytes, owned or mapped, and what the header says about them.
 struct safetensors_file::contents {
   std::string label;
-  std::vector<std::byte> owned;
-  std::shared_ptr<const std::byte> mapped;
   safetensors_detail::header header;
 };
 
-namespace {
-
-struct descriptor {
-  int fd;
-  ~descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
-
-[[noreturn]] void refused(const std::string& label, const char* what) {
-  throw bad_file{fmt::format("{}: {}: {}", label, what, std::strerror(errno))};
+safetensors_file safetensors_file::of(std::shared_ptr<const byte_source> source) {
+  return safetensors_file{
+      std::make_shared<contents>(contents{source->label(), safetensors_detail::read_header(source)})};
 }
-
-std::size_t mappable_size(int fd, const std::string& label) {
-  struct stat info {};
-  if (::fstat(fd, &info) != 0) refused(label, "cannot be examined");
-  if (!S_ISREG(info.st_mode))
-    throw bad_file{fmt::format("{}: expected a regular file, found something else", label)};
-  return static_cast<std::size_t>(info.st_size);
-}
-
-std::shared_ptr<const std::byte> map_file(int fd, std::size_t bytes, const std::string& label) {
-  if (bytes == 0) return {};
-  void* at = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (at == MAP_FAILED) refused(label, "cannot be mapped");
-  return {static_cast<const std::byte*>(at),
-          [bytes](const std::byte* p) { ::munmap(const_cast<std::byte*>(p), bytes); }};
-}
-
-}  // namespace
 
 safetensors_file safetensors_file::open(const std::filesystem::path& path) {
-  auto c = std::make_shared<contents>();
-  c->label = path.string();
-  const descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) refused(c->label, "cannot be opened");
-  const std::size_t bytes = mappable_size(file.fd, c->label);
-  c->mapped = map_file(file.fd, bytes, c->label);
-  c->header = safetensors_detail::read_header({c->mapped.get(), bytes}, c->label);
-  return safetensors_file{std::move(c)};
+  return of(byte_source::open(path));
 }
 
 safetensors_file safetensors_file::parse(std::vector<std::byte> bytes, std::string label) {
-  auto c = std::make_shared<contents>();
-  c->label = std::move(label);
-  c->owned = std::move(bytes);
-  c->header = safetensors_detail::read_header(c->owned, c->label);
-  return safetensors_file{std::move(c)};
+  return of(byte_source::of(std::move(bytes), std::move(label)));
 }
 
 const std::string& safetensors_file::label() const {
@@ -108,10 +61,6 @@ const tensor_view& safetensors_file::at(const std::string& name, const tensor_sh
         to_string(expected).find('-') == std::string::npos ? "" : " (-1: any)", to_string(view.shape))};
   }
   return view;
-}
-
-std::int64_t tensor_view::count() const {
-  return static_cast<std::int64_t>(bytes.size() / size_of(type));
 }
 
 std::string to_string(const tensor_shape& shape) {

@@ -11,6 +11,7 @@
 
 #include "baton/error.hpp"
 #include "baton/numeric.hpp"
+#include "cli/model/input_file.hpp"
 
 namespace baton::model {
 
@@ -24,24 +25,27 @@ using tensor_shape = std::vector<std::int64_t>;
 /// "[1024, 256]"
 std::string to_string(const tensor_shape& shape);
 
-/// One tensor of an open file; `bytes` points into it and may be unaligned.
+/// One tensor of an open file: where it is and what. Its bytes are read when they are asked for.
 struct tensor_view {
-  std::string file;  // for error texts
   std::string name;
   dtype type = dtype::f32;
   tensor_shape shape;
-  std::span<const std::byte> bytes;
+  std::shared_ptr<const byte_source> source;
+  std::uint64_t begin = 0;  // in the source
+  std::uint64_t size = 0;   // bytes
 
-  std::int64_t count() const;  // elements
+  const std::string& file() const { return source->label(); }
+  std::uint64_t count() const { return size / size_of(type); }  // elements
+  /// Bytes [at, at + to.size()) of the tensor. @throws bad_file  the file has become shorter, or cannot be read
+  void read(std::uint64_t at, std::span<std::byte> to) const { source->read(begin + at, to); }
 };
 
-/// One .safetensors file, mapped into memory. Copies share the mapping; views live as long as any copy.
+/// One .safetensors file, kept open. Copies share it; views outlive it.
 class safetensors_file {
  public:
   /// @throws bad_file  missing, unreadable, or with any defect: truncated or lying header, broken JSON,
-  /// unknown
-  ///                   dtype, offsets that overlap, leave gaps, leave the file or do not fit dtype and shape,
-  ///                   a tensor named twice. Names the file, the tensor, what was expected and found.
+  ///                   unknown dtype, offsets that overlap, leave gaps, leave the file or do not fit dtype and
+  ///                   shape, a tensor named twice. Names the file, the tensor, what was expected and found.
   static safetensors_file open(const std::filesystem::path& path);
 
   /// The same from memory; `label` stands for the file in error texts.
@@ -58,15 +62,18 @@ class safetensors_file {
 
  private:
   struct contents;
+  static safetensors_file of(std::shared_ptr<const byte_source> source);
   explicit safetensors_file(std::shared_ptr<const contents> c) : contents_{std::move(c)} {}
   std::shared_ptr<const contents> contents_;
 };
 
-/// Elements as float; F32, BF16 and F16. @throws bad_file  another dtype, with the tensor's name
+/// Elements as float; F32, BF16 and F16. So for all three:
+/// @throws bad_file       another dtype, with the tensor's name; the file has become shorter
+/// @throws out_of_memory  the result does not fit the host's free memory, found out before anything is read
 std::vector<float> to_float(const tensor_view& tensor);
-/// Elements as bf16: BF16 bit for bit, F32 and F16 rounded to nearest even. @throws bad_file  another dtype
+/// Elements as bf16: BF16 bit for bit, F32 and F16 rounded to nearest even.
 std::vector<bfloat16> to_bfloat16(const tensor_view& tensor);
-/// Elements as int32: U8, I8, I16, U16, I32. @throws bad_file  another dtype
+/// Elements as int32: U8, I8, I16, U16, I32, and U32 below 2^31.
 std::vector<std::int32_t> to_int32(const tensor_view& tensor);
 
 /// A tensor to be written; borrows its data.

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <set>
+#include <utility>
+
+#include "cli/model/json_text.hpp"
 
 namespace baton::model::safetensors_detail {
 namespace {
@@ -34,55 +33,9 @@ const dtype_entry& entry_of(dtype type) {
   return *std::find_if(dtypes.begin(), dtypes.end(), [&](const dtype_entry& d) { return d.type == type; });
 }
 
-/// Error texts quote the file; a damaged one may hold megabytes without a break.
-std::string clip(std::string_view text) {
-  constexpr std::size_t longest = 120;
-  return text.size() <= longest ? std::string{text} : fmt::format("{}...", text.substr(0, longest));
-}
-
-/// Value as text for an error message, whatever it is.
-std::string quote(const json& value) {
-  return clip(value.dump(-1, ' ', true, json::error_handler_t::replace));
-}
-
-/// Refuses what nlohmann's parser would let pass: a key twice in one object (the last would win), and
-/// nesting.
-class strict_keys {
- public:
-  explicit strict_keys(const std::string& label) : label_{label} {}
-
-  bool operator()(int depth, json::parse_event_t event, const json& parsed) {
-    if (depth > 3) defect(label_, "", "a header nested at most 3 deep", "deeper nesting");
-    const auto level = static_cast<std::size_t>(depth);
-    if (event == json::parse_event_t::object_start) seen_[level].clear();
-    if (event == json::parse_event_t::key && !seen_[level - 1].insert(parsed.get<std::string>()).second) {
-      defect(label_, parsed.get<std::string>(), "every name once in the header", "the name twice");
-    }
-    return true;
-  }
-
- private:
-  const std::string& label_;
-  std::array<std::set<std::string>, 4> seen_;
-};
-
-json parse_json(std::string_view text, const std::string& label) {
-  if (text.empty() || text.front() != '{') {
-    defect(label, "", "a JSON object as header",
-           text.empty() ? "an empty header"
-                        : fmt::format("a header that begins with byte {:#04x}",
-                                      static_cast<unsigned char>(text.front())));
-  }
-  try {
-    return json::parse(text.begin(), text.end(), strict_keys{label});
-  } catch (const json::exception& e) {
-    defect(label, "", "a JSON header", clip(e.what()));
-  }
-}
-
 const json& member(const json& info, const char* key, const std::string& tensor, const std::string& label) {
   const auto at = info.find(key);
-  if (at == info.end()) defect(label, tensor, fmt::format("a member {}", key), quote(info));
+  if (at == info.end()) defect(label, tensor, fmt::format("a member {}", key), shown(info));
   return *at;
 }
 
@@ -94,7 +47,7 @@ dtype read_dtype(const json& value, const std::string& tensor, const std::string
     }
   }
   defect(label, tensor, "dtype BOOL, U8, I8, F8_E5M2, F8_E4M3, [IU]16, F16, BF16, [IU]32, F32, F64 or [IU]64",
-         quote(value));
+         shown(value));
 }
 
 tensor_shape read_shape(const json& value, const std::string& tensor, const std::string& label) {
@@ -103,7 +56,7 @@ tensor_shape read_shape(const json& value, const std::string& tensor, const std:
     return e.is_number_unsigned() && e.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max();
   };
   if (!value.is_array() || value.size() > max_rank || !std::all_of(value.begin(), value.end(), is_extent)) {
-    defect(label, tensor, "shape as an array of extents", quote(value));
+    defect(label, tensor, "shape as an array of extents", shown(value));
   }
   return value.get<tensor_shape>();
 }
@@ -116,7 +69,7 @@ offsets read_offsets(const json& value, std::uint64_t data_bytes, const std::str
                      const std::string& label) {
   if (!value.is_array() || value.size() != 2 || !value[0].is_number_unsigned() ||
       !value[1].is_number_unsigned()) {
-    defect(label, tensor, "data_offsets as [begin, end]", quote(value));
+    defect(label, tensor, "data_offsets as [begin, end]", shown(value));
   }
   const offsets at{value[0].get<std::uint64_t>(), value[1].get<std::uint64_t>()};
   if (at.begin > at.end || at.end > data_bytes) {
@@ -126,14 +79,19 @@ offsets read_offsets(const json& value, std::uint64_t data_bytes, const std::str
   return at;
 }
 
-tensor_view read_tensor(const std::string& name, const json& info, std::span<const std::byte> data,
-                        const std::string& label) {
-  if (!info.is_object()) defect(label, name, "an object with dtype, shape and data_offsets", quote(info));
-  tensor_view view{label,
-                   name,
-                   read_dtype(member(info, "dtype", name, label), name, label),
-                   read_shape(member(info, "shape", name, label), name, label),
-                   {}};
+/// What follows the header in the file.
+struct data_part {
+  std::shared_ptr<const byte_source> file;
+  std::uint64_t begin = 0;
+
+  std::uint64_t size() const { return file->size() - begin; }
+};
+
+tensor_view read_tensor(const std::string& name, const json& info, const data_part& data) {
+  const std::string& label = data.file->label();
+  if (!info.is_object()) defect(label, name, "an object with dtype, shape and data_offsets", shown(info));
+  tensor_view view{name, read_dtype(member(info, "dtype", name, label), name, label),
+                   read_shape(member(info, "shape", name, label), name, label), data.file};
   const offsets at = read_offsets(member(info, "data_offsets", name, label), data.size(), name, label);
   std::uint64_t needed = 0;
   if (!byte_count(view.type, view.shape, needed)) {
@@ -144,59 +102,70 @@ tensor_view read_tensor(const std::string& name, const json& info, std::span<con
            fmt::format("{} bytes for {} {}", needed, model::name(view.type), to_string(view.shape)),
            fmt::format("data_offsets [{}, {}] with {} bytes", at.begin, at.end, at.end - at.begin));
   }
-  view.bytes = data.subspan(at.begin, at.end - at.begin);
+  view.begin = data.begin + at.begin;
+  view.size = needed;
   return view;
 }
 
 std::map<std::string, std::string> read_metadata(const json& value, const std::string& label) {
   const auto is_string = [](const json& v) { return v.is_string(); };
   if (!value.is_object() || !std::all_of(value.begin(), value.end(), is_string)) {
-    defect(label, metadata_key, "an object of strings", quote(value));
+    defect(label, metadata_key, "an object of strings", shown(value));
   }
   return value.get<std::map<std::string, std::string>>();
 }
 
 /// The tensors tile the data exactly: sorted by offset, each begins where the one before ends.
-void require_tiling(const header& head, std::span<const std::byte> data, const std::string& label) {
+void require_tiling(const header& head, const data_part& data) {
   std::vector<const tensor_view*> sorted;
   for (const auto& [name, view] : head.tensors) sorted.push_back(&view);
-  const auto begin_of = [&](const tensor_view* v) {
-    return static_cast<std::size_t>(v->bytes.data() - data.data());
-  };
-  std::sort(sorted.begin(), sorted.end(), [&](const tensor_view* a, const tensor_view* b) {
-    return std::pair{begin_of(a), a->bytes.size()} < std::pair{begin_of(b), b->bytes.size()};
+  std::sort(sorted.begin(), sorted.end(), [](const tensor_view* a, const tensor_view* b) {
+    return std::pair{a->begin, a->size} < std::pair{b->begin, b->size};
   });
-  std::size_t end = 0;
+  const std::string& label = data.file->label();
+  std::uint64_t end = data.begin;
   const tensor_view* before = nullptr;
   for (const auto* view : sorted) {
-    const std::size_t begin = begin_of(view);
-    if (begin != end) {
+    if (view->begin != end) {
       defect(label, view->name,
-             fmt::format("data that begins at {}, where {} ends", end,
-                         before ? "tensor " + clip(before->name) : std::string{"nothing before it"}),
-             fmt::format("data that begins at {}: {}", begin, begin < end ? "they overlap" : "a gap"));
+             fmt::format("data that begins at {}, where {} ends", end - data.begin,
+                         before ? "tensor " + clipped(before->name) : std::string{"nothing before it"}),
+             fmt::format("data that begins at {}: {}", view->begin - data.begin,
+                         view->begin < end ? "they overlap" : "a gap"));
     }
-    end = begin + view->bytes.size();
+    end = view->begin + view->size;
     before = view;
   }
-  if (end != data.size()) {
-    defect(label, "", fmt::format("{} bytes of tensor data, as the header says", end),
+  if (end != data.file->size()) {
+    defect(label, "", fmt::format("{} bytes of tensor data, as the header says", end - data.begin),
            fmt::format("{} bytes", data.size()));
   }
 }
 
-std::string_view header_text(std::span<const std::byte> file, const std::string& label) {
+std::string header_text(const byte_source& file) {
   if (file.size() < length_bytes) {
-    defect(label, "", "at least 8 bytes, the length of the header", fmt::format("{} bytes", file.size()));
+    defect(file.label(), "", "at least 8 bytes, the length of the header",
+           fmt::format("{} bytes", file.size()));
   }
+  std::array<std::byte, length_bytes> framing{};
+  file.read(0, framing);
   std::uint64_t length = 0;
-  for (std::size_t i = 0; i < length_bytes; ++i) length |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
+  for (std::size_t i = 0; i < length_bytes; ++i)
+    length |= std::to_integer<std::uint64_t>(framing[i]) << (8 * i);
   const std::uint64_t rest = file.size() - length_bytes;
   if (length > rest || length > max_header_bytes) {
-    defect(label, "", fmt::format("a header of at most {} bytes", std::min(rest, max_header_bytes)),
+    defect(file.label(), "", fmt::format("a header of at most {} bytes", std::min(rest, max_header_bytes)),
            fmt::format("a header length of {} bytes in a file of {}", length, file.size()));
   }
-  return {reinterpret_cast<const char*>(file.data()) + length_bytes, static_cast<std::size_t>(length)};
+  std::string text(length, '\0');
+  file.read(length_bytes, std::as_writable_bytes(std::span{text}));
+  if (text.empty() || text.front() != '{') {
+    defect(file.label(), "", "a JSON object as header",
+           text.empty() ? "an empty header"
+                        : fmt::format("a header that begins with byte {:#04x}",
+                                      static_cast<unsigned char>(text.front())));
+  }
+  return text;
 }
 
 }  // namespace
@@ -215,24 +184,28 @@ bool byte_count(dtype type, const tensor_shape& shape, std::uint64_t& bytes) {
 
 void defect(const std::string& label, std::string_view tensor, const std::string& expected,
             const std::string& found) {
-  const std::string subject = tensor.empty() ? label : fmt::format("{}: tensor {}", label, clip(tensor));
+  const std::string subject = tensor.empty() ? label : fmt::format("{}: tensor {}", label, clipped(tensor));
   throw bad_file{fmt::format("{}: expected {}, found {}. The file is damaged or incomplete; fetch it again",
                              subject, expected, found)};
 }
 
-header read_header(std::span<const std::byte> file, const std::string& label) {
-  const std::string_view text = header_text(file, label);
-  const auto data = file.subspan(length_bytes + text.size());
-  const json parsed = parse_json(text, label);
+header read_header(const std::shared_ptr<const byte_source>& file) {
+  const std::string text = header_text(*file);
+  const data_part data{file, length_bytes + text.size()};
+  const json_limits limits{.bytes = max_header_bytes, .depth = 3};
   header head;
-  for (const auto& [name, info] : parsed.items()) {
-    if (name == metadata_key) {
-      head.metadata = read_metadata(info, label);
+  bool has_metadata = false;
+  parse_members(text, limits, file->label(), [&](std::string&& name, json&& info) {
+    const bool is_metadata = name == metadata_key;
+    if (is_metadata ? std::exchange(has_metadata, true) : head.tensors.contains(name))
+      defect(file->label(), name, "every name once in the header", "the name twice");
+    if (is_metadata) {
+      head.metadata = read_metadata(info, file->label());
     } else {
-      head.tensors.emplace(name, read_tensor(name, info, data, label));
+      head.tensors.emplace(name, read_tensor(name, info, data));
     }
-  }
-  require_tiling(head, data, label);
+  });
+  require_tiling(head, data);
   return head;
 }
 

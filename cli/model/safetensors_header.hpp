@@ -16,12 +16,12 @@ inline constexpr std::size_t length_bytes = 8;                  // the header's 
 inline constexpr std::uint64_t max_header_bytes = 100'000'000;  // the format's own limit
 
 struct header {
-  std::map<std::string, tensor_view> tensors;  // `bytes` set
+  std::map<std::string, tensor_view> tensors;
   std::map<std::string, std::string> metadata;
 };
 
-/// @throws bad_file  on any defect
-header read_header(std::span<const std::byte> file, const std::string& label);
+/// Takes time and memory in proportion to the header. @throws bad_file  on any defect
+header read_header(const std::shared_ptr<const byte_source>& file);
 
 /// Elements of `shape` times the element size. False: it does not fit 63 bits or an extent is negative.
 bool byte_count(dtype type, const tensor_shape& shape, std::uint64_t& bytes);

@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include "cli/model/input_file.hpp"
+#include "cli/model/json_text.hpp"
 
 namespace baton::model {
 namespace {
@@ -17,34 +14,36 @@ using nlohmann::json;
 /// Tensor name to shard file name.
 using weight_map = std::map<std::string, std::string>;
 
+/// The largest published ones have a hundred thousand tensors in ten megabytes.
+constexpr json_limits index_limits{.bytes = 64 << 20};
+
 weight_map read_index(const fs::path& path) {
-  const json index = json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
-  const auto is_name = [](const json& v) {
-    return v.is_string() && !v.get_ref<const std::string&>().empty() &&
-           v.get_ref<const std::string&>().find('/') == std::string::npos;
-  };
-  const bool has_map = index.is_object() && index.contains("weight_map") && index["weight_map"].is_object();
-  if (!has_map) {
+  const json index = parse_json(read_text(path, index_limits.bytes), index_limits, path.string());
+  const auto map = index.is_object() ? index.find("weight_map") : index.end();
+  if (map == index.end() || !map->is_object()) {
     throw bad_file{
         fmt::format("{}: expected a JSON object with an object weight_map, found none", path.string())};
   }
-  for (const auto& [tensor, file] : index["weight_map"].items()) {
+  const auto is_name = [](const json& v) {
+    return v.is_string() && !v.get_ref<const std::string&>().empty() &&
+           v.get_ref<const std::string&>().find_first_of(std::string_view{"/\0", 2}) == std::string::npos;
+  };
+  for (const auto& [tensor, file] : map->items()) {
     if (!is_name(file)) {
       throw bad_file{fmt::format("{}: tensor {}: expected the name of a file beside the index, found {}",
-                                 path.string(), tensor,
-                                 file.dump(-1, ' ', true, json::error_handler_t::replace))};
+                                 path.string(), clipped(tensor), shown(file))};
     }
   }
-  return index["weight_map"].get<weight_map>();
+  return map->get<weight_map>();
 }
 
 void add_file(shard_set& set, const fs::path& path) {
   set.files.push_back(safetensors_file::open(path));
   for (const auto& [name, view] : set.files.back().tensors()) {
-    const auto [at, is_new] = set.tensors.emplace(name, view);
+    const auto [at, is_new] = set.tensors.emplace(name, &view);
     if (!is_new) {
       throw bad_file{fmt::format("{}: tensor {}: expected it in one shard only, found it also in {}",
-                                 path.string(), name, at->second.file)};
+                                 path.string(), clipped(name), at->second->file())};
     }
   }
 }
@@ -53,16 +52,17 @@ void require_agreement(const shard_set& set, const weight_map& map, const fs::pa
   for (const auto& [name, file] : map) {
     const auto at = set.tensors.find(name);
     const std::string expected = (directory / file).string();
-    if (at == set.tensors.end() || at->second.file != expected) {
-      throw bad_file{
-          fmt::format("{}: tensor {}: expected here, as model.safetensors.index.json says, found {}",
-                      expected, name, at == set.tensors.end() ? "in no shard" : "in " + at->second.file)};
+    if (at == set.tensors.end() || at->second->file() != expected) {
+      throw bad_file{fmt::format(
+          "{}: tensor {}: expected here, as model.safetensors.index.json says, found {}", expected,
+          clipped(name), at == set.tensors.end() ? "in no shard" : "in " + at->second->file())};
     }
   }
   for (const auto& [name, view] : set.tensors) {
-    if (map.count(name) == 0) {
-      throw bad_file{fmt::format(
-          "{}: tensor {}: expected an entry in model.safetensors.index.json, found none", view.file, name)};
+    if (map.count(std::string{name}) == 0) {
+      throw bad_file{
+          fmt::format("{}: tensor {}: expected an entry in model.safetensors.index.json, found none",
+                      view->file(), clipped(name))};
     }
   }
 }
@@ -86,16 +86,6 @@ shard_set open_indexed(const fs::path& directory, const fs::path& index) {
 }
 
 }  // namespace
-
-std::string read_text(const fs::path& path) {
-  std::ifstream in{path, std::ios::binary};
-  std::ostringstream text;
-  if (!fs::is_regular_file(path) || !in || !(text << in.rdbuf())) {
-    throw bad_file{fmt::format("{}: expected a readable file, found {}", path.string(),
-                               fs::exists(path) ? "something else" : "nothing")};
-  }
-  return text.str();
-}
 
 shard_set open_shards(const fs::path& directory) {
   const fs::path index = directory / "model.safetensors.index.json";

@@ -1,19 +1,21 @@
 // Elements of tensors as the types that the model computes with.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
+#include "base/math.hpp"
 #include "cli/model/safetensors.hpp"
+#include "runtime/host_memory.hpp"
 
 namespace baton::model {
 namespace {
 
 [[noreturn]] void wrong_type(const tensor_view& tensor, const char* expected) {
-  throw bad_file{fmt::format("{}: tensor {}: expected dtype {}, found {}", tensor.file, tensor.name, expected,
-                             name(tensor.type))};
+  throw bad_file{fmt::format("{}: tensor {}: expected dtype {}, found {}", tensor.file(), tensor.name,
+                             expected, name(tensor.type))};
 }
 
 float half_to_float(std::uint16_t h) {
@@ -28,16 +30,27 @@ float half_to_float(std::uint16_t h) {
   return std::bit_cast<float>(sign | widened << 23 | mantissa << 13);
 }
 
-/// Elements need not be aligned in the file, hence memcpy.
+/// Small ones are not worth a look at the machine's memory.
+void require_room(const tensor_view& tensor, std::size_t bytes) {
+  constexpr std::size_t small = 16 << 20;
+  if (bytes < small) return;
+  require_host_memory(bytes,
+                      {fmt::format("tensor {} of {}", tensor.name, tensor.file()), "use a smaller model"});
+}
+
+/// Pieces of the file, so that no tensor stands in memory twice; elements of them, as they may be unaligned.
 template <class Stored, class Wanted, class Convert>
 std::vector<Wanted> convert_all(const tensor_view& tensor, Convert convert) {
-  std::vector<Wanted> values(static_cast<std::size_t>(tensor.count()));
-  const std::byte* at = tensor.bytes.data();
-  for (auto& value : values) {
-    Stored stored;
-    std::memcpy(&stored, at, sizeof(stored));
-    at += sizeof(stored);
-    value = convert(stored);
+  constexpr std::size_t piece = (1 << 20) / sizeof(Stored);
+  const auto count = static_cast<std::size_t>(tensor.count());
+  require_room(tensor, count * sizeof(Wanted));
+  std::vector<Wanted> values(count);
+  std::vector<Stored> stored(smaller(piece, count));
+  for (std::size_t first = 0; first < count; first += piece) {
+    const std::size_t n = smaller(piece, count - first);
+    tensor.read(first * sizeof(Stored), std::as_writable_bytes(std::span{stored}.first(n)));
+    std::transform(stored.begin(), stored.begin() + static_cast<std::ptrdiff_t>(n),
+                   values.begin() + static_cast<std::ptrdiff_t>(first), convert);
   }
   return values;
 }
@@ -89,7 +102,7 @@ std::vector<std::int32_t> to_int32(const tensor_view& tensor) {
     case dtype::u32:
       return convert_all<std::uint32_t, std::int32_t>(tensor, [&](std::uint32_t v) {
         if (v > static_cast<std::uint32_t>(std::numeric_limits<std::int32_t>::max())) {
-          throw bad_file{fmt::format("{}: tensor {}: expected values below 2^31, found {}", tensor.file,
+          throw bad_file{fmt::format("{}: tensor {}: expected values below 2^31, found {}", tensor.file(),
                                      tensor.name, v)};
         }
         return static_cast<std::int32_t>(v);

@@ -93,6 +93,7 @@ TEST(checkpoint, tiny_moe_opens_with_its_config_and_weights) {
   EXPECT_TRUE(c.config().norm_topk_prob);
   EXPECT_EQ(c.config().rope_theta, 10000.0);
   EXPECT_EQ(c.weight_bytes(), 20287744u);  // total_size of the index
+  EXPECT_EQ(c.dense_bytes(), 2 * (20287744u - 3 * 64 * 3 * 64 * 256 * 2));
   EXPECT_EQ(c.head(), c.embeddings());
   EXPECT_EQ(c.layer(2).k.size(), 128u * 256u);
 }
@@ -240,6 +241,38 @@ TEST(checkpoint, a_tied_head_may_be_stored_if_it_is_the_embeddings) {
   EXPECT_TRUE(says(refusal(c), "lm_head.weight", "tie_word_embeddings"));
 }
 
+TEST(checkpoint, an_index_that_says_something_twice_or_more_than_json_is_refused) {
+  small_checkpoint c;
+  c.is_sharded = true;
+  const temporary_folder folder;
+  c.write(folder.path());
+  const auto path = folder / "model.safetensors.index.json";
+  const std::string good = read_file(path);
+  const auto with = [&](const std::string& text) {
+    write_file(path, text);
+    return message_of<bad_file>([&] { checkpoint::open(folder.path()); });
+  };
+  EXPECT_EQ(with(good), "nothing was thrown");
+  EXPECT_TRUE(says(with(R"({"weight_map":{},)" + good.substr(1)), "index.json: line 1", "weight_map twice"));
+  EXPECT_TRUE(says(with(good + std::string{"\0{", 2}), "index.json", "a zero byte"));
+  EXPECT_TRUE(says(with(R"({"weight_map":{"a":)" + std::string(100'000, '[')), "nesting of at most 32"));
+}
+
+TEST(checkpoint, files_larger_than_their_kind_may_be_are_refused_before_they_are_read) {
+  small_checkpoint c;
+  c.is_sharded = true;
+  const temporary_folder folder;
+  c.write(folder.path());
+  const auto refusal_of = [&](const char* name, std::uintmax_t bytes) {
+    std::filesystem::resize_file(folder / name, bytes);  // sparse: it costs no disk
+    return message_of<bad_file>([&] { checkpoint::open(folder.path()); });
+  };
+  EXPECT_TRUE(says(refusal_of("model.safetensors.index.json", 1ull << 40), "at most 67108864 bytes",
+                   "1099511627776"));
+  EXPECT_TRUE(
+      says(refusal_of("config.json", 1ull << 40), "config.json", "at most 1048576 bytes", "1099511627776"));
+}
+
 json good_config() {
   return small_checkpoint{}.config;
 }
@@ -284,11 +317,37 @@ TEST(config, a_missing_wrong_or_contradictory_member_is_named_with_what_was_expe
   EXPECT_TRUE(says(config_refusal("norm_topk_prob", 1), "true or false"));
 }
 
+std::string text_refusal(const std::string& text) {
+  return message_of<bad_file>([&] { parse_config(text, "config.json"); });
+}
+
 TEST(config, text_that_is_not_a_json_object_is_refused) {
   for (const char* text : {"", "{", "[1]", "\xff", "{} x"}) {
-    EXPECT_TRUE(says(message_of<bad_file>([&] { parse_config(text, "config.json"); }), "config.json", "JSON"))
-        << text;
+    EXPECT_TRUE(says(text_refusal(text), "config.json", "JSON")) << text;
   }
+}
+
+TEST(config, an_odd_value_is_refused_whatever_its_depth_and_size) {
+  const std::string good = good_config().dump();
+  const auto with = [&](const std::string& value) {
+    return R"({"head_dim":)" + value + "," + good.substr(1);
+  };
+  EXPECT_TRUE(says(text_refusal(with(std::string(100'000, '[') + std::string(100'000, ']'))), "at most 32"));
+  std::string nested = "1";
+  for (int i = 0; i < 20'000; ++i) nested = R"({"a":)" + nested + "}";
+  EXPECT_TRUE(says(text_refusal(with(nested)), "at most 32"));
+  EXPECT_TRUE(
+      says(config_refusal("vocab_size", std::vector<int>(400'000)), "found an array of 400000 values"));
+  EXPECT_LT(config_refusal("vocab_size", std::string(500'000, 'v')).size(), 300u);
+  EXPECT_TRUE(says(text_refusal(good + std::string(1 << 20, ' ')), "at most 1048576 bytes"));
+}
+
+TEST(config, a_member_twice_and_text_behind_a_zero_byte_are_refused) {
+  const std::string good = good_config().dump();
+  EXPECT_TRUE(says(text_refusal(R"({"rope_parameters":{"rope_theta":1,"rope_theta":2},)" + good.substr(1)),
+                   "rope_theta twice"));
+  EXPECT_TRUE(says(text_refusal(R"({"vocab_size":6,)" + good.substr(1)), "vocab_size twice"));
+  EXPECT_TRUE(says(text_refusal(good + std::string{"\0 more", 6}), "a zero byte"));
 }
 
 TEST(config, what_is_not_served_is_refused_clearly) {

@@ -120,7 +120,7 @@ TEST(prompts, bad_files_are_named) {
     return message_of<bad_file>([&] { cli::read_prompts(folder / name); });
   };
   EXPECT_TRUE(says(reading("a.txt", "\n\n"), "a.txt", "no prompt"));
-  EXPECT_TRUE(says(reading("a.json", "{"), "a.json", "JSON array"));
+  EXPECT_TRUE(says(reading("a.json", "{"), "a.json", "expected JSON"));
   EXPECT_TRUE(says(reading("b.json", "[1]"), "entry 0", "prompt"));
   EXPECT_TRUE(
       says(message_of<bad_file>([&] { cli::read_prompts(folder / "absent"); }), "absent", "No such file"));

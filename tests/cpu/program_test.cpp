@@ -16,8 +16,9 @@ using nlohmann::json;
 /// A file with tensors of layer `layer` of the fixtures: hidden_states and, if wanted, moe_output.
 std::string layer_file(const temporary_folder& folder, int layer, bool with_output) {
   const model::tensor_view &input = fixture(layer, "moe_input"), &output = fixture(layer, "moe_output");
-  std::vector<model::tensor_to_write> tensors{{"hidden_states", input.type, input.shape, input.bytes}};
-  if (with_output) tensors.push_back({"moe_output", output.type, output.shape, output.bytes});
+  const auto states = bytes_of(input), outputs = bytes_of(output);
+  std::vector<model::tensor_to_write> tensors{{"hidden_states", input.type, input.shape, states}};
+  if (with_output) tensors.push_back({"moe_output", output.type, output.shape, outputs});
   const std::string path = (folder / "x.safetensors").string();
   model::write_safetensors(path, tensors);
   return path;
@@ -169,8 +170,9 @@ TEST(program, moe_fails_when_rounding_does_not_explain_the_error) {
   const model::tensor_view& states = fixture(1, "moe_input");
   std::vector<float> wrong = model::to_float(fixture(1, "moe_output"));
   wrong[5 * 256 + 7] += 1.0f;
+  const auto input_bytes = bytes_of(states);
   const std::vector<model::tensor_to_write> tensors{
-      {"hidden_states", states.type, states.shape, states.bytes},
+      {"hidden_states", states.type, states.shape, input_bytes},
       {"moe_output", model::dtype::f32, {1024, 256}, std::as_bytes(std::span{wrong})}};
   model::write_safetensors(input, tensors);
   const child_result run = run_program(moe(input, output));

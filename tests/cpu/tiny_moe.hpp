@@ -26,6 +26,12 @@ inline const model::tensor_view& fixture(int layer, const std::string& name) {
   return fixtures().at("layers." + std::to_string(layer) + "." + name);
 }
 
+inline std::vector<std::byte> bytes_of(const model::tensor_view& tensor) {
+  std::vector<std::byte> bytes(tensor.size);
+  tensor.read(0, bytes);
+  return bytes;
+}
+
 /// The fixtures' input of an MoE layer with its routing.
 inline model::routed_tokens fixture_tokens(int layer) {
   const auto hidden = model::to_bfloat16(fixture(layer, "moe_input"));
