@@ -68,13 +68,13 @@ class arrival_rank {
   void run(int rounds) {
     for (round_ = 1; round_ <= static_cast<std::uint32_t>(rounds); ++round_) {
       send(world_.dispatch);
-      if (!await_all(world_.dispatch, site::dispatch_arrival)) return;
+      if (!await_all(world_.dispatch, arrival_sites::dispatch())) return;
       if (fault_ != round_fault::reads_late) receive(world_.dispatch);
       if (fault_ == round_fault::no_combine) continue;
       send(world_.combine);
       if (fault_ == round_fault::reads_late) receive(world_.dispatch);
       if (fault_ == round_fault::restores_late) restore(world_.dispatch);
-      if (!await_all(world_.combine, site::combine_arrival)) return;
+      if (!await_all(world_.combine, arrival_sites::combine())) return;
       receive(world_.combine);
     }
   }
@@ -108,7 +108,7 @@ class arrival_rank {
   }
 
   bool await_all(const windows& phase, site where) {
-    const bool dispatch = where == site::dispatch_arrival;
+    const bool dispatch = where == arrival_sites::dispatch();
     const arrival_window& mine = phase[static_cast<std::size_t>(x_.rank())];
     typename X::template lanes<std::uint64_t*> words{};
     typename X::template lanes<std::uint64_t> seen{};

@@ -33,7 +33,7 @@ bool await_one(X& x, std::uint64_t* word, std::uint32_t epoch) {
   typename X::template lanes<std::uint64_t*> words{};
   typename X::template lanes<std::uint64_t> seen{};
   words[0] = word;
-  return await<epoch_arrival>(x, words, 1, wait_site{.where = site::test, .epoch = epoch}, seen);
+  return await<epoch_arrival>(x, words, 1, wait_site{.where = "test", .epoch = epoch}, seen);
 }
 
 /// A warp of rank 0.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "checks/exchange_memory.hpp"
+#include "protocol/arrival.hpp"
 #include "sim/check.hpp"
 
 namespace baton::checks {
@@ -128,11 +129,12 @@ class exchange_context : public check::context {
   }
 
   bool may_give_up_at(const wait_site& at) const {
-    const bool gate = at.where == site::dispatch_offsets_ready || at.where == site::combine_ready;
+    const bool gate =
+        at.where == ep_gate_sites::offsets_ready() || at.where == ep_gate_sites::combine_ready();
     if (gate && is(exchange_bug::gate_waits_for_ever)) return false;
     if (gate && setting_.dies == rank()) return true;  // the block it waits for may be gone
     if (mine().life > 0 && !setting_.then.gives_up_again) return false;
-    const bool is_sent = at.where == site::dispatch_arrival && at.epoch == 1 && setting_.late_round == 0;
+    const bool is_sent = at.where == arrival_sites::dispatch() && at.epoch == 1 && setting_.late_round == 0;
     if (setting_.late == rank() && is_sent) return false;
     const may_give_up given = setting_.of_rank(setting_.gives_up, rank());
     return given == may_give_up::anywhere || (given == may_give_up::at_arrivals && !gate);
@@ -154,7 +156,7 @@ class exchange_context : public check::context {
     lanes<std::uint32_t> seen;
     words[0] = world_.alive;
     return check::context::wait<order::relaxed, scope::system>(
-        words, done, {.where = site::test, .patience = impatient}, seen);
+        words, done, {.where = "test", .patience = impatient}, seen);
   }
   [[noreturn]] void stop() {
     mine().block_died[static_cast<std::size_t>(block())] = true;

@@ -80,7 +80,7 @@ class exchange_rank {
     check::context::lanes<std::uint32_t> seen;
     words[0] = world_.somebody_gave_up;
     host_.wait<order::relaxed, scope::system>(
-        words, [](int, std::uint32_t value) { return value != 0; }, {.where = site::test}, seen);
+        words, [](int, std::uint32_t value) { return value != 0; }, {.where = "test"}, seen);
   }
 
   /// All ranks' hosts: nobody leaves before everybody has come.
@@ -90,7 +90,7 @@ class exchange_rank {
     check::context::lanes<std::uint64_t> seen;
     for (int rank = 0; rank < setting_.ranks; ++rank) words[rank] = world_.met[which] + rank;
     host_.wait<order::acquire, scope::system>(
-        words, [](int, std::uint64_t value) { return value != 0; }, {.where = site::test}, seen);
+        words, [](int, std::uint64_t value) { return value != 0; }, {.where = "test"}, seen);
   }
 
   void fill(void* at, std::size_t bytes, std::uint32_t value) const {

@@ -33,7 +33,7 @@ void run_gate(X& x, check::program& p, const gate_world& w, const gate_setting& 
       x.elect([&] { x.write(w.prepared, kernel); });
       if (s.fault != gate_fault::opens_first) open_gate(x, w.gate);
     }
-    if (x.warp() == 0 && s.fault != gate_fault::no_gate && !pass_gate(x, w.gate, site::test, kernel)) return;
+    if (x.warp() == 0 && s.fault != gate_fault::no_gate && !pass_gate(x, w.gate, "test", kernel)) return;
     if (s.fault != gate_fault::no_sync_after_pass) x.sync_block();
     p.require(x.read(w.prepared) == kernel, "what block 0 prepared for this kernel");
     if (s.fault != gate_fault::no_sync_before_leave) x.sync_block();

@@ -61,8 +61,8 @@ std::vector<attention_mutant> attention_mutants() {
   dummy.drops_from_warp = Shape::warps_per_role;
   tampering early = with(&tampering::recounts, bars::po_lo_offset);
   early.recount = 2 * bars::role_arrivals;
-  tampering first_slot = with(&tampering::flips, site::attention_slot_free);
-  tampering first_output = with(&tampering::flips, site::attention_p_ready);
+  tampering first_slot = with(&tampering::flips, attention_sites::slot_free());
+  tampering first_output = with(&tampering::flips, attention_sites::p_ready());
   first_output.only_tile = 0;
   return {
       {bug::no_dummy_arrival, "no dummy arrival", "A6", dummy},
@@ -70,19 +70,21 @@ std::vector<attention_mutant> attention_mutants() {
       {bug::arrives_in_own_block, "arrives in own block", "Progress", with(&tampering::arrives_here, true)},
       {bug::first_slot_acquire_waits, "first slot acquire waits", "Start, K2", first_slot},
       {bug::first_output_acquire_falls_through, "first output acquire falls through", "A3", first_output},
-      {bug::slot_not_acquired, "slot not acquired", "K2", skip(site::attention_slot_free), 0, 2, 3},
+      {bug::slot_not_acquired, "slot not acquired", "K2", skip(attention_sites::slot_free()), 0, 2, 3},
       {bug::slot_released_by_the_issuer, "slot released by the issuer", "K2", {}, 0, 2, 3},
       {bug::half_of_the_bytes, "half of the bytes", "K1", with(&tampering::expects_divided_by, 2)},
-      {bug::slot_read_unfilled, "slot read unfilled", "K1", skip(site::attention_slot_filled)},
-      {bug::scores_not_awaited, "scores not awaited", "A1", skip(site::attention_s_ready)},
+      {bug::slot_read_unfilled, "slot read unfilled", "K1", skip(attention_sites::slot_filled())},
+      {bug::scores_not_awaited, "scores not awaited", "A1", skip(attention_sites::s_ready())},
       {bug::scores_released_unread, "scores released unread", "A2", {}, 2, 2, 3},
-      {bug::live_scores_overwritten, "live scores overwritten", "A2", skip(site::attention_s_free), 2, 2, 3},
-      {bug::weights_not_awaited, "weights not awaited", "A3", skip(site::attention_p_ready)},
-      {bug::weights_overwritten, "weights overwritten", "A3", skip(site::attention_p_free), 1, 2, 2},
-      {bug::factor_not_awaited, "factor not awaited", "A4", skip(site::attention_factor_ready), 0, 2, 2},
-      {bug::factor_overwritten, "factor overwritten", "A7", skip(site::attention_factor_free), 1, 2, 3},
-      {bug::output_multiplied_early, "output multiplied early", "A5", skip(site::attention_o_ready), 1, 2, 2},
-      {bug::output_stored_early, "output stored early", "A5", skip(site::attention_o_final)},
+      {bug::live_scores_overwritten, "live scores overwritten", "A2", skip(attention_sites::s_free()), 2, 2,
+       3},
+      {bug::weights_not_awaited, "weights not awaited", "A3", skip(attention_sites::p_ready())},
+      {bug::weights_overwritten, "weights overwritten", "A3", skip(attention_sites::p_free()), 1, 2, 2},
+      {bug::factor_not_awaited, "factor not awaited", "A4", skip(attention_sites::factor_ready()), 0, 2, 2},
+      {bug::factor_overwritten, "factor overwritten", "A7", skip(attention_sites::factor_free()), 1, 2, 3},
+      {bug::output_multiplied_early, "output multiplied early", "A5", skip(attention_sites::o_ready()), 1, 2,
+       2},
+      {bug::output_stored_early, "output stored early", "A5", skip(attention_sites::o_final())},
       {bug::no_proxy_fence, "no proxy fence", "A5", with(&tampering::no_proxy_fence, true)},
   };
 }
@@ -95,10 +97,10 @@ inline std::vector<attention_mutant> redundant_waits(int look_ahead) {
   };
   std::vector<attention_mutant> waits;
   if (look_ahead < 2)
-    waits.push_back({attention_bug::none, "S buffer free", "", skip(site::attention_s_free)});
+    waits.push_back({attention_bug::none, "S buffer free", "", skip(attention_sites::s_free())});
   if (look_ahead < 1) {
-    waits.push_back({attention_bug::none, "factor's place free", "", skip(site::attention_factor_free)});
-    waits.push_back({attention_bug::none, "O grown", "", skip(site::attention_o_ready)});
+    waits.push_back({attention_bug::none, "factor's place free", "", skip(attention_sites::factor_free())});
+    waits.push_back({attention_bug::none, "O grown", "", skip(attention_sites::o_ready())});
   }
   return waits;
 }

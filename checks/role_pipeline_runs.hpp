@@ -23,6 +23,8 @@ struct hand_over {
   using consumer = role_pipeline<stages, false, subs, 1, blocks>;
 };
 
+inline constexpr site stage_free = "stage.free", stage_filled = "stage.filled";
+
 enum class pipeline_order { right, commits_unwritten, releases_unread };
 
 struct pipeline_mutant {
@@ -52,10 +54,10 @@ std::vector<pipeline_mutant> pipeline_mutants() {
   return {
       {"commits unwritten", "R1", {}, pipeline_order::commits_unwritten},
       {"releases unread", "R2", {}, pipeline_order::releases_unread, 2, 1, true},
-      {"stage not acquired", "R2", with(&tampering::skips, site::ring_slot_free), pipeline_order::right, 2},
-      {"stage not awaited", "R1", with(&tampering::skips, site::ring_slot_filled)},
-      {"first acquire waits", "Start", with(&tampering::flips, site::ring_slot_free)},
-      {"first wait falls through", "R1", with(&tampering::flips, site::ring_slot_filled)},
+      {"stage not acquired", "R2", with(&tampering::skips, stage_free), pipeline_order::right, 2},
+      {"stage not awaited", "R1", with(&tampering::skips, stage_filled)},
+      {"first acquire waits", "Start", with(&tampering::flips, stage_free)},
+      {"first wait falls through", "R1", with(&tampering::flips, stage_filled)},
       {"a release is lost", "Progress", lost, pipeline_order::right, 2},
       {"counts an arrival too many", "Progress", few, pipeline_order::right, 2},
       {"releases in its own block", "Progress", with(&tampering::arrives_here, true), pipeline_order::right,
@@ -93,13 +95,15 @@ class hand_over_role {
   }
 
  private:
-  static wait_site at(site where, int item) { return {where, -1, static_cast<std::uint32_t>(item)}; }
+  static wait_site at(site where, int item) {
+    return {.where = where, .epoch = static_cast<std::uint32_t>(item)};
+  }
   std::uint32_t* cell(int stage, int sub) const { return cells_ + stage * Shape::subs + sub; }
 
   bool produce(typename Shape::producer end) {
     prompt_engine engine;
     for (int item = 0; item < items_; ++item) {
-      if (!end.acquire(x_, at(site::ring_slot_free, item))) return false;
+      if (!end.acquire(x_, at(stage_free, item))) return false;
       const int stage = end.index();
       const bool late = order_ == pipeline_order::commits_unwritten;
       if (!late) write(stage, 0, item);
@@ -115,11 +119,11 @@ class hand_over_role {
   bool consume(typename Shape::consumer end) {
     for (int item = 0; item < items_; ++item) {
       const int stage = end.index();
-      if (!end.wait(x_, at(site::ring_slot_filled, item))) return false;
+      if (!end.wait(x_, at(stage_filled, item))) return false;
       const bool late = order_ == pipeline_order::releases_unread;
       if (!late) read(stage, 0, item);
       if constexpr (Shape::subs == 2) {
-        if (!end.template wait<1>(x_, at(site::ring_slot_filled, item))) return false;
+        if (!end.template wait<1>(x_, at(stage_filled, item))) return false;
         if (!late) read(stage, 1, item);
       }
       end.release(x_);

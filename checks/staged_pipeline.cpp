@@ -10,6 +10,7 @@ namespace {
 
 using check::verdict;
 
+constexpr site part_free = "part.free", part_filled = "part.filled";
 constexpr int part_bytes = 32, part_words = part_bytes / 4;
 
 enum class staging_order { right, released_unread };
@@ -64,7 +65,9 @@ class staging_role {
   }
 
  private:
-  static wait_site at(site where, int item) { return {where, -1, static_cast<std::uint32_t>(item)}; }
+  static wait_site at(site where, int item) {
+    return {.where = where, .epoch = static_cast<std::uint32_t>(item)};
+  }
 
   bool load(typename S::pipeline::producer_end end) {
     for (int item = 0; item < items_; ++item) {
@@ -77,7 +80,7 @@ class staging_role {
   }
   template <int part>
   bool load_part(typename S::pipeline::producer_end& end, int item) {
-    if (!end.template producer_acquire<part>(x_, at(site::attention_slot_free, item))) return false;
+    if (!end.template producer_acquire<part>(x_, at(part_free, item))) return false;
     const int block = x_.cluster_block();
     mbarrier* filled = end.producer_mbar(part);
     if (block == leader_block) x_.mbarrier_arrive_expect(filled, S::blocks * part_bytes);
@@ -100,7 +103,7 @@ class staging_role {
   bool use_part(typename S::pipeline::consumer_end& end, int item) {
     prompt_engine engine;
     const int stage = end.index();
-    if (!end.template consumer_wait<part>(x_, at(site::attention_slot_filled, item))) return false;
+    if (!end.template consumer_wait<part>(x_, at(part_filled, item))) return false;
     if (order_ != staging_order::released_unread) read(stage, part, item);
     end.template consumer_release<part>(x_, engine);
     if (order_ == staging_order::released_unread) read(stage, part, item);
@@ -163,16 +166,15 @@ std::vector<staging_mutant> staging_mutants() {
   };
   tampering recount = with(&tampering::recounts, S::pipeline::total_stages);
   recount.recount = 2;
-  return {
-      {"a part is overwritten without asking", "K2", with(&tampering::skips, site::attention_slot_free)},
-      {"a part is read without waiting", "K1", with(&tampering::skips, site::attention_slot_filled)},
-      {"the loader's first acquire waits", "Start", with(&tampering::flips, site::attention_slot_free)},
-      {"the issuer waits for the other parity", "K1", with(&tampering::flips, site::attention_slot_filled)},
-      {"half of the bytes are expected", "K1", with(&tampering::expects_divided_by, 2)},
-      {"a release is lost", "Progress", with(&tampering::drops_at, S::pipeline::total_stages)},
-      {"a release counts for half", "Progress", recount},
-      {"a part is released unread", "K2", {}, staging_order::released_unread},
-      {"releases reach the leader only", "Progress", with(&tampering::arrives_here, true)}};
+  return {{"a part is overwritten without asking", "K2", with(&tampering::skips, part_free)},
+          {"a part is read without waiting", "K1", with(&tampering::skips, part_filled)},
+          {"the loader's first acquire waits", "Start", with(&tampering::flips, part_free)},
+          {"the issuer waits for the other parity", "K1", with(&tampering::flips, part_filled)},
+          {"half of the bytes are expected", "K1", with(&tampering::expects_divided_by, 2)},
+          {"a release is lost", "Progress", with(&tampering::drops_at, S::pipeline::total_stages)},
+          {"a release counts for half", "Progress", recount},
+          {"a part is released unread", "K2", {}, staging_order::released_unread},
+          {"releases reach the leader only", "Progress", with(&tampering::arrives_here, true)}};
 }
 
 }  // namespace

@@ -9,8 +9,8 @@ namespace baton::checks {
 
 /// What is done differently. The default changes nothing.
 struct tampering {
-  site skips = site::none;      // waits there return at once
-  site flips = site::none;      // waits there wait for the other parity
+  site skips = {};              // waits there return at once
+  site flips = {};              // waits there wait for the other parity
   std::int64_t only_tile = -1;  // ... only those of this epoch; -1: all
 
   int drops_at = -1;          // the barrier, by index, whose first arrival by each of these warps is lost:
@@ -58,7 +58,7 @@ class tampered : public Base {
     return static_cast<int>(b - reinterpret_cast<const mbarrier*>(Base::shared()));
   }
   bool applies(site to, const wait_site& where) const {
-    return to != site::none && where.where == to && (how_.only_tile < 0 || how_.only_tile == where.epoch);
+    return to != site{} && where.where == to && (how_.only_tile < 0 || how_.only_tile == where.epoch);
   }
   bool loses(const mbarrier* b) {
     if (index(b) != how_.drops_at || Base::warp() < how_.drops_from_warp || has_lost_) return false;

@@ -23,7 +23,7 @@ bool enter(X& x, const ticket_lock& lock, std::uint32_t& ticket) {
   typename X::template lanes<std::uint32_t> seen{};
   words[0] = lock.serving;
   const auto is_served = [ticket](int, std::uint32_t serving) { return serving == ticket; };
-  return x.template wait<order::acquire, scope::device>(words, is_served, {.where = site::test}, seen);
+  return x.template wait<order::acquire, scope::device>(words, is_served, {.where = "ticket.served"}, seen);
 }
 
 template <order Leaving, exec_context X>

@@ -106,18 +106,18 @@ bool context::keep_waiting(const wait_site& where, std::uint64_t began, int lane
   const std::uint64_t now = now_ns();
   if (wake_at != 0 && now >= wake_at) {
     if (limits.record != nullptr && std::atomic_ref<std::uint32_t>{limits.record->claimed}.exchange(1) == 0) {
-      *limits.record = {1,
-                        0,
-                        rank_,
-                        static_cast<std::uint32_t>(block_),
-                        static_cast<std::uint32_t>(warp_),
-                        static_cast<std::uint32_t>(where.where),
-                        peer_of(where, lane),
-                        where.epoch,
-                        where.expected,
-                        seen,
-                        now - began,
-                        static_cast<std::uint64_t>(lane)};
+      *limits.record = {.claimed = 1,
+                        .complete = 0,
+                        .rank = static_cast<std::int16_t>(rank_),
+                        .peer = static_cast<std::int16_t>(peer_of(where, lane)),
+                        .block = static_cast<std::uint32_t>(block_),
+                        .warp = static_cast<std::uint16_t>(warp_),
+                        .lane = static_cast<std::uint16_t>(lane),
+                        .epoch = where.epoch,
+                        .where = where.where,
+                        .expected = where.expected,
+                        .seen = seen,
+                        .waited_ns = now - began};
       std::atomic_ref<std::uint32_t>{limits.record->complete}.store(1);
     }
     if (limits.abort != nullptr) std::atomic_ref<std::uint32_t>{*limits.abort}.store(1);

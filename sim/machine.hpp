@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/order.hpp"
+#include "exec/wait.hpp"
 
 namespace baton::sim {
 

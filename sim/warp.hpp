@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/order.hpp"
+#include "exec/wait.hpp"
 #include "sim/check/stack_switch.hpp"
 #include "sim/machine.hpp"
 #include "sim/store_buffer.hpp"

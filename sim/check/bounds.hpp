@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "exec/order.hpp"
+#include "exec/wait.hpp"
 #include "sim/check/findings.hpp"
 #include "sim/check/planted_fault.hpp"
 

@@ -20,7 +20,7 @@ struct event {
   std::uint64_t operand = 0;
   bool stale = false;      // a newer value existed
   bool timed_out = false;  // the wait gave up
-  site where = site::none;
+  site where = {};
   bool is_phase = false;  // a wait for an mbarrier
 };
 

@@ -172,16 +172,16 @@ class gpu {
     const int first_missing = __ffs(static_cast<int>(__ballot_sync(whole_warp, !ok))) - 1;
     if (lane() == first_missing) {
       stuck_record found{};
-      found.rank = rank_;
+      found.rank = static_cast<std::int16_t>(rank_);
       found.block = blockIdx.x;
-      found.warp = static_cast<std::uint32_t>(warp());
-      found.where = static_cast<std::uint32_t>(where.where);
-      found.peer = peer_of(where, first_missing);
+      found.warp = static_cast<std::uint16_t>(warp());
+      found.where = where.where;
+      found.peer = static_cast<std::int16_t>(peer_of(where, first_missing));
       found.epoch = where.epoch;
       found.expected = where.expected;
       found.seen = seen;
       found.waited_ns = now - start;
-      found.lane = static_cast<std::uint64_t>(first_missing);
+      found.lane = static_cast<std::uint16_t>(first_missing);
       report_stuck(limits_, found);
     }
     __syncwarp();

@@ -2,7 +2,7 @@
 // How a wait that outlived its deadline says so: the first of a rank fills the rank's record, all set the
 // rank's abort word, and every wait of the rank then returns false.
 #include "base/macros.hpp"
-#include "exec/order.hpp"
+#include "exec/wait.hpp"
 #include "ptx/access.cuh"
 
 namespace baton {

@@ -43,6 +43,7 @@
 
 #include "base/macros.hpp"
 #include "exec/order.hpp"
+#include "exec/wait.hpp"
 
 namespace baton {
 

@@ -33,6 +33,12 @@
 
 namespace baton {
 
+/// Where a rank waits for the words of the two phases.
+struct arrival_sites {
+  static consteval site dispatch() { return "dispatch.arrival"; }
+  static consteval site combine() { return "combine.arrival"; }
+};
+
 /// Words carry their round: 64 bits of {epoch, count}. Epochs wrap after 2^32 rounds.
 struct epoch_arrival {
   static constexpr std::uint64_t idle = 0;

@@ -24,10 +24,17 @@
 #include <cstdint>
 
 #include "base/macros.hpp"
+#include "exec/site.hpp"
 
 namespace baton {
 
 inline constexpr int max_gpus_per_node = 8;
+
+/// Where blocks wait at the gates of regions E and [0].
+struct ep_gate_sites {
+  static consteval site offsets_ready() { return "dispatch.offsets_ready"; }
+  static consteval site combine_ready() { return "combine.ready"; }
+};
 
 /// A trivially copyable handle, passed to kernels by value.
 struct ep_local_sync_counters {

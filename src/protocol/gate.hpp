@@ -39,8 +39,8 @@ BATON_FN bool pass_gate(X& x, const gate_cells& gate, site where, std::uint32_t 
   x.each_lane(
       [&](int lane) { words[lane] = lane == 0 ? reinterpret_cast<std::uint32_t*>(gate.ready) : nullptr; });
   const auto is_open = [](int, std::uint32_t value) { return value == 1u; };
-  return x.template wait<order::acquire, scope::device>(words, is_open, wait_site{where, -1, epoch, 1, 2},
-                                                        seen);
+  const wait_site at{.where = where, .epoch = epoch, .expected = 1, .patience = 2};
+  return x.template wait<order::acquire, scope::device>(words, is_open, at, seen);
 }
 
 /// One lane of each block, after a sync_block. True in the last block out, which has closed the gate.

@@ -14,7 +14,7 @@ template <class Shape, async_exec_context X, class Work>
 BATON_FN bool loader_role(X& x, const typename Shape::mbars& bars, int num_tiles, Work& work) {
   auto slots = bars.kv().producer();
   const auto load = [&](const kv_piece& piece) {
-    if (!piece.with_q && !slots.producer_acquire(x, attention_site(site::attention_slot_free, piece.tile)))
+    if (!piece.with_q && !slots.producer_acquire(x, attention_site(attention_sites::slot_free(), piece.tile)))
       return false;  // K2
     work.load(x, piece, slots.index(), slots.producer_mbar());
     slots.step();
@@ -54,7 +54,7 @@ class issuer {
   using o_end = decltype(typename Shape::mbars{}.producer_o_lo());
 
   BATON_FN bool scores(int tile, s_end& s, int buffer) {
-    if (tile > 0 && !s.acquire(x_, attention_site(site::attention_s_free, tile))) return false;  // A2
+    if (tile > 0 && !s.acquire(x_, attention_site(attention_sites::s_free(), tile))) return false;  // A2
     for (int stage = 0; stage < Shape::qk_stages; ++stage)
       if (!product({tile, stage, slots_.index(), buffer, -1})) return false;
     s.commit_mma(x_, work_);  // A1
@@ -63,7 +63,7 @@ class issuer {
   }
 
   BATON_FN bool output(int tile, o_end& o, int half) {
-    if (!o.acquire(x_, attention_site(site::attention_p_ready, tile))) return false;  // A3, A6
+    if (!o.acquire(x_, attention_site(attention_sites::p_ready(), tile))) return false;  // A3, A6
     for (int stage = 0; stage < Shape::pv_stages; ++stage)
       if (!product({tile, stage, slots_.index(), -1, half})) return false;
     o.commit_mma(x_, work_);  // A5
@@ -72,7 +72,7 @@ class issuer {
   }
 
   BATON_FN bool product(const mma_step& step) {
-    if (!slots_.consumer_wait(x_, attention_site(site::attention_slot_filled, step.tile)))
+    if (!slots_.consumer_wait(x_, attention_site(attention_sites::slot_filled(), step.tile)))
       return false;  // K1
     work_.issue(x_, step);
     slots_.consumer_release(x_, work_);  // K2

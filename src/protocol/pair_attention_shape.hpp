@@ -49,8 +49,24 @@ BATON_FN bool for_tiles_in_order(int num_tiles, Scores scores, Output output) {
   return true;
 }
 
+/// Where roles wait.
+struct attention_sites {
+  static consteval site slot_filled() { return "attention.slot_filled"; }  // issuer, for a K or V slot
+  static consteval site slot_free() { return "attention.slot_free"; }      // loader, for a K or V slot
+  static consteval site s_ready() { return "attention.s_ready"; }          // softmax, for scores
+  static consteval site s_free() { return "attention.s_free"; }            // issuer, for a score buffer
+  static consteval site p_ready() {
+    return "attention.p_ready";
+  }                                                              // issuer, for weights and a rescaled output
+  static consteval site p_free() { return "attention.p_free"; }  // softmax, for the weights' place
+  static consteval site factor_ready() { return "attention.factor_ready"; }  // correction, for the factors
+  static consteval site factor_free() { return "attention.factor_free"; }  // softmax, for the factors' place
+  static consteval site o_ready() { return "attention.o_ready"; }          // correction, for an output half
+  static consteval site o_final() { return "attention.o_final"; }          // epilogue, for the last output
+};
+
 BATON_FN wait_site attention_site(site where, int tile) {
-  return {where, -1, static_cast<std::uint32_t>(tile)};
+  return {.where = where, .epoch = static_cast<std::uint32_t>(tile)};
 }
 
 }  // namespace baton

@@ -31,7 +31,7 @@ class softmax {
 
   BATON_FN bool tile(int n) {
     if (!(n % 2 == 0 ? scores(n, even_, 0) : scores(n, odd_, 1))) return false;
-    if (!factor_.acquire(x_, attention_site(site::attention_factor_free, n))) return false;  // A7
+    if (!factor_.acquire(x_, attention_site(attention_sites::factor_free(), n))) return false;  // A7
     work_.choose_factor(x_, n);
     if constexpr (Shape::look_ahead == 0) {
       publish_weights(n);
@@ -46,7 +46,7 @@ class softmax {
 
   BATON_FN bool finish(int num_tiles) {
     if (Shape::look_ahead == 0 && num_tiles % 2 == 0) grown_.step();  // to the parity of the last phase
-    if (!grown_.wait(x_, attention_site(site::attention_o_final, num_tiles - 1))) return false;  // A5
+    if (!grown_.wait(x_, attention_site(attention_sites::o_final(), num_tiles - 1))) return false;  // A5
     work_.finish(x_, num_tiles);
     return true;
   }
@@ -56,7 +56,7 @@ class softmax {
   using o_end = role_pipeline<1, false>;
 
   BATON_FN bool scores(int n, s_end& s, int buffer) {
-    if (!s.wait(x_, attention_site(site::attention_s_ready, n))) return false;  // A1
+    if (!s.wait(x_, attention_site(attention_sites::s_ready(), n))) return false;  // A1
     work_.read_scores(x_, n, buffer);
     s.release(x_);  // A2
     return true;
@@ -73,7 +73,7 @@ class softmax {
   }
   /// Waits for tile n - 1's last O product, which S does not tell with look-ahead (A3).
   BATON_FN bool weights_are_free(int n) {
-    if (!grown_.wait(x_, attention_site(site::attention_p_free, n))) return false;
+    if (!grown_.wait(x_, attention_site(attention_sites::p_free(), n))) return false;
     grown_.step();
     return true;
   }
@@ -101,7 +101,7 @@ BATON_FN bool correction_role(X& x, const typename Shape::mbars& bars, int num_t
   auto lo = bars.consumer_o_lo();
   auto hi = last_output<Shape>(bars);
   const auto rescale = [&](auto& o, int tile, int half) {
-    if (!o.wait(x, attention_site(site::attention_o_ready, tile - 1))) return false;  // A5
+    if (!o.wait(x, attention_site(attention_sites::o_ready(), tile - 1))) return false;  // A5
     work.rescale(x, tile, half);
     o.release(x);  // A6
     return true;
@@ -109,7 +109,7 @@ BATON_FN bool correction_role(X& x, const typename Shape::mbars& bars, int num_t
   lo.release_no_step(x);  // A6, tile 0
   if constexpr (Shape::output_halves == 2) hi.release_no_step(x);
   for (int n = 1; n < num_tiles; ++n) {
-    if (!factor.wait(x, attention_site(site::attention_factor_ready, n))) return false;  // A4
+    if (!factor.wait(x, attention_site(attention_sites::factor_ready(), n))) return false;  // A4
     work.read_factor(x, n);
     if (!rescale(lo, n, 0)) return false;
     if (Shape::output_halves == 2 && !rescale(hi, n, 1)) return false;

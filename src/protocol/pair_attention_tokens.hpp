@@ -250,7 +250,7 @@ class pair_attention_tokens {
   BATON_FN bool idle(X& x) {
     if (block_ != leader_block || warp_ != Shape::loader_warp + 1) return true;
     for (int k = 0; k < cells::num_commands(num_tiles_); ++k) {
-      const wait_site at = attention_site(site::attention_issued, k);
+      const wait_site at = attention_site("attention.issued", k);
       if (!x.template mbarrier_wait<scope::block>(issued(x) + k, parity::even, at)) return false;
       x.elect([&] {
         const tensor_command c = x.read(c_.command(k));

@@ -14,35 +14,25 @@ std::string duration_text(std::uint64_t ns) {
   return s >= 1.0 ? fmt::format("{:.1f} s", s) : fmt::format("{:.1f} ms", s * 1e3);
 }
 
-/// What the awaited side has not done.
-std::string cause(site where) {
-  switch (where) {
-    case site::dispatch_arrival:
-      return "it never called dispatch_async, died, or runs a different configuration";
-    case site::combine_arrival:
-      return "it never called combine_async, died, or runs a different configuration";
-    case site::dispatch_offsets_ready:
-    case site::combine_ready:
-      return "the block that leads this kernel did not get that far: it waits itself, or the grid does not "
-             "fit the "
-             "SMs (lower num_sms)";
-    default:
-      return "it never acted, or died";
-  }
+/// Why the awaited side has not acted.
+const char* cause(const stuck_record& record) {
+  return record.peer >= 0 ? "it never got that far in its round, died, or runs a different configuration"
+                          : "the block that leads this kernel did not get that far: it waits itself, or the "
+                            "grid does not fit the "
+                            "SMs (lower num_sms)";
 }
 
 }  // namespace
 
 std::string stuck_text(const stuck_record& record) {
-  const auto where = static_cast<site>(record.where);
   const std::string whom =
       record.peer >= 0 ? fmt::format("rank {}", record.peer) : std::string{"another block of its own"};
   return fmt::format(
       "rank {} waited {} at {} for {}, round {}: expected {:#x}, saw {:#x} (block {}, warp {}, lane {}); {}. "
       "Raise "
       "BATON_DEADLINE_MS if peers may be this late.",
-      record.rank, duration_text(record.waited_ns), name(where), whom, record.epoch, record.expected,
-      record.seen, record.block, record.warp, record.lane, cause(where));
+      record.rank, duration_text(record.waited_ns), name(record.where), whom, record.epoch, record.expected,
+      record.seen, record.block, record.warp, record.lane, cause(record));
 }
 
 void throw_if_stuck(detail::world_state& state) {
@@ -60,7 +50,7 @@ void throw_if_stuck(detail::world_state& state) {
   d.rank = found.rank;
   d.peer = found.peer;
   d.block = static_cast<int>(found.block);
-  d.site = name(static_cast<site>(found.where));
+  d.site = name(found.where);
   d.epoch = found.epoch;
   d.expected = found.expected;
   d.seen = found.seen;

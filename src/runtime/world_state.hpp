@@ -5,7 +5,7 @@
 
 #include "baton/world.hpp"
 #include "bootstrap/group.hpp"
-#include "exec/order.hpp"
+#include "exec/wait.hpp"
 
 namespace baton::sim {
 class machine;

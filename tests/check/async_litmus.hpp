@@ -29,7 +29,7 @@ inline void begin(context& x, int arrivals, init_fault fault = init_fault::none)
 
 template <scope Scope = scope::block>
 bool await(context& x, mbarrier* b, parity p) {
-  return x.mbarrier_wait<Scope>(b, p, wait_site{.where = site::test});
+  return x.mbarrier_wait<Scope>(b, p, wait_site{.where = "test"});
 }
 
 /// One body for all warps of block 0, told apart by x.warp().

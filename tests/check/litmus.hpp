@@ -71,7 +71,7 @@ bool wait_for(context& x, std::uint32_t* word, std::uint32_t value) {
   words[0] = word;
   return x.wait<Order, Scope>(
       words, [=](int, std::uint32_t now) { return now == value; },
-      wait_site{.where = site::test, .expected = value}, seen);
+      wait_site{.where = "test", .expected = value}, seen);
 }
 
 inline std::string registers(const cells& c, int n) {

@@ -142,8 +142,7 @@ class interpreter {
 
  private:
   bool pass(int bar) {
-    return x_.mbarrier_wait<scope::block>(bars_ + bar, parity_of(passed_[bar]++),
-                                          wait_site{.where = site::test});
+    return x_.mbarrier_wait<scope::block>(bars_ + bar, parity_of(passed_[bar]++), wait_site{.where = "test"});
   }
 
   bool note(std::uint32_t value) {
@@ -160,7 +159,7 @@ class interpreter {
     if (i.value == 2) words[1] = words_;
     const bool is_exact = i.what == instruction::kind::wait_exact;
     const auto enough = [&](int, std::uint32_t now) { return is_exact ? now == i.value : now >= 1; };
-    if (!x_.wait<Order, scope::system>(words, enough, wait_site{.where = site::test, .expected = 1}, seen))
+    if (!x_.wait<Order, scope::system>(words, enough, wait_site{.where = "test", .expected = 1}, seen))
       return false;
     return note(seen[0]);
   }

@@ -51,8 +51,8 @@ std::string run(int tiles, const sim::options& options, const attention_mutant& 
     if (wrong.empty()) wrong = e.what();
   }
   if (record.complete != 0 && wrong.empty())
-    wrong = fmt::format("stuck at {}, block {} warp {} tile {}", name(static_cast<site>(record.where)),
-                        record.block, record.warp, record.epoch);
+    wrong = fmt::format("stuck at {}, block {} warp {} tile {}", name(record.where), record.block,
+                        record.warp, record.epoch);
   if (wrong.empty() && !cells::stored(c)) wrong = "the output is not in memory";
   return wrong;
 }

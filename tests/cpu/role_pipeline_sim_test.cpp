@@ -35,8 +35,7 @@ std::string run(int items, int seed, const pipeline_mutant& m = right_pipeline) 
   } catch (const std::exception& e) {
     if (wrong.empty()) wrong = e.what();
   }
-  if (record.complete != 0 && wrong.empty())
-    wrong = fmt::format("stuck at {}", name(static_cast<site>(record.where)));
+  if (record.complete != 0 && wrong.empty()) wrong = fmt::format("stuck at {}", name(record.where));
   return wrong;
 }
 

@@ -11,7 +11,7 @@
 namespace baton::sim {
 namespace {
 
-constexpr wait_site at_test{.where = site::test};
+constexpr wait_site at_test{.where = "test"};
 constexpr int num_seeds = 60;
 
 /// Runs `kernel` under one schedule on a fresh machine.
@@ -314,11 +314,11 @@ TEST(sim_async, a_phase_that_never_completes_is_on_record_with_parity_and_barrie
     auto* b = reinterpret_cast<mbarrier*>(x.shared()) + 3;
     x.mbarrier_init(b, 2);
     x.mbarrier_arrive(b, 1);
-    ended = x.mbarrier_wait<scope::block>(b, parity::even, {.where = site::test, .peer = -1, .epoch = 5});
+    ended = x.mbarrier_wait<scope::block>(b, parity::even, {.where = "test", .epoch = 5});
   });
   EXPECT_FALSE(ended);
   EXPECT_EQ(record.complete, 1u);
-  EXPECT_EQ(record.where, static_cast<std::uint32_t>(site::test));
+  EXPECT_EQ(record.where, site{"test"});
   EXPECT_EQ(record.epoch, 5u);
   EXPECT_EQ(record.expected, 0u);
   EXPECT_EQ(record.seen, 24u) << "the barrier's offset";

@@ -207,7 +207,7 @@ TEST(stuck_report, a_record_becomes_an_error_once_and_clears_the_abort_word) {
   r.complete = 1;
   r.rank = 3;
   r.peer = 6;
-  r.where = static_cast<std::uint32_t>(site::dispatch_arrival);
+  r.where = "dispatch.arrival";
   r.epoch = 18;
   r.expected = 0x12'0000'0040;
   r.seen = 0x11'0000'0040;
@@ -222,7 +222,7 @@ TEST(stuck_report, a_record_becomes_an_error_once_and_clears_the_abort_word) {
     EXPECT_TRUE(contains(text, "rank 3 waited 30.0 s at dispatch.arrival for rank 6, round 18: expected "))
         << text;
     EXPECT_TRUE(contains(text,
-                         "it never called dispatch_async, died, or runs a different configuration. Raise "
+                         "it never got that far in its round, died, or runs a different configuration. Raise "
                          "BATON_DEADLINE_MS if peers may be this late."))
         << text;
     EXPECT_EQ(e.where.peer, 6);

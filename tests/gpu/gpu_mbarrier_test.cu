@@ -27,13 +27,11 @@ class gpu_mbarrier : public test::waiting_case {
     async_entry<Kernel, params, ClusterBlocks><<<blocks, warps * warp_lanes, shared_bytes>>>(p);
     test::finish();
   }
-  void expect_nobody_stuck() const {
-    EXPECT_EQ(record_->claimed, 0u) << name(static_cast<site>(record_->where));
-  }
+  void expect_nobody_stuck() const { EXPECT_EQ(record_->claimed, 0u) << name(record_->where); }
 };
 
 constexpr wait_site at_test() {
-  return {.where = site::test};
+  return {.where = "test"};
 }
 
 template <class X>
@@ -244,8 +242,8 @@ struct lose_an_arrival {
   static BATON_FN void run(X& x, const params& p) {
     init(x, 4, 2);
     x.elect([&] { x.mbarrier_arrive(barriers(x) + 2, 1); });
-    const bool ended =
-        x.template mbarrier_wait<scope::block>(barriers(x) + 2, parity::even, wait_site{site::test, -1, 8});
+    const bool ended = x.template mbarrier_wait<scope::block>(barriers(x) + 2, parity::even,
+                                                              wait_site{.where = "test", .epoch = 8});
     x.each_lane([&](int lane) { x.write(p.out + lane, ended ? 1u : 2u); });
   }
 };
@@ -257,7 +255,7 @@ TEST_F(gpu_mbarrier, a_phase_that_never_completes_is_on_record_with_parity_and_b
   for (std::size_t lane = 0; lane < 32; ++lane) EXPECT_EQ(out[lane], 2u) << lane;
   EXPECT_EQ(record_->complete, 1u);
   EXPECT_EQ(record_->rank, 3);
-  EXPECT_EQ(record_->where, static_cast<std::uint32_t>(site::test));
+  EXPECT_EQ(record_->where, site{"test"});
   EXPECT_EQ(record_->epoch, 8u);
   EXPECT_EQ(record_->expected, static_cast<std::uint64_t>(parity::even));
   EXPECT_EQ(record_->seen, 16u) << "the barrier's offset in shared memory";

@@ -41,8 +41,8 @@ struct wait_for_words {
       seen[lane] = 5;
     });
     const bool ended = x.template wait<order::acquire, scope::system>(
-        words, [](int, std::uint64_t value) { return value == wanted; }, wait_site{site::test, 2, 9, wanted},
-        seen);
+        words, [](int, std::uint64_t value) { return value == wanted; },
+        wait_site{.where = "test", .peer = 2, .epoch = 9, .expected = wanted}, seen);
     std::uint64_t* out = p.out + 64 * (x.block() * x.num_warps() + x.warp());
     x.each_lane([&](int lane) {
       x.write(out + lane, seen[lane]);
@@ -82,7 +82,7 @@ TEST_F(gpu_wait, past_the_deadline_the_first_missing_lane_is_on_record_and_all_l
   EXPECT_EQ(record_->rank, 3);
   EXPECT_EQ(record_->block, 0u);
   EXPECT_EQ(record_->warp, 0u);
-  EXPECT_EQ(record_->where, static_cast<std::uint32_t>(site::test));
+  EXPECT_EQ(record_->where, site{"test"});
   EXPECT_EQ(record_->peer, 2);
   EXPECT_EQ(record_->epoch, 9u);
   EXPECT_EQ(record_->expected, wanted);
@@ -157,8 +157,8 @@ struct pass_payloads {
     typename X::template lanes<std::uint64_t> seen{};
     x.each_lane([&](int lane) { words[lane] = lane == 17 ? word : nullptr; });
     return x.template wait<order::acquire, scope::system>(
-        words, [&](int, std::uint64_t value) { return value >= epoch; }, wait_site{site::test, -1, 0, epoch},
-        seen);
+        words, [&](int, std::uint64_t value) { return value >= epoch; },
+        wait_site{.where = "test", .expected = epoch}, seen);
   }
 };
 

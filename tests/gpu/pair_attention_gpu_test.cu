@@ -46,7 +46,7 @@ class gpu_tokens : public pair_attention_tokens<Shape, X, gpu_judge> {
     });
     const parity lap = parity_of(static_cast<std::uint32_t>(num_loads_++ / Shape::kv_stages));
     if (this->block_ != leader_block) return;
-    if (!x.template mbarrier_wait<scope::cluster>(landed(x) + slot, lap, wait_site{site::test})) return;
+    if (!x.template mbarrier_wait<scope::cluster>(landed(x) + slot, lap, wait_site{.where = "test"})) return;
     x.elect([&] { x.mbarrier_arrive_expect(filled, 0); });
   }
 
@@ -107,7 +107,7 @@ class pair_attention_gpu : public test::gpu_case {
     const int warps = Shape::loader_warp + 2;
     kernel<<<2 * pairs, warps * warp_lanes, bytes>>>(p);
     test::finish();
-    EXPECT_EQ(record[0].claimed, 0u) << "stuck at " << name(static_cast<site>(record[0].where));
+    EXPECT_EQ(record[0].claimed, 0u) << "stuck at " << name(record[0].where);
     EXPECT_EQ(wrong[0], 0u) << "stale tokens";
     for (std::size_t i = 0; i < pairs; ++i) EXPECT_TRUE(cells::stored(all[i])) << "pair " << i;
     for (void* one : memory) cudaFreeHost(one);

@@ -58,7 +58,7 @@ class ring_gpu : public test::waiting_case {
     const outcome o = run<kernel>(blocks, rounds);
     EXPECT_EQ(o.wrong_words, 0u) << name(Name) << ": " << stages << " stages, " << readers << " readers";
     EXPECT_EQ(o.finished_warps, static_cast<std::uint32_t>(blocks * kernel::warps)) << name(Name);
-    EXPECT_EQ(record_->claimed, 0u) << name(static_cast<site>(record_->where));
+    EXPECT_EQ(record_->claimed, 0u) << name(record_->where);
   }
   template <ring_strategy Name>
   void expect_whole_in_all_shapes() {
@@ -89,9 +89,9 @@ TEST_F(ring_gpu, a_reader_that_stops_leaves_a_record_of_who_waits_for_what) {
   EXPECT_EQ(o.wrong_words, 0u);
   EXPECT_EQ(o.finished_warps, 1u) << "the reader that stopped";
   EXPECT_EQ(record_->complete, 1u);
-  const auto where = static_cast<site>(record_->where);
-  EXPECT_TRUE(where == site::ring_slot_free || where == site::ring_slot_filled) << name(where);
-  if (where == site::ring_slot_free) {
+  const auto where = record_->where;
+  EXPECT_TRUE(where == ring_sites{}.free || where == ring_sites{}.filled) << name(where);
+  if (where == ring_sites{}.free) {
     EXPECT_EQ(record_->epoch, 1u) << "the lap";
     EXPECT_EQ(record_->expected, 1u);
     EXPECT_EQ(record_->seen, 0u);

@@ -2,7 +2,7 @@
 // What tests of bounded waits share: a record in host-mapped memory and an abort word on the device, as a world holds them.
 #include <new>
 
-#include "exec/order.hpp"
+#include "exec/wait.hpp"
 #include "tests/gpu/gpu_case.hpp"
 
 namespace baton::test {

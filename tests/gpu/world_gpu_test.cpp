@@ -106,7 +106,7 @@ TEST_F(world_gpu, a_stuck_record_becomes_an_error_once_and_clears_the_abort_word
   stuck_record r{};
   r.claimed = r.complete = 1;
   r.peer = 6;
-  r.where = static_cast<std::uint32_t>(site::combine_arrival);
+  r.where = "combine.arrival";
   // Through the kernels' address, as a kernel would.
   ASSERT_EQ(cudaMemcpy(memory.record_device, &r, sizeof r, cudaMemcpyDefault), cudaSuccess);
   const std::uint32_t one = 1;

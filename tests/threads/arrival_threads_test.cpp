@@ -103,7 +103,7 @@ TEST(threads_machine, a_wait_that_nobody_ends_gives_up_at_its_deadline) {
     threads::context::lanes<std::uint64_t*> words{};
     threads::context::lanes<std::uint64_t> seen{};
     words[0] = &word;
-    if (!await<epoch_arrival>(x, words, 1, wait_site{.where = site::test, .epoch = 1}, seen)) ++gave_up;
+    if (!await<epoch_arrival>(x, words, 1, wait_site{.where = "test", .epoch = 1}, seen)) ++gave_up;
   });
   EXPECT_EQ(gave_up, 1);
 }

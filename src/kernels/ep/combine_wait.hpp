@@ -32,7 +32,7 @@ struct combine_wait_kernel {
     std::uint32_t epoch = 0;
     if (!begin_wait(x, &p.rounds->combine, shared, epoch)) return;
     if (x.block() == 0 && !collect(x, p, epoch, gate, failed)) return;
-    if (x.warp() == 0 && !pass_gate(x, gate, site::combine_ready, epoch)) {
+    if (x.warp() == 0 && !pass_gate(x, gate, ep_gate_sites::combine_ready(), epoch)) {
       x.elect([&] { x.write(failed, 1); });
     }
     x.sync_block();
@@ -54,7 +54,7 @@ struct combine_wait_kernel {
       return exists ? p.count + pair : nullptr;
     };
     const auto ignore = [](int, int) {};
-    const arrival_set set{p.s.num_pairs(), p.s.num_ranks, p.s.max_tokens, epoch, site::combine_arrival};
+    const arrival_set set{p.s.num_pairs(), p.s.num_ranks, p.s.max_tokens, epoch, arrival_sites::combine()};
     if (!collect_arrivals<Arrival>(x, set, failed, word, ignore)) return false;
     if (x.warp() == 0) x.elect([&] { open_gate(x, gate); });
     return true;

@@ -36,7 +36,7 @@ struct dispatch_wait_kernel {
     std::uint32_t epoch = 0;
     if (!begin_wait(x, &p.rounds->dispatch, shared, epoch)) return;
     if (x.block() == 0 && !lay_out(x, p, pairs, epoch, gate, failed)) return;
-    if (x.warp() == 0 && !pass_gate(x, gate, site::dispatch_offsets_ready, epoch)) {
+    if (x.warp() == 0 && !pass_gate(x, gate, ep_gate_sites::offsets_ready(), epoch)) {
       x.elect([&] { x.write(failed, 1); });
     }
     x.sync_block();
@@ -56,7 +56,7 @@ struct dispatch_wait_kernel {
                                const gate_cells& gate, std::int32_t* failed) {
     const auto word = [&](int pair) { return p.count + pair; };
     const auto note = [&](int pair, int rows) { x.write(p.counters.row_count(pair), rows); };
-    const arrival_set set{pairs, p.s.num_ranks, p.s.max_tokens, epoch, site::dispatch_arrival};
+    const arrival_set set{pairs, p.s.num_ranks, p.s.max_tokens, epoch, arrival_sites::dispatch()};
     if (!collect_arrivals<Arrival>(x, set, failed, word, note)) return false;
     if (x.warp() == 0) {
       int before = 0;

@@ -1,7 +1,7 @@
 #pragma once
 // The only door from the host to the exchange kernels, for both devices. No device code.
 #include "baton/world.hpp"
-#include "exec/order.hpp"
+#include "exec/wait.hpp"
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/params.hpp"
 

@@ -45,7 +45,8 @@ BATON_FN bool collect_arrivals(X& x, const arrival_set& set, std::int32_t* faile
     typename X::template lanes<std::uint64_t*> words;
     typename X::template lanes<std::uint64_t> seen;
     x.each_lane([&](int lane) { words[lane] = begin + lane < set.pairs ? word(begin + lane) : nullptr; });
-    const wait_site at{set.where, begin % set.num_ranks, set.epoch, 0, 1, set.num_ranks};
+    const wait_site at{
+        .where = set.where, .peer = begin % set.num_ranks, .epoch = set.epoch, .peer_modulus = set.num_ranks};
     if (!await<Arrival>(x, words, set.capacity, at, seen)) {
       x.elect([&] { x.write(failed, 1); });
       break;

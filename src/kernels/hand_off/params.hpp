@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "exec/order.hpp"
+#include "exec/wait.hpp"
 
 namespace baton::hand_off {
 

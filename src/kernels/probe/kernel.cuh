@@ -46,7 +46,7 @@ struct bounce_kernel {
     gpu::lanes<std::uint64_t*> words;
     gpu::lanes<std::uint64_t> seen;
     x.each_lane([&](int lane) { words[lane] = lane == 0 ? p.mine : nullptr; });
-    const wait_site where{site::probe_flag, p.peer, 0, turn};
+    const wait_site where{.where = "probe.flag", .peer = p.peer, .expected = turn};
     return x.template wait<Load, scope::system>(
         words, [&](int, std::uint64_t value) { return value >= turn; }, where, seen);
   }

@@ -33,11 +33,11 @@ class block_role {
         a_{x.shared() + smem.a_cells,
            x.shared() + smem.a_slots,
            C.warp_m * operand_tile::row_bytes,
-           {site::ring_gemm_a_free, site::ring_gemm_a_filled}},
+           {.free = "ring_gemm.a_free", .filled = "ring_gemm.a_filled"}},
         b_{x.shared() + smem.b_cells,
            x.shared() + smem.b_slots,
            C.warp_n * operand_tile::row_bytes,
-           {site::ring_gemm_b_free, site::ring_gemm_b_filled}} {}
+           {.free = "ring_gemm.b_free", .filled = "ring_gemm.b_filled"}} {}
 
   BATON_FN void run() {
     a_.init(x_);

@@ -2,7 +2,7 @@
 #include "base/macros.hpp"
 #include "base/math.hpp"
 #include "baton/numeric.hpp"
-#include "exec/order.hpp"
+#include "exec/wait.hpp"
 
 namespace baton::ring_gemm_kernels {
 

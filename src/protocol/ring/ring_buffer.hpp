@@ -19,8 +19,8 @@ namespace baton {
 
 /// Where the two ends of a ring wait.
 struct ring_sites {
-  site free = site::ring_slot_free;
-  site filled = site::ring_slot_filled;
+  site free = "ring.slot_free";
+  site filled = "ring.slot_filled";
 };
 
 namespace ring_detail {

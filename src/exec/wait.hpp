@@ -1,0 +1,50 @@
+#pragma once
+// What a waiting warp knows, how long it may wait, and the record of a wait that never ended.
+#include <cstdint>
+
+#include "exec/site.hpp"
+
+namespace baton {
+
+/// What a waiting warp knows about its wait; goes into the record if the wait never ends.
+struct wait_site {
+  site where = {};
+  std::int32_t peer = -1;      // the rank that should have acted; -1: another block of this rank
+  std::uint32_t epoch = 0;     // the round it waits in
+  std::uint64_t expected = 0;  // the value that would have ended the wait
+  std::uint32_t patience =
+      1;  // deadlines to wait: 2 where the cause is another block's wait, which should report
+  std::int32_t peer_modulus = 0;  // > 0: lane l waits for rank (peer + l) % peer_modulus
+};
+
+/// The rank that `lane` waits for.
+constexpr std::int32_t peer_of(const wait_site& at, int lane) {
+  return at.peer_modulus > 0 ? (at.peer + lane) % at.peer_modulus : at.peer;
+}
+
+/// Written to host-mapped memory by the first wait of a rank that outlives its deadline; 64 bytes, claimed by
+/// compare-and-swap on `claimed`. The host turns it into baton::stuck.
+struct alignas(64) stuck_record {
+  std::uint32_t claimed;
+  std::uint32_t complete;  // set last: the other fields are valid
+  std::int16_t rank;
+  std::int16_t peer;
+  std::uint32_t block;
+  std::uint16_t warp;
+  std::uint16_t lane;
+  std::uint32_t epoch;
+  site where;
+  std::uint64_t expected;
+  std::uint64_t seen;
+  std::uint64_t waited_ns;
+};
+static_assert(sizeof(stuck_record) == 64);
+
+/// How long a wait may last and where it reports. Passed to kernels by value.
+struct wait_limits {
+  std::uint64_t deadline_ns = 30'000'000'000;  // 0: no deadline
+  std::uint32_t* abort = nullptr;              // device memory; nonzero: every wait of this rank returns
+  stuck_record* record = nullptr;              // host-mapped memory
+};
+
+}  // namespace baton
