@@ -50,7 +50,8 @@ protocol_check attention_check(std::string name, std::string title) {
   constexpr int tiles = 4;
   protocol_check all{.name = std::move(name),
                      .title = std::move(title),
-                     .headers = {"src/protocol/pair_attention.hpp", "src/protocol/depth512_mbars.hpp"},
+                     .headers = {"src/protocol/pair_attention/pair_attention.hpp",
+                                 "src/protocol/pair_attention/depth512_mbars.hpp"},
                      .explorations = {},
                      .mutants = {}};
   using plain = pair_attention_shape<fewest_slots, split_o, 0, 1, 1>;

@@ -4,9 +4,9 @@
 #include <ostream>
 #include <vector>
 
+#include "checks/pair_attention_tokens.hpp"
 #include "checks/tampered_context.hpp"
-#include "protocol/pair_attention.hpp"
-#include "protocol/pair_attention_tokens.hpp"
+#include "protocol/pair_attention/pair_attention.hpp"
 
 namespace baton::checks {
 
@@ -36,7 +36,7 @@ enum class attention_bug {
 struct attention_mutant {
   attention_bug bug;
   const char* name;
-  const char* breaks;  // the edge, as protocol/pair_attention.hpp names it
+  const char* breaks;  // the edge, as protocol/pair_attention/pair_attention.hpp names it
   tampering how = {};
   int from_look_ahead = 0;  // where it is a bug at all
   int to_look_ahead = 2;

@@ -5,7 +5,7 @@
 // arrive once at b, here or at the same barrier of both blocks of the pair, after everything issued so far.
 //
 //   prompt_engine    for products that are done when their issue returns: commit is an arrive
-//   tensor queue     pair_attention_tokens.hpp: a warp of its own runs products and commits behind the issuer
+//   tensor queue     checks/pair_attention_tokens.hpp: a warp of its own runs products and commits behind the issuer
 //
 // M1: what an engine did for the products issued before a commit happens before the return of every wait for
 //     the phase that the commit's arrival completes.

@@ -1,5 +1,5 @@
 // The barrier block of depth-256/512 pair attention against its documented values.
-#include "protocol/depth512_mbars.hpp"
+#include "protocol/pair_attention/depth512_mbars.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 // the leader's loader makes its arrival once the follower's piece is there too.
 #include <cooperative_groups.h>
 
+#include "checks/pair_attention_tokens.hpp"
 #include "device/entry.cuh"
-#include "protocol/pair_attention.hpp"
-#include "protocol/pair_attention_tokens.hpp"
+#include "protocol/pair_attention/pair_attention.hpp"
 #include "tests/gpu/gpu_case.hpp"
 
 namespace baton {
@@ -19,9 +19,9 @@ struct gpu_judge {
 };
 
 template <class Shape, class X>
-class gpu_tokens : public pair_attention_tokens<Shape, X, gpu_judge> {
+class gpu_tokens : public checks::pair_attention_tokens<Shape, X, gpu_judge> {
  public:
-  using base = pair_attention_tokens<Shape, X, gpu_judge>;
+  using base = checks::pair_attention_tokens<Shape, X, gpu_judge>;
   using cells = typename base::cells;
   using base::base;
 
@@ -65,7 +65,7 @@ template <class Shape>
 struct params {
   int rank = 0;
   wait_limits limits{};
-  pair_attention_cells<Shape>* pairs = nullptr;
+  checks::pair_attention_cells<Shape>* pairs = nullptr;
   std::uint32_t* wrong = nullptr;
   int tiles = 0;
 };
@@ -76,7 +76,7 @@ struct pairs_of_blocks {
   static BATON_FN void run(X& x, const params<Shape>& p) {
     gpu_judge judge{p.wrong};
     gpu_tokens<Shape, X> work{x, p.pairs[x.block() / 2], p.tiles, judge};
-    const typename Shape::mbars bars{pair_attention_cells<Shape>::barriers(x.shared())};
+    const typename Shape::mbars bars{checks::pair_attention_cells<Shape>::barriers(x.shared())};
     run_pair_attention<Shape>(x, bars, p.tiles, work);
   }
 };
@@ -88,7 +88,7 @@ class pair_attention_gpu : public test::gpu_case {
   static constexpr int tiles = 100;
 
   static void run_all() {
-    using cells = pair_attention_cells<Shape>;
+    using cells = checks::pair_attention_cells<Shape>;
     std::vector<void*> memory;
     const auto allocate = [&]<class T>(std::size_t count, const char*) {
       void* p = nullptr;

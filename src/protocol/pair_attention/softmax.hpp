@@ -9,7 +9,7 @@
 //   read_factor(x, tile)
 //   rescale(x, tile, half)         O of the tile before, times the factor
 //   finish(x, num_tiles)           reads O, stages it where Q was and has it stored
-#include "protocol/pair_attention_shape.hpp"
+#include "protocol/pair_attention/shape.hpp"
 
 namespace baton {
 

@@ -1,6 +1,6 @@
 #pragma once
 // The compile-time half of pair attention's geometry, and the steps that its Work is asked to do.
-#include "protocol/depth512_mbars.hpp"
+#include "protocol/pair_attention/depth512_mbars.hpp"
 
 namespace baton {
 

@@ -6,7 +6,7 @@
 //                                  expects the bytes of both blocks. All bytes count on the leader's `filled`
 //   issue(x, step)                 one issue of products, asynchronous and in order
 //   commit(x, barrier, to)         see mma_commit.hpp
-#include "protocol/pair_attention_shape.hpp"
+#include "protocol/pair_attention/shape.hpp"
 
 namespace baton {
 

@@ -1,6 +1,10 @@
 #pragma once
 // Attention at head depth 512 or 256 by a pair of blocks: the whole choreography, without the arithmetic.
 //
+// It is Blackwell's: one thread issues products for two blocks and commits them in both (tcgen05 on a pair of CTAs), and O
+// lies in tensor memory, where a role of its own multiplies it. Hopper has none of this; attention for it has other roles.
+// Source: seeds/004 (Mojo's Depth512MBars): barriers, counts and phases.
+//
 // The pair takes one tile of queries through all tiles of keys. Each block keeps half of the rows of S, P and O;
 // the leader (block 0) issues the matrix products for both. `Work` says what a step does, this file when it may.
 //
@@ -60,9 +64,9 @@
 //           the blocks alive while the pair still arrives in them.
 // Checked:  checks/pair_attention.cpp, every schedule; tests/cpu/pair_attention_sim_test.cpp, seeded ones of larger shapes. Both
 //           say the bounds and the planted bugs.
-#include "protocol/depth512_mbars.hpp"
-#include "protocol/pair_attention_feed.hpp"
-#include "protocol/pair_attention_softmax.hpp"
+#include "protocol/pair_attention/depth512_mbars.hpp"
+#include "protocol/pair_attention/feed.hpp"
+#include "protocol/pair_attention/softmax.hpp"
 
 namespace baton {
 

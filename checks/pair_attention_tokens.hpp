@@ -22,9 +22,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "protocol/pair_attention_shape.hpp"
+#include "protocol/pair_attention/shape.hpp"
 
-namespace baton {
+namespace baton::checks {
 
 /// What the issuer asks of the modelled tensor core.
 struct alignas(8) tensor_command {
@@ -324,4 +324,4 @@ class pair_attention_tokens {
   tensor_command next_{};
 };
 
-}  // namespace baton
+}  // namespace baton::checks
