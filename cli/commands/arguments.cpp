@@ -261,7 +261,7 @@ void declare_bench_ring(CLI::App& bench, arguments& chosen) {
   counted("--hand-offs", options.hand_offs, "hand-offs timed together");
   counted("--repeats", options.repeats, "timed runs of each point");
   declare_json(command, options.json, chosen);
-  command.add_option("--json-file", options.json_path, "this file gets the JSON as well")
+  command.add_option("--json-file", options.json_path, "gets the JSON as well, when all is measured")
       ->type_name("FILE")
       ->group("Output");
   command.footer(
@@ -302,7 +302,7 @@ void declare_bench(CLI::App& app, arguments& chosen) {
       ->capture_default_str()
       ->group("Measuring");
   declare_json(command, options.json, chosen);
-  command.add_option("--json-file", options.json_path, "this file gets the JSON as well")
+  command.add_option("--json-file", options.json_path, "gets the JSON as well, when all is measured")
       ->type_name("FILE")
       ->group("Output");
   command.footer(

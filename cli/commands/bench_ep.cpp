@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <optional>
 
 #include "baton/error.hpp"
 #include "cli/bench/ep_point.hpp"
@@ -12,6 +12,7 @@
 #include "cli/bench/nccl_exchange.hpp"
 #include "cli/bench/statistics.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/model/output_file.hpp"
 #include "kernels/probe/probe.hpp"
 
 namespace baton::cli {
@@ -161,11 +162,8 @@ int run_bench_ep(const bench_ep_options& o, std::ostream& out) {
   ep_run run;
   const std::vector<world> worlds = open_worlds(o, run);
   const std::vector<ep_config> points = all_points(o, worlds[0].device());
-  std::ofstream file;
-  if (!o.json_path.empty()) {
-    file.open(o.json_path);
-    if (!file) throw bad_file{fmt::format("{}: cannot be written", o.json_path)};
-  }
+  std::optional<model::output_file> file;
+  if (!o.json_path.empty()) file.emplace(o.json_path, "--json-file");
   run.date = utc_now();
   run.device = worlds[0].device() == device_kind::cpu ? "cpu" : "cuda";
   if (const std::optional<gpu_facts> gpu = facts_of(worlds)) {
@@ -187,9 +185,9 @@ int run_bench_ep(const bench_ep_options& o, std::ostream& out) {
     else
       print_row(run, point, out);
     out.flush();
-    if (file.is_open()) file << line << '\n' << std::flush;
+    if (file) file->write(line + '\n');
   }
-  if (file.is_open() && !file) throw bad_file{fmt::format("{}: writing failed", o.json_path)};
+  if (file) file->publish();
   return static_cast<int>(all_right ? exit_code::ok : exit_code::check_failed);
 }
 

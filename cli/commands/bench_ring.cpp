@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
+#include <optional>
 
 #include "baton/error.hpp"
 #include "cli/bench/cublas_product.hpp"
@@ -11,6 +11,7 @@
 #include "cli/bench/ring_point.hpp"
 #include "cli/bench/statistics.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/model/output_file.hpp"
 #include "kernels/hand_off/hand_off.hpp"
 
 namespace baton::cli {
@@ -42,31 +43,28 @@ std::vector<world> open_world(const bench_ring_options& o) {
 /// Where points go: tables to the reader, JSON to whoever asked for it.
 class report {
  public:
-  report(const bench_ring_options& o, std::ostream& out) : json_{o.json}, path_{o.json_path}, out_{out} {
-    if (path_.empty()) return;
-    file_.open(path_);
-    if (!file_) throw bad_file{fmt::format("{}: cannot be written", path_)};
+  report(const bench_ring_options& o, std::ostream& out) : json_{o.json}, out_{out} {
+    if (!o.json_path.empty()) file_.emplace(o.json_path, "--json-file");
   }
   template <class Point>
   void add(const ring_run& run, const Point& point) {
     const std::string line = to_json(run, point).dump();
     if (json_) out_ << line << '\n' << std::flush;
-    if (file_.is_open()) file_ << line << '\n' << std::flush;
+    if (file_) file_->write(line + '\n');
   }
   template <class Print>
   void table(Print print) {
     if (!json_) print(out_);
     out_.flush();
   }
-  void close() const {
-    if (file_.is_open() && !file_) throw bad_file{fmt::format("{}: writing failed", path_)};
+  void publish() {
+    if (file_) file_->publish();
   }
 
  private:
   bool json_;
-  std::string path_;
   std::ostream& out_;
-  std::ofstream file_;
+  std::optional<model::output_file> file_;
 };
 
 hand_off_point measure_hand_offs(const world& gpu, const bench_ring_options& o, const hand_off::point& at) {
@@ -173,7 +171,7 @@ int run_bench_ring(const bench_ring_options& o, std::ostream& out) {
   to.table([&](std::ostream& table) { print_header(run, table); });
   if (on_gpu) run_hand_offs(worlds[0], o, run, to);
   const bool all_right = run_products(worlds[0], o, run, reference.get(), to);
-  to.close();
+  to.publish();
   return static_cast<int>(all_right ? exit_code::ok : exit_code::check_failed);
 }
 

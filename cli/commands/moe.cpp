@@ -1,12 +1,9 @@
 #include "cli/commands/moe.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 
 #include "base/math.hpp"
 #include "cli/commands/moe_report.hpp"
@@ -17,23 +14,6 @@
 
 namespace baton::cli {
 namespace {
-
-/// Found out before the work, not after it.
-void check_output(const std::filesystem::path& output) {
-  std::error_code error;
-  if (std::filesystem::is_directory(output, error)) {
-    throw invalid_argument{fmt::format("--output {}: is a directory, expected a file name", output.string())};
-  }
-  const std::filesystem::path folder = output.has_parent_path() ? output.parent_path() : ".";
-  if (!std::filesystem::is_directory(folder, error)) {
-    throw invalid_argument{
-        fmt::format("--output {}: there is no directory {}", output.string(), folder.string())};
-  }
-  if (access(folder.c_str(), W_OK) != 0) {
-    throw invalid_argument{fmt::format("--output {}: cannot write into {}: {}", output.string(),
-                                       folder.string(), std::strerror(errno))};
-  }
-}
 
 layer_input read_input(const std::filesystem::path& path, int hidden) {
   const model::safetensors_file file = model::safetensors_file::open(path);
@@ -70,11 +50,11 @@ std::vector<model::routed_tokens> split(const model::routed_tokens& all, int num
   return ranks;
 }
 
-void write_output(const layer_run& run) {
+void write_output(const layer_run& run, model::output_file& file) {
   const std::int64_t hidden = run.weights.config().hidden_size;
   const model::tensor_to_write tensor{
       states_name, model::dtype::f32, {run.input.tokens, hidden}, std::as_bytes(std::span{run.output})};
-  model::write_safetensors(run.options.output, {&tensor, 1});
+  model::write_safetensors(file, {&tensor, 1});
 }
 
 void compute(layer_run& run, const model::routed_tokens& routed) {
@@ -102,7 +82,7 @@ layer_error error_of(const layer_run& run, const model::routed_tokens& routed) {
 
 int run_moe(const moe_options& options, std::ostream& out) {
   check_settings(options.exchange);
-  check_output(options.output);
+  model::output_file output{options.output, "--output"};  // what is wrong with it shows before the work
   progress_line progress;
   progress.show("opening the model");
   const model::checkpoint weights = model::checkpoint::open(options.model);
@@ -118,7 +98,7 @@ int run_moe(const moe_options& options, std::ostream& out) {
   progress.show(fmt::format("{} tokens", run.input.tokens));
   const model::routed_tokens routed = weights.layer_router(options.layer).route(run.input.hidden);
   compute(run, routed);
-  write_output(run);
+  write_output(run, output);
   if (run.input.expected) {
     progress.show("the same in double precision");
     run.error = error_of(run, routed);

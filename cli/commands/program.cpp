@@ -40,6 +40,13 @@ void require_valid_environment(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) require_valid_environment(*command);
 }
 
+/// A text that nobody got is not a success.
+int flushed(int code, std::ostream& out) {
+  out.flush();
+  if (!out) throw bad_file{"standard output: cannot be written; is it closed, or the disk full?"};
+  return code;
+}
+
 int parse_and_run(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
   CLI::App app;
   app.name("baton");
@@ -49,7 +56,7 @@ int parse_and_run(int argc, const char* const* argv, std::ostream& out, std::ost
     app.parse(argc, argv);
     require_valid_environment(app);
   } catch (const CLI::Success& e) {
-    return app.exit(e, out, err);  // --help and --version
+    return flushed(app.exit(e, out, err), out);  // --help and --version
   } catch (const CLI::ParseError& e) {
     if (argc == 1) {
       err << app.help();
@@ -61,10 +68,7 @@ int parse_and_run(int argc, const char* const* argv, std::ostream& out, std::ost
                         one_line(problem, 1000) + "; see " + help_command(app)};
     return report_failure(usage, asks_for_json(argc, argv), out, err);
   }
-  const int code = chosen.command(out);
-  out.flush();
-  if (!out) throw bad_file{"standard output: cannot be written; is the disk full?"};
-  return code;
+  return flushed(chosen.command(out), out);
 }
 
 }  // namespace

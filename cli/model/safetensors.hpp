@@ -12,6 +12,7 @@
 #include "baton/error.hpp"
 #include "baton/numeric.hpp"
 #include "cli/model/input_file.hpp"
+#include "cli/model/output_file.hpp"
 
 namespace baton::model {
 
@@ -84,9 +85,11 @@ struct tensor_to_write {
   std::span<const std::byte> bytes;
 };
 
-/// Writes a whole file or nothing: into a temporary file beside `path`, synced, then renamed over it.
+/// Writes and publishes a file, whole or not at all.
 /// @throws invalid_argument  a name twice or reserved, or bytes that do not fit dtype and shape
-/// @throws bad_file          the system refused (which call, which reason); `path` is as it was before
+/// @throws bad_file          the system refused (which call, which reason); the destination is as it was before
+void write_safetensors(output_file& file, std::span<const tensor_to_write> tensors,
+                       const std::map<std::string, std::string>& metadata = {});
 void write_safetensors(const std::filesystem::path& path, std::span<const tensor_to_write> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

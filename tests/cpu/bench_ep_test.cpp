@@ -12,6 +12,7 @@
 
 #include "baton/error.hpp"
 #include "cli/bench/ep_point.hpp"
+#include "tests/cpu/temporary_folder.hpp"
 
 namespace baton::cli {
 namespace {
@@ -143,7 +144,8 @@ TEST(bench_ep, the_table_says_what_was_not_measured_and_the_file_gets_the_json) 
   bench_ep_options o = small_run();
   o.json = false;
   o.tokens = {3};
-  o.json_path = testing::TempDir() + "bench_ep_test.json";
+  const test::temporary_folder folder;
+  o.json_path = (folder / "points.jsonl").string();
   std::ostringstream out;
   ASSERT_EQ(run_bench_ep(o, out), 0);
   EXPECT_NE(out.str().find("NCCL: not measured"), std::string::npos) << out.str();

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -148,6 +150,62 @@ TEST(program_failures, a_shape_that_does_not_fit_is_named_with_what_was_expected
   const child_result run = run_program(moe(input, (folder / "y").string()));
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_TRUE(says(run.err, "hidden_states", "[1, 100]", "256"));
+}
+
+/// Exit code and complaint of a command line of the shell in which $BATON is the program.
+child_result run_shell(const std::string& line) {
+  const temporary_folder folder;
+  const std::string whole = "BATON='" BATON_PROGRAM "'; " + line + " 2>'" + (folder / "err").string() + "'";
+  const int status = std::system(whole.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, "", read_file(folder / "err")};
+}
+
+TEST(program_failures, a_standard_output_that_is_full_or_closed_is_an_error_whatever_the_command) {
+  const std::string generate_line = "generate --device cpu --max-new 1 --prompt a --model " + model_folder;
+  for (const std::string& command :
+       {std::string{"--help"}, std::string{"--version"}, std::string{"version"},
+        std::string{"version --json"}, std::string{"generate --help"}, std::string{"check --list"},
+        std::string{"doctor --quick"}, std::string{"bench ring --device cpu --sizes 64 --repeats 1"},
+        std::string{"bench ep --device cpu --ranks 1 --tokens 1 --repeats 1"}, generate_line,
+        generate_line + " --json"}) {
+    for (const char* lost : {" >/dev/full", " >&-"}) {
+      const child_result run = run_shell("\"$BATON\" " + command + lost);
+      EXPECT_EQ(run.exit_code, 2) << command << lost;
+      EXPECT_TRUE(says(run.err, "baton: error: standard output: cannot be written")) << command << lost;
+    }
+  }
+}
+
+TEST(program_failures, a_closed_standard_output_does_not_end_up_in_a_file) {
+  const temporary_folder folder;
+  const std::string path = (folder / "points.jsonl").string();
+  run_shell("\"$BATON\" bench ring --device cpu --sizes 64 --repeats 1 --strategy mbarrier --json-file '" +
+            path + "' >&-");
+  EXPECT_TRUE(read_file(path).empty() || json::accept(read_file(path))) << read_file(path);
+}
+
+TEST(program_failures, a_benchmark_that_is_ended_leaves_old_results_and_nothing_else) {
+  const temporary_folder folder;
+  const std::string path = (folder / "old.jsonl").string();
+  write_file(path, "old results");
+  const auto files = [&] { return std::distance(std::filesystem::directory_iterator{folder.path()}, {}); };
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      child_detail::redirect("/dev/null", STDOUT_FILENO);
+      ::execl(BATON_PROGRAM, "baton", "bench", "ring", "--device", "cpu", "--sizes", "512", "--repeats",
+              "100000", "--json-file", path.c_str(), nullptr);
+      ::_exit(127);
+    }
+    for (int i = 0; i < 2000 && files() == 1; ++i) ::usleep(5000);
+    EXPECT_EQ(files(), 2) << "the points measured so far";
+    ::kill(child, signal);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
+    EXPECT_EQ(files(), 1);
+    EXPECT_EQ(read_file(path), "old results");
+  }
 }
 
 template <class Exception>

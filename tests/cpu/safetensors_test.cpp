@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <bit>
 #include <cmath>
@@ -338,29 +337,6 @@ TEST(safetensors_writer, a_write_that_fails_half_way_leaves_the_old_file_and_no_
   }
   EXPECT_EQ(read_file(folder / "y"), "before");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator{folder.path()}, {}), 1);
-}
-
-TEST(safetensors_writer, folders_devices_and_missing_folders_are_refused) {
-  const temporary_folder folder;
-  const auto write = [](const auto& path) {
-    return message_of<bad_file>([&] { write_safetensors(path, {}); });
-  };
-  EXPECT_TRUE(says(write(folder.path()), "regular file"));
-  EXPECT_TRUE(says(write(std::filesystem::path{"/dev/null"}), "regular file"));
-  EXPECT_TRUE(says(write(folder / "none" / "y"), "No such file"));
-}
-
-TEST(safetensors_writer, a_link_is_followed_and_permissions_are_kept) {
-  const temporary_folder folder;
-  write_file(folder / "y", "before");
-  std::filesystem::permissions(folder / "y",
-                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-  std::filesystem::create_symlink(folder / "y", folder / "link");
-  write_safetensors(folder / "link", {});
-  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
-  EXPECT_NO_THROW(safetensors_file::open(folder / "y"));
-  EXPECT_EQ(std::filesystem::status(folder / "y").permissions(),
-            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
 }  // namespace

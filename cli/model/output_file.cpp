@@ -1,0 +1,118 @@
+#include "cli/model/output_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "baton/error.hpp"
+
+namespace baton::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What a signal that ends the process has to remove. A handler may neither lock nor allocate, hence places for names
+/// that belong to their files.
+std::array<std::atomic<const char*>, 16> unfinished;
+
+void remove_unfinished(int signal) {
+  for (const auto& name : unfinished)
+    if (const char* const path = name.load()) ::unlink(path);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);  // what started us learns how we ended
+}
+
+/// Signals that are ignored or handled already are somebody's choice.
+void remove_at_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction now {};
+    if (::sigaction(signal, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+        now.sa_handler == SIG_DFL)
+      std::signal(signal, remove_unfinished);
+  }
+}
+
+void remember(const char* path) {
+  for (auto& name : unfinished) {
+    const char* free = nullptr;
+    if (name.compare_exchange_strong(free, path)) return;
+  }
+}
+
+void forget(const char* path) {
+  for (auto& name : unfinished) {
+    const char* held = path;
+    if (name.compare_exchange_strong(held, nullptr)) return;
+  }
+}
+
+void require_replaceable(const fs::path& destination, const std::string& label) {
+  const auto bad = [&](const std::string& what) { throw bad_file{fmt::format("{}: {}", label, what)}; };
+  std::error_code ignored;
+  const auto status = fs::symlink_status(destination, ignored);
+  if (fs::is_directory(status)) bad("is a directory, expected a file name");
+  if (fs::is_symlink(status))
+    bad("is a symbolic link, expected a regular file or nothing there; name the file itself");
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    bad("expected a regular file or nothing there, found something else");
+  const fs::path folder = destination.has_parent_path() ? destination.parent_path() : ".";
+  if (!fs::is_directory(folder, ignored)) bad(fmt::format("there is no directory {}", folder.string()));
+}
+
+mode_t mode_of_new_files() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return 0644u & ~mask;
+}
+
+}  // namespace
+
+output_file::output_file(fs::path destination, const std::string& option)
+    : destination_{std::move(destination)},
+      label_{option.empty() ? destination_.string() : option + " " + destination_.string()},
+      temporary_{destination_.string() + ".partial-XXXXXX"} {
+  require_replaceable(destination_, label_);
+  remove_at_signals();
+  fd_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
+  if (fd_ < 0) fail("a temporary file beside it cannot be created");
+  remember(temporary_.c_str());
+}
+
+output_file::~output_file() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(temporary_.c_str());
+  forget(temporary_.c_str());
+}
+
+void output_file::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(fd_, bytes.data(), bytes.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("cannot be written");
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+  }
+}
+
+void output_file::publish() {
+  if (::fchmod(fd_, mode_of_new_files()) != 0) fail("its permissions cannot be set");
+  if (::fsync(fd_) != 0) fail("cannot be brought to disk");
+  if (::rename(temporary_.c_str(), destination_.c_str()) != 0) fail("cannot be renamed into place");
+  forget(temporary_.c_str());
+  ::close(std::exchange(fd_, -1));
+}
+
+void output_file::fail(const char* what) const {
+  const int reason = errno;
+  throw bad_file{fmt::format("{}: {}: {}; nothing was written", label_, what, std::strerror(reason))};
+}
+
+}  // namespace baton::model

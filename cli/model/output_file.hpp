@@ -1,0 +1,38 @@
+#pragma once
+// A file that appears whole or not at all.
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace baton::model {
+
+/// Written into a temporary file beside its destination, which publish() renames over it; until then what was there
+/// stays as it is. The temporary file goes with the object, and with SIGINT, SIGTERM or SIGHUP. The file gets mode 0644
+/// less the umask, whatever it replaces.
+class output_file {
+ public:
+  /// `option` is named in error texts: "--output".
+  /// @throws bad_file  the folder is absent or not writable, or there is something else than a regular file: a
+  ///                   folder, a device, or a symbolic link, which is not followed
+  explicit output_file(std::filesystem::path destination, const std::string& option = {});
+  output_file(const output_file&) = delete;
+  output_file& operator=(const output_file&) = delete;
+  ~output_file();
+
+  /// So for both: @throws bad_file  the system refused (which call, which reason); nothing has changed
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span{text})); }
+  /// Brought to disk and renamed; nothing may be written after it.
+  void publish();
+
+ private:
+  [[noreturn]] void fail(const char* what) const;
+
+  std::filesystem::path destination_;
+  std::string label_, temporary_;
+  int fd_ = -1;
+};
+
+}  // namespace baton::model
