@@ -17,7 +17,7 @@ MAY_INCLUDE = {  # layer: the layers it may include, itself apart
     "src/ptx": ["src/base", "src/exec"],
     "src/device": ["src/base", "src/exec", "src/ptx", "src/protocol", "include/baton"],
     "src/kernels": ["src/base", "src/exec", "src/protocol", "src/device", "src/ptx", "src/runtime", "include/baton", "sim"],
-    "src/bootstrap": ["src/base", "src/exec", "src/runtime", "include/baton"],
+    "src/bootstrap": ["include/baton"],
     "src/runtime": ["src/base", "src/exec", "src/bootstrap", "include/baton", "sim"],
     "src/api": ["src/base", "src/exec", "src/kernels", "src/runtime", "src/bootstrap", "include/baton", "sim"],
     "sim": ["src/base", "src/exec", "include/baton"],

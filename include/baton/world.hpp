@@ -46,8 +46,11 @@ class world {
   static world create(world_config config);
 
   /// Joins as torchrun or a similar launcher says: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_PORT. Processes of
-  /// one machine only; they meet at a Unix socket named after MASTER_PORT and TORCHELASTIC_RUN_ID.
-  /// Collective.
+  /// one machine only; they meet at a Unix socket named after MASTER_PORT and TORCHELASTIC_RUN_ID, which rank 0
+  /// keeps as long as its world lives. Ranks of one job have the same BATON_JOB if it is set, or were started by
+  /// one process; those of another job are refused. Collective.
+  /// @throws invalid_argument  a variable is missing or no number; else as create()
+  /// @throws transport_error   ranks did not come in time, came twice, or another job uses the name
   static world from_environment(device_kind device);
 
   /// All ranks in this process; the caller may drive them from one thread or one thread each. On the CPU they

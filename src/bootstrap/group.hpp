@@ -11,6 +11,8 @@
 
 namespace baton::bootstrap {
 
+inline constexpr int most_ranks = 4096;  // of a world: beyond it, somebody made a mistake
+
 struct group {
   int rank = 0;
   int size = 1;

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "baton/error.hpp"
+#include "bootstrap/group.hpp"
 
 namespace baton::bootstrap {
 namespace {
@@ -49,20 +50,21 @@ int optional_or(const char* name, int otherwise, int high) {
 }  // namespace
 
 launch_environment read_launch_environment() {
-  constexpr int most_ranks = 4096;
   launch_environment env;
-  env.size = required("WORLD_SIZE", 1, most_ranks);
-  env.rank = required("RANK", 0, env.size - 1);
-  env.local_rank = optional_or("LOCAL_RANK", env.rank, most_ranks);
-  if (const int here = optional_or("LOCAL_WORLD_SIZE", env.size, most_ranks); here != env.size)
+  meeting& m = env.ranks;
+  m.size = required("WORLD_SIZE", 1, most_ranks);
+  m.rank = required("RANK", 0, m.size - 1);
+  env.local_rank = optional_or("LOCAL_RANK", m.rank, most_ranks);
+  if (const int here = optional_or("LOCAL_WORLD_SIZE", m.size, most_ranks); here != m.size)
     throw unsupported{fmt::format(
         "LOCAL_WORLD_SIZE={} of WORLD_SIZE={}: the ranks are spread over several machines, and baton "
         "serves those of one machine; start all ranks on one",
-        here, env.size)};
-  const int port = env.size == 1 ? optional_or("MASTER_PORT", 0, 65535) : required("MASTER_PORT", 1, 65535);
+        here, m.size)};
+  const int port = m.size == 1 ? optional_or("MASTER_PORT", 0, 65535) : required("MASTER_PORT", 1, 65535);
   std::string run = text_of("TORCHELASTIC_RUN_ID").value_or("none");
   if (run.size() > longest_run_id) run = fmt::format("{:016x}", std::hash<std::string>{}(run));
-  env.place = fmt::format("baton-{}-{}-{}", ::geteuid(), port, run);
+  m.name = fmt::format("baton-{}-{}-{}", ::geteuid(), port, run);
+  m.deadline = deadline_from_environment(m.deadline);
   return env;
 }
 

@@ -1,15 +1,14 @@
 #pragma once
 // What torchrun and similar launchers put into the environment.
 #include <chrono>
-#include <string>
+
+#include "bootstrap/frames.hpp"
 
 namespace baton::bootstrap {
 
 struct launch_environment {
-  int rank = 0;
-  int size = 1;
   int local_rank = 0;
-  std::string place;  // where the ranks meet, see process_rendezvous
+  meeting ranks;  // with the deadline that the environment says
 };
 
 /// @throws invalid_argument  a variable is missing or no number: names it and what was found

@@ -1,9 +1,13 @@
 #pragma once
 // When a series of host-side waits must be over.
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
 namespace baton::bootstrap {
+
+/// Longer deadlines count as this long: no clock overflows, and nobody will know the difference.
+inline constexpr std::chrono::milliseconds longest_deadline = std::chrono::hours{24 * 3650};
 
 class time_limit {
  public:
@@ -11,7 +15,7 @@ class time_limit {
 
   /// Zero: no limit, as in world_config::deadline.
   explicit time_limit(std::chrono::milliseconds from_now) {
-    if (from_now.count() > 0) until_ = clock::now() + from_now;
+    if (from_now.count() > 0) until_ = clock::now() + std::min(from_now, longest_deadline);
   }
 
   bool passed() const { return until_ && clock::now() >= *until_; }

@@ -26,7 +26,7 @@ int default_ordinal(int local_rank);
 
 /// Fills in what depends on all ranks' devices and allocates the memory for reports.
 /// @throws unsupported  two ranks' devices lack peer access; names the pair
-void settle(detail::world_state& state, std::span<const device_identity> all);
+void set_up(detail::world_state& state, std::span<const device_identity> all);
 
 void wait_for_stream(const detail::world_state& state, stream_ref stream);
 void clear_abort(const detail::world_state& state);

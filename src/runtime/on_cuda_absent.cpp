@@ -19,7 +19,7 @@ device_identity identify(int) {
 int default_ordinal(int) {
   refuse();
 }
-void settle(detail::world_state&, std::span<const device_identity>) {
+void set_up(detail::world_state&, std::span<const device_identity>) {
   refuse();
 }
 void wait_for_stream(const detail::world_state&, stream_ref) {

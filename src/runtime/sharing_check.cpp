@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <optional>
 
 #include "baton/error.hpp"
 #include "bootstrap/shared_memory.hpp"
@@ -19,15 +18,14 @@ void share_with_myself() {
   const time_limit limit{std::chrono::milliseconds{2000}};
   const std::string name = fmt::format("baton-doctor-{:016x}", random_bits());
   const file_descriptor listener = listen_at(name, 1);
-  const std::optional<file_descriptor> door = connect_to(name, limit);
-  const std::optional<file_descriptor> visitor = door ? accept_from(listener, limit) : std::nullopt;
-  if (!visitor) throw transport_error{"an abstract Unix socket does not connect"};
+  const file_descriptor sender = connect_to(name, limit);
+  const file_descriptor receiver = sender ? try_accept(listener) : file_descriptor{};
+  if (!receiver) throw transport_error{"an abstract Unix socket does not connect"};
   const file_descriptor memory = create_shared_memory(bytes);
-  file_descriptor received;
   std::uint64_t note = 0;
-  if (send_descriptor(*door, memory.get(), 1, limit) != io::done ||
-      receive_descriptor(*visitor, received, note, limit) != io::done)
-    throw transport_error{"a file descriptor does not pass through a Unix socket"};
+  const bool sent = send_descriptor(sender, memory.get(), 1, limit) == io::done;
+  const file_descriptor received = sent ? receive_descriptor_now(receiver, note) : file_descriptor{};
+  if (!received) throw transport_error{"a file descriptor does not pass through a Unix socket"};
   const auto mine = map_shared_memory(memory, bytes), theirs = map_shared_memory(received, bytes);
   mine.get()[bytes - 1] = mark;
   if (theirs.get()[bytes - 1] != mark) throw transport_error{"shared memory is not shared"};

@@ -1,7 +1,9 @@
-// How a world comes to be: check the arguments, compare passports, settle on devices.
+// How a world comes to be: check the arguments, compare what the ranks say of themselves, set up the device.
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <exception>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -27,7 +29,7 @@ struct host_reports {
 };
 
 /// What a rank tells about itself before anything else.
-struct passport {
+struct rank_info {
   std::int32_t rank = 0;
   std::int32_t size = 0;
   std::int32_t device = 0;
@@ -53,13 +55,26 @@ const char* name(device_kind device) {
   return device == device_kind::cuda ? "cuda" : "cpu";
 }
 
-void compare(const std::vector<passport>& all) {
-  const passport& first = all.front();
+/// A callback of more ranks than config says writes more than it was asked for.
+std::vector<rank_info> gather_infos(const bootstrap::group& g, const rank_info& own) {
+  std::vector<rank_info> all(bootstrap::most_ranks);
+  bootstrap::gather_bytes(g, &own, all.data(), sizeof own);
+  all.resize(static_cast<std::size_t>(std::clamp(g.size, 1, bootstrap::most_ranks)));
+  return all;
+}
+
+void compare_sizes(const std::vector<rank_info>& all) {
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (all[r].size != all.front().size)
+      throw transport_error{
+          fmt::format("ranks disagree: world_config::size is {} on rank 0 and {} on rank {}",
+                      all.front().size, all[r].size, r)};
+}
+
+void compare(const std::vector<rank_info>& all) {
+  const rank_info& first = all.front();
   for (std::size_t r = 0; r < all.size(); ++r) {
-    const passport& p = all[r];
-    if (p.size != first.size)
-      throw transport_error{fmt::format(
-          "ranks disagree: world_config::size is {} on rank 0 and {} on rank {}", first.size, p.size, r)};
+    const rank_info& p = all[r];
     if (p.rank != static_cast<int>(r))
       throw transport_error{fmt::format(
           "all_gather is not in rank order: the bytes of rank {} lie where those of rank {} belong", p.rank,
@@ -75,7 +90,9 @@ void compare(const std::vector<passport>& all) {
 }
 
 void validate(const world_config& c) {
-  if (c.size < 1) throw invalid_argument{fmt::format("world_config::size: {}, expected at least 1", c.size)};
+  if (c.size < 1 || c.size > bootstrap::most_ranks)
+    throw invalid_argument{
+        fmt::format("world_config::size: {}, expected 1 to {}", c.size, bootstrap::most_ranks)};
   if (c.rank < 0 || c.rank >= c.size)
     throw invalid_argument{
         fmt::format("world_config::rank: {}, expected 0 to size - 1 = {}", c.rank, c.size - 1)};
@@ -89,7 +106,7 @@ void validate(const world_config& c) {
         fmt::format("world_config::deadline: {} ms, expected 0 (none) or more", c.deadline.count())};
 }
 
-void settle_on_cpu(detail::world_state& s, std::shared_ptr<sim::machine> machine) {
+void set_up_on_cpu(detail::world_state& s, std::shared_ptr<sim::machine> machine) {
   auto reports = std::make_shared<host_reports>();
   s.reports = {&reports->record, &reports->record, &reports->abort};
   s.owned = std::move(reports);
@@ -103,15 +120,27 @@ std::shared_ptr<sim::machine> machine_in_real_time(int size) {
   return std::make_shared<sim::machine>(size, options);
 }
 
+/// Not checked yet.
 std::shared_ptr<detail::world_state> state_of(const world_config& c) {
-  validate(c);
   auto s = std::make_shared<detail::world_state>();
   s->rank = c.rank;
   s->size = c.size;
   s->device = c.device;
-  s->deadline = bootstrap::deadline_from_environment(c.deadline);
   s->all_gather = c.all_gather;
   return s;
+}
+
+void check(const world_config& c, detail::world_state& s) {
+  validate(c);
+  s.deadline = std::min(bootstrap::deadline_from_environment(c.deadline), bootstrap::longest_deadline);
+}
+
+/// What check() throws, for when the others have come to hear of it.
+std::exception_ptr problem_of(const world_config& c, detail::world_state& s) try {
+  check(c, s);
+  return nullptr;
+} catch (const error&) {
+  return std::current_exception();
 }
 
 int wanted_ordinal(const world_config& c) {
@@ -119,41 +148,49 @@ int wanted_ordinal(const world_config& c) {
   return on_cuda::default_ordinal(c.local_rank >= 0 ? c.local_rank : c.rank);
 }
 
-void settle_on_cuda(detail::world_state& s, const world_config& c) {
+void set_up_on_cuda(detail::world_state& s, const world_config& c) {
   const bootstrap::group g = s.peers();
   on_cuda::device_identity own;
   bootstrap::together(g, [&] { own = on_cuda::identify(wanted_ordinal(c)); });
   const std::vector<on_cuda::device_identity> all = bootstrap::gather(g, own);
-  bootstrap::together(g, [&] { on_cuda::settle(s, all); });
+  bootstrap::together(g, [&] { on_cuda::set_up(s, all); });
 }
 
 }  // namespace
 
 world world::create(world_config config) {
   const std::shared_ptr<detail::world_state> s = state_of(config);
-  const passport own{s->rank,    s->size,         static_cast<std::int32_t>(s->device),
-                     ::getpid(), process_token(), machine_token()};
-  const std::vector<passport> all = bootstrap::gather(s->peers(), own);
+  const std::exception_ptr problem = problem_of(config, *s);
+  if (problem && !config.all_gather) std::rethrow_exception(problem);
+  const bootstrap::group g = s->peers();
+  const rank_info own{s->rank,    s->size,         static_cast<std::int32_t>(s->device),
+                      ::getpid(), process_token(), machine_token()};
+  const std::vector<rank_info> all = gather_infos(g, own);
+  if (problem && (s->size < 1 || s->size > bootstrap::most_ranks)) std::rethrow_exception(problem);
+  compare_sizes(all);  // or else no two ranks of them can gather anything
+  bootstrap::together(g, [&] {
+    if (problem) std::rethrow_exception(problem);
+  });
   compare(all);
   s->in_process = true;
-  for (const passport& p : all) s->in_process = s->in_process && p.pid == own.pid && p.process == own.process;
+  for (const rank_info& p : all)
+    s->in_process = s->in_process && p.pid == own.pid && p.process == own.process;
   if (s->device == device_kind::cuda)
-    settle_on_cuda(*s, config);
+    set_up_on_cuda(*s, config);
   else
-    settle_on_cpu(*s, machine_in_real_time(s->size));
+    bootstrap::together(g, [&] { set_up_on_cpu(*s, machine_in_real_time(s->size)); });
   return world{s};
 }
 
 world world::from_environment(device_kind device) {
   const bootstrap::launch_environment env = bootstrap::read_launch_environment();
   world_config c;
-  c.rank = env.rank;
-  c.size = env.size;
+  c.rank = env.ranks.rank;
+  c.size = env.ranks.size;
   c.local_rank = env.local_rank;
   c.device = device;
-  if (env.size > 1) {
-    const auto deadline = bootstrap::deadline_from_environment(c.deadline);
-    auto meeting = std::make_shared<bootstrap::process_rendezvous>(env.place, env.rank, env.size, deadline);
+  if (c.size > 1) {
+    auto meeting = std::make_shared<bootstrap::process_rendezvous>(env.ranks);
     c.all_gather = [meeting](const void* mine, void* all, std::size_t bytes) {
       meeting->all_gather(mine, all, bytes);
     };
@@ -171,6 +208,7 @@ std::vector<world> world::local(int size, device_kind device) {
   std::shared_ptr<sim::machine> machine;
   for (c.rank = 0; c.rank == 0 || c.rank < size; ++c.rank) {
     states.push_back(state_of(c));
+    check(c, *states.back());
     if (device == device_kind::cuda) devices.push_back(on_cuda::identify(on_cuda::default_ordinal(c.rank)));
   }
   if (device == device_kind::cpu) machine = machine_in_real_time(size);
@@ -181,9 +219,9 @@ std::vector<world> world::local(int size, device_kind device) {
     s->meeting = meeting;
     s->all_gather = bootstrap::all_gather_of(meeting, s->rank);
     if (device == device_kind::cuda)
-      on_cuda::settle(*s, devices);
+      on_cuda::set_up(*s, devices);
     else
-      settle_on_cpu(*s, machine);
+      set_up_on_cpu(*s, machine);
     worlds.emplace_back(s);
   }
   return worlds;

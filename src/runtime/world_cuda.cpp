@@ -117,7 +117,7 @@ int default_ordinal(int local_rank) {
   return local_rank % count_devices();
 }
 
-void settle(detail::world_state& state, std::span<const device_identity> all) {
+void set_up(detail::world_state& state, std::span<const device_identity> all) {
   const device_identity& own = all[static_cast<std::size_t>(state.rank)];
   state.device_index = own.ordinal;
   state.ranks_on_device = static_cast<int>(

@@ -27,8 +27,13 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-std::string unique_place() {
+std::string unique_name() {
   return "baton-test-" + std::to_string(bootstrap::random_bits());
+}
+
+std::shared_ptr<bootstrap::process_rendezvous> join_at(const std::string& name, int rank, int size) {
+  return std::make_shared<bootstrap::process_rendezvous>(
+      bootstrap::meeting{name, rank, size, milliseconds{20'000}});
 }
 
 /// As a launcher sets it, with a run id of this test's own.
@@ -42,7 +47,7 @@ void set_environment(int rank, int size, const std::string& run, const char* dea
 }
 
 TEST(from_environment, processes_find_each_other_twice_and_gather) {
-  const std::string run = unique_place();
+  const std::string run = unique_name();
   const auto results = in_processes({2, 0, 1, 3}, [&](int rank) {
     set_environment(rank, 4, run);
     for (int turn = 0; turn < 3; ++turn) {
@@ -61,7 +66,7 @@ TEST(from_environment, processes_find_each_other_twice_and_gather) {
 }
 
 TEST(from_environment, a_missing_rank_is_named_on_every_other_within_the_deadline) {
-  const std::string run = unique_place();
+  const std::string run = unique_name();
   const auto start = std::chrono::steady_clock::now();
   const auto results = in_processes({0, 1, 3}, [&](int rank) {
     set_environment(rank, 4, run, "700");
@@ -77,7 +82,7 @@ TEST(from_environment, a_missing_rank_is_named_on_every_other_within_the_deadlin
 }
 
 TEST(from_environment, a_missing_rank_0_is_named_by_the_others) {
-  const std::string run = unique_place();
+  const std::string run = unique_name();
   const auto results = in_processes({1, 2}, [&](int rank) {
     set_environment(rank, 3, run, "300");
     world::from_environment(device_kind::cpu);
@@ -87,7 +92,7 @@ TEST(from_environment, a_missing_rank_0_is_named_by_the_others) {
 }
 
 TEST(from_environment, a_rank_that_dies_later_is_named) {
-  const std::string run = unique_place();
+  const std::string run = unique_name();
   const auto results = in_processes({0, 1, 2}, [&](int rank) {
     set_environment(rank, 3, run);
     const world w = world::from_environment(device_kind::cpu);
@@ -101,7 +106,7 @@ TEST(from_environment, a_rank_that_dies_later_is_named) {
 }
 
 TEST(from_environment, ranks_that_disagree_about_the_size_all_hear_about_it) {
-  const std::string run = unique_place();
+  const std::string run = unique_name();
   const auto results = in_processes({0, 1}, [&](int rank) {
     set_environment(rank, rank == 0 ? 2 : 3, run);
     world::from_environment(device_kind::cpu);
@@ -111,7 +116,7 @@ TEST(from_environment, ranks_that_disagree_about_the_size_all_hear_about_it) {
 }
 
 TEST(from_environment, two_processes_with_one_rank_are_refused) {
-  const std::string run = unique_place();
+  const std::string run = unique_name();
   const auto results = in_processes({0, 1, 1}, [&](int rank) {
     set_environment(rank, 3, run);
     world::from_environment(device_kind::cpu);
@@ -148,13 +153,13 @@ TEST(launch_environment, a_missing_or_silly_variable_is_named_with_its_value) {
 
 TEST(launch_environment, a_long_run_id_still_fits_a_socket_name) {
   set_environment(0, 2, std::string(400, 'r'));
-  EXPECT_LE(bootstrap::read_launch_environment().place.size(), bootstrap::longest_socket_name);
+  EXPECT_LE(bootstrap::read_launch_environment().ranks.name.size(), bootstrap::longest_socket_name);
 }
 
 TEST(process_rendezvous, calls_out_of_step_are_caught) {
-  const std::string place = unique_place();
+  const std::string name = unique_name();
   const auto results = in_processes({0, 1}, [&](int rank) {
-    bootstrap::process_rendezvous meeting{place, rank, 2, milliseconds{20'000}};
+    bootstrap::process_rendezvous meeting{{name, rank, 2, milliseconds{20'000}}};
     std::vector<char> mine(16), all(64);
     meeting.all_gather(mine.data(), all.data(), rank == 0 ? 8 : 16);
     return true;
@@ -163,11 +168,11 @@ TEST(process_rendezvous, calls_out_of_step_are_caught) {
     EXPECT_TRUE(contains(r.thrown, "disagree in a collective call")) << r.thrown;
 }
 
-TEST(process_rendezvous, a_place_in_use_is_refused) {
-  const std::string place = unique_place();
-  const bootstrap::file_descriptor taken = bootstrap::listen_at(place, 1);
+TEST(process_rendezvous, a_name_in_use_is_refused) {
+  const std::string name = unique_name();
+  const bootstrap::file_descriptor taken = bootstrap::listen_at(name, 1);
   try {
-    const bootstrap::process_rendezvous meeting{place, 0, 2, milliseconds{50}};
+    const bootstrap::process_rendezvous meeting{{name, 0, 2, milliseconds{50}}};
     FAIL() << "nothing was thrown";
   } catch (const transport_error& e) {
     EXPECT_TRUE(contains(e.what(), "another job of this machine uses the name")) << e.what();
@@ -175,10 +180,10 @@ TEST(process_rendezvous, a_place_in_use_is_refused) {
 }
 
 TEST(exchange_descriptors, every_process_can_read_what_every_other_opened) {
-  const std::string place = unique_place();
+  const std::string name = unique_name();
   constexpr int size = 4;
   const auto results = in_processes({0, 1, 2, 3}, [&](int rank) {
-    auto meeting = std::make_shared<bootstrap::process_rendezvous>(place, rank, size, milliseconds{20'000});
+    auto meeting = join_at(name, rank, size);
     const bootstrap::group g{
         rank, size,
         [meeting](const void* mine, void* all, std::size_t n) { meeting->all_gather(mine, all, n); },
@@ -206,9 +211,9 @@ TEST(exchange_descriptors, every_process_can_read_what_every_other_opened) {
 }
 
 TEST(exchange_descriptors, a_descriptor_that_cannot_be_sent_fails_on_every_rank) {
-  const std::string place = unique_place();
+  const std::string name = unique_name();
   const auto results = in_processes({0, 1, 2}, [&](int rank) {
-    auto meeting = std::make_shared<bootstrap::process_rendezvous>(place, rank, 3, milliseconds{20'000});
+    auto meeting = join_at(name, rank, 3);
     const bootstrap::group g{
         rank, 3, [meeting](const void* mine, void* all, std::size_t n) { meeting->all_gather(mine, all, n); },
         milliseconds{500}};
@@ -223,18 +228,16 @@ TEST(exchange_descriptors, a_descriptor_that_cannot_be_sent_fails_on_every_rank)
 }
 
 TEST(exchange_descriptors, a_stranger_without_the_note_is_ignored) {
-  const std::string name = unique_place();
+  const std::string name = unique_name();
   const bootstrap::file_descriptor listener = bootstrap::listen_at(name, 4);
   const bootstrap::time_limit limit{milliseconds{2000}};
-  const auto door = bootstrap::connect_to(name, limit);
-  ASSERT_TRUE(door);
-  ASSERT_EQ(bootstrap::send_all(*door, "12345678", 8, limit), bootstrap::io::done);
-  const auto visitor = bootstrap::accept_from(listener, limit);
-  ASSERT_TRUE(visitor);
-  bootstrap::file_descriptor fd;
+  const auto sender = bootstrap::connect_to(name, limit);
+  ASSERT_TRUE(sender);
+  ASSERT_EQ(bootstrap::send_all(sender, "12345678", 8, limit), bootstrap::io::done);
+  const auto receiver = bootstrap::try_accept(listener);
+  ASSERT_TRUE(receiver);
   std::uint64_t note = 0;
-  EXPECT_EQ(bootstrap::receive_descriptor(*visitor, fd, note, limit), bootstrap::io::closed);
-  EXPECT_FALSE(fd);
+  EXPECT_FALSE(bootstrap::receive_descriptor_now(receiver, note));
 }
 
 }  // namespace

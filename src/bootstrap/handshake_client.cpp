@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "baton/error.hpp"
+#include "bootstrap/handshake.hpp"
+
+namespace baton::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Names at which this process has met the others: if rank 0 still holds one, the next meeting is to come.
+class meetings_held {
+ public:
+  static meetings_held& all() {
+    static meetings_held only;
+    return only;
+  }
+  bool has(const std::string& name) {
+    const std::lock_guard lock{mutex_};
+    return names_.contains(name);
+  }
+  void add(const std::string& name) {
+    const std::lock_guard lock{mutex_};
+    names_.insert(name);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> names_;
+};
+
+file_descriptor connect_to_root(const meeting& m, const time_limit& limit) {
+  using clock = time_limit::clock;
+  const milliseconds patience = time_to_leave(m.deadline);
+  for (clock::time_point open = clock::now();;) {
+    if (file_descriptor root = try_connect(m.name)) return root;
+    if (!is_claimed(m.name) || meetings_held::all().has(m.name))
+      open = clock::now();
+    else if (clock::now() - open > patience)
+      throw transport_error{
+          fmt::format("rank {} came too late to the abstract Unix socket '{}': the world that met there is "
+                      "complete and still "
+                      "at work. Another job uses this MASTER_PORT, or this process was started a second time",
+                      m.rank, m.name)};
+    if (limit.passed())
+      throw transport_error{
+          late_text(m, {0},
+                    fmt::format("to listen at the abstract Unix socket '{}' (ranks must share the network "
+                                "namespace, MASTER_PORT and TORCHELASTIC_RUN_ID)",
+                                m.name))};
+    std::this_thread::sleep_for(milliseconds{5});
+  }
+}
+
+received_answer say_hello(const meeting& m, const file_descriptor& root) {
+  hello h;
+  h.rank = m.rank;
+  h.size = m.size;
+  h.job = m.job;
+  const time_limit limit{with_grace(m.deadline)};
+  // If rank 0 has refused everybody meanwhile, its reason waits to be read.
+  send_all(root, &h, sizeof h, limit);
+  return receive_answer(root, limit);
+}
+
+}  // namespace
+
+handshake join_rank_0(const meeting& m) {
+  const time_limit limit{m.deadline};
+  for (;;) {
+    handshake done;
+    done.peers.push_back(connect_to_root(m, limit));
+    const received_answer got = say_hello(m, done.peers[0]);
+    if (got.how == io::late)
+      throw transport_error{
+          late_text(m, {0}, fmt::format("to answer at the abstract Unix socket '{}'", m.name))};
+    if (got.what == verdict::refused)
+      throw transport_error{
+          got.how == io::done
+              ? got.reason
+              : fmt::format("rank 0 refused rank {} and ended before it had said why", m.rank)};
+    if (got.how == io::done) {
+      meetings_held::all().add(m.name);
+      done.token = got.token;
+      return done;
+    }
+    // Cut off before an answer was complete. Rank 0 has gone, or it had too many connections or stopped listening.
+    if (!is_claimed(m.name) || limit.passed())
+      throw transport_error{fmt::format(
+          "rank 0 closed the connection while rank {} was joining at the abstract Unix socket '{}'", m.rank,
+          m.name)};
+    std::this_thread::sleep_for(milliseconds{20});
+  }
+}
+
+}  // namespace baton::bootstrap

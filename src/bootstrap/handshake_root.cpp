@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "baton/error.hpp"
+#include "bootstrap/handshake.hpp"
+#include "bootstrap/incoming_connections.hpp"
+
+namespace baton::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Ranks of two jobs that nothing tells apart are noticed only when a rank comes twice. So rank 0 listens a moment
+/// longer, for those of a job that was started together with this one.
+constexpr milliseconds moment_for_doubles{100};
+
+class admission {
+ public:
+  explicit admission(const meeting& m) : m_{m}, peers_(static_cast<std::size_t>(m.size)) {}
+
+  std::vector<file_descriptor> run(const file_descriptor& listener) try {
+    incoming_connections incoming{listener, m_.size};
+    const time_limit limit{m_.deadline};
+    for (; !missing().empty(); forget_ended()) {
+      hear(incoming.next(limit));
+      if (limit.passed() && !missing().empty())
+        throw transport_error{
+            late_text(m_, missing(), fmt::format("to join at the abstract Unix socket '{}'", m_.name))};
+    }
+    if (m_.job.secret == 0) {
+      const time_limit moment{moment_for_doubles};
+      while (!moment.passed()) hear(incoming.next(moment));
+    }
+    stop_listening(listener);
+    while (file_descriptor last = try_accept(listener)) hear(std::move(last));
+    return std::move(peers_);
+  } catch (const transport_error& e) {
+    for (const file_descriptor& peer : peers_)
+      if (peer) send_refusal(peer, e.what());
+    throw;
+  }
+
+ private:
+  void hear(file_descriptor connection) {
+    hello h;
+    h.magic = 0;
+    const std::size_t heard = connection ? receive_now(connection, &h, sizeof h) : 0;
+    if (heard < sizeof h.magic + sizeof h.version || h.magic != hello_magic) return;  // a stranger
+    if (heard < sizeof h || h.version != protocol_version)
+      return send_refusal(connection,
+                          "rank 0 runs another version of baton: build all ranks from one version");
+    if (const std::string why = why_other_job(m_.job, h.job, h.rank); !why.empty())
+      return send_refusal(connection, why);
+    if (const std::string why = objection_to(h); !why.empty()) {
+      peers_.push_back(std::move(connection));  // it shall hear why as well
+      throw transport_error{why};
+    }
+    peers_[static_cast<std::size_t>(h.rank)] = std::move(connection);
+  }
+
+  std::string objection_to(const hello& h) const {
+    if (h.size != m_.size)
+      return fmt::format("ranks disagree: rank {} was started with WORLD_SIZE={}, rank 0 with WORLD_SIZE={}",
+                         h.rank, h.size, m_.size);
+    if (h.rank < 0 || h.rank >= m_.size)
+      return fmt::format(
+          "a process came as rank {}, expected 1 to {}: RANK must be unique, 0 to WORLD_SIZE - 1", h.rank,
+          m_.size - 1);
+    if (h.rank == 0 || peers_[static_cast<std::size_t>(h.rank)])
+      return fmt::format(
+          "two processes came as rank {}: RANK must be unique within a job, and two jobs on one machine need "
+          "different MASTER_PORTs, or each a BATON_JOB of its own",
+          h.rank);
+    return {};
+  }
+
+  /// A rank that died before all were there leaves its place to the next who comes as that rank.
+  void forget_ended() {
+    for (file_descriptor& peer : peers_)
+      if (peer && has_ended(peer)) peer = {};
+  }
+
+  std::vector<int> missing() const {
+    std::vector<int> ranks;
+    for (int r = 1; r < m_.size; ++r)
+      if (!peers_[static_cast<std::size_t>(r)]) ranks.push_back(r);
+    return ranks;
+  }
+
+  const meeting& m_;
+  std::vector<file_descriptor> peers_;
+};
+
+/// If the holder of the name still listens, then two jobs meet here right now: it hears of it, and we hear why not.
+void ask_holder(const meeting& m) {
+  const file_descriptor holder = try_connect(m.name);
+  if (!holder) return;
+  const time_limit limit{milliseconds{1000}};
+  hello h;
+  h.size = m.size;
+  h.job = m.job;
+  if (send_all(holder, &h, sizeof h, limit) != io::done) return;
+  const received_answer got = receive_answer(holder, limit);
+  if (got.how == io::done && got.what == verdict::refused) throw transport_error{got.reason};
+}
+
+std::shared_ptr<name_claim> claim_soon(const meeting& m) {
+  const time_limit limit{time_to_leave(m.deadline)};
+  for (;;) {
+    if (auto claim = name_claim::try_take(m.name)) return claim;
+    ask_holder(m);
+    if (limit.passed())
+      throw transport_error{fmt::format(
+          "rank 0 cannot meet its ranks at the abstract Unix socket '{}': another job of this machine "
+          "uses the name; give each job a MASTER_PORT of its own",
+          m.name)};
+    std::this_thread::sleep_for(milliseconds{20});
+  }
+}
+
+file_descriptor listen_soon(const meeting& m) {
+  const time_limit limit{time_to_leave(m.deadline)};
+  constexpr int strangers = 64;
+  for (;;) try {
+      return listen_at(m.name, m.size + strangers);
+    } catch (const transport_error&) {
+      if (limit.passed()) throw;
+      std::this_thread::sleep_for(milliseconds{20});
+    }
+}
+
+}  // namespace
+
+milliseconds time_to_leave(milliseconds deadline) {
+  constexpr milliseconds longest{2000};
+  return deadline.count() == 0 ? longest : std::min(deadline, longest);
+}
+
+handshake await_ranks(const meeting& m) {
+  handshake done;
+  done.token = random_bits();
+  done.claim = claim_soon(m);
+  done.peers = admission{m}.run(listen_soon(m));
+  const answer welcome{verdict::granted, 0, done.token};
+  const time_limit limit{m.deadline};
+  // A rank that cannot be reached any more is named by the first call.
+  for (int r = 1; r < m.size; ++r)
+    send_all(done.peers[static_cast<std::size_t>(r)], &welcome, sizeof welcome, limit);
+  return done;
+}
+
+}  // namespace baton::bootstrap
