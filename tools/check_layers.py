@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Fails if a file includes a layer it must not know about: check_layers.py [ROOT].
+"""Fails if a file sees a layer it must not know about: check_layers.py [ROOT].
 
-A layer is a folder. MAY_INCLUDE holds the arrows; see ARCHITECTURE.md for what each layer is.
+A layer is a folder. MAY_SEE holds the arrows, ARCHITECTURE.md draws them. A file sees what it includes and what that includes:
+arrows hold through every header on the way. Arrows that nobody uses fail too, and so do cycles, which cannot be drawn.
 """
 import pathlib
 import re
@@ -9,42 +10,40 @@ import sys
 
 import tree
 
-MAY_INCLUDE = {  # layer: the layers it may include, itself apart
+MAY_SEE = {  # layer: the layers whose files its own may see, by their #includes or through others
     "include/baton": [],
     "src/base": ["include/baton"],
     "src/exec": ["src/base"],
-    "src/protocol": ["src/base", "src/exec", "include/baton"],
-    "src/ptx": ["src/base", "src/exec"],
-    "src/device": ["src/base", "src/exec", "src/ptx", "src/protocol", "include/baton"],
-    "src/kernels": ["src/base", "src/exec", "src/protocol", "src/device", "src/ptx", "src/runtime", "include/baton", "sim"],
+    "src/protocol": ["include/baton", "src/base", "src/exec"],
+    "src/ptx": ["src/exec"],
+    "src/device": ["src/base", "src/exec", "src/ptx"],
+    "sim": ["include/baton", "src/base", "src/exec"],
     "src/bootstrap": ["include/baton"],
-    "src/runtime": ["src/base", "src/exec", "src/bootstrap", "include/baton", "sim"],
-    "src/api": ["src/base", "src/exec", "src/kernels", "src/runtime", "src/bootstrap", "include/baton", "sim"],
-    "sim": ["src/base", "src/exec", "include/baton"],
+    "src/runtime": ["include/baton", "src/base", "src/exec", "sim", "src/bootstrap"],
+    "src/kernels": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "sim", "src/bootstrap",
+                    "src/runtime"],
+    "src/api": ["include/baton", "src/base", "src/exec", "src/protocol", "sim", "src/bootstrap", "src/runtime", "src/kernels"],
     "checks": ["include/baton", "src/base", "src/exec", "src/protocol", "src/kernels", "sim"],
     "cli": ["include/baton", "src/base", "src/exec", "src/runtime", "src/kernels", "sim", "checks"],
-    "examples": ["include/baton", "sim"],
-    "bench": ["include/baton", "cli"],
+    "examples": ["include/baton", "src/base", "src/exec", "sim"],
     "tests": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "src/kernels", "src/bootstrap",
-              "src/runtime", "src/api", "sim", "checks", "cli"],
+              "src/runtime", "sim", "checks", "cli"],
 }
+CHECKER = r"sim/(check\.hpp|check/\w+\.hpp|lane_verbs\.hpp|fiber_stack\.hpp|mbarrier_model\.hpp)$"
 # Where a layer sees only some files of another: what a kernel is asked and how it is launched, never its body.
-DOORS = {("src/api", "src/kernels"): r"kernels/\w+/(launch|endpoint|params|config|shape|token_format|cpu)\.hpp$",
-         ("cli", "sim"): r"sim/check\.hpp$",
-         ("examples", "sim"): r"sim/check\.hpp$",
+DOORS = {("src/api", "src/kernels"): r"kernels/\w+/(launch|endpoint|outputs|params|config|shape|token_format|cpu)\.hpp$",
+         ("cli", "sim"): CHECKER,
+         ("examples", "sim"): CHECKER,
          ("cli", "src/kernels"): r"kernels/(probe/probe|hand_off/(hand_off|params))\.hpp$"}
 DEVICE_LAYERS = ("src/ptx", "src/device")  # .cu and .cuh alone may include these
 CUDA_HEADER = re.compile(r"(cuda|cooperative_groups|nvrtc|device_launch_parameters)[\w/.]*|cuda/.*")
 CUDA_FREE = ("include/baton", "src/base", "src/exec", "src/protocol", "sim", "checks", "examples")
+PLACES = ("", "src/", "include/")  # where an #include is looked for
 
 
 def layer_of(path):
-    """The layer of a file, or of what an #include names, which is seen from include/, src/ and the root."""
-    for layer in MAY_INCLUDE:
-        for prefix in (layer, layer.removeprefix("src/"), layer.removeprefix("include/")):
-            if path.startswith(prefix + "/"):
-                return layer
-    return None
+    """The layer of a file: the innermost folder of MAY_SEE it is in."""
+    return max((layer for layer in MAY_SEE if path.startswith(layer + "/")), key=len, default=None)
 
 
 def includes(path):
@@ -63,31 +62,105 @@ def includes(path):
                 yield number, what[1], any(guards)
 
 
-def complaints_of(path, layer):
-    for number, name, guarded in includes(path):
-        is_device_code = guarded or path.suffix in {".cu", ".cuh"}
-        target = layer_of(name)
-        if target and target != layer and target not in MAY_INCLUDE[layer]:
-            yield number, f"{layer}/ must not include {target}/ ({name})"
-        door = DOORS.get((layer, target))
-        if door and not re.search(door, name):
-            yield number, f"{layer}/ sees {target}/ only through files that match {door} ({name})"
-        if not is_device_code and (name.endswith(".cuh") or target in DEVICE_LAYERS):
-            yield number, f"only .cu and .cuh files may include device code ({name})"
-        if layer in CUDA_FREE and not is_device_code and CUDA_HEADER.fullmatch(name):
-            yield number, f"{layer}/ must build without CUDA ({name})"
+class include_graph:
+    """Who includes what, of the files of the tree and of files that they name."""
+
+    def __init__(self, root):
+        self.paths = {path.relative_to(root).as_posix(): path for path in tree.sources(root)}
+        self.includes = {name: list(includes(path)) for name, path in self.paths.items()}
+
+    def file(self, what, includer):
+        """The file that an #include names; None: not of this project."""
+        folder = includer.rpartition("/")[0] + "/"
+        names = [place + what for place in (*PLACES, folder, "tests/")]
+        return next((name for name in names if name in self.paths), next(filter(layer_of, names[:3]), None))
+
+    def seen(self, first):
+        """{file: how it is seen} of the file and all that it includes, nearest first."""
+        ways = {first: first}
+        for name in (queue := [first]):
+            for _, what, _ in self.includes.get(name, ()):
+                other = self.file(what, name)
+                if other and other not in ways:
+                    ways[other] = f"{ways[name]} -> {other}"
+                    queue.append(other)
+        return ways
+
+
+def complaints_of_sight(graph, name, layer):
+    for number, what, _ in graph.includes[name]:
+        first = graph.file(what, name)
+        if first is None or layer_of(first) == layer:
+            continue  # a file of the same layer answers for itself
+        told = set()
+        for other, way in graph.seen(first).items():
+            target = layer_of(other)
+            if target == layer or target in told:
+                continue
+            door = DOORS.get((layer, target))
+            if target not in MAY_SEE[layer]:
+                told.add(target)
+                yield number, f"{layer}/ must not see {target}/ ({way})"
+            elif door and not re.search(door, other):
+                told.add(target)
+                yield number, f"{layer}/ sees of {target}/ only files that match {door} ({way})"
+
+
+def complaints_of_cuda(graph, name, layer):
+    for number, what, guarded in graph.includes[name]:
+        if guarded or name.endswith((".cu", ".cuh")):
+            continue
+        if what.endswith(".cuh") or layer_of(graph.file(what, name) or "") in DEVICE_LAYERS:
+            yield number, f"only .cu and .cuh files may include device code ({what})"
+        if layer in CUDA_FREE and CUDA_HEADER.fullmatch(what):
+            yield number, f"{layer}/ must build without CUDA ({what})"
 
 
 def complaints(root):
-    for path in tree.sources(root):
-        name = path.relative_to(root).as_posix()
+    graph = include_graph(root)
+    for name in graph.paths:
         layer = layer_of(name)
         if not layer:
-            yield f"{name}:1: no layer of this name: add it to MAY_INCLUDE and to CMakeLists.txt"
+            yield f"{name}:1: no layer of this name: add it to MAY_SEE and to CMakeLists.txt"
             continue
-        for number, text in complaints_of(path, layer):
+        for number, text in (*complaints_of_sight(graph, name, layer), *complaints_of_cuda(graph, name, layer)):
             yield f"{name}:{number}: {text}"
 
 
+def idle_arrows(root):
+    """Arrows that no file of the tree uses, and layers without files."""
+    graph = include_graph(root)
+    used = {layer: set() for layer in MAY_SEE}
+    for name in graph.paths:
+        if layer := layer_of(name):
+            used[layer] |= {layer, *map(layer_of, graph.seen(name))}
+    for layer, targets in MAY_SEE.items():
+        if not used[layer]:
+            yield f"tools/check_layers.py:1: no file in {layer}/"
+        for target in targets:
+            if used[layer] and target not in used[layer]:
+                yield f"tools/check_layers.py:1: nobody in {layer}/ sees {target}/: take the arrow away"
+
+
+def drawing_complaints(page):
+    """Every layer stands on a line above those it may see, so there is no cycle either."""
+    drawing = re.search(r"^## Layers\n.*?```\n(.*?)```", page, flags=re.M | re.S)
+    lines = drawing[1].splitlines() if drawing else []
+    level = {layer: number for number, line in enumerate(lines) for layer in line.partition("//")[0].split()}
+    for layer in MAY_SEE:
+        if layer not in level:
+            yield f"ARCHITECTURE.md:1: the drawing of the layers lacks {layer}"
+    for layer, targets in MAY_SEE.items():
+        for target in targets:
+            if level.get(target, len(lines)) <= level.get(layer, -1):
+                yield f"ARCHITECTURE.md:1: {layer} may see {target}, and is not drawn above it"
+
+
+def main(arguments):
+    root = pathlib.Path(arguments[0] if arguments else ".")
+    page = (root / "ARCHITECTURE.md").read_text()
+    return tree.report([*complaints(root), *idle_arrows(root), *drawing_complaints(page)], "layers")
+
+
 if __name__ == "__main__":
-    sys.exit(tree.report(complaints(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")), "layers"))
+    sys.exit(main(sys.argv[1:]))

@@ -9,11 +9,11 @@ class layers(planted_tree):
 
     def test_a_protocol_that_knows_a_kernel_is_caught(self):
         self.plant("src/protocol/ring.hpp", '#pragma once\n#include "kernels/ep/params.hpp"\n')
-        self.assert_caught(check_layers.complaints(self.root), "src/protocol/ring.hpp:2", "must not include src/kernels/")
+        self.assert_caught(check_layers.complaints(self.root), "src/protocol/ring.hpp:2", "must not see src/kernels/")
 
     def test_a_public_header_that_shows_the_insides_is_caught(self):
         self.plant("include/baton/world.hpp", '#include "runtime/world_state.hpp"\n')
-        self.assert_caught(check_layers.complaints(self.root), "include/baton/ must not include src/runtime/")
+        self.assert_caught(check_layers.complaints(self.root), "include/baton/ must not see src/runtime/")
 
     def test_cuda_in_a_host_layer_is_caught_unless_only_nvcc_sees_it(self):
         self.plant("src/exec/order.hpp", "#include <cuda_runtime.h>\n")
@@ -33,7 +33,7 @@ class layers(planted_tree):
     def test_an_api_that_looks_past_the_launcher_is_caught(self):
         self.plant("src/api/round.cpp", '#include "kernels/ep/launch.hpp"\n#include "kernels/ep/dispatch_wait.hpp"\n')
         found = list(check_layers.complaints(self.root))
-        self.assert_caught(found, "src/api/round.cpp:2", "only through")
+        self.assert_caught(found, "src/api/round.cpp:2", "sees of")
         self.assertEqual(len(found), 1)
 
     def test_checks_see_protocols_and_the_checker_and_are_seen_by_the_program_alone(self):
@@ -43,15 +43,52 @@ class layers(planted_tree):
         self.plant("checks/ring.cpp", '#include "api/agreement.hpp"\n')
         self.plant("sim/machine.cpp", '#include "checks/protocol_check.hpp"\n')
         found = list(check_layers.complaints(self.root))
-        self.assert_caught(found, "checks/ring.cpp:1", "must not include src/api/")
-        self.assert_caught(found, "sim/machine.cpp:1", "must not include checks/")
+        self.assert_caught(found, "checks/ring.cpp:1", "must not see src/api/")
+        self.assert_caught(found, "sim/machine.cpp:1", "must not see checks/")
 
     def test_an_example_that_sees_more_of_the_machine_than_the_checker_is_caught(self):
         self.plant("examples/right.cpp", '#include "baton/baton.hpp"\n#include "sim/check.hpp"\n')
         self.plant("examples/wrong.cpp", '#include "sim/machine.hpp"\n')
         found = list(check_layers.complaints(self.root))
-        self.assert_caught(found, "examples/wrong.cpp:1", "only through")
+        self.assert_caught(found, "examples/wrong.cpp:1", "sees of")
         self.assertEqual(len(found), 1)
+
+    def test_a_layer_seen_through_an_allowed_header_is_caught_with_the_way_to_it(self):
+        self.plant("src/runtime/world_state.hpp", '#include "sim/machine.hpp"\n#include "bootstrap/group.hpp"\n')
+        self.plant("src/exec/wait.hpp", '#include "base/math.hpp"\n#include "protocol/gate.hpp"\n')
+        self.plant("src/protocol/gate.hpp", '#include "runtime/world_state.hpp"\n')
+        found = list(check_layers.complaints(self.root))
+        self.assert_caught(found, "src/exec/wait.hpp:2", "must not see sim/",
+                           "protocol/gate.hpp -> src/runtime/world_state.hpp -> sim/machine.hpp")
+        self.assert_caught(found, "src/exec/wait.hpp:2", "must not see src/bootstrap/")
+
+    def test_a_kernel_body_behind_a_door_is_caught(self):
+        self.plant("src/api/round.cpp", '#include "kernels/ep/launch.hpp"\n')
+        self.plant("src/kernels/ep/launch.hpp", '#include "kernels/ep/dispatch_wait.hpp"\n')
+        self.assert_caught(check_layers.complaints(self.root), "src/api/round.cpp:1", "sees of", "ep/dispatch_wait.hpp")
+
+    def test_headers_that_include_each_other_are_followed_once(self):
+        self.plant("src/base/a.hpp", '#include "base/b.hpp"\n')
+        self.plant("src/base/b.hpp", '#include "base/a.hpp"\n')
+        self.plant("src/exec/c.hpp", '#include "base/a.hpp"\n')
+        self.assert_clean(check_layers.complaints(self.root))
+
+    def test_an_arrow_that_nobody_uses_is_caught(self):
+        self.plant("src/protocol/gate.hpp", '#include "exec/exec.hpp"\n#include "baton/numeric.hpp"\n')
+        found = [text for text in check_layers.idle_arrows(self.root) if "src/protocol/ sees" in text]
+        self.assertEqual(len(found), 1)
+        self.assert_caught(found, "nobody in src/protocol/ sees src/base/")
+
+    def test_a_layer_without_files_is_caught(self):
+        self.assert_caught(check_layers.idle_arrows(self.root), "no file in cli/")
+
+    def test_a_drawing_that_lacks_a_layer_or_has_one_too_low_is_caught(self):
+        lines = "\n".join(reversed(check_layers.MAY_SEE))
+        self.assert_clean(check_layers.drawing_complaints(f"## Layers\n```\n{lines}\n```\n"))
+        lines = lines.replace("src/base", "").replace("src/exec", "").replace("sim", "sim // src/base\nsrc/exec")
+        found = list(check_layers.drawing_complaints(f"## Layers\n```\n{lines}\n```\n"))
+        self.assert_caught(found, "lacks src/base")
+        self.assert_caught(found, "src/protocol may see src/exec")
 
     def test_a_folder_without_arrows_is_caught(self):
         self.plant("src/extras/thing.hpp", "\n")
