@@ -6,7 +6,7 @@
 
 A page's generated parts stand between markers that name a protocol and what is wanted of it; the rest is written by hand:
 
-    <!-- generated: gate: header, run, checked -->
+    <!-- generated: gate: source, run, checked -->
     ...
     <!-- end -->
 
@@ -25,70 +25,12 @@ import tree
 PAGES = pathlib.Path("docs/protocols")
 INDEX = "README.md"
 PART = re.compile(r"<!-- generated: ([\w ]+?)(?:: ([\w, ]+))? -->\n(.*?)<!-- end -->", flags=re.S)
-LABEL = re.compile(r"([A-Z][A-Za-z0-9]*(?: of \w+)?):\s+(.*)")
 MOST_SECONDS = 90  # of all protocols together, on two cores
 
 
-def comment_of(path):
-    """The comment that a header begins with, as lines."""
-    lines = []
-    for line in path.read_text().splitlines():
-        if line.startswith("//"):
-            lines.append(line[3:])
-        elif lines:
-            break
-    return lines
-
-
-def blocks_of(lines):
-    """Runs of lines between empty ones."""
-    block = []
-    for line in [*lines, ""]:
-        if line.strip():
-            block.append(line)
-        elif block:
-            yield block
-            block = []
-
-
-def is_drawing(block):
-    return all(line.startswith("  ") for line in block)
-
-
-def dedented(block):
-    margin = min(len(line) - len(line.lstrip()) for line in block)
-    return [line[margin:] for line in block]
-
-
-def prose(block):
-    """A paragraph, and the edges and conditions in it as a list; what is checked stands elsewhere on the page."""
-    out, is_item, is_left_out = [], False, False
-    for line in block:
-        for text in re.split(r"\s{3,}(?=[A-Z]\d: )", line):
-            if found := LABEL.match(text):
-                is_left_out = found[1] in ("Checked", "Source")
-                if not is_left_out:
-                    out += ([""] if out and not is_item else []) + [f"- **{found[1]}**: {found[2]}"]
-                is_item = True
-            elif is_item and text.startswith("  "):
-                if not is_left_out:
-                    out[-1] += " " + text.strip()
-            elif is_left_out:
-                continue
-            else:
-                out += ([""] if is_item else []) + [text.strip()]
-                is_item = is_left_out = False
-    return out
-
-
-def header_part(root, headers):
-    out = []
-    for header in headers:
-        out += [f"## [{header}](../../{header})", ""]
-        for block in blocks_of(comment_of(root / header)):
-            out += ["```text", *dedented(block), "```"] if is_drawing(block) else prose(block)
-            out.append("")
-    return out
+def source_part(headers):
+    return ["What lies where, who waits for whom and why that is right, stands in " +
+            ", ".join(f"[{header}](../../{header})" for header in headers) + ".", ""]
 
 
 def run_part(protocol, of):
@@ -137,9 +79,9 @@ def checked_part(protocol, of):
             "```sh", f"baton check --protocol {protocol['name']} --mutants --trace", "```", ""]
 
 
-def part(root, protocol, wanted, is_alone):
+def part(protocol, wanted, is_alone):
     of = "" if is_alone else f" of {protocol['name']}"  # headings of one page differ
-    made = {"header": lambda: header_part(root, protocol["headers"]), "run": lambda: run_part(protocol, of),
+    made = {"source": lambda: source_part(protocol["headers"]), "run": lambda: run_part(protocol, of),
             "checked": lambda: checked_part(protocol, of)}
     return "\n".join(line for what in wanted for line in made[what]())
 
@@ -152,7 +94,7 @@ def index_part(protocols, page_of):
 
 
 def new_page(protocol):
-    return f"# {protocol['title']}\n\n<!-- generated: {protocol['name']}: header, run, checked -->\n<!-- end -->\n"
+    return f"# {protocol['title']}\n\n<!-- generated: {protocol['name']}: source, run, checked -->\n<!-- end -->\n"
 
 
 def existing_pages(folder):
@@ -174,7 +116,7 @@ def pages_as_they_should_be(root, protocols):
         if name == "index":
             body = index_part(protocols, page_of)
         elif name in by_name:
-            body = part(root, by_name[name], wanted, sum(at == page for at in page_of.values()) == 1)
+            body = part(by_name[name], wanted, sum(at == page for at in page_of.values()) == 1)
         else:
             complaints.append(f"{PAGES / page}: there is no protocol {name} any more")
             return found[0]
