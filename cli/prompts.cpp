@@ -46,8 +46,7 @@ std::vector<prompt> not_empty(std::vector<prompt> prompts, const std::filesystem
 
 }  // namespace
 
-std::vector<prompt> read_prompts(const std::filesystem::path& file) {
-  const std::string text = read_prompts_text(file);
+std::vector<prompt> parse_prompts(const std::string& text, const std::filesystem::path& file) {
   std::vector<prompt> prompts;
   if (file.extension() == ".json") {
     const json entries = parse_array(text, file);
@@ -65,8 +64,8 @@ std::vector<prompt> read_prompts(const std::filesystem::path& file) {
   return not_empty(std::move(prompts), file);
 }
 
-std::vector<prompt> read_expectations(const std::filesystem::path& file) {
-  const json entries = parse_array(read_prompts_text(file), file);
+std::vector<prompt> parse_expectations(const std::string& text, const std::filesystem::path& file) {
+  const json entries = parse_array(text, file);
   std::vector<prompt> prompts;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     std::string expected = text_of(entries[i], "greedy_continuation", i, file);
@@ -75,6 +74,14 @@ std::vector<prompt> read_expectations(const std::filesystem::path& file) {
     prompts.push_back({text_of(entries[i], "prompt", i, file), std::move(expected)});
   }
   return not_empty(std::move(prompts), file);
+}
+
+std::vector<prompt> read_prompts(const std::filesystem::path& file) {
+  return parse_prompts(read_prompts_text(file), file);
+}
+
+std::vector<prompt> read_expectations(const std::filesystem::path& file) {
+  return parse_expectations(read_prompts_text(file), file);
 }
 
 }  // namespace baton::cli

@@ -20,4 +20,8 @@ std::vector<prompt> read_prompts(const std::filesystem::path& file);
 /// A JSON array of objects with `prompt` and `greedy_continuation`.
 std::vector<prompt> read_expectations(const std::filesystem::path& file);
 
+/// The same from a text; `file` stands for it in error texts and says by its ending what it is.
+std::vector<prompt> parse_prompts(const std::string& text, const std::filesystem::path& file);
+std::vector<prompt> parse_expectations(const std::string& text, const std::filesystem::path& file);
+
 }  // namespace baton::cli

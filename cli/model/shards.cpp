@@ -11,31 +11,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// Tensor name to shard file name.
-using weight_map = std::map<std::string, std::string>;
-
 /// The largest published ones have a hundred thousand tensors in ten megabytes.
 constexpr json_limits index_limits{.bytes = 64 << 20};
-
-weight_map read_index(const fs::path& path) {
-  const json index = parse_json(read_text(path, index_limits.bytes), index_limits, path.string());
-  const auto map = index.is_object() ? index.find("weight_map") : index.end();
-  if (map == index.end() || !map->is_object()) {
-    throw bad_file{
-        fmt::format("{}: expected a JSON object with an object weight_map, found none", path.string())};
-  }
-  const auto is_name = [](const json& v) {
-    return v.is_string() && !v.get_ref<const std::string&>().empty() &&
-           v.get_ref<const std::string&>().find_first_of(std::string_view{"/\0", 2}) == std::string::npos;
-  };
-  for (const auto& [tensor, file] : map->items()) {
-    if (!is_name(file)) {
-      throw bad_file{fmt::format("{}: tensor {}: expected the name of a file beside the index, found {}",
-                                 path.string(), clipped(tensor), shown(file))};
-    }
-  }
-  return map->get<weight_map>();
-}
 
 void add_file(shard_set& set, const fs::path& path) {
   set.files.push_back(safetensors_file::open(path));
@@ -68,7 +45,7 @@ void require_agreement(const shard_set& set, const weight_map& map, const fs::pa
 }
 
 shard_set open_indexed(const fs::path& directory, const fs::path& index) {
-  const weight_map map = read_index(index);
+  const weight_map map = parse_index(read_text(index, index_limits.bytes), index.string());
   std::map<std::string, std::string> first_tensor;  // of each shard, for the error text
   for (const auto& [name, file] : map) first_tensor.emplace(file, name);
   shard_set set;
@@ -86,6 +63,25 @@ shard_set open_indexed(const fs::path& directory, const fs::path& index) {
 }
 
 }  // namespace
+
+weight_map parse_index(const std::string& text, const std::string& label) {
+  const json index = parse_json(text, index_limits, label);
+  const auto map = index.is_object() ? index.find("weight_map") : index.end();
+  if (map == index.end() || !map->is_object()) {
+    throw bad_file{fmt::format("{}: expected a JSON object with an object weight_map, found none", label)};
+  }
+  const auto is_name = [](const json& v) {
+    return v.is_string() && !v.get_ref<const std::string&>().empty() &&
+           v.get_ref<const std::string&>().find_first_of(std::string_view{"/\0", 2}) == std::string::npos;
+  };
+  for (const auto& [tensor, file] : map->items()) {
+    if (!is_name(file)) {
+      throw bad_file{fmt::format("{}: tensor {}: expected the name of a file beside the index, found {}",
+                                 label, clipped(tensor), shown(file))};
+    }
+  }
+  return map->get<weight_map>();
+}
 
 shard_set open_shards(const fs::path& directory) {
   const fs::path index = directory / "model.safetensors.index.json";

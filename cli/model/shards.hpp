@@ -2,6 +2,7 @@
 // The safetensors files of a checkpoint directory, seen as one set of tensors.
 #include <filesystem>
 #include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,13 @@ struct shard_set {
   std::vector<safetensors_file> files;
   std::map<std::string_view, const tensor_view*> tensors;  // they and their names belong to the files
 };
+
+/// Tensor name to shard file name.
+using weight_map = std::map<std::string, std::string>;
+
+/// The text of model.safetensors.index.json; `label` stands for the file in error texts.
+/// @throws bad_file  not JSON, or shards that are not the names of files in the same folder
+weight_map parse_index(const std::string& text, const std::string& label);
 
 /// Opens what model.safetensors.index.json lists, or else model.safetensors.
 /// @throws bad_file  a file is missing or damaged, or index and shards disagree about where a tensor is

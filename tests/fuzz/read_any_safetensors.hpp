@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "cli/model/safetensors.hpp"
+#include "tests/fuzz/verdict.hpp"
 
 namespace baton::test {
-
-enum class verdict { accepted, refused };
 
 /// Empty if every tensor of `tensors` lies in a file of `file_bytes` and has the bytes its dtype and shape call for;
 /// otherwise the first that does not.
@@ -43,7 +42,7 @@ inline std::size_t use(const model::tensor_view& view) {
 }
 
 /// Throws nothing but what must stop the fuzzer.
-inline verdict read_any_bytes(std::span<const std::uint8_t> input) {
+inline verdict read_any_safetensors(std::span<const std::uint8_t> input) {
   std::vector<std::byte> bytes(input.size());
   if (!bytes.empty()) std::memcpy(bytes.data(), input.data(), input.size());
   try {
@@ -58,7 +57,8 @@ inline verdict read_any_bytes(std::span<const std::uint8_t> input) {
         continue;
       }
     }
-  } catch (const bad_file&) {
+  } catch (const bad_file& e) {
+    require_short(e.what());
     return verdict::refused;
   }
   return verdict::accepted;

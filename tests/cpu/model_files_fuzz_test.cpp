@@ -5,12 +5,13 @@
 #include <random>
 #include <string>
 
-#include "tests/fuzz/read_any_bytes.hpp"
+#include "tests/fuzz/read_any_json.hpp"
+#include "tests/fuzz/read_any_safetensors.hpp"
 
 namespace {
 
 using namespace baton;
-using baton::test::read_any_bytes;
+using baton::test::read_any_safetensors;
 using baton::test::verdict;
 using generator = std::mt19937_64;
 
@@ -34,9 +35,14 @@ std::size_t below(generator& random, std::size_t n) {
   return static_cast<std::size_t>(random() % n);
 }
 
-/// Words that mean something in a header, put in place of a piece of it.
+/// Words that mean something in a file, put in place of a piece of it.
 void splice(std::string& header, generator& random) {
-  static const std::vector<std::string> words{"BF16",
+  static const std::vector<std::string> words{"\"\":0,",
+                                              std::string(1, '\0'),
+                                              "[[[[[[[[[[[[",
+                                              "1e999",
+                                              "\\ud800",
+                                              "BF16",
                                               "F64",
                                               "BOOL",
                                               "X",
@@ -96,18 +102,109 @@ TEST(safetensors_fuzz, thirty_thousand_damaged_files_are_read_right_or_refused) 
   generator random{20261121};
   int accepted = 0, refused = 0;
   for (int i = 0; i < 30000; ++i)
-    (read_any_bytes(mutate(random)) == verdict::accepted ? accepted : refused) += 1;
+    (read_any_safetensors(mutate(random)) == verdict::accepted ? accepted : refused) += 1;
   // Both happen often, or the mutations would be too tame or too wild to test anything.
   EXPECT_GT(accepted, 1000);
   EXPECT_GT(refused, 10000);
 }
 
+/// A piece again, many times: long lists, deep nesting, names twice.
+void repeat(std::string& text, generator& random) {
+  const std::size_t at = below(random, text.size()), length = 1 + below(random, 60);
+  const std::string piece = text.substr(at, length);
+  std::string more;
+  for (std::size_t n = below(random, 20'000 / piece.size()); n > 0; --n) more += piece;
+  text.insert(at, more);
+}
+
+std::string damaged(std::string text, generator& random) {
+  for (std::size_t edits = below(random, 4); edits > 0 && !text.empty(); --edits) {
+    switch (below(random, 8)) {
+      case 0:
+        repeat(text, random);
+        break;
+      case 1:
+        text.resize(below(random, text.size()));
+        break;
+      case 2:
+        text[below(random, text.size())] ^= static_cast<char>(1 << below(random, 8));
+        break;
+      case 3:
+      case 4:
+        change_digit(text, random);
+        break;
+      default:
+        splice(text, random);
+    }
+  }
+  return text;
+}
+
+struct text_kind {
+  const char* name;
+  std::string good;
+  verdict (*read)(std::span<const std::uint8_t>);
+};
+
+const std::string tensors_of_two_layers = [] {
+  std::string map;
+  for (int i = 0; i < 200; ++i)
+    map += R"("model.layers.)" + std::to_string(i) + R"(.weight":"model-)" + std::to_string(i % 3) +
+           R"(.safetensors",)";
+  return map + R"("lm_head.weight":"model-0.safetensors")";
+}();
+
+const std::vector<text_kind> text_kinds{
+    {"config",
+     R"({"model_type":"qwen3_moe","vocab_size":5,"hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,)"
+     R"("num_key_value_heads":1,"head_dim":4,"num_experts":3,"num_experts_per_tok":2,"moe_intermediate_size":6,)"
+     R"("rope_parameters":{"rope_type":"default","rope_theta":1e4},"mlp_only_layers":[],"hidden_act":"silu"})",
+     test::read_any_config},
+    {"index", R"({"metadata":{"total_size":1},"weight_map":{)" + tensors_of_two_layers + "}}",
+     test::read_any_index},
+    {"prompts", R"(["a",{"prompt":"b\u00e9"},"\n"])", test::read_any_prompts},
+    {"expectations", R"([{"prompt":"a","greedy_continuation":"b"},{"prompt":"c","greedy_continuation":"d"}])",
+     test::read_any_expectations},
+    {"json", R"({"a":[1,-2.5,"x",null,true],"b":{"c":{"d":[[],{}]}}})", test::read_any_json}};
+
+TEST(json_files_fuzz, damaged_texts_of_every_kind_are_read_right_or_refused) {
+  generator random{20261121};
+  for (const text_kind& kind : text_kinds) {
+    int accepted = 0, refused = 0, long_ones = 0;
+    for (int i = 0; i < 1500; ++i) {
+      const std::string text = damaged(kind.good, random);
+      const file_bytes input{text.begin(), text.end()};
+      (kind.read(input) == verdict::accepted ? accepted : refused) += 1;
+      long_ones += input.size() > 8192;
+    }
+    // All happen often, or the damage would be too tame or too wild to test anything.
+    EXPECT_GT(accepted, 150) << kind.name;
+    EXPECT_GT(refused, 150) << kind.name;
+    EXPECT_GT(long_ones, 50) << kind.name;
+  }
+}
+
+TEST(safetensors_fuzz, damaged_files_with_long_headers_are_read_right_or_refused) {
+  std::string header = "{";
+  for (int i = 0; i < 200; ++i)
+    header += "\"w" + std::to_string(i) + R"(":{"dtype":"U8","shape":[1],"data_offsets":[)" +
+              std::to_string(i) + "," + std::to_string(i + 1) + "]},";
+  header.back() = '}';
+  generator random{20261121};
+  int accepted = 0, refused = 0;
+  for (int i = 0; i < 700; ++i)
+    (read_any_safetensors(framed(damaged(header, random), 200)) == verdict::accepted ? accepted : refused) +=
+        1;
+  EXPECT_GT(accepted, 50);
+  EXPECT_GT(refused, 200);
+}
+
 TEST(safetensors_fuzz, every_single_flipped_bit_of_a_file_is_read_right_or_refused) {
   file_bytes file = framed(good_header, good_data);
-  ASSERT_EQ(read_any_bytes(file), verdict::accepted);
+  ASSERT_EQ(read_any_safetensors(file), verdict::accepted);
   for (std::size_t bit = 0; bit < 8 * (file.size() - good_data); ++bit) {
     file[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
-    read_any_bytes(file);
+    read_any_safetensors(file);
     file[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
   }
 }
