@@ -56,7 +56,6 @@ function(baton_listing)
     add_library(listing_${id} OBJECT ${source})
     set_target_properties(listing_${id} PROPERTIES CUDA_PTX_COMPILATION ON CUDA_ARCHITECTURES 90a-virtual)
     target_link_libraries(listing_${id} PRIVATE baton_internal)
-    target_compile_definitions(listing_${id} PRIVATE BATON_CUDA=1)
     baton_cuda_options(listing_${id})
     add_custom_command(OUTPUT ${listing}.ptx ${listing}.ptxas
       COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_OBJECTS:listing_${id}> ${listing}.ptx

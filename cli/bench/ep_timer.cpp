@@ -56,10 +56,4 @@ std::unique_ptr<ep_timer> make_cpu_timer(ep_session& session) {
   return std::make_unique<cpu_timer>(session);
 }
 
-#if !defined(BATON_CUDA)
-std::unique_ptr<ep_timer> make_cuda_timer(ep_session&) {
-  throw unsupported{"this build of baton has no CUDA; configure with BATON_CUDA=ON"};
-}
-#endif
-
 }  // namespace baton::cli

@@ -1,12 +1,11 @@
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <cuda_runtime_api.h>
 
 #include <map>
 
-#include "cli/bench/cuda_streams.hpp"
 #include "cli/bench/ep_timer.hpp"
+#include "cli/bench/streams_cuda.hpp"
 #include "runtime/device_guard_cuda.hpp"
-#include "runtime/error.hpp"
+#include "runtime/error_cuda.hpp"
 
 namespace baton::cli {
 namespace {
@@ -99,4 +98,3 @@ std::unique_ptr<ep_timer> make_cuda_timer(ep_session& session) {
 }
 
 }  // namespace baton::cli
-#endif

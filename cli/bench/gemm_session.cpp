@@ -83,10 +83,4 @@ std::unique_ptr<gemm_timer> make_gemm_timer(const world& world) {
   return std::make_unique<cpu_gemm_timer>();
 }
 
-#if !defined(BATON_CUDA)
-std::unique_ptr<gemm_timer> make_cuda_gemm_timer(const world&) {
-  throw unsupported{"this build of baton has no CUDA; configure with BATON_CUDA=ON"};
-}
-#endif
-
 }  // namespace baton::cli

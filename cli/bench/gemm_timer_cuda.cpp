@@ -1,6 +1,5 @@
-#if defined(BATON_CUDA) && BATON_CUDA
-#include "cli/bench/cuda_streams.hpp"
 #include "cli/bench/gemm_session.hpp"
+#include "cli/bench/streams_cuda.hpp"
 
 namespace baton::cli {
 namespace {
@@ -30,4 +29,3 @@ std::unique_ptr<gemm_timer> make_cuda_gemm_timer(const world& world) {
 }
 
 }  // namespace baton::cli
-#endif

@@ -10,10 +10,10 @@
 #include "cli/bench/ep_timer.hpp"
 #include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/nccl_exchange.hpp"
+#include "cli/bench/probe/probe.hpp"
 #include "cli/bench/statistics.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/model/output_file.hpp"
-#include "kernels/probe/probe.hpp"
 
 namespace baton::cli {
 namespace {

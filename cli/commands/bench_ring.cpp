@@ -8,11 +8,11 @@
 #include "cli/bench/cublas_product.hpp"
 #include "cli/bench/gemm_session.hpp"
 #include "cli/bench/gpu_facts.hpp"
+#include "cli/bench/hand_off/hand_off.hpp"
 #include "cli/bench/ring_point.hpp"
 #include "cli/bench/statistics.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/model/output_file.hpp"
-#include "kernels/hand_off/hand_off.hpp"
 
 namespace baton::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/probe/probe.hpp"
+#include "cli/bench/probe/probe.hpp"
 #include "runtime/device_facts.hpp"
 
 namespace baton::cli {

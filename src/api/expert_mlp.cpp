@@ -23,11 +23,7 @@ void require_matching(const expert_weights& w, const received_tokens& rows) {
 }  // namespace
 
 std::size_t expert_mlp_scratch_bytes(const expert_weights& weights, int max_rows, device_kind device) {
-#if defined(BATON_CUDA)
-  if (device == device_kind::cuda) return expert_mlp_cuda::scratch_bytes(weights, max_rows);
-#endif
-  static_cast<void>(weights), static_cast<void>(max_rows), static_cast<void>(device);
-  return 0;
+  return device == device_kind::cuda ? expert_mlp_cuda::scratch_bytes(weights, max_rows) : 0;
 }
 
 void expert_mlp(const world& world, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
@@ -38,12 +34,7 @@ void expert_mlp(const world& world, const expert_weights& weights, const receive
                                 [weights, rows, out] { expert_mlp_cpu::run(weights, rows, out); });
     return;
   }
-#if defined(BATON_CUDA)
   expert_mlp_cuda::run(world, weights, rows, out, scratch, stream);
-#else
-  static_cast<void>(scratch), static_cast<void>(stream);
-  throw unsupported{"this build of baton has no CUDA; build with -DBATON_CUDA=ON"};
-#endif
 }
 
 }  // namespace baton

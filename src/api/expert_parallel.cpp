@@ -25,8 +25,7 @@ ep::launch_config launch_config_of(const world& w, const ep_config& c) {
   return {c.format, c.arrival, c.num_sms > 0 ? c.num_sms : sms,
           c.num_threads > 0 ? c.num_threads
           : cpu             ? 64
-                            : 1024,
-          w.state().limits()};
+                            : 1024};
 }
 
 void require_aligned(const char* name, const void* pointer, std::size_t alignment) {

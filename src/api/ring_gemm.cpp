@@ -5,7 +5,6 @@
 #include "baton/error.hpp"
 #include "kernels/ring_gemm/launch.hpp"
 #include "runtime/device_memory.hpp"
-#include "runtime/world_state.hpp"
 
 namespace baton {
 namespace {
@@ -47,9 +46,8 @@ void ring_gemm(const world& world, const ring_gemm_problem& problem, const ring_
   const int sms = sms_of(world);
   const int used = config.num_sms == 0 ? sms : smaller(sms, config.num_sms);
   const bool vectors = problem.k % 8 == 0 && aligned(problem.a) && aligned(problem.b);
-  const ring_gemm_kernels::params p{
-      world.rank(), world.state().limits(), problem.a, problem.b, problem.c, problem.m, problem.n, problem.k,
-      vectors};
+  const ring_gemm_kernels::params p{problem.a, problem.b, problem.c, problem.m,
+                                    problem.n, problem.k, vectors};
   launch(world, {config.strategy, takes_large_tiles(problem, config, used), used}, p, stream);
 }
 

@@ -1,23 +1,23 @@
 #pragma once
-// The __global__ functions of kernels written against a context: build it and hand over.
+// The one __global__ function of the library: builds the context and hands over to the kernel.
 #include "device/async_gpu.cuh"
+#include "exec/kernel.hpp"
 
 namespace baton {
 
-/// `Kernel::run(x, p)` with x a gpu of `p.rank` whose waits keep to `p.limits`. `MaxThreads` bounds the
-/// registers of a thread: 64 K / MaxThreads.
-template <class Kernel, class Params, int MaxThreads = 1024>
-__global__ void __launch_bounds__(MaxThreads) entry(const __grid_constant__ Params p) {
-  gpu x{p.rank, p.limits};
+template <class Kernel, class Params>
+__global__ void __launch_bounds__(bounds_of<Kernel>().max_threads, bounds_of<Kernel>().blocks_per_sm)
+    entry(const __grid_constant__ Params p, const __grid_constant__ launched_by by) {
+  async_gpu<bounds_of<Kernel>().cluster> x{by.rank, by.limits};
   Kernel::run(x, p);
 }
 
-/// The same for kernels that need async_exec_context, in clusters of `ClusterBlocks`.
-template <class Kernel, class Params, int ClusterBlocks = 1, int MaxThreads = 1024>
-__global__ void __cluster_dims__(ClusterBlocks, 1, 1) __launch_bounds__(MaxThreads)
-    async_entry(const __grid_constant__ Params p) {
-  async_gpu<ClusterBlocks> x{p.rank, p.limits};
-  Kernel::run(x, p);
+template <class Kernel, class Params>
+const void* device_entry() {
+  return reinterpret_cast<const void*>(entry<Kernel, Params>);
 }
 
 }  // namespace baton
+
+/// BATON_KERNEL(kernel, params): compiles the kernel for GPUs.
+#define BATON_KERNEL(...) template const void* baton::device_entry<__VA_ARGS__>()

@@ -1,4 +1,3 @@
-#if !defined(BATON_CUDA) || !BATON_CUDA
 #include "runtime/cuda_facts.hpp"
 
 namespace baton {
@@ -8,4 +7,3 @@ void read_cuda_facts(device_facts& facts) {
 }
 
 }  // namespace baton
-#endif

@@ -1,4 +1,3 @@
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <fmt/format.h>
 
 #include "baton/error.hpp"
@@ -6,7 +5,7 @@
 #include "runtime/cuda_facts.hpp"
 #include "runtime/device_guard_cuda.hpp"
 #include "runtime/driver_cuda.hpp"
-#include "runtime/error.hpp"
+#include "runtime/error_cuda.hpp"
 
 namespace baton {
 namespace {
@@ -71,4 +70,3 @@ void read_cuda_facts(device_facts& facts) {
 }
 
 }  // namespace baton
-#endif

@@ -1,9 +1,8 @@
 #pragma once
 // Makes a device current for a scope; the caller's comes back afterwards.
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <cuda_runtime_api.h>
 
-#include "runtime/error.hpp"
+#include "runtime/error_cuda.hpp"
 
 namespace baton {
 
@@ -27,4 +26,3 @@ class device_guard {
 };
 
 }  // namespace baton
-#endif

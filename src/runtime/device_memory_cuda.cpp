@@ -1,9 +1,8 @@
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <fmt/format.h>
 
 #include "baton/error.hpp"
 #include "runtime/device_guard_cuda.hpp"
-#include "runtime/error.hpp"
+#include "runtime/error_cuda.hpp"
 #include "runtime/on_cuda.hpp"
 
 namespace baton::on_cuda {
@@ -74,4 +73,3 @@ void fill(const detail::world_state& state, void* at, unsigned char value, std::
 }
 
 }  // namespace baton::on_cuda
-#endif

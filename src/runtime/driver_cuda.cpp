@@ -1,4 +1,3 @@
-#if defined(BATON_CUDA) && BATON_CUDA
 #include "runtime/driver_cuda.hpp"
 
 #include <cuda_runtime_api.h>
@@ -51,4 +50,3 @@ const driver_calls& driver() {
 }
 
 }  // namespace baton
-#endif

@@ -1,7 +1,6 @@
 #pragma once
 // Entry points of the CUDA driver, found through the runtime: nothing links libcuda, so that one build also
 // starts on machines without a driver.
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <cuda.h>
 
 namespace baton {
@@ -26,4 +25,3 @@ struct driver_calls {
 const driver_calls& driver();
 
 }  // namespace baton
-#endif

@@ -1,5 +1,4 @@
-#if defined(BATON_CUDA) && BATON_CUDA
-#include "runtime/error.hpp"
+#include "runtime/error_cuda.hpp"
 
 #include <fmt/format.h>
 
@@ -32,4 +31,3 @@ void check(CUresult status, std::string_view doing, std::source_location at) {
 }
 
 }  // namespace baton
-#endif

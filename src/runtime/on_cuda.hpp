@@ -7,11 +7,18 @@
 #include <span>
 #include <vector>
 
+#include "exec/kernel.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/host_memory.hpp"
 #include "runtime/world_state.hpp"
 
 namespace baton::on_cuda {
+
+#if defined(BATON_CUDA)
+inline constexpr bool is_built_in = true;
+#else
+inline constexpr bool is_built_in = false;
+#endif
 
 /// A device as other processes know it: ordinals differ between processes, uuids do not.
 struct device_identity {
@@ -39,6 +46,10 @@ void copy(const detail::world_state& state, void* to, const void* from, std::siz
 void fill(const detail::world_state& state, void* at, unsigned char value, std::size_t bytes,
           stream_ref stream);
 int num_sms(const detail::world_state& state);
+
+/// Enqueues the kernel behind `entry` (device_entry); `params` are copied. Neither allocates nor synchronises.
+void launch(int device, const void* entry, const launch_grid& grid, const void* params, launched_by by,
+            stream_ref stream);
 
 /// Sets device memory and waits for it, beside whatever the device's streams are doing.
 void fill_now(int device, void* at, unsigned char value, std::size_t bytes);

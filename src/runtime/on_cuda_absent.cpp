@@ -1,4 +1,3 @@
-#if !defined(BATON_CUDA) || !BATON_CUDA
 #include "baton/error.hpp"
 #include "runtime/on_cuda.hpp"
 
@@ -44,6 +43,8 @@ void fill(const detail::world_state&, void*, unsigned char, std::size_t, stream_
 int num_sms(const detail::world_state&) {
   refuse();
 }
+void launch(int, const void*, const launch_grid&, const void*, launched_by, stream_ref) {
+  refuse();
+}
 
 }  // namespace baton::on_cuda
-#endif

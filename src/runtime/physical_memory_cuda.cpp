@@ -1,4 +1,3 @@
-#if defined(BATON_CUDA) && BATON_CUDA
 #include "runtime/physical_memory_cuda.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +10,7 @@
 #include "baton/error.hpp"
 #include "runtime/device_guard_cuda.hpp"
 #include "runtime/driver_cuda.hpp"
-#include "runtime/error.hpp"
+#include "runtime/error_cuda.hpp"
 #include "runtime/on_cuda.hpp"
 
 namespace baton {
@@ -133,4 +132,3 @@ std::shared_ptr<std::byte> physical_memory::map(std::span<const int> devices, in
 }
 
 }  // namespace baton
-#endif

@@ -1,7 +1,6 @@
 #pragma once
 // Device memory as the CUDA driver's virtual memory management sees it: physical memory, and where it is
 // mapped.
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <cuda.h>
 
 #include <cstddef>
@@ -45,4 +44,3 @@ std::size_t align_to_granularity(int device, std::size_t bytes, bool shareable);
 void require_mapping_support(int device, bool shareable);
 
 }  // namespace baton
-#endif

@@ -1,5 +1,4 @@
 // The blocks of a symmetric window on GPUs.
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 #include "baton/error.hpp"
 #include "bootstrap/exchange_descriptors.hpp"
 #include "runtime/device_guard_cuda.hpp"
-#include "runtime/error.hpp"
+#include "runtime/error_cuda.hpp"
 #include "runtime/on_cuda.hpp"
 #include "runtime/physical_memory_cuda.hpp"
 #include "runtime/window_blocks.hpp"
@@ -93,4 +92,3 @@ blocks make_blocks(const detail::world_state& state, std::size_t bytes, const me
 }
 
 }  // namespace baton::on_cuda
-#endif

@@ -1,5 +1,4 @@
 // A world's devices: which, whether they reach each other, and the memory through which their kernels report.
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +7,7 @@
 
 #include "baton/error.hpp"
 #include "runtime/device_guard_cuda.hpp"
-#include "runtime/error.hpp"
+#include "runtime/error_cuda.hpp"
 #include "runtime/on_cuda.hpp"
 
 namespace baton::on_cuda {
@@ -147,4 +146,3 @@ int num_sms(const detail::world_state& state) {
 }
 
 }  // namespace baton::on_cuda
-#endif

@@ -9,9 +9,9 @@
 
 #include "baton/error.hpp"
 #include "cli/bench/gemm_session.hpp"
+#include "cli/bench/hand_off/hand_off.hpp"
 #include "cli/bench/ring_point.hpp"
 #include "cli/bench/statistics.hpp"
-#include "kernels/hand_off/hand_off.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/temporary_folder.hpp"
 

@@ -1,4 +1,4 @@
-#include "kernels/probe/probe.hpp"
+#include "cli/bench/probe/probe.hpp"
 
 #include <gtest/gtest.h>
 

@@ -124,8 +124,8 @@ int wrong_schedules(const gemm_case& g, int seeds) {
       std::vector<float> out(g.c.size(), -1.0f);
       sim::grid grid{.blocks = 2, .warps = C.roles.warps()};
       grid.shared_bytes = static_cast<std::size_t>(ring_gemm_kernels::plan<C>().bytes);
-      const ring_gemm_kernels::params p{0,        {},       g.a.data(), g.b.data(),       out.data(),
-                                        g.size.m, g.size.n, g.size.k,   g.size.k % 8 == 0};
+      const ring_gemm_kernels::params p{g.a.data(), g.b.data(), out.data(),       g.size.m,
+                                        g.size.n,   g.size.k,   g.size.k % 8 == 0};
       m.launch(0, grid,
                [&](sim::context& x) { ring_gemm_kernels::ring_gemm_kernel<constant<C>>::run(x, p); });
       m.run(0);

@@ -1,8 +1,8 @@
 // Each verb of the GPU context against what exec/exec.hpp says it does.
 #include <set>
 
-#include "device/entry.cuh"
 #include "tests/gpu/gpu_case.hpp"
+#include "tests/gpu/start.cuh"
 
 namespace baton {
 namespace {
@@ -10,8 +10,6 @@ namespace {
 using test::both_sides;
 
 struct params {
-  int rank = 5;
-  wait_limits limits{};
   std::uint64_t* u64 = nullptr;
   std::uint32_t* u32 = nullptr;
   std::byte* bytes = nullptr;
@@ -22,7 +20,7 @@ class gpu_context : public test::gpu_case {
  protected:
   template <class Kernel>
   static void run(const params& p, int blocks, int warps, std::size_t shared_bytes = 0) {
-    entry<Kernel, params><<<blocks, warps * warp_lanes, shared_bytes>>>(p);
+    test::start<Kernel>({blocks, warps * warp_lanes, shared_bytes}, p, {5, {}});
     test::finish();
   }
 };

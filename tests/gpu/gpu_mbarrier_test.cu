@@ -1,7 +1,7 @@
 // Mbarriers, the copy engine and clusters on a GPU: what each verb does and orders, and how a wait gives up.
 #include <numeric>
 
-#include "device/entry.cuh"
+#include "tests/gpu/start.cuh"
 #include "tests/gpu/waiting_case.hpp"
 
 namespace baton {
@@ -10,8 +10,6 @@ namespace {
 using test::both_sides;
 
 struct params {
-  int rank = 3;
-  wait_limits limits{};
   std::uint32_t* in = nullptr;
   std::uint32_t* out = nullptr;
   int n = 0;
@@ -21,10 +19,9 @@ class gpu_mbarrier : public test::waiting_case {
  protected:
   gpu_mbarrier() : waiting_case{2'000'000'000} {}
 
-  template <class Kernel, int ClusterBlocks = 1>
-  void run(params p, int blocks, int warps, std::size_t shared_bytes = 16384) {
-    p.limits = limits_;
-    async_entry<Kernel, params, ClusterBlocks><<<blocks, warps * warp_lanes, shared_bytes>>>(p);
+  template <class Kernel>
+  void run(const params& p, int blocks, int warps, std::size_t shared_bytes = 16384) {
+    test::start<Kernel>({blocks, warps * warp_lanes, shared_bytes}, p, {3, limits_});
     test::finish();
   }
   void expect_nobody_stuck() const { EXPECT_EQ(record_->claimed, 0u) << name(record_->where); }
@@ -194,6 +191,8 @@ TEST_F(gpu_mbarrier, a_phase_waits_for_all_bytes_it_expects) {
 
 /// The second block of each pair writes global words and arrives at the first one's barrier, and back, n times.
 struct across_the_pair {
+  static constexpr kernel_bounds bounds{.cluster = 2};
+
   template <async_exec_context X>
   static BATON_FN void run(X& x, const params& p) {
     init(x, 2, 1);
@@ -229,7 +228,7 @@ struct across_the_pair {
 
 TEST_F(gpu_mbarrier, blocks_of_a_pair_hand_over_through_each_others_barriers) {
   both_sides<std::uint32_t> words{64}, out{6};
-  run<across_the_pair, 2>({.in = words.data(), .out = out.data(), .n = 1000}, 4, 1);
+  run<across_the_pair>({.in = words.data(), .out = out.data(), .n = 1000}, 4, 1);
   EXPECT_EQ(out[0], 0u) << "stale words";
   EXPECT_EQ(out[1], 4u) << "blocks that finished";
   for (std::size_t b = 0; b < 4; ++b) EXPECT_EQ(out[2 + b], 20 + b % 2);

@@ -1,7 +1,7 @@
 // The one wait of the GPU context: what it sees, what it orders, and how it gives up.
 #include <array>
 
-#include "device/entry.cuh"
+#include "tests/gpu/start.cuh"
 #include "tests/gpu/waiting_case.hpp"
 
 namespace baton {
@@ -10,8 +10,6 @@ namespace {
 using test::both_sides;
 
 struct params {
-  int rank = 3;
-  wait_limits limits{};
   std::uint64_t* words = nullptr;
   std::uint64_t* out = nullptr;
   int n = 0;
@@ -22,8 +20,8 @@ class gpu_wait : public test::waiting_case {
   gpu_wait() : waiting_case{5'000'000} {}
 
   template <class Kernel>
-  static void run(const params& p, int blocks, int warps) {
-    entry<Kernel, params><<<blocks, warps * warp_lanes>>>(p);
+  static void run(const params& p, const wait_limits& limits, int blocks, int warps) {
+    test::start<Kernel>({blocks, warps * warp_lanes}, p, {3, limits});
     test::finish();
   }
 };
@@ -53,7 +51,7 @@ struct wait_for_words {
 
 TEST_F(gpu_wait, words_that_are_there_end_it_and_are_reported) {
   both_sides<std::uint64_t> words{std::vector<std::uint64_t>(32, wanted)}, out{64};
-  run<wait_for_words>({.limits = limits_, .words = words.data(), .out = out.data(), .n = 20}, 1, 1);
+  run<wait_for_words>({.words = words.data(), .out = out.data(), .n = 20}, limits_, 1, 1);
   for (std::size_t lane = 0; lane < 32; ++lane) {
     EXPECT_EQ(out[lane], lane < 20 ? wanted : 5) << lane;
     EXPECT_EQ(out[32 + lane], 1u) << lane;
@@ -64,7 +62,7 @@ TEST_F(gpu_wait, words_that_are_there_end_it_and_are_reported) {
 
 TEST_F(gpu_wait, no_words_end_it_at_once) {
   both_sides<std::uint64_t> words{32}, out{64};
-  run<wait_for_words>({.limits = limits_, .words = words.data(), .out = out.data(), .n = 0}, 1, 1);
+  run<wait_for_words>({.words = words.data(), .out = out.data(), .n = 0}, limits_, 1, 1);
   EXPECT_EQ(out[32], 1u);
 }
 
@@ -72,7 +70,7 @@ TEST_F(gpu_wait, past_the_deadline_the_first_missing_lane_is_on_record_and_all_l
   both_sides<std::uint64_t> words{std::vector<std::uint64_t>(32, wanted)}, out{64};
   words[3] = 40;
   words[9] = 41;
-  run<wait_for_words>({.limits = limits_, .words = words.data(), .out = out.data(), .n = 32}, 1, 1);
+  run<wait_for_words>({.words = words.data(), .out = out.data(), .n = 32}, limits_, 1, 1);
   for (std::size_t lane = 0; lane < 32; ++lane) {
     EXPECT_EQ(out[32 + lane], 0u) << lane;
     EXPECT_EQ(out[lane], words[lane]) << lane;
@@ -96,7 +94,7 @@ TEST_F(gpu_wait, past_the_deadline_the_first_missing_lane_is_on_record_and_all_l
 TEST_F(gpu_wait, many_stuck_warps_leave_one_whole_record) {
   constexpr int blocks = 8, warps = 8;
   both_sides<std::uint64_t> words{32}, out{64 * blocks * warps};
-  run<wait_for_words>({.limits = limits_, .words = words.data(), .out = out.data(), .n = 1}, blocks, warps);
+  run<wait_for_words>({.words = words.data(), .out = out.data(), .n = 1}, limits_, blocks, warps);
   for (std::size_t i = 0; i < blocks * warps; ++i) EXPECT_EQ(out[64 * i + 32], 0u) << i;
   EXPECT_EQ(record_->claimed, 1u);
   EXPECT_EQ(record_->complete, 1u);
@@ -109,7 +107,7 @@ TEST_F(gpu_wait, a_set_abort_word_ends_a_wait_without_a_deadline) {
   set_abort(1);
   limits_.deadline_ns = 0;
   both_sides<std::uint64_t> words{32}, out{64};
-  run<wait_for_words>({.limits = limits_, .words = words.data(), .out = out.data(), .n = 1}, 1, 1);
+  run<wait_for_words>({.words = words.data(), .out = out.data(), .n = 1}, limits_, 1, 1);
   EXPECT_EQ(out[32], 0u);
   EXPECT_EQ(record_->claimed, 0u) << "an aborted wait is a consequence, not a cause";
 }
@@ -117,7 +115,7 @@ TEST_F(gpu_wait, a_set_abort_word_ends_a_wait_without_a_deadline) {
 TEST_F(gpu_wait, without_a_record_the_wait_still_gives_up) {
   both_sides<std::uint64_t> words{32}, out{64};
   wait_limits bare{.deadline_ns = 1'000'000, .abort = nullptr, .record = nullptr};
-  run<wait_for_words>({.limits = bare, .words = words.data(), .out = out.data(), .n = 1}, 1, 1);
+  run<wait_for_words>({.words = words.data(), .out = out.data(), .n = 1}, bare, 1, 1);
   EXPECT_EQ(out[32], 0u);
 }
 
@@ -165,7 +163,7 @@ struct pass_payloads {
 TEST_F(gpu_wait, what_one_lane_awaited_all_lanes_may_read) {
   limits_.deadline_ns = 5'000'000'000;
   both_sides<std::uint64_t> words{32 + 256}, out{2};
-  run<pass_payloads>({.limits = limits_, .words = words.data(), .out = out.data(), .n = 2000}, 2, 1);
+  run<pass_payloads>({.words = words.data(), .out = out.data(), .n = 2000}, limits_, 2, 1);
   EXPECT_EQ(out[1], 2u) << "both sides finished all rounds";
   EXPECT_EQ(out[0], 0u) << "stale payload values";
   EXPECT_EQ(record_->claimed, 0u);

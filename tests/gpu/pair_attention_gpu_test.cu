@@ -4,9 +4,9 @@
 #include <cooperative_groups.h>
 
 #include "checks/pair_attention_tokens.hpp"
-#include "device/entry.cuh"
 #include "protocol/pair_attention/pair_attention.hpp"
 #include "tests/gpu/gpu_case.hpp"
+#include "tests/gpu/start.cuh"
 
 namespace baton {
 namespace {
@@ -63,8 +63,6 @@ class gpu_tokens : public checks::pair_attention_tokens<Shape, X, gpu_judge> {
 
 template <class Shape>
 struct params {
-  int rank = 0;
-  wait_limits limits{};
   checks::pair_attention_cells<Shape>* pairs = nullptr;
   std::uint32_t* wrong = nullptr;
   int tiles = 0;
@@ -72,6 +70,8 @@ struct params {
 
 template <class Shape>
 struct pairs_of_blocks {
+  static constexpr kernel_bounds bounds{.max_threads = 384, .cluster = 2};
+
   template <class X>
   static BATON_FN void run(X& x, const params<Shape>& p) {
     gpu_judge judge{p.wrong};
@@ -101,11 +101,11 @@ class pair_attention_gpu : public test::gpu_case {
     for (std::size_t i = 0; i < pairs; ++i) all[i] = cells::make(tiles, allocate);
     test::both_sides<std::uint32_t> wrong{1}, abort{1};
     test::both_sides<stuck_record> record{1};
-    params<Shape> p{0, {2'000'000'000, abort.data(), record.data()}, all.data(), wrong.data(), tiles};
-    const auto kernel = async_entry<pairs_of_blocks<Shape>, params<Shape>, 2, 384>;
-    const auto bytes = gpu_tokens<Shape, async_gpu<2>>::shared_bytes(tiles);
-    const int warps = Shape::loader_warp + 2;
-    kernel<<<2 * pairs, warps * warp_lanes, bytes>>>(p);
+    const params<Shape> p{all.data(), wrong.data(), tiles};
+    const auto bytes = static_cast<std::size_t>(gpu_tokens<Shape, async_gpu<2>>::shared_bytes(tiles));
+    const launch_grid grid{2 * pairs, (Shape::loader_warp + 2) * warp_lanes, bytes};
+    const wait_limits limits{2'000'000'000, abort.data(), record.data()};
+    test::start<pairs_of_blocks<Shape>>(grid, p, {0, limits});
     test::finish();
     EXPECT_EQ(record[0].claimed, 0u) << "stuck at " << name(record[0].where);
     EXPECT_EQ(wrong[0], 0u) << "stale tokens";

@@ -1,8 +1,8 @@
 // Ring buffers on a GPU: every strategy hands every item over whole, and a reader that stops leaves a record.
 #include "base/math.hpp"
 #include "checks/ring_rounds.hpp"
-#include "device/entry.cuh"
 #include "protocol/ring/strategies.hpp"
+#include "tests/gpu/start.cuh"
 #include "tests/gpu/waiting_case.hpp"
 
 namespace baton {
@@ -12,8 +12,6 @@ using checks::ring_role_fault;
 using test::both_sides;
 
 struct params {
-  int rank = 0;
-  wait_limits limits{};
   checks::ring_rounds rounds{};
   std::uint32_t* out = nullptr;  // wrong words, warps that finished
 };
@@ -47,8 +45,8 @@ class ring_gpu : public test::waiting_case {
   outcome run(int blocks, const checks::ring_rounds& rounds) {
     both_sides<std::uint32_t> out{2};
     const int bytes = Kernel::cells + Kernel::strategy::total_tiles * 4 * rounds.words;
-    async_entry<Kernel, params><<<blocks, Kernel::warps * warp_lanes, static_cast<std::size_t>(bytes)>>>(
-        {0, limits_, rounds, out.data()});
+    const launch_grid grid{blocks, Kernel::warps * warp_lanes, static_cast<std::size_t>(bytes)};
+    test::start<Kernel>(grid, params{rounds, out.data()}, {0, limits_});
     test::finish();
     return {out[0], out[1]};
   }

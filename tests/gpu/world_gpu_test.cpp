@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "baton/error.hpp"
-#include "kernels/probe/probe.hpp"
+#include "cli/bench/probe/probe.hpp"
 #include "runtime/device_facts.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/world_state.hpp"

@@ -1,7 +1,7 @@
 // Windows over several GPUs of one process, and what the links between them do.
 #include <gtest/gtest.h>
 
-#include "kernels/probe/probe.hpp"
+#include "cli/bench/probe/probe.hpp"
 #include "runtime/on_every_rank.hpp"
 #include "runtime/world_state.hpp"
 #include "tests/support/gpu_count.hpp"

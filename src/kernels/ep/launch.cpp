@@ -1,45 +1,23 @@
 #include "kernels/ep/launch.hpp"
 
-#include "baton/error.hpp"
-#include "kernels/ep/launch_cpu.hpp"
-#include "kernels/ep/launch_cuda.hpp"
+#include "kernels/ep/select.hpp"
+#include "kernels/launch.hpp"
 
 namespace baton::ep {
-namespace {
 
 template <class Params>
-void launch_on_device(const world& w, const launch_config& c, const Params& p, stream_ref stream) {
-  if (w.device() == device_kind::cpu) return launch_cpu(w, c, p);
-#if defined(BATON_CUDA)
-  launch_cuda(w, c, p, stream);
-#else
-  static_cast<void>(stream);
-  throw unsupported{"this build of baton has no CUDA; build with -DBATON_CUDA=ON"};
-#endif
+void launch(const world& w, const launch_config& c, const Params& p, stream_ref stream) {
+  select(c, p, [&]<class Kernel>(std::size_t shared_bytes) {
+    baton::launch<Kernel>(w, {c.blocks, c.threads, shared_bytes}, p, stream);
+  });
 }
 
-}  // namespace
-
-void launch(const world& w, const launch_config& c, const dispatch_async_params<>& p, stream_ref stream) {
-  launch_on_device(w, c, p, stream);
-}
-void launch(const world& w, const launch_config& c, const dispatch_wait_params& p, stream_ref stream) {
-  launch_on_device(w, c, p, stream);
-}
-void launch(const world& w, const launch_config& c, const combine_async_params& p, stream_ref stream) {
-  launch_on_device(w, c, p, stream);
-}
-void launch(const world& w, const launch_config& c, const combine_wait_params<store_fp32>& p,
-            stream_ref stream) {
-  launch_on_device(w, c, p, stream);
-}
-void launch(const world& w, const launch_config& c, const combine_wait_params<store_bf16>& p,
-            stream_ref stream) {
-  launch_on_device(w, c, p, stream);
-}
-void launch(const world& w, const launch_config& c, const combine_wait_params<store_unreduced>& p,
-            stream_ref stream) {
-  launch_on_device(w, c, p, stream);
-}
+using config = launch_config;
+template void launch(const world&, const config&, const dispatch_async_params<>&, stream_ref);
+template void launch(const world&, const config&, const dispatch_wait_params&, stream_ref);
+template void launch(const world&, const config&, const combine_async_params&, stream_ref);
+template void launch(const world&, const config&, const combine_wait_params<store_fp32>&, stream_ref);
+template void launch(const world&, const config&, const combine_wait_params<store_bf16>&, stream_ref);
+template void launch(const world&, const config&, const combine_wait_params<store_unreduced>&, stream_ref);
 
 }  // namespace baton::ep

@@ -1,7 +1,6 @@
 #pragma once
 // The only door from the host to the exchange kernels, for both devices. No device code.
 #include "baton/world.hpp"
-#include "exec/wait.hpp"
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/params.hpp"
 
@@ -13,18 +12,11 @@ struct launch_config {
   arrival_policy arrival = arrival_policy::epoch;
   int blocks = 1;
   int threads = 32;
-  wait_limits limits;
 };
 
-// Each enqueues one kernel on the rank's stream and returns; throws cuda_error if the launch fails.
-void launch(const world& w, const launch_config& c, const dispatch_async_params<>& p, stream_ref stream);
-void launch(const world& w, const launch_config& c, const dispatch_wait_params& p, stream_ref stream);
-void launch(const world& w, const launch_config& c, const combine_async_params& p, stream_ref stream);
-void launch(const world& w, const launch_config& c, const combine_wait_params<store_fp32>& p,
-            stream_ref stream);
-void launch(const world& w, const launch_config& c, const combine_wait_params<store_bf16>& p,
-            stream_ref stream);
-void launch(const world& w, const launch_config& c, const combine_wait_params<store_unreduced>& p,
-            stream_ref stream);
+/// Enqueues the kernel that these parameters are for; see kernels/launch.hpp. Defined for the parameters of every kernel,
+/// with the outputs store_fp32, store_bf16 and store_unreduced.
+template <class Params>
+void launch(const world& w, const launch_config& c, const Params& p, stream_ref stream);
 
 }  // namespace baton::ep

@@ -14,6 +14,8 @@
 // are fp32. With fp8 rows the products of each 128-value block accumulate apart, and its scale is applied in
 // fp32 when they are added to the total.
 #include "base/constant.hpp"
+#include "device/gpu.cuh"
+#include "exec/kernel.hpp"
 #include "kernels/expert_mlp/operands.cuh"
 #include "ptx/ldmatrix.cuh"
 #include "ptx/mma.cuh"
@@ -170,22 +172,24 @@ __device__ __forceinline__ void store_tile(const params& p, const tile& t, const
   }
 }
 
-/// Entry point. `Config` is constant<c>; see base/constant.hpp.
+/// `Config` is constant<c>; see base/constant.hpp.
 template <class Config>
-__global__ void __launch_bounds__(num_threads, Config::value.blocks_per_sm)
-    kernel(const __grid_constant__ params p) {
-  constexpr config c = Config::value;
-  static_assert(why_not(c) == nullptr);
-  extern __shared__ __align__(128) unsigned char expert_mlp_smem[];
-  static_assert(sizeof(smem_plan<c>) == smem_bytes(c));
-  auto& smem = *reinterpret_cast<smem_plan<c>*>(expert_mlp_smem);
-  const tile_list<c> tiles{p, smem};
-  for (int i = static_cast<int>(blockIdx.x); i < tiles.size(); i += static_cast<int>(gridDim.x)) {
-    const tile t = tiles.at(i);
-    accumulators acc;
-    compute_tile<c>(p, smem, t, acc);
-    store_tile<c>(p, t, acc);
+struct expert_mlp_kernel {
+  static constexpr config c = Config::value;
+  static constexpr kernel_bounds bounds{.max_threads = num_threads, .blocks_per_sm = c.blocks_per_sm};
+
+  static BATON_FN void run(gpu& x, const params& p) {
+    static_assert(why_not(c) == nullptr);
+    static_assert(sizeof(smem_plan<c>) == smem_bytes(c));
+    auto& smem = *reinterpret_cast<smem_plan<c>*>(x.shared());
+    const tile_list<c> tiles{p, smem};
+    for (int i = x.block(); i < tiles.size(); i += x.num_blocks()) {
+      const tile t = tiles.at(i);
+      accumulators acc;
+      compute_tile<c>(p, smem, t, acc);
+      store_tile<c>(p, t, acc);
+    }
   }
-}
+};
 
 }  // namespace baton::expert_mlp_cuda

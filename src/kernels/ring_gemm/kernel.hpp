@@ -12,6 +12,8 @@
 //
 // Hand-over: protocol/ring/product_roles.hpp with the strategy of the configuration. Block i takes tiles i, i + blocks,
 // ... of the walk.
+#include "base/constant.hpp"
+#include "exec/kernel.hpp"
 #include "kernels/ring_gemm/operand_source.hpp"
 
 namespace baton::ring_gemm_kernels {
@@ -126,11 +128,17 @@ class block_role {
 template <class Config>
 struct ring_gemm_kernel {
   static constexpr config c = Config::value;
+  static constexpr kernel_bounds bounds{.max_threads = c.threads(), .blocks_per_sm = c.blocks_per_sm};
 
   template <mma_exec_context X>
   static BATON_FN void run(X& x, const params& p) {
     block_role<c, X>{x, p}.run();
   }
 };
+
+template <ring_strategy S>
+using large_kernel = ring_gemm_kernel<constant<large_tiles(S)>>;
+template <ring_strategy S>
+using small_kernel = ring_gemm_kernel<constant<small_tiles(S)>>;
 
 }  // namespace baton::ring_gemm_kernels

@@ -1,37 +1,42 @@
 #include "kernels/ring_gemm/launch.hpp"
 
-#include "base/constant.hpp"
-#include "baton/error.hpp"
+#include "kernels/launch.hpp"
 #include "kernels/ring_gemm/kernel.hpp"
-#include "kernels/ring_gemm/launch_cuda.hpp"
-#include "runtime/world_state.hpp"
-#include "sim/context.hpp"
 
 namespace baton::ring_gemm_kernels {
 namespace {
 
-void launch_cpu(const world& w, const launch_config& c, const params& p) {
-  with_config(c.strategy, c.large, [&]<config C>() {
-    const int tiles = tile_walk{p.m, p.n, C.block_m(), C.block_n()}.size();
-    const sim::grid grid{.blocks = smaller(tiles, c.num_sms),
-                         .warps = C.roles.warps(),
-                         .shared_bytes = static_cast<std::size_t>(plan<C>().bytes),
-                         .limits = p.limits};
-    w.state().machine->launch(w.rank(), grid,
-                              [p](sim::context& x) { ring_gemm_kernel<constant<C>>::run(x, p); });
-  });
+template <class Kernel>
+void launch_as(const world& w, int num_sms, const params& p, stream_ref stream) {
+  constexpr config c = Kernel::c;
+  const int tiles = tile_walk{p.m, p.n, c.block_m(), c.block_n()}.size();
+  const launch_grid grid{.blocks = smaller(tiles, num_sms * c.blocks_per_sm),
+                         .threads = c.threads(),
+                         .shared_bytes = static_cast<std::size_t>(plan<c>().bytes)};
+  baton::launch<Kernel>(w, grid, p, stream);
+}
+
+template <ring_strategy S>
+void launch_with(const world& w, const launch_config& c, const params& p, stream_ref stream) {
+  if (c.large)
+    launch_as<large_kernel<S>>(w, c.num_sms, p, stream);
+  else
+    launch_as<small_kernel<S>>(w, c.num_sms, p, stream);
 }
 
 }  // namespace
 
 void launch(const world& w, const launch_config& c, const params& p, stream_ref stream) {
-  if (w.device() == device_kind::cpu) return launch_cpu(w, c, p);
-#if defined(BATON_CUDA)
-  launch_cuda(w, c, p, stream);
-#else
-  static_cast<void>(stream);
-  throw unsupported{"this build of baton has no CUDA; build with -DBATON_CUDA=ON"};
-#endif
+  switch (c.strategy) {
+    case ring_strategy::single_counter:
+      return launch_with<ring_strategy::single_counter>(w, c, p, stream);
+    case ring_strategy::split_counter:
+      return launch_with<ring_strategy::split_counter>(w, c, p, stream);
+    case ring_strategy::per_reader_flags:
+      return launch_with<ring_strategy::per_reader_flags>(w, c, p, stream);
+    default:
+      return launch_with<ring_strategy::mbarrier>(w, c, p, stream);
+  }
 }
 
 }  // namespace baton::ring_gemm_kernels

@@ -2,14 +2,11 @@
 #include "base/macros.hpp"
 #include "base/math.hpp"
 #include "baton/numeric.hpp"
-#include "exec/wait.hpp"
 
 namespace baton::ring_gemm_kernels {
 
 /// What the kernel reads and writes: passed by value as a __grid_constant__.
 struct params {
-  int rank;
-  wait_limits limits;
   const bfloat16* a;  // [m, k]
   const bfloat16* b;  // [n, k]
   float* c;           // [m, n]

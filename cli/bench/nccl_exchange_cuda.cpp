@@ -2,21 +2,18 @@
 
 #include <algorithm>
 
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <set>
 
 #include "baton/error.hpp"
-#include "cli/bench/cuda_streams.hpp"
 #include "cli/bench/loaded_library.hpp"
+#include "cli/bench/streams_cuda.hpp"
 #include "runtime/device_memory.hpp"
-#endif
 
 namespace baton::cli {
 
-#if defined(BATON_CUDA) && BATON_CUDA
 namespace {
 
 // NCCL's C interface, as nccl.h has declared it since 2.7; only what an all-to-all needs.
@@ -162,14 +159,5 @@ std::unique_ptr<nccl_exchange> open_nccl(std::span<const world> worlds, std::str
   if (!calls) return nullptr;
   return std::make_unique<loaded_nccl>(worlds, *calls);
 }
-
-#else
-
-std::unique_ptr<nccl_exchange> open_nccl(std::span<const world>, std::string& why_not) {
-  why_not = "this build of baton has no CUDA";
-  return nullptr;
-}
-
-#endif
 
 }  // namespace baton::cli

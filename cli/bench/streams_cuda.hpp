@@ -1,6 +1,5 @@
 #pragma once
 // Streams, events and graphs with owners, and a gate that lets the streams of several GPUs start together.
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -68,4 +67,3 @@ class rank_streams {
 };
 
 }  // namespace baton::cli
-#endif

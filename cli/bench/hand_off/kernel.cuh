@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "base/math.hpp"
+#include "cli/bench/hand_off/params.hpp"
 #include "device/async_gpu.cuh"
-#include "kernels/hand_off/params.hpp"
+#include "exec/kernel.hpp"
 #include "protocol/ring/ring_buffer.hpp"
 #include "protocol/ring/strategies.hpp"
 
@@ -15,6 +16,8 @@ namespace baton::hand_off {
 /// Plain template arguments: see base/constant.hpp.
 template <ring_strategy Name, int stages>
 struct hand_off_kernel {
+  static constexpr kernel_bounds bounds{.max_threads = (1 + most_readers) * warp_lanes};
+
   template <int readers>
   using ring_of = ring_buffer<strategy_of<Name, ring_shape{stages, 1, 1, readers}>>;
 

@@ -1,9 +1,8 @@
-#if defined(BATON_CUDA) && BATON_CUDA
-#include "cli/bench/cuda_streams.hpp"
+#include "cli/bench/streams_cuda.hpp"
 
 #include "baton/error.hpp"
 #include "runtime/device_guard_cuda.hpp"
-#include "runtime/error.hpp"
+#include "runtime/error_cuda.hpp"
 
 namespace baton::cli {
 
@@ -78,4 +77,3 @@ double rank_streams::microseconds(int rank, int from, int to) const {
 }
 
 }  // namespace baton::cli
-#endif

@@ -25,7 +25,6 @@ struct bounce_params {
   std::uint64_t warmup = 0;
   std::uint64_t rounds = 0;
   std::uint64_t* elapsed_ns = nullptr;  // of `rounds` there and back
-  int rank = 0;
   int peer = 0;
   bool serves = false;  // has the first turn
 };

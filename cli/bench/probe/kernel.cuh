@@ -2,8 +2,8 @@
 // Two kernels that measure links: stores of 16 bytes to every peer, and a flag between two ranks.
 #include <cuda/ptx>
 
+#include "cli/bench/probe/params.hpp"
 #include "device/gpu.cuh"
-#include "kernels/probe/params.hpp"
 
 namespace baton::probe {
 

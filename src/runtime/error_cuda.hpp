@@ -1,6 +1,5 @@
 #pragma once
 // Return codes of CUDA calls become exceptions. Only for units that are compiled with BATON_CUDA=1.
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -17,4 +16,3 @@ void check(CUresult status, std::string_view doing = {},
            std::source_location at = std::source_location::current());
 
 }  // namespace baton
-#endif

@@ -1,9 +1,9 @@
-#include "kernels/probe/probe.hpp"
+#include "cli/bench/probe/probe.hpp"
 
 #include <algorithm>
 
 #include "baton/error.hpp"
-#include "kernels/probe/measure.hpp"
+#include "cli/bench/probe/measure.hpp"
 
 namespace baton::probe {
 
@@ -17,11 +17,7 @@ spread spread_of(std::vector<double> samples) {
 link_report measure_links(std::span<const world> worlds) {
   if (worlds.empty()) throw invalid_argument{"worlds: none, expected all ranks of one world::local"};
   if (worlds.front().device() == device_kind::cpu) return measure_threads(static_cast<int>(worlds.size()));
-#if defined(BATON_CUDA) && BATON_CUDA
   return measure_gpus(worlds);
-#else
-  throw unsupported{"this build of baton has no CUDA; build with -DBATON_CUDA=ON"};
-#endif
 }
 
 }  // namespace baton::probe

@@ -1,19 +1,16 @@
 #include "cli/bench/gpu_facts.hpp"
 
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <set>
 
-#include "runtime/error.hpp"
-#endif
+#include "runtime/error_cuda.hpp"
 
 namespace baton::cli {
 
 std::optional<gpu_facts> facts_of(std::span<const world> worlds) {
   if (worlds[0].device() == device_kind::cpu) return std::nullopt;
-#if defined(BATON_CUDA) && BATON_CUDA
   std::set<int> devices;
   for (const world& rank : worlds) devices.insert(rank.device_index());
   cudaDeviceProp properties{};
@@ -21,9 +18,6 @@ std::optional<gpu_facts> facts_of(std::span<const world> worlds) {
   gpu_facts facts{fmt::format("{} x {}", devices.size(), properties.name), 0};
   check(cudaDriverGetVersion(&facts.driver), "asking for the driver's version");
   return facts;
-#else
-  return std::nullopt;
-#endif
 }
 
 }  // namespace baton::cli

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "baton/ring_gemm.hpp"
-#include "kernels/hand_off/params.hpp"
+#include "cli/bench/hand_off/params.hpp"
 
 namespace baton::hand_off {
 

@@ -1,6 +1,5 @@
 #include "cli/bench/cublas_product.hpp"
 
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -8,11 +7,9 @@
 
 #include "baton/error.hpp"
 #include "cli/bench/loaded_library.hpp"
-#endif
 
 namespace baton::cli {
 
-#if defined(BATON_CUDA) && BATON_CUDA
 namespace {
 
 // cuBLAS's C interface, as cublas_api.h and library_types.h declare it; only what one product needs.
@@ -89,11 +86,5 @@ std::unique_ptr<cublas_product> open_cublas(const world& world, std::string& why
   if (!calls) return nullptr;
   return std::make_unique<loaded_cublas>(world, *calls);
 }
-#else
-std::unique_ptr<cublas_product> open_cublas(const world&, std::string& why_not) {
-  why_not = "this build of baton has no CUDA";
-  return nullptr;
-}
-#endif
 
 }  // namespace baton::cli

@@ -2,7 +2,7 @@
 // The two ways to measure; measure_links chooses.
 #include <span>
 
-#include "kernels/probe/probe.hpp"
+#include "cli/bench/probe/probe.hpp"
 
 namespace baton::probe {
 
@@ -12,7 +12,7 @@ inline constexpr std::uint64_t flag_deadline_ns = 2'000'000'000;
 /// `num_threads` threads copy, two bounce a flag.
 link_report measure_threads(int num_threads);
 
-/// Defined only in builds with CUDA.
+/// @throws unsupported  the build has no CUDA
 link_report measure_gpus(std::span<const world> worlds);
 
 }  // namespace baton::probe

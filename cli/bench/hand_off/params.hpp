@@ -1,16 +1,12 @@
 #pragma once
 #include <cstdint>
 
-#include "exec/wait.hpp"
-
 namespace baton::hand_off {
 
 inline constexpr int most_readers = 8;
 inline constexpr int most_stages = 8;
 
 struct params {
-  int rank;
-  wait_limits limits;
   int readers;            // 1 to most_readers
   int hand_offs;          // in each block
   std::uint64_t* cycles;  // [blocks]: of all hand-offs of the block

@@ -1,5 +1,4 @@
 // Measures GPUs from one thread: windows of all ranks, a stream and two events on each device.
-#if defined(BATON_CUDA) && BATON_CUDA
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,17 +7,24 @@
 #include <type_traits>
 
 #include "baton/error.hpp"
-#include "kernels/probe/launch.hpp"
-#include "kernels/probe/measure.hpp"
+#include "cli/bench/probe/measure.hpp"
+#include "cli/bench/probe/params.hpp"
 #include "runtime/device_guard_cuda.hpp"
 #include "runtime/device_memory.hpp"
-#include "runtime/error.hpp"
+#include "runtime/error_cuda.hpp"
+#include "runtime/launch_on_cuda.hpp"
 #include "runtime/on_every_rank.hpp"
-#include "runtime/world_state.hpp"
 
 namespace baton::probe {
+
+// Device code: kernel.cuh.
+struct push_kernel;
+template <order Load, order Store>
+struct bounce_kernel;
+
 namespace {
 
+constexpr int push_threads = 1024;
 constexpr int sweeps = 4;
 constexpr int push_warmups = 2;
 constexpr int push_repeats = 10;
@@ -154,7 +160,7 @@ class gpu_links {
     int sms = 0;
     check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, from.rank.device_index()));
     check(cudaEventRecord(from.begin.get(), from.first.get()));
-    launch_push(p, sms, {from.first.get()});
+    launch_on_cuda<push_kernel>(from.rank, {sms, push_threads}, p, {}, {from.first.get()});
     check(cudaEventRecord(from.end.get(), from.first.get()));
   }
 
@@ -177,13 +183,15 @@ class gpu_links {
     p.warmup = bounce_warmup;
     p.rounds = bounce_rounds;
     p.elapsed_ns = from.elapsed() + (serves ? 0 : 1);
-    p.rank = from.rank.rank();
     p.peer = to.rank.rank();
     p.serves = serves;
     wait_limits limits = from.rank.state().limits();
     limits.deadline_ns = flag_deadline_ns;
-    const device_guard guard{from.rank.device_index()};
-    launch_bounce(p, ordered, limits, {(serves ? from.first : from.second).get()});
+    const stream_ref on{(serves ? from.first : from.second).get()};
+    if (ordered)
+      launch_on_cuda<bounce_kernel<order::acquire, order::release>>(from.rank, {}, p, limits, on);
+    else
+      launch_on_cuda<bounce_kernel<order::relaxed, order::relaxed>>(from.rank, {}, p, limits, on);
   }
 
   /// Both sides are waited for before either's error is thrown: their reports must not linger.
@@ -233,4 +241,3 @@ link_report measure_gpus(std::span<const world> worlds) {
 }
 
 }  // namespace baton::probe
-#endif

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "baton/error.hpp"
-#include "kernels/probe/measure.hpp"
+#include "cli/bench/probe/measure.hpp"
 
 namespace baton::probe {
 namespace {

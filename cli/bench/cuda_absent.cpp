@@ -1,0 +1,49 @@
+// What the benchmarks are without CUDA in the build. A world of GPUs is refused when it is made, so that nothing here is
+// asked to measure one.
+#include "baton/error.hpp"
+#include "cli/bench/cublas_product.hpp"
+#include "cli/bench/ep_timer.hpp"
+#include "cli/bench/gemm_session.hpp"
+#include "cli/bench/gpu_facts.hpp"
+#include "cli/bench/nccl_exchange.hpp"
+#include "cli/bench/probe/measure.hpp"
+
+namespace baton {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw unsupported{"GPUs cannot be measured: this build of baton has no CUDA"};
+}
+
+}  // namespace
+
+namespace cli {
+
+std::unique_ptr<ep_timer> make_cuda_timer(ep_session&) {
+  refuse();
+}
+std::unique_ptr<gemm_timer> make_cuda_gemm_timer(const world&) {
+  refuse();
+}
+std::optional<gpu_facts> facts_of(std::span<const world>) {
+  return std::nullopt;
+}
+std::unique_ptr<cublas_product> open_cublas(const world&, std::string& why_not) {
+  why_not = "this build of baton has no CUDA";
+  return nullptr;
+}
+std::unique_ptr<nccl_exchange> open_nccl(std::span<const world>, std::string& why_not) {
+  why_not = "this build of baton has no CUDA";
+  return nullptr;
+}
+
+}  // namespace cli
+
+namespace probe {
+
+link_report measure_gpus(std::span<const world>) {
+  refuse();
+}
+
+}  // namespace probe
+}  // namespace baton

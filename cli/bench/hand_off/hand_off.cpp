@@ -1,0 +1,67 @@
+#include "cli/bench/hand_off/hand_off.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "baton/error.hpp"
+#include "runtime/device_memory.hpp"
+#include "runtime/launch_on_cuda.hpp"
+
+namespace baton::hand_off {
+
+template <ring_strategy, int stages>
+struct hand_off_kernel;  // device code: kernel.cuh
+
+namespace {
+
+constexpr std::size_t cells_bytes = 4096;
+
+void require(const char* what, int value, int most) {
+  if (value < 1 || value > most)
+    throw invalid_argument{fmt::format("{}: {} is not from 1 to {}", what, value, most)};
+}
+
+template <ring_strategy S, int... i>
+void launch_with(const world& w, const point& at, const params& p, std::integer_sequence<int, i...>) {
+  const launch_grid grid{at.blocks, (1 + at.readers) * warp_lanes, cells_bytes};
+  const wait_limits limits = w.state().limits();
+  ((at.stages == i + 1 ? launch_on_cuda<hand_off_kernel<S, i + 1>>(w, grid, p, limits, {}) : void()), ...);
+}
+
+void launch(const world& w, const point& at, const params& p) {
+  constexpr auto stages = std::make_integer_sequence<int, most_stages>{};
+  switch (at.strategy) {
+    case ring_strategy::single_counter:
+      return launch_with<ring_strategy::single_counter>(w, at, p, stages);
+    case ring_strategy::split_counter:
+      return launch_with<ring_strategy::split_counter>(w, at, p, stages);
+    case ring_strategy::per_reader_flags:
+      return launch_with<ring_strategy::per_reader_flags>(w, at, p, stages);
+    default:
+      return launch_with<ring_strategy::mbarrier>(w, at, p, stages);
+  }
+}
+
+}  // namespace
+
+std::vector<double> measure(const world& world, const point& at) {
+  require("stages", at.stages, most_stages);
+  require("readers", at.readers, most_readers);
+  require("hand_offs", at.hand_offs, 1 << 24);
+  require("blocks", at.blocks, 1 << 16);
+  if (world.device() == device_kind::cpu)
+    throw unsupported{"cycles of a hand-off are measured on a GPU only"};
+  const auto blocks = static_cast<std::size_t>(at.blocks);
+  const device_buffer cycles{world, blocks * sizeof(std::uint64_t), "cycles", "lower blocks"};
+  launch(world, at, {at.readers, at.hand_offs, cycles.as<std::uint64_t>()});
+  world.synchronize();
+  std::vector<std::uint64_t> counted(blocks);
+  copy_async(world, counted.data(), cycles.data(), cycles.bytes(), {});
+  world.synchronize();
+  std::vector<double> each;
+  for (const std::uint64_t c : counted) each.push_back(static_cast<double>(c) / at.hand_offs);
+  return each;
+}
+
+}  // namespace baton::hand_off

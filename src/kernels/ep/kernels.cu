@@ -1,0 +1,33 @@
+// The exchange kernels that are compiled for GPUs: what select.hpp chooses from.
+#include "device/entry.cuh"
+#include "kernels/ep/combine_async.hpp"
+#include "kernels/ep/combine_wait.hpp"
+#include "kernels/ep/dispatch_async.hpp"
+#include "kernels/ep/dispatch_wait.hpp"
+#include "kernels/ep/outputs.hpp"
+
+namespace baton {
+using namespace ep;
+
+using epoch = epoch_arrival;
+using sentinel = sentinel_arrival;
+
+BATON_KERNEL(dispatch_async_kernel<bf16_tokens, epoch>, dispatch_async_params<>);
+BATON_KERNEL(dispatch_async_kernel<bf16_tokens, sentinel>, dispatch_async_params<>);
+BATON_KERNEL(dispatch_async_kernel<fp8_tokens, epoch>, dispatch_async_params<>);
+BATON_KERNEL(dispatch_async_kernel<fp8_tokens, sentinel>, dispatch_async_params<>);
+
+BATON_KERNEL(dispatch_wait_kernel<epoch>, dispatch_wait_params);
+BATON_KERNEL(dispatch_wait_kernel<sentinel>, dispatch_wait_params);
+
+BATON_KERNEL(combine_async_kernel<epoch>, combine_async_params);
+BATON_KERNEL(combine_async_kernel<sentinel>, combine_async_params);
+
+BATON_KERNEL(combine_wait_kernel<epoch>, combine_wait_params<store_fp32>);
+BATON_KERNEL(combine_wait_kernel<epoch>, combine_wait_params<store_bf16>);
+BATON_KERNEL(combine_wait_kernel<epoch>, combine_wait_params<store_unreduced>);
+BATON_KERNEL(combine_wait_kernel<sentinel>, combine_wait_params<store_fp32>);
+BATON_KERNEL(combine_wait_kernel<sentinel>, combine_wait_params<store_bf16>);
+BATON_KERNEL(combine_wait_kernel<sentinel>, combine_wait_params<store_unreduced>);
+
+}  // namespace baton

@@ -1,0 +1,71 @@
+#include "kernels/expert_mlp/launch.hpp"
+
+#include "base/constant.hpp"
+#include "kernels/expert_mlp/arguments.hpp"
+#include "kernels/expert_mlp/config.hpp"
+#include "kernels/expert_mlp/params.hpp"
+#include "runtime/launch_on_cuda.hpp"
+
+namespace baton::expert_mlp_cuda {
+
+template <class Config>
+struct expert_mlp_kernel;  // device code: kernel.cuh
+
+namespace {
+
+/// Enough blocks to fill the rank's SMs, and no more than the largest possible number of tiles.
+template <config C>
+void launch_as(const world& w, const params& p, stream_ref stream) {
+  const long long row_tiles = p.max_rows / block_rows + p.num_experts;
+  const long long tiles = row_tiles * (p.n / block_columns(C));
+  const int blocks = static_cast<int>(smaller<long long>(tiles, sms_of(w) * C.blocks_per_sm));
+  const launch_grid grid{blocks, num_threads, smem_bytes(C)};
+  launch_on_cuda<expert_mlp_kernel<constant<C>>>(w, grid, p, w.state().limits(), stream);
+}
+
+void launch_both_steps(const world& w, const expert_weights& weights, const received_tokens& rows,
+                       bfloat16* out, void* scratch, stream_ref stream) {
+  auto* intermediate = static_cast<bfloat16*>(scratch);
+  params p{};
+  p.row_offsets = rows.row_offsets;
+  p.row_counts = rows.row_counts;
+  p.num_experts = rows.num_local_experts;
+  p.max_rows = rows.max_rows;
+
+  p.a = rows.tokens;
+  p.scales = rows.scales;
+  p.weights = weights.gate;
+  p.up = weights.up;
+  p.out = intermediate;
+  p.n = weights.intermediate;
+  p.k = weights.hidden;
+  if (rows.format == token_format::bf16)
+    launch_as<gate_up_bf16>(w, p, stream);
+  else
+    launch_as<gate_up_fp8>(w, p, stream);
+
+  p.a = intermediate;
+  p.scales = nullptr;
+  p.weights = weights.down;
+  p.up = nullptr;
+  p.out = out;
+  p.n = weights.hidden;
+  p.k = weights.intermediate;
+  launch_as<down_bf16>(w, p, stream);
+}
+
+}  // namespace
+
+std::size_t scratch_bytes(const expert_weights& weights, int max_rows) {
+  return static_cast<std::size_t>(max_rows) * static_cast<std::size_t>(weights.intermediate) *
+         sizeof(bfloat16);
+}
+
+void run(const world& world, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
+         void* scratch, stream_ref stream) {
+  require(weights, rows, out, scratch);
+  if (rows.max_rows == 0 || rows.num_local_experts == 0) return;
+  launch_both_steps(world, weights, rows, out, scratch, stream);
+}
+
+}  // namespace baton::expert_mlp_cuda
