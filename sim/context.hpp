@@ -1,12 +1,12 @@
 #pragma once
 // The sim back end of exec: one fiber speaks for a warp and loops over its lanes.
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <type_traits>
 
 #include "exec/exec.hpp"
 #include "exec/mbarrier.hpp"
+#include "sim/lane_verbs.hpp"
 #include "sim/machine.hpp"
 #include "sim/mma_verbs.hpp"
 
@@ -14,11 +14,8 @@ namespace baton::sim {
 
 struct warp_state;
 
-class context : public mma_verbs<context> {
+class context : public lane_verbs<context>, public mma_verbs<context> {
  public:
-  template <class T>
-  using lanes = std::array<T, warp_lanes>;
-
   context(machine::state& m, warp_state& me, const grid& shape);
 
   int rank() const { return rank_; }
@@ -28,51 +25,6 @@ class context : public mma_verbs<context> {
   int num_warps() const { return shape_.warps; }
   std::byte* shared() const { return shared_; }
 
-  template <class F>
-  void each_lane(F f) {
-    for (int lane = 0; lane < warp_lanes; ++lane) f(lane);
-  }
-  template <class F>
-  void each(int n, F f) {
-    for (int i = 0; i < n; ++i) f(i);
-  }
-  template <class F>
-  void block_each(int n, F f) {
-    for (int begin = warp_ * warp_lanes; begin < n; begin += shape_.warps * warp_lanes) {
-      for (int i = begin; i < n && i < begin + warp_lanes; ++i) f(i);
-    }
-  }
-  template <class F>
-  void elect(F f) {
-    f();
-  }
-  template <class F>
-  auto from_one(F f) {
-    return f();
-  }
-  template <class T>
-  T broadcast(const lanes<T>& v, int lane) {
-    return v[static_cast<std::size_t>(lane)];
-  }
-  template <class T>
-  lanes<T> shuffle_xor(const lanes<T>& v, int mask) {
-    lanes<T> r;
-    for (std::size_t i = 0; i < warp_lanes; ++i) r[i] = v[i ^ static_cast<std::size_t>(mask)];
-    return r;
-  }
-  template <class T>
-  lanes<T> shuffle_up(const lanes<T>& v, int delta) {
-    lanes<T> r = v;
-    for (std::size_t i = static_cast<std::size_t>(delta); i < warp_lanes; ++i)
-      r[i] = v[i - static_cast<std::size_t>(delta)];
-    return r;
-  }
-  std::uint32_t ballot(const lanes<bool>& p) {
-    std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < warp_lanes; ++i) bits |= (p[i] ? 1u : 0u) << i;
-    return bits;
-  }
-  void sync_warp() {}
   void sync_block();
 
   template <class T>
@@ -145,8 +97,7 @@ class context : public mma_verbs<context> {
     for (;;) {
       const int missing = first_missing(words, done, seen);
       if (missing < 0) return true;
-      const auto lane = static_cast<std::size_t>(missing);
-      if (!keep_waiting(where, began, missing, seen[lane])) return false;
+      if (!keep_waiting(where, began, missing, seen[missing])) return false;
     }
   }
 
@@ -173,11 +124,11 @@ class context : public mma_verbs<context> {
  private:
   template <class Word, class Done>
   int first_missing(const lanes<Word*>& words, Done done, lanes<Word>& seen) {
-    for (std::size_t lane = 0; lane < warp_lanes; ++lane) {
+    for (int lane = 0; lane < warp_lanes; ++lane) {
       if (words[lane] == nullptr) continue;
       before_read(words[lane], sizeof(Word));
       seen[lane] = std::atomic_ref<Word>{*words[lane]}.load(std::memory_order_acquire);
-      if (!done(static_cast<int>(lane), seen[lane])) return static_cast<int>(lane);
+      if (!done(lane, seen[lane])) return lane;
     }
     return -1;
   }

@@ -1,57 +1,9 @@
 // Which warp runs next, and how it starts, stops and waits.
-#include <boost/context/protected_fixedsize_stack.hpp>
-
 #include "baton/error.hpp"
 #include "sim/context.hpp"
 #include "sim/machine_state.hpp"
 
 namespace baton::sim {
-namespace {
-
-inline constexpr std::size_t stack_bytes = 128 * 1024;
-
-/// Stacks are reused: mapping one costs more than most kernels here run.
-class stack_pool {
- public:
-  using traits_type = boost::context::protected_fixedsize_stack::traits_type;
-
-  explicit stack_pool(check::stack_bounds& bounds) : bounds_{&bounds} {}
-
-  boost::context::stack_context allocate() {
-    const auto stack = take();
-    *bounds_ = bounds_of(stack);
-    return stack;
-  }
-  void deallocate(boost::context::stack_context& stack) {
-    check::stack_switch::forget(bounds_of(stack));
-    free_stacks().push_back(stack);
-  }
-
- private:
-  static check::stack_bounds bounds_of(const boost::context::stack_context& stack) {
-    return {static_cast<std::byte*>(stack.sp) - stack.size, stack.size};
-  }
-  static boost::context::stack_context take() {
-    auto& pool = free_stacks();
-    if (pool.empty()) return boost::context::protected_fixedsize_stack{stack_bytes}.allocate();
-    const auto stack = pool.back();
-    pool.pop_back();
-    return stack;
-  }
-  struct stacks : std::vector<boost::context::stack_context> {
-    ~stacks() {
-      for (auto& s : *this) boost::context::protected_fixedsize_stack{stack_bytes}.deallocate(s);
-    }
-  };
-  static stacks& free_stacks() {
-    static thread_local stacks pool;
-    return pool;
-  }
-
-  check::stack_bounds* bounds_;
-};
-
-}  // namespace
 
 void machine::state::start_kernel(int rank, rank_state::item item) {
   auto kernel = std::make_unique<kernel_state>();
@@ -125,17 +77,17 @@ bool machine::state::run_one() {
 void machine::state::resume(warp_state& w) {
   w.why = blocked::no;
   if (!w.fiber) {
-    w.fiber = boost::context::fiber{std::allocator_arg, stack_pool{w.stack},
+    w.fiber = boost::context::fiber{std::allocator_arg, pooled_stack{&w.stack},
                                     [this, &w](boost::context::fiber&& scheduler) {
                                       w.scheduler = std::move(scheduler);
-                                      check::stack_switch::arrive(w.scheduler_stack);
+                                      stack_switch::arrive(w.scheduler_stack);
                                       run_body(w);
-                                      check::stack_switch::leave(w.scheduler_stack);
+                                      stack_switch::leave(w.scheduler_stack);
                                       return std::move(w.scheduler);
                                     }};
   }
   {
-    const check::stack_switch to{w.stack};
+    const stack_switch to{w.stack};
     w.fiber = std::move(w.fiber).resume();
   }
   if (!w.done) return;
@@ -157,7 +109,7 @@ void machine::state::run_body(warp_state& w) {
     context x{*this, w, r.running->shape};
     r.running->body(x);
   } catch (const boost::context::detail::forced_unwind&) {
-    check::stack_switch::leave(w.scheduler_stack);
+    stack_switch::leave(w.scheduler_stack);
     throw;
   } catch (...) {
     failure = std::current_exception();
@@ -166,7 +118,7 @@ void machine::state::run_body(warp_state& w) {
 }
 
 void machine::state::yield(warp_state& w) {
-  const check::stack_switch to{w.scheduler_stack, &w.scheduler_stack};
+  const stack_switch to{w.scheduler_stack, &w.scheduler_stack};
   w.scheduler = std::move(w.scheduler).resume();
 }
 

@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "exec/exec.hpp"
+#include "sim/lane_verbs.hpp"
 
 namespace baton::threads {
 
@@ -70,15 +70,8 @@ struct block_state {
   std::vector<vec16> shared;
 };
 
-class context {
+class context : public sim::lane_verbs<context> {
  public:
-  template <class T>
-  struct lanes {
-    T value[warp_lanes];
-    T& operator[](int lane) { return value[lane]; }
-    const T& operator[](int lane) const { return value[lane]; }
-  };
-
   context(const team& all, block_state& mine, int rank, int block, int warp)
       : team_{all},
         block_state_{mine},
@@ -94,50 +87,6 @@ class context {
   int num_warps() const { return team_.warps; }
   std::byte* shared() const { return reinterpret_cast<std::byte*>(block_state_.shared.data()); }
 
-  template <class F>
-  void each_lane(F f) {
-    for (int lane = 0; lane < warp_lanes; ++lane) f(lane);
-  }
-  template <class F>
-  void each(int n, F f) {
-    for (int i = 0; i < n; ++i) f(i);
-  }
-  template <class F>
-  void block_each(int n, F f) {
-    for (int begin = warp_ * warp_lanes; begin < n; begin += team_.warps * warp_lanes) {
-      for (int i = begin; i < n && i < begin + warp_lanes; ++i) f(i);
-    }
-  }
-  template <class F>
-  void elect(F f) {
-    f();
-  }
-  template <class F>
-  auto from_one(F f) {
-    return f();
-  }
-  template <class T>
-  T broadcast(const lanes<T>& v, int from) {
-    return v[from];
-  }
-  template <class T>
-  lanes<T> shuffle_xor(const lanes<T>& v, int mask) {
-    lanes<T> out;
-    for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = v[lane ^ mask];
-    return out;
-  }
-  template <class T>
-  lanes<T> shuffle_up(const lanes<T>& v, int delta) {
-    lanes<T> out;
-    for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = v[lane < delta ? lane : lane - delta];
-    return out;
-  }
-  std::uint32_t ballot(const lanes<bool>& p) {
-    std::uint32_t bits = 0;
-    for (int lane = 0; lane < warp_lanes; ++lane) bits |= static_cast<std::uint32_t>(p[lane]) << lane;
-    return bits;
-  }
-  void sync_warp() {}
   void sync_block() { block_state_.barrier.arrive_and_wait(); }
 
   template <class T>

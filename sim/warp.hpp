@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exec/wait.hpp"
-#include "sim/check/stack_switch.hpp"
+#include "sim/fiber_stack.hpp"
 #include "sim/machine.hpp"
 #include "sim/store_buffer.hpp"
 
@@ -43,13 +43,13 @@ struct warp_state {
   warp_state& operator=(const warp_state&) = delete;
   ~warp_state() {
     if (!fiber) return;
-    const check::stack_switch to{stack};  // an abandoned warp unwinds
+    const stack_switch to{stack};  // an abandoned warp unwinds
     fiber = {};
   }
 
   boost::context::fiber fiber;      // the warp, while it is not running
   boost::context::fiber scheduler;  // who resumed it, while it is
-  check::stack_bounds stack, scheduler_stack;
+  stack_bounds stack, scheduler_stack;
   block_state* home = nullptr;
   int rank = 0, block = 0, warp = 0;
   bool done = false;

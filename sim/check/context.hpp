@@ -1,6 +1,6 @@
 #pragma once
 // The execution context of the checker: one warp as a fiber of an explored execution. What each verb means:
-// exec/exec.hpp. Lanes are looped in order, so a warp's lanes are one participant.
+// exec/exec.hpp.
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -10,19 +10,13 @@
 #include "exec/exec.hpp"
 #include "exec/mbarrier.hpp"
 #include "sim/check/execution.hpp"
+#include "sim/lane_verbs.hpp"
 #include "sim/mbarrier_model.hpp"
 
 namespace baton::check {
 
-class context {
+class context : public sim::lane_verbs<context> {
  public:
-  template <class T>
-  struct lanes {
-    T value[warp_lanes];
-    T& operator[](int lane) { return value[lane]; }
-    const T& operator[](int lane) const { return value[lane]; }
-  };
-
   context(execution& run, int warp) : run_{run}, warp_{warp} {}
 
   int rank() const { return run_.where(warp_).rank; }
@@ -32,50 +26,6 @@ class context {
   int num_warps() const { return run_.num_block_warps(warp_); }
   std::byte* shared() const { return run_.shared(warp_); }
 
-  template <class F>
-  void each_lane(F f) {
-    for (int lane = 0; lane < warp_lanes; ++lane) f(lane);
-  }
-  template <class F>
-  void each(int n, F f) {
-    for (int i = 0; i < n; ++i) f(i);
-  }
-  template <class F>
-  void block_each(int n, F f) {
-    for (int begin = warp() * warp_lanes; begin < n; begin += num_warps() * warp_lanes) {
-      for (int i = begin; i < n && i < begin + warp_lanes; ++i) f(i);
-    }
-  }
-  template <class F>
-  void elect(F f) {
-    f();
-  }
-  template <class F>
-  auto from_one(F f) {
-    return f();
-  }
-  template <class T>
-  T broadcast(const lanes<T>& v, int from) {
-    return v[from];
-  }
-  template <class T>
-  lanes<T> shuffle_xor(const lanes<T>& v, int mask) {
-    lanes<T> out;
-    for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = v[lane ^ mask];
-    return out;
-  }
-  template <class T>
-  lanes<T> shuffle_up(const lanes<T>& v, int delta) {
-    lanes<T> out;
-    for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = v[lane < delta ? lane : lane - delta];
-    return out;
-  }
-  std::uint32_t ballot(const lanes<bool>& p) {
-    std::uint32_t bits = 0;
-    for (int lane = 0; lane < warp_lanes; ++lane) bits |= static_cast<std::uint32_t>(p[lane]) << lane;
-    return bits;
-  }
-  void sync_warp() {}
   void sync_block() { run_.perform(warp_, {verb::sync_block, order::acq_rel, scope::block}); }
 
   /// Not in the concept: a kernel of this rank ends here and the next one in its stream begins. All warps of the

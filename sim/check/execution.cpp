@@ -166,7 +166,7 @@ std::uint64_t execution::perform(int warp, const operation& op) {
   warp_state& state = warps_[static_cast<std::size_t>(warp)];
   state.pending = op;
   state.parked_at = static_cast<const std::byte*>(__builtin_frame_address(0));
-  const stack_switch home{home_stack_};
+  const sim::stack_switch home{home_stack_};
   state.home = std::move(state.home).resume();
   return state.answer;
 }

@@ -9,7 +9,6 @@
 // place is taken again by a later copy whose issuer knows that it is done.
 #include <array>
 #include <boost/context/fiber.hpp>
-#include <boost/context/protected_fixedsize_stack.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,8 +18,8 @@
 #include "sim/check/bounds.hpp"
 #include "sim/check/memory.hpp"
 #include "sim/check/program.hpp"
-#include "sim/check/stack_switch.hpp"
 #include "sim/check/trace.hpp"
+#include "sim/fiber_stack.hpp"
 
 namespace baton::check {
 
@@ -47,25 +46,6 @@ struct issued_store {
   bool committed = false;
 };
 
-/// Fiber stacks, kept from one execution to the next: a warp always has the same one.
-class stack_pool {
- public:
-  stack_pool() = default;
-  stack_pool(const stack_pool&) = delete;
-  stack_pool& operator=(const stack_pool&) = delete;
-  ~stack_pool();
-  /// `blank`: as if never used, as far down as warps usually get.
-  boost::context::stack_context take(int warp, bool blank);
-  void give(int, boost::context::stack_context stack) { stack_switch::forget(bounds_of(stack)); }
-  static stack_bounds bounds_of(const boost::context::stack_context& stack) {
-    return {static_cast<std::byte*>(stack.sp) - stack.size, stack.size};
-  }
-
- private:
-  boost::context::protected_fixedsize_stack source_{std::size_t{1} << 17};
-  std::vector<boost::context::stack_context> stacks_;
-};
-
 /// A participant: a warp or a copy.
 struct warp_state {
   position where;
@@ -77,7 +57,7 @@ struct warp_state {
   bool finished = false, gave_up = false;
   std::unique_ptr<copy_work> copy{};  // what a copy does; null for a warp
   std::vector<issued_store> stores{};
-  stack_bounds stack;
+  sim::stack_bounds stack;
   const std::byte* parked_at = nullptr;  // the end of what its stack holds
   boost::context::fiber fiber, home;
 };
@@ -88,7 +68,7 @@ struct workshop {
   findings found;
   name_table names;
   arena program_memory;
-  stack_pool stacks;
+  std::array<sim::stack_pool, max_participants> stacks;  // a warp always has the same one
   memory ram;
   std::vector<warp_state> warps;  // before the stacks go
 };
@@ -189,7 +169,7 @@ class execution {
   std::vector<event>* trace_;
   program program_;
   std::vector<warp_state>& warps_;  // kept where it is: states are told apart by what stacks point to
-  stack_bounds home_stack_;
+  sim::stack_bounds home_stack_;
   int steps_ = 0;
   vector_clock step_causes_;
   // For each word of a wait: the messages that would end it, newest first; and the chosen one.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <boost/context/detail/exception.hpp>
-#include <cstring>
 #include <exception>
 #include <map>
 #include <memory>
@@ -15,19 +14,8 @@
 namespace baton::check {
 namespace {
 
-/// Hands fiber stacks back to the pool.
-struct pooled_stack {
-  stack_pool* pool;
-  int warp;
-  bool blank;
-  stack_bounds* bounds;
-  boost::context::stack_context allocate() {
-    const boost::context::stack_context stack = pool->take(warp, blank);
-    *bounds = stack_pool::bounds_of(stack);
-    return stack;
-  }
-  void deallocate(boost::context::stack_context& stack) { pool->give(warp, stack); }
-};
+/// As far down as warps usually get.
+constexpr std::size_t usual_depth = std::size_t{1} << 14;
 
 bool meet(const position& a, const position& b, verb barrier, int cluster) {
   if (a.rank != b.rank || barrier == verb::next_kernel) return a.rank == b.rank;
@@ -35,18 +23,6 @@ bool meet(const position& a, const position& b, verb barrier, int cluster) {
 }
 
 }  // namespace
-
-stack_pool::~stack_pool() {
-  for (auto& stack : stacks_) source_.deallocate(stack);
-}
-
-boost::context::stack_context stack_pool::take(int warp, bool blank) {
-  while (stacks_.size() <= static_cast<std::size_t>(warp)) stacks_.push_back(source_.allocate());
-  const boost::context::stack_context stack = stacks_[static_cast<std::size_t>(warp)];
-  constexpr std::size_t usual_depth = std::size_t{1} << 14;
-  if (blank) std::memset(static_cast<std::byte*>(stack.sp) - usual_depth, 0, usual_depth);
-  return stack;
-}
 
 execution::execution(workshop& shop, const bounds& limits, const builder& build, std::vector<event>* trace)
     : shop_{shop},
@@ -67,7 +43,7 @@ execution::execution(workshop& shop, const bounds& limits, const builder& build,
 execution::~execution() {
   for (warp_state& state : warps_) {
     if (!state.fiber) continue;
-    const stack_switch to{state.stack};
+    const sim::stack_switch to{state.stack};
     state.fiber = {};
   }
   warps_.clear();
@@ -115,29 +91,29 @@ void execution::start_fiber(int warp) {
   auto life = [this, warp](boost::context::fiber&& home) {
     warp_state& me = warps_[static_cast<std::size_t>(warp)];
     me.home = std::move(home);
-    stack_switch::arrive(home_stack_);
+    sim::stack_switch::arrive(home_stack_);
     try {
       context x{*this, warp};
       me.run(x);
     } catch (const boost::context::detail::forced_unwind&) {
-      stack_switch::leave(home_stack_);
+      sim::stack_switch::leave(home_stack_);
       throw;  // the execution is being abandoned
     } catch (const std::exception& e) {
       shop_.found.add(verdict::thrown, fmt::format("{} threw: {}", name(me.where), e.what()));
     }
     me.finished = true;
-    stack_switch::leave(home_stack_);
+    sim::stack_switch::leave(home_stack_);
     return std::move(me.home);
   };
-  state.fiber = boost::context::fiber{
-      std::allocator_arg, pooled_stack{&shop_.stacks, warp, limits_.how == reduction::states, &state.stack},
-      std::move(life)};
+  sim::pooled_stack stack{&state.stack, &shop_.stacks[static_cast<std::size_t>(warp)],
+                          limits_.how == reduction::states ? usual_depth : 0};
+  state.fiber = boost::context::fiber{std::allocator_arg, stack, std::move(life)};
   resume(warp);
 }
 
 void execution::resume(int warp) {
   warp_state& state = warps_[static_cast<std::size_t>(warp)];
-  const stack_switch to{state.stack};
+  const sim::stack_switch to{state.stack};
   state.fiber = std::move(state.fiber).resume();
 }
 

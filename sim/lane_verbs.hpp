@@ -1,0 +1,66 @@
+#pragma once
+// The lane verbs of contexts in which one thread or fiber speaks for a warp: lanes are looped in order, so a warp is one
+// participant. What each verb means: exec/exec.hpp.
+#include "exec/exec.hpp"
+
+namespace baton::sim {
+
+/// `Context` says warp() and num_warps().
+template <class Context>
+class lane_verbs {
+ public:
+  template <class T>
+  struct lanes {
+    T value[warp_lanes];
+    T& operator[](int lane) { return value[lane]; }
+    const T& operator[](int lane) const { return value[lane]; }
+  };
+
+  template <class F>
+  void each_lane(F f) {
+    for (int lane = 0; lane < warp_lanes; ++lane) f(lane);
+  }
+  template <class F>
+  void each(int n, F f) {
+    for (int i = 0; i < n; ++i) f(i);
+  }
+  template <class F>
+  void block_each(int n, F f) {
+    const auto& x = static_cast<const Context&>(*this);
+    for (int begin = x.warp() * warp_lanes; begin < n; begin += x.num_warps() * warp_lanes) {
+      for (int i = begin; i < n && i < begin + warp_lanes; ++i) f(i);
+    }
+  }
+  template <class F>
+  void elect(F f) {
+    f();
+  }
+  template <class F>
+  auto from_one(F f) {
+    return f();
+  }
+  template <class T>
+  T broadcast(const lanes<T>& v, int from) {
+    return v[from];
+  }
+  template <class T>
+  lanes<T> shuffle_xor(const lanes<T>& v, int mask) {
+    lanes<T> out;
+    for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = v[lane ^ mask];
+    return out;
+  }
+  template <class T>
+  lanes<T> shuffle_up(const lanes<T>& v, int delta) {
+    lanes<T> out;
+    for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = v[lane < delta ? lane : lane - delta];
+    return out;
+  }
+  std::uint32_t ballot(const lanes<bool>& p) {
+    std::uint32_t bits = 0;
+    for (int lane = 0; lane < warp_lanes; ++lane) bits |= static_cast<std::uint32_t>(p[lane]) << lane;
+    return bits;
+  }
+  void sync_warp() {}
+};
+
+}  // namespace baton::sim
