@@ -4,6 +4,7 @@
 
 #include "api/agreement.hpp"
 #include "baton/error.hpp"
+#include "bootstrap/group.hpp"
 #include "kernels/ep/endpoint.hpp"
 #include "kernels/ep/launch.hpp"
 #include "runtime/device_memory.hpp"
@@ -80,25 +81,31 @@ struct expert_parallel::state {
 void expert_parallel::state::allocate() {
   const std::string knob = "lower num_max_tokens_per_rank or top_k";
   const ep::window_layout in_window{end.s};
-  local = device_buffer{ranks, ep::local_layout{end.s}.bytes, "expert_parallel's received tokens", knob};
+  const std::size_t local_bytes = ep::local_layout{end.s}.bytes;
+  const bootstrap::group g = ranks.state().peers();
+  require_memory_of_all(ranks, local_bytes + in_window.bytes, "expert_parallel", knob);
+  bootstrap::together(g, [&] {
+    local = device_buffer{ranks, local_bytes, "expert_parallel's received tokens", knob};
+  });
   window = make_window(ranks, in_window.bytes, "expert_parallel's receive window", knob);
   end.local = local.data();
   for (int r = 0; r < end.s.num_ranks; ++r) end.windows.at[r] = window->peer(r);
-  fill_async(ranks, end.errors(), 0xff, sizeof(ep::device_errors), {});
-  if (config.arrival == arrival_policy::sentinel) {
-    const std::size_t words = in_window.bytes - in_window.dispatch_count;
-    fill_async(ranks, window->peer(ranks.rank()) + in_window.dispatch_count, 0xff, words, {});
-  }
-  ranks.synchronize();
-  const char ready = 1;
-  std::vector<char> all(static_cast<std::size_t>(ranks.size()));
-  ranks.all_gather(&ready, all.data(), 1);  // nobody writes to a peer that has not initialised its words
+  // Together: nobody writes to a peer that has not initialised its words.
+  bootstrap::together(g, [&] {
+    fill_async(ranks, end.errors(), 0xff, sizeof(ep::device_errors), {});
+    if (config.arrival == arrival_policy::sentinel) {
+      const std::size_t words = in_window.bytes - in_window.dispatch_count;
+      fill_async(ranks, window->peer(ranks.rank()) + in_window.dispatch_count, 0xff, words, {});
+    }
+    ranks.synchronize();
+  });
 }
 
 expert_parallel expert_parallel::create(const world& w, const ep_config& config) {
   require_agreement(w, config);
   if (const std::string reason = why_not(config, w.size()); !reason.empty()) throw invalid_argument{reason};
-  auto s = std::make_unique<state>(w, config);
+  std::unique_ptr<state> s;
+  bootstrap::together(w.state().peers(), [&] { s = std::make_unique<state>(w, config); });
   s->allocate();
   return expert_parallel{std::move(s)};
 }

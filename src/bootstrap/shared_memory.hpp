@@ -7,11 +7,13 @@
 
 namespace baton::bootstrap {
 
-/// A zero-filled file of `bytes` bytes. @throws transport_error  the kernel refuses
+/// A zero-filled file of `bytes` bytes, all of them taken from the machine, whose size nobody can change.
+/// @throws out_of_memory, transport_error  the kernel refuses
 file_descriptor create_shared_memory(std::size_t bytes);
 
 /// Maps it, readable and writable; unmapped with the last copy of the pointer.
-/// @throws transport_error  shorter than `bytes`, or the kernel refuses
+/// @throws transport_error  shorter than `bytes`, or its size can still be changed
+/// @throws out_of_memory    no addresses left
 std::shared_ptr<std::byte> map_shared_memory(const file_descriptor& fd, std::size_t bytes);
 
 }  // namespace baton::bootstrap

@@ -46,10 +46,7 @@ std::vector<std::shared_ptr<std::byte>> map_every_rank(const bootstrap::group& g
                                                        const memory_use& use) {
   const std::size_t size = bytes == 0 ? 1 : bytes;
   bootstrap::file_descriptor own;
-  bootstrap::together(g, [&] {
-    require_host_memory(size, use);
-    own = bootstrap::create_shared_memory(size);
-  });
+  bootstrap::together(g, [&] { own = allocate_shared(size, use); });
   std::vector<bootstrap::file_descriptor> others = bootstrap::exchange_descriptors(g, own.get());
   std::vector<std::shared_ptr<std::byte>> blocks;
   bootstrap::together(g, [&] {
@@ -63,6 +60,7 @@ std::vector<std::shared_ptr<std::byte>> map_every_rank(const bootstrap::group& g
 std::vector<std::shared_ptr<std::byte>> host_blocks(const detail::world_state& state, std::size_t bytes,
                                                     const memory_use& use) {
   const bootstrap::group g = state.peers();
+  require_host_memory_of_all(g, bytes, use);
   if (!state.in_process) return map_every_rank(g, bytes, use);
   std::shared_ptr<std::byte> own;
   bootstrap::together(g, [&] { own = allocate_host(bytes, use); });
@@ -86,6 +84,13 @@ device_buffer::device_buffer(const world& world, std::size_t bytes, const std::s
   const memory_use use{purpose, knob};
   data_ = world.device() == device_kind::cuda ? on_cuda::allocate(world.state(), bytes, use)
                                               : allocate_host(bytes, use);
+}
+
+void require_memory_of_all(const world& world, std::size_t bytes, const std::string& purpose,
+                           const std::string& knob) {
+  // On CUDA the driver gives no more than there is.
+  if (world.device() == device_kind::cpu)
+    require_host_memory_of_all(world.state().peers(), bytes, {purpose, knob});
 }
 
 std::unique_ptr<symmetric_window> make_window(const world& world, std::size_t bytes,

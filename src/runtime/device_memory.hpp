@@ -27,6 +27,11 @@ class device_buffer {
   std::size_t bytes_ = 0;
 };
 
+/// Collective: throws out_of_memory on all ranks if what they ask for together is not there. For an object that
+/// allocates in several steps; each step alone would be granted.
+void require_memory_of_all(const world& world, std::size_t bytes, const std::string& purpose,
+                           const std::string& knob);
+
 /// Memory that every rank of the world can address. Collective; zeroed before any rank returns.
 /// peer(r) is rank r's block as this rank sees it; peer(rank()) == local().
 class symmetric_window {

@@ -6,10 +6,11 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
-#include <optional>
 
 #include "base/math.hpp"
 #include "baton/error.hpp"
+#include "bootstrap/shared_memory.hpp"
+#include "runtime/cgroup_memory.hpp"
 
 namespace baton {
 namespace {
@@ -31,37 +32,14 @@ std::size_t meminfo(const std::string& key) {
   return std::numeric_limits<std::size_t>::max();
 }
 
-std::optional<std::size_t> number_in(const char* path) {
-  std::ifstream in{path};
-  std::size_t value = 0;
-  if (in >> value) return value;
-  return std::nullopt;
-}
-
-/// Page cache is counted as used but given back on demand.
-std::size_t reclaimable() {
-  std::ifstream in{"/sys/fs/cgroup/memory.stat"};
-  std::string key;
-  std::size_t value = 0;
-  while (in >> key >> value)
-    if (key == "inactive_file") return value;
-  return 0;
-}
-
 }  // namespace
 
 std::size_t host_bytes_total() {
-  const std::size_t physical = meminfo("MemTotal");
-  return smaller(physical, number_in("/sys/fs/cgroup/memory.max").value_or(physical));
+  return smaller(meminfo("MemTotal"), memory_allowance_of_cgroups().total);
 }
 
 std::size_t host_bytes_free() {
-  const std::size_t machine = meminfo("MemAvailable");
-  const auto most = number_in("/sys/fs/cgroup/memory.max");
-  const auto used = number_in("/sys/fs/cgroup/memory.current");
-  if (!most || !used) return machine;
-  const std::size_t in_use = *used - smaller(*used, reclaimable());
-  return smaller(machine, *most - smaller(*most, in_use));
+  return smaller(meminfo("MemAvailable"), memory_allowance_of_cgroups().free);
 }
 
 void throw_out_of_memory(const std::string& where, const memory_use& use, std::size_t needed,
@@ -74,6 +52,24 @@ void throw_out_of_memory(const std::string& where, const memory_use& use, std::s
 void require_host_memory(std::size_t bytes, const memory_use& use) {
   const std::size_t free = host_bytes_free();
   if (bytes > free) throw_out_of_memory("host memory", use, bytes, free);
+}
+
+void require_host_memory_of_all(const bootstrap::group& g, std::size_t bytes, const memory_use& use) {
+  std::size_t needed = 0;
+  for (const std::uint64_t each : bootstrap::gather(g, static_cast<std::uint64_t>(bytes)))
+    needed += smaller(static_cast<std::size_t>(each), std::numeric_limits<std::size_t>::max() - needed);
+  memory_use by_all = use;
+  if (g.size > 1) by_all.purpose += fmt::format(" of all {} ranks", g.size);
+  // Nobody allocates before the last has looked: each counts the same bytes as free.
+  bootstrap::together(g, [&] { require_host_memory(needed, by_all); });
+}
+
+bootstrap::file_descriptor allocate_shared(std::size_t bytes, const memory_use& use) {
+  try {
+    return bootstrap::create_shared_memory(bytes);
+  } catch (const out_of_memory& e) {
+    throw_out_of_memory(e.what(), use, bytes, host_bytes_free());
+  }
 }
 
 std::shared_ptr<std::byte> allocate_host(std::size_t bytes, const memory_use& use) {

@@ -4,9 +4,12 @@
 #include <memory>
 #include <string>
 
+#include "bootstrap/file_descriptor.hpp"
+#include "bootstrap/group.hpp"
+
 namespace baton {
 
-/// What this process may still take, by /proc/meminfo and by its control group.
+/// What this process may still take, by /proc/meminfo and by its control groups.
 std::size_t host_bytes_free();
 std::size_t host_bytes_total();
 
@@ -20,6 +23,13 @@ struct memory_use {
 
 /// Throws out_of_memory if `bytes` are not free.
 void require_host_memory(std::size_t bytes, const memory_use& use);
+
+/// Collective: throws on all ranks if what all of them ask for is not free. All are of one machine, and each would
+/// find the same bytes free.
+void require_host_memory_of_all(const bootstrap::group& g, std::size_t bytes, const memory_use& use);
+
+/// Zeroed memory that other processes can map. Throws out_of_memory.
+bootstrap::file_descriptor allocate_shared(std::size_t bytes, const memory_use& use);
 
 /// Zeroed, 256-byte aligned, at least 256 bytes.
 std::shared_ptr<std::byte> allocate_host(std::size_t bytes, const memory_use& use);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -41,6 +43,16 @@ failure run_one(bootstrap::thread_rendezvous& meeting, const std::function<void(
   }
 }
 
+/// The ranks that have begun wait for the others in vain.
+failure no_thread(bootstrap::thread_rendezvous& meeting, std::size_t rank, const std::system_error& why) {
+  const std::string text = fmt::format(
+      "cannot start a thread for rank {}: {}; raise the limits of processes (ulimit -u, pids.max) or "
+      "memory (ulimit -v), or use fewer ranks",
+      rank, why.what());
+  meeting.break_off(text);
+  return {std::make_exception_ptr(unsupported{text}), false};
+}
+
 }  // namespace
 
 void on_every_rank(std::span<const world> worlds, const std::function<void(int)>& work) {
@@ -49,8 +61,13 @@ void on_every_rank(std::span<const world> worlds, const std::function<void(int)>
   std::vector<failure> failures(worlds.size());
   {
     std::vector<std::jthread> threads;
-    for (std::size_t r = 0; r < worlds.size(); ++r)
-      threads.emplace_back([&, r] { failures[r] = run_one(meeting, work, static_cast<int>(r)); });
+    threads.reserve(worlds.size());
+    for (std::size_t r = 0; r < worlds.size(); ++r) try {
+        threads.emplace_back([&, r] { failures[r] = run_one(meeting, work, static_cast<int>(r)); });
+      } catch (const std::system_error& e) {
+        failures[r] = no_thread(meeting, r, e);
+        break;
+      }
   }
   const failure* first = nullptr;
   for (const failure& f : failures)

@@ -86,8 +86,11 @@ blocks between_processes(const detail::world_state& state, std::size_t bytes, co
 }  // namespace
 
 blocks make_blocks(const detail::world_state& state, std::size_t bytes, const memory_use& use) {
-  const device_guard guard{state.device_index};
-  check(cudaFree(nullptr), "making the device's context current");  // this thread may be new to CUDA
+  std::optional<device_guard> guard;
+  bootstrap::together(state.peers(), [&] {
+    guard.emplace(state.device_index);
+    check(cudaFree(nullptr), "making the device's context current");  // this thread may be new to CUDA
+  });
   return state.in_process ? within_process(state, bytes, use) : between_processes(state, bytes, use);
 }
 

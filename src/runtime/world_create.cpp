@@ -55,20 +55,24 @@ const char* name(device_kind device) {
   return device == device_kind::cuda ? "cuda" : "cpu";
 }
 
-/// A callback of more ranks than config says writes more than it was asked for.
+/// With room to spare: a callback of more ranks than config says writes more than it was asked for.
 std::vector<rank_info> gather_infos(const bootstrap::group& g, const rank_info& own) {
   std::vector<rank_info> all(bootstrap::most_ranks);
   bootstrap::gather_bytes(g, &own, all.data(), sizeof own);
-  all.resize(static_cast<std::size_t>(std::clamp(g.size, 1, bootstrap::most_ranks)));
   return all;
 }
 
-void compare_sizes(const std::vector<rank_info>& all) {
-  for (std::size_t r = 0; r < all.size(); ++r)
+void compare_sizes(const std::vector<rank_info>& all, std::size_t size) {
+  for (std::size_t r = 0; r < size; ++r)
     if (all[r].size != all.front().size)
       throw transport_error{
           fmt::format("ranks disagree: world_config::size is {} on rank 0 and {} on rank {}",
                       all.front().size, all[r].size, r)};
+  const auto more = std::find_if(all.rbegin(), all.rend(), [](const rank_info& i) { return i.size != 0; });
+  if (const auto brought = static_cast<std::size_t>(all.rend() - more); brought > size)
+    throw transport_error{
+        fmt::format("all_gather brings the bytes of {} ranks, but world_config::size is {} on all of them",
+                    brought, size)};
 }
 
 void compare(const std::vector<rank_info>& all) {
@@ -165,9 +169,10 @@ world world::create(world_config config) {
   const bootstrap::group g = s->peers();
   const rank_info own{s->rank,    s->size,         static_cast<std::int32_t>(s->device),
                       ::getpid(), process_token(), machine_token()};
-  const std::vector<rank_info> all = gather_infos(g, own);
+  std::vector<rank_info> all = gather_infos(g, own);
   if (problem && (s->size < 1 || s->size > bootstrap::most_ranks)) std::rethrow_exception(problem);
-  compare_sizes(all);  // or else no two ranks of them can gather anything
+  compare_sizes(all, static_cast<std::size_t>(s->size));  // or else no two of them can gather anything
+  all.resize(static_cast<std::size_t>(s->size));
   bootstrap::together(g, [&] {
     if (problem) std::rethrow_exception(problem);
   });

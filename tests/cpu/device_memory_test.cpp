@@ -4,13 +4,17 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <vector>
 
 #include "baton/error.hpp"
+#include "runtime/cgroup_memory.hpp"
 #include "runtime/host_memory.hpp"
 #include "runtime/world_state.hpp"
 #include "sim/machine.hpp"
+#include "tests/cpu/temporary_folder.hpp"
 
 namespace baton {
 namespace {
@@ -69,6 +73,55 @@ TEST(copy_async, zero_bytes_may_come_with_null_pointers) {
 TEST(host_memory, what_is_free_lies_between_nothing_and_all) {
   EXPECT_GT(host_bytes_free(), 0u);
   EXPECT_LE(host_bytes_free(), host_bytes_total());
+}
+
+/// A machine's files, as far as limits of memory are concerned.
+class fake_machine {
+ public:
+  void say(const std::string& file, const std::string& text) const {
+    const std::filesystem::path at = folder_ / file;
+    std::filesystem::create_directories(at.parent_path());
+    std::ofstream{at} << text;
+  }
+  memory_allowance allowance() const { return memory_allowance_of_cgroups(folder_ / ""); }
+
+ private:
+  test::temporary_folder folder_;
+};
+
+TEST(cgroup_memory, the_tightest_of_nested_groups_counts) {
+  const fake_machine m;
+  m.say("proc/self/cgroup", "0::/job/step\n");
+  m.say("sys/fs/cgroup/job/step/memory.max", "max\n");
+  m.say("sys/fs/cgroup/job/step/memory.current", "100\n");
+  m.say("sys/fs/cgroup/job/memory.max", "1000\n");
+  m.say("sys/fs/cgroup/job/memory.current", "700\n");
+  m.say("sys/fs/cgroup/job/memory.stat", "anon 500\ninactive_file 200\n");
+  EXPECT_EQ(m.allowance().total, 1000u);
+  EXPECT_EQ(m.allowance().free, 500u);
+  m.say("sys/fs/cgroup/job/step/memory.max", "300\n");
+  EXPECT_EQ(m.allowance().total, 300u);
+  EXPECT_EQ(m.allowance().free, 200u);
+}
+
+TEST(cgroup_memory, version_1_counts_too_also_where_a_container_sees_only_its_own_group) {
+  const fake_machine m;
+  m.say("proc/self/cgroup",
+        "5:cpu,cpuacct:/docker/1\n4:memory:/docker/1\n1:name=systemd:/docker/1\n0::/docker/1\n");
+  m.say("sys/fs/cgroup/memory/memory.limit_in_bytes", "5000\n");
+  m.say("sys/fs/cgroup/memory/memory.usage_in_bytes", "4000\n");
+  m.say("sys/fs/cgroup/memory/memory.stat", "inactive_file 9\ntotal_inactive_file 1000\n");
+  EXPECT_EQ(m.allowance().total, 5000u);
+  EXPECT_EQ(m.allowance().free, 2000u);
+}
+
+TEST(cgroup_memory, no_group_or_one_that_uses_more_than_it_may_leaves_all_or_nothing) {
+  const fake_machine m;
+  EXPECT_EQ(m.allowance().free, memory_allowance::unlimited);
+  m.say("proc/self/cgroup", "nonsense\n0:\n0::/../outside\n");
+  m.say("sys/fs/cgroup/memory.max", "1000\n");
+  m.say("sys/fs/cgroup/memory.current", "1200\n");
+  EXPECT_EQ(m.allowance().free, 0u);
 }
 
 TEST(sms_of, a_cpu_rank_has_two) {

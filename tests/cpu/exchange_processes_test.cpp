@@ -1,4 +1,9 @@
 #include "tests/support/exchange_processes.hpp"
+
+#include <sys/resource.h>
+
+#include <fstream>
+
 #include "baton/error.hpp"
 
 namespace baton::test {
@@ -26,6 +31,32 @@ TEST(exchange_processes, survivors_of_a_killed_process_return_and_name_it) {
   });
   EXPECT_EQ(results[0].exit_code, 0) << results[0].thrown;
   EXPECT_EQ(results[1].exit_code, 128 + SIGKILL);
+}
+
+TEST(exchange_processes, a_rank_that_cannot_allocate_tells_the_others_at_once) {
+  const exchange_case c{2, sizes(2, 1, 8192, 512), {}, routing::distinct};
+  const int port = 40000 + static_cast<int>(::getpid() % 20000);
+  const auto results = in_processes({0, 1}, [&](int rank) -> bool {
+    set_launch_environment(rank, 2, port);
+    const world w = world::from_environment(device_kind::cpu);
+    if (rank == 1) {
+      std::size_t pages = 0;
+      std::ifstream{"/proc/self/statm"} >> pages;
+      const rlim_t most = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + (4u << 20);
+      const rlimit limit{most, most};
+      ::setrlimit(RLIMIT_AS, &limit);
+    }
+    try {
+      expert_parallel::create(w, c.config);
+      return false;
+    } catch (const out_of_memory& e) {
+      char ends[2];
+      w.all_gather("e", ends, 1);  // this world still works: it is not its end that the others hear of
+      throw;
+    }
+  });
+  EXPECT_NE(results[0].thrown.find("rank 1: host memory for"), std::string::npos) << results[0].thrown;
+  EXPECT_NE(results[1].thrown.find("host memory for"), std::string::npos) << results[1].thrown;
 }
 
 }  // namespace

@@ -1,4 +1,9 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -8,9 +13,11 @@
 #include <vector>
 
 #include "baton/error.hpp"
+#include "bootstrap/shared_memory.hpp"
 #include "bootstrap/thread_rendezvous.hpp"
 #include "bootstrap/unix_socket.hpp"
 #include "runtime/device_memory.hpp"
+#include "runtime/host_memory.hpp"
 #include "runtime/on_every_rank.hpp"
 #include "tests/support/forked_ranks.hpp"
 
@@ -119,8 +126,9 @@ TEST(window, a_window_that_does_not_fit_fails_on_every_rank_with_the_knob) {
       make_window(worlds[static_cast<std::size_t>(rank)], too_much, "receive buffer",
                   "lower num_max_tokens_per_rank");
     } catch (const out_of_memory& e) {
-      told +=
-          e.needed == too_much && std::string{e.what()}.find("lower num_max") != std::string::npos ? 1 : 0;
+      told += e.needed == 2 * too_much && std::string{e.what()}.find("lower num_max") != std::string::npos
+                  ? 1
+                  : 0;
     }
   });
   EXPECT_EQ(told, 2);
@@ -131,6 +139,62 @@ TEST(window, a_window_that_does_not_fit_fails_on_every_rank_with_the_knob) {
     return true;
   });
   for (const auto& r : results) EXPECT_NE(r.thrown.find("lower num_max"), std::string::npos) << r.thrown;
+}
+
+TEST(window, ranks_are_granted_together_what_is_there_and_not_each_for_itself) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  const std::size_t most = host_bytes_free() / 10 * 6;
+  const std::string text = [&]() -> std::string {
+    try {
+      on_every_rank(worlds, [&](int rank) {
+        require_memory_of_all(worlds[static_cast<std::size_t>(rank)], most, "receive buffer", "lower it");
+      });
+    } catch (const out_of_memory& e) {
+      return e.what();
+    }
+    return "nothing was thrown";
+  }();
+  EXPECT_NE(text.find("host memory for receive buffer of all 2 ranks"), std::string::npos) << text;
+}
+
+/// What mapping the descriptor is refused with.
+std::string why_not_mapped(const bootstrap::file_descriptor& fd, std::size_t bytes) try {
+  bootstrap::map_shared_memory(fd, bytes);
+  return "nothing was thrown";
+} catch (const transport_error& e) {
+  return e.what();
+}
+
+TEST(shared_memory, is_taken_at_once_and_nobody_can_change_its_size) {
+  const bootstrap::file_descriptor fd = bootstrap::create_shared_memory(window_bytes);
+  struct stat info {};
+  ASSERT_EQ(::fstat(fd.get(), &info), 0);
+  EXPECT_GE(static_cast<std::size_t>(info.st_blocks) * 512, window_bytes)
+      << "the first touch may find no page";
+  EXPECT_NE(::ftruncate(fd.get(), 0), 0) << "a peer that shrinks it ends whoever reads on";
+  EXPECT_NE(::ftruncate(fd.get(), 1 << 30), 0);
+  const auto mapped = bootstrap::map_shared_memory(fd, window_bytes);
+  for (std::size_t i = 0; i < window_bytes; ++i) ASSERT_EQ(mapped.get()[i], std::byte{0});
+}
+
+TEST(shared_memory, that_a_peer_could_shrink_is_not_mapped) {
+  const bootstrap::file_descriptor open_ended{::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  ASSERT_EQ(::ftruncate(open_ended.get(), 4096), 0);
+  EXPECT_NE(why_not_mapped(open_ended, 4096).find("not sealed"), std::string::npos);
+  const bootstrap::file_descriptor file{::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
+  EXPECT_NE(why_not_mapped(file, 4096).find("not sealed"), std::string::npos);
+  EXPECT_NE(why_not_mapped(bootstrap::create_shared_memory(64), 65).find("64 bytes, expected 65"),
+            std::string::npos);
+}
+
+TEST(shared_memory, beyond_what_ulimit_f_allows_is_refused_and_the_process_lives) {
+  const auto results = test::in_processes({0}, [](int) {
+    const rlimit most{4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &most);
+    bootstrap::create_shared_memory(window_bytes);
+    return true;
+  });
+  EXPECT_NE(results[0].thrown.find("(ulimit -f)"), std::string::npos) << results[0].exit_code;
 }
 
 TEST(window, ranks_that_ask_for_different_sizes_all_hear_about_it) {

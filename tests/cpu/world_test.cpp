@@ -1,7 +1,12 @@
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +20,7 @@
 #include "runtime/stuck_report.hpp"
 #include "runtime/world_state.hpp"
 #include "sim/machine.hpp"
+#include "tests/support/forked_ranks.hpp"
 
 namespace baton {
 namespace {
@@ -130,6 +136,40 @@ TEST(world, ranks_that_expect_different_sizes_all_hear_about_it) {
   for (const std::string& t : texts) EXPECT_TRUE(contains(t, "size is 2 on rank 0 and 3 on rank 1")) << t;
 }
 
+TEST(world, what_is_wrong_on_one_rank_is_told_to_all_at_once) {
+  const auto meeting = std::make_shared<bootstrap::thread_rendezvous>(2, milliseconds{10'000});
+  const auto start = std::chrono::steady_clock::now();
+  const auto texts = in_threads(2, [&](int rank) {
+    world_config c = config_of(meeting, rank, 2);
+    if (rank == 1) c.deadline = milliseconds{-1};
+    world::create(c);
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds{8'000}) << "rank 0 waited for rank 1";
+  EXPECT_TRUE(contains(texts[0], "rank 1: world_config::deadline: -1 ms")) << texts[0];
+  EXPECT_TRUE(contains(texts[1], "world_config::deadline: -1 ms")) << texts[1];
+}
+
+TEST(world, a_callback_of_more_ranks_than_config_says_writes_into_nothing_else) {
+  world_config c;
+  c.size = 2;
+  c.all_gather = [](const void* mine, void* all, std::size_t bytes) {
+    for (std::size_t r = 0; r < 100; ++r) std::memcpy(static_cast<char*>(all) + r * bytes, mine, bytes);
+  };
+  EXPECT_TRUE(contains(text_of<transport_error>([&] { world::create(c); }), "brings the bytes of 100 ranks"));
+}
+
+TEST(world, the_longest_deadline_is_long) {
+  const auto meeting = std::make_shared<bootstrap::thread_rendezvous>(2, milliseconds::max());
+  const auto texts = in_threads(2, [&](int rank) {
+    if (rank == 1) std::this_thread::sleep_for(milliseconds{20});
+    world_config c = config_of(meeting, rank, 2);
+    c.deadline = milliseconds::max();
+    const world w = world::create(c);
+    EXPECT_GT(w.state().limits().deadline_ns, 1'000'000'000'000'000u);
+  });
+  for (const std::string& t : texts) EXPECT_EQ(t, "");
+}
+
 TEST(world, cuda_in_a_build_without_it_says_how_to_get_it) {
   const std::string text = text_of<unsupported>([] { world::local(1, device_kind::cuda); });
   if (contains(text, "nothing was thrown")) GTEST_SKIP() << "this build has CUDA and found a GPU";
@@ -190,6 +230,45 @@ TEST(on_every_rank, an_error_of_one_rank_ends_the_others_and_the_worlds_stay_usa
   });
   EXPECT_EQ(text, "planted");
   on_every_rank(worlds, gather_once);
+}
+
+/// Memory for one thread of 64 MiB and not for two.
+void limit_to_one_thread() {
+  constexpr std::size_t stack = std::size_t{64} << 20;
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, stack);
+  ::pthread_setattr_default_np(&attributes);
+  std::size_t pages = 0;
+  std::ifstream{"/proc/self/statm"} >> pages;
+  const rlim_t most = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + stack * 3 / 2;
+  const rlimit limit{most, most};
+  ::setrlimit(RLIMIT_AS, &limit);
+}
+
+TEST(on_every_rank, a_thread_that_cannot_start_ends_the_ranks_that_did_and_the_worlds_stay_usable) {
+  const auto results = test::in_processes({0}, [](int) {
+    ::setenv("BATON_DEADLINE_MS", "0", 1);  // whoever waits waits forever
+    const auto worlds = world::local(3, device_kind::cpu);
+    const auto gather_once = [&](int rank) {
+      int mine = rank, all[3] = {};
+      worlds[static_cast<std::size_t>(rank)].all_gather(&mine, all, sizeof mine);
+    };
+    limit_to_one_thread();
+    try {
+      on_every_rank(worlds, gather_once);
+      return false;
+    } catch (const unsupported& e) {
+      if (!contains(e.what(), "cannot start a thread for rank")) throw;
+    }
+    pthread_attr_t attributes;
+    ::pthread_attr_init(&attributes);
+    ::pthread_attr_setstacksize(&attributes, std::size_t{1} << 20);
+    ::pthread_setattr_default_np(&attributes);
+    on_every_rank(worlds, gather_once);
+    return true;
+  });
+  EXPECT_EQ(results[0].exit_code, 0) << results[0].thrown;
 }
 
 TEST(on_every_rank, anything_but_all_ranks_of_one_local_world_is_refused) {
