@@ -38,9 +38,70 @@ void add_rounds(std::vector<exploration>& to, arrival_policy policy) {
   holds("2 ranks, 2 blocks of rank 0 elect in dispatch, 1 round", elected);
   holds("2 ranks, 2 blocks of rank 0 elect in combine, 1 round", replied);
   holds("2 ranks, the first of 3 blocks, 1 round", {.blocks = {3, 1}, .tokens = {3}, .rounds = 1});
-  holds("2 ranks, blocks of 2 warps, 3 rounds", {.warps = 2, .experts = 3, .tokens = {2}});
+  holds("2 ranks, blocks of 2 warps, 3 rounds", {.warps = {2}, .experts = 3, .tokens = {2}});
   if (policy == arrival_policy::epoch)
     holds("2 ranks, 3 rounds across the wrap of the epoch", {.rounds_before = 0xfffffffe});
+}
+
+/// Tokens that several warps share, formats, sizes beyond a warp's lanes, and what callers may get wrong.
+void add_kinds(std::vector<exploration>& to, arrival_policy policy) {
+  const auto holds = [&](const char* name, exchange_setting e) {
+    e.policy = policy;
+    to.push_back(exchange_holds(name, e));
+  };
+  constexpr token_format fp8 = token_format::blockwise_fp8;
+  constexpr routing one_expert = routing::one_expert, backwards = routing::backwards,
+                    scattered = routing::scattered, first_token = routing::first_token,
+                    repeated = routing::repeated, with_holes = routing::with_holes;
+  holds("2 ranks of 2 blocks, 2 warps share a token, 1 round", {.blocks = {2}, .hidden = 264, .rounds = 1});
+  holds("2 ranks, the first of 2 blocks, which share a token, 2 rounds",
+        {.blocks = {2, 1}, .hidden = 264, .rounds = 2});
+  holds("2 ranks, blocks of 2 warps, which share a token, 3 rounds", {.warps = {2}, .hidden = 264});
+  holds("2 ranks, the second of 2 blocks of 2 warps, all its tokens to one expert, 2 rounds",
+        {.blocks = {1, 2}, .warps = {2}, .tokens = {0, 4}, .route = one_expert, .rounds = 2});
+  holds("2 ranks, the first of 2 blocks, all tokens to one expert, 2 rounds",
+        {.blocks = {2, 1}, .tokens = {2}, .route = one_expert, .rounds = 2});
+  holds("2 ranks of 2 blocks, routed backwards, 2 rounds",
+        {.blocks = {2}, .tokens = {2}, .route = backwards, .rounds = 2});
+  holds("2 ranks, the first of 2 blocks of 2 warps, routed without order, top 2, 1 round",
+        {.blocks = {2, 1},
+         .warps = {2},
+         .experts = 4,
+         .top_k = 2,
+         .tokens = {3},
+         .route = scattered,
+         .rounds = 1});
+  holds("3 ranks, 5 experts, routed without order, top 2, 3 rounds",
+        {.ranks = 3, .experts = 5, .top_k = 2, .tokens = {3, 2, 4}, .route = scattered});
+  holds("8 ranks, 11 experts, uneven tokens, top 3, 2 rounds",
+        {.ranks = 8, .experts = 11, .top_k = 3, .tokens = {2, 0, 1, 3}, .rounds = 2});
+  holds("8 ranks, 8 experts, top 2, 3 rounds", {.ranks = 8, .experts = 8, .top_k = 2, .tokens = {2}});
+  holds("1 rank of 2 blocks, 33 experts, 2 rounds", {.ranks = 1,
+                                                     .blocks = {2},
+                                                     .experts = 33,
+                                                     .top_k = 32,
+                                                     .tokens = {2},
+                                                     .route = first_token,
+                                                     .rounds = 2});
+  holds("2 ranks, 288 ids, 1 round", {.experts = 32, .top_k = 32, .tokens = {9, 0}, .rounds = 1});
+  holds("2 ranks, fp8, 3 rounds", {.hidden = 128, .format = fp8, .tokens = {2}});
+  holds("2 ranks, fp8, the first of 2 blocks, which share a token, 1 round",
+        {.blocks = {2, 1}, .hidden = 640, .format = fp8, .rounds = 1});
+  holds("2 ranks, more copies than room, 3 rounds", {.top_k = 2, .tokens = {2}, .route = repeated});
+  holds("2 ranks, the first of 2 blocks, more copies than room, 2 rounds",
+        {.blocks = {2, 1}, .top_k = 2, .tokens = {2}, .route = repeated, .rounds = 2});
+  holds("2 ranks, ids that are no expert's, 3 rounds",
+        {.experts = 4, .top_k = 3, .tokens = {3}, .route = with_holes});
+  holds("2 ranks, the first of 2 blocks of 2 warps, ids that are no expert's, 1 round", {.blocks = {2, 1},
+                                                                                         .warps = {2, 1},
+                                                                                         .experts = 4,
+                                                                                         .top_k = 3,
+                                                                                         .tokens = {3},
+                                                                                         .route = with_holes,
+                                                                                         .rounds = 1});
+  holds("2 ranks, a row's source is spoilt, 3 rounds", {.tokens = {2}, .spoils_source = 1});
+  holds("2 ranks, the first of 2 blocks, a row's source is spoilt, 2 rounds",
+        {.blocks = {2, 1}, .tokens = {2}, .rounds = 2, .spoils_source = 0});
 }
 
 std::vector<mutant> arrival_mutants(arrival_policy policy) {
@@ -107,6 +168,7 @@ protocol_check exchange_check() {
                    .mutants = {}};
   for (const arrival_policy policy : {arrival_policy::epoch, arrival_policy::sentinel}) {
     add_rounds(c.explorations, policy);
+    add_kinds(c.explorations, policy);
     for (const auto& mutants : {arrival_mutants(policy), block_mutants(policy)})
       c.mutants.insert(c.mutants.end(), mutants.begin(), mutants.end());
   }

@@ -25,8 +25,9 @@ check::result check_exchange(const exchange_setting& e, check::bounds limits) {
     const auto world = make_exchange_world(p, e);
     p.shared_memory(exchange_shared_bytes);
     for (int rank = 0; rank < e.ranks; ++rank) {
-      for (int i = 0; i < e.of_rank(e.blocks, rank) * e.warps; ++i) {
-        p.spawn(rank, i / e.warps, i % e.warps, [world, &p, &e](const check::context& x) {
+      const int warps = e.of_rank(e.warps, rank);
+      for (int i = 0; i < e.of_rank(e.blocks, rank) * warps; ++i) {
+        p.spawn(rank, i / warps, i % warps, [world, &p, &e](const check::context& x) {
           if (e.policy == arrival_policy::epoch)
             live<epoch_arrival>(x, p, e, *world);
           else

@@ -1,7 +1,9 @@
 #pragma once
 // The memory of the ranks of one exploration, and what the ranks of the model share beside it.
 #include <array>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "checks/exchange_setting.hpp"
@@ -18,6 +20,7 @@ struct exchange_memory {
   std::byte* local;
   const bfloat16* tokens;        // [rounds, tokens, hidden]
   const std::int32_t* topk_idx;  // [rounds, tokens, top_k]
+  bfloat16* expert_output;       // [max_rows, hidden]; fp8 only, else the received rows are given back
   float* out;                    // [tokens, hidden]
 
   template <class T>
@@ -48,9 +51,9 @@ struct exchange_world {
   std::uint64_t* met[4];  // [ranks] each: rank r has come to the i-th meeting
   std::uint32_t* alive;   // never stored to
   std::uint32_t* somebody_gave_up;
+  std::set<std::tuple<int, int, int, int>> spoilt;  // (life, round, rank, token): a reply to it was not sent
 };
 
-constexpr int exchange_hidden = 8;
 constexpr std::size_t exchange_shared_bytes = 8192;  // of a block
 
 /// The words of both phases as a communicator finds them.
@@ -95,14 +98,17 @@ inline void make_inputs(check::program& p, const exchange_setting& e, int life, 
   const std::string whose = " of rank " + std::to_string(rank);
   auto* sent = p.allocate<bfloat16>(values, "tokens" + whose);
   auto* ids = p.allocate<std::int32_t>(choices, "ids" + whose);
-  for (std::size_t i = 0; i < values; ++i)
-    sent[i] = bfloat16{static_cast<float>(128 * life + 64 * rank + static_cast<int>(i) / m.s.hidden + 1)};
-  for (int i = 0; i < static_cast<int>(choices); ++i) {
-    const int token = i / e.top_k, choice = i % e.top_k;
-    ids[i] = (e.route == routing::one_expert ? choice : token + choice + rank + 1) % e.experts;
+  for (std::size_t i = 0; i < values; ++i) {  // up to 251, which bfloat16 has
+    const int token = static_cast<int>(i) / m.s.hidden;
+    sent[i] = bfloat16{static_cast<float>((101 * life + 37 * rank + 11 * token) % 251 + 1)};
   }
+  const int round_ids = tokens * e.top_k;
+  for (int i = 0; i < static_cast<int>(choices); ++i) ids[i] = e.id_of(rank, i / round_ids, i % round_ids);
   m.tokens = sent;
   m.topk_idx = ids;
+  if (m.s.is_fp8())
+    m.expert_output =
+        p.allocate<bfloat16>(static_cast<std::size_t>(m.s.max_rows() * m.s.hidden), "expert output" + whose);
   m.out = p.allocate<float>(static_cast<std::size_t>(tokens * m.s.hidden), "result" + whose);
 }
 
@@ -114,8 +120,9 @@ inline exchange_memory make_exchange_memory(check::program& p, const exchange_se
          .num_ranks = e.ranks,
          .rank = rank,
          .top_k = e.top_k,
-         .hidden = exchange_hidden,
-         .max_tokens = e.max_tokens()};
+         .hidden = e.hidden,
+         .max_tokens = e.max_tokens(),
+         .format = e.format};
   const std::string whose = (life == 0 ? " of rank " : " anew of rank ") + std::to_string(rank);
   m.window = p.allocate<std::byte>(ep::window_layout{m.s}.bytes, "window" + whose);
   m.local = p.allocate<std::byte>(ep::local_layout{m.s}.bytes, "local memory" + whose);
@@ -125,6 +132,8 @@ inline exchange_memory make_exchange_memory(check::program& p, const exchange_se
     m.in_window(window.dispatch_count)[i] = m.in_window(window.combine_count)[i] = old;
   }
   *m.rounds() = {e.rounds_before, e.rounds_before};
+  *m.in_local<ep::device_errors>(ep::local_layout{m.s}.errors) = {ep::device_errors::none_found,
+                                                                  ep::device_errors::none_found};
   name_cells(p, m, whose);
   name_window(p, m, whose);
   make_inputs(p, e, life, m);

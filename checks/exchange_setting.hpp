@@ -12,8 +12,13 @@
 namespace baton::checks {
 
 enum class routing {
-  spread,      // experts in turn: every pair of ranks has nothing to send now and then
-  one_expert,  // every token to expert 0: its rank is full, the others receive nothing
+  spread,       // experts in turn: every pair of ranks has nothing to send now and then
+  backwards,    // the same from the last token on, so that no block's tokens are in the order of its experts
+  scattered,    // no order at all, the same expert twice at times
+  one_expert,   // every token to expert 0: its rank is full, the others receive nothing
+  repeated,     // all choices of a token are one expert: more copies than there is room for
+  first_token,  // token 0 to experts 0, 1, ...; the others to nobody
+  with_holes,   // spread, but every third id is -1 and every fifth no expert's
 };
 
 /// Where a rank's waits may end at any moment as if their deadline had passed.
@@ -70,13 +75,16 @@ struct exchange_setting {
   arrival_policy policy = arrival_policy::epoch;
   int ranks = 2;
   std::vector<int> blocks = {1};  // of each rank's kernels; the last one counts for all further ranks
-  int warps = 1;                  // of a block
+  std::vector<int> warps = {1};   // of each rank's blocks, likewise
   int experts = 2;
   int top_k = 1;
+  int hidden = 8;  // above 256, several warps share a token
+  token_format format = token_format::bf16;
   std::vector<int> tokens = {1};  // of each rank, likewise
   routing route = routing::spread;
   int rounds = 3;
-  std::uint32_t rounds_before = 0;                             // epochs go on from here
+  int spoils_source = -1;           // this rank's experts spoil where their first row came from
+  std::uint32_t rounds_before = 0;  // epochs go on from here
   std::vector<may_give_up> gives_up = {may_give_up::nowhere};  // each rank, likewise
   int dies = -1;  // this rank may stop for good at any of its steps
   int late = -1;  // this rank comes to round `late_round` when another one has given up
@@ -88,6 +96,28 @@ struct exchange_setting {
   template <class T>
   static T of_rank(const std::vector<T>& values, int rank) {
     return values[std::min(values.size() - 1, static_cast<std::size_t>(rank))];
+  }
+  /// Of a rank's i-th id in some round.
+  std::int32_t id_of(int rank, int round, int i) const {
+    const int token = i / top_k, choice = i % top_k, in_turn = (token + choice + rank + 1) % experts;
+    switch (route) {
+      case routing::backwards:
+        return (experts * (token + choice + 1) - 1 - token - choice - rank) % experts;
+      case routing::scattered:
+        return static_cast<std::int32_t>(
+            (2654435761u * static_cast<std::uint32_t>(64 * round + 16 * rank + i + 1) >> 16) %
+            static_cast<std::uint32_t>(experts));
+      case routing::one_expert:
+        return choice % experts;
+      case routing::first_token:
+        return token == 0 ? choice : -1;
+      case routing::repeated:
+        return (token + rank + round) % experts;
+      case routing::with_holes:
+        return i % 3 == 1 ? -1 : i % 5 == 2 ? experts + i : in_turn;
+      default:
+        return in_turn;
+    }
   }
   int max_tokens() const { return std::max(1, *std::max_element(tokens.begin(), tokens.end())); }
 };

@@ -5,7 +5,7 @@
 #include "api/agreement.hpp"
 #include "baton/error.hpp"
 #include "bootstrap/group.hpp"
-#include "kernels/ep/endpoint.hpp"
+#include "kernels/ep/creation.hpp"
 #include "kernels/ep/launch.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/on_every_rank.hpp"
@@ -78,6 +78,24 @@ struct expert_parallel::state {
   void combine_wait(const float* topk_weights, const void* out, const Output& output, stream_ref stream);
 };
 
+namespace {
+
+/// For ep::make_ready.
+struct creating_host {
+  const world& ranks;
+  const bootstrap::group& all;
+  void fill(void* at, unsigned char byte, std::size_t bytes) const { fill_async(ranks, at, byte, bytes, {}); }
+  template <class Step>
+  void together(Step step) const {
+    bootstrap::together(all, [&] {
+      step();
+      ranks.synchronize();
+    });
+  }
+};
+
+}  // namespace
+
 void expert_parallel::state::allocate() {
   const std::string knob = "lower num_max_tokens_per_rank or top_k";
   const ep::window_layout in_window{end.s};
@@ -90,15 +108,7 @@ void expert_parallel::state::allocate() {
   window = make_window(ranks, in_window.bytes, "expert_parallel's receive window", knob);
   end.local = local.data();
   for (int r = 0; r < end.s.num_ranks; ++r) end.windows.at[r] = window->peer(r);
-  // Together: nobody writes to a peer that has not initialised its words.
-  bootstrap::together(g, [&] {
-    fill_async(ranks, end.errors(), 0xff, sizeof(ep::device_errors), {});
-    if (config.arrival == arrival_policy::sentinel) {
-      const std::size_t words = in_window.bytes - in_window.dispatch_count;
-      fill_async(ranks, window->peer(ranks.rank()) + in_window.dispatch_count, 0xff, words, {});
-    }
-    ranks.synchronize();
-  });
+  ep::make_ready(end, config.arrival, creating_host{ranks, g});
 }
 
 expert_parallel expert_parallel::create(const world& w, const ep_config& config) {

@@ -27,16 +27,11 @@ struct combine_wait_kernel {
   template <exec_context X, class Params>
   static BATON_FN void run(X& x, const Params& p) {
     const combine_wait_plan shared{p.s};
-    std::int32_t* failed = shared.failed(x);
     const gate_cells gate{p.counters.combine_ready(), p.counters.combine_departed()};
     std::uint32_t epoch = 0;
     if (!begin_wait(x, &p.rounds->combine, shared, epoch)) return;
-    if (x.block() == 0 && !collect(x, p, epoch, gate, failed)) return;
-    if (x.warp() == 0 && !pass_gate(x, gate, ep_gate_sites::combine_ready(), epoch)) {
-      x.elect([&] { x.write(failed, 1); });
-    }
-    x.sync_block();
-    if (x.from_one([&] { return x.read(failed); }) != 0) return;
+    if (x.block() == 0 && !collect(x, p, epoch, gate, shared)) return;
+    if (!pass_gate_together(x, shared, gate, ep_gate_sites::combine_ready(), epoch)) return;
     reduce(x, p);
     x.sync_block();
     if (x.warp() != 0) return;
@@ -48,14 +43,14 @@ struct combine_wait_kernel {
  private:
   template <class X, class Params>
   static BATON_FN bool collect(X& x, const Params& p, std::uint32_t epoch, const gate_cells& gate,
-                               std::int32_t* failed) {
+                               const waiting_plan& shared) {
     const auto word = [&](int pair) -> std::uint64_t* {
       const bool exists = pair / p.s.num_ranks < p.s.num_local_experts(pair % p.s.num_ranks);
       return exists ? p.count + pair : nullptr;
     };
     const auto ignore = [](int, int) {};
     const arrival_set set{p.s.num_pairs(), p.s.num_ranks, p.s.max_tokens, epoch, arrival_sites::combine()};
-    if (!collect_arrivals<Arrival>(x, set, failed, word, ignore)) return false;
+    if (!collect_arrivals<Arrival>(x, set, shared, word, ignore)) return false;
     if (x.warp() == 0) x.elect([&] { open_gate(x, gate); });
     return true;
   }

@@ -29,18 +29,13 @@ struct dispatch_wait_kernel {
   template <exec_context X>
   static BATON_FN void run(X& x, const dispatch_wait_params& p) {
     const dispatch_wait_plan shared{p.s};
-    std::int32_t* failed = shared.failed(x);
     const int pairs = p.s.num_local_experts(p.s.rank) * p.s.num_ranks;
     const row_table table{shared.rows.prefix(x), shared.rows.first_row(x), pairs};
     const gate_cells gate{p.counters.offsets_ready(), p.counters.dispatch_departed()};
     std::uint32_t epoch = 0;
     if (!begin_wait(x, &p.rounds->dispatch, shared, epoch)) return;
-    if (x.block() == 0 && !lay_out(x, p, pairs, epoch, gate, failed)) return;
-    if (x.warp() == 0 && !pass_gate(x, gate, ep_gate_sites::offsets_ready(), epoch)) {
-      x.elect([&] { x.write(failed, 1); });
-    }
-    x.sync_block();
-    if (x.from_one([&] { return x.read(failed); }) != 0) return;
+    if (x.block() == 0 && !lay_out(x, p, pairs, epoch, gate, shared)) return;
+    if (!pass_gate_together(x, shared, gate, ep_gate_sites::offsets_ready(), epoch)) return;
     table.build(x, p.counters);
     copy_rows(x, p, table);
     x.sync_block();
@@ -53,11 +48,11 @@ struct dispatch_wait_kernel {
  private:
   template <class X>
   static BATON_FN bool lay_out(X& x, const dispatch_wait_params& p, int pairs, std::uint32_t epoch,
-                               const gate_cells& gate, std::int32_t* failed) {
+                               const gate_cells& gate, const waiting_plan& shared) {
     const auto word = [&](int pair) { return p.count + pair; };
     const auto note = [&](int pair, int rows) { x.write(p.counters.row_count(pair), rows); };
     const arrival_set set{pairs, p.s.num_ranks, p.s.max_tokens, epoch, arrival_sites::dispatch()};
-    if (!collect_arrivals<Arrival>(x, set, failed, word, note)) return false;
+    if (!collect_arrivals<Arrival>(x, set, shared, word, note)) return false;
     if (x.warp() == 0) {
       int before = 0;
       for (int begin = 0; begin < pairs / p.s.num_ranks; begin += warp_lanes)

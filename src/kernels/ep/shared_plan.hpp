@@ -49,10 +49,12 @@ struct dispatch_async_plan : shared_plan {
 
 /// Of a kernel that waits for other ranks.
 struct waiting_plan : shared_plan {
-  shared_array<std::int32_t> failed;  // [1]: a wait of this block gave up
-  shared_array<std::int32_t> lost;    // [1]: a wait of this rank gave up before this block began
+  shared_array<std::uint32_t> failed;  // [1]: a wait of this block for an arrival word gave up
+  shared_array<std::int32_t> shut;     // [1]: its wait for the gate did
+  shared_array<std::int32_t> lost;     // [1]: a wait of this rank gave up before this block began
 
-  constexpr waiting_plan() : failed{take<std::int32_t>(1)}, lost{take<std::int32_t>(1)} {}
+  constexpr waiting_plan()
+      : failed{take<std::uint32_t>(1)}, shut{take<std::int32_t>(1)}, lost{take<std::int32_t>(1)} {}
 };
 
 /// Of a row_table.

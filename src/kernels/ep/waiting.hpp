@@ -3,6 +3,7 @@
 #include "exec/exec.hpp"
 #include "kernels/ep/shared_plan.hpp"
 #include "protocol/arrival.hpp"
+#include "protocol/gate.hpp"
 
 namespace baton::ep {
 
@@ -22,6 +23,7 @@ BATON_FN bool begin_wait(X& x, const std::uint32_t* completed, const waiting_pla
   epoch = now.epoch;
   x.block_each(1, [&](int) {
     x.write(shared.failed(x), 0);
+    x.write(shared.shut(x), 0);
     x.write(shared.lost(x), now.lost);
   });
   x.sync_block();
@@ -38,9 +40,10 @@ struct arrival_set {
 };
 
 /// The warps of block 0 wait for the words of all pairs that `word` is not null for, 32 a warp at a time, and
-/// note the counts. `failed` is a cell of shared memory, 0 before. False on all warps: some wait gave up.
+/// note the counts. False on all warps: some wait gave up.
 template <class Arrival, exec_context X, class Word, class Note>
-BATON_FN bool collect_arrivals(X& x, const arrival_set& set, std::int32_t* failed, Word word, Note note) {
+BATON_FN bool collect_arrivals(X& x, const arrival_set& set, const waiting_plan& shared, Word word,
+                               Note note) {
   for (int begin = x.warp() * warp_lanes; begin < set.pairs; begin += x.num_warps() * warp_lanes) {
     typename X::template lanes<std::uint64_t*> words;
     typename X::template lanes<std::uint64_t> seen;
@@ -48,7 +51,8 @@ BATON_FN bool collect_arrivals(X& x, const arrival_set& set, std::int32_t* faile
     const wait_site at{
         .where = set.where, .peer = begin % set.num_ranks, .epoch = set.epoch, .peer_modulus = set.num_ranks};
     if (!await<Arrival>(x, words, set.capacity, at, seen)) {
-      x.elect([&] { x.write(failed, 1); });
+      x.elect(
+          [&] { x.template store<order::relaxed, scope::block>(shared.failed(x), 1u); });  // as others may
       break;
     }
     x.each_lane([&](int lane) {
@@ -56,7 +60,19 @@ BATON_FN bool collect_arrivals(X& x, const arrival_set& set, std::int32_t* faile
     });
   }
   x.sync_block();
-  return x.from_one([&] { return x.read(failed); }) == 0;
+  return x.from_one([&] { return x.read(shared.failed(x)); }) == 0;
+}
+
+/// All warps of a block pass the gate. False on all: the wait gave up. A cell of its own, because block 0 may still be
+/// reading whether its words have come.
+template <exec_context X>
+BATON_FN bool pass_gate_together(X& x, const waiting_plan& shared, const gate_cells& gate, site where,
+                                 std::uint32_t epoch) {
+  if (x.warp() == 0 && !pass_gate(x, gate, where, epoch)) {
+    x.elect([&] { x.write(shared.shut(x), 1); });
+  }
+  x.sync_block();
+  return x.from_one([&] { return x.read(shared.shut(x)); }) == 0;
 }
 
 }  // namespace baton::ep
