@@ -123,7 +123,7 @@ int wrong_schedules(const gemm_case& g, int seeds) {
           1, {.order = order, .seed = static_cast<std::uint64_t>(seed), .delay_stores = true, .faults = {}}};
       std::vector<float> out(g.c.size(), -1.0f);
       sim::grid grid{.blocks = 2, .warps = C.roles.warps()};
-      grid.shared_bytes = static_cast<std::size_t>(ring_gemm_kernels::plan<C>().bytes);
+      grid.shared_bytes = ring_gemm_kernels::block_plan<C>{}.bytes;
       const ring_gemm_kernels::params p{g.a.data(), g.b.data(), out.data(),       g.size.m,
                                         g.size.n,   g.size.k,   g.size.k % 8 == 0};
       m.launch(0, grid,

@@ -85,16 +85,16 @@ struct outcome {
 template <class Strategy>
 outcome run(sim::schedule order, std::uint64_t seed, const checks::ring_rounds& rounds) {
   constexpr ring_shape s = Strategy::shape;
-  constexpr std::size_t cells = align_up(Strategy::shared_bytes, std::size_t{16});
-  const int slot_bytes = 4 * rounds.words;
+  shared_plan block;
+  const ring_plan plan = take_ring<Strategy>(block, 4 * rounds.words);
   sim::machine m{
       1, {.order = order, .seed = seed, .delay_stores = order != sim::schedule::round_robin, .faults = {}}};
   outcome o;
   sim::grid g{.blocks = 1, .warps = s.block_warps() * (1 + s.readers)};
-  g.shared_bytes = cells + static_cast<std::size_t>(s.total_tiles() * slot_bytes);
+  g.shared_bytes = block.bytes;
   g.limits.deadline_ns = 1000;
   m.launch(0, g, [&](sim::context& x) {
-    const ring_buffer<Strategy> ring{x.shared(), x.shared() + cells, slot_bytes};
+    const ring_buffer<Strategy> ring{x, plan};
     ring.init(x);
     x.sync_block();
     if (!checks::run_ring(x, ring, rounds, [&] { ++o.wrong_words; })) ++o.gave_up;

@@ -20,12 +20,12 @@ struct params {
 template <ring_strategy Name, int stages, int tiles, int readers>
 struct ring_kernel {
   using strategy = strategy_of<Name, ring_shape{stages, tiles, 1, readers}>;
-  static constexpr int cells = align_up(static_cast<int>(strategy::shared_bytes), 16);
   static constexpr int warps = strategy::shape.block_warps() * (1 + strategy::shape.readers);
 
   template <async_exec_context X>
   static BATON_FN void run(X& x, const params& p) {
-    const ring_buffer<strategy> ring{x.shared(), x.shared() + cells, 4 * p.rounds.words};
+    shared_plan block;
+    const ring_buffer<strategy> ring{x, take_ring<strategy>(block, 4 * p.rounds.words)};
     ring.init(x);
     x.sync_block();
     const bool ended = checks::run_ring(
@@ -44,8 +44,9 @@ class ring_gpu : public test::waiting_case {
   template <class Kernel>
   outcome run(int blocks, const checks::ring_rounds& rounds) {
     both_sides<std::uint32_t> out{2};
-    const int bytes = Kernel::cells + Kernel::strategy::total_tiles * 4 * rounds.words;
-    const launch_grid grid{blocks, Kernel::warps * warp_lanes, static_cast<std::size_t>(bytes)};
+    shared_plan block;
+    take_ring<typename Kernel::strategy>(block, 4 * rounds.words);
+    const launch_grid grid{blocks, Kernel::warps * warp_lanes, block.bytes};
     test::start<Kernel>(grid, params{rounds, out.data()}, {0, limits_});
     test::finish();
     return {out[0], out[1]};

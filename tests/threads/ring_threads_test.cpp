@@ -29,14 +29,14 @@ constexpr int warps = shape.block_warps() * (1 + shape.readers);
 /// How many words were wrong, and warps that did not finish.
 template <class Strategy, weakening Weakening = weakening::none>
 int run_ring_of(const checks::ring_rounds& rounds, unsigned seed) {
-  constexpr std::size_t cells = align_up(Strategy::shared_bytes, std::size_t{16});
-  const int slot_bytes = 4 * rounds.words;
+  shared_plan block;
+  const ring_plan plan = take_ring<Strategy>(block, 4 * rounds.words);
   std::atomic<int> wrong{0}, unfinished{warps};
   threads::team team{.warps = warps, .seed = seed};
-  team.shared_bytes = cells + static_cast<std::size_t>(shape.total_tiles() * slot_bytes);
+  team.shared_bytes = block.bytes;
   threads::run(team, [&](threads::context& x) {
     weakened<threads::context, Weakening> mine{x};
-    const ring_buffer<Strategy> ring{mine.shared(), mine.shared() + cells, slot_bytes};
+    const ring_buffer<Strategy> ring{mine, plan};
     ring.init(mine);
     mine.sync_block();
     if (checks::run_ring(mine, ring, rounds, [&] { wrong.fetch_add(1, std::memory_order_relaxed); }))

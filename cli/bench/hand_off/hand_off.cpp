@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "baton/error.hpp"
+#include "protocol/ring/ring_buffer.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/launch_on_cuda.hpp"
 
@@ -15,18 +16,22 @@ struct hand_off_kernel;  // device code: kernel.cuh
 
 namespace {
 
-constexpr std::size_t cells_bytes = 4096;
-
 void require(const char* what, int value, int most) {
   if (value < 1 || value > most)
     throw invalid_argument{fmt::format("{}: {} is not from 1 to {}", what, value, most)};
 }
 
+template <ring_strategy S, int stages>
+void launch_as(const world& w, const point& at, const params& p) {
+  shared_plan block;
+  take_ring<strategy_at<S, stages, most_readers>>(block, 0);
+  const launch_grid grid{at.blocks, (1 + at.readers) * warp_lanes, block.bytes};
+  launch_on_cuda<hand_off_kernel<S, stages>>(w, grid, p, w.state().limits(), {});
+}
+
 template <ring_strategy S, int... i>
 void launch_with(const world& w, const point& at, const params& p, std::integer_sequence<int, i...>) {
-  const launch_grid grid{at.blocks, (1 + at.readers) * warp_lanes, cells_bytes};
-  const wait_limits limits = w.state().limits();
-  ((at.stages == i + 1 ? launch_on_cuda<hand_off_kernel<S, i + 1>>(w, grid, p, limits, {}) : void()), ...);
+  ((at.stages == i + 1 ? launch_as<S, i + 1>(w, at, p) : void()), ...);
 }
 
 void launch(const world& w, const point& at, const params& p) {

@@ -18,9 +18,6 @@ template <ring_strategy Name, int stages>
 struct hand_off_kernel {
   static constexpr kernel_bounds bounds{.max_threads = (1 + most_readers) * warp_lanes};
 
-  template <int readers>
-  using ring_of = ring_buffer<strategy_of<Name, ring_shape{stages, 1, 1, readers}>>;
-
   template <async_exec_context X>
   static BATON_FN void run(X& x, const params& p) {
     choose(x, p, std::make_integer_sequence<int, most_readers>{});
@@ -34,7 +31,9 @@ struct hand_off_kernel {
 
   template <int readers, class X>
   static BATON_FN void time(X& x, const params& p) {
-    const ring_of<readers> ring{x.shared(), nullptr, 0};
+    shared_plan block;
+    using strategy = strategy_at<Name, stages, readers>;
+    const ring_buffer<strategy> ring{x, take_ring<strategy>(block, 0)};
     ring.init(x);
     x.sync_block();
     const std::uint64_t start = cuda::ptx::get_sreg_clock64();

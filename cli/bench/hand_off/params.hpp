@@ -1,10 +1,15 @@
 #pragma once
 #include <cstdint>
 
+#include "protocol/ring/strategies.hpp"
+
 namespace baton::hand_off {
 
 inline constexpr int most_readers = 8;
 inline constexpr int most_stages = 8;
+
+template <ring_strategy S, int stages, int readers>
+using strategy_at = strategy_of<S, ring_shape{stages, 1, 1, readers}>;
 
 struct params {
   int readers;            // 1 to most_readers

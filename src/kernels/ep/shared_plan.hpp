@@ -1,29 +1,9 @@
 #pragma once
-// The shared memory of a block of each kernel: what lies where, and how much it is.
+// The shared memory of a block of each kernel.
+#include "exec/shared_plan.hpp"
 #include "kernels/ep/shape.hpp"
 
 namespace baton::ep {
-
-/// An array in the shared memory of a block.
-template <class T>
-struct shared_array {
-  std::uint32_t offset = 0;
-  template <class X>
-  BATON_FN T* operator()(X& x) const {
-    return reinterpret_cast<T*>(x.shared() + offset);
-  }
-};
-
-/// Lays arrays out one behind the other, the widest elements first.
-struct shared_plan {
-  std::uint32_t bytes = 0;
-  template <class T>
-  constexpr shared_array<T> take(int count) {
-    const std::uint32_t here = bytes;
-    bytes += static_cast<std::uint32_t>(count * static_cast<int>(sizeof(T)));
-    return {here};
-  }
-};
 
 /// Ids that dispatch_async places at a time.
 inline constexpr int tile_ids = 256;

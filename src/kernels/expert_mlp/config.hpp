@@ -1,7 +1,7 @@
 #pragma once
 // What the CUDA expert MLP decides before it runs. A structural type: one value is one instantiation.
-#include "base/math.hpp"
 #include "baton/expert_parallel.hpp"
+#include "exec/shared_plan.hpp"
 
 namespace baton::expert_mlp_cuda {
 
@@ -23,10 +23,22 @@ struct config {
   friend constexpr bool operator==(const config&, const config&) = default;
 };
 
-/// The shared memory of a block: the ring of slots, then the first row tile of every expert.
-constexpr int smem_bytes(const config& c) {
-  return c.stages * 2 * block_k * (block_rows + block_weights) + align_up(4 * (max_local_experts + 1), 128);
-}
+/// What a slot of the ring has of a tile's rows, and of its weight rows.
+using row_slot = bfloat16[block_rows * block_k];
+using weight_slot = bfloat16[block_weights * block_k];
+
+/// The shared memory of a block.
+struct block_plan : shared_plan {
+  shared_array<row_slot> a;     // [stages]
+  shared_array<weight_slot> b;  // [stages]
+  shared_array<std::int32_t>
+      first_row_tile;  // [max_local_experts + 1]: of each expert; last: how many there are
+
+  constexpr explicit block_plan(const config& c)
+      : a{take<row_slot>(c.stages, 128)},
+        b{take<weight_slot>(c.stages, 128)},
+        first_row_tile{take<std::int32_t>(max_local_experts + 1)} {}
+};
 /// Columns of the result in a tile.
 constexpr int block_columns(const config& c) {
   return c.what == step::gate_up ? block_weights / 2 : block_weights;
@@ -35,7 +47,7 @@ constexpr int block_columns(const config& c) {
 /// Null if the hardware and this kernel can run `c`, otherwise the first reason they cannot.
 constexpr const char* why_not(const config& c) {
   if (c.stages < 2) return "stages: a ring needs two slots to overlap";
-  if (c.blocks_per_sm * (smem_bytes(c) + 1024) > 228 * 1024)
+  if (c.blocks_per_sm * (static_cast<int>(block_plan{c}.bytes) + 1024) > 228 * 1024)
     return "stages: more shared memory than an SM has";
   if (c.what == step::down && c.input != token_format::bf16) return "input: the intermediate is bf16";
   return nullptr;

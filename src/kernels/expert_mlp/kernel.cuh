@@ -105,10 +105,15 @@ struct accumulation<token_format::blockwise_fp8> {
   }
 };
 
+struct ring {
+  row_slot* a;
+  weight_slot* b;
+};
+
 /// The main loop of one tile. Slot s is filled while slots s - stages + 1 to s - 1 wait or are used; the
 /// barrier of the turn says both "slot s has landed for all threads" and "nobody reads slot s - 1 any more".
 template <config C>
-__device__ __forceinline__ void compute_tile(const params& p, smem_plan<C>& smem, const tile& t,
+__device__ __forceinline__ void compute_tile(const params& p, const ring& slots, const tile& t,
                                              accumulators& acc) {
   row_source<C.input> rows{p, t};
   const weight_source<C> weights{p, t};
@@ -117,9 +122,9 @@ __device__ __forceinline__ void compute_tile(const params& p, smem_plan<C>& smem
 #pragma unroll
   for (int s = 0; s < C.stages - 1; ++s) {
     if (s * block_k < p.k) {
-      rows.start(smem.a[s], s * block_k);
-      weights.copy(smem.b[s], s * block_k);
-      rows.finish(smem.a[s]);
+      rows.start(slots.a[s], s * block_k);
+      weights.copy(slots.b[s], s * block_k);
+      rows.finish(slots.a[s]);
     }
     ptx::cp_async_commit();
   }
@@ -129,12 +134,12 @@ __device__ __forceinline__ void compute_tile(const params& p, smem_plan<C>& smem
     __syncthreads();
     const int ahead = k + (C.stages - 1) * block_k;
     if (ahead < p.k) {
-      rows.start(smem.a[fill], ahead);
-      weights.copy(smem.b[fill], ahead);
+      rows.start(slots.a[fill], ahead);
+      weights.copy(slots.b[fill], ahead);
     }
     ptx::cp_async_commit();
-    sum.add(smem.a[use], smem.b[use], k);
-    if (ahead < p.k) rows.finish(smem.a[fill]);
+    sum.add(slots.a[use], slots.b[use], k);
+    if (ahead < p.k) rows.finish(slots.a[fill]);
     use = use + 1 == C.stages ? 0 : use + 1;
     fill = fill + 1 == C.stages ? 0 : fill + 1;
   }
@@ -180,13 +185,13 @@ struct expert_mlp_kernel {
 
   static BATON_FN void run(gpu& x, const params& p) {
     static_assert(why_not(c) == nullptr);
-    static_assert(sizeof(smem_plan<c>) == smem_bytes(c));
-    auto& smem = *reinterpret_cast<smem_plan<c>*>(x.shared());
-    const tile_list<c> tiles{p, smem};
+    constexpr block_plan plan{c};
+    const ring slots{plan.a(x), plan.b(x)};
+    const tile_list<c> tiles{p, plan.first_row_tile(x)};
     for (int i = x.block(); i < tiles.size(); i += x.num_blocks()) {
       const tile t = tiles.at(i);
       accumulators acc;
-      compute_tile<c>(p, smem, t, acc);
+      compute_tile<c>(p, slots, t, acc);
       store_tile<c>(p, t, acc);
     }
   }

@@ -19,7 +19,7 @@ void launch_as(const world& w, const params& p, stream_ref stream) {
   const long long row_tiles = p.max_rows / block_rows + p.num_experts;
   const long long tiles = row_tiles * (p.n / block_columns(C));
   const int blocks = static_cast<int>(smaller<long long>(tiles, sms_of(w) * C.blocks_per_sm));
-  const launch_grid grid{blocks, num_threads, smem_bytes(C)};
+  const launch_grid grid{blocks, num_threads, block_plan{C}.bytes};
   launch_on_cuda<expert_mlp_kernel<constant<C>>>(w, grid, p, w.state().limits(), stream);
 }
 

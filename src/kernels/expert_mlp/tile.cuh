@@ -12,13 +12,6 @@ __device__ __forceinline__ int swizzled(int row, int chunk) {
   return row * block_k + ((chunk ^ (row & 7)) * 8);
 }
 
-template <config C>
-struct alignas(128) smem_plan {
-  bfloat16 a[C.stages][block_rows * block_k];
-  bfloat16 b[C.stages][block_weights * block_k];
-  std::int32_t first_row_tile[max_local_experts + 1];  // of each expert; last: how many there are
-};
-
 /// `rows` rows of `expert` from `row`, and weight columns from `column` of the result.
 struct tile {
   int expert, row, rows, column;
@@ -30,8 +23,8 @@ template <config C>
 class tile_list {
  public:
   /// The whole block calls it; reads the row counts once.
-  __device__ tile_list(const params& p, smem_plan<C>& smem)
-      : p_{p}, first_{smem.first_row_tile}, columns_{p.n / block_columns(C)} {
+  __device__ tile_list(const params& p, std::int32_t* first_row_tile)
+      : p_{p}, first_{first_row_tile}, columns_{p.n / block_columns(C)} {
     if (threadIdx.x < 32) scan();
     __syncthreads();
   }

@@ -22,26 +22,25 @@ struct config {
 /// k of one step: the columns of an operand_tile.
 inline constexpr int block_k = operand_tile::columns;
 
-/// A block's shared memory: slots of both rings, then their cells.
-struct smem_plan {
-  int a_slots, b_slots, a_cells, b_cells, bytes;
-};
-
 template <config C>
 struct strategies {
   using a = strategy_of<C.strategy, C.roles.a_ring()>;
   using b = strategy_of<C.strategy, C.roles.b_ring()>;
 };
 
+/// A block's shared memory: slots of both rings, then their cells.
 template <config C>
-constexpr smem_plan plan() {
-  smem_plan s{};
-  s.b_slots = C.roles.a_ring().total_tiles() * C.warp_m * operand_tile::row_bytes;
-  s.a_cells = s.b_slots + C.roles.b_ring().total_tiles() * C.warp_n * operand_tile::row_bytes;
-  s.b_cells = align_up(s.a_cells + static_cast<int>(strategies<C>::a::shared_bytes), 16);
-  s.bytes = align_up(s.b_cells + static_cast<int>(strategies<C>::b::shared_bytes), 16);
-  return s;
-}
+struct block_plan : shared_plan {
+  ring_plan a{.slot_bytes = C.warp_m * operand_tile::row_bytes};
+  ring_plan b{.slot_bytes = C.warp_n * operand_tile::row_bytes};
+
+  constexpr block_plan() {
+    a.slots = take<std::byte>(C.roles.a_ring().total_tiles() * a.slot_bytes, 128);
+    b.slots = take<std::byte>(C.roles.b_ring().total_tiles() * b.slot_bytes, 128);
+    a.cells = take<std::byte>(strategies<C>::a::shared_bytes, 16);
+    b.cells = take<std::byte>(strategies<C>::b::shared_bytes, 16);
+  }
+};
 
 /// Null if the kernel can run `c`, otherwise the first reason it cannot.
 constexpr const char* why_not(const config& c) {

@@ -21,7 +21,6 @@ namespace baton::ring_gemm_kernels {
 template <config C, class X>
 class block_role {
   static_assert(why_not(C) == nullptr);
-  static constexpr smem_plan smem = plan<C>();
   static constexpr product_roles roles = C.roles;
   using ring_a = ring_buffer<typename strategies<C>::a>;
   using ring_b = ring_buffer<typename strategies<C>::b>;
@@ -32,14 +31,8 @@ class block_role {
         p_{p},
         walk_{p.m, p.n, C.block_m(), C.block_n()},
         steps_{ceil_div(p.k, block_k)},
-        a_{x.shared() + smem.a_cells,
-           x.shared() + smem.a_slots,
-           C.warp_m * operand_tile::row_bytes,
-           {.free = "ring_gemm.a_free", .filled = "ring_gemm.a_filled"}},
-        b_{x.shared() + smem.b_cells,
-           x.shared() + smem.b_slots,
-           C.warp_n * operand_tile::row_bytes,
-           {.free = "ring_gemm.b_free", .filled = "ring_gemm.b_filled"}} {}
+        a_{x, block_plan<C>{}.a, {.free = "ring_gemm.a_free", .filled = "ring_gemm.a_filled"}},
+        b_{x, block_plan<C>{}.b, {.free = "ring_gemm.b_free", .filled = "ring_gemm.b_filled"}} {}
 
   BATON_FN void run() {
     a_.init(x_);

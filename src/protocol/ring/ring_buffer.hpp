@@ -13,6 +13,7 @@
 // states: protocol/sync_strategy.hpp. A view goes round the ring once: use a view for as long as its tile's slots are
 // in use, and no second one for the same end.
 #include "base/unwinding.hpp"
+#include "exec/shared_plan.hpp"
 #include "protocol/sync_strategy.hpp"
 
 namespace baton {
@@ -127,6 +128,17 @@ using producer_tile = ring_tile<X, producer_view<Strategy>>;
 template <class X, class Strategy>
 using consumer_tile = ring_tile<X, consumer_view<Strategy>>;
 
+/// Where a ring lies in the shared memory of a block.
+struct ring_plan {
+  shared_array<std::byte> cells{}, slots{};
+  int slot_bytes = 0;
+};
+template <class Strategy>
+constexpr ring_plan take_ring(shared_plan& from, int slot_bytes) {
+  const auto cells = from.take<std::byte>(static_cast<int>(Strategy::shared_bytes), 16);
+  return {cells, from.take<std::byte>(Strategy::shape.total_tiles() * slot_bytes, 16), slot_bytes};
+}
+
 /// The memory of a ring: the strategy's cells, and `slot_bytes` for each tile and stage; tiles of a stage stand
 /// together, in order.
 template <class Strategy>
@@ -136,6 +148,9 @@ class ring_buffer {
 
   BATON_FN ring_buffer(std::byte* cells, std::byte* slots, int slot_bytes, const ring_sites& sites = {})
       : sync_{cells}, slots_{slots}, slot_bytes_{slot_bytes}, sites_{sites} {}
+  template <exec_context X>
+  BATON_FN ring_buffer(X& x, const ring_plan& at, const ring_sites& sites = {})
+      : ring_buffer{at.cells(x), at.slots(x), at.slot_bytes, sites} {}
 
   /// All warps of the block; sync_block before the first use.
   template <exec_context X>
