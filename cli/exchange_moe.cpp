@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "cli/config_words.hpp"
 #include "runtime/device_memory.hpp"
 
 namespace baton::cli {
@@ -25,8 +26,7 @@ ep_config communicator_config(const model::model_config& model, const exchange_o
   config.num_max_tokens_per_rank = options.max_tokens_per_rank;
   config.format = options.format;
   config.arrival = options.arrival;
-  const std::string reason = why_not(config, options.num_ranks);
-  if (!reason.empty()) throw invalid_argument{reason};
+  require_served(config, options.num_ranks, exchange_words);
   return config;
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "cli/config_words.hpp"
+
 namespace baton::cli {
 namespace {
 
@@ -43,13 +45,12 @@ const char* name(arrival_policy arrival) {
 }
 
 void check_settings(const exchange_settings& settings) {
-  if (settings.num_ranks < 1) {
-    throw invalid_argument{fmt::format("--ranks {}: expected at least 1", settings.num_ranks)};
-  }
-  if (settings.max_tokens_per_rank < 1) {
-    throw invalid_argument{
-        fmt::format("--max-tokens-per-rank {}: expected at least 1", settings.max_tokens_per_rank)};
-  }
+  // The model is not open yet: any that fits will do.
+  const ep_config config{.num_experts = settings.num_ranks,
+                         .top_k = 1,
+                         .hidden = 128,
+                         .num_max_tokens_per_rank = settings.max_tokens_per_rank};
+  require_served(config, settings.num_ranks, exchange_words);
 }
 
 open_exchange load_exchange(const model::checkpoint& weights, std::span<const int> layers,

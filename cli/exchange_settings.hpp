@@ -23,7 +23,7 @@ const char* name(device_kind device);
 const char* name(token_format format);
 const char* name(arrival_policy arrival);
 
-/// @throws invalid_argument  ranks or tokens below 1, with the option's name
+/// @throws invalid_argument  ranks or tokens that no model can be served with, with the option's name
 void check_settings(const exchange_settings& settings);
 
 /// An exchange, and why it does not use CUDA where it was free to choose.

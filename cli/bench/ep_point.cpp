@@ -69,6 +69,8 @@ std::string speed(const ep_run& run, std::uint64_t bytes, const ep_timing& t) {
   return fmt::format("{:.1f} {:3.0f}%", rate, 100 * rate / *run.push_gb_per_s);
 }
 
+constexpr const char* columns_of_row = "{:>6} {:>4} {:>4} | {:>9} {:>9} {:>9} {:>9} | {:>9} {:>9}\n";
+
 }  // namespace
 
 std::vector<double> ep_timing::median_of_ranks() const {
@@ -139,7 +141,7 @@ void print_header(const ep_run& run, const ep_config& c, std::ostream& out) {
                      run.gpu.empty() ? "the CPU" : run.gpu, c.hidden, c.top_k, c.num_experts);
   if (!run.why_not_cuda.empty()) out << "CUDA is not used: " << run.why_not_cuda << '\n';
   if (run.push_gb_per_s)
-    out << fmt::format("push bandwidth, all ranks at once: {:.1f} GB/s out of the slowest ({})\n",
+    out << fmt::format("push bandwidth of the slowest rank, all at once: {:.1f} GB/s\n  ({})\n",
                        *run.push_gb_per_s, run.push_method);
   else
     out << "push bandwidth: not measured: " << run.why_no_push << '\n';
@@ -147,30 +149,29 @@ void print_header(const ep_run& run, const ep_config& c, std::ostream& out) {
     out << "NCCL " << run.nccl_version << " moves the same bytes in comparison\n";
   else
     out << "NCCL: not measured: " << run.why_no_nccl << '\n';
-  out << "Microseconds: median of each rank, then the slowest rank. GB/s: bytes that leave the busiest "
-         "rank.\n\n";
-  out << fmt::format(
-      "{:>6} {:>5} {:>4} | {:>9} {:>9} {:>9} {:>9} | {:>9} {:>9} | {:>11} {:>11} | {:>9} {:>9}\n", "tokens",
-      "form", "sms", "dispatch", "", "combine", "", "round", "in a", "dispatch", "combine", "NCCL", "");
-  out << fmt::format(
-      "{:>6} {:>5} {:>4} | {:>9} {:>9} {:>9} {:>9} | {:>9} {:>9} | {:>11} {:>11} | {:>9} {:>9}\n", "", "", "",
-      "async", "wait", "async", "wait", "trip", "graph", "GB/s push", "GB/s push", "dispatch", "combine");
+  out << "Microseconds: median of each rank, then the slowest rank.\n"
+         "GB/s: bytes that leave the busiest rank, and their share of the push bandwidth.\n\n";
+  out << fmt::format(columns_of_row, "tokens", "form", "sms", "dispatch", "", "combine", "", "round", "in a")
+      << fmt::format(columns_of_row, "", "", "", "async", "wait", "async", "wait", "trip", "graph");
 }
 
 void print_row(const ep_run& run, const ep_point& p, std::ostream& out) {
   const std::string sms = p.config.num_sms == 0 ? "all" : fmt::format("{}", p.config.num_sms);
   const char* form = p.config.format == token_format::bf16 ? "bf16" : "fp8";
   if (!p.is_right()) {
-    out << fmt::format("{:>6} {:>5} {:>4} | WRONG: {} of {} combined values, by up to {:g}\n",
+    out << fmt::format("{:>6} {:>4} {:>4} | WRONG: {} of {} combined values, by up to {:g}\n",
                        p.config.num_max_tokens_per_rank, form, sms, p.verified.wrong, p.verified.values,
                        p.verified.worst_error);
     return;
   }
-  out << fmt::format(
-      "{:>6} {:>5} {:>4} | {:>9} {:>9} {:>9} {:>9} | {:>9} {:>9} | {:>11} {:>11} | {:>9} {:>9}\n",
-      p.config.num_max_tokens_per_rank, form, sms, us(p.steps[0]), us(p.steps[1]), us(p.steps[2]),
-      us(p.steps[3]), us(p.round), us(p.replay), speed(run, p.dispatch_wire_bytes(), p.dispatch),
-      speed(run, p.combine_wire_bytes(), p.combine), us(p.nccl_dispatch), us(p.nccl_combine));
+  out << fmt::format(columns_of_row, p.config.num_max_tokens_per_rank, form, sms, us(p.steps[0]),
+                     us(p.steps[1]), us(p.steps[2]), us(p.steps[3]), us(p.round), us(p.replay))
+      << fmt::format("{:>16} | GB/s: dispatch {}, combine {}\n", "",
+                     speed(run, p.dispatch_wire_bytes(), p.dispatch),
+                     speed(run, p.combine_wire_bytes(), p.combine));
+  if (!p.nccl_dispatch.empty())
+    out << fmt::format("{:>16} | NCCL: dispatch {}, combine {}\n", "", us(p.nccl_dispatch),
+                       us(p.nccl_combine));
 }
 
 }  // namespace baton::cli

@@ -91,7 +91,7 @@ void print_hand_offs(const std::vector<hand_off_point>& points, std::ostream& ou
 }
 
 void print_gemm_header(std::ostream& out) {
-  out << fmt::format("\n{:<18}{:>9}  {:<10}{:>12}{:>8}{:>10}{:>12}\n", "C = A * B^T", "m = n = k", "tiles",
+  out << fmt::format("\n{:<18}{:>9}  {:<10}{:>12}{:>8}{:>10}{:>11}\n", "C = A * B^T", "m = n = k", "tiles",
                      "median us", "+-", "TFLOP/s", "of cuBLAS");
 }
 
@@ -104,7 +104,7 @@ void print_gemm(const ring_gemm_point& p, double reference_us, std::ostream& out
   const double us = median_of(p.samples_us);
   const std::string share =
       reference_us > 0 && p.strategy ? fmt::format("{:.0f} %", 100 * reference_us / us) : "-";
-  out << fmt::format("{:<18}{:>9}  {:<10}{:>12.1f}{:>8.1f}{:>10.4g}{:>12}\n", who, p.size, p.tiles, us,
+  out << fmt::format("{:<18}{:>9}  {:<10}{:>12.1f}{:>8.1f}{:>10.4g}{:>11}\n", who, p.size, p.tiles, us,
                      mad_of(p.samples_us), p.teraflops(), share);
 }
 

@@ -148,11 +148,11 @@ void declare_generate(CLI::App& app, arguments& chosen) {
       ->group("Exchange");
   declare_json(command, options.json, chosen);
   command.footer(
-      "Prompt i runs on rank i modulo N. Decoding is greedy; the model's vocabulary must be the 256 bytes.\n"
-      "The first text is shown as it is made; with its load, bytes and times at the end.\n"
+      "Prompt i runs on rank i modulo N. Decoding is greedy; the model's vocabulary must be the 256 bytes. "
+      "The first text is shown as it is made, and load, bytes and times at the end.\n"
       "Examples:\n"
       "  baton generate --model data/tiny-moe --prompt 'def __init__(self' --ranks 4\n"
-      "  baton generate --model data/tiny-moe --expect data/tiny-moe/greedy.json --format fp8 --json");
+      "  baton generate --model data/tiny-moe --expect data/tiny-moe/greedy.json --json");
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_generate(options, out); }; });
 }
 
@@ -174,10 +174,11 @@ void declare_moe(CLI::App& app, arguments& chosen) {
   declare_json(command, options.json, chosen);
   command.footer(
       "Tokens are spread over the ranks in contiguous blocks. If X has moe_output (f32, same shape), the "
-      "error\n"
+      "error "
       "against it is reported, and exit code 1 says that rounding does not explain it.\n"
       "Example:\n"
-      "  baton moe --model data/tiny-moe --layer 1 --input x.safetensors --output y.safetensors --ranks 8");
+      "  baton moe --model data/tiny-moe --layer 1 --input x.safetensors \\\n"
+      "            --output y.safetensors --ranks 8");
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_moe(options, out); }; });
 }
 
@@ -308,7 +309,7 @@ void declare_bench(CLI::App& app, arguments& chosen) {
   command.footer(
       "Every point is checked before it is timed; JSON is one object a line.\n"
       "Example:\n"
-      "  baton bench ep --ranks 4 --tokens 128 --tokens 4096 --format bf16 --json-file ep.jsonl");
+      "  baton bench ep --ranks 4 --tokens 128 --tokens 4096 --json-file ep.jsonl");
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_ep(options, out); }; });
 }
 
@@ -352,7 +353,7 @@ void declare_check(CLI::App& app, arguments& chosen) {
   declare_json(command, options.json, chosen);
   command.footer(
       "Exit code 1 if something is found, if a planted bug is not noticed, or if an exploration is not "
-      "finished\n"
+      "finished "
       "within its own bound; not if your own --bound, --seconds or --seed leave it unfinished.\n"
       "Examples:\n"
       "  baton check --list\n"
@@ -384,27 +385,29 @@ constexpr const char* footer = R"(`baton COMMAND --help` tells a command's optio
 
 Exit codes:
   0  all is well
-  1  a check failed: another text than expected, an error above its bound, a doctor's FAIL,
-     a protocol that does not hold
+  1  a check failed: another text than expected, an error above its bound,
+     a doctor's FAIL, a protocol that does not hold
   2  bad usage, or a bad argument, model or input file; nothing was written
   3  a rank did not arrive before the deadline, or ranks could not meet
   4  no such device, or something that this device or build cannot do
-  5  out of memory; the message says what was needed, what was free, and which option helps
+  5  out of memory; the message says what was needed and what was free, and which
+     option helps
   6  a fault of baton itself
 
 Environment:
   BATON_DEVICE       default of --device: auto, cpu or cuda
-  BATON_DEADLINE_MS  how long a rank waits for another before it reports who is missing (30000; 0: forever)
+  BATON_DEADLINE_MS  how long a rank waits for another before it reports who is
+                     missing (30000; 0: forever)
   NO_COLOR           plain output even in a terminal
 
 Example:
-  baton generate --model data/tiny-moe --expect data/tiny-moe/greedy.json --ranks 4)";
+  baton generate --model data/tiny-moe --expect data/tiny-moe/greedy.json)";
 
 }  // namespace
 
 void declare(CLI::App& app, arguments& chosen) {
   const auto format = std::make_shared<help_format>();
-  format->column_width(38);
+  format->column_width(32);
   app.formatter(format);  // subcommands inherit it
   app.set_help_flag("-h,--help", "this text");
   app.description("baton: mixture-of-experts models, their experts spread over ranks.");

@@ -12,6 +12,7 @@
 #include "cli/bench/nccl_exchange.hpp"
 #include "cli/bench/probe/probe.hpp"
 #include "cli/bench/statistics.hpp"
+#include "cli/config_words.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/model/output_file.hpp"
 
@@ -21,10 +22,13 @@ namespace {
 constexpr int warm_up_rounds = 3;
 
 void require(const bench_ep_options& o) {
-  if (o.repeats < 1) throw invalid_argument{fmt::format("repeats: {} is below 1", o.repeats)};
+  require_served(
+      {.num_experts = o.experts, .top_k = o.top_k, .hidden = o.hidden, .num_max_tokens_per_rank = 1}, o.ranks,
+      bench_words);
+  if (o.repeats < 1) throw invalid_argument{fmt::format("--repeats: {} is below 1", o.repeats)};
   if (o.top_k > o.experts)
     throw invalid_argument{
-        fmt::format("top_k: {} is more than the {} experts; the benchmark gives a token distinct experts",
+        fmt::format("--top-k: {} is more than the {} experts; the benchmark gives a token distinct experts",
                     o.top_k, o.experts)};
 }
 
@@ -147,7 +151,7 @@ std::vector<ep_config> all_points(const bench_ep_options& o, device_kind device)
         c.format = format;
         c.num_sms = sms;
         c.num_threads = o.num_threads;
-        if (const std::string reason = why_not(c, o.ranks); !reason.empty()) throw invalid_argument{reason};
+        require_served(c, o.ranks, bench_words);
         points.push_back(c);
       }
     }

@@ -24,11 +24,11 @@ void require(const bench_ring_options& o) {
     for (const int v : values)
       if (v < 1 || v > most) throw invalid_argument{fmt::format("{}: {} is not from 1 to {}", what, v, most)};
   };
-  all_within("repeats", {o.repeats}, 1 << 20);
-  all_within("hand_offs", {o.hand_offs}, 1 << 24);
-  all_within("readers", o.readers, hand_off::most_readers);
-  all_within("stages", o.stages, hand_off::most_stages);
-  all_within("sizes", o.sizes, 65536);
+  all_within("--repeats", {o.repeats}, 1 << 20);
+  all_within("--hand-offs", {o.hand_offs}, 1 << 24);
+  all_within("--readers", o.readers, hand_off::most_readers);
+  all_within("--stages", o.stages, hand_off::most_stages);
+  all_within("--sizes", o.sizes, 65536);
 }
 
 std::vector<world> open_world(const bench_ring_options& o) {

@@ -13,8 +13,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr std::size_t name_columns = 60;
-constexpr int mutant_columns = 76;
+constexpr std::size_t name_columns = 42, mutant_columns = 50;
 
 /// What an exploration came to, in a word or two.
 std::string verdict_of(const check::result& r) {
@@ -59,20 +58,6 @@ std::string padding(const std::string& text, std::size_t width) {
   return std::string(width - std::min(width, columns(text)), ' ');
 }
 
-/// Lines of at most `columns`, broken at spaces where there are any.
-std::vector<std::string> wrapped(const std::string& text, std::size_t columns) {
-  std::vector<std::string> lines;
-  std::string rest = text;
-  while (rest.size() > columns) {
-    const std::size_t space = rest.rfind(' ', columns);
-    const std::size_t end = space == std::string::npos || space == 0 ? columns : space;
-    lines.push_back(rest.substr(0, end));
-    rest.erase(0, end + (end == space ? 1 : 0));
-  }
-  lines.push_back(rest);
-  return lines;
-}
-
 }  // namespace
 
 bool is_killed(const check_run& run) {
@@ -95,16 +80,17 @@ void list_checks(const std::vector<const checks::protocol_check*>& protocols, bo
   std::size_t width = 0;
   for (const checks::protocol_check* p : protocols) width = std::max(width, p->name.size());
   for (const checks::protocol_check* p : protocols) {
-    out << fmt::format("{:<{}}  {}\n{:<{}}  {} explorations, {} mutants; {}\n", p->name, width, p->title, "",
-                       width, p->explorations.size(), p->mutants.size(), p->headers.front());
+    out << hanging(fmt::format("{:<{}}  {}", p->name, width, p->title), width + 2) << '\n'
+        << fmt::format("{:<{}}  {} explorations, {} mutants\n{:<{}}  {}\n", "", width, p->explorations.size(),
+                       p->mutants.size(), "", width, p->headers.front());
   }
 }
 
 check_report::check_report(const check_options& options, std::ostream& out)
     : options_{options}, out_{out}, marks_{&out == &std::cout ? style::of_descriptor(1) : style::plain()} {
   if (options_.json) return;
-  out_ << marks_.dim(fmt::format("  {:<{}} {:>10} {:>11} {:>7} {:>8}  {}", "protocol, explorations",
-                                 name_columns, "executions", "steps", "longest", "time", "result"))
+  out_ << marks_.dim(fmt::format("  {:<{}} {:>10} {:>7} {:>8}  {}", "protocol, explorations", name_columns,
+                                 "executions", "longest", "time", "result"))
        << '\n';
 }
 
@@ -152,13 +138,8 @@ void check_report::add_exploration(const check_run& run) {
                                              : "fails";
   const std::string time = seconds_text(r.seconds);
   counts_states_ = counts_states_ || r.states > 0;
-  std::string name = one_line(run.exploration->name, check_columns - 2);
-  if (columns(name) > name_columns) {  // the numbers stand in the next line then
-    out_ << "  " << name << '\n';
-    name.clear();
-  }
-  out_ << fmt::format("  {}{} {:>10} {:>11} {:>7} ", name, padding(name, name_columns),
-                      grouped(r.states > 0 ? r.states : r.executions), grouped(r.steps), r.longest)
+  print_name(run.exploration->name, name_columns);
+  out_ << fmt::format(" {:>10} {:>7} ", grouped(r.states > 0 ? r.states : r.executions), r.longest)
        << padding(time, 8) << time << "  "
        << (r.holds()      ? marks_.good(verdict)
            : is_cut_short ? marks_.accent(verdict)
@@ -184,11 +165,11 @@ void check_report::add_mutant(const check_run& run) {
   if (!killed) survivors_here_.push_back(fmt::format("{} ({})", run.mutant->name, noticed));
   if (!options_.mutants) return;
   if (mutants_here_ == 1)
-    out_ << marks_.dim(fmt::format("  {:<{}} {:<9} {}", "mutants", mutant_columns, "breaks", "noticed as"))
+    out_ << marks_.dim(fmt::format("  {:<{}} {:<7} {}", "mutants", mutant_columns, "breaks", "noticed as"))
          << '\n';
-  out_ << fmt::format("  {:<{}} {:<9} ", one_line(run.mutant->name, mutant_columns), mutant_columns,
-                      run.mutant->breaks)
-       << (killed ? marks_.good(noticed) : marks_.bad(noticed)) << '\n';
+  print_name(run.mutant->name, mutant_columns);
+  out_ << fmt::format(" {:<7} ", run.mutant->breaks) << (killed ? marks_.good(noticed) : marks_.bad(noticed))
+       << '\n';
   if (run.result.found != check::verdict::none) print_text(run.result.text, 6);
   if (options_.trace) print_trace(run.result.counterexample);
 }
@@ -205,6 +186,13 @@ void check_report::end_protocol() {
   }
 }
 
+/// As many lines as it needs; what comes behind it stands in the last.
+void check_report::print_name(const std::string& name, std::size_t width) {
+  const std::vector<std::string> lines = wrapped(one_line(name, 10 * width), width);
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) out_ << "  " << lines[i] << '\n';
+  out_ << "  " << lines.back() << padding(lines.back(), width);
+}
+
 /// A finding, broken to fit; the first lines of it, unless traces are wanted as well.
 void check_report::print_text(const std::string& text, std::size_t indent) {
   constexpr std::size_t most_lines = 4, continued = 4;
@@ -214,7 +202,7 @@ void check_report::print_text(const std::string& text, std::size_t indent) {
     const std::string_view before = all.empty() ? "" : "  ";
     bool is_first = true;
     for (const std::string& part : wrapped(line.substr(std::min(line.find_first_not_of(' '), line.size())),
-                                           check_columns - indent - continued)) {
+                                           terminal_columns - indent - continued)) {
       all.push_back(std::string{before} + (is_first ? "" : "  ") + part);
       is_first = false;
     }
@@ -227,7 +215,7 @@ void check_report::print_text(const std::string& text, std::size_t indent) {
 
 void check_report::print_trace(const std::string& trace) {
   std::istringstream lines{trace};
-  for (std::string line; std::getline(lines, line);) out_ << "    " << line << '\n';
+  for (std::string line; std::getline(lines, line);) out_ << hanging("  " + line, 10) << '\n';
 }
 
 void check_report::close() {
@@ -247,7 +235,8 @@ void check_report::close() {
       fmt::format("{} protocol{}: {} of {} explorations hold{}, {} of {} mutants killed; {} executions, {}",
                   protocols_, protocols_ == 1 ? "" : "s", holding_, explorations_, cut, killed_, mutants_,
                   grouped(executions_), seconds_text(seconds));
-  out_ << '\n' << (all_well() ? marks_.good(text) : marks_.bad(text)) << '\n';
+  const std::string fitting = hanging(text, 2);
+  out_ << '\n' << (all_well() ? marks_.good(fitting) : marks_.bad(fitting)) << '\n';
   if (counts_states_) out_ << "* every state instead of every execution\n";
 }
 

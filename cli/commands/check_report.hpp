@@ -12,7 +12,6 @@
 namespace baton::cli {
 
 /// No line is wider than this, traces apart.
-inline constexpr int check_columns = 110;
 
 /// An exploration or a mutant of a protocol, and what came of it.
 struct check_run {
@@ -42,6 +41,7 @@ class check_report {
   void end_protocol();
   void add_exploration(const check_run& run);
   void add_mutant(const check_run& run);
+  void print_name(const std::string& name, std::size_t width);
   void print_text(const std::string& text, std::size_t indent);
   void print_trace(const std::string& trace);
 

@@ -132,10 +132,19 @@ void write_text(const device_facts& facts, const trials& tried, const std::vecto
   const style s = &out == &std::cout ? style::of_descriptor(1) : style::plain();
   std::size_t width = 0;
   for (const finding& f : findings) width = std::max(width, columns(f.subject));
-  out << s.bold(build_info()) << "\n\n";
+  out << s.bold(hanging(build_info(), 2)) << "\n\n";
   for (const finding& f : findings) {
-    out << "  " << marked(s, f.what) << fmt::format("  {:<{}}  {}\n", f.subject, width, f.fact);
-    if (!f.fix.empty()) out << fmt::format("        {:<{}}  ", "", width) << s.bold("fix: ") << f.fix << '\n';
+    const std::size_t indent = 10 + width;
+    // The mark's colours take no columns.
+    out << "  " << marked(s, f.what)
+        << hanging(fmt::format("        {}{}  {}", f.subject, std::string(width - columns(f.subject), ' '),
+                               f.fact),
+                   indent)
+               .substr(6)
+        << '\n';
+    if (!f.fix.empty())
+      out << std::string(indent, ' ') << s.bold("fix: ")
+          << hanging(std::string(indent + 5, ' ') + f.fix, indent).substr(indent + 5) << '\n';
     if (f.subject == "peer access") write_matrix(facts, tried, s, out);
   }
   const auto count = [&](verdict v) {

@@ -1,6 +1,9 @@
 #include "cli/commands/help_format.hpp"
 
+#include <sstream>
 #include <utility>
+
+#include "cli/view/text.hpp"
 
 namespace baton::cli {
 
@@ -8,11 +11,20 @@ std::string help_format::make_description(const CLI::App* app) const {
   return app->get_description() + "\n\n";
 }
 
-// The base class puts two empty lines between groups.
+// The base class puts two empty lines between groups, and lets lines be as long as they are.
 std::string help_format::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {
   std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
   for (std::size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;) text.erase(at, 1);
-  return text;
+  std::istringstream lines{text};
+  std::string fitting;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t first = line.find_first_not_of(' ');
+    const std::size_t column = get_column_width();
+    const bool is_table =
+        first == 2 && line.size() > column && line[column - 1] == ' ' && line[column] != ' ';
+    fitting += hanging(line, is_table ? column : first == line.npos ? 0 : first) + '\n';
+  }
+  return fitting;
 }
 
 std::string help_format::make_option_opts(const CLI::Option* option) const {

@@ -6,6 +6,7 @@
 #include "baton/error.hpp"
 #include "cli/commands/arguments.hpp"
 #include "cli/commands/failure.hpp"
+#include "cli/commands/usage.hpp"
 #include "cli/view/text.hpp"
 
 namespace baton::cli {
@@ -21,12 +22,10 @@ bool asks_for_json(int argc, const char* const* argv) {
 
 /// The command to point to: "baton generate --help".
 std::string help_command(const CLI::App& app) {
-  std::string text = "baton";
-  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
-    at = at->get_subcommands().front();
-    text += " " + at->get_name();
-  }
-  return text + " --help";
+  std::string text;
+  for (const CLI::App* at = &chosen_command(app); at != nullptr; at = at->get_parent())
+    text = at->get_name() + " " + text;
+  return text + "--help";
 }
 
 /// From version 2.4 on CLI11 passes over a value of the environment that is not valid.
@@ -62,10 +61,8 @@ int parse_and_run(int argc, const char* const* argv, std::ostream& out, std::ost
       err << app.help();
       return static_cast<int>(exit_code::bad_input);
     }
-    const bool is_unknown = app.get_subcommands().empty() && argv[1][0] != '-';
-    const std::string problem = is_unknown ? std::string{"no command named "} + argv[1] : e.what();
     const failure usage{exit_code::bad_input, "usage",
-                        one_line(problem, 1000) + "; see " + help_command(app)};
+                        one_line(usage_problem(app, e), 1000) + "; see " + help_command(app)};
     return report_failure(usage, asks_for_json(argc, argv), out, err);
   }
   return flushed(chosen.command(out), out);

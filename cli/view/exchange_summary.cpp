@@ -13,7 +13,7 @@ namespace {
 
 constexpr int experts_a_line = 64;
 constexpr int max_columns_of_chart = 256;
-constexpr int bar_columns = 40;
+constexpr int bar_columns = 32;
 
 std::string plural(int count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
@@ -76,10 +76,10 @@ std::vector<std::string> expert_load(const exchange_statistics& statistics, cons
     for (int row = 0; row < height; ++row) {
       const std::string& line = chart[static_cast<std::size_t>(row)];
       const std::string label =
-          row + 1 == height ? fmt::format("{:>5}", begin * merged) : std::string(5, ' ');
+          row + 1 == height ? fmt::format("{:>4}", begin * merged) : std::string(4, ' ');
       const std::string last =
           row + 1 == height ? fmt::format(" {}", std::min(end * merged, statistics.num_experts()) - 1) : "";
-      lines.push_back(fmt::format("  {} {}{}", marks.dim(label), marks.accent(line), marks.dim(last)));
+      lines.push_back(fmt::format(" {} {}{}", marks.dim(label), marks.accent(line), marks.dim(last)));
     }
   }
   return lines;
@@ -96,19 +96,21 @@ std::vector<std::string> bytes_moved(const exchange_statistics& statistics, cons
     }
   }
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("  between ranks {} (dispatch {}, combine {}), within a rank {}, in {}",
-                              bytes_text(statistics.wire_bytes()), bytes_text(dispatch), bytes_text(combine),
-                              bytes_text(statistics.local_bytes()),
-                              plural(static_cast<int>(statistics.rounds), "round")));
+  lines.push_back(fmt::format("  in {}, within a rank: {}",
+                              plural(static_cast<int>(statistics.rounds), "round"),
+                              bytes_text(statistics.local_bytes())));
+  lines.push_back(fmt::format("  between ranks: {}, dispatch {} and combine {}",
+                              bytes_text(statistics.wire_bytes()), bytes_text(dispatch),
+                              bytes_text(combine)));
   if (ranks < 2 || ranks > 8) return lines;
-  std::string head = fmt::format("  {:<12}", "from \\ to");
-  for (int to = 0; to < ranks; ++to) head += fmt::format("{:>10}", fmt::format("rank {}", to));
+  std::string head = std::string{" from\\to"};
+  for (int to = 0; to < ranks; ++to) head += fmt::format("{:>9}", fmt::format("rank {}", to));
   lines.push_back(marks.dim(head));
   for (int from = 0; from < ranks; ++from) {
-    std::string line = marks.dim(fmt::format("  rank {:<7}", from));
+    std::string line = marks.dim(fmt::format("  rank {}", from));
     for (int to = 0; to < ranks; ++to) {
       const std::string cell = fmt::format(
-          "{:>10}", bytes_text(statistics.dispatch_bytes(from, to) + statistics.combine_bytes(from, to)));
+          "{:>9}", bytes_text(statistics.dispatch_bytes(from, to) + statistics.combine_bytes(from, to)));
       line += from == to ? marks.dim(cell) : cell;
     }
     lines.push_back(line);

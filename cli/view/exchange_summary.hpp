@@ -11,7 +11,7 @@
 namespace baton::cli {
 
 /// No line is wider than this.
-inline constexpr int summary_columns = 96;
+inline constexpr int summary_columns = 80;
 
 /// A bar for each rank: rows it computed, its share, its experts.
 std::vector<std::string> rank_load(const exchange_statistics& statistics, const style& marks);

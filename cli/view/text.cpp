@@ -112,6 +112,44 @@ std::string one_line(std::string_view bytes, std::size_t max_columns) {
   return flat.substr(0, end) + "…";
 }
 
+namespace {
+
+/// Bytes of the first `count` columns of `text`.
+std::size_t bytes_of_columns(std::string_view text, std::size_t count) {
+  std::size_t at = 0;
+  for (; at < text.size(); ++at) {
+    const bool starts = (static_cast<unsigned char>(text[at]) & 0xc0u) != 0x80u;
+    if (starts && count-- == 0) break;
+  }
+  return at;
+}
+
+}  // namespace
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines;
+  while (columns(text) > width) {
+    const std::size_t most = bytes_of_columns(text, width);
+    const std::size_t space = text.substr(0, most + 1).rfind(' ');
+    const bool has_space = space != text.npos && space != 0;
+    lines.emplace_back(text.substr(0, has_space ? space : most));
+    text.remove_prefix(has_space ? space + 1 : most);
+  }
+  lines.emplace_back(text);
+  return lines;
+}
+
+std::string hanging(std::string_view line, std::size_t indent, std::size_t width) {
+  if (columns(line) <= width) return std::string{line};
+  const std::size_t most = bytes_of_columns(line, width);
+  const std::size_t space = line.substr(0, most + 1).rfind(' ');
+  const bool has_space = space != line.npos && space > indent;
+  std::string text{line.substr(0, has_space ? space : most)};
+  for (const std::string& rest : wrapped(line.substr(has_space ? space + 1 : most), width - indent))
+    text += "\n" + std::string(indent, ' ') + rest;
+  return text;
+}
+
 std::string grouped(unsigned long long value) {
   const std::string digits = fmt::format("{}", value);
   std::string text;

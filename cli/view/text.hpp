@@ -2,6 +2,7 @@
 // Bytes of a model made safe to print: valid UTF-8 passes, everything else becomes \xNN.
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace baton::cli {
 
@@ -25,6 +26,15 @@ std::string one_line(std::string_view bytes, std::size_t max_columns);
 
 /// Terminal columns of a printable UTF-8 text, one for each character.
 std::size_t columns(std::string_view text);
+
+/// What every output fits into.
+inline constexpr std::size_t terminal_columns = 80;
+
+/// Lines of at most `width` columns, broken at spaces where there are any.
+std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+
+/// A line of which everything past `width` columns goes into more lines, `indent` spaces in.
+std::string hanging(std::string_view line, std::size_t indent, std::size_t width = terminal_columns);
 
 /// 12345678 -> "12,345,678"
 std::string grouped(unsigned long long value);

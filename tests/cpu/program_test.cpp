@@ -74,6 +74,21 @@ TEST(program, generate_fails_when_a_text_differs) {
   EXPECT_EQ(json::parse(machine.out)["sequences"][0]["is_expected"], false);
 }
 
+TEST(program, no_command_writes_a_line_wider_than_80_columns) {
+  const words wide = generate + words{"--expect", greedy_file, "--ranks", "8", "--max-new", "1"};
+  for (const words& command :
+       {words{"--help"}, words{"generate", "--help"}, words{"moe", "--help"}, words{"doctor", "--help"},
+        words{"bench", "ep", "--help"}, words{"bench", "ring", "--help"}, words{"check", "--help"},
+        words{"version"}, words{"check", "--list"},
+        words{"check", "--protocol", "gate", "--bound", "1", "--trace"}, words{"doctor", "--quick"}, wide,
+        words{"bench", "ring", "--device", "cpu", "--sizes", "64", "--repeats", "1"},
+        words{"bench", "ep", "--device", "cpu", "--ranks", "2", "--tokens", "1", "--repeats", "1"}}) {
+    std::istringstream lines{run_program(command).out};
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_LE(cli::columns(line), cli::terminal_columns) << line;
+  }
+}
+
 TEST(program, generate_speaks_json) {
   const child_result run = run_program(generate + words{"--expect", greedy_file, "--ranks", "3", "--max-new",
                                                         "8", "--arrival", "sentinel", "--json"});

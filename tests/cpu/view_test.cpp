@@ -20,6 +20,15 @@ TEST(text, valid_utf8_passes_and_everything_else_is_escaped) {
   EXPECT_EQ(printable("\xe2\x86z"), "\\xe2\\x86z") << "cut short by another character";
 }
 
+TEST(text, is_broken_at_spaces_and_where_there_are_none_at_the_last_column) {
+  EXPECT_EQ(wrapped("aa bb cc", 5), (std::vector<std::string>{"aa bb", "cc"}));
+  EXPECT_EQ(wrapped("aaaaaaa", 3), (std::vector<std::string>{"aaa", "aaa", "a"}));
+  EXPECT_EQ(wrapped("µµ µµ", 3), (std::vector<std::string>{"µµ", "µµ"})) << "columns, not bytes";
+  EXPECT_EQ(wrapped("", 3), std::vector<std::string>{""});
+  EXPECT_EQ(hanging("--a  some words here", 5, 10), "--a  some\n     words\n     here");
+  EXPECT_EQ(hanging("--a  short", 5, 10), "--a  short");
+}
+
 TEST(text, control_characters_cannot_reach_the_terminal) {
   EXPECT_EQ(printable("\x1b[2J\r\x07\x7f"), "\\x1b[2J\\x0d\\x07\\x7f");
   EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b") << "C1 control";

@@ -1,0 +1,21 @@
+#pragma once
+// Errors about an exchange's configuration, in the words of the person who gave the command.
+#include <map>
+#include <string>
+
+#include "baton/expert_parallel.hpp"
+
+namespace baton::cli {
+
+/// What sets a field of ep_config: "num_max_tokens_per_rank" -> "--tokens".
+using config_words = std::map<std::string, std::string>;
+
+/// Of generate and moe: options, and the model's config.json.
+extern const config_words exchange_words;
+/// Of bench ep.
+extern const config_words bench_words;
+
+/// @throws invalid_argument  what why_not(config, num_ranks) says, in these words
+void require_served(const ep_config& config, int num_ranks, const config_words& words);
+
+}  // namespace baton::cli
