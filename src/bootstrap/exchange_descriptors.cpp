@@ -83,11 +83,10 @@ std::vector<file_descriptor> exchange_descriptors(const group& g, int mine) {
   const std::vector<endpoint> endpoints = gather(g, own);
   std::vector<file_descriptor> received;
   const time_limit limit{g.deadline};
-  // Also the barrier that keeps every listener open until all have sent and received.
-  together(g, [&] {
-    send_to_all(g, endpoints, mine, limit);
-    received = receive_from_all(g, listener, own, limit);
-  });
+  // Nobody waits for what another could not send.
+  together(g, [&] { send_to_all(g, endpoints, mine, limit); });
+  // Also the barrier that keeps every listener open until all have received.
+  together(g, [&] { received = receive_from_all(g, listener, own, limit); });
   return received;
 }
 

@@ -24,10 +24,10 @@ struct handshake {
 
 /// Rank 0's side. Strangers are ignored and ranks of another job refused; what speaks for two jobs that nothing tells
 /// apart, or for a wrong launch, fails all. @throws transport_error  which the ranks that have come are told, too
-handshake await_ranks(const meeting& m);
+handshake await_ranks(const rendezvous_config& m);
 
 /// The others' side. @throws transport_error  what rank 0 says, or that it does not listen or answer
-handshake join_rank_0(const meeting& m);
+handshake join_rank_0(const rendezvous_config& m);
 
 /// For a name that may belong to a job that is just ending, because this one is its restart.
 std::chrono::milliseconds time_to_leave(std::chrono::milliseconds deadline);

@@ -33,7 +33,7 @@ class meetings_held {
   std::set<std::string> names_;
 };
 
-file_descriptor connect_to_root(const meeting& m, const time_limit& limit) {
+file_descriptor connect_to_root(const rendezvous_config& m, const time_limit& limit) {
   using clock = time_limit::clock;
   const milliseconds patience = time_to_leave(m.deadline);
   for (clock::time_point open = clock::now();;) {
@@ -56,7 +56,7 @@ file_descriptor connect_to_root(const meeting& m, const time_limit& limit) {
   }
 }
 
-received_answer say_hello(const meeting& m, const file_descriptor& root) {
+received_answer say_hello(const rendezvous_config& m, const file_descriptor& root) {
   hello h;
   h.rank = m.rank;
   h.size = m.size;
@@ -69,7 +69,7 @@ received_answer say_hello(const meeting& m, const file_descriptor& root) {
 
 }  // namespace
 
-handshake join_rank_0(const meeting& m) {
+handshake join_rank_0(const rendezvous_config& m) {
   const time_limit limit{m.deadline};
   for (;;) {
     handshake done;

@@ -18,7 +18,7 @@ constexpr milliseconds moment_for_doubles{100};
 
 class admission {
  public:
-  explicit admission(const meeting& m) : m_{m}, peers_(static_cast<std::size_t>(m.size)) {}
+  explicit admission(const rendezvous_config& m) : m_{m}, peers_(static_cast<std::size_t>(m.size)) {}
 
   std::vector<file_descriptor> run(const file_descriptor& listener) try {
     incoming_connections incoming{listener, m_.size};
@@ -89,12 +89,12 @@ class admission {
     return ranks;
   }
 
-  const meeting& m_;
+  const rendezvous_config& m_;
   std::vector<file_descriptor> peers_;
 };
 
 /// If the holder of the name still listens, then two jobs meet here right now: it hears of it, and we hear why not.
-void ask_holder(const meeting& m) {
+void ask_holder(const rendezvous_config& m) {
   const file_descriptor holder = try_connect(m.name);
   if (!holder) return;
   const time_limit limit{milliseconds{1000}};
@@ -106,7 +106,7 @@ void ask_holder(const meeting& m) {
   if (got.how == io::done && got.what == verdict::refused) throw transport_error{got.reason};
 }
 
-std::shared_ptr<name_claim> claim_soon(const meeting& m) {
+std::shared_ptr<name_claim> claim_soon(const rendezvous_config& m) {
   const time_limit limit{time_to_leave(m.deadline)};
   for (;;) {
     if (auto claim = name_claim::try_take(m.name)) return claim;
@@ -120,7 +120,7 @@ std::shared_ptr<name_claim> claim_soon(const meeting& m) {
   }
 }
 
-file_descriptor listen_soon(const meeting& m) {
+file_descriptor listen_soon(const rendezvous_config& m) {
   const time_limit limit{time_to_leave(m.deadline)};
   constexpr int strangers = 64;
   for (;;) try {
@@ -138,7 +138,7 @@ milliseconds time_to_leave(milliseconds deadline) {
   return deadline.count() == 0 ? longest : std::min(deadline, longest);
 }
 
-handshake await_ranks(const meeting& m) {
+handshake await_ranks(const rendezvous_config& m) {
   handshake done;
   done.token = random_bits();
   done.claim = claim_soon(m);

@@ -18,28 +18,24 @@ constexpr std::chrono::seconds patience{1};
 incoming_connections::incoming_connections(const file_descriptor& listener, int expected)
     : listener_{listener}, most_{static_cast<std::size_t>(expected) + most_strangers} {}
 
-bool incoming_connections::make_room() {
+bool incoming_connections::has_room() {
   if (silent_.size() < most_) return true;
   if (time_limit::clock::now() - silent_.front().since < patience) return false;
   silent_.erase(silent_.begin());
   return true;
 }
 
-bool incoming_connections::accept_one() try {
+void incoming_connections::accept_one() try {
   file_descriptor fd = try_accept(listener_);
-  if (!fd) return false;
-  silent_.push_back({std::move(fd), time_limit::clock::now()});
-  return true;
+  if (fd) silent_.push_back({std::move(fd), time_limit::clock::now()});
 } catch (const transport_error&) {
-  // Out of descriptors: those of strangers first.
+  // Out of descriptors. Those who are here may speak and go; who connects next waits that long.
   if (silent_.empty()) throw;
-  silent_.erase(silent_.begin());
-  return true;
+  most_ = silent_.size();
 }
 
 file_descriptor incoming_connections::next(const time_limit& limit) {
-  const bool has_room = make_room();
-  std::vector<pollfd> events{{has_room ? listener_.get() : -1, POLLIN, 0}};
+  std::vector<pollfd> events{{has_room() ? listener_.get() : -1, POLLIN, 0}};
   for (const silent& s : silent_) events.push_back({s.connection.get(), POLLIN, 0});
   if (::poll(events.data(), events.size(), limit.poll_ms()) <= 0) return {};
   for (std::size_t i = 0; i < silent_.size(); ++i) {

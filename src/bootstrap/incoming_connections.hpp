@@ -24,8 +24,8 @@ class incoming_connections {
     file_descriptor connection;
     time_limit::clock::time_point since;
   };
-  bool accept_one();
-  bool make_room();
+  void accept_one();
+  bool has_room();
 
   const file_descriptor& listener_;
   std::size_t most_;

@@ -51,7 +51,7 @@ int optional_or(const char* name, int otherwise, int high) {
 
 launch_environment read_launch_environment() {
   launch_environment env;
-  meeting& m = env.ranks;
+  rendezvous_config& m = env.ranks;
   m.size = required("WORLD_SIZE", 1, most_ranks);
   m.rank = required("RANK", 0, m.size - 1);
   env.local_rank = optional_or("LOCAL_RANK", m.rank, most_ranks);

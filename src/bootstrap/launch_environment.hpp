@@ -8,7 +8,7 @@ namespace baton::bootstrap {
 
 struct launch_environment {
   int local_rank = 0;
-  meeting ranks;  // with the deadline that the environment says
+  rendezvous_config ranks;  // with the deadline that the environment says
 };
 
 /// @throws invalid_argument  a variable is missing or no number: names it and what was found

@@ -9,7 +9,7 @@
 
 namespace baton::bootstrap {
 
-process_rendezvous::process_rendezvous(const meeting& m)
+process_rendezvous::process_rendezvous(const rendezvous_config& m)
     : m_{m}, shaken_{m.rank == 0 ? await_ranks(m) : join_rank_0(m)} {}
 
 void process_rendezvous::all_gather(const void* mine, void* all, std::size_t bytes) {

@@ -16,7 +16,7 @@ class process_rendezvous {
   /// Collective. One world of a machine at a time may have the meeting's name, and keeps it as long as it lives.
   /// @throws transport_error  naming the ranks that did not come, came twice, are of another job, or expected another
   /// size
-  explicit process_rendezvous(const meeting& m);
+  explicit process_rendezvous(const rendezvous_config& m);
 
   void all_gather(const void* mine, void* all, std::size_t bytes);
 
@@ -27,7 +27,7 @@ class process_rendezvous {
   [[noreturn]] void fail(const std::string& why);
   [[noreturn]] void fail_all(const std::string& why);
 
-  meeting m_;
+  rendezvous_config m_;
   handshake shaken_;
   std::uint64_t rounds_ = 0;
   std::string broken_;

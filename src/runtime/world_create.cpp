@@ -195,9 +195,9 @@ world world::from_environment(device_kind device) {
   c.local_rank = env.local_rank;
   c.device = device;
   if (c.size > 1) {
-    auto meeting = std::make_shared<bootstrap::process_rendezvous>(env.ranks);
-    c.all_gather = [meeting](const void* mine, void* all, std::size_t bytes) {
-      meeting->all_gather(mine, all, bytes);
+    auto rendezvous = std::make_shared<bootstrap::process_rendezvous>(env.ranks);
+    c.all_gather = [rendezvous](const void* mine, void* all, std::size_t bytes) {
+      rendezvous->all_gather(mine, all, bytes);
     };
   }
   return create(std::move(c));
@@ -217,12 +217,12 @@ std::vector<world> world::local(int size, device_kind device) {
     if (device == device_kind::cuda) devices.push_back(on_cuda::identify(on_cuda::default_ordinal(c.rank)));
   }
   if (device == device_kind::cpu) machine = machine_in_real_time(size);
-  const auto meeting = std::make_shared<bootstrap::thread_rendezvous>(size, states.front()->deadline);
+  const auto rendezvous = std::make_shared<bootstrap::thread_rendezvous>(size, states.front()->deadline);
   std::vector<world> worlds;
   for (const auto& s : states) {
     s->in_process = true;
-    s->meeting = meeting;
-    s->all_gather = bootstrap::all_gather_of(meeting, s->rank);
+    s->rendezvous = rendezvous;
+    s->all_gather = bootstrap::all_gather_of(rendezvous, s->rank);
     if (device == device_kind::cuda)
       on_cuda::set_up(*s, devices);
     else

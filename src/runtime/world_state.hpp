@@ -38,7 +38,7 @@ class world_state {
   int times_stuck = 0;  // what was made before the last time is lost: its kernels may have done nothing
   std::shared_ptr<void> owned;  // whatever keeps `reports` alive
   std::vector<int> devices;     // CUDA, in_process: the ordinal of every rank's device
-  std::shared_ptr<bootstrap::thread_rendezvous> meeting;  // of world::local
+  std::shared_ptr<bootstrap::thread_rendezvous> rendezvous;  // of world::local
 
   /// This rank among the others, for collective steps of creation.
   bootstrap::group peers() const { return {rank, size, all_gather, deadline}; }

@@ -1,6 +1,7 @@
 // Ranks that are processes: the environment, the meeting at a Unix socket, descriptors across it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -33,7 +34,7 @@ std::string unique_name() {
 
 std::shared_ptr<bootstrap::process_rendezvous> join_at(const std::string& name, int rank, int size) {
   return std::make_shared<bootstrap::process_rendezvous>(
-      bootstrap::meeting{name, rank, size, milliseconds{20'000}});
+      bootstrap::rendezvous_config{name, rank, size, milliseconds{20'000}});
 }
 
 /// As a launcher sets it, with a run id of this test's own.
@@ -225,6 +226,27 @@ TEST(exchange_descriptors, a_descriptor_that_cannot_be_sent_fails_on_every_rank)
     EXPECT_TRUE(contains(r.thrown, "rank")) << r.thrown;
   }
   EXPECT_TRUE(contains(results[1].thrown, "rank 1 could not hand a memory handle")) << results[1].thrown;
+}
+
+TEST(exchange_descriptors, a_rank_without_room_for_another_file_says_so_to_all) {
+  const std::string name = unique_name();
+  const auto results = in_processes({0, 1, 2}, [&](int rank) {
+    auto rendezvous = join_at(name, rank, 3);
+    const bootstrap::group g{
+        rank, 3,
+        [rendezvous](const void* mine, void* all, std::size_t n) { rendezvous->all_gather(mine, all, n); },
+        milliseconds{500}};
+    const int next = ::dup(0);
+    const rlimit most{static_cast<rlim_t>(next) + 2,
+                      static_cast<rlim_t>(next) + 2};  // what `next` leaves, and one
+    ::close(next);
+    if (rank == 1) ::setrlimit(RLIMIT_NOFILE, &most);
+    bootstrap::exchange_descriptors(g, 0);
+    return true;
+  });
+  for (const rank_result& r : results)
+    EXPECT_TRUE(contains(r.thrown, "Too many open files; raise the limit of open files (ulimit -n)"))
+        << r.thrown;
 }
 
 TEST(exchange_descriptors, a_stranger_without_the_note_is_ignored) {

@@ -1,12 +1,14 @@
 // Who meets whom: two jobs at one name, strangers, latecomers, processes that end or fork at the wrong moment.
 #include "bootstrap/handshake.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -35,8 +37,8 @@ std::string unique_name() {
   return "baton-test-" + std::to_string(random_bits());
 }
 
-meeting meeting_at(const std::string& name, int rank, int size, int deadline_ms = 20'000) {
-  meeting m;
+rendezvous_config config_at(const std::string& name, int rank, int size, int deadline_ms = 20'000) {
+  rendezvous_config m;
   m.name = name;
   m.rank = rank;
   m.size = size;
@@ -55,6 +57,7 @@ class shared_steps {
   shared_steps& operator=(const shared_steps&) = delete;
 
   void done(int step) const { ++at_[step]; }
+  std::atomic<pid_t>& process() const { return at_[100]; }
   /// False: it did not happen within ten seconds.
   bool wait(int step, int times = 1) const {
     for (int i = 0; i < 5000 && at_[step] < times; ++i) std::this_thread::sleep_for(milliseconds{2});
@@ -98,7 +101,7 @@ TEST(two_jobs, that_two_launchers_start_at_once_at_one_name_never_mix_and_the_fi
       int works = 0, told = 0;
       for (const rank_result& r : in_processes({2, 0, 1}, [&](int rank) {
              try {
-               process_rendezvous met{meeting_at(name, rank, size, 500)};
+               process_rendezvous met{config_at(name, rank, size, 500)};
                const bool pure = all_carry(met, static_cast<char>('a' + job), size);
                // As long as this world lives the other job is refused.
                return steps.wait(0, size) && pure;
@@ -128,7 +131,7 @@ TEST(two_jobs, that_nothing_tells_apart_both_hear_of_it_while_they_meet) {
       throw transport_error{receive_answer(root, time_limit{milliseconds{5000}}).reason};
     }
     if (process == 10) steps.wait(0);
-    process_rendezvous{meeting_at(name, 0, 3)};
+    process_rendezvous{config_at(name, 0, 3)};
     return true;
   });
   for (const rank_result& r : results)
@@ -144,7 +147,7 @@ TEST(two_jobs, with_different_secrets_never_mix) {
     ::setenv("BATON_JOB", process > 10 ? "the other one" : "ours", 1);
     if (process == 2 && !steps.wait(0, 2)) return false;
     try {
-      process_rendezvous met{meeting_at(name, process % 10, 3)};
+      process_rendezvous met{config_at(name, process % 10, 3)};
       return all_carry(met, 'a', 3);
     } catch (const transport_error&) {
       steps.done(0);
@@ -176,7 +179,7 @@ TEST(handshake, one_who_comes_when_the_world_is_complete_is_refused_and_the_worl
   const auto results = in_processes({0, 1, 11, 10}, [&](int process) {
     if (process >= 10 && !steps.wait(0, 2)) return false;
     try {
-      process_rendezvous met{meeting_at(name, process % 10, 2, process >= 10 ? 300 : 20'000)};
+      process_rendezvous met{config_at(name, process % 10, 2, process >= 10 ? 300 : 20'000)};
       steps.done(0);
       return steps.wait(1, 2) && all_carry(met, 'a', 2);
     } catch (const transport_error&) {
@@ -206,7 +209,7 @@ TEST(handshake, strangers_who_say_nothing_or_nonsense_hold_nobody_up) {
     }
     if (process == 1 && !steps.wait(0)) return false;
     const auto start = std::chrono::steady_clock::now();
-    process_rendezvous met{meeting_at(name, process, 2)};
+    process_rendezvous met{config_at(name, process, 2)};
     steps.done(1);
     if (process == 1 && std::chrono::steady_clock::now() - start > milliseconds{5000}) return false;
     return all_carry(met, 'a', 2);
@@ -230,7 +233,7 @@ TEST(handshake, a_rank_killed_before_all_are_there_leaves_its_place_to_its_succe
       steps.done(1);
     }
     if (process == 2 && !steps.wait(1)) return false;
-    process_rendezvous met{meeting_at(name, process % 10, 3)};
+    process_rendezvous met{config_at(name, process % 10, 3)};
     return all_carry(met, 'a', 3);
   });
   for (const int r : {0, 2, 3})
@@ -244,7 +247,7 @@ std::string answered(const std::string& bytes) {
   return in_processes({0, 1},
                       [&](int rank) {
                         if (rank == 1) {
-                          process_rendezvous{meeting_at(name, 1, 2)};
+                          process_rendezvous{config_at(name, 1, 2)};
                           return true;
                         }
                         const file_descriptor listener = listen_at(name, 4);
@@ -280,7 +283,7 @@ TEST(handshake, a_process_forked_from_a_rank_is_no_rank_and_does_not_keep_the_na
       steps.done(1);
       return is_free;
     }
-    process_rendezvous met{meeting_at(name, process, 2)};
+    process_rendezvous met{config_at(name, process, 2)};
     if (process == 0 && ::fork() == 0) {
       try {
         all_carry(met, 'a', 2);
@@ -293,6 +296,36 @@ TEST(handshake, a_process_forked_from_a_rank_is_no_rank_and_does_not_keep_the_na
     return all_carry(met, 'a', 2) && steps.wait(0);
   });
   for (const rank_result& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
+}
+
+TEST(process_rendezvous, a_stopped_rank_is_named_within_the_deadline) {
+  for (const int stopped : {0, 1}) {
+    const std::string name = unique_name();
+    const shared_steps steps;
+    std::atomic<pid_t>& whom = steps.process();
+    const auto results = in_processes({0, 1, 2}, [&](int rank) {
+      process_rendezvous met{config_at(name, rank, 3, 300)};
+      if (rank == stopped) {
+        whom = ::getpid();
+        steps.done(0);
+        ::raise(SIGSTOP);
+        return true;
+      }
+      if (!steps.wait(0)) return false;
+      try {
+        all_carry(met, 'a', 3);
+        return false;
+      } catch (const transport_error&) {
+        steps.done(1);
+        if (steps.wait(1, 2)) ::kill(whom, SIGKILL);
+        throw;
+      }
+    });
+    for (const int r : {1 - stopped, 2}) {
+      const std::string& text = results[static_cast<std::size_t>(r)].thrown;
+      EXPECT_TRUE(contains(text, fmt::format("waited 300 ms for rank {} to", stopped))) << text;
+    }
+  }
 }
 
 std::ptrdiff_t open_descriptors() {

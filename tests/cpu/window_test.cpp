@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "baton/error.hpp"
+#include "bootstrap/process_rendezvous.hpp"
 #include "bootstrap/shared_memory.hpp"
 #include "bootstrap/thread_rendezvous.hpp"
 #include "bootstrap/unix_socket.hpp"
@@ -114,6 +115,31 @@ TEST(window, processes_map_each_others_memory) {
     const auto first = make_window(w, window_bytes, "test", "");
     const auto second = make_window(w, window_bytes, "test", "");
     return peers_see_each_other(w, *first) && peers_see_each_other(w, *second);
+  });
+  for (const auto& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
+}
+
+TEST(window, threads_of_several_processes_map_each_others_memory) {
+  const std::string name = std::to_string(bootstrap::random_bits());
+  const auto results = test::in_processes({0, 1}, [&](int process) {
+    std::atomic<int> right = 0;
+    {
+      std::vector<std::jthread> threads;
+      for (const int rank : {2 * process, 2 * process + 1})
+        threads.emplace_back([&, rank] {
+          bootstrap::rendezvous_config where{name, rank, 4};
+          auto rendezvous = std::make_shared<bootstrap::process_rendezvous>(where);
+          world_config c;
+          c.rank = rank;
+          c.size = 4;
+          c.all_gather = [rendezvous](const void* mine, void* all, std::size_t bytes) {
+            rendezvous->all_gather(mine, all, bytes);
+          };
+          const world w = world::create(c);
+          right += peers_see_each_other(w, *make_window(w, window_bytes, "test", "")) ? 1 : 0;
+        });
+    }
+    return right == 2;
   });
   for (const auto& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
 }
