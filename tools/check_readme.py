@@ -19,6 +19,8 @@ COVERED = {  # command: what runs it
     "git clone": "every fresh clone that runs ./dev test",
     "cd baton": "the same",
     "./dev test": "this check is a part of it",
+    "cmake -B build/install": "tests/install installs a build like it and uses what is installed",
+    "cmake --build build/install": "the same",
 }
 DEMO_SECONDS = 300
 
