@@ -51,18 +51,6 @@ TEST(text, one_line_is_no_wider_than_asked) {
   EXPECT_EQ(columns(one_line("äöüäöüäöü", 4)), 4u);
 }
 
-TEST(text, numbers_read_well) {
-  EXPECT_EQ(grouped(0), "0");
-  EXPECT_EQ(grouped(999), "999");
-  EXPECT_EQ(grouped(1234567), "1,234,567");
-  EXPECT_EQ(bytes_text(1023), "1023 B");
-  EXPECT_EQ(bytes_text(1536), "1.50 KiB");
-  EXPECT_EQ(bytes_text(std::uint64_t{5} << 40), "5.00 TiB");
-  EXPECT_EQ(seconds_text(12e-6), "12 µs");
-  EXPECT_EQ(seconds_text(0.0123), "12.3 ms");
-  EXPECT_EQ(seconds_text(2), "2.00 s");
-}
-
 TEST(bars, are_as_wide_as_asked_and_never_hide_a_small_value) {
   EXPECT_EQ(bar(1, 2, 4), "██  ");
   EXPECT_EQ(bar(2, 2, 4), "████");
@@ -80,14 +68,6 @@ TEST(bars, shares_fill_the_width_exactly) {
   EXPECT_EQ(widths[3], 1);
   EXPECT_EQ(widths[4], 0);
   EXPECT_EQ(share_columns(std::vector<share>{{"a", 0}}, 9), std::vector{0});
-}
-
-TEST(bars, a_chart_has_a_column_a_value_and_gaps_before_groups) {
-  const std::vector<std::uint64_t> values{0, 4, 8, 1};
-  const std::vector<int> groups{2};
-  const std::vector<std::string> chart = columns_chart(values, 8, 2, groups);
-  EXPECT_EQ(chart[0], "   █ ");
-  EXPECT_EQ(chart[1], "·█ █▂");
 }
 
 /// Statistics of one layer in which token t of rank r goes to experts t, t + 1, ...

@@ -28,10 +28,6 @@ class plot_of_a_ring_benchmark(unittest.TestCase):
         points = [product("mbarrier", 1000, [2000.0, 4000.0, 1000.0]), product("mbarrier", 500, [])]
         self.assertEqual(plot_ring.gemm_lines(points), {"mbarrier": [(1000, 1.0, 0.5, 2.0)]})
 
-    def test_few_panels_stand_for_many_stages(self):
-        self.assertEqual(plot_ring.some_of([1, 2, 3, 4, 5, 6, 7, 8]), [1, 3, 6, 8])
-        self.assertEqual(plot_ring.some_of([2, 4]), [2, 4])
-
     def test_points_of_another_schema_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "points.jsonl"
