@@ -12,6 +12,7 @@ protocol_check split_counter_check();
 protocol_check per_reader_flags_check();
 protocol_check mbarrier_ring_check();
 protocol_check ring_product_check();
+protocol_check ring_gemm_check();
 protocol_check role_pipeline_check();
 protocol_check staged_pipeline_check();
 protocol_check pair_attention_512_check();
