@@ -123,12 +123,11 @@ std::shared_ptr<name_claim> claim_soon(const rendezvous_config& m) {
 file_descriptor listen_soon(const rendezvous_config& m) {
   const time_limit limit{time_to_leave(m.deadline)};
   constexpr int strangers = 64;
-  for (;;) try {
-      return listen_at(m.name, m.size + strangers);
-    } catch (const transport_error&) {
-      if (limit.passed()) throw;
-      std::this_thread::sleep_for(milliseconds{20});
-    }
+  while (!limit.passed()) {
+    if (file_descriptor listener = try_listen(m.name, m.size + strangers)) return listener;
+    std::this_thread::sleep_for(milliseconds{20});
+  }
+  return listen_at(m.name, m.size + strangers);
 }
 
 }  // namespace

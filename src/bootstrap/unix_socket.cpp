@@ -36,11 +36,9 @@ address abstract_address(const std::string& name) {
 }
 
 [[noreturn]] void refuse(const std::string& doing) {
-  const char* advice = "";
-  if (errno == EMFILE || errno == ENFILE || errno == ETOOMANYREFS)
-    advice = "; raise the limit of open files (ulimit -n)";
-  if (errno == EADDRINUSE) advice = "; another job of this machine uses the name";
-  throw transport_error{fmt::format("cannot {}: {}{}", doing, std::strerror(errno), advice)};
+  const bool is_full = errno == EMFILE || errno == ENFILE || errno == ETOOMANYREFS;
+  throw transport_error{fmt::format("cannot {}: {}{}", doing, std::strerror(errno),
+                                    is_full ? "; raise the limit of open files (ulimit -n)" : "")};
 }
 
 file_descriptor open_socket(int type) {
@@ -123,13 +121,19 @@ struct message_with_descriptors {
 
 }  // namespace
 
-file_descriptor listen_at(const std::string& name, int backlog) {
+file_descriptor try_listen(const std::string& name, int backlog) {
   const address at = abstract_address(name);
   file_descriptor fd = open_socket(SOCK_STREAM);
-  const std::string doing = fmt::format("listen at the abstract Unix socket '{}'", name);
-  if (::bind(fd.get(), at.get(), at.bytes) != 0) refuse(doing);
-  if (::listen(fd.get(), backlog) != 0) refuse(doing);
-  return fd;
+  if (::bind(fd.get(), at.get(), at.bytes) == 0 && ::listen(fd.get(), backlog) == 0) return fd;
+  if (errno != EADDRINUSE) refuse(fmt::format("listen at the abstract Unix socket '{}'", name));
+  return {};
+}
+
+file_descriptor listen_at(const std::string& name, int backlog) {
+  file_descriptor fd = try_listen(name, backlog);
+  if (fd) return fd;
+  throw transport_error{fmt::format(
+      "cannot listen at the abstract Unix socket '{}': another job of this machine uses the name", name)};
 }
 
 void stop_listening(const file_descriptor& listener) {

@@ -15,6 +15,9 @@ namespace baton::bootstrap {
 /// Longest abstract name that fits a socket address.
 inline constexpr std::size_t longest_socket_name = 100;
 
+/// Empty: another socket listens there.
+file_descriptor try_listen(const std::string& name, int backlog);
+
 /// Throws transport_error if the name is taken or too long.
 file_descriptor listen_at(const std::string& name, int backlog);
 

@@ -162,15 +162,27 @@ TEST(two_jobs, with_different_secrets_never_mix) {
 TEST(job_identity, orphans_of_one_script_are_of_one_job_and_those_of_another_are_not) {
   const job_identity child = job_of_this_process();
   job_identity orphan = child, stranger = child;
-  orphan.parent = 1;
-  orphan.parent_started = 1;
+  orphan.ancestors = {{{1, 1}}};
   orphan.is_orphan = 1;
-  stranger.parent += 1;
+  stranger.ancestors = {{{1, 2}, {1, 3}}};
   EXPECT_EQ(why_other_job(child, orphan, 1), "");
   EXPECT_NE(why_other_job(child, stranger, 1), "");
   orphan.process_group += 1;
   EXPECT_TRUE(contains(why_other_job(child, orphan, 1), "set BATON_JOB to the same text"))
       << "another script's";
+}
+
+TEST(job_identity, ranks_with_a_wrapper_each_are_of_one_job) {
+  const std::string name = unique_name();
+  const auto wrappers = in_processes({0, 1, 2}, [&](int rank) {
+    return in_processes({rank},
+                        [&](int) {
+                          process_rendezvous met{config_at(name, rank, 3, 5'000)};
+                          return all_carry(met, 'a', 3);
+                        })[0]
+               .exit_code == 0;
+  });
+  for (const rank_result& r : wrappers) EXPECT_EQ(r.exit_code, 0);
 }
 
 TEST(handshake, one_who_comes_when_the_world_is_complete_is_refused_and_the_world_goes_on) {
@@ -369,6 +381,23 @@ TEST(receive_descriptor, refuses_other_messages_and_keeps_none_of_their_descript
     EXPECT_EQ(open_descriptors(), before + 2);
   }
   EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(handshake, a_rank_0_without_room_for_its_ranks_says_so_and_not_that_they_are_late) {
+  const std::string name = unique_name();
+  const auto results = in_processes({0, 1}, [&](int rank) {
+    const rendezvous_config where = config_at(name, rank, 2, 5'000);
+    const int first = ::dup(0), second = ::dup(0);  // room for the claim and the listener
+    ::close(first);
+    ::close(second);
+    const rlimit two_more{static_cast<rlim_t>(second) + 1, static_cast<rlim_t>(second) + 1};
+    if (rank == 0) ::setrlimit(RLIMIT_NOFILE, &two_more);
+    process_rendezvous{where};
+    return true;
+  });
+  EXPECT_TRUE(contains(results[0].thrown, "cannot accept a connection: Too many open files; raise the limit"))
+      << results[0].thrown;
+  EXPECT_TRUE(contains(results[1].thrown, "rank 0 closed the connection")) << results[1].thrown;
 }
 
 TEST(receive_descriptor, with_no_room_for_another_says_so) {
