@@ -14,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t max_prompts_bytes = 16 << 20;
+constexpr std::size_t max_prompts = 100'000;  // a sequence takes much more memory than its text
 
 /// What the user named may be a pipe.
 std::string read_prompts_text(const std::filesystem::path& file) {
@@ -39,8 +40,11 @@ std::string text_of(const json& entry, const char* key, std::size_t index,
   return at->get<std::string>();
 }
 
-std::vector<prompt> not_empty(std::vector<prompt> prompts, const std::filesystem::path& file) {
+std::vector<prompt> counted(std::vector<prompt> prompts, const std::filesystem::path& file) {
   if (prompts.empty()) throw bad_file{file.string() + ": no prompt in it, expected at least one"};
+  if (prompts.size() > max_prompts)
+    throw bad_file{
+        fmt::format("{}: expected at most {} prompts, found {}", file.string(), max_prompts, prompts.size())};
   return prompts;
 }
 
@@ -55,13 +59,13 @@ std::vector<prompt> parse_prompts(const std::string& text, const std::filesystem
           {entries[i].is_string() ? entries[i].get<std::string>() : text_of(entries[i], "prompt", i, file),
            std::nullopt});
     }
-    return not_empty(std::move(prompts), file);
+    return counted(std::move(prompts), file);
   }
   std::istringstream lines{text};
   for (std::string line; std::getline(lines, line);) {
     if (!line.empty()) prompts.push_back({line, std::nullopt});
   }
-  return not_empty(std::move(prompts), file);
+  return counted(std::move(prompts), file);
 }
 
 std::vector<prompt> parse_expectations(const std::string& text, const std::filesystem::path& file) {
@@ -73,7 +77,7 @@ std::vector<prompt> parse_expectations(const std::string& text, const std::files
       throw bad_file{fmt::format("{}: entry {}: `greedy_continuation` is empty", file.string(), i)};
     prompts.push_back({text_of(entries[i], "prompt", i, file), std::move(expected)});
   }
-  return not_empty(std::move(prompts), file);
+  return counted(std::move(prompts), file);
 }
 
 std::vector<prompt> read_prompts(const std::filesystem::path& file) {

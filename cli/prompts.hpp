@@ -13,7 +13,7 @@ struct prompt {
 };
 
 /// A JSON array of strings, or of objects with `prompt`; any other text: one prompt a line, empty lines
-/// skipped. At most 16 MiB.
+/// skipped. At most 16 MiB and 100,000 prompts.
 /// @throws bad_file  unreadable or too large, no prompt in it, or an entry of another kind (which)
 std::vector<prompt> read_prompts(const std::filesystem::path& file);
 

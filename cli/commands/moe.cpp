@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "base/math.hpp"
 #include "cli/commands/moe_report.hpp"
@@ -18,6 +19,9 @@ namespace {
 layer_input read_input(const std::filesystem::path& path, int hidden) {
   const model::safetensors_file file = model::safetensors_file::open(path);
   const model::tensor_view& states = file.at(states_name, {-1, hidden});
+  if (states.shape[0] > std::numeric_limits<int>::max())
+    throw bad_file{fmt::format("{}: {}: expected at most {} tokens, found {}", path.string(), states_name,
+                               std::numeric_limits<int>::max(), states.shape[0])};
   layer_input input;
   input.tokens = static_cast<int>(states.shape[0]);
   input.hidden = model::to_bfloat16(states);

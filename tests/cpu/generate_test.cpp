@@ -122,6 +122,9 @@ TEST(prompts, bad_files_are_named) {
   EXPECT_TRUE(says(reading("a.txt", "\n\n"), "a.txt", "no prompt"));
   EXPECT_TRUE(says(reading("a.json", "{"), "a.json", "expected JSON"));
   EXPECT_TRUE(says(reading("b.json", "[1]"), "entry 0", "prompt"));
+  std::string many;
+  for (int i = 0; i <= 100'000; ++i) many += "a\n";
+  EXPECT_TRUE(says(reading("many.txt", many), "at most 100000 prompts, found 100001"));
   EXPECT_TRUE(
       says(message_of<bad_file>([&] { cli::read_prompts(folder / "absent"); }), "absent", "No such file"));
   EXPECT_TRUE(says(message_of<bad_file>([&] { cli::read_prompts(folder.path()); }), "directory"));
