@@ -13,3 +13,13 @@ run(${CMAKE_COMMAND} --build ${WORK})
 run(${WORK}/consumer)
 run(${WORK}/check_your_protocol)
 run(${PREFIX}/bin/baton --version)
+
+# Hardened: position-independent, symbols bound before main(), stack canaries, checked string functions.
+if(HARDENED)
+  execute_process(COMMAND readelf -W -h -d -l --dyn-syms ${PREFIX}/bin/baton OUTPUT_VARIABLE elf COMMAND_ERROR_IS_FATAL ANY)
+  foreach(sign "DYN \\(Position-Independent" GNU_RELRO "NOW" __stack_chk_fail __memcpy_chk)
+    if(NOT elf MATCHES "${sign}")
+      message(FATAL_ERROR "the program is not hardened: readelf shows no ${sign}")
+    endif()
+  endforeach()
+endif()
