@@ -10,13 +10,6 @@
 namespace baton::cli {
 namespace {
 
-/// The reason without the argument's name in front and the advice behind.
-std::string short_reason(const std::string& text) {
-  const std::string argument = "device_kind::cuda: ";
-  const std::size_t begin = text.starts_with(argument) ? argument.size() : 0;
-  return text.substr(begin, text.find(". ", begin) - begin);
-}
-
 /// The device that serves `num_ranks` ranks; tried by joining them, which also checks peer access.
 device_kind chosen_device(const exchange_settings& settings, std::string& why_not_cuda) {
   if (settings.device == device_choice::cpu) return device_kind::cpu;
@@ -33,6 +26,12 @@ device_kind chosen_device(const exchange_settings& settings, std::string& why_no
 }
 
 }  // namespace
+
+std::string short_reason(const std::string& text) {
+  const std::string argument = "device_kind::cuda: ";
+  const std::size_t begin = text.starts_with(argument) ? argument.size() : 0;
+  return text.substr(begin, text.find(". ", begin) - begin);
+}
 
 const char* name(device_kind device) {
   return device == device_kind::cuda ? "cuda" : "cpu";

@@ -23,6 +23,9 @@ const char* name(device_kind device);
 const char* name(token_format format);
 const char* name(arrival_policy arrival);
 
+/// Why there is no CUDA, as the library says it, without the argument's name in front and the advice behind.
+std::string short_reason(const std::string& text);
+
 /// @throws invalid_argument  ranks or tokens that no model can be served with, with the option's name
 void check_settings(const exchange_settings& settings);
 

@@ -6,6 +6,7 @@
 
 #include "baton/version.hpp"
 #include "cli/bench/statistics.hpp"
+#include "cli/view/text.hpp"
 
 namespace baton::cli {
 namespace {
@@ -137,18 +138,20 @@ nlohmann::json to_json(const ep_run& run, const ep_point& p) {
 }
 
 void print_header(const ep_run& run, const ep_config& c, std::ostream& out) {
-  out << fmt::format("{} ranks on {}, hidden {}, top-{} of {} experts, uniform random routing\n", run.ranks,
-                     run.gpu.empty() ? "the CPU" : run.gpu, c.hidden, c.top_k, c.num_experts);
-  if (!run.why_not_cuda.empty()) out << "CUDA is not used: " << run.why_not_cuda << '\n';
+  const auto line = [&out](const std::string& text) { out << hanging(text, 2) << '\n'; };
+  line(fmt::format("{} rank{} on {}, hidden {}, top-{} of {} experts, uniform random routing", run.ranks,
+                   run.ranks == 1 ? "" : "s", run.gpu.empty() ? "the CPU" : run.gpu, c.hidden, c.top_k,
+                   c.num_experts));
+  if (!run.why_not_cuda.empty()) line("CUDA is not used: " + run.why_not_cuda);
   if (run.push_gb_per_s)
     out << fmt::format("push bandwidth of the slowest rank, all at once: {:.1f} GB/s\n  ({})\n",
                        *run.push_gb_per_s, run.push_method);
   else
-    out << "push bandwidth: not measured: " << run.why_no_push << '\n';
+    line("push bandwidth: not measured: " + run.why_no_push);
   if (run.why_no_nccl.empty())
     out << "NCCL " << run.nccl_version << " moves the same bytes in comparison\n";
   else
-    out << "NCCL: not measured: " << run.why_no_nccl << '\n';
+    line("NCCL: not measured: " + run.why_no_nccl);
   out << "Microseconds: median of each rank, then the slowest rank.\n"
          "GB/s: bytes that leave the busiest rank, and their share of the push bandwidth.\n\n";
   out << fmt::format(columns_of_row, "tokens", "form", "sms", "dispatch", "", "combine", "", "round", "in a")

@@ -13,6 +13,7 @@
 #include "cli/bench/probe/probe.hpp"
 #include "cli/bench/statistics.hpp"
 #include "cli/config_words.hpp"
+#include "cli/exchange_settings.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/model/output_file.hpp"
 
@@ -39,7 +40,7 @@ std::vector<world> open_worlds(const bench_ep_options& o, ep_run& run) {
   try {
     return world::local(o.ranks, device_kind::cuda);
   } catch (const unsupported& e) {
-    run.why_not_cuda = e.what();
+    run.why_not_cuda = short_reason(e.what());
     return world::local(o.ranks, device_kind::cpu);
   }
 }
