@@ -16,8 +16,8 @@ struct any_epoch : epoch_arrival {
 /// An epoch of the past is good enough.
 struct old_epoch : epoch_arrival {
   static constexpr bool arrived(std::uint64_t word, std::uint32_t epoch, std::uint32_t capacity) {
-    return word != idle && static_cast<std::uint32_t>(word >> 32) + 1 >= epoch &&
-           static_cast<std::uint32_t>(word) <= capacity;
+    const auto its = static_cast<std::uint32_t>(word >> 32);
+    return word != idle && its + 1 >= epoch && arrival_word::is(word, its, capacity);
   }
 };
 
@@ -28,8 +28,8 @@ struct never_restored : sentinel_arrival {
 
 /// The idle value counts as arrived.
 struct idle_arrives : sentinel_arrival {
-  static constexpr bool arrived(std::uint64_t word, std::uint32_t, std::uint32_t capacity) {
-    return word <= capacity || word == idle;
+  static constexpr bool arrived(std::uint64_t word, std::uint32_t epoch, std::uint32_t capacity) {
+    return sentinel_arrival::arrived(word, epoch, capacity) || word == idle;
   }
 };
 

@@ -99,9 +99,14 @@ void add_kinds(std::vector<exploration>& to, arrival_policy policy) {
                                                                                          .tokens = {3},
                                                                                          .route = with_holes,
                                                                                          .rounds = 1});
-  holds("2 ranks, a row's source is spoilt, 3 rounds", {.tokens = {2}, .spoils_source = 1});
+  holds("2 ranks, a row's source is spoilt, 3 rounds",
+        {.tokens = {2}, .spoils_source = 1, .gives_up = {may_give_up::at_arrivals}});
   holds("2 ranks, the first of 2 blocks, a row's source is spoilt, 2 rounds",
-        {.blocks = {2, 1}, .tokens = {2}, .rounds = 2, .spoils_source = 0});
+        {.blocks = {2, 1},
+         .tokens = {2},
+         .rounds = 2,
+         .spoils_source = 1,
+         .gives_up = {may_give_up::anywhere, may_give_up::at_arrivals}});
 }
 
 std::vector<mutant> arrival_mutants(arrival_policy policy) {

@@ -77,6 +77,12 @@ class exchange_context : public check::context {
     }
   }
 
+  /// Right where the source was spoilt; elsewhere the finding that it is to the checker.
+  void refuse(const wait_site& where, std::uint64_t seen) {
+    if (!mine().is_spoilt) return check::context::refuse(where, seen);
+    gave_up_ = mine().gave_up = true;
+  }
+
   template <order Order, scope Scope, class Word, class Done>
   bool wait(const lanes<Word*>& words, Done done, const wait_site& where,
             lanes<std::remove_const_t<Word>>& seen) {

@@ -38,9 +38,10 @@ struct exchange_memory {
 
 /// A rank as the model sees it. The flags change only where everybody who asks is behind a barrier.
 struct exchange_rank_state {
-  exchange_memory now;   // of the communicator in use
-  int life = 0;          // which communicator that is
-  bool gave_up = false;  // the abort word
+  exchange_memory now;     // of the communicator in use
+  int life = 0;            // which communicator that is
+  bool gave_up = false;    // the abort word
+  bool is_spoilt = false;  // a source of its received rows is damaged
   std::array<bool, 4> block_died{};
 };
 
@@ -132,8 +133,7 @@ inline exchange_memory make_exchange_memory(check::program& p, const exchange_se
     m.in_window(window.dispatch_count)[i] = m.in_window(window.combine_count)[i] = old;
   }
   *m.rounds() = {e.rounds_before, e.rounds_before};
-  *m.in_local<ep::device_errors>(ep::local_layout{m.s}.errors) = {ep::device_errors::none_found,
-                                                                  ep::device_errors::none_found};
+  *m.in_local<ep::device_errors>(ep::local_layout{m.s}.errors) = {ep::device_errors::none_found};
   name_cells(p, m, whose);
   name_window(p, m, whose);
   make_inputs(p, e, life, m);

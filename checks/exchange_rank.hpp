@@ -86,6 +86,7 @@ class exchange_rank {
   void spoil(source_info* first, int round) {
     source_info source = host_.read(first);
     world_.spoilt.insert({x_.mine().life, round, source.rank, source.token});
+    x_.mine().is_spoilt = true;
     source.token = me().s.max_tokens + 5;
     host_.write(first, source);
   }
@@ -96,6 +97,7 @@ class exchange_rank {
     if (x_.block() == 0 && x_.warp() == 0) {
       if (!x_.gave_up()) expect_tokens(round);
       if (!x_.gave_up()) expect_errors(round);
+      program_.require(!x_.mine().is_spoilt || x_.gave_up(), "a row that cannot be sent back is refused");
       if (setting_.tally != nullptr) ++(x_.gave_up() ? setting_.tally->gave_up : setting_.tally->exact);
     }
     x_.next_kernel();
@@ -118,7 +120,7 @@ class exchange_rank {
     }
     program_.require(right, "a rank that did not give up has every token back as it was sent");
   }
-  /// The first id that is no expert's, of all rounds; and whether a row could not be sent back.
+  /// The first id that is no expert's, of all rounds.
   void expect_errors(int round) {
     std::uint64_t bad_id = ep::device_errors::none_found;
     for (int i = 0; i < (round + 1) * tokens() * setting_.top_k; ++i) {
@@ -128,10 +130,7 @@ class exchange_rank {
         bad_id = std::min(bad_id, static_cast<std::uint64_t>(place) << 32 | static_cast<std::uint32_t>(id));
     }
     const ep::device_errors found = x_.read(end().errors());
-    const bool spoils = setting_.spoils_source == x_.rank();
     program_.require(found.first_bad_id == bad_id, "the first id that is no expert's is noted");
-    program_.require((found.first_bad_source != ep::device_errors::none_found) == spoils,
-                     "a row that cannot be sent back is noted, and no other");
   }
 
   void wait_until_somebody_gave_up() {

@@ -105,29 +105,35 @@ bool context::keep_waiting(const wait_site& where, std::uint64_t began, int lane
   const std::uint64_t wake_at = limits.deadline_ns == 0 ? 0 : began + limits.deadline_ns * where.patience;
   const std::uint64_t now = now_ns();
   if (wake_at != 0 && now >= wake_at) {
-    if (limits.record != nullptr && std::atomic_ref<std::uint32_t>{limits.record->claimed}.exchange(1) == 0) {
-      *limits.record = {.claimed = 1,
-                        .complete = 0,
-                        .rank = static_cast<std::int16_t>(rank_),
-                        .peer = static_cast<std::int16_t>(peer_of(where, lane)),
-                        .block = static_cast<std::uint32_t>(block_),
-                        .warp = static_cast<std::uint16_t>(warp_),
-                        .lane = static_cast<std::uint16_t>(lane),
-                        .epoch = where.epoch,
-                        .where = where.where,
-                        .expected = where.expected,
-                        .seen = seen,
-                        .waited_ns = now - began};
-      std::atomic_ref<std::uint32_t>{limits.record->complete}.store(1);
-    }
-    if (limits.abort != nullptr) std::atomic_ref<std::uint32_t>{*limits.abort}.store(1);
-    changed();
+    report(where, lane, seen, now - began);
     return false;
   }
   me_.at = where;
   me_.wake_at = wake_at;
   sleep();
   return true;
+}
+
+/// The first report of a rank is the one that counts; all of them make the rank give up.
+void context::report(const wait_site& where, int lane, std::uint64_t seen, std::uint64_t waited_ns) {
+  const wait_limits& limits = shape_.limits;
+  if (limits.record != nullptr && std::atomic_ref<std::uint32_t>{limits.record->claimed}.exchange(1) == 0) {
+    *limits.record = {.claimed = 1,
+                      .complete = 0,
+                      .rank = static_cast<std::int16_t>(rank_),
+                      .peer = static_cast<std::int16_t>(peer_of(where, lane)),
+                      .block = static_cast<std::uint32_t>(block_),
+                      .warp = static_cast<std::uint16_t>(warp_),
+                      .lane = static_cast<std::uint16_t>(lane),
+                      .epoch = where.epoch,
+                      .where = where.where,
+                      .expected = where.expected,
+                      .seen = seen,
+                      .waited_ns = waited_ns};
+    std::atomic_ref<std::uint32_t>{limits.record->complete}.store(1);
+  }
+  if (limits.abort != nullptr) std::atomic_ref<std::uint32_t>{*limits.abort}.store(1);
+  changed();
 }
 
 /// Until memory changes or time passes.

@@ -89,6 +89,7 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   }
 
   bool has_given_up() const;
+  void refuse(const wait_site& where, std::uint64_t seen) { report(where, 0, seen, 0); }
 
   template <order O, scope S, class Word, class Done>
   bool wait(const lanes<Word*>& words, Done done, wait_site where, lanes<Word>& seen) {
@@ -171,6 +172,7 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   std::uint64_t flipped(const void* at, std::uint64_t value);
   std::uint64_t now_ns() const;
   bool keep_waiting(const wait_site& where, std::uint64_t began, int lane, std::uint64_t seen);
+  void report(const wait_site& where, int lane, std::uint64_t seen, std::uint64_t waited_ns);
 
   machine::state& machine_;
   warp_state& me_;

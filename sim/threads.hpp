@@ -136,6 +136,7 @@ class context : public sim::lane_verbs<context> {
 
   /// Of this warp: here a rank has no word that all its warps see.
   bool has_given_up() const { return has_given_up_; }
+  void refuse(const wait_site&, std::uint64_t) { has_given_up_ = true; }
 
   template <order Order, scope Scope, class Word, class Done>
   bool wait(const lanes<Word*>& words, Done done, const wait_site&, lanes<std::remove_const_t<Word>>& seen) {

@@ -52,9 +52,9 @@ class out_of_memory : public error {
   std::size_t free;
 };
 
-/// A wait outlived its deadline: some peer never did what it should have. The kernels have returned and the
-/// process is healthy. Every communicator of the world must be destroyed and created anew, on every rank; the old ones
-/// refuse to go on.
+/// A wait outlived its deadline: some peer never did what it should have; or what a peer said cannot be, and was
+/// refused at once (waited_ns is 0). The kernels have returned and the process is healthy. Every communicator of the
+/// world must be destroyed and created anew, on every rank; the old ones refuse to go on.
 class stuck : public error {
  public:
   struct details {

@@ -19,8 +19,8 @@ enum class token_format {
 
 /// How arrival words tell rounds apart.
 enum class arrival_policy {
-  epoch,     // the word is {epoch, count}; epochs only grow, nothing is ever reset
-  sentinel,  // the word is 2^64-1 until the count arrives; the reader puts 2^64-1 back
+  epoch,     // the word is {epoch, check, count}; epochs only grow, nothing is ever reset
+  sentinel,  // the word is 2^64-1 until {0, check, count} arrives; the reader puts 2^64-1 back
 };
 
 /// What one communicator is built for. Every rank passes the same values; creation checks that.
@@ -61,12 +61,13 @@ struct expert_range {
 expert_range experts_of_rank(int num_experts, int num_ranks, int rank);
 
 /// Where a received row came from: its token's index on the source rank, which of its top-k choices it
-/// serves, and the source rank.
+/// serves, and the source rank; and a seal over these three, the expert and the round, by which combine_async knows a
+/// source that is damaged or of another round.
 struct source_info {
   std::int32_t token;
   std::int32_t topk_slot;
   std::int32_t rank;
-  std::int32_t reserved;
+  std::uint32_t seal;
 };
 
 /// What dispatch_wait leaves on a rank: every received token, grouped by local expert, then source rank, then
@@ -96,6 +97,10 @@ struct received_tokens {
 ///
 /// Failure: when synchronising throws stuck, every communicator of the world is lost; see there. Calls on it then
 /// throw invalid_argument.
+///
+/// Damage: what ranks tell each other is checked before it is believed: counts against their check, the room and
+/// what was sent, sources against their seal. What does not fit is refused: synchronising throws stuck, and names it.
+/// Tokens, scales and replies carry no check: a bit that flips there is a wrong number.
 ///
 /// Determinism: row order, results and error reports depend on the inputs only, bit for bit.
 class expert_parallel {

@@ -75,6 +75,8 @@ class context : public sim::lane_verbs<context> {
 
   /// Changes only where a wait gives up: between kernels, for kernels that do not wait.
   bool has_given_up() const { return run_.has_given_up(warp_); }
+  /// Nothing is damaged here: whoever refuses was told something wrong.
+  void refuse(const wait_site& where, std::uint64_t seen) const { run_.refuse(warp_, where, seen); }
 
   template <order Order, scope Scope, class Word, class Done>
   bool wait(const lanes<Word*>& words, Done done, const wait_site& where,

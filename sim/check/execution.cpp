@@ -194,6 +194,13 @@ bool execution::has_given_up(int warp) const {
   });
 }
 
+void execution::refuse(int warp, const wait_site& where, std::uint64_t seen) {
+  warps_[static_cast<std::size_t>(warp)].gave_up = true;
+  shop_.found.add(verdict::broken_promise,
+                  fmt::format("{} refuses at {}: expected {:#x}, saw {:#x}", name(this->where(warp)),
+                              name(where.where), where.expected, seen));
+}
+
 void execution::fence(int warp, order ordering, scope reach) {
   shop_.ram.fence(warp, ordering, reach);
   record_on_the_way({where(warp), verb::fence, ordering, reach});

@@ -129,6 +129,7 @@ class execution {
   int num_blocks(int warp) const { return warps_[static_cast<std::size_t>(warp)].num_blocks; }
   int num_block_warps(int warp) const { return warps_[static_cast<std::size_t>(warp)].num_block_warps; }
   bool has_given_up(int warp) const;
+  void refuse(int warp, const wait_site& where, std::uint64_t seen);
   std::byte* shared(int warp) const { return warps_[static_cast<std::size_t>(warp)].shared; }
 
  private:

@@ -6,8 +6,6 @@
 namespace baton {
 namespace {
 
-constexpr int max_tokens_limit = 65536;
-
 std::string outside(const char* name, int value, int low, int high) {
   return fmt::format("{}: {} is outside [{}, {}]", name, value, low, high);
 }
@@ -24,13 +22,13 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
   const int unit = c.format == token_format::blockwise_fp8 ? 128 : 8;
   if (c.hidden < unit || c.hidden % unit != 0)
     return fmt::format("hidden: {} is not a positive multiple of {}", c.hidden, unit);
-  if (c.hidden > 65536) return outside("hidden", c.hidden, unit, 65536);
+  if (c.hidden > ep::max_hidden) return outside("hidden", c.hidden, unit, ep::max_hidden);
   return {};
 }
 
 std::string why_not_launch(const ep_config& c, int num_ranks) {
-  if (c.num_max_tokens_per_rank < 1 || c.num_max_tokens_per_rank > max_tokens_limit)
-    return outside("num_max_tokens_per_rank", c.num_max_tokens_per_rank, 1, max_tokens_limit);
+  if (c.num_max_tokens_per_rank < 1 || c.num_max_tokens_per_rank > ep::max_tokens_per_rank)
+    return outside("num_max_tokens_per_rank", c.num_max_tokens_per_rank, 1, ep::max_tokens_per_rank);
   if (c.p2p_group_size != 0 && c.p2p_group_size != num_ranks)
     return fmt::format(
         "p2p_group_size: {} of {} ranks; ranks outside the group need the SHMEM path, which is not "

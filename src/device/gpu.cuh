@@ -129,6 +129,7 @@ class gpu {
   BATON_FN bool has_given_up() const {
     return limits_.abort != nullptr && ptx::ld<order::relaxed, scope::system>(limits_.abort) != 0;
   }
+  BATON_FN void refuse(const wait_site& where, std::uint64_t seen) const { report(where, 0, seen, 0); }
   template <order Order, scope Scope>
   BATON_FN void fence() const {
     static_assert(Order != order::relaxed, "a relaxed fence orders nothing");
@@ -170,25 +171,28 @@ class gpu {
     const bool late = limits_.deadline_ns != 0 && now - start >= limits_.deadline_ns * where.patience;
     if (!__any_sync(whole_warp, late)) return false;
     const int first_missing = __ffs(static_cast<int>(__ballot_sync(whole_warp, !ok))) - 1;
-    if (lane() == first_missing) {
-      stuck_record found{};
-      found.rank = static_cast<std::int16_t>(rank_);
-      found.block = blockIdx.x;
-      found.warp = static_cast<std::uint16_t>(warp());
-      found.where = where.where;
-      found.peer = static_cast<std::int16_t>(peer_of(where, first_missing));
-      found.epoch = where.epoch;
-      found.expected = where.expected;
-      found.seen = seen;
-      found.waited_ns = now - start;
-      found.lane = static_cast<std::uint16_t>(first_missing);
-      report_stuck(limits_, found);
-    }
+    if (lane() == first_missing) report(where, first_missing, seen, now - start);
     __syncwarp();
     return true;
   }
 
  private:
+  /// One lane: where it waited, or refused; the lane that this was about.
+  BATON_FN void report(const wait_site& where, int about, std::uint64_t seen, std::uint64_t waited_ns) const {
+    stuck_record found{};
+    found.rank = static_cast<std::int16_t>(rank_);
+    found.block = blockIdx.x;
+    found.warp = static_cast<std::uint16_t>(warp());
+    found.where = where.where;
+    found.peer = static_cast<std::int16_t>(peer_of(where, about));
+    found.epoch = where.epoch;
+    found.expected = where.expected;
+    found.seen = seen;
+    found.waited_ns = waited_ns;
+    found.lane = static_cast<std::uint16_t>(about);
+    report_stuck(limits_, found);
+  }
+
   template <class T>
   using word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 

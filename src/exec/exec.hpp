@@ -31,6 +31,7 @@
 //     fetch_add<order, scope>(p, v), fetch_min<...>, exchange<...>
 //     fence<order, scope>()
 //     has_given_up()              a wait of this rank has given up: its kernels return without touching anything
+//     refuse(where, seen)         `seen` cannot be: the rank gives up here and now, as a wait does at its deadline
 //
 //   wait<order, scope>(words, done, where, seen) -> bool
 //     Blocks the warp until done(lane, value of *words[lane]) holds on every lane whose word is not null.
@@ -96,6 +97,7 @@ concept exec_context = requires(X& x, typename X::template lanes<int> v, typenam
     } -> std::same_as<std::uint64_t>;
   x.template fence<order::acq_rel, scope::system>();
   { x.has_given_up() } -> std::same_as<bool>;
+  x.refuse(where, std::uint64_t{});
   { x.template wait<order::acquire, scope::system>(words, f, where, seen) } -> std::same_as<bool>;
 };
 

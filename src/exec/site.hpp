@@ -1,5 +1,5 @@
 #pragma once
-// A site: a place where somebody waits, by name, as stuck records, traces and the checker show it.
+// A site: a place where somebody waits or refuses what he finds, by name, as stuck records, traces and the checker show it.
 #include <cstdint>
 #include <string>
 

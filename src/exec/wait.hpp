@@ -22,8 +22,8 @@ constexpr std::int32_t peer_of(const wait_site& at, int lane) {
   return at.peer_modulus > 0 ? (at.peer + lane) % at.peer_modulus : at.peer;
 }
 
-/// Written to host-mapped memory by the first wait of a rank that outlives its deadline; 64 bytes, claimed by
-/// compare-and-swap on `claimed`. The host turns it into baton::stuck.
+/// Written to host-mapped memory by the first wait of a rank that outlives its deadline, or its first refusal; 64 bytes,
+/// claimed by compare-and-swap on `claimed`. The host turns it into baton::stuck.
 struct alignas(64) stuck_record {
   std::uint32_t claimed;
   std::uint32_t complete;  // set last: the other fields are valid
@@ -36,7 +36,7 @@ struct alignas(64) stuck_record {
   site where;
   std::uint64_t expected;
   std::uint64_t seen;
-  std::uint64_t waited_ns;
+  std::uint64_t waited_ns;  // 0: refused
 };
 static_assert(sizeof(stuck_record) == 64);
 

@@ -5,9 +5,11 @@
 //   word[pair], 64 bits,         one warp of rank s, once a     one warp of rank d, once a round, with
 //   in d's window                round: store release, system   wait acquire, system
 //
-//   policy     word while waiting     word on arrival      after reading
-//   epoch      {older epoch, any}     {epoch, count}       nothing: the next round has another epoch
-//   sentinel   2^64 - 1               count                the reader stores 2^64 - 1 back
+//   policy     word while waiting     word on arrival             after reading
+//   epoch      {older epoch, any}     {epoch, check, count}       nothing: the next round has another epoch
+//   sentinel   2^64 - 1               {0, check, count}           the reader stores 2^64 - 1 back
+//
+//   bits 63 to 32: epoch; 31 to 17: check, a function of the other two; 16 to 0: count
 //
 //   rank s                                       rank d
 //     write payload -> d's window
@@ -23,8 +25,9 @@
 //     d's restore happened before s's next publish to that word.
 // Start:    epoch: all words 0, first epoch 1. sentinel: all words 2^64 - 1.
 // Progress: no wait precedes the publish it depends on, as long as every rank runs the same sequence of
-//           rounds. A word that fits neither state (wrong epoch, count above the capacity) never ends a wait:
-//           it is reported as a stuck record with the word as seen.
+//           rounds. A word that fits neither state (wrong epoch, wrong check, count above the capacity) never ends
+//           a wait: it is reported as a stuck record with the word as seen. A word with one flipped bit, or with two
+//           in epoch and count, never fits.
 // Checked:  checks/arrival.cpp has the bounds and the planted bugs.
 #include <cstdint>
 
@@ -39,28 +42,49 @@ struct arrival_sites {
   static consteval site combine() { return "combine.arrival"; }
 };
 
-/// Words carry their round: 64 bits of {epoch, count}. Epochs wrap after 2^32 rounds.
+namespace arrival_word {
+
+inline constexpr std::uint32_t most = 0x1ffff;  // count that a word can say
+
+/// The factors (those of xxHash32) are chosen so that any change of one or two bits of epoch and count moves the sum
+/// by at least 2^17, either way round, and so changes the check; a test tries them all. All bits 0 is no word.
+constexpr std::uint64_t of(std::uint32_t epoch, std::uint32_t count) {
+  const std::uint32_t check = (epoch * 0x9e3779b1u + count * 0xc2b2ae3du + 0x27d4eb2fu) >> 17;
+  return static_cast<std::uint64_t>(epoch) << 32 | check << 17 | count;
+}
+constexpr std::uint32_t count(std::uint64_t word) {
+  return static_cast<std::uint32_t>(word) & most;
+}
+constexpr bool is(std::uint64_t word, std::uint32_t epoch, std::uint32_t capacity) {
+  return word == of(epoch, count(word)) && count(word) <= capacity;
+}
+
+}  // namespace arrival_word
+
+/// Words carry their round. Epochs wrap after 2^32 rounds.
 struct epoch_arrival {
   static constexpr std::uint64_t idle = 0;
   static constexpr bool restores = false;
   static constexpr std::uint64_t word(std::uint32_t epoch, std::uint32_t count) {
-    return static_cast<std::uint64_t>(epoch) << 32 | count;
+    return arrival_word::of(epoch, count);
   }
   static constexpr bool arrived(std::uint64_t word, std::uint32_t epoch, std::uint32_t capacity) {
-    return static_cast<std::uint32_t>(word >> 32) == epoch && static_cast<std::uint32_t>(word) <= capacity;
+    return arrival_word::is(word, epoch, capacity);
   }
-  static constexpr int count(std::uint64_t word) { return static_cast<int>(word & 0xffffffffu); }
+  static constexpr int count(std::uint64_t word) { return static_cast<int>(arrival_word::count(word)); }
 };
 
-/// Words are the bare count; the reader restores the idle value.
+/// Words are the count and its check; the reader restores the idle value.
 struct sentinel_arrival {
   static constexpr std::uint64_t idle = ~std::uint64_t{0};
   static constexpr bool restores = true;
-  static constexpr std::uint64_t word(std::uint32_t, std::uint32_t count) { return count; }
-  static constexpr bool arrived(std::uint64_t word, std::uint32_t, std::uint32_t capacity) {
-    return word <= capacity;
+  static constexpr std::uint64_t word(std::uint32_t, std::uint32_t count) {
+    return arrival_word::of(0, count);
   }
-  static constexpr int count(std::uint64_t word) { return static_cast<int>(word); }
+  static constexpr bool arrived(std::uint64_t word, std::uint32_t, std::uint32_t capacity) {
+    return arrival_word::is(word, 0, capacity);
+  }
+  static constexpr int count(std::uint64_t word) { return static_cast<int>(arrival_word::count(word)); }
 };
 
 /// One lane: publishes everything that happens before this call, by whichever warp of this rank (E1).

@@ -25,6 +25,14 @@ const char* cause(const stuck_record& record) {
 }  // namespace
 
 std::string stuck_text(const stuck_record& record) {
+  if (record.waited_ns == 0) {
+    return fmt::format(
+        "rank {} refused what it found at {}, from rank {}, round {}: expected {:#x}, saw {:#x} (block {}, "
+        "warp "
+        "{}). Memory of the communicator was overwritten, or that rank runs something else.",
+        record.rank, name(record.where), record.peer, record.epoch, record.expected, record.seen,
+        record.block, record.warp);
+  }
   const std::string whom =
       record.peer >= 0 ? fmt::format("rank {}", record.peer) : std::string{"another block of its own"};
   return fmt::format(

@@ -109,6 +109,7 @@ TEST(combine_wait_kernel, calls_the_users_weights_and_output) {
   std::vector<bfloat16> reply(tokens * top_k * hidden);
   for (std::size_t i = 0; i < reply.size(); ++i) reply[i] = bfloat16{static_cast<float>(i % 64)};
   std::vector<std::int32_t> send_slots(tokens * top_k, 0);
+  std::vector<std::int32_t> sent_counts(4, 0);
   std::vector<float> residual(tokens * hidden, 100.0f);
   ep::round_counters rounds{};
   ep::combine_wait_params<add_to_residual, halving_weights> p{};
@@ -120,6 +121,7 @@ TEST(combine_wait_kernel, calls_the_users_weights_and_output) {
   p.counters = {counters.data(), s.num_pairs()};
   p.rounds = &rounds;
   p.send_slots = send_slots.data();
+  p.sent_counts = sent_counts.data();
   p.output = {residual.data(), hidden};
   sim::machine machine{1};
   machine.launch(0, {2, 2, 16, {}},

@@ -4,7 +4,8 @@
 //
 //   step      who               does
 //   table     each block        rows by pair, from region A; returns if a wait of this rank has given up
-//   send      a warp a unit     unit = (row, part), split evenly over the grid; stores straight to the peer
+//   send      a warp a unit     unit = (row, part), split evenly over the grid; stores straight to the peer, or
+//                               refuses if the row's source is not of this expert and round
 //   complete  a lane a rank     C[d] += the block's units to rank d; the last one publishes (completion.hpp)
 //   publish   a warp a rank     arrival words {round, rows} of all local experts (arrival.hpp)
 //
@@ -31,16 +32,17 @@ struct combine_async_kernel {
     const row_table table{shared.rows.prefix(x), shared.rows.first_row(x), pairs};
     x.block_each(3 * max_ranks, [&](int i) { x.write(shared.sent(x) + i, 0); });
     x.block_each(1, [&](int) { x.write(shared.lost(x), x.has_given_up() ? 1 : 0); });
-    table.build(x, p.counters);
+    table.build(x, p.counters, p.s);
     // A wait of this rank gave up: the table is of an earlier round, and nobody may take it for this one.
     if (x.from_one([&] { return x.read(shared.lost(x)); }) != 0) return;
     const row_parts split = split_rows(reply_steps_of(p.s), table.rows(x), x.num_blocks() * x.num_warps());
     x.block_each(table.pairs, [&](int pair) {
       add_shared(x, shared.units(x) + pair % p.s.num_ranks, table.rows_of(x, pair) * split.parts);
     });
-    send_rows(x, p, table, split, shared.sent(x));
+    const std::uint32_t epoch = x.from_one([&] { return x.read(&p.rounds->combine); }) + 1;
+    send_rows(x, p, table, split, {shared.sent(x), epoch});
     complete(x, p, shared);
-    publish_ranks(x, p, table, shared.complete(x));
+    publish_ranks(x, p, table, {shared.complete(x), epoch});
   }
 
  private:
@@ -50,33 +52,41 @@ struct combine_async_kernel {
                                                        static_cast<std::uint32_t>(amount));
   }
 
+  /// A cell of shared memory for each rank, and the round.
+  struct rank_cells {
+    std::int32_t* of_rank;
+    std::uint32_t epoch;
+  };
+
   template <class X>
   static BATON_FN void send_rows(X& x, const combine_async_params& p, const row_table& table,
-                                 const row_parts& split, std::int32_t* sent) {
+                                 const row_parts& split, const rank_cells& sent) {
     const int warps = x.num_blocks() * x.num_warps(), units = table.rows(x) * split.parts;
     for (int unit = x.warp() * x.num_blocks() + x.block(); unit < units; unit += warps) {
       const row_place at = table.find(x, unit / split.parts);
       const int part = unit % split.parts, rank = at.pair % p.s.num_ranks;
       const source_info source = x.from_one([&] { return x.read(p.sources + at.row); });
-      if (is_sound(p, source, rank)) {
-        std::byte* reply = p.reply.at[rank] + reply_offset(p.s, source.token, source.topk_slot);
-        const auto* row =
-            reinterpret_cast<const std::byte*>(p.expert_output) + std::int64_t{at.row} * p.s.combine_bytes();
-        copy_steps(x, reply, row, p.s.combine_bytes(), split.begin(part), split.end(part));
-      } else {
-        const std::uint64_t bad =
-            static_cast<std::uint64_t>(at.row) << 32 | static_cast<std::uint32_t>(source.token);
-        x.elect(
-            [&] { x.template fetch_min<order::relaxed, scope::device>(&p.errors->first_bad_source, bad); });
+      const std::uint32_t seal =
+          seal_of(source, p.s.first_expert(p.s.rank) + at.pair / p.s.num_ranks, sent.epoch);
+      if (source.seal != seal || !is_within(p.s, source, rank)) {
+        x.elect([&] {
+          x.refuse({.where = refusal_sites::source(), .peer = rank, .epoch = sent.epoch, .expected = seal},
+                   source.seal);
+        });
+        continue;  // never complete, so never published: the rank that misses it hears nothing
       }
-      x.elect([&] { add_shared(x, sent + rank, 1); });
+      std::byte* reply = p.reply.at[rank] + reply_offset(p.s, source.token, source.topk_slot);
+      const auto* row =
+          reinterpret_cast<const std::byte*>(p.expert_output) + std::int64_t{at.row} * p.s.combine_bytes();
+      copy_steps(x, reply, row, p.s.combine_bytes(), split.begin(part), split.end(part));
+      x.elect([&] { add_shared(x, sent.of_rank + rank, 1); });
     }
   }
 
-  /// A row whose source is out of range must not become a store into a peer's memory.
-  static BATON_FN bool is_sound(const combine_async_params& p, const source_info& source, int rank) {
-    return source.rank == rank && source.token >= 0 && source.token < p.s.max_tokens &&
-           source.topk_slot >= 0 && source.topk_slot < p.s.top_k;
+  /// A row whose source is damaged must not become a store into a peer's memory.
+  static BATON_FN bool is_within(const shape& s, const source_info& source, int rank) {
+    return source.rank == rank && source.token >= 0 && source.token < s.max_tokens && source.topk_slot >= 0 &&
+           source.topk_slot < s.top_k;
   }
 
   template <class X>
@@ -93,13 +103,12 @@ struct combine_async_kernel {
 
   template <class X>
   static BATON_FN void publish_ranks(X& x, const combine_async_params& p, const row_table& table,
-                                     const std::int32_t* complete) {
-    const std::uint32_t epoch = x.from_one([&] { return x.read(&p.rounds->combine); }) + 1;
+                                     const rank_cells& complete) {
     for (int rank = x.warp(); rank < p.s.num_ranks; rank += x.num_warps()) {
-      if (x.from_one([&] { return x.read(complete + rank); }) == 0) continue;
+      if (x.from_one([&] { return x.read(complete.of_rank + rank); }) == 0) continue;
       x.each(p.s.num_local_experts(p.s.rank), [&](int local) {
         const int rows = table.rows_of(x, local * p.s.num_ranks + rank);
-        publish<Arrival>(x, p.count.at[rank] + local * p.s.num_ranks + p.s.rank, epoch, rows);
+        publish<Arrival>(x, p.count.at[rank] + local * p.s.num_ranks + p.s.rank, complete.epoch, rows);
       });
     }
   }

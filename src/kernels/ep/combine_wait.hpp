@@ -4,7 +4,8 @@
 //
 //   step      who               does
 //   begin     each block        returns at once if a wait of this rank gave up in an earlier kernel
-//   collect   block 0           waits for the words of all experts of all ranks (arrival.hpp); opens the gate
+//   collect   block 0           waits for the words of all experts of all ranks (arrival.hpp); opens the gate, or
+//                               refuses if a word does not say as many rows as were sent to that expert
 //   pass      warp 0 of each    waits for the gate (gate.hpp)
 //   reduce    a warp a unit     unit = (token, part): 8 columns a lane and step
 //   leave     last block out    closes the gate, completes the round
@@ -48,9 +49,18 @@ struct combine_wait_kernel {
       const bool exists = pair / p.s.num_ranks < p.s.num_local_experts(pair % p.s.num_ranks);
       return exists ? p.count + pair : nullptr;
     };
+    const auto sent = [&](int pair) {
+      const int rank = pair % p.s.num_ranks;
+      return x.read(p.sent_counts + p.s.first_expert(rank) + pair / p.s.num_ranks);
+    };
     const auto ignore = [](int, int) {};
-    const arrival_set set{p.s.num_pairs(), p.s.num_ranks, p.s.max_tokens, epoch, arrival_sites::combine()};
-    if (!collect_arrivals<Arrival>(x, set, shared, word, ignore)) return false;
+    const arrival_set set{.pairs = p.s.num_pairs(),
+                          .num_ranks = p.s.num_ranks,
+                          .capacity = p.s.max_tokens,
+                          .epoch = epoch,
+                          .where = arrival_sites::combine(),
+                          .refused = refusal_sites::count()};
+    if (!collect_arrivals<Arrival>(x, set, shared, word, sent, ignore)) return false;
     if (x.warp() == 0) x.elect([&] { open_gate(x, gate); });
     return true;
   }
@@ -73,12 +83,15 @@ struct combine_wait_kernel {
   template <class X, class Params>
   static BATON_FN void reduce_columns(X& x, const Params& p, int token, int column) {
     float sum[lane_values] = {};
+    int damaged = -1;  // a choice of which dispatch_async noted neither a slot nor -1
     for (int first = 0; first < p.s.top_k; first += batch) {
       vec16 values[batch];
       bool sent[batch];
       for (int j = 0; j < batch; ++j) {
         const int k = first + j;
-        sent[j] = k < p.s.top_k && x.read(p.send_slots + token * p.s.top_k + k) >= 0;
+        const std::int32_t slot = k < p.s.top_k ? x.read(p.send_slots + token * p.s.top_k + k) : -1;
+        sent[j] = slot >= 0 && slot < p.s.max_tokens;
+        if (!sent[j] && slot != -1) damaged = k;
         values[j] = {};
         if (!sent[j]) continue;
         values[j] =
@@ -93,6 +106,13 @@ struct combine_wait_kernel {
       }
     }
     if constexpr (Output<Params>::is_reduced) p.output(x, token, column, sum);
+    if (damaged >= 0) refuse_slot(x, p, token, damaged);
+  }
+
+  template <class X, class Params>
+  static BATON_FN void refuse_slot(X& x, const Params& p, int token, int k) {
+    const std::uint64_t choice = static_cast<std::uint64_t>(token) << 32 | static_cast<std::uint32_t>(k);
+    x.refuse({.where = refusal_sites::slot(), .peer = p.s.rank}, choice);
   }
 
   template <class Params>

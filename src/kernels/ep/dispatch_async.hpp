@@ -1,6 +1,6 @@
 #pragma once
 // dispatch_async: for every token t and choice k with expert e = topk_idx[t, k]:
-//   receive buffer of e's rank [local(e), my rank, slot, :] = encode(tokens[t, :]) | {t, k, my rank}
+//   receive buffer of e's rank [local(e), my rank, slot, :] = encode(tokens[t, :]) | {t, k, my rank, seal}
 //   slot = number of earlier (t', k') with the same expert
 //
 //   step      who                 does
@@ -69,7 +69,11 @@ struct dispatch_async_kernel {
   static BATON_FN bool begin(X& x, const Params& p, const plan& shared) {
     const int counts = max_ranks + 3 * p.s.num_experts;  // from `complete` to the end
     x.block_each(counts, [&](int i) { x.write(shared.complete(x) + i, 0); });
-    x.block_each(1, [&](int) { x.write(shared.lost(x), x.has_given_up() ? 1 : 0); });
+    x.block_each(1, [&](int) {
+      const std::uint32_t completed = x.read(&p.rounds->dispatch);
+      x.write(shared.lost(x), x.has_given_up() ? 1 : 0);
+      x.write(shared.epoch(x), completed + 1);
+    });
     x.sync_block();
     return x.from_one([&] { return x.read(shared.lost(x)); }) == 0;
   }
@@ -168,10 +172,13 @@ struct dispatch_async_kernel {
         Format::encode_step(x, values, p.s.hidden, step, p.input_scales, sink);
       }
       if (part == 0) {
-        x.each(p.s.top_k, [&](int k) {
-          std::byte* message = x.read(messages + k);
+        static_assert(max_top_k <= warp_lanes);
+        x.each_lane([&](int k) {
+          std::byte* message = k < p.s.top_k ? x.read(messages + k) : nullptr;
           if (message == nullptr) return;
-          const source_info source{token, k, p.s.rank, 0};
+          source_info source{token, k, p.s.rank, 0};
+          const std::int32_t expert = x.read(shared.ids(x) + (token - begin) * p.s.top_k + k);
+          source.seal = seal_of(source, expert, x.read(shared.epoch(x)));
           x.write(reinterpret_cast<source_info*>(message + p.s.trailer_offset()), source);
         });
       }
@@ -184,7 +191,8 @@ struct dispatch_async_kernel {
     x.sync_block();
     x.block_each(p.s.num_experts, [&](int e) {
       const int own = x.read(shared.own(x) + e);
-      const int target = smaller(x.read(shared.total(x) + e), p.s.max_tokens) * p.split.parts;
+      const int sent = smaller(x.read(shared.total(x) + e), p.s.max_tokens), target = sent * p.split.parts;
+      if (x.block() == 0) x.write(p.sent_counts + e, sent);
       const bool done = target == 0 ? e % x.num_blocks() == x.block()
                                     : own > 0 && finish(x, p.counters.finished(e), own, target);
       if (!done) return;
@@ -198,12 +206,12 @@ struct dispatch_async_kernel {
 
   template <class X, class Params>
   static BATON_FN void publish_ranks(X& x, const Params& p, const plan& shared) {
-    const std::uint32_t epoch = x.from_one([&] { return x.read(&p.rounds->dispatch); }) + 1;
     for (int rank = x.warp(); rank < p.s.num_ranks; rank += x.num_warps()) {
       if (x.from_one([&] { return x.read(shared.complete(x) + rank); }) == 0) continue;
       x.each(p.s.num_local_experts(rank), [&](int local) {
         const int sent = smaller(x.read(shared.total(x) + p.s.first_expert(rank) + local), p.s.max_tokens);
-        publish<Arrival>(x, p.count.at[rank] + local * p.s.num_ranks + p.s.rank, epoch, sent);
+        publish<Arrival>(x, p.count.at[rank] + local * p.s.num_ranks + p.s.rank, x.read(shared.epoch(x)),
+                         sent);
       });
     }
   }

@@ -4,8 +4,8 @@
 //
 //   step      who               does
 //   begin     each block        returns at once if a wait of this rank gave up in an earlier kernel
-//   collect   block 0           waits for the arrival word of each pair (arrival.hpp); lays out the rows;
-//                               opens the gate
+//   collect   block 0           waits for the arrival word of each pair (arrival.hpp); lays out the rows; opens
+//                               the gate, or refuses if there is no room for them
 //   pass      warp 0 of each    waits for the gate (gate.hpp)
 //   copy      a warp a unit     unit = (row, part), rows split evenly over the grid
 //   leave     last block out    closes the gate, completes the round
@@ -36,7 +36,7 @@ struct dispatch_wait_kernel {
     if (!begin_wait(x, &p.rounds->dispatch, shared, epoch)) return;
     if (x.block() == 0 && !lay_out(x, p, pairs, epoch, gate, shared)) return;
     if (!pass_gate_together(x, shared, gate, ep_gate_sites::offsets_ready(), epoch)) return;
-    table.build(x, p.counters);
+    table.build(x, p.counters, p.s);
     copy_rows(x, p, table);
     x.sync_block();
     if (x.warp() != 0) return;
@@ -50,20 +50,40 @@ struct dispatch_wait_kernel {
   static BATON_FN bool lay_out(X& x, const dispatch_wait_params& p, int pairs, std::uint32_t epoch,
                                const gate_cells& gate, const waiting_plan& shared) {
     const auto word = [&](int pair) { return p.count + pair; };
+    const auto any = [](int) { return -1; };
     const auto note = [&](int pair, int rows) { x.write(p.counters.row_count(pair), rows); };
-    const arrival_set set{pairs, p.s.num_ranks, p.s.max_tokens, epoch, arrival_sites::dispatch()};
-    if (!collect_arrivals<Arrival>(x, set, shared, word, note)) return false;
+    const arrival_set set{.pairs = pairs,
+                          .num_ranks = p.s.num_ranks,
+                          .capacity = p.s.max_tokens,
+                          .epoch = epoch,
+                          .where = arrival_sites::dispatch()};
+    if (!collect_arrivals<Arrival>(x, set, shared, word, any, note)) return false;
     if (x.warp() == 0) {
       int before = 0;
       for (int begin = 0; begin < pairs / p.s.num_ranks; begin += warp_lanes)
         before = lay_out_experts(x, p, begin, before);
       x.sync_warp();  // all lanes' layout is behind the gate
       x.elect([&] {
+        if (before > p.s.max_rows()) return refuse_rows(x, p, pairs, epoch);
         x.write(p.row_offsets + pairs / p.s.num_ranks, before);
         open_gate(x, gate);
       });
     }
     return true;
+  }
+
+  /// Names the rank that announced the most rows: more than a rank may send.
+  template <class X>
+  static BATON_FN void refuse_rows(X& x, const dispatch_wait_params& p, int pairs, std::uint32_t epoch) {
+    int most = 0, rank = 0;
+    for (int r = 0; r < p.s.num_ranks; ++r) {
+      int rows = 0;
+      for (int pair = r; pair < pairs; pair += p.s.num_ranks) rows += x.read(p.counters.row_count(pair));
+      if (rows > most) most = rows, rank = r;
+    }
+    const auto room = static_cast<std::uint64_t>(p.s.max_rows_of_rank());
+    x.refuse({.where = refusal_sites::rows(), .peer = rank, .epoch = epoch, .expected = room},
+             static_cast<std::uint64_t>(most));
   }
 
   /// Rows of 32 experts from `begin`; returns the first row after them.

@@ -52,6 +52,7 @@ struct endpoint {
     p.count = of_all<std::uint64_t>(&window_layout::dispatch_count);
     p.counters = counters();
     p.send_slots = own<std::int32_t>(&local_layout::send_slots);
+    p.sent_counts = own<std::int32_t>(&local_layout::sent_counts);
     p.rounds = rounds();
     p.errors = errors();
     return p;
@@ -82,7 +83,6 @@ struct endpoint {
     p.count = of_all<std::uint64_t>(&window_layout::combine_count);
     p.counters = counters();
     p.rounds = rounds();
-    p.errors = errors();
     return p;
   }
 
@@ -99,6 +99,7 @@ struct endpoint {
     p.counters = counters();
     p.rounds = rounds();
     p.send_slots = own<std::int32_t>(&local_layout::send_slots);
+    p.sent_counts = own<std::int32_t>(&local_layout::sent_counts);
     p.router_weights = {topk_weights, s.top_k};
     p.output = output;
     return p;

@@ -40,7 +40,8 @@ struct dispatch_async_params {
   peer_array<std::byte> receive;  // [local experts, R, T, message_bytes] of each rank
   peer_array<std::uint64_t> count;  // [local experts, R] of each rank
   ep_local_sync_counters counters;
-  std::int32_t* send_slots;  // [T, K]
+  std::int32_t* send_slots;   // [T, K]
+  std::int32_t* sent_counts;  // [E]
   const round_counters* rounds;
   device_errors* errors;
 };
@@ -67,7 +68,6 @@ struct combine_async_params {
   peer_array<std::uint64_t> count;  // [local experts, R] of each rank
   ep_local_sync_counters counters;
   const round_counters* rounds;
-  device_errors* errors;
 };
 
 template <class Output, class Weights = tensor_weights>
@@ -79,7 +79,8 @@ struct combine_wait_params {
   std::uint64_t* count;    // own words
   ep_local_sync_counters counters;
   round_counters* rounds;
-  const std::int32_t* send_slots;  // [T, K]
+  const std::int32_t* send_slots;   // [T, K]
+  const std::int32_t* sent_counts;  // [E]
   Weights router_weights;
   Output output;
 };

@@ -19,17 +19,22 @@ struct row_table {
   std::int32_t* first_row;
   int pairs;
 
-  /// All warps of the block; ends with a block barrier.
+  /// All warps of the block; ends with a block barrier. A pair whose rows would lie outside the output counts as
+  /// empty: the rank that sent them misses them.
   template <exec_context X>
-  BATON_FN void build(X& x, const ep_local_sync_counters& counters) const {
+  BATON_FN void build(X& x, const ep_local_sync_counters& counters, const shape& s) const {
     if (x.warp() == 0) {
       int before = 0;
       for (int begin = 0; begin < pairs; begin += warp_lanes) {
         typename X::template lanes<int> sum;
         x.each_lane([&](int lane) {
           const int pair = begin + lane;
-          sum[lane] = pair < pairs ? x.read(counters.row_count(pair)) : 0;
-          if (pair < pairs) x.write(first_row + pair, x.read(counters.end_row(pair)) - sum[lane]);
+          sum[lane] = 0;
+          if (pair >= pairs) return;
+          const int rows = x.read(counters.row_count(pair)), end = x.read(counters.end_row(pair));
+          const bool fits = rows >= 0 && rows <= s.max_tokens && end >= rows && end <= s.max_rows();
+          if (fits) sum[lane] = rows;
+          x.write(first_row + pair, fits ? end - rows : 0);
         });
         inclusive_scan(x, sum);
         x.each_lane([&](int lane) {

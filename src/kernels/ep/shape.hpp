@@ -13,6 +13,8 @@ namespace baton::ep {
 inline constexpr int max_ranks = max_gpus_per_node;
 inline constexpr int max_experts = 1024;
 inline constexpr int max_top_k = 32;
+inline constexpr int max_hidden = 65536;
+inline constexpr int max_tokens_per_rank = 65536;
 
 /// An expert as its owner knows it.
 struct expert_home {
@@ -57,8 +59,9 @@ struct shape {
   /// First rows of experts are multiples of this, so that columns of scales start on 16 bytes.
   constexpr int row_alignment() const { return is_fp8() ? 4 : 1; }
   /// A rank sends at most max_tokens rows to one expert and max_tokens * top_k in all.
+  constexpr int max_rows_of_rank() const { return max_tokens * smaller(top_k, max_local_experts()); }
   constexpr int max_rows() const {
-    const int rows = num_ranks * max_tokens * smaller(top_k, max_local_experts());
+    const int rows = num_ranks * max_rows_of_rank();
     return align_up(rows + max_local_experts() * (row_alignment() - 1), row_alignment());
   }
 };
@@ -85,8 +88,7 @@ struct window_layout {
 
 /// What the kernels find that only the device can see; see expert_parallel::check().
 struct device_errors {
-  std::uint64_t first_bad_id;      // (position in topk_idx) << 32 | id; none_found if there is none
-  std::uint64_t first_bad_source;  // row << 32 | token index, of a row that cannot be sent back
+  std::uint64_t first_bad_id;  // (position in topk_idx) << 32 | id; none_found if there is none
   static constexpr std::uint64_t none_found = ~std::uint64_t{0};
 };
 
@@ -102,6 +104,7 @@ struct local_layout {
   std::size_t rounds;       // round_counters
   std::size_t errors;       // device_errors
   std::size_t send_slots;   // i32 [max_tokens, top_k]: slot at the expert, -1: not sent
+  std::size_t sent_counts;  // i32 [num_experts]: copies sent to each expert in this round
   std::size_t tokens;       // u8  [max_rows, payload_bytes]
   std::size_t scales;       // f32 [hidden / 128, max_rows], fp8 only
   std::size_t row_offsets;  // i32 [max_local_experts + 1]
@@ -123,6 +126,7 @@ struct local_layout {
     rounds = take(sizeof(round_counters));
     errors = take(sizeof(device_errors));
     send_slots = take(4 * static_cast<std::size_t>(s.max_tokens) * static_cast<std::size_t>(s.top_k));
+    sent_counts = take(4 * static_cast<std::size_t>(s.num_experts));
     tokens = take(rows * static_cast<std::size_t>(s.payload_bytes()));
     scales = take(rows * static_cast<std::size_t>(s.scale_bytes()));
     row_offsets = take(4 * (local + 1));
@@ -131,6 +135,24 @@ struct local_layout {
     sources = take(rows * sizeof(source_info));
     bytes = at;
   }
+};
+
+/// What source_info::seal has to be: of no other token, choice, rank and expert within the limits, nor of another
+/// round, for each of them alone.
+constexpr std::uint32_t seal_of(const source_info& source, int expert, std::uint32_t epoch) {
+  const auto token = static_cast<std::uint32_t>(source.token),
+             topk_slot = static_cast<std::uint32_t>(source.topk_slot),
+             rank = static_cast<std::uint32_t>(source.rank);
+  const std::uint32_t place = (token * max_top_k + topk_slot) * max_ranks + rank;
+  return epoch ^ place * 0x9e3779b1u ^ static_cast<std::uint32_t>(expert) * 0x85ebca77u;
+}
+
+/// Where kernels give up because of what they find.
+struct refusal_sites {
+  static consteval site rows() { return "dispatch.too_many_rows"; }
+  static consteval site source() { return "combine.stale_source"; }
+  static consteval site count() { return "combine.wrong_count"; }
+  static consteval site slot() { return "combine.damaged_slot"; }
 };
 
 /// A token or row is moved in steps of one warp-wide access; `parts` warps share the steps of one row.

@@ -12,6 +12,7 @@ struct dispatch_async_plan : shared_plan {
   shared_array<std::byte*> message;     // [tile_ids]: where each id's message starts; null: not sent
   shared_array<std::int32_t> ids;       // [tile_ids]
   shared_array<std::int32_t> lost;      // [1]: the rank has given up, do nothing
+  shared_array<std::uint32_t> epoch;    // [1]: of this round
   shared_array<std::int32_t> complete;  // [max_ranks]: this block publishes to that rank
   shared_array<std::int32_t> total;     // [E]: ids of each expert on this rank
   shared_array<std::int32_t> base;      // [E]: those before the current tile
@@ -21,6 +22,7 @@ struct dispatch_async_plan : shared_plan {
       : message{take<std::byte*>(tile_ids)},
         ids{take<std::int32_t>(tile_ids)},
         lost{take<std::int32_t>(1)},
+        epoch{take<std::uint32_t>(1)},
         complete{take<std::int32_t>(max_ranks)},
         total{take<std::int32_t>(s.num_experts)},
         base{take<std::int32_t>(s.num_experts)},

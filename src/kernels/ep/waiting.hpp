@@ -7,6 +7,8 @@
 
 namespace baton::ep {
 
+static_assert(max_tokens_per_rank <= static_cast<int>(arrival_word::most));
+
 /// The round that begins, after `completed` others. False in all warps of the block: the rank is lost. The words of
 /// the round it gave up in may have come since, so waiting for them is no way to find out.
 template <exec_context X>
@@ -37,26 +39,44 @@ struct arrival_set {
   int capacity;
   std::uint32_t epoch;
   site where;
+  site refused = {};  // a count is not the expected one
 };
 
 /// The warps of block 0 wait for the words of all pairs that `word` is not null for, 32 a warp at a time, and
-/// note the counts. False on all warps: some wait gave up.
-template <class Arrival, exec_context X, class Word, class Note>
+/// note the counts. `expected`: the count that a pair must have, or negative. False on all warps: some wait gave up, or
+/// some count was refused.
+template <class Arrival, exec_context X, class Word, class Expected, class Note>
 BATON_FN bool collect_arrivals(X& x, const arrival_set& set, const waiting_plan& shared, Word word,
-                               Note note) {
+                               Expected expected, Note note) {
+  const auto fail = [&] {  // several warps may
+    x.template store<order::relaxed, scope::block>(shared.failed(x), 1u);
+  };
   for (int begin = x.warp() * warp_lanes; begin < set.pairs; begin += x.num_warps() * warp_lanes) {
     typename X::template lanes<std::uint64_t*> words;
     typename X::template lanes<std::uint64_t> seen;
-    x.each_lane([&](int lane) { words[lane] = begin + lane < set.pairs ? word(begin + lane) : nullptr; });
+    typename X::template lanes<int> wanted;  // read before the wait, not after it
+    x.each_lane([&](int lane) {
+      words[lane] = begin + lane < set.pairs ? word(begin + lane) : nullptr;
+      wanted[lane] = words[lane] != nullptr ? expected(begin + lane) : -1;
+    });
     const wait_site at{
         .where = set.where, .peer = begin % set.num_ranks, .epoch = set.epoch, .peer_modulus = set.num_ranks};
     if (!await<Arrival>(x, words, set.capacity, at, seen)) {
-      x.elect(
-          [&] { x.template store<order::relaxed, scope::block>(shared.failed(x), 1u); });  // as others may
+      x.elect(fail);
       break;
     }
     x.each_lane([&](int lane) {
-      if (words[lane] != nullptr) note(begin + lane, Arrival::count(seen[lane]));
+      if (words[lane] == nullptr) return;
+      const int count = Arrival::count(seen[lane]);
+      if (wanted[lane] >= 0 && count != wanted[lane]) {
+        x.refuse({.where = set.refused,
+                  .peer = (begin + lane) % set.num_ranks,
+                  .epoch = set.epoch,
+                  .expected = static_cast<std::uint64_t>(wanted[lane])},
+                 static_cast<std::uint64_t>(count));
+        fail();
+      }
+      note(begin + lane, count);
     });
   }
   x.sync_block();

@@ -87,8 +87,11 @@ void run(const expert_weights& weights, const received_tokens& rows, bfloat16* o
   for (int expert = 0; expert < rows.num_local_experts; ++expert) {
     const std::size_t matrix = static_cast<std::size_t>(expert) * e.hidden * e.intermediate;
     const matrices m{weights.gate + matrix, weights.up + matrix, weights.down + matrix};
-    const auto begin = static_cast<std::size_t>(rows.row_offsets[expert]);
-    const std::size_t end = begin + static_cast<std::size_t>(rows.row_counts[expert]);
+    // What the device says is bounded before it is followed.
+    const int offset = std::clamp(rows.row_offsets[expert], 0, rows.max_rows);
+    const auto begin = static_cast<std::size_t>(offset);
+    const std::size_t end =
+        begin + static_cast<std::size_t>(std::clamp(rows.row_counts[expert], 0, rows.max_rows - offset));
     for (std::size_t first = begin; first < end; first += block_rows) {
       const std::size_t count = std::min(block_rows, end - first);
       for (std::size_t r = 0; r < count; ++r)

@@ -38,17 +38,25 @@ class tile_list {
     }
     const int row_tiles = first_[low + 1] - first_[low], within = index - first_[low] * columns_;
     const int row = within % row_tiles * block_rows;
-    return {low, p_.row_offsets[low] + row, smaller(p_.row_counts[low] - row, block_rows),
+    return {low, first_row(low) + row, smaller(rows_of(low) - row, block_rows),
             within / row_tiles * block_columns(C)};
   }
 
  private:
+  // What the device says is bounded before it is followed.
+  __device__ int first_row(int expert) const {
+    return smaller(larger(p_.row_offsets[expert], 0), p_.max_rows);
+  }
+  __device__ int rows_of(int expert) const {
+    return smaller(larger(p_.row_counts[expert], 0), p_.max_rows - first_row(expert));
+  }
+
   __device__ void scan() {
     const int lane = static_cast<int>(threadIdx.x);
     int before = 0;
     for (int base = 0; base < p_.num_experts; base += 32) {
       const int expert = base + lane;
-      const int own = expert < p_.num_experts ? ceil_div(larger(p_.row_counts[expert], 0), block_rows) : 0;
+      const int own = expert < p_.num_experts ? ceil_div(rows_of(expert), block_rows) : 0;
       int sum = own;
       for (int delta = 1; delta < 32; delta *= 2) {
         const int lower = __shfl_up_sync(0xffffffffu, sum, delta);
