@@ -115,7 +115,7 @@ TEST(combine_wait_kernel, calls_the_users_weights_and_output) {
   ep::combine_wait_params<add_to_residual, halving_weights> p{};
   p.s = s;
   p.num_tokens = tokens;
-  p.split = ep::split_rows(ep::reply_steps_of(s), tokens, 4);
+  p.units = ep::units_for(ep::reply_steps_of(s), tokens, 4);
   p.reply = reinterpret_cast<const std::byte*>(reply.data());
   p.count = words.data();
   p.counters = {counters.data(), s.num_pairs()};

@@ -4,7 +4,7 @@
 //
 //   step      who               does
 //   table     each block        rows by pair, from region A; returns if a wait of this rank has given up
-//   send      a warp a unit     unit = (row, part), split evenly over the grid; stores straight to the peer, or
+//   send      a warp a unit     a row, or some of its steps, evenly over the grid; stores straight to the peer, or
 //                               refuses if the row's source is not of this expert and round
 //   complete  a lane a rank     C[d] += the block's units to rank d; the last one publishes (completion.hpp)
 //   publish   a warp a rank     arrival words {round, rows} of all local experts (arrival.hpp)
@@ -35,12 +35,12 @@ struct combine_async_kernel {
     table.build(x, p.counters, p.s);
     // A wait of this rank gave up: the table is of an earlier round, and nobody may take it for this one.
     if (x.from_one([&] { return x.read(shared.lost(x)); }) != 0) return;
-    const row_parts split = split_rows(reply_steps_of(p.s), table.rows(x), x.num_blocks() * x.num_warps());
+    const row_units units = units_for(reply_steps_of(p.s), table.rows(x), x.num_blocks() * x.num_warps());
     x.block_each(table.pairs, [&](int pair) {
-      add_shared(x, shared.units(x) + pair % p.s.num_ranks, table.rows_of(x, pair) * split.parts);
+      add_shared(x, shared.units(x) + pair % p.s.num_ranks, table.rows_of(x, pair) * units.per_row);
     });
     const std::uint32_t epoch = x.from_one([&] { return x.read(&p.rounds->combine); }) + 1;
-    send_rows(x, p, table, split, {shared.sent(x), epoch});
+    send_rows(x, p, table, units, {shared.sent(x), epoch});
     complete(x, p, shared);
     publish_ranks(x, p, table, {shared.complete(x), epoch});
   }
@@ -60,11 +60,11 @@ struct combine_async_kernel {
 
   template <class X>
   static BATON_FN void send_rows(X& x, const combine_async_params& p, const row_table& table,
-                                 const row_parts& split, const rank_cells& sent) {
-    const int warps = x.num_blocks() * x.num_warps(), units = table.rows(x) * split.parts;
-    for (int unit = x.warp() * x.num_blocks() + x.block(); unit < units; unit += warps) {
-      const row_place at = table.find(x, unit / split.parts);
-      const int part = unit % split.parts, rank = at.pair % p.s.num_ranks;
+                                 const row_units& units, const rank_cells& sent) {
+    const int warps = x.num_blocks() * x.num_warps(), end = table.rows(x) * units.per_row;
+    for (int unit = x.warp() * x.num_blocks() + x.block(); unit < end; unit += warps) {
+      const row_place at = table.find(x, unit / units.per_row);
+      const int nth = unit % units.per_row, rank = at.pair % p.s.num_ranks;
       const source_info source = x.from_one([&] { return x.read(p.sources + at.row); });
       const std::uint32_t seal =
           seal_of(source, p.s.first_expert(p.s.rank) + at.pair / p.s.num_ranks, sent.epoch);
@@ -78,7 +78,7 @@ struct combine_async_kernel {
       std::byte* reply = p.reply.at[rank] + reply_offset(p.s, source.token, source.topk_slot);
       const auto* row =
           reinterpret_cast<const std::byte*>(p.expert_output) + std::int64_t{at.row} * p.s.combine_bytes();
-      copy_steps(x, reply, row, p.s.combine_bytes(), split.begin(part), split.end(part));
+      copy_steps(x, reply, row, p.s.combine_bytes(), units.begin(nth), units.end(nth));
       x.elect([&] { add_shared(x, sent.of_rank + rank, 1); });
     }
   }

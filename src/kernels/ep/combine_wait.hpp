@@ -7,7 +7,7 @@
 //   collect   block 0           waits for the words of all experts of all ranks (arrival.hpp); opens the gate, or
 //                               refuses if a word does not say as many rows as were sent to that expert
 //   pass      warp 0 of each    waits for the gate (gate.hpp)
-//   reduce    a warp a unit     unit = (token, part): 8 columns a lane and step
+//   reduce    a warp a unit     a token, or some of its steps: 8 columns a lane and step
 //   leave     last block out    closes the gate, completes the round
 #include <cmath>
 
@@ -67,10 +67,10 @@ struct combine_wait_kernel {
 
   template <class X, class Params>
   static BATON_FN void reduce(X& x, const Params& p) {
-    const int warps = x.num_blocks() * x.num_warps(), units = p.num_tokens * p.split.parts;
+    const int warps = x.num_blocks() * x.num_warps(), units = p.num_tokens * p.units.per_row;
     for (int unit = x.warp() * x.num_blocks() + x.block(); unit < units; unit += warps) {
-      const int token = unit / p.split.parts, part = unit % p.split.parts;
-      for (int step = p.split.begin(part); step < p.split.end(part); ++step) {
+      const int token = unit / p.units.per_row, nth = unit % p.units.per_row;
+      for (int step = p.units.begin(nth); step < p.units.end(nth); ++step) {
         x.each_lane([&](int lane) {
           const int column = (step * warp_lanes + lane) * lane_values;
           if (column < p.s.hidden) reduce_columns(x, p, token, column);

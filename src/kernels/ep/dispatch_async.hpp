@@ -7,7 +7,7 @@
 //   begin     each block          returns at once if a wait of this rank has given up
 //   count     all blocks          read all ids: total[e], and base[e] = those before the block's own tokens
 //   place     all lanes           tile of ids: slot = base[e] + equal ids earlier in the tile; message address
-//   send      a warp a unit       unit = (token, part): read and encode once, store to all its messages
+//   send      a warp a unit       a token, or some of its steps: read and encode once, store to all its messages
 //   complete  a lane an expert    finished[e] += the block's units; last one: rank_completion[d] += 1;
 //             a warp a rank       last one of rank d publishes d's arrival words
 //                                 (completion.hpp, arrival.hpp)
@@ -28,17 +28,17 @@
 
 namespace baton::ep {
 
-/// The block's share: a contiguous range of units (token, part).
-struct dispatch_share {
-  int unit_begin, unit_end, parts;
-  BATON_FN dispatch_share(int num_tokens, int num_parts, int block, int num_blocks)
-      : unit_begin{static_cast<int>(std::int64_t{num_tokens} * num_parts * block / num_blocks)},
-        unit_end{static_cast<int>(std::int64_t{num_tokens} * num_parts * (block + 1) / num_blocks)},
-        parts{num_parts} {}
-  BATON_FN int first_token() const { return unit_begin / parts; }
-  BATON_FN int end_token() const { return ceil_div(unit_end, parts); }
-  BATON_FN int parts_of(int token) const {
-    return smaller(unit_end, (token + 1) * parts) - larger(unit_begin, token * parts);
+/// The units of a block: a contiguous range of all tokens'.
+struct block_units {
+  int begin, end, per_token;
+  BATON_FN block_units(int num_tokens, int units_of_token, int block, int num_blocks)
+      : begin{static_cast<int>(std::int64_t{num_tokens} * units_of_token * block / num_blocks)},
+        end{static_cast<int>(std::int64_t{num_tokens} * units_of_token * (block + 1) / num_blocks)},
+        per_token{units_of_token} {}
+  BATON_FN int first_token() const { return begin / per_token; }
+  BATON_FN int end_token() const { return ceil_div(end, per_token); }
+  BATON_FN int of(int token) const {
+    return smaller(end, (token + 1) * per_token) - larger(begin, token * per_token);
   }
 };
 
@@ -48,15 +48,15 @@ struct dispatch_async_kernel {
 
   template <exec_context X, class Params>
   static BATON_FN void run(X& x, const Params& p) {
-    const dispatch_share share{p.num_tokens, p.split.parts, x.block(), x.num_blocks()};
+    const block_units units{p.num_tokens, p.units.per_row, x.block(), x.num_blocks()};
     const plan shared{p.s};
     if (!begin(x, p, shared)) return;
-    count(x, p, share, shared);
+    count(x, p, units, shared);
     const int tile_tokens = tile_ids / p.s.top_k;
-    for (int t = share.first_token(); t < share.end_token(); t += tile_tokens) {
-      const int end = smaller(t + tile_tokens, share.end_token());
-      place(x, p, share, shared, t, end);
-      send(x, p, share, shared, t, end);
+    for (int t = units.first_token(); t < units.end_token(); t += tile_tokens) {
+      const int end = smaller(t + tile_tokens, units.end_token());
+      place(x, p, units, shared, t, end);
+      send(x, p, units, shared, t, end);
       x.sync_block();
     }
     complete(x, p, shared);
@@ -79,8 +79,8 @@ struct dispatch_async_kernel {
   }
 
   template <class X, class Params>
-  static BATON_FN void count(X& x, const Params& p, const dispatch_share& share, const plan& shared) {
-    const int own_begin = share.first_token() * p.s.top_k;
+  static BATON_FN void count(X& x, const Params& p, const block_units& units, const plan& shared) {
+    const int own_begin = units.first_token() * p.s.top_k;
     x.block_each(p.num_tokens * p.s.top_k, [&](int i) {
       const std::int32_t id = x.read(p.topk_idx + i);
       if (id >= 0 && id < p.s.num_experts) {
@@ -102,8 +102,8 @@ struct dispatch_async_kernel {
 
   /// Addresses of the messages of tokens [begin, end), and the slots for combine_wait.
   template <class X, class Params>
-  static BATON_FN void place(X& x, const Params& p, const dispatch_share& share, const plan& shared,
-                             int begin, int end) {
+  static BATON_FN void place(X& x, const Params& p, const block_units& units, const plan& shared, int begin,
+                             int end) {
     const int ids = (end - begin) * p.s.top_k, first = begin * p.s.top_k;
     x.block_each(ids, [&](int i) {
       const std::int32_t id = x.read(p.topk_idx + first + i);
@@ -119,8 +119,8 @@ struct dispatch_async_kernel {
         if (slot >= p.s.max_tokens) slot = -1;
       }
       const int token = begin + i / p.s.top_k;
-      if (slot >= 0) add_shared(x, shared.own(x) + id, share.parts_of(token));
-      if (token * share.parts >= share.unit_begin) x.write(p.send_slots + first + i, slot);
+      if (slot >= 0) add_shared(x, shared.own(x) + id, units.of(token));
+      if (token * units.per_token >= units.begin) x.write(p.send_slots + first + i, slot);
       x.write(shared.message(x) + i, slot < 0 ? nullptr : message_of(p, id, slot));
     });
     x.sync_block();
@@ -159,19 +159,19 @@ struct dispatch_async_kernel {
   };
 
   template <class X, class Params>
-  static BATON_FN void send(X& x, const Params& p, const dispatch_share& share, const plan& shared, int begin,
+  static BATON_FN void send(X& x, const Params& p, const block_units& units, const plan& shared, int begin,
                             int end) {
-    const int first = larger(share.unit_begin, begin * share.parts);
-    const int last = smaller(share.unit_end, end * share.parts);
+    const int first = larger(units.begin, begin * units.per_token);
+    const int last = smaller(units.end, end * units.per_token);
     for (int unit = first + x.warp(); unit < last; unit += x.num_warps()) {
-      const int token = unit / share.parts, part = unit % share.parts;
+      const int token = unit / units.per_token, nth = unit % units.per_token;
       std::byte* const* messages = shared.message(x) + (token - begin) * p.s.top_k;
       const fan_out<X> sink{x, messages, p.s.top_k, p.s.payload_bytes()};
       const bfloat16* values = p.tokens + static_cast<std::int64_t>(token) * p.s.hidden;
-      for (int step = p.split.begin(part); step < p.split.end(part); ++step) {
+      for (int step = p.units.begin(nth); step < p.units.end(nth); ++step) {
         Format::encode_step(x, values, p.s.hidden, step, p.input_scales, sink);
       }
-      if (part == 0) {
+      if (nth == 0) {
         static_assert(max_top_k <= warp_lanes);
         x.each_lane([&](int k) {
           std::byte* message = k < p.s.top_k ? x.read(messages + k) : nullptr;
@@ -191,7 +191,7 @@ struct dispatch_async_kernel {
     x.sync_block();
     x.block_each(p.s.num_experts, [&](int e) {
       const int own = x.read(shared.own(x) + e);
-      const int sent = smaller(x.read(shared.total(x) + e), p.s.max_tokens), target = sent * p.split.parts;
+      const int sent = smaller(x.read(shared.total(x) + e), p.s.max_tokens), target = sent * p.units.per_row;
       if (x.block() == 0) x.write(p.sent_counts + e, sent);
       const bool done = target == 0 ? e % x.num_blocks() == x.block()
                                     : own > 0 && finish(x, p.counters.finished(e), own, target);

@@ -7,7 +7,7 @@
 //   collect   block 0           waits for the arrival word of each pair (arrival.hpp); lays out the rows; opens
 //                               the gate, or refuses if there is no room for them
 //   pass      warp 0 of each    waits for the gate (gate.hpp)
-//   copy      a warp a unit     unit = (row, part), rows split evenly over the grid
+//   copy      a warp a unit     a row, or some of its steps, evenly over the grid
 //   leave     last block out    closes the gate, completes the round
 //
 //   block 0  | wait words, prefix sums, open | copy ... | leave        |
@@ -118,14 +118,14 @@ struct dispatch_wait_kernel {
   template <class X>
   static BATON_FN void copy_rows(X& x, const dispatch_wait_params& p, const row_table& table) {
     const int warps = x.num_blocks() * x.num_warps(), rows = table.rows(x);
-    const row_parts split = split_rows(steps_of(p.s), rows, warps);
-    for (int unit = x.warp() * x.num_blocks() + x.block(); unit < rows * split.parts; unit += warps) {
-      const row_place at = table.find(x, unit / split.parts);
-      const int part = unit % split.parts;
+    const row_units units = units_for(steps_of(p.s), rows, warps);
+    for (int unit = x.warp() * x.num_blocks() + x.block(); unit < rows * units.per_row; unit += warps) {
+      const row_place at = table.find(x, unit / units.per_row);
+      const int nth = unit % units.per_row;
       const std::byte* message = p.receive + message_offset(p.s, at.pair, at.slot);
       std::byte* row = p.tokens + static_cast<std::int64_t>(at.row) * p.s.payload_bytes();
-      copy_steps(x, row, message, p.s.payload_bytes(), split.begin(part), split.end(part));
-      if (part == 0) copy_particulars(x, p, message, at.row);
+      copy_steps(x, row, message, p.s.payload_bytes(), units.begin(nth), units.end(nth));
+      if (nth == 0) copy_particulars(x, p, message, at.row);
     }
   }
 

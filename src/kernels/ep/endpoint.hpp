@@ -46,7 +46,7 @@ struct endpoint {
     p.tokens = in.tokens;
     p.topk_idx = in.topk_idx;
     p.num_tokens = in.num_tokens;
-    p.split = split_rows(steps_of(s), in.num_tokens, warps);
+    p.units = units_for(steps_of(s), in.num_tokens, warps);
     p.input_scales = in.input_scales;
     p.receive = of_all<std::byte>(&window_layout::dispatch_buffer);
     p.count = of_all<std::uint64_t>(&window_layout::dispatch_count);
@@ -93,7 +93,7 @@ struct endpoint {
     combine_wait_params<Output> p{};
     p.s = s;
     p.num_tokens = num_tokens;
-    p.split = split_rows(reply_steps_of(s), num_tokens, warps);
+    p.units = units_for(reply_steps_of(s), num_tokens, warps);
     p.reply = of_rank<std::byte>(s.rank, &window_layout::combine_buffer);
     p.count = of_rank<std::uint64_t>(s.rank, &window_layout::combine_count);
     p.counters = counters();

@@ -34,7 +34,7 @@ struct dispatch_async_params {
   const bfloat16* tokens;        // [num_tokens, H]
   const std::int32_t* topk_idx;  // [num_tokens, K]
   int num_tokens;
-  row_parts split;
+  row_units units;
   Scales input_scales;
   std::byte* send_buffer;         // [T, message_bytes]; staging for ranks outside the p2p group, null without
   peer_array<std::byte> receive;  // [local experts, R, T, message_bytes] of each rank
@@ -74,7 +74,7 @@ template <class Output, class Weights = tensor_weights>
 struct combine_wait_params {
   shape s;
   int num_tokens;
-  row_parts split;
+  row_units units;
   const std::byte* reply;  // own buffer
   std::uint64_t* count;    // own words
   ep_local_sync_counters counters;

@@ -1,6 +1,6 @@
 #pragma once
 // Which pair (local expert, source rank) a received row belongs to, and where it lies: built by every block
-// from what dispatch_wait's block 0 left in region A, used by dispatch_wait and combine_async to split rows
+// from what dispatch_wait's block 0 left in region A, used by dispatch_wait and combine_async to share rows out
 // evenly over warps.
 #include "exec/collectives.hpp"
 #include "exec/exec.hpp"

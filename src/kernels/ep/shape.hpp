@@ -155,16 +155,17 @@ struct refusal_sites {
   static consteval site slot() { return "combine.damaged_slot"; }
 };
 
-/// A token or row is moved in steps of one warp-wide access; `parts` warps share the steps of one row.
-struct row_parts {
-  int steps;
-  int parts;
-  constexpr int begin(int part) const { return part * steps / parts; }
-  constexpr int end(int part) const { return (part + 1) * steps / parts; }
+/// Units: what one warp does at a time, a token or a row, or some of its steps; a step is one warp-wide access.
+struct row_units {
+  int steps;    // of a row
+  int per_row;  // units
+  /// The steps of the nth unit of a row.
+  constexpr int begin(int nth) const { return nth * steps / per_row; }
+  constexpr int end(int nth) const { return (nth + 1) * steps / per_row; }
 };
 
-/// As many parts as keep `warps` warps busy with `rows` rows.
-constexpr row_parts split_rows(int steps, int rows, int warps) {
+/// As many as keep `warps` warps busy with `rows` rows.
+constexpr row_units units_for(int steps, int rows, int warps) {
   const int wanted = rows > 0 ? ceil_div(warps, rows) : 1;
   return {steps, larger(1, smaller(wanted, steps))};
 }
