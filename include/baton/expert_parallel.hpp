@@ -13,8 +13,9 @@ namespace baton {
 
 /// How a token travels from its rank to its experts.
 enum class token_format {
-  bf16,           // hidden x bf16, bit for bit
-  blockwise_fp8,  // hidden x e4m3 and one fp32 scale for each 128 values (DeepSeek-V3's 1x128 blocks)
+  bf16,  // hidden x bf16, bit for bit
+  blockwise_fp8,  // hidden x e4m3 and one fp32 scale for each 128 values (DeepSeek-V3's 1x128 blocks); an infinity makes
+                  // its whole block NaN
 };
 
 /// How arrival words tell rounds apart.
@@ -25,14 +26,14 @@ enum class arrival_policy {
 
 /// What one communicator is built for. Every rank passes the same values; creation checks that.
 struct ep_config {
-  int num_experts = 0;              // 1 to 1024, at least one for each rank; need not divide by the ranks
-  int top_k = 0;                    // 1 to 32
-  int hidden = 0;                   // values in a token: a multiple of 8; of 128 with blockwise_fp8
-  int num_max_tokens_per_rank = 0;  // at least 1
+  int num_experts = 0;  // 1 to 1024, at least one for each rank; need not divide by the ranks
+  int top_k = 0;        // 1 to 32
+  int hidden = 0;       // values in a token: a multiple of 8, of 128 with blockwise_fp8; up to 65536
+  int num_max_tokens_per_rank = 0;  // 1 to 65536
   token_format format = token_format::bf16;
   arrival_policy arrival = arrival_policy::epoch;
   int p2p_group_size = 0;  // ranks that reach each other's memory; 0: all. Fewer is not supported yet
-  int num_sms = 0;         // blocks of every kernel; 0: all SMs of the device (2 on the CPU)
+  int num_sms = 0;         // blocks of every kernel, up to 1024; 0: all SMs of the device (2 on the CPU)
   int num_threads = 0;     // threads of a block, a multiple of 32 up to 1024; 0: 1024 (64 on the CPU)
 
   friend bool operator==(const ep_config&, const ep_config&) = default;
@@ -44,8 +45,9 @@ std::string why_not(const ep_config& config, int num_ranks);
 /// Bytes of device memory a communicator of this configuration takes on each rank: an exact, pure function.
 ///
 /// window: the part its peers write into. local: everything else. With E expert slots (num_experts rounded up
-/// to a multiple of num_ranks), T = num_max_tokens_per_rank, M = message bytes (payload + scales + 16):
+/// to a multiple of num_ranks), T = num_max_tokens_per_rank, M = message bytes (payload, scales rounded up to 16, 16):
 /// window = E*T*M + T*top_k*hidden*2 + 16*E, local = the received tokens, offsets, source info and counters.
+/// @throws invalid_argument  why_not(config, num_ranks)
 struct workspace_size {
   std::size_t window = 0;
   std::size_t local = 0;
@@ -54,6 +56,7 @@ struct workspace_size {
 workspace_size workspace_bytes(const ep_config& config, int num_ranks);
 
 /// First global expert of `rank` and how many it owns: contiguous blocks, sizes differ by at most one.
+/// @throws invalid_argument  num_experts is negative, or rank is not one of num_ranks
 struct expert_range {
   int first = 0;
   int count = 0;
@@ -83,9 +86,12 @@ struct received_tokens {
   int num_local_experts = 0;
   int max_rows = 0;
   token_format format = token_format::bf16;
+  int hidden = 0;  // values in a row
 };
 
 /// Expert-parallel token exchange between the ranks of a world: the documented four kernels.
+///
+/// One that was moved from throws invalid_argument.
 ///
 /// A round is dispatch_async, dispatch_wait, combine_async, combine_wait, in this order, on every rank.
 /// The *_async calls never wait for another rank; the *_wait calls do. Several ranks that share one thread or

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "baton/error.hpp"
 #include "baton/expert_parallel.hpp"
 #include "kernels/ep/shape.hpp"
 
@@ -35,6 +36,7 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
         "built yet: use 0 or {}",
         c.p2p_group_size, num_ranks, num_ranks);
   if (c.num_sms < 0) return fmt::format("num_sms: {} is negative; 0 means all", c.num_sms);
+  if (c.num_sms > ep::max_blocks) return outside("num_sms", c.num_sms, 0, ep::max_blocks);
   if (c.num_threads < 0 || c.num_threads > 1024 || c.num_threads % warp_lanes != 0)
     return fmt::format("num_threads: {} is not a multiple of 32 up to 1024", c.num_threads);
   return {};
@@ -48,11 +50,15 @@ std::string why_not(const ep_config& config, int num_ranks) {
 }
 
 workspace_size workspace_bytes(const ep_config& c, int num_ranks) {
+  if (const std::string reason = why_not(c, num_ranks); !reason.empty()) throw invalid_argument{reason};
   const ep::shape s{c.num_experts, num_ranks, 0, c.top_k, c.hidden, c.num_max_tokens_per_rank, c.format};
   return {ep::window_layout{s}.bytes, ep::local_layout{s}.bytes};
 }
 
 expert_range experts_of_rank(int num_experts, int num_ranks, int rank) {
+  if (num_experts < 0) throw invalid_argument{fmt::format("num_experts: {} is negative", num_experts)};
+  if (num_ranks < 1) throw invalid_argument{fmt::format("num_ranks: {} is not positive", num_ranks)};
+  if (rank < 0 || rank >= num_ranks) throw invalid_argument{outside("rank", rank, 0, num_ranks - 1)};
   const ep::shape s{num_experts, num_ranks, rank};
   return {s.first_expert(rank), s.num_local_experts(rank)};
 }

@@ -35,6 +35,14 @@ void require_aligned(const char* name, const void* pointer, std::size_t alignmen
     throw invalid_argument{fmt::format("{}: {} is not aligned to {} bytes", name, pointer, alignment)};
 }
 
+/// What a communicator has, unless it was moved from.
+template <class State>
+State& present(const std::unique_ptr<State>& s) {
+  if (s == nullptr)
+    throw invalid_argument{"expert_parallel: this one was moved from; use the one it was moved to"};
+  return *s;
+}
+
 }  // namespace
 
 struct expert_parallel::state {
@@ -139,7 +147,7 @@ expert_parallel::~expert_parallel() = default;
 
 void expert_parallel::dispatch_async(const bfloat16* tokens, const std::int32_t* topk_idx, int num_tokens,
                                      stream_ref stream, const float* input_scales) {
-  state& st = *state_;
+  state& st = present(state_);
   st.advance(step::dispatch_async);
   if (num_tokens < 0 || num_tokens > st.end.s.max_tokens)
     throw invalid_argument{
@@ -162,7 +170,7 @@ void expert_parallel::dispatch_async(const bfloat16* tokens, const std::int32_t*
 }
 
 received_tokens expert_parallel::dispatch_wait(stream_ref stream) {
-  state& st = *state_;
+  state& st = present(state_);
   st.advance(step::dispatch_wait);
   const ep::dispatch_wait_params p = st.end.dispatch_wait();
   ep::launch(st.ranks, st.launch, p, stream);
@@ -175,11 +183,12 @@ received_tokens expert_parallel::dispatch_wait(stream_ref stream) {
           p.sources,
           st.end.s.num_local_experts(st.end.s.rank),
           st.end.s.max_rows(),
-          st.config.format};
+          st.config.format,
+          st.end.s.hidden};
 }
 
 void expert_parallel::combine_async(const bfloat16* expert_output, stream_ref stream) {
-  state& st = *state_;
+  state& st = present(state_);
   st.advance(step::combine_async);
   require_aligned("expert_output", expert_output, 16);
   ep::launch(st.ranks, st.launch, st.end.combine_async(expert_output), stream);
@@ -191,25 +200,28 @@ void expert_parallel::state::combine_wait(const float* topk_weights, const void*
                                           stream_ref stream) {
   advance(step::combine_wait);
   if (num_tokens > 0) require_aligned("out", out, 16);
+  if (topk_weights != nullptr) require_aligned("topk_weights", topk_weights, 4);
   ep::launch(ranks, launch, end.combine_wait(num_tokens, topk_weights, output), stream);
   done(step::combine_wait);
 }
 
 void expert_parallel::combine_wait(const float* topk_weights, float* out, stream_ref stream) {
-  state_->combine_wait(topk_weights, out, ep::store_fp32{out, state_->end.s.hidden}, stream);
+  state& st = present(state_);
+  st.combine_wait(topk_weights, out, ep::store_fp32{out, st.end.s.hidden}, stream);
 }
 
 void expert_parallel::combine_wait(const float* topk_weights, bfloat16* out, stream_ref stream) {
-  state_->combine_wait(topk_weights, out, ep::store_bf16{out, state_->end.s.hidden}, stream);
+  state& st = present(state_);
+  st.combine_wait(topk_weights, out, ep::store_bf16{out, st.end.s.hidden}, stream);
 }
 
 void expert_parallel::combine_wait_unreduced(bfloat16* out, stream_ref stream) {
-  state_->combine_wait(nullptr, out, ep::store_unreduced{out, state_->end.s.hidden, state_->end.s.top_k},
-                       stream);
+  state& st = present(state_);
+  st.combine_wait(nullptr, out, ep::store_unreduced{out, st.end.s.hidden, st.end.s.top_k}, stream);
 }
 
 void expert_parallel::check() {
-  state& st = *state_;
+  state& st = present(state_);
   ep::device_errors found{};
   ep::device_errors* at = st.end.errors();
   copy_async(st.ranks, &found, at, sizeof(found), {});
@@ -225,14 +237,14 @@ void expert_parallel::check() {
 }
 
 const ep_config& expert_parallel::config() const {
-  return state_->config;
+  return present(state_).config;
 }
 const world& expert_parallel::ranks() const {
-  return state_->ranks;
+  return present(state_).ranks;
 }
 expert_range expert_parallel::local_experts() const {
-  return {state_->end.s.first_expert(state_->end.s.rank),
-          state_->end.s.num_local_experts(state_->end.s.rank)};
+  const ep::shape& s = present(state_).end.s;
+  return {s.first_expert(s.rank), s.num_local_experts(s.rank)};
 }
 
 }  // namespace baton

@@ -1,6 +1,8 @@
 // The public contract around the exchange: limits, sizes, agreement, order of calls.
 #include "baton/expert_parallel.hpp"
 
+#include <limits>
+
 #include "baton/error.hpp"
 #include "kernels/ep/shape.hpp"
 #include "tests/support/exchange_cases.hpp"
@@ -30,6 +32,9 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
             "num_max_tokens_per_rank: 0 is outside [1, 65536]");
   EXPECT_EQ(reason([](ep_config& c) { c.num_threads = 100; }),
             "num_threads: 100 is not a multiple of 32 up to 1024");
+  EXPECT_EQ(reason([](ep_config& c) { c.num_sms = std::numeric_limits<int>::max(); }),
+            "num_sms: 2147483647 is outside [0, 1024]");
+  EXPECT_EQ(reason([](ep_config& c) { c.hidden = 65544; }), "hidden: 65544 is outside [8, 65536]");
   EXPECT_EQ(reason([](ep_config&) {}, 9), "ranks: 9 is outside [1, 8]");
   EXPECT_NE(reason([](ep_config& c) { c.p2p_group_size = 2; }).find("SHMEM"), std::string::npos);
 }
@@ -43,6 +48,37 @@ TEST(workspace_bytes, is_the_documented_formula) {
   ep_config fp8 = c;
   fp8.format = token_format::blockwise_fp8;
   EXPECT_EQ(workspace_bytes(fp8, 4).window, 256u * 128 * (7168 + 224 + 16) + 128u * 8 * 7168 * 2 + 16u * 256);
+  fp8.hidden = 384;  // three scales: 12 bytes, rounded up to 16
+  EXPECT_EQ(workspace_bytes(fp8, 4).window, 256u * 128 * (384 + 16 + 16) + 128u * 8 * 384 * 2 + 16u * 256);
+}
+
+TEST(workspace_bytes, of_what_cannot_be_served_is_an_error) {
+  EXPECT_THROW(workspace_bytes(sizes(256, 8, 7168, 128), 0), invalid_argument);
+  EXPECT_THROW(workspace_bytes(sizes(256, 8, 7, 128), 4), invalid_argument);
+}
+
+TEST(experts_of_rank, of_a_rank_that_is_none_is_an_error) {
+  EXPECT_THROW(experts_of_rank(5, 0, 0), invalid_argument);
+  EXPECT_THROW(experts_of_rank(5, 2, 2), invalid_argument);
+  EXPECT_THROW(experts_of_rank(5, 2, -1), invalid_argument);
+  EXPECT_THROW(experts_of_rank(-1, 2, 0), invalid_argument);
+}
+
+TEST(expert_parallel, that_was_moved_from_throws_and_the_other_one_works) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  expert_parallel first = expert_parallel::create(worlds[0], sizes(4, 1, 64, 2));
+  expert_parallel second = std::move(first);
+  EXPECT_THROW(first.dispatch_async(nullptr, nullptr, 0),
+               invalid_argument);  // NOLINT(bugprone-use-after-move)
+  EXPECT_THROW(first.dispatch_wait(), invalid_argument);
+  EXPECT_THROW(first.combine_async(nullptr), invalid_argument);
+  EXPECT_THROW(first.combine_wait(nullptr, static_cast<float*>(nullptr)), invalid_argument);
+  EXPECT_THROW(first.combine_wait_unreduced(nullptr), invalid_argument);
+  EXPECT_THROW(first.check(), invalid_argument);
+  EXPECT_THROW(first.config(), invalid_argument);
+  EXPECT_THROW(first.local_experts(), invalid_argument);
+  second.dispatch_async(nullptr, nullptr, 0);
+  EXPECT_EQ(second.dispatch_wait().hidden, 64);
 }
 
 TEST(experts_of_rank, covers_every_expert_once_in_blocks_that_differ_by_at_most_one) {

@@ -13,6 +13,7 @@ namespace baton::ep {
 inline constexpr int max_ranks = max_gpus_per_node;
 inline constexpr int max_experts = 1024;
 inline constexpr int max_top_k = 32;
+inline constexpr int max_blocks = 1024;  // of a kernel
 inline constexpr int max_hidden = 65536;
 inline constexpr int max_tokens_per_rank = 65536;
 
