@@ -155,7 +155,7 @@ TEST(two_jobs, with_different_secrets_never_mix) {
     }
   });
   for (const rank_result& r : results)
-    if (!r.thrown.empty()) EXPECT_TRUE(contains(r.thrown, "given different BATON_JOB")) << r.thrown;
+    EXPECT_TRUE(r.thrown.empty() || contains(r.thrown, "given different BATON_JOB")) << r.thrown;
   for (const std::size_t ours : {2, 3, 4}) EXPECT_EQ(results[ours].exit_code, 0) << results[ours].thrown;
 }
 
@@ -384,6 +384,10 @@ TEST(receive_descriptor, refuses_other_messages_and_keeps_none_of_their_descript
 }
 
 TEST(handshake, a_rank_0_without_room_for_its_ranks_says_so_and_not_that_they_are_late) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "UndefinedBehaviorSanitizer opens a pipe to look at an object, and takes an object for bad "
+                  "if it cannot";
+#endif
   const std::string name = unique_name();
   const auto results = in_processes({0, 1}, [&](int rank) {
     const rendezvous_config where = config_at(name, rank, 2, 5'000);
