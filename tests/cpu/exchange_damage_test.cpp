@@ -75,7 +75,7 @@ class flips {
                                   std::vector<std::byte> rank_memory::*where) {
     std::map<std::string, tally> found;
     for (const part& p : parts) {
-      const bool is_bulk = p.name == "payload" || p.name == "reply";
+      const bool is_bulk = p.name == "payload" || p.name == "reply" || p.name == "padding";
       for (std::size_t bit = 0; bit < 8 * p.bytes; bit += is_bulk ? 131 : 1) {
         for (int rank = 0; rank < exchange::num_ranks; ++rank)
           for (int stage = 0; stage < exchange::num_stages; ++stage)
