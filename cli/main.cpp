@@ -1,5 +1,6 @@
 #include <fcntl.h>
 
+#include <csignal>
 #include <iostream>
 
 #include "cli/commands/program.hpp"
@@ -17,5 +18,6 @@ void occupy_standard_descriptors() {
 
 int main(int argc, char** argv) {
   occupy_standard_descriptors();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write()
   return baton::cli::run_program(argc, argv, std::cout, std::cerr);
 }

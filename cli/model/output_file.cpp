@@ -32,7 +32,7 @@ void remove_unfinished(int signal) {
 
 /// Signals that are ignored or handled already are somebody's choice.
 void remove_at_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU}) {
     struct sigaction now {};
     if (::sigaction(signal, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
         now.sa_handler == SIG_DFL)

@@ -9,8 +9,8 @@
 namespace baton::model {
 
 /// Written into a temporary file beside its destination, which publish() renames over it; until then what was there
-/// stays as it is. The temporary file goes with the object, and with SIGINT, SIGTERM or SIGHUP. The file gets mode 0644
-/// less the umask, whatever it replaces.
+/// stays as it is. The temporary file goes with the object, and with a signal that asks the process to end. The file
+/// gets mode 0644 less the umask, whatever it replaces.
 class output_file {
  public:
   /// `option` is named in error texts: "--output".

@@ -207,6 +207,16 @@ TEST(program_failures, a_closed_standard_output_does_not_end_up_in_a_file) {
   EXPECT_TRUE(read_file(path).empty() || json::accept(read_file(path))) << read_file(path);
 }
 
+TEST(program_failures, a_limit_on_files_is_an_error_that_leaves_nothing_behind) {
+  const temporary_folder folder;
+  const std::string path = (folder / "points.jsonl").string();
+  const std::string line =
+      "ulimit -f 0; \"$BATON\" bench ring --device cpu --sizes 64 --repeats 1 --json-file '" + path +
+      "' >/dev/null";
+  EXPECT_EQ(run_shell(line).exit_code, 2);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
 TEST(program_failures, a_benchmark_that_is_ended_leaves_old_results_and_nothing_else) {
   const temporary_folder folder;
   const std::string path = (folder / "old.jsonl").string();
