@@ -112,7 +112,7 @@ struct exchange_setting {
       case routing::first_token:
         return token == 0 ? choice : -1;
       case routing::repeated:
-        return (token + rank + round) % experts;
+        return (rank + round) % experts;
       case routing::with_holes:
         return i % 3 == 1 ? -1 : i % 5 == 2 ? experts + i : in_turn;
       default:
