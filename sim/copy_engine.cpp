@@ -96,12 +96,11 @@ void machine::state::count_on(const copy_piece& piece) {
 }
 
 /// Before the memory of a kernel's blocks goes.
-void machine::state::finish_copies(int rank) {
-  const bool dead = ranks[static_cast<std::size_t>(rank)].dead;
+void machine::state::finish_copies(const kernel_state& kernel) {
   for (std::size_t i = 0; i < copies.size();) {
-    if (copies[i].owner->rank != rank) {
+    if (copies[i].owner->kernel != &kernel) {
       ++i;
-    } else if (dead) {
+    } else if (of(copies[i].owner->rank).dead) {
       copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
       advance(i);

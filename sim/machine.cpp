@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <utility>
 
 #include "baton/error.hpp"
 #include "sim/context.hpp"
@@ -23,33 +22,6 @@ machine::state::state(int num_ranks, options o)
   for (int i = 0; i < 8; ++i) change_points.insert(random() % 4096);
 }
 
-void machine::launch(int rank, grid g, std::function<void(context&)> kernel) {
-  if (g.cluster < 1 || g.blocks % g.cluster != 0)
-    throw invalid_argument{fmt::format("cluster: {} blocks do not make clusters of {}", g.blocks, g.cluster)};
-  const std::lock_guard lock{state_->mutex};
-  state_->ranks[static_cast<std::size_t>(rank)].queue.push_back({g, std::move(kernel), {}});
-  state_->enqueued.notify_all();
-}
-
-void machine::host(int rank, std::function<void()> work) {
-  const std::lock_guard lock{state_->mutex};
-  state_->ranks[static_cast<std::size_t>(rank)].queue.push_back({{}, {}, std::move(work)});
-  state_->enqueued.notify_all();
-}
-
-void machine::run(int rank) {
-  std::unique_lock lock{state_->mutex};
-  while (state_->rank_in_use(rank)) {
-    state_->start_ready_work();
-    if (state_->run_one()) {
-      state_->retire_finished();
-      if (state_->failure) std::rethrow_exception(std::exchange(state_->failure, nullptr));
-    } else if (state_->rank_in_use(rank)) {
-      state_->idle(lock);
-    }
-  }
-}
-
 std::uint64_t machine::now_ns() const {
   return state_->now_ns();
 }
@@ -62,49 +34,6 @@ std::uint64_t machine::state::now_ns() const {
 
 const options& machine::settings() const {
   return state_->opts;
-}
-
-bool machine::state::rank_in_use(int rank) const {
-  const rank_state& r = ranks[static_cast<std::size_t>(rank)];
-  return r.running != nullptr || !r.queue.empty();
-}
-
-void machine::state::flush_rank(rank_state& r) {
-  if (r.stores.empty()) return;
-  r.stores.to_memory();
-  ++version;
-}
-
-void machine::state::start_ready_work() {
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    while (ranks[r].running == nullptr && !ranks[r].queue.empty()) {
-      auto item = std::move(ranks[r].queue.front());
-      ranks[r].queue.pop_front();
-      const bool lost =
-          ranks[r].dead || fault_of(static_cast<int>(r), fault::kind::never_launches) != nullptr;
-      if (item.host) {
-        flush_rank(ranks[r]);
-        item.host();
-        ++version;
-      } else if (!lost) {
-        start_kernel(static_cast<int>(r), std::move(item));
-      }
-    }
-  }
-}
-
-void machine::state::retire_finished() {
-  for (rank_state& r : ranks) {
-    if (r.running == nullptr) continue;
-    bool live = false;
-    for (const auto& w : r.running->warps) live = live || !w->done;
-    if (live && !r.dead) continue;
-    finish_copies(r.running->warps.front()->rank);
-    for (const auto& b : r.running->blocks) b->stores.move_to(r.stores);
-    std::erase_if(active, [&](const warp_state* w) { return w->rank == r.running->warps.front()->rank; });
-    r.running.reset();
-    if (!opts.delay_stores) flush_rank(r);
-  }
 }
 
 /// Nobody can run: lets delayed stores arrive, else lets time pass until somebody's deadline, else gives up.

@@ -57,9 +57,15 @@ struct grid {
   int cluster = 1;  // blocks of a cluster; divides blocks
 };
 
-/// Each rank has one queue of kernels and host functions, run in order. Queues of different ranks run
-/// interleaved, so a kernel of one rank may wait for a kernel of another. Ranks may be driven by one thread
-/// or by several; whoever calls run() executes whatever is ready, of all ranks.
+/// Names one of a rank's queues; any address will do. Null: the queue that a rank has from the beginning.
+using stream_name = const void*;
+
+/// Each rank has a queue of kernels and host functions for each stream, run in order. All queues run interleaved, so a
+/// kernel may wait for one of another rank or stream. Ranks may be driven by one thread or by several; whoever calls
+/// run() executes whatever is ready, of all ranks.
+///
+/// What a kernel or host function throws ends all work: every rank that had some loses it, queued and begun, and is told once,
+/// by its next run().
 class machine {
  public:
   explicit machine(int num_ranks, options opts = {});
@@ -67,12 +73,19 @@ class machine {
   machine(const machine&) = delete;
   machine& operator=(const machine&) = delete;
 
-  void launch(int rank, grid g, std::function<void(context&)> kernel);
-  void host(int rank, std::function<void()> work);
+  void launch(int rank, grid g, std::function<void(context&)> kernel, stream_name on = nullptr);
+  void host(int rank, std::function<void()> work, stream_name on = nullptr);
+  /// What is enqueued on `later` from now on begins after what is on `earlier` now.
+  void chain(int rank, stream_name earlier, stream_name later);
 
-  /// Runs all queues until this rank's is empty. If nobody can run and no wait has a deadline, throws
+  /// Runs all queues until this one is empty. If nobody can run and no wait has a deadline, throws
   /// baton::error with the list of who waits where.
-  void run(int rank);
+  void run(int rank, stream_name on = nullptr);
+
+  /// Drops what the rank has begun or queued. True if there was any.
+  bool abandon(int rank);
+  /// Lets go of memory once nothing that is queued now can use it.
+  void release(std::shared_ptr<void> memory);
 
   std::uint64_t now_ns() const;
   const options& settings() const;

@@ -13,27 +13,46 @@
 
 namespace baton::sim {
 
-struct rank_state {
-  struct item {
-    grid shape;
-    std::function<void(context&)> kernel;  // or
-    std::function<void()> host;
-  };
-  std::deque<item> queue;
+struct work_item {
+  grid shape = {};
+  std::function<void(context&)> kernel = {};        // or
+  std::function<void()> host = {};                  // or
+  std::shared_ptr<const bool> waits_for = nullptr;  // another stream
+};
+
+struct stream_queue {
+  stream_name name = nullptr;
+  std::deque<work_item> items;
   std::unique_ptr<kernel_state> running;
+  bool in_use() const { return running != nullptr || !items.empty(); }
+};
+
+struct rank_state {
+  std::deque<stream_queue> streams;
   store_list stores;
   std::uint64_t steps = 0;
   bool dead = false;
+  std::exception_ptr failure;  // that cost the rank its work; run() throws it on
+
+  stream_queue& stream(stream_name name);  // made if need be
+  bool in_use(stream_name name) const;
+  bool in_use() const;
 };
 
 struct machine::state {
   state(int num_ranks, options o);
 
   // queues
+  rank_state& of(int rank) { return ranks[static_cast<std::size_t>(rank)]; }
+  void enqueue(int rank, stream_name on, work_item item);
   void start_ready_work();
-  void start_kernel(int rank, rank_state::item item);
+  bool start_next(int rank, stream_queue& q);  // false: nothing of it can begin
+  void start_kernel(int rank, stream_queue& q, const work_item& item);
   void retire_finished();
+  void retire(rank_state& r, stream_queue& q);
   void flush_rank(rank_state& r);
+  void drop_work(int rank);
+  void fail(const std::exception_ptr& why);
 
   // scheduler
   bool run_one();  // false: nobody can run
@@ -49,7 +68,6 @@ struct machine::state {
   void idle(std::unique_lock<std::mutex>& lock);
   void advance_clock();
   std::string who_waits() const;
-  bool rank_in_use(int rank) const;
 
   std::uint64_t now_ns() const;
 
@@ -59,7 +77,7 @@ struct machine::state {
   void progress_copies();
   void advance(std::size_t piece);
   void count_on(const copy_piece& piece);
-  void finish_copies(int rank);
+  void finish_copies(const kernel_state& kernel);
 
   // faults
   bool dies_now(int rank);
@@ -72,7 +90,7 @@ struct machine::state {
   std::vector<warp_state*> active;
   std::vector<copy_piece> copies;
   std::size_t next = 0;        // round robin
-  std::exception_ptr failure;  // thrown inside a kernel; run() throws it on
+  std::exception_ptr failure;  // thrown inside a kernel just now
   std::uint64_t version = 1;   // of memory: a wait that found nothing looks again when it changes
   std::uint64_t clock = 0;
   std::uint64_t total_steps = 0;

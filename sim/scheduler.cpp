@@ -5,16 +5,16 @@
 
 namespace baton::sim {
 
-void machine::state::start_kernel(int rank, rank_state::item item) {
+void machine::state::start_kernel(int rank, stream_queue& q, const work_item& item) {
   auto kernel = std::make_unique<kernel_state>();
   kernel->shape = item.shape;
-  kernel->body = std::move(item.kernel);
+  kernel->body = item.kernel;
   for (int b = 0; b < item.shape.blocks; ++b) {
     if (b % item.shape.cluster == 0) kernel->clusters.push_back(std::make_unique<cluster_state>());
     kernel->blocks.push_back(std::make_unique<block_state>());
     block_state& block = *kernel->blocks.back();
     block.live = item.shape.warps;
-    block.stores.comes_before(ranks[static_cast<std::size_t>(rank)].stores);
+    block.stores.comes_before(of(rank).stores);
     block.shared.resize(item.shape.shared_bytes);
     if (opts.delay_stores) block.engine_view = block.shared;
     block.cluster = kernel->clusters.back().get();
@@ -22,17 +22,19 @@ void machine::state::start_kernel(int rank, rank_state::item item) {
     block.cluster->blocks.push_back(&block);
     for (int w = 0; w < item.shape.warps; ++w) {
       auto warp = std::make_unique<warp_state>();
+      warp->kernel = kernel.get();
       warp->home = &block;
       warp->stores.comes_before(block.stores);
       warp->rank = rank;
       warp->block = b;
       warp->warp = w;
       warp->priority = lowest_priority + random() % (1u << 20);
-      active.push_back(warp.get());
       kernel->warps.push_back(std::move(warp));
     }
   }
-  ranks[static_cast<std::size_t>(rank)].running = std::move(kernel);
+  active.reserve(active.size() + kernel->warps.size());
+  for (const auto& warp : kernel->warps) active.push_back(warp.get());
+  q.running = std::move(kernel);
 }
 
 bool machine::state::can_run(const warp_state& w) const {
@@ -104,10 +106,9 @@ void machine::state::leave_barriers(warp_state& w) {
 }
 
 void machine::state::run_body(warp_state& w) {
-  const rank_state& r = ranks[static_cast<std::size_t>(w.rank)];
   try {
-    context x{*this, w, r.running->shape};
-    r.running->body(x);
+    context x{*this, w, w.kernel->shape};
+    w.kernel->body(x);
   } catch (const boost::context::detail::forced_unwind&) {
     stack_switch::leave(w.scheduler_stack);
     throw;

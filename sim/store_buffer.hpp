@@ -37,6 +37,7 @@ class store_list {
   }
 
   bool empty() const { return entries_.empty(); }
+  void drop() { entries_.clear(); }
   void to_memory() { drain(entries_.size()); }
 
   /// Hands all entries on; the order of stores to one address is kept.

@@ -16,6 +16,7 @@
 namespace baton::sim {
 
 struct block_state;
+struct kernel_state;
 
 /// Blocks that share a barrier and reach each other's shared memory.
 struct cluster_state {
@@ -50,6 +51,7 @@ struct warp_state {
   boost::context::fiber fiber;      // the warp, while it is not running
   boost::context::fiber scheduler;  // who resumed it, while it is
   stack_bounds stack, scheduler_stack;
+  const kernel_state* kernel = nullptr;
   block_state* home = nullptr;
   int rank = 0, block = 0, warp = 0;
   bool done = false;

@@ -10,8 +10,14 @@ namespace baton {
 
 enum class device_kind { cpu, cuda };
 
-/// A stream of the caller: a `cudaStream_t` on CUDA (null: the legacy default stream). On the CPU each rank
-/// has one queue and `native` is ignored.
+/// A stream of the caller: a `cudaStream_t` on CUDA (null: the legacy default stream). On the CPU any pointer that is not
+/// null names a queue of the rank, made when it is first used, and null another one: `int copies; stream_ref s{&copies};`.
+///
+/// Work of one stream runs in order. Different streams of a rank run side by side, on the CPU too, where null is ordered with
+/// the others no more than a non-blocking stream is: what has to come later needs world::chain or world::synchronize.
+///
+/// Memory that work was given has to live until the stream has been synchronised. The library sees to its own: the CPU
+/// frees it behind what is queued, CUDA waits for the device.
 struct stream_ref {
   void* native = nullptr;
 };
@@ -66,13 +72,19 @@ class world {
 
   /// Waits until everything this rank enqueued on `stream` is done. On the CPU this is where the work runs.
   /// @throws stuck  a wait of this rank outlived its deadline
+  ///
+  /// On the CPU also what the work itself throws, such as std::bad_alloc. All ranks of the process then lose what they
+  /// had queued, each is told by its next synchronize, and communicators are lost as after stuck.
   void synchronize(stream_ref stream = {}) const;
+
+  /// What this rank enqueues on `later` from now on starts after what it has enqueued on `earlier`. Capturable.
+  void chain(stream_ref earlier, stream_ref later) const;
 
   /// What `config.all_gather` does, for the library's own objects and for tests.
   void all_gather(const void* mine, void* all, std::size_t bytes) const;
 
   /// For the library's own layers.
-  detail::world_state& state() const { return *state_; }
+  detail::world_state& state() const;
   explicit world(std::shared_ptr<detail::world_state> state) : state_{std::move(state)} {}
 
  private:

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <exception>
+
 #include "api/agreement.hpp"
 #include "baton/error.hpp"
 #include "bootstrap/group.hpp"
@@ -54,7 +56,8 @@ struct expert_parallel::state {
   std::unique_ptr<symmetric_window> window;
   step next = step::dispatch_async;
   int num_tokens = 0;
-  int times_stuck;  // the world's, at creation
+  int times_lost;  // the world's, at creation
+  const int exceptions = std::uncaught_exceptions();
 
   state(const world& w, const ep_config& c)
       : ranks{w},
@@ -63,16 +66,21 @@ struct expert_parallel::state {
         end{.s = {c.num_experts, w.size(), w.rank(), c.top_k, c.hidden, c.num_max_tokens_per_rank, c.format},
             .windows = {},
             .warps = launch.blocks * (launch.threads / warp_lanes)},
-        times_stuck{w.state().times_stuck} {}
+        times_lost{w.state().times_lost} {}
+  /// An exception that ends the scope ends the scopes of what the caller had passed too.
+  ~state() {
+    if (std::uncaught_exceptions() > exceptions) ranks.state().abandon_work();
+  }
 
   /// Rounds are dispatch_async, dispatch_wait, combine_async, combine_wait: nothing else keeps buffers safe.
   /// After a time-out peers may still work on an old round in the same memory: only new memory is safe.
   void advance(step called) {
-    if (ranks.state().times_stuck != times_stuck)
-      throw invalid_argument{fmt::format(
-          "{} called after a wait of rank {} gave up: this communicator is of no further use. Destroy "
-          "it and create one anew, on every rank",
-          names[static_cast<int>(called)], end.s.rank)};
+    if (ranks.state().times_lost != times_lost)
+      throw invalid_argument{
+          fmt::format("{} called after work of rank {} was lost: a wait gave up, or an exception ended it. "
+                      "This communicator is of no further use. Destroy "
+                      "it and create one anew, on every rank",
+                      names[static_cast<int>(called)], end.s.rank)};
     if (called != next)
       throw invalid_argument{
           fmt::format("{} called where {} is due: a round is dispatch_async, dispatch_wait, "

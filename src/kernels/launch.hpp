@@ -7,19 +7,20 @@
 
 namespace baton {
 
-/// Enqueues a kernel on the rank's queue of the CPU machine.
+/// Enqueues a kernel on the rank's queue `stream` of the CPU machine.
 template <class Kernel, class Params>
-void launch_on_cpu(const world& w, const launch_grid& g, const Params& p) {
+void launch_on_cpu(const world& w, const launch_grid& g, const Params& p, stream_ref stream) {
   const detail::world_state& state = w.state();
   const sim::grid grid{g.blocks, g.threads / warp_lanes, g.shared_bytes, state.limits(), g.cluster};
-  state.machine->launch(state.rank, grid, [p](sim::context& x) { Kernel::run(x, p); });
+  state.machine->launch(
+      state.rank, grid, [p](sim::context& x) { Kernel::run(x, p); }, stream.native);
 }
 
 /// Enqueues a kernel on `stream` of the rank's device.
 template <class Kernel, class Params>
 void launch(const world& w, launch_grid g, const Params& p, stream_ref stream) {
   g.cluster = bounds_of<Kernel>().cluster;
-  if (w.device() == device_kind::cpu) return launch_on_cpu<Kernel>(w, g, p);
+  if (w.device() == device_kind::cpu) return launch_on_cpu<Kernel>(w, g, p, stream);
   launch_on_cuda<Kernel>(w, g, p, w.state().limits(), stream);
 }
 

@@ -22,15 +22,31 @@ constexpr int sms_of_the_cpu = 2;
 
 class window_of_blocks final : public symmetric_window {
  public:
-  window_of_blocks(std::vector<std::shared_ptr<std::byte>> blocks, std::size_t bytes)
-      : blocks_{std::move(blocks)}, bytes_{bytes} {}
+  window_of_blocks(const world& world, std::vector<std::shared_ptr<std::byte>> blocks, std::size_t bytes)
+      : world_{world}, blocks_{std::move(blocks)}, bytes_{bytes} {}
+  ~window_of_blocks() override {
+    const detail::world_state& state = world_.state();
+    if (state.device == device_kind::cuda)
+      on_cuda::drain(state);
+    else
+      for (std::shared_ptr<std::byte>& block : blocks_) state.machine->release(std::move(block));
+  }
   std::byte* peer(int rank) const override { return blocks_.at(static_cast<std::size_t>(rank)).get(); }
   std::size_t bytes() const override { return bytes_; }
 
  private:
+  world world_;
   std::vector<std::shared_ptr<std::byte>> blocks_;
   std::size_t bytes_;
 };
+
+/// Freed behind what is queued when its last owner lets go.
+std::shared_ptr<std::byte> allocate_on_cpu(const detail::world_state& state, std::size_t bytes,
+                                           const memory_use& use) {
+  std::shared_ptr<std::byte> memory = allocate_host(bytes, use);
+  std::byte* const at = memory.get();
+  return {at, [machine = state.machine, memory](std::byte*) mutable { machine->release(std::move(memory)); }};
+}
 
 void agree_on_size(const bootstrap::group& g, std::size_t bytes, const std::string& purpose) {
   const auto all = bootstrap::gather(g, static_cast<std::uint64_t>(bytes));
@@ -83,7 +99,7 @@ device_buffer::device_buffer(const world& world, std::size_t bytes, const std::s
     : bytes_{bytes} {
   const memory_use use{purpose, knob};
   data_ = world.device() == device_kind::cuda ? on_cuda::allocate(world.state(), bytes, use)
-                                              : allocate_host(bytes, use);
+                                              : allocate_on_cpu(world.state(), bytes, use);
 }
 
 void require_memory_of_all(const world& world, std::size_t bytes, const std::string& purpose,
@@ -98,7 +114,8 @@ std::unique_ptr<symmetric_window> make_window(const world& world, std::size_t by
   const detail::world_state& state = world.state();
   const memory_use use{purpose, knob};
   agree_on_size(state.peers(), bytes, purpose);
-  return std::make_unique<window_of_blocks>(world.device() == device_kind::cuda
+  return std::make_unique<window_of_blocks>(world,
+                                            world.device() == device_kind::cuda
                                                 ? on_cuda::make_blocks(state, bytes, use)
                                                 : host_blocks(state, bytes, use),
                                             bytes);
@@ -108,14 +125,16 @@ void copy_async(const world& world, void* to, const void* from, std::size_t byte
   if (bytes == 0) return;
   const detail::world_state& state = world.state();
   if (world.device() == device_kind::cuda) return on_cuda::copy(state, to, from, bytes, stream);
-  state.machine->host(state.rank, [to, from, bytes] { std::memcpy(to, from, bytes); });
+  state.machine->host(
+      state.rank, [to, from, bytes] { std::memcpy(to, from, bytes); }, stream.native);
 }
 
 void fill_async(const world& world, void* at, unsigned char value, std::size_t bytes, stream_ref stream) {
   if (bytes == 0) return;
   const detail::world_state& state = world.state();
   if (world.device() == device_kind::cuda) return on_cuda::fill(state, at, value, bytes, stream);
-  state.machine->host(state.rank, [at, value, bytes] { std::memset(at, value, bytes); });
+  state.machine->host(
+      state.rank, [at, value, bytes] { std::memset(at, value, bytes); }, stream.native);
 }
 
 int sms_of(const world& world) {

@@ -8,7 +8,7 @@
 
 namespace baton {
 
-/// Zeroed memory of the world's device, 256-byte aligned; freed with the object.
+/// Zeroed memory of the world's device, 256-byte aligned; freed with the object, behind what is queued then.
 /// Throws out_of_memory naming `purpose` and `knob` ("lower num_max_tokens_per_rank").
 class device_buffer {
  public:

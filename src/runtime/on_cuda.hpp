@@ -36,6 +36,9 @@ int default_ordinal(int local_rank);
 void set_up(detail::world_state& state, std::span<const device_identity> all);
 
 void wait_for_stream(const detail::world_state& state, stream_ref stream);
+void chain(const detail::world_state& state, stream_ref earlier, stream_ref later);
+/// Waits for all work of the rank's device: before memory goes that it may use. Every wait in it has a deadline.
+void drain(const detail::world_state& state) noexcept;
 void clear_abort(const detail::world_state& state);
 
 std::shared_ptr<std::byte> allocate(const detail::world_state& state, std::size_t bytes,

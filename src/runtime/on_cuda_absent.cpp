@@ -24,6 +24,10 @@ void set_up(detail::world_state&, std::span<const device_identity>) {
 void wait_for_stream(const detail::world_state&, stream_ref) {
   refuse();
 }
+void chain(const detail::world_state&, stream_ref, stream_ref) {
+  refuse();
+}
+void drain(const detail::world_state&) noexcept {}
 void clear_abort(const detail::world_state&) {
   refuse();
 }

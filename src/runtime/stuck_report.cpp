@@ -49,7 +49,7 @@ void throw_if_stuck(detail::world_state& state) {
   if (std::atomic_ref{shared->complete}.load(std::memory_order_acquire) == 0) return;
   const stuck_record found = *shared;
   *shared = {};
-  ++state.times_stuck;
+  ++state.times_lost;
   if (state.device == device_kind::cuda)
     on_cuda::clear_abort(state);
   else

@@ -1,5 +1,8 @@
 #include "baton/world.hpp"
 
+#include <utility>
+
+#include "baton/error.hpp"
 #include "runtime/on_cuda.hpp"
 #include "runtime/stuck_report.hpp"
 #include "runtime/world_state.hpp"
@@ -7,32 +10,71 @@
 
 namespace baton {
 
+namespace detail {
+
+world_state::~world_state() {
+  if (machine != nullptr) machine->release(std::move(owned));
+}
+
+void world_state::abandon_work() {
+  if (machine != nullptr && machine->abandon(rank)) ++times_lost;
+}
+
+}  // namespace detail
+
+namespace {
+
+void run_queue(detail::world_state& s, stream_ref stream) {
+  try {
+    s.machine->run(s.rank, stream.native);
+  } catch (...) {
+    ++s.times_lost;
+    throw;
+  }
+}
+
+}  // namespace
+
+detail::world_state& world::state() const {
+  if (state_ == nullptr) throw invalid_argument{"world: moved from; use the world that it was moved to"};
+  return *state_;
+}
+
 int world::rank() const {
-  return state_->rank;
+  return state().rank;
 }
 int world::size() const {
-  return state_->size;
+  return state().size;
 }
 device_kind world::device() const {
-  return state_->device;
+  return state().device;
 }
 int world::device_index() const {
-  return state_->device_index;
+  return state().device_index;
 }
 std::chrono::milliseconds world::deadline() const {
-  return state_->deadline;
+  return state().deadline;
 }
 
 void world::synchronize(stream_ref stream) const {
-  if (state_->device == device_kind::cuda)
-    on_cuda::wait_for_stream(*state_, stream);
+  detail::world_state& s = state();
+  if (s.device == device_kind::cuda)
+    on_cuda::wait_for_stream(s, stream);
   else
-    state_->machine->run(state_->rank);
-  throw_if_stuck(*state_);
+    run_queue(s, stream);
+  throw_if_stuck(s);
+}
+
+void world::chain(stream_ref earlier, stream_ref later) const {
+  const detail::world_state& s = state();
+  if (s.device == device_kind::cuda)
+    on_cuda::chain(s, earlier, later);
+  else
+    s.machine->chain(s.rank, earlier.native, later.native);
 }
 
 void world::all_gather(const void* mine, void* all, std::size_t bytes) const {
-  bootstrap::gather_bytes(state_->peers(), mine, all, bytes);
+  bootstrap::gather_bytes(state().peers(), mine, all, bytes);
 }
 
 }  // namespace baton

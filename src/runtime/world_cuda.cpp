@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <type_traits>
 
 #include "baton/error.hpp"
 #include "runtime/device_guard_cuda.hpp"
@@ -132,6 +134,28 @@ void wait_for_stream(const detail::world_state& state, stream_ref stream) {
   const device_guard guard{state.device_index};
   check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream.native)),
         fmt::format("waiting for the work of rank {} on device {}", state.rank, state.device_index));
+}
+
+void chain(const detail::world_state& state, stream_ref earlier, stream_ref later) {
+  const device_guard guard{state.device_index};
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making the event between two streams");
+  const std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, decltype(&cudaEventDestroy)> owner{
+      event, &cudaEventDestroy};
+  check(cudaEventRecord(event, static_cast<cudaStream_t>(earlier.native)),
+        "recording the event between two streams");
+  check(cudaStreamWaitEvent(static_cast<cudaStream_t>(later.native), event), "chaining two streams");
+}
+
+void drain(const detail::world_state& state) noexcept {
+  // Nothing to be done about failures: kernels that died have left the memory, and the process may be past the end of the
+  // CUDA runtime.
+  int before = 0;
+  if (cudaGetDevice(&before) == cudaSuccess && cudaSetDevice(state.device_index) == cudaSuccess) {
+    cudaDeviceSynchronize();
+    cudaSetDevice(before);
+  }
+  cudaGetLastError();
 }
 
 void clear_abort(const detail::world_state& state) {

@@ -25,6 +25,11 @@ struct report_memory {
 
 class world_state {
  public:
+  world_state() = default;
+  world_state(const world_state&) = delete;
+  world_state& operator=(const world_state&) = delete;
+  ~world_state();  // kernels that are queued still report to `owned`
+
   int rank = 0;
   int size = 1;
   device_kind device = device_kind::cpu;
@@ -35,10 +40,14 @@ class world_state {
   all_gather_fn all_gather;
   std::shared_ptr<sim::machine> machine;  // the CPU's; shared by the ranks of world::local
   report_memory reports;
-  int times_stuck = 0;  // what was made before the last time is lost: its kernels may have done nothing
+  int times_lost =
+      0;  // work of this rank; what was made before is of no use: its kernels may have done nothing
   std::shared_ptr<void> owned;  // whatever keeps `reports` alive
   std::vector<int> devices;     // CUDA, in_process: the ordinal of every rank's device
   std::shared_ptr<bootstrap::thread_rendezvous> rendezvous;  // of world::local
+
+  /// Drops what this rank has queued on the CPU; on CUDA it cannot be taken back.
+  void abandon_work();
 
   /// This rank among the others, for collective steps of creation.
   bootstrap::group peers() const { return {rank, size, all_gather, deadline}; }
