@@ -1,4 +1,4 @@
-// The host side of the CUDA expert MLP: configurations that fit, and arguments refused by name.
+// The host side of the expert MLP: configurations that fit, and arguments refused by name, on both devices.
 #include "kernels/expert_mlp/arguments.hpp"
 
 #include <gtest/gtest.h>
@@ -7,8 +7,9 @@
 
 #include "baton/error.hpp"
 #include "kernels/expert_mlp/config.hpp"
+#include "tests/cpu/says.hpp"
 
-namespace baton::expert_mlp_cuda {
+namespace baton::expert_mlp_kernels {
 namespace {
 
 static_assert(why_not(gate_up_bf16) == nullptr);
@@ -34,33 +35,32 @@ struct call {
     rows.max_rows = 8;
     rows.format = token_format::blockwise_fp8;
   }
-  void check() const { require(weights, rows, out, scratch); }
+  void check(device_kind device) const { require(device, weights, rows, out, scratch); }
 };
 
 TEST(expert_mlp_arguments, what_the_interface_allows_passes) {
   const call good;
-  EXPECT_NO_THROW(good.check());
+  EXPECT_NO_THROW(good.check(device_kind::cuda));
+  EXPECT_NO_THROW(good.check(device_kind::cpu));
   call empty;
   empty.rows.max_rows = 0;
   empty.out = nullptr;
   empty.scratch = nullptr;
-  EXPECT_NO_THROW(empty.check()) << "nothing is touched where there are no rows";
+  EXPECT_NO_THROW(empty.check(device_kind::cuda)) << "nothing is touched where there are no rows";
+}
+
+void expect_refused(device_kind device, const std::function<void(call&)>& damage, const std::string& text) {
+  call c;
+  damage(c);
+  EXPECT_TRUE(test::says(test::message_of<invalid_argument>([&] { c.check(device); }), text));
 }
 
 TEST(expert_mlp_arguments, what_it_does_not_is_refused_by_name_and_value) {
-  const auto refused = [](const std::function<void(call&)>& damage, const std::string& says) {
-    call c;
-    damage(c);
-    try {
-      c.check();
-      ADD_FAILURE() << says << " was accepted";
-    } catch (const invalid_argument& e) {
-      EXPECT_NE(std::string{e.what()}.find(says), std::string::npos) << e.what();
-    }
+  const auto refused = [](const std::function<void(call&)>& damage, const std::string& text) {
+    expect_refused(device_kind::cuda, damage, text);
+    expect_refused(device_kind::cpu, damage, text);
   };
-  refused([](call& c) { c.weights.hidden = 200; }, "hidden is 200");
   refused([](call& c) { c.weights.hidden = 0; }, "hidden is 0");
-  refused([](call& c) { c.weights.intermediate = 96; }, "intermediate is 96");
   refused([](call& c) { c.rows.num_local_experts = 3; }, "rows has 3");
   refused([](call& c) { c.weights.num_local_experts = c.rows.num_local_experts = 1025; }, "1025");
   refused([](call& c) { c.rows.max_rows = -1; }, "max_rows is -1");
@@ -68,8 +68,34 @@ TEST(expert_mlp_arguments, what_it_does_not_is_refused_by_name_and_value) {
   refused([](call& c) { c.rows.scales = nullptr; }, "rows.scales is null");
   refused([](call& c) { c.rows.row_counts = nullptr; }, "rows.row_counts is null");
   refused([](call& c) { c.out += 1; }, "out is");
-  refused([](call& c) { c.scratch = static_cast<std::byte*>(c.scratch) + 16; }, "scratch is");
+}
+
+TEST(expert_mlp_arguments, what_only_one_device_asks_for_is_refused_there) {
+  using enum device_kind;
+  expect_refused(
+      cuda, [](call& c) { c.weights.hidden = 200; }, "hidden is 200; on CUDA");
+  expect_refused(
+      cuda, [](call& c) { c.weights.intermediate = 96; }, "intermediate is 96; on CUDA");
+  expect_refused(
+      cuda, [](call& c) { c.scratch = static_cast<std::byte*>(c.scratch) + 16; }, "scratch is");
+  expect_refused(
+      cuda, [](call& c) { c.weights.gate += 1; }, "weights.gate is");
+  expect_refused(
+      cpu, [](call& c) { c.weights.intermediate = 12; }, "intermediate is 12; on the CPU");
+  expect_refused(
+      cpu, [](call& c) { c.weights.hidden = 200; }, "hidden is 200; with blockwise_fp8");
+  call c;
+  c.scratch = nullptr;
+  EXPECT_NO_THROW(c.check(cpu)) << "it needs none";
+}
+
+TEST(expert_mlp_arguments, are_checked_before_anything_is_queued) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  call c;
+  c.weights.up = nullptr;
+  EXPECT_THROW(expert_mlp(worlds[0], c.weights, c.rows, c.out, nullptr), invalid_argument);
+  EXPECT_NO_THROW(worlds[0].synchronize());
 }
 
 }  // namespace
-}  // namespace baton::expert_mlp_cuda
+}  // namespace baton::expert_mlp_kernels

@@ -91,7 +91,7 @@ struct problem {
     return r;
   }
   void run(stream_ref stream = {}) const {
-    expert_mlp_cuda::run(worlds[0], weights(), rows(), out.data(), scratch.data(), stream);
+    expert_mlp_kernels::run(worlds[0], weights(), rows(), out.data(), scratch.data(), stream);
   }
   std::vector<std::uint16_t> run_on_poison() const {
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = bfloat16::from_bits(poison);
@@ -242,7 +242,7 @@ TEST_F(expert_mlp_gpu, the_bound_tells_gate_from_up) {
   expert_weights swapped = p.weights();
   std::swap(swapped.gate, swapped.up);
   p.run_on_poison();
-  expert_mlp_cuda::run(p.worlds[0], swapped, p.rows(), p.out.data(), p.scratch.data(), {});
+  expert_mlp_kernels::run(p.worlds[0], swapped, p.rows(), p.out.data(), p.scratch.data(), {});
   test::finish();
   std::vector<std::uint16_t> got;
   for (std::size_t i = 0; i < p.out.size(); ++i) got.push_back(p.out[i].bits);
@@ -279,7 +279,7 @@ TEST_F(expert_mlp_gpu, arguments_out_of_limits_are_refused_by_name) {
   const problem p{{.counts = {4}}};
   const auto refused = [&](const expert_weights& w, const received_tokens& r, const char* name) {
     try {
-      expert_mlp_cuda::run(p.worlds[0], w, r, p.out.data(), p.scratch.data(), {});
+      expert_mlp_kernels::run(p.worlds[0], w, r, p.out.data(), p.scratch.data(), {});
       ADD_FAILURE() << name << " was accepted";
     } catch (const invalid_argument& e) {
       EXPECT_NE(std::string{e.what()}.find(name), std::string::npos) << e.what();

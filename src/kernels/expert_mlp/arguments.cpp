@@ -7,8 +7,10 @@
 #include "baton/error.hpp"
 #include "kernels/expert_mlp/config.hpp"
 
-namespace baton::expert_mlp_cuda {
+namespace baton::expert_mlp_kernels {
 namespace {
+
+constexpr int values_on_cpu = 8;
 
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
@@ -21,11 +23,18 @@ void require_pointer(const char* name, const void* pointer, std::uintptr_t align
     refuse("{} is {}; it must be a multiple of {} bytes", name, pointer, alignment);
 }
 
-void require_shape(const expert_weights& w, const received_tokens& rows) {
-  if (w.hidden < scale_k || w.hidden % scale_k != 0)
-    refuse("hidden is {}; on CUDA it must be a positive multiple of {}", w.hidden, scale_k);
-  if (w.intermediate < block_k || w.intermediate % block_k != 0)
-    refuse("intermediate is {}; on CUDA it must be a positive multiple of {}", w.intermediate, block_k);
+void require_multiple(const char* name, int value, int of, device_kind device) {
+  if (value < of || value % of != 0)
+    refuse("{} is {}; on {} it must be a positive multiple of {}", name, value,
+           device == device_kind::cuda ? "CUDA" : "the CPU", of);
+}
+
+void require_shape(device_kind device, const expert_weights& w, const received_tokens& rows) {
+  const bool cuda = device == device_kind::cuda;
+  require_multiple("hidden", w.hidden, cuda ? scale_k : values_on_cpu, device);
+  require_multiple("intermediate", w.intermediate, cuda ? block_k : values_on_cpu, device);
+  if (rows.format == token_format::blockwise_fp8 && w.hidden % scale_k != 0)
+    refuse("hidden is {}; with blockwise_fp8 rows it must be a multiple of {}", w.hidden, scale_k);
   if (w.num_local_experts != rows.num_local_experts)
     refuse("weights has {} local experts, rows has {}; they must agree", w.num_local_experts,
            rows.num_local_experts);
@@ -36,19 +45,21 @@ void require_shape(const expert_weights& w, const received_tokens& rows) {
 
 }  // namespace
 
-void require(const expert_weights& weights, const received_tokens& rows, const bfloat16* out,
-             const void* scratch) {
-  require_shape(weights, rows);
+void require(device_kind device, const expert_weights& weights, const received_tokens& rows,
+             const bfloat16* out, const void* scratch) {
+  require_shape(device, weights, rows);
   if (rows.max_rows == 0 || rows.num_local_experts == 0) return;
-  require_pointer("weights.gate", weights.gate, 16);
-  require_pointer("weights.up", weights.up, 16);
-  require_pointer("weights.down", weights.down, 16);
+  const bool cuda = device == device_kind::cuda;
+  const std::uintptr_t vectors = cuda ? 16 : alignof(bfloat16);
+  require_pointer("weights.gate", weights.gate, vectors);
+  require_pointer("weights.up", weights.up, vectors);
+  require_pointer("weights.down", weights.down, vectors);
   require_pointer("rows.tokens", rows.tokens, 16);
   require_pointer("rows.row_offsets", rows.row_offsets, alignof(std::int32_t));
   require_pointer("rows.row_counts", rows.row_counts, alignof(std::int32_t));
   if (rows.format == token_format::blockwise_fp8) require_pointer("rows.scales", rows.scales, alignof(float));
   require_pointer("out", out, 16);
-  require_pointer("scratch", scratch, 256);
+  if (cuda) require_pointer("scratch", scratch, 256);
 }
 
-}  // namespace baton::expert_mlp_cuda
+}  // namespace baton::expert_mlp_kernels

@@ -3,7 +3,7 @@
 #include "baton/expert_parallel.hpp"
 #include "exec/shared_plan.hpp"
 
-namespace baton::expert_mlp_cuda {
+namespace baton::expert_mlp_kernels {
 
 /// gate_up: intermediate = silu(gate * x) . (up * x).  down: out = down * intermediate.
 enum class step { gate_up, down };
@@ -59,4 +59,4 @@ inline constexpr config gate_up_bf16{};
 inline constexpr config gate_up_fp8{.input = token_format::blockwise_fp8, .stages = 4, .blocks_per_sm = 1};
 inline constexpr config down_bf16{.what = step::down};
 
-}  // namespace baton::expert_mlp_cuda
+}  // namespace baton::expert_mlp_kernels

@@ -20,7 +20,7 @@
 #include "ptx/ldmatrix.cuh"
 #include "ptx/mma.cuh"
 
-namespace baton::expert_mlp_cuda {
+namespace baton::expert_mlp_kernels {
 
 /// A thread's part of a warp's 32 x 64 result: [16 rows][8 columns][mma's four].
 struct accumulators {
@@ -197,4 +197,4 @@ struct expert_mlp_kernel {
   }
 };
 
-}  // namespace baton::expert_mlp_cuda
+}  // namespace baton::expert_mlp_kernels

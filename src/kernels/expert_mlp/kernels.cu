@@ -4,11 +4,11 @@
 
 namespace baton {
 
-using expert_mlp_cuda::expert_mlp_kernel;
-using expert_mlp_cuda::params;
+using expert_mlp_kernels::expert_mlp_kernel;
+using expert_mlp_kernels::params;
 
-BATON_KERNEL(expert_mlp_kernel<constant<expert_mlp_cuda::gate_up_bf16>>, params);
-BATON_KERNEL(expert_mlp_kernel<constant<expert_mlp_cuda::gate_up_fp8>>, params);
-BATON_KERNEL(expert_mlp_kernel<constant<expert_mlp_cuda::down_bf16>>, params);
+BATON_KERNEL(expert_mlp_kernel<constant<expert_mlp_kernels::gate_up_bf16>>, params);
+BATON_KERNEL(expert_mlp_kernel<constant<expert_mlp_kernels::gate_up_fp8>>, params);
+BATON_KERNEL(expert_mlp_kernel<constant<expert_mlp_kernels::down_bf16>>, params);
 
 }  // namespace baton

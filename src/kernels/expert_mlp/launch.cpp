@@ -3,10 +3,12 @@
 #include "base/constant.hpp"
 #include "kernels/expert_mlp/arguments.hpp"
 #include "kernels/expert_mlp/config.hpp"
+#include "kernels/expert_mlp/cpu.hpp"
 #include "kernels/expert_mlp/params.hpp"
 #include "runtime/launch_on_cuda.hpp"
+#include "sim/machine.hpp"
 
-namespace baton::expert_mlp_cuda {
+namespace baton::expert_mlp_kernels {
 
 template <class Config>
 struct expert_mlp_kernel;  // device code: kernel.cuh
@@ -63,9 +65,12 @@ std::size_t scratch_bytes(const expert_weights& weights, int max_rows) {
 
 void run(const world& world, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
          void* scratch, stream_ref stream) {
-  require(weights, rows, out, scratch);
+  require(world.device(), weights, rows, out, scratch);
   if (rows.max_rows == 0 || rows.num_local_experts == 0) return;
-  launch_both_steps(world, weights, rows, out, scratch, stream);
+  if (world.device() == device_kind::cuda)
+    return launch_both_steps(world, weights, rows, out, scratch, stream);
+  const auto work = [weights, rows, out] { expert_mlp_cpu::run(weights, rows, out); };
+  world.state().machine->host(world.rank(), work, stream.native);
 }
 
-}  // namespace baton::expert_mlp_cuda
+}  // namespace baton::expert_mlp_kernels

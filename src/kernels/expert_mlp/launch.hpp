@@ -4,14 +4,14 @@
 
 #include "baton/expert_mlp.hpp"
 
-namespace baton::expert_mlp_cuda {
+namespace baton::expert_mlp_kernels {
 
 /// The intermediate of every row: max_rows x intermediate bf16.
 std::size_t scratch_bytes(const expert_weights& weights, int max_rows);
 
-/// Enqueues both steps on `stream`: baton::expert_mlp on CUDA. Does not synchronise.
+/// baton::expert_mlp on either device: two kernels on CUDA, plain loops on the CPU. Does not synchronise.
 /// Throws invalid_argument (arguments.hpp) or cuda_error.
 void run(const world& world, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
          void* scratch, stream_ref stream);
 
-}  // namespace baton::expert_mlp_cuda
+}  // namespace baton::expert_mlp_kernels

@@ -8,7 +8,7 @@
 #include "kernels/expert_mlp/tile.cuh"
 #include "ptx/cp_async.cuh"
 
-namespace baton::expert_mlp_cuda {
+namespace baton::expert_mlp_kernels {
 
 /// Weight rows. Thread t copies chunk t % 8 of slot rows t / 8 + 32 i, i = 0..3. A warp column takes 64 slot
 /// rows; with gate_up these are 32 of gate, then the same 32 of up, so that one thread ends up with both.
@@ -117,4 +117,4 @@ class row_source<token_format::blockwise_fp8> {
   int row_, chunk_;
 };
 
-}  // namespace baton::expert_mlp_cuda
+}  // namespace baton::expert_mlp_kernels

@@ -3,7 +3,7 @@
 
 #include "baton/numeric.hpp"
 
-namespace baton::expert_mlp_cuda {
+namespace baton::expert_mlp_kernels {
 
 /// What one step reads and writes: passed by value as a __grid_constant__. Shapes in elements.
 struct params {
@@ -17,4 +17,4 @@ struct params {
   int num_experts, max_rows, n, k;
 };
 
-}  // namespace baton::expert_mlp_cuda
+}  // namespace baton::expert_mlp_kernels

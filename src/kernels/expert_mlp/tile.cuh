@@ -4,7 +4,7 @@
 #include "kernels/expert_mlp/config.hpp"
 #include "kernels/expert_mlp/params.hpp"
 
-namespace baton::expert_mlp_cuda {
+namespace baton::expert_mlp_kernels {
 
 /// `rows` x 64 bf16 in shared memory. 16-byte chunk c of row r sits at chunk c ^ (r % 8), so that the eight
 /// rows of an ldmatrix, and the eight chunks of a row, fall into different banks.
@@ -73,4 +73,4 @@ class tile_list {
   int columns_;
 };
 
-}  // namespace baton::expert_mlp_cuda
+}  // namespace baton::expert_mlp_kernels
