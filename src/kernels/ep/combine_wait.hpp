@@ -9,9 +9,7 @@
 //   pass      warp 0 of each    waits for the gate (gate.hpp)
 //   reduce    a warp a unit     a token, or some of its steps: 8 columns a lane and step
 //   leave     last block out    closes the gate, completes the round
-#include <cmath>
-
-#include "base/convert.hpp"
+#include "base/add_weighted.hpp"
 #include "exec/exec.hpp"
 #include "kernels/ep/params.hpp"
 #include "kernels/ep/waiting.hpp"
@@ -101,7 +99,7 @@ struct combine_wait_kernel {
         if constexpr (!Output<Params>::is_reduced) {
           p.output(x, token, first + j, column, values[j]);
         } else if (sent[j]) {
-          add_weighted(sum, p.router_weights(token, first + j), values[j]);
+          add_weighted(sum, p.router_weights(token, first + j), values[j].word);
         }
       }
     }
@@ -117,13 +115,6 @@ struct combine_wait_kernel {
 
   template <class Params>
   using Output = decltype(Params::output);
-
-  static BATON_FN void add_weighted(float (&sum)[lane_values], float weight, const vec16& values) {
-    for (int i = 0; i < 4; ++i) {
-      sum[2 * i] = std::fma(weight, low_bf16(values.word[i]), sum[2 * i]);
-      sum[2 * i + 1] = std::fma(weight, high_bf16(values.word[i]), sum[2 * i + 1]);
-    }
-  }
 };
 
 }  // namespace baton::ep
