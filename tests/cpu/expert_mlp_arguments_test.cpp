@@ -34,6 +34,7 @@ struct call {
     rows.num_local_experts = 2;
     rows.max_rows = 8;
     rows.format = token_format::blockwise_fp8;
+    rows.hidden = 256;
   }
   void check(device_kind device) const { require(device, weights, rows, out, scratch); }
 };
@@ -62,6 +63,8 @@ TEST(expert_mlp_arguments, what_it_does_not_is_refused_by_name_and_value) {
   };
   refused([](call& c) { c.weights.hidden = 0; }, "hidden is 0");
   refused([](call& c) { c.rows.num_local_experts = 3; }, "rows has 3");
+  refused([](call& c) { c.rows.hidden = 384; }, "weights.hidden is 256, rows.hidden is 384");
+  refused([](call& c) { c.rows.hidden = 0; }, "rows.hidden is 0");
   refused([](call& c) { c.weights.num_local_experts = c.rows.num_local_experts = 1025; }, "1025");
   refused([](call& c) { c.rows.max_rows = -1; }, "max_rows is -1");
   refused([](call& c) { c.weights.up = nullptr; }, "weights.up is null");

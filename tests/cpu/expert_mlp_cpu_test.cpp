@@ -102,6 +102,7 @@ struct problem {
     received.num_local_experts = experts.num_experts;
     received.max_rows = max_rows;
     received.format = format;
+    received.hidden = experts.hidden;
     expert_mlp_cpu::run(weights, received, out.data());
     return out;
   }

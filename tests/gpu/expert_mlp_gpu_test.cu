@@ -88,6 +88,7 @@ struct problem {
     r.num_local_experts = num_experts;
     r.max_rows = max_rows;
     r.format = s.format;
+    r.hidden = s.hidden;
     return r;
   }
   void run(stream_ref stream = {}) const {
@@ -295,6 +296,9 @@ TEST_F(expert_mlp_gpu, arguments_out_of_limits_are_refused_by_name) {
   w.up = nullptr;
   refused(w, p.rows(), "weights.up is null");
   received_tokens r = p.rows();
+  r.hidden += 128;
+  refused(p.weights(), r, "rows.hidden");
+  r = p.rows();
   r.num_local_experts = 3;
   refused(p.weights(), r, "3");
 }

@@ -128,6 +128,7 @@ class small_exchange {
     rows.num_local_experts = shape_.num_local_experts(rank);
     rows.max_rows = shape_.max_rows();
     rows.format = shape_.format;
+    rows.hidden = shape_.hidden;
     std::vector<bfloat16>& out = expert_output_[static_cast<std::size_t>(rank)];
     out.assign(out.size(), bfloat16::from_bits(0x7fff));
     const bfloat16 *gate = weights_.data(), *up = gate + matrix_values(), *down = up + matrix_values();

@@ -35,6 +35,8 @@ void require_shape(device_kind device, const expert_weights& w, const received_t
   require_multiple("intermediate", w.intermediate, cuda ? block_k : values_on_cpu, device);
   if (rows.format == token_format::blockwise_fp8 && w.hidden % scale_k != 0)
     refuse("hidden is {}; with blockwise_fp8 rows it must be a multiple of {}", w.hidden, scale_k);
+  if (w.hidden != rows.hidden)
+    refuse("weights.hidden is {}, rows.hidden is {}; they must agree", w.hidden, rows.hidden);
   if (w.num_local_experts != rows.num_local_experts)
     refuse("weights has {} local experts, rows has {}; they must agree", w.num_local_experts,
            rows.num_local_experts);
