@@ -18,8 +18,8 @@ using ring_gemm_kernels::why_not;
 using test::gemm_case;
 using test::gemm_size;
 
-static_assert(why_not(ring_gemm_kernels::large_tiles(ring_strategy::mbarrier)) == nullptr);
-static_assert(why_not(ring_gemm_kernels::small_tiles(ring_strategy::single_counter)) == nullptr);
+static_assert(why_not<ring_gemm_kernels::large_tiles(ring_strategy::mbarrier)>() == nullptr);
+static_assert(why_not<ring_gemm_kernels::small_tiles(ring_strategy::single_counter)>() == nullptr);
 
 std::vector<float> product(const gemm_case& g, const ring_gemm_config& c) {
   const auto worlds = world::local(1, device_kind::cpu);
@@ -73,23 +73,31 @@ TEST(ring_gemm, bad_arguments_are_named) {
                          "num_sms: -2"));
 }
 
-TEST(ring_gemm_config, what_would_deadlock_or_not_fit_is_refused) {
+constexpr config small_with(product_roles roles) {
   config c = ring_gemm_kernels::small_tiles(ring_strategy::mbarrier);
-  c.roles = {.stages = 2, .m_warps = 2, .n_warps = 2, .a_producers = 1, .b_producers = 2, .consumers = 2};
-  EXPECT_EQ(why_not(c), nullptr) << "several tiles a warp are fine within k";
-  c.roles.order = tile_order::across_k;
-  EXPECT_TRUE(test::says(why_not(c), "holds up the readers of its next tile"));
-  c.roles = {.stages = 2, .m_warps = 2, .n_warps = 2, .a_producers = 2, .b_producers = 2, .consumers = 4};
-  c.roles.order = tile_order::across_k;
-  EXPECT_EQ(why_not(c), nullptr) << "one tile a warp";
-  c.roles.consumers = 3;
-  EXPECT_TRUE(test::says(why_not(c), "consumers"));
-  c.roles = {.stages = 40, .m_warps = 2, .n_warps = 2};
-  EXPECT_TRUE(test::says(why_not(c), "shared memory"));
-  c.roles = {.stages = 0};
-  EXPECT_TRUE(test::says(why_not(c), "stages"));
-  c.warp_n = 24;
-  EXPECT_TRUE(test::says(why_not(c), "multiples of 16"));
+  c.roles = roles;
+  return c;
+}
+
+TEST(ring_gemm_config, what_would_deadlock_or_not_fit_is_refused) {
+  using enum tile_order;
+  constexpr product_roles two_tiles{2, 2, 2, 1, 2, 2, within_k}, one_tile{2, 2, 2, 2, 2, 4, across_k};
+  EXPECT_EQ(why_not<small_with(two_tiles)>(), nullptr) << "several tiles a warp are fine within k";
+  EXPECT_TRUE(test::says(why_not<small_with({2, 2, 2, 1, 2, 2, across_k})>(),
+                         "holds up the readers of its next tile"));
+  EXPECT_EQ(why_not<small_with(one_tile)>(), nullptr) << "one tile a warp";
+  EXPECT_TRUE(test::says(why_not<small_with({2, 2, 2, 2, 2, 3, across_k})>(), "consumers"));
+  EXPECT_TRUE(test::says(why_not<small_with({.stages = 40, .m_warps = 2, .n_warps = 2})>(), "shared memory"));
+  EXPECT_TRUE(test::says(why_not<small_with({.stages = 0})>(), "stages"));
+  EXPECT_TRUE(test::says(why_not<config{.warp_n = 24}>(), "multiples of 16"));
+}
+
+TEST(ring_gemm_config, what_fits_with_the_cells_of_one_strategy_does_not_with_those_of_another) {
+  constexpr auto full = [](ring_strategy s) {
+    return config{.strategy = s, .warp_m = 16, .warp_n = 16, .roles = {7, 8, 8, 8, 8, 16}};
+  };
+  EXPECT_EQ(why_not<full(ring_strategy::mbarrier)>(), nullptr) << "112 slots of 2 KiB and 1.75 KiB of cells";
+  EXPECT_TRUE(test::says(why_not<full(ring_strategy::per_reader_flags)>(), "shared memory")) << "3.94 KiB";
 }
 
 TEST(ring_gemm_walk, every_tile_is_taken_once) {

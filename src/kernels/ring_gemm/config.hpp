@@ -42,16 +42,19 @@ struct block_plan : shared_plan {
   }
 };
 
-/// Null if the kernel can run `c`, otherwise the first reason it cannot.
-constexpr const char* why_not(const config& c) {
-  if (c.warp_m < 16 || c.warp_m % 16 != 0 || c.warp_n < 16 || c.warp_n % 16 != 0)
+/// Null if the kernel can run C, otherwise the first reason it cannot.
+template <config C>
+consteval const char* why_not() {
+  if constexpr (C.warp_m < 16 || C.warp_m % 16 != 0 || C.warp_n < 16 || C.warp_n % 16 != 0) {
     return "warp_m, warp_n: not multiples of 16, which mma computes";
-  if (const char* reason = why_not(c.roles)) return reason;
-  if (c.roles.warps() > 32) return "roles: more than the 32 warps of a block";
-  const int slots = c.roles.a_ring().total_tiles() * c.warp_m + c.roles.b_ring().total_tiles() * c.warp_n;
-  if (c.blocks_per_sm * (slots * operand_tile::row_bytes + 4096) > 228 * 1024)
-    return "stages: more shared memory than an SM has";
-  return nullptr;
+  } else if constexpr (why_not(C.roles) != nullptr) {
+    return why_not(C.roles);
+  } else if constexpr (C.roles.warps() > 32) {
+    return "roles: more than the 32 warps of a block";
+  } else {  // 228 KiB of an SM, of which each block costs 1 KiB more than it asks for
+    const bool fits = C.blocks_per_sm * (static_cast<int>(block_plan<C>{}.bytes) + 1024) <= 228 * 1024;
+    return fits ? nullptr : "stages: more shared memory than an SM has";
+  }
 }
 
 /// 128 x 128: 2 + 4 producers and 2 x 4 consumers of 64 x 32. 64 x 64: the documents' 2 + 2 producers and 2 x 2

@@ -20,7 +20,7 @@ namespace baton::ring_gemm_kernels {
 
 template <config C, class X>
 class block_role {
-  static_assert(why_not(C) == nullptr);
+  static_assert(why_not<C>() == nullptr);
   static constexpr product_roles roles = C.roles;
   using ring_a = ring_buffer<typename strategies<C>::a>;
   using ring_b = ring_buffer<typename strategies<C>::b>;
