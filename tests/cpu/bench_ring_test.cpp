@@ -56,7 +56,7 @@ TEST(bench_ring_point, a_table_has_a_row_a_reader_and_a_column_a_stage) {
 TEST(bench_ring_point, a_wrong_product_has_no_times) {
   const ring_gemm_point p{ring_strategy::mbarrier, 64, "small", "c[0, 0] = 1, expected 2", {}};
   const nlohmann::json j = to_json(ring_run{}, p);
-  EXPECT_FALSE(j["checked"]);
+  EXPECT_EQ(j["checked"], false);
   EXPECT_TRUE(j["tflops"].is_null() && j["median_us"].is_null() && j["gpu"].is_null());
   std::ostringstream out;
   print_gemm(p, 0, out);
