@@ -139,7 +139,7 @@ std::vector<mutant> arrival_mutants(arrival_policy policy) {
 std::vector<mutant> block_mutants(arrival_policy policy) {
   using bug = exchange_bug;
   const std::vector<verdict> lost{verdict::data_race, verdict::broken_promise},
-      confused{verdict::data_race, verdict::broken_promise, verdict::deadlock};
+      confused{verdict::data_race, verdict::broken_promise, verdict::deadlock, verdict::counter_misuse};
   const auto killed = [&](const char* name, const char* breaks, const std::vector<verdict>& as, bug b,
                           exchange_setting e) {
     e.policy = policy;
@@ -156,8 +156,8 @@ std::vector<mutant> block_mutants(arrival_policy policy) {
           killed("counting at block scope", "C1", {verdict::scope_race}, bug::count_narrow, shared),
           killed("dispatch elects relaxed who publishes", "C1", lost, bug::rank_election_relaxed, elected),
           killed("combine elects relaxed who publishes", "C1", lost, bug::reply_election_relaxed, shared),
-          killed("combine elects in region B, and sums there elect nobody", "Start", {verdict::deadlock},
-                 bug::election_in_region_b, shared),
+          killed("combine elects in region B, and sums there elect nobody", "Start",
+                 {verdict::counter_misuse}, bug::election_in_region_b, shared),
           killed("combine elects in region B, and sums there elect too early", "Start", lost,
                  bug::election_in_region_b, replied),
           killed("cells are not put back", "Start", confused, bug::cells_not_restored, gated)};

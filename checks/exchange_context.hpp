@@ -2,8 +2,8 @@
 // The checker's context as a rank of the exchange has it: waits that may give up, a rank that may die, the promise
 // that kernels of a rank that gave up touch nothing, and planted bugs, each at the access that it spoils.
 //
-// Death is a choice of the search: before each step a dying rank's warp waits for something that is there already,
-// and may give up. Then it stops, and so does every other warp at the next barrier that it shared with it.
+// Death is a choice of the search before each step of a dying rank's warp. Then it stops, and so does every other warp at
+// the next barrier that it shared with it.
 #include <cstring>
 
 #include "checks/exchange_memory.hpp"
@@ -59,21 +59,20 @@ class exchange_context : public check::context {
   }
 
   template <order Order, scope Scope, class T>
-  T fetch_add(T* p, std::type_identity_t<T> value) {
-    if constexpr (Scope == scope::block) return check::context::fetch_add<Order, Scope>(p, value);
+  bool count_to(T* p, std::type_identity_t<T> amount, std::type_identity_t<T> target) {
     begin_step();
     touch();
     T* at = moved(p);
-    if (is_spoilt_relaxed(p)) return check::context::fetch_add<order::relaxed, Scope>(at, value);
+    if (is_spoilt_relaxed(p)) return check::context::count_to<order::relaxed, Scope>(at, amount, target);
     switch (is_departed(p) ? exchange_bug::none : setting_.bug) {
       case exchange_bug::count_without_release:
-        return check::context::fetch_add<order::acquire, Scope>(at, value);
+        return check::context::count_to<order::acquire, Scope>(at, amount, target);
       case exchange_bug::count_without_acquire:
-        return check::context::fetch_add<order::release, Scope>(at, value);
+        return check::context::count_to<order::release, Scope>(at, amount, target);
       case exchange_bug::count_narrow:
-        return check::context::fetch_add<Order, scope::block>(at, value);
+        return check::context::count_to<Order, scope::block>(at, amount, target);
       default:
-        return check::context::fetch_add<Order, Scope>(at, value);
+        return check::context::count_to<Order, Scope>(at, amount, target);
     }
   }
 
@@ -96,7 +95,8 @@ class exchange_context : public check::context {
       ended = wait_for_flag<Order, Scope>(words, done, at, seen);
     if (ended || is(exchange_bug::time_out_is_arrival)) return true;
     gave_up_ = mine().gave_up = true;
-    if (setting_.late >= 0) check::context::store<order::relaxed, scope::system>(world_.somebody_gave_up, 1u);
+    if (setting_.late >= 0)
+      check::context::fetch_add<order::relaxed, scope::system>(world_.somebody_gave_up, 1u);
     return false;
   }
 
@@ -150,19 +150,16 @@ class exchange_context : public check::context {
   void begin_step() {
     if (setting_.dies != rank()) return;
     ++steps_;
-    if (!live([](int, std::uint32_t) { return true; })) stop();
+    if (check::context::either()) die();
   }
+  /// Gives up: the barriers of the block count it as one that has left.
   void die() {
-    live([](int, std::uint32_t) { return false; });
-    stop();
-  }
-  template <class Done>
-  bool live(Done done) {
     lanes<std::uint32_t*> words{};
     lanes<std::uint32_t> seen;
     words[0] = world_.alive;
-    return check::context::wait<order::relaxed, scope::system>(
-        words, done, {.where = "test", .patience = impatient}, seen);
+    check::context::wait<order::relaxed, scope::system>(
+        words, [](int, std::uint32_t) { return false; }, {.where = "test", .patience = impatient}, seen);
+    stop();
   }
   [[noreturn]] void stop() {
     mine().block_died[static_cast<std::size_t>(block())] = true;

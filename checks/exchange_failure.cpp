@@ -55,7 +55,7 @@ void add_deaths(std::vector<exploration>& to, arrival_policy policy) {
 
 std::vector<mutant> failure_mutants(arrival_policy policy) {
   using bug = exchange_bug;
-  const std::vector<verdict> wrong{verdict::data_race, verdict::broken_promise};
+  const std::vector<verdict> wrong{verdict::data_race, verdict::broken_promise, verdict::outside_memory};
   const auto killed = [&](const char* name, const char* breaks, const std::vector<verdict>& as, bug b,
                           exchange_setting e) {
     e.policy = policy;

@@ -32,7 +32,7 @@ void add_explorations(std::vector<exploration>& to, arrival_policy policy) {
 }
 
 std::vector<mutant> rejoin_mutants(arrival_policy policy) {
-  const std::vector<verdict> wrong{verdict::data_race, verdict::broken_promise};
+  const std::vector<verdict> wrong{verdict::data_race, verdict::broken_promise, verdict::unordered_stores};
   const auto killed = [&](const char* name, const char* breaks, const std::vector<verdict>& as, comeback how,
                           exchange_setting e = {.rounds = 1, .gives_up = {at_arrivals}}) {
     e.policy = policy;

@@ -8,8 +8,9 @@ namespace {
 
 using check::verdict;
 
-const std::vector<verdict> any_fault{verdict::data_race, verdict::broken_promise, verdict::deadlock,
-                                     verdict::mbarrier_misuse, verdict::loose_end};
+const std::vector<verdict> any_fault{verdict::data_race, verdict::broken_promise,
+                                     verdict::deadlock,  verdict::mbarrier_misuse,
+                                     verdict::loose_end, verdict::garbage_read};
 
 template <class Shape>
 std::string text_of(int tiles) {

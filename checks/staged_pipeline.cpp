@@ -193,7 +193,8 @@ protocol_check staged_pipeline_check() {
     all.mutants.push_back(
         {m.name,
          m.breaks,
-         {verdict::data_race, verdict::broken_promise, verdict::deadlock, verdict::mbarrier_misuse},
+         {verdict::data_race, verdict::broken_promise, verdict::deadlock, verdict::mbarrier_misuse,
+          verdict::garbage_read},
          [m](const check::bounds& limits) { return explore_staging<whole>(items, m, limits); }});
   return all;
 }

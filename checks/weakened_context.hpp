@@ -39,12 +39,11 @@ class weakened : public Context {
 
   template <order Order, scope Scope, class T>
   T fetch_add(T* p, std::type_identity_t<T> value) {
-    constexpr order ordering = Weakening == weakening::add_relaxed           ? order::relaxed
-                               : Weakening == weakening::add_without_release ? order::acquire
-                               : Weakening == weakening::add_without_acquire ? order::release
-                                                                             : Order;
-    constexpr scope reach = Weakening == weakening::add_narrow ? narrow(Scope) : Scope;
-    return Context::template fetch_add<ordering, reach>(p, value);
+    return Context::template fetch_add<of_add(Order), of_add(Scope)>(p, value);
+  }
+  template <order Order, scope Scope, class T>
+  bool count_to(T* p, std::type_identity_t<T> amount, std::type_identity_t<T> target) {
+    return Context::template count_to<of_add(Order), of_add(Scope)>(p, amount, target);
   }
 
   template <order Order, scope Scope, class Word, class Done>
@@ -56,6 +55,13 @@ class weakened : public Context {
   }
 
  private:
+  static constexpr order of_add(order o) {
+    return Weakening == weakening::add_relaxed           ? order::relaxed
+           : Weakening == weakening::add_without_release ? order::acquire
+           : Weakening == weakening::add_without_acquire ? order::release
+                                                         : o;
+  }
+  static constexpr scope of_add(scope s) { return Weakening == weakening::add_narrow ? narrow(s) : s; }
   static constexpr scope narrow(scope s) { return s == scope::system ? scope::device : scope::block; }
 };
 

@@ -12,11 +12,6 @@ result explore(const bounds& limits, const std::function<void(program&)>& build)
 
 std::string result::summary() const {
   const double busy = seconds > 0 ? seconds : 1e-9;
-  if (states > 0)
-    return fmt::format("{}{}: {} states, {} executions, at most {} steps each, {:.3f} s, {:.0f} states/s",
-                       name(found),
-                       complete || found != verdict::none ? "" : " so far, not all states covered", states,
-                       executions + cut, longest, seconds, static_cast<double>(states) / busy);
   return fmt::format(
       "{}{}: {} executions ({} cut as equivalent), at most {} steps each, {:.3f} s, {:.0f} executions/s",
       name(found), complete || found != verdict::none ? "" : " so far, not all schedules covered", executions,

@@ -69,6 +69,10 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
     return modify<O, S>(at, [&](std::atomic_ref<Word> word) { return word.fetch_add(value); });
   }
   template <order O, scope S, class Word>
+  bool count_to(Word* at, std::type_identity_t<Word> amount, std::type_identity_t<Word> target) {
+    return fetch_add<O, S>(at, amount) + amount == target;
+  }
+  template <order O, scope S, class Word>
   Word fetch_min(Word* at, std::type_identity_t<Word> value) {
     return modify<O, S>(at, [&](std::atomic_ref<Word> word) {
       Word before = word.load();

@@ -2,7 +2,6 @@
 // The stacks that warps run on as fibers.
 #include <boost/context/protected_fixedsize_stack.hpp>
 #include <cstddef>
-#include <cstring>
 #include <vector>
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -87,14 +86,12 @@ class stack_pool {
 
 /// A fiber's stack allocator.
 struct pooled_stack {
-  stack_bounds* bounds;         // learns which stack it is
-  stack_pool* pool = nullptr;   // null: of the thread that starts or ends the fiber, which need not be one
-  std::size_t blank_bytes = 0;  // as if never used, down to here
+  stack_bounds* bounds;        // learns which stack it is
+  stack_pool* pool = nullptr;  // null: of the thread that starts or ends the fiber, which need not be one
 
   boost::context::stack_context allocate() {
     const auto stack = any_pool().take();
     *bounds = bounds_of(stack);
-    std::memset(static_cast<std::byte*>(stack.sp) - blank_bytes, 0, blank_bytes);
     return stack;
   }
   void deallocate(const boost::context::stack_context& stack) {

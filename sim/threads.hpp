@@ -116,6 +116,10 @@ class context : public sim::lane_verbs<context> {
     pause();
     return at(p).fetch_add(value, as_standard(Order));
   }
+  template <order Order, scope Scope, class T>
+  bool count_to(T* p, std::type_identity_t<T> amount, std::type_identity_t<T> target) {
+    return fetch_add<Order, Scope>(p, amount) + amount == target;
+  }
   template <order Order, scope, class T>
   T fetch_min(T* p, std::type_identity_t<T> value) {
     T before = at(p).load(std::memory_order_relaxed);

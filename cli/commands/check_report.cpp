@@ -38,7 +38,6 @@ json to_json(const check_run& run, bool with_trace) {
   }
   object.update({{"finding", r.text},
                  {"complete", r.complete},
-                 {"states", r.states},
                  {"executions", r.executions},
                  {"cut", r.cut},
                  {"steps", r.steps},
@@ -133,14 +132,10 @@ void check_report::add_exploration(const check_run& run) {
     json_.back()["explorations"].push_back(to_json(run, options_.trace));
     return;
   }
-  const std::string verdict = r.holds()      ? (r.states > 0 ? "holds*" : "holds")
-                              : is_cut_short ? "so far"
-                                             : "fails";
+  const std::string verdict = r.holds() ? "holds" : is_cut_short ? "so far" : "fails";
   const std::string time = seconds_text(r.seconds);
-  counts_states_ = counts_states_ || r.states > 0;
   print_name(run.exploration->name, name_columns);
-  out_ << fmt::format(" {:>10} {:>7} ", grouped(r.states > 0 ? r.states : r.executions), r.longest)
-       << padding(time, 8) << time << "  "
+  out_ << fmt::format(" {:>10} {:>7} ", grouped(r.executions), r.longest) << padding(time, 8) << time << "  "
        << (r.holds()      ? marks_.good(verdict)
            : is_cut_short ? marks_.accent(verdict)
                           : marks_.bad(verdict))
@@ -237,7 +232,6 @@ void check_report::close() {
                   grouped(executions_), seconds_text(seconds));
   const std::string fitting = hanging(text, 2);
   out_ << '\n' << (all_well() ? marks_.good(fitting) : marks_.bad(fitting)) << '\n';
-  if (counts_states_) out_ << "* every state instead of every execution\n";
 }
 
 }  // namespace baton::cli

@@ -52,7 +52,6 @@ class check_report {
   const checks::protocol_check* protocol_ = nullptr;
   int protocols_ = 0, explorations_ = 0, holding_ = 0, cut_short_ = 0, mutants_ = 0, killed_ = 0,
       failures_ = 0;
-  bool counts_states_ = false;
   int mutants_here_ = 0, killed_here_ = 0;
   double mutant_seconds_here_ = 0;
   std::vector<std::string> survivors_here_;

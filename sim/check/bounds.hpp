@@ -12,13 +12,9 @@ namespace baton::check {
 
 /// Which schedules are skipped because another one shows the same.
 enum class reduction : std::uint8_t {
-  none,   // every interleaving of atomic operations
-  sleep,  // sleep sets: no two executions that differ by swapping independent steps
-  dpor,   // dynamic partial-order reduction with sleep sets: also skips starting them
-  /// No state twice: each warp's stack, all memory and what is under way, as a hash. Loads return the newest value
-  /// only (sequential consistency); races are reported where an explored path shows them. For sizes at which
-  /// schedules are too many but states are not.
-  states,
+  none,    // every interleaving of atomic operations
+  sleep,   // sleep sets: no two executions that differ by swapping independent steps
+  dpor,    // dynamic partial-order reduction with sleep sets: also skips starting them
   random,  // `max_executions` schedules at random, by `seed`: never complete
 };
 
@@ -32,8 +28,11 @@ struct bounds {
   std::uint64_t max_executions = 10'000'000;
   double max_seconds = 300;
   bool stop_at_first = true;
-  /// Waits that may return false at any moment, as if their deadline had passed.
+  /// Waits that may return false at any moment at which a value can be read that does not end them, as if their
+  /// deadline had passed.
   std::function<bool(const wait_site&)> may_time_out{};
+  /// Blocks of a rank that there is room for; the others begin in order, each when one has ended. 0: all.
+  int resident_blocks = 0;
   bool keep_trace = false;  // also where nothing is wrong: the first execution's
   planted_fault fault = planted_fault::none;
 };
@@ -44,7 +43,6 @@ struct result {
   std::string text;              // the first finding in one line
   std::string counterexample;    // the schedule that leads to it, one line a step
   std::string trace;             // bounds::keep_trace: the first schedule explored, one line a step
-  std::uint64_t states = 0;      // reduction::states: different ones
   std::uint64_t executions = 0;  // run to their end
   std::uint64_t cut = 0;         // abandoned as equivalent to another one
   std::uint64_t violations = 0;

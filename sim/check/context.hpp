@@ -26,6 +26,27 @@ class context : public sim::lane_verbs<context> {
   int num_warps() const { return run_.num_block_warps(warp_); }
   std::byte* shared() const { return run_.shared(warp_); }
 
+  template <class F>
+  void each_lane(F f) {
+    for (int lane = 0; lane < warp_lanes; ++lane) on_lane(lane, [&] { f(lane); });
+  }
+  template <class F>
+  void each(int n, F f) {
+    for (int i = 0; i < n; ++i) on_lane(i % warp_lanes, [&] { f(i); });
+  }
+  template <class F>
+  void block_each(int n, F f) {
+    lane_verbs::block_each(n, [&](int i) { on_lane(i % warp_lanes, [&] { f(i); }); });
+  }
+  template <class F>
+  void elect(F f) {
+    on_lane(0, f);
+  }
+  template <class F>
+  auto from_one(F f) {
+    return on_lane(0, f);
+  }
+  void sync_warp() { run_.sync_warp(warp_); }
   void sync_block() { run_.perform(warp_, {verb::sync_block, order::acq_rel, scope::block}); }
 
   /// Not in the concept: a kernel of this rank ends here and the next one in its stream begins. All warps of the
@@ -59,6 +80,13 @@ class context : public sim::lane_verbs<context> {
     return from_bits<T>(atomic<Order, Scope>(verb::fetch_add, p, bits(value)));
   }
   template <order Order, scope Scope, class T>
+  bool count_to(T* p, std::type_identity_t<T> amount, std::type_identity_t<T> target) const {
+    static_assert(std::is_integral_v<T>);
+    operation op{verb::count_to, Order, Scope, sizeof(T), p, bits(amount), nullptr};
+    op.target = bits(target);
+    return run_.perform(warp_, op) != 0;
+  }
+  template <order Order, scope Scope, class T>
   T fetch_min(T* p, std::type_identity_t<T> value) const {
     static_assert(std::is_unsigned_v<T>);
     return from_bits<T>(atomic<Order, Scope>(verb::fetch_min, p, bits(value)));
@@ -73,10 +101,11 @@ class context : public sim::lane_verbs<context> {
     run_.fence(warp_, Order, Scope);
   }
 
-  /// Changes only where a wait gives up: between kernels, for kernels that do not wait.
   bool has_given_up() const { return run_.has_given_up(warp_); }
   /// Nothing is damaged here: whoever refuses was told something wrong.
   void refuse(const wait_site& where, std::uint64_t seen) const { run_.refuse(warp_, where, seen); }
+  /// Not in the concept: false and true are both explored.
+  bool either() const { return run_.perform(warp_, {verb::either}) != 0; }
 
   template <order Order, scope Scope, class Word, class Done>
   bool wait(const lanes<Word*>& words, Done done, const wait_site& where,
@@ -95,7 +124,7 @@ class context : public sim::lane_verbs<context> {
     const bool ended = run_.wait(warp_, Order, Scope, sizeof(Word), request);
     for (int i = 0; i < request.num_words; ++i) {
       const awaited_word& word = request.words[static_cast<std::size_t>(i)];
-      seen[word.lane] = from_bits<value_type>(word.seen);
+      seen[word.lane] = from_bits<value_type>(ended ? word.seen : unspecified);
     }
     return ended;
   }
@@ -135,6 +164,21 @@ class context : public sim::lane_verbs<context> {
   }
 
  private:
+  template <class F>
+  auto on_lane(int lane, F f) {
+    run_.set_lane(warp_, lane);
+    if constexpr (std::is_void_v<decltype(f())>) {
+      f();
+      run_.set_lane(warp_, whole_warp);
+    } else {
+      const auto value = f();
+      run_.set_lane(warp_, whole_warp);
+      return value;
+    }
+  }
+
+  static constexpr std::uint64_t unspecified = 0xa5a5a5a5a5a5a5a5;  // `seen` of a wait that gave up
+
   void arrive(verb what, mbarrier* b, int amount) {
     const scope reach = cluster_blocks() > 1 ? scope::cluster : scope::block;
     run_.perform(warp_,

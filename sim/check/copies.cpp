@@ -62,6 +62,8 @@ void execution::bulk_load(int warp, void* to, const void* from, int bytes, mbarr
   work.from = static_cast<const std::byte*>(from);
   work.bytes = static_cast<std::size_t>(bytes);
   work.counts_on = counts_on;
+  require_memory(warp, from, work.bytes);
+  require_memory(warp, counts_on, sizeof(mbarrier));
   const int copy = issue(warp, work, verb::bulk_load);
   if (copy >= 0) copy_piece(copy);
 }
@@ -90,6 +92,7 @@ void execution::bulk_store(int warp, void* to, const void* from, int bytes) {
   work.to = static_cast<std::byte*>(to);
   work.from = static_cast<const std::byte*>(from);
   work.bytes = static_cast<std::size_t>(bytes);
+  require_memory(warp, to, work.bytes);
   const int copy = issue(warp, work, verb::bulk_store);
   if (copy < 0) return;
   std::array<std::byte, 64> buffer;
@@ -129,16 +132,22 @@ void execution::bulk_commit(int warp) {
 
 void execution::bulk_wait_read(int warp) {
   auto& stores = warps_[static_cast<std::size_t>(warp)].stores;
+  while (std::any_of(stores.begin(), stores.end(), [](const issued_store& s) { return s.committed; }))
+    wait_read_of_some(warp);
+}
+
+/// As many as a wait has words.
+void execution::wait_read_of_some(int warp) {
+  auto& stores = warps_[static_cast<std::size_t>(warp)].stores;
   std::array<std::uint64_t, warp_lanes> wanted{};
   wait_request request;
-  for (const issued_store& store : stores) {
-    if (!store.committed || request.num_words == warp_lanes) continue;
+  std::erase_if(stores, [&](const issued_store& store) {
+    if (!store.committed || request.num_words == warp_lanes) return false;
     const auto lane = static_cast<std::size_t>(request.num_words);
     wanted[lane] = store.ordinal;
     request.words[lane] = {request.num_words++, copied_out_ + store.copy, 0};
-  }
-  std::erase_if(stores, [](const issued_store& store) { return store.committed; });
-  if (request.num_words == 0) return;
+    return true;
+  });
   request.predicate = wanted.data();
   request.holds = [](const void* all, int lane, std::uint64_t value) {
     return value >= static_cast<const std::uint64_t*>(all)[lane];
@@ -153,6 +162,7 @@ std::byte* execution::shared_of(int rank, int block) const {
 }
 
 void execution::arrive_at(int warp, mbarrier* b, int block_of_cluster, int arrivals) {
+  require_memory(warp, b, sizeof(mbarrier));
   const position& me = where(warp);
   const int block = me.block / program_.cluster_ * program_.cluster_ + block_of_cluster;
   std::byte* there = shared_of(me.rank, block);

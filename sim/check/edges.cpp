@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "sim/check/memory.hpp"
 
@@ -53,7 +54,7 @@ void memory::take(int warp, const operation& op, const message& m) {
     const release_mark& mark = marks_[m.first_mark + i];
     if (mark.warp == warp || !hear_each_other(warp, op.reach, mark.warp, mark.reach)) continue;
     if (acquire) {
-      me.now.join(mark.covers);
+      learn(warp, mark.covers);
       continue;
     }
     const release_mark kept{mark.warp, narrower(mark.reach, op.reach), mark.covers};
@@ -69,6 +70,7 @@ void memory::take(int warp, const operation& op, const message& m) {
 
 void memory::see(int warp, const operation& op, atomic_word& w, int message_index) {
   message& m = w.messages[static_cast<std::size_t>(message_index)];
+  if (m.garbage) read_garbage(warp, w.address);
   tick& first = m.first_reads[static_cast<std::size_t>(warp)];
   if (first == 0) first = knowledge(warp).now[warp];
   knowledge(warp).causes.join(m.causes);
@@ -83,6 +85,7 @@ std::uint64_t memory::load(int warp, const operation& op, int word, int message_
   const auto me = static_cast<std::size_t>(warp);
   w.reads[index(op.reach)][me] = knowledge(warp).now[warp];
   w.read_step[me] = static_cast<tick>(step + 1);
+  check_half_count(warp, w, w.messages[static_cast<std::size_t>(message_index)]);
   see(warp, op, w, message_index);
   return w.messages[static_cast<std::size_t>(message_index)].value;
 }
@@ -103,9 +106,25 @@ void memory::add_mark(message& m, const release_mark& mark) {
   ++m.num_marks;
 }
 
-/// The releases of a store: its own, those of fences before it, and, if it is a read-modify-write, those of
-/// the message it replaces.
-void memory::mark_releases(int warp, const operation& op, const message* replaced, message& m) {
+/// Hardware may put one of two unordered stores before the other in every schedule, and which one may differ from word
+/// to word (2+2W, S). A read-modify-write is where the value that it read says.
+void memory::check_order_of_stores(int warp, const operation& op, const atomic_word& w) {
+  if (is_rmw(op.what) || found_.any()) return;
+  const message& last = w.messages.back();
+  const bool counted = w.open_phase < 0 || knowledge(warp).now.includes_all(
+                                               open_phases_[static_cast<std::size_t>(w.open_phase)].arrived);
+  if (counted && (last.warp < 0 || last.warp == warp || is_known(warp, last))) return;
+  if (fault_ == planted_fault::stores_in_any_order) return;
+  found_.add(verdict::unordered_stores,
+             fmt::format("{} stores to {} without order after {}'s store: which of the two lasts is open",
+                         name(warps_[static_cast<std::size_t>(warp)]), names_.of(w.address),
+                         name(warps_[static_cast<std::size_t>(last.warp)])));
+}
+
+/// The releases of a store: its own, those of fences before it, those of its warp's stores to the word before, and, if
+/// it is a read-modify-write, those of the message it replaces.
+void memory::mark_releases(int warp, const operation& op, const atomic_word& w, message& m) {
+  const message* replaced = is_rmw(op.what) ? &w.messages.back() : nullptr;
   m.first_mark = static_cast<std::uint32_t>(marks_.size());
   if (replaced != nullptr && strong(warp, op.reach, *replaced) &&
       fault_ != planted_fault::rmw_breaks_release) {
@@ -113,6 +132,13 @@ void memory::mark_releases(int warp, const operation& op, const message* replace
       const release_mark copy = marks_[replaced->first_mark + i];
       add_mark(m, copy);
     }
+  }
+  const auto own = std::find_if(w.messages.rbegin(), w.messages.rend(), [&](const message& earlier) {
+    return earlier.warp == warp && !earlier.plain;
+  });
+  for (std::uint32_t i = 0; own != w.messages.rend() && i < own->num_marks; ++i) {
+    const release_mark earlier = marks_[own->first_mark + i];
+    if (earlier.warp == warp) add_mark(m, {warp, narrower(earlier.reach, op.reach), earlier.covers});
   }
   const warp_knowledge& me = knowledge(warp);
   for (const scope s : every_scope) {
@@ -127,12 +153,21 @@ std::uint64_t memory::store(int warp, const operation& op, int word, int step) {
   check_scopes(warp, op, w);
   check_plain_neighbours(warp, true, w);
   w.only_system_scope = w.only_system_scope && op.reach == scope::system;
+  check_order_of_stores(warp, op, w);
   const auto me = static_cast<std::size_t>(warp);
   const std::uint64_t before = w.messages.back().value;
   warp_knowledge& k = knowledge(warp);
-  k.causes.join(w.messages.back().causes);  // stores to one word keep their order
-  if (is_rmw(op.what)) see(warp, op, w, static_cast<int>(w.messages.size()) - 1);
   message m;
+  if (op.what == verb::count_to) {
+    count(warp, op, w, m, step);
+  } else {
+    k.causes.join(causes_of_write(op, word));  // stores to one word keep their order
+    if (is_rmw(op.what)) {
+      check_half_count(warp, w, w.messages.back());
+      see(warp, op, w, static_cast<int>(w.messages.size()) - 1);
+    }
+    if (w.open_phase >= 0) open_phases_[static_cast<std::size_t>(w.open_phase)] = {};
+  }
   m.warp = warp;
   m.reach = op.reach;
   m.when = k.now[warp];
@@ -141,6 +176,7 @@ std::uint64_t memory::store(int warp, const operation& op, int word, int step) {
   m.causes.set(warp, static_cast<tick>(step + 1));
   switch (op.what) {
     case verb::fetch_add:
+    case verb::count_to:
       m.value = before + op.value;
       break;
     case verb::fetch_min:
@@ -151,14 +187,66 @@ std::uint64_t memory::store(int warp, const operation& op, int word, int step) {
       break;
   }
   if (w.bytes == 4) m.value &= 0xffffffffu;
-  mark_releases(warp, op, is_rmw(op.what) ? &w.messages.back() : nullptr, m);
+  mark_releases(warp, op, w, m);
   w.writes[index(op.reach)][me] = m.when;
   w.write_step[me] = static_cast<tick>(step + 1);
   append(w, m);
-  return before;
+  return op.what == verb::count_to ? (m.short_of_target ? 0 : 1) : before;
+}
+
+/// A count short of its target learns what was there before the round and follows none of it; the last one follows and hears
+/// all. Who counts past the target has learnt that it came too late, and what it may know then is not modelled.
+void memory::count(int warp, const operation& op, atomic_word& w, message& m, int step) {
+  open_phase& round = open_phase_of(w);
+  warp_knowledge& k = knowledge(warp);
+  const message& before = settled(static_cast<int>(&w - words_.data()));
+  const std::uint64_t now = w.messages.back().value + op.value;
+  k.causes.join(before.causes);
+  m.short_of_target = now != op.target;
+  if (now > op.target && !found_.any())
+    found_.add(verdict::counter_misuse,
+               fmt::format("{} counts to {} of {} in {}", name(warps_[static_cast<std::size_t>(warp)]), now,
+                           op.target, names_.of(w.address)));
+  for (int q = 0; q < static_cast<int>(warps_.size()); ++q)
+    if (unordered(warp, q, round.before[static_cast<std::size_t>(q)])) half_counted(q, w);
+  if (m.short_of_target && fault_ != planted_fault::counts_hear_each_other) {
+    see(warp, op, w, static_cast<int>(&before - w.messages.data()));
+    round.arrived[static_cast<std::size_t>(warp)] = k.now[warp];
+    round.causes.join(k.causes);
+    round.causes.set(warp, static_cast<tick>(step + 1));
+    return;
+  }
+  k.causes.join(round.causes);
+  see(warp, op, w, static_cast<int>(w.messages.size()) - 1);
+  round = {};
+}
+
+void memory::half_counted(int reader, const atomic_word& w) {
+  if (found_.any()) return;
+  found_.add(verdict::counter_misuse,
+             fmt::format("{} looks at {} while others count: what it sees depends on their order",
+                         name(warps_[static_cast<std::size_t>(reader)]), names_.of(w.address)));
+}
+
+/// A count under way may be read only by who knows of all counts so far, and before all that follow: then their order does
+/// not matter.
+void memory::check_half_count(int warp, const atomic_word& w, const message& m) {
+  if (!m.short_of_target) return;
+  open_phase& round = open_phases_[static_cast<std::size_t>(w.open_phase)];
+  const bool is_last = &m == &w.messages.back();
+  if (!is_last || !knowledge(warp).now.includes_all(round.arrived)) return half_counted(warp, w);
+  round.before[static_cast<std::size_t>(warp)] = knowledge(warp).now[warp];
 }
 
 void memory::advance(int warp, bool after_release) {
+  if (knowledge(warp).now[warp] == std::numeric_limits<tick>::max()) {
+    return found_.add(
+        verdict::too_long,
+        fmt::format("{} has more than {} steps, fences and barriers: check a smaller program",
+                    name(warps_[static_cast<std::size_t>(warp)]), std::numeric_limits<tick>::max() - 1));
+  }
+  if (after_release)
+    lanes_[static_cast<std::size_t>(warp)].release(knowledge(warp).now[warp], knowledge(warp).lane);
   if (after_release && fault_ == planted_fault::clock_stands_still) return;
   knowledge(warp).now.advance(warp);
 }
@@ -168,7 +256,7 @@ void memory::fence(int warp, order ordering, scope reach) {
   warp_knowledge& me = knowledge(warp);
   if (acquires(ordering)) {
     for (const release_mark& u : me.unfenced) {
-      if (hear_each_other(warp, narrower(u.reach, reach), u.warp, u.reach)) me.now.join(u.covers);
+      if (hear_each_other(warp, narrower(u.reach, reach), u.warp, u.reach)) learn(warp, u.covers);
     }
   }
   if (releases(ordering)) {
@@ -187,6 +275,8 @@ void memory::barrier(std::span<const int> warps) {
   }
   for (const int w : warps) {
     knowledge(w).now = now;
+    knowledge(w).has_learnt = false;
+    lanes_[static_cast<std::size_t>(w)].sync(now[w]);
     knowledge(w).causes = causes;
     advance(w, true);
   }

@@ -23,9 +23,10 @@ execution::standing execution::survey() {
     const warp_state& state = warps_[static_cast<std::size_t>(w)];
     if (state.finished) continue;
     s.unfinished |= only(w);
-    if (is_barrier(state.pending.what)) continue;
+    if (is_barrier(state.pending.what) || !runs(w)) continue;
     bool enabled = true, certain = true;
-    if (const wait_request* request = state.pending.wait; request != nullptr && !request->may_time_out) {
+    if (const wait_request* request = state.pending.wait;
+        request != nullptr && !can_time_out(w, *request, -1)) {
       collect_candidates(w, *request);
       for (int i = 0; i < request->num_words; ++i) {
         const auto& found = candidates_[static_cast<std::size_t>(i)];
@@ -40,6 +41,24 @@ execution::standing execution::survey() {
   return s;
 }
 
+/// Some word has a value to be read that does not end the wait; with newer_than >= 0: for the first time since that step.
+bool execution::can_time_out(int warp, const wait_request& request, int newer_than) {
+  if (!request.may_time_out) return false;
+  if (limits_.fault == planted_fault::satisfied_waits_time_out) return newer_than < 0;
+  bool could = false, can = false;
+  for (int i = 0; i < request.num_words; ++i) {
+    const awaited_word& asked = request.words[static_cast<std::size_t>(i)];
+    const atomic_word& word = shop_.ram.word(shop_.ram.word_at(asked.address, pending(warp).bytes));
+    for (int m = shop_.ram.oldest_readable(warp, word); m < static_cast<int>(word.messages.size()); ++m) {
+      const message& seen = word.messages[static_cast<std::size_t>(m)];
+      if (request.holds(request.predicate, asked.lane, seen.value)) continue;
+      can = true;
+      could = could || seen.born < newer_than;
+    }
+  }
+  return can && !could;
+}
+
 void execution::collect_candidates(int warp, const wait_request& request) {
   const int bytes = pending(warp).bytes;
   for (int i = 0; i < request.num_words; ++i) {
@@ -50,8 +69,8 @@ void execution::collect_candidates(int warp, const wait_request& request) {
     const atomic_word& word = shop_.ram.word(candidate_words_[static_cast<std::size_t>(i)]);
     const int oldest = shop_.ram.oldest_readable(warp, word);
     for (int m = static_cast<int>(word.messages.size()) - 1; m >= oldest; --m) {
-      const std::uint64_t value = word.messages[static_cast<std::size_t>(m)].value;
-      if (request.holds(request.predicate, asked.lane, value)) found.push_back(m);
+      const message& seen = word.messages[static_cast<std::size_t>(m)];
+      if (seen.garbage || request.holds(request.predicate, asked.lane, seen.value)) found.push_back(m);
     }
   }
 }
@@ -98,11 +117,12 @@ int execution::choices(int warp, int newer_than) {
     }
     return count;
   }
+  if (op.what == verb::either) return newer_than < 0 ? 2 : 0;
   if (op.what != verb::wait) return newer_than < 0 ? 1 : 0;
   collect_candidates(warp, *op.wait);
   int count = 0;
   while (choose_messages(count, newer_than, *op.wait)) ++count;
-  return count + (op.wait->may_time_out && newer_than < 0 ? 1 : 0);
+  return count + (can_time_out(warp, *op.wait, newer_than) ? 1 : 0);
 }
 
 bool execution::step_wait(int warp, const operation& op, int choice, int newer_than) {
@@ -131,10 +151,13 @@ bool execution::step_wait(int warp, const operation& op, int choice, int newer_t
 void execution::step(int warp, int choice, int newer_than) {
   warp_state& state = warps_[static_cast<std::size_t>(warp)];
   const operation op = state.pending;
+  on_the_way_ = 0;
   shop_.ram.knowledge(warp).causes.set(warp, static_cast<tick>(steps_ + 1));
   if (op.what == verb::wait) {
     state.answer = step_wait(warp, op, choice, newer_than) ? 1 : 0;
     state.gave_up = state.gave_up || state.answer == 0;
+  } else if (op.what == verb::either) {
+    state.answer = static_cast<std::uint64_t>(choice);
   } else if (is_arrival(op.what)) {
     const int word = pending_word(warp);
     shop_.ram.arrive(warp, op, word, steps_);
@@ -148,7 +171,8 @@ void execution::step(int warp, int choice, int newer_than) {
       record({state.where, op.what, op.ordering, op.reach, op.address, 0, state.answer, 0, choice > 0});
     } else {
       state.answer = shop_.ram.store(warp, op, word, steps_);
-      const std::uint64_t shown = is_rmw(op.what) ? state.answer : op.value;
+      const std::uint64_t shown =
+          is_rmw(op.what) ? shop_.ram.word(word).messages.rbegin()[1].value : op.value;
       record({state.where, op.what, op.ordering, op.reach, op.address, 0, shown, op.value});
     }
   }
@@ -159,13 +183,14 @@ void execution::step(int warp, int choice, int newer_than) {
     finish_copy_step(warp);
   else
     resume(warp);
-  open_barriers();
+  go_on_without_steps();
 }
 
 std::uint64_t execution::perform(int warp, const operation& op) {
+  if (has_word(op.what) && !op.from_outside)
+    require_memory(warp, op.address, static_cast<std::size_t>(op.bytes));
   warp_state& state = warps_[static_cast<std::size_t>(warp)];
   state.pending = op;
-  state.parked_at = static_cast<const std::byte*>(__builtin_frame_address(0));
   const sim::stack_switch home{home_stack_};
   state.home = std::move(state.home).resume();
   return state.answer;
@@ -173,9 +198,22 @@ std::uint64_t execution::perform(int warp, const operation& op) {
 
 bool execution::wait(int warp, order ordering, scope reach, int bytes, wait_request& request) {
   request.may_time_out = limits_.may_time_out && limits_.may_time_out(request.where);
-  if (request.num_words == 0 && !request.may_time_out) return true;
+  if (request.num_words == 0) return true;
+  for (int i = 0; i < request.num_words; ++i)
+    require_memory(warp, request.words[static_cast<std::size_t>(i)].address, static_cast<std::size_t>(bytes));
   operation op{verb::wait, ordering, reach, bytes, nullptr, 0, &request};
-  return perform(warp, op) != 0;
+  if (perform(warp, op) != 0) {
+    if (acquires(ordering)) sync_warp(warp);  // as on the GPU
+    return true;
+  }
+  if (request.may_time_out && limits_.fault != planted_fault::nobody_hears_of_time_outs)
+    perform(warp, {verb::fetch_add, order::relaxed, scope::system, 4, abort_word(warp), 1});
+  return false;
+}
+
+bool execution::has_given_up(int warp) {
+  if (!limits_.may_time_out) return false;
+  return perform(warp, {verb::load, order::relaxed, scope::system, 4, abort_word(warp)}) != 0;
 }
 
 bool execution::would_complete(int warp) {
@@ -188,37 +226,11 @@ vector_clock execution::completion_causes(int warp) {
   return all;
 }
 
-bool execution::has_given_up(int warp) const {
-  return std::any_of(warps_.begin(), warps_.end(), [&](const warp_state& other) {
-    return other.where.rank == where(warp).rank && other.gave_up;
-  });
-}
-
 void execution::refuse(int warp, const wait_site& where, std::uint64_t seen) {
   warps_[static_cast<std::size_t>(warp)].gave_up = true;
   shop_.found.add(verdict::broken_promise,
                   fmt::format("{} refuses at {}: expected {:#x}, saw {:#x}", name(this->where(warp)),
                               name(where.where), where.expected, seen));
-}
-
-void execution::fence(int warp, order ordering, scope reach) {
-  shop_.ram.fence(warp, ordering, reach);
-  record_on_the_way({where(warp), verb::fence, ordering, reach});
-}
-
-void execution::fence_proxy(int warp, verb what) {
-  shop_.ram.fence_proxy(warp, what == verb::fence_proxy_async);
-  record_on_the_way({where(warp), what});
-}
-
-void execution::read(int warp, const void* from, void* to, std::size_t bytes) {
-  record_on_the_way({where(warp), verb::read, order::relaxed, scope::system, from, bytes});
-  shop_.ram.read(warp, from, to, bytes);
-}
-
-void execution::write(int warp, void* to, const void* from, std::size_t bytes) {
-  record_on_the_way({where(warp), verb::write, order::relaxed, scope::system, to, bytes});
-  shop_.ram.write(warp, to, from, bytes, steps_ - 1);
 }
 
 }  // namespace baton::check

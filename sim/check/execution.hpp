@@ -58,7 +58,7 @@ struct warp_state {
   std::unique_ptr<copy_work> copy{};  // what a copy does; null for a warp
   std::vector<issued_store> stores{};
   sim::stack_bounds stack;
-  const std::byte* parked_at = nullptr;  // the end of what its stack holds
+  bool is_resident = false;  // its block has begun the kernel
   boost::context::fiber fiber, home;
 };
 
@@ -67,6 +67,7 @@ struct workshop {
   explicit workshop(planted_fault fault) : ram{found, names, fault} {}
   findings found;
   name_table names;
+  allocations allocated;
   arena program_memory;
   std::array<sim::stack_pool, max_participants> stacks;  // a warp always has the same one
   memory ram;
@@ -91,8 +92,6 @@ class execution {
   /// that step or a later one.
   int choices(int warp, int newer_than);
   void step(int warp, int choice, int newer_than);
-  /// Everything that decides how the execution can go on, as a hash.
-  std::uint64_t state() const;
   /// After the last step: end assertions.
   void finish();
   /// Who waits where for what, when nobody can go on.
@@ -108,6 +107,11 @@ class execution {
 
   /// The step would complete the phase of an mbarrier, and the steps that the completion depends on.
   bool would_complete(int warp);
+  /// For a pending write: the last message that it cannot commute with, and what it has to come after.
+  const message& settled(int warp) { return shop_.ram.settled(pending_word(warp)); }
+  vector_clock causes_of_write(int warp) {
+    return shop_.ram.causes_of_write(pending(warp), pending_word(warp));
+  }
   vector_clock completion_causes(int warp);
 
   const vector_clock& step_causes() const { return step_causes_; }
@@ -115,6 +119,9 @@ class execution {
   // For the context: called on the warp's fiber.
   std::uint64_t perform(int warp, const operation& op);
   bool wait(int warp, order ordering, scope reach, int bytes, wait_request& request);
+  /// Which lane runs, between two verbs of the warp.
+  void set_lane(int warp, int lane) { shop_.ram.knowledge(warp).lane = lane; }
+  void sync_warp(int warp) { shop_.ram.sync_warp(warp); }
   void fence(int warp, order ordering, scope reach);
   void read(int warp, const void* from, void* to, std::size_t bytes);
   void write(int warp, void* to, const void* from, std::size_t bytes);
@@ -128,8 +135,8 @@ class execution {
   const position& where(int warp) const { return warps_[static_cast<std::size_t>(warp)].where; }
   int num_blocks(int warp) const { return warps_[static_cast<std::size_t>(warp)].num_blocks; }
   int num_block_warps(int warp) const { return warps_[static_cast<std::size_t>(warp)].num_block_warps; }
-  bool has_given_up(int warp) const;
   void refuse(int warp, const wait_site& where, std::uint64_t seen);
+  bool has_given_up(int warp);
   std::byte* shared(int warp) const { return warps_[static_cast<std::size_t>(warp)].shared; }
 
  private:
@@ -140,18 +147,35 @@ class execution {
   };
 
   void settle(program& p);
+  /// Nobody may count on what is in the shared memory of a rank's blocks.
+  void spoil_shared_memory(int rank);
+  /// Throws out of the warp's body if the bytes are not the program's, or shared memory of a block outside the cluster.
+  void require_memory(int warp, const void* first, std::size_t bytes) const;
+  void require_progress(int warp);
   int issue(int warp, copy_work work, verb what);
   int place_for_copy(int warp);
   void copy_piece(int copy);
   void finish_copy_step(int copy);
+  void wait_read_of_some(int warp);
   void report_loose_ends(int rank);
   bool anybody_knows(int rank, int block, int participant, tick when) const;
   std::byte* shared_of(int rank, int block) const;
   void start_fiber(int warp);
   void resume(int warp);
+  bool has_room(int warp) const;
+  /// A copy, or a warp whose block has begun.
+  bool runs(int warp) const {
+    const warp_state& state = warps_[static_cast<std::size_t>(warp)];
+    return state.copy != nullptr || state.is_resident;
+  }
+  bool let_blocks_begin();
+  void begin_kernel(int warp);
+  void go_on_without_steps();
   void open_barriers();
   bool open_barrier(int warp);
+  bool can_time_out(int warp, const wait_request& request, int newer_than);
   void collect_candidates(int warp, const wait_request& request);
+  const std::uint32_t* abort_word(int warp) const { return aborts_ + where(warp).rank; }
   bool choose_messages(int choice, int newer_than, const wait_request& request);
   bool step_wait(int warp, const operation& op, int choice, int newer_than);
   void record(const event& e) {
@@ -165,13 +189,15 @@ class execution {
   workshop& shop_;
   int num_real_warps_ = 0;
   std::uint64_t* copied_out_ = nullptr;  // [participant]: stores it has read the source of
+  std::uint32_t* aborts_ = nullptr;      // [rank]: its waits that gave up
   std::vector<remote_arrival> remote_arrivals_;
   const bounds& limits_;
   std::vector<event>* trace_;
   program program_;
-  std::vector<warp_state>& warps_;  // kept where it is: states are told apart by what stacks point to
+  std::vector<warp_state>& warps_;
   sim::stack_bounds home_stack_;
   int steps_ = 0;
+  int on_the_way_ = 0;  // plain accesses and fences since the last step
   vector_clock step_causes_;
   // For each word of a wait: the messages that would end it, newest first; and the chosen one.
   std::array<std::vector<int>, warp_lanes> candidates_;

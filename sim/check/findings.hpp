@@ -10,6 +10,10 @@ enum class verdict : std::uint8_t {
   none,
   data_race,         // two accesses, one of them a plain one, without order between them
   scope_race,        // two atomic accesses of one word without order that do not see each other's scope
+  unordered_stores,  // a store that nothing orders after the one it replaces
+  counter_misuse,    // a look at a counter while others count: what it sees depends on their order
+  garbage_read,      // shared memory that nobody has written since the kernel began
+  outside_memory,    // an access to what the program has not allocated, or to another block's shared memory
   deadlock,          // everybody left waits for a value that nobody will store
   mbarrier_misuse,   // an arrival that the mbarrier does not expect, or whose phase depends on the schedule
   loose_end,         // a block may end while something is still on its way to it
@@ -27,6 +31,14 @@ inline const char* name(verdict v) {
       return "data race";
     case verdict::scope_race:
       return "scope race";
+    case verdict::unordered_stores:
+      return "unordered stores";
+    case verdict::counter_misuse:
+      return "counter misuse";
+    case verdict::garbage_read:
+      return "garbage read";
+    case verdict::outside_memory:
+      return "access outside memory";
     case verdict::deadlock:
       return "deadlock";
     case verdict::mbarrier_misuse:

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <boost/context/detail/exception.hpp>
 #include <exception>
 #include <map>
@@ -15,7 +16,6 @@ namespace baton::check {
 namespace {
 
 /// As far down as warps usually get.
-constexpr std::size_t usual_depth = std::size_t{1} << 14;
 
 bool meet(const position& a, const position& b, verb barrier, int cluster) {
   if (a.rank != b.rank || barrier == verb::next_kernel) return a.rank == b.rank;
@@ -28,15 +28,16 @@ execution::execution(workshop& shop, const bounds& limits, const builder& build,
     : shop_{shop},
       limits_{limits},
       trace_{trace},
-      program_{shop.program_memory, shop.names, shop.found},
+      program_{shop.program_memory, shop.allocated, shop.names, shop.found},
       warps_{shop.warps} {
   shop.found.clear();
   shop.names.clear();
+  shop.allocated.clear();
   shop.program_memory.reset();
   build(program_);
   settle(program_);
-  for (int w = 0; w < num_real_warps_; ++w) start_fiber(w);
-  open_barriers();
+  let_blocks_begin();
+  go_on_without_steps();
 }
 
 /// Unwinds the fibers that have not ended.
@@ -54,9 +55,8 @@ void execution::settle(program& p) {
   std::vector<position> places;
   warps_.reserve(max_participants);  // a warp's state is referred to while copies are added
   num_real_warps_ = static_cast<int>(p.warps_.size());
-  copied_out_ =
-      static_cast<std::uint64_t*>(shop_.program_memory.take(max_participants * sizeof(std::uint64_t)));
-  shop_.names.add(copied_out_, sizeof(std::uint64_t), max_participants, "sources read by copy");
+  copied_out_ = p.allocate<std::uint64_t>(max_participants, "sources read by copy");
+  aborts_ = p.allocate<std::uint32_t>(max_warps, "waits that gave up of rank");
   std::map<std::pair<int, int>, std::byte*> shared;
   for (auto& spawned : p.warps_) {
     spawned.where.cluster = spawned.where.block / p.cluster_;
@@ -65,15 +65,24 @@ void execution::settle(program& p) {
     state.where = spawned.where;
     state.run = std::move(spawned.run);
     warps_.push_back(std::move(state));
-    std::byte*& block = shared[{spawned.where.rank, spawned.where.block}];
-    if (block != nullptr || p.shared_bytes_ == 0) continue;
-    block = static_cast<std::byte*>(shop_.program_memory.take(p.shared_bytes_));
-    shop_.names.add(
-        block, 4, (p.shared_bytes_ + 3) / 4,
-        fmt::format("shared memory of rank {} block {}", spawned.where.rank, spawned.where.block));
+    shared[{spawned.where.rank, spawned.where.block}] = nullptr;
+  }
+  // Side by side, with a gap between them.
+  const std::size_t stride =
+      (p.shared_bytes_ + 2 * arena::alignment - 1) / arena::alignment * arena::alignment;
+  auto* next = p.shared_bytes_ == 0
+                   ? nullptr
+                   : static_cast<std::byte*>(shop_.program_memory.take(shared.size() * stride));
+  for (auto& [place, block] : shared) {
+    if (next == nullptr) break;
+    block = next;
+    next += stride;
+    shop_.allocated.add(block, p.shared_bytes_, place.first, place.second);
+    shop_.names.add(block, 4, (p.shared_bytes_ + 3) / 4,
+                    fmt::format("shared memory of rank {} block {}", place.first, place.second));
     for (const auto& part : p.shared_names_)
       shop_.names.add(block + part.offset, part.element_bytes, part.count,
-                      fmt::format("{} of block {}", part.name, spawned.where.block));
+                      fmt::format("{} of block {}", part.name, place.second));
   }
   for (warp_state& state : warps_) {
     state.shared = shared[{state.where.rank, state.where.block}];
@@ -84,6 +93,17 @@ void execution::settle(program& p) {
     }
   }
   shop_.ram.reset(places);
+  for (const auto& [place, block] : shared) {
+    if (block != nullptr) shop_.ram.spoil({block, p.shared_bytes_});
+  }
+}
+
+void execution::spoil_shared_memory(int rank) {
+  for (const warp_state& state : warps_) {
+    const bool first_of_block = state.copy == nullptr && state.where.warp == 0;
+    if (state.where.rank == rank && first_of_block && state.shared != nullptr)
+      shop_.ram.spoil({state.shared, program_.shared_bytes_});
+  }
 }
 
 void execution::start_fiber(int warp) {
@@ -105,8 +125,7 @@ void execution::start_fiber(int warp) {
     sim::stack_switch::leave(home_stack_);
     return std::move(me.home);
   };
-  sim::pooled_stack stack{&state.stack, &shop_.stacks[static_cast<std::size_t>(warp)],
-                          limits_.how == reduction::states ? usual_depth : 0};
+  sim::pooled_stack stack{&state.stack, &shop_.stacks[static_cast<std::size_t>(warp)]};
   state.fiber = boost::context::fiber{std::allocator_arg, stack, std::move(life)};
   resume(warp);
 }
@@ -115,6 +134,53 @@ void execution::resume(int warp) {
   warp_state& state = warps_[static_cast<std::size_t>(warp)];
   const sim::stack_switch to{state.stack};
   state.fiber = std::move(state.fiber).resume();
+}
+
+/// The block runs, or fewer than there is room for do.
+bool execution::has_room(int warp) const {
+  const warp_state& me = warps_[static_cast<std::size_t>(warp)];
+  if (me.is_resident || limits_.resident_blocks == 0) return true;
+  warp_set running = 0;  // blocks
+  for (int w = 0; w < num_real_warps_; ++w) {
+    const warp_state& other = warps_[static_cast<std::size_t>(w)];
+    if (other.where.rank != me.where.rank || !other.is_resident) continue;
+    if (!other.finished && other.pending.what != verb::next_kernel) running |= only(other.where.block);
+  }
+  return std::popcount(running) < limits_.resident_blocks;
+}
+
+/// Blocks begin in order. Nothing of what the blocks before have done is known to one that takes their place.
+bool execution::let_blocks_begin() {
+  bool any = false;
+  for (int w = 0; w < num_real_warps_; ++w) {
+    const warp_state& first = warps_[static_cast<std::size_t>(w)];
+    if (first.is_resident || !has_room(w)) continue;
+    any = true;
+    for (int other = 0; other < num_real_warps_; ++other) {
+      const position& at = where(other);
+      if (at.rank == first.where.rank && at.block == first.where.block)
+        warps_[static_cast<std::size_t>(other)].is_resident = true;
+    }
+    for (int other = 0; other < num_real_warps_; ++other) {
+      const position& at = where(other);
+      if (at.rank == first.where.rank && at.block == first.where.block) begin_kernel(other);
+    }
+  }
+  return any;
+}
+
+void execution::begin_kernel(int warp) {
+  const warp_state& state = warps_[static_cast<std::size_t>(warp)];
+  if (state.finished) return;
+  if (state.fiber)
+    resume(warp);
+  else
+    start_fiber(warp);
+}
+
+void execution::go_on_without_steps() {
+  open_barriers();
+  while (limits_.resident_blocks > 0 && let_blocks_begin()) open_barriers();
 }
 
 /// Passing a barrier that everybody has reached commutes with everything else: no choice, no step.
@@ -150,13 +216,19 @@ bool execution::open_barrier(int warp) {
   }
   if (ends_kernel) report_loose_ends(here.rank);
   shop_.ram.barrier(members);
+  if (ends_kernel) spoil_shared_memory(here.rank);
   std::erase_if(members, [this](int w) { return warps_[static_cast<std::size_t>(w)].copy != nullptr; });
   for (const int w : members) {
     warps_[static_cast<std::size_t>(w)].pending = {};
     if (ends_kernel) shop_.ram.fence_proxy(w, true);
     record_on_the_way({where(w), barrier});
   }
-  for (const int w : members) resume(w);
+  if (ends_kernel) {
+    for (const int w : members) warps_[static_cast<std::size_t>(w)].is_resident = false;
+    let_blocks_begin();
+  } else {
+    for (const int w : members) resume(w);
+  }
   return true;
 }
 
@@ -171,6 +243,11 @@ void execution::report_deadlock() {
   for (int w = 0; w < num_warps(); ++w) {
     if (warps_[static_cast<std::size_t>(w)].finished) continue;
     const operation& op = pending(w);
+    if (!runs(w)) {
+      text += fmt::format("\n      {} waits for one of the {} resident blocks to end", name(where(w)),
+                          limits_.resident_blocks);
+      continue;
+    }
     text += fmt::format("\n      {} waits at ", name(where(w)));
     if (op.wait == nullptr) {
       text += name(op.what);

@@ -12,11 +12,21 @@ std::uintptr_t number(const void* p) {
   return reinterpret_cast<std::uintptr_t>(p);
 }
 
+/// Bit i: the access touches byte i of the cell.
+unsigned bytes_of_cell(std::uintptr_t cell, std::uintptr_t first, std::size_t bytes) {
+  unsigned all = 0;
+  for (std::uintptr_t i = 0; i < shadow::granularity; ++i)
+    if (cell + i >= first && cell + i < first + bytes) all |= 1u << i;
+  return all;
+}
+
 }  // namespace
 
 void memory::reset(std::span<const position> warps) {
   warps_.assign(warps.begin(), warps.end());
   knowledge_.assign(warps.size(), {});
+  for (lane_history& l : lanes_) l.reset();
+  lanes_.resize(max_participants);
   for (std::size_t i = 0; i < warps.size(); ++i) knowledge_[i].now.set(static_cast<int>(i), 1);
   num_words_ = 0;
   marks_.clear();
@@ -24,6 +34,12 @@ void memory::reset(std::span<const position> warps) {
   open_phases_.clear();
   proxy_fences_.clear();
   shadow_.reset();
+}
+
+void memory::spoil(std::span<std::byte> shared) {
+  constexpr int nobodys_value = 0xa5;
+  std::memset(shared.data(), nobodys_value, shared.size());
+  shadow_.forget(shared);
 }
 
 int memory::word_at(const void* address, int bytes) {
@@ -47,6 +63,7 @@ int memory::word_at(const void* address, int bytes) {
   w.bytes = bytes;
   message initial;
   initial.value = w.in_memory();
+  initial.garbage = first.writer < 0 && shadow_.is_shared(at);
   w.messages.push_back(initial);
   for (int part = 0; part < bytes; part += 4)
     shadow_.at(at + static_cast<std::uintptr_t>(part)).word = num_words_;
@@ -77,7 +94,7 @@ void memory::append(atomic_word& w, const message& m) {
 }
 
 bool memory::unordered(int warp, int other, tick when) const {
-  return other != warp && !knowledge_[static_cast<std::size_t>(warp)].now.includes(other, when);
+  return other != warp && !known_to_lane(warp).includes(other, when);
 }
 
 void memory::race(int warp, const char* did, int other, const char* other_did, const void* where) {
@@ -99,6 +116,27 @@ void memory::check_writer(int warp, const char* did, const shadow_cell& cell, co
                                   name(warps_[static_cast<std::size_t>(cell.writer)])));
 }
 
+void memory::read_garbage(int warp, const void* where) {
+  if (found_.any() || fault_ == planted_fault::garbage_is_zero) return;
+  found_.add(verdict::garbage_read,
+             fmt::format("{} reads {}, which nobody has written since the kernel began",
+                         name(warps_[static_cast<std::size_t>(warp)]), names_.of(where)));
+}
+
+void memory::check_garbage(int warp, const shadow_cell& cell, std::uintptr_t at) {
+  if (cell.writer >= 0 || !shadow_.is_shared(at)) return;
+  if (cell.word < 0 || word(cell.word).messages.back().garbage)
+    read_garbage(warp, reinterpret_cast<const void*>(at));
+}
+
+/// The copy engine does not see what a warp stored before a proxy fence, atomically or not.
+void memory::check_proxy(int copy, bool writes, int writer, tick written, const atomic_word& w) {
+  if (written == 0 || is_copy(writer) || found_.any() || is_fenced(copy, writer, written, true)) return;
+  found_.add_unfenced(fmt::format("{} {} {} without a proxy fence after {} stored to it",
+                                  name(warps_[static_cast<std::size_t>(copy)]), writes ? "writes" : "reads",
+                                  names_.of(w.address), name(warps_[static_cast<std::size_t>(writer)])));
+}
+
 void memory::check_plain_against_word(int warp, bool writes, int word) {
   const atomic_word& w = words_[static_cast<std::size_t>(word)];
   for (int q = 0; q < static_cast<int>(warps_.size()); ++q) {
@@ -106,6 +144,7 @@ void memory::check_plain_against_word(int warp, bool writes, int word) {
     for (std::size_t s = 0; s < num_scopes; ++s) {
       if (unordered(warp, q, w.writes[s][at]))
         race(warp, writes ? "writes" : "reads", q, "stored to", w.address);
+      if (is_copy(warp)) check_proxy(warp, writes, q, w.writes[s][at], w);
       if (writes && unordered(warp, q, w.reads[s][at])) race(warp, "writes", q, "loaded", w.address);
     }
   }
@@ -130,8 +169,13 @@ void memory::read(int warp, const void* from, void* to, std::size_t bytes) {
   for (std::uintptr_t at = begin; at < number(from) + bytes; at += shadow::granularity) {
     shadow_cell& cell = shadow_.at(at);
     check_writer(warp, "reads", cell, reinterpret_cast<const void*>(at));
+    check_garbage(warp, cell, at);
     if (cell.word >= 0) check_plain_against_word(warp, false, cell.word);
-    if (fault_ != planted_fault::reads_leave_no_trace) cell.reads[static_cast<std::size_t>(warp)] = now;
+    const unsigned touched = bytes_of_cell(at, number(from), bytes);
+    check_lanes(warp, false, cell, at, touched);
+    if (fault_ == planted_fault::reads_leave_no_trace) continue;
+    cell.reads[static_cast<std::size_t>(warp)] = now;
+    mark_lane(warp, false, cell, touched);
   }
   std::memcpy(to, from, bytes);
 }
@@ -149,6 +193,9 @@ void memory::write(int warp, void* to, const void* from, std::size_t bytes, int 
         race(warp, "writes", q, "read", reinterpret_cast<const void*>(at));
       }
     }
+    const unsigned touched = bytes_of_cell(at, number(to), bytes);
+    check_lanes(warp, true, cell, at, touched);
+    mark_lane(warp, true, cell, touched);
     cell.writer = warp;
     cell.written = now;
     if (cell.word < 0) continue;

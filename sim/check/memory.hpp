@@ -10,8 +10,16 @@
 //   race        two accesses to the same 4 bytes, one a write, one plain, neither before the other; or two
 //               atomic ones that are outside each other's scope
 //
+//   store       must know of the store that it replaces, or of a read of it, unless it is a read-modify-write: so
+//               modification order is the same in every schedule that shows the same values
+//   garbage     is in a block's shared memory when a kernel begins, and must not be read
+//
+//   count       count_to tells only whether the target was reached. Counts short of it learn nothing, so they commute;
+//               the one that reaches it learns what all of the round release
 //   phase       an mbarrier's history holds completed phases only. A phase carries what all its arrivals release;
 //               an arrival has to know of all arrivals of the phase before, so that arrivals commute
+//   lane        what it did is there for the warp's others after sync_warp, and for other warps after a release of its own
+//               or one that comes after sync_warp
 //   proxy       what a warp wrote plainly is there for the copy engine once a proxy fence lies between them
 //
 // Modification order is execution order. Memory itself always holds each word's newest value.
@@ -40,9 +48,11 @@ struct message {
   int warp = -1;  // -1: the value before the program began
   scope reach = scope::system;
   bool plain = false;
-  tick when = 0;   // the writer's clock
-  int born = -1;   // the step that stored it
-  int phase = -1;  // of an mbarrier: which of memory's phases
+  bool short_of_target = false;  // a count under way: its order among the others is not real
+  bool garbage = false;          // what is in shared memory when a kernel begins
+  tick when = 0;                 // the writer's clock
+  int born = -1;                 // the step that stored it
+  int phase = -1;                // of an mbarrier: which of memory's phases
   std::uint32_t first_mark = 0, num_marks = 0;
   tick_array first_reads{};  // each warp's clock when it first read this message
   vector_clock causes;       // steps it depends on, for the reduction
@@ -53,7 +63,7 @@ struct atomic_word {
   std::byte* address = nullptr;
   int bytes = 0;
   bool only_system_scope = true;
-  int open_phase = -1;  // an mbarrier that has been arrived at: which of memory's open phases
+  int open_phase = -1;  // an mbarrier that has been arrived at, or a counter: which of memory's open phases
   std::vector<message> messages;
   std::array<tick_array, num_scopes> reads{}, writes{};  // [scope][warp]: clock of the last one
   tick_array read_step{}, write_step{};                  // [warp]: last step, counted from 1
@@ -65,10 +75,10 @@ struct atomic_word {
   }
 };
 
-/// The phase of an mbarrier that has not completed yet.
+/// The phase of an mbarrier, or the round of a counter, that has not completed yet.
 struct open_phase {
   tick_array arrived{};  // [participant]: clock of its last arrival
-  tick_array before{};   // the same, for the phase before
+  tick_array before{};   // the same, for the phase before; of a counter: who looked at it half-way
   vector_clock causes;   // steps that the arrivals depend on
   std::vector<release_mark> marks;
 };
@@ -88,6 +98,10 @@ struct warp_knowledge {
   vector_clock causes;                          // steps its next step depends on
   std::array<vector_clock, num_scopes> fenced;  // [scope]: what its last releasing fence covers
   std::array<bool, num_scopes> has_fence{};
+  int lane = whole_warp;               // which one runs
+  vector_clock common;                 // what all lanes know: `now` when they last met
+  int learner = whole_warp;            // the only lane that has learnt anything since
+  bool has_learnt = false;             // since they last met
   std::vector<release_mark> unfenced;  // releases it read without acquiring; `reach`: of both sides
 };
 
@@ -98,6 +112,8 @@ class memory {
 
   /// Forgets everything; `warps` begin with all memory as it is.
   void reset(std::span<const position> warps);
+  /// Shared memory of a block in which a kernel begins.
+  void spoil(std::span<std::byte> shared);
 
   /// The index of the atomic word at `address`; makes it one.
   int word_at(const void* address, int bytes);
@@ -112,14 +128,20 @@ class memory {
   std::uint64_t store(int warp, const operation& op, int word, int step);  // also read-modify-writes
   /// Arrivals and bytes at an mbarrier.
   void arrive(int warp, const operation& op, int word, int step);
-  /// The arrival would complete the phase.
+  /// The arrival would complete the phase; the count would reach its target.
   bool would_complete(const operation& op, int word) const;
   /// Steps that arrivals of the word's open phase depend on.
   const vector_clock& phase_causes(int word) const;
+  /// Steps that a write to the word has to come after: a count, after no other count of the round.
+  vector_clock causes_of_write(const operation& op, int word) const;
+  /// The last message that is not of the open round of counts.
+  const message& settled(int word) const;
   /// The mbarrier as it is now.
   std::uint64_t mbarrier_word(int word) const;
   /// A wait that gave up: it looked at the word.
   void looked(int warp, int word, int step);
+  /// The warp's lanes meet.
+  void sync_warp(int warp);
   /// The warp's clock moves on: accesses that follow are not covered by a release before.
   void advance(int warp, bool after_release);
 
@@ -143,13 +165,25 @@ class memory {
   void check_plain_neighbours(int warp, bool writes, const atomic_word& w);
   void see(int warp, const operation& op, atomic_word& w, int message_index);
   void take(int warp, const operation& op, const message& m);
-  void mark_releases(int warp, const operation& op, const message* replaced, message& m);
+  void mark_releases(int warp, const operation& op, const atomic_word& w, message& m);
   void add_mark(message& m, const release_mark& mark);
   void append(atomic_word& w, const message& m);
   bool unordered(int warp, int other, tick when) const;
   void race(int warp, const char* did, int other, const char* other_did, const void* where);
   void check_plain_against_word(int warp, bool writes, int word);
   void check_writer(int warp, const char* did, const shadow_cell& cell, const void* where);
+  void learn(int warp, const vector_clock& covers);
+  const vector_clock& known_to_lane(int warp) const;
+  void check_lanes(int warp, bool writes, const shadow_cell& cell, std::uintptr_t at, unsigned bytes);
+  void mark_lane(int warp, bool writes, shadow_cell& cell, unsigned bytes);
+  void lanes_race(int warp, bool writes, int other, int lane, const char* other_did, std::uintptr_t at);
+  void check_garbage(int warp, const shadow_cell& cell, std::uintptr_t at);
+  void read_garbage(int warp, const void* where);
+  void count(int warp, const operation& op, atomic_word& w, message& m, int step);
+  void half_counted(int reader, const atomic_word& w);
+  void check_half_count(int warp, const atomic_word& w, const message& m);
+  void check_order_of_stores(int warp, const operation& op, const atomic_word& w);
+  void check_proxy(int copy, bool writes, int writer, tick written, const atomic_word& w);
   bool is_fenced(int viewer, int writer, tick written, bool for_copies) const;
   void check_init(int warp, const atomic_word& w);
   void check_phase(int warp, const open_phase& phase, const atomic_word& w);
@@ -163,6 +197,7 @@ class memory {
   planted_fault fault_;
   std::vector<position> warps_;
   std::vector<warp_knowledge> knowledge_;
+  std::vector<lane_history> lanes_;  // [participant]
   std::vector<atomic_word> words_;
   int num_words_ = 0;
   std::vector<release_mark> marks_;

@@ -46,6 +46,10 @@ const char* name(verb v) {
       return "store";
     case verb::fetch_add:
       return "fetch_add";
+    case verb::either:
+      return "either";
+    case verb::count_to:
+      return "count_to";
     case verb::fetch_min:
       return "fetch_min";
     case verb::exchange:

@@ -37,6 +37,7 @@ enum class verb : std::uint8_t {
   load,
   store,
   fetch_add,
+  count_to,  // fetch_add that tells only whether it reached its target
   fetch_min,
   exchange,
   arrive,         // at an mbarrier
@@ -47,6 +48,7 @@ enum class verb : std::uint8_t {
   sync_block,
   sync_cluster,
   next_kernel,
+  either,  // no access: the search answers both ways
   fence,
   fence_proxy_async,
   fence_mbarrier_init,
@@ -57,9 +59,9 @@ enum class verb : std::uint8_t {
 };
 
 constexpr bool is_rmw(verb v) {
-  return v == verb::fetch_add || v == verb::fetch_min || v == verb::exchange;
+  return v == verb::fetch_add || v == verb::count_to || v == verb::fetch_min || v == verb::exchange;
 }
-/// Changes of an mbarrier. Within a phase they commute.
+/// Changes of an mbarrier. Within a phase they commute, as counts do that are short of their target.
 constexpr bool is_arrival(verb v) {
   return v == verb::arrive || v == verb::arrive_expect || v == verb::count_bytes;
 }
@@ -68,6 +70,10 @@ constexpr bool is_write(verb v) {
 }
 constexpr bool is_barrier(verb v) {
   return v == verb::sync_block || v == verb::sync_cluster || v == verb::next_kernel;
+}
+/// The operation's address is that of a word.
+constexpr bool has_word(verb v) {
+  return v == verb::load || is_write(v);
 }
 constexpr bool acquires(order o) {
   return o == order::acquire || o == order::acq_rel;
@@ -104,6 +110,7 @@ struct operation {
   std::uint64_t value = 0;        // what is stored, added, compared; arrivals or bytes
   wait_request* wait = nullptr;
   bool from_outside = false;  // an mbarrier of another block, or changed by the copy engine
+  std::uint64_t target = 0;   // of a count
 };
 
 }  // namespace baton::check

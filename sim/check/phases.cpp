@@ -42,6 +42,7 @@ std::uint64_t memory::mbarrier_word(int index) const {
 }
 
 bool memory::would_complete(const operation& op, int index) const {
+  if (op.what == verb::count_to) return word(index).in_memory() + op.value == op.target;
   const std::uint64_t before = mbarrier_word(index);
   return completes(before, after(op, before));
 }
@@ -50,6 +51,19 @@ const vector_clock& memory::phase_causes(int index) const {
   static const vector_clock nothing;
   const int open = word(index).open_phase;
   return open < 0 ? nothing : open_phases_[static_cast<std::size_t>(open)].causes;
+}
+
+const message& memory::settled(int index) const {
+  const atomic_word& w = word(index);
+  const auto last = std::find_if(w.messages.rbegin(), w.messages.rend(),
+                                 [](const message& m) { return !m.short_of_target; });
+  return *last;
+}
+
+vector_clock memory::causes_of_write(const operation& op, int index) const {
+  vector_clock all = settled(index).causes;
+  if (op.what != verb::count_to && !is_arrival(op.what)) all.join(phase_causes(index));
+  return all;
 }
 
 /// What the copy engine or another block touches must have been initialised, and fenced, before.
@@ -84,6 +98,7 @@ void memory::arrive(int warp, const operation& op, int word, int step) {
   check_plain_neighbours(warp, true, w);
   if (op.from_outside) check_init(warp, w);
   check_phase(warp, open, w);
+  if (w.messages.back().garbage) read_garbage(warp, w.address);
   w.only_system_scope = false;
   const auto me = static_cast<std::size_t>(warp);
   warp_knowledge& k = knowledge(warp);
@@ -152,8 +167,9 @@ void memory::begin_copy(int copy, int issuer) {
   warp_knowledge& mine = knowledge(copy);
   const tick own = mine.now[copy];
   mine = {};
-  mine.now = knowledge(issuer).now;
+  mine.now = known_to_lane(issuer);
   mine.now.set(copy, own);
+  mine.now.set(issuer, knowledge(issuer).now[issuer]);
   mine.causes = knowledge(issuer).causes;
   advance(issuer, true);
 }

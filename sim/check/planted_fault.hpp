@@ -28,19 +28,43 @@ enum class planted_fault : std::uint8_t {
   laps_not_reversed,      // the reduction does not complete a phase before an earlier wait for the one before
   proxies_ignored,        // the copy engine sees plain writes without a proxy fence
   loose_ends_ignored,     // a block may end before what is on its way to it
+  counts_not_reversed,    // the reduction does not let another count reach the target
+  counts_hear_each_other,  // a count short of the target learns what earlier ones release, though it may come first
+  nobody_hears_of_time_outs,  // has_given_up() stays false
+  satisfied_waits_time_out,   // a wait may give up although its words have what it waits for
+  lanes_move_together,        // what one lane of a warp does, all have done
+  garbage_is_zero,            // shared memory may be read before it is written
+  stores_in_any_order,        // two stores to one word need no order
 };
 
 inline constexpr std::array planted_faults = {
-    planted_fault::clock_stands_still,   planted_fault::acquire_forgets,
-    planted_fault::relaxed_acquires,     planted_fault::relaxed_releases,
-    planted_fault::fences_ignored,       planted_fault::scopes_ignored,
-    planted_fault::newest_only,          planted_fault::coherence_forgotten,
-    planted_fault::rmw_breaks_release,   planted_fault::barrier_joins_nothing,
-    planted_fault::reads_leave_no_trace, planted_fault::races_not_reversed,
-    planted_fault::writes_not_reversed,  planted_fault::sleepers_never_wake,
-    planted_fault::blind_to_deadlock,    planted_fault::last_arrival_only,
-    planted_fault::phases_run_together,  planted_fault::laps_not_reversed,
-    planted_fault::proxies_ignored,      planted_fault::loose_ends_ignored,
+    planted_fault::clock_stands_still,
+    planted_fault::acquire_forgets,
+    planted_fault::relaxed_acquires,
+    planted_fault::relaxed_releases,
+    planted_fault::fences_ignored,
+    planted_fault::scopes_ignored,
+    planted_fault::newest_only,
+    planted_fault::coherence_forgotten,
+    planted_fault::rmw_breaks_release,
+    planted_fault::barrier_joins_nothing,
+    planted_fault::reads_leave_no_trace,
+    planted_fault::races_not_reversed,
+    planted_fault::writes_not_reversed,
+    planted_fault::sleepers_never_wake,
+    planted_fault::blind_to_deadlock,
+    planted_fault::last_arrival_only,
+    planted_fault::phases_run_together,
+    planted_fault::laps_not_reversed,
+    planted_fault::proxies_ignored,
+    planted_fault::loose_ends_ignored,
+    planted_fault::garbage_is_zero,
+    planted_fault::stores_in_any_order,
+    planted_fault::counts_not_reversed,
+    planted_fault::counts_hear_each_other,
+    planted_fault::lanes_move_together,
+    planted_fault::nobody_hears_of_time_outs,
+    planted_fault::satisfied_waits_time_out,
 };
 
 constexpr const char* name(planted_fault fault) {
@@ -85,6 +109,20 @@ constexpr const char* name(planted_fault fault) {
       return "proxies_ignored";
     case planted_fault::loose_ends_ignored:
       return "loose_ends_ignored";
+    case planted_fault::counts_not_reversed:
+      return "counts_not_reversed";
+    case planted_fault::counts_hear_each_other:
+      return "counts_hear_each_other";
+    case planted_fault::nobody_hears_of_time_outs:
+      return "nobody_hears_of_time_outs";
+    case planted_fault::satisfied_waits_time_out:
+      return "satisfied_waits_time_out";
+    case planted_fault::lanes_move_together:
+      return "lanes_move_together";
+    case planted_fault::garbage_is_zero:
+      return "garbage_is_zero";
+    case planted_fault::stores_in_any_order:
+      return "stores_in_any_order";
     default:
       return "none";
   }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/check/allocations.hpp"
 #include "sim/check/findings.hpp"
 #include "sim/check/names.hpp"
 #include "sim/check/operation.hpp"
@@ -18,7 +19,7 @@ namespace baton::check {
 
 class context;
 
-/// Zeroed memory that has the same addresses in every execution.
+/// Zeroed memory that has the same addresses in every execution. Nothing lies right behind a piece of it.
 class arena {
  public:
   static constexpr std::size_t alignment = 256;
@@ -45,7 +46,8 @@ class program {
  public:
   using body = std::function<void(context&)>;
 
-  program(arena& memory, name_table& names, findings& found) : arena_{memory}, names_{names}, found_{found} {}
+  program(arena& memory, allocations& allocated, name_table& names, findings& found)
+      : arena_{memory}, allocated_{allocated}, names_{names}, found_{found} {}
 
   /// One warp. Blocks and warps of a rank are numbered from 0 without holes; at most max_warps in all.
   void spawn(int rank, int block, int warp, body run);
@@ -55,17 +57,20 @@ class program {
   T* allocate(std::size_t count, std::string name) {
     static_assert(std::is_trivially_copyable_v<T>);
     T* first = static_cast<T*>(arena_.take(count * sizeof(T)));
+    allocated_.add(first, count * sizeof(T));
     names_.add(first, sizeof(T), count, std::move(name));
     return first;
   }
 
-  /// Names memory that is not from allocate(). The execution must find it as the one before did.
+  /// Names memory; what is not from allocate() may be accessed because of it, and the execution must find it as the
+  /// one before did.
   template <class T>
   void name(const T* first, std::string name, std::size_t count = 1) {
+    allocated_.add(first, count * sizeof(T));
     names_.add(first, sizeof(T), count, std::move(name));
   }
 
-  /// Bytes of shared() for each block; 0 unless set.
+  /// Bytes of shared() for each block; 0 unless set. Every kernel finds garbage there.
   void shared_memory(std::size_t bytes) { shared_bytes_ = bytes; }
 
   /// Names a part of every block's shared memory: `count` cells of `element_bytes` from `offset` on.
@@ -95,6 +100,7 @@ class program {
     body run;
   };
   arena& arena_;
+  allocations& allocated_;
   name_table& names_;
   findings& found_;
   std::vector<spawned> warps_;

@@ -6,8 +6,7 @@
 
 namespace baton::check {
 
-/// Every warp that is about to store: could it have stored before an earlier access of the word? Of the earlier
-/// stores only the last: they are ordered among themselves.
+/// Every warp that is about to store: could it have stored before an earlier access of the word?
 void search::plan_reversals(execution& run, warp_set unfinished) {
   for (warp_set rest = unfinished; rest != 0; rest &= rest - 1) {
     const int warp = std::countr_zero(rest);
@@ -16,14 +15,24 @@ void search::plan_reversals(execution& run, warp_set unfinished) {
     const bool arrives = is_arrival(run.pending(warp).what);
     if (arrives && (!run.would_complete(warp) || limits_.fault == planted_fault::laps_not_reversed)) continue;
     const atomic_word& word = run.word(run.pending_word(warp));
-    if (!arrives && limits_.fault != planted_fault::writes_not_reversed) {
-      reverse(run, warp, *std::max_element(word.write_step.begin(), word.write_step.end()));
-    }
+    if (!arrives) reverse_writes(run, warp, word);
     if (limits_.fault == planted_fault::races_not_reversed) continue;
     for (int reader = 0; reader < run.num_warps(); ++reader) {
       if (reader != warp) reverse(run, warp, word.read_step[static_cast<std::size_t>(reader)]);
     }
   }
+}
+
+/// Of the earlier stores only the last: they are ordered among themselves. Not so the counts after it: a store could have
+/// come before each of them, and each could have been the one that reaches the target.
+void search::reverse_writes(execution& run, int warp, const atomic_word& word) {
+  if (limits_.fault == planted_fault::writes_not_reversed) return;
+  const message& settled = run.settled(warp);
+  if (!settled.plain) reverse(run, warp, settled.born + 1);
+  const bool counts = run.pending(warp).what == verb::count_to;
+  if (counts && (!run.would_complete(warp) || limits_.fault == planted_fault::counts_not_reversed)) return;
+  for (auto m = word.messages.rbegin(); m != word.messages.rend() && m->short_of_target; ++m)
+    if (m->warp != warp) reverse(run, warp, m->born + 1);
 }
 
 /// Plans, in the state before `step` (counted from 1; 0: none), something that lets `warp` store first: one of
@@ -67,7 +76,7 @@ warp_set search::beginners_without(execution& run, int warp, int step) const {
       begin(path_[k].warp, static_cast<tick>(k + 1), causes);
   }
   vector_clock next = is_arrival(run.pending(warp).what) ? run.completion_causes(warp) : run.causes(warp);
-  next.join(run.word(run.pending_word(warp)).messages.back().causes);
+  next.join(run.causes_of_write(warp));
   begin(warp, static_cast<tick>(path_.size() + 1), next);
   return beginners;
 }

@@ -19,7 +19,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 search::search(const bounds& limits, const builder& build)
     : limits_{limits},
       build_{build},
-      shop_{limits.how == reduction::states ? planted_fault::newest_only : limits.fault},
+      shop_{limits.fault},
       random_{limits.seed},
       start_{std::chrono::steady_clock::now()} {
   constexpr int most_steps = 30'000;  // ticks have 16 bits, and a step may be followed by a fence
@@ -111,11 +111,6 @@ bool search::extend(execution& run) {
     if (shop_.found.any()) violation();
     return false;
   }
-  if (limits_.how == reduction::states && !seen_.insert(run.state()).second) {
-    ++result_.cut;
-    return false;
-  }
-  result_.states = seen_.size();
   if (limits_.how == reduction::dpor) plan_reversals(run, now.unfinished);
   node n = fresh_node(run, now);
   const int first = first_try(run, n);
@@ -154,12 +149,21 @@ void search::inherit_sleep(execution& run, node& n) const {
   for (int w = 0; w < run.num_warps(); ++w) {
     const std::int16_t since = parent.asleep[static_cast<std::size_t>(w)];
     if (since == awake || w == parent.warp) continue;
-    const bool both_arrive = is_arrival(last_step_.what) && is_arrival(run.pending(w).what);
-    const bool overtaken = is_write(last_step_.what) && is_write(run.pending(w).what) && !both_arrive &&
-                           run.pending_word(w) == last_word_ &&
-                           limits_.fault != planted_fault::sleepers_never_wake;
-    if (!overtaken) n.asleep[static_cast<std::size_t>(w)] = since;
+    if (!is_overtaken(run, w)) n.asleep[static_cast<std::size_t>(w)] = since;
   }
+}
+
+/// The step just taken changes what the sleeper's store does.
+bool search::is_overtaken(execution& run, int sleeper) const {
+  const operation& op = run.pending(sleeper);
+  if (!is_write(last_step_.what) || !is_write(op.what) || run.pending_word(sleeper) != last_word_)
+    return false;
+  if (limits_.fault == planted_fault::sleepers_never_wake) return false;
+  if (is_arrival(last_step_.what) && is_arrival(op.what)) return false;
+  if (last_step_.what != verb::count_to || op.what != verb::count_to) return true;
+  const auto& messages = run.word(last_word_).messages;
+  const std::uint64_t before = messages[messages.size() - 2].value;
+  return run.would_complete(sleeper) || !messages.back().short_of_target || before + op.value == op.target;
 }
 
 bool search::worth_trying(execution& run, const node& n, int warp) const {

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdint>
 #include <random>
-#include <unordered_set>
 #include <vector>
 
 #include "sim/check/execution.hpp"
@@ -55,7 +54,9 @@ class search {
   void choose(node& n, int warp);
 
   void plan_reversals(execution& run, warp_set unfinished);
+  void reverse_writes(execution& run, int warp, const atomic_word& word);
   void reverse(execution& run, int warp, int step);
+  bool is_overtaken(execution& run, int sleeper) const;
   warp_set beginners_without(execution& run, int warp, int step) const;
 
   void violation();
@@ -67,7 +68,6 @@ class search {
   const builder& build_;
   workshop shop_;
   std::mt19937_64 random_;
-  std::unordered_set<std::uint64_t> seen_;  // states
   std::vector<node> path_;
   std::vector<vector_clock> causes_;  // of each step on the path: the steps it depends on
   operation last_step_;               // of the newest node's parent

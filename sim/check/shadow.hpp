@@ -1,11 +1,14 @@
 #pragma once
 // What is known about each 4 bytes of memory that the program touched: who wrote it plainly, who read it
 // plainly, and which atomic word it belongs to.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "sim/check/lanes.hpp"
 #include "sim/check/vector_clock.hpp"
 
 namespace baton::check {
@@ -14,6 +17,7 @@ struct shadow_cell {
   int word = -1;  // index of the atomic word that covers it
   int writer = -1;
   tick written = 0;
+  lane_marks lanes;
   tick_array reads{};
 };
 
@@ -28,7 +32,22 @@ class shadow {
   void reset() {
     ++generation_;
     used_ = 0;
+    shared_.clear();
+    first_shared_ = end_shared_ = 0;
   }
+
+  /// A block's shared memory lies here, and nothing is known of it any more.
+  void forget(std::span<const std::byte> memory) {
+    const auto first = reinterpret_cast<std::uintptr_t>(memory.data()), end = first + memory.size();
+    if (end_shared_ == 0) first_shared_ = first;
+    first_shared_ = std::min(first_shared_, first);
+    end_shared_ = std::max(end_shared_, end);
+    for (const std::uintptr_t address : shared_) {
+      if (address >= first && address < end) at(address) = {};
+    }
+  }
+  /// Of some block: they lie side by side.
+  bool is_shared(std::uintptr_t address) const { return address >= first_shared_ && address < end_shared_; }
 
   shadow_cell& at(std::uintptr_t address) {
     if (2 * used_ > slots_.size()) grow();
@@ -36,6 +55,7 @@ class shadow {
     if (found.generation != generation_) {
       found = slot{generation_, address / granularity, {}};
       ++used_;
+      if (is_shared(address)) shared_.push_back(address / granularity * granularity);
     }
     return found.cell;
   }
@@ -65,6 +85,8 @@ class shadow {
   std::vector<slot> slots_;
   std::uint64_t generation_ = 1;
   std::size_t used_ = 0;
+  std::vector<std::uintptr_t> shared_;  // cells that were touched
+  std::uintptr_t first_shared_ = 0, end_shared_ = 0;
 };
 
 }  // namespace baton::check

@@ -118,6 +118,10 @@ class gpu {
     return update<ptx::update::add, Order, Scope>(p, v);
   }
   template <order Order, scope Scope, class T>
+  BATON_FN bool count_to(T* p, std::type_identity_t<T> amount, std::type_identity_t<T> target) const {
+    return fetch_add<Order, Scope>(p, amount) + amount == target;
+  }
+  template <order Order, scope Scope, class T>
   BATON_FN T fetch_min(T* p, std::type_identity_t<T> v) const {
     static_assert(std::is_unsigned_v<T>);
     return update<ptx::update::min, Order, Scope>(p, v);

@@ -29,13 +29,15 @@
 //     load<order, scope>(p)       atomic, 32 or 64 bits
 //     store<order, scope>(p, v)
 //     fetch_add<order, scope>(p, v), fetch_min<...>, exchange<...>
+//     count_to<order, scope>(p, n, target)   adds n; true in the call that makes it `target`. Nothing more is told, so
+//                                 that counts short of the target commute: prefer it to fetch_add
 //     fence<order, scope>()
 //     has_given_up()              a wait of this rank has given up: its kernels return without touching anything
 //     refuse(where, seen)         `seen` cannot be: the rank gives up here and now, as a wait does at its deadline
 //
 //   wait<order, scope>(words, done, where, seen) -> bool
 //     Blocks the warp until done(lane, value of *words[lane]) holds on every lane whose word is not null.
-//     `seen` gets each lane's last value. False: the deadline passed or the rank's abort word was set; then
+//     `seen` gets each lane's last value, if it returns true. False: the deadline passed or the rank's abort word was set; then
 //     the caller returns from the kernel without touching anything else. Which lane and value were missing is
 //     in the stuck record.
 #include <concepts>
@@ -92,6 +94,7 @@ concept exec_context = requires(X& x, typename X::template lanes<int> v, typenam
   { x.template load<order::acquire, scope::system>(w64) } -> std::same_as<std::uint64_t>;
   x.template store<order::release, scope::system>(w64, std::uint64_t{});
   { x.template fetch_add<order::acq_rel, scope::device>(w32, 1u) } -> std::same_as<std::uint32_t>;
+  { x.template count_to<order::acq_rel, scope::device>(w32, 1u, 2u) } -> std::same_as<bool>;
   {
     x.template fetch_min<order::relaxed, scope::device>(w64, std::uint64_t{1})
     } -> std::same_as<std::uint64_t>;

@@ -5,7 +5,7 @@
 //   cell       starts   becomes                             by
 //   ready      0        1: what block 0 wrote is visible    block 0, store release, device
 //                       0: closed again                     the last block out
-//   departed   0        +1 for each block that leaves       fetch_add acq_rel, device
+//   departed   0        +1 for each block that leaves       finish (completion.hpp)
 //                       0                                   the last block out
 //
 // G1: block 0's writes before open() happen before every block's accesses after pass().
@@ -17,6 +17,7 @@
 
 #include "base/macros.hpp"
 #include "exec/exec.hpp"
+#include "protocol/completion.hpp"
 
 namespace baton {
 
@@ -46,10 +47,7 @@ BATON_FN bool pass_gate(X& x, const gate_cells& gate, site where, std::uint32_t 
 /// One lane of each block, after a sync_block. True in the last block out, which has closed the gate.
 template <exec_context X>
 BATON_FN bool leave_gate(X& x, const gate_cells& gate) {
-  auto* departed = reinterpret_cast<std::uint32_t*>(gate.departed);
-  const auto blocks = static_cast<std::uint32_t>(x.num_blocks());
-  if (x.template fetch_add<order::acq_rel, scope::device>(departed, 1u) != blocks - 1) return false;
-  x.template store<order::relaxed, scope::device>(departed, 0u);
+  if (!finish(x, gate.departed, 1, x.num_blocks())) return false;
   x.template store<order::relaxed, scope::device>(reinterpret_cast<std::uint32_t*>(gate.ready), 0u);
   return true;
 }

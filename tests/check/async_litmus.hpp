@@ -244,7 +244,7 @@ inline std::vector<test> copy_tests() {
   using enum verdict;
   return {
       loading("a load is seen by who waits for its bytes", 32, true, init_fault::none, none),
-      loading("a load is not seen without a wait", 32, false, init_fault::none, data_race),
+      loading("a load is not seen without a wait", 32, false, init_fault::none, garbage_read),
       loading("a wait for half of the bytes does not see the other half", 16, true, init_fault::none,
               data_race),
       loading("a block that may end before its load has landed", 32, false, init_fault::none, loose_end),
@@ -258,6 +258,91 @@ inline std::vector<test> copy_tests() {
       pair<scope::cluster>("a pair of blocks hands over", true, none),
       pair<scope::block>("a wait at block scope does not hear another block", true, scope_race),
       pair<scope::cluster>("a block that may end before another arrives in it", false, loose_end),
+  };
+}
+
+/// An atomic access of the source, then a store of the copy engine.
+template <class Change>
+test storing_atomics(const char* name, bool fenced, Change change, verdict expected) {
+  return {name,
+          [=](program& p, const cells&) {
+            p.shared_memory(async_shared_bytes);
+            std::uint32_t* to = source(p);
+            p.spawn(0, 0, 0, [=](context& x) {
+              for (int i = 0; i < 8; ++i) x.write(room(x) + i, 7u);
+              x.fence_proxy_async();
+              change(x);
+              if (fenced) x.fence_proxy_async();
+              x.bulk_store(to, room(x), 32);
+              x.bulk_commit();
+              x.bulk_wait_read();
+            });
+          },
+          expected};
+}
+
+inline std::vector<test> shared_memory_tests() {
+  using enum verdict;
+  return {
+      one_block(
+          "shared memory is read before anybody wrote it", 1,
+          [](program&, const cells&, context& x) { x.read(room(x)); }, garbage_read),
+      one_block(
+          "a counter in shared memory that nobody has set", 1,
+          [](program&, const cells&, context& x) { x.fetch_add<relaxed, blk>(room(x), 1u); }, garbage_read),
+      one_block(
+          "a wait for a flag in shared memory that nobody has set", 1,
+          [](program&, const cells&, context& x) { wait_for<acquire, blk>(x, room(x), 1); }, garbage_read),
+      one_block(
+          "an arrival at an mbarrier that nobody has set", 1,
+          [](program&, const cells&, context& x) { x.mbarrier_arrive(bar(x), 1); }, garbage_read),
+      one_block(
+          "shared memory of the kernel before", 1,
+          [](program&, const cells&, context& x) {
+            x.write(room(x), 7u);
+            x.next_kernel();
+            x.read(room(x));
+          },
+          garbage_read),
+      one_block(
+          "an atomic word in the next kernel's shared memory", 1,
+          [](program&, const cells&, context& x) {
+            x.store<relaxed, blk>(room(x), 7u);
+            x.next_kernel();
+            x.load<relaxed, blk>(room(x));
+          },
+          garbage_read),
+      one_block(
+          "shared memory of another size in the next kernel", 1,
+          [](program&, const cells&, context& x) {
+            x.store<relaxed, blk>(room(x), 7u);
+            x.next_kernel();
+            auto* wide = reinterpret_cast<std::uint64_t*>(room(x));
+            x.store<relaxed, blk>(wide, std::uint64_t{1});
+            x.load<relaxed, blk>(wide);
+          },
+          none),
+      one_block(
+          "a write past the end of shared memory", 1,
+          [](program&, const cells&, context& x) { x.write(room(x) + 16, 7u); }, outside_memory),
+      {"a look into another block's shared memory",
+       [](program& p, const cells&) {
+         p.shared_memory(async_shared_bytes);
+         auto* theirs = p.allocate<std::uint64_t>(1, "theirs");
+         p.spawn(0, 0, 0, [=](context& x) {
+           *theirs = reinterpret_cast<std::uintptr_t>(x.shared());
+           x.write(room(x), 1u);
+         });
+         p.spawn(0, 1, 0, [=](context& x) { x.read(reinterpret_cast<std::uint32_t*>(*theirs)); });
+       },
+       outside_memory},
+      storing_atomics(
+          "an atomic store without a proxy fence is not stored", false,
+          [](context& x) { x.store<release, blk>(room(x), 8u); }, data_race),
+      storing_atomics(
+          "nor an atomic add", false, [](context& x) { x.fetch_add<relaxed, blk>(room(x), 1u); }, data_race),
+      storing_atomics(
+          "a fenced atomic store is", true, [](context& x) { x.store<release, blk>(room(x), 8u); }, none),
   };
 }
 

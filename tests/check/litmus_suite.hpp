@@ -2,6 +2,7 @@
 // The list of all litmus programs with what they must show.
 #include "tests/check/async_litmus.hpp"
 #include "tests/check/litmus_programs.hpp"
+#include "tests/check/warp_litmus.hpp"
 
 namespace baton::litmus {
 
@@ -65,7 +66,7 @@ inline std::vector<test> coherence_tests() {
          });
        },
        none, all_words(2, {"11"}), r2},
-      {"2+2W: the weak outcome 11 is not modelled",
+      {"2+2W: which store lasts is open, and may differ from word to word",
        [](program& p, const cells& c) {
          p.spawn(0, 0, 0, [=](context& x) {
            x.store<relaxed, sys>(c.x, 1u);
@@ -76,9 +77,71 @@ inline std::vector<test> coherence_tests() {
            x.store<relaxed, sys>(c.x, 2u);
          });
        },
+       unordered_stores},
+      {"S: a store after a relaxed load of the news may still be the older one",
+       [](program& p, const cells& c) {
+         p.spawn(0, 0, 0, [=](context& x) {
+           x.store<relaxed, sys>(c.x, 2u);
+           x.store<relaxed, sys>(c.y, 1u);
+         });
+         p.spawn(1, 0, 0, [=](context& x) {
+           if (wait_for<relaxed, sys>(x, c.y, 1)) x.store<relaxed, sys>(c.x, 1u);
+         });
+       },
+       unordered_stores},
+      {"S with release and acquire",
+       [](program& p, const cells& c) {
+         p.spawn(0, 0, 0, [=](context& x) {
+           x.store<relaxed, sys>(c.x, 2u);
+           x.store<release, sys>(c.y, 1u);
+         });
+         p.spawn(1, 0, 0, [=](context& x) {
+           if (wait_for<acquire, sys>(x, c.y, 1)) x.store<relaxed, sys>(c.x, 1u);
+         });
+       },
        none,
-       {"12", "21", "22"},
-       final_xy},
+       {"1"},
+       final_x},
+      {"a store after a relaxed read of the one it replaces is ordered",
+       [](program& p, const cells& c) {
+         p.spawn(0, 0, 0, [=](context& x) { x.store<relaxed, sys>(c.x, 2u); });
+         p.spawn(1, 0, 0, [=](context& x) {
+           if (wait_for<relaxed, sys>(x, c.x, 2)) x.store<relaxed, sys>(c.x, 1u);
+         });
+       },
+       none,
+       {"1"},
+       final_x},
+      {"a store that a read-modify-write may overtake",
+       [](program& p, const cells& c) {
+         p.spawn(0, 0, 0, [=](context& x) { x.fetch_add<relaxed, sys>(c.x, 1u); });
+         p.spawn(1, 0, 0, [=](context& x) { x.store<relaxed, sys>(c.x, 5u); });
+       },
+       unordered_stores},
+      {"a release goes on in later stores of its warp to the word",
+       [](program& p, const cells& c) {
+         p.spawn(0, 0, 0, [=](context& x) {
+           x.write(c.data, 1u);
+           x.store<release, sys>(c.x, 1u);
+           x.store<relaxed, sys>(c.x, 2u);
+         });
+         p.spawn(1, 0, 0, [=](context& x) {
+           if (wait_for<acquire, sys>(x, c.x, 2)) x.read(c.data);
+         });
+       },
+       none},
+      {"it does not cover what came after it",
+       [](program& p, const cells& c) {
+         p.spawn(0, 0, 0, [=](context& x) {
+           x.store<release, sys>(c.x, 1u);
+           x.write(c.data, 1u);
+           x.store<relaxed, sys>(c.x, 2u);
+         });
+         p.spawn(1, 0, 0, [=](context& x) {
+           if (wait_for<acquire, sys>(x, c.x, 2)) x.read(c.data);
+         });
+       },
+       data_race},
       {"CoRR",
        [](program& p, const cells& c) {
          p.spawn(0, 0, 0, [=](context& x) {
@@ -107,7 +170,7 @@ inline std::vector<test> coherence_tests() {
        },
        none, all_words(3, {"110"}), r3},
       independent_reads<acquire>("IRIW: readers may disagree", all_words(4)),
-      {"lost update",
+      {"lost update: the stores are not ordered",
        [](program& p, const cells& c) {
          for (int rank = 0; rank < 2; ++rank) {
            p.spawn(rank, 0, 0, [=](context& x) {
@@ -116,9 +179,7 @@ inline std::vector<test> coherence_tests() {
            });
          }
        },
-       none,
-       {"1", "2"},
-       final_x},
+       unordered_stores},
       {"no update lost by fetch_add",
        [](program& p, const cells& c) {
          for (int rank = 0; rank < 3; ++rank) {
@@ -192,13 +253,28 @@ inline std::vector<test> plain_access_tests() {
        {"3"},
        r1},
       {"one address as words of two sizes",
-       [](program& p, const cells& c) {
+       [](program& p, const cells&) {
+         auto* pair = p.allocate<std::uint64_t>(1, "pair");
          p.spawn(0, 0, 0, [=](context& x) {
-           x.store<relaxed, sys>(c.x, 1u);
-           x.load<relaxed, sys>(reinterpret_cast<std::uint64_t*>(c.x));
+           x.store<relaxed, sys>(reinterpret_cast<std::uint32_t*>(pair), 1u);
+           x.load<relaxed, sys>(pair);
          });
        },
        mixed_size},
+      {"a write past the end of an allocation",
+       [](program& p, const cells& c) { p.spawn(0, 0, 0, [=](context& x) { x.write(c.x + 1, 7u); }); },
+       outside_memory},
+      {"a word that is half outside",
+       [](program& p, const cells& c) {
+         p.spawn(0, 0, 0, [=](context& x) { x.load<relaxed, sys>(reinterpret_cast<std::uint64_t*>(c.x)); });
+       },
+       outside_memory},
+      {"a null pointer",
+       [](program& p, const cells&) {
+         p.spawn(0, 0, 0,
+                 [=](context& x) { x.store<relaxed, sys>(static_cast<std::uint32_t*>(nullptr), 1u); });
+       },
+       outside_memory},
       {"a kernel boundary orders a rank's blocks",
        [](program& p, const cells& c) {
          for (int block = 0; block < 2; ++block) {
@@ -278,8 +354,9 @@ inline std::vector<test> waiting_tests() {
 
 inline std::vector<test> all_tests() {
   std::vector<test> all;
-  for (const auto& group : {message_passing_tests(), coherence_tests(), plain_access_tests(), waiting_tests(),
-                            phase_tests(), copy_tests()}) {
+  for (const auto& group :
+       {message_passing_tests(), coherence_tests(), plain_access_tests(), waiting_tests(), counting_tests(),
+        giving_up_tests(), lane_tests(), phase_tests(), copy_tests(), shared_memory_tests()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;

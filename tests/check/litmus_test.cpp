@@ -82,6 +82,7 @@ TEST(checker, a_deadlock_names_who_waits_where_for_what) {
 TEST(checker, a_program_that_does_not_renew_its_state_is_told_so) {
   std::uint32_t leftover = 0;
   const auto r = check::explore({}, [&](check::program& p) {
+    p.name(&leftover, "left over");
     p.spawn(0, 0, 0, [&](check::context& x) {
       p.require(x.fetch_add<order::relaxed, scope::system>(&leftover, 1u) != 0, "not the first time");
     });
@@ -100,6 +101,111 @@ TEST(checker, an_endless_poll_by_hand_is_reported_as_too_long) {
     });
   });
   EXPECT_EQ(r.found, check::verdict::too_long) << r.text;
+}
+
+TEST(checker, an_endless_poll_of_plain_memory_is_reported_as_too_long) {
+  const auto r = check::explore({}, [](check::program& p) {
+    auto* flag = p.allocate<std::uint32_t>(1, "flag");
+    p.spawn(0, 0, 0, [=](check::context& x) {
+      while (x.read(flag) == 0) {
+      }
+    });
+  });
+  EXPECT_EQ(r.found, check::verdict::too_long) << r.text;
+  EXPECT_NE(r.text.find("does it poll plain memory?"), std::string::npos) << r.text;
+}
+
+TEST(checker, more_stores_than_a_wait_has_words_are_all_waited_for) {
+  const auto r = check::explore({}, [](check::program& p) {
+    p.shared_memory(litmus::async_shared_bytes);
+    auto* to = p.allocate<vec16>(33, "to");
+    p.spawn(0, 0, 0, [=](check::context& x) {
+      for (int i = 0; i < 4; ++i) x.write(litmus::room(x) + i, 1u);
+      x.fence_proxy_async();
+      for (int i = 0; i < 33; ++i) x.bulk_store(to + i, litmus::room(x), 16);
+      x.bulk_commit();
+      x.bulk_wait_read();
+      x.write(litmus::room(x), 2u);
+    });
+  });
+  EXPECT_TRUE(r.holds()) << r.text;
+}
+
+TEST(checker, a_clock_that_would_wrap_is_reported_as_too_long) {
+  const auto r = check::explore({}, [](check::program& p) {
+    auto* data = p.allocate<std::uint32_t>(1, "data");
+    p.spawn(0, 0, 0, [=](check::context& x) {
+      for (int i = 0; i < 65'535; ++i) x.fence<order::release, scope::system>();
+      x.write(data, 1u);
+    });
+    p.spawn(1, 0, 0, [=](check::context& x) { x.read(data); });
+  });
+  EXPECT_EQ(r.found, check::verdict::too_long) << r.text;
+}
+
+TEST(checker, an_access_outside_memory_says_how_far) {
+  const auto r = check::explore({}, [](check::program& p) {
+    auto* row = p.allocate<std::uint32_t>(64, "row");
+    p.allocate<std::uint32_t>(64, "next row");
+    p.spawn(0, 0, 0, [=](check::context& x) { x.write(row + 64, 1u); });
+  });
+  EXPECT_EQ(r.found, check::verdict::outside_memory);
+  EXPECT_NE(r.text.find("256 bytes after the beginning of row[0], which has 256"), std::string::npos)
+      << r.text;
+}
+
+/// Block 0 waits for the last of 8 blocks.
+check::result wait_for_the_last_block(int resident) {
+  check::bounds limits;
+  limits.resident_blocks = resident;
+  return check::explore(limits, [](check::program& p) {
+    auto* flag = p.allocate<std::uint32_t>(1, "flag");
+    for (int block = 0; block < 8; ++block) {
+      p.spawn(0, block, 0, [=](check::context& x) {
+        for (std::uint32_t kernel = 1; kernel <= 2; ++kernel) {
+          if (block == 7) x.store<order::release, scope::device>(flag, kernel);
+          if (block == 0) litmus::wait_for<order::acquire, scope::device>(x, flag, kernel);
+          x.next_kernel();
+        }
+      });
+    }
+  });
+}
+
+TEST(checker, a_block_that_finds_no_room_does_not_run) {
+  EXPECT_TRUE(wait_for_the_last_block(0).holds());
+  EXPECT_TRUE(wait_for_the_last_block(2).holds()) << wait_for_the_last_block(2).text;  // the others make room
+  const auto r = wait_for_the_last_block(1);
+  EXPECT_EQ(r.found, check::verdict::deadlock);
+  EXPECT_NE(r.text.find("block 7 warp 0 waits for one of the 1 resident blocks to end"), std::string::npos)
+      << r.text;
+}
+
+TEST(checker, what_a_block_did_is_not_known_to_the_one_that_takes_its_place) {
+  check::bounds limits;
+  limits.resident_blocks = 1;
+  const auto r = check::explore(limits, [](check::program& p) {
+    auto* data = p.allocate<std::uint32_t>(1, "data");
+    for (int block = 0; block < 2; ++block)
+      p.spawn(0, block, 0, [=](check::context& x) { x.write(data, 1u); });
+  });
+  EXPECT_EQ(r.found, check::verdict::data_race);
+}
+
+TEST(checker, counts_commute_so_that_who_is_last_is_all_that_differs) {
+  constexpr int blocks = 6, rounds = 2;
+  const auto r = check::explore({}, [](check::program& p) {
+    auto* counter = p.allocate<std::uint32_t>(rounds, "counter");
+    for (int block = 0; block < blocks; ++block) {
+      p.spawn(0, block, 0, [=](check::context& x) {
+        for (int round = 0; round < rounds; ++round)
+          if (x.count_to<order::acq_rel, scope::device>(counter + round, 1u, std::uint32_t{blocks}))
+            x.store<order::relaxed, scope::device>(counter + round, 0u);
+      });
+    }
+  });
+  EXPECT_TRUE(r.holds()) << r.text;
+  EXPECT_EQ(r.executions, 36u);  // 6 may be the last of each round, of 720 orders of each
 }
 
 TEST(checker, a_preemption_bound_covers_fewer_schedules) {

@@ -26,8 +26,9 @@ std::string caught_by_litmus(planted_fault fault) {
 /// The first random program on which the full search and the faulty reduced one differ; empty: none.
 std::string caught_by_comparison(planted_fault fault) {
   std::mt19937 random{4};
-  for (int n = 0; n < 400; ++n) {
-    const auto program = litmus::make_random_program(random, false);
+  for (int n = 0; n < 800; ++n) {
+    const auto program =
+        n % 2 == 0 ? litmus::make_random_program(random, false) : litmus::make_random_counts(random);
     check::bounds limits;
     limits.how = check::reduction::none;
     limits.max_executions = 5'000;

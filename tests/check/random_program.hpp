@@ -23,22 +23,27 @@ struct instruction {
     branch,
     arrive,
     phase,
-    meet
+    meet,
+    count
   } what;
   int cell;
   std::uint32_t value;
   bool ordered;  // release, acquire, acq_rel instead of relaxed
 };
 
-/// One list of instructions a warp; every warp on a rank of its own, or all in one block if they use mbarriers.
+/// One list of instructions a warp; every warp on a rank of its own, or all in one block if they use mbarriers, or in a block
+/// each if they count.
 struct random_program {
   std::vector<std::vector<instruction>> warps;
   int words = 2;
-  int arrivals = 0;  // of each mbarrier; 0: no mbarriers
+  int arrivals = 0;           // of each mbarrier; 0: no mbarriers
+  int target = 0;             // of each counter; 0: no counters
+  bool by_fetch_add = false;  // counts are fetch_adds
 
   std::string text() const {
-    static constexpr const char* names[] = {"store", "load",  "fetch_add", "wait",   "wait_exact", "read",
-                                            "write", "fence", "branch",    "arrive", "phase",      "meet"};
+    static constexpr const char* names[] = {"store", "load",  "fetch_add", "wait",   "wait_exact",
+                                            "read",  "write", "fence",     "branch", "arrive",
+                                            "phase", "meet",  "count"};
     std::string all = arrivals == 0 ? "" : std::to_string(arrivals) + " arrivals: ";
     for (const auto& warp : warps) {
       for (const auto& i : warp) {
@@ -64,10 +69,14 @@ inline random_program make_random_program(std::mt19937& random, bool plain) {
   if (plain)
     kinds.insert(kinds.end(), {kind::read, kind::write, kind::wait, kind::wait, kind::fence, kind::branch});
   const int most = p.warps.size() == 2 ? 4 : 3;
-  for (auto& warp : p.warps) {
+  for (std::size_t w = 0; w < p.warps.size(); ++w) {
     for (int n = in(1, most); n > 0; --n) {
-      const kind what = kinds[static_cast<std::size_t>(in(0, static_cast<int>(kinds.size()) - 1))];
-      warp.push_back({what, in(0, p.words - 1), static_cast<std::uint32_t>(in(1, 2)), in(0, 2) != 0});
+      kind what = kinds[static_cast<std::size_t>(in(0, static_cast<int>(kinds.size()) - 1))];
+      const int cell = in(0, p.words - 1);
+      const bool is_owner = static_cast<std::size_t>(cell) == w;
+      if (what == kind::store && !is_owner && in(0, 7) != 0)
+        what = kind::fetch_add;  // stores of two are unordered
+      p.warps[w].push_back({what, cell, static_cast<std::uint32_t>(in(1, 2)), in(0, 2) != 0});
     }
   }
   return p;
@@ -92,11 +101,31 @@ inline random_program make_random_phases(std::mt19937& random) {
   return p;
 }
 
+/// Programs that count, sometimes put the counter back when they have reached the target, and look at other words and data
+/// between. Few of them look at a counter otherwise.
+inline random_program make_random_counts(std::mt19937& random) {
+  random_program p = make_random_program(random, true);
+  p.words = 2;
+  p.target = 2 + static_cast<int>(random() % 2);
+  using kind = instruction::kind;
+  const std::vector<kind> kinds = {kind::count, kind::count, kind::count, kind::count, kind::branch,
+                                   kind::write, kind::read,  kind::load,  kind::store};
+  for (auto& warp : p.warps) {
+    for (instruction& i : warp) {
+      i.what = kinds[random() % kinds.size()];
+      const bool looks = i.what == kind::load || i.what == kind::store;
+      if (looks && random() % 8 != 0) i.cell = 1;  // the counter is word 0, mostly
+      if (i.what == kind::count && random() % 8 != 0) i.cell = 0;
+    }
+  }
+  return p;
+}
+
 class interpreter {
  public:
-  interpreter(check::context& x, std::uint32_t* words, std::uint32_t* data, std::uint32_t* log,
-              mbarrier* bars)
-      : x_{x}, words_{words}, data_{data}, log_{log}, bars_{bars} {}
+  interpreter(check::context& x, const random_program& program, std::uint32_t* words, std::uint32_t* data,
+              std::uint32_t* log, mbarrier* bars)
+      : x_{x}, program_{program}, words_{words}, data_{data}, log_{log}, bars_{bars} {}
 
   /// False: a wait gave up.
   bool run(const instruction& i) {
@@ -131,6 +160,8 @@ class interpreter {
       case instruction::kind::meet:
         x_.mbarrier_arrive(bars_ + i.cell, 1);
         return pass(i.cell);
+      case instruction::kind::count:
+        return count(i);
       case instruction::kind::fence:
         x_.fence<order::acq_rel, scope::system>();
         return true;
@@ -141,6 +172,23 @@ class interpreter {
   }
 
  private:
+  bool count(const instruction& i) {
+    const auto target = static_cast<std::uint32_t>(program_.target);
+    std::uint32_t* const w = words_ + i.cell;
+    bool last = false;
+    if (program_.by_fetch_add)
+      last = (i.ordered ? x_.fetch_add<order::acq_rel, scope::system>(w, 1u)
+                        : x_.fetch_add<order::relaxed, scope::system>(w, 1u)) +
+                 1 ==
+             target;
+    else
+      last = i.ordered ? x_.count_to<order::acq_rel, scope::system>(w, 1u, target)
+                       : x_.count_to<order::relaxed, scope::system>(w, 1u, target);
+    note(last ? 1 : 0);
+    if (last && i.value == 2) x_.store<order::relaxed, scope::system>(w, 0u);
+    return true;
+  }
+
   bool pass(int bar) {
     return x_.mbarrier_wait<scope::block>(bars_ + bar, parity_of(passed_[bar]++), wait_site{.where = "test"});
   }
@@ -165,6 +213,7 @@ class interpreter {
   }
 
   check::context& x_;
+  const random_program& program_;
   std::uint32_t* words_;
   std::uint32_t* data_;
   std::uint32_t* log_;
@@ -187,9 +236,10 @@ inline behaviour behave(const random_program& program, const check::bounds& limi
     auto* bars = p.allocate<mbarrier>(2, "mbarrier");
     for (int i = 0; i < 2; ++i) bars[i].opaque = sim::initialised(program.arrivals).word();
     for (std::size_t w = 0; w < program.warps.size(); ++w) {
-      const int number = static_cast<int>(w), rank = program.arrivals > 0 ? 0 : number;
-      p.spawn(rank, 0, number - rank, [=, &program](check::context& x) {
-        interpreter run{x, words, data, logs + w, bars};
+      const int number = static_cast<int>(w), rank = program.arrivals + program.target > 0 ? 0 : number;
+      const int block = program.target > 0 ? number : 0;
+      p.spawn(rank, block, number - rank - block, [=, &program](check::context& x) {
+        interpreter run{x, program, words, data, logs + w, bars};
         for (const auto& i : program.warps[w]) {
           if (!run.run(i)) return;
         }

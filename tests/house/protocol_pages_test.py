@@ -83,13 +83,6 @@ class pages(planted_tree):
         self.assertNotIn("2-------->o", text)
         self.assertFalse((self.root / "docs/protocols/message.md").exists())
 
-    def test_a_search_by_states_has_no_numbers_that_differ_from_run_to_run(self):
-        by_states = dict(message()["explorations"][0], states=777, executions=3)
-        by_states.pop("trace")
-        protocol_pages.update(self.root, [message(explorations=[message()["explorations"][0], by_states])])
-        self.assertIn("| 2 blocks | every state |  | 5 | holds |", self.page())
-        self.assertIn("| 12,345, 1 by states |", self.page("README.md"))
-
     def test_a_page_that_drifted_is_caught(self):
         protocol_pages.update(self.root, [message()])
         other = message(mutants=[])
