@@ -20,30 +20,19 @@ struct row_table {
   int pairs;
 
   /// All warps of the block; ends with a block barrier. A pair whose rows would lie outside the output counts as
-  /// empty: the rank that sent them misses them.
+  /// empty: the rank that sent them misses them. All lanes fetch, so that device memory is waited for once; then warp 0
+  /// sums, each lane over neighbouring pairs.
   template <exec_context X>
   BATON_FN void build(X& x, const ep_local_sync_counters& counters, const shape& s) const {
-    if (x.warp() == 0) {
-      int before = 0;
-      for (int begin = 0; begin < pairs; begin += warp_lanes) {
-        typename X::template lanes<int> sum;
-        x.each_lane([&](int lane) {
-          const int pair = begin + lane;
-          sum[lane] = 0;
-          if (pair >= pairs) return;
-          const int rows = x.read(counters.row_count(pair)), end = x.read(counters.end_row(pair));
-          const bool fits = rows >= 0 && rows <= s.max_tokens && end >= rows && end <= s.max_rows();
-          if (fits) sum[lane] = rows;
-          x.write(first_row + pair, fits ? end - rows : 0);
-        });
-        inclusive_scan(x, sum);
-        x.each_lane([&](int lane) {
-          if (begin + lane < pairs) x.write(prefix + begin + lane + 1, before + sum[lane]);
-        });
-        before += x.broadcast(sum, warp_lanes - 1);
-      }
-      x.elect([&] { x.write(prefix, 0); });
-    }
+    const int most = s.max_rows();
+    x.block_each(pairs, [&](int pair) {
+      const int rows = x.read(counters.row_count(pair)), end = x.read(counters.end_row(pair));
+      const bool fits = rows >= 0 && rows <= s.max_tokens && end >= rows && end <= most;
+      x.write(prefix + pair + 1, fits ? rows : 0);
+      x.write(first_row + pair, fits ? end - rows : 0);
+    });
+    x.sync_block();
+    if (x.warp() == 0) sum_up(x);
     x.sync_block();
   }
 
@@ -66,6 +55,29 @@ struct row_table {
     }
     const int slot = index - x.read(prefix + low);
     return {low, slot, x.read(first_row + low) + slot};
+  }
+
+ private:
+  /// From the rows of each pair to those before it.
+  template <class X>
+  BATON_FN void sum_up(X& x) const {
+    const int share = ceil_div(pairs, warp_lanes);
+    typename X::template lanes<int> own, sum;
+    x.each_lane([&](int lane) {
+      own[lane] = 0;
+      for (int pair = lane * share; pair < smaller((lane + 1) * share, pairs); ++pair)
+        own[lane] += x.read(prefix + pair + 1);
+      sum[lane] = own[lane];
+    });
+    inclusive_scan(x, sum);
+    x.each_lane([&](int lane) {
+      int before = sum[lane] - own[lane];
+      for (int pair = lane * share; pair < smaller((lane + 1) * share, pairs); ++pair) {
+        before += x.read(prefix + pair + 1);
+        x.write(prefix + pair + 1, before);
+      }
+    });
+    x.elect([&] { x.write(prefix, 0); });
   }
 };
 

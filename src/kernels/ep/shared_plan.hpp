@@ -60,6 +60,7 @@ struct combine_async_plan : shared_plan {
   shared_array<std::int32_t> units;     // [max_ranks]: of all blocks
   shared_array<std::int32_t> complete;  // [max_ranks]: this block publishes to that rank
   shared_array<std::int32_t> lost;      // [1]: the rank has given up, do nothing
+  shared_array<std::uint32_t> epoch;    // [1]: of this round
   row_table_plan rows;
 
   constexpr explicit combine_async_plan(const shape& s)
@@ -67,6 +68,7 @@ struct combine_async_plan : shared_plan {
         units{take<std::int32_t>(max_ranks)},
         complete{take<std::int32_t>(max_ranks)},
         lost{take<std::int32_t>(1)},
+        epoch{take<std::uint32_t>(1)},
         rows{take_row_table(*this, s.num_pairs())} {}
 };
 
