@@ -33,12 +33,21 @@ class meetings_held {
   std::set<std::string> names_;
 };
 
-file_descriptor connect_to_root(const rendezvous_config& m, const time_limit& limit) {
+[[noreturn]] void say_cut_off(const rendezvous_config& m) {
+  throw transport_error{
+      fmt::format("rank 0 closed the connection while rank {} was joining at the abstract Unix socket '{}'",
+                  m.rank, m.name)};
+}
+
+/// @param was_cut_off  by a rank 0 that listened at the name: if nobody has the name any more, it has ended
+file_descriptor connect_to_root(const rendezvous_config& m, const time_limit& limit, bool was_cut_off) {
   using clock = time_limit::clock;
   const milliseconds patience = time_to_leave(m.deadline);
   for (clock::time_point open = clock::now();;) {
     if (file_descriptor root = try_connect(m.name)) return root;
-    if (!is_claimed(m.name) || meetings_held::all().has(m.name))
+    const bool claimed = is_claimed(m.name);
+    if (was_cut_off && (!claimed || limit.passed())) say_cut_off(m);
+    if (!claimed || meetings_held::all().has(m.name))
       open = clock::now();
     else if (clock::now() - open > patience)
       throw transport_error{
@@ -71,9 +80,9 @@ received_answer say_hello(const rendezvous_config& m, const file_descriptor& roo
 
 handshake join_rank_0(const rendezvous_config& m) {
   const time_limit limit{m.deadline};
-  for (;;) {
+  for (bool was_cut_off = false;; was_cut_off = true) {
     handshake done;
-    done.peers.push_back(connect_to_root(m, limit));
+    done.peers.push_back(connect_to_root(m, limit, was_cut_off));
     const received_answer got = say_hello(m, done.peers[0]);
     if (got.how == io::late)
       throw transport_error{
@@ -88,11 +97,9 @@ handshake join_rank_0(const rendezvous_config& m) {
       done.token = got.token;
       return done;
     }
-    // Cut off before an answer was complete. Rank 0 has gone, or it had too many connections or stopped listening.
-    if (!is_claimed(m.name) || limit.passed())
-      throw transport_error{fmt::format(
-          "rank 0 closed the connection while rank {} was joining at the abstract Unix socket '{}'", m.rank,
-          m.name)};
+    // Cut off before an answer was complete. Rank 0 has gone or is about to, for it gives the name back last; or it
+    // had too many connections or stopped listening.
+    if (!is_claimed(m.name) || limit.passed()) say_cut_off(m);
     std::this_thread::sleep_for(milliseconds{20});
   }
 }

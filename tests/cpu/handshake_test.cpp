@@ -282,6 +282,25 @@ TEST(handshake, a_refusal_cut_short_is_no_welcome) {
   EXPECT_TRUE(contains(answered("abc"), "rank 0 closed the connection"));
 }
 
+TEST(handshake, a_rank_0_that_ends_cuts_off_those_who_join_though_it_gives_the_name_back_last) {
+  const std::string name = unique_name();
+  const auto results = in_processes({0, 1}, [&](int rank) {
+    if (rank == 1) {
+      process_rendezvous{config_at(name, 1, 2)};
+      return true;
+    }
+    const file_descriptor claim = try_claim(name);
+    file_descriptor listener = listen_at(name, 4), client;
+    while (!client) client = try_accept(listener);
+    listener = {};
+    client = {};
+    std::this_thread::sleep_for(milliseconds{100});  // rank 1 has noticed, and found the name still claimed
+    return true;
+  });
+  EXPECT_EQ(results[0].exit_code, 0) << results[0].thrown;
+  EXPECT_TRUE(contains(results[1].thrown, "rank 0 closed the connection")) << results[1].thrown;
+}
+
 TEST(handshake, a_process_forked_from_a_rank_is_no_rank_and_does_not_keep_the_name) {
   const std::string name = unique_name();
   const shared_steps steps;
