@@ -37,7 +37,13 @@ void add_rounds(std::vector<exploration>& to, arrival_policy policy) {
   holds("2 ranks of 2 blocks, all tokens to one expert, 1 round", shared);
   holds("2 ranks, 2 blocks of rank 0 elect in dispatch, 1 round", elected);
   holds("2 ranks, 2 blocks of rank 0 elect in combine, 1 round", replied);
-  holds("2 ranks, the first of 3 blocks, 1 round", {.blocks = {3, 1}, .tokens = {3}, .rounds = 1});
+  holds("2 ranks, the first of 3 blocks, 2 rounds", {.blocks = {3, 1}, .tokens = {3}, .rounds = 2});
+  holds("2 ranks of 3 blocks, 1 round", {.blocks = {3}, .tokens = {3}, .rounds = 1});
+  holds("2 ranks, the second of 3 blocks, all tokens to one expert, 2 rounds",
+        {.blocks = {1, 3}, .tokens = {3}, .route = routing::one_expert, .rounds = 2});
+  holds("2 ranks, the first of 4 blocks, 1 round", {.blocks = {4, 1}, .tokens = {4}, .rounds = 1});
+  holds("2 ranks of 2 blocks of 2 warps, 2 rounds",
+        {.blocks = {2}, .warps = {2}, .tokens = {2}, .rounds = 2});
   holds("2 ranks, blocks of 2 warps, 3 rounds", {.warps = {2}, .experts = 3, .tokens = {2}});
   if (policy == arrival_policy::epoch)
     holds("2 ranks, 3 rounds across the wrap of the epoch", {.rounds_before = 0xfffffffe});
@@ -83,6 +89,8 @@ void add_kinds(std::vector<exploration>& to, arrival_policy policy) {
                                                      .tokens = {2},
                                                      .route = first_token,
                                                      .rounds = 2});
+  holds("1 rank, a block of 2 warps, 33 experts, 1 round",
+        {.ranks = 1, .warps = {2}, .experts = 33, .rounds = 1});
   holds("2 ranks, 288 ids, 1 round", {.experts = 32, .top_k = 32, .tokens = {9, 0}, .rounds = 1});
   holds("2 ranks, fp8, 3 rounds", {.hidden = 128, .format = fp8, .tokens = {2}});
   holds("2 ranks, fp8, the first of 2 blocks, which share a token, 1 round",

@@ -26,10 +26,13 @@ class exchange_context : public check::context {
     waits_ = waits;
   }
   bool gave_up() const { return mine().gave_up; }
-  /// The abort word as it was when this kernel began. What it becomes meanwhile makes the kernel return earlier.
+  /// The abort word, which may become true at any moment of a kernel. A rank that dies does so by a wait that ends, and a
+  /// second communicator has an abort word of its own: there, as it was when the kernel began.
   bool has_given_up() const {
     if (is(exchange_bug::blind) || (waits_ && is(exchange_bug::waiting_is_blind))) return false;
-    return is(exchange_bug::alone) ? gave_up_ : is_void_;
+    if (is(exchange_bug::alone)) return gave_up_;
+    if (is(exchange_bug::time_out_is_arrival) || setting_.dies == rank() || mine().life > 0) return is_void_;
+    return check::context::has_given_up() || is_void_;
   }
   exchange_rank_state& mine() const { return world_.ranks[static_cast<std::size_t>(rank())]; }
 

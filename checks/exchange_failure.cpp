@@ -26,8 +26,13 @@ void add_time_outs(std::vector<exploration>& to, arrival_policy policy) {
         {.blocks = {2, 1}, .warps = {2}, .tokens = {2}, .rounds = 1, .gives_up = {anywhere}});
   holds("2 ranks, blocks of 2 warps, which share a token, 2 rounds, every wait may give up",
         {.warps = {2}, .hidden = 264, .rounds = 2, .gives_up = {anywhere}});
-  holds("1 rank, a block of 2 warps, 33 experts, 1 round, every wait may give up",
-        {.ranks = 1, .warps = {2}, .experts = 33, .rounds = 1, .gives_up = {anywhere}});
+  holds("2 ranks of 2 blocks, 1 round, every wait may give up",
+        {.blocks = {2}, .tokens = {2}, .rounds = 1, .gives_up = {anywhere}});
+  holds("2 ranks, the first of 2 blocks of 2 warps, 2 rounds, every wait may give up",
+        {.blocks = {2, 1}, .warps = {2}, .tokens = {2}, .rounds = 2, .gives_up = {anywhere}});
+  holds("2 ranks, the first of 3 blocks, 1 round, every wait may give up",
+        {.blocks = {3, 1}, .tokens = {3}, .rounds = 1, .gives_up = {anywhere}});
+  to.push_back(collection_holds("2 warps collect arrivals, both may give up", policy));
   holds("2 ranks, 3 rounds, rank 1 begins when rank 0 has given up", {.gives_up = {at_arrivals}, .late = 1});
   holds("2 ranks, 3 rounds, rank 1 comes to round 2 when rank 0 has given up",
         {.gives_up = {at_arrivals}, .late = 1, .late_round = 1});

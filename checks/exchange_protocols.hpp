@@ -11,8 +11,9 @@ namespace baton::checks {
 /// The four kernels; then the protocols they are made of.
 std::vector<std::string> exchange_headers();
 
-/// Both append the arrival policy to the name.
+/// All append the arrival policy to the name.
 exploration exchange_holds(const std::string& name, const exchange_setting& e);
+exploration collection_holds(const std::string& name, arrival_policy policy);
 mutant exchange_mutant(const std::string& name, const std::string& breaks,
                        const std::vector<check::verdict>& noticed_as, const exchange_setting& e);
 

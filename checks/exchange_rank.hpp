@@ -114,7 +114,7 @@ class exchange_rank {
         if (id < 0 || id >= setting_.experts) continue;
         replies += copies[static_cast<std::size_t>(id)]++ < me().s.max_tokens ? 1 : 0;
       }
-      if (world_.spoilt.contains({x_.mine().life, round, x_.rank(), token})) continue;
+      right = right && !world_.spoilt.contains({x_.mine().life, round, x_.rank(), token});
       for (int i = token * me().s.hidden; i < (token + 1) * me().s.hidden; ++i)
         right = right && x_.read(me().out + i) == static_cast<float>(replies) * static_cast<float>(sent[i]);
     }

@@ -48,8 +48,8 @@ struct arrival_set {
 template <class Arrival, exec_context X, class Word, class Expected, class Note>
 BATON_FN bool collect_arrivals(X& x, const arrival_set& set, const waiting_plan& shared, Word word,
                                Expected expected, Note note) {
-  const auto fail = [&] {  // several warps may
-    x.template store<order::relaxed, scope::block>(shared.failed(x), 1u);
+  const auto fail = [&] {  // several warps may, and nothing orders them
+    x.template fetch_add<order::relaxed, scope::block>(shared.failed(x), 1u);
   };
   for (int begin = x.warp() * warp_lanes; begin < set.pairs; begin += x.num_warps() * warp_lanes) {
     typename X::template lanes<std::uint64_t*> words;
