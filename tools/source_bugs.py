@@ -125,7 +125,9 @@ def is_noticed(bug, noticed_by, build, work):
         ended = subprocess.run([str(program), *arguments], capture_output=True, text=True, timeout=SECONDS, cwd=build.root)
     except subprocess.TimeoutExpired:
         return True
-    return ended.returncode == 1 or ended.returncode < 0
+    if ended.returncode > 1:  # its arguments are wrong: it has not run
+        return f"exit status {ended.returncode}: {ended.stderr.strip()}"
+    return ended.returncode != 0
 
 
 def plant(bug, build):
