@@ -233,6 +233,7 @@ void expert_parallel::check() {
   ep::device_errors found{};
   ep::device_errors* at = st.end.errors();
   copy_async(st.ranks, &found, at, sizeof(found), {});
+  st.ranks.synchronize();  // nothing that is queued may still write to `found` if what follows throws
   fill_async(st.ranks, at, 0xff, sizeof(found), {});
   st.ranks.synchronize();
   if (found.first_bad_id != ep::device_errors::none_found) {
