@@ -15,6 +15,7 @@
 #include "bootstrap/process_rendezvous.hpp"
 #include "bootstrap/unix_socket.hpp"
 #include "runtime/world_state.hpp"
+#include "tests/cpu/says.hpp"
 #include "tests/support/forked_ranks.hpp"
 
 namespace baton {
@@ -23,10 +24,7 @@ namespace {
 using std::chrono::milliseconds;
 using test::in_processes;
 using test::rank_result;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::says;
 
 std::string unique_name() {
   return "baton-test-" + std::to_string(bootstrap::random_bits());
@@ -78,7 +76,7 @@ TEST(from_environment, a_missing_rank_is_named_on_every_other_within_the_deadlin
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds{700 + 2000 + 3000});
   for (const rank_result& r : results) {
     EXPECT_EQ(r.exit_code, 2);
-    EXPECT_TRUE(contains(r.thrown, "for rank 2 to join")) << r.thrown;
+    EXPECT_TRUE(says(r.thrown, "for rank 2 to join")) << r.thrown;
   }
 }
 
@@ -89,7 +87,7 @@ TEST(from_environment, a_missing_rank_0_is_named_by_the_others) {
     world::from_environment(device_kind::cpu);
     return true;
   });
-  for (const rank_result& r : results) EXPECT_TRUE(contains(r.thrown, "for rank 0 to listen at")) << r.thrown;
+  for (const rank_result& r : results) EXPECT_TRUE(says(r.thrown, "for rank 0 to listen at")) << r.thrown;
 }
 
 TEST(from_environment, a_rank_that_dies_later_is_named) {
@@ -102,8 +100,8 @@ TEST(from_environment, a_rank_that_dies_later_is_named) {
     w.all_gather("x", all, 1);
     return true;
   });
-  EXPECT_TRUE(contains(results[0].thrown, "rank 2 left")) << results[0].thrown;
-  EXPECT_TRUE(contains(results[1].thrown, "rank 2 left")) << results[1].thrown;
+  EXPECT_TRUE(says(results[0].thrown, "rank 2 left")) << results[0].thrown;
+  EXPECT_TRUE(says(results[1].thrown, "rank 2 left")) << results[1].thrown;
 }
 
 TEST(from_environment, ranks_that_disagree_about_the_size_all_hear_about_it) {
@@ -113,7 +111,7 @@ TEST(from_environment, ranks_that_disagree_about_the_size_all_hear_about_it) {
     world::from_environment(device_kind::cpu);
     return true;
   });
-  for (const rank_result& r : results) EXPECT_TRUE(contains(r.thrown, "WORLD_SIZE=3")) << r.thrown;
+  for (const rank_result& r : results) EXPECT_TRUE(says(r.thrown, "WORLD_SIZE=3")) << r.thrown;
 }
 
 TEST(from_environment, two_processes_with_one_rank_are_refused) {
@@ -123,7 +121,7 @@ TEST(from_environment, two_processes_with_one_rank_are_refused) {
     world::from_environment(device_kind::cpu);
     return true;
   });
-  EXPECT_TRUE(contains(results[0].thrown, "two processes came as rank 1")) << results[0].thrown;
+  EXPECT_TRUE(says(results[0].thrown, "two processes came as rank 1")) << results[0].thrown;
 }
 
 TEST(launch_environment, a_missing_or_silly_variable_is_named_with_its_value) {
@@ -140,11 +138,11 @@ TEST(launch_environment, a_missing_or_silly_variable_is_named_with_its_value) {
       return e.what();
     }
   };
-  EXPECT_TRUE(contains(text_with("RANK", nullptr), "RANK is not set; start the ranks with torchrun"));
-  EXPECT_TRUE(contains(text_with("RANK", "2"), "RANK='2', expected a number from 0 to 1"));
-  EXPECT_TRUE(contains(text_with("WORLD_SIZE", "two"), "WORLD_SIZE='two'"));
-  EXPECT_TRUE(contains(text_with("MASTER_PORT", nullptr), "MASTER_PORT is not set"));
-  EXPECT_TRUE(contains(text_with("LOCAL_WORLD_SIZE", "1"), "several machines"));
+  EXPECT_TRUE(says(text_with("RANK", nullptr), "RANK is not set; start the ranks with torchrun"));
+  EXPECT_TRUE(says(text_with("RANK", "2"), "RANK='2', expected a number from 0 to 1"));
+  EXPECT_TRUE(says(text_with("WORLD_SIZE", "two"), "WORLD_SIZE='two'"));
+  EXPECT_TRUE(says(text_with("MASTER_PORT", nullptr), "MASTER_PORT is not set"));
+  EXPECT_TRUE(says(text_with("LOCAL_WORLD_SIZE", "1"), "several machines"));
   ::unsetenv("LOCAL_WORLD_SIZE");
   EXPECT_EQ(text_with("LOCAL_RANK", nullptr), "nothing was thrown");
   for (const char* name :
@@ -166,7 +164,7 @@ TEST(process_rendezvous, calls_out_of_step_are_caught) {
     return true;
   });
   for (const rank_result& r : results)
-    EXPECT_TRUE(contains(r.thrown, "disagree in a collective call")) << r.thrown;
+    EXPECT_TRUE(says(r.thrown, "disagree in a collective call")) << r.thrown;
 }
 
 TEST(process_rendezvous, a_name_in_use_is_refused) {
@@ -176,7 +174,7 @@ TEST(process_rendezvous, a_name_in_use_is_refused) {
     const bootstrap::process_rendezvous meeting{{name, 0, 2, milliseconds{50}}};
     FAIL() << "nothing was thrown";
   } catch (const transport_error& e) {
-    EXPECT_TRUE(contains(e.what(), "another job of this machine uses the name")) << e.what();
+    EXPECT_TRUE(says(e.what(), "another job of this machine uses the name")) << e.what();
   }
 }
 
@@ -223,9 +221,9 @@ TEST(exchange_descriptors, a_descriptor_that_cannot_be_sent_fails_on_every_rank)
   });
   for (const rank_result& r : results) {
     EXPECT_EQ(r.exit_code, 2);
-    EXPECT_TRUE(contains(r.thrown, "rank")) << r.thrown;
+    EXPECT_TRUE(says(r.thrown, "rank")) << r.thrown;
   }
-  EXPECT_TRUE(contains(results[1].thrown, "rank 1 could not hand a memory handle")) << results[1].thrown;
+  EXPECT_TRUE(says(results[1].thrown, "rank 1 could not hand a memory handle")) << results[1].thrown;
 }
 
 TEST(exchange_descriptors, a_rank_without_room_for_another_file_says_so_to_all) {
@@ -249,8 +247,7 @@ TEST(exchange_descriptors, a_rank_without_room_for_another_file_says_so_to_all) 
     return true;
   });
   for (const rank_result& r : results)
-    EXPECT_TRUE(contains(r.thrown, "Too many open files; raise the limit of open files (ulimit -n)"))
-        << r.thrown;
+    EXPECT_TRUE(says(r.thrown, "Too many open files; raise the limit of open files (ulimit -n)")) << r.thrown;
 }
 
 TEST(exchange_descriptors, a_stranger_without_the_note_is_ignored) {

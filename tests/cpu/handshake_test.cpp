@@ -19,6 +19,7 @@
 #include "baton/error.hpp"
 #include "bootstrap/process_rendezvous.hpp"
 #include "bootstrap/unix_socket.hpp"
+#include "tests/cpu/says.hpp"
 #include "tests/support/forked_ranks.hpp"
 
 namespace baton {
@@ -28,10 +29,7 @@ using namespace bootstrap;
 using std::chrono::milliseconds;
 using test::in_processes;
 using test::rank_result;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::says;
 
 std::string unique_name() {
   return "baton-test-" + std::to_string(random_bits());
@@ -88,8 +86,7 @@ file_descriptor say_hello(const std::string& name, int rank, int size) {
 }
 
 bool names_the_other_job(const std::string& text) {
-  return contains(text, "another job") || contains(text, "came too late") ||
-         contains(text, "two processes came");
+  return says(text, "another job") || says(text, "came too late") || says(text, "two processes came");
 }
 
 TEST(two_jobs, that_two_launchers_start_at_once_at_one_name_never_mix_and_the_first_works) {
@@ -136,7 +133,7 @@ TEST(two_jobs, that_nothing_tells_apart_both_hear_of_it_while_they_meet) {
   });
   for (const rank_result& r : results)
     EXPECT_TRUE(
-        contains(r.thrown, "two processes came as rank 0: RANK must be unique within a job, and two jobs"))
+        says(r.thrown, "two processes came as rank 0: RANK must be unique within a job, and two jobs"))
         << r.thrown;
 }
 
@@ -155,7 +152,7 @@ TEST(two_jobs, with_different_secrets_never_mix) {
     }
   });
   for (const rank_result& r : results)
-    EXPECT_TRUE(r.thrown.empty() || contains(r.thrown, "given different BATON_JOB")) << r.thrown;
+    EXPECT_TRUE(r.thrown.empty() || says(r.thrown, "given different BATON_JOB")) << r.thrown;
   for (const std::size_t ours : {2, 3, 4}) EXPECT_EQ(results[ours].exit_code, 0) << results[ours].thrown;
 }
 
@@ -168,8 +165,7 @@ TEST(job_identity, orphans_of_one_script_are_of_one_job_and_those_of_another_are
   EXPECT_EQ(why_other_job(child, orphan, 1), "");
   EXPECT_NE(why_other_job(child, stranger, 1), "");
   orphan.process_group += 1;
-  EXPECT_TRUE(contains(why_other_job(child, orphan, 1), "set BATON_JOB to the same text"))
-      << "another script's";
+  EXPECT_TRUE(says(why_other_job(child, orphan, 1), "set BATON_JOB to the same text")) << "another script's";
 }
 
 TEST(job_identity, ranks_with_a_wrapper_each_are_of_one_job) {
@@ -200,8 +196,8 @@ TEST(handshake, one_who_comes_when_the_world_is_complete_is_refused_and_the_worl
     }
   });
   for (const int rank : {0, 1}) EXPECT_EQ(results[static_cast<std::size_t>(rank)].exit_code, 0);
-  EXPECT_TRUE(contains(results[2].thrown, "rank 1 came too late")) << results[2].thrown;
-  EXPECT_TRUE(contains(results[3].thrown, "another job of this machine uses the name")) << results[3].thrown;
+  EXPECT_TRUE(says(results[2].thrown, "rank 1 came too late")) << results[2].thrown;
+  EXPECT_TRUE(says(results[3].thrown, "another job of this machine uses the name")) << results[3].thrown;
 }
 
 TEST(handshake, strangers_who_say_nothing_or_nonsense_hold_nobody_up) {
@@ -277,9 +273,9 @@ TEST(handshake, a_refusal_cut_short_is_no_welcome) {
     return std::string{reinterpret_cast<const char*>(&a), sizeof a};
   };
   EXPECT_TRUE(
-      contains(answered(bytes_of(refused) + "because"), "refused rank 1 and ended before it had said why"));
-  EXPECT_TRUE(contains(answered(bytes_of(nonsense)), "rank 0 closed the connection"));
-  EXPECT_TRUE(contains(answered("abc"), "rank 0 closed the connection"));
+      says(answered(bytes_of(refused) + "because"), "refused rank 1 and ended before it had said why"));
+  EXPECT_TRUE(says(answered(bytes_of(nonsense)), "rank 0 closed the connection"));
+  EXPECT_TRUE(says(answered("abc"), "rank 0 closed the connection"));
 }
 
 TEST(handshake, a_rank_0_that_ends_cuts_off_those_who_join_though_it_gives_the_name_back_last) {
@@ -298,7 +294,7 @@ TEST(handshake, a_rank_0_that_ends_cuts_off_those_who_join_though_it_gives_the_n
     return true;
   });
   EXPECT_EQ(results[0].exit_code, 0) << results[0].thrown;
-  EXPECT_TRUE(contains(results[1].thrown, "rank 0 closed the connection")) << results[1].thrown;
+  EXPECT_TRUE(says(results[1].thrown, "rank 0 closed the connection")) << results[1].thrown;
 }
 
 TEST(handshake, a_process_forked_from_a_rank_is_no_rank_and_does_not_keep_the_name) {
@@ -319,7 +315,7 @@ TEST(handshake, a_process_forked_from_a_rank_is_no_rank_and_does_not_keep_the_na
       try {
         all_carry(met, 'a', 2);
       } catch (const transport_error& e) {
-        if (contains(e.what(), "was forked from process")) steps.done(0);
+        if (says(e.what(), "was forked from process")) steps.done(0);
       }
       steps.wait(1);
       ::_exit(0);
@@ -354,7 +350,7 @@ TEST(process_rendezvous, a_stopped_rank_is_named_within_the_deadline) {
     });
     for (const int r : {1 - stopped, 2}) {
       const std::string& text = results[static_cast<std::size_t>(r)].thrown;
-      EXPECT_TRUE(contains(text, fmt::format("waited 300 ms for rank {} to", stopped))) << text;
+      EXPECT_TRUE(says(text, fmt::format("waited 300 ms for rank {} to", stopped))) << text;
     }
   }
 }
@@ -418,9 +414,9 @@ TEST(handshake, a_rank_0_without_room_for_its_ranks_says_so_and_not_that_they_ar
     process_rendezvous{where};
     return true;
   });
-  EXPECT_TRUE(contains(results[0].thrown, "cannot accept a connection: Too many open files; raise the limit"))
+  EXPECT_TRUE(says(results[0].thrown, "cannot accept a connection: Too many open files; raise the limit"))
       << results[0].thrown;
-  EXPECT_TRUE(contains(results[1].thrown, "rank 0 closed the connection")) << results[1].thrown;
+  EXPECT_TRUE(says(results[1].thrown, "rank 0 closed the connection")) << results[1].thrown;
 }
 
 TEST(receive_descriptor, with_no_room_for_another_says_so) {
@@ -439,7 +435,7 @@ TEST(receive_descriptor, with_no_room_for_another_says_so) {
     receive_descriptor_now(receiver, note);
     return true;
   });
-  EXPECT_TRUE(contains(results[0].thrown, "Too many open files; raise the limit of open files (ulimit -n)"))
+  EXPECT_TRUE(says(results[0].thrown, "Too many open files; raise the limit of open files (ulimit -n)"))
       << results[0].thrown;
 }
 

@@ -20,12 +20,14 @@
 #include "runtime/stuck_report.hpp"
 #include "runtime/world_state.hpp"
 #include "sim/machine.hpp"
+#include "tests/cpu/says.hpp"
 #include "tests/support/forked_ranks.hpp"
 
 namespace baton {
 namespace {
 
 using std::chrono::milliseconds;
+using test::says;
 
 template <class Error>
 std::string text_of(const std::function<void()>& act) {
@@ -35,10 +37,6 @@ std::string text_of(const std::function<void()>& act) {
     return e.what();
   }
   return "nothing was thrown";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// Calls act(rank) in a thread each and returns what each threw, as text; "" for nothing.
@@ -107,20 +105,20 @@ TEST(world, local_ranks_share_one_machine_that_waits_in_real_time) {
 TEST(world, arguments_outside_their_limits_are_named_with_their_values) {
   world_config c;
   c.size = 0;
-  EXPECT_TRUE(contains(text_of<invalid_argument>([&] { world::create(c); }), "size: 0"));
-  EXPECT_TRUE(contains(text_of<invalid_argument>([] { world::local(-2, device_kind::cpu); }), "size: -2"));
+  EXPECT_TRUE(says(text_of<invalid_argument>([&] { world::create(c); }), "size: 0"));
+  EXPECT_TRUE(says(text_of<invalid_argument>([] { world::local(-2, device_kind::cpu); }), "size: -2"));
   c.size = 2;
   c.rank = 2;
   c.all_gather = [](const void*, void*, std::size_t) {};
   EXPECT_TRUE(
-      contains(text_of<invalid_argument>([&] { world::create(c); }), "rank: 2, expected 0 to size - 1 = 1"));
+      says(text_of<invalid_argument>([&] { world::create(c); }), "rank: 2, expected 0 to size - 1 = 1"));
   c.rank = 0;
   c.all_gather = nullptr;
   EXPECT_TRUE(
-      contains(text_of<invalid_argument>([&] { world::create(c); }), "all_gather is empty, but size is 2"));
+      says(text_of<invalid_argument>([&] { world::create(c); }), "all_gather is empty, but size is 2"));
   c.size = 1;
   c.deadline = milliseconds{-1};
-  EXPECT_TRUE(contains(text_of<invalid_argument>([&] { world::create(c); }), "deadline: -1 ms"));
+  EXPECT_TRUE(says(text_of<invalid_argument>([&] { world::create(c); }), "deadline: -1 ms"));
 }
 
 TEST(world, ranks_that_expect_different_sizes_all_hear_about_it) {
@@ -133,7 +131,7 @@ TEST(world, ranks_that_expect_different_sizes_all_hear_about_it) {
       };
     world::create(c);
   });
-  for (const std::string& t : texts) EXPECT_TRUE(contains(t, "size is 2 on rank 0 and 3 on rank 1")) << t;
+  for (const std::string& t : texts) EXPECT_TRUE(says(t, "size is 2 on rank 0 and 3 on rank 1")) << t;
 }
 
 TEST(world, what_is_wrong_on_one_rank_is_told_to_all_at_once) {
@@ -145,8 +143,8 @@ TEST(world, what_is_wrong_on_one_rank_is_told_to_all_at_once) {
     world::create(c);
   });
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds{8'000}) << "rank 0 waited for rank 1";
-  EXPECT_TRUE(contains(texts[0], "rank 1: world_config::deadline: -1 ms")) << texts[0];
-  EXPECT_TRUE(contains(texts[1], "world_config::deadline: -1 ms")) << texts[1];
+  EXPECT_TRUE(says(texts[0], "rank 1: world_config::deadline: -1 ms")) << texts[0];
+  EXPECT_TRUE(says(texts[1], "world_config::deadline: -1 ms")) << texts[1];
 }
 
 TEST(world, a_callback_of_more_ranks_than_config_says_writes_into_nothing_else) {
@@ -155,7 +153,7 @@ TEST(world, a_callback_of_more_ranks_than_config_says_writes_into_nothing_else) 
   c.all_gather = [](const void* mine, void* all, std::size_t bytes) {
     for (std::size_t r = 0; r < 100; ++r) std::memcpy(static_cast<char*>(all) + r * bytes, mine, bytes);
   };
-  EXPECT_TRUE(contains(text_of<transport_error>([&] { world::create(c); }), "brings the bytes of 100 ranks"));
+  EXPECT_TRUE(says(text_of<transport_error>([&] { world::create(c); }), "brings the bytes of 100 ranks"));
 }
 
 TEST(world, the_longest_deadline_is_long) {
@@ -172,8 +170,8 @@ TEST(world, the_longest_deadline_is_long) {
 
 TEST(world, cuda_in_a_build_without_it_says_how_to_get_it) {
   const std::string text = text_of<unsupported>([] { world::local(1, device_kind::cuda); });
-  if (contains(text, "nothing was thrown")) GTEST_SKIP() << "this build has CUDA and found a GPU";
-  EXPECT_TRUE(contains(text, "-DBATON_CUDA=ON") || contains(text, "CUDA")) << text;
+  if (says(text, "nothing was thrown")) GTEST_SKIP() << "this build has CUDA and found a GPU";
+  EXPECT_TRUE(says(text, "-DBATON_CUDA=ON") || says(text, "CUDA")) << text;
 }
 
 TEST(world, a_callback_that_mixes_up_ranks_is_caught) {
@@ -183,14 +181,14 @@ TEST(world, a_callback_that_mixes_up_ranks_is_caught) {
     c.all_gather = bootstrap::all_gather_of(meeting, 1 - rank);
     world::create(c);
   });
-  for (const std::string& t : texts) EXPECT_TRUE(contains(t, "not in rank order")) << t;
+  for (const std::string& t : texts) EXPECT_TRUE(says(t, "not in rank order")) << t;
 }
 
 TEST(world, the_deadline_can_be_raised_and_a_bad_one_is_refused) {
   ::setenv("BATON_DEADLINE_MS", "1234", 1);
   EXPECT_EQ(world::create({}).deadline(), milliseconds{1234});
   ::setenv("BATON_DEADLINE_MS", "soon", 1);
-  EXPECT_TRUE(contains(text_of<invalid_argument>([] { world::create({}); }), "BATON_DEADLINE_MS='soon'"));
+  EXPECT_TRUE(says(text_of<invalid_argument>([] { world::create({}); }), "BATON_DEADLINE_MS='soon'"));
   ::unsetenv("BATON_DEADLINE_MS");
   EXPECT_EQ(world::create({}).deadline(), milliseconds{30'000});
 }
@@ -203,7 +201,7 @@ TEST(world, a_rank_that_never_joins_a_collective_call_is_named) {
     std::vector<char> all(3);
     worlds[static_cast<std::size_t>(rank)].all_gather("x", all.data(), 1);
   });
-  for (const std::string& t : texts) EXPECT_TRUE(contains(t, "for rank 2 to join")) << t;
+  for (const std::string& t : texts) EXPECT_TRUE(says(t, "for rank 2 to join")) << t;
 }
 
 TEST(world, ranks_that_bring_different_sizes_all_hear_about_it) {
@@ -212,7 +210,7 @@ TEST(world, ranks_that_bring_different_sizes_all_hear_about_it) {
     std::vector<char> mine(8), all(64);
     worlds[static_cast<std::size_t>(rank)].all_gather(mine.data(), all.data(), rank == 0 ? 4 : 8);
   });
-  for (const std::string& t : texts) EXPECT_TRUE(contains(t, "disagree in a collective call")) << t;
+  for (const std::string& t : texts) EXPECT_TRUE(says(t, "disagree in a collective call")) << t;
 }
 
 TEST(on_every_rank, an_error_of_one_rank_ends_the_others_and_the_worlds_stay_usable) {
@@ -259,7 +257,7 @@ TEST(on_every_rank, a_thread_that_cannot_start_ends_the_ranks_that_did_and_the_w
       on_every_rank(worlds, gather_once);
       return false;
     } catch (const unsupported& e) {
-      if (!contains(e.what(), "cannot start a thread for rank")) throw;
+      if (!says(e.what(), "cannot start a thread for rank")) throw;
     }
     pthread_attr_t attributes;
     ::pthread_attr_init(&attributes);
@@ -298,11 +296,11 @@ TEST(stuck_report, a_record_becomes_an_error_once_and_clears_the_abort_word) {
     FAIL() << "nothing was thrown";
   } catch (const stuck& e) {
     const std::string text = e.what();
-    EXPECT_TRUE(contains(text, "rank 3 waited 30.0 s at dispatch.arrival for rank 6, round 18: expected "))
+    EXPECT_TRUE(says(text, "rank 3 waited 30.0 s at dispatch.arrival for rank 6, round 18: expected "))
         << text;
-    EXPECT_TRUE(contains(text,
-                         "it never got that far in its round, died, or runs a different configuration. Raise "
-                         "BATON_DEADLINE_MS if peers may be this late."))
+    EXPECT_TRUE(says(text,
+                     "it never got that far in its round, died, or runs a different configuration. Raise "
+                     "BATON_DEADLINE_MS if peers may be this late."))
         << text;
     EXPECT_EQ(e.where.peer, 6);
     EXPECT_EQ(e.where.epoch, 18u);
