@@ -1,7 +1,7 @@
 // protocol/arrival.hpp: rounds of dispatch and combine on the same buffers, both policies.
 #include "checks/all.hpp"
 #include "checks/arrival_rounds.hpp"
-#include "checks/weakened_context.hpp"
+#include "checks/planted_context.hpp"
 
 namespace baton::checks {
 namespace {
@@ -21,6 +21,16 @@ struct old_epoch : epoch_arrival {
   }
 };
 
+/// The epoch never advances.
+struct same_epoch : epoch_arrival {
+  static constexpr std::uint64_t word(std::uint32_t, std::uint32_t count) {
+    return arrival_word::of(1, count);
+  }
+  static constexpr bool arrived(std::uint64_t word, std::uint32_t, std::uint32_t capacity) {
+    return arrival_word::is(word, 1, capacity);
+  }
+};
+
 /// The reader does not put the idle value back.
 struct never_restored : sentinel_arrival {
   static constexpr bool restores = false;
@@ -36,19 +46,19 @@ struct idle_arrives : sentinel_arrival {
 struct arrival_setting {
   int ranks = 2;
   int rounds = 3;
-  round_fault fault = round_fault::none;
+  planted_bug bug = {};
+  bool combines = true;
 };
 
-template <class Policy, weakening Weakening = weakening::none>
+template <class Policy>
 check::result check_arrival(const arrival_setting& s, const check::bounds& limits) {
-  using weak = weakened<check::context, Weakening>;
   return check::explore(limits, [&](check::program& p) {
     const arrival_world w = make_world<Policy>(p, s.ranks);
     for (int rank = 0; rank < s.ranks; ++rank) {
       p.spawn(rank, 0, 0, [w, &p, &s](check::context& x) {
-        weak mine{x};
+        planted<check::context> mine{x, s.bug, [&p](const void* at) { return p.name_of(at); }};
         const auto require = [&p](bool holds, const char* what) { p.require(holds, what); };
-        arrival_rank<Policy, weak>{mine, w, s.fault, require}.run(s.rounds);
+        arrival_rank<Policy, planted<check::context>>{mine, w, require, s.combines}.run(s.rounds);
       });
     }
   });
@@ -80,28 +90,32 @@ class both_policies {
   }
 
   void plant() {
-    weak<weakening::release_store_relaxed>("the publishing store is relaxed", {verdict::data_race});
-    weak<weakening::release_store_narrow>("the publishing store is at device scope", {verdict::scope_race});
-    weak<weakening::wait_relaxed>("the wait is relaxed", {verdict::data_race});
-    weak<weakening::wait_narrow>("the wait is at device scope", {verdict::scope_race});
-    fault("published before the payload is written", "E1", {verdict::data_race}, round_fault::publish_first);
-    fault("a rank waits for its own word only", "E1", {verdict::data_race}, round_fault::waits_for_itself);
-    fault("the next dispatch follows without a combine between", "E2",
-          {verdict::data_race, verdict::deadlock, verdict::broken_promise}, round_fault::no_combine);
-    fault("the payload is read after the combine is published", "E2", {verdict::data_race},
-          round_fault::reads_late);
-    fault("a rank with nothing to send publishes nothing", "Progress", {verdict::deadlock},
-          round_fault::skips_empty);
+    using enum change;
+    const std::vector<verdict> race{verdict::data_race}, narrow_scope{verdict::scope_race};
+    wrong("the publishing store is relaxed", "E1", race, {.what = verbs::release_store, .how = relaxed});
+    wrong("the publishing store is at device scope", "E1", narrow_scope,
+          {.what = verbs::release_store, .how = narrow});
+    wrong("the wait is relaxed", "E1", race, {.what = verbs::wait, .how = relaxed});
+    wrong("the wait is at device scope", "E1", narrow_scope, {.what = verbs::wait, .how = narrow});
+    wrong("published before the payload is written", "E1", race,
+          {.what = verbs::write, .how = late, .cell = "dispatch payload, combine payload"});
+    wrong("a rank waits for its own word only", "E1", {verdict::data_race, verdict::broken_promise},
+          {.what = verbs::wait, .how = own, .where = arrival_sites::dispatch()});
+    misused("the next dispatch follows without a combine between", "E2",
+            {verdict::data_race, verdict::deadlock, verdict::broken_promise}, {.combines = false});
+    wrong("the payload is read after the combine is published", "E2", race,
+          {.what = verbs::read, .how = late, .cell = "dispatch payload"});
+    // Rank 0 has nothing for rank 1 in round 1.
+    wrong("a rank with nothing to send publishes nothing", "Progress", {verdict::deadlock},
+          {.what = verbs::release_store, .how = lost, .cell = "dispatch word", .rank = 0, .time = 2});
   }
 
-  void fault(const char* name, const char* breaks, std::vector<verdict> noticed_as, round_fault f) {
-    planted(name, breaks, std::move(noticed_as),
-            [f](const check::bounds& limits) { return check_arrival<Policy>({.fault = f}, limits); });
+  void wrong(const char* name, const char* breaks, std::vector<verdict> noticed_as, const planted_bug& b) {
+    misused(name, breaks, std::move(noticed_as), {.bug = b});
   }
-  template <class Wrong, weakening Weakening = weakening::none>
-  void wrong(const char* name, const char* breaks, std::vector<verdict> noticed_as) {
-    planted(name, breaks, std::move(noticed_as),
-            [](const check::bounds& limits) { return check_arrival<Wrong, Weakening>({}, limits); });
+  template <class Wrong>
+  void wrong_policy(const char* name, std::vector<verdict> noticed_as) {
+    planted_in<Wrong>(name, "E1", std::move(noticed_as), {});
   }
 
  private:
@@ -112,13 +126,13 @@ class both_policies {
   void holds(const char* name, arrival_setting s) {
     explored(name, [s](const check::bounds& limits) { return check_arrival<Policy>(s, limits); });
   }
-  void planted(const char* name, const char* breaks, std::vector<verdict> noticed_as,
-               std::function<check::result(const check::bounds&)> run) {
-    to_.mutants.push_back({with_policy(name), breaks, std::move(noticed_as), std::move(run)});
+  void misused(const char* name, const char* breaks, std::vector<verdict> noticed_as, arrival_setting s) {
+    planted_in<Policy>(name, breaks, std::move(noticed_as), s);
   }
-  template <weakening Weakening>
-  void weak(const char* name, std::vector<verdict> noticed_as) {
-    wrong<Policy, Weakening>(name, "E1", std::move(noticed_as));
+  template <class Used>
+  void planted_in(const char* name, const char* breaks, std::vector<verdict> noticed_as, arrival_setting s) {
+    to_.mutants.push_back({with_policy(name), breaks, std::move(noticed_as),
+                           [s](const check::bounds& limits) { return check_arrival<Used>(s, limits); }});
   }
 
   protocol_check& to_;
@@ -140,16 +154,18 @@ protocol_check arrival_check() {
 
   const std::vector<verdict> stale{verdict::data_race, verdict::broken_promise};
   epoch.plant();
-  epoch.wrong<any_epoch>("epochs are not compared", "E1", stale);
-  epoch.wrong<old_epoch>("the epoch of the round before is accepted", "E1", stale);
-  epoch.fault("the epoch never advances", "E1", stale, round_fault::same_epoch);
+  epoch.wrong_policy<any_epoch>("epochs are not compared", stale);
+  epoch.wrong_policy<old_epoch>("the epoch of the round before is accepted", stale);
+  epoch.wrong_policy<same_epoch>("the epoch never advances", stale);
   sentinel.plant();
-  sentinel.wrong<never_restored>("the sentinel is never restored", "E1", stale);
-  sentinel.wrong<sentinel_arrival, weakening::relaxed_store_lost>("the restoring store is lost", "E1", stale);
+  sentinel.wrong_policy<never_restored>("the sentinel is never restored", stale);
+  sentinel.wrong("the restoring store is lost", "E1", stale,
+                 {.what = verbs::relaxed_store, .how = change::lost});
   // The late store can bury the count of the next round: its reader then waits for ever.
-  sentinel.fault("restored after the next phase is signalled", "E2",
-                 {verdict::deadlock, verdict::unordered_stores}, round_fault::restores_late);
-  sentinel.wrong<idle_arrives>("the idle word counts as arrived", "E1", stale);
+  sentinel.wrong("restored after the next phase is signalled", "E2",
+                 {verdict::deadlock, verdict::unordered_stores},
+                 {.what = verbs::relaxed_store, .how = change::late, .cell = "dispatch word"});
+  sentinel.wrong_policy<idle_arrives>("the idle word counts as arrived", stale);
   return all;
 }
 

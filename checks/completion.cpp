@@ -3,7 +3,7 @@
 #include "protocol/completion.hpp"
 
 #include "checks/all.hpp"
-#include "checks/weakened_context.hpp"
+#include "checks/planted_context.hpp"
 #include "protocol/arrival.hpp"
 
 namespace baton::checks {
@@ -11,14 +11,12 @@ namespace {
 
 using check::verdict;
 
-enum class completion_fault { none, target_low, target_high, finishes_first, no_sync };
-
 struct completion_setting {
   int blocks = 2;
   int warps = 1;
   int kernels = 3;
   int units = 1;  // of each block; block 0 has one more
-  completion_fault fault = completion_fault::none;
+  planted_bug bug = {};
 };
 
 struct completion_world {
@@ -39,18 +37,11 @@ bool await_one(X& x, std::uint64_t* word, std::uint32_t epoch) {
 /// A warp of rank 0.
 template <class X>
 void run_sender(X& x, const completion_world& w, const completion_setting& s) {
-  int target = s.blocks * s.units + 1;
-  if (s.fault == completion_fault::target_low) target -= s.units;
-  if (s.fault == completion_fault::target_high) ++target;
-  const int own = s.units + (x.block() == 0 ? 1 : 0);
-  const auto finish_part = [&](std::uint32_t kernel) {
-    if (x.warp() == 0 && finish(x, w.counter, own, target)) publish<epoch_arrival>(x, w.sent, kernel, 1);
-  };
+  const int own = s.units + (x.block() == 0 ? 1 : 0), target = s.blocks * s.units + 1;
   for (std::uint32_t kernel = 1; kernel <= static_cast<std::uint32_t>(s.kernels); ++kernel) {
-    if (s.fault == completion_fault::finishes_first) finish_part(kernel);
     x.write(w.parts + x.block() * s.warps + x.warp(), kernel);
-    if (s.fault != completion_fault::no_sync) x.sync_block();
-    if (s.fault != completion_fault::finishes_first) finish_part(kernel);
+    x.sync_block();
+    if (x.warp() == 0 && finish(x, w.counter, own, target)) publish<epoch_arrival>(x, w.sent, kernel, 1);
     x.next_kernel();
     if (x.block() == 0 && x.warp() == 0 && !await_one(x, w.taken, kernel)) return;
     x.next_kernel();
@@ -68,7 +59,6 @@ void run_receiver(X& x, check::program& p, const completion_world& w, const comp
   }
 }
 
-template <weakening Weakening = weakening::none>
 check::result check_completion(const completion_setting& s, const check::bounds& limits) {
   return check::explore(limits, [&](check::program& p) {
     const auto parts = static_cast<std::size_t>(s.blocks * s.warps);
@@ -76,8 +66,8 @@ check::result check_completion(const completion_setting& s, const check::bounds&
                              p.allocate<std::uint32_t>(parts, "parts"), p.allocate<std::uint64_t>(1, "sent"),
                              p.allocate<std::uint64_t>(1, "taken")};
     for (int i = 0; i < s.blocks * s.warps; ++i) {
-      p.spawn(0, i / s.warps, i % s.warps, [w, &s](check::context& x) {
-        weakened<check::context, Weakening> mine{x};
+      p.spawn(0, i / s.warps, i % s.warps, [w, &p, &s](check::context& x) {
+        planted<check::context> mine{x, s.bug, [&p](const void* at) { return p.name_of(at); }};
         run_sender(mine, w, s);
       });
     }
@@ -90,30 +80,29 @@ exploration holds(const char* name, completion_setting s) {
   return {name, [s](const check::bounds& limits) { return check_completion(s, limits); }};
 }
 
-template <weakening Weakening>
-mutant weak(const char* name, const char* breaks, std::vector<verdict> noticed_as) {
-  return {name, breaks, std::move(noticed_as),
-          [](const check::bounds& limits) { return check_completion<Weakening>({}, limits); }};
-}
-
-mutant fault(const char* name, const char* breaks, std::vector<verdict> noticed_as, completion_setting s) {
-  return {name, breaks, std::move(noticed_as),
-          [s](const check::bounds& limits) { return check_completion(s, limits); }};
+mutant wrong(const char* name, const char* breaks, verdict noticed_as, const planted_bug& bug,
+             int warps = 1) {
+  return {name, breaks, {noticed_as}, [bug, warps](const check::bounds& limits) {
+            return check_completion({.warps = warps, .bug = bug}, limits);
+          }};
 }
 
 std::vector<mutant> completion_mutants() {
-  const std::vector<verdict> race{verdict::data_race};
-  return {
-      weak<weakening::add_relaxed>("the add is relaxed", "C1", race),
-      weak<weakening::add_without_release>("the add does not release", "C1", race),
-      weak<weakening::add_without_acquire>("the add does not acquire", "C1", race),
-      weak<weakening::add_narrow>("the add is at block scope", "C1", {verdict::scope_race}),
-      weak<weakening::relaxed_store_lost>("the counter is not reset", "Start", {verdict::counter_misuse}),
-      fault("the target is one block short", "C1", race, {.fault = completion_fault::target_low}),
-      fault("nobody reaches the target", "Start", {verdict::deadlock},
-            {.fault = completion_fault::target_high}),
-      fault("finished before the part is written", "C1", race, {.fault = completion_fault::finishes_first}),
-      fault("no sync_block before finishing", "C1", race, {.warps = 2, .fault = completion_fault::no_sync})};
+  using enum change;
+  constexpr verbs add = verbs::add, target = verbs::target;
+  constexpr verdict race = verdict::data_race;
+  return {wrong("the add is relaxed", "C1", race, {.what = add, .how = relaxed}),
+          wrong("the add does not release", "C1", race, {.what = add, .how = without_release}),
+          wrong("the add does not acquire", "C1", race, {.what = add, .how = without_acquire}),
+          wrong("the add is at block scope", "C1", verdict::scope_race, {.what = add, .how = narrow}),
+          wrong("the counter is not reset", "Start", verdict::counter_misuse,
+                {.what = verbs::relaxed_store, .how = lost}),
+          wrong("the target is one block short", "C1", race, {.what = target, .how = shifted, .by = -1}),
+          wrong("nobody reaches the target", "Start", verdict::deadlock,
+                {.what = target, .how = shifted, .by = 1}),
+          wrong("finished before the part is written", "C1", race,
+                {.what = verbs::write, .how = late, .cell = "parts"}),
+          wrong("no sync_block before finishing", "C1", race, {.what = verbs::sync_block, .how = lost}, 2)};
 }
 
 }  // namespace

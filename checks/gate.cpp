@@ -2,21 +2,19 @@
 #include "protocol/gate.hpp"
 
 #include "checks/all.hpp"
-#include "checks/weakened_context.hpp"
+#include "checks/planted_context.hpp"
 
 namespace baton::checks {
 namespace {
 
 using check::verdict;
 
-enum class gate_fault { none, opens_first, no_sync_after_pass, no_sync_before_leave, no_gate };
-
 struct gate_setting {
   int blocks = 2;
   int warps = 1;
   int kernels = 3;
   int resident_blocks = 0;
-  gate_fault fault = gate_fault::none;
+  planted_bug bug = {};
 };
 
 struct gate_world {
@@ -26,18 +24,17 @@ struct gate_world {
 
 /// One warp of one kernel after another.
 template <class X>
-void run_gate(X& x, check::program& p, const gate_world& w, const gate_setting& s) {
+void run_gate(X& x, check::program& p, const gate_world& w, int kernels) {
   constexpr std::uint32_t used_up = 999;
-  for (std::uint32_t kernel = 1; kernel <= static_cast<std::uint32_t>(s.kernels); ++kernel) {
+  for (std::uint32_t kernel = 1; kernel <= static_cast<std::uint32_t>(kernels); ++kernel) {
     if (x.block() == 0 && x.warp() == 0) {
-      if (s.fault == gate_fault::opens_first) open_gate(x, w.gate);
       x.elect([&] { x.write(w.prepared, kernel); });
-      if (s.fault != gate_fault::opens_first) open_gate(x, w.gate);
+      open_gate(x, w.gate);
     }
-    if (x.warp() == 0 && s.fault != gate_fault::no_gate && !pass_gate(x, w.gate, "test", kernel)) return;
-    if (s.fault != gate_fault::no_sync_after_pass) x.sync_block();
+    if (x.warp() == 0 && !pass_gate(x, w.gate, "test", kernel)) return;
+    x.sync_block();
     p.require(x.read(w.prepared) == kernel, "what block 0 prepared for this kernel");
-    if (s.fault != gate_fault::no_sync_before_leave) x.sync_block();
+    x.sync_block();
     if (x.warp() == 0 && leave_gate(x, w.gate)) {
       p.require(x.read(w.prepared) == kernel, "nobody else was the last one out");
       x.write(w.prepared, used_up);
@@ -46,7 +43,6 @@ void run_gate(X& x, check::program& p, const gate_world& w, const gate_setting& 
   }
 }
 
-template <weakening Weakening = weakening::none>
 check::result check_gate(const gate_setting& s, check::bounds limits) {
   limits.resident_blocks = s.resident_blocks;
   return check::explore(limits, [&](check::program& p) {
@@ -54,8 +50,8 @@ check::result check_gate(const gate_setting& s, check::bounds limits) {
                        p.allocate<std::uint32_t>(1, "prepared")};
     for (int i = 0; i < s.blocks * s.warps; ++i) {
       p.spawn(0, i / s.warps, i % s.warps, [w, &p, &s](check::context& x) {
-        weakened<check::context, Weakening> mine{x};
-        run_gate(mine, p, w, s);
+        planted<check::context> mine{x, s.bug, [&p](const void* at) { return p.name_of(at); }};
+        run_gate(mine, p, w, s.kernels);
       });
     }
     p.at_end(
@@ -67,35 +63,35 @@ exploration holds(const char* name, gate_setting s) {
   return {name, [s](const check::bounds& limits) { return check_gate(s, limits); }};
 }
 
-template <weakening Weakening>
-mutant weak(const char* name, const char* breaks, std::vector<verdict> noticed_as) {
-  return {name, breaks, std::move(noticed_as),
-          [](const check::bounds& limits) { return check_gate<Weakening>({}, limits); }};
-}
-
-mutant fault(const char* name, const char* breaks, std::vector<verdict> noticed_as, gate_setting s) {
-  return {name, breaks, std::move(noticed_as),
-          [s](const check::bounds& limits) { return check_gate(s, limits); }};
+mutant wrong(const char* name, const char* breaks, std::vector<verdict> noticed_as, const planted_bug& bug,
+             int warps = 1) {
+  return {name, breaks, std::move(noticed_as), [bug, warps](const check::bounds& limits) {
+            return check_gate({.warps = warps, .bug = bug}, limits);
+          }};
 }
 
 std::vector<mutant> gate_mutants() {
+  using enum change;
+  constexpr verbs opens = verbs::release_store, passes = verbs::wait, leaves = verbs::add;
   const std::vector<verdict> race{verdict::data_race}, scopes{verdict::scope_race};
   const std::vector<verdict> stale{verdict::data_race, verdict::broken_promise};
-  return {weak<weakening::release_store_relaxed>("the opening store is relaxed", "G1", race),
-          weak<weakening::release_store_narrow>("the opening store is at block scope", "G1", scopes),
-          weak<weakening::wait_relaxed>("passing is relaxed", "G1", race),
-          weak<weakening::wait_narrow>("passing is at block scope", "G1", scopes),
-          weak<weakening::add_relaxed>("leaving is relaxed", "G2", race),
-          weak<weakening::add_without_release>("leaving does not release", "G2", race),
-          weak<weakening::add_without_acquire>("leaving does not acquire", "G2", race),
-          weak<weakening::add_narrow>("leaving is at block scope", "G2", scopes),
-          weak<weakening::relaxed_store_lost>("nobody closes the gate", "Start", {verdict::counter_misuse}),
-          fault("opened before all is prepared", "G1", stale, {.fault = gate_fault::opens_first}),
-          fault("no gate at all", "G1", stale, {.fault = gate_fault::no_gate}),
-          fault("no sync_block after passing", "G1", stale,
-                {.warps = 2, .fault = gate_fault::no_sync_after_pass}),
-          fault("no sync_block before leaving", "G2", race,
-                {.warps = 2, .fault = gate_fault::no_sync_before_leave})};
+  return {wrong("the opening store is relaxed", "G1", race, {.what = opens, .how = relaxed}),
+          wrong("the opening store is at block scope", "G1", scopes, {.what = opens, .how = narrow}),
+          wrong("passing is relaxed", "G1", race, {.what = passes, .how = relaxed}),
+          wrong("passing is at block scope", "G1", scopes, {.what = passes, .how = narrow}),
+          wrong("leaving is relaxed", "G2", race, {.what = leaves, .how = relaxed}),
+          wrong("leaving does not release", "G2", race, {.what = leaves, .how = without_release}),
+          wrong("leaving does not acquire", "G2", race, {.what = leaves, .how = without_acquire}),
+          wrong("leaving is at block scope", "G2", scopes, {.what = leaves, .how = narrow}),
+          wrong("nobody closes the gate", "Start", {verdict::counter_misuse},
+                {.what = verbs::relaxed_store, .how = lost}),
+          wrong("opened before all is prepared", "G1", stale,
+                {.what = verbs::write, .how = late, .cell = "prepared", .block = 0}),
+          wrong("no gate at all", "G1", stale, {.what = passes, .how = lost}),
+          wrong("no sync_block after passing", "G1", stale,
+                {.what = verbs::sync_block, .how = lost, .time = 1}, 2),
+          wrong("no sync_block before leaving", "G2", race,
+                {.what = verbs::sync_block, .how = lost, .time = 2}, 2)};
 }
 
 }  // namespace

@@ -5,34 +5,55 @@
 #include <utility>
 #include <vector>
 
-#include "checks/faulty_sync.hpp"
+#include "checks/planted_context.hpp"
 #include "checks/protocol_check.hpp"
 #include "checks/ring_rounds.hpp"
-#include "checks/weakened_context.hpp"
 
 namespace baton::checks {
 
-template <class Strategy, weakening Weakening = weakening::none>
-check::result explore_ring(const ring_rounds& rounds, const check::bounds& limits) {
+/// Named, so that bugs can be planted there: the strategy's cells and the slots, in shared memory.
+template <class Strategy>
+void name_ring(check::program& p, const ring_plan& at, const std::string& of = "") {
+  p.name_shared(at.cells.offset, 4, Strategy::shared_bytes / 4, "cell" + of);
+  p.name_shared(at.slots.offset, 4, static_cast<std::size_t>(Strategy::total_tiles), "slot" + of);
+}
+
+template <class Strategy>
+check::result explore_ring(int items, const planted_bug& bug, const check::bounds& limits) {
   constexpr ring_shape s = Strategy::shape;
+  shared_plan block;
+  const ring_plan plan = take_ring<Strategy>(block, 4);
   return check::explore(limits, [&](check::program& p) {
-    auto* cells = p.allocate<std::uint32_t>(Strategy::shared_bytes / 4, "cell");
-    auto* slots = p.allocate<std::uint32_t>(static_cast<std::size_t>(s.stages), "slot");
+    p.shared_memory(block.bytes);
+    name_ring<Strategy>(p, plan);
     for (int w = 0; w < 1 + s.readers; ++w) {
-      p.spawn(0, 0, w, [=, &p, &rounds](check::context& x) {
-        weakened<check::context, Weakening> mine{x};
-        const ring_buffer<Strategy> ring{reinterpret_cast<std::byte*>(cells),
-                                         reinterpret_cast<std::byte*>(slots), 4};
+      p.spawn(0, 0, w, [&, plan](check::context& x) {
+        planted<check::context> mine{x, bug, [&p](const void* at) { return p.name_of(at); }};
+        const ring_buffer<Strategy> ring{mine, plan};
         ring.init(mine);
         mine.sync_block();
-        run_ring(mine, ring, rounds, [&] { p.require(false, "a reader sees the item of its turn"); });
+        run_ring(mine, ring, {.items = items},
+                 [&] { p.require(false, "a reader sees the item of its turn"); });
       });
     }
   });
 }
 
-/// A strategy is given as a template on the shape; `signal_relaxed` is what weakens its signals.
-template <template <ring_shape> class Strategy, weakening signal_relaxed>
+/// What is wrong with thresholds and signals of any strategy. Warp 0 fills, warp 1 is reader 0.
+inline constexpr planted_bug ring_refills_early{
+    .what = verbs::waits, .how = change::shifted, .where = ring_sites{}.free, .by = 1};
+inline constexpr planted_bug ring_reads_early{
+    .what = verbs::waits, .how = change::shifted, .where = ring_sites{}.filled, .by = 1};
+inline constexpr planted_bug ring_refills_ever_earlier{
+    .what = verbs::waits, .how = change::shifted, .where = ring_sites{}.free, .by = 1, .each = per::lap};
+inline constexpr planted_bug ring_reader_is_silent{.what = verbs::signals, .how = change::lost, .warp = 1};
+inline constexpr planted_bug ring_reader_counts_twice{
+    .what = verbs::signals, .how = change::shifted, .warp = 1, .by = 1};
+inline constexpr planted_bug ring_is_filled_late{.what = verbs::write, .how = change::late, .cell = "slot"};
+inline constexpr planted_bug ring_is_read_late{.what = verbs::read, .how = change::late, .cell = "slot"};
+
+/// A strategy is given as a template on the shape.
+template <template <ring_shape> class Strategy>
 class ring_checks {
   using verdicts = std::vector<check::verdict>;
 
@@ -50,7 +71,6 @@ class ring_checks {
  private:
   template <int stages, int readers>
   using ring = Strategy<ring_shape{.stages = stages, .block_rows = 1, .warp_rows = 1, .readers = readers}>;
-  using two_readers = ring<2, 2>;
 
   template <int stages, int readers>
   static exploration holds(int items) {
@@ -58,51 +78,51 @@ class ring_checks {
     return {(stages == 1 ? "1 slot, " : std::to_string(stages) + " slots, ") + of_readers + ", " +
                 std::to_string(items) + " items",
             [items](const check::bounds& limits) {
-              return explore_ring<ring<stages, readers>>({.items = items}, limits);
+              return explore_ring<ring<stages, readers>>(items, {}, limits);
             }};
   }
-
-  template <sync_fault Fault>
-  static mutant strategy(const char* name, const char* breaks, verdicts noticed_as, ring_rounds rounds = {}) {
-    return {name, breaks, std::move(noticed_as), [rounds](const check::bounds& limits) {
-              return explore_ring<faulty_sync<two_readers, Fault>>(rounds, limits);
+  static mutant wrong(const char* name, const char* breaks, verdicts noticed_as, const planted_bug& bug,
+                      int items = 4) {
+    return {name, breaks, std::move(noticed_as), [bug, items](const check::bounds& limits) {
+              return explore_ring<ring<2, 2>>(items, bug, limits);
             }};
-  }
-  static mutant role(const char* name, const char* breaks, verdicts noticed_as, ring_role_fault fault) {
-    return {name, breaks, std::move(noticed_as), [fault](const check::bounds& limits) {
-              return explore_ring<two_readers>({.items = 4, .fault = fault}, limits);
-            }};
-  }
-  template <weakening Weakening>
-  static mutant weak(const char* name) {
-    return {name,
-            "F1, F2",
-            {check::verdict::data_race, check::verdict::broken_promise},
-            [](const check::bounds& limits) { return explore_ring<two_readers, Weakening>({}, limits); }};
   }
 
   static std::vector<mutant> mutants() {
+    using enum change;
+    constexpr verbs waits = verbs::waits, signals = verbs::signals;
+    constexpr site free = ring_sites{}.free, filled = ring_sites{}.filled;
     const verdicts stale{check::verdict::data_race, check::verdict::broken_promise},
         stops{check::verdict::deadlock};
     return {
-        strategy<sync_fault::producer_phase_low>("the producer's threshold is one too low", "F2", stale),
-        strategy<sync_fault::consumer_phase_low>("a reader's threshold is one too low", "F1", stale),
-        strategy<sync_fault::producer_phase_high>("the first fill waits for a read", "Progress", stops),
-        strategy<sync_fault::consumer_phase_high>("a read waits for more than its fill", "Progress", stops),
-        strategy<sync_fault::producer_increment_low>("the producer's phase grows by one too little a lap",
-                                                     "F2", stale),
-        strategy<sync_fault::consumer_increment_low>("a reader's phase grows by one too little a lap", "F1",
-                                                     stale),
-        strategy<sync_fault::producer_signal_lost>("fills of the second slot are not signalled", "Progress",
-                                                   stops),
-        strategy<sync_fault::one_reader_signal_lost>("reader 0 never signals", "Progress", stops),
-        strategy<sync_fault::one_reader_signals_twice>("reader 0 counts for two", "F2", stale, {.items = 6}),
-        role("slots are read after their release", "F2", stale, ring_role_fault::reads_after_release),
-        role("slots are filled after their release", "F1", stale, ring_role_fault::fills_after_release),
-        role("a reader keeps a slot", "Progress", stops, ring_role_fault::forgets_a_release),
-        role("a slot is read without waiting for it", "F1", stale, ring_role_fault::skips_acquire),
-        weak<weakening::wait_relaxed>("waits are relaxed"),
-        weak<signal_relaxed>("signals are relaxed")};
+        wrong("the producer's threshold is one too low", "F2", stale, ring_refills_early),
+        wrong("a reader's threshold is one too low", "F1",
+              {check::verdict::data_race, check::verdict::broken_promise, check::verdict::garbage_read},
+              ring_reads_early),
+        wrong("the first fill waits for a read", "Progress", stops,
+              {.what = waits, .how = shifted, .where = free, .by = -1}),
+        wrong("a read waits for more than its fill", "Progress", stops,
+              {.what = waits, .how = shifted, .where = filled, .by = -1}),
+        wrong("the producer's phase grows by one too little a lap", "F2", stale, ring_refills_ever_earlier),
+        wrong("a reader's phase grows by one too little a lap", "F1", stale,
+              {.what = waits, .how = shifted, .where = filled, .by = 1, .each = per::lap}),
+        wrong("the second fill is not signalled", "Progress", stops,
+              {.what = signals, .how = lost, .warp = 0, .time = 2}),
+        wrong("reader 0 never signals", "Progress", stops, ring_reader_is_silent),
+        wrong("reader 0 counts for two", "F2", stale, ring_reader_counts_twice, 6),
+        wrong("slots are read after their release", "F2", stale, ring_is_read_late),
+        wrong("slots are filled after their release", "F1",
+              {check::verdict::data_race, check::verdict::broken_promise, check::verdict::garbage_read},
+              ring_is_filled_late),
+        wrong("a reader keeps a slot", "Progress", stops,
+              {.what = signals, .how = lost, .warp = 1, .time = 1}),
+        wrong("a slot is read without waiting for it", "F1",
+              {check::verdict::data_race, check::verdict::broken_promise, check::verdict::garbage_read},
+              {.what = waits, .how = lost, .where = filled, .time = 2}),
+        wrong("cells are not cleared", "Start", {check::verdict::garbage_read},
+              {.what = verbs::write | verbs::mbarrier_init, .how = lost, .cell = "cell"}),
+        wrong("waits are relaxed", "F1, F2", stale, {.what = waits, .how = relaxed}),
+        wrong("signals are relaxed", "F1, F2", stale, {.what = signals, .how = relaxed})};
   }
 };
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "checks/all.hpp"
-#include "checks/weakened_context.hpp"
+#include "checks/planted_context.hpp"
 #include "sim/mma_verbs.hpp"
 
 namespace baton::checks {
@@ -24,6 +24,7 @@ class product_context : public check::context, public sim::mma_verbs<product_con
 struct gemm_setting {
   int blocks = 1;
   int m = 16, n = 16, k = 192;
+  planted_bug bug = {};
 };
 
 /// Small whole numbers: sums of them are exact in any order.
@@ -57,7 +58,7 @@ bool is_product(const params& p) {
   return true;
 }
 
-template <config C, weakening Weakening = weakening::none>
+template <config C>
 check::result explore_gemm(const gemm_setting& s, const check::bounds& limits) {
   constexpr ring_gemm_kernels::block_plan<C> plan;
   return check::explore(limits, [=](check::program& p) {
@@ -68,10 +69,10 @@ check::result explore_gemm(const gemm_setting& s, const check::bounds& limits) {
     p.name_shared(plan.a.cells.offset, 4, (plan.b.cells.offset - plan.a.cells.offset) / 4, "A cell");
     p.name_shared(plan.b.cells.offset, 4, (plan.bytes - plan.b.cells.offset) / 4, "B cell");
     for (int i = 0; i < s.blocks * C.roles.warps(); ++i) {
-      p.spawn(0, i / C.roles.warps(), i % C.roles.warps(), [operands](check::context& x) {
-        using weak = weakened<product_context, Weakening>;
-        weak mine{product_context{x}};
-        ring_gemm_kernels::block_role<C, weak>{mine, operands}.run();
+      p.spawn(0, i / C.roles.warps(), i % C.roles.warps(), [operands, s, &p](check::context& x) {
+        planted<product_context> mine{product_context{x}, s.bug,
+                                      [&p](const void* at) { return p.name_of(at); }};
+        ring_gemm_kernels::block_role<C, planted<product_context>>{mine, operands}.run();
       });
     }
     p.at_end([operands, &p] { p.require(is_product(operands), "C is the product"); });
@@ -102,10 +103,11 @@ void add_strategy(protocol_check& to, const std::string& name) {
         {.m = 32, .n = 32, .k = 128});
 }
 
-template <ring_strategy S, weakening Weakening>
-mutant weak(const char* name) {
-  return {name, "F1, F2", {verdict::data_race, verdict::broken_promise}, [](const check::bounds& limits) {
-            return explore_gemm<two_readers(S), Weakening>({.m = 32}, limits);
+template <ring_strategy S>
+mutant relaxed(const char* name, verbs what) {
+  const planted_bug bug{.what = what, .how = change::relaxed};
+  return {name, "F1, F2", {verdict::data_race, verdict::broken_promise}, [bug](const check::bounds& limits) {
+            return explore_gemm<two_readers(S)>({.m = 32, .bug = bug}, limits);
           }};
 }
 
@@ -122,12 +124,11 @@ protocol_check ring_gemm_check() {
   add_strategy<ring_strategy::split_counter>(all, "split");
   add_strategy<ring_strategy::per_reader_flags>(all, "flags");
   add_strategy<ring_strategy::mbarrier>(all, "mbarrier");
-  all.mutants = {
-      weak<ring_strategy::single_counter, weakening::add_relaxed>("single counters are counted relaxed"),
-      weak<ring_strategy::split_counter, weakening::add_relaxed>("split counters are counted relaxed"),
-      weak<ring_strategy::per_reader_flags, weakening::release_store_relaxed>("flags are stored relaxed"),
-      weak<ring_strategy::per_reader_flags, weakening::wait_relaxed>("flags are awaited relaxed"),
-      weak<ring_strategy::split_counter, weakening::wait_relaxed>("split counters are awaited relaxed")};
+  all.mutants = {relaxed<ring_strategy::single_counter>("single counters are counted relaxed", verbs::add),
+                 relaxed<ring_strategy::split_counter>("split counters are counted relaxed", verbs::add),
+                 relaxed<ring_strategy::per_reader_flags>("flags are stored relaxed", verbs::release_store),
+                 relaxed<ring_strategy::per_reader_flags>("flags are awaited relaxed", verbs::wait),
+                 relaxed<ring_strategy::split_counter>("split counters are awaited relaxed", verbs::wait)};
   return all;
 }
 

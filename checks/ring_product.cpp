@@ -6,8 +6,7 @@
 #include <string>
 
 #include "checks/all.hpp"
-#include "checks/faulty_sync.hpp"
-#include "checks/weakened_context.hpp"
+#include "checks/ring_exploration.hpp"
 #include "protocol/ring/per_reader_flags.hpp"
 #include "protocol/ring/single_counter.hpp"
 #include "protocol/ring/split_counter.hpp"
@@ -17,18 +16,15 @@ namespace {
 
 using check::verdict;
 
-struct product_cells {
-  std::uint32_t *a, *b, *slots_a, *slots_b;
+struct product_plan {
+  ring_plan a, b;
 };
 
 struct product_setting {
   int steps = 1;
   int products = 1;  // in a row
+  planted_bug bug = {};
 };
-
-std::byte* bytes_of(std::uint32_t* at) {
-  return reinterpret_cast<std::byte*>(at);
-}
 
 template <class Ring>
 std::uint32_t* word_of(const Ring& ring, int tile, int stage) {
@@ -70,9 +66,12 @@ bool consume(X& x, check::program& p, Consumer consumer, const RingA& a, const R
 }
 
 template <template <ring_shape> class Strategy, product_roles R, class X>
-bool run_role(X& x, check::program& p, const product_cells& c, const product_setting& s) {
-  const ring_buffer<Strategy<R.a_ring()>> a{bytes_of(c.a), bytes_of(c.slots_a), 4};
-  const ring_buffer<Strategy<R.b_ring()>> b{bytes_of(c.b), bytes_of(c.slots_b), 4};
+bool run_role(X& x, check::program& p, const product_plan& plan, const product_setting& s) {
+  const ring_buffer<Strategy<R.a_ring()>> a{x, plan.a};
+  const ring_buffer<Strategy<R.b_ring()>> b{x, plan.b};
+  a.init(x);
+  b.init(x);
+  x.sync_block();
   const int warp = x.warp(), b_warp = warp - R.a_producers, c_warp = b_warp - R.b_producers;
   using a_producer = product_producer<Strategy<R.a_ring()>, R.a_tiles()>;
   using b_producer = product_producer<Strategy<R.b_ring()>, R.b_tiles()>;
@@ -82,20 +81,19 @@ bool run_role(X& x, check::program& p, const product_cells& c, const product_set
   return consume<R>(x, p, consumer{a, b, c_warp, R.consumers}, a, b, s);
 }
 
-template <template <ring_shape> class Strategy, product_roles R, weakening Weakening = weakening::none>
+template <template <ring_shape> class Strategy, product_roles R>
 check::result explore_product(const product_setting& s, const check::bounds& limits) {
   return check::explore(limits, [=](check::program& p) {
-    const auto take = [&](std::size_t words, const char* name) {
-      return p.allocate<std::uint32_t>(words, name);
-    };
-    const product_cells c{take(Strategy<R.a_ring()>::shared_bytes / 4, "cell_a"),
-                          take(Strategy<R.b_ring()>::shared_bytes / 4, "cell_b"),
-                          take(static_cast<std::size_t>(R.a_ring().total_tiles()), "a"),
-                          take(static_cast<std::size_t>(R.b_ring().total_tiles()), "b")};
+    shared_plan block;
+    const product_plan plan{take_ring<Strategy<R.a_ring()>>(block, 4),
+                            take_ring<Strategy<R.b_ring()>>(block, 4)};
+    p.shared_memory(block.bytes);
+    name_ring<Strategy<R.a_ring()>>(p, plan.a, " of A");
+    name_ring<Strategy<R.b_ring()>>(p, plan.b, " of B");
     for (int w = 0; w < R.warps(); ++w) {
       p.spawn(0, 0, w, [=, &p](check::context& x) {
-        weakened<check::context, Weakening> mine{x};
-        run_role<Strategy, R>(mine, p, c, s);
+        planted<check::context> mine{x, s.bug, [&p](const void* at) { return p.name_of(at); }};
+        run_role<Strategy, R>(mine, p, plan, s);
       });
     }
   });
@@ -187,19 +185,11 @@ constexpr product_roles two_consumers{2, 1, 2, 1, 1, 2};
 constexpr product_roles shared_producers{1, 2, 2, 1, 1, 2};
 constexpr product_roles documented_roles{2, 2, 2, 2, 2, 4};
 
-template <template <ring_shape> class Strategy, weakening Weakening = weakening::none>
-mutant wrong(const char* name, const char* breaks, std::vector<verdict> noticed_as) {
-  return {name, breaks, std::move(noticed_as), [](const check::bounds& limits) {
-            return explore_product<Strategy, two_consumers, Weakening>({.steps = 4}, limits);
+mutant wrong(const char* name, const char* breaks, std::vector<verdict> noticed_as, const planted_bug& bug) {
+  return {name, breaks, std::move(noticed_as), [bug](const check::bounds& limits) {
+            return explore_product<per_reader_flags, two_consumers>({.steps = 4, .bug = bug}, limits);
           }};
 }
-
-template <ring_shape Shape>
-using refills_early = faulty_sync<per_reader_flags<Shape>, sync_fault::producer_phase_low>;
-template <ring_shape Shape>
-using reads_early = faulty_sync<per_reader_flags<Shape>, sync_fault::consumer_phase_low>;
-template <ring_shape Shape>
-using one_reader_silent = faulty_sync<per_reader_flags<Shape>, sync_fault::one_reader_signal_lost>;
 
 }  // namespace
 
@@ -225,14 +215,15 @@ protocol_check ring_product_check() {
       holds<split_counter_sync, shared_producers>("2x2 tiles, 1 slot, 2 products of 2 steps, split", {2, 2}),
       holds<single_counter_sync, two_consumers>("1x2 tiles, 2 slots, 2 products of 2 steps, single", {2, 2}),
       holds<per_reader_flags, documented_roles>("2x2 tiles, 2 slots, 2 products of 5 steps, flags", {5, 2})};
-  const std::vector<verdict> stale{verdict::data_race, verdict::broken_promise};
-  const std::vector<mutant> planted{
-      wrong<per_reader_flags, weakening::wait_relaxed>("waits are relaxed", "F1, F2", stale),
-      wrong<per_reader_flags, weakening::release_store_relaxed>("signals are relaxed", "F1, F2", stale),
-      wrong<refills_early>("producers do not wait for the last read", "F2", stale),
-      wrong<reads_early>("consumers do not wait for the fill", "F1", stale),
-      wrong<one_reader_silent>("a consumer never releases", "Progress", {verdict::deadlock})};
-  all.mutants.insert(all.mutants.begin(), planted.begin(), planted.end());
+  const std::vector<verdict> stale{verdict::data_race, verdict::broken_promise, verdict::garbage_read};
+  const std::vector<mutant> of_rings{
+      wrong("waits are relaxed", "F1, F2", stale, {.what = verbs::waits, .how = change::relaxed}),
+      wrong("signals are relaxed", "F1, F2", stale, {.what = verbs::signals, .how = change::relaxed}),
+      wrong("producers do not wait for the last read", "F2", stale, ring_refills_early),
+      wrong("consumers do not wait for the fill", "F1", stale, ring_reads_early),
+      wrong("a consumer never releases", "Progress", {verdict::deadlock},
+            {.what = verbs::signals, .how = change::lost, .warp = 2})};
+  all.mutants.insert(all.mutants.begin(), of_rings.begin(), of_rings.end());
   return all;
 }
 

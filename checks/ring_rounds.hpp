@@ -8,19 +8,10 @@
 
 namespace baton::checks {
 
-/// Mutants of a role; what a strategy does wrong is in faulty_sync.hpp.
-enum class ring_role_fault {
-  none,
-  reads_after_release,
-  fills_after_release,
-  forgets_a_release,
-  skips_acquire
-};
-
 struct ring_rounds {
-  int items = 4;  // fills of each tile
-  int words = 1;  // of a slot, written and read one by one
-  ring_role_fault fault = ring_role_fault::none;
+  int items = 4;              // fills of each tile
+  int words = 1;              // of a slot, written and read one by one
+  bool reader_stops = false;  // reader 0, with its first item in hand
 };
 
 constexpr std::uint32_t ring_word(int tile, int item, int i) {
@@ -40,9 +31,8 @@ BATON_FN bool produce(X& x, const Ring& ring, int tile, const ring_rounds& round
   for (int item = 0; item < rounds.items; ++item) {
     if (!slots.acquire(x)) return false;
     std::uint32_t* to = words_of(ring, x, tile, slots.stage());
-    if (rounds.fault == ring_role_fault::fills_after_release) slots.release(x);
     x.each(rounds.words, [&](int i) { x.write(to + i, ring_word(tile, item, i)); });
-    if (rounds.fault != ring_role_fault::fills_after_release) slots.release(x);
+    slots.release(x);
   }
   return true;
 }
@@ -51,15 +41,13 @@ template <class Ring, class X, class Wrong>
 BATON_FN bool consume(X& x, const Ring& ring, int tile, int reader, const ring_rounds& rounds, Wrong wrong) {
   auto slots = ring.consumer(tile, reader);
   for (int item = 0; item < rounds.items; ++item) {
-    const bool skips = rounds.fault == ring_role_fault::skips_acquire && item == 1;
-    if (!skips && !slots.acquire(x)) return false;
+    if (!slots.acquire(x)) return false;
     const std::uint32_t* from = words_of(ring, x, tile, slots.stage());
-    if (rounds.fault == ring_role_fault::reads_after_release) slots.release(x);
     x.each(rounds.words, [&](int i) {
       if (x.read(from + i) != ring_word(tile, item, i)) wrong();
     });
-    if (rounds.fault == ring_role_fault::forgets_a_release && item == 0 && reader == 0) return true;
-    if (rounds.fault != ring_role_fault::reads_after_release) slots.release(x);
+    if (rounds.reader_stops && reader == 0) return true;
+    slots.release(x);
   }
   return true;
 }

@@ -6,8 +6,8 @@
 namespace baton::checks {
 
 protocol_check single_counter_check() {
-  return ring_checks<single_counter_sync, weakening::add_relaxed>::all(
-      "single_counter", "A ring buffer with one counter a slot", "src/protocol/ring/single_counter.hpp");
+  return ring_checks<single_counter_sync>::all("single_counter", "A ring buffer with one counter a slot",
+                                               "src/protocol/ring/single_counter.hpp");
 }
 
 }  // namespace baton::checks

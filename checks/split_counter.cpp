@@ -6,8 +6,8 @@
 namespace baton::checks {
 
 protocol_check split_counter_check() {
-  return ring_checks<split_counter_sync, weakening::add_relaxed>::all(
-      "split_counter", "A ring buffer with two counters a slot", "src/protocol/ring/split_counter.hpp");
+  return ring_checks<split_counter_sync>::all("split_counter", "A ring buffer with two counters a slot",
+                                              "src/protocol/ring/split_counter.hpp");
 }
 
 }  // namespace baton::checks

@@ -6,8 +6,7 @@
 
 #include "base/math.hpp"
 #include "baton/error.hpp"
-#include "checks/faulty_sync.hpp"
-#include "checks/ring_rounds.hpp"
+#include "checks/ring_exploration.hpp"
 #include "protocol/ring/mbarrier_sync.hpp"
 #include "protocol/ring/per_reader_flags.hpp"
 #include "protocol/ring/single_counter.hpp"
@@ -75,6 +74,8 @@ TEST(ring_buffer, slots_of_a_stage_stand_together) {
   EXPECT_EQ(ring.slot(0, 1) - memory, 264);
 }
 
+using checks::planted_bug;
+
 struct outcome {
   int wrong_words = 0;
   int gave_up = 0;
@@ -83,7 +84,8 @@ struct outcome {
 };
 
 template <class Strategy>
-outcome run(sim::schedule order, std::uint64_t seed, const checks::ring_rounds& rounds) {
+outcome run(sim::schedule order, std::uint64_t seed, const checks::ring_rounds& rounds,
+            const planted_bug& bug = {}) {
   constexpr ring_shape s = Strategy::shape;
   shared_plan block;
   const ring_plan plan = take_ring<Strategy>(block, 4 * rounds.words);
@@ -93,11 +95,14 @@ outcome run(sim::schedule order, std::uint64_t seed, const checks::ring_rounds& 
   sim::grid g{.blocks = 1, .warps = s.block_warps() * (1 + s.readers)};
   g.shared_bytes = block.bytes;
   g.limits.deadline_ns = 1000;
-  m.launch(0, g, [&](sim::context& x) {
+  m.launch(0, g, [&](sim::context& base) {
+    const auto name_of = [&](const void* at) { return at >= plan.slots(base) ? "slot" : "cell"; };
+    checks::planted<sim::context> x{base, bug, name_of};
     const ring_buffer<Strategy> ring{x, plan};
     ring.init(x);
     x.sync_block();
     if (!checks::run_ring(x, ring, rounds, [&] { ++o.wrong_words; })) ++o.gave_up;
+    o.wrong_words += x.has_read_too_late() ? 1 : 0;
   });
   try {
     m.run(0);
@@ -108,11 +113,11 @@ outcome run(sim::schedule order, std::uint64_t seed, const checks::ring_rounds& 
 }
 
 template <class Strategy>
-int bad_schedules(const checks::ring_rounds& rounds, int seeds = 100) {
+int bad_schedules(const checks::ring_rounds& rounds, const planted_bug& bug = {}, int seeds = 100) {
   int bad = 0;
   for (const auto order : {sim::schedule::random, sim::schedule::priority})
     for (int seed = 1; seed <= seeds; ++seed)
-      bad += run<Strategy>(order, static_cast<std::uint64_t>(seed), rounds).fine() ? 0 : 1;
+      bad += run<Strategy>(order, static_cast<std::uint64_t>(seed), rounds, bug).fine() ? 0 : 1;
   return bad;
 }
 
@@ -144,22 +149,18 @@ TYPED_TEST(ring_strategies, hand_every_item_over_whole_in_every_schedule) {
 
 TYPED_TEST(ring_strategies, mutants_show_in_some_schedule) {
   using base = typename TypeParam::template of<shape_of(2, 1, 2)>;
-  using checks::sync_fault;
   const checks::ring_rounds rounds{.items = 6, .words = 4};
-  EXPECT_GT((bad_schedules<checks::faulty_sync<base, sync_fault::producer_phase_low>>(rounds)), 0);
-  EXPECT_GT((bad_schedules<checks::faulty_sync<base, sync_fault::consumer_phase_low>>(rounds)), 0);
-  EXPECT_GT((bad_schedules<checks::faulty_sync<base, sync_fault::producer_increment_low>>(rounds)), 0);
-  EXPECT_GT((bad_schedules<checks::faulty_sync<base, sync_fault::one_reader_signal_lost>>(rounds)), 0);
-  EXPECT_GT((bad_schedules<checks::faulty_sync<base, sync_fault::one_reader_signals_twice>>(rounds)), 0);
-  using checks::ring_role_fault;
-  EXPECT_GT(bad_schedules<base>({6, 4, ring_role_fault::reads_after_release}), 0);
-  EXPECT_GT(bad_schedules<base>({6, 4, ring_role_fault::fills_after_release}), 0);
+  int number = 0;
+  for (const planted_bug& bug :
+       {checks::ring_refills_early, checks::ring_reads_early, checks::ring_refills_ever_earlier,
+        checks::ring_reader_is_silent, checks::ring_reader_counts_twice, checks::ring_is_read_late,
+        checks::ring_is_filled_late})
+    EXPECT_GT(bad_schedules<base>(rounds, bug), 0) << "bug " << number++;
 }
 
 TYPED_TEST(ring_strategies, a_reader_that_stops_leaves_a_record_of_who_waits_for_what) {
   using base = typename TypeParam::template of<shape_of(2, 1, 1)>;
-  const outcome o =
-      run<base>(sim::schedule::round_robin, 1, {6, 1, checks::ring_role_fault::forgets_a_release});
+  const outcome o = run<base>(sim::schedule::round_robin, 1, {6, 1, true});
   EXPECT_EQ(o.gave_up, 1) << "the producer";
   EXPECT_EQ(o.wrong_words, 0);
 }

@@ -8,7 +8,6 @@
 namespace baton {
 namespace {
 
-using checks::ring_role_fault;
 using test::both_sides;
 
 struct params {
@@ -84,7 +83,7 @@ TEST_F(ring_gpu, mbarriers_hand_every_item_over_whole) {
 TEST_F(ring_gpu, a_reader_that_stops_leaves_a_record_of_who_waits_for_what) {
   limits_.deadline_ns = 20'000'000;
   const outcome o = run<ring_kernel<ring_strategy::per_reader_flags, 2, 1, 3>>(
-      1, {.items = 9, .words = 32, .fault = ring_role_fault::forgets_a_release});
+      1, {.items = 9, .words = 32, .reader_stops = true});
   EXPECT_EQ(o.wrong_words, 0u);
   EXPECT_EQ(o.finished_warps, 1u) << "the reader that stopped";
   EXPECT_EQ(record_->complete, 1u);

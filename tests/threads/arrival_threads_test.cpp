@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "checks/arrival_rounds.hpp"
-#include "checks/weakened_context.hpp"
+#include "checks/planted_context.hpp"
 #include "sim/threads.hpp"
 
 namespace baton::checks {
@@ -17,20 +17,29 @@ constexpr int found_a_race = 66;  // ThreadSanitizer's exit status
 class heap {
  public:
   template <class T>
-  T* allocate(std::size_t count, const std::string&) {
+  T* allocate(std::size_t count, const std::string& name) {
     static_assert(alignof(T) <= alignof(std::max_align_t));
-    blocks_.push_back(std::make_unique<std::byte[]>(count * sizeof(T)));
-    return reinterpret_cast<T*>(blocks_.back().get());
+    blocks_.push_back({std::make_unique<std::byte[]>(count * sizeof(T)), count * sizeof(T), name});
+    return reinterpret_cast<T*>(blocks_.back().memory.get());
+  }
+  std::string name_of(const void* at) const {
+    for (const block& b : blocks_)
+      if (at >= b.memory.get() && at < b.memory.get() + b.bytes) return b.name;
+    return "";
   }
 
  private:
-  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  struct block {
+    std::unique_ptr<std::byte[]> memory;
+    std::size_t bytes;
+    std::string name;
+  };
+  std::vector<block> blocks_;
 };
 
 /// How many promises were broken.
-template <class Policy, weakening Weakening = weakening::none>
-int run_rounds(int ranks, int rounds, unsigned seed, round_fault fault = round_fault::none) {
-  using mutant = weakened<threads::context, Weakening>;
+template <class Policy>
+int run_rounds(int ranks, int rounds, unsigned seed, const planted_bug& bug = {}) {
   heap memory;
   const arrival_world w = make_world<Policy>(memory, ranks);
   std::atomic<int> broken{0}, finished{0};
@@ -38,8 +47,8 @@ int run_rounds(int ranks, int rounds, unsigned seed, round_fault fault = round_f
     broken.fetch_add(holds ? 0 : 1, std::memory_order_relaxed);
   };
   threads::run({.ranks = ranks, .seed = seed}, [&](threads::context& x) {
-    mutant mine{x};
-    arrival_rank<Policy, mutant>{mine, w, fault, require}.run(rounds);
+    planted<threads::context> mine{x, bug, [&](const void* at) { return memory.name_of(at); }};
+    arrival_rank<Policy, planted<threads::context>>{mine, w, require}.run(rounds);
     finished.fetch_add(1, std::memory_order_relaxed);
   });
   return broken + (ranks - finished);
@@ -63,29 +72,28 @@ TYPED_TEST(arrival_threads, two_to_four_ranks_a_thousand_rounds_are_clean) {
   }
 }
 
-template <class Policy, weakening Weakening>
-[[noreturn]] void run_mutant(round_fault fault) {
-  run_rounds<Policy, Weakening>(2, 200, 1, fault);
+template <class Policy>
+[[noreturn]] void run_mutant(const planted_bug& bug) {
+  run_rounds<Policy>(2, 200, 1, bug);
   std::exit(EXIT_SUCCESS);  // ThreadSanitizer makes this its own status if it has reported anything
 }
 
-template <class Policy, weakening Weakening>
-void expect_reported(round_fault fault = round_fault::none) {
+template <class Policy>
+void expect_reported(const planted_bug& bug) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT((run_mutant<Policy, Weakening>(fault)), testing::ExitedWithCode(found_a_race),
-              "ThreadSanitizer: data race");
+  EXPECT_EXIT(run_mutant<Policy>(bug), testing::ExitedWithCode(found_a_race), "ThreadSanitizer: data race");
 }
 
 TYPED_TEST(arrival_threads, mutant_relaxed_publish_is_reported) {
-  expect_reported<TypeParam, weakening::release_store_relaxed>();
+  expect_reported<TypeParam>({.what = verbs::release_store, .how = change::relaxed});
 }
 
 TYPED_TEST(arrival_threads, mutant_relaxed_wait_is_reported) {
-  expect_reported<TypeParam, weakening::wait_relaxed>();
+  expect_reported<TypeParam>({.what = verbs::wait, .how = change::relaxed});
 }
 
 TYPED_TEST(arrival_threads, mutant_payload_read_after_the_combine_is_published_is_reported) {
-  expect_reported<TypeParam, weakening::none>(round_fault::reads_late);
+  expect_reported<TypeParam>({.what = verbs::read, .how = change::late, .cell = "dispatch payload"});
 }
 
 TEST(threads_machine, a_wait_that_nobody_ends_gives_up_at_its_deadline) {

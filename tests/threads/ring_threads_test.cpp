@@ -5,8 +5,8 @@
 #include <cstdlib>
 
 #include "base/math.hpp"
+#include "checks/planted_context.hpp"
 #include "checks/ring_rounds.hpp"
-#include "checks/weakened_context.hpp"
 #include "protocol/ring/per_reader_flags.hpp"
 #include "protocol/ring/single_counter.hpp"
 #include "protocol/ring/split_counter.hpp"
@@ -15,21 +15,24 @@
 namespace baton {
 namespace {
 
+using checks::change, checks::planted, checks::planted_bug, checks::verbs;
+
 constexpr int found_a_race = 66;  // ThreadSanitizer's exit status
 
 constexpr ring_shape shape{.stages = 3, .block_rows = 2, .warp_rows = 1, .readers = 2};
 constexpr int warps = shape.block_warps() * (1 + shape.readers);
 
 /// How many words were wrong, and warps that did not finish.
-template <class Strategy, weakening Weakening = weakening::none>
-int run_ring_of(const checks::ring_rounds& rounds, unsigned seed) {
+template <class Strategy>
+int run_ring_of(const checks::ring_rounds& rounds, unsigned seed, const planted_bug& bug = {}) {
   shared_plan block;
   const ring_plan plan = take_ring<Strategy>(block, 4 * rounds.words);
   std::atomic<int> wrong{0}, unfinished{warps};
   threads::team team{.warps = warps, .seed = seed};
   team.shared_bytes = block.bytes;
   threads::run(team, [&](threads::context& x) {
-    weakened<threads::context, Weakening> mine{x};
+    const auto name_of = [&](const void* at) { return at >= plan.slots(x) ? "slot" : "cell"; };
+    planted<threads::context> mine{x, bug, name_of};
     const ring_buffer<Strategy> ring{mine, plan};
     ring.init(mine);
     mine.sync_block();
@@ -50,32 +53,28 @@ TYPED_TEST(ring_threads, hundreds_of_laps_are_clean) {
   EXPECT_EQ(run_ring_of<TypeParam>({.items = 300, .words = 1}, 2), 0);
 }
 
-template <class Strategy, weakening Weakening>
-[[noreturn]] void run_mutant(const checks::ring_rounds& rounds) {
-  run_ring_of<Strategy, Weakening>(rounds, 1);
+template <class Strategy>
+[[noreturn]] void run_mutant(const planted_bug& bug) {
+  run_ring_of<Strategy>({.items = 200, .words = 4}, 1, bug);
   std::exit(EXIT_SUCCESS);  // ThreadSanitizer makes this its own status if it has reported anything
 }
 
-template <class Strategy, weakening Weakening>
-void expect_reported(const checks::ring_rounds& rounds) {
+template <class Strategy>
+void expect_reported(const planted_bug& bug) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT((run_mutant<Strategy, Weakening>(rounds)), testing::ExitedWithCode(found_a_race),
-              "ThreadSanitizer: data race");
+  EXPECT_EXIT(run_mutant<Strategy>(bug), testing::ExitedWithCode(found_a_race), "ThreadSanitizer: data race");
 }
 
 TYPED_TEST(ring_threads, mutant_relaxed_waits_are_reported) {
-  expect_reported<TypeParam, weakening::wait_relaxed>({.items = 200, .words = 4});
+  expect_reported<TypeParam>({.what = verbs::waits, .how = change::relaxed});
 }
 
 TYPED_TEST(ring_threads, mutant_relaxed_signals_are_reported) {
-  if constexpr (std::is_same_v<TypeParam, per_reader_flags<shape>>)
-    expect_reported<TypeParam, weakening::release_store_relaxed>({.items = 200, .words = 4});
-  else
-    expect_reported<TypeParam, weakening::add_relaxed>({.items = 200, .words = 4});
+  expect_reported<TypeParam>({.what = verbs::signals, .how = change::relaxed});
 }
 
 TYPED_TEST(ring_threads, mutant_reading_after_the_release_is_reported) {
-  expect_reported<TypeParam, weakening::none>({200, 4, checks::ring_role_fault::reads_after_release});
+  expect_reported<TypeParam>({.what = verbs::read, .how = change::late, .cell = "slot"});
 }
 
 }  // namespace

@@ -1,0 +1,237 @@
+#pragma once
+// A context with one bug (planted_bug.hpp): mutants of protocols and kernels without touching their source.
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "checks/planted_bug.hpp"
+#include "exec/mbarrier.hpp"
+
+namespace baton::checks {
+
+template <exec_context Base>
+class planted : public Base {
+ public:
+  template <class T>
+  using lanes = typename Base::template lanes<T>;
+
+  planted(const Base& x, const planted_bug& bug, cell_names names = {})
+      : Base{x}, bug_{bug}, names_{std::move(names)} {}
+  planted(const planted&) = delete;
+  planted& operator=(const planted&) = delete;
+
+  /// Whether a read that was late has found something else than the one in time.
+  bool has_read_too_late() const { return has_read_too_late_; }
+
+  template <class T>
+  auto read(const T* p) {
+    const auto value = Base::read(p);
+    if (found(verbs::read, p) == change::late) {
+      late_.push_back([this, p, value] {
+        const auto now = Base::read(p);
+        has_read_too_late_ |= std::memcmp(&now, &value, sizeof(T)) != 0;
+      });
+    }
+    return value;
+  }
+  template <class T>
+  void write(T* p, const std::type_identity_t<T>& value) {
+    const change how = found(verbs::write, p);
+    if (how == change::lost) return;
+    if (how == change::late) return late_.push_back([this, p, value] { Base::write(p, value); });
+    Base::write(p, value);
+  }
+
+  template <order Order, scope Scope, class T>
+  void store(T* p, std::type_identity_t<T> value) {
+    constexpr verbs kind = Order == order::relaxed ? verbs::relaxed_store : verbs::release_store;
+    const change how = found(kind, p);
+    if (how == change::late)
+      return late_.push_back([this, p, value] { Base::template store<Order, Scope>(p, value); });
+    if (how == change::plain) {
+      Base::write(p, value);
+    } else if (how != change::lost) {
+      with<Order, Scope>(how, [&, this]<order O, scope S>() {
+        this->Base::template store<O, S>(moved(how, p), shifted(how, value));
+      });
+    }
+    after(kind);
+  }
+  template <order Order, scope Scope, class T>
+  T fetch_add(T* p, std::type_identity_t<T> value) {
+    const change how = found(verbs::add, p);
+    T before{};
+    if (how != change::lost) {
+      before = with<Order, Scope>(how, [&, this]<order O, scope S>() {
+        return this->Base::template fetch_add<O, S>(moved(how, p), shifted(how, value));
+      });
+    }
+    if (Order != order::relaxed) after(verbs::add);
+    return before;
+  }
+  template <order Order, scope Scope, class T>
+  bool count_to(T* p, std::type_identity_t<T> amount, std::type_identity_t<T> target) {
+    const change how = found(verbs::add, p);
+    const T goal = shifted(found(verbs::target, p), target);
+    const bool is_last =
+        how != change::lost && with<Order, Scope>(how, [&, this]<order O, scope S>() {
+          return this->Base::template count_to<O, S>(moved(how, p), shifted(how, amount), goal);
+        });
+    after(verbs::add);
+    return is_last;
+  }
+
+  template <order Order, scope Scope, class Word, class Done>
+  bool wait(const lanes<Word*>& words, Done done, const wait_site& where,
+            lanes<std::remove_const_t<Word>>& seen) {
+    using value_type = std::remove_const_t<Word>;
+    const change how = found(verbs::wait, first_of(words), where);
+    lanes<Word*> awaited = words;
+    wait_site at = where;
+    if (how == change::endless) at.patience = std::numeric_limits<std::uint32_t>::max();
+    for (int lane = 0; lane < warp_lanes && how != change::none; ++lane) {
+      if (words[lane] == nullptr) continue;
+      awaited[lane] = moved(how, words[lane], at.epoch);
+      if (how != change::lost && (how != change::own || lane == Base::rank())) continue;
+      seen[lane] = Base::template load<order::relaxed, Scope>(words[lane]);
+      awaited[lane] = nullptr;
+    }
+    if (how == change::lost) return true;
+    const auto is_done = [&](int lane, value_type value) {
+      return done(lane, shifted(how, value, at.epoch));
+    };
+    const bool ended = with<Order, Scope>(how, [&, this]<order O, scope S>() {
+      return this->Base::template wait<O, S>(awaited, is_done, at, seen);
+    });
+    has_given_up_ |= !ended;
+    return ended || how == change::taken_for_success;
+  }
+  bool has_given_up() {
+    const change how = found(verbs::has_given_up, nullptr);
+    if (how == change::lost) return false;
+    return how == change::own ? has_given_up_ : Base::has_given_up();
+  }
+
+  void sync_warp() {
+    if (found(verbs::sync_warp, nullptr) != change::lost) Base::sync_warp();
+  }
+  void sync_block() {
+    if (found(verbs::sync_block, nullptr) != change::lost) Base::sync_block();
+  }
+
+  // The asynchronous half, where the back end has it.
+  void mbarrier_init(mbarrier* b, int arrivals) {
+    const change how = found(verbs::mbarrier_init, b);
+    if (how != change::lost) Base::mbarrier_init(b, shifted(how, arrivals));
+  }
+  void mbarrier_arrive(mbarrier* b, int n) {
+    const change how = found(verbs::mbarrier_arrive, b);
+    if (how != change::lost) Base::mbarrier_arrive(b, shifted(how, n));
+    after(verbs::mbarrier_arrive);
+  }
+  void mbarrier_arrive_at(mbarrier* b, int block, int n) {
+    const change how = found(verbs::mbarrier_arrive, b);
+    if (how == change::own) {
+      Base::mbarrier_arrive(b, n);
+    } else if (how != change::lost) {
+      Base::mbarrier_arrive_at(b, block, shifted(how, n));
+    }
+    after(verbs::mbarrier_arrive);
+  }
+  void mbarrier_arrive_expect(mbarrier* b, int bytes) {
+    Base::mbarrier_arrive_expect(b, shifted(found(verbs::mbarrier_expect, b), bytes));
+  }
+  void fence_proxy_async() {
+    if (found(verbs::fence_proxy, nullptr) != change::lost) Base::fence_proxy_async();
+  }
+  template <scope Scope>
+  bool mbarrier_wait(mbarrier* b, parity p, const wait_site& where) {
+    const change how = found(verbs::mbarrier_wait, b, where);
+    if (how == change::lost) return true;
+    const bool is_other = shifted(how, 0, where.epoch) % 2 != 0;
+    return Base::template mbarrier_wait<Scope>(b, is_other ? !p : p, where);
+  }
+
+ protected:
+  /// What to do differently about this access.
+  change found(verbs what, const void* at, const wait_site& where = {}) {
+    if (!contains(bug_.what, what)) return change::none;
+    if (bug_.where != site{} && bug_.where != where.where) return change::none;
+    if (bug_.epoch >= 0 && static_cast<std::uint32_t>(bug_.epoch) != where.epoch) return change::none;
+    const auto is = [](int wanted, int number) { return wanted < 0 || wanted == number; };
+    if (!is(bug_.rank, Base::rank()) || !is(bug_.block, Base::block()) || !is(bug_.warp, Base::warp()))
+      return change::none;
+    if (bug_.cell != nullptr && !is_cell(at)) return change::none;
+    return bug_.time == 0 || ++times_ == bug_.time ? bug_.how : change::none;
+  }
+
+ private:
+  bool is_cell(const void* at) const {
+    const std::string name = names_ && at != nullptr ? names_(at) : "";
+    for (std::string_view rest = bug_.cell; !rest.empty() && !name.empty();) {
+      const std::size_t end = std::min(rest.find(", "), rest.size());
+      if (name.starts_with(rest.substr(0, end))) return true;
+      rest.remove_prefix(std::min(end + 2, rest.size()));
+    }
+    return false;
+  }
+  static const void* first_of(const auto& words) {
+    for (int lane = 0; lane < warp_lanes; ++lane)
+      if (words[lane] != nullptr) return words[lane];
+    return nullptr;
+  }
+
+  std::int64_t amount(std::uint32_t epoch) const {
+    return bug_.by * (bug_.each == per::lap ? epoch : bug_.each == per::block ? Base::block() : 1);
+  }
+  template <class T>
+  T shifted(change how, T value, std::uint32_t epoch = 0) const {
+    return how == change::shifted ? static_cast<T>(value + static_cast<T>(amount(epoch))) : value;
+  }
+  template <class T>
+  T* moved(change how, T* p, std::uint32_t epoch = 0) const {
+    if (how != change::moved) return p;
+    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(p) +
+                                static_cast<std::uintptr_t>(amount(epoch)));
+  }
+
+  /// f with the order and the scope that the change leaves.
+  template <order Order, scope Scope, class F>
+  static auto with(change how, F f) {
+    constexpr bool both = Order == order::acq_rel;
+    constexpr order unreleased = both ? order::acquire : Order == order::release ? order::relaxed : Order;
+    constexpr order unacquired = both ? order::release : Order == order::acquire ? order::relaxed : Order;
+    constexpr scope narrower = Scope == scope::system ? scope::device : scope::block;
+    switch (how) {
+      case change::relaxed:
+        return f.template operator()<order::relaxed, Scope>();
+      case change::without_release:
+        return f.template operator()<unreleased, Scope>();
+      case change::without_acquire:
+        return f.template operator()<unacquired, Scope>();
+      case change::narrow:
+        return f.template operator()<Order, narrower>();
+      default:
+        return f.template operator()<Order, Scope>();
+    }
+  }
+
+  void after(verbs done) {
+    if (late_.empty() || !contains(bug_.until, done)) return;
+    for (const std::function<void()>& access : std::exchange(late_, {})) access();
+  }
+
+  planted_bug bug_;
+  cell_names names_;
+  int times_ = 0;
+  bool has_given_up_ = false;  // a wait of this warp has
+  bool has_read_too_late_ = false;
+  std::vector<std::function<void()>> late_;
+};
+
+}  // namespace baton::checks
