@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "baton/device_buffer.hpp"
 #include "cli/config_words.hpp"
-#include "runtime/device_memory.hpp"
 
 namespace baton::cli {
 namespace {
@@ -30,14 +30,6 @@ ep_config communicator_config(const model::model_config& model, const exchange_o
   return config;
 }
 
-/// Host memory to a new buffer of the rank's device; `values` must live until the rank has synchronised.
-device_buffer upload(const world& rank, const std::vector<bfloat16>& values, const std::string& purpose) {
-  const std::size_t bytes = values.size() * sizeof(bfloat16);
-  device_buffer buffer{rank, bytes, purpose, weights_knob};
-  copy_async(rank, buffer.data(), values.data(), bytes, {});
-  return buffer;
-}
-
 /// Adds the time from its making to its end to a sum.
 class timed {
  public:
@@ -55,12 +47,16 @@ class timed {
 
 struct exchange_moe::rank_state {
   struct layer_experts {
-    device_buffer gate, up, down;
+    device_buffer<bfloat16> gate, up, down;
     expert_weights weights;
   };
   std::map<int, layer_experts> layers;
-  device_buffer tokens, topk_idx, topk_weights;  // inputs of one round
-  device_buffer expert_output, scratch, output;
+  device_buffer<bfloat16> tokens;  // inputs of one round
+  device_buffer<std::int32_t> topk_idx;
+  device_buffer<float> topk_weights;
+  device_buffer<bfloat16> expert_output;
+  device_buffer<std::byte> scratch;
+  device_buffer<float> output;
   received_tokens received;
 };
 
@@ -95,18 +91,11 @@ void exchange_moe::load_experts(const expert_source& experts, std::span<const in
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const expert_range mine = communicators_[r].local_experts();
       const model::expert_matrices host = experts(layer, mine.first, mine.count);
-      const std::string purpose = fmt::format("experts of layer {} on rank {}", layer, r);
-      rank_state::layer_experts loaded;
-      loaded.gate = upload(worlds_[r], host.gate, purpose);
-      loaded.up = upload(worlds_[r], host.up, purpose);
-      loaded.down = upload(worlds_[r], host.down, purpose);
-      loaded.weights = {loaded.gate.as<bfloat16>(),
-                        loaded.up.as<bfloat16>(),
-                        loaded.down.as<bfloat16>(),
-                        mine.count,
-                        host.hidden,
-                        host.intermediate};
-      worlds_[r].synchronize();
+      const memory_use use{fmt::format("experts of layer {} on rank {}", layer, r), weights_knob};
+      rank_state::layer_experts loaded{
+          {worlds_[r], host.gate, use}, {worlds_[r], host.up, use}, {worlds_[r], host.down, use}, {}};
+      loaded.weights = {loaded.gate.data(), loaded.up.data(), loaded.down.data(),
+                        mine.count,         host.hidden,      host.intermediate};
       ranks_[r].layers.insert_or_assign(layer, std::move(loaded));
     }
   }
@@ -115,23 +104,26 @@ void exchange_moe::load_experts(const expert_source& experts, std::span<const in
 // An empty round tells how many rows can arrive, and that all ranks reach each other.
 void exchange_moe::make_staging() {
   const std::size_t tokens = size(config_.num_max_tokens_per_rank), hidden = size(config_.hidden);
+  const auto use = [](std::size_t r) {
+    return memory_use{fmt::format("token buffers of rank {}", r), staging_knob};
+  };
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    rank_state& rank = ranks_[r];
+    rank.tokens = {worlds_[r], tokens * hidden, use(r)};
+    rank.topk_idx = {worlds_[r], tokens * size(config_.top_k), use(r)};
+    rank.topk_weights = {worlds_[r], tokens * size(config_.top_k), use(r)};
+    rank.output = {worlds_[r], tokens * hidden, use(r)};
+  }
   dispatch(std::vector<chunk>(ranks_.size()));
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    const auto buffer = [&](std::size_t bytes) {
-      return device_buffer{worlds_[r], bytes, fmt::format("token buffers of rank {}", r), staging_knob};
-    };
     rank_state& rank = ranks_[r];
-    rank.tokens = buffer(tokens * hidden * sizeof(bfloat16));
-    rank.topk_idx = buffer(tokens * size(config_.top_k) * sizeof(std::int32_t));
-    rank.topk_weights = buffer(tokens * size(config_.top_k) * sizeof(float));
-    rank.output = buffer(tokens * hidden * sizeof(float));
-    rank.expert_output = buffer(size(rank.received.max_rows) * hidden * sizeof(bfloat16));
+    rank.expert_output = {worlds_[r], size(rank.received.max_rows) * hidden, use(r)};
     std::size_t scratch = 0;
     for (const auto& [layer, experts] : rank.layers) {
       const device_kind device = worlds_[r].device();
       scratch = std::max(scratch, expert_mlp_scratch_bytes(experts.weights, rank.received.max_rows, device));
     }
-    rank.scratch = buffer(scratch);
+    rank.scratch = {worlds_[r], scratch, use(r)};
   }
   combine();
   synchronize();
@@ -194,9 +186,8 @@ void exchange_moe::run(int layer, std::span<const model::routed_tokens> ranks,
 void exchange_moe::copy_in(std::span<const chunk> chunks, std::span<const model::routed_tokens> ranks) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const std::size_t first = size(chunks[r].first), count = size(chunks[r].count);
-    if (count == 0) continue;
-    const auto put = [&](const device_buffer& to, const auto& from, std::size_t width) {
-      copy_async(worlds_[r], to.data(), from.data() + first * width, count * width * sizeof(from[0]), {});
+    const auto put = [&](auto& to, const auto& from, std::size_t width) {
+      to.copy_from_async(std::span{from}.subspan(first * width, count * width));
     };
     put(ranks_[r].tokens, ranks[r].hidden, size(config_.hidden));
     put(ranks_[r].topk_idx, ranks[r].topk_idx, size(config_.top_k));
@@ -207,8 +198,7 @@ void exchange_moe::copy_in(std::span<const chunk> chunks, std::span<const model:
 // All ranks send before any rank waits: they share this thread, and may share a device.
 void exchange_moe::dispatch(std::span<const chunk> chunks) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    communicators_[r].dispatch_async(ranks_[r].tokens.as<bfloat16>(), ranks_[r].topk_idx.as<std::int32_t>(),
-                                     chunks[r].count);
+    communicators_[r].dispatch_async(ranks_[r].tokens.data(), ranks_[r].topk_idx.data(), chunks[r].count);
   }
   for (std::size_t r = 0; r < ranks_.size(); ++r) ranks_[r].received = communicators_[r].dispatch_wait();
 }
@@ -216,26 +206,25 @@ void exchange_moe::dispatch(std::span<const chunk> chunks) {
 void exchange_moe::run_experts(int layer) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     rank_state& rank = ranks_[r];
-    expert_mlp(worlds_[r], rank.layers.at(layer).weights, rank.received, rank.expert_output.as<bfloat16>(),
+    expert_mlp(worlds_[r], rank.layers.at(layer).weights, rank.received, rank.expert_output.data(),
                rank.scratch.data());
   }
 }
 
 void exchange_moe::combine() {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    communicators_[r].combine_async(ranks_[r].expert_output.as<bfloat16>());
+    communicators_[r].combine_async(ranks_[r].expert_output.data());
   }
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    communicators_[r].combine_wait(ranks_[r].topk_weights.as<float>(), ranks_[r].output.as<float>());
+    communicators_[r].combine_wait(ranks_[r].topk_weights.data(), ranks_[r].output.data());
   }
 }
 
 void exchange_moe::copy_out(std::span<const chunk> chunks, std::span<std::vector<float>> outputs) {
   const std::size_t hidden = size(config_.hidden);
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    if (chunks[r].count == 0) continue;
-    copy_async(worlds_[r], outputs[r].data() + size(chunks[r].first) * hidden, ranks_[r].output.data(),
-               size(chunks[r].count) * hidden * sizeof(float), {});
+    ranks_[r].output.copy_to_async(
+        std::span{outputs[r]}.subspan(size(chunks[r].first) * hidden, size(chunks[r].count) * hidden));
   }
 }
 
@@ -247,10 +236,10 @@ std::size_t exchange_moe::device_bytes() const {
   std::size_t sum = worlds_.size() * workspace_bytes(config_, static_cast<int>(worlds_.size())).total();
   for (const rank_state& rank : ranks_) {
     for (const auto& [layer, experts] : rank.layers) {
-      sum += experts.gate.bytes() + experts.up.bytes() + experts.down.bytes();
+      sum += experts.gate.size_bytes() + experts.up.size_bytes() + experts.down.size_bytes();
     }
-    sum += rank.tokens.bytes() + rank.topk_idx.bytes() + rank.topk_weights.bytes() + rank.output.bytes() +
-           rank.expert_output.bytes() + rank.scratch.bytes();
+    sum += rank.tokens.size_bytes() + rank.topk_idx.size_bytes() + rank.topk_weights.size_bytes() +
+           rank.output.size_bytes() + rank.expert_output.size_bytes() + rank.scratch.size_bytes();
   }
   return sum;
 }

@@ -24,17 +24,18 @@ MAY_SEE = {  # layer: the layers whose files its own may see, by their #includes
                     "src/runtime"],
     "src/api": ["include/baton", "src/base", "src/exec", "src/protocol", "src/bootstrap", "src/runtime", "src/kernels"],
     "checks": ["include/baton", "src/base", "src/exec", "src/protocol", "src/kernels", "sim"],
-    "cli/model": ["include/baton", "src/base", "src/bootstrap", "src/runtime"],
-    "cli": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "src/bootstrap", "src/runtime",
-            "sim", "checks", "cli/model"],
+    "cli/model": ["include/baton", "src/base"],
+    "cli/view": [],
+    "cli/bench": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "src/bootstrap",
+                  "src/runtime", "cli/view"],
+    "cli": ["include/baton", "src/base", "src/exec", "sim", "checks", "cli/model", "cli/view", "cli/bench"],
     "examples": ["include/baton", "src/base", "src/exec", "sim"],
     "tests": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "src/kernels", "src/bootstrap",
-              "src/runtime", "sim", "checks", "cli/model", "cli"],
+              "src/runtime", "sim", "checks", "cli/model", "cli/view", "cli/bench", "cli"],
 }
 CHECKER = r"sim/(check\.hpp|check/\w+\.hpp|lane_verbs\.hpp|fiber_stack\.hpp|mbarrier_model\.hpp)$"
 # Where a layer sees only some files of another: what a kernel is asked and how it is launched, never its body.
 DOORS = {("src/api", "src/kernels"): r"kernels/\w+/(launch|creation|endpoint|outputs|params|config|shape|token_format|cpu)\.hpp$",
-         ("cli/model", "src/runtime"): r"runtime/host_memory\.hpp$",
          ("cli", "sim"): CHECKER,
          ("examples", "sim"): CHECKER}
 DEVICE_LAYERS = ("src/ptx", "src/device")  # .cu and .cuh alone may include these

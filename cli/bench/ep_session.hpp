@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
+#include "baton/device_buffer.hpp"
 #include "cli/bench/ep_inputs.hpp"
-#include "runtime/device_memory.hpp"
 
 namespace baton::cli {
 
@@ -33,7 +33,9 @@ class ep_session {
 
  private:
   struct on_device {
-    device_buffer tokens, topk_idx, topk_weights;
+    device_buffer<bfloat16> tokens;
+    device_buffer<std::int32_t> topk_idx;
+    device_buffer<float> topk_weights;
   };
   struct input_set {
     std::vector<rank_inputs> host;
@@ -41,16 +43,14 @@ class ep_session {
     traffic moved;
   };
   struct rank_buffers {
-    device_buffer output;         // [tokens, hidden] fp32
-    device_buffer expert_output;  // blockwise_fp8 only: bf16 sends back what it received
+    device_buffer<float> output;            // [tokens, hidden]
+    device_buffer<bfloat16> expert_output;  // blockwise_fp8 only: bf16 sends back what it received
     received_tokens received;
   };
 
   input_set make_set(std::uint64_t seed) const;
-  on_device upload(const world& rank, const rank_inputs& from) const;
   void fill_expert_output(int rank);
   void synchronize() const;
-  std::size_t output_bytes() const;
 
   std::span<const world> worlds_;
   ep_config config_;

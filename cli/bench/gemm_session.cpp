@@ -19,7 +19,7 @@ std::vector<bfloat16> small_integers(std::size_t count, std::uint32_t seed) {
 
 class cpu_gemm_timer : public gemm_timer {
  public:
-  double time(const gemm_session& session, const product& run) override {
+  double time(gemm_session& session, const product& run) override {
     const auto start = std::chrono::steady_clock::now();
     session.enqueue(run, {});
     session.where().synchronize();
@@ -33,16 +33,13 @@ gemm_session::gemm_session(const world& world, int size) : world_{world}, size_{
   const auto values = static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
   host_a_ = small_integers(values, 1);
   host_b_ = small_integers(values, 2);
-  a_ = {world, values * sizeof(bfloat16), "operand a", "lower --sizes"};
-  b_ = {world, values * sizeof(bfloat16), "operand b", "lower --sizes"};
-  c_ = {world, values * sizeof(float), "the product", "lower --sizes"};
-  copy_async(world_, a_.data(), host_a_.data(), a_.bytes(), {});
-  copy_async(world_, b_.data(), host_b_.data(), b_.bytes(), {});
-  world_.synchronize();
+  a_ = {world, host_a_, {"operand a", "lower --sizes"}};
+  b_ = {world, host_b_, {"operand b", "lower --sizes"}};
+  c_ = {world, values, {"the product", "lower --sizes"}};
 }
 
-void gemm_session::enqueue(const product& run, stream_ref stream) const {
-  run({a_.as<bfloat16>(), b_.as<bfloat16>(), c_.as<float>(), size_, size_, size_}, stream);
+void gemm_session::enqueue(const product& run, stream_ref stream) {
+  run({a_.data(), b_.data(), c_.data(), size_, size_, size_}, stream);
 }
 
 product gemm_session::with(const ring_gemm_config& config) const {
@@ -62,11 +59,9 @@ double gemm_session::expected(std::size_t row, std::size_t column) const {
 
 std::string gemm_session::first_wrong(const product& run) {
   constexpr unsigned char poison = 0xff;  // NaN
-  fill_async(world_, c_.data(), poison, c_.bytes(), {});
+  c_.fill_async(poison);
   enqueue(run, {});
-  std::vector<float> c(c_.bytes() / sizeof(float));
-  copy_async(world_, c.data(), c_.data(), c_.bytes(), {});
-  world_.synchronize();
+  const std::vector<float> c = c_.to_host();
   const auto n = static_cast<std::size_t>(size_);
   constexpr std::size_t looked_at = 257;  // prime: rows and columns of all remainders
   for (std::size_t i = 0; i < looked_at; ++i) {

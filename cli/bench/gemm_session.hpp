@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "baton/device_buffer.hpp"
 #include "baton/ring_gemm.hpp"
-#include "runtime/device_memory.hpp"
 
 namespace baton::cli {
 
@@ -20,7 +20,7 @@ class gemm_session {
 
   /// Poisons the result, runs once, and compares spread-out elements with sums in double precision. Empty: all right.
   std::string first_wrong(const product& run);
-  void enqueue(const product& run, stream_ref stream) const;
+  void enqueue(const product& run, stream_ref stream);
   product with(const ring_gemm_config& config) const;
   const world& where() const { return world_; }
 
@@ -30,14 +30,15 @@ class gemm_session {
   world world_;
   int size_;
   std::vector<bfloat16> host_a_, host_b_;
-  device_buffer a_, b_, c_;
+  device_buffer<bfloat16> a_, b_;
+  device_buffer<float> c_;
 };
 
 /// Microseconds of one run: between events on the device on CUDA, by the host's clock on the CPU.
 class gemm_timer {
  public:
   virtual ~gemm_timer() = default;
-  virtual double time(const gemm_session& session, const product& run) = 0;
+  virtual double time(gemm_session& session, const product& run) = 0;
 };
 std::unique_ptr<gemm_timer> make_gemm_timer(const world& world);
 /// @throws unsupported  in a build without CUDA

@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <set>
 
+#include "baton/device_buffer.hpp"
 #include "baton/error.hpp"
 #include "cli/bench/loaded_library.hpp"
 #include "cli/bench/streams_cuda.hpp"
-#include "runtime/device_memory.hpp"
 
 namespace baton::cli {
 
@@ -89,7 +89,7 @@ class loaded_nccl : public nccl_exchange {
 
  private:
   struct rank_buffers {
-    device_buffer out, in;
+    device_buffer<std::byte> out, in;
   };
 
   void must(int status, const char* call) const {
@@ -107,14 +107,13 @@ class loaded_nccl : public nccl_exchange {
         out += bytes[r * ranks + peer];
         in += bytes[peer * ranks + r];
       }
-      if (buffers_[r].out.bytes() >= out && buffers_[r].in.bytes() >= in) continue;
-      const std::string purpose = "buffers of the NCCL comparison", knob = "use fewer --tokens";
-      buffers_[r].out = device_buffer{worlds_[r], out, purpose, knob};
-      buffers_[r].in = device_buffer{worlds_[r], in, purpose, knob};
+      if (buffers_[r].out.size() >= out && buffers_[r].in.size() >= in) continue;
+      const memory_use use{"buffers of the NCCL comparison", "use fewer --tokens"};
+      buffers_[r] = {{worlds_[r], out, use}, {worlds_[r], in, use}};
     }
   }
 
-  void exchange(std::span<const std::uint64_t> bytes) const {
+  void exchange(std::span<const std::uint64_t> bytes) {
     const std::size_t ranks = worlds_.size();
     must(calls_.group_start(), "ncclGroupStart");
     for (std::size_t r = 0; r < ranks; ++r) {

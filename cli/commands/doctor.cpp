@@ -7,13 +7,13 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "baton/device_facts.hpp"
 #include "baton/error.hpp"
 #include "baton/version.hpp"
 #include "cli/commands/doctor_findings.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/view/terminal.hpp"
 #include "cli/view/text.hpp"
-#include "runtime/sharing_check.hpp"
 
 namespace baton::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "baton/device_facts.hpp"
 #include "cli/bench/probe/probe.hpp"
-#include "runtime/device_facts.hpp"
 
 namespace baton::cli {
 

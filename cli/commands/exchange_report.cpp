@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/view/exchange_summary.hpp"
+#include "cli/commands/exchange_summary.hpp"
 #include "cli/view/text.hpp"
 
 namespace baton::cli {

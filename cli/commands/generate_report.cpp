@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "cli/commands/exchange_report.hpp"
+#include "cli/commands/exchange_summary.hpp"
 #include "cli/model/byte_tokenizer.hpp"
-#include "cli/view/exchange_summary.hpp"
 #include "cli/view/text.hpp"
 
 namespace baton::cli {

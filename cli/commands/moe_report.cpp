@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands/exchange_report.hpp"
-#include "cli/view/exchange_summary.hpp"
+#include "cli/commands/exchange_summary.hpp"
 #include "cli/view/text.hpp"
 
 namespace baton::cli {

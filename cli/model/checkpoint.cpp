@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/math.hpp"
+#include "baton/device_facts.hpp"
 #include "cli/model/json_text.hpp"
 #include "cli/model/shards.hpp"
-#include "runtime/host_memory.hpp"
 
 namespace baton::model {
 

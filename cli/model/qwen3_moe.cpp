@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/dot.hpp"
+#include "baton/device_facts.hpp"
 #include "cli/model/attention.hpp"
 #include "cli/model/norm.hpp"
-#include "runtime/host_memory.hpp"
 
 namespace baton::model {
 namespace {

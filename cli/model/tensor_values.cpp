@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "base/math.hpp"
+#include "baton/device_facts.hpp"
 #include "cli/model/safetensors.hpp"
-#include "runtime/host_memory.hpp"
 
 namespace baton::model {
 namespace {

@@ -1,4 +1,6 @@
 #pragma once
+#include "baton/device_buffer.hpp"
+#include "baton/device_facts.hpp"
 #include "baton/error.hpp"
 #include "baton/expert_mlp.hpp"
 #include "baton/expert_parallel.hpp"

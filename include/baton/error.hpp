@@ -43,6 +43,12 @@ class transport_error : public error {
   using error::error;
 };
 
+/// What memory is for, and what to change where there is too little: out_of_memory says both.
+struct memory_use {
+  std::string purpose = "a device_buffer";
+  std::string knob = "ask for less, or free some";
+};
+
 /// Memory ran out; says how much was needed, how much was free, and which setting changes that.
 class out_of_memory : public error {
  public:

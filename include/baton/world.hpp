@@ -3,12 +3,17 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace baton {
 
 enum class device_kind { cpu, cuda };
+
+/// BATON_DEVICE if it says cpu or cuda; else cuda if the build has CUDA and a GPU here can run its kernels.
+/// @throws invalid_argument  BATON_DEVICE is something else than auto, cpu, cuda
+device_kind auto_device();
 
 /// A stream of the caller: a `cudaStream_t` on CUDA (null: the legacy default stream). On the CPU any pointer that is not
 /// null names a queue of the rank, made when it is first used, and null another one: `int copies; stream_ref s{&copies};`.
@@ -90,5 +95,12 @@ class world {
  private:
   std::shared_ptr<detail::world_state> state_;
 };
+
+/// Collective work on all ranks of world::local from one thread: calls `work(rank)` for every rank, each in a thread of its
+/// own, and returns when all are done. If some throw, the others' collective calls end at once, and the error of the
+/// lowest rank that failed by itself is thrown. The worlds stay usable.
+/// @throws invalid_argument  `worlds` are not all the ranks of one world::local, in order
+/// @throws unsupported       the machine starts no more threads
+void on_every_rank(std::span<const world> worlds, const std::function<void(int)>& work);
 
 }  // namespace baton

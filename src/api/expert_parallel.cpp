@@ -5,12 +5,12 @@
 #include <exception>
 
 #include "api/agreement.hpp"
+#include "baton/device_buffer.hpp"
 #include "baton/error.hpp"
 #include "bootstrap/group.hpp"
 #include "kernels/ep/creation.hpp"
 #include "kernels/ep/launch.hpp"
-#include "runtime/device_memory.hpp"
-#include "runtime/on_every_rank.hpp"
+#include "runtime/window.hpp"
 #include "runtime/world_state.hpp"
 
 namespace baton {
@@ -52,7 +52,7 @@ struct expert_parallel::state {
   ep_config config;
   ep::launch_config launch;
   ep::endpoint end;
-  device_buffer local;
+  device_buffer<std::byte> local;
   std::unique_ptr<symmetric_window> window;
   step next = step::dispatch_async;
   int num_tokens = 0;
@@ -118,9 +118,7 @@ void expert_parallel::state::allocate() {
   const std::size_t local_bytes = ep::local_layout{end.s}.bytes;
   const bootstrap::group g = ranks.state().peers();
   require_memory_of_all(ranks, local_bytes + in_window.bytes, "expert_parallel", knob);
-  bootstrap::together(g, [&] {
-    local = device_buffer{ranks, local_bytes, "expert_parallel's received tokens", knob};
-  });
+  bootstrap::together(g, [&] { local = {ranks, local_bytes, {"expert_parallel's received tokens", knob}}; });
   window = make_window(ranks, in_window.bytes, "expert_parallel's receive window", knob);
   end.local = local.data();
   for (int r = 0; r < end.s.num_ranks; ++r) end.windows.at[r] = window->peer(r);

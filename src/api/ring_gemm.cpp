@@ -4,7 +4,7 @@
 
 #include "baton/error.hpp"
 #include "kernels/ring_gemm/launch.hpp"
-#include "runtime/device_memory.hpp"
+#include "runtime/world_state.hpp"
 
 namespace baton {
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-#include "runtime/device_facts.hpp"
+#include "baton/device_facts.hpp"
 
 namespace baton {
 

@@ -1,4 +1,4 @@
-#include "runtime/device_facts.hpp"
+#include "baton/device_facts.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>

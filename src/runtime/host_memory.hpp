@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "baton/device_facts.hpp"
 #include "bootstrap/file_descriptor.hpp"
 #include "bootstrap/group.hpp"
 
@@ -13,16 +14,8 @@ namespace baton {
 std::size_t host_bytes_free();
 std::size_t host_bytes_total();
 
-/// What memory is for, and what to turn if it does not fit; both go into out_of_memory.
-struct memory_use {
-  std::string purpose;
-  std::string knob;
-};
 [[noreturn]] void throw_out_of_memory(const std::string& where, const memory_use& use, std::size_t needed,
                                       std::size_t free);
-
-/// Throws out_of_memory if `bytes` are not free.
-void require_host_memory(std::size_t bytes, const memory_use& use);
 
 /// Collective: throws on all ranks if what all of them ask for is not free. All are of one machine, and each would
 /// find the same bytes free.

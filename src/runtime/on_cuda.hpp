@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "exec/kernel.hpp"
-#include "runtime/device_memory.hpp"
 #include "runtime/host_memory.hpp"
 #include "runtime/world_state.hpp"
 
@@ -45,6 +44,8 @@ std::shared_ptr<std::byte> allocate(const detail::world_state& state, std::size_
                                     const memory_use& use);
 std::vector<std::shared_ptr<std::byte>> make_blocks(const detail::world_state& state, std::size_t bytes,
                                                     const memory_use& use);
+/// Copies at once, on a stream of its own.
+void copy_now(const detail::world_state& state, void* to, const void* from, std::size_t bytes);
 void copy(const detail::world_state& state, void* to, const void* from, std::size_t bytes, stream_ref stream);
 void fill(const detail::world_state& state, void* at, unsigned char value, std::size_t bytes,
           stream_ref stream);

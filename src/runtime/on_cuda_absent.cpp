@@ -38,6 +38,9 @@ std::vector<std::shared_ptr<std::byte>> make_blocks(const detail::world_state&, 
                                                     const memory_use&) {
   refuse();
 }
+void copy_now(const detail::world_state&, void*, const void*, std::size_t) {
+  refuse();
+}
 void copy(const detail::world_state&, void*, const void*, std::size_t, stream_ref) {
   refuse();
 }

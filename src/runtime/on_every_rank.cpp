@@ -1,4 +1,4 @@
-#include "runtime/on_every_rank.hpp"
+#include "baton/world.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/sharing_check.hpp"
+#include "baton/device_facts.hpp"
 
 #include <fmt/format.h>
 

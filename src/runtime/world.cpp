@@ -33,6 +33,8 @@ void run_queue(detail::world_state& s, stream_ref stream) {
   }
 }
 
+constexpr int sms_of_the_cpu = 2;
+
 }  // namespace
 
 detail::world_state& world::state() const {
@@ -75,6 +77,10 @@ void world::chain(stream_ref earlier, stream_ref later) const {
 
 void world::all_gather(const void* mine, void* all, std::size_t bytes) const {
   bootstrap::gather_bytes(state().peers(), mine, all, bytes);
+}
+
+int sms_of(const world& world) {
+  return world.device() == device_kind::cuda ? on_cuda::num_sms(world.state()) : sms_of_the_cpu;
 }
 
 }  // namespace baton

@@ -59,3 +59,10 @@ class world_state {
 };
 
 }  // namespace baton::detail
+
+namespace baton {
+
+/// SMs a kernel of this rank may use: the device's, divided by the ranks that share it; 2 on the CPU.
+int sms_of(const world& world);
+
+}  // namespace baton

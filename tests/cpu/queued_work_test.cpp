@@ -5,9 +5,9 @@
 #include <optional>
 #include <stdexcept>
 
+#include "baton/device_buffer.hpp"
 #include "baton/error.hpp"
 #include "baton/expert_parallel.hpp"
-#include "runtime/device_memory.hpp"
 #include "runtime/world_state.hpp"
 #include "sim/context.hpp"
 #include "sim/machine.hpp"
@@ -52,9 +52,9 @@ TEST(queued_work, runs_after_a_world_and_a_buffer_are_gone) {
   auto worlds = world::local(2, device_kind::cpu);
   std::vector<std::byte> seen(8);
   {
-    const device_buffer buffer{worlds[0], 8, "a test", "nothing"};
-    fill_async(worlds[0], buffer.data(), 7, 8, {});
-    copy_async(worlds[0], seen.data(), buffer.data(), 8, {});
+    device_buffer<std::byte> buffer{worlds[0], 8};
+    buffer.fill_async(7);
+    buffer.copy_to_async(seen);
   }
   worlds.erase(worlds.begin());
   worlds[0].state().machine->run(0);

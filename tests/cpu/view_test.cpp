@@ -3,8 +3,8 @@
 
 #include <numeric>
 
+#include "cli/commands/exchange_summary.hpp"
 #include "cli/view/bars.hpp"
-#include "cli/view/exchange_summary.hpp"
 #include "cli/view/text.hpp"
 
 namespace baton::cli {

@@ -17,9 +17,8 @@
 #include "bootstrap/shared_memory.hpp"
 #include "bootstrap/thread_rendezvous.hpp"
 #include "bootstrap/unix_socket.hpp"
-#include "runtime/device_memory.hpp"
 #include "runtime/host_memory.hpp"
-#include "runtime/on_every_rank.hpp"
+#include "runtime/window.hpp"
 #include "tests/support/forked_ranks.hpp"
 
 namespace baton {

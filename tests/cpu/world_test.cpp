@@ -16,7 +16,6 @@
 #include "baton/error.hpp"
 #include "baton/world.hpp"
 #include "bootstrap/thread_rendezvous.hpp"
-#include "runtime/on_every_rank.hpp"
 #include "runtime/stuck_report.hpp"
 #include "runtime/world_state.hpp"
 #include "sim/machine.hpp"

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "baton/error.hpp"
-#include "runtime/on_every_rank.hpp"
 #include "tests/support/gpu_count.hpp"
 #include "tests/support/gpu_windows.cuh"
 

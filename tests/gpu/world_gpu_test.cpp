@@ -1,14 +1,15 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "baton/device_buffer.hpp"
+#include "baton/device_facts.hpp"
 #include "baton/error.hpp"
 #include "cli/bench/probe/probe.hpp"
-#include "runtime/device_facts.hpp"
-#include "runtime/device_memory.hpp"
 #include "runtime/world_state.hpp"
 #include "tests/support/gpu_count.hpp"
 
@@ -65,7 +66,7 @@ TEST_F(world_gpu, the_callers_current_device_is_left_alone) {
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
   ASSERT_EQ(cudaGetDevice(&before), cudaSuccess);
   const auto worlds = world::local(num_gpus(), device_kind::cuda);
-  const device_buffer buffer{worlds.back(), 100, "test", ""};
+  const device_buffer<std::byte> buffer{worlds.back(), 100};
   worlds.back().synchronize();
   ASSERT_EQ(cudaGetDevice(&after), cudaSuccess);
   EXPECT_EQ(before, after);
@@ -75,29 +76,49 @@ TEST_F(world_gpu, copies_and_fills_keep_the_order_of_their_stream) {
   const auto worlds = world::local(1, device_kind::cuda);
   const world& w = worlds[0];
   constexpr std::size_t bytes = 100'003;
-  const device_buffer a{w, bytes, "test", ""}, b{w, bytes, "test", ""};
+  device_buffer<unsigned char> a{w, bytes}, b{w, bytes};
   std::vector<unsigned char> in(bytes), out(bytes, 0xee);
-  copy_async(w, out.data(), a.data(), bytes, {});
-  w.synchronize();
-  for (const unsigned char byte : out) ASSERT_EQ(byte, 0);
+  for (const unsigned char byte : a.to_host()) ASSERT_EQ(byte, 0);
   std::iota(in.begin(), in.end(), std::uint8_t{1});
   cudaStream_t stream = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-  copy_async(w, a.data(), in.data(), bytes, {stream});
+  a.copy_from_async(in, {stream});
   copy_async(w, b.data(), a.data(), bytes, {stream});
   fill_async(w, b.data(), 0xff, 4, {stream});
-  copy_async(w, out.data(), b.data(), bytes, {stream});
+  b.copy_to_async(out, {stream});
   w.synchronize({stream});
   for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(out[i], i < 4 ? 0xff : in[i]) << i;
   EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
 }
 
+TEST_F(world_gpu, a_buffer_of_values_does_not_wait_for_any_stream) {
+  const auto worlds = world::local(1, device_kind::cuda);
+  std::vector<int> values(100'003);
+  std::iota(values.begin(), values.end(), 1);
+  cudaStream_t held = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&held), cudaSuccess);  // in order with the default stream
+  std::atomic<bool> go = false;
+  ASSERT_EQ(cudaLaunchHostFunc(
+                held, [](void* flag) { static_cast<std::atomic<bool>*>(flag)->wait(false); }, &go),
+            cudaSuccess);
+  device_buffer<int> b{worlds[0], values};
+  b.fill_async(0, {held});
+  const device_buffer<int> taker = std::move(b);
+  EXPECT_EQ(cudaStreamQuery(held), cudaErrorNotReady) << "made while the stream was held";
+  go = true;
+  go.notify_one();
+  EXPECT_EQ(cudaStreamSynchronize(held), cudaSuccess);
+  EXPECT_EQ(taker.to_host(), std::vector<int>(values.size()));
+  EXPECT_EQ((device_buffer<int>{worlds[0], values}.to_host()), values);
+  EXPECT_EQ(cudaStreamDestroy(held), cudaSuccess);
+}
+
 TEST_F(world_gpu, too_much_memory_leaves_the_device_usable) {
   const auto worlds = world::local(1, device_kind::cuda);
   constexpr std::size_t too_much = std::size_t{1} << 44;
-  EXPECT_THROW((device_buffer{worlds[0], too_much, "test", "lower it"}), out_of_memory);
+  EXPECT_THROW((device_buffer<std::byte>{worlds[0], too_much}), out_of_memory);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-  EXPECT_NO_THROW((device_buffer{worlds[0], 1000, "test", "lower it"}));
+  EXPECT_NO_THROW((device_buffer<std::byte>{worlds[0], 1000}));
 }
 
 TEST_F(world_gpu, a_stuck_record_becomes_an_error_once_and_clears_the_abort_word) {

@@ -11,6 +11,16 @@ class layers(planted_tree):
         self.plant("src/protocol/ring.hpp", '#pragma once\n#include "kernels/ep/params.hpp"\n')
         self.assert_caught(check_layers.complaints(self.root), "src/protocol/ring.hpp:2", "must not see src/kernels/")
 
+    def test_a_program_that_looks_past_the_public_headers_is_caught_and_its_measurements_are_not(self):
+        self.plant("cli/bench/timer.cpp", '#include "runtime/window.hpp"\n')
+        self.plant("cli/exchange.cpp", '#include "baton/device_buffer.hpp"\n#include "cli/bench/timer.hpp"\n')
+        self.assert_clean(check_layers.complaints(self.root))
+        self.plant("cli/bench/timer.hpp", '#include "runtime/window.hpp"\n')
+        self.plant("cli/commands/doctor.cpp", '#include "runtime/host_memory.hpp"\n')
+        found = list(check_layers.complaints(self.root))
+        self.assert_caught(found, "cli/exchange.cpp:2", "must not see src/runtime/")
+        self.assert_caught(found, "cli/commands/doctor.cpp:1", "must not see src/runtime/")
+
     def test_a_public_header_that_shows_the_insides_is_caught(self):
         self.plant("include/baton/world.hpp", '#include "runtime/world_state.hpp"\n')
         self.assert_caught(check_layers.complaints(self.root), "include/baton/ must not see src/runtime/")

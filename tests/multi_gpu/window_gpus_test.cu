@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "cli/bench/probe/probe.hpp"
-#include "runtime/on_every_rank.hpp"
 #include "runtime/world_state.hpp"
 #include "tests/support/gpu_count.hpp"
 #include "tests/support/gpu_windows.cuh"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <optional>
 
-#include "runtime/device_memory.hpp"
+#include "baton/device_buffer.hpp"
 #include "tests/support/exchange_case.hpp"
 
 namespace baton::test {
@@ -25,11 +25,10 @@ class exchange_rank {
     const ep_config& c = ep_.config();
     const auto tokens = static_cast<std::size_t>(c.num_max_tokens_per_rank);
     const auto k = static_cast<std::size_t>(c.top_k), hidden = static_cast<std::size_t>(c.hidden);
-    const auto buffer = [&](std::size_t bytes) { return device_buffer{ep_.ranks(), bytes, "test", "none"}; };
-    tokens_ = buffer(tokens * hidden * 2);
-    topk_idx_ = buffer(tokens * k * 4);
-    topk_weights_ = buffer(tokens * k * 4);
-    out_ = buffer(tokens * hidden * 4);
+    tokens_ = {ep_.ranks(), tokens * hidden};
+    topk_idx_ = {ep_.ranks(), tokens * k};
+    topk_weights_ = {ep_.ranks(), tokens * k};
+    out_ = {ep_.ranks(), tokens * hidden};
   }
 
   expert_parallel& ep() { return ep_; }
@@ -37,17 +36,15 @@ class exchange_rank {
 
   void load(const rank_inputs& in) {
     in_ = in;
-    copy_async(ranks(), tokens_.data(), in_.tokens.data(), in_.tokens.size() * 2, stream_);
-    copy_async(ranks(), topk_idx_.data(), in_.topk_idx.data(), in_.topk_idx.size() * 4, stream_);
-    copy_async(ranks(), topk_weights_.data(), in_.topk_weights.data(), in_.topk_weights.size() * 4, stream_);
-    fill_async(ranks(), out_.data(), 0xff, out_.bytes(), stream_);  // NaN: every element must be written
+    tokens_.copy_from_async(in_.tokens, stream_);
+    topk_idx_.copy_from_async(in_.topk_idx, stream_);
+    topk_weights_.copy_from_async(in_.topk_weights, stream_);
+    out_.fill_async(0xff, stream_);  // NaN: every element must be written
   }
-  void dispatch_async() {
-    ep_.dispatch_async(tokens_.as<bfloat16>(), topk_idx_.as<std::int32_t>(), in_.num_tokens, stream_);
-  }
+  void dispatch_async() { ep_.dispatch_async(tokens_.data(), topk_idx_.data(), in_.num_tokens, stream_); }
   void dispatch_wait() { received_ = ep_.dispatch_wait(stream_); }
   void combine_async(const bfloat16* expert_output) { ep_.combine_async(expert_output, stream_); }
-  void combine_wait() { ep_.combine_wait(topk_weights_.as<float>(), out_.as<float>(), stream_); }
+  void combine_wait() { ep_.combine_wait(topk_weights_.data(), out_.data(), stream_); }
 
   /// The experts of the tests, on the host: reads the received rows back, computes, and enqueues combine_async.
   void reply(const received_copy& got) {
@@ -62,10 +59,9 @@ class exchange_rank {
           reply_[row * hidden + h] = expert_value(got.expert_ids[e], value_at(got, row, h));
       }
     }
-    if (expert_output_.bytes() == 0)
-      expert_output_ = device_buffer{ranks(), reply_.size() * 2, "test", "none"};
-    copy_async(ranks(), expert_output_.data(), reply_.data(), reply_.size() * 2, stream_);
-    combine_async(expert_output_.as<bfloat16>());
+    if (expert_output_.size() == 0) expert_output_ = {ranks(), reply_.size()};
+    expert_output_.copy_from_async(reply_, stream_);
+    combine_async(expert_output_.data());
   }
 
   received_copy read_received() {
@@ -91,11 +87,9 @@ class exchange_rank {
   }
 
   std::vector<float> read_output() {
-    std::vector<float> out(static_cast<std::size_t>(in_.num_tokens) *
-                           static_cast<std::size_t>(ep_.config().hidden));
-    fetch(out, out_.data());
-    ranks().synchronize(stream_);
-    return out;
+    return to_host(ranks(), out_.data(),
+                   static_cast<std::size_t>(in_.num_tokens) * static_cast<std::size_t>(ep_.config().hidden),
+                   stream_);
   }
 
   const received_tokens& received() const { return received_; }
@@ -118,7 +112,10 @@ class exchange_rank {
 
   expert_parallel ep_;
   stream_ref stream_;
-  device_buffer tokens_, topk_idx_, topk_weights_, out_, expert_output_;
+  device_buffer<bfloat16> tokens_;
+  device_buffer<std::int32_t> topk_idx_;
+  device_buffer<float> topk_weights_, out_;
+  device_buffer<bfloat16> expert_output_;
   rank_inputs in_;
   received_tokens received_;
   std::vector<bfloat16> reply_;

@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "baton/device_buffer.hpp"
 #include "runtime/device_guard_cuda.hpp"
-#include "runtime/device_memory.hpp"
+#include "runtime/window.hpp"
 
 namespace baton::test {
 
@@ -32,10 +33,7 @@ static __global__ void store_marks(peer_words peers, int num_ranks, int me, std:
 }
 
 inline std::vector<std::uint32_t> read_own(const world& w, const symmetric_window& window) {
-  std::vector<std::uint32_t> words(window_bytes / 4);
-  copy_async(w, words.data(), window.peer(w.rank()), window_bytes, {});
-  w.synchronize();
-  return words;
+  return to_host(w, window.peer_as<std::uint32_t>(w.rank()), window_bytes / 4);
 }
 
 inline void start_marks(const world& w, const symmetric_window& window) {

@@ -4,9 +4,10 @@
 
 #include <utility>
 
+#include "baton/device_buffer.hpp"
 #include "baton/error.hpp"
+#include "cli/bench/hand_off/params.hpp"
 #include "protocol/ring/ring_buffer.hpp"
-#include "runtime/device_memory.hpp"
 #include "runtime/launch_on_cuda.hpp"
 
 namespace baton::hand_off {
@@ -57,15 +58,10 @@ std::vector<double> measure(const world& world, const point& at) {
   require("blocks", at.blocks, 1 << 16);
   if (world.device() == device_kind::cpu)
     throw unsupported{"cycles of a hand-off are measured on a GPU only"};
-  const auto blocks = static_cast<std::size_t>(at.blocks);
-  const device_buffer cycles{world, blocks * sizeof(std::uint64_t), "cycles", "lower blocks"};
-  launch(world, at, {at.readers, at.hand_offs, cycles.as<std::uint64_t>()});
-  world.synchronize();
-  std::vector<std::uint64_t> counted(blocks);
-  copy_async(world, counted.data(), cycles.data(), cycles.bytes(), {});
-  world.synchronize();
+  device_buffer<std::uint64_t> cycles{world, static_cast<std::size_t>(at.blocks), {"cycles", "lower blocks"}};
+  launch(world, at, {at.readers, at.hand_offs, cycles.data()});
   std::vector<double> each;
-  for (const std::uint64_t c : counted) each.push_back(static_cast<double>(c) / at.hand_offs);
+  for (const std::uint64_t c : cycles.to_host()) each.push_back(static_cast<double>(c) / at.hand_offs);
   return each;
 }
 

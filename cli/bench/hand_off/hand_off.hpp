@@ -3,9 +3,11 @@
 #include <vector>
 
 #include "baton/ring_gemm.hpp"
-#include "cli/bench/hand_off/params.hpp"
 
 namespace baton::hand_off {
+
+inline constexpr int most_readers = 8;
+inline constexpr int most_stages = 8;
 
 struct point {
   ring_strategy strategy = ring_strategy::mbarrier;

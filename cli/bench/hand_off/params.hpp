@@ -1,12 +1,10 @@
 #pragma once
 #include <cstdint>
 
+#include "cli/bench/hand_off/hand_off.hpp"
 #include "protocol/ring/strategies.hpp"
 
 namespace baton::hand_off {
-
-inline constexpr int most_readers = 8;
-inline constexpr int most_stages = 8;
 
 template <ring_strategy S, int stages, int readers>
 using strategy_at = strategy_of<S, ring_shape{stages, 1, 1, readers}>;

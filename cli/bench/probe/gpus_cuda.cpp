@@ -6,14 +6,14 @@
 #include <memory>
 #include <type_traits>
 
+#include "baton/device_buffer.hpp"
 #include "baton/error.hpp"
 #include "cli/bench/probe/measure.hpp"
 #include "cli/bench/probe/params.hpp"
 #include "runtime/device_guard_cuda.hpp"
-#include "runtime/device_memory.hpp"
 #include "runtime/error_cuda.hpp"
 #include "runtime/launch_on_cuda.hpp"
-#include "runtime/on_every_rank.hpp"
+#include "runtime/window.hpp"
 
 namespace baton::probe {
 

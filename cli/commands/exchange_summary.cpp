@@ -1,4 +1,4 @@
-#include "cli/view/exchange_summary.hpp"
+#include "cli/commands/exchange_summary.hpp"
 
 #include <fmt/format.h>
 

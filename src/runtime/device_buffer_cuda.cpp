@@ -58,6 +58,14 @@ std::shared_ptr<std::byte> allocate(const detail::world_state& state, std::size_
   return block;
 }
 
+void copy_now(const detail::world_state& state, void* to, const void* from, std::size_t bytes) {
+  const device_guard guard{state.device_index};
+  const private_stream stream;
+  const std::string doing = fmt::format("copying {} bytes of rank {}", bytes, state.rank);
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream.get()), doing);
+  check(cudaStreamSynchronize(stream.get()), doing);
+}
+
 void copy(const detail::world_state& state, void* to, const void* from, std::size_t bytes,
           stream_ref stream) {
   const device_guard guard{state.device_index};

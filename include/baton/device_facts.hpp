@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "baton/error.hpp"
 #include "baton/world.hpp"
 
 namespace baton {
@@ -44,8 +45,12 @@ struct device_facts {
 
 device_facts read_device_facts();
 
-/// BATON_DEVICE if it says cpu or cuda; else cuda if the build has CUDA and a GPU here can run its kernels.
-/// @throws invalid_argument  BATON_DEVICE is something else than auto, cpu, cuda
-device_kind auto_device();
+/// Tries what ranks in separate processes need: an abstract Unix socket, a descriptor sent through it, and
+/// shared memory behind that descriptor. Empty if all works; else what does not.
+std::string process_sharing_problem();
+
+/// Linux promises more memory than it has and kills the process later: this asks first.
+/// @throws out_of_memory  fewer than `bytes` are free, by /proc/meminfo or by this process's control groups
+void require_host_memory(std::size_t bytes, const memory_use& use);
 
 }  // namespace baton

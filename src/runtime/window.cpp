@@ -1,9 +1,7 @@
-#include "runtime/device_memory.hpp"
+#include "runtime/window.hpp"
 
 #include <fmt/format.h>
 
-#include <cstring>
-#include <span>
 #include <utility>
 
 #include "baton/error.hpp"
@@ -17,8 +15,6 @@
 
 namespace baton {
 namespace {
-
-constexpr int sms_of_the_cpu = 2;
 
 class window_of_blocks final : public symmetric_window {
  public:
@@ -39,14 +35,6 @@ class window_of_blocks final : public symmetric_window {
   std::vector<std::shared_ptr<std::byte>> blocks_;
   std::size_t bytes_;
 };
-
-/// Freed behind what is queued when its last owner lets go.
-std::shared_ptr<std::byte> allocate_on_cpu(const detail::world_state& state, std::size_t bytes,
-                                           const memory_use& use) {
-  std::shared_ptr<std::byte> memory = allocate_host(bytes, use);
-  std::byte* const at = memory.get();
-  return {at, [machine = state.machine, memory](std::byte*) mutable { machine->release(std::move(memory)); }};
-}
 
 void agree_on_size(const bootstrap::group& g, std::size_t bytes, const std::string& purpose) {
   const auto all = bootstrap::gather(g, static_cast<std::uint64_t>(bytes));
@@ -94,14 +82,6 @@ std::vector<std::shared_ptr<std::byte>> share_in_process(const bootstrap::group&
   return blocks;
 }
 
-device_buffer::device_buffer(const world& world, std::size_t bytes, const std::string& purpose,
-                             const std::string& knob)
-    : bytes_{bytes} {
-  const memory_use use{purpose, knob};
-  data_ = world.device() == device_kind::cuda ? on_cuda::allocate(world.state(), bytes, use)
-                                              : allocate_on_cpu(world.state(), bytes, use);
-}
-
 void require_memory_of_all(const world& world, std::size_t bytes, const std::string& purpose,
                            const std::string& knob) {
   // On CUDA the driver gives no more than there is.
@@ -119,26 +99,6 @@ std::unique_ptr<symmetric_window> make_window(const world& world, std::size_t by
                                                 ? on_cuda::make_blocks(state, bytes, use)
                                                 : host_blocks(state, bytes, use),
                                             bytes);
-}
-
-void copy_async(const world& world, void* to, const void* from, std::size_t bytes, stream_ref stream) {
-  if (bytes == 0) return;
-  const detail::world_state& state = world.state();
-  if (world.device() == device_kind::cuda) return on_cuda::copy(state, to, from, bytes, stream);
-  state.machine->host(
-      state.rank, [to, from, bytes] { std::memcpy(to, from, bytes); }, stream.native);
-}
-
-void fill_async(const world& world, void* at, unsigned char value, std::size_t bytes, stream_ref stream) {
-  if (bytes == 0) return;
-  const detail::world_state& state = world.state();
-  if (world.device() == device_kind::cuda) return on_cuda::fill(state, at, value, bytes, stream);
-  state.machine->host(
-      state.rank, [at, value, bytes] { std::memset(at, value, bytes); }, stream.native);
-}
-
-int sms_of(const world& world) {
-  return world.device() == device_kind::cuda ? on_cuda::num_sms(world.state()) : sms_of_the_cpu;
 }
 
 }  // namespace baton
