@@ -17,6 +17,7 @@ struct expert_weights {
 };
 
 /// Bytes of scratch that expert_mlp needs for `max_rows` rows.
+/// @throws invalid_argument  max_rows or weights.intermediate is negative
 std::size_t expert_mlp_scratch_bytes(const expert_weights& weights, int max_rows, device_kind device);
 
 /// Each received row through its expert: `out[r, :] = down * (silu(gate * x_r) . (up * x_r))` with

@@ -50,7 +50,8 @@ struct ring_gemm_problem {
 /// | `b`      | [n, k] | bf16 | contiguous                                                                      |
 /// | `c`      | [m, n] | fp32 | contiguous; overwritten, read by nobody                                         |
 ///
-/// Any m, n, k >= 0, without padding; k = 0 gives zeros. Memory of the world's device; `c` overlaps neither operand.
+/// Any m, n, k from 0 to 2^28, m * n to 2^40, without padding; k = 0 gives zeros. Memory of the world's device;
+/// `c` overlaps neither operand.
 ///
 /// Rounding: products are exact in fp32 and summed in fp32, k ascending within what the tensor cores fix; exact
 /// wherever all partial sums are integers below 2^24. Deterministic: every strategy gives the same bits.
@@ -58,7 +59,8 @@ struct ring_gemm_problem {
 /// world's deadline.
 ///
 /// Cost: 2 m n k flops; a is read n / tile times and b m / tile times, mostly from L2.
-/// @throws invalid_argument  a negative size, or a null pointer to something that is not empty
+/// @throws invalid_argument  a size out of range, a null or misaligned pointer to something that is not empty, or a choice
+///                           of the configuration that there is not
 /// @throws cuda_error        the launch failed
 void ring_gemm(const world& world, const ring_gemm_problem& problem, const ring_gemm_config& config = {},
                stream_ref stream = {});

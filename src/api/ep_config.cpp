@@ -20,6 +20,10 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
         "num_experts: {} experts are fewer than {} ranks; every rank needs one, use at most {} ranks",
         c.num_experts, num_ranks, c.num_experts);
   if (c.top_k < 1 || c.top_k > ep::max_top_k) return outside("top_k", c.top_k, 1, ep::max_top_k);
+  if (c.format != token_format::bf16 && c.format != token_format::blockwise_fp8)
+    return fmt::format("format: {} is no token_format", static_cast<int>(c.format));
+  if (c.arrival != arrival_policy::epoch && c.arrival != arrival_policy::sentinel)
+    return fmt::format("arrival: {} is no arrival_policy", static_cast<int>(c.arrival));
   const int unit = c.format == token_format::blockwise_fp8 ? 128 : 8;
   if (c.hidden < unit || c.hidden % unit != 0)
     return fmt::format("hidden: {} is not a positive multiple of {}", c.hidden, unit);

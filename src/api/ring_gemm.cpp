@@ -11,16 +11,44 @@ namespace {
 
 using ring_gemm_kernels::large_tiles;
 
+/// Row and column numbers, and those of k four rows on, are ints in the kernel.
+constexpr int largest_extent = 1 << 28;
+constexpr std::int64_t largest_result = std::int64_t{1} << 40;
+
+void require_extent(const char* name, int value) {
+  if (value < 0 || value > largest_extent)
+    throw invalid_argument{fmt::format("{}: {} is outside [0, {}]", name, value, largest_extent)};
+}
+
+void require_memory(const char* name, const void* at, std::size_t alignment, const char* extents, int rows,
+                    int columns) {
+  if (at == nullptr)
+    throw invalid_argument{
+        fmt::format("{}: null, expected memory of {} = [{}, {}]", name, extents, rows, columns)};
+  if (reinterpret_cast<std::uintptr_t>(at) % alignment != 0)
+    throw invalid_argument{fmt::format("{}: {} is not a multiple of {} bytes", name, at, alignment)};
+}
+
 void require(const ring_gemm_problem& p) {
-  if (p.m < 0 || p.n < 0 || p.k < 0)
-    throw invalid_argument{fmt::format("problem: m {}, n {}, k {} must not be negative", p.m, p.n, p.k)};
-  const bool has_result = p.m > 0 && p.n > 0;
-  if (has_result && p.c == nullptr)
-    throw invalid_argument{fmt::format("c: null, expected memory of [m, n] = [{}, {}]", p.m, p.n)};
-  if (has_result && p.k > 0 && (p.a == nullptr || p.b == nullptr))
-    throw invalid_argument{fmt::format("{}: null, expected memory of [{}, k] = [{}, {}]",
-                                       p.a == nullptr ? "a" : "b", p.a == nullptr ? "m" : "n",
-                                       p.a == nullptr ? p.m : p.n, p.k)};
+  require_extent("m", p.m);
+  require_extent("n", p.n);
+  require_extent("k", p.k);
+  if (std::int64_t{p.m} * p.n > largest_result)
+    throw invalid_argument{fmt::format("c: {} x {} are more than {} values", p.m, p.n, largest_result)};
+  if (p.m == 0 || p.n == 0) return;
+  require_memory("c", p.c, alignof(float), "[m, n]", p.m, p.n);
+  if (p.k == 0) return;
+  require_memory("a", p.a, alignof(bfloat16), "[m, k]", p.m, p.k);
+  require_memory("b", p.b, alignof(bfloat16), "[n, k]", p.n, p.k);
+}
+
+void require(const ring_gemm_config& c) {
+  if (c.num_sms < 0) throw invalid_argument{fmt::format("num_sms: {} must not be negative", c.num_sms)};
+  const int strategy = static_cast<int>(c.strategy), tiles = static_cast<int>(c.tiles);
+  if (strategy < 0 || strategy > static_cast<int>(ring_strategy::mbarrier))
+    throw invalid_argument{fmt::format("strategy: {} is no ring_strategy", strategy)};
+  if (tiles < 0 || tiles > static_cast<int>(ring_gemm_tiles::large))
+    throw invalid_argument{fmt::format("tiles: {} is no ring_gemm_tiles", tiles)};
 }
 
 /// Large tiles where each SM gets one.
@@ -40,8 +68,7 @@ bool aligned(const void* p) {
 void ring_gemm(const world& world, const ring_gemm_problem& problem, const ring_gemm_config& config,
                stream_ref stream) {
   require(problem);
-  if (config.num_sms < 0)
-    throw invalid_argument{fmt::format("num_sms: {} must not be negative", config.num_sms)};
+  require(config);
   if (problem.m == 0 || problem.n == 0) return;
   const int sms = sms_of(world);
   const int used = config.num_sms == 0 ? sms : smaller(sms, config.num_sms);

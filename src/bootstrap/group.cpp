@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include "baton/error.hpp"
 
@@ -49,7 +50,8 @@ report describe(const std::exception_ptr& failure) {
 }
 
 [[noreturn]] void throw_report(const report& r, std::size_t rank) {
-  const std::string text = fmt::format("rank {}: {}", rank, r.text);
+  const std::string_view said{r.text, ::strnlen(r.text, sizeof r.text)};  // whatever brought it
+  const std::string text = fmt::format("rank {}: {}", rank, said);
   switch (r.what) {
     case outcome::no_memory:
       throw out_of_memory{text, r.needed, r.free};

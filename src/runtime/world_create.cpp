@@ -105,6 +105,10 @@ void validate(const world_config& c) {
         fmt::format("world_config::all_gather is empty, but size is {}: pass a callback, or use "
                     "world::from_environment or world::local",
                     c.size)};
+  if (c.device != device_kind::cpu && c.device != device_kind::cuda)
+    throw invalid_argument{
+        fmt::format("world_config::device: {}, expected device_kind::cpu or device_kind::cuda",
+                    static_cast<int>(c.device))};
   if (c.deadline.count() < 0)
     throw invalid_argument{
         fmt::format("world_config::deadline: {} ms, expected 0 (none) or more", c.deadline.count())};

@@ -71,6 +71,19 @@ TEST(expert_mlp_arguments, what_it_does_not_is_refused_by_name_and_value) {
   refused([](call& c) { c.rows.scales = nullptr; }, "rows.scales is null");
   refused([](call& c) { c.rows.row_counts = nullptr; }, "rows.row_counts is null");
   refused([](call& c) { c.out += 1; }, "out is");
+  refused([](call& c) { c.rows.format = token_format{3}; }, "rows.format is 3, which is no token_format");
+}
+
+TEST(expert_mlp_arguments, scratch_of_fewer_than_no_rows_is_refused) {
+  const expert_weights weights{.intermediate = 64}, bad{.intermediate = -64};
+  EXPECT_EQ(expert_mlp_scratch_bytes(weights, 3, device_kind::cuda), 3u * 64 * 2);
+  for (const device_kind device : {device_kind::cuda, device_kind::cpu}) {
+    const auto message = [&](const expert_weights& w, int rows) {
+      return test::message_of<invalid_argument>([&] { expert_mlp_scratch_bytes(w, rows, device); });
+    };
+    EXPECT_TRUE(test::says(message(weights, -1), "max_rows is -1"));
+    EXPECT_TRUE(test::says(message(bad, 3), "intermediate is -64"));
+  }
 }
 
 TEST(expert_mlp_arguments, what_only_one_device_asks_for_is_refused_there) {

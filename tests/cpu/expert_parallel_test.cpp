@@ -36,6 +36,8 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
             "num_sms: 2147483647 is outside [0, 1024]");
   EXPECT_EQ(reason([](ep_config& c) { c.hidden = 65544; }), "hidden: 65544 is outside [8, 65536]");
   EXPECT_EQ(reason([](ep_config&) {}, 9), "ranks: 9 is outside [1, 8]");
+  EXPECT_EQ(reason([](ep_config& c) { c.format = token_format{7}; }), "format: 7 is no token_format");
+  EXPECT_EQ(reason([](ep_config& c) { c.arrival = arrival_policy{-1}; }), "arrival: -1 is no arrival_policy");
   EXPECT_NE(reason([](ep_config& c) { c.p2p_group_size = 2; }).find("SHMEM"), std::string::npos);
 }
 

@@ -1,6 +1,8 @@
 // The ring-buffered product on the CPU machine: exact results, every strategy, every schedule, and what is refused.
 #include "baton/ring_gemm.hpp"
 
+#include <cstdint>
+#include <limits>
 #include <set>
 
 #include "base/constant.hpp"
@@ -65,12 +67,44 @@ TEST(ring_gemm, bad_arguments_are_named) {
   const auto message = [&](const ring_gemm_problem& p, const ring_gemm_config& c = {}) {
     return test::message_of<invalid_argument>([&] { ring_gemm(worlds[0], p, c); });
   };
-  EXPECT_TRUE(test::says(message({operand.data(), operand.data(), out.data(), -1, 2, 3}), "m -1"));
+  EXPECT_TRUE(test::says(message({operand.data(), operand.data(), out.data(), -1, 2, 3}), "m: -1"));
   EXPECT_TRUE(test::says(message({operand.data(), operand.data(), nullptr, 8, 8, 8}), "c: null", "[8, 8]"));
   EXPECT_TRUE(test::says(message({nullptr, operand.data(), out.data(), 8, 8, 8}), "a: null", "[m, k]"));
   EXPECT_TRUE(test::says(message({operand.data(), nullptr, out.data(), 8, 8, 8}), "b: null", "[n, k]"));
   EXPECT_TRUE(test::says(message({operand.data(), operand.data(), out.data(), 8, 8, 8}, {.num_sms = -2}),
                          "num_sms: -2"));
+  const auto at_odd_address = [](auto* p) {
+    return reinterpret_cast<decltype(p)>(reinterpret_cast<std::uintptr_t>(p) + 1);
+  };
+  EXPECT_TRUE(test::says(message({at_odd_address(operand.data()), operand.data(), out.data(), 8, 8, 8}),
+                         "a: ", "not a multiple of 2 bytes"));
+  EXPECT_TRUE(test::says(message({operand.data(), operand.data(), at_odd_address(out.data()), 8, 8, 8}),
+                         "c: ", "not a multiple of 4 bytes"));
+}
+
+TEST(ring_gemm, sizes_that_its_arithmetic_cannot_count_are_refused) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  const bfloat16 operand{};
+  float out = 0;
+  const auto message = [&](int m, int n, int k) {
+    return test::message_of<invalid_argument>([&] {
+      ring_gemm(worlds[0], {&operand, &operand, &out, m, n, k});
+    });
+  };
+  constexpr int most = 1 << 28, too_much = most + 1;
+  EXPECT_TRUE(test::says(message(1, 1, too_much), "k: 268435457 is outside [0, 268435456]"));
+  EXPECT_TRUE(test::says(message(std::numeric_limits<int>::max(), 1, 1), "m: 2147483647"));
+  EXPECT_TRUE(test::says(message(0, too_much, 1), "n: 268435457"));
+  EXPECT_TRUE(test::says(message(most, 8192, 1), "c: 268435456 x 8192"));
+}
+
+TEST(ring_gemm, choices_that_there_are_not_are_refused) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  const auto message = [&](const ring_gemm_config& c) {
+    return test::message_of<invalid_argument>([&] { ring_gemm(worlds[0], {}, c); });
+  };
+  EXPECT_TRUE(test::says(message({.strategy = ring_strategy{9}}), "strategy: 9 is no ring_strategy"));
+  EXPECT_TRUE(test::says(message({.tiles = ring_gemm_tiles{3}}), "tiles: 3 is no ring_gemm_tiles"));
 }
 
 constexpr config small_with(product_roles roles) {

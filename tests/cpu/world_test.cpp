@@ -118,6 +118,27 @@ TEST(world, arguments_outside_their_limits_are_named_with_their_values) {
   c.size = 1;
   c.deadline = milliseconds{-1};
   EXPECT_TRUE(says(text_of<invalid_argument>([&] { world::create(c); }), "deadline: -1 ms"));
+  EXPECT_TRUE(says(text_of<invalid_argument>([] { world::local(1, device_kind{5}); }),
+                   "device: 5, expected device_kind::cpu or device_kind::cuda"));
+}
+
+TEST(world, what_a_rank_reports_is_no_longer_than_it_may_be_whatever_its_bytes_are) {
+  int calls = 0;
+  world_config c;
+  c.size = 2;
+  c.all_gather = [&](const void* mine, void* all, std::size_t bytes) {
+    auto* const other = static_cast<char*>(all) + bytes;
+    std::memcpy(all, mine, bytes);
+    std::memcpy(other, mine, bytes);
+    const std::int32_t rank = 1;
+    if (++calls == 1)
+      std::memcpy(other, &rank, sizeof rank);
+    else
+      std::memset(other, 'x', bytes);  // a report without an end
+  };
+  const std::string text = text_of<transport_error>([&] { world::create(c); });
+  EXPECT_TRUE(says(text, "rank 1: xxx")) << text;
+  EXPECT_LT(text.size(), 600u);
 }
 
 TEST(world, ranks_that_expect_different_sizes_all_hear_about_it) {

@@ -29,8 +29,14 @@ void require_multiple(const char* name, int value, int of, device_kind device) {
            device == device_kind::cuda ? "CUDA" : "the CPU", of);
 }
 
+void require_count(const char* name, int value) {
+  if (value < 0) refuse("{} is {}; it must be at least 0", name, value);
+}
+
 void require_shape(device_kind device, const expert_weights& w, const received_tokens& rows) {
   const bool cuda = device == device_kind::cuda;
+  if (rows.format != token_format::bf16 && rows.format != token_format::blockwise_fp8)
+    refuse("rows.format is {}, which is no token_format", static_cast<int>(rows.format));
   require_multiple("hidden", w.hidden, cuda ? scale_k : values_on_cpu, device);
   require_multiple("intermediate", w.intermediate, cuda ? block_k : values_on_cpu, device);
   if (rows.format == token_format::blockwise_fp8 && w.hidden % scale_k != 0)
@@ -42,10 +48,15 @@ void require_shape(device_kind device, const expert_weights& w, const received_t
            rows.num_local_experts);
   if (w.num_local_experts < 0 || w.num_local_experts > max_local_experts)
     refuse("num_local_experts is {}; it must be 0 to {}", w.num_local_experts, max_local_experts);
-  if (rows.max_rows < 0) refuse("max_rows is {}; it must be at least 0", rows.max_rows);
+  require_count("max_rows", rows.max_rows);
 }
 
 }  // namespace
+
+void require_sizes(const expert_weights& weights, int max_rows) {
+  require_count("max_rows", max_rows);
+  require_count("intermediate", weights.intermediate);
+}
 
 void require(device_kind device, const expert_weights& weights, const received_tokens& rows,
              const bfloat16* out, const void* scratch) {

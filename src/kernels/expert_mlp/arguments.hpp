@@ -8,4 +8,7 @@ namespace baton::expert_mlp_kernels {
 void require(device_kind device, const expert_weights& weights, const received_tokens& rows,
              const bfloat16* out, const void* scratch);
 
+/// The same for what decides how much scratch is needed.
+void require_sizes(const expert_weights& weights, int max_rows);
+
 }  // namespace baton::expert_mlp_kernels

@@ -58,7 +58,9 @@ void launch_both_steps(const world& w, const expert_weights& weights, const rece
 
 }  // namespace
 
-std::size_t scratch_bytes(const expert_weights& weights, int max_rows) {
+std::size_t scratch_bytes(const expert_weights& weights, int max_rows, device_kind device) {
+  require_sizes(weights, max_rows);
+  if (device == device_kind::cpu) return 0;
   return static_cast<std::size_t>(max_rows) * static_cast<std::size_t>(weights.intermediate) *
          sizeof(bfloat16);
 }

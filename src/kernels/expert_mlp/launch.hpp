@@ -6,8 +6,8 @@
 
 namespace baton::expert_mlp_kernels {
 
-/// The intermediate of every row: max_rows x intermediate bf16.
-std::size_t scratch_bytes(const expert_weights& weights, int max_rows);
+/// On CUDA the intermediate of every row: max_rows x intermediate bf16. Throws invalid_argument (arguments.hpp).
+std::size_t scratch_bytes(const expert_weights& weights, int max_rows, device_kind device);
 
 /// baton::expert_mlp on either device: two kernels on CUDA, plain loops on the CPU. Does not synchronise.
 /// Throws invalid_argument (arguments.hpp) or cuda_error.
