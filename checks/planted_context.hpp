@@ -109,6 +109,7 @@ class planted : public Base {
       return this->Base::template wait<O, S>(awaited, is_done, at, seen);
     });
     has_given_up_ |= !ended;
+    after(verbs::wait);
     return ended || how == change::taken_for_success;
   }
   bool has_given_up() {
@@ -154,7 +155,9 @@ class planted : public Base {
     const change how = found(verbs::mbarrier_wait, b, where);
     if (how == change::lost) return true;
     const bool is_other = shifted(how, 0, where.epoch) % 2 != 0;
-    return Base::template mbarrier_wait<Scope>(b, is_other ? !p : p, where);
+    const bool ended = Base::template mbarrier_wait<Scope>(b, is_other ? !p : p, where);
+    after(verbs::mbarrier_wait);
+    return ended;
   }
 
  protected:

@@ -34,7 +34,7 @@ protocol_check role_pipeline_check() {
                        holds<hand_over<3, 2, 1, 2>>(items), holds<hand_over<1, 1, 2, 2>>(items),
                        holds<whole>(items), holds<hand_over<4, 1, 2, 4>>(3 * items)},
       .mutants = {}};
-  for (const pipeline_mutant& m : pipeline_mutants<whole>()) {
+  for (const pipeline_mutant& m : pipeline_mutants()) {
     if (!is_a_bug<whole>(m, items)) continue;
     all.mutants.push_back(
         {m.name,

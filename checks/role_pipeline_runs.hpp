@@ -1,10 +1,11 @@
 #pragma once
 // One producer hands numbered items to readers through a role pipeline, right or with a planted bug, over any back
-// end. With two blocks the readers of both wait for the leader's producer.
+// end. With two blocks the readers of both wait for the leader's producer. An item has a word for each of two lanes, so
+// that a warp's lanes have to meet before it signals.
 #include <ostream>
 #include <vector>
 
-#include "checks/tampered_context.hpp"
+#include "checks/planted_context.hpp"
 #include "protocol/role_pipeline.hpp"
 
 namespace baton::checks {
@@ -19,19 +20,26 @@ struct hand_over {
   static constexpr int warps = 1 + readers;
   static constexpr int first_consumer_barrier = stages * subs;
   static constexpr std::size_t shared_bytes = (stages * subs + stages) * sizeof(mbarrier);
+  static constexpr int words = 2;  // of an item's part
+  static constexpr std::size_t cells = static_cast<std::size_t>(stages * subs * words);
   using producer = role_pipeline<stages, true, subs, 1, blocks>;
   using consumer = role_pipeline<stages, false, subs, 1, blocks>;
 };
 
 inline constexpr site stage_free = "stage.free", stage_filled = "stage.filled";
 
-enum class pipeline_order { right, commits_unwritten, releases_unread };
+/// For bugs and counterexamples.
+template <class Shape, class Names>
+void name_hand_over(Names& names) {
+  names.name_shared(0, sizeof(mbarrier), Shape::first_consumer_barrier, "producer barrier");
+  names.name_shared(Shape::first_consumer_barrier * sizeof(mbarrier), sizeof(mbarrier), Shape::stages,
+                    "consumer barrier");
+}
 
 struct pipeline_mutant {
   const char* name;
   const char* breaks;  // the edge, as protocol/role_pipeline.hpp names it
-  tampering how = {};
-  pipeline_order order = pipeline_order::right;
+  planted_bug bug = {};
   int from_laps = 1;  // how often the ring must be used for the bug to show
   int from_blocks = 1;
   bool is_race_only = false;  // no value goes wrong where warps are switched at synchronisation only
@@ -41,27 +49,27 @@ inline std::ostream& operator<<(std::ostream& out, const pipeline_mutant& m) {
 }
 inline const pipeline_mutant right_pipeline{"none", ""};
 
-template <class Shape>
-std::vector<pipeline_mutant> pipeline_mutants() {
-  const auto with = [](auto member, auto value) {
-    tampering t;
-    t.*member = value;
-    return t;
-  };
-  tampering lost = with(&tampering::drops_at, Shape::first_consumer_barrier);
-  tampering few = with(&tampering::recounts, Shape::first_consumer_barrier);
-  few.recount = Shape::blocks * Shape::readers + 1;
+inline std::vector<pipeline_mutant> pipeline_mutants() {
+  using enum change;
+  constexpr verbs wait = verbs::mbarrier_wait, arrive = verbs::mbarrier_arrive;
   return {
-      {"commits unwritten", "R1", {}, pipeline_order::commits_unwritten},
-      {"releases unread", "R2", {}, pipeline_order::releases_unread, 2, 1, true},
-      {"stage not acquired", "R2", with(&tampering::skips, stage_free), pipeline_order::right, 2},
-      {"stage not awaited", "R1", with(&tampering::skips, stage_filled)},
-      {"first acquire waits", "Start", with(&tampering::flips, stage_free)},
-      {"first wait falls through", "R1", with(&tampering::flips, stage_filled)},
-      {"a release is lost", "Progress", lost, pipeline_order::right, 2},
-      {"counts an arrival too many", "Progress", few, pipeline_order::right, 2},
-      {"releases in its own block", "Progress", with(&tampering::arrives_here, true), pipeline_order::right,
-       1, 2},
+      {"commits unwritten", "R1", {.what = verbs::write, .how = late, .cell = "stage"}},
+      {"releases unread", "R2", {.what = verbs::read, .how = late, .cell = "stage"}, 2, 1, true},
+      {"commits without sync_warp", "R1", {.what = verbs::sync_warp, .how = lost, .warp = 0}, 1, 1, true},
+      {"releases without sync_warp", "R2", {.what = verbs::sync_warp, .how = lost, .warp = 2}, 2, 1, true},
+      {"stage not acquired", "R2", {.what = wait, .how = lost, .where = stage_free}, 2},
+      {"stage not awaited", "R1", {.what = wait, .how = lost, .where = stage_filled}},
+      {"first acquire waits", "Start", {.what = wait, .how = shifted, .where = stage_free, .by = 1}},
+      {"first wait falls through", "R1", {.what = wait, .how = shifted, .where = stage_filled, .by = 1}},
+      {"a release is lost",
+       "Progress",
+       {.what = arrive, .how = lost, .cell = "consumer barrier", .time = 1},
+       2},
+      {"counts an arrival too many",
+       "Progress",
+       {.what = verbs::mbarrier_init, .how = shifted, .cell = "consumer barrier", .by = 1},
+       2},
+      {"releases in its own block", "Progress", {.what = arrive, .how = own}, 1, 2},
   };
 }
 template <class Shape>
@@ -73,8 +81,8 @@ bool is_a_bug(const pipeline_mutant& m, int items) {
 template <class Shape, class X, class Judge>
 class hand_over_role {
  public:
-  hand_over_role(X& x, std::uint32_t* cells, int items, pipeline_order order, Judge& judge)
-      : x_{x}, cells_{cells}, items_{items}, order_{order}, judge_{judge} {}
+  hand_over_role(X& x, std::uint32_t* cells, int items, Judge& judge)
+      : x_{x}, cells_{cells}, items_{items}, judge_{judge} {}
 
   bool run() {
     auto* producer = reinterpret_cast<mbarrier*>(x_.shared());
@@ -98,21 +106,21 @@ class hand_over_role {
   static wait_site at(site where, int item) {
     return {.where = where, .epoch = static_cast<std::uint32_t>(item)};
   }
-  std::uint32_t* cell(int stage, int sub) const { return cells_ + stage * Shape::subs + sub; }
+  std::uint32_t* cell(int stage, int sub) const {
+    return cells_ + (stage * Shape::subs + sub) * Shape::words;
+  }
 
   bool produce(typename Shape::producer end) {
     prompt_engine engine;
     for (int item = 0; item < items_; ++item) {
       if (!end.acquire(x_, at(stage_free, item))) return false;
       const int stage = end.index();
-      const bool late = order_ == pipeline_order::commits_unwritten;
-      if (!late) write(stage, 0, item);
+      write(stage, 0, item);
       if constexpr (Shape::subs == 2) {
         end.template commit_mma<0>(x_, engine);
-        if (!late) write(stage, 1, item);
+        write(stage, 1, item);
       }
       end.template commit<Shape::subs - 1>(x_);
-      for (int sub = 0; late && sub < Shape::subs; ++sub) write(stage, sub, item);
     }
     return true;
   }
@@ -120,38 +128,36 @@ class hand_over_role {
     for (int item = 0; item < items_; ++item) {
       const int stage = end.index();
       if (!end.wait(x_, at(stage_filled, item))) return false;
-      const bool late = order_ == pipeline_order::releases_unread;
-      if (!late) read(stage, 0, item);
+      read(stage, 0, item);
       if constexpr (Shape::subs == 2) {
         if (!end.template wait<1>(x_, at(stage_filled, item))) return false;
-        if (!late) read(stage, 1, item);
+        read(stage, 1, item);
       }
       end.release(x_);
-      for (int sub = 0; late && sub < Shape::subs; ++sub) read(stage, sub, item);
     }
     return true;
   }
   void write(int stage, int sub, int item) {
-    x_.elect([&] { x_.write(cell(stage, sub), static_cast<std::uint32_t>(item + 1)); });
+    x_.each(Shape::words,
+            [&](int i) { x_.write(cell(stage, sub) + i, static_cast<std::uint32_t>(item + 1)); });
   }
   void read(int stage, int sub, int item) {
-    x_.elect([&] {
-      judge_(x_.read(cell(stage, sub)) == static_cast<std::uint32_t>(item + 1), "a reader reads its item");
+    x_.each(Shape::words, [&](int i) {
+      judge_(x_.read(cell(stage, sub) + i) == static_cast<std::uint32_t>(item + 1),
+             "a reader reads its item");
     });
   }
 
   X& x_;
   std::uint32_t* cells_;
   int items_;
-  pipeline_order order_;
   Judge& judge_;
 };
 
 template <class Shape, class Base, class Judge>
-void run_hand_over(const Base& base, std::uint32_t* cells, int items, const pipeline_mutant& m,
-                   Judge& judge) {
-  tampered<Base> x{base, m.how};
-  hand_over_role<Shape, tampered<Base>, Judge>{x, cells, items, m.order, judge}.run();
+void run_hand_over(planted<Base>& x, std::uint32_t* cells, int items, Judge& judge) {
+  hand_over_role<Shape, planted<Base>, Judge>{x, cells, items, judge}.run();
+  judge(!x.has_read_too_late(), "a reader reads its item while it has it");
 }
 
 }  // namespace baton::checks

@@ -3,7 +3,7 @@
 #include "protocol/staged_pipeline.hpp"
 
 #include "checks/all.hpp"
-#include "checks/tampered_context.hpp"
+#include "checks/planted_context.hpp"
 
 namespace baton::checks {
 namespace {
@@ -12,15 +12,6 @@ using check::verdict;
 
 constexpr site part_free = "part.free", part_filled = "part.filled";
 constexpr int part_bytes = 32, part_words = part_bytes / 4;
-
-enum class staging_order { right, released_unread };
-
-struct staging_mutant {
-  const char* name;
-  const char* breaks;
-  tampering how = {};
-  staging_order order = staging_order::right;
-};
 
 template <int num_stages, int num_parts, int num_blocks>
 struct staging {
@@ -48,8 +39,8 @@ struct staging_memory {
 template <class S, class X>
 class staging_role {
  public:
-  staging_role(X& x, check::program& p, const staging_memory& m, int items, staging_order order)
-      : x_{x}, program_{p}, memory_{m}, items_{items}, order_{order} {}
+  staging_role(X& x, check::program& p, const staging_memory& m, int items)
+      : x_{x}, program_{p}, memory_{m}, items_{items} {}
 
   void run() {
     if (x_.warp() == 0) {
@@ -104,9 +95,8 @@ class staging_role {
     prompt_engine engine;
     const int stage = end.index();
     if (!end.template consumer_wait<part>(x_, at(part_filled, item))) return false;
-    if (order_ != staging_order::released_unread) read(stage, part, item);
+    read(stage, part, item);
     end.template consumer_release<part>(x_, engine);
-    if (order_ == staging_order::released_unread) read(stage, part, item);
     return true;
   }
   void read(int stage, int part, int item) {
@@ -120,11 +110,10 @@ class staging_role {
   check::program& program_;
   const staging_memory& memory_;
   int items_;
-  staging_order order_;
 };
 
 template <class S>
-check::result explore_staging(int items, const staging_mutant& m, const check::bounds& limits) {
+check::result explore_staging(int items, const planted_bug& bug, const check::bounds& limits) {
   return check::explore(limits, [&](check::program& p) {
     staging_memory memory;
     memory.source = p.allocate<std::uint32_t>(
@@ -140,41 +129,48 @@ check::result explore_staging(int items, const staging_mutant& m, const check::b
     for (int block = 0; block < S::blocks; ++block) {
       for (int warp = 0; warp < (block == leader_block ? 2 : 1); ++warp) {
         p.spawn(0, block, warp, [=, &p](check::context& base) {
-          tampered<check::context> x{base, m.how};
-          staging_role<S, tampered<check::context>>{x, p, memory, items, m.order}.run();
+          planted<check::context> x{base, bug, [&p](const void* at) { return p.name_of(at); }};
+          staging_role<S, planted<check::context>>{x, p, memory, items}.run();
         });
       }
     }
   });
 }
 
-const staging_mutant right_staging{"none", ""};
-
 template <class S>
 exploration holds(int items) {
   return {std::to_string(S::stages) + " stages of " + std::to_string(S::parts) + ", " +
               (S::blocks == 1 ? "1 block, " : "a pair of blocks, ") + std::to_string(items) + " items",
-          [items](const check::bounds& limits) { return explore_staging<S>(items, right_staging, limits); }};
+          [items](const check::bounds& limits) { return explore_staging<S>(items, {}, limits); }};
 }
 
 template <class S>
-std::vector<staging_mutant> staging_mutants() {
-  const auto with = [](auto member, auto value) {
-    tampering t;
-    t.*member = value;
-    return t;
+std::vector<mutant> staging_mutants(int items) {
+  using enum change;
+  constexpr verbs wait = verbs::mbarrier_wait, arrive = verbs::mbarrier_arrive;
+  const auto wrong = [items](const char* name, const char* breaks, const planted_bug& bug) {
+    return mutant{
+        name,
+        breaks,
+        {verdict::data_race, verdict::broken_promise, verdict::deadlock, verdict::mbarrier_misuse,
+         verdict::garbage_read},
+        [items, bug](const check::bounds& limits) { return explore_staging<S>(items, bug, limits); }};
   };
-  tampering recount = with(&tampering::recounts, S::pipeline::total_stages);
-  recount.recount = 2;
-  return {{"a part is overwritten without asking", "K2", with(&tampering::skips, part_free)},
-          {"a part is read without waiting", "K1", with(&tampering::skips, part_filled)},
-          {"the loader's first acquire waits", "Start", with(&tampering::flips, part_free)},
-          {"the issuer waits for the other parity", "K1", with(&tampering::flips, part_filled)},
-          {"half of the bytes are expected", "K1", with(&tampering::expects_divided_by, 2)},
-          {"a release is lost", "Progress", with(&tampering::drops_at, S::pipeline::total_stages)},
-          {"a release counts for half", "Progress", recount},
-          {"a part is released unread", "K2", {}, staging_order::released_unread},
-          {"releases reach the leader only", "Progress", with(&tampering::arrives_here, true)}};
+  return {
+      wrong("a part is overwritten without asking", "K2", {.what = wait, .how = lost, .where = part_free}),
+      wrong("a part is read without waiting", "K1", {.what = wait, .how = lost, .where = part_filled}),
+      wrong("the loader's first acquire waits", "Start",
+            {.what = wait, .how = shifted, .where = part_free, .by = 1}),
+      wrong("the issuer waits for the other parity", "K1",
+            {.what = wait, .how = shifted, .where = part_filled, .by = 1}),
+      wrong("half of the bytes are expected", "K1",
+            {.what = verbs::mbarrier_expect, .how = shifted, .by = -S::blocks * part_bytes / 2}),
+      wrong("a release is lost", "Progress",
+            {.what = arrive, .how = lost, .cell = "consumer barrier", .time = 1}),
+      wrong("a release counts for half", "Progress",
+            {.what = verbs::mbarrier_init, .how = shifted, .cell = "consumer barrier", .by = 1}),
+      wrong("a part is released unread", "K2", {.what = verbs::read, .how = late, .cell = "part"}),
+      wrong("releases reach the leader only", "Progress", {.what = arrive, .how = own})};
 }
 
 }  // namespace
@@ -182,21 +178,12 @@ std::vector<staging_mutant> staging_mutants() {
 protocol_check staged_pipeline_check() {
   using whole = staging<2, 2, 2>;
   constexpr int items = 5;
-  protocol_check all{
-      .name = "staged_pipeline",
-      .title = "A ring that the copy engine fills in parts",
-      .headers = {"src/protocol/staged_pipeline.hpp"},
-      .explorations = {holds<staging<2, 1, 1>>(2), holds<staging<2, 1, 1>>(items), holds<staging<3, 2, 1>>(7),
-                       holds<staging<2, 1, 2>>(items), holds<whole>(items)},
-      .mutants = {}};
-  for (const staging_mutant& m : staging_mutants<whole>())
-    all.mutants.push_back(
-        {m.name,
-         m.breaks,
-         {verdict::data_race, verdict::broken_promise, verdict::deadlock, verdict::mbarrier_misuse,
-          verdict::garbage_read},
-         [m](const check::bounds& limits) { return explore_staging<whole>(items, m, limits); }});
-  return all;
+  return {.name = "staged_pipeline",
+          .title = "A ring that the copy engine fills in parts",
+          .headers = {"src/protocol/staged_pipeline.hpp"},
+          .explorations = {holds<staging<2, 1, 1>>(2), holds<staging<2, 1, 1>>(items),
+                           holds<staging<3, 2, 1>>(7), holds<staging<2, 1, 2>>(items), holds<whole>(items)},
+          .mutants = staging_mutants<whole>(items)};
 }
 
 }  // namespace baton::checks

@@ -7,6 +7,7 @@
 #include <deque>
 #include <vector>
 
+#include "checks/machine_names.hpp"
 #include "checks/pair_attention_runs.hpp"
 #include "sim/context.hpp"
 
@@ -26,9 +27,13 @@ template <class Shape>
 std::string run(int tiles, const sim::options& options, const attention_mutant& m = no_bug) {
   using cells = pair_attention_cells<Shape>;
   std::deque<std::vector<vec16>> memory;
-  const auto allocate = [&]<class T>(std::size_t count, const char*) {
+  machine_names names;
+  name_pair_attention<Shape>(names, tiles);
+  const auto allocate = [&]<class T>(std::size_t count, const char* name) {
     memory.emplace_back((count * sizeof(T) + sizeof(vec16) - 1) / sizeof(vec16));
-    return reinterpret_cast<T*>(memory.back().data());
+    auto* first = reinterpret_cast<T*>(memory.back().data());
+    names.name(first, name, count);
+    return first;
   };
   const cells c = cells::make(tiles, allocate);
   std::string wrong;
@@ -43,8 +48,10 @@ std::string run(int tiles, const sim::options& options, const attention_mutant& 
   grid.warps = Shape::loader_warp + 2;
   grid.shared_bytes = cells::shared_bytes(tiles);
   grid.limits = {1'000'000, &abort, &record};
-  machine.launch(0, grid,
-                 [&](sim::context& x) { run_pair_attention_on_tokens<Shape>(x, c, tiles, m, judge); });
+  machine.launch(0, grid, [&](sim::context& base) {
+    planted<sim::context> x{base, m.bug, names.of(base.shared(), grid.shared_bytes)};
+    run_pair_attention_on_tokens<Shape>(x, c, tiles, judge);
+  });
   try {
     machine.run(0);
   } catch (const std::exception& e) {

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "checks/machine_names.hpp"
 #include "checks/role_pipeline_runs.hpp"
 #include "sim/context.hpp"
 
@@ -16,7 +17,10 @@ std::string run(int items, int seed, const pipeline_mutant& m = right_pipeline) 
   options.order = seed % 2 == 0 ? sim::schedule::random : sim::schedule::priority;
   options.seed = static_cast<std::uint64_t>(seed);
   options.delay_stores = true;
-  std::array<std::uint32_t, Shape::stages * Shape::subs> cells{};
+  std::array<std::uint32_t, Shape::cells> cells{};
+  machine_names names;
+  names.name(cells.data(), "stage", cells.size());
+  name_hand_over<Shape>(names);
   std::string wrong;
   const auto judge = [&](bool holds, const char* text) {
     if (!holds && wrong.empty()) wrong = text;
@@ -29,7 +33,10 @@ std::string run(int items, int seed, const pipeline_mutant& m = right_pipeline) 
   grid.warps = Shape::warps;
   grid.shared_bytes = Shape::shared_bytes;
   grid.limits = {1'000'000, &abort, &record};
-  machine.launch(0, grid, [&](sim::context& x) { run_hand_over<Shape>(x, cells.data(), items, m, judge); });
+  machine.launch(0, grid, [&](sim::context& base) {
+    planted<sim::context> x{base, m.bug, names.of(base.shared(), Shape::shared_bytes)};
+    run_hand_over<Shape>(x, cells.data(), items, judge);
+  });
   try {
     machine.run(0);
   } catch (const std::exception& e) {
@@ -54,7 +61,7 @@ TYPED_TEST(role_pipeline_sim, items_arrive_in_order_under_every_schedule) {
 
 TYPED_TEST(role_pipeline_sim, planted_bugs_are_exposed_by_some_schedule) {
   constexpr int items = 7;
-  for (const pipeline_mutant& m : pipeline_mutants<TypeParam>()) {
+  for (const pipeline_mutant& m : pipeline_mutants()) {
     if (!is_a_bug<TypeParam>(m, items) || m.is_race_only) continue;
     int seed = 1;
     while (seed <= 200 && run<TypeParam>(items, seed, m).empty()) ++seed;
