@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 
 /// Ranks of two jobs that nothing tells apart are noticed only when a rank comes twice. So rank 0 listens a moment
-/// longer, for those of a job that was started together with this one.
+/// longer, for those of a job that was started together with this one; unless there cannot be another.
 constexpr milliseconds moment_for_doubles{100};
 
 class admission {
@@ -29,7 +29,7 @@ class admission {
         throw transport_error{
             late_text(m_, missing(), fmt::format("to join at the abstract Unix socket '{}'", m_.name))};
     }
-    if (m_.job.secret == 0) {
+    if (m_.job.secret == 0 && !are_all_of_one_starter(processes())) {
       const time_limit moment{moment_for_doubles};
       while (!moment.passed()) hear(incoming.next(moment));
     }
@@ -87,6 +87,14 @@ class admission {
     for (int r = 1; r < m_.size; ++r)
       if (!peers_[static_cast<std::size_t>(r)]) ranks.push_back(r);
     return ranks;
+  }
+
+  /// Of the ranks that have come.
+  std::vector<std::int64_t> processes() const {
+    std::vector<std::int64_t> all;
+    for (const file_descriptor& peer : peers_)
+      if (peer) all.push_back(process_at(peer));
+    return all;
   }
 
   const rendezvous_config& m_;

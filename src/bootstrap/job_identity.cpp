@@ -58,23 +58,23 @@ process_facts facts_of(std::int64_t pid) {
   return facts;
 }
 
-bool has_one_child(const process_identity& process) {
-  open_proc(fmt::format("/proc/{}/stat", process.pid));  // says so if there is no room for the folder either
-  std::size_t children = 0;
+/// Also those that ended and that nobody has asked after. None where /proc does not say.
+std::vector<std::int64_t> children_of(std::int64_t pid) {
+  open_proc(fmt::format("/proc/{}/stat", pid));  // says so if there is no room for the folder either
+  std::vector<std::int64_t> children;
   std::error_code gone;
-  for (const auto& thread :
-       std::filesystem::directory_iterator{fmt::format("/proc/{}/task", process.pid), gone}) {
+  for (const auto& thread : std::filesystem::directory_iterator{fmt::format("/proc/{}/task", pid), gone}) {
     std::ifstream in = open_proc(thread.path() / "children");
-    for (std::string child; in >> child;) ++children;
+    for (std::int64_t child = 0; in >> child;) children.push_back(child);
   }
-  return children == 1;
+  return children;
 }
 
 /// The ancestors below `common`, which started nothing but one rank if they only wrap it.
 bool are_wrappers(const job_identity& job, const process_identity& common) {
   for (const process_identity& a : job.ancestors) {
     if (a == common) return true;
-    if (!has_one_child(a)) return false;
+    if (children_of(a.pid).size() != 1) return false;
   }
   return false;
 }
@@ -105,6 +105,14 @@ job_identity job_of_this_process() {
   job.process_group = ::getpgrp();
   job.is_orphan = ::getsid(::getppid()) != job.session ? 1 : 0;  // whoever adopts lives in another session
   return job;
+}
+
+bool are_all_of_one_starter(std::vector<std::int64_t> others) {
+  others.push_back(::getpid());
+  std::vector<std::int64_t> started = children_of(::getppid());
+  std::sort(others.begin(), others.end());
+  std::sort(started.begin(), started.end());
+  return started == others;
 }
 
 std::string why_other_job(const job_identity& root, const job_identity& other, int rank) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace baton::bootstrap {
 
@@ -24,6 +25,10 @@ struct job_identity {
 
 /// BATON_JOB, else TORCHELASTIC_RUN_ID unless it is torchrun's "none"; and who started this process.
 job_identity job_of_this_process();
+
+/// Whether the process that started this one has these others as children too, and nobody else: then nobody of another
+/// job that nothing tells apart is among them.
+bool are_all_of_one_starter(std::vector<std::int64_t> others);
 
 /// Empty: they may be of one job. Else why not, and what to do; `rank` came to rank 0. Of one job are ranks that one
 /// process started, also where each has a wrapper of its own, such as a profiler: a process between that has started

@@ -47,10 +47,16 @@ file_descriptor open_socket(int type) {
   return fd;
 }
 
-bool same_user(const file_descriptor& fd) {
-  ucred other{};
+/// As it was when it connected; nobody where the kernel does not say.
+ucred other_end(const file_descriptor& fd) {
+  ucred other{0, static_cast<uid_t>(-1), static_cast<gid_t>(-1)};
   socklen_t bytes = sizeof other;
-  return ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &other, &bytes) == 0 && other.uid == ::geteuid();
+  ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &other, &bytes);
+  return other;
+}
+
+bool same_user(const file_descriptor& fd) {
+  return other_end(fd).uid == ::geteuid();
 }
 
 /// False: the limit passed first.
@@ -232,6 +238,10 @@ file_descriptor try_claim(const std::string& name) {
 bool is_claimed(const std::string& name) {
   const address at = abstract_address(name);
   return ::connect(open_socket(SOCK_DGRAM).get(), at.get(), at.bytes) == 0;
+}
+
+std::int64_t process_at(const file_descriptor& connection) {
+  return other_end(connection).pid;
 }
 
 std::uint64_t random_bits() {

@@ -44,6 +44,9 @@ std::size_t receive_now(const file_descriptor& from, void* data, std::size_t byt
 /// Whether the other side closed the connection. What it sent before may still be there.
 bool has_ended(const file_descriptor& connection);
 
+/// The process that made the connection, by its number here; 0: it is not seen from here.
+std::int64_t process_at(const file_descriptor& connection);
+
 /// A descriptor travels with eight bytes that say whose it is.
 io send_descriptor(const file_descriptor& to, int fd, std::uint64_t note, const time_limit& limit);
 

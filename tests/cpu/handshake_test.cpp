@@ -156,6 +156,33 @@ TEST(two_jobs, with_different_secrets_never_mix) {
   for (const std::size_t ours : {2, 3, 4}) EXPECT_EQ(results[ours].exit_code, 0) << results[ours].thrown;
 }
 
+/// The shortest of several meetings of three ranks, in milliseconds; a fourth process of their starter looks on.
+double shortest_meeting(bool with_onlooker) {
+  double shortest = 1e9;
+  for (int turn = 0; turn < 5; ++turn) {
+    const std::string name = unique_name();
+    const shared_steps microseconds;
+    in_processes(with_onlooker ? std::vector{9, 0, 1, 2} : std::vector{0, 1, 2}, [&](int rank) {
+      if (rank == 9) return microseconds.wait(1, 3);
+      const auto start = std::chrono::steady_clock::now();
+      const process_rendezvous met{config_at(name, rank, 3)};
+      const auto took = std::chrono::steady_clock::now() - start;
+      if (rank == 0)
+        microseconds.process() =
+            static_cast<int>(std::chrono::duration_cast<std::chrono::microseconds>(took).count());
+      microseconds.done(1);
+      return true;
+    });
+    shortest = std::min(shortest, microseconds.process() / 1000.0);
+  }
+  return shortest;
+}
+
+TEST(job_identity, ranks_that_are_all_their_starter_started_do_not_wait_for_those_of_another_job) {
+  EXPECT_LT(shortest_meeting(false), 80.0);
+  EXPECT_GE(shortest_meeting(true), 100.0) << "somebody else could be of another job";
+}
+
 TEST(job_identity, orphans_of_one_script_are_of_one_job_and_those_of_another_are_not) {
   const job_identity child = job_of_this_process();
   job_identity orphan = child, stranger = child;
