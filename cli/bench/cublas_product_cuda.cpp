@@ -36,8 +36,7 @@ std::optional<cublas_calls> load(std::string& why_not) {
   cublas.find("cublasGetVersion_v2", calls.get_version);
   cublas.find("cublasSetStream_v2", calls.set_stream);
   cublas.find("cublasGemmEx", calls.gemm_ex);
-  why_not = cublas.why_not();
-  return why_not.empty() ? std::optional{calls} : std::nullopt;
+  return cublas.complete(calls, why_not);
 }
 
 class loaded_cublas : public cublas_product {

@@ -2,6 +2,7 @@
 // A library that a comparison needs and baton does not: found when the program runs, or not at all. It stays loaded until the
 // program ends, since such libraries have threads of their own.
 #include <initializer_list>
+#include <optional>
 #include <string>
 
 namespace baton::cli {
@@ -11,11 +12,15 @@ class loaded_library {
   /// The library that the environment `variable` names, else the first of `names` that can be loaded. `title` is for `why_not`.
   loaded_library(const char* title, const char* variable, std::initializer_list<const char*> names);
 
-  /// Empty: loaded, and everything looked for was found.
-  const std::string& why_not() const { return why_not_; }
   template <class Call>
   void find(const char* name, Call*& call) {
     call = reinterpret_cast<Call*>(address(name));
+  }
+  /// None, and why not: it was not loaded, or lacks something that was looked for.
+  template <class Calls>
+  std::optional<Calls> complete(const Calls& calls, std::string& why_not) const {
+    why_not = why_not_;
+    return why_not.empty() ? std::optional{calls} : std::nullopt;
   }
 
  private:

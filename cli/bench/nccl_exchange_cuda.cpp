@@ -43,8 +43,7 @@ std::optional<nccl_calls> load(std::string& why_not) {
   nccl.find("ncclGroupEnd", calls.group_end);
   nccl.find("ncclSend", calls.send);
   nccl.find("ncclRecv", calls.recv);
-  why_not = nccl.why_not();
-  return why_not.empty() ? std::optional{calls} : std::nullopt;
+  return nccl.complete(calls, why_not);
 }
 
 class loaded_nccl : public nccl_exchange {

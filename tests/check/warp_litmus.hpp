@@ -132,6 +132,24 @@ test in_one_warp(const char* name, First first, bool synchronises, Second second
           expected};
 }
 
+/// One lane learns what another rank did; all read.
+inline test one_lane_learns(const char* name, bool synchronises, verdict expected) {
+  return {name,
+          [=](program& p, const cells& c) {
+            p.spawn(0, 0, 0, [=](context& x) {
+              x.write(c.data, 1u);
+              x.store<release, sys>(c.x, 1u);
+            });
+            p.spawn(1, 0, 0, [=](context& x) {
+              if (!wait_for<relaxed, sys>(x, c.x, 1)) return;
+              x.elect([&] { x.load<acquire, sys>(c.x); });
+              if (synchronises) x.sync_warp();
+              x.each_lane([&](int) { x.read(c.data); });
+            });
+          },
+          expected};
+}
+
 inline std::vector<test> lane_tests() {
   using enum verdict;
   const auto one_writes = [](context& x, const cells& c) { x.elect([&] { x.write(c.data, 5u); }); };
@@ -141,7 +159,6 @@ inline std::vector<test> lane_tests() {
     x.each(2, [&](int i) { x.write(reinterpret_cast<std::uint16_t*>(c.data) + i, std::uint16_t{1}); });
   };
   const auto nothing = [](context&, const cells&) {};
-  const auto learns = [](context& x, const cells& c) { x.elect([&] { x.load<acquire, sys>(c.x); }); };
   return {
       lanes_hand_over("a release of one lane does not cover what others wrote", false, data_race),
       lanes_hand_over("it does after sync_warp", true, none),
@@ -152,33 +169,8 @@ inline std::vector<test> lane_tests() {
       in_one_warp("one lane after itself", one_writes, false, one_writes, none),
       in_one_warp("lanes that write one word", nothing, false, all_write, data_race),
       in_one_warp("lanes that write halves of one word", nothing, false, halves, none),
-      {"what one lane has learnt the others do not know",
-       [=](program& p, const cells& c) {
-         p.spawn(0, 0, 0, [=](context& x) {
-           x.write(c.data, 1u);
-           x.store<release, sys>(c.x, 1u);
-         });
-         p.spawn(1, 0, 0, [=](context& x) {
-           if (!wait_for<relaxed, sys>(x, c.x, 1)) return;
-           learns(x, c);
-           all_read(x, c);
-         });
-       },
-       data_race},
-      {"they do after sync_warp",
-       [=](program& p, const cells& c) {
-         p.spawn(0, 0, 0, [=](context& x) {
-           x.write(c.data, 1u);
-           x.store<release, sys>(c.x, 1u);
-         });
-         p.spawn(1, 0, 0, [=](context& x) {
-           if (!wait_for<relaxed, sys>(x, c.x, 1)) return;
-           learns(x, c);
-           x.sync_warp();
-           all_read(x, c);
-         });
-       },
-       none},
+      one_lane_learns("what one lane has learnt the others do not know", false, data_race),
+      one_lane_learns("they do after sync_warp", true, none),
   };
 }
 

@@ -25,10 +25,7 @@ using std::chrono::milliseconds;
 using test::in_processes;
 using test::rank_result;
 using test::says;
-
-std::string unique_name() {
-  return "baton-test-" + std::to_string(bootstrap::random_bits());
-}
+using test::unique_name;
 
 std::shared_ptr<bootstrap::process_rendezvous> join_at(const std::string& name, int rank, int size) {
   return std::make_shared<bootstrap::process_rendezvous>(

@@ -30,10 +30,7 @@ using std::chrono::milliseconds;
 using test::in_processes;
 using test::rank_result;
 using test::says;
-
-std::string unique_name() {
-  return "baton-test-" + std::to_string(random_bits());
-}
+using test::unique_name;
 
 rendezvous_config config_at(const std::string& name, int rank, int size, int deadline_ms = 20'000) {
   rendezvous_config m;

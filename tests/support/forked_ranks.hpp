@@ -9,7 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/unix_socket.hpp"
+
 namespace baton::test {
+
+/// A name at which no other test meets.
+inline std::string unique_name() {
+  return "baton-test-" + std::to_string(bootstrap::random_bits());
+}
 
 struct rank_result {
   int exit_code = -1;  // 0: `work` returned true; 1: false; 2: it threw; 128 + n: signal n
