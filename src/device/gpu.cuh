@@ -10,6 +10,7 @@
 #include <cuda/ptx>
 #include <type_traits>
 
+#include "base/constant.hpp"
 #include "device/stuck.cuh"
 #include "exec/exec.hpp"
 #include "ptx/access.cuh"
@@ -106,11 +107,15 @@ class gpu {
 
   template <order Order, scope Scope, class T>
   BATON_FN std::remove_const_t<T> load(T* p) const {
-    return std::bit_cast<std::remove_const_t<T>>(ptx::ld<Order, Scope>(reinterpret_cast<const word<T>*>(p)));
+    return std::bit_cast<std::remove_const_t<T>>(in_space<Scope>(p, [p](auto space) {
+      return ptx::ld<Order, Scope, space.value>(reinterpret_cast<const word<T>*>(p));
+    }));
   }
   template <order Order, scope Scope, class T>
   BATON_FN void store(T* p, std::type_identity_t<T> v) const {
-    ptx::st<Order, Scope>(reinterpret_cast<word<T>*>(p), std::bit_cast<word<T>>(v));
+    in_space<Scope>(p, [=](auto space) {
+      ptx::st<Order, Scope, space.value>(reinterpret_cast<word<T>*>(p), std::bit_cast<word<T>>(v));
+    });
   }
   template <order Order, scope Scope, class T>
   BATON_FN T fetch_add(T* p, std::type_identity_t<T> v) const {
@@ -200,10 +205,20 @@ class gpu {
   template <class T>
   using word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
+  /// f(the state space of the word). Words of block scope stand in shared memory, which the compiler sees: an access that
+  /// says so needs no generic address, and no branch is left.
+  template <scope Scope, class F>
+  BATON_FN static auto in_space(const void* word, F f) {
+    if constexpr (Scope == scope::block)
+      if (__isShared(word)) return f(constant<ptx::space::shared>{});
+    return f(constant<ptx::space::generic>{});
+  }
   template <ptx::update What, order Order, scope Scope, class T>
   BATON_FN static T update(T* p, T v) {
-    return std::bit_cast<T>(
-        ptx::atom<What, Order, Scope>(reinterpret_cast<word<T>*>(p), std::bit_cast<word<T>>(v)));
+    return std::bit_cast<T>(in_space<Scope>(p, [=](auto space) {
+      return ptx::atom<What, Order, Scope, space.value>(reinterpret_cast<word<T>*>(p),
+                                                        std::bit_cast<word<T>>(v));
+    }));
   }
   static constexpr cuda::ptx::dot_scope dot(scope s) {
     using enum cuda::ptx::dot_scope;

@@ -10,7 +10,10 @@ namespace baton {
 /// Called by one lane. `found` names everything but `claimed` and `complete`.
 BATON_FN void report_stuck(const wait_limits& limits, const stuck_record& found) {
   if (limits.record != nullptr && ptx::atom_cas_relaxed_gpu(&limits.record->claimed, 0u, 1u) == 0u) {
-    stuck_record& out = *limits.record;
+    stuck_record* record = limits.record;
+    // Opaque, or the addresses of its fields are kept in registers throughout every loop that has a wait in it.
+    asm("" : "+l"(record));
+    stuck_record& out = *record;
     out.rank = found.rank;
     out.block = found.block;
     out.warp = found.warp;

@@ -48,12 +48,12 @@ TEST(ring_shape, what_cannot_be_is_refused_with_its_reason) {
 template <class Strategy>
 std::vector<std::int32_t> phases(bool producer, int laps) {
   std::vector<std::int32_t> seen;
-  ring_detail::ring_position at{0, 0, producer ? 0 : 1};
+  ring_detail::ring_position at;
   const auto increment =
       producer ? Strategy::get_producer_phase_increment() : Strategy::get_consumer_phase_increment();
   for (int i = 0; i < laps * Strategy::pipeline_stages; ++i) {
-    if (at.stage == 0) seen.push_back(at.phase);
-    at.step(Strategy::pipeline_stages, increment);
+    if (at.stage == 0) seen.push_back(at.phase(producer ? 0 : 1, increment));
+    at.step(Strategy::pipeline_stages);
   }
   return seen;
 }

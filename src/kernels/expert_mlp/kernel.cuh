@@ -19,6 +19,7 @@
 #include "kernels/expert_mlp/operands.cuh"
 #include "ptx/ldmatrix.cuh"
 #include "ptx/mma.cuh"
+#include "ptx/shared_address.cuh"
 
 namespace baton::expert_mlp_kernels {
 
@@ -51,11 +52,13 @@ __device__ __forceinline__ void multiply(const bfloat16* a, const bfloat16* b, a
     std::uint32_t rows[2][4];
 #pragma unroll
     for (int m = 0; m < 2; ++m)
-      ptx::ldmatrix_x4(rows[m], a + swizzled(at.first_row + m * 16 + at.lane % 16, step * 2 + at.lane / 16));
+      ptx::ldmatrix_x4(rows[m], ptx::shared_address(a + swizzled(at.first_row + m * 16 + at.lane % 16,
+                                                                 step * 2 + at.lane / 16)));
 #pragma unroll
     for (int pair = 0; pair < 4; ++pair) {
       std::uint32_t weights[4];
-      ptx::ldmatrix_x4(weights, b + swizzled(b_row + pair * 16, step * 2 + at.lane / 8 % 2));
+      ptx::ldmatrix_x4(weights,
+                       ptx::shared_address(b + swizzled(b_row + pair * 16, step * 2 + at.lane / 8 % 2)));
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
         ptx::mma_m16n8k16(acc.at[m][2 * pair], rows[m], weights[0], weights[1]);

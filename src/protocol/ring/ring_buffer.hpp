@@ -26,18 +26,20 @@ struct ring_sites {
 
 namespace ring_detail {
 
-/// Where an end stands: the slot, the lap, and the phase that its next wait compares with.
+/// Where an end stands: the slot and the lap.
 struct ring_position {
   int stage = 0;
   std::uint32_t lap = 0;
-  std::int32_t phase = 0;
 
-  BATON_FN void step(int stages, std::int32_t increment) {
+  BATON_FN void step(int stages) {
     if (++stage < stages) return;
     stage = 0;
     ++lap;
-    phase =
-        static_cast<std::int32_t>(static_cast<std::uint32_t>(phase) + static_cast<std::uint32_t>(increment));
+  }
+  /// What the wait for this slot compares with. Computed each time: a register for it would be taken all the time.
+  BATON_FN std::int32_t phase(std::int32_t first, std::int32_t increment) const {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(first) +
+                                     lap * static_cast<std::uint32_t>(increment));
   }
 };
 
@@ -54,23 +56,26 @@ class producer_view {
   template <exec_context X>
   BATON_FN bool acquire(X& x) {
     const wait_site where{.where = where_, .epoch = at_.lap};
-    return sync_.wait_producer_acquire(x, tile_, at_.stage, at_.phase, where);
+    return sync_.wait_producer_acquire(x, tile_, at_.stage, phase(), where);
   }
   /// The slot of the last acquire is filled.
   template <exec_context X>
   BATON_FN void release(X& x) {
     x.sync_warp();
-    x.elect([&] { sync_.signal_producer_release(x, tile_, at_.stage, at_.phase); });
-    at_.step(Strategy::pipeline_stages, Strategy::get_producer_phase_increment());
+    x.elect([&] { sync_.signal_producer_release(x, tile_, at_.stage, phase()); });
+    at_.step(Strategy::pipeline_stages);
   }
   BATON_FN int stage() const { return at_.stage; }
   BATON_FN int tile() const { return tile_; }
 
  private:
+  /// From 0: an empty ring is free.
+  BATON_FN std::int32_t phase() const { return at_.phase(0, Strategy::get_producer_phase_increment()); }
+
   Strategy sync_;
   int tile_;
   site where_;
-  ring_detail::ring_position at_{0, 0, 0};  // an empty ring is free
+  ring_detail::ring_position at_;
 };
 
 /// The reading end of one tile's slots for one of its readers; one warp holds it.
@@ -84,23 +89,26 @@ class consumer_view {
   template <exec_context X>
   BATON_FN bool acquire(X& x) {
     const wait_site where{.where = where_, .epoch = at_.lap};
-    return sync_.wait_consumer_acquire(x, tile_, at_.stage, at_.phase, where);
+    return sync_.wait_consumer_acquire(x, tile_, at_.stage, phase(), where);
   }
   /// This reader has done with the slot of the last acquire.
   template <exec_context X>
   BATON_FN void release(X& x) {
     x.sync_warp();
-    x.elect([&] { sync_.signal_consumer_release(x, tile_, at_.stage, at_.phase, reader_); });
-    at_.step(Strategy::pipeline_stages, Strategy::get_consumer_phase_increment());
+    x.elect([&] { sync_.signal_consumer_release(x, tile_, at_.stage, phase(), reader_); });
+    at_.step(Strategy::pipeline_stages);
   }
   BATON_FN int stage() const { return at_.stage; }
   BATON_FN int tile() const { return tile_; }
 
  private:
+  /// From 1: the first fill ends the first wait.
+  BATON_FN std::int32_t phase() const { return at_.phase(1, Strategy::get_consumer_phase_increment()); }
+
   Strategy sync_;
   int tile_, reader_;
   site where_;
-  ring_detail::ring_position at_{0, 0, 1};  // the first fill ends the first wait
+  ring_detail::ring_position at_;
 };
 
 /// A slot held for the length of a scope: acquired at its beginning, released at its end unless the wait gave up.
