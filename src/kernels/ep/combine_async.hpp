@@ -13,6 +13,7 @@
 //   block 1  | table | send ... | complete, publish |     blocks never wait for each other
 #include "exec/exec.hpp"
 #include "kernels/ep/params.hpp"
+#include "kernels/ep/round_start.hpp"
 #include "kernels/ep/row_copy.hpp"
 #include "kernels/ep/row_table.hpp"
 #include "kernels/ep/token_format.hpp"
@@ -31,19 +32,14 @@ struct combine_async_kernel {
     const int pairs = p.s.num_local_experts(p.s.rank) * p.s.num_ranks;
     const row_table table{shared.rows.prefix(x), shared.rows.first_row(x), pairs};
     x.block_each(3 * max_ranks, [&](int i) { x.write(shared.sent(x) + i, 0); });
-    x.block_each(1, [&](int) {  // both loads in flight together
-      const bool lost = x.has_given_up();
-      x.write(shared.epoch(x), x.read(&p.rounds->combine) + 1);
-      x.write(shared.lost(x), lost ? 1 : 0);
-    });
+    note_round_start(x, &p.rounds->combine, shared.start);
     table.build(x, p.counters, p.s);
-    // A wait of this rank gave up: the table is of an earlier round, and nobody may take it for this one.
-    if (x.from_one([&] { return x.read(shared.lost(x)); }) != 0) return;
+    if (!goes_on(x, shared.start.aborted(x))) return;  // the table is of an earlier round
     const row_units units = units_for(reply_steps_of(p.s), table.rows(x), x.num_blocks() * x.num_warps());
     x.block_each(table.pairs, [&](int pair) {
       add_shared(x, shared.units(x) + pair % p.s.num_ranks, table.rows_of(x, pair) * units.per_row);
     });
-    const std::uint32_t epoch = x.from_one([&] { return x.read(shared.epoch(x)); });
+    const std::uint32_t epoch = x.from_one([&] { return x.read(shared.start.epoch(x)); });
     send_rows(x, p, table, units, {shared.sent(x), epoch});
     complete(x, p, shared);
     publish_ranks(x, p, table, {shared.complete(x), epoch});

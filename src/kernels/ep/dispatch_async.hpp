@@ -21,6 +21,7 @@
 #include "base/convert.hpp"
 #include "exec/exec.hpp"
 #include "kernels/ep/params.hpp"
+#include "kernels/ep/round_start.hpp"
 #include "kernels/ep/shared_plan.hpp"
 #include "kernels/ep/token_format.hpp"
 #include "protocol/arrival.hpp"
@@ -69,13 +70,9 @@ struct dispatch_async_kernel {
   static BATON_FN bool begin(X& x, const Params& p, const plan& shared) {
     const int counts = max_ranks + 3 * p.s.num_experts;  // from `complete` to the end
     x.block_each(counts, [&](int i) { x.write(shared.complete(x) + i, 0); });
-    x.block_each(1, [&](int) {
-      const std::uint32_t completed = x.read(&p.rounds->dispatch);
-      x.write(shared.lost(x), x.has_given_up() ? 1 : 0);
-      x.write(shared.epoch(x), completed + 1);
-    });
+    note_round_start(x, &p.rounds->dispatch, shared.start);
     x.sync_block();
-    return x.from_one([&] { return x.read(shared.lost(x)); }) == 0;
+    return goes_on(x, shared.start.aborted(x));
   }
 
   template <class X, class Params>
@@ -178,7 +175,7 @@ struct dispatch_async_kernel {
           if (message == nullptr) return;
           source_info source{token, k, p.s.rank, 0};
           const std::int32_t expert = x.read(shared.ids(x) + (token - begin) * p.s.top_k + k);
-          source.seal = seal_of(source, expert, x.read(shared.epoch(x)));
+          source.seal = seal_of(source, expert, x.read(shared.start.epoch(x)));
           x.write(reinterpret_cast<source_info*>(message + p.s.trailer_offset()), source);
         });
       }
@@ -210,8 +207,8 @@ struct dispatch_async_kernel {
       if (x.from_one([&] { return x.read(shared.complete(x) + rank); }) == 0) continue;
       x.each(p.s.num_local_experts(rank), [&](int local) {
         const int sent = smaller(x.read(shared.total(x) + p.s.first_expert(rank) + local), p.s.max_tokens);
-        publish<Arrival>(x, p.count.at[rank] + local * p.s.num_ranks + p.s.rank, x.read(shared.epoch(x)),
-                         sent);
+        publish<Arrival>(x, p.count.at[rank] + local * p.s.num_ranks + p.s.rank,
+                         x.read(shared.start.epoch(x)), sent);
       });
     }
   }

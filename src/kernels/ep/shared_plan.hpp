@@ -8,11 +8,20 @@ namespace baton::ep {
 /// Ids that dispatch_async places at a time.
 inline constexpr int tile_ids = 256;
 
+/// Of round_start.hpp.
+struct round_start_plan {
+  shared_array<std::uint32_t> epoch;   // [1]: of this round
+  shared_array<std::int32_t> aborted;  // [1]: a wait of this rank gave up before this block began
+};
+constexpr round_start_plan take_round_start(shared_plan& from) {
+  const auto epoch = from.take<std::uint32_t>(1);
+  return {epoch, from.take<std::int32_t>(1)};
+}
+
 struct dispatch_async_plan : shared_plan {
-  shared_array<std::byte*> message;     // [tile_ids]: where each id's message starts; null: not sent
-  shared_array<std::int32_t> ids;       // [tile_ids]
-  shared_array<std::int32_t> lost;      // [1]: the rank has given up, do nothing
-  shared_array<std::uint32_t> epoch;    // [1]: of this round
+  shared_array<std::byte*> message;  // [tile_ids]: where each id's message starts; null: not sent
+  shared_array<std::int32_t> ids;    // [tile_ids]
+  round_start_plan start;
   shared_array<std::int32_t> complete;  // [max_ranks]: this block publishes to that rank
   shared_array<std::int32_t> total;     // [E]: ids of each expert on this rank
   shared_array<std::int32_t> base;      // [E]: those before the current tile
@@ -21,8 +30,7 @@ struct dispatch_async_plan : shared_plan {
   constexpr explicit dispatch_async_plan(const shape& s)
       : message{take<std::byte*>(tile_ids)},
         ids{take<std::int32_t>(tile_ids)},
-        lost{take<std::int32_t>(1)},
-        epoch{take<std::uint32_t>(1)},
+        start{take_round_start(*this)},
         complete{take<std::int32_t>(max_ranks)},
         total{take<std::int32_t>(s.num_experts)},
         base{take<std::int32_t>(s.num_experts)},
@@ -33,10 +41,10 @@ struct dispatch_async_plan : shared_plan {
 struct waiting_plan : shared_plan {
   shared_array<std::uint32_t> failed;  // [1]: a wait of this block for an arrival word gave up
   shared_array<std::int32_t> shut;     // [1]: its wait for the gate did
-  shared_array<std::int32_t> lost;     // [1]: a wait of this rank gave up before this block began
+  shared_array<std::int32_t> aborted;  // [1]: a wait of this rank gave up before this block began
 
   constexpr waiting_plan()
-      : failed{take<std::uint32_t>(1)}, shut{take<std::int32_t>(1)}, lost{take<std::int32_t>(1)} {}
+      : failed{take<std::uint32_t>(1)}, shut{take<std::int32_t>(1)}, aborted{take<std::int32_t>(1)} {}
 };
 
 /// Of a row_table.
@@ -59,16 +67,14 @@ struct combine_async_plan : shared_plan {
   shared_array<std::int32_t> sent;      // [max_ranks]: units to each rank, by this block
   shared_array<std::int32_t> units;     // [max_ranks]: of all blocks
   shared_array<std::int32_t> complete;  // [max_ranks]: this block publishes to that rank
-  shared_array<std::int32_t> lost;      // [1]: the rank has given up, do nothing
-  shared_array<std::uint32_t> epoch;    // [1]: of this round
+  round_start_plan start;
   row_table_plan rows;
 
   constexpr explicit combine_async_plan(const shape& s)
       : sent{take<std::int32_t>(max_ranks)},
         units{take<std::int32_t>(max_ranks)},
         complete{take<std::int32_t>(max_ranks)},
-        lost{take<std::int32_t>(1)},
-        epoch{take<std::uint32_t>(1)},
+        start{take_round_start(*this)},
         rows{take_row_table(*this, s.num_pairs())} {}
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 // What the two waiting kernels have in common: how they begin, and how block 0 collects arrival words.
 #include "exec/exec.hpp"
-#include "kernels/ep/shared_plan.hpp"
+#include "kernels/ep/round_start.hpp"
 #include "protocol/arrival.hpp"
 #include "protocol/gate.hpp"
 
@@ -9,27 +9,19 @@ namespace baton::ep {
 
 static_assert(max_tokens_per_rank <= static_cast<int>(arrival_word::most));
 
-/// The round that begins, after `completed` others. False in all warps of the block: the rank is lost. The words of
-/// the round it gave up in may have come since, so waiting for them is no way to find out.
+/// The round that begins, after `completed` others. False in all warps of the block: nothing is to be done.
 template <exec_context X>
 BATON_FN bool begin_wait(X& x, const std::uint32_t* completed, const waiting_plan& shared,
                          std::uint32_t& epoch) {
-  struct start {
-    std::uint32_t epoch;
-    std::int32_t lost;
-  };
-  const start now = x.from_one([&] {  // both loads in flight together
-    const bool lost = x.has_given_up();
-    return start{x.read(completed) + 1, lost ? 1 : 0};
-  });
+  const round_start now = x.from_one([&] { return read_round_start(x, completed); });
   epoch = now.epoch;
   x.block_each(1, [&](int) {
     x.write(shared.failed(x), 0);
     x.write(shared.shut(x), 0);
-    x.write(shared.lost(x), now.lost);
+    x.write(shared.aborted(x), now.aborted);
   });
   x.sync_block();
-  return x.from_one([&] { return x.read(shared.lost(x)); }) == 0;
+  return goes_on(x, shared.aborted(x));
 }
 
 /// Which words block 0 waits for.
