@@ -2,6 +2,7 @@
 // The stacks that warps run on as fibers.
 #include <boost/context/protected_fixedsize_stack.hpp>
 #include <cstddef>
+#include <new>
 #include <vector>
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -77,7 +78,14 @@ class stack_pool {
     idle_.pop_back();
     return stack;
   }
-  void give(const boost::context::stack_context& stack) { idle_.push_back(stack); }
+  /// Where a fiber ends nothing may be thrown.
+  void give(boost::context::stack_context stack) noexcept {
+    try {
+      idle_.push_back(stack);
+    } catch (const std::bad_alloc&) {
+      source_.deallocate(stack);
+    }
+  }
 
  private:
   boost::context::protected_fixedsize_stack source_{std::size_t{128} << 10};

@@ -1,11 +1,26 @@
 // Which warp runs next, and how it starts, stops and waits.
+#include <fmt/format.h>
+
 #include "baton/error.hpp"
 #include "sim/context.hpp"
 #include "sim/machine_state.hpp"
 
 namespace baton::sim {
 
+namespace {
+
+/// A stack takes two of the 65,530 mappings that Linux gives a process by default.
+constexpr std::size_t most_warps = 16'384;
+
+}  // namespace
+
 void machine::state::start_kernel(int rank, stream_queue& q, const work_item& item) {
+  const std::size_t warps = active.size() + static_cast<std::size_t>(item.shape.blocks) *
+                                                static_cast<std::size_t>(item.shape.warps);
+  if (warps > most_warps)
+    throw unsupported{fmt::format(
+        "kernels of {} warps at the same time: the CPU machine runs at most {}; lower num_sms or num_threads",
+        warps, most_warps)};
   auto kernel = std::make_unique<kernel_state>();
   kernel->shape = item.shape;
   kernel->body = item.kernel;

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "baton/error.hpp"
@@ -72,7 +73,14 @@ class workers {
       : runs_{runs}, options_{o}, is_done_(runs.size(), false) {
     const auto cores = std::max(1u, std::thread::hardware_concurrency());
     const auto most = o.jobs > 0 ? static_cast<unsigned>(o.jobs) : cores;
-    for (unsigned i = 0; i < most && i < runs.size(); ++i) threads_.emplace_back([this] { work(); });
+    for (unsigned i = 0; i < most && i < runs.size(); ++i) try {
+        threads_.emplace_back([this] { work(); });
+      } catch (const std::system_error& e) {
+        if (i > 0) return;  // fewer do the same work
+        throw unsupported{fmt::format(
+            "cannot start a thread: {}; raise the limits of processes (ulimit -u) or memory (ulimit -v)",
+            e.what())};
+      }
   }
   ~workers() { next_ = runs_.size(); }
   workers(const workers&) = delete;

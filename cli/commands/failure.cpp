@@ -51,8 +51,9 @@ failure describe_failure(const std::exception_ptr& thrown) {
   } catch (const out_of_memory& e) {
     return made(exit_code::out_of_memory, "out_of_memory", e.what());
   } catch (const std::bad_alloc&) {
-    return made(exit_code::out_of_memory, "out_of_memory",
-                "the host's memory is used up; lower --max-tokens-per-rank or use a smaller model");
+    return made(
+        exit_code::out_of_memory, "out_of_memory",
+        "the host's memory is used up; ask for less at a time, or raise the limit there is (ulimit -v)");
   } catch (const error& e) {
     return made(exit_code::internal, "error", e.what());
   } catch (const std::exception& e) {

@@ -1,6 +1,8 @@
 #include "runtime/host_memory.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -32,6 +34,25 @@ std::size_t meminfo(const std::string& key) {
   return std::numeric_limits<std::size_t>::max();
 }
 
+/// Of what `ulimit -v` lets this process have.
+std::size_t addresses_left() {
+  rlimit most{};
+  std::size_t pages = 0;
+  if (::getrlimit(RLIMIT_AS, &most) != 0 || most.rlim_cur == RLIM_INFINITY ||
+      !(std::ifstream{"/proc/self/statm"} >> pages))
+    return std::numeric_limits<std::size_t>::max();
+  const std::size_t used = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return most.rlim_cur - smaller<std::size_t>(used, most.rlim_cur);
+}
+
+std::size_t free_for_this_process() {
+  return smaller(host_bytes_free(), addresses_left());
+}
+
+void require(std::size_t bytes, std::size_t free, const memory_use& use) {
+  if (bytes > free) throw_out_of_memory("host memory", use, bytes, free);
+}
+
 }  // namespace
 
 std::size_t host_bytes_total() {
@@ -50,8 +71,7 @@ void throw_out_of_memory(const std::string& where, const memory_use& use, std::s
 }
 
 void require_host_memory(std::size_t bytes, const memory_use& use) {
-  const std::size_t free = host_bytes_free();
-  if (bytes > free) throw_out_of_memory("host memory", use, bytes, free);
+  require(bytes, free_for_this_process(), use);
 }
 
 void require_host_memory_of_all(const bootstrap::group& g, std::size_t bytes, const memory_use& use) {
@@ -61,14 +81,14 @@ void require_host_memory_of_all(const bootstrap::group& g, std::size_t bytes, co
   memory_use by_all = use;
   if (g.size > 1) by_all.purpose += fmt::format(" of all {} ranks", g.size);
   // Nobody allocates before the last has looked: each counts the same bytes as free.
-  bootstrap::together(g, [&] { require_host_memory(needed, by_all); });
+  bootstrap::together(g, [&] { require(needed, host_bytes_free(), by_all); });
 }
 
 bootstrap::file_descriptor allocate_shared(std::size_t bytes, const memory_use& use) {
   try {
     return bootstrap::create_shared_memory(bytes);
   } catch (const out_of_memory& e) {
-    throw_out_of_memory(e.what(), use, bytes, host_bytes_free());
+    throw_out_of_memory(e.what(), use, bytes, free_for_this_process());
   }
 }
 
@@ -76,7 +96,7 @@ std::shared_ptr<std::byte> allocate_host(std::size_t bytes, const memory_use& us
   require_host_memory(bytes, use);
   const std::size_t size = larger(align_up(bytes, alignment), alignment);
   void* at = std::aligned_alloc(alignment, size);
-  if (at == nullptr) throw_out_of_memory("host memory", use, bytes, host_bytes_free());
+  if (at == nullptr) throw_out_of_memory("host memory", use, bytes, free_for_this_process());
   std::memset(at, 0, size);
   return {static_cast<std::byte*>(at), [](std::byte* p) { std::free(p); }};
 }

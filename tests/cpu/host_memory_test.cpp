@@ -1,13 +1,17 @@
 #include "runtime/host_memory.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "baton/error.hpp"
 #include "runtime/cgroup_memory.hpp"
 #include "runtime/world_state.hpp"
 #include "tests/cpu/temporary_folder.hpp"
+#include "tests/support/forked_ranks.hpp"
 
 namespace baton {
 namespace {
@@ -15,6 +19,23 @@ namespace {
 TEST(host_memory, what_is_free_lies_between_nothing_and_all) {
   EXPECT_GT(host_bytes_free(), 0u);
   EXPECT_LE(host_bytes_free(), host_bytes_total());
+}
+
+TEST(host_memory, what_is_free_is_no_more_than_the_limit_of_this_process_leaves) {
+  const auto results = test::in_processes({0}, [](int) {
+    std::size_t pages = 0;
+    std::ifstream{"/proc/self/statm"} >> pages;
+    const rlim_t left = 64 << 20, most = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + left;
+    const rlimit limit{most, most};
+    ::setrlimit(RLIMIT_AS, &limit);
+    try {
+      require_host_memory(left + 1, {"a test", "nothing"});
+    } catch (const out_of_memory& e) {
+      return e.free <= left;
+    }
+    return false;
+  });
+  EXPECT_EQ(results[0].exit_code, 0) << results[0].thrown;
 }
 
 /// A machine's files, as far as limits of memory are concerned.

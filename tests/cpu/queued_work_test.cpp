@@ -116,6 +116,16 @@ TEST(queued_work, communicators_are_lost_with_it) {
   EXPECT_TRUE(says(message_of<invalid_argument>([&] { ep.combine_async(nullptr); }), "rank 0 was lost"));
 }
 
+TEST(queued_work, of_more_warps_than_the_cpu_machine_has_stacks_for_is_refused) {
+  ep_config large = small;
+  large.num_sms = large.num_threads = 1024;
+  const auto worlds = world::local(1, device_kind::cpu);
+  auto ranks = expert_parallel::create_all(worlds, large);
+  ranks[0].dispatch_async(nullptr, nullptr, 0);
+  const std::string text = message_of<unsupported>([&] { worlds[0].synchronize(); });
+  EXPECT_TRUE(says(text, "32768 warps", "at most 16384", "num_sms or num_threads")) << text;
+}
+
 TEST(streams, of_one_rank_run_side_by_side) {
   const auto worlds = world::local(2, device_kind::cpu);
   auto first = expert_parallel::create_all(worlds, small),

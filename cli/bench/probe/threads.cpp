@@ -1,10 +1,14 @@
 // The CPU's links: copies between buffers, and a flag that two threads bounce.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <system_error>
 #include <thread>
 
 #include "baton/error.hpp"
@@ -23,25 +27,48 @@ double seconds_since(clock::time_point start) {
   return std::chrono::duration<double>(clock::now() - start).count();
 }
 
-/// samples[t][i]: GB/s of thread t in repeat i, all threads copying at once.
+using gathering = std::barrier<>;
+
+/// GB/s of this thread in each repeat, all copying at once.
+std::vector<double> copy_rate(gathering& together) {
+  std::vector<std::byte> from(slice_bytes, std::byte{1}), to(slice_bytes, std::byte{2});
+  std::vector<double> samples(repeats);
+  for (int i = -1; i < repeats; ++i) {  // the first warms up
+    together.arrive_and_wait();
+    const auto start = clock::now();
+    std::memcpy(to.data(), from.data(), slice_bytes);
+    from[static_cast<std::size_t>(i + 1)] = to[slice_bytes - 1];  // the copy cannot be left out
+    if (i >= 0)
+      samples[static_cast<std::size_t>(i)] = 1e-9 * static_cast<double>(slice_bytes) / seconds_since(start);
+  }
+  return samples;
+}
+
+/// A thread without memory, or one that cannot start, keeps none of the others waiting.
 std::vector<std::vector<double>> copy_rates(int num_threads) {
-  const auto n = static_cast<std::size_t>(num_threads);
-  std::vector<std::vector<double>> samples(n, std::vector<double>(repeats));
-  std::barrier together{num_threads};
-  std::vector<std::jthread> threads;
-  for (std::size_t t = 0; t < n; ++t)
-    threads.emplace_back([&, t] {
-      std::vector<std::byte> from(slice_bytes, std::byte{1}), to(slice_bytes, std::byte{2});
-      for (int i = -1; i < repeats; ++i) {  // the first warms up
-        together.arrive_and_wait();
-        const auto start = clock::now();
-        std::memcpy(to.data(), from.data(), slice_bytes);
-        from[static_cast<std::size_t>(i + 1)] = to[slice_bytes - 1];  // the copy cannot be left out
-        if (i >= 0)
-          samples[t][static_cast<std::size_t>(i)] =
-              1e-9 * static_cast<double>(slice_bytes) / seconds_since(start);
-      }
-    });
+  std::vector<std::vector<double>> samples(static_cast<std::size_t>(num_threads));
+  gathering together{num_threads};
+  std::atomic<bool> lacks_memory = false;
+  const auto measure = [&](std::vector<double>& mine) {
+    try {
+      mine = copy_rate(together);
+    } catch (const std::bad_alloc&) {
+      lacks_memory = true;
+      together.arrive_and_drop();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(samples.size());
+    try {
+      for (std::vector<double>& mine : samples) threads.emplace_back([&] { measure(mine); });
+    } catch (...) {
+      for (std::size_t missing = threads.size(); missing < samples.size(); ++missing)
+        together.arrive_and_drop();
+      throw;
+    }
+  }
+  if (lacks_memory) throw std::bad_alloc{};
   return samples;
 }
 
@@ -96,7 +123,7 @@ spread bounces(std::memory_order load, std::memory_order store) {
 
 }  // namespace
 
-link_report measure_threads(int num_threads) {
+link_report measure_threads(int num_threads) try {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   link_report report;
   report.between = "threads of this CPU";
@@ -109,6 +136,11 @@ link_report measure_threads(int num_threads) {
   report.flag_us = bounces(std::memory_order_relaxed, std::memory_order_relaxed);
   report.flag_ordered_us = bounces(std::memory_order_acquire, std::memory_order_release);
   return report;
+} catch (const std::system_error& e) {
+  throw unsupported{
+      fmt::format("cannot start a thread to measure with: {}; raise the limits of processes (ulimit -u) or "
+                  "memory (ulimit -v)",
+                  e.what())};
 }
 
 }  // namespace baton::probe
