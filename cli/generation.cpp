@@ -50,6 +50,19 @@ std::vector<sequence> spread(const std::vector<prompt>& prompts, const model::mo
   return sequences;
 }
 
+std::size_t bytes_of(const std::vector<sequence>& sequences, const model::model_config& c) {
+  double positions = 0, tokens = 0;  // what a config.json asks for may be beyond 64 bits
+  for (const sequence& s : sequences) {
+    positions += static_cast<double>(s.prompt.size()) + s.max_new - 1;
+    tokens += static_cast<double>(s.prompt.size());
+  }
+  const double key_and_value = 2.0 * sizeof(float) * c.num_key_value_heads * c.head_dim,
+               residual = sizeof(float) * static_cast<double>(c.hidden_size);
+  constexpr double most = 1e18;
+  return static_cast<std::size_t>(
+      std::min(most, positions * key_and_value * c.num_hidden_layers + tokens * residual));
+}
+
 int most_tokens_of_a_rank(const std::vector<sequence>& sequences, int num_ranks) {
   std::vector<std::size_t> tokens(static_cast<std::size_t>(num_ranks), 0);
   for (const sequence& s : sequences) tokens[static_cast<std::size_t>(s.rank)] += s.prompt.size();

@@ -1,5 +1,6 @@
 #pragma once
 // Greedy decoding of several sequences, spread over the ranks.
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -25,6 +26,10 @@ struct sequence {
 ///                           more positions than the model has (which prompt, how many, the limit)
 std::vector<sequence> spread(const std::vector<prompt>& prompts, const model::model_config& config,
                              int num_ranks, int max_new);
+
+/// Host memory that generating takes at least: keys and values of all positions, and what is held of each token while the
+/// prompts are computed.
+std::size_t bytes_of(const std::vector<sequence>& sequences, const model::model_config& config);
 
 /// The most tokens one rank brings to a step: its prompts, all at once.
 int most_tokens_of_a_rank(const std::vector<sequence>& sequences, int num_ranks);

@@ -26,7 +26,9 @@ void require(const bench_ep_options& o) {
   require_served(
       {.num_experts = o.experts, .top_k = o.top_k, .hidden = o.hidden, .num_max_tokens_per_rank = 1}, o.ranks,
       bench_words);
-  if (o.repeats < 1) throw invalid_argument{fmt::format("--repeats: {} is below 1", o.repeats)};
+  constexpr int most_repeats = 1 << 20;
+  if (o.repeats < 1 || o.repeats > most_repeats)
+    throw invalid_argument{fmt::format("--repeats: {} is outside [1, {}]", o.repeats, most_repeats)};
   if (o.top_k > o.experts)
     throw invalid_argument{
         fmt::format("--top-k: {} is more than the {} experts; the benchmark gives a token distinct experts",

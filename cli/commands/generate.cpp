@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "baton/device_facts.hpp"
 #include "cli/commands/exchange_report.hpp"
 #include "cli/commands/generate_report.hpp"
 #include "cli/exit_code.hpp"
@@ -75,7 +76,7 @@ class live_text {
   generate_run& run_;
   utf8_stream text_;
   progress_line progress_;
-  int made_ = 0, wanted_ = 0;
+  std::int64_t made_ = 0, wanted_ = 0;
   bool finished_ = false;
 };
 
@@ -97,6 +98,9 @@ int run_generate(const generate_options& options, std::ostream& out) {
   const model::checkpoint weights = model::checkpoint::open(options.model);
   model::require_byte_vocabulary(weights.config());
   run.sequences = spread(run.prompts, weights.config(), num_ranks, options.max_new);
+  require_host_memory(bytes_of(run.sequences, weights.config()),
+                      {fmt::format("{} prompts and what continues them", run.sequences.size()),
+                       "use fewer or shorter prompts, or a lower --max-new"});
   loading.show("loading the experts");
   const generate_backend moe =
       make_backend(options, weights, most_tokens_of_a_rank(run.sequences, num_ranks));

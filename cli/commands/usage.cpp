@@ -1,5 +1,8 @@
 #include "cli/commands/usage.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -61,8 +64,11 @@ const CLI::App& chosen_command(const CLI::App& app) {
 
 std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(true);
-  if (unknown.empty()) return error.what();
   const CLI::App& command = chosen_command(app);
+  const bool lacks_command = command.get_require_subcommand_min() > 0 && command.get_subcommands().empty();
+  if (unknown.empty() && lacks_command)
+    return fmt::format("{} needs a command: {}", command.get_name(), fmt::join(commands_of(command), ", "));
+  if (unknown.empty()) return error.what();
   const std::string word = unknown.front().substr(0, unknown.front().find('='));
   const bool is_option = word.starts_with('-');
   const std::vector<std::string> commands = commands_of(command);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <set>
 
 #include "base/dot.hpp"
@@ -207,6 +208,12 @@ step_logits qwen3_moe::step(moe_backend& experts, std::span<const rank_step> ran
 }
 
 std::int32_t greedy_choice(std::span<const float> logits) {
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    if (!std::isfinite(logits[i]))  // NaN compares with nothing
+      throw invalid_argument{
+          fmt::format("logits: expected finite values, found {} for token {}; weights of the model are "
+                      "damaged, or too large",
+                      logits[i], i)};
   return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 

@@ -58,8 +58,10 @@ void require_tokens(const router_shape& shape, std::size_t values) {
 void require_finite(std::span<const float> logits, std::size_t token) {
   for (std::size_t e = 0; e < logits.size(); ++e) {
     if (std::isfinite(logits[e])) continue;
-    throw invalid_argument{fmt::format(
-        "hidden: expected finite router logits, found {} for expert {} of token {}", logits[e], e, token)};
+    throw invalid_argument{
+        fmt::format("hidden: expected finite router logits, found {} for expert {} of token {}; weights of "
+                    "the model are damaged, or values too large",
+                    logits[e], e, token)};
   }
 }
 

@@ -12,6 +12,7 @@ namespace baton {
 
 /// Copies `bytes` bytes between the host and the rank's device, or within either, in stream order. Host memory stays
 /// untouched by others until the stream has been synchronised; on CUDA pageable host memory makes the call wait for the copy.
+/// @throws invalid_argument  null, and bytes is not 0; so also fill_async
 void copy_async(const world& rank, void* to, const void* from, std::size_t bytes, stream_ref stream = {});
 
 /// Sets `bytes` bytes of the rank's device to `value` in stream order.

@@ -13,9 +13,9 @@ namespace baton {
 
 /// How a token travels from its rank to its experts.
 enum class token_format {
-  bf16,  // hidden x bf16, bit for bit
-  blockwise_fp8,  // hidden x e4m3 and one fp32 scale for each 128 values (DeepSeek-V3's 1x128 blocks); an infinity makes
-                  // its whole block NaN
+  bf16,           // hidden x bf16, bit for bit
+  blockwise_fp8,  // hidden x e4m3 and one fp32 scale s for each 128 values (DeepSeek-V3's 1x128 blocks):
+                  // s = max(max|block|, 1e-4) / 448, e4m3(x * (1 / s)); an infinity makes its whole block NaN
 };
 
 /// How arrival words tell rounds apart.
@@ -131,7 +131,7 @@ class expert_parallel {
   /// | `tokens`       | [num_tokens, hidden]  | bf16  | contiguous, 16-byte aligned, device memory         |
   /// | `topk_idx`     | [num_tokens, top_k]   | int32 | contiguous, device memory; -1: no expert           |
   /// | `input_scales` | [hidden / 128]        | fp32  | optional; blockwise_fp8 then divides block b by    |
-  /// |                |                       |       | input_scales[b] instead of max|block| / 448        |
+  /// |                |                       |       | input_scales[b] (positive, finite) instead of s    |
   ///
   /// Zero tokens (with null pointers), ids of -1 and repeated ids are legal. A token that lists an expert
   /// twice is sent twice. At most num_max_tokens_per_rank copies go from one rank to one expert; later ones,

@@ -24,6 +24,10 @@ std::shared_ptr<std::byte> allocate_on_cpu(const detail::world_state& state, std
   return {at, [machine = state.machine, memory](std::byte*) mutable { machine->release(std::move(memory)); }};
 }
 
+void require_memory(const char* name, const void* at, std::size_t bytes) {
+  if (at == nullptr) throw invalid_argument{fmt::format("{}: null, expected {} bytes", name, bytes)};
+}
+
 }  // namespace
 
 std::shared_ptr<std::byte> detail::allocate(const world& rank, std::size_t count, std::size_t value_bytes,
@@ -51,6 +55,8 @@ void detail::require_room(std::size_t values, std::size_t size) {
 
 void copy_async(const world& rank, void* to, const void* from, std::size_t bytes, stream_ref stream) {
   if (bytes == 0) return;
+  require_memory("to", to, bytes);
+  require_memory("from", from, bytes);
   const detail::world_state& state = rank.state();
   if (rank.device() == device_kind::cuda) return on_cuda::copy(state, to, from, bytes, stream);
   state.machine->host(
@@ -59,6 +65,7 @@ void copy_async(const world& rank, void* to, const void* from, std::size_t bytes
 
 void fill_async(const world& rank, void* at, unsigned char value, std::size_t bytes, stream_ref stream) {
   if (bytes == 0) return;
+  require_memory("at", at, bytes);
   const detail::world_state& state = rank.state();
   if (rank.device() == device_kind::cuda) return on_cuda::fill(state, at, value, bytes, stream);
   state.machine->host(

@@ -143,5 +143,17 @@ TEST(copy_async, zero_bytes_may_come_with_null_pointers) {
   w.synchronize();
 }
 
+TEST(copy_async, of_some_bytes_from_or_to_nowhere_is_refused_before_it_is_queued) {
+  const world w = world::create({});
+  int value = 0;
+  EXPECT_TRUE(says(message_of<invalid_argument>([&] { copy_async(w, nullptr, &value, 4); }),
+                   "to: null, expected 4 bytes"));
+  EXPECT_TRUE(says(message_of<invalid_argument>([&] { copy_async(w, &value, nullptr, 4); }),
+                   "from: null, expected 4 bytes"));
+  EXPECT_TRUE(says(message_of<invalid_argument>([&] { fill_async(w, nullptr, 1, 4); }),
+                   "at: null, expected 4 bytes"));
+  w.synchronize();
+}
+
 }  // namespace
 }  // namespace baton

@@ -87,6 +87,19 @@ TEST(generate, prompts_go_to_ranks_in_turn_with_the_length_that_is_expected_of_t
   EXPECT_EQ(cli::most_tokens_of_a_rank(sequences, 8), 3);
 }
 
+TEST(generate, what_does_not_fit_memory_is_refused_before_anything_is_computed) {
+  model::model_config large = tiny_moe().config();
+  large.max_position_embeddings = std::numeric_limits<int>::max();
+  const auto needed = [&](const std::vector<prompt>& prompts, int max_new) {
+    return cli::bytes_of(cli::spread(prompts, large, 1, max_new), large);
+  };
+  const std::size_t key_and_value = 2 * 4 * 128 * 3, hidden = 256;
+  EXPECT_GE(needed({{"abc", {}}}, 2), 4 * key_and_value + 3 * hidden * 4);
+  EXPECT_LT(needed({{"abc", {}}}, 2), 2 * (4 * key_and_value + 3 * hidden * 4));
+  const std::vector<prompt> many(10'000, {"a", {}});
+  EXPECT_GT(needed(many, std::numeric_limits<int>::max()), std::size_t{1} << 55);
+}
+
 TEST(generate, positions_past_the_models_are_refused_up_front) {
   const auto spread = [](std::size_t length, int max_new) {
     return message_of<invalid_argument>([&] {

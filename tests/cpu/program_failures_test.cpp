@@ -57,6 +57,11 @@ const std::vector<bad_case> bad_cases{
      {"no option --leyer; did you mean --layer?"}},
     {"misspelt_command_of_bench", {"bench", "rign"}, 2, {"no command named rign; did you mean ring?"}},
     {"a_word_too_many", {"version", "please"}, 2, {"an argument too many: please"}},
+    {"bench_of_nothing", {"bench"}, 2, {"bench needs a command: ", "ring", "ep", "see baton bench --help"}},
+    {"bench_repeats",
+     {"bench", "ep", "--repeats", "2147483647"},
+     2,
+     {"--repeats: 2147483647 is outside [1, 1048576]"}},
     {"bench_tokens", {"bench", "ep", "--tokens", "0"}, 2, {"--tokens: 0 is outside [1, 65536]"}},
     {"bench_ranks", {"bench", "ep", "--ranks", "0"}, 2, {"--ranks: 0 is outside [1, 8]"}},
     {"bench_experts", {"bench", "ep", "--experts", "1025"}, 2, {"--experts: 1025"}},
@@ -215,6 +220,36 @@ TEST(program_failures, a_limit_on_files_is_an_error_that_leaves_nothing_behind) 
       "' >/dev/null";
   EXPECT_EQ(run_shell(line).exit_code, 2);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(program_failures, a_limit_on_memory_is_an_error_of_every_thread) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "AddressSanitizer reserves more addresses than a small limit leaves";
+#endif
+  for (const std::string limit : {"ulimit -v 60000; ", "ulimit -v 150000; "}) {
+    for (const char* command : {"doctor", "bench ep --device cpu --ranks 2 --tokens 1 --repeats 1",
+                                "check --protocol arrival --jobs 16 --bound 50"}) {
+      const child_result run = run_shell(limit + "\"$BATON\" " + command + " >/dev/null");
+      EXPECT_TRUE(run.exit_code >= 0 && run.exit_code <= 5)
+          << limit << command << ": " << run.exit_code << run.err;
+      EXPECT_FALSE(says(run.err, "terminate") || says(run.err, "unexpected")) << limit << command << run.err;
+    }
+  }
+}
+
+TEST(program_failures, more_prompts_than_fit_memory_are_refused_before_the_work) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "AddressSanitizer reserves more addresses than a small limit leaves";
+#endif
+  const temporary_folder folder;
+  const std::string path = (folder / "prompts.txt").string();
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += std::string(1000, 'x') + '\n';
+  write_file(path, text);
+  const child_result run = run_shell("ulimit -v 2000000; \"$BATON\" generate --model '" + model_folder +
+                                     "' --max-new 1 --prompts-file '" + path + "'");
+  EXPECT_EQ(run.exit_code, 5) << run.err;
+  EXPECT_TRUE(says(run.err, "2000 prompts", "bytes needed", "--max-new")) << run.err;
 }
 
 TEST(program_failures, a_benchmark_that_is_ended_leaves_old_results_and_nothing_else) {

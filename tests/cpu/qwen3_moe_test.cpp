@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "cli/model/byte_tokenizer.hpp"
@@ -206,6 +207,15 @@ TEST(qwen3_moe, steps_that_make_no_sense_are_refused) {
   EXPECT_TRUE(says(refusal({{{&cache, std::vector<std::int32_t>(1025, 1)}}}),
                    "max_position_embeddings = 1024", "1025"));
   EXPECT_EQ(cache.positions(), 0);
+}
+
+TEST(qwen3_moe, no_token_is_chosen_among_logits_that_are_not_finite) {
+  EXPECT_EQ(greedy_choice(std::vector<float>{1, 3, 3, 2}), 1);
+  for (const float odd : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    const std::vector<float> logits{1, odd, 3};
+    const std::string text = test::message_of<invalid_argument>([&] { greedy_choice(logits); });
+    EXPECT_TRUE(test::says(text, "for token 1", "weights")) << text;
+  }
 }
 
 TEST(qwen3_moe, ranks_may_all_be_empty) {
