@@ -2,33 +2,81 @@
 """Fails on names and function sizes that clang-tidy refuses: check_tidy.py --build DIR [ROOT].
 
 Runs the checks of ENFORCED with the settings of .clang-tidy on every host source of the library, the program and the examples.
+Nearly all of the time goes into headers, so sources that are compiled alike are read together, as one. What these checks say of
+a source does not depend on others that stand before it, unless it does not compile there: then it is read apart from them,
+in the end alone.
 """
 import argparse
+import collections
 import concurrent.futures
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
+import tempfile
 
 import pinned
 
 ENFORCED = "-*,readability-identifier-naming,readability-function-size"
 PRELUDE = pathlib.Path(__file__).with_name("tidy_prelude.hpp").resolve()
 FOLDERS = ("src", "sim", "checks", "cli", "examples")
+DOES_NOT_COMPILE = "[clang-diagnostic-error"
+MOST_AT_ONCE = 40
+
+
+def way_of(command):
+    """(folder, arguments) with which a source is compiled, itself and its output apart."""
+    arguments = command.get("arguments") or shlex.split(command["command"])
+    if "-o" in arguments:
+        at = arguments.index("-o")
+        arguments = arguments[:at] + arguments[at + 2:]
+    return command["directory"], tuple(a for a in arguments if a not in ("-c", command["file"]))
 
 
 def compiled_sources(root, build):
+    """{source: the way it is compiled}"""
     commands = json.loads((build / "compile_commands.json").read_text())
-    files = {pathlib.Path(command["file"]) for command in commands}
-    return sorted(f for f in files if f.suffix == ".cpp" and f.is_relative_to(root) and
-                  f.relative_to(root).parts[0] in FOLDERS)
+    files = {pathlib.Path(command["file"]): way_of(command) for command in commands}
+    return {f: files[f] for f in sorted(files) if f.suffix == ".cpp" and f.is_relative_to(root) and
+            f.relative_to(root).parts[0] in FOLDERS}
 
 
-def complaint(tool, root, build, source):
-    result = subprocess.run([tool, "--quiet", f"--checks={ENFORCED}", f"--header-filter={root}/(include|src|sim|checks|cli)/.*",
-                             "--extra-arg=-w", f"--extra-arg=-include{PRELUDE}", "-p", str(build), str(source)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+def batches(sources):
+    """Lists of sources that are compiled alike. Neighbours, which tend to use the same names, come into different ones."""
+    alike = collections.defaultdict(list)
+    for source, way in sources.items():
+        alike[way].append(source)
+    for same in alike.values():
+        number = -(-len(same) // MOST_AT_ONCE)
+        yield from (same[i::number] for i in range(number))
+
+
+def said_of(tool, root, batch, way):
+    """What clang-tidy prints of sources that are read one behind the other."""
+    with tempfile.TemporaryDirectory() as folder:
+        all_of_them = pathlib.Path(folder, "batch.cpp")
+        all_of_them.write_text("".join(f'#include "{source}"\n' for source in batch))
+        pathlib.Path(folder, "compile_commands.json").write_text(json.dumps(
+            [{"directory": way[0], "file": str(all_of_them), "arguments": [*way[1], "-c", str(all_of_them)]}]))
+        result = subprocess.run(
+            [tool, "--quiet", f"--config-file={root}/.clang-tidy", f"--checks={ENFORCED}",
+             f"--header-filter={root}/(include|{'|'.join(FOLDERS)})/.*", "--extra-arg=-w", "--extra-arg=-ferror-limit=0", f"--extra-arg=-include{PRELUDE}",
+             "-p", folder, str(all_of_them)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return result.stdout if result.returncode else ""
+
+
+def complaints(tool, root, batch, way):
+    said = said_of(tool, root, batch, way)
+    errors = [line for line in said.splitlines() if DOES_NOT_COMPILE in line]
+    if not errors or len(batch) == 1:
+        return [said] if said else []
+    apart = [source for source in batch if any(line.startswith(f"{source}:") for line in errors)]
+    if len(apart) in (0, len(batch)):
+        apart = batch[1::2]
+    rest = [source for source in batch if source not in apart]
+    return complaints(tool, root, rest, way) + complaints(tool, root, apart, way)
 
 
 def main():
@@ -44,7 +92,7 @@ def main():
         print("tidy: compile_commands.json names no source of this tree")
         return 1
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        found = [text for text in pool.map(lambda s: complaint(tool, root, options.build, s), sources) if text]
+        found = [text for some in pool.map(lambda b: complaints(tool, root, b, sources[b[0]]), batches(sources)) for text in some]
     print("\n".join(dict.fromkeys(found)) or f"tidy: {len(sources)} sources ok")
     return 1 if found else 0
 

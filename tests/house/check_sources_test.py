@@ -70,6 +70,19 @@ class tidy(planted_tree):
         self.assertEqual(result.returncode, 1)
         self.assertIn("RingSlot", result.stdout)
 
+    def test_a_name_is_caught_beside_sources_that_do_not_compile_together(self):
+        shutil.copy(PROJECT / ".clang-tidy", self.root)
+        sources = [self.plant(f"src/base/{name}.cpp", text) for name, text in {
+            "a": "static int limit() { return 1; }\nint a() { return limit(); }\n",
+            "b": "static int limit() { return 2; }\nint b() { return limit(); }\nstruct RingSlot {};\n",
+            "c": "static int limit() { return 3; }\nint c() { return limit(); }\n"}.items()]
+        self.plant("build/compile_commands.json", json.dumps(
+            [{"directory": str(self.root), "file": str(s), "command": f"g++ -std=c++20 -c {s}"} for s in sources]))
+        result = run(self.root, "check_tidy.py", "--build", str(self.root / "build"))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("RingSlot", result.stdout)
+        self.assertNotIn("redefinition", result.stdout)
+
     def test_a_function_of_100_lines_is_caught(self):
         result = self.judged("int f(int a) {\n" + "  a += 1;\n" * 100 + "  return a;\n}\n")
         self.assertIn("function-size", result.stdout)
