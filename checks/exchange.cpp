@@ -117,58 +117,86 @@ void add_kinds(std::vector<exploration>& to, arrival_policy policy) {
          .gives_up = {may_give_up::anywhere, may_give_up::at_arrivals}});
 }
 
+// Cells, as exchange_memory.hpp names them.
+constexpr const char* words = "dispatch word, combine word";
+constexpr const char* counted = "finished";
+constexpr const char* gates = "offsets ready, combine ready";
+constexpr const char* departures = "dispatch departed, combine departed";
+
 std::vector<mutant> arrival_mutants(arrival_policy policy) {
-  using bug = exchange_bug;
-  const std::vector<verdict> lost{verdict::data_race, verdict::broken_promise};
-  const auto killed = [&](const char* name, const char* breaks, const std::vector<verdict>& as, bug b,
-                          exchange_setting e = {}) {
-    e.policy = policy;
-    e.bug = b;
-    return exchange_mutant(name, breaks, as, e);
+  using enum change;
+  constexpr verbs publishes = verbs::release_store, waits = verbs::wait;
+  const std::vector<verdict> stale{verdict::data_race, verdict::broken_promise};
+  const auto wrong = [&](const char* name, const char* breaks, const std::vector<verdict>& as,
+                         const planted_bug& bug) {
+    return exchange_mutant(name, breaks, as, {.policy = policy, .bug = bug});
   };
-  std::vector<mutant> all{killed("arrival words are stored relaxed", "E1", lost, bug::arrival_store_relaxed),
-                          killed("arrival words are stored plainly", "E1", lost, bug::arrival_store_plain),
-                          killed("arrival words are stored at device scope", "E1", {verdict::scope_race},
-                                 bug::arrival_store_narrow),
-                          killed("arrival words are awaited relaxed", "E1", lost, bug::arrival_wait_relaxed),
-                          killed("arrival words are awaited at device scope", "E1", {verdict::scope_race},
-                                 bug::arrival_wait_narrow),
-                          killed("payload is written after its word", "E1", lost, bug::payload_after_word),
-                          killed("dispatch follows dispatch, no combine between", "E2",
-                                 {verdict::data_race, verdict::deadlock}, bug::no_combine)};
+  std::vector<mutant> all{
+      wrong("arrival words are stored relaxed", "E1", stale,
+            {.what = publishes, .how = relaxed, .cell = words}),
+      wrong("arrival words are stored plainly", "E1", stale,
+            {.what = publishes, .how = plain, .cell = words}),
+      wrong("arrival words are stored at device scope", "E1", {verdict::scope_race},
+            {.what = publishes, .how = narrow, .cell = words}),
+      wrong("arrival words are awaited relaxed", "E1", stale, {.what = waits, .how = relaxed, .cell = words}),
+      wrong("arrival words are awaited at device scope", "E1", {verdict::scope_race},
+            {.what = waits, .how = narrow, .cell = words}),
+      wrong("payload is written after its word", "E1", stale, payload_after_word),
+      exchange_mutant("dispatch follows dispatch, no combine between", "E2",
+                      {verdict::data_race, verdict::deadlock}, {.policy = policy, .combines = false})};
   if (policy == arrival_policy::epoch) {
-    all.push_back(killed("rounds are not counted", "Start", lost, bug::rounds_not_counted));
+    all.push_back(wrong("rounds are not counted", "Start", stale,
+                        {.what = verbs::write, .how = lost, .cell = "rounds completed"}));
   } else {
-    all.push_back(killed("words are not put back", "Start", lost, bug::words_not_restored));
+    all.push_back(wrong("words are not put back", "Start", stale,
+                        {.what = verbs::relaxed_store, .how = lost, .cell = words}));
   }
   return all;
 }
 
 std::vector<mutant> block_mutants(arrival_policy policy) {
-  using bug = exchange_bug;
-  const std::vector<verdict> lost{verdict::data_race, verdict::broken_promise},
+  using enum change;
+  constexpr verbs add = verbs::add, put_back = verbs::relaxed_store;
+  const std::vector<verdict> stale{verdict::data_race, verdict::broken_promise},
       confused{verdict::data_race, verdict::broken_promise, verdict::deadlock, verdict::counter_misuse};
-  const auto killed = [&](const char* name, const char* breaks, const std::vector<verdict>& as, bug b,
-                          exchange_setting e) {
+  const auto wrong = [&](const char* name, const char* breaks, const std::vector<verdict>& as,
+                         const planted_bug& bug, exchange_setting e) {
     e.policy = policy;
-    e.bug = b;
+    e.bug = bug;
     return exchange_mutant(name, breaks, as, e);
   };
-  return {killed("the gate opens relaxed", "G1", lost, bug::gate_store_relaxed, gated),
-          killed("the gate is passed relaxed", "G1", lost, bug::gate_wait_relaxed, gated),
-          killed("the gate is left relaxed", "G2", lost, bug::leave_relaxed, gated),
-          killed("a flag for each block, in a region smaller than the grid", "G2", lost, bug::flag_per_block,
-                 gated),
-          killed("counting does not release", "C1", lost, bug::count_without_release, shared),
-          killed("counting does not acquire", "C1", lost, bug::count_without_acquire, shared),
-          killed("counting at block scope", "C1", {verdict::scope_race}, bug::count_narrow, shared),
-          killed("dispatch elects relaxed who publishes", "C1", lost, bug::rank_election_relaxed, elected),
-          killed("combine elects relaxed who publishes", "C1", lost, bug::reply_election_relaxed, shared),
-          killed("combine elects in region B, and sums there elect nobody", "Start",
-                 {verdict::counter_misuse}, bug::election_in_region_b, shared),
-          killed("combine elects in region B, and sums there elect too early", "Start", lost,
-                 bug::election_in_region_b, replied),
-          killed("cells are not put back", "Start", confused, bug::cells_not_restored, gated)};
+  const auto in_region_b = [](const exchange_setting& e) {  // as many cells lower as there are expert slots
+    return planted_bug{
+        .what = add | put_back, .how = moved, .cell = "finished replies", .by = -4 * e.experts};
+  };
+  return {
+      wrong("the gate opens relaxed", "G1", stale,
+            {.what = verbs::release_store, .how = relaxed, .cell = gates}, gated),
+      wrong("the gate is passed relaxed", "G1", stale, {.what = verbs::wait, .how = relaxed, .cell = gates},
+            gated),
+      wrong("the gate is left relaxed", "G2", stale, {.what = add, .how = relaxed, .cell = departures},
+            gated),
+      wrong("a flag for each block, in a region smaller than the grid", "G2", confused,
+            {.what = verbs::wait, .how = moved, .cell = "combine ready", .by = 4, .each = per::block}, gated),
+      wrong("counting does not release", "C1", stale, {.what = add, .how = without_release, .cell = counted},
+            shared),
+      wrong("counting does not acquire", "C1", stale, {.what = add, .how = without_acquire, .cell = counted},
+            shared),
+      wrong("counting at block scope", "C1", {verdict::scope_race},
+            {.what = add, .how = narrow, .cell = counted}, shared),
+      wrong("dispatch elects relaxed who publishes", "C1", stale,
+            {.what = add, .how = relaxed, .cell = "finished experts"}, elected),
+      wrong("combine elects relaxed who publishes", "C1", stale,
+            {.what = add, .how = relaxed, .cell = "finished replies"}, shared),
+      wrong("combine elects in region B, and sums there elect nobody", "Start", {verdict::counter_misuse},
+            in_region_b(shared), shared),
+      wrong("combine elects in region B, and sums there elect too early", "Start", stale,
+            in_region_b(replied), replied),
+      wrong("cells are not put back", "Start", confused,
+            {.what = put_back,
+             .how = lost,
+             .cell = "finished, dispatch departed, combine departed, offsets ready, combine ready"},
+            gated)};
 }
 
 }  // namespace

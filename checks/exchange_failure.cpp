@@ -59,27 +59,33 @@ void add_deaths(std::vector<exploration>& to, arrival_policy policy) {
 }
 
 std::vector<mutant> failure_mutants(arrival_policy policy) {
-  using bug = exchange_bug;
+  using enum change;
+  constexpr verbs looks = verbs::has_given_up, waits = verbs::wait;
   const std::vector<verdict> wrong{verdict::data_race, verdict::broken_promise, verdict::outside_memory};
-  const auto killed = [&](const char* name, const char* breaks, const std::vector<verdict>& as, bug b,
-                          exchange_setting e) {
+  const auto killed = [&](const char* name, const char* breaks, const std::vector<verdict>& as,
+                          const planted_bug& bug, exchange_setting e) {
     e.policy = policy;
-    e.bug = b;
+    e.bug = bug;
     return exchange_mutant(name, breaks, as, e);
   };
   const exchange_setting two{.rounds = 2, .gives_up = {anywhere}};
   const exchange_setting blocks{.blocks = {2, 1}, .tokens = {2}, .rounds = 1, .gives_up = {anywhere}};
   const exchange_setting death{.rounds = 2, .gives_up = {at_arrivals}, .dies = 1};
-  return {
-      killed("kernels do not look whether their rank gave up", "Progress", wrong, bug::blind, two),
-      killed("waiting kernels do not look whether their rank gave up", "Progress", wrong,
-             bug::waiting_is_blind, two),
-      killed("only the block whose wait gave up knows", "Progress", wrong, bug::alone, blocks),
-      killed("a wait that gave up counts as arrived", "E1", wrong, bug::time_out_is_arrival, two),
-      killed("the gate has no deadline", "Progress", {verdict::deadlock}, bug::gate_waits_for_ever, blocks),
-      killed("a rank that falls silent counts as empty", "E1", wrong, bug::time_out_is_arrival, death),
-      killed("payload is written after its word, and the rank dies between", "E1", wrong,
-             bug::payload_after_word, death)};
+  const planted_bug silence{.what = waits, .how = taken_for_success};
+  return {killed("kernels do not look whether their rank gave up", "Progress", wrong,
+                 {.what = looks, .how = lost}, two),
+          killed("dispatch_wait does not look whether its rank gave up", "Progress", wrong,
+                 {.what = looks, .how = lost, .where = "dispatch_wait"}, two),
+          killed("combine_wait does not look whether its rank gave up", "Progress", wrong,
+                 {.what = looks, .how = lost, .where = "combine_wait"}, two),
+          killed("only the block whose wait gave up knows", "Progress", wrong, {.what = looks, .how = own},
+                 blocks),
+          killed("a wait that gave up counts as arrived", "E1", wrong, silence, two),
+          killed("the gate has no deadline", "Progress", {verdict::deadlock},
+                 {.what = waits, .how = endless, .cell = "offsets ready, combine ready"}, blocks),
+          killed("a rank that falls silent counts as empty", "E1", wrong, silence, death),
+          killed("payload is written after its word, and the rank dies between", "E1", wrong,
+                 payload_after_word, death)};
 }
 
 }  // namespace

@@ -68,11 +68,11 @@ inline void name_cells(check::program& p, const exchange_memory& m, const std::s
   const auto pairs = static_cast<std::size_t>(m.s.num_pairs()),
              ranks = static_cast<std::size_t>(m.s.num_ranks);
   p.name(c.words, "counter" + whose, static_cast<std::size_t>(c.total_size(m.s.num_pairs())));
-  p.name(c.finished(0), "finished" + whose, pairs);
-  p.name(c.rank_completion(0), "rank completion" + whose, ranks);
+  p.name(c.finished(0), "finished units" + whose, pairs);
+  p.name(c.rank_completion(0), "finished experts" + whose, ranks);
   p.name(c.end_row(0), "row ends and counts" + whose, 2 * pairs);
   p.name(c.rank_prefix(0), "prefix sums" + whose, pairs);
-  p.name(c.work(0), "replies done" + whose, ranks);
+  p.name(c.work(0), "finished replies" + whose, ranks);
   p.name(c.offsets_ready(), "offsets ready" + whose);
   p.name(c.dispatch_departed(), "dispatch departed" + whose);
   p.name(c.combine_ready(), "combine ready" + whose);

@@ -25,18 +25,19 @@ class exchange_rank {
     for (int round = 0; round < setting_.rounds; ++round) {
       const bool late = setting_.late == x_.rank() && setting_.late_round == round && x_.mine().life == 0;
       if (late) wait_until_somebody_gave_up();
-      launch(false, [&] {
+      launch("dispatch_async", [&] {
         if (me().s.is_fp8())
           ep::dispatch_async_kernel<ep::fp8_tokens, Arrival>::run(x_, end().dispatch_async(sent(round)));
         else
           ep::dispatch_async_kernel<ep::bf16_tokens, Arrival>::run(x_, end().dispatch_async(sent(round)));
       });
-      launch(true, [&] { ep::dispatch_wait_kernel<Arrival>::run(x_, end().dispatch_wait()); });
-      if (setting_.bug == exchange_bug::no_combine) continue;
+      launch("dispatch_wait", [&] { ep::dispatch_wait_kernel<Arrival>::run(x_, end().dispatch_wait()); });
+      if (!setting_.combines) continue;
       if (me().s.is_fp8() || setting_.spoils_source == x_.rank()) experts(round);
-      launch(false, [&] { ep::combine_async_kernel<Arrival>::run(x_, end().combine_async(outputs())); });
+      launch("combine_async",
+             [&] { ep::combine_async_kernel<Arrival>::run(x_, end().combine_async(outputs())); });
       const ep::store_fp32 store{me().out, me().s.hidden};
-      launch(true, [&] {
+      launch("combine_wait", [&] {
         ep::combine_wait_kernel<Arrival>::run(x_, end().combine_wait(tokens(), nullptr, store));
       });
       compare(round);
@@ -44,8 +45,8 @@ class exchange_rank {
   }
 
   template <class Kernel>
-  void launch(bool waits, Kernel kernel) {
-    x_.begin_kernel(waits);
+  void launch(site name, Kernel kernel) {
+    x_.begin_kernel(name);
     kernel();
     x_.next_kernel();
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "baton/expert_parallel.hpp"
+#include "checks/planted_bug.hpp"
 
 namespace baton::checks {
 
@@ -33,35 +34,6 @@ struct comeback {
   bool renews_words = true;      // the arrival words too
   bool gives_up_again = false;   // waits may, as before
   bool meets_at_the_end = true;  // nobody sends before everybody's words are ready
-};
-
-enum class exchange_bug {
-  none,
-  arrival_store_relaxed,
-  arrival_store_plain,
-  arrival_store_narrow,
-  arrival_wait_relaxed,
-  arrival_wait_narrow,
-  payload_after_word,
-  no_combine,  // dispatch follows dispatch
-  gate_store_relaxed,
-  gate_wait_relaxed,
-  flag_per_block,  // block b waits for a flag of its own at combine_ready + b, in a region meant for one
-  count_without_release,  // completion: both async kernels
-  count_without_acquire,
-  count_narrow,
-  leave_relaxed,           // the gate's last block out
-  rank_election_relaxed,   // dispatch_async: who publishes to a rank
-  reply_election_relaxed,  // combine_async: likewise
-  election_in_region_b,    // combine_async elects in cells where dispatch_wait keeps its prefix sums
-  cells_not_restored,
-  words_not_restored,
-  rounds_not_counted,
-  blind,                // kernels do not look whether their rank gave up
-  waiting_is_blind,     // the two that wait for other ranks do not
-  alone,                // only the warp whose wait gave up knows
-  time_out_is_arrival,  // a wait that gave up goes on as if all had arrived
-  gate_waits_for_ever,  // the gate has no deadline
 };
 
 /// What happened in all executions together.
@@ -90,7 +62,8 @@ struct exchange_setting {
   int late = -1;  // this rank comes to round `late_round` when another one has given up
   int late_round = 0;
   comeback then = {};
-  exchange_bug bug = exchange_bug::none;
+  bool combines = true;  // if not, dispatch follows dispatch
+  planted_bug bug = {};
   std::shared_ptr<exchange_tally> tally = nullptr;
 
   template <class T>

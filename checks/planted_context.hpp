@@ -31,12 +31,7 @@ class planted : public Base {
   template <class T>
   auto read(const T* p) {
     const auto value = Base::read(p);
-    if (found(verbs::read, p) == change::late) {
-      late_.push_back([this, p, value] {
-        const auto now = Base::read(p);
-        has_read_too_late_ |= std::memcmp(&now, &value, sizeof(T)) != 0;
-      });
-    }
+    if (found(verbs::read, p) == change::late) read_again_later(p, value);
     return value;
   }
   template <class T>
@@ -90,11 +85,13 @@ class planted : public Base {
   bool wait(const lanes<Word*>& words, Done done, const wait_site& where,
             lanes<std::remove_const_t<Word>>& seen) {
     using value_type = std::remove_const_t<Word>;
-    const change how = found(verbs::wait, first_of(words), where);
+    const bool may_be = contains(bug_.what, verbs::wait);
+    const change how = may_be ? found(verbs::wait, first_of(words), where) : change::none;
+    if (how == change::none) return ended(Base::template wait<Order, Scope>(words, done, where, seen));
     lanes<Word*> awaited = words;
     wait_site at = where;
     if (how == change::endless) at.patience = std::numeric_limits<std::uint32_t>::max();
-    for (int lane = 0; lane < warp_lanes && how != change::none; ++lane) {
+    for (int lane = 0; lane < warp_lanes; ++lane) {
       if (words[lane] == nullptr) continue;
       awaited[lane] = moved(how, words[lane], at.epoch);
       if (how != change::lost && (how != change::own || lane == Base::rank())) continue;
@@ -105,12 +102,10 @@ class planted : public Base {
     const auto is_done = [&](int lane, value_type value) {
       return done(lane, shifted(how, value, at.epoch));
     };
-    const bool ended = with<Order, Scope>(how, [&, this]<order O, scope S>() {
+    const bool in_time = ended(with<Order, Scope>(how, [&, this]<order O, scope S>() {
       return this->Base::template wait<O, S>(awaited, is_done, at, seen);
-    });
-    has_given_up_ |= !ended;
-    after(verbs::wait);
-    return ended || how == change::taken_for_success;
+    }));
+    return in_time || how == change::taken_for_success;
   }
   bool has_given_up() {
     const change how = found(verbs::has_given_up, nullptr);
@@ -155,15 +150,31 @@ class planted : public Base {
     const change how = found(verbs::mbarrier_wait, b, where);
     if (how == change::lost) return true;
     const bool is_other = shifted(how, 0, where.epoch) % 2 != 0;
-    const bool ended = Base::template mbarrier_wait<Scope>(b, is_other ? !p : p, where);
-    after(verbs::mbarrier_wait);
-    return ended;
+    return ended(Base::template mbarrier_wait<Scope>(b, is_other ? !p : p, where));
   }
 
  protected:
   /// What to do differently about this access.
-  change found(verbs what, const void* at, const wait_site& where = {}) {
-    if (!contains(bug_.what, what)) return change::none;
+  change found(verbs what, const void* at) {
+    if (contains(bug_.what, what)) [[unlikely]]
+      return fits(at, {});
+    return change::none;
+  }
+  change found(verbs what, const void* at, const wait_site& where) {
+    if (contains(bug_.what, what)) [[unlikely]]
+      return fits(at, where);
+    return change::none;
+  }
+
+ private:
+  template <class T, class Value>
+  [[gnu::noinline]] void read_again_later(const T* p, const Value& value) {
+    late_.push_back([this, p, value] {
+      const auto now = Base::read(p);
+      has_read_too_late_ |= std::memcmp(&now, &value, sizeof(T)) != 0;
+    });
+  }
+  [[gnu::noinline]] change fits(const void* at, const wait_site& where) {
     if (bug_.where != site{} && bug_.where != where.where) return change::none;
     if (bug_.epoch >= 0 && static_cast<std::uint32_t>(bug_.epoch) != where.epoch) return change::none;
     const auto is = [](int wanted, int number) { return wanted < 0 || wanted == number; };
@@ -172,8 +183,6 @@ class planted : public Base {
     if (bug_.cell != nullptr && !is_cell(at)) return change::none;
     return bug_.time == 0 || ++times_ == bug_.time ? bug_.how : change::none;
   }
-
- private:
   bool is_cell(const void* at) const {
     const std::string name = names_ && at != nullptr ? names_(at) : "";
     for (std::string_view rest = bug_.cell; !rest.empty() && !name.empty();) {
@@ -224,6 +233,11 @@ class planted : public Base {
     }
   }
 
+  bool ended(bool in_time) {
+    has_given_up_ |= !in_time;
+    after(verbs::waits);
+    return in_time;
+  }
   void after(verbs done) {
     if (late_.empty() || !contains(bug_.until, done)) return;
     for (const std::function<void()>& access : std::exchange(late_, {})) access();
