@@ -1,4 +1,4 @@
-// What a peer may answer while ranks meet: any bytes, of any length, cut short anywhere.
+// What a peer may say and answer while ranks meet: any bytes, of any length, cut short anywhere.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -6,6 +6,7 @@
 #include <random>
 
 #include "bootstrap/frames.hpp"
+#include "tests/fuzz/hear_any_hello.hpp"
 
 namespace baton::bootstrap {
 namespace {
@@ -54,6 +55,24 @@ TEST(frames_fuzz, ten_thousand_damaged_answers_are_understood_right_or_not_at_al
   }
   EXPECT_GT(understood, 1000);
   EXPECT_GT(nonsense, 1000);
+}
+
+TEST(frames_fuzz, ten_thousand_damaged_hellos_make_no_rank_of_a_stranger) {
+  std::mt19937_64 random{20261121};
+  int accepted = 0, refused = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    hello h;
+    h.rank = static_cast<std::int32_t>(random() % 6) - 1;
+    h.size = random() % 4 == 0 ? static_cast<std::int32_t>(random()) : 4;
+    h.job = test::heard_by().job;
+    std::vector<std::uint8_t> bytes(sizeof h);
+    std::memcpy(bytes.data(), &h, sizeof h);
+    if (random() % 2) bytes[random() % sizeof h] ^= static_cast<std::uint8_t>(1u << random() % 8);
+    if (random() % 8 == 0) bytes.resize(random() % 2000);
+    (test::hear_any_hello(bytes) == test::verdict::accepted ? accepted : refused) += 1;
+  }
+  EXPECT_GT(accepted, 1000);
+  EXPECT_GT(refused, 1000);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // libFuzzer's way in, built once for each reader: see CMakeLists.txt beside this file; run it with a folder of seeds.
+#include "tests/fuzz/hear_any_hello.hpp"
 #include "tests/fuzz/read_any_json.hpp"
 #include "tests/fuzz/read_any_safetensors.hpp"
 
