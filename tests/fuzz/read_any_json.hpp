@@ -37,11 +37,11 @@ verdict verdict_of(Read read) {
 inline bool has_a_key_twice(const std::string& text) {
   std::vector<std::set<std::string>> open;
   bool twice = false;
-  const auto look = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    using enum nlohmann::json::parse_event_t;
-    if (event == object_start) open.emplace_back();
-    if (event == object_end) open.pop_back();
-    if (event == key) twice = !open.back().insert(parsed.get<std::string>()).second || twice;
+  using what = nlohmann::json::parse_event_t;
+  const auto look = [&](int, what event, nlohmann::json& parsed) {
+    if (event == what::object_start) open.emplace_back();
+    if (event == what::object_end) open.pop_back();
+    if (event == what::key) twice = !open.back().insert(parsed.get<std::string>()).second || twice;
     return true;
   };
   const auto ignored = nlohmann::json::parse(text, look, false);
