@@ -56,8 +56,9 @@ void forget(const char* path) {
 
 void require_replaceable(const fs::path& destination, const std::string& label) {
   const auto bad = [&](const std::string& what) { throw bad_file{fmt::format("{}: {}", label, what)}; };
-  std::error_code ignored;
-  const auto status = fs::symlink_status(destination, ignored);
+  std::error_code ignored, problem;
+  const auto status = fs::symlink_status(destination, problem);
+  if (status.type() == fs::file_type::none) bad("cannot be examined: " + problem.message());
   if (fs::is_directory(status)) bad("is a directory, expected a file name");
   if (fs::is_symlink(status))
     bad("is a symbolic link, expected a regular file or nothing there; name the file itself");
@@ -65,6 +66,13 @@ void require_replaceable(const fs::path& destination, const std::string& label) 
     bad("expected a regular file or nothing there, found something else");
   const fs::path folder = destination.has_parent_path() ? destination.parent_path() : ".";
   if (!fs::is_directory(folder, ignored)) bad(fmt::format("there is no directory {}", folder.string()));
+}
+
+/// What mkostemp fills in; no name is longer than 255 bytes.
+std::string name_beside(fs::path destination) {
+  constexpr std::size_t kept = 200;
+  return destination.replace_filename(destination.filename().string().substr(0, kept) + ".partial-XXXXXX")
+      .string();
 }
 
 mode_t mode_of_new_files() {
@@ -78,7 +86,7 @@ mode_t mode_of_new_files() {
 output_file::output_file(fs::path destination, const std::string& option)
     : destination_{std::move(destination)},
       label_{option.empty() ? destination_.string() : option + " " + destination_.string()},
-      temporary_{destination_.string() + ".partial-XXXXXX"} {
+      temporary_{name_beside(destination_)} {
   require_replaceable(destination_, label_);
   remove_at_signals();
   fd_ = ::mkostemp(temporary_.data(), O_CLOEXEC);

@@ -45,6 +45,15 @@ TEST(output_file, replaces_a_file_when_it_is_published_and_not_before) {
   EXPECT_EQ(files_in(folder), 1);
 }
 
+TEST(output_file, takes_every_name_that_its_folder_takes) {
+  const temporary_folder folder;
+  const std::string longest(255, 'y');
+  output_file file{folder / longest};
+  file.write("new");
+  file.publish();
+  EXPECT_EQ(read_file(folder / longest), "new");
+}
+
 TEST(output_file, leaves_nothing_when_it_is_not_published) {
   const temporary_folder folder;
   write_file(folder / "y", "before");
@@ -80,7 +89,7 @@ TEST(output_file, folders_devices_and_missing_folders_are_refused) {
   EXPECT_TRUE(says(refusal(folder.path()), "is a directory"));
   EXPECT_TRUE(says(refusal("/dev/null"), "regular file"));
   EXPECT_TRUE(says(refusal(folder / "none" / "y"), "there is no directory", "none"));
-  EXPECT_TRUE(says(refusal(folder / std::string(250, 'y')), "File name too long"));
+  EXPECT_TRUE(says(refusal(folder / std::string(256, 'y')), "File name too long"));
 }
 
 }  // namespace
