@@ -56,7 +56,7 @@ check::result check_arrival(const arrival_setting& s, const check::bounds& limit
     const arrival_world w = make_world<Policy>(p, s.ranks);
     for (int rank = 0; rank < s.ranks; ++rank) {
       p.spawn(rank, 0, 0, [w, &p, &s](check::context& x) {
-        planted<check::context> mine{x, s.bug, [&p](const void* at) { return p.name_of(at); }};
+        planted<check::context> mine{x, s.bug, p.names()};
         const auto require = [&p](bool holds, const char* what) { p.require(holds, what); };
         arrival_rank<Policy, planted<check::context>>{mine, w, require, s.combines}.run(s.rounds);
       });

@@ -67,7 +67,7 @@ check::result check_completion(const completion_setting& s, const check::bounds&
                              p.allocate<std::uint64_t>(1, "taken")};
     for (int i = 0; i < s.blocks * s.warps; ++i) {
       p.spawn(0, i / s.warps, i % s.warps, [w, &p, &s](check::context& x) {
-        planted<check::context> mine{x, s.bug, [&p](const void* at) { return p.name_of(at); }};
+        planted<check::context> mine{x, s.bug, p.names()};
         run_sender(mine, w, s);
       });
     }

@@ -19,7 +19,7 @@ class exchange_context : public planted<check::context> {
 
  public:
   exchange_context(const check::context& x, check::program& p, const exchange_setting& e, exchange_world& w)
-      : base{x, e.bug, [&p](const void* at) { return p.name_of(at); }}, program_{p}, setting_{e}, world_{w} {}
+      : base{x, e.bug, p.names()}, program_{p}, setting_{e}, world_{w} {}
 
   void begin_kernel(site kernel) {
     is_void_ = mine().gave_up;

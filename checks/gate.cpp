@@ -50,7 +50,7 @@ check::result check_gate(const gate_setting& s, check::bounds limits) {
                        p.allocate<std::uint32_t>(1, "prepared")};
     for (int i = 0; i < s.blocks * s.warps; ++i) {
       p.spawn(0, i / s.warps, i % s.warps, [w, &p, &s](check::context& x) {
-        planted<check::context> mine{x, s.bug, [&p](const void* at) { return p.name_of(at); }};
+        planted<check::context> mine{x, s.bug, p.names()};
         run_gate(mine, p, w, s.kernels);
       });
     }

@@ -23,7 +23,7 @@ check::result explore_pair_attention(int tiles, const attention_mutant& m, const
       for (int warp = 0; warp < Shape::loader_warp + (block == leader_block ? 2 : 1); ++warp) {
         p.spawn(0, block, warp, [=, &p](check::context& x) {
           const auto judge = [&p](bool holds, const char* text) { p.require(holds, text); };
-          planted<check::context> mine{x, m.bug, [&p](const void* at) { return p.name_of(at); }};
+          planted<check::context> mine{x, m.bug, p.names()};
           run_pair_attention_on_tokens<Shape>(mine, c, tiles, judge);
         });
       }
@@ -43,7 +43,7 @@ check::result explore_hand_over(int items, const pipeline_mutant& m, const check
       for (int warp = 0; warp < Shape::warps; ++warp) {
         p.spawn(0, block, warp, [=, &p](check::context& x) {
           const auto judge = [&p](bool holds, const char* text) { p.require(holds, text); };
-          planted<check::context> mine{x, m.bug, [&p](const void* at) { return p.name_of(at); }};
+          planted<check::context> mine{x, m.bug, p.names()};
           run_hand_over<Shape>(mine, cells, items, judge);
         });
       }

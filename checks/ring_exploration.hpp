@@ -28,7 +28,7 @@ check::result explore_ring(int items, const planted_bug& bug, const check::bound
     name_ring<Strategy>(p, plan);
     for (int w = 0; w < 1 + s.readers; ++w) {
       p.spawn(0, 0, w, [&, plan](check::context& x) {
-        planted<check::context> mine{x, bug, [&p](const void* at) { return p.name_of(at); }};
+        planted<check::context> mine{x, bug, p.names()};
         const ring_buffer<Strategy> ring{mine, plan};
         ring.init(mine);
         mine.sync_block();

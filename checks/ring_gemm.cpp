@@ -70,8 +70,7 @@ check::result explore_gemm(const gemm_setting& s, const check::bounds& limits) {
     p.name_shared(plan.b.cells.offset, 4, (plan.bytes - plan.b.cells.offset) / 4, "B cell");
     for (int i = 0; i < s.blocks * C.roles.warps(); ++i) {
       p.spawn(0, i / C.roles.warps(), i % C.roles.warps(), [operands, s, &p](check::context& x) {
-        planted<product_context> mine{product_context{x}, s.bug,
-                                      [&p](const void* at) { return p.name_of(at); }};
+        planted<product_context> mine{product_context{x}, s.bug, p.names()};
         ring_gemm_kernels::block_role<C, planted<product_context>>{mine, operands}.run();
       });
     }

@@ -92,7 +92,7 @@ check::result explore_product(const product_setting& s, const check::bounds& lim
     name_ring<Strategy<R.b_ring()>>(p, plan.b, " of B");
     for (int w = 0; w < R.warps(); ++w) {
       p.spawn(0, 0, w, [=, &p](check::context& x) {
-        planted<check::context> mine{x, s.bug, [&p](const void* at) { return p.name_of(at); }};
+        planted<check::context> mine{x, s.bug, p.names()};
         run_role<Strategy, R>(mine, p, plan, s);
       });
     }

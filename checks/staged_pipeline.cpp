@@ -129,7 +129,7 @@ check::result explore_staging(int items, const planted_bug& bug, const check::bo
     for (int block = 0; block < S::blocks; ++block) {
       for (int warp = 0; warp < (block == leader_block ? 2 : 1); ++warp) {
         p.spawn(0, block, warp, [=, &p](check::context& base) {
-          planted<check::context> x{base, bug, [&p](const void* at) { return p.name_of(at); }};
+          planted<check::context> x{base, bug, p.names()};
           staging_role<S, planted<check::context>>{x, p, memory, items}.run();
         });
       }

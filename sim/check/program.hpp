@@ -70,8 +70,10 @@ class program {
     names_.add(first, sizeof(T), count, std::move(name));
   }
 
-  /// What a cell is called in counterexamples.
-  std::string name_of(const void* cell) const { return names_.of(cell); }
+  /// What cells are called in counterexamples.
+  auto names() const {
+    return [this](const void* cell) { return names_.of(cell); };
+  }
 
   /// Bytes of shared() for each block; 0 unless set. Every kernel finds garbage there.
   void shared_memory(std::size_t bytes) { shared_bytes_ = bytes; }

@@ -1,6 +1,9 @@
 // The memory model against programs whose outcomes are known.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+
 #include "tests/check/litmus_suite.hpp"
 
 namespace baton {
@@ -30,6 +33,18 @@ TEST_P(litmus_programs, show_exactly_what_the_memory_model_allows) {
         << "\nexpected: " << check::name(t.expected) << ";" << joined(t.outcomes) << "\n"
         << seen.result.counterexample;
   }
+}
+
+TEST(litmus_page, says_how_many_programs_there_are) {
+  std::ifstream file{std::string{BATON_SOURCE_DIR} + "/docs/checker.md"};
+  const std::string page{std::istreambuf_iterator<char>{file}, {}};
+  const std::string row = "| `litmus_test` | " + std::to_string(litmus::all_tests().size()) + " programs ";
+  EXPECT_NE(page.find(row), std::string::npos) << "docs/checker.md does not say: " << row;
+  std::uint64_t most = 0;
+  for (const auto& t : litmus::all_tests())
+    most = std::max(most, litmus::observe(t, {.how = check::reduction::none}).result.executions);
+  const std::string end = "by all three searches | up to " + std::to_string(most) + " each |";
+  EXPECT_NE(page.find(end), std::string::npos) << "docs/checker.md does not say: " << end;
 }
 
 INSTANTIATE_TEST_SUITE_P(reductions, litmus_programs,
