@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "exec/exec.hpp"
+#include "exec/line.hpp"
 #include "exec/mbarrier.hpp"
 #include "sim/lane_verbs.hpp"
 #include "sim/machine.hpp"
@@ -82,6 +83,10 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
     });
   }
   template <order O, scope S, class Word>
+  Word fetch_or(Word* at, std::type_identity_t<Word> bits) {
+    return modify<O, S>(at, [&](std::atomic_ref<Word> word) { return word.fetch_or(bits); });
+  }
+  template <order O, scope S, class Word>
   Word exchange(Word* at, std::type_identity_t<Word> value) {
     return modify<O, S>(at, [&](std::atomic_ref<Word> word) { return word.exchange(value); });
   }
@@ -106,6 +111,26 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
     }
   }
 
+  // Lines: exec/line.hpp, bodies in context_lines.cpp.
+  void store_lines(std::byte* to, const lanes<vec16>& v);
+  lanes<vec16> load_lines(const std::byte* from);
+  template <int n, class Done>
+  bool wait_lines(const line_places<n>& from, Done done, const wait_site& where, lanes<vec16> (&seen)[n]) {
+    scheduling_point();
+    const std::uint64_t began = now_ns();
+    for (;;) {
+      for (int i = 0; i < n; ++i) seen[i] = load_lines(from.at[i]);
+      int lane = 0;
+      for (; lane < warp_lanes; ++lane) {
+        vec16 values[n];
+        for (int i = 0; i < n; ++i) values[i] = seen[i][lane];
+        if (!done(lane, values)) break;
+      }
+      if (lane == warp_lanes) return true;
+      if (!keep_waiting(where, began, lane, tail_of(seen[0][lane]))) return false;
+    }
+  }
+
   // The asynchronous half: exec/mbarrier.hpp, bodies in context_async.cpp.
   int cluster_block() const { return block_ % shape_.cluster; }
   int cluster_blocks() const { return shape_.cluster; }
@@ -127,6 +152,9 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   }
 
  private:
+  static std::uint64_t tail_of(const vec16& v) {
+    return static_cast<std::uint64_t>(v.word[3]) << 32 | v.word[2];
+  }
   template <class Word, class Done>
   int first_missing(const lanes<Word*>& words, Done done, lanes<Word>& seen) {
     for (int lane = 0; lane < warp_lanes; ++lane) {
@@ -186,6 +214,6 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   bool delays_;
 };
 
-static_assert(async_exec_context<context> && mma_exec_context<context>);
+static_assert(line_exec_context<context> && mma_exec_context<context>);
 
 }  // namespace baton::sim

@@ -60,7 +60,19 @@ class lane_verbs {
     for (int lane = 0; lane < warp_lanes; ++lane) bits |= static_cast<std::uint32_t>(p[lane]) << lane;
     return bits;
   }
+  lanes<std::uint32_t> equal_lanes(const lanes<int>& v) {
+    lanes<std::uint32_t> equal;
+    for (int lane = 0; lane < warp_lanes; ++lane) {
+      lanes<bool> same;
+      for (int other = 0; other < warp_lanes; ++other) same[other] = v[other] == v[lane];
+      equal[lane] = ballot(same);
+    }
+    return equal;
+  }
   void sync_warp() {}
+  /// Kernels of a queue run one after the other here.
+  void launch_dependents() {}
+  void await_dependencies() {}
 };
 
 }  // namespace baton::sim

@@ -50,7 +50,7 @@ class store_list {
   struct entry {
     std::byte* at;
     std::size_t size;
-    std::byte bytes[16];
+    std::byte bytes[128];  // a line is the largest
   };
 
   void drain(std::size_t count) {

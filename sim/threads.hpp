@@ -129,6 +129,11 @@ class context : public sim::lane_verbs<context> {
     return before;
   }
   template <order Order, scope, class T>
+  T fetch_or(T* p, std::type_identity_t<T> bits) {
+    pause();
+    return at(p).fetch_or(bits, as_standard(Order));
+  }
+  template <order Order, scope, class T>
   T exchange(T* p, std::type_identity_t<T> value) {
     pause();
     return at(p).exchange(value, as_standard(Order));

@@ -92,6 +92,11 @@ class context : public sim::lane_verbs<context> {
     return from_bits<T>(atomic<Order, Scope>(verb::fetch_min, p, bits(value)));
   }
   template <order Order, scope Scope, class T>
+  T fetch_or(T* p, std::type_identity_t<T> value) const {
+    static_assert(std::is_unsigned_v<T>);
+    return from_bits<T>(atomic<Order, Scope>(verb::fetch_or, p, bits(value)));
+  }
+  template <order Order, scope Scope, class T>
   T exchange(T* p, std::type_identity_t<T> value) const {
     return from_bits<T>(atomic<Order, Scope>(verb::exchange, p, bits(value)));
   }

@@ -182,6 +182,9 @@ std::uint64_t memory::store(int warp, const operation& op, int word, int step) {
     case verb::fetch_min:
       m.value = std::min(before, op.value);
       break;
+    case verb::fetch_or:
+      m.value = before | op.value;
+      break;
     default:
       m.value = op.value;
       break;

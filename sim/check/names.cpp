@@ -52,6 +52,8 @@ const char* name(verb v) {
       return "count_to";
     case verb::fetch_min:
       return "fetch_min";
+    case verb::fetch_or:
+      return "fetch_or";
     case verb::exchange:
       return "exchange";
     case verb::arrive:

@@ -39,6 +39,7 @@ enum class verb : std::uint8_t {
   fetch_add,
   count_to,  // fetch_add that tells only whether it reached its target
   fetch_min,
+  fetch_or,
   exchange,
   arrive,         // at an mbarrier
   arrive_expect,  // at an mbarrier, which then waits for more bytes
@@ -59,7 +60,8 @@ enum class verb : std::uint8_t {
 };
 
 constexpr bool is_rmw(verb v) {
-  return v == verb::fetch_add || v == verb::count_to || v == verb::fetch_min || v == verb::exchange;
+  return v == verb::fetch_add || v == verb::count_to || v == verb::fetch_min || v == verb::fetch_or ||
+         v == verb::exchange;
 }
 /// Changes of an mbarrier. Within a phase they commute, as counts do that are short of their target.
 constexpr bool is_arrival(verb v) {

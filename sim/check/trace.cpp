@@ -27,6 +27,7 @@ std::string describe(const event& e, const name_table& names) {
       return fmt::format("{:<26} {} = {:#x}", how, target, e.value);
     case verb::fetch_add:
     case verb::fetch_min:
+    case verb::fetch_or:
     case verb::exchange:
       return fmt::format("{:<26} {}, {:#x} -> {:#x}", how, target, e.operand, e.value);
     case verb::wait:

@@ -2,10 +2,12 @@
 // Packed conversions of payload words: the GPU's instructions where there are some, the same rounding elsewhere.
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "base/macros.hpp"
 #include "baton/numeric.hpp"
 #if defined(__CUDACC__)
+#include <cuda_bf16.h>
 #include <cuda_fp8.h>
 #endif
 
@@ -23,6 +25,37 @@ BATON_FN float high_bf16(std::uint32_t word) {
 BATON_FN std::uint32_t pack_bf16(float low, float high) {
   return static_cast<std::uint32_t>(bfloat16{low}.bits) | static_cast<std::uint32_t>(bfloat16{high}.bits)
                                                               << 16;
+}
+
+/// The larger of the magnitudes of two bf16, in both halves; what is no number loses.
+BATON_FN std::uint32_t larger_magnitudes(std::uint32_t a, std::uint32_t b) {
+  a &= 0x7fff7fffu;
+  b &= 0x7fff7fffu;
+#if defined(__CUDA_ARCH__)
+  __nv_bfloat162 left, right;
+  std::memcpy(&left, &a, sizeof(a));
+  std::memcpy(&right, &b, sizeof(b));
+  left = __hmax2(left, right);
+  std::memcpy(&a, &left, sizeof(a));
+  return a;
+#else
+  const auto half = [](std::uint32_t x, std::uint32_t y) {
+    constexpr std::uint32_t infinity = 0x7f80;
+    return y > infinity || (x <= infinity && x > y) ? x : y;
+  };
+  return half(a & 0xffffu, b & 0xffffu) | half(a >> 16, b >> 16) << 16;
+#endif
+}
+
+/// x / 448 in fp32, where x is a bf16 of at least 1e-4, or 1e-4f itself: a test tries them all.
+BATON_FN float divided_by_448(float x) {
+#if defined(__CUDA_ARCH__)
+  constexpr float inverse = 1.0f / 448.0f;
+  const float guess = x * inverse;
+  return fmaf(fmaf(-448.0f, guess, x), inverse, guess);
+#else
+  return x / 448.0f;
+#endif
 }
 
 /// Four floats rounded to e4m3 with saturation, `a` in the lowest byte.

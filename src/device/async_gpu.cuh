@@ -3,16 +3,16 @@
 //
 // `ClusterBlocks` is the cluster's size that the kernel is launched with; 1 keeps arrivals and waits at block
 // scope.
-#include "device/mma_gpu.cuh"
+#include "device/line_gpu.cuh"
 #include "exec/mbarrier.hpp"
 #include "ptx/cluster.cuh"
 
 namespace baton {
 
 template <int ClusterBlocks = 1>
-class async_gpu : public mma_gpu {
+class async_gpu : public line_gpu {
  public:
-  using mma_gpu::mma_gpu;
+  using line_gpu::line_gpu;
 
   BATON_FN static int cluster_blocks() { return ClusterBlocks; }
   BATON_FN static int cluster_block() {
@@ -99,6 +99,6 @@ class async_gpu : public mma_gpu {
     return gives_up(false, offset, where, start);
   }
 };
-static_assert(async_exec_context<async_gpu<1>> && async_exec_context<async_gpu<2>>);
+static_assert(line_exec_context<async_gpu<1>> && line_exec_context<async_gpu<2>>);
 
 }  // namespace baton

@@ -83,6 +83,7 @@ class gpu {
     return {by_words(v.value, [&](std::uint32_t w) { return __shfl_up_sync(whole_warp, w, by); })};
   }
   BATON_FN std::uint32_t ballot(lanes<bool> p) { return __ballot_sync(whole_warp, p.value); }
+  BATON_FN lanes<std::uint32_t> equal_lanes(lanes<int> v) { return {__match_any_sync(whole_warp, v.value)}; }
   BATON_FN void sync_warp() { __syncwarp(); }
   BATON_FN void sync_block() { __syncthreads(); }
 
@@ -135,6 +136,11 @@ class gpu {
   BATON_FN T exchange(T* p, std::type_identity_t<T> v) const {
     return update<ptx::update::exch, Order, Scope>(p, v);
   }
+  template <order Order, scope Scope, class T>
+  BATON_FN T fetch_or(T* p, std::type_identity_t<T> v) const {
+    static_assert(std::is_unsigned_v<T>);
+    return update<ptx::update::either, Order, Scope>(p, v);
+  }
   BATON_FN bool has_given_up() const {
     return limits_.abort != nullptr && ptx::ld<order::relaxed, scope::system>(limits_.abort) != 0;
   }
@@ -171,6 +177,8 @@ class gpu {
   }
 
  protected:
+  BATON_FN static int lane() { return static_cast<int>(threadIdx.x) % warp_lanes; }
+
   /// The clock starts at the first call, 64 polls into the wait: a wait that is served pays for no clock
   /// read.
   BATON_FN bool gives_up(bool ok, std::uint64_t seen, const wait_site& where, std::uint64_t& start) {
@@ -230,7 +238,6 @@ class gpu {
   BATON_FN static constexpr void check_plain() {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
   }
-  BATON_FN static int lane() { return static_cast<int>(threadIdx.x) % warp_lanes; }
 
   template <class T, class Move>
   BATON_FN static T by_words(T v, Move move) {

@@ -21,6 +21,7 @@
 //     shuffle_xor(v, mask)        lanes<T> with lane i holding v of lane i ^ mask
 //     shuffle_up(v, delta)        lane i holds v of lane i - delta; lanes below delta keep their own
 //     ballot(p)                   bit i: p of lane i
+//     equal_lanes(v)              lanes<uint32_t> of which lane i's bit j says that lanes i and j hold the same 32 bits
 //     sync_warp(), sync_block()   convergence; orders memory at block scope
 //     wait<order, scope>(...)     the only way to wait; see below
 //
@@ -28,7 +29,7 @@
 //     read(p), write(p, v)        plain access to memory, trivially copyable T of at most 16 bytes
 //     load<order, scope>(p)       atomic, 32 or 64 bits
 //     store<order, scope>(p, v)
-//     fetch_add<order, scope>(p, v), fetch_min<...>, exchange<...>
+//     fetch_add<order, scope>(p, v), fetch_min<...>, fetch_or<...>, exchange<...>
 //     count_to<order, scope>(p, n, target)   adds n; true in the call that makes it `target`. Nothing more is told, so
 //                                 that counts short of the target commute: prefer it to fetch_add
 //     fence<order, scope>()
@@ -87,6 +88,7 @@ concept exec_context = requires(X& x, typename X::template lanes<int> v, typenam
   { x.shuffle_xor(v, 1) } -> std::same_as<typename X::template lanes<int>>;
   { x.shuffle_up(v, 1) } -> std::same_as<typename X::template lanes<int>>;
   { x.ballot(p) } -> std::same_as<std::uint32_t>;
+  { x.equal_lanes(v) } -> std::same_as<typename X::template lanes<std::uint32_t>>;
   x.sync_warp();
   x.sync_block();
   { x.read(payload) } -> std::same_as<vec16>;
@@ -98,6 +100,7 @@ concept exec_context = requires(X& x, typename X::template lanes<int> v, typenam
   {
     x.template fetch_min<order::relaxed, scope::device>(w64, std::uint64_t{1})
     } -> std::same_as<std::uint64_t>;
+  { x.template fetch_or<order::relaxed, scope::block>(w32, 1u) } -> std::same_as<std::uint32_t>;
   x.template fence<order::acq_rel, scope::system>();
   { x.has_given_up() } -> std::same_as<bool>;
   x.refuse(where, std::uint64_t{});

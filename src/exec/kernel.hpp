@@ -30,6 +30,8 @@ struct launch_grid {
   int threads = warp_lanes;  // of a block, a multiple of warp_lanes
   std::size_t shared_bytes = 0;
   int cluster = 1;  // blocks of a cluster; divides blocks
+  /// The kernel may begin, up to its await_dependencies, while those before it in the stream still run.
+  bool begins_early = false;
 };
 
 /// What every kernel is told beside its parameters: whose work it is, and when its waits give up.

@@ -15,7 +15,7 @@ template <class T>
 concept word = std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::uint64_t>;
 
 /// What atom does to the word.
-enum class update { add, min, exch };
+enum class update { add, min, either, exch };
 
 /// Where the word is said to stand.
 enum class space { generic, shared };
@@ -25,12 +25,15 @@ namespace piece {
 inline constexpr char relaxed[] = "relaxed", acquire[] = "acquire", release[] = "release",
                       acq_rel[] = "acq_rel";
 inline constexpr char cta[] = "cta", cluster[] = "cluster", gpu[] = "gpu", sys[] = "sys";
-inline constexpr char add_u32[] = "add.u32", min_u32[] = "min.u32", exch_b32[] = "exch.b32";
-inline constexpr char add_u64[] = "add.u64", min_u64[] = "min.u64", exch_b64[] = "exch.b64";
+inline constexpr char add_u32[] = "add.u32", min_u32[] = "min.u32", or_b32[] = "or.b32",
+                      exch_b32[] = "exch.b32";
+inline constexpr char add_u64[] = "add.u64", min_u64[] = "min.u64", or_b64[] = "or.b64",
+                      exch_b64[] = "exch.b64";
 inline constexpr char generic[] = "", shared[] = ".shared";
 inline constexpr const char* orders[] = {relaxed, acquire, release, acq_rel};
 inline constexpr const char* scopes[] = {cta, cluster, gpu, sys};
-inline constexpr const char* updates[][2] = {{add_u32, add_u64}, {min_u32, min_u64}, {exch_b32, exch_b64}};
+inline constexpr const char* updates[][2] = {
+    {add_u32, add_u64}, {min_u32, min_u64}, {or_b32, or_b64}, {exch_b32, exch_b64}};
 }  // namespace piece
 
 constexpr const char* spelled(order o) {

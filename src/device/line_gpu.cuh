@@ -1,0 +1,53 @@
+#pragma once
+// The line verbs on a GPU. What each verb means: exec/line.hpp.
+//
+// A line is written by eight lanes of one store instruction and read by eight lanes of one load instruction, 16 bytes
+// each: NVLink and the L2 move it whole, as NCCL's LL128 protocol relies on too. The PTX memory model does not promise
+// it. Both instructions need a converged warp, hence the __syncwarp before each.
+#include "device/mma_gpu.cuh"
+#include "exec/line.hpp"
+#include "ptx/line.cuh"
+
+namespace baton {
+
+class line_gpu : public mma_gpu {
+ public:
+  using mma_gpu::mma_gpu;
+
+  BATON_FN static void store_lines(std::byte* to, const lanes<vec16>& v) {
+    __syncwarp();
+    ptx::st_line(to + lane_offset(), std::bit_cast<uint4>(v.value));
+  }
+  BATON_FN static lanes<vec16> load_lines(const std::byte* from) {
+    __syncwarp();
+    return {std::bit_cast<vec16>(ptx::ld_line(from + lane_offset()))};
+  }
+
+  /// A time-out reports the last eight bytes of the first place, which is where lines carry what tells them apart.
+  template <int n, class Done>
+  BATON_FN bool wait_lines(const line_places<n>& from, Done done, const wait_site& where,
+                           lanes<vec16> (&seen)[n]) {
+    std::uint64_t start = 0;
+    for (std::uint32_t polls = 1;; ++polls) {
+      vec16 values[n];
+      BATON_UNROLL
+      for (int i = 0; i < n; ++i) values[i] = load_lines(from.at[i]).value;
+      const bool ok = done(lane(), values);
+      if (__all_sync(whole_warp, ok)) {
+        BATON_UNROLL
+        for (int i = 0; i < n; ++i) seen[i].value = values[i];
+        return true;
+      }
+      const std::uint64_t tail = static_cast<std::uint64_t>(values[0].word[3]) << 32 | values[0].word[2];
+      if (polls % polls_between_clock_reads == 0 && gives_up(ok, tail, where, start)) return false;
+    }
+  }
+
+  BATON_FN static void launch_dependents() { cudaTriggerProgrammaticLaunchCompletion(); }
+  BATON_FN static void await_dependencies() { cudaGridDependencySynchronize(); }
+
+ private:
+  BATON_FN static int lane_offset() { return lane() * static_cast<int>(sizeof(vec16)); }
+};
+
+}  // namespace baton
