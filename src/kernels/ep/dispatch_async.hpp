@@ -166,7 +166,9 @@ struct dispatch_async_kernel {
       const fan_out<X> sink{x, messages, p.s.top_k, p.s.payload_bytes()};
       const bfloat16* values = p.tokens + static_cast<std::int64_t>(token) * p.s.hidden;
       for (int step = p.units.begin(nth); step < p.units.end(nth); ++step) {
-        Format::encode_step(x, values, p.s.hidden, step, p.input_scales, sink);
+        typename X::template lanes<typename Format::lane_input> in;
+        Format::load(x, values, step * Format::step_values, p.s.hidden, in);
+        Format::encode(x, in, step * Format::step_values, p.s.hidden, p.input_scales, sink);
       }
       if (nth == 0) {
         static_assert(max_top_k <= warp_lanes);

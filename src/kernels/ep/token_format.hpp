@@ -9,7 +9,9 @@
 // fp8, block b: s = max(max|x|, 1e-4) / 448, or the caller's input scale; q = e4m3(x * (1 / s)), to nearest,
 // saturated. The 1x128 format and its floor of 1e-4 are those of DeepSeek-V3's block scaling.
 //
-// A sink takes what a step yields: payload(byte offset, vec16) and scale(block, float), one lane each.
+// A warp loads a step of values from `first`, those before `end`, and encodes it: apart, so that several loads are in flight
+// before the first is used. A sink takes what a step yields: payload(byte offset, vec16) and scale(block, float), one lane
+// each.
 #include "base/convert.hpp"
 #include "exec/exec.hpp"
 #include "kernels/ep/shape.hpp"
@@ -19,12 +21,27 @@ namespace baton::ep {
 struct bf16_tokens {
   static constexpr int step_values = 256;
 
-  template <exec_context X, class Scales, class Sink>
-  static BATON_FN void encode_step(X& x, const bfloat16* token, int hidden, int step, const Scales&,
-                                   Sink sink) {
+  static constexpr int lane_values = 8;
+
+  struct lane_input {
+    vec16 values;
+  };
+
+  template <exec_context X>
+  static BATON_FN void load(X& x, const bfloat16* token, int first, int end,
+                            typename X::template lanes<lane_input>& in) {
     x.each_lane([&](int lane) {
-      const int value = step * step_values + lane * 8;
-      if (value < hidden) sink.payload(2 * value, x.read(reinterpret_cast<const vec16*>(token + value)));
+      const int value = first + lane * lane_values;
+      in[lane] = {};
+      if (value < end) in[lane] = {x.read(reinterpret_cast<const vec16*>(token + value))};
+    });
+  }
+  template <exec_context X, class Scales, class Sink>
+  static BATON_FN void encode(X& x, const typename X::template lanes<lane_input>& in, int first, int end,
+                              const Scales&, Sink sink) {
+    x.each_lane([&](int lane) {
+      const int value = first + lane * lane_values;
+      if (value < end) sink.payload(2 * value, in[lane].values);
     });
   }
 };
@@ -38,14 +55,12 @@ struct fp8_tokens {
     vec16 low, high;
   };
 
-  static BATON_FN float largest(const vec16& v) {
-    float m = 0.0f;
-    for (int i = 0; i < 4; ++i) {
-      m = larger(m, larger(magnitude(low_bf16(v.word[i])), magnitude(high_bf16(v.word[i]))));
-    }
-    return m;
+  static BATON_FN float largest(const lane_input& in) {
+    std::uint32_t most = 0;
+    for (const std::uint32_t pair : in.low.word) most = larger_magnitudes(most, pair);
+    for (const std::uint32_t pair : in.high.word) most = larger_magnitudes(most, pair);
+    return larger(larger(0.0f, low_bf16(most)), high_bf16(most));
   }
-  static BATON_FN float magnitude(float v) { return v < 0.0f ? -v : v; }
 
   static BATON_FN std::uint32_t quantise(std::uint32_t first, std::uint32_t second, float inverse) {
     return pack_e4m3(low_bf16(first) * inverse, high_bf16(first) * inverse, low_bf16(second) * inverse,
@@ -58,29 +73,32 @@ struct fp8_tokens {
             quantise(in.high.word[2], in.high.word[3], inverse)};
   }
 
-  template <exec_context X, class Scales, class Sink>
-  static BATON_FN void encode_step(X& x, const bfloat16* token, int hidden, int step, const Scales& scales,
-                                   Sink sink) {
-    typename X::template lanes<lane_input> in;
-    typename X::template lanes<float> block_max;
+  template <exec_context X>
+  static BATON_FN void load(X& x, const bfloat16* token, int first, int end,
+                            typename X::template lanes<lane_input>& in) {
     x.each_lane([&](int lane) {
-      const int value = step * step_values + lane * lane_values;
+      const int value = first + lane * lane_values;
       in[lane] = {};
-      if (value < hidden) {
+      if (value < end) {
         const auto* at = reinterpret_cast<const vec16*>(token + value);
         in[lane] = {x.read(at), x.read(at + 1)};
       }
-      block_max[lane] = larger(largest(in[lane].low), largest(in[lane].high));
     });
+  }
+  template <exec_context X, class Scales, class Sink>
+  static BATON_FN void encode(X& x, const typename X::template lanes<lane_input>& in, int first, int end,
+                              const Scales& scales, Sink sink) {
+    typename X::template lanes<float> block_max;
+    x.each_lane([&](int lane) { block_max[lane] = largest(in[lane]); });
     for (int mask = 1; mask < lanes_per_block; mask *= 2) {
       const auto other = x.shuffle_xor(block_max, mask);
       x.each_lane([&](int lane) { block_max[lane] = larger(block_max[lane], other[lane]); });
     }
     x.each_lane([&](int lane) {
-      const int value = step * step_values + lane * lane_values;
-      if (value >= hidden) return;
+      const int value = first + lane * lane_values;
+      if (value >= end) return;
       const int block = value / 128;
-      const float scale = scales.present() ? scales(block) : larger(block_max[lane], 1e-4f) / 448.0f;
+      const float scale = scales.present() ? scales(block) : divided_by_448(larger(block_max[lane], 1e-4f));
       sink.payload(value, quantise(in[lane], 1.0f / scale));
       if (lane % lanes_per_block == 0) sink.scale(block, scale);
     });
