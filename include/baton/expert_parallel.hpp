@@ -18,6 +18,12 @@ enum class token_format {
                   // s = max(max|block|, 1e-4) / 448, e4m3(x * (1 / s)); an infinity makes its whole block NaN
 };
 
+/// What travels between ranks, and what a rank receives it in.
+enum class ep_layout {
+  per_expert,  // a message for each token and expert, and a reply for each; any number of tokens
+  per_rank,  // a message for each token and rank, and one partial sum back; for decoding: few tokens, low latency
+};
+
 /// How arrival words tell rounds apart.
 enum class arrival_policy {
   epoch,     // the word is {epoch, check, count}; epochs only grow, nothing is ever reset
@@ -34,7 +40,10 @@ struct ep_config {
   arrival_policy arrival = arrival_policy::epoch;
   int p2p_group_size = 0;  // ranks that reach each other's memory; 0: all. Fewer is not supported yet
   int num_sms = 0;         // blocks of every kernel, up to 1024; 0: all SMs of the device (2 on the CPU)
-  int num_threads = 0;     // threads of a block, a multiple of 32 up to 1024; 0: 1024 (64 on the CPU)
+  int num_threads =
+      0;  // threads of a block, a multiple of 32 up to 1024; 0: 1024 (64 on the CPU); layout per_rank:
+          // 96 to 768, and 0: as many as the tokens need
+  ep_layout layout = ep_layout::per_expert;
 
   friend bool operator==(const ep_config&, const ep_config&) = default;
 };
@@ -46,7 +55,7 @@ std::string why_not(const ep_config& config, int num_ranks);
 ///
 /// window: the part its peers write into. local: everything else. With E expert slots (num_experts rounded up
 /// to a multiple of num_ranks), T = num_max_tokens_per_rank, M = message bytes (payload, scales rounded up to 16, 16):
-/// window = E*T*M + T*top_k*hidden*2 + 16*E, local = the received tokens, offsets, source info and counters.
+/// per_expert: window = E*T*M + T*top_k*hidden*2 + 16*E, local = the received tokens, offsets, source info and counters.
 /// @throws invalid_argument  why_not(config, num_ranks)
 struct workspace_size {
   std::size_t window = 0;
@@ -143,6 +152,17 @@ class expert_parallel {
   void dispatch_async(const bfloat16* tokens, const std::int32_t* topk_idx, int num_tokens,
                       stream_ref stream = {}, const float* input_scales = nullptr);
 
+  /// The same with router weights [num_tokens, top_k] that travel with the tokens: how layout per_rank wants them, whose
+  /// ranks add up their experts' outputs before they send them back. combine_wait then takes none. Null: weights of 1, or,
+  /// with per_expert, those of combine_wait. per_expert reads them in combine_wait, per_rank here.
+  void dispatch_async(const bfloat16* tokens, const std::int32_t* topk_idx, const float* topk_weights,
+                      int num_tokens, stream_ref stream = {}, const float* input_scales = nullptr);
+
+  /// dispatch_async and dispatch_wait; with layout per_rank in one kernel. Ranks that share one thread may call it one
+  /// after the other, but not ranks whose work shares one stream, or one GPU with its default streams: theirs has to be apart.
+  received_tokens dispatch(const bfloat16* tokens, const std::int32_t* topk_idx, const float* topk_weights,
+                           int num_tokens, stream_ref stream = {}, const float* input_scales = nullptr);
+
   /// Waits for all ranks' dispatch_async and lays the received tokens out by expert. `tokens` and `sources`
   /// past the received rows, and the padding between experts that blockwise_fp8 asks for (starts are
   /// multiples of 4 rows), are unspecified; row_counts tells what is valid.
@@ -159,7 +179,13 @@ class expert_parallel {
   void combine_wait(const float* topk_weights, float* out, stream_ref stream = {});
   void combine_wait(const float* topk_weights, bfloat16* out, stream_ref stream = {});
 
-  /// The unreduced form: out[t, k, :] = y[t, k, :], bf16; zeros where topk_idx was -1.
+  /// combine_async and combine_wait, with the weights that dispatch was given; with layout per_rank in one kernel:
+  /// out[t, :] = sum over ranks r, ascending, of p_r[t, :], where p_r = sum over the choices k of t on r, ascending, of
+  /// weight * y[t, k, :] in fp32, rounded to bf16 if r is another rank.
+  void combine(const bfloat16* expert_output, float* out, stream_ref stream = {});
+  void combine(const bfloat16* expert_output, bfloat16* out, stream_ref stream = {});
+
+  /// The unreduced form, with layout per_expert only: out[t, k, :] = y[t, k, :], bf16; zeros where topk_idx was -1.
   void combine_wait_unreduced(bfloat16* out, stream_ref stream = {});
 
   /// Reports what the kernels found since the last check. Call after the stream has been synchronised.

@@ -13,8 +13,8 @@ struct field {
   const char* name;
   std::int64_t value;
 };
-using fields = std::array<field, 10>;
-using values = std::array<std::int64_t, 10>;
+using fields = std::array<field, 11>;
+using values = std::array<std::int64_t, 11>;
 
 fields fields_of(const ep_config& c) {
   return {{{"num_experts", c.num_experts},
@@ -26,6 +26,7 @@ fields fields_of(const ep_config& c) {
            {"p2p_group_size", c.p2p_group_size},
            {"num_sms", c.num_sms},
            {"num_threads", c.num_threads},
+           {"layout", static_cast<int>(c.layout)},
            {"sizeof(ep_config)", sizeof(ep_config)}}};
 }
 

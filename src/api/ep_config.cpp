@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include "api/ep_layout.hpp"
 #include "baton/error.hpp"
 #include "baton/expert_parallel.hpp"
+#include "kernels/ep/per_rank/launch.hpp"
 #include "kernels/ep/shape.hpp"
 
 namespace baton {
@@ -43,6 +45,12 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
   if (c.num_sms > ep::max_blocks) return outside("num_sms", c.num_sms, 0, ep::max_blocks);
   if (c.num_threads < 0 || c.num_threads > 1024 || c.num_threads % warp_lanes != 0)
     return fmt::format("num_threads: {} is not a multiple of 32 up to 1024", c.num_threads);
+  if (c.layout == ep_layout::per_rank) {
+    if (c.num_threads != 0 && (c.num_threads < 96 || c.num_threads > 768))
+      return fmt::format("num_threads: {} is outside [96, 768], what layout per_rank's blocks may have",
+                         c.num_threads);
+    return ep::per_rank::why_not(shape_of(c, num_ranks, 0));
+  }
   return {};
 }
 
@@ -55,7 +63,9 @@ std::string why_not(const ep_config& config, int num_ranks) {
 
 workspace_size workspace_bytes(const ep_config& c, int num_ranks) {
   if (const std::string reason = why_not(c, num_ranks); !reason.empty()) throw invalid_argument{reason};
-  const ep::shape s{c.num_experts, num_ranks, 0, c.top_k, c.hidden, c.num_max_tokens_per_rank, c.format};
+  const ep::shape s = shape_of(c, num_ranks, 0);
+  if (c.layout == ep_layout::per_rank)
+    return {ep::per_rank::cells{s}.bytes(), ep::per_rank::local_cells{s}.bytes};
   return {ep::window_layout{s}.bytes, ep::local_layout{s}.bytes};
 }
 

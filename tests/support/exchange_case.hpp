@@ -74,6 +74,13 @@ struct message {
   int rank, token, topk_slot;
 };
 
+/// Whether an earlier choice of the token of the i-th id is the same expert.
+inline bool lists_before(const exchange_case& c, const rank_inputs& in, int i) {
+  for (int j = i - i % c.config.top_k; j < i; ++j)
+    if (in.topk_idx[static_cast<std::size_t>(j)] == in.topk_idx[static_cast<std::size_t>(i)]) return true;
+  return false;
+}
+
 /// Messages of each expert, in the order in which they must be received.
 inline std::vector<std::vector<message>> expected_messages(const exchange_case& c,
                                                            const std::vector<rank_inputs>& inputs) {
@@ -85,6 +92,7 @@ inline std::vector<std::vector<message>> expected_messages(const exchange_case& 
       const std::int32_t id = in.topk_idx[static_cast<std::size_t>(i)];
       if (id < 0 || id >= c.config.num_experts) continue;
       const auto e = static_cast<std::size_t>(id);
+      if (c.config.layout == ep_layout::per_rank && lists_before(c, in, i)) continue;  // one row for both
       if (sent[e]++ < c.config.num_max_tokens_per_rank)
         of_expert[e].push_back({r, i / c.config.top_k, i % c.config.top_k});
     }
@@ -130,9 +138,44 @@ inline bfloat16 expert_value(int expert, float value) {
   return bfloat16{value * (1.0f + 0.125f * static_cast<float>(expert % 29))};
 }
 
+inline int rank_of_expert(const exchange_case& c, int expert) {
+  for (int r = 0; r < c.ranks; ++r) {
+    const expert_range here = experts_of_rank(c.config.num_experts, c.ranks, r);
+    if (expert >= here.first && expert < here.first + here.count) return r;
+  }
+  return -1;
+}
+
+/// expected_output with layout per_rank: sums of each rank's experts, rounded if they travel, ranks in order.
+inline std::vector<float> expected_sums_of_ranks(const exchange_case& c,
+                                                 const std::vector<rank_inputs>& inputs, int rank) {
+  const auto hidden = static_cast<std::size_t>(c.config.hidden), k = static_cast<std::size_t>(c.config.top_k);
+  const rank_inputs& in = inputs[static_cast<std::size_t>(rank)];
+  std::vector<float> out(static_cast<std::size_t>(in.num_tokens) * hidden, 0.0f);
+  for (std::size_t t = 0; t < static_cast<std::size_t>(in.num_tokens); ++t) {
+    const encoded_token token = encode(c.config, in.tokens.data() + t * hidden);
+    for (int r = 0; r < c.ranks; ++r) {
+      std::vector<float> part(hidden, 0.0f);
+      bool any = false;
+      for (std::size_t i = t * k; i < (t + 1) * k; ++i) {
+        const int expert = in.topk_idx[i];
+        if (expert < 0 || expert >= c.config.num_experts || rank_of_expert(c, expert) != r) continue;
+        any = true;
+        for (std::size_t h = 0; h < hidden; ++h)
+          part[h] = std::fma(in.topk_weights[i], static_cast<float>(expert_value(expert, token.values[h])),
+                             part[h]);
+      }
+      for (std::size_t h = 0; any && h < hidden; ++h)
+        out[t * hidden + h] += r == rank ? part[h] : static_cast<float>(bfloat16{part[h]});
+    }
+  }
+  return out;
+}
+
 /// out[t, :] of one rank, with the documented order of operations: bit for bit what combine_wait must give.
 inline std::vector<float> expected_output(const exchange_case& c, const std::vector<rank_inputs>& inputs,
                                           int rank) {
+  if (c.config.layout == ep_layout::per_rank) return expected_sums_of_ranks(c, inputs, rank);
   const auto hidden = static_cast<std::size_t>(c.config.hidden), k = static_cast<std::size_t>(c.config.top_k);
   const rank_inputs& in = inputs[static_cast<std::size_t>(rank)];
   std::vector<int> expert_of(in.topk_idx.size(), -1);

@@ -41,13 +41,25 @@ class exchange_rank {
     topk_weights_.copy_from_async(in_.topk_weights, stream_);
     out_.fill_async(0xff, stream_);  // NaN: every element must be written
   }
-  void dispatch_async() { ep_.dispatch_async(tokens_.data(), topk_idx_.data(), in_.num_tokens, stream_); }
+  void dispatch_async() {
+    ep_.dispatch_async(tokens_.data(), topk_idx_.data(), early_weights(), in_.num_tokens, stream_);
+  }
+  void dispatch() {
+    received_ = ep_.dispatch(tokens_.data(), topk_idx_.data(), topk_weights_.data(), in_.num_tokens, stream_);
+  }
+  void combine() { ep_.combine(expert_output_.data(), out_.data(), stream_); }
   void dispatch_wait() { received_ = ep_.dispatch_wait(stream_); }
   void combine_async(const bfloat16* expert_output) { ep_.combine_async(expert_output, stream_); }
-  void combine_wait() { ep_.combine_wait(topk_weights_.data(), out_.data(), stream_); }
+  void combine_wait() {
+    ep_.combine_wait(early_weights() == nullptr ? topk_weights_.data() : nullptr, out_.data(), stream_);
+  }
 
-  /// The experts of the tests, on the host: reads the received rows back, computes, and enqueues combine_async.
+  /// The experts of the tests, on the host: computes from the received rows, and enqueues combine_async.
   void reply(const received_copy& got) {
+    apply_experts(got);
+    combine_async(expert_output_.data());
+  }
+  void apply_experts(const received_copy& got) {
     const ep_config& c = ep_.config();
     const auto hidden = static_cast<std::size_t>(c.hidden),
                rows = static_cast<std::size_t>(received_.max_rows);
@@ -61,7 +73,6 @@ class exchange_rank {
     }
     if (expert_output_.size() == 0) expert_output_ = {ranks(), reply_.size()};
     expert_output_.copy_from_async(reply_, stream_);
-    combine_async(expert_output_.data());
   }
 
   received_copy read_received() {
@@ -95,6 +106,10 @@ class exchange_rank {
   const received_tokens& received() const { return received_; }
 
  private:
+  /// With layout per_rank weights are given at dispatch.
+  const float* early_weights() const {
+    return ep_.config().layout == ep_layout::per_rank ? topk_weights_.data() : nullptr;
+  }
   template <class T>
   void fetch(std::vector<T>& to, const void* from) {
     if (!to.empty()) copy_async(ranks(), to.data(), from, to.size() * sizeof(T), stream_);
@@ -170,23 +185,36 @@ inline std::string difference(const std::vector<float>& expected, const std::vec
   return {};
 }
 
+/// Whether a round is four calls or two.
+enum class calls { apart, fused };
+
 /// One round of all ranks from one thread, every step compared. Empty if all is well.
-inline std::string run_round(const exchange_case& c, std::vector<exchange_rank>& ranks, std::uint64_t seed) {
+inline std::string run_round(const exchange_case& c, std::vector<exchange_rank>& ranks, std::uint64_t seed,
+                             calls how = calls::apart) {
   const auto inputs = draw_inputs(c, seed);
   const auto in_context = [&](int r, const std::string& what) {
     return what.empty() ? what : fmt::format("seed {}, rank {}: {}", seed, r, what);
   };
   for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(inputs[r]);
-  for (auto& r : ranks) r.dispatch_async();
-  for (auto& r : ranks) r.dispatch_wait();
+  if (how == calls::fused) {
+    for (auto& r : ranks) r.dispatch();
+  } else {
+    for (auto& r : ranks) r.dispatch_async();
+    for (auto& r : ranks) r.dispatch_wait();
+  }
   std::vector<received_copy> got;
   for (auto& r : ranks) got.push_back(r.read_received());
   for (int r = 0; r < c.ranks; ++r) {
     const std::string wrong = difference(c, inputs, r, got[static_cast<std::size_t>(r)]);
     if (!wrong.empty()) return in_context(r, wrong);
   }
-  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].reply(got[r]);
-  for (auto& r : ranks) r.combine_wait();
+  if (how == calls::fused) {
+    for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].apply_experts(got[r]);
+    for (auto& r : ranks) r.combine();
+  } else {
+    for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].reply(got[r]);
+    for (auto& r : ranks) r.combine_wait();
+  }
   for (int r = 0; r < c.ranks; ++r) {
     const std::string wrong =
         difference(expected_output(c, inputs, r), ranks[static_cast<std::size_t>(r)].read_output());

@@ -1,0 +1,57 @@
+#pragma once
+// What differs between the layouts of a communicator: its memory, and which kernels a call enqueues. Arguments have been
+// checked; calls come in the order of a round.
+#include <functional>
+#include <memory>
+#include <variant>
+
+#include "baton/expert_parallel.hpp"
+#include "kernels/ep/outputs.hpp"
+#include "kernels/ep/params.hpp"
+
+namespace baton {
+
+class ep_layout_calls {
+ public:
+  using output = std::variant<ep::store_fp32, ep::store_bf16, ep::store_unreduced>;
+
+  /// Router weights that are given at dispatch; null: at combine_wait, or 1.
+  struct dispatch_input {
+    const bfloat16* tokens;
+    const std::int32_t* topk_idx;
+    const float* topk_weights;
+    int num_tokens;
+    const float* input_scales;
+  };
+  struct creating_host {
+    virtual ~creating_host() = default;
+    virtual void fill(void* at, unsigned char byte, std::size_t bytes) const = 0;
+    virtual void together(const std::function<void()>& step) const = 0;
+  };
+
+  virtual ~ep_layout_calls() = default;
+  virtual workspace_size bytes() const = 0;
+  /// Memory of its own, and everybody's windows.
+  virtual void place(std::byte* local, const ep::peer_array<std::byte>& windows) = 0;
+  virtual void make_ready(const creating_host& host) const = 0;
+  virtual ep::device_errors* errors() const = 0;
+
+  virtual void dispatch_async(const dispatch_input& in, stream_ref stream) = 0;
+  virtual received_tokens dispatch_wait(stream_ref stream) = 0;
+  virtual received_tokens dispatch(const dispatch_input& in, stream_ref stream) = 0;
+  virtual void combine_async(const bfloat16* expert_output, stream_ref stream) = 0;
+  virtual void combine_wait(const float* topk_weights, const output& out, stream_ref stream) = 0;
+  virtual void combine(const bfloat16* expert_output, const output& out, stream_ref stream) = 0;
+};
+
+/// The calls of config.layout. @throws invalid_argument  num_sms is more than the rank may use
+std::unique_ptr<ep_layout_calls> make_layout(const world& w, const ep_config& config);
+std::unique_ptr<ep_layout_calls> make_per_expert_layout(const world& w, const ep_config& config, int sms);
+std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& config, int sms);
+
+/// The sizes of a communicator.
+inline ep::shape shape_of(const ep_config& c, int num_ranks, int rank) {
+  return {c.num_experts, num_ranks, rank, c.top_k, c.hidden, c.num_max_tokens_per_rank, c.format};
+}
+
+}  // namespace baton

@@ -1,0 +1,86 @@
+#include "api/ep_layout.hpp"
+#include "kernels/ep/creation.hpp"
+#include "kernels/ep/launch.hpp"
+
+namespace baton {
+namespace {
+
+ep::launch_config launch_config_of(const world& w, const ep_config& c, int sms) {
+  const int threads = w.device() == device_kind::cpu ? 64 : 1024;
+  return {c.format, c.arrival, c.num_sms > 0 ? c.num_sms : sms, c.num_threads > 0 ? c.num_threads : threads};
+}
+
+class per_expert_layout final : public ep_layout_calls {
+ public:
+  per_expert_layout(const world& w, const ep_config& c, int sms)
+      : ranks_{w},
+        launch_{launch_config_of(w, c, sms)},
+        end_{.s = shape_of(c, w.size(), w.rank()),
+             .windows = {},
+             .warps = launch_.blocks * (launch_.threads / warp_lanes)} {}
+
+  workspace_size bytes() const override {
+    return {ep::window_layout{end_.s}.bytes, ep::local_layout{end_.s}.bytes};
+  }
+  void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
+    end_.local = local;
+    end_.windows = windows;
+  }
+  void make_ready(const creating_host& host) const override { ep::make_ready(end_, launch_.arrival, host); }
+  ep::device_errors* errors() const override { return end_.errors(); }
+
+  void dispatch_async(const dispatch_input& in, stream_ref stream) override {
+    num_tokens_ = in.num_tokens;
+    weights_ = in.topk_weights;
+    const ep::round_input input{in.tokens, in.topk_idx, in.num_tokens, {in.input_scales}};
+    ep::launch(ranks_, launch_, end_.dispatch_async(input), stream);
+  }
+  received_tokens dispatch_wait(stream_ref stream) override {
+    const ep::dispatch_wait_params p = end_.dispatch_wait();
+    ep::launch(ranks_, launch_, p, stream);
+    return {.tokens = p.tokens,
+            .scales = end_.s.is_fp8() ? p.scales : nullptr,
+            .row_offsets = p.row_offsets,
+            .row_counts = p.row_counts,
+            .expert_ids = p.expert_ids,
+            .sources = p.sources,
+            .num_local_experts = end_.s.num_local_experts(end_.s.rank),
+            .max_rows = end_.s.max_rows(),
+            .format = end_.s.format,
+            .hidden = end_.s.hidden};
+  }
+  received_tokens dispatch(const dispatch_input& in, stream_ref stream) override {
+    dispatch_async(in, stream);
+    return dispatch_wait(stream);
+  }
+  void combine_async(const bfloat16* expert_output, stream_ref stream) override {
+    ep::launch(ranks_, launch_, end_.combine_async(expert_output), stream);
+  }
+  void combine_wait(const float* topk_weights, const output& out, stream_ref stream) override {
+    const float* weights = weights_ != nullptr ? weights_ : topk_weights;
+    std::visit(
+        [&](const auto& o) {
+          ep::launch(ranks_, launch_, end_.combine_wait(num_tokens_, weights, o), stream);
+        },
+        out);
+  }
+  void combine(const bfloat16* expert_output, const output& out, stream_ref stream) override {
+    combine_async(expert_output, stream);
+    combine_wait(nullptr, out, stream);
+  }
+
+ private:
+  world ranks_;
+  ep::launch_config launch_;
+  ep::endpoint end_;
+  int num_tokens_ = 0;
+  const float* weights_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<ep_layout_calls> make_per_expert_layout(const world& w, const ep_config& c, int sms) {
+  return std::make_unique<per_expert_layout>(w, c, sms);
+}
+
+}  // namespace baton

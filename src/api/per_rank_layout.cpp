@@ -1,0 +1,91 @@
+#include "api/ep_layout.hpp"
+#include "kernels/ep/per_rank/launch.hpp"
+
+namespace baton {
+namespace {
+
+using ep::per_rank::half;
+
+class per_rank_layout final : public ep_layout_calls {
+ public:
+  per_rank_layout(const world& w, const ep_config& c, int sms)
+      : ranks_{w},
+        limits_{c.num_sms > 0 ? c.num_sms : sms,
+                c.num_threads == 0 && w.device() == device_kind::cpu ? cpu_threads : c.num_threads},
+        end_{.s = shape_of(c, w.size(), w.rank()), .windows = {}} {}
+
+  workspace_size bytes() const override {
+    return {ep::per_rank::cells{end_.s}.bytes(), ep::per_rank::local_cells{end_.s}.bytes};
+  }
+  void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
+    end_.local = local;
+    end_.windows = windows;
+  }
+  void make_ready(const creating_host& host) const override {
+    host.together([&] { host.fill(end_.errors(), 0xff, sizeof(ep::device_errors)); });
+  }
+  ep::device_errors* errors() const override { return end_.errors(); }
+
+  void dispatch_async(const dispatch_input& in, stream_ref stream) override { send(in, half::send, stream); }
+  received_tokens dispatch_wait(stream_ref stream) override {
+    ep::per_rank::launch(ranks_, end_, limits_, ep::per_rank::round_input{.num_tokens = num_tokens_},
+                         half::receive, stream);
+    return received();
+  }
+  received_tokens dispatch(const dispatch_input& in, stream_ref stream) override {
+    send(in, half::both, stream);
+    return received();
+  }
+  void combine_async(const bfloat16* expert_output, stream_ref stream) override {
+    run({expert_output, num_tokens_}, ep::store_fp32{}, half::send, stream);
+  }
+  void combine_wait(const float*, const output& out, stream_ref stream) override {
+    run({nullptr, num_tokens_}, out, half::receive, stream);
+  }
+  void combine(const bfloat16* expert_output, const output& out, stream_ref stream) override {
+    run({expert_output, num_tokens_}, out, half::both, stream);
+  }
+
+ private:
+  static constexpr int cpu_threads = 96;  // a warp for each role
+
+  void send(const dispatch_input& in, half which, stream_ref stream) {
+    num_tokens_ = in.num_tokens;
+    ep::per_rank::launch(
+        ranks_, end_, limits_,
+        ep::per_rank::round_input{in.tokens, in.topk_idx, in.topk_weights, in.num_tokens, {in.input_scales}},
+        which, stream);
+  }
+  void run(const ep::per_rank::combine_input& in, const output& out, half which, stream_ref stream) {
+    if (const auto* fp32 = std::get_if<ep::store_fp32>(&out))
+      ep::per_rank::launch(ranks_, end_, limits_, in, *fp32, which, stream);
+    else if (const auto* bf16 = std::get_if<ep::store_bf16>(&out))
+      ep::per_rank::launch(ranks_, end_, limits_, in, *bf16, which, stream);
+  }
+  received_tokens received() const {
+    const auto p = end_.dispatch({}, {});
+    return {.tokens = p.rows,
+            .scales = end_.s.is_fp8() ? p.scales : nullptr,
+            .row_offsets = p.row_offsets,
+            .row_counts = p.row_counts,
+            .expert_ids = p.expert_ids,
+            .sources = p.sources,
+            .num_local_experts = end_.s.num_local_experts(end_.s.rank),
+            .max_rows = end_.s.max_rows(),
+            .format = end_.s.format,
+            .hidden = end_.s.hidden};
+  }
+
+  world ranks_;
+  ep::per_rank::launch_limits limits_;
+  ep::per_rank::endpoint end_;
+  int num_tokens_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& c, int sms) {
+  return std::make_unique<per_rank_layout>(w, c, sms);
+}
+
+}  // namespace baton

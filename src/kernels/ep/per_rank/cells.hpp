@@ -1,0 +1,148 @@
+#pragma once
+// What layout per_rank keeps in a rank's window and in its own memory: one constexpr description for host and kernels.
+// E, R, T, K, H as in shape.hpp.
+//
+//   cell          index                               holds                                        written by
+//   ids           [epoch & 1][source][id line]        56 ids of 16 bits; tokens of the source;     every rank to every rank
+//                                                     a check over these and the round
+//   tokens        [epoch & 1][source][token][unit]    8 lines: 896 bytes of payload, 7 scales,     the source, to ranks of the
+//                                                     8 router weights                             token's experts
+//   sums          [rank of the experts][token][unit]  4 lines: 240 columns of bf16                 ranks of the token's experts
+//
+// An id travels as its number, or as no_id.
+#include "kernels/ep/shape.hpp"
+#include "protocol/line.hpp"
+
+namespace baton::ep::per_rank {
+
+inline constexpr int id_bytes = 2;
+inline constexpr int chunks_of_line = lanes_of_line - 1;  // of 16 bytes, before the one with the flag
+inline constexpr int ids_of_chunk = static_cast<int>(sizeof(vec16)) / id_bytes;
+inline constexpr int ids_of_line = chunks_of_line * ids_of_chunk;
+inline constexpr int ids_of_access = lines_of_access * ids_of_line;
+inline constexpr std::uint32_t no_id = 0x8000;
+
+inline constexpr int unit_accesses = 2;  // of a token's unit
+inline constexpr int chunks_of_access = lines_of_access * chunks_of_line;
+inline constexpr int unit_payload = unit_accesses * chunks_of_access * static_cast<int>(sizeof(vec16));
+inline constexpr int unit_bytes = unit_accesses * line_access_bytes;
+inline constexpr int unit_weights = unit_accesses * lines_of_access;
+static_assert(unit_payload % 128 == 0 &&
+              unit_payload / 128 <= unit_weights);  // whole fp8 blocks, a scale for each in 8 lines
+
+inline constexpr int sum_columns = 240;  // of a unit of sums: 15 chunks of 8 for each two lines
+
+/// The choice of a received token that is here: its row, and what its expert's output is weighted with.
+struct entry {
+  std::int32_t row;
+  float weight;
+};
+
+/// Rounds that a rank has begun to receive and has completed. No kernel writes the one it reads, so that a kernel's
+/// blocks need not agree on when.
+struct round_epochs {
+  std::uint64_t dispatched;
+  std::uint64_t combined;
+};
+
+/// Offsets into a rank's window, each on a line, and the sizes that kernels index with.
+struct cells {
+  int id_accesses;  // of one source
+  int token_units;  // of a token
+  int sum_units;
+  int max_rows, row_alignment;
+  divider by_top_k, by_num_ranks, by_token_units, by_sum_units;
+  int first_expert[max_ranks + 1];  // of each rank, and behind the last
+  std::uint32_t tokens, sums;       // first line; ids begin at 0
+  std::uint32_t lines;
+
+  constexpr explicit cells(const shape& s)
+      : id_accesses{larger(1, ceil_div(s.max_tokens * s.top_k, ids_of_access))},
+        token_units{larger(ceil_div(s.payload_bytes(), unit_payload), ceil_div(s.top_k, unit_weights))},
+        sum_units{ceil_div(s.hidden, sum_columns)},
+        max_rows{s.max_rows()},
+        row_alignment{s.row_alignment()},
+        by_top_k{larger(1, s.top_k)},
+        by_num_ranks{s.num_ranks},
+        by_token_units{token_units},
+        by_sum_units{larger(1, sum_units)},
+        first_expert{},
+        tokens{2 * lines_of(s.num_ranks, id_accesses, lines_of_access)},
+        sums{tokens + 2 * lines_of(s.num_ranks, s.max_tokens * token_units, unit_accesses * lines_of_access)},
+        lines{sums + lines_of(s.num_ranks, s.max_tokens * sum_units, lines_of_access)} {
+    for (int r = 0; r <= max_ranks; ++r)
+      first_expert[r] = r < s.num_ranks ? s.first_expert(r) : s.num_experts;
+  }
+
+  constexpr std::size_t bytes() const { return at(lines); }
+  constexpr std::size_t ids_at(const shape& s, std::uint64_t epoch, int source, int access) const {
+    return at(lines_of(of_round(s, epoch, source), id_accesses, lines_of_access) +
+              lines_of(access, 1, lines_of_access));
+  }
+  /// `unit` counts through all tokens of the source.
+  constexpr std::size_t token_at(const shape& s, std::uint64_t epoch, int source, int unit) const {
+    const std::uint32_t nth = lines_of(of_round(s, epoch, source), s.max_tokens * token_units, 1);
+    return at(tokens + (nth + static_cast<std::uint32_t>(unit)) * unit_accesses * lines_of_access);
+  }
+  /// `unit` counts through all tokens.
+  constexpr std::size_t sum_at(const shape& s, int from, int unit) const {
+    return at(sums + (lines_of(from, s.max_tokens * sum_units, 1) + static_cast<std::uint32_t>(unit)) *
+                         lines_of_access);
+  }
+
+ private:
+  /// Counted in lines, numbers stay small enough for 32 bits: why_not sees to it.
+  static constexpr std::uint32_t lines_of(int a, int b, int c) {
+    return static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(b) * static_cast<std::uint32_t>(c);
+  }
+  static constexpr std::size_t at(std::uint32_t line) { return std::size_t{line} * line_bytes; }
+  static constexpr int of_round(const shape& s, std::uint64_t epoch, int source) {
+    return (epoch & 1) != 0 ? s.num_ranks + source : source;
+  }
+};
+
+/// Offsets into a rank's own memory, each on 256 bytes.
+struct local_cells {
+  std::size_t epochs;        // round_epochs
+  std::size_t errors;        // device_errors
+  std::size_t token_counts;  // i32 [R]: tokens of each rank in this round
+  std::size_t rank_sets;     // u32 [T]: bit r: rank r has an expert of the token
+  std::size_t choices;       // u32 [R, T]: bit k: the k-th choice of that rank's token is here
+  std::size_t entries;       // entry [R, T, K]: where choices says so
+  std::size_t own_sums;      // f32 [T, H]: what the split form brings from combine_async to combine_wait
+  std::size_t rows;          // u8  [max_rows, payload_bytes]
+  std::size_t scales;        // f32 [H / 128, max_rows], fp8 only
+  std::size_t row_offsets;   // i32 [max_local_experts + 1]
+  std::size_t row_counts;    // i32 [max_local_experts]
+  std::size_t expert_ids;    // i32 [max_local_experts]
+  std::size_t sources;       // source_info [max_rows]
+  std::size_t bytes;
+
+  constexpr explicit local_cells(const shape& s) {
+    const auto rows_here = static_cast<std::size_t>(s.max_rows());
+    const auto local = static_cast<std::size_t>(s.max_local_experts());
+    const auto tokens = static_cast<std::size_t>(s.max_tokens), ranks = static_cast<std::size_t>(s.num_ranks);
+    std::size_t at = 0;
+    const auto take = [&at](std::size_t size) {
+      const std::size_t here = at;
+      at = align_up(at + size, std::size_t{256});
+      return here;
+    };
+    epochs = take(sizeof(round_epochs));
+    errors = take(sizeof(device_errors));
+    token_counts = take(4 * ranks);
+    rank_sets = take(4 * tokens);
+    choices = take(4 * ranks * tokens);
+    entries = take(sizeof(entry) * ranks * tokens * static_cast<std::size_t>(s.top_k));
+    own_sums = take(4 * tokens * static_cast<std::size_t>(s.hidden));
+    rows = take(rows_here * static_cast<std::size_t>(s.payload_bytes()));
+    scales = take(rows_here * static_cast<std::size_t>(s.scale_bytes()));
+    row_offsets = take(4 * (local + 1));
+    row_counts = take(4 * local);
+    expert_ids = take(4 * local);
+    sources = take(rows_here * sizeof(source_info));
+    bytes = at;
+  }
+};
+
+}  // namespace baton::ep::per_rank

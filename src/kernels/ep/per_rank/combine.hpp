@@ -1,0 +1,308 @@
+#pragma once
+// combine, layout per_rank: on every rank d, for every token t of rank s that has choices here,
+//   partial(s, t, :) = sum over these k, ascending, of weight(s, t, k) * expert_output[row(s, t, k), :]       in fp32
+// goes to s as one row of bf16 (this rank's own stay fp32); and there, ranks ascending:
+//   out[t, :] = sum over d of partial_d(t, :)                                                                 in fp32
+//
+//   role      warps       does
+//   send      senders     sums a unit of 240 columns of another rank's token; stores its lines there
+//   receive   the others  sums the same of a token of this rank, waits for the other ranks' lines, adds, writes
+//
+//   send      | sum, store lines ............ |
+//   receive   | sum own | wait lines, add, write ... |
+//
+// Apart, combine_async sends, this rank's own sums to its own memory, and combine_wait receives.
+#include "base/add_weighted.hpp"
+#include "base/bits.hpp"
+#include "kernels/ep/per_rank/round.hpp"
+
+namespace baton::ep::per_rank {
+
+struct combine_sites {
+  static consteval site line() { return "combine.line"; }
+  static consteval site row() { return "combine.damaged_row"; }
+  static consteval site count() { return "combine.damaged_count"; }
+};
+
+/// Eight columns in fp32.
+struct columns8 {
+  float at[8];
+};
+
+/// A lane's eight columns of a unit. Lines hold 15 chunks of them for each two: the lanes with flags share one between
+/// two lines, half each.
+struct lane_columns {
+  int first;   // column
+  int offset;  // of what this lane puts into its line, in its chunk
+  int count;
+  BATON_FN lane_columns(int unit, int lane) {
+    const int line = lane / lanes_of_line, place = lane % lanes_of_line;
+    const int whole = lines_of_access * (lanes_of_line - 1);
+    const int chunk = holds_flag(lane) ? whole + line / 2 : line * (lanes_of_line - 1) + place;
+    first = unit * sum_columns + chunk * 8;
+    offset = holds_flag(lane) ? line % 2 * 4 : 0;
+    count = holds_flag(lane) ? 4 : 8;
+  }
+};
+
+template <class Output>
+struct combine_kernel {
+  using params = combine_params<Output>;
+
+  template <line_exec_context X>
+  static BATON_FN void run(X& x, const params& p) {
+    x.launch_dependents();
+    x.await_dependencies();
+    const auto start = begin_round(x, &p.epochs->dispatched);
+    if (x.warp() < p.senders) {
+      const int nth = x.warp() * x.num_blocks() + x.block(), warps = p.senders * x.num_blocks();
+      for (int i = 1, to = p.s.rank; i <= (p.receives ? p.s.num_ranks - 1 : p.s.num_ranks); ++i) {
+        if (++to == p.s.num_ranks) to = 0;
+        if (!send_sums(x, p, start, {to, nth, warps})) return;
+      }
+    } else if (p.receives) {
+      const int nth = (x.warp() - p.senders) * x.num_blocks() + x.block();
+      receive(x, p, start, {p.s.rank, nth, (x.num_warps() - p.senders) * x.num_blocks()});
+    }
+  }
+
+ private:
+  struct share {
+    int source, nth, warps;
+  };
+  template <class X>
+  using lane_sums = typename X::template lanes<columns8>;
+
+  /// What dispatch left of a token's choices on this rank: lane k has choice k's.
+  template <class X>
+  struct token_choices {
+    std::uint32_t set;
+    typename X::template lanes<entry> of_choice;
+  };
+
+  /// The entries of choices that are not here are of other rounds, and harmless: loads do not wait for each other.
+  template <class X>
+  static BATON_FN token_choices<X> read_choices(X& x, const params& p, int source, int token) {
+    const std::int64_t of_token = static_cast<std::int64_t>(source) * p.s.max_tokens + token;
+    token_choices<X> found{};
+    typename X::template lanes<std::uint32_t> set;
+    x.each_lane([&](int k) {
+      found.of_choice[k] = k < p.s.top_k ? x.read(p.entries + of_token * p.s.top_k + k) : entry{0, 0.0f};
+      set[k] = x.read(p.choices + of_token);
+    });
+    found.set = x.broadcast(set, 0);
+    return found;
+  }
+
+  /// False: the rank has given up, or what it knows of the source cannot be.
+  template <class X>
+  static BATON_FN bool send_sums(X& x, const params& p, const typename X::template lanes<round_start>& start,
+                                 const share& mine) {
+    const int most = p.s.max_tokens * p.window.sum_units;
+    int tokens = -1;
+    for (int i = mine.nth; i < most; i += mine.warps) {
+      const int token = p.window.by_sum_units.quotient(i), unit = i - token * p.window.sum_units;
+      typename X::template lanes<std::int32_t> count{};
+      if (tokens < 0) x.elect([&] { count[0] = x.read(p.token_counts + mine.source); });
+      const token_choices<X> here =
+          read_choices(x, p, mine.source, token);  // on the way together with the count
+      const round_start now = x.broadcast(start, 0);
+      if (now.lost != 0) return false;
+      if (tokens < 0) tokens = x.broadcast(count, 0);
+      if (tokens < 0 || tokens > p.s.max_tokens) {
+        refuse(x, p, combine_sites::count(), mine.source, static_cast<std::uint32_t>(tokens));
+        return false;
+      }
+      if (token >= tokens) break;
+      if (here.set == 0) continue;
+      lane_sums<X> sum;
+      if (!sum_here(x, p, {mine.source, token, unit}, here, sum)) return false;
+      if (mine.source == p.s.rank)
+        keep(x, p, token, unit, sum);
+      else
+        x.store_lines(p.windows.at[mine.source] + p.window.sum_at(p.s, p.s.rank, i),
+                      lines_of(x, sum, unit, now.epoch()));
+    }
+    return true;
+  }
+
+  struct sum_unit {
+    int source, token, unit;
+  };
+
+  /// The weighted sum of a token's rows on this rank. False: a row that cannot be.
+  template <class X>
+  static BATON_FN bool sum_here(X& x, const params& p, const sum_unit& at, const token_choices<X>& here,
+                                lane_sums<X>& sum) {
+    typename X::template lanes<bool> sound;
+    x.each_lane([&](int k) {
+      const int row = here.of_choice[k].row;
+      sound[k] = ((here.set >> k) & 1) == 0 || (row >= 0 && row < p.window.max_rows);
+      for (float& v : sum[k].at) v = 0.0f;
+    });
+    if (x.ballot(sound) != 0xffffffffu) {
+      refuse(x, p, combine_sites::row(), at.source, static_cast<std::uint32_t>(at.token));
+      return false;
+    }
+    std::uint32_t left = here.set;
+    while (left != 0) {
+      switch (count_bits(left)) {
+        case 1:
+          add_rows<1>(x, p, at.unit, here.of_choice, left, sum);
+          break;
+        case 2:
+          add_rows<2>(x, p, at.unit, here.of_choice, left, sum);
+          break;
+        case 3:
+          add_rows<3>(x, p, at.unit, here.of_choice, left, sum);
+          break;
+        default:
+          add_rows<4>(x, p, at.unit, here.of_choice, left, sum);
+          break;
+      }
+    }
+    return true;
+  }
+
+  /// The n lowest of `left`, which it takes away: n loads of each lane are in flight together.
+  template <int n, class X>
+  static BATON_FN void add_rows(X& x, const params& p, int unit,
+                                const typename X::template lanes<entry>& entries, std::uint32_t& left,
+                                lane_sums<X>& sum) {
+    typename X::template lanes<vec16> values[n];
+    std::uint32_t to_load = left;
+    BATON_UNROLL
+    for (int i = 0; i < n; ++i, to_load &= to_load - 1) {
+      const int row = x.broadcast(entries, lowest_bit(to_load)).row;
+      const bfloat16* from = p.expert_output + static_cast<std::int64_t>(row) * p.s.hidden;
+      x.each_lane([&](int lane) {
+        const int column = smaller(lane_columns{unit, lane}.first, p.s.hidden - 8);
+        values[i][lane] = x.read(reinterpret_cast<const vec16*>(from + column));
+      });
+    }
+    BATON_UNROLL
+    for (int i = 0; i < n; ++i, left &= left - 1) {
+      const float weight = x.broadcast(entries, lowest_bit(left)).weight;
+      x.each_lane([&](int lane) { add_weighted(sum[lane].at, weight, values[i][lane].word); });
+    }
+  }
+
+  template <class X>
+  static BATON_FN typename X::template lanes<vec16> lines_of(X& x, const lane_sums<X>& sum, int unit,
+                                                             std::uint64_t epoch) {
+    typename X::template lanes<vec16> v;
+    x.each_lane([&](int lane) {
+      const float(&s)[8] = sum[lane].at;
+      const bool upper = lane_columns{unit, lane}.offset != 0;
+      const std::uint32_t a = pack_bf16(s[0], s[1]), b = pack_bf16(s[2], s[3]), c = pack_bf16(s[4], s[5]),
+                          d = pack_bf16(s[6], s[7]);
+      v[lane] =
+          holds_flag(lane) ? with_flag(upper ? c : a, upper ? d : b, line_flag(epoch)) : vec16{{a, b, c, d}};
+    });
+    return v;
+  }
+
+  template <class X>
+  static BATON_FN void keep(X& x, const params& p, int token, int unit, const lane_sums<X>& sum) {
+    x.each_lane([&](int lane) {
+      const lane_columns mine{unit, lane};
+      if (mine.first >= p.s.hidden || mine.offset != 0) return;
+      float* at = p.own_sums + static_cast<std::int64_t>(token) * p.s.hidden + mine.first;
+      for (int i = 0; i < 8; ++i) x.write(at + i, sum[lane].at[i]);
+    });
+  }
+
+  template <class X>
+  static BATON_FN void receive(X& x, const params& p, const typename X::template lanes<round_start>& start,
+                               const share& mine) {
+    for (int i = mine.nth; i < p.num_tokens * p.window.sum_units; i += mine.warps) {
+      const int token = p.window.by_sum_units.quotient(i), unit = i - token * p.window.sum_units;
+      typename X::template lanes<std::uint32_t> set;
+      x.each_lane([&](int lane) { set[lane] = x.read(p.rank_sets + token); });
+      lane_sums<X> own;
+      if (!own_sum(x, p, token, unit, own)) return;
+      const std::uint32_t ranks = x.broadcast(set, 0);
+      const round_start now = x.broadcast(start, 0);
+      if (now.lost != 0) return;
+      lane_sums<X> total;
+      x.each_lane([&](int lane) {
+        for (float& v : total[lane].at) v = 0.0f;
+      });
+      for (int r = 0; r < p.s.num_ranks; ++r) {
+        if (((ranks >> r) & 1) == 0) continue;
+        if (r == p.s.rank) {
+          x.each_lane([&](int lane) {
+            for (int c = 0; c < 8; ++c) total[lane].at[c] += own[lane].at[c];
+          });
+        } else if (!add_lines(x, p, now.epoch(), r, i, total)) {
+          return;
+        }
+      }
+      write_out(x, p, token, unit, total);
+    }
+    if (mine.nth != 0) return;
+    const round_start now = x.broadcast(start, 0);
+    x.elect([&] {
+      if (now.lost == 0) x.write(&p.epochs->combined, now.epoch());
+    });
+  }
+
+  /// This rank's part of its own token, what lanes put into lines first. False: a row that cannot be.
+  template <class X>
+  static BATON_FN bool own_sum(X& x, const params& p, int token, int unit, lane_sums<X>& own) {
+    if (p.senders > 0) {
+      const token_choices<X> here = read_choices(x, p, p.s.rank, token);
+      if (!sum_here(x, p, {p.s.rank, token, unit}, here, own)) return false;
+    }
+    x.each_lane([&](int lane) {
+      const lane_columns mine{unit, lane};
+      if (p.senders == 0) {
+        const float* at =
+            p.own_sums + static_cast<std::int64_t>(token) * p.s.hidden + smaller(mine.first, p.s.hidden - 8);
+        for (int c = 0; c < 8; ++c) own[lane].at[c] = x.read(at + c);
+      }
+      if (mine.offset != 0)
+        for (int c = 0; c < 4; ++c) own[lane].at[c] = own[lane].at[c + 4];
+    });
+    return true;
+  }
+
+  template <class X>
+  static BATON_FN bool add_lines(X& x, const params& p, std::uint64_t epoch, int from, int unit,
+                                 lane_sums<X>& total) {
+    typename X::template lanes<vec16> v[1];
+    const std::byte* cell = p.windows.at[p.s.rank] + p.window.sum_at(p.s, from, unit);
+    if (!await_lines(x, line_places<1>{{cell}}, epoch, {.where = combine_sites::line(), .peer = from}, v))
+      return false;
+    x.each_lane([&](int lane) {
+      float(&t)[8] = total[lane].at;
+      BATON_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        t[2 * i] += low_bf16(v[0][lane].word[i]);
+        t[2 * i + 1] += high_bf16(v[0][lane].word[i]);
+      }
+    });
+    return true;
+  }
+
+  template <class X>
+  static BATON_FN void write_out(X& x, const params& p, int token, int unit, const lane_sums<X>& total) {
+    x.each_lane([&](int lane) {
+      const lane_columns mine{unit, lane};
+      if (mine.first >= p.s.hidden) return;
+      const float(&t)[8] = total[lane].at;
+      if (mine.count == 8) return p.output(x, token, mine.first, t);
+      const float half[4] = {t[0], t[1], t[2], t[3]};
+      p.output(x, token, mine.first + mine.offset, half);
+    });
+  }
+
+  template <class X>
+  static BATON_FN void refuse(X& x, const params& p, site where, int peer, std::uint64_t seen) {
+    x.elect([&] {
+      x.refuse({.where = where, .peer = peer, .expected = static_cast<std::uint64_t>(p.s.max_tokens)}, seen);
+    });
+  }
+};
+
+}  // namespace baton::ep::per_rank

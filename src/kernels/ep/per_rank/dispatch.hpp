@@ -1,0 +1,285 @@
+#pragma once
+// dispatch, layout per_rank: for every token t and rank d that has an expert among topk_idx[t, :]:
+//   window of d [epoch & 1, my rank, t] = encode(tokens[t, :]) | topk_weights[t, :]
+// and on every rank, for every token of every rank and each of its experts here:
+//   tokens[row, :], scales[:, row], sources[row]; entries[rank, t, k] = {row, weight}
+// Rows are grouped by local expert, then source rank, then token.
+//
+//   role      warps         does
+//   send      senders       cast a unit of a token once, store its lines to every rank that wants it; then receive this
+//                           rank's own units
+//   index     indexers      wait for all ranks' ids; bits, counts, first rows (row_index.hpp); every block for itself
+//   receive   the others    send this rank's ids; then take the units of the other ranks and write each to its rows
+//
+//   send      | cast, send ....................... | wait | own units -> rows ....... |
+//   index     | wait ids | note | count | number |
+//   receive   | send ids | wait until rows are known | wait a unit's lines -> rows ... |
+//
+// Blocks never wait for each other. Nothing is counted by senders: a token's place is its index at its source.
+#include <type_traits>
+
+#include "exec/kernel.hpp"
+#include "kernels/ep/per_rank/id_lines.hpp"
+#include "kernels/ep/per_rank/plan.hpp"
+#include "kernels/ep/per_rank/receive.hpp"
+#include "kernels/ep/per_rank/round.hpp"
+#include "kernels/ep/token_format.hpp"
+
+namespace baton::ep::per_rank {
+
+template <class Format>
+struct dispatch_kernel {
+  static constexpr kernel_bounds bounds{.max_threads = max_warps * warp_lanes};
+  static constexpr bool has_scales = std::is_same_v<Format, fp8_tokens>;
+
+  template <line_exec_context X>
+  static BATON_FN void run(X& x, const dispatch_params& p) {
+    x.launch_dependents();
+    const dispatch_plan shared{p.s, p.roles.senders};
+    prepare(x, p, shared);
+    x.await_dependencies();
+    const auto start = begin_round(x, &p.epochs->combined);
+    const int others = p.roles.senders + p.roles.indexers;
+    if (x.warp() >= p.roles.senders && x.warp() < others) return index(x, p, shared, start);
+    unit_share mine{};
+    int sources = 1;
+    bool lost = false;
+    if (x.warp() < p.roles.senders) {
+      mine = {p.s.rank, x.warp() * x.num_blocks() + x.block(), p.roles.senders * x.num_blocks()};
+      lost = !send(x, p, shared, start, mine);
+    } else {
+      const int warps = (x.num_warps() - others) * x.num_blocks();
+      mine = {p.s.rank + 1, (x.warp() - others) * x.num_blocks() + x.block(), warps};
+      if (mine.source == p.s.num_ranks) mine.source = 0;
+      if (p.roles.senders > 0) lost = !send_ids(x, p, start, mine);
+      sources = p.roles.senders > 0 ? p.s.num_ranks - 1 : p.s.num_ranks;  // senders take their own rank's
+    }
+    const round_start now = x.broadcast(start, 0);
+    if (lost || now.lost != 0 || p.roles.indexers == 0) return;
+    receive_all(x, p, shared, now.epoch() + 1, mine, sources);
+  }
+
+ private:
+  template <class X>
+  static BATON_FN void prepare(X& x, const dispatch_params& p, const dispatch_plan& shared) {
+    if (p.roles.indexers > 0) {
+      vec16* bits = reinterpret_cast<vec16*>(shared.bits(x));
+      x.block_each(p.s.max_local_experts() * shared.index.words / 4,
+                   [&](int i) { x.write(bits + i, vec16{}); });
+      x.block_each(1, [&](int) {
+        x.mbarrier_init(shared.noted(x), p.roles.indexers);
+        x.mbarrier_init(shared.summed(x), p.roles.indexers);
+        x.mbarrier_init(shared.known(x), p.roles.indexers);
+        x.write(shared.hint(x), 0u);
+      });
+    }
+    x.sync_block();
+  }
+
+  /// False: the rank has given up.
+  template <class X>
+  static BATON_FN bool send(X& x, const dispatch_params& p, const dispatch_plan& shared,
+                            const typename X::template lanes<round_start>& start, const unit_share& mine) {
+    std::byte* staging = shared.staging(x) + x.warp() * unit_bytes;
+    for (int unit = mine.nth; unit < p.num_tokens * p.window.token_units; unit += mine.warps) {
+      const int token = p.window.by_token_units.quotient(unit);
+      const token_unit at{p.s.rank, token, unit - token * p.window.token_units};
+      const std::uint32_t wanted = stage_unit(x, p, staging, at);
+      const round_start now = x.broadcast(start, 0);
+      if (now.lost != 0) return false;
+      send_unit(x, p, staging, now.epoch() + 1, at, unit, wanted);
+    }
+    return true;
+  }
+
+  template <class X>
+  static BATON_FN bool send_ids(X& x, const dispatch_params& p,
+                                const typename X::template lanes<round_start>& start,
+                                const unit_share& mine) {
+    id_sender<X> ids{p};
+    for (int access = mine.nth; access < ids.accesses; access += mine.warps) {
+      ids.load(x, access);
+      const round_start now = x.broadcast(start, 0);
+      if (now.lost != 0) return false;
+      ids.store(x, now.epoch() + 1, access);
+    }
+    return true;
+  }
+
+  /// What a token's encoder yields, into shared memory.
+  template <class X>
+  struct to_staging {
+    X& x;
+    std::byte* staging;
+    int first_byte, first_block;
+    BATON_FN void payload(int offset, const vec16& bits) const {
+      x.write(reinterpret_cast<vec16*>(staging + (offset - first_byte)), bits);
+    }
+    BATON_FN void scale(int block, float value) const {
+      x.write(reinterpret_cast<float*>(staging + unit_payload) + (block - first_block), value);
+    }
+  };
+
+  /// Casts a unit into `staging`, behind it scales and weights; which ranks want the token: bit r. Needs no round, so that
+  /// its loads are on their way while the round's number is.
+  template <class X>
+  static BATON_FN std::uint32_t stage_unit(X& x, const dispatch_params& p, std::byte* staging,
+                                           const token_unit& at) {
+    typename X::template lanes<std::int32_t> id;
+    typename X::template lanes<float> weight;
+    x.each_lane([&](int lane) {
+      id[lane] = lane < p.s.top_k ? x.read(p.topk_idx + at.token * p.s.top_k + lane) : -1;
+      const int k = at.unit * unit_weights + lane;
+      const bool given = lane < unit_weights && k < p.s.top_k && p.topk_weights != nullptr;
+      weight[lane] = given ? x.read(p.topk_weights + at.token * p.s.top_k + k) : 1.0f;
+    });
+    constexpr int values = has_scales ? unit_payload : unit_payload / 2,
+                  steps_of_unit = ceil_div(values, Format::step_values);
+    const int first = at.unit * values, end = smaller(p.s.hidden, first + values);
+    const bfloat16* from = p.tokens + static_cast<std::int64_t>(at.token) * p.s.hidden;
+    typename X::template lanes<typename Format::lane_input> in[steps_of_unit];
+    BATON_UNROLL
+    for (int i = 0; i < steps_of_unit; ++i)
+      Format::load(x, from, first + i * Format::step_values, end, in[i]);
+    x.sync_warp();  // the unit before has left the staging
+    const to_staging<X> sink{x, staging, at.unit * unit_payload, first / 128};
+    BATON_UNROLL
+    for (int i = 0; i < steps_of_unit; ++i)
+      Format::encode(x, in[i], first + i * Format::step_values, end, p.input_scales, sink);
+    x.each_lane([&](int lane) {
+      if (lane < unit_weights)
+        x.write(reinterpret_cast<float*>(staging + unit_payload) + unit_weights + lane, weight[lane]);
+    });
+    x.sync_warp();
+    std::uint32_t set = 0;
+    for (int r = 0; r < p.s.num_ranks; ++r) {
+      typename X::template lanes<bool> here;
+      x.each_lane([&](int k) {
+        here[k] = id[k] >= p.window.first_expert[r] && id[k] < p.window.first_expert[r + 1];
+      });
+      if (x.ballot(here) != 0) set |= 1u << r;
+    }
+    return set;
+  }
+
+  /// Stores the unit's lines to the ranks that want it.
+  template <class X>
+  static BATON_FN void send_unit(X& x, const dispatch_params& p, const std::byte* staging,
+                                 std::uint64_t epoch, const token_unit& at, int nth, std::uint32_t wanted) {
+    const int bytes = smaller(unit_payload, p.s.payload_bytes() - at.unit * unit_payload);
+    typename X::template lanes<vec16> lines[unit_accesses];
+    BATON_UNROLL
+    for (int i = 0; i < unit_accesses; ++i) cut_lines(x, staging, bytes, i, epoch, lines[i]);
+    for (int i = 1, to = p.s.rank; i <= p.s.num_ranks; ++i) {
+      if (++to == p.s.num_ranks) to = 0;
+      if ((wanted >> to & 1) == 0) continue;
+      std::byte* cell = p.windows.at[to] + p.window.token_at(p.s, epoch, p.s.rank, nth);
+      x.store_lines(cell, lines[0]);
+      x.store_lines(cell + line_access_bytes, lines[1]);
+    }
+    if (at.unit == 0) x.elect([&] { x.write(p.rank_sets + at.token, wanted); });
+  }
+
+  /// The four lines of an access: payload in seven places each, scale and weight in the eighth.
+  template <class X>
+  static BATON_FN void cut_lines(X& x, const std::byte* staging, int bytes, int access, std::uint64_t epoch,
+                                 typename X::template lanes<vec16>& v) {
+    x.each_lane([&](int lane) {
+      const int line = lane / lanes_of_line, place = lane % lanes_of_line;
+      if (holds_flag(lane)) {
+        const int nth = access * lines_of_access + line;
+        const auto* aux = reinterpret_cast<const std::uint32_t*>(staging + unit_payload);
+        const std::uint32_t scale = has_scales && nth * 128 < bytes ? x.read(aux + nth) : 0;
+        v[lane] = with_flag(scale, x.read(aux + unit_weights + nth), line_flag(epoch));
+      } else {
+        const int at =
+            (access * chunks_of_access + line * chunks_of_line + place) * static_cast<int>(sizeof(vec16));
+        v[lane] = at < bytes ? x.read(reinterpret_cast<const vec16*>(staging + at)) : vec16{};
+      }
+    });
+  }
+
+  template <class X>
+  static BATON_FN void index(X& x, const dispatch_params& p, const dispatch_plan& shared,
+                             const typename X::template lanes<round_start>& start) {
+    const round_start now = x.broadcast(start, 0);
+    if (now.lost != 0) return;
+    const std::uint64_t epoch = now.epoch() + 1;
+    const row_index rows = shared.rows(x, p);
+    const int warp = x.warp() - p.roles.senders;
+    typename X::template lanes<vec16> ids;
+    int checked = -1;  // the source of `ids`, if they have not been checked
+    int known_source = -1, known_ids = 0;
+    for (int i = warp; i < p.s.num_ranks * p.window.id_accesses;
+         i += p.roles.indexers) {  // first accesses first
+      const int access = p.window.by_num_ranks.quotient(i), source = i - access * p.s.num_ranks;
+      if (source == known_source && known_ids <= access * ids_of_access) continue;
+      if (checked >= 0 && !sound_ids(x, p, epoch, checked, ids)) return;
+      checked = -1;
+      bool absent = false;
+      if (!await_ids(x, p, epoch, source, access, ids, absent)) return;
+      if (absent) continue;
+      known_ids = note_ids(x, p, rows, {source, access * ids_of_access}, ids) * p.s.top_k;
+      known_source = checked = source;
+    }
+    arrive(x, shared.noted(x));
+    if (checked >= 0 && !sound_ids(x, p, epoch, checked, ids)) return;
+    if (!await_all(x, shared.noted(x), index_sites::noted())) return;
+    const int threads = p.roles.indexers * warp_lanes, experts = rows.num_experts();
+    const int each = experts <= threads ? 1 : ceil_div(experts, threads);
+    typename X::template lanes<int> padded, sum;
+    x.each_lane([&](int lane) {
+      padded[lane] = 0;
+      const int first = (warp * warp_lanes + lane) * each;
+      for (int e = first; e < smaller(first + each, experts); ++e)
+        padded[lane] += align_up_to_power(rows.rows_of(x, e), p.window.row_alignment);
+      sum[lane] = padded[lane];
+    });
+    inclusive_scan(x, sum);
+    x.each_lane([&](int lane) {
+      if (lane == warp_lanes - 1) x.write(shared.sums(x) + warp, sum[lane]);
+    });
+    arrive(x, shared.summed(x));
+    if (!await_all(x, shared.summed(x), index_sites::summed())) return;
+    x.each_lane([&](int lane) {
+      int row = sum[lane] - padded[lane];
+      for (int w = 0; w < warp; ++w) row += x.read(shared.sums(x) + w);
+      const int first = (warp * warp_lanes + lane) * each;
+      for (int e = first; e < smaller(first + each, experts); ++e) {
+        const int here = rows.rows_of(x, e);
+        rows.number(x, e, row);
+        if (x.block() == 0) publish_expert(x, p, e, row, here);
+        row += align_up_to_power(here, p.window.row_alignment);
+        if (x.block() == 0 && e == experts - 1) x.write(p.row_offsets + experts, row);
+      }
+    });
+    x.sync_warp();
+    x.elect([&] {
+      x.mbarrier_arrive(shared.known(x), 1);
+      x.template store<order::relaxed, scope::block>(shared.hint(x), 1u);
+    });
+    if (x.block() != 0 || warp != 0) return;
+    x.each(p.s.num_ranks, [&](int r) { x.write(p.token_counts + r, x.read(rows.counts + r)); });
+    x.elect([&] { x.write(&p.epochs->dispatched, epoch); });
+  }
+
+  template <class X>
+  static BATON_FN void publish_expert(X& x, const dispatch_params& p, int local, int row, int rows) {
+    x.write(p.row_offsets + local, row);
+    x.write(p.row_counts + local, rows);
+    x.write(p.expert_ids + local, p.window.first_expert[p.s.rank] + local);
+  }
+
+  template <class X>
+  static BATON_FN void arrive(X& x, mbarrier* all) {
+    x.sync_warp();
+    x.elect([&] { x.mbarrier_arrive(all, 1); });
+  }
+  /// All indexing warps of the block. False: gave up.
+  template <class X>
+  static BATON_FN bool await_all(X& x, mbarrier* all, site where) {
+    return x.template mbarrier_wait<scope::block>(all, parity::even, {.where = where, .patience = 2});
+  }
+};
+
+}  // namespace baton::ep::per_rank

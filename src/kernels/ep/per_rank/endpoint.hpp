@@ -1,0 +1,76 @@
+#pragma once
+// One rank's end of a communicator of layout per_rank, as endpoint.hpp is of per_expert.
+#include "kernels/ep/per_rank/params.hpp"
+
+namespace baton::ep::per_rank {
+
+struct round_input {
+  const bfloat16* tokens = nullptr;        // [num_tokens, H]
+  const std::int32_t* topk_idx = nullptr;  // [num_tokens, K]
+  const float* topk_weights = nullptr;     // [num_tokens, K] or null
+  int num_tokens = 0;
+  tensor_scales input_scales{};
+};
+
+struct combine_input {
+  const bfloat16* expert_output = nullptr;  // [max_rows, H]
+  int num_tokens = 0;                       // of the round's dispatch
+};
+
+struct endpoint {
+  shape s;
+  peer_array<std::byte> windows;  // of each rank, as this rank addresses it
+  std::byte* local = nullptr;     // local_cells
+
+  template <class T>
+  T* own(std::size_t local_cells::*offset) const {
+    return reinterpret_cast<T*>(local + local_cells{s}.*offset);
+  }
+  round_epochs* epochs() const { return own<round_epochs>(&local_cells::epochs); }
+  device_errors* errors() const { return own<device_errors>(&local_cells::errors); }
+
+  dispatch_params dispatch(const round_input& in, warp_roles roles) const {
+    dispatch_params p{s, cells{s}};
+    p.roles = roles;
+    p.windows = windows;
+    p.tokens = in.tokens;
+    p.topk_idx = in.topk_idx;
+    p.topk_weights = in.topk_weights;
+    p.num_tokens = in.num_tokens;
+    p.input_scales = in.input_scales;
+    p.epochs = epochs();
+    p.errors = errors();
+    p.token_counts = own<std::int32_t>(&local_cells::token_counts);
+    p.rank_sets = own<std::uint32_t>(&local_cells::rank_sets);
+    p.choices = own<std::uint32_t>(&local_cells::choices);
+    p.entries = own<entry>(&local_cells::entries);
+    p.rows = own<std::byte>(&local_cells::rows);
+    p.scales = own<float>(&local_cells::scales);
+    p.row_offsets = own<std::int32_t>(&local_cells::row_offsets);
+    p.row_counts = own<std::int32_t>(&local_cells::row_counts);
+    p.expert_ids = own<std::int32_t>(&local_cells::expert_ids);
+    p.sources = own<source_info>(&local_cells::sources);
+    return p;
+  }
+
+  template <class Output>
+  combine_params<Output> combine(const combine_input& in, int senders, bool receives,
+                                 const Output& output) const {
+    combine_params<Output> p{s, cells{s}};
+    p.senders = senders;
+    p.receives = receives;
+    p.windows = windows;
+    p.expert_output = in.expert_output;
+    p.num_tokens = in.num_tokens;
+    p.output = output;
+    p.epochs = epochs();
+    p.token_counts = own<std::int32_t>(&local_cells::token_counts);
+    p.rank_sets = own<std::uint32_t>(&local_cells::rank_sets);
+    p.choices = own<std::uint32_t>(&local_cells::choices);
+    p.entries = own<entry>(&local_cells::entries);
+    p.own_sums = own<float>(&local_cells::own_sums);
+    return p;
+  }
+};
+
+}  // namespace baton::ep::per_rank

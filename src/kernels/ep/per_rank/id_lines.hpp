@@ -1,0 +1,192 @@
+#pragma once
+// Ids first: every rank sends all its ids to every rank before its tokens, in lines, in every round, also with no token.
+// From them each rank derives which tokens will come, from whom, and which rows they get, while these are on their way.
+//
+//   rank s                                        rank d
+//     store_lines(ids of s)              -- L1 ->   await_lines(ids of s); derives counts, rows, who sends what
+//     store_lines(tokens of s for d)     -- L1 ->   await_lines(those that d's experts want, and no others)
+//
+// Why lines may be used again (L2 of protocol/line.hpp):
+//   - s stores its ids of round m when its kernels of round m - 1 have ended, so that all its loads of that round have
+//     returned. d's dispatch of round n - 1 ended after it saw s's ids of n - 1, so when d begins round n, s has finished
+//     n - 2: what d overwrites at s with the parity of n was last used in n - 2. Two copies of ids and tokens suffice.
+//   - d's combine of round n runs after d's dispatch of n, which saw s's ids of n: s has finished n - 1. One copy of sums
+//     suffices.
+#include "kernels/ep/per_rank/params.hpp"
+#include "kernels/ep/per_rank/row_index.hpp"
+
+namespace baton::ep::per_rank {
+
+struct id_sites {
+  static consteval site ids() { return "dispatch.ids"; }
+  static consteval site damaged() { return "dispatch.damaged_ids"; }
+};
+
+/// A lane's part of the check over a line: a flipped bit of ids, count or round changes the sum over its lanes, as all
+/// factors are odd.
+constexpr std::uint32_t id_check(const vec16& v) {
+  return v.word[0] + 3 * v.word[1] + 5 * v.word[2] + 7 * v.word[3];
+}
+
+/// The sum over the lanes of each line.
+template <class X>
+BATON_FN void sum_of_line(X& x, typename X::template lanes<std::uint32_t>& part) {
+  for (int mask = 1; mask < lanes_of_line; mask *= 2) {
+    const auto other = x.shuffle_xor(part, mask);
+    x.each_lane([&](int lane) { part[lane] += other[lane]; });
+  }
+}
+
+/// What the check sums up for a line's last place: everything there but the check itself.
+BATON_FN vec16 checked_tail(std::uint32_t count, std::uint64_t epoch) {
+  return {{count, 0, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(epoch >> 32)}};
+}
+
+/// One lane: eight ids from index `first` on, as they travel.
+template <class X>
+BATON_FN vec16 pack_ids(X& x, const dispatch_params& p, int first) {
+  std::int32_t id[ids_of_chunk];
+  const int end = p.num_tokens * p.s.top_k;
+  BATON_UNROLL
+  for (int i = 0; i < ids_of_chunk; ++i) id[i] = first + i < end ? x.read(p.topk_idx + first + i) : -1;
+  vec16 out{};
+  BATON_UNROLL
+  for (int i = 0; i < ids_of_chunk; ++i) {
+    const bool valid = static_cast<std::uint32_t>(id[i]) < static_cast<std::uint32_t>(p.s.num_experts);
+    out.word[i / 2] |= (valid ? static_cast<std::uint32_t>(id[i]) : no_id) << (16 * (i % 2));
+  }
+  return out;
+}
+
+/// One lane: those of its eight ids that cannot be, for check().
+template <class X>
+BATON_FN void report_ids(X& x, const dispatch_params& p, int first) {
+  const int end = smaller(first + ids_of_chunk, p.num_tokens * p.s.top_k);
+  BATON_ROLLED
+  for (int at = first; at < end; ++at) {
+    const auto id = static_cast<std::uint32_t>(x.read(p.topk_idx + at));
+    if (id < static_cast<std::uint32_t>(p.s.num_experts) || id == ~0u) continue;
+    x.template fetch_min<order::relaxed, scope::device>(&p.errors->first_bad_id,
+                                                        static_cast<std::uint64_t>(at) << 32 | id);
+  }
+}
+
+/// The first id of a lane's chunk; the lanes with flags have none.
+constexpr int first_id_of(int access, int lane) {
+  return access * ids_of_access + lane / lanes_of_line * ids_of_line + lane % lanes_of_line * ids_of_chunk;
+}
+
+/// A warp's share of the lines of ids.
+template <class X>
+struct id_sender {
+  const dispatch_params& p;
+  int accesses;
+  typename X::template lanes<vec16> packed;
+
+  BATON_FN id_sender(const dispatch_params& params)
+      : p{params}, accesses{larger(1, ceil_div(p.num_tokens * p.s.top_k, ids_of_access))} {}
+
+  /// Needs no round: the first access's ids are on their way here while the round's number is.
+  BATON_FN void load(X& x, int access) {
+    if (access >= accesses) return;
+    x.each_lane([&](int lane) {
+      packed[lane] = {};
+      if (!holds_flag(lane)) packed[lane] = pack_ids(x, p, first_id_of(access, lane));
+    });
+  }
+  /// To all ranks.
+  BATON_FN void store(X& x, std::uint64_t epoch, int access) {
+    typename X::template lanes<vec16> v;
+    typename X::template lanes<std::uint32_t> check;
+    x.each_lane([&](int lane) {
+      v[lane] =
+          holds_flag(lane) ? checked_tail(static_cast<std::uint32_t>(p.num_tokens), epoch) : packed[lane];
+      check[lane] = id_check(v[lane]);
+    });
+    sum_of_line(x, check);
+    x.each_lane([&](int lane) {
+      if (holds_flag(lane)) v[lane] = with_flag(v[lane].word[0], check[lane], line_flag(epoch));
+    });
+    for (int i = 1, to = p.s.rank; i <= p.s.num_ranks; ++i) {
+      if (++to == p.s.num_ranks) to = 0;
+      x.store_lines(p.windows.at[to] + p.window.ids_at(p.s, epoch, p.s.rank, access), v);
+    }
+    x.each_lane([&](int lane) {
+      if (!holds_flag(lane)) report_ids(x, p, first_id_of(access, lane));
+    });
+  }
+};
+
+/// The source's tokens, as the first line says.
+template <class X>
+BATON_FN int tokens_of(X& x, const typename X::template lanes<vec16>& v) {
+  typename X::template lanes<int> told;
+  x.each_lane([&](int lane) { told[lane] = static_cast<int>(v[lane].word[0]); });
+  return x.broadcast(told, lanes_of_line - 1);
+}
+
+/// Where ids come from: the rank, and its ids before them.
+struct id_place {
+  int source, before;
+};
+
+/// One warp: ids that have arrived, into the index; the source's tokens. What they say is checked later: sound_ids.
+template <class X>
+BATON_FN int note_ids(X& x, const dispatch_params& p, const row_index& rows, const id_place& from,
+                      const typename X::template lanes<vec16>& v) {
+  const int tokens = tokens_of(x, v);
+  x.each_lane([&](int lane) {
+    if (holds_flag(lane) || tokens < 0 || tokens > p.s.max_tokens) return;
+    rows.note(x, from.source, from.before + first_id_of(0, lane), tokens * p.s.top_k, v[lane]);
+  });
+  if (from.before == 0)
+    x.elect([&] { x.write(rows.counts + from.source, smaller(larger(tokens, 0), p.s.max_tokens)); });
+  return tokens;
+}
+
+/// One warp: whether lines of ids are as they were sent; refuses them otherwise.
+template <class X>
+BATON_FN bool sound_ids(X& x, const dispatch_params& p, std::uint64_t epoch, int source,
+                        const typename X::template lanes<vec16>& v) {
+  const int tokens = tokens_of(x, v);
+  typename X::template lanes<std::uint32_t> check;
+  x.each_lane([&](int lane) {
+    check[lane] = id_check(holds_flag(lane) ? checked_tail(v[lane].word[0], epoch) : v[lane]);
+  });
+  sum_of_line(x, check);
+  typename X::template lanes<bool> sound;
+  x.each_lane([&](int lane) {
+    sound[lane] =
+        !holds_flag(lane) || (check[lane] == v[lane].word[1] && static_cast<int>(v[lane].word[0]) == tokens);
+  });
+  if (x.ballot(sound) == 0xffffffffu && tokens >= 0 && tokens <= p.s.max_tokens) return true;
+  x.elect([&] {
+    x.refuse({.where = id_sites::damaged(), .peer = source, .epoch = static_cast<std::uint32_t>(epoch)},
+             static_cast<std::uint64_t>(tokens));
+  });
+  return false;
+}
+
+/// One warp: waits for the ids of one access of `source`; `absent`: there are none there. False: gave up.
+template <class X>
+BATON_FN bool await_ids(X& x, const dispatch_params& p, std::uint64_t epoch, int source, int access,
+                        typename X::template lanes<vec16>& ids, bool& absent) {
+  const std::byte* first = p.windows.at[p.s.rank] + p.window.ids_at(p.s, epoch, source, 0);
+  const line_places<2> from{{first + access * line_access_bytes, first}};
+  const std::uint64_t flag = line_flag(epoch);
+  const int before = access * ids_of_access;  // ids of earlier accesses
+  // These lines, or the word of the first access's lines that there are no ids for them.
+  const auto here = [&](int lane, const vec16(&v)[2]) {
+    return carries(lane, v[0], flag) ||
+           (carries(lane, v[1], flag) && static_cast<int>(v[1].word[0]) * p.s.top_k <= before);
+  };
+  typename X::template lanes<vec16> v[2];
+  const wait_site at{
+      .where = id_sites::ids(), .peer = source, .epoch = static_cast<std::uint32_t>(epoch), .expected = flag};
+  if (!x.wait_lines(from, here, at, v)) return false;
+  absent = access > 0 && !all_carry(x, v[0], flag);
+  ids = v[0];
+  return true;
+}
+
+}  // namespace baton::ep::per_rank

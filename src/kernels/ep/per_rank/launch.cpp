@@ -1,0 +1,55 @@
+#include "kernels/ep/per_rank/launch.hpp"
+
+#include <fmt/format.h>
+
+#include "kernels/ep/per_rank/combine.hpp"
+#include "kernels/ep/per_rank/dispatch.hpp"
+#include "kernels/ep/per_rank/grid.hpp"
+#include "kernels/launch.hpp"
+
+namespace baton::ep::per_rank {
+namespace {
+
+/// What a block may have on the GPUs that kernels are compiled for.
+constexpr std::uint32_t most_shared_bytes = 227 << 10;
+
+}  // namespace
+
+std::string why_not(const shape& s) {
+  const std::uint32_t bytes = dispatch_plan{s, max_warps}.bytes;
+  if (bytes <= most_shared_bytes) return {};
+  return fmt::format(
+      "num_max_tokens_per_rank: with layout per_rank a block keeps the routing of {} tokens of {} ranks in "
+      "shared memory: "
+      "{} bytes, and {} are there; lower it, or use layout per_expert",
+      s.max_tokens, s.num_ranks, bytes, most_shared_bytes);
+}
+
+void launch(const world& w, const endpoint& end, const launch_limits& limits, const round_input& in,
+            half which, stream_ref stream) {
+  const dispatch_grid g = grid_of_dispatch(end, limits, in.num_tokens, which);
+  const launch_grid grid{.blocks = g.blocks,
+                         .threads = g.threads(),
+                         .shared_bytes = dispatch_plan{end.s, g.roles.senders}.bytes,
+                         .begins_early = true};
+  const dispatch_params p = end.dispatch(in, g.roles);
+  if (end.s.is_fp8())
+    baton::launch<dispatch_kernel<fp8_tokens>>(w, grid, p, stream);
+  else
+    baton::launch<dispatch_kernel<bf16_tokens>>(w, grid, p, stream);
+}
+
+template <class Output>
+void launch(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
+            const Output& output, half which, stream_ref stream) {
+  const combine_grid g = grid_of_combine(end, limits, in.num_tokens, which);
+  const launch_grid grid{.blocks = g.blocks, .threads = g.threads(), .begins_early = true};
+  baton::launch<combine_kernel<Output>>(w, grid, end.combine(in, g.senders, g.receivers > 0, output), stream);
+}
+using limits = launch_limits;
+template void launch(const world&, const endpoint&, const limits&, const combine_input&, const store_fp32&,
+                     half, stream_ref);
+template void launch(const world&, const endpoint&, const limits&, const combine_input&, const store_bf16&,
+                     half, stream_ref);
+
+}  // namespace baton::ep::per_rank

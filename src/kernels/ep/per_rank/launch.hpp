@@ -1,0 +1,30 @@
+#pragma once
+// The door from the host to the kernels of layout per_rank, for both devices. No device code.
+#include "baton/world.hpp"
+#include "kernels/ep/outputs.hpp"
+#include "kernels/ep/per_rank/endpoint.hpp"
+
+namespace baton::ep::per_rank {
+
+/// What a launch may take.
+struct launch_limits {
+  int blocks = 1;
+  int threads = 0;  // of a block; 0: as many as the work needs
+};
+
+/// Which halves of a fused call one kernel does.
+enum class half { both, send, receive };
+
+/// Empty if a dispatch block has room for a communicator of these sizes; otherwise why not.
+std::string why_not(const shape& s);
+
+/// Enqueues dispatch, or a half of it.
+void launch(const world& w, const endpoint& end, const launch_limits& limits, const round_input& in,
+            half which, stream_ref stream);
+
+/// Enqueues combine, or a half of it. Defined for store_fp32 and store_bf16.
+template <class Output>
+void launch(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
+            const Output& output, half which, stream_ref stream);
+
+}  // namespace baton::ep::per_rank

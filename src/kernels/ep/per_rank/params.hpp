@@ -1,0 +1,57 @@
+#pragma once
+// What the two kernels of layout per_rank read; passed by value. E, R, T, K, H as in shape.hpp.
+#include "kernels/ep/params.hpp"
+#include "kernels/ep/per_rank/cells.hpp"
+
+namespace baton::ep::per_rank {
+
+/// How a block's warps are divided: the first `senders` send, the next `indexers` find rows, the rest receive. The fused
+/// kernel has all three. One that only sends has no indexers; one that only receives no senders.
+struct warp_roles {
+  int senders = 0;
+  int indexers = 0;
+};
+
+struct dispatch_params {
+  shape s;
+  cells window;
+  warp_roles roles{};
+  peer_array<std::byte> windows{};
+  const bfloat16* tokens{};        // [num_tokens, H]
+  const std::int32_t* topk_idx{};  // [num_tokens, K]
+  const float* topk_weights{};     // [num_tokens, K] or null: 1
+  int num_tokens{};
+  tensor_scales input_scales{};
+  round_epochs* epochs{};
+  device_errors* errors{};
+  std::int32_t* token_counts{};
+  std::uint32_t* rank_sets{};
+  std::uint32_t* choices{};
+  entry* entries{};
+  std::byte* rows{};
+  float* scales{};
+  std::int32_t* row_offsets{};
+  std::int32_t* row_counts{};
+  std::int32_t* expert_ids{};
+  source_info* sources{};
+};
+
+template <class Output>
+struct combine_params {
+  shape s;
+  cells window;
+  int senders{};  // warps of a block; 0: only receives
+  bool receives{};
+  peer_array<std::byte> windows{};
+  const bfloat16* expert_output{};  // [max_rows, H]
+  int num_tokens{};
+  round_epochs* epochs{};
+  const std::int32_t* token_counts{};
+  const std::uint32_t* rank_sets{};
+  const std::uint32_t* choices{};
+  const entry* entries{};
+  float* own_sums{};  // [T, H]; used by kernels that do not both send and receive
+  Output output{};
+};
+
+}  // namespace baton::ep::per_rank

@@ -1,0 +1,164 @@
+#pragma once
+// Units of received tokens, from lines to rows.
+#include "kernels/ep/per_rank/plan.hpp"
+#include "kernels/ep/per_rank/row_index.hpp"
+
+namespace baton::ep::per_rank {
+
+struct index_sites {
+  static consteval site noted() { return "dispatch.ids_noted"; }
+  static consteval site summed() { return "dispatch.rows_summed"; }
+  static consteval site known() { return "dispatch.rows_known"; }
+  static consteval site line() { return "dispatch.line"; }
+};
+
+/// One warp: until the block's index is complete. False: gave up.
+template <class X>
+BATON_FN bool await_rows(X& x, const dispatch_plan& shared) {
+  return x.template mbarrier_wait<scope::block>(shared.known(x), parity::even,
+                                                {.where = index_sites::known(), .patience = 2});
+}
+
+/// A warp's share of a source's units: those that are `nth` modulo `warps`.
+struct unit_share {
+  int source, nth, warps;
+};
+
+/// A unit of a token of `source`.
+struct token_unit {
+  int source, token, unit;
+};
+
+/// What the warp knows of a token's rows: lane k has choice k's, or -1.
+template <class X>
+struct token_rows {
+  typename X::template lanes<std::int32_t> of_choice;
+  std::uint32_t here;   // choices that have a row on this rank
+  std::uint32_t first;  // those that no earlier choice of the token shares
+};
+
+template <class X>
+BATON_FN token_rows<X> find_rows(X& x, const row_index& rows, int source, int token) {
+  token_rows<X> found{};
+  x.each_lane([&](int k) { found.of_choice[k] = k < rows.s.top_k ? rows.find(x, source, token, k) : -1; });
+  const auto equal = x.equal_lanes(found.of_choice);
+  typename X::template lanes<bool> here, first;
+  x.each_lane([&](int k) {
+    here[k] = found.of_choice[k] >= 0;
+    first[k] = here[k] && lowest_bit(equal[k]) == k;
+  });
+  found.here = x.ballot(here);
+  found.first = x.ballot(first);
+  return found;
+}
+
+/// For combine: where the weights are that the unit has brought, and what else is known of the token.
+template <class X>
+BATON_FN void note_choices(X& x, const dispatch_params& p, const row_index& rows, const token_unit& at,
+                           const token_rows<X>& found,
+                           const typename X::template lanes<vec16> (&v)[unit_accesses]) {
+  const int token = at.source * p.s.max_tokens + at.token;
+  x.each_lane([&](int lane) {
+    if (at.unit == 0 && ((found.first >> lane) & 1) != 0)
+      x.write(p.sources + found.of_choice[lane], source_info{at.token, lane, at.source, 0});
+    if (!holds_flag(lane)) return;
+    BATON_UNROLL
+    for (int i = 0; i < unit_accesses; ++i) {
+      const int k = at.unit * unit_weights + i * lines_of_access + lane / lanes_of_line;
+      if (((found.here >> k) & 1) == 0 || k >= p.s.top_k) continue;
+      const float weight = std::bit_cast<float>(v[i][lane].word[1]);
+      x.write(p.entries + static_cast<std::int64_t>(token) * p.s.top_k + k,
+              entry{rows.find(x, at.source, at.token, k), weight});
+    }
+  });
+}
+
+/// The unit's payload and scales, to every row of the token, four rows at a time.
+template <class X>
+BATON_FN void write_rows(X& x, const dispatch_params& p, const token_unit& at, const token_rows<X>& found,
+                         const typename X::template lanes<vec16> (&v)[unit_accesses]) {
+  constexpr int together = 4;
+  const int bytes = p.s.payload_bytes(), blocks = p.s.scale_bytes() / 4, max_rows = p.window.max_rows;
+  std::uint32_t left = found.first;
+  do {
+    int row[together];
+    bool on[together];
+    BATON_UNROLL
+    for (int r = 0; r < together; ++r) {
+      on[r] = left != 0;
+      row[r] = x.broadcast(found.of_choice, on[r] ? lowest_bit(left) : 0);
+      left &= left - 1;
+    }
+    x.each_lane([&](int lane) {
+      const int line = lane / lanes_of_line, chunk = line * chunks_of_line + lane % lanes_of_line;
+      const int offset = at.unit * unit_payload + chunk * static_cast<int>(sizeof(vec16));
+      const int block = at.unit * (unit_payload / 128) + line;
+      BATON_UNROLL
+      for (int i = 0; i < unit_accesses; ++i) {
+        const int here = offset + i * chunks_of_access * static_cast<int>(sizeof(vec16));
+        const bool has_payload = !holds_flag(lane) && here < bytes;
+        const int scale = block + i * lines_of_access;
+        const bool has_scale =
+            holds_flag(lane) && scale < blocks && i * lines_of_access + line < unit_payload / 128;
+        BATON_UNROLL
+        for (int r = 0; r < together; ++r) {
+          if (on[r] && has_payload)
+            x.write(reinterpret_cast<vec16*>(p.rows + here + static_cast<std::int64_t>(row[r]) * bytes),
+                    v[i][lane]);
+          if (on[r] && has_scale)
+            x.write(p.scales + static_cast<std::int64_t>(scale) * max_rows + row[r],
+                    std::bit_cast<float>(v[i][lane].word[0]));
+        }
+      }
+    });
+  } while (left != 0);
+}
+
+/// One warp: its share of the units of `sources` ranks from mine.source on, each as soon as it is here. The first unit's
+/// lines are looked at while rows are not known yet; whether they will come at all is known only then.
+template <class X>
+BATON_FN void receive_all(X& x, const dispatch_params& p, const dispatch_plan& shared, std::uint64_t epoch,
+                          unit_share mine, int sources) {
+  typename X::template lanes<vec16> v[unit_accesses];
+  const std::byte* window = p.windows.at[p.s.rank];
+  const std::uint64_t flag = line_flag(epoch);
+  const auto lines_at = [&](int unit) {
+    const std::byte* first = window + p.window.token_at(p.s, epoch, mine.source, unit);
+    return line_places<unit_accesses>{{first, first + line_access_bytes}};
+  };
+  bool looked = mine.nth < p.s.max_tokens * p.window.token_units;
+  if (looked) {
+    const auto here_or_known = [&](int lane, const vec16(&values)[unit_accesses]) {
+      return (carries(lane, values[0], flag) && carries(lane, values[1], flag)) ||
+             x.template load<order::relaxed, scope::block>(shared.hint(x)) != 0;
+    };
+    const wait_site at{
+        .where = index_sites::known(), .epoch = static_cast<std::uint32_t>(epoch), .patience = 2};
+    if (!x.wait_lines(lines_at(mine.nth), here_or_known, at, v)) return;
+  }
+  if (!await_rows(x, shared)) return;
+  const row_index rows = shared.rows(x, p);
+  for (; sources > 0; --sources) {
+    const int units = x.from_one([&] { return x.read(rows.counts + mine.source); }) * p.window.token_units;
+    for (int i = mine.nth; i < units; i += mine.warps) {
+      const int token = p.window.by_token_units.quotient(i);
+      const token_unit at{mine.source, token, i - token * p.window.token_units};
+      const token_rows<X> found = find_rows(x, rows, at.source, at.token);
+      if (at.unit == 0)
+        x.elect([&] { x.write(p.choices + at.source * p.s.max_tokens + at.token, found.here); });
+      if (found.here != 0) {  // otherwise nobody sends it
+        const bool here = looked && all_carry(x, v[0], flag) && all_carry(x, v[1], flag);
+        if (!here &&
+            !await_lines(x, lines_at(i), epoch, {.where = index_sites::line(), .peer = at.source}, v))
+          return;
+        note_choices(x, p, rows, at, found, v);
+        write_rows(x, p, at, found, v);
+      }
+      looked = false;
+    }
+    looked = false;
+    if (++mine.source == p.s.num_ranks) mine.source = 0;
+  }
+}
+
+}  // namespace baton::ep::per_rank

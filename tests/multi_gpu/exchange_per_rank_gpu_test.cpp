@@ -1,0 +1,78 @@
+// Layout per_rank on 1, 2 and 4 GPUs of one process.
+#include "tests/support/exchange_cases.hpp"
+#include "tests/support/gpu_count.hpp"
+
+namespace baton::test {
+namespace {
+
+#define BATON_REQUIRE_GPUS(n) \
+  if (num_gpus() < (n)) GTEST_SKIP() << "needs " << (n) << " GPUs, found " << num_gpus()
+
+exchange_case per_rank(exchange_case c, token_format format = token_format::bf16) {
+  c = with(c, format, arrival_policy::epoch);
+  c.config.layout = ep_layout::per_rank;
+  return c;
+}
+
+class exchange_per_rank_gpu : public testing::TestWithParam<std::tuple<int, token_format, calls>> {};
+
+TEST_P(exchange_per_rank_gpu, every_row_and_every_sum_is_right_to_the_bit) {
+  const auto [num_ranks, format, how] = GetParam();
+  BATON_REQUIRE_GPUS(num_ranks);
+  const auto worlds = world::local(num_ranks, device_kind::cuda);
+  for (const named_case& c : conformance_cases(num_ranks, 11)) {
+    const exchange_case what = per_rank(c.what, format);
+    auto ranks = make_ranks(worlds, what.config);
+    for (std::uint64_t seed = 1; seed <= 3; ++seed)
+      EXPECT_EQ(run_round(what, ranks, seed, how), "") << c.name;
+    for (auto& r : ranks) EXPECT_NO_THROW(r.ep().check());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(cuda, exchange_per_rank_gpu,
+                         testing::Combine(testing::Values(1, 2, 4),
+                                          testing::Values(token_format::bf16, token_format::blockwise_fp8),
+                                          testing::Values(calls::apart, calls::fused)));
+
+TEST(exchange_per_rank_gpu, ranks_that_share_a_gpu_are_right_too) {
+  BATON_REQUIRE_GPUS(1);
+  const int ranks_on_all = 2 * num_gpus() > 8 ? 8 : 2 * num_gpus();
+  const auto worlds = world::local(ranks_on_all, device_kind::cuda);
+  for (const named_case& c : conformance_cases(ranks_on_all)) {
+    const exchange_case what = per_rank(c.what);
+    auto ranks = make_ranks(worlds, what.config);
+    EXPECT_EQ(run_round(what, ranks, 1, calls::apart), "") << c.name;
+  }
+}
+
+TEST(exchange_per_rank_gpu, a_thousand_rounds_on_the_same_buffers_with_changing_routing_need_no_reset) {
+  BATON_REQUIRE_GPUS(2);
+  const int n = num_gpus() >= 4 ? 4 : 2;
+  const auto worlds = world::local(n, device_kind::cuda);
+  exchange_case c =
+      per_rank({n, sizes(24, 4, 64, 40), std::vector<int>(static_cast<std::size_t>(n)), routing::sparse});
+  auto ranks = make_ranks(worlds, c.config);
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    for (std::size_t r = 0; r < c.tokens.size(); ++r)
+      c.tokens[r] = static_cast<int>((seed * 7 + r * 13) % 41);
+    ASSERT_EQ(run_round(c, ranks, seed, seed % 3 == 0 ? calls::apart : calls::fused), "");
+  }
+}
+
+TEST(exchange_per_rank_gpu, the_sizes_of_a_large_model_are_right_for_every_number_of_tokens) {
+  BATON_REQUIRE_GPUS(2);
+  const auto worlds = world::local(2, device_kind::cuda);
+  exchange_case c{2, sizes(256, 8, 7168, 128), {128, 128}, routing::distinct};
+  c.config.format = token_format::blockwise_fp8;
+  c.config.layout = ep_layout::per_rank;
+  auto ranks = make_ranks(worlds, c.config);
+  std::uint64_t seed = 1;
+  for (const auto& tokens : {std::vector{1, 1}, {8, 5}, {0, 3}, {33, 32}, {128, 1}, {128, 128}}) {
+    c.tokens = tokens;
+    EXPECT_EQ(run_round(c, ranks, seed++, calls::fused), "")
+        << tokens[0] << " and " << tokens[1] << " tokens";
+  }
+}
+
+}  // namespace
+}  // namespace baton::test
