@@ -26,6 +26,7 @@ ep_config communicator_config(const model::model_config& model, const exchange_o
   config.num_max_tokens_per_rank = options.max_tokens_per_rank;
   config.format = options.format;
   config.arrival = options.arrival;
+  config.layout = options.layout;
   require_served(config, options.num_ranks, exchange_words);
   return config;
 }
@@ -198,7 +199,9 @@ void exchange_moe::copy_in(std::span<const chunk> chunks, std::span<const model:
 // All ranks send before any rank waits: they share this thread, and may share a device.
 void exchange_moe::dispatch(std::span<const chunk> chunks) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    communicators_[r].dispatch_async(ranks_[r].tokens.data(), ranks_[r].topk_idx.data(), chunks[r].count);
+    const rank_state& rank = ranks_[r];
+    communicators_[r].dispatch_async(rank.tokens.data(), rank.topk_idx.data(), rank.topk_weights.data(),
+                                     chunks[r].count);
   }
   for (std::size_t r = 0; r < ranks_.size(); ++r) ranks_[r].received = communicators_[r].dispatch_wait();
 }
@@ -216,7 +219,7 @@ void exchange_moe::combine() {
     communicators_[r].combine_async(ranks_[r].expert_output.data());
   }
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    communicators_[r].combine_wait(ranks_[r].topk_weights.data(), ranks_[r].output.data());
+    communicators_[r].combine_wait(nullptr, ranks_[r].output.data());
   }
 }
 

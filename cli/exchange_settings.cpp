@@ -42,6 +42,9 @@ const char* name(token_format format) {
 const char* name(arrival_policy arrival) {
   return arrival == arrival_policy::epoch ? "epoch" : "sentinel";
 }
+const char* name(ep_layout layout) {
+  return layout == ep_layout::per_expert ? "per_expert" : "per_rank";
+}
 
 void check_settings(const exchange_settings& settings) {
   // The model is not open yet: any that fits will do.
@@ -64,6 +67,7 @@ open_exchange load_exchange(const model::checkpoint& weights, std::span<const in
   options.num_ranks = settings.num_ranks;
   options.format = settings.format;
   options.arrival = settings.arrival;
+  options.layout = settings.layout;
   options.max_tokens_per_rank = std::clamp(most_tokens, 1, settings.max_tokens_per_rank);
   open_exchange opened;
   options.device = chosen_device(settings, opened.why_not_cuda);

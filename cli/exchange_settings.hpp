@@ -1,5 +1,5 @@
 #pragma once
-// The options that generate and moe share: ranks, device, token format, arrival policy.
+// The options that generate and moe share: ranks, device, token format, arrival policy, layout.
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,12 +16,14 @@ struct exchange_settings {
   device_choice device = device_choice::automatic;
   token_format format = token_format::bf16;
   arrival_policy arrival = arrival_policy::epoch;
+  ep_layout layout = ep_layout::per_expert;
   int max_tokens_per_rank = 256;
 };
 
 const char* name(device_kind device);
 const char* name(token_format format);
 const char* name(arrival_policy arrival);
+const char* name(ep_layout layout);
 
 /// Why there is no CUDA, as the library says it, without the argument's name in front and the advice behind.
 std::string short_reason(const std::string& text);

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "baton/expert_parallel.hpp"
+#include "cli/bench/ep_traffic.hpp"
 #include "cli/model/moe_backend.hpp"
 
 namespace baton::cli {
@@ -22,10 +22,10 @@ class exchange_statistics {
  public:
   exchange_statistics(const ep_config& config, int num_ranks, int num_layers);
 
-  /// Counts one MoE layer's tokens.
+  /// Counts one MoE layer's tokens, in rounds of as many as the communicator takes.
   void count(int layer, std::span<const model::routed_tokens> ranks);
 
-  int num_ranks() const { return num_ranks_; }
+  int num_ranks() const { return traffic_.num_ranks(); }
   int num_layers() const { return static_cast<int>(rows_.size()); }
   int num_experts() const { return config_.num_experts; }
 
@@ -34,33 +34,19 @@ class exchange_statistics {
   std::vector<std::uint64_t> rows_of_ranks() const;    // received, over all layers
   std::uint64_t rows() const;
 
-  /// Bytes from rank to rank: messages of dispatch, and rows of combine on their way back.
-  std::uint64_t dispatch_bytes(int from, int to) const {
-    return rows_between(from, to) * dispatch_message_bytes();
-  }
-  std::uint64_t combine_bytes(int from, int to) const { return rows_between(to, from) * combine_row_bytes(); }
-  std::uint64_t wire_bytes() const;   // both, between different ranks
-  std::uint64_t local_bytes() const;  // both, within a rank
-
-  /// payload, scales padded to 16 bytes, source info
-  std::uint64_t dispatch_message_bytes() const;
-  std::uint64_t combine_row_bytes() const { return 2 * static_cast<std::uint64_t>(config_.hidden); }
+  const ep_traffic& traffic() const { return traffic_; }
+  std::uint64_t wire_bytes() const;   // of dispatch and combine, between different ranks
+  std::uint64_t local_bytes() const;  // the same within a rank
 
   std::uint64_t rounds = 0;
   exchange_times seconds;
 
  private:
-  std::uint64_t rows_between(int from, int to) const {
-    return links_[static_cast<std::size_t>(from) * static_cast<std::size_t>(num_ranks_) +
-                  static_cast<std::size_t>(to)];
-  }
   std::uint64_t bytes(bool within_a_rank) const;
 
   ep_config config_;
-  int num_ranks_;
-  std::vector<int> home_;                         // [experts]: the owner
+  ep_traffic traffic_;
   std::vector<std::vector<std::uint64_t>> rows_;  // [layers][experts]
-  std::vector<std::uint64_t> links_;              // [from, to]: rows sent to be computed
 };
 
 }  // namespace baton::cli

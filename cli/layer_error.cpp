@@ -6,6 +6,22 @@
 
 namespace baton::cli {
 
+model::moe_rounding rounding_of(const ep_config& config, device_kind device,
+                                std::span<const int> tokens_of_ranks) {
+  model::moe_rounding rounding{.bf16_intermediate = device == device_kind::cuda,
+                               .fp8_dispatch = config.format == token_format::blockwise_fp8};
+  if (config.layout != ep_layout::per_rank) return rounding;
+  const int ranks = static_cast<int>(tokens_of_ranks.size());
+  const auto append = [](std::vector<int>& to, int count, int rank) {
+    to.insert(to.end(), static_cast<std::size_t>(count), rank);
+  };
+  for (int r = 0; r < ranks; ++r) {
+    append(rounding.rank_of_expert, experts_of_rank(config.num_experts, ranks, r).count, r);
+    append(rounding.rank_of_token, tokens_of_ranks[static_cast<std::size_t>(r)], r);
+  }
+  return rounding;
+}
+
 layer_error measure(model::bounded_moe bounds, std::span<const float> expected,
                     const std::vector<float>& found, int hidden) {
   layer_error error;

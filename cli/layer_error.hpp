@@ -2,6 +2,7 @@
 #include <span>
 #include <vector>
 
+#include "baton/expert_parallel.hpp"
 #include "cli/model/moe_error_bound.hpp"
 
 namespace baton::cli {
@@ -13,6 +14,10 @@ struct layer_error {
   model::worst_value worst;  // the value nearest to its bound, or furthest past it
   bool is_within_bound() const { return worst.ratio <= 1.0; }
 };
+
+/// How an exchange rounds. Of the tokens that a bound is asked for, the first tokens_of_ranks[0] are rank 0's, and so on.
+model::moe_rounding rounding_of(const ep_config& config, device_kind device,
+                                std::span<const int> tokens_of_ranks);
 
 /// `expected` replaces the exact values of `bounds`; it is fp32, so each bound grows by half a unit in its last
 /// place.

@@ -17,6 +17,8 @@ const std::map<std::string, token_format> format_names{{"bf16", token_format::bf
                                                        {"fp8", token_format::blockwise_fp8}};
 const std::map<std::string, arrival_policy> arrival_names{{"epoch", arrival_policy::epoch},
                                                           {"sentinel", arrival_policy::sentinel}};
+const std::map<std::string, ep_layout> layout_names{{"per_expert", ep_layout::per_expert},
+                                                    {"per_rank", ep_layout::per_rank}};
 const std::map<std::string, ring_strategy> strategy_names{
     {"single_counter", ring_strategy::single_counter},
     {"split_counter", ring_strategy::split_counter},
@@ -104,8 +106,13 @@ void declare_exchange(CLI::App& command, exchange_settings& settings) {
   add_choice<arrival_policy>(
       command, "--arrival", arrival_names,
       [&settings](arrival_policy arrival) { settings.arrival = arrival; },
-      "how arrival words tell rounds apart")
+      "how arrival words tell rounds apart; layout per_rank has none")
       ->default_str("epoch")
+      ->group("Exchange");
+  add_choice<ep_layout>(
+      command, "--layout", layout_names, [&settings](ep_layout layout) { settings.layout = layout; },
+      "a message for each token and expert, or for each token and rank: faster for few tokens")
+      ->default_str("per_expert")
       ->group("Exchange");
   command
       .add_option("--max-tokens-per-rank", settings.max_tokens_per_rank,

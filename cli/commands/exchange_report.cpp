@@ -23,8 +23,9 @@ std::string describe(const model::checkpoint& weights) {
 
 std::string describe(const open_exchange& exchange, const exchange_settings& settings) {
   const std::string note = exchange.why_not_cuda.empty() ? "" : "\nnot CUDA: " + exchange.why_not_cuda;
-  return fmt::format("{}, {} dispatch, {} arrival{}", placement(*exchange.experts), name(settings.format),
-                     name(settings.arrival), note);
+  const bool has_words = settings.layout == ep_layout::per_expert;
+  return fmt::format("{}, {} dispatch, {}{}", placement(*exchange.experts), name(settings.format),
+                     has_words ? fmt::format("{} arrival", name(settings.arrival)) : "layout per_rank", note);
 }
 
 json settings_json(const open_exchange& exchange, const exchange_settings& settings) {
@@ -32,6 +33,7 @@ json settings_json(const open_exchange& exchange, const exchange_settings& setti
          {"device", name(exchange.experts->rank(0).device())},
          {"format", name(settings.format)},
          {"arrival", name(settings.arrival)},
+         {"layout", name(settings.layout)},
          {"max_tokens_per_rank", exchange.experts->config().num_max_tokens_per_rank},
          {"device_bytes", exchange.experts->device_bytes()}};
   if (!exchange.why_not_cuda.empty()) j["why_not_cuda"] = printable(exchange.why_not_cuda);
@@ -43,8 +45,8 @@ json statistics_json(const exchange_statistics& statistics) {
   for (int from = 0; from < statistics.num_ranks(); ++from) {
     json dispatch_row = json::array(), combine_row = json::array();
     for (int to = 0; to < statistics.num_ranks(); ++to) {
-      dispatch_row.push_back(statistics.dispatch_bytes(from, to));
-      combine_row.push_back(statistics.combine_bytes(from, to));
+      dispatch_row.push_back(statistics.traffic().dispatch_bytes(from, to));
+      combine_row.push_back(statistics.traffic().combine_bytes(from, to));
     }
     dispatch.push_back(dispatch_row);
     combine.push_back(combine_row);

@@ -87,12 +87,13 @@ std::vector<std::string> expert_load(const exchange_statistics& statistics, cons
 
 std::vector<std::string> bytes_moved(const exchange_statistics& statistics, const style& marks) {
   const int ranks = statistics.num_ranks();
+  const ep_traffic& moved = statistics.traffic();
   std::uint64_t dispatch = 0, combine = 0;
   for (int from = 0; from < ranks; ++from) {
     for (int to = 0; to < ranks; ++to) {
       if (from == to) continue;
-      dispatch += statistics.dispatch_bytes(from, to);
-      combine += statistics.combine_bytes(from, to);
+      dispatch += moved.dispatch_bytes(from, to);
+      combine += moved.combine_bytes(from, to);
     }
   }
   std::vector<std::string> lines;
@@ -109,8 +110,8 @@ std::vector<std::string> bytes_moved(const exchange_statistics& statistics, cons
   for (int from = 0; from < ranks; ++from) {
     std::string line = marks.dim(fmt::format("  rank {}", from));
     for (int to = 0; to < ranks; ++to) {
-      const std::string cell = fmt::format(
-          "{:>9}", bytes_text(statistics.dispatch_bytes(from, to) + statistics.combine_bytes(from, to)));
+      const std::string cell =
+          fmt::format("{:>9}", bytes_text(moved.dispatch_bytes(from, to) + moved.combine_bytes(from, to)));
       line += from == to ? marks.dim(cell) : cell;
     }
     lines.push_back(line);

@@ -65,6 +65,7 @@ void compute(layer_run& run, const model::routed_tokens& routed) {
   const model::model_config& config = run.weights.config();
   const int num_ranks = run.options.exchange.num_ranks;
   const auto ranks = split(routed, num_ranks, config.hidden_size, config.num_experts_per_tok);
+  for (const model::routed_tokens& rank : ranks) run.tokens_of_ranks.push_back(rank.tokens);
   std::vector<std::vector<float>> outputs(ranks.size());
   const auto start = std::chrono::steady_clock::now();
   run.exchange.experts->run(run.options.layer, ranks, outputs);
@@ -75,8 +76,9 @@ void compute(layer_run& run, const model::routed_tokens& routed) {
 
 layer_error error_of(const layer_run& run, const model::routed_tokens& routed) {
   const model::model_config& config = run.weights.config();
-  const model::moe_rounding rounding{run.exchange.experts->rank(0).device() == device_kind::cuda,
-                                     run.options.exchange.format == token_format::blockwise_fp8};
+  const exchange_moe& exchange = *run.exchange.experts;
+  const model::moe_rounding rounding =
+      rounding_of(exchange.config(), exchange.rank(0).device(), run.tokens_of_ranks);
   const model::expert_matrices experts = run.weights.experts(run.options.layer, 0, config.num_experts);
   return measure(moe_error_bound(experts, routed, rounding), *run.input.expected, run.output,
                  config.hidden_size);

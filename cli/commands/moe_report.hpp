@@ -25,6 +25,7 @@ struct layer_run {
   const model::checkpoint& weights;
   open_exchange exchange = {};
   layer_input input = {};
+  std::vector<int> tokens_of_ranks = {};
   std::vector<float> output = {};
   double seconds = 0;
   std::optional<layer_error> error = {};

@@ -26,6 +26,9 @@
 // 5. |(D h)~ - y| <= dy = |D| dh + gamma(m + 8) |D| (|h| + dh), m = intermediate; rounding the row to bf16 gives
 //    |y~ - y| <= r = dy + b (|y| + dy) + t.
 // 6. out: sum over k of |w_k| r_k + gamma(top_k + 8) |w_k| (|y_k| + r_k) + t.
+// 7. Layout per_rank: the same over the k of each rank gives a partial sum p and its e. One of another rank than the token's
+//    is rounded to bf16, and then off by e' = e + b (|p| + e) + t; the token's own stays fp32, e' = e. out: sum over
+//    ranks of e' + gamma(ranks + 8) (|p| + e').
 #include "cli/model/moe_error_bound.hpp"
 
 #include <fmt/format.h>
@@ -33,6 +36,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "baton/error.hpp"
 #include "cli/model/expert_in_double.hpp"
@@ -79,7 +83,7 @@ std::vector<double> dispatch_error(const bfloat16* x, std::size_t hidden, bool i
 /// Errors of an expert's row, steps 2 to 5.
 class row_error {
  public:
-  row_error(const expert_matrices& experts, moe_rounding rounding)
+  row_error(const expert_matrices& experts, const moe_rounding& rounding)
       : experts_{experts},
         rounding_{rounding},
         sum_unit_{rounding.bf16_intermediate ? 0x1p-22 : 0x1p-24},
@@ -129,33 +133,92 @@ class row_error {
   }
 
   const expert_matrices& experts_;
-  moe_rounding rounding_;
+  const moe_rounding& rounding_;
   double sum_unit_;
   std::vector<double> input_, inner_, row_;
 };
 
+/// The weighted sum of one token's rows and how far it may be off: steps 6 and 7.
+class token_sum {
+ public:
+  token_sum(const moe_rounding& rounding, std::size_t hidden, std::size_t top_k)
+      : rounding_{rounding}, over_choices_{gamma(static_cast<int>(top_k), 0x1p-24)} {
+    const auto& owners = rounding.rank_of_expert;
+    const int ranks = owners.empty() ? 1 : 1 + *std::max_element(owners.begin(), owners.end());
+    of_ranks_.assign(static_cast<std::size_t>(ranks),
+                     {std::vector<double>(hidden), std::vector<double>(hidden)});
+    over_ranks_ = owners.empty() ? 0 : gamma(ranks, 0x1p-24);
+  }
+
+  void add(std::int32_t id, double weight, const std::vector<double>& y, const std::vector<double>& r) {
+    const auto& owners = rounding_.rank_of_expert;
+    partial& sum =
+        of_ranks_[owners.empty() ? 0 : static_cast<std::size_t>(owners[static_cast<std::size_t>(id)])];
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      sum.exact[i] += weight * y[i];
+      sum.error[i] += std::fabs(weight) * (r[i] + over_choices_ * (std::fabs(y[i]) + r[i]));
+    }
+  }
+
+  /// Writes the token's values and begins anew.
+  void take(std::size_t token, bounded_moe& result) {
+    for (std::size_t rank = 0; rank < of_ranks_.size(); ++rank) {
+      const bool travels =
+          !rounding_.rank_of_token.empty() && rounding_.rank_of_token[token] != static_cast<int>(rank);
+      partial& sum = of_ranks_[rank];
+      const std::size_t first = token * sum.exact.size();
+      for (std::size_t i = 0; i < sum.exact.size(); ++i) {
+        const double p = std::fabs(sum.exact[i]);
+        const double e = sum.error[i] + (travels ? bf16_unit * (p + sum.error[i]) + underflow : 0.0);
+        result.exact[first + i] += sum.exact[i];
+        result.bound[first + i] += e + over_ranks_ * (p + e);
+        sum.exact[i] = sum.error[i] = 0;
+      }
+    }
+  }
+
+ private:
+  struct partial {
+    std::vector<double> exact, error;
+  };
+  const moe_rounding& rounding_;
+  double over_choices_, over_ranks_;
+  std::vector<partial> of_ranks_;
+};
+
+void require_ranks(const expert_matrices& experts, const routed_tokens& tokens,
+                   const moe_rounding& rounding) {
+  if (rounding.rank_of_expert.empty() && rounding.rank_of_token.empty()) return;
+  if (rounding.rank_of_expert.size() == static_cast<std::size_t>(experts.num_experts) &&
+      rounding.rank_of_token.size() == static_cast<std::size_t>(tokens.tokens))
+    return;
+  throw invalid_argument{fmt::format("rounding: ranks of {} experts and {} tokens, expected {} and {}",
+                                     rounding.rank_of_expert.size(), rounding.rank_of_token.size(),
+                                     experts.num_experts, tokens.tokens)};
+}
+
 }  // namespace
 
 bounded_moe moe_error_bound(const expert_matrices& experts, const routed_tokens& tokens,
-                            moe_rounding rounding) {
+                            const moe_rounding& rounding) {
   require_routing(experts, tokens);
+  require_ranks(experts, tokens, rounding);
   const auto hidden = static_cast<std::size_t>(experts.hidden);
   const std::size_t values = static_cast<std::size_t>(tokens.tokens) * hidden;
   const std::size_t top_k =
       tokens.tokens > 0 ? tokens.topk_idx.size() / static_cast<std::size_t>(tokens.tokens) : 0;
-  const double sum_error = gamma(static_cast<int>(top_k), 0x1p-24);
   bounded_moe result{std::vector<double>(values), std::vector<double>(values, underflow)};
   expert_in_double expert{experts};
   row_error error{experts, rounding};
+  token_sum sum{rounding, hidden, top_k};
+  std::size_t current = 0;
   for_each_choice(tokens, [&](std::size_t token, std::int32_t id, double weight) {
+    if (token != current) sum.take(std::exchange(current, token), result);
     const bfloat16* x = tokens.hidden.data() + token * hidden;
     const auto& y = expert.run(id, x);
-    const auto& r = error.run(id, x, expert, y);
-    for (std::size_t i = 0; i < hidden; ++i) {
-      result.exact[token * hidden + i] += weight * y[i];
-      result.bound[token * hidden + i] += std::fabs(weight) * (r[i] + sum_error * (std::fabs(y[i]) + r[i]));
-    }
+    sum.add(id, weight, y, error.run(id, x, expert, y));
   });
+  if (tokens.tokens > 0) sum.take(current, result);
   return result;
 }
 

@@ -7,10 +7,12 @@
 namespace baton::model {
 
 /// How an implementation rounds on its way through an MoE layer. Sums of products are fp32 in all of them,
-/// each expert's output row is rounded to bf16, and the sum over k is fp32.
+/// each expert's output row is rounded to bf16, and the sum over k is fp32; or, where there are ranks, the sums over the
+/// k of each rank are fp32, those of other ranks than the token's are rounded to bf16, and the sum over ranks is fp32.
 struct moe_rounding {
   bool bf16_intermediate = false;  // silu(gate) * up rounded to bf16 before the down projection: CUDA
   bool fp8_dispatch = false;       // tokens travel as e4m3 with one scale for each 128 values
+  std::vector<int> rank_of_expert = {}, rank_of_token = {};  // layout per_rank; empty: one sum over k
 };
 
 /// The result of a layer in double precision and, for each value, how far an implementation with this
@@ -20,7 +22,7 @@ struct bounded_moe {
   std::vector<double> bound;  // [tokens, hidden]
 };
 bounded_moe moe_error_bound(const expert_matrices& experts, const routed_tokens& tokens,
-                            moe_rounding rounding);
+                            const moe_rounding& rounding);
 
 /// The value that exceeds its bound the most (or comes closest): |found - exact| / bound, NaN counts as
 /// infinite.

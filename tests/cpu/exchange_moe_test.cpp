@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "tests/cpu/says.hpp"
@@ -11,10 +12,12 @@
 namespace baton::test {
 namespace {
 
-cli::exchange_options on_cpu(int num_ranks, token_format format = token_format::bf16) {
+cli::exchange_options on_cpu(int num_ranks, token_format format = token_format::bf16,
+                             ep_layout layout = ep_layout::per_expert) {
   cli::exchange_options options;
   options.num_ranks = num_ranks;
   options.format = format;
+  options.layout = layout;
   return options;
 }
 
@@ -39,6 +42,27 @@ TEST_P(exchange_layers, fp8_outputs_of_all_layers_are_within_their_rounding_boun
 }
 
 INSTANTIATE_TEST_SUITE_P(cpu, exchange_layers, testing::Values(1, 2, 3, 4, 8));
+
+class exchange_layers_per_rank : public testing::TestWithParam<std::tuple<int, token_format>> {};
+
+TEST_P(exchange_layers_per_rank, outputs_of_all_layers_are_within_the_bound_of_rounded_partial_sums) {
+  const auto [num_ranks, format] = GetParam();
+  check_layers(on_cpu(num_ranks, format, ep_layout::per_rank));
+}
+
+INSTANTIATE_TEST_SUITE_P(cpu, exchange_layers_per_rank,
+                         testing::Values(std::tuple{3, token_format::bf16},
+                                         std::tuple{8, token_format::blockwise_fp8}));
+
+TEST(exchange_moe, many_rounds_with_layout_per_rank_do_not_change_a_bit) {
+  const model::routed_tokens tokens = some_tokens(1, 64);
+  cli::exchange_options options = on_cpu(5, token_format::bf16, ep_layout::per_rank);
+  cli::exchange_moe once{tiny_moe(), std::vector{1}, options};
+  options.max_tokens_per_rank = 3;
+  cli::exchange_moe often{tiny_moe(), std::vector{1}, options};
+  EXPECT_EQ(run_layer(often, 1, tokens), run_layer(once, 1, tokens));
+  EXPECT_EQ(often.statistics().rounds, 5u);
+}
 
 TEST(exchange_moe, ranks_rounds_and_arrival_policy_do_not_change_a_bit) {
   for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
@@ -65,9 +89,10 @@ TEST(exchange_moe, ranks_without_tokens_and_a_step_without_any_are_fine) {
 }
 
 /// The worst ratio of layer 0 when the experts come from `source`.
-double worst_ratio_with(const cli::expert_source& source) {
-  cli::exchange_moe experts{config(), source, std::vector{0}, on_cpu(2)};
-  return fixture_error(0, on_cpu(2), run_layer(experts, 0, checked_tokens(0))).worst.ratio;
+double worst_ratio_with(const cli::expert_source& source, ep_layout layout = ep_layout::per_expert) {
+  const cli::exchange_options options = on_cpu(2, token_format::bf16, layout);
+  cli::exchange_moe experts{config(), source, std::vector{0}, options};
+  return fixture_error(0, options, run_layer(experts, 0, checked_tokens(0))).worst.ratio;
 }
 
 TEST(exchange_moe, planted_an_expert_with_another_ones_weights_is_outside_the_bound) {
@@ -104,8 +129,60 @@ TEST(exchange_moe, planted_gate_and_up_mixed_up_are_outside_the_bound) {
 TEST(exchange_moe, planted_forgotten_router_weights_are_outside_the_bound) {
   model::routed_tokens tokens = checked_tokens(0);
   tokens.topk_weights.assign(tokens.topk_weights.size(), 0.125f);
-  cli::exchange_moe experts{tiny_moe(), std::vector{0}, on_cpu(2)};
-  EXPECT_GT(fixture_error(0, on_cpu(2), run_layer(experts, 0, tokens)).worst.ratio, 1.0);
+  for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
+    const cli::exchange_options options = on_cpu(2, token_format::bf16, layout);
+    cli::exchange_moe experts{tiny_moe(), std::vector{0}, options};
+    EXPECT_GT(fixture_error(0, options, run_layer(experts, 0, tokens)).worst.ratio, 1.0);
+  }
+}
+
+TEST(exchange_moe, planted_a_single_wrong_row_of_one_expert_is_outside_the_bound_of_per_rank_too) {
+  const auto source = [](int layer, int first, int count) {
+    model::expert_matrices experts = tiny_moe().experts(layer, first, count);
+    const auto intermediate = static_cast<std::size_t>(experts.intermediate);
+    for (std::size_t i = 0; first == 0 && i < intermediate; ++i)
+      experts.down[i] = bfloat16{-static_cast<float>(experts.down[i])};
+    return experts;
+  };
+  EXPECT_GT(worst_ratio_with(source, ep_layout::per_rank), 1.0);
+}
+
+TEST(exchange_moe, messages_of_per_rank_are_as_large_in_the_statistics_as_in_the_documented_workspace) {
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
+    for (const auto& [hidden, top_k] : {std::pair{256, 8}, {7168, 1}, {384, 32}}) {
+      ep_config c;
+      c.num_experts = 60;
+      c.top_k = top_k;
+      c.hidden = hidden;
+      c.num_max_tokens_per_rank = 10;
+      c.format = format;
+      c.layout = ep_layout::per_rank;
+      cli::ep_traffic moved{c, 4};
+      const std::vector<std::int32_t> one_expert(static_cast<std::size_t>(10 * top_k), 59);
+      moved.count(0, one_expert);
+      EXPECT_EQ(moved.messages_between(0, 3), 10u) << "a token that lists an expert often is sent once";
+      // Two rounds' tokens and ids and one round's sums, of each of the four ranks.
+      EXPECT_EQ(workspace_bytes(c, 4).window,
+                4 * (2 * moved.dispatch_bytes(0, 3) + moved.combine_bytes(3, 0)));
+    }
+  }
+}
+
+TEST(exchange_moe, with_layout_per_rank_a_token_goes_to_a_rank_once) {
+  const model::routed_tokens tokens = some_tokens(2, 64);
+  cli::exchange_moe experts{tiny_moe(), std::vector{2}, on_cpu(2, token_format::bf16, ep_layout::per_rank)};
+  run_layer(experts, 2, tokens);
+  const cli::ep_traffic& moved = experts.statistics().traffic();
+  EXPECT_EQ(experts.statistics().rows(), 64u * 8u);
+  for (int from = 0; from < 2; ++from)
+    for (int to = 0; to < 2; ++to) {
+      std::uint64_t expected = 0;
+      for (int t = 32 * from; t < 32 * from + 32; ++t) {
+        const auto ids = std::span{tokens.topk_idx}.subspan(static_cast<std::size_t>(8 * t), 8);
+        expected += std::any_of(ids.begin(), ids.end(), [&](int id) { return id / 32 == to; });
+      }
+      EXPECT_EQ(moved.messages_between(from, to), expected);
+    }
 }
 
 TEST(exchange_moe, a_message_is_as_large_in_the_statistics_as_in_the_documented_workspace) {
@@ -116,7 +193,7 @@ TEST(exchange_moe, a_message_is_as_large_in_the_statistics_as_in_the_documented_
     c.hidden = 256;
     c.num_max_tokens_per_rank = 10;
     c.format = format;
-    const std::uint64_t message = cli::exchange_statistics{c, 4, 1}.dispatch_message_bytes();
+    const std::uint64_t message = cli::ep_traffic{c, 4}.message_bytes();
     EXPECT_EQ(workspace_bytes(c, 4).window, 60 * 10 * message + 10 * 8 * 256 * 2 + 16 * 60);
   }
 }
@@ -134,11 +211,11 @@ TEST(exchange_moe, statistics_count_every_row_once_and_split_links_from_local_tr
     EXPECT_EQ(s.rows_of_experts(2)[static_cast<std::size_t>(e)], static_cast<std::uint64_t>(expected));
     EXPECT_EQ(s.rows_of_experts(0)[static_cast<std::size_t>(e)], 0u);
   }
-  EXPECT_EQ(s.wire_bytes() + s.local_bytes(),
-            s.rows() * (s.dispatch_message_bytes() + s.combine_row_bytes()));
+  const cli::ep_traffic& moved = s.traffic();
+  EXPECT_EQ(s.wire_bytes() + s.local_bytes(), s.rows() * (moved.message_bytes() + moved.reply_bytes()));
   EXPECT_GT(s.wire_bytes(), s.local_bytes()) << "two of three experts live elsewhere";
-  EXPECT_EQ(s.combine_bytes(0, 1) / s.combine_row_bytes(),
-            s.dispatch_bytes(1, 0) / s.dispatch_message_bytes());
+  EXPECT_EQ(moved.combine_bytes(0, 1) / moved.reply_bytes(),
+            moved.dispatch_bytes(1, 0) / moved.message_bytes());
   EXPECT_GT(s.seconds.total(), 0.0);
 }
 

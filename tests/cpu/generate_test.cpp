@@ -41,6 +41,15 @@ TEST_P(greedy_text, equals_every_expected_continuation) {
   for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(found[i], prompts[i].expected) << "prompt " << i;
 }
 
+TEST_P(greedy_text, equals_every_expected_continuation_with_layout_per_rank) {
+  cli::exchange_options options;
+  options.num_ranks = GetParam();
+  options.layout = ep_layout::per_rank;
+  const std::vector<prompt> prompts = greedy();
+  const std::vector<std::string> found = continuations(prompts, options);
+  for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(found[i], prompts[i].expected) << "prompt " << i;
+}
+
 INSTANTIATE_TEST_SUITE_P(cpu, greedy_text, testing::Values(1, 2, 3, 4, 8));
 
 TEST(greedy_text, is_the_same_with_either_arrival_policy) {

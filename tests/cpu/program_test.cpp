@@ -161,6 +161,21 @@ TEST(program, moe_without_an_expected_output_just_computes_and_fp8_reports_a_lar
       says(fp8.out, "error against moe_output", "rms relative 0.0", "within its rounding bound", "rank 3"));
 }
 
+TEST(program, layout_per_rank_is_told_and_within_its_bound) {
+  const temporary_folder folder;
+  const std::string output = (folder / "y.safetensors").string();
+  const words per_rank{"--layout", "per_rank", "--json", "--ranks", "4"};
+  const child_result layer = run_program(moe(layer_file(folder, 1, true), output, per_rank));
+  ASSERT_EQ(layer.exit_code, 0) << layer.err;
+  const json j = json::parse(layer.out);
+  EXPECT_EQ(j["settings"]["layout"], "per_rank");
+  EXPECT_EQ(j["error"]["within_bound"], true);
+  const child_result text =
+      run_program(generate + words{"--expect", greedy_file, "--max-new", "4"} + per_rank);
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_EQ(json::parse(text.out)["as_expected"]["good"], 5);
+}
+
 TEST(program, moe_takes_f32_and_no_tokens_at_all) {
   const temporary_folder folder;
   const std::string input = (folder / "x.safetensors").string(), output = (folder / "y.safetensors").string();

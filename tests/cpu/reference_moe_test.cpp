@@ -201,6 +201,31 @@ TEST(moe_error_bound, fp8_dispatch_stays_within_its_bound_and_outside_that_of_bf
   EXPECT_GT(compare(moe_error_bound(experts, tokens, {}), found, 256).ratio, 1.0);
 }
 
+TEST(moe_error_bound, partial_sums_are_rounded_where_they_travel_and_nowhere_else) {
+  const auto experts = test::tiny_moe().experts(0, 0, 64);
+  const auto tokens = first_tokens(0, 4);
+  const auto plain = moe_error_bound(experts, tokens, {});
+  const auto with_ranks = [&](int of_experts, int of_tokens) {
+    return moe_error_bound(experts, tokens,
+                           {.rank_of_expert = std::vector<int>(64, of_experts),
+                            .rank_of_token = std::vector<int>(4, of_tokens)});
+  };
+  const auto at_home = with_ranks(0, 0), travels = with_ranks(1, 0);
+  for (std::size_t i = 0; i < plain.bound.size(); ++i) {
+    const double size = std::fabs(plain.exact[i]) + plain.bound[i];
+    ASSERT_EQ(travels.exact[i], plain.exact[i]);
+    ASSERT_LE(at_home.bound[i], plain.bound[i] + 0x1p-20 * size);
+    ASSERT_NEAR(travels.bound[i], plain.bound[i] + 0x1p-8 * size, 0x1p-20 * size);
+  }
+}
+
+TEST(moe_error_bound, ranks_that_do_not_fit_the_layer_are_refused) {
+  const auto experts = test::tiny_moe().experts(0, 0, 64);
+  const std::string text = message_of<invalid_argument>(
+      [&] { moe_error_bound(experts, first_tokens(0, 4), {.rank_of_expert = {0}, .rank_of_token = {0}}); });
+  EXPECT_TRUE(says(text, "1 experts", "expected 64 and 4"));
+}
+
 TEST(moe_error_bound, each_further_rounding_widens_it) {
   const auto experts = test::tiny_moe().experts(0, 0, 64);
   const auto tokens = first_tokens(0, 4);

@@ -76,6 +76,7 @@ exchange_statistics counted(int num_experts, int num_ranks) {
   config.num_experts = num_experts;
   config.top_k = 2;
   config.hidden = 128;
+  config.num_max_tokens_per_rank = 256;
   exchange_statistics statistics{config, num_ranks, 1};
   std::vector<model::routed_tokens> ranks(static_cast<std::size_t>(num_ranks));
   for (auto& rank : ranks) {

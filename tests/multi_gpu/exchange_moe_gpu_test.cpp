@@ -16,8 +16,10 @@
 namespace baton::test {
 namespace {
 
-cli::exchange_options on_gpus(int num_ranks, token_format format = token_format::bf16) {
+cli::exchange_options on_gpus(int num_ranks, token_format format = token_format::bf16,
+                              ep_layout layout = ep_layout::per_expert) {
   cli::exchange_options options;
+  options.layout = layout;
   options.num_ranks = num_ranks;
   options.device = device_kind::cuda;
   options.format = format;
@@ -36,24 +38,36 @@ TEST_P(exchange_moe_gpu, fp8_outputs_of_all_layers_are_within_their_rounding_bou
   check_layers(on_gpus(GetParam(), token_format::blockwise_fp8));
 }
 
+TEST_P(exchange_moe_gpu, outputs_of_layout_per_rank_are_within_the_bound_of_rounded_partial_sums) {
+  BATON_REQUIRE_GPUS(GetParam());
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8})
+    check_layers(on_gpus(GetParam(), format, ep_layout::per_rank));
+}
+
 /// The expected continuations, as generated with `options`.
-void check_text(cli::exchange_options options) {
-  for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel}) {
-    options.arrival = arrival;
-    const auto prompts = cli::read_expectations(tiny_moe_folder() / "greedy.json");
-    cli::exchange_moe experts{tiny_moe(), all_layers(), options};
-    model::qwen3_moe network{tiny_moe()};
-    auto sequences = cli::spread(prompts, tiny_moe().config(), options.num_ranks, 0);
-    cli::generate_greedily(network, experts, sequences, options.num_ranks, [](std::size_t) {});
-    for (std::size_t i = 0; i < prompts.size(); ++i) {
-      EXPECT_EQ(model::decode_bytes(sequences[i].generated), prompts[i].expected) << "prompt " << i;
-    }
+void check_text(const cli::exchange_options& options) {
+  const auto prompts = cli::read_expectations(tiny_moe_folder() / "greedy.json");
+  cli::exchange_moe experts{tiny_moe(), all_layers(), options};
+  model::qwen3_moe network{tiny_moe()};
+  auto sequences = cli::spread(prompts, tiny_moe().config(), options.num_ranks, 0);
+  cli::generate_greedily(network, experts, sequences, options.num_ranks, [](std::size_t) {});
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    EXPECT_EQ(model::decode_bytes(sequences[i].generated), prompts[i].expected) << "prompt " << i;
   }
+}
+
+/// With each way that messages arrive.
+void check_texts(cli::exchange_options options) {
+  check_text(options);
+  options.arrival = arrival_policy::sentinel;
+  check_text(options);
+  options.layout = ep_layout::per_rank;
+  check_text(options);
 }
 
 TEST_P(exchange_moe_gpu, greedy_text_equals_every_expected_continuation) {
   BATON_REQUIRE_GPUS(GetParam());
-  check_text(on_gpus(GetParam()));
+  check_texts(on_gpus(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(gpus, exchange_moe_gpu, testing::Values(1, 2, 4));
@@ -63,7 +77,8 @@ TEST(exchange_moe_gpu, ranks_that_share_gpus_are_right_too) {
   const int ranks = std::min(8, 2 * num_gpus());
   check_layers(on_gpus(ranks));
   check_layers(on_gpus(ranks, token_format::blockwise_fp8));
-  check_text(on_gpus(ranks));
+  check_layers(on_gpus(ranks, token_format::bf16, ep_layout::per_rank));
+  check_texts(on_gpus(ranks));
 }
 
 TEST(exchange_moe_gpu, many_rounds_for_one_batch_do_not_change_a_bit) {

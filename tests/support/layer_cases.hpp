@@ -4,7 +4,7 @@
 
 #include <cmath>
 #include <map>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "cli/exchange_moe.hpp"
@@ -56,18 +56,22 @@ inline model::routed_tokens checked_tokens(int layer) {
   return in_blocks(fixture_tokens(layer), share_of_fixtures)[0];
 }
 
-/// The rounding of a device and format, which decides the bound.
-inline model::moe_rounding rounding_of(const cli::exchange_options& options) {
-  return {options.device == device_kind::cuda, options.format == token_format::blockwise_fp8};
-}
-
-/// Bounds of a layer on checked_tokens; computed once.
-inline const model::bounded_moe& fixture_bounds(int layer, model::moe_rounding rounding) {
-  static std::map<std::pair<int, int>, model::bounded_moe> known;
-  const std::pair key{layer, 2 * rounding.bf16_intermediate + rounding.fp8_dispatch};
+/// Bounds of a layer on checked_tokens, spread in blocks; computed once.
+inline const model::bounded_moe& fixture_bounds(int layer, const cli::exchange_options& options) {
+  static std::map<std::tuple<int, device_kind, token_format, int>, model::bounded_moe> known;
+  const int ranks_that_round = options.layout == ep_layout::per_rank ? options.num_ranks : 0;
+  const std::tuple key{layer, options.device, options.format, ranks_that_round};
   if (!known.contains(key)) {
-    const auto experts = tiny_moe().experts(layer, 0, tiny_moe().config().num_experts);
-    known[key] = model::moe_error_bound(experts, checked_tokens(layer), rounding);
+    ep_config config;
+    config.num_experts = tiny_moe().config().num_experts;
+    config.format = options.format;
+    config.layout = options.layout;
+    const model::routed_tokens tokens = checked_tokens(layer);
+    std::vector<int> tokens_of_ranks;
+    for (const model::routed_tokens& rank : in_blocks(tokens, options.num_ranks))
+      tokens_of_ranks.push_back(rank.tokens);
+    known[key] = model::moe_error_bound(tiny_moe().experts(layer, 0, config.num_experts), tokens,
+                                        cli::rounding_of(config, options.device, tokens_of_ranks));
   }
   return known[key];
 }
@@ -77,15 +81,15 @@ inline cli::layer_error fixture_error(int layer, const cli::exchange_options& op
                                       const std::vector<float>& found) {
   std::vector<float> expected = model::to_float(fixture(layer, "moe_output"));
   expected.resize(found.size());
-  return cli::measure(fixture_bounds(layer, rounding_of(options)), expected, found,
-                      tiny_moe().config().hidden_size);
+  return cli::measure(fixture_bounds(layer, options), expected, found, tiny_moe().config().hidden_size);
 }
 
 /// The bound above allows all errors to point the same way. Independent ones of relative size at most u, spread evenly,
 /// have a root mean square of u / sqrt(3). bf16: u = 2^-8, from rounding the experts' rows. fp8: u = 2^-4, which
-/// reaches the output on two paths, through gate and up.
-inline double typical_error(token_format format) {
-  return format == token_format::bf16 ? 0x1p-8 / std::sqrt(3.0) : std::sqrt(2.0) * 0x1p-4 / std::sqrt(3.0);
+/// reaches the output on two paths, through gate and up. Layout per_rank rounds partial sums to bf16 once more.
+inline double typical_error(const cli::exchange_options& options) {
+  const double of_format = options.format == token_format::bf16 ? 0x1p-8 : std::sqrt(2.0) * 0x1p-4;
+  return std::hypot(of_format, options.layout == ep_layout::per_rank ? 0x1p-8 : 0.0) / std::sqrt(3.0);
 }
 
 /// Every layer on the fixtures' tokens is within its bound, and the same bits come out twice.
@@ -99,7 +103,7 @@ inline void check_layers(const cli::exchange_options& options) {
         << ": found " << error.worst.found << ", expected " << error.worst.exact << ", bound "
         << error.worst.bound;
     EXPECT_GT(error.rms_relative, 0.0) << "bf16 and fp8 cannot be exact";
-    EXPECT_LT(error.rms_relative, typical_error(options.format)) << "layer " << layer;
+    EXPECT_LT(error.rms_relative, typical_error(options)) << "layer " << layer;
     testing::Test::RecordProperty("layer_" + std::to_string(layer) + "_rms_relative",
                                   std::to_string(error.rms_relative));
     EXPECT_EQ(run_layer(experts, layer, checked_tokens(layer)), found) << "layer " << layer << ", second run";

@@ -1,0 +1,94 @@
+#include "cli/bench/ep_traffic.hpp"
+
+#include <algorithm>
+
+#include "base/math.hpp"
+
+namespace baton::cli {
+namespace {
+
+constexpr std::uint64_t block_values = 128;  // share an fp8 scale
+constexpr std::uint64_t unit_bytes = 8 * 128, unit_payload = 896, unit_weights = 8;
+constexpr std::uint64_t sum_unit_bytes = 4 * 128, sum_unit_columns = 240;
+constexpr std::uint64_t id_unit_bytes = 4 * 128, ids_of_unit = 224;
+
+}  // namespace
+
+ep_traffic::ep_traffic(const ep_config& c, int num_ranks)
+    : config_{c},
+      num_ranks_{num_ranks},
+      rows_(static_cast<std::size_t>(num_ranks) * static_cast<std::size_t>(num_ranks), 0),
+      messages_(rows_),
+      ids_(rows_) {
+  const auto hidden = static_cast<std::uint64_t>(c.hidden), top_k = static_cast<std::uint64_t>(c.top_k);
+  const bool fp8 = c.format == token_format::blockwise_fp8;
+  const std::uint64_t payload = fp8 ? hidden : 2 * hidden;
+  const std::uint64_t scales = fp8 ? hidden / block_values * sizeof(float) : 0;
+  row_bytes_ = payload + scales;
+  if (c.layout == ep_layout::per_rank) {
+    message_bytes_ = unit_bytes * std::max(ceil_div(payload, unit_payload), ceil_div(top_k, unit_weights));
+    reply_bytes_ = sum_unit_bytes * ceil_div(hidden, sum_unit_columns);
+  } else {
+    message_bytes_ = payload + align_up(scales, std::uint64_t{16}) + sizeof(source_info);
+    reply_bytes_ = 2 * hidden;
+  }
+  for (int r = 0; r < num_ranks; ++r)
+    home_.insert(home_.end(), static_cast<std::size_t>(experts_of_rank(c.num_experts, num_ranks, r).count),
+                 r);
+}
+
+void ep_traffic::count(int source, std::span<const std::int32_t> topk_idx) {
+  const auto top_k = static_cast<std::size_t>(config_.top_k);
+  const bool per_rank = config_.layout == ep_layout::per_rank;
+  for (std::size_t first = 0; first < topk_idx.size(); first += top_k) {
+    std::uint64_t told = 0;  // bit r: the token has a message to rank r
+    for (const std::int32_t id : topk_idx.subspan(first, top_k)) {
+      if (id < 0 || id >= config_.num_experts) continue;
+      const int to = home_[static_cast<std::size_t>(id)];
+      ++rows_[at(source, to)];
+      if (!per_rank || (told >> to & 1) == 0) ++messages_[at(source, to)];
+      told |= std::uint64_t{1} << to;
+    }
+  }
+  if (!per_rank) return;
+  const std::uint64_t units = ceil_div(std::uint64_t{topk_idx.size()}, ids_of_unit);
+  for (int to = 0; to < num_ranks_; ++to)
+    ids_[at(source, to)] += id_unit_bytes * std::max(units, std::uint64_t{1});
+}
+
+template <class Bytes>
+std::uint64_t ep_traffic::most_out(Bytes bytes) const {
+  std::uint64_t most = 0;
+  for (int from = 0; from < num_ranks_; ++from) {
+    std::uint64_t out = 0;
+    for (int to = 0; to < num_ranks_; ++to) out += to == from ? 0 : bytes(from, to);
+    most = std::max(most, out);
+  }
+  return most;
+}
+
+std::uint64_t ep_traffic::most_dispatch_bytes_out() const {
+  return most_out([this](int from, int to) { return dispatch_bytes(from, to); });
+}
+std::uint64_t ep_traffic::most_combine_bytes_out() const {
+  return most_out([this](int from, int to) { return combine_bytes(from, to); });
+}
+std::uint64_t ep_traffic::most_dispatch_bytes_of_rows_out() const {
+  return most_out(
+      [this](int from, int to) { return rows_between(from, to) * message_bytes_ + ids_[at(from, to)]; });
+}
+std::uint64_t ep_traffic::most_combine_bytes_of_rows_out() const {
+  return most_out([this](int from, int to) { return rows_between(to, from) * reply_bytes_; });
+}
+
+std::uint64_t ep_traffic::most_rows_received() const {
+  std::uint64_t most = 0;
+  for (int to = 0; to < num_ranks_; ++to) {
+    std::uint64_t in = 0;
+    for (int source = 0; source < num_ranks_; ++source) in += rows_between(source, to);
+    most = std::max(most, in);
+  }
+  return most;
+}
+
+}  // namespace baton::cli
