@@ -73,8 +73,8 @@ class Build:
         return words[words.index("-o") + 1]
 
     def units(self, changed, folders):
-        """Sources below `folders` that are made of the changed file, or are it."""
-        return [source for source in self.commands if source.startswith(folders)
+        """Sources below `folders` that are made of the changed file, or are it; but none with a main()."""
+        return [source for source in self.commands if source.startswith(folders) and source != "cli/main.cpp"
                 and changed in self.needs.get(self.object_of(source), set()) | {source}]
 
     def compile(self, source, overlay, out):
@@ -105,6 +105,8 @@ def is_noticed(bug, noticed_by, build, work):
     is_test = noticed_by.endswith("_test")
     main = next((build.folder / main.format(noticed_by, d) for d in ("cpu", "check")
                  if (build.folder / main.format(noticed_by, d)).is_file()), build.folder / main)
+    if bug["file"].startswith("cli/"):
+        folders += ("cli/",)
     objects = []
     for i, source in enumerate(build.units(bug["file"], folders)):
         if is_test and source.startswith("tests/") and pathlib.Path(source).stem != noticed_by:

@@ -30,7 +30,6 @@ class ep_layout_calls {
   };
 
   virtual ~ep_layout_calls() = default;
-  virtual workspace_size bytes() const = 0;
   /// Memory of its own, and everybody's windows.
   virtual void place(std::byte* local, const ep::peer_array<std::byte>& windows) = 0;
   virtual void make_ready(const creating_host& host) const = 0;

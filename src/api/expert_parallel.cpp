@@ -109,7 +109,7 @@ std::unique_ptr<ep_layout_calls> make_layout(const world& w, const ep_config& c)
 
 void expert_parallel::state::allocate() {
   const std::string knob = "lower num_max_tokens_per_rank or top_k";
-  const workspace_size bytes = calls->bytes();
+  const workspace_size bytes = workspace_bytes(config, ranks.size());
   const bootstrap::group g = ranks.state().peers();
   require_memory_of_all(ranks, bytes.total(), "expert_parallel", knob);
   bootstrap::together(g, [&] { local = {ranks, bytes.local, {"expert_parallel's received tokens", knob}}; });

@@ -19,9 +19,6 @@ class per_expert_layout final : public ep_layout_calls {
              .windows = {},
              .warps = launch_.blocks * (launch_.threads / warp_lanes)} {}
 
-  workspace_size bytes() const override {
-    return {ep::window_layout{end_.s}.bytes, ep::local_layout{end_.s}.bytes};
-  }
   void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
     end_.local = local;
     end_.windows = windows;

@@ -14,9 +14,6 @@ class per_rank_layout final : public ep_layout_calls {
                 c.num_threads == 0 && w.device() == device_kind::cpu ? cpu_threads : c.num_threads},
         end_{.s = shape_of(c, w.size(), w.rank()), .windows = {}} {}
 
-  workspace_size bytes() const override {
-    return {ep::per_rank::cells{end_.s}.bytes(), ep::per_rank::local_cells{end_.s}.bytes};
-  }
   void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
     end_.local = local;
     end_.windows = windows;

@@ -117,9 +117,12 @@ TEST(exchange_faults, after_a_time_out_only_a_new_communicator_goes_on_and_is_ri
   }
 }
 
-TEST(exchange_faults, an_id_out_of_range_is_reported_with_the_first_token_and_value) {
+class exchange_bad_ids : public testing::TestWithParam<ep_layout> {};
+
+TEST_P(exchange_bad_ids, are_reported_with_the_first_token_and_value) {
   const auto worlds = world::local(2, device_kind::cpu);
-  const exchange_case c = small_case(2);
+  exchange_case c = small_case(2);
+  c.config.layout = GetParam();
   auto ranks = make_ranks(worlds, c.config);
   auto inputs = draw_inputs(c, 3);
   inputs[1].topk_idx[2 * 4 + 1] = 8;
@@ -137,6 +140,23 @@ TEST(exchange_faults, an_id_out_of_range_is_reported_with_the_first_token_and_va
     EXPECT_STREQ(e.what(), "topk_idx: rank 1, token 4, choice 1 is 8, outside [-1, 8); it was treated as -1");
   }
   EXPECT_NO_THROW(ranks[1].ep().check()) << "reported once";
+}
+
+INSTANTIATE_TEST_SUITE_P(cpu, exchange_bad_ids, testing::Values(ep_layout::per_expert, ep_layout::per_rank));
+
+TEST(exchange_faults, whichever_warp_gives_up_first_names_the_rank_that_it_waits_for) {
+  // 48 pairs of 3 ranks: the second warp begins at pair 32, which is rank 2's.
+  const exchange_case c{3, sizes(48, 2, 8, 2), {2, 2, 2}, routing::distinct};
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    sim::options options;
+    options.order = sim::schedule::random;
+    options.seed = seed;
+    options.faults = {{sim::fault::kind::never_launches, 1}};
+    auto ranks = make_ranks(simulated_worlds(3, options), c.config);
+    const auto found = run_until_stuck(ranks, c);
+    EXPECT_EQ(found[0].peer, 1) << "seed " << seed;
+    EXPECT_EQ(found[2].peer, 1) << "seed " << seed;
+  }
 }
 
 }  // namespace

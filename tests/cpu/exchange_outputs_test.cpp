@@ -1,4 +1,6 @@
 // The other ways out of combine_wait, static input scales, and callables of the user's own.
+#include <limits>
+
 #include "baton/error.hpp"
 #include "kernels/ep/combine_async.hpp"
 #include "kernels/ep/combine_wait.hpp"
@@ -62,29 +64,82 @@ TEST(combine_wait, unreduced_rows_are_the_replies_and_zeros_where_nothing_was_se
   }
 }
 
-TEST(dispatch_async, static_input_scales_replace_the_measured_ones) {
-  exchange_case c{1, sizes(4, 1, 256, 3), {3}, routing::distinct};
-  c.config.format = token_format::blockwise_fp8;
-  auto ranks = make_ranks(world::local(1, device_kind::cpu), c.config);
-  const auto inputs = draw_inputs(c, 2);
-  const std::vector<float> scales = {0.5f, 0.25f};
-  auto& ep = ranks[0].ep();
-  ep.dispatch_async(inputs[0].tokens.data(), inputs[0].topk_idx.data(), 3, {}, scales.data());
-  const received_tokens rows = ep.dispatch_wait();
-  ranks[0].ranks().synchronize();
-  const auto* payload = static_cast<const std::uint8_t*>(rows.tokens);
-  for (int e = 0; e < 4; ++e) {
-    for (int i = 0; i < rows.row_counts[e]; ++i) {
+/// Each rank's tokens are its own: one rank, whose rows are there once dispatch_wait's work has run.
+received_tokens received_alone(exchange_rank& rank, const rank_inputs& in, const float* scales) {
+  rank.ep().dispatch_async(in.tokens.data(), in.topk_idx.data(), in.num_tokens, {}, scales);
+  const received_tokens rows = rank.ep().dispatch_wait();
+  rank.ranks().synchronize();
+  return rows;
+}
+
+/// visit(row, its token)
+template <class Visit>
+int for_each_row(const received_tokens& rows, Visit visit) {
+  int count = 0;
+  for (int e = 0; e < rows.num_local_experts; ++e) {
+    for (int i = 0; i < rows.row_counts[e]; ++i, ++count) {
       const auto row = static_cast<std::size_t>(rows.row_offsets[e] + i);
-      const auto token = static_cast<std::size_t>(rows.sources[row].token);
-      for (std::size_t h = 0; h < 256; ++h) {
-        const float value = static_cast<float>(inputs[0].tokens[token * 256 + h]);
-        EXPECT_EQ(payload[row * 256 + h], float8_e4m3{value * (1.0f / scales[h / 128])}.bits);
-        EXPECT_EQ(rows.scales[h / 128 * static_cast<std::size_t>(rows.max_rows) + row], scales[h / 128]);
-      }
+      visit(row, static_cast<std::size_t>(rows.sources[row].token));
     }
   }
+  return count;
 }
+
+class fp8_rows : public testing::TestWithParam<ep_layout> {
+ protected:
+  exchange_case one_rank() const {
+    exchange_case c{1, sizes(4, 1, 1024, 3), {3}, routing::distinct};
+    c.config.format = token_format::blockwise_fp8;
+    c.config.layout = GetParam();
+    return c;
+  }
+};
+
+TEST_P(fp8_rows, have_the_callers_input_scales_instead_of_measured_ones) {
+  const exchange_case c = one_rank();
+  auto ranks = make_ranks(world::local(1, device_kind::cpu), c.config);
+  const auto inputs = draw_inputs(c, 2);
+  std::vector<float> scales;
+  for (int block = 0; block < 8; ++block) scales.push_back(0.5f / static_cast<float>(1 + block));
+  const received_tokens rows = received_alone(ranks[0], inputs[0], scales.data());
+  const auto* payload = static_cast<const std::uint8_t*>(rows.tokens);
+  const int seen = for_each_row(rows, [&](std::size_t row, std::size_t token) {
+    for (std::size_t h = 0; h < 1024; ++h) {
+      const float value = static_cast<float>(inputs[0].tokens[token * 1024 + h]);
+      ASSERT_EQ(payload[row * 1024 + h], float8_e4m3{value * (1.0f / scales[h / 128])}.bits);
+      ASSERT_EQ(rows.scales[h / 128 * static_cast<std::size_t>(rows.max_rows) + row], scales[h / 128]);
+    }
+  });
+  EXPECT_EQ(seen, 3);
+}
+
+TEST_P(fp8_rows, of_zeros_and_tiny_values_have_the_smallest_scale_and_an_infinity_makes_its_block_nan) {
+  const exchange_case c = one_rank();
+  auto ranks = make_ranks(world::local(1, device_kind::cpu), c.config);
+  auto inputs = draw_inputs(c, 2);
+  rank_inputs& in = inputs[0];
+  std::fill_n(in.tokens.begin(), 1024, bfloat16{0.0f});
+  std::fill_n(in.tokens.begin() + 1024, 1024, bfloat16{0x1p-20f});
+  in.tokens[2 * 1024 + 300] = bfloat16{std::numeric_limits<float>::infinity()};
+  const received_tokens rows = received_alone(ranks[0], in, nullptr);
+  const auto* payload = static_cast<const std::uint8_t*>(rows.tokens);
+  constexpr float smallest = 1e-4f / 448.0f;
+  for_each_row(rows, [&](std::size_t row, std::size_t token) {
+    for (std::size_t h = 0; h < 1024; ++h) {
+      const float scale = rows.scales[h / 128 * static_cast<std::size_t>(rows.max_rows) + row];
+      const float8_e4m3 q = float8_e4m3::from_bits(payload[row * 1024 + h]);
+      const float value = static_cast<float>(q) * scale;
+      if (token < 2) {
+        ASSERT_EQ(scale, smallest);
+        ASSERT_EQ(q.bits, float8_e4m3{token == 0 ? 0.0f : 0x1p-20f * (1.0f / smallest)}.bits);
+      } else {
+        ASSERT_EQ(std::isnan(value), h / 128 == 300 / 128) << h;
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(cpu, fp8_rows, testing::Values(ep_layout::per_expert, ep_layout::per_rank));
 
 // The kernels take any callable: router weights by token and choice, output by token and columns.
 struct halving_weights {

@@ -1,5 +1,6 @@
 // Layout per_rank on the CPU: the conformance suite, fused and apart, and what differs from per_expert.
 #include "baton/error.hpp"
+#include "kernels/ep/per_rank/grid.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/exchange_cases.hpp"
 
@@ -43,6 +44,54 @@ TEST(exchange_per_rank_grid, any_number_of_blocks_and_threads_gives_the_same_bit
   }
 }
 
+TEST(exchange_per_rank_ids, of_more_tokens_than_four_lines_hold_are_all_there) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  exchange_case c = per_rank({2, sizes(20, 8, 16, 90), {}, routing::distinct});
+  auto ranks = make_ranks(worlds, c.config);
+  // 224 ids are four lines. As many, one token more, and three times as many and a token less.
+  for (const auto& tokens : {std::vector{28, 29}, {84, 83}, {90, 0}}) {
+    c.tokens = tokens;
+    for (const calls how : {calls::fused, calls::apart})
+      EXPECT_EQ(run_round(c, ranks, 1, how), "") << tokens[0] << " and " << tokens[1] << " tokens";
+  }
+}
+
+/// What experts that return their rows as they are, all weighted with 1, add up to.
+std::vector<bfloat16> rounded_identity_sums(const exchange_case& c, const rank_inputs& in, int rank) {
+  const auto hidden = static_cast<std::size_t>(c.config.hidden), k = static_cast<std::size_t>(c.config.top_k);
+  std::vector<bfloat16> out;
+  for (std::size_t i = 0; i < in.tokens.size(); ++i) {
+    float sum = 0.0f;
+    for (int r = 0; r < c.ranks; ++r) {
+      float part = 0.0f;
+      for (std::size_t j = i / hidden * k; j < (i / hidden + 1) * k; ++j)
+        if (rank_of_expert(c, in.topk_idx[j]) == r) part += static_cast<float>(in.tokens[i]);
+      sum += r == rank ? part : static_cast<float>(bfloat16{part});
+    }
+    out.emplace_back(sum);
+  }
+  return out;
+}
+
+TEST(exchange_per_rank_output, is_rounded_once_to_bf16_and_without_weights_each_is_1) {
+  const exchange_case c = per_rank({3, sizes(8, 3, 488, 5), {5, 2, 0}, routing::sparse});
+  auto ranks = make_ranks(world::local(3, device_kind::cpu), c.config);
+  const auto inputs = draw_inputs(c, 11);
+  std::vector<std::vector<bfloat16>> out(3);
+  std::vector<const void*> rows(3);
+  for (std::size_t r = 0; r < 3; ++r) {
+    const rank_inputs& in = inputs[r];
+    rows[r] = ranks[r].ep().dispatch(in.tokens.data(), in.topk_idx.data(), nullptr, in.num_tokens).tokens;
+  }
+  for (std::size_t r = 0; r < 3; ++r) {
+    out[r].assign(inputs[r].tokens.size(), bfloat16::from_bits(0x7fff));
+    ranks[r].ep().combine(static_cast<const bfloat16*>(rows[r]), out[r].data());
+  }
+  for (auto& rank : ranks) rank.ranks().synchronize();
+  for (std::size_t r = 0; r < 3; ++r)
+    EXPECT_EQ(out[r], rounded_identity_sums(c, inputs[r], static_cast<int>(r))) << "rank " << r;
+}
+
 TEST(exchange_per_rank_rounds, a_thousand_rounds_with_changing_routing_and_calls_need_no_reset) {
   const auto worlds = world::local(3, device_kind::cpu);
   exchange_case c = per_rank({3, sizes(7, 2, 16, 6), {6, 6, 6}, routing::sparse});
@@ -61,8 +110,37 @@ TEST(exchange_per_rank_limits, as_many_tokens_as_a_block_can_keep_the_routing_of
   EXPECT_TRUE(says(why_not(c, 2), "num_max_tokens_per_rank", "layout per_rank"));
   c.num_max_tokens_per_rank = 1024;
   EXPECT_EQ(why_not(c, 8), "");
-  c.num_threads = 1024;
-  EXPECT_TRUE(says(why_not(c, 8), "num_threads: 1024", "[96, 768]"));
+  for (const int threads : {96, 768}) {
+    c.num_threads = threads;
+    EXPECT_EQ(why_not(c, 8), "");
+  }
+  for (const int threads : {64, 800, 1024}) {
+    c.num_threads = threads;
+    EXPECT_TRUE(says(why_not(c, 8), "num_threads: " + std::to_string(threads), "[96, 768]"));
+  }
+}
+
+TEST(exchange_per_rank_limits, what_is_served_has_room_for_every_number_of_tokens_blocks_and_threads) {
+  constexpr std::uint32_t room = 227 << 10;  // of a block on the GPUs that kernels are compiled for
+  for (const int num_ranks : {1, 2, 3, 8}) {
+    ep_config c = sizes(256, 8, 7168, 1);
+    c.layout = ep_layout::per_rank;
+    while (why_not(c, num_ranks).empty()) ++c.num_max_tokens_per_rank;
+    const int most = --c.num_max_tokens_per_rank;
+    EXPECT_GT(most, 1000) << num_ranks << " ranks";
+    const ep::per_rank::endpoint end{.s = {c.num_experts, num_ranks, 0, c.top_k, c.hidden, most, c.format},
+                                     .windows = {}};
+    for (const int tokens : {0, 1, most}) {
+      for (const int threads : {0, 96, 768}) {
+        for (const auto which : {ep::per_rank::half::both, ep::per_rank::half::send}) {
+          const auto grid = ep::per_rank::grid_of_dispatch(end, {132, threads}, tokens, which);
+          EXPECT_LE((ep::per_rank::dispatch_plan{end.s, grid.roles.senders}.bytes), room)
+              << num_ranks << " ranks, " << tokens << " of " << most << " tokens, " << threads << " threads";
+          EXPECT_LE(grid.threads(), 768);
+        }
+      }
+    }
+  }
 }
 
 TEST(exchange_per_rank_limits, a_hundred_tokens_of_eight_ranks_take_less_than_64_mib_of_window) {

@@ -27,6 +27,13 @@ INSTANTIATE_TEST_SUITE_P(cpu, exchange,
                                           testing::Values(token_format::bf16, token_format::blockwise_fp8),
                                           testing::Values(arrival_policy::epoch, arrival_policy::sentinel)));
 
+TEST(exchange_fused, one_call_for_two_with_weights_at_dispatch_gives_the_same) {
+  const auto worlds = world::local(3, device_kind::cpu);
+  const exchange_case c{3, sizes(10, 3, 64, 9), {9, 2, 0}, routing::sparse};
+  auto ranks = make_ranks(worlds, c.config);
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) EXPECT_EQ(run_round(c, ranks, seed, calls::fused), "");
+}
+
 TEST(exchange_grid, any_number_of_blocks_and_threads_gives_the_same_bits) {
   const auto worlds = world::local(3, device_kind::cpu);
   for (const auto& [sms, threads] : {std::pair{1, 32}, {1, 128}, {5, 32}, {7, 96}, {33, 64}}) {

@@ -1,7 +1,10 @@
 // The public contract around the exchange: limits, sizes, agreement, order of calls.
 #include "baton/expert_parallel.hpp"
 
+#include <array>
+#include <functional>
 #include <limits>
+#include <thread>
 
 #include "baton/error.hpp"
 #include "kernels/ep/shape.hpp"
@@ -103,28 +106,44 @@ TEST(experts_of_rank, covers_every_expert_once_in_blocks_that_differ_by_at_most_
   }
 }
 
+/// What creating communicators of these configurations throws on each rank.
+std::array<std::string, 2> thrown_by_creating(const std::array<ep_config, 2>& configs) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  std::array<std::string, 2> thrown;
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      try {
+        expert_parallel::create(worlds[r], configs[r]);
+      } catch (const invalid_argument& e) {
+        thrown[r] = e.what();
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  return thrown;
+}
+
 TEST(expert_parallel, ranks_that_disagree_are_told_which_field_differs) {
-  for (const bool swap : {false, true}) {
-    const auto worlds = world::local(2, device_kind::cpu);
-    std::vector<std::string> thrown(2);
-    std::vector<std::thread> threads;
-    for (int r = 0; r < 2; ++r) {
-      threads.emplace_back([&, r] {
-        ep_config c = sizes(16, r == 0 ? 4 : 6, 128, 16);
-        if (swap) c.top_k = 4, c.num_max_tokens_per_rank = 16 + r;
-        try {
-          expert_parallel::create(worlds[static_cast<std::size_t>(r)], c);
-        } catch (const invalid_argument& e) {
-          thrown[static_cast<std::size_t>(r)] = e.what();
-        }
-      });
-    }
-    for (auto& t : threads) t.join();
-    const std::string expected =
-        swap ? "ep_config differs between ranks: num_max_tokens_per_rank is 16 on rank 0 and 17 on rank 1"
-             : "ep_config differs between ranks: top_k is 4 on rank 0 and 6 on rank 1";
-    EXPECT_EQ(thrown[0], expected);
-    EXPECT_EQ(thrown[1], expected);
+  const ep_config same = sizes(16, 4, 128, 16);
+  const std::pair<std::string, std::function<void(ep_config&)>> changes[] = {
+      {"num_experts is 16 on rank 0 and 17", [](ep_config& c) { c.num_experts = 17; }},
+      {"top_k is 4 on rank 0 and 6", [](ep_config& c) { c.top_k = 6; }},
+      {"hidden is 128 on rank 0 and 256", [](ep_config& c) { c.hidden = 256; }},
+      {"num_max_tokens_per_rank is 16 on rank 0 and 17",
+       [](ep_config& c) { c.num_max_tokens_per_rank = 17; }},
+      {"format is 0 on rank 0 and 1", [](ep_config& c) { c.format = token_format::blockwise_fp8; }},
+      {"arrival is 0 on rank 0 and 1", [](ep_config& c) { c.arrival = arrival_policy::sentinel; }},
+      {"p2p_group_size is 0 on rank 0 and 2", [](ep_config& c) { c.p2p_group_size = 2; }},
+      {"num_sms is 0 on rank 0 and 3", [](ep_config& c) { c.num_sms = 3; }},
+      {"num_threads is 0 on rank 0 and 96", [](ep_config& c) { c.num_threads = 96; }},
+      {"layout is 0 on rank 0 and 1", [](ep_config& c) { c.layout = ep_layout::per_rank; }},
+  };
+  for (const auto& [difference, change] : changes) {
+    std::array<ep_config, 2> configs{same, same};
+    change(configs[1]);
+    const std::string expected = "ep_config differs between ranks: " + difference + " on rank 1";
+    for (const std::string& thrown : thrown_by_creating(configs)) EXPECT_EQ(thrown, expected);
   }
 }
 
@@ -151,6 +170,11 @@ TEST(expert_parallel, calls_out_of_order_and_bad_arguments_enqueue_nothing) {
   EXPECT_EQ(thrown_by([&] { ep.dispatch_async(nullptr, ids.data(), 1); }), "tokens: null");
   EXPECT_NE(thrown_by([&] { ep.dispatch_async(tokens.data() + 1, ids.data(), 1); }).find("not aligned to 16"),
             std::string::npos);
+  const float* const between =
+      reinterpret_cast<const float*>(reinterpret_cast<std::uintptr_t>(out.data()) + 2);
+  EXPECT_NE(
+      thrown_by([&] { ep.dispatch_async(tokens.data(), ids.data(), between, 1); }).find("topk_weights: "),
+      std::string::npos);
   EXPECT_EQ(thrown_by([&] { ep.dispatch_async(tokens.data(), ids.data(), 1, {}, scale.data()); }),
             "input_scales: given, but token_format bf16 has no scales");
   ep.dispatch_async(tokens.data(), ids.data(), 4);

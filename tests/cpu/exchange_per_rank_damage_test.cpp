@@ -1,0 +1,177 @@
+// Layout per_rank in memory of the test's own: ids with a flipped bit, rows and counts that cannot be, and rounds that
+// need more than 32 bits.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+
+#include "kernels/ep/outputs.hpp"
+#include "kernels/ep/per_rank/combine.hpp"
+#include "kernels/ep/per_rank/dispatch.hpp"
+#include "kernels/ep/per_rank/endpoint.hpp"
+#include "sim/context.hpp"
+
+namespace baton::test {
+namespace {
+
+using namespace ep::per_rank;
+
+constexpr int num_ranks = 2, max_tokens = 3, hidden = 8;
+const std::array<std::vector<std::int32_t>, num_ranks> routes{std::vector<std::int32_t>{0, 2, 1, 2, 2, 2},
+                                                              {2, 0, -1, 1}};
+
+struct rank_memory {
+  std::vector<std::byte> window, local;
+  std::vector<float> out;
+  stuck_record record{};
+  std::uint32_t abort = 0;
+};
+
+/// Two ranks whose experts return what they get. A round is four kernels a rank, and a test may change memory before each.
+class split_rounds {
+ public:
+  enum stage { send, receive, send_sums, receive_sums, num_stages };
+
+  split_rounds() {
+    const local_cells own{shape_};
+    for (rank_memory& m : memory) {
+      m.window.resize(cells{shape_}.bytes());
+      m.local.resize(own.bytes);
+      m.out.resize(max_tokens * hidden);
+    }
+  }
+
+  void run(int first_stage = send, const std::function<void(int)>& before_stage = {}) {
+    for (int at = first_stage; at < num_stages; ++at) {
+      if (before_stage) before_stage(at);
+      for (int rank = 0; rank < num_ranks; ++rank) enqueue(at, rank);
+      for (int rank = 0; rank < num_ranks; ++rank) machine_.run(rank);
+    }
+  }
+
+  const ep::shape& shape() const { return shape_; }
+  rank_memory& of_rank(int rank) { return memory[static_cast<std::size_t>(rank)]; }
+  template <class T>
+  T* own(int rank, std::size_t local_cells::*offset) {
+    return end_of(rank).own<T>(offset);
+  }
+
+  std::array<rank_memory, num_ranks> memory;
+
+ private:
+  endpoint end_of(int rank) {
+    endpoint e{shape_, {}, of_rank(rank).local.data()};
+    e.s.rank = rank;
+    for (int r = 0; r < num_ranks; ++r) e.windows.at[r] = of_rank(r).window.data();
+    return e;
+  }
+  template <class Kernel, class Params>
+  void launch(int rank, const Params& p, std::size_t shared_bytes) {
+    rank_memory& m = of_rank(rank);
+    const sim::grid grid{2, 2, shared_bytes, {.abort = &m.abort, .record = &m.record}};
+    machine_.launch(rank, grid, [p](sim::context& x) { Kernel::run(x, p); });
+  }
+  void enqueue(int at, int rank) {
+    const endpoint e = end_of(rank);
+    const auto& ids = routes[static_cast<std::size_t>(rank)];
+    const int tokens = static_cast<int>(ids.size()) / shape_.top_k;
+    if (at == send || at == receive) {
+      const warp_roles roles = at == send ? warp_roles{1, 0} : warp_roles{0, 1};
+      const auto p = e.dispatch({tokens_.data(), ids.data(), nullptr, tokens, {}}, roles);
+      return launch<dispatch_kernel<ep::bf16_tokens>>(rank, p, dispatch_plan{shape_, roles.senders}.bytes);
+    }
+    const auto* rows = e.own<bfloat16>(&local_cells::rows);
+    const auto p = e.combine({rows, tokens}, at == send_sums ? 2 : 0, at == receive_sums,
+                             ep::store_fp32{of_rank(rank).out.data(), hidden});
+    launch<combine_kernel<ep::store_fp32>>(rank, p, 0);
+  }
+
+  ep::shape shape_{.num_experts = 3,
+                   .num_ranks = num_ranks,
+                   .top_k = 2,
+                   .hidden = hidden,
+                   .max_tokens = max_tokens,
+                   .format = token_format::bf16};
+  sim::machine machine_{num_ranks};
+  std::vector<bfloat16> tokens_ = std::vector<bfloat16>(max_tokens * hidden, bfloat16{1.5f});
+};
+
+TEST(exchange_per_rank_damage, a_flipped_bit_of_ids_is_named_or_does_no_harm) {
+  split_rounds e;
+  std::array<rank_memory, num_ranks> before;
+  e.run(split_rounds::send, [&](int stage) {
+    if (stage == split_rounds::receive) before = e.memory;
+  });
+  const auto right = e.memory;
+  const cells window{e.shape()};
+  int named = 0;
+  for (int source = 0; source < num_ranks; ++source) {
+    const std::size_t first = window.ids_at(e.shape(), 1, source, 0);
+    for (std::size_t bit = 0; bit < 8 * line_access_bytes; bit += 5) {
+      e.memory = before;
+      e.of_rank(0).window[first + bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+      e.run(split_rounds::receive);
+      for (int rank = 0; rank < num_ranks; ++rank) {
+        const bool has_named = e.of_rank(rank).record.complete != 0;
+        named += has_named ? 1 : 0;
+        EXPECT_TRUE(has_named || e.of_rank(rank).out == right[static_cast<std::size_t>(rank)].out)
+            << "bit " << bit << " of rank " << source << "'s ids, rank " << rank;
+      }
+    }
+  }
+  EXPECT_GT(named, 0);
+}
+
+/// What rank 0 reports of what it finds at combine_async.
+template <class Damage>
+stuck_record reported_by_combine(Damage damage) {
+  split_rounds e;
+  e.run(split_rounds::send, [&](int stage) {
+    if (stage == split_rounds::send_sums) damage(e);
+  });
+  return e.of_rank(0).record;
+}
+
+TEST(exchange_per_rank_damage, a_row_that_there_is_not_is_refused) {
+  for (const int row : {-1, split_rounds{}.shape().max_rows(), 1 << 30}) {
+    const stuck_record r = reported_by_combine([&](split_rounds& e) {
+      e.own<entry>(0, &local_cells::entries)[0].row =
+          row;  // token 0 of rank 0, whose first choice is expert 0
+    });
+    ASSERT_EQ(r.complete, 1u) << row;
+    EXPECT_EQ(name(r.where), "combine.damaged_row");
+  }
+}
+
+TEST(exchange_per_rank_damage, more_tokens_of_a_rank_than_there_may_be_are_refused) {
+  for (const int tokens : {-1, max_tokens + 1, 1 << 30}) {
+    const stuck_record r = reported_by_combine(
+        [&](split_rounds& e) { e.own<std::int32_t>(0, &local_cells::token_counts)[1] = tokens; });
+    ASSERT_EQ(r.complete, 1u) << tokens;
+    EXPECT_EQ(name(r.where), "combine.damaged_count");
+    EXPECT_EQ(r.peer, 1);
+  }
+}
+
+TEST(exchange_per_rank_epochs, are_counted_beyond_32_bits) {
+  split_rounds e;
+  e.run();
+  const auto first = e.memory;
+  EXPECT_EQ(first[0].out, (std::vector<float>(max_tokens * hidden, 3.0f)));
+  constexpr std::uint64_t before = (std::uint64_t{1} << 32) - 2;
+  for (int rank = 0; rank < num_ranks; ++rank)
+    *e.own<round_epochs>(rank, &local_cells::epochs) = {before, before};
+  for (int round = 1; round <= 4; ++round) {
+    for (rank_memory& m : e.memory) m.out.assign(m.out.size(), -1.0f);
+    e.run();
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      EXPECT_EQ(e.of_rank(rank).record.complete, 0u);
+      EXPECT_EQ(e.own<round_epochs>(rank, &local_cells::epochs)->combined,
+                before + static_cast<std::uint64_t>(round));
+    }
+    EXPECT_EQ(e.of_rank(0).out, first[0].out);
+  }
+}
+
+}  // namespace
+}  // namespace baton::test
