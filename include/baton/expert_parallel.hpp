@@ -24,7 +24,7 @@ enum class ep_layout {
   per_rank,  // a message for each token and rank, and one partial sum back; for decoding: few tokens, low latency
 };
 
-/// How arrival words tell rounds apart.
+/// How the arrival words of layout per_expert tell rounds apart; per_rank has none.
 enum class arrival_policy {
   epoch,     // the word is {epoch, check, count}; epochs only grow, nothing is ever reset
   sentinel,  // the word is 2^64-1 until {0, check, count} arrives; the reader puts 2^64-1 back
@@ -73,8 +73,8 @@ struct expert_range {
 expert_range experts_of_rank(int num_experts, int num_ranks, int rank);
 
 /// Where a received row came from: its token's index on the source rank, which of its top-k choices it
-/// serves, and the source rank; and a seal over these three, the expert and the round, by which combine_async knows a
-/// source that is damaged or of another round.
+/// serves, and the source rank; and, with layout per_expert, a seal over these three, the expert and the round, by which
+/// combine_async knows a source that is damaged or of another round.
 struct source_info {
   std::int32_t token;
   std::int32_t topk_slot;
@@ -98,7 +98,7 @@ struct received_tokens {
   int hidden = 0;  // values in a row
 };
 
-/// Expert-parallel token exchange between the ranks of a world: the documented four kernels.
+/// Expert-parallel token exchange between the ranks of a world: four kernels a round, or two with layout per_rank.
 ///
 /// One that was moved from throws invalid_argument.
 ///
@@ -114,7 +114,8 @@ struct received_tokens {
 /// throw invalid_argument.
 ///
 /// Damage: what ranks tell each other is checked before it is believed: counts against their check, the room and
-/// what was sent, sources against their seal. What does not fit is refused: synchronising throws stuck, and names it.
+/// what was sent, sources against their seal, the ids that layout per_rank sends against theirs. What does not fit is
+/// refused: synchronising throws stuck, and names it.
 /// Tokens, scales and replies carry no check: a bit that flips there is a wrong number.
 ///
 /// Determinism: row order, results and error reports depend on the inputs only, bit for bit.
@@ -144,10 +145,11 @@ class expert_parallel {
   ///
   /// Zero tokens (with null pointers), ids of -1 and repeated ids are legal. A token that lists an expert
   /// twice is sent twice. At most num_max_tokens_per_rank copies go from one rank to one expert; later ones,
-  /// which only repeated ids can cause, are not sent and count as -1. An id below -1 or past num_experts
-  /// counts as -1, and check() reports the first.
+  /// which only repeated ids can cause, are not sent and count as -1. (With layout per_rank such a token has one row,
+  /// which counts with both weights.) An id below -1 or past num_experts counts as -1, and check() reports the first.
   ///
-  /// Cost: reads num_tokens*hidden*2 bytes, writes num_tokens*top_k messages.
+  /// Cost: reads num_tokens*hidden*2 bytes, writes num_tokens*top_k messages; with layout per_rank one for each rank
+  /// that has an expert of the token.
   /// @throws invalid_argument  num_tokens out of range, a null or misaligned pointer, or a round out of order
   void dispatch_async(const bfloat16* tokens, const std::int32_t* topk_idx, int num_tokens,
                       stream_ref stream = {}, const float* input_scales = nullptr);

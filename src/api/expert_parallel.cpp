@@ -55,23 +55,25 @@ struct expert_parallel::state {
 
   /// Rounds are dispatch_async, dispatch_wait, combine_async, combine_wait: nothing else keeps buffers safe.
   /// After a time-out peers may still work on an old round in the same memory: only new memory is safe.
-  void advance(step called) {
+  void require(step due, const char* called) const {
     if (ranks.state().times_lost != times_lost)
       throw invalid_argument{
           fmt::format("{} called after work of rank {} was lost: a wait gave up, or an exception ended it. "
                       "This communicator is of no further use. Destroy "
                       "it and create one anew, on every rank",
-                      names[static_cast<int>(called)], ranks.rank())};
-    if (called != next)
+                      called, ranks.rank())};
+    if (due != next)
       throw invalid_argument{
           fmt::format("{} called where {} is due: a round is dispatch_async, dispatch_wait, "
                       "combine_async, combine_wait, in this order",
-                      names[static_cast<int>(called)], names[static_cast<int>(next)])};
+                      called, names[static_cast<int>(next)])};
   }
+  void require(step due) const { require(due, names[static_cast<int>(due)]); }
   void done(step called) { next = static_cast<step>((static_cast<int>(called) + 1) % 4); }
 
   void allocate();
   void check_input(const ep_layout_calls::dispatch_input& in) const;
+  void begin_round(const ep_layout_calls::dispatch_input& in, const char* called);
   void combine_wait(const float* topk_weights, const void* out, const ep_layout_calls::output& output,
                     stream_ref stream);
   void combine(const bfloat16* expert_output, const void* out, const ep_layout_calls::output& output,
@@ -138,6 +140,13 @@ void expert_parallel::state::check_input(const ep_layout_calls::dispatch_input& 
   }
 }
 
+void expert_parallel::state::begin_round(const ep_layout_calls::dispatch_input& in, const char* called) {
+  require(step::dispatch_async, called);
+  check_input(in);
+  num_tokens = in.num_tokens;
+  weights_given = in.topk_weights != nullptr;
+}
+
 expert_parallel expert_parallel::create(const world& w, const ep_config& config) {
   require_agreement(w, config);
   if (const std::string reason = why_not(config, w.size()); !reason.empty()) throw invalid_argument{reason};
@@ -173,18 +182,15 @@ void expert_parallel::dispatch_async(const bfloat16* tokens, const std::int32_t*
                                      const float* topk_weights, int num_tokens, stream_ref stream,
                                      const float* input_scales) {
   state& st = present(state_);
-  st.advance(step::dispatch_async);
   const ep_layout_calls::dispatch_input in{tokens, topk_idx, topk_weights, num_tokens, input_scales};
-  st.check_input(in);
-  st.num_tokens = num_tokens;
-  st.weights_given = topk_weights != nullptr;
+  st.begin_round(in, "dispatch_async");
   st.calls->dispatch_async(in, stream);
   st.done(step::dispatch_async);
 }
 
 received_tokens expert_parallel::dispatch_wait(stream_ref stream) {
   state& st = present(state_);
-  st.advance(step::dispatch_wait);
+  st.require(step::dispatch_wait);
   const received_tokens received = st.calls->dispatch_wait(stream);
   st.done(step::dispatch_wait);
   return received;
@@ -194,11 +200,8 @@ received_tokens expert_parallel::dispatch(const bfloat16* tokens, const std::int
                                           const float* topk_weights, int num_tokens, stream_ref stream,
                                           const float* input_scales) {
   state& st = present(state_);
-  st.advance(step::dispatch_async);
   const ep_layout_calls::dispatch_input in{tokens, topk_idx, topk_weights, num_tokens, input_scales};
-  st.check_input(in);
-  st.num_tokens = num_tokens;
-  st.weights_given = topk_weights != nullptr;
+  st.begin_round(in, "dispatch");
   const received_tokens received = st.calls->dispatch(in, stream);
   st.done(step::dispatch_wait);
   return received;
@@ -206,7 +209,7 @@ received_tokens expert_parallel::dispatch(const bfloat16* tokens, const std::int
 
 void expert_parallel::combine_async(const bfloat16* expert_output, stream_ref stream) {
   state& st = present(state_);
-  st.advance(step::combine_async);
+  st.require(step::combine_async);
   require_aligned("expert_output", expert_output, 16);
   st.calls->combine_async(expert_output, stream);
   st.done(step::combine_async);
@@ -214,7 +217,7 @@ void expert_parallel::combine_async(const bfloat16* expert_output, stream_ref st
 
 void expert_parallel::state::combine_wait(const float* topk_weights, const void* out,
                                           const ep_layout_calls::output& output, stream_ref stream) {
-  advance(step::combine_wait);
+  require(step::combine_wait);
   if (num_tokens > 0) require_aligned("out", out, 16);
   if (topk_weights != nullptr) require_aligned("topk_weights", topk_weights, 4);
   if (topk_weights != nullptr && weights_given)
@@ -229,7 +232,7 @@ void expert_parallel::state::combine_wait(const float* topk_weights, const void*
 
 void expert_parallel::state::combine(const bfloat16* expert_output, const void* out,
                                      const ep_layout_calls::output& output, stream_ref stream) {
-  advance(step::combine_async);
+  require(step::combine_async, "combine");
   require_aligned("expert_output", expert_output, 16);
   if (num_tokens > 0) require_aligned("out", out, 16);
   calls->combine(expert_output, output, stream);

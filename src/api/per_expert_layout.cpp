@@ -33,18 +33,8 @@ class per_expert_layout final : public ep_layout_calls {
     ep::launch(ranks_, launch_, end_.dispatch_async(input), stream);
   }
   received_tokens dispatch_wait(stream_ref stream) override {
-    const ep::dispatch_wait_params p = end_.dispatch_wait();
-    ep::launch(ranks_, launch_, p, stream);
-    return {.tokens = p.tokens,
-            .scales = end_.s.is_fp8() ? p.scales : nullptr,
-            .row_offsets = p.row_offsets,
-            .row_counts = p.row_counts,
-            .expert_ids = p.expert_ids,
-            .sources = p.sources,
-            .num_local_experts = end_.s.num_local_experts(end_.s.rank),
-            .max_rows = end_.s.max_rows(),
-            .format = end_.s.format,
-            .hidden = end_.s.hidden};
+    ep::launch(ranks_, launch_, end_.dispatch_wait(), stream);
+    return end_.received();
   }
   received_tokens dispatch(const dispatch_input& in, stream_ref stream) override {
     dispatch_async(in, stream);

@@ -27,11 +27,11 @@ class per_rank_layout final : public ep_layout_calls {
   received_tokens dispatch_wait(stream_ref stream) override {
     ep::per_rank::launch(ranks_, end_, limits_, ep::per_rank::round_input{.num_tokens = num_tokens_},
                          half::receive, stream);
-    return received();
+    return end_.received();
   }
   received_tokens dispatch(const dispatch_input& in, stream_ref stream) override {
     send(in, half::both, stream);
-    return received();
+    return end_.received();
   }
   void combine_async(const bfloat16* expert_output, stream_ref stream) override {
     run({expert_output, num_tokens_}, ep::store_fp32{}, half::send, stream);
@@ -58,19 +58,6 @@ class per_rank_layout final : public ep_layout_calls {
       ep::per_rank::launch(ranks_, end_, limits_, in, *fp32, which, stream);
     else if (const auto* bf16 = std::get_if<ep::store_bf16>(&out))
       ep::per_rank::launch(ranks_, end_, limits_, in, *bf16, which, stream);
-  }
-  received_tokens received() const {
-    const auto p = end_.dispatch({}, {});
-    return {.tokens = p.rows,
-            .scales = end_.s.is_fp8() ? p.scales : nullptr,
-            .row_offsets = p.row_offsets,
-            .row_counts = p.row_counts,
-            .expert_ids = p.expert_ids,
-            .sources = p.sources,
-            .num_local_experts = end_.s.num_local_experts(end_.s.rank),
-            .max_rows = end_.s.max_rows(),
-            .format = end_.s.format,
-            .hidden = end_.s.hidden};
   }
 
   world ranks_;

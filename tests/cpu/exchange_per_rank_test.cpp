@@ -7,12 +7,6 @@
 namespace baton::test {
 namespace {
 
-exchange_case per_rank(exchange_case c, token_format format = token_format::bf16) {
-  c = with(c, format, arrival_policy::epoch);
-  c.config.layout = ep_layout::per_rank;
-  return c;
-}
-
 class exchange_per_rank : public testing::TestWithParam<std::tuple<int, token_format, calls>> {};
 
 TEST_P(exchange_per_rank, every_row_and_every_sum_is_right_to_the_bit) {

@@ -181,8 +181,14 @@ TEST(expert_parallel, calls_out_of_order_and_bad_arguments_enqueue_nothing) {
   EXPECT_NE(thrown_by([&] { ep.dispatch_async(tokens.data(), ids.data(), 4); }), "nothing");
   const received_tokens rows = ep.dispatch_wait();
   EXPECT_EQ(thrown_by([&] { ep.combine_async(nullptr); }), "expert_output: null");
+  EXPECT_TRUE(thrown_by([&] {
+                ep.dispatch(tokens.data(), ids.data(), nullptr, 4);
+              }).starts_with("dispatch called where combine_async is due"));
   ep.combine_async(static_cast<const bfloat16*>(rows.tokens));
   EXPECT_EQ(thrown_by([&] { ep.combine_wait(nullptr, static_cast<float*>(nullptr)); }), "out: null");
+  EXPECT_TRUE(thrown_by([&] {
+                ep.combine(nullptr, out.data());
+              }).starts_with("combine called where combine_wait is due"));
   ep.combine_wait(nullptr, out.data());
   worlds[0].synchronize();
 }

@@ -8,12 +8,6 @@ namespace {
 #define BATON_REQUIRE_GPUS(n) \
   if (num_gpus() < (n)) GTEST_SKIP() << "needs " << (n) << " GPUs, found " << num_gpus()
 
-exchange_case per_rank(exchange_case c, token_format format = token_format::bf16) {
-  c = with(c, format, arrival_policy::epoch);
-  c.config.layout = ep_layout::per_rank;
-  return c;
-}
-
 class exchange_per_rank_gpu : public testing::TestWithParam<std::tuple<int, token_format, calls>> {};
 
 TEST_P(exchange_per_rank_gpu, every_row_and_every_sum_is_right_to_the_bit) {

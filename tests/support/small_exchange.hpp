@@ -119,16 +119,7 @@ class small_exchange {
   }
   /// Rows that no expert computes are NaN.
   void apply_experts(const ep::endpoint& e, int rank) {
-    const ep::dispatch_wait_params p = e.dispatch_wait();
-    received_tokens rows;
-    rows.tokens = p.tokens;
-    rows.scales = p.scales;
-    rows.row_offsets = p.row_offsets;
-    rows.row_counts = p.row_counts;
-    rows.num_local_experts = shape_.num_local_experts(rank);
-    rows.max_rows = shape_.max_rows();
-    rows.format = shape_.format;
-    rows.hidden = shape_.hidden;
+    const received_tokens rows = e.received();
     std::vector<bfloat16>& out = expert_output_[static_cast<std::size_t>(rank)];
     out.assign(out.size(), bfloat16::from_bits(0x7fff));
     const bfloat16 *gate = weights_.data(), *up = gate + matrix_values(), *down = up + matrix_values();

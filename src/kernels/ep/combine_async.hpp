@@ -46,12 +46,6 @@ struct combine_async_kernel {
   }
 
  private:
-  template <class X>
-  static BATON_FN void add_shared(X& x, std::int32_t* cell, int amount) {
-    x.template fetch_add<order::relaxed, scope::block>(reinterpret_cast<std::uint32_t*>(cell),
-                                                       static_cast<std::uint32_t>(amount));
-  }
-
   /// A cell of shared memory for each rank, and the round.
   struct rank_cells {
     std::int32_t* of_rank;

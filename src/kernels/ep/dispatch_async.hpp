@@ -16,8 +16,7 @@
 //   block 1  | count | place send | place send | complete, publish |     blocks never wait for each other
 //
 // Every block counts all ids itself: T*K ids from L2 cost microseconds, a grid-wide scan would cost a wait.
-// Tokens are stored straight to the peers; send_buffer is only for ranks outside the p2p group, which
-// use_shmem will serve.
+// Tokens are stored straight to the peers.
 #include "base/convert.hpp"
 #include "exec/exec.hpp"
 #include "kernels/ep/params.hpp"
@@ -89,12 +88,6 @@ struct dispatch_async_kernel {
       }
     });
     x.sync_block();
-  }
-
-  template <class X>
-  static BATON_FN void add_shared(X& x, std::int32_t* cell, int amount) {
-    x.template fetch_add<order::relaxed, scope::block>(reinterpret_cast<std::uint32_t*>(cell),
-                                                       static_cast<std::uint32_t>(amount));
   }
 
   /// Addresses of the messages of tokens [begin, end), and the slots for combine_wait.

@@ -39,6 +39,7 @@ struct endpoint {
   }
   round_counters* rounds() const { return own<round_counters>(&local_layout::rounds); }
   device_errors* errors() const { return own<device_errors>(&local_layout::errors); }
+  received_tokens received() const { return received_at(local, local_layout{s}, s); }
 
   dispatch_async_params<> dispatch_async(const round_input& in) const {
     dispatch_async_params<> p{};

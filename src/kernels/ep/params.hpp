@@ -2,7 +2,7 @@
 // What the four kernels read; passed by value. Shapes after the pointers; E, R, T, K, H as in shape.hpp.
 #include <cstdint>
 
-#include "kernels/ep/shape.hpp"
+#include "kernels/ep/layout.hpp"
 
 namespace baton::ep {
 
@@ -36,8 +36,7 @@ struct dispatch_async_params {
   int num_tokens;
   row_units units;
   Scales input_scales;
-  std::byte* send_buffer;         // [T, message_bytes]; staging for ranks outside the p2p group, null without
-  peer_array<std::byte> receive;  // [local experts, R, T, message_bytes] of each rank
+  peer_array<std::byte> receive;    // [local experts, R, T, message_bytes] of each rank
   peer_array<std::uint64_t> count;  // [local experts, R] of each rank
   ep_local_sync_counters counters;
   std::int32_t* send_slots;   // [T, K]

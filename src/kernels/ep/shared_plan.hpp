@@ -1,5 +1,6 @@
 #pragma once
 // The shared memory of a block of each kernel.
+#include "exec/exec.hpp"
 #include "exec/shared_plan.hpp"
 #include "kernels/ep/shape.hpp"
 
@@ -7,6 +8,13 @@ namespace baton::ep {
 
 /// Ids that dispatch_async places at a time.
 inline constexpr int tile_ids = 256;
+
+/// One lane counts in a cell that other lanes of the block count in too.
+template <exec_context X>
+BATON_FN void add_shared(X& x, std::int32_t* cell, int amount) {
+  x.template fetch_add<order::relaxed, scope::block>(reinterpret_cast<std::uint32_t*>(cell),
+                                                     static_cast<std::uint32_t>(amount));
+}
 
 /// Of round_start.hpp.
 struct round_start_plan {

@@ -10,7 +10,7 @@
 //   sums          [rank of the experts][token][unit]  4 lines: 240 columns of bf16                 ranks of the token's experts
 //
 // An id travels as its number, or as no_id.
-#include "kernels/ep/shape.hpp"
+#include "kernels/ep/received.hpp"
 #include "protocol/line.hpp"
 
 namespace baton::ep::per_rank {
@@ -101,8 +101,8 @@ struct cells {
   }
 };
 
-/// Offsets into a rank's own memory, each on 256 bytes.
-struct local_cells {
+/// Offsets into a rank's own memory.
+struct local_cells : local_plan, received_layout {
   std::size_t epochs;        // round_epochs
   std::size_t errors;        // device_errors
   std::size_t token_counts;  // i32 [R]: tokens of each rank in this round
@@ -110,38 +110,17 @@ struct local_cells {
   std::size_t choices;       // u32 [R, T]: bit k: the k-th choice of that rank's token is here
   std::size_t entries;       // entry [R, T, K]: where choices says so
   std::size_t own_sums;      // f32 [T, H]: what the split form brings from combine_async to combine_wait
-  std::size_t rows;          // u8  [max_rows, payload_bytes]
-  std::size_t scales;        // f32 [H / 128, max_rows], fp8 only
-  std::size_t row_offsets;   // i32 [max_local_experts + 1]
-  std::size_t row_counts;    // i32 [max_local_experts]
-  std::size_t expert_ids;    // i32 [max_local_experts]
-  std::size_t sources;       // source_info [max_rows]
-  std::size_t bytes;
 
-  constexpr explicit local_cells(const shape& s) {
-    const auto rows_here = static_cast<std::size_t>(s.max_rows());
-    const auto local = static_cast<std::size_t>(s.max_local_experts());
-    const auto tokens = static_cast<std::size_t>(s.max_tokens), ranks = static_cast<std::size_t>(s.num_ranks);
-    std::size_t at = 0;
-    const auto take = [&at](std::size_t size) {
-      const std::size_t here = at;
-      at = align_up(at + size, std::size_t{256});
-      return here;
-    };
+  constexpr explicit local_cells(const shape& s) : received_layout{*this, s} {
+    const auto max_tokens = static_cast<std::size_t>(s.max_tokens),
+               ranks = static_cast<std::size_t>(s.num_ranks);
     epochs = take(sizeof(round_epochs));
     errors = take(sizeof(device_errors));
     token_counts = take(4 * ranks);
-    rank_sets = take(4 * tokens);
-    choices = take(4 * ranks * tokens);
-    entries = take(sizeof(entry) * ranks * tokens * static_cast<std::size_t>(s.top_k));
-    own_sums = take(4 * tokens * static_cast<std::size_t>(s.hidden));
-    rows = take(rows_here * static_cast<std::size_t>(s.payload_bytes()));
-    scales = take(rows_here * static_cast<std::size_t>(s.scale_bytes()));
-    row_offsets = take(4 * (local + 1));
-    row_counts = take(4 * local);
-    expert_ids = take(4 * local);
-    sources = take(rows_here * sizeof(source_info));
-    bytes = at;
+    rank_sets = take(4 * max_tokens);
+    choices = take(4 * ranks * max_tokens);
+    entries = take(sizeof(entry) * ranks * max_tokens * static_cast<std::size_t>(s.top_k));
+    own_sums = take(4 * max_tokens * static_cast<std::size_t>(s.hidden));
   }
 };
 

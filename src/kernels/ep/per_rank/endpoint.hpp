@@ -28,6 +28,7 @@ struct endpoint {
   }
   round_epochs* epochs() const { return own<round_epochs>(&local_cells::epochs); }
   device_errors* errors() const { return own<device_errors>(&local_cells::errors); }
+  received_tokens received() const { return received_at(local, local_cells{s}, s); }
 
   dispatch_params dispatch(const round_input& in, warp_roles roles) const {
     dispatch_params p{s, cells{s}};
@@ -44,7 +45,7 @@ struct endpoint {
     p.rank_sets = own<std::uint32_t>(&local_cells::rank_sets);
     p.choices = own<std::uint32_t>(&local_cells::choices);
     p.entries = own<entry>(&local_cells::entries);
-    p.rows = own<std::byte>(&local_cells::rows);
+    p.rows = own<std::byte>(&local_cells::tokens);
     p.scales = own<float>(&local_cells::scales);
     p.row_offsets = own<std::int32_t>(&local_cells::row_offsets);
     p.row_counts = own<std::int32_t>(&local_cells::row_counts);

@@ -1,0 +1,57 @@
+#pragma once
+// What a dispatch leaves on a rank, the same in every layout: where it lies in the rank's own memory, and as callers see it.
+#include "kernels/ep/shape.hpp"
+
+namespace baton::ep {
+
+/// Lays arrays out in a rank's own memory, each on 256 bytes.
+struct local_plan {
+  std::size_t bytes = 0;
+  constexpr std::size_t take(std::size_t size) {
+    const std::size_t here = bytes;
+    bytes = align_up(bytes + size, std::size_t{256});
+    return here;
+  }
+};
+
+/// Offsets.
+struct received_layout {
+  std::size_t tokens;       // u8  [max_rows, payload_bytes]
+  std::size_t scales;       // f32 [hidden / 128, max_rows], fp8 only
+  std::size_t row_offsets;  // i32 [max_local_experts + 1]
+  std::size_t row_counts;   // i32 [max_local_experts]
+  std::size_t expert_ids;   // i32 [max_local_experts]
+  std::size_t sources;      // source_info [max_rows]
+
+  constexpr received_layout(local_plan& plan, const shape& s) {
+    const auto rows = static_cast<std::size_t>(s.max_rows()),
+               experts = static_cast<std::size_t>(s.max_local_experts());
+    tokens = plan.take(rows * static_cast<std::size_t>(s.payload_bytes()));
+    scales = plan.take(rows * static_cast<std::size_t>(s.scale_bytes()));
+    row_offsets = plan.take(4 * (experts + 1));
+    row_counts = plan.take(4 * experts);
+    expert_ids = plan.take(4 * experts);
+    sources = plan.take(rows * sizeof(source_info));
+  }
+};
+
+/// The same in the memory at `local`, of the rank that `s` is of.
+inline received_tokens received_at(const std::byte* local, const received_layout& at, const shape& s) {
+  const auto array = [&]<class T>(const T*, std::size_t offset) {
+    return reinterpret_cast<const T*>(local + offset);
+  };
+  received_tokens r;
+  r.tokens = local + at.tokens;
+  r.scales = s.is_fp8() ? array(r.scales, at.scales) : nullptr;
+  r.row_offsets = array(r.row_offsets, at.row_offsets);
+  r.row_counts = array(r.row_counts, at.row_counts);
+  r.expert_ids = array(r.expert_ids, at.expert_ids);
+  r.sources = array(r.sources, at.sources);
+  r.num_local_experts = s.num_local_experts(s.rank);
+  r.max_rows = s.max_rows();
+  r.format = s.format;
+  r.hidden = s.hidden;
+  return r;
+}
+
+}  // namespace baton::ep
