@@ -5,6 +5,7 @@
 #include "exec/collectives.hpp"
 #include "exec/exec.hpp"
 #include "kernels/ep/shared_plan.hpp"
+#include "protocol/ep_local_sync_counters.hpp"
 
 namespace baton::ep {
 
