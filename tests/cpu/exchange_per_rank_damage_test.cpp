@@ -80,7 +80,7 @@ class split_rounds {
       const auto p = e.dispatch({tokens_.data(), ids.data(), nullptr, tokens, {}}, roles);
       return launch<dispatch_kernel<ep::bf16_tokens>>(rank, p, dispatch_plan{shape_, roles.senders}.bytes);
     }
-    const auto* rows = e.own<bfloat16>(&local_cells::rows);
+    const auto* rows = e.own<bfloat16>(&local_cells::tokens);
     const auto p = e.combine({rows, tokens}, at == send_sums ? 2 : 0, at == receive_sums,
                              ep::store_fp32{of_rank(rank).out.data(), hidden});
     launch<combine_kernel<ep::store_fp32>>(rank, p, 0);
