@@ -73,6 +73,31 @@ TEST(bench_ep_inputs, every_choice_is_one_row_of_the_traffic) {
   EXPECT_GE(t.most_rows_received(), 60u) << "the busiest of three ranks has at least the mean";
 }
 
+TEST(bench_ep_inputs, the_busiest_rank_sends_its_rows_out_and_replies_to_those_it_received) {
+  const traffic t{.ranks = 3, .rows = {7, 1, 2, 40, 8, 3, 5, 6, 9}};  // [source, destination]
+  EXPECT_EQ(t.most_rows_out(), 43u) << "source 1: 40 and 3";
+  EXPECT_EQ(t.most_rows_received(), 52u) << "rank 0: 7, 40 and 5";
+  EXPECT_EQ(t.most_replies_out(), 45u) << "rank 0, of others' rows: 40 and 5";
+}
+
+TEST(bench_ep_point, rates_are_of_the_bytes_of_their_own_direction) {
+  ep_point p;
+  p.moved = {
+      .ranks = 2, .dispatch_row_bytes = 100, .message_bytes = 110, .combine_row_bytes = 300, .rows = {}};
+  p.moved.rows = {1, 20, 30, 4};
+  p.dispatch.samples_us = {{2, 1}};
+  p.combine.samples_us = {{3, 5}};
+  const nlohmann::json j = to_json({.push_gb_per_s = 3.3}, p);
+  const auto rate = [&](const char* of, const char* what) { return j[of][what].get<double>(); };
+  EXPECT_EQ(rate("dispatch_rate", "wire_bytes"), 30 * 110);
+  EXPECT_EQ(rate("dispatch_rate", "logical_bytes"), 31 * 100);
+  EXPECT_DOUBLE_EQ(rate("dispatch_rate", "wire_gb_per_s"), 1.65) << "3300 bytes in 2 us";
+  EXPECT_DOUBLE_EQ(rate("dispatch_rate", "fraction_of_push"), 0.5);
+  EXPECT_EQ(rate("combine_rate", "wire_bytes"), 30 * 300);
+  EXPECT_EQ(rate("combine_rate", "logical_bytes"), 31 * 300);
+  EXPECT_DOUBLE_EQ(rate("combine_rate", "logical_gb_per_s"), 1.86) << "9300 bytes in 5 us";
+}
+
 TEST(bench_ep_check, one_wrong_bit_of_a_bf16_round_is_found) {
   const ep_config c = small_config();
   const rank_inputs in = random_inputs(c, 20, 5);

@@ -247,6 +247,19 @@ TEST(exchange_descriptors, a_rank_without_room_for_another_file_says_so_to_all) 
     EXPECT_TRUE(says(r.thrown, "Too many open files; raise the limit of open files (ulimit -n)")) << r.thrown;
 }
 
+TEST(unix_socket, a_connection_of_another_user_counts_on_neither_side) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const std::string name = unique_name();
+  const bootstrap::file_descriptor listener = bootstrap::listen_at(name, 4);
+  const auto results = in_processes({0}, [&](int) {
+    if (::setuid(65534) != 0)
+      throw transport_error{"belongs to another user, for all that this system tells"};
+    return !bootstrap::try_connect(name);
+  });
+  EXPECT_TRUE(says(results[0].thrown, "belongs to another user")) << results[0].thrown;
+  EXPECT_FALSE(bootstrap::try_accept(listener));
+}
+
 TEST(exchange_descriptors, a_stranger_without_the_note_is_ignored) {
   const std::string name = unique_name();
   const bootstrap::file_descriptor listener = bootstrap::listen_at(name, 4);

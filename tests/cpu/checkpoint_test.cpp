@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "cli/model/qwen3_moe.hpp"
 #include "cli/model/reference_moe.hpp"
@@ -31,8 +32,9 @@ struct small_checkpoint {
       {"num_attention_heads", 2},  {"num_key_value_heads", 1},  {"head_dim", 4},    {"num_experts", 3},
       {"num_experts_per_tok", 2},  {"moe_intermediate_size", 6}};
   std::map<std::string, tensor_shape> shapes;
-  std::map<std::string, dtype> types;  // F32 unless named here
-  std::map<std::string, int> shard;    // 0 unless named here
+  std::map<std::string, dtype> types;    // F32 unless named here
+  std::map<std::string, int> shard;      // 0 unless named here
+  std::set<std::string> ends_otherwise;  // in their last byte
   bool is_sharded = false;
 
   small_checkpoint() {
@@ -64,15 +66,22 @@ struct small_checkpoint {
 
   void write(const std::filesystem::path& folder) const {
     write_file(folder / "config.json", config.dump());
-    std::vector<std::byte> storage(4096, std::byte{0x3c});
+    static const std::vector<std::byte> storage(2 << 20, std::byte{0x3c});
+    static const std::vector<std::byte> otherwise = [] {
+      std::vector<std::byte> bytes = storage;
+      bytes.back() = std::byte{0x3d};
+      return bytes;
+    }();
     std::map<int, std::vector<tensor_to_write>> files;
     json index;
     for (const auto& [name, shape] : shapes) {
       const auto type = types.count(name) ? types.at(name) : dtype::f32;
       const int file = shard.count(name) ? shard.at(name) : 0;
       const auto count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
-      files[file].push_back(
-          {name, type, shape, std::span{storage}.first(static_cast<std::size_t>(count) * size_of(type))});
+      const std::size_t bytes = static_cast<std::size_t>(count) * size_of(type);
+      files[file].push_back({name, type, shape,
+                             ends_otherwise.contains(name) ? std::span{otherwise}.last(bytes)
+                                                           : std::span{storage}.first(bytes)});
       index["weight_map"][name] = shard_name(file);
     }
     for (const auto& [file, tensors] : files) write_safetensors(folder / shard_name(file), tensors);
@@ -239,6 +248,14 @@ TEST(checkpoint, a_tied_head_may_be_stored_if_it_is_the_embeddings) {
   EXPECT_EQ(refusal(c), "nothing was thrown");
   c.types["lm_head.weight"] = dtype::bf16;
   EXPECT_TRUE(says(refusal(c), "lm_head.weight", "tie_word_embeddings"));
+  c.types.clear();
+  c.ends_otherwise = {"lm_head.weight"};
+  EXPECT_TRUE(says(refusal(c), "lm_head.weight", "found others"));
+  c.config["vocab_size"] = 40'000;  // more than is compared at a time
+  c.shapes["lm_head.weight"] = c.shapes["model.embed_tokens.weight"] = {40'000, 8};
+  EXPECT_TRUE(says(refusal(c), "lm_head.weight", "found others"));
+  c.ends_otherwise.insert("model.embed_tokens.weight");
+  EXPECT_EQ(refusal(c), "nothing was thrown");
 }
 
 TEST(checkpoint, an_index_that_says_something_twice_or_more_than_json_is_refused) {

@@ -156,6 +156,32 @@ TEST(staged_pipeline, producer_barriers_come_first_and_consumer_barriers_after_a
   EXPECT_EQ(producer.index(), 0);
 }
 
+/// Notes what it is asked to commit to.
+struct noting_engine {
+  std::vector<const mbarrier*> asked;
+  void commit(sim::context&, mbarrier* b, commit_to) { asked.push_back(b); }
+};
+
+TEST(staged_pipeline, a_stage_is_released_later_where_it_would_have_been_at_once) {
+  mbarrier cells[32] = {};
+  noting_engine at_once, later;
+  sim::machine machine{1};
+  machine.launch(0, {}, [&](sim::context& x) {
+    auto consumer = staged_pipeline<3, 2>{cells}.consumer();
+    for (int stage = 0; stage < 3; ++stage) {
+      consumer.consumer_release<0>(x, at_once);
+      consumer.consumer_release<1>(x, at_once);
+    }
+    for (int stage = 0; stage < 3; ++stage) {
+      consumer.consumer_release_at<0>(x, later, stage);
+      consumer.consumer_release_at<1>(x, later, stage);
+    }
+  });
+  machine.run(0);
+  EXPECT_EQ(at_once.asked.size(), 6u);
+  EXPECT_EQ(at_once.asked, later.asked);
+}
+
 TEST(pipeline_state, flips_parity_each_time_around) {
   pipeline_state<3> s;
   for (int n = 0; n < 20; ++n, s.step()) {

@@ -195,6 +195,20 @@ TEST(exchange_lies, a_source_of_an_earlier_round_of_another_expert_or_of_zeroes_
   }
 }
 
+TEST(exchange_lies, a_source_with_a_right_seal_of_a_place_that_there_is_not_is_refused) {
+  for (const source_info& lie : {source_info{exchange::max_tokens, 0, 0, 0}, source_info{-1, 0, 0, 0},
+                                 source_info{0, exchange::top_k, 0, 0}, source_info{0, 0, 1, 0}}) {
+    exchange e{token_format::bf16, arrival_policy::epoch, 3};
+    const stuck_record r = told(e, 2, 0, [&] {
+      auto* sources = e.in_local<source_info>(0, &ep::local_layout::sources);
+      sources[0] = lie;
+      sources[0].seal = ep::seal_of(lie, 0, 2);
+    });
+    ASSERT_EQ(r.complete, 1u) << lie.token << ' ' << lie.topk_slot << ' ' << lie.rank;
+    EXPECT_EQ(name(r.where), "combine.stale_source");
+  }
+}
+
 TEST(arrival_word, no_one_or_two_flipped_bits_of_epoch_and_count_leave_the_check_as_it_is) {
   constexpr std::uint64_t data = ~(std::uint64_t{0x7fff} << 17);
   for (const std::uint32_t epoch : {0u, 1u, 2u, 0x7fffffffu, 0xffffffffu, 0xdeadbeefu}) {

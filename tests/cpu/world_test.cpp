@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -15,6 +16,7 @@
 
 #include "baton/error.hpp"
 #include "baton/world.hpp"
+#include "bootstrap/group.hpp"
 #include "bootstrap/thread_rendezvous.hpp"
 #include "runtime/stuck_report.hpp"
 #include "runtime/world_state.hpp"
@@ -165,6 +167,34 @@ TEST(world, what_is_wrong_on_one_rank_is_told_to_all_at_once) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds{8'000}) << "rank 0 waited for rank 1";
   EXPECT_TRUE(says(texts[0], "rank 1: world_config::deadline: -1 ms")) << texts[0];
   EXPECT_TRUE(says(texts[1], "world_config::deadline: -1 ms")) << texts[1];
+}
+
+template <class Error>
+void expect_both_hear(const Error& thrown) {
+  const auto meeting = std::make_shared<bootstrap::thread_rendezvous>(2, milliseconds{10'000});
+  std::atomic<int> heard = 0;
+  in_threads(2, [&](int rank) {
+    try {
+      bootstrap::together({rank, 2, bootstrap::all_gather_of(meeting, rank), milliseconds{10'000}}, [&] {
+        if (rank == 1) throw thrown;
+      });
+    } catch (const Error& e) {
+      const std::string said = rank == 1 ? thrown.what() : std::string{"rank 1: "} + thrown.what();
+      bool same = e.what() == said;
+      if constexpr (std::is_same_v<Error, out_of_memory>)
+        same = same && e.needed == thrown.needed && e.free == thrown.free;
+      heard += same ? 1 : 0;
+    }
+  });
+  EXPECT_EQ(heard, 2) << thrown.what();
+}
+
+TEST(together, what_one_rank_throws_reaches_the_others_as_what_it_is) {
+  expect_both_hear(out_of_memory{"too little", 700, 300});
+  expect_both_hear(invalid_argument{"a wrong size"});
+  expect_both_hear(unsupported{"not here"});
+  expect_both_hear(cuda_error{"a driver's word"});
+  expect_both_hear(transport_error{"nobody listens"});
 }
 
 TEST(world, a_callback_of_more_ranks_than_config_says_writes_into_nothing_else) {
