@@ -3,6 +3,7 @@
 #include "baton/error.hpp"
 #include "cli/bench/cublas_product.hpp"
 #include "cli/bench/ep_timer.hpp"
+#include "cli/bench/flag_floor.hpp"
 #include "cli/bench/gemm_session.hpp"
 #include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/nccl_exchange.hpp"
@@ -20,6 +21,9 @@ namespace {
 namespace cli {
 
 std::unique_ptr<ep_timer> make_cuda_timer(ep_session&) {
+  refuse();
+}
+std::vector<std::vector<double>> measure_flag_floor(std::span<const world>, int, int) {
   refuse();
 }
 std::unique_ptr<gemm_timer> make_cuda_gemm_timer(const world&) {

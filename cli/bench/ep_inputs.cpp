@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/math.hpp"
-
 namespace baton::cli {
 namespace {
 
@@ -50,6 +48,36 @@ float scale_of(std::span<const bfloat16> block) {
   return largest / 448.0f;
 }
 
+std::vector<int> owners(const ep_config& c, int num_ranks) {
+  std::vector<int> home;
+  for (int r = 0; r < num_ranks; ++r)
+    home.insert(home.end(), static_cast<std::size_t>(experts_of_rank(c.num_experts, num_ranks, r).count), r);
+  return home;
+}
+
+struct token_choices {
+  std::span<const std::int32_t> ids;
+  std::span<const float> weights;
+};
+
+float sum_of_choices(const token_choices& choices, float x) {
+  float sum = 0;
+  for (const float weight : choices.weights) sum = std::fma(weight, x, sum);
+  return sum;
+}
+
+float sum_of_ranks(const token_choices& choices, const std::vector<int>& home, rank_of_ranks of, float x) {
+  float sum = 0;
+  for (int r = 0; r < of.num_ranks; ++r) {
+    float partial = 0;
+    for (std::size_t k = 0; k < choices.ids.size(); ++k)
+      if (home[static_cast<std::size_t>(choices.ids[k])] == r)
+        partial = std::fma(choices.weights[k], x, partial);
+    sum += r == of.rank ? partial : static_cast<float>(bfloat16{partial});
+  }
+  return sum;
+}
+
 }  // namespace
 
 rank_inputs random_inputs(const ep_config& c, int num_tokens, std::uint64_t seed) {
@@ -71,80 +99,32 @@ rank_inputs random_inputs(const ep_config& c, int num_tokens, std::uint64_t seed
   return in;
 }
 
-comparison compare_identity(const ep_config& c, const rank_inputs& in, std::span<const float> out) {
+comparison compare_identity(const ep_config& c, rank_of_ranks of, const rank_inputs& in,
+                            std::span<const float> out) {
   const auto hidden = static_cast<std::size_t>(c.hidden), top_k = static_cast<std::size_t>(c.top_k);
-  const bool exact = c.format == token_format::bf16;
+  const bool exact = c.format == token_format::bf16, per_rank = c.layout == ep_layout::per_rank;
+  const std::vector<int> home = owners(c, of.num_ranks);
   comparison result;
   for (std::size_t t = 0; t < in.topk_idx.size() / top_k; ++t) {
+    const token_choices choices{std::span{in.topk_idx}.subspan(t * top_k, top_k),
+                                std::span{in.topk_weights}.subspan(t * top_k, top_k)};
     float scale = 0;
     for (std::size_t h = 0; h < hidden; ++h) {
       const auto x = static_cast<float>(in.tokens[t * hidden + h]);
       if (!exact && h % block_values == 0)
         scale = scale_of(std::span{in.tokens}.subspan(t * hidden + h, block_values));
-      float expected = 0;
-      for (std::size_t k = 0; k < top_k; ++k)
-        expected = std::fma(in.topk_weights[t * top_k + k], x, expected);
+      const float expected = per_rank ? sum_of_ranks(choices, home, of, x) : sum_of_choices(choices, x);
       const double error = std::abs(static_cast<double>(out[t * hidden + h]) - static_cast<double>(expected));
       const double size = std::abs(static_cast<double>(x));
-      const double allowed =
+      double allowed =
           exact ? 0.0 : 1.01 * std::max(size * 0x1p-4, static_cast<double>(scale) * 0x1p-10) + size * 0x1p-8;
+      if (!exact && per_rank) allowed += 2 * 0x1p-8 * (size + allowed);
       ++result.values;
       if (!(error <= allowed)) ++result.wrong;
       if (!(error <= result.worst_error)) result.worst_error = error;
     }
   }
   return result;
-}
-
-traffic traffic_of(const ep_config& c, std::span<const rank_inputs> ranks) {
-  traffic t;
-  t.ranks = static_cast<int>(ranks.size());
-  const bool fp8 = c.format == token_format::blockwise_fp8;
-  const int scales = fp8 ? c.hidden / block_values * 4 : 0;
-  const int payload = fp8 ? c.hidden : 2 * c.hidden;
-  t.dispatch_row_bytes = static_cast<std::uint64_t>(payload + scales);
-  t.message_bytes = static_cast<std::uint64_t>(payload + align_up(scales, 16)) + sizeof(source_info);
-  t.combine_row_bytes = static_cast<std::uint64_t>(2 * c.hidden);
-  std::vector<std::size_t> home;
-  for (int r = 0; r < t.ranks; ++r) {
-    const expert_range owned = experts_of_rank(c.num_experts, t.ranks, r);
-    home.insert(home.end(), static_cast<std::size_t>(owned.count), static_cast<std::size_t>(r));
-  }
-  t.rows.assign(ranks.size() * ranks.size(), 0);
-  for (std::size_t source = 0; source < ranks.size(); ++source)
-    for (const std::int32_t id : ranks[source].topk_idx)
-      ++t.rows[source * ranks.size() + home[static_cast<std::size_t>(id)]];
-  return t;
-}
-
-std::uint64_t traffic::most_rows_out() const {
-  std::uint64_t most = 0;
-  for (int source = 0; source < ranks; ++source) {
-    std::uint64_t out = 0;
-    for (int to = 0; to < ranks; ++to) out += to == source ? 0 : rows_between(source, to);
-    most = std::max(most, out);
-  }
-  return most;
-}
-
-std::uint64_t traffic::most_rows_received() const {
-  std::uint64_t most = 0;
-  for (int to = 0; to < ranks; ++to) {
-    std::uint64_t in = 0;
-    for (int source = 0; source < ranks; ++source) in += rows_between(source, to);
-    most = std::max(most, in);
-  }
-  return most;
-}
-
-std::uint64_t traffic::most_replies_out() const {
-  std::uint64_t most = 0;
-  for (int expert_rank = 0; expert_rank < ranks; ++expert_rank) {
-    std::uint64_t out = 0;
-    for (int to = 0; to < ranks; ++to) out += to == expert_rank ? 0 : rows_between(to, expert_rank);
-    most = std::max(most, out);
-  }
-  return most;
 }
 
 }  // namespace baton::cli

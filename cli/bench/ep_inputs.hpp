@@ -1,5 +1,5 @@
 #pragma once
-// Seeded inputs of one round, what identity experts must give back, and the bytes that move.
+// Seeded inputs of one round, and what identity experts must give back.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -18,33 +18,21 @@ rank_inputs random_inputs(const ep_config& config, int num_tokens, std::uint64_t
 
 /// How a combined output differs from what identity experts must give.
 ///
-/// bf16: out = fma(w_k, x, ...), k ascending, bit for bit. blockwise_fp8: with s = max|block| / 448, rounding to e4m3
-/// moves x by at most max(|x| 2^-4, s 2^-10), and rounding that to bf16 by at most |x| 2^-8; the weights are
-/// positive and sum to 1, so out may be that far from x.
+/// bf16, bit for bit: out = fma(w_k, x, ...), k ascending; with layout per_rank that over the k of each rank, rounded to
+/// bf16 unless the rank is the token's own, and added up, ranks ascending.
+/// blockwise_fp8: with s = max|block| / 448, rounding to e4m3 moves x by at most max(|x| 2^-4, s 2^-10), and rounding that to
+/// bf16 by at most |x| 2^-8; the weights are positive and sum to 1, so out may be that far from x. Layout per_rank: and by
+/// 2^-8 of what is left, for the partial sums; the same for what is expected.
 struct comparison {
   std::uint64_t values = 0;
   std::uint64_t wrong = 0;
   double worst_error = 0;  // |out - x|; with bf16 |out - expected|
 };
-comparison compare_identity(const ep_config& config, const rank_inputs& in, std::span<const float> out);
-
-/// Bytes of one round, from routing alone. A message is payload, scales and source_info; a reply is hidden bf16.
-struct traffic {
-  int ranks = 0;
-  std::uint64_t dispatch_row_bytes = 0;  // payload and scales
-  std::uint64_t message_bytes = 0;       // as it crosses a link
-  std::uint64_t combine_row_bytes = 0;
-  std::vector<std::uint64_t> rows;  // [source, destination]
-
-  std::uint64_t rows_between(int source, int destination) const {
-    return rows[static_cast<std::size_t>(source * ranks + destination)];
-  }
-  /// Rows that the busiest rank sends to other ranks (dispatch) or gets from itself and others.
-  std::uint64_t most_rows_out() const;
-  std::uint64_t most_rows_received() const;
-  /// Replies that the busiest rank sends to other ranks (combine).
-  std::uint64_t most_replies_out() const;
+/// The ranks of an exchange, and the one that brought the inputs.
+struct rank_of_ranks {
+  int rank, num_ranks;
 };
-traffic traffic_of(const ep_config& config, std::span<const rank_inputs> ranks);
+comparison compare_identity(const ep_config& config, rank_of_ranks of, const rank_inputs& in,
+                            std::span<const float> out);
 
 }  // namespace baton::cli

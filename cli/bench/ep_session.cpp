@@ -1,5 +1,7 @@
 #include "cli/bench/ep_session.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -16,17 +18,23 @@ std::size_t index(int i) {
 
 }  // namespace
 
+std::span<const ep_step> steps_of(ep_form form) {
+  if (form == ep_form::split) return split_steps;
+  return fused_steps;
+}
+
 const char* name(ep_step step) {
-  switch (step) {
-    case ep_step::dispatch_async:
-      return "dispatch_async";
-    case ep_step::dispatch_wait:
-      return "dispatch_wait";
-    case ep_step::combine_async:
-      return "combine_async";
-    default:
-      return "combine_wait";
-  }
+  constexpr const char* names[] = {"dispatch_async", "dispatch_wait", "combine_async",
+                                   "combine_wait",   "dispatch",      "combine"};
+  return names[static_cast<std::size_t>(step)];
+}
+
+std::string why_not_fused(std::span<const world> worlds) {
+  for (const world& w : worlds)
+    for (const world& other : worlds.first(static_cast<std::size_t>(w.rank())))
+      if (w.device() == device_kind::cuda && other.device_index() == w.device_index())
+        return fmt::format("ranks {} and {} share GPU {}", other.rank(), w.rank(), w.device_index());
+  return {};
 }
 
 ep_session::ep_session(std::span<const world> worlds, const ep_config& config, int num_sets,
@@ -37,13 +45,15 @@ ep_session::ep_session(std::span<const world> worlds, const ep_config& config, i
       ranks_(worlds.size()) {
   for (int s = 0; s < num_sets; ++s)
     sets_.push_back(make_set(seed + static_cast<std::uint64_t>(s) * 1'000'003));
-  for (std::size_t r = 0; r < ranks_.size(); ++r)
-    ranks_[r].output = {worlds_[r], index(config_.num_max_tokens_per_rank) * index(config_.hidden),
-                        use_for("combined tokens")};
+  const std::size_t values = index(config_.num_max_tokens_per_rank) * index(config_.hidden);
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    ranks_[r].output = {worlds_[r], values, use_for("combined tokens")};
+    ranks_[r].sums = {worlds_[r], values, use_for("combined tokens")};
+  }
 }
 
 ep_session::input_set ep_session::make_set(std::uint64_t seed) const {
-  input_set set;
+  input_set set{{}, {}, {config_, num_ranks()}};
   set.host.resize(worlds_.size());
   on_every_rank(worlds_, [&](int r) {
     const std::uint64_t own = seed * 8191 + static_cast<std::uint64_t>(r);
@@ -54,36 +64,54 @@ ep_session::input_set ep_session::make_set(std::uint64_t seed) const {
     set.device.push_back({{worlds_[r], set.host[r].tokens, use},
                           {worlds_[r], set.host[r].topk_idx, use},
                           {worlds_[r], set.host[r].topk_weights, use}});
-  set.moved = traffic_of(config_, set.host);
+  for (std::size_t r = 0; r < worlds_.size(); ++r) set.moved.count(static_cast<int>(r), set.host[r].topk_idx);
   return set;
+}
+
+const bfloat16* ep_session::expert_output_of(int rank) const {
+  const rank_buffers& own = ranks_[index(rank)];
+  return config_.format == token_format::bf16 ? static_cast<const bfloat16*>(own.received.tokens)
+                                              : own.expert_output.data();
 }
 
 void ep_session::enqueue(ep_step step, int rank, int set, stream_ref stream) {
   expert_parallel& communicator = communicators_[index(rank)];
   rank_buffers& own = ranks_[index(rank)];
   const on_device& in = sets_[index(set)].device[index(rank)];
+  const int tokens = config_.num_max_tokens_per_rank;
   switch (step) {
     case ep_step::dispatch_async:
-      communicator.dispatch_async(in.tokens.data(), in.topk_idx.data(), config_.num_max_tokens_per_rank,
+      communicator.dispatch_async(in.tokens.data(), in.topk_idx.data(), in.topk_weights.data(), tokens,
                                   stream);
       break;
     case ep_step::dispatch_wait:
       own.received = communicator.dispatch_wait(stream);
       break;
     case ep_step::combine_async:
-      communicator.combine_async(config_.format == token_format::bf16
-                                     ? static_cast<const bfloat16*>(own.received.tokens)
-                                     : own.expert_output.data(),
-                                 stream);
+      communicator.combine_async(expert_output_of(rank), stream);
       break;
     case ep_step::combine_wait:
-      communicator.combine_wait(in.topk_weights.data(), own.output.data(), stream);
+      if (as_sums_)
+        communicator.combine_wait(nullptr, own.sums.data(), stream);
+      else
+        communicator.combine_wait(nullptr, own.output.data(), stream);
+      break;
+    case ep_step::dispatch:
+      own.received =
+          communicator.dispatch(in.tokens.data(), in.topk_idx.data(), in.topk_weights.data(), tokens, stream);
+      break;
+    case ep_step::combine:
+      if (as_sums_)
+        communicator.combine(expert_output_of(rank), own.sums.data(), stream);
+      else
+        communicator.combine(expert_output_of(rank), own.output.data(), stream);
       break;
   }
 }
 
 void ep_session::poison(int rank, stream_ref stream) {
   ranks_[index(rank)].output.fill_async(0xff, stream);
+  if (as_sums_) ranks_[index(rank)].sums.fill_async(0xff, stream);
 }
 
 void ep_session::synchronize() const {
@@ -114,22 +142,35 @@ void ep_session::fill_expert_output(int rank) {
   w.synchronize();
 }
 
-comparison ep_session::verify(int set) {
+void ep_session::run_round(int set, ep_form form) {
   for (int r = 0; r < num_ranks(); ++r) poison(r, {});
-  for (const ep_step step : ep_steps) {
+  for (const ep_step step : steps_of(form)) {
     for (int r = 0; r < num_ranks(); ++r) enqueue(step, r, set, {});
     synchronize();
-    if (step == ep_step::dispatch_wait && config_.format == token_format::blockwise_fp8)
+    const bool received = step == ep_step::dispatch_wait || step == ep_step::dispatch;
+    if (received && config_.format == token_format::blockwise_fp8)
       for (int r = 0; r < num_ranks(); ++r) fill_expert_output(r);
   }
-  std::vector<std::vector<float>> outputs;
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    outputs.push_back(ranks_[r].output.to_host());
-    communicators_[r].check();
+  for (expert_parallel& communicator : communicators_) communicator.check();
+}
+
+comparison ep_session::verify(int set, ep_form form) {
+  for (const bool sums : {true, false}) {
+    as_sums_ = sums;
+    run_round(set, form);
   }
   std::vector<comparison> each(ranks_.size());
+  std::vector<std::vector<float>> sums;
+  std::vector<std::vector<bfloat16>> outputs;
+  for (const rank_buffers& own : ranks_) {
+    sums.push_back(own.sums.to_host());
+    outputs.push_back(own.output.to_host());
+  }
   on_every_rank(worlds_, [&](int r) {
-    each[index(r)] = compare_identity(config_, sets_[index(set)].host[index(r)], outputs[index(r)]);
+    comparison& c = each[index(r)];
+    c = compare_identity(config_, {r, num_ranks()}, sets_[index(set)].host[index(r)], sums[index(r)]);
+    for (std::size_t i = 0; i < outputs[index(r)].size(); ++i)
+      if (outputs[index(r)][i] != bfloat16{sums[index(r)][i]}) ++c.wrong;
   });
   comparison all;
   for (const comparison& c : each) {

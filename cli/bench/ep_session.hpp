@@ -1,17 +1,26 @@
 #pragma once
 // A communicator of all ranks of this process with inputs, identity experts and outputs on their devices.
 #include <span>
+#include <string>
 #include <vector>
 
 #include "baton/device_buffer.hpp"
 #include "cli/bench/ep_inputs.hpp"
+#include "cli/bench/ep_traffic.hpp"
 
 namespace baton::cli {
 
-enum class ep_step { dispatch_async, dispatch_wait, combine_async, combine_wait };
-inline constexpr ep_step ep_steps[] = {ep_step::dispatch_async, ep_step::dispatch_wait,
-                                       ep_step::combine_async, ep_step::combine_wait};
+/// The calls of a round, and the two forms that a round can have.
+enum class ep_step { dispatch_async, dispatch_wait, combine_async, combine_wait, dispatch, combine };
+enum class ep_form { split, fused };
+inline constexpr ep_step split_steps[] = {ep_step::dispatch_async, ep_step::dispatch_wait,
+                                          ep_step::combine_async, ep_step::combine_wait};
+inline constexpr ep_step fused_steps[] = {ep_step::dispatch, ep_step::combine};
+std::span<const ep_step> steps_of(ep_form form);
 const char* name(ep_step step);
+
+/// Empty if the ranks can call the fused form: kernels of ranks that share a GPU could wait for each other for ever.
+std::string why_not_fused(std::span<const world> worlds);
 
 class ep_session {
  public:
@@ -20,16 +29,17 @@ class ep_session {
 
   /// One step of one rank. Every rank's *_async step comes before any rank's matching *_wait step.
   void enqueue(ep_step step, int rank, int set, stream_ref stream);
-  /// Overwrites the rank's output with NaNs.
+  /// Overwrites the rank's outputs with NaNs.
   void poison(int rank, stream_ref stream);
-  /// One round on poisoned outputs; compares every value of every rank. Leaves the expert outputs of `set` behind.
-  comparison verify(int set);
+  /// Two rounds on poisoned outputs: compares every fp32 sum of every rank, then every value as it is timed, rounded to bf16,
+  /// with these. Leaves the expert outputs of `set` behind.
+  comparison verify(int set, ep_form form);
 
   std::span<const world> worlds() const { return worlds_; }
   const ep_config& config() const { return config_; }
   int num_ranks() const { return static_cast<int>(worlds_.size()); }
   int num_sets() const { return static_cast<int>(sets_.size()); }
-  const traffic& traffic_of_set(int set) const { return sets_[static_cast<std::size_t>(set)].moved; }
+  const ep_traffic& traffic_of_set(int set) const { return sets_[static_cast<std::size_t>(set)].moved; }
 
  private:
   struct on_device {
@@ -40,16 +50,19 @@ class ep_session {
   struct input_set {
     std::vector<rank_inputs> host;
     std::vector<on_device> device;
-    traffic moved;
+    ep_traffic moved;
   };
   struct rank_buffers {
-    device_buffer<float> output;            // [tokens, hidden]
+    device_buffer<bfloat16> output;         // [tokens, hidden]
+    device_buffer<float> sums;              // the same before it is rounded, where values are compared
     device_buffer<bfloat16> expert_output;  // blockwise_fp8 only: bf16 sends back what it received
     received_tokens received;
   };
 
   input_set make_set(std::uint64_t seed) const;
+  const bfloat16* expert_output_of(int rank) const;
   void fill_expert_output(int rank);
+  void run_round(int set, ep_form form);
   void synchronize() const;
 
   std::span<const world> worlds_;
@@ -57,6 +70,7 @@ class ep_session {
   std::vector<expert_parallel> communicators_;
   std::vector<rank_buffers> ranks_;
   std::vector<input_set> sets_;
+  bool as_sums_ = false;  // combine gives fp32
 };
 
 }  // namespace baton::cli

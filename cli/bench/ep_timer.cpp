@@ -11,24 +11,27 @@ class cpu_timer : public ep_timer {
  public:
   explicit cpu_timer(ep_session& session) : session_{session} {}
 
-  std::vector<step_times> time_steps(int set) override {
-    step_times times{};
-    for (int r = 0; r < session_.num_ranks(); ++r) session_.poison(r, {});
-    synchronize();
-    for (std::size_t i = 0; i < times.size(); ++i) times[i] = timed([&] { enqueue(ep_steps[i], set); });
-    return std::vector<step_times>(session_.worlds().size(), times);
+  std::vector<std::vector<double>> time_steps(ep_form form, int set) override {
+    poison();
+    std::vector<double> times;
+    for (const ep_step step : steps_of(form)) times.push_back(timed([&] { enqueue(step, set); }));
+    return std::vector<std::vector<double>>(session_.worlds().size(), times);
   }
-  std::vector<double> time_round(int set) override {
-    for (int r = 0; r < session_.num_ranks(); ++r) session_.poison(r, {});
-    synchronize();
+  std::vector<double> time_rounds(ep_form form, int rounds) override {
+    poison();
     const double us = timed([&] {
-      for (const ep_step step : ep_steps) enqueue(step, set);
+      for (int i = 0; i < rounds; ++i)
+        for (const ep_step step : steps_of(form)) enqueue(step, i % session_.num_sets());
     });
-    return std::vector<double>(session_.worlds().size(), us);
+    return std::vector<double>(session_.worlds().size(), us / rounds);
   }
-  std::optional<std::vector<double>> time_replay(int) override { return std::nullopt; }
+  std::optional<std::vector<double>> time_replay(ep_form, int) override { return std::nullopt; }
 
  private:
+  void poison() {
+    for (int r = 0; r < session_.num_ranks(); ++r) session_.poison(r, {});
+    synchronize();
+  }
   void enqueue(ep_step step, int set) {
     for (int r = 0; r < session_.num_ranks(); ++r) session_.enqueue(step, r, set, {});
   }

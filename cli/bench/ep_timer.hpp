@@ -1,7 +1,7 @@
 #pragma once
-// Times of one round on every rank. On CUDA every rank's stream is held at a gate while its round is enqueued;
-// then all start together, and events on the device measure: no host launch is inside a time.
-#include <array>
+// Times of rounds on every rank. On CUDA every rank's stream is held at a gate while its rounds are enqueued; then all start,
+// and what is timed begins behind rounds that are not: these bring the ranks together, closer than any gate of the
+// host could. Events on the device measure: no host launch is inside a time.
 #include <memory>
 #include <optional>
 #include <vector>
@@ -10,18 +10,18 @@
 
 namespace baton::cli {
 
-/// Microseconds.
-using step_times = std::array<double, 4>;
+/// Rounds before those that are timed.
+inline constexpr int gathering_rounds = 2;
 
 class ep_timer {
  public:
   virtual ~ep_timer() = default;
-  /// Each step of each rank: events between the steps.
-  virtual std::vector<step_times> time_steps(int set) = 0;
-  /// The whole round of each rank, nothing between the steps.
-  virtual std::vector<double> time_round(int set) = 0;
-  /// The same, replayed from a CUDA graph. None on the CPU.
-  virtual std::optional<std::vector<double>> time_replay(int set) = 0;
+  /// Microseconds of each step of one round: [rank][step], events between the steps.
+  virtual std::vector<std::vector<double>> time_steps(ep_form form, int set) = 0;
+  /// Microseconds a round, of each rank: `rounds` of them one behind the other, inputs in turn, nothing between them.
+  virtual std::vector<double> time_rounds(ep_form form, int rounds) = 0;
+  /// The same, all rounds of a rank captured in one CUDA graph. None on the CPU.
+  virtual std::optional<std::vector<double>> time_replay(ep_form form, int rounds) = 0;
 };
 
 /// The session must outlive the timer.

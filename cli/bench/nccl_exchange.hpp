@@ -15,9 +15,9 @@ class nccl_exchange {
  public:
   virtual ~nccl_exchange() = default;
   virtual std::string version() const = 0;
-  /// One all-to-all: rank s sends bytes[s * ranks + d] bytes to rank d, s != d. Microseconds of each rank,
-  /// measured as the exchange is: streams held at a gate, events on the device.
-  virtual std::vector<double> time(std::span<const std::uint64_t> bytes) = 0;
+  /// An all-to-all: rank s sends bytes[s * ranks + d] bytes to rank d, s != d. Microseconds a time of each rank, measured
+  /// as the exchange is: `rounds` of them behind each other, behind some that bring the ranks together.
+  virtual std::vector<double> time(std::span<const std::uint64_t> bytes, int rounds) = 0;
 };
 
 /// A communicator of the ranks of `worlds`, one GPU each. Null, and why, where there cannot be one: no CUDA, ranks that

@@ -9,6 +9,7 @@
 
 #include "baton/device_buffer.hpp"
 #include "baton/error.hpp"
+#include "cli/bench/ep_timer.hpp"
 #include "cli/bench/loaded_library.hpp"
 #include "cli/bench/streams_cuda.hpp"
 
@@ -66,7 +67,7 @@ class loaded_nccl : public nccl_exchange {
     return fmt::format("{}.{}.{}", version_ / 10000, version_ / 100 % 100, version_ % 100);
   }
 
-  std::vector<double> time(std::span<const std::uint64_t> bytes) override {
+  std::vector<double> time(std::span<const std::uint64_t> bytes, int rounds) override {
     make_room(bytes);
     // The first call of its kind sets up connections and kernels, which must not sit behind the gate.
     if (known_.emplace(bytes.begin(), bytes.end()).second) {
@@ -74,15 +75,14 @@ class loaded_nccl : public nccl_exchange {
       streams_.run();
     }
     const int ranks = static_cast<int>(worlds_.size());
-    for (int r = 0; r < ranks; ++r) {
-      streams_.hold(r);
-      streams_.record(r, 0);
-    }
-    exchange(bytes);
+    for (int r = 0; r < ranks; ++r) streams_.hold(r);
+    for (int i = 0; i < gathering_rounds; ++i) exchange(bytes);
+    for (int r = 0; r < ranks; ++r) streams_.record(r, 0);
+    for (int i = 0; i < rounds; ++i) exchange(bytes);
     for (int r = 0; r < ranks; ++r) streams_.record(r, 1);
     streams_.run();
     std::vector<double> times;
-    for (int r = 0; r < ranks; ++r) times.push_back(streams_.microseconds(r, 0, 1));
+    for (int r = 0; r < ranks; ++r) times.push_back(streams_.microseconds(r, 0, 1) / rounds);
     return times;
   }
 

@@ -55,11 +55,17 @@ void rank_streams::hold(int rank) const {
   gate_.hold(stream(rank));
 }
 
-void rank_streams::record(int rank, int event) const {
-  const device_guard on_device{worlds_[static_cast<std::size_t>(rank)].device_index()};
-  check(cudaEventRecord(ranks_[static_cast<std::size_t>(rank)].events[static_cast<std::size_t>(event)].get(),
-                        stream(rank)),
+void rank_streams::record(int rank, int event, unsigned flags) const {
+  const device_guard on_device{device(rank)};
+  const auto& events = ranks_[static_cast<std::size_t>(rank)].events;
+  check(cudaEventRecordWithFlags(events[static_cast<std::size_t>(event)].get(), stream(rank), flags),
         "recording an event");
+}
+void rank_streams::record(int rank, int event) const {
+  record(rank, event, cudaEventRecordDefault);
+}
+void rank_streams::record_in_graph(int rank, int event) const {
+  record(rank, event, cudaEventRecordExternal);
 }
 
 void rank_streams::run() {

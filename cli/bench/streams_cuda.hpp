@@ -50,8 +50,11 @@ class rank_streams {
   rank_streams(std::span<const world> worlds, int num_events);
 
   cudaStream_t stream(int rank) const { return ranks_[static_cast<std::size_t>(rank)].stream.get(); }
+  int device(int rank) const { return worlds_[static_cast<std::size_t>(rank)].device_index(); }
   void hold(int rank) const;
   void record(int rank, int event) const;
+  /// While the rank's stream is captured: every replay records the event.
+  void record_in_graph(int rank, int event) const;
   /// Opens the gate and waits for all streams. @throws stuck
   void run();
   double microseconds(int rank, int from, int to) const;
@@ -61,6 +64,8 @@ class rank_streams {
     stream_owner stream;
     std::vector<event_owner> events;
   };
+  void record(int rank, int event, unsigned flags) const;
+
   std::span<const world> worlds_;
   std::vector<of_rank> ranks_;
   start_gate gate_;  // last: opens before the streams are destroyed

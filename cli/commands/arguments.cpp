@@ -209,7 +209,7 @@ void declare_bench_sizes(CLI::App& command, bench_ep_options& options) {
   sized("--experts", options.experts, "experts of all ranks");
   command.add_option("--tokens", options.tokens, "tokens of each rank; repeat for more")
       ->type_name("N ...")
-      ->default_str("128 4096 on CUDA, 16 on the CPU")
+      ->default_str("1 8 32 128 512 4096 on CUDA, 16 on the CPU")
       ->group("Sizes");
   command
       .add_option_function<std::vector<std::string>>(
@@ -285,14 +285,26 @@ void declare_bench(CLI::App& app, arguments& chosen) {
   bench.require_subcommand(1);
   declare_bench_ring(bench, chosen);
   bench.footer("Example:\n  baton bench ep --ranks 4 --tokens 128 --tokens 4096");
-  CLI::App& command =
-      *bench.add_subcommand("ep", "the four kernels of the exchange, its round trip, and NCCL beside it");
+  CLI::App& command = *bench.add_subcommand(
+      "ep", "the exchange, call by call and as a whole, its limits, and NCCL beside it");
   declare_bench_sizes(command, options);
   declare_device(command, [&options](device_choice device) {
     options.device.reset();
     if (device != device_choice::automatic)
       options.device = device == device_choice::cuda ? device_kind::cuda : device_kind::cpu;
   });
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--layout",
+          [&options](const std::vector<std::string>& words) {
+            options.layouts.clear();
+            for (const std::string& word : words) options.layouts.push_back(layout_names.at(word));
+          },
+          "layouts to measure, where they serve so many tokens")
+      ->check(one_of(layout_names))
+      ->default_str("per_expert per_rank")
+      ->type_name(choices(layout_names) + " ...")
+      ->group("Exchange");
   command.add_option("--sms", options.num_sms, "blocks of every kernel; 0: all SMs")
       ->type_name("N ...")
       ->default_str("0")
@@ -301,9 +313,13 @@ void declare_bench(CLI::App& app, arguments& chosen) {
       ->type_name("N")
       ->capture_default_str()
       ->group("Exchange");
-  command.add_option("--repeats", options.repeats, "timed rounds of each point")
+  command.add_option("--repeats", options.repeats, "samples of each time")
       ->type_name("N")
       ->capture_default_str()
+      ->group("Measuring");
+  command.add_option("--rounds", options.rounds, "rounds timed together for a sample")
+      ->type_name("N")
+      ->default_str("4 to 40 on CUDA, 1 on the CPU")
       ->group("Measuring");
   command.add_option("--seed", options.seed, "of tokens and routing")
       ->type_name("N")
@@ -316,7 +332,7 @@ void declare_bench(CLI::App& app, arguments& chosen) {
   command.footer(
       "Every point is checked before it is timed; JSON is one object a line.\n"
       "Example:\n"
-      "  baton bench ep --ranks 4 --tokens 128 --tokens 4096 --json-file ep.jsonl");
+      "  baton bench ep --ranks 2 --tokens 1 8 128 --layout per_rank --json-file ep.jsonl");
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_ep(options, out); }; });
 }
 

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "baton/error.hpp"
 #include "cli/bench/ep_point.hpp"
 #include "cli/bench/ep_timer.hpp"
+#include "cli/bench/flag_floor.hpp"
 #include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/nccl_exchange.hpp"
 #include "cli/bench/probe/probe.hpp"
@@ -20,15 +22,17 @@
 namespace baton::cli {
 namespace {
 
-constexpr int warm_up_rounds = 3;
+constexpr int warm_up_repeats = 3;
 
 void require(const bench_ep_options& o) {
   require_served(
       {.num_experts = o.experts, .top_k = o.top_k, .hidden = o.hidden, .num_max_tokens_per_rank = 1}, o.ranks,
       bench_words);
-  constexpr int most_repeats = 1 << 20;
+  constexpr int most_repeats = 1 << 20, most_rounds = 256;  // what a stream holds behind a closed gate
   if (o.repeats < 1 || o.repeats > most_repeats)
     throw invalid_argument{fmt::format("--repeats: {} is outside [1, {}]", o.repeats, most_repeats)};
+  if (o.rounds < 0 || o.rounds > most_rounds)
+    throw invalid_argument{fmt::format("--rounds: {} is outside [0, {}]; 0 chooses", o.rounds, most_rounds)};
   if (o.top_k > o.experts)
     throw invalid_argument{
         fmt::format("--top-k: {} is more than the {} experts; the benchmark gives a token distinct experts",
@@ -69,97 +73,157 @@ int num_input_sets(const bench_ep_options& o, int tokens) {
   return std::int64_t{tokens} * o.hidden <= (4 << 20) ? 4 : 2;
 }
 
-std::vector<double> sum(const std::vector<step_times>& times, std::size_t first) {
-  std::vector<double> sums;
-  for (const step_times& t : times) sums.push_back(t[first] + t[first + 1]);
-  return sums;
+/// So many that what comes before and after does not count; what takes long needs fewer.
+int num_rounds(const bench_ep_options& o, int tokens, device_kind device) {
+  if (o.rounds > 0) return o.rounds;
+  return device == device_kind::cpu ? 1 : std::clamp(40 * 512 / tokens, 4, 40);
 }
 
-std::vector<double> column(const std::vector<step_times>& times, std::size_t step) {
+std::vector<double> column(const std::vector<std::vector<double>>& times, std::size_t step) {
   std::vector<double> values;
-  for (const step_times& t : times) values.push_back(t[step]);
+  for (const std::vector<double>& of_rank : times) values.push_back(of_rank[step]);
   return values;
 }
 
-void time_exchange(ep_session& session, ep_point& point) {
+std::vector<double> sum(std::vector<double> a, const std::vector<double>& b) {
+  std::transform(a.begin(), a.end(), b.begin(), a.begin(), std::plus{});
+  return a;
+}
+
+void time_form(ep_session& session, ep_form form, ep_point& point) {
   const std::unique_ptr<ep_timer> timer = make_timer(session);
-  for (int i = -warm_up_rounds; i < point.repeats; ++i) {
-    const int set = (i + warm_up_rounds) % session.num_sets();
-    const std::vector<step_times> steps = timer->time_steps(set);
-    std::vector<double> round = timer->time_round((set + 1) % session.num_sets());
-    std::optional<std::vector<double>> replay = timer->time_replay((set + 2) % session.num_sets());
+  ep_form_times& times = form == ep_form::split ? point.split : point.fused;
+  times.steps.resize(steps_of(form).size());
+  for (int i = -warm_up_repeats; i < point.repeats; ++i) {
+    const int set = (i + warm_up_repeats) % session.num_sets();
+    const std::vector<std::vector<double>> steps = timer->time_steps(form, set);
+    std::vector<double> round = timer->time_rounds(form, point.rounds);
+    std::optional<std::vector<double>> replay = timer->time_replay(form, point.rounds);
     if (i < 0) continue;
-    for (std::size_t s = 0; s < 4; ++s) point.steps[s].samples_us.push_back(column(steps, s));
-    point.dispatch.samples_us.push_back(sum(steps, 0));
-    point.combine.samples_us.push_back(sum(steps, 2));
-    point.round.samples_us.push_back(std::move(round));
-    if (replay) point.replay.samples_us.push_back(std::move(*replay));
+    for (std::size_t s = 0; s < times.steps.size(); ++s)
+      times.steps[s].samples_us.push_back(column(steps, s));
+    times.round.samples_us.push_back(std::move(round));
+    if (replay) times.replay.samples_us.push_back(std::move(*replay));
+    if (form != ep_form::split) continue;
+    point.dispatch.samples_us.push_back(sum(column(steps, 0), column(steps, 1)));
+    point.combine.samples_us.push_back(sum(column(steps, 2), column(steps, 3)));
   }
 }
 
-/// The bytes of the first set of inputs, in messages and in replies.
+/// The tokens, scales and replies of the first set of inputs, one for each message, and nothing that frames them.
 void time_nccl(nccl_exchange& nccl, ep_point& point) {
-  const auto ranks = static_cast<std::size_t>(point.moved.ranks);
+  const ep_traffic& moved = *point.moved;
+  const auto ranks = static_cast<std::size_t>(moved.num_ranks());
   std::vector<std::uint64_t> out(ranks * ranks), back(ranks * ranks);
   for (std::size_t s = 0; s < ranks; ++s) {
     for (std::size_t d = 0; d < ranks; ++d) {
-      out[s * ranks + d] = point.moved.rows[s * ranks + d] * point.moved.message_bytes;
-      back[d * ranks + s] = point.moved.rows[s * ranks + d] * point.moved.combine_row_bytes;
+      const std::uint64_t messages = moved.messages_between(static_cast<int>(s), static_cast<int>(d));
+      out[s * ranks + d] = messages * moved.row_bytes();
+      back[d * ranks + s] = messages * 2 * static_cast<std::uint64_t>(point.config.hidden);
     }
   }
-  for (int i = -warm_up_rounds; i < point.repeats; ++i) {
-    std::vector<double> dispatch = nccl.time(out), combine = nccl.time(back);
+  for (int i = -warm_up_repeats; i < point.repeats; ++i) {
+    std::vector<double> dispatch = nccl.time(out, point.rounds), combine = nccl.time(back, point.rounds);
     if (i < 0) continue;
     point.nccl_dispatch.samples_us.push_back(std::move(dispatch));
     point.nccl_combine.samples_us.push_back(std::move(combine));
   }
 }
 
-ep_point measure(std::span<const world> worlds, const bench_ep_options& o, const ep_config& config,
-                 nccl_exchange* nccl) {
-  ep_point point;
-  point.config = config;
-  point.repeats = o.repeats;
-  point.seed = o.seed;
-  point.input_sets = num_input_sets(o, config.num_max_tokens_per_rank);
-  {
-    ep_session session{worlds, config, point.input_sets, o.seed};
-    point.moved = session.traffic_of_set(0);
-    for (int set = 0; set < session.num_sets(); ++set) {
-      const comparison c = session.verify(set);
-      point.verified.values += c.values;
-      point.verified.wrong += c.wrong;
-      point.verified.worst_error = std::max(point.verified.worst_error, c.worst_error);
-    }
-    if (!point.is_right()) return point;
-    time_exchange(session, point);
+void verify(ep_session& session, ep_form form, comparison& all) {
+  for (int set = 0; set < session.num_sets(); ++set) {
+    const comparison c = session.verify(set, form);
+    all.values += c.values;
+    all.wrong += c.wrong;
+    all.worst_error = std::max(all.worst_error, c.worst_error);
   }
-  if (nccl != nullptr) time_nccl(*nccl, point);
-  return point;
 }
 
-std::vector<ep_config> all_points(const bench_ep_options& o, device_kind device) {
+void measure(std::span<const world> worlds, bool fused, nccl_exchange* nccl, ep_point& point) {
+  {
+    ep_session session{worlds, point.config, point.input_sets, point.seed};
+    point.moved = session.traffic_of_set(0);
+    verify(session, ep_form::split, point.verified);
+    if (fused) verify(session, ep_form::fused, point.verified);
+    if (!point.is_right()) return;
+    time_form(session, ep_form::split, point);
+    if (fused) time_form(session, ep_form::fused, point);
+  }
+  if (nccl != nullptr) time_nccl(*nccl, point);
+}
+
+/// A point that may not be served.
+struct wanted_point {
+  ep_config config;
+  std::string why_not;
+};
+
+/// What one layout does not serve but the other does is left out, and said.
+wanted_point wanted(const ep_config& config, int ranks) {
+  std::string reason = why_not(config, ranks);
+  ep_config other = config;
+  other.layout = config.layout == ep_layout::per_rank ? ep_layout::per_expert : ep_layout::per_rank;
+  if (reason.empty() || !why_not(other, ranks).empty()) require_served(config, ranks, bench_words);
+  return {config, std::move(reason)};
+}
+
+std::vector<wanted_point> all_points(const bench_ep_options& o, device_kind device) {
   std::vector<int> tokens = o.tokens;
   if (tokens.empty())
-    tokens = device == device_kind::cuda ? std::vector<int>{128, 4096} : std::vector<int>{16};
-  std::vector<ep_config> points;
+    tokens = device == device_kind::cuda ? std::vector<int>{1, 8, 32, 128, 512, 4096} : std::vector<int>{16};
+  std::vector<wanted_point> points;
   for (const int count : tokens) {
     for (const token_format format : o.formats) {
-      for (const int sms : o.num_sms) {
-        ep_config c;
-        c.num_experts = o.experts;
-        c.top_k = o.top_k;
-        c.hidden = o.hidden;
-        c.num_max_tokens_per_rank = count;
-        c.format = format;
-        c.num_sms = sms;
-        c.num_threads = o.num_threads;
-        require_served(c, o.ranks, bench_words);
-        points.push_back(c);
+      for (const ep_layout layout : o.layouts) {
+        for (const int sms : o.num_sms) {
+          ep_config c;
+          c.num_experts = o.experts;
+          c.top_k = o.top_k;
+          c.hidden = o.hidden;
+          c.num_max_tokens_per_rank = count;
+          c.format = format;
+          c.layout = layout;
+          c.num_sms = sms;
+          c.num_threads = o.num_threads;
+          points.push_back(wanted(c, o.ranks));
+        }
       }
     }
   }
+  const auto is_served = [](const wanted_point& p) { return p.why_not.empty(); };
+  if (std::none_of(points.begin(), points.end(), is_served) && !points.empty())
+    require_served(points[0].config, o.ranks, bench_words);
   return points;
+}
+
+/// What every point is compared with.
+void measure_links(std::span<const world> worlds, const bench_ep_options& o, ep_run& run) {
+  measure_push(worlds, run);
+  run.why_not_fused = why_not_fused(worlds);
+  if (worlds[0].device() == device_kind::cpu || worlds.size() < 2) return;
+  run.floor.samples_us = measure_flag_floor(worlds, num_rounds(o, 1, device_kind::cuda), o.repeats);
+}
+
+/// Whether the point is right, or one that is left out.
+bool measure_and_tell(std::span<const world> worlds, const bench_ep_options& o, const ep_run& run,
+                      const wanted_point& wanted, nccl_exchange* nccl,
+                      const std::function<void(std::string)>& tell, std::ostream* table) {
+  const int tokens = wanted.config.num_max_tokens_per_rank;
+  ep_point point;
+  point.config = wanted.config;
+  point.repeats = o.repeats;
+  point.rounds = num_rounds(o, tokens, worlds[0].device());
+  point.seed = o.seed;
+  point.input_sets = num_input_sets(o, tokens);
+  if (!wanted.why_not.empty()) {
+    tell(skipped_json(run, point, wanted.why_not).dump());
+    if (table != nullptr) print_skipped(point, wanted.why_not, *table);
+    return true;
+  }
+  measure(worlds, run.why_not_fused.empty(), nccl, point);
+  tell(to_json(run, point).dump());
+  if (table != nullptr) print_row(run, point, *table);
+  return point.is_right();
 }
 
 }  // namespace
@@ -168,7 +232,7 @@ int run_bench_ep(const bench_ep_options& o, std::ostream& out) {
   require(o);
   ep_run run;
   const std::vector<world> worlds = open_worlds(o, run);
-  const std::vector<ep_config> points = all_points(o, worlds[0].device());
+  const std::vector<wanted_point> points = all_points(o, worlds[0].device());
   std::optional<model::output_file> file;
   if (!o.json_path.empty()) file.emplace(o.json_path, "--json-file");
   run.date = utc_now();
@@ -177,22 +241,19 @@ int run_bench_ep(const bench_ep_options& o, std::ostream& out) {
     run.gpu = gpu->name;
     run.driver = gpu->driver;
   }
-  measure_push(worlds, run);
+  measure_links(worlds, o, run);
   const std::unique_ptr<nccl_exchange> nccl = open_nccl(worlds, run.why_no_nccl);
   if (nccl != nullptr) run.nccl_version = nccl->version();
 
-  bool all_right = true;
-  if (!o.json && !points.empty()) print_header(run, points[0], out);
-  for (const ep_config& config : points) {
-    const ep_point point = measure(worlds, o, config, nccl.get());
-    all_right = all_right && point.is_right();
-    const std::string line = to_json(run, point).dump();
-    if (o.json)
-      out << line << '\n';
-    else
-      print_row(run, point, out);
-    out.flush();
+  const auto tell = [&](const std::string& line) {
+    if (o.json) out << line << '\n';
     if (file) file->write(line + '\n');
+  };
+  bool all_right = true;
+  if (!o.json && !points.empty()) print_header(run, points[0].config, out);
+  for (const wanted_point& point : points) {
+    all_right &= measure_and_tell(worlds, o, run, point, nccl.get(), tell, o.json ? nullptr : &out);
+    out.flush();
   }
   if (file) file->publish();
   return static_cast<int>(all_right ? exit_code::ok : exit_code::check_failed);

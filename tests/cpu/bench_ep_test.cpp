@@ -57,65 +57,112 @@ TEST(bench_ep_inputs, seeds_repeat_and_differ) {
   EXPECT_NE(random_inputs(c, 20, 7).topk_idx, random_inputs(c, 20, 8).topk_idx);
 }
 
-TEST(bench_ep_inputs, every_choice_is_one_row_of_the_traffic) {
+TEST(bench_ep_traffic, every_choice_is_one_row_and_a_message_of_per_expert) {
   const ep_config c = small_config(token_format::blockwise_fp8);
-  const std::vector<rank_inputs> ranks{random_inputs(c, 20, 1), random_inputs(c, 20, 2),
-                                       random_inputs(c, 20, 3)};
-  const traffic t = traffic_of(c, ranks);
+  ep_traffic t{c, 3};
+  for (int r = 0; r < 3; ++r) t.count(r, random_inputs(c, 20, 1 + static_cast<std::uint64_t>(r)).topk_idx);
   for (int source = 0; source < 3; ++source) {
     std::uint64_t rows = 0;
-    for (int to = 0; to < 3; ++to) rows += t.rows_between(source, to);
+    for (int to = 0; to < 3; ++to) {
+      rows += t.rows_between(source, to);
+      EXPECT_EQ(t.messages_between(source, to), t.rows_between(source, to));
+    }
     EXPECT_EQ(rows, 60u);
   }
-  EXPECT_EQ(t.dispatch_row_bytes, 256u + 8);
-  EXPECT_EQ(t.message_bytes, 256u + 16 + 16);
-  EXPECT_EQ(t.combine_row_bytes, 512u);
+  EXPECT_EQ(t.row_bytes(), 256u + 8);
+  EXPECT_EQ(t.message_bytes(), 256u + 16 + 16);
+  EXPECT_EQ(t.reply_bytes(), 512u);
   EXPECT_GE(t.most_rows_received(), 60u) << "the busiest of three ranks has at least the mean";
+  EXPECT_EQ(t.most_dispatch_bytes_out(), t.most_dispatch_bytes_of_rows_out());
 }
 
-TEST(bench_ep_inputs, the_busiest_rank_sends_its_rows_out_and_replies_to_those_it_received) {
-  const traffic t{.ranks = 3, .rows = {7, 1, 2, 40, 8, 3, 5, 6, 9}};  // [source, destination]
-  EXPECT_EQ(t.most_rows_out(), 43u) << "source 1: 40 and 3";
+/// Rows from source to destination as these say: [source, destination].
+ep_traffic rows_of(ep_config c, int num_ranks, const std::vector<int>& rows) {
+  c.num_experts = num_ranks;
+  c.top_k = 1;
+  ep_traffic t{c, num_ranks};
+  for (int source = 0; source < num_ranks; ++source) {
+    std::vector<std::int32_t> ids;
+    for (int to = 0; to < num_ranks; ++to)
+      ids.insert(ids.end(), static_cast<std::size_t>(rows[static_cast<std::size_t>(source * num_ranks + to)]),
+                 to);
+    t.count(source, ids);
+  }
+  return t;
+}
+
+TEST(bench_ep_traffic, the_busiest_rank_sends_its_rows_out_and_replies_to_those_it_received) {
+  const ep_traffic t = rows_of(small_config(), 3, {7, 1, 2, 40, 8, 3, 5, 6, 9});
+  EXPECT_EQ(t.most_dispatch_bytes_out(), 43u * 528) << "source 1: 40 and 3";
   EXPECT_EQ(t.most_rows_received(), 52u) << "rank 0: 7, 40 and 5";
-  EXPECT_EQ(t.most_replies_out(), 45u) << "rank 0, of others' rows: 40 and 5";
+  EXPECT_EQ(t.most_combine_bytes_out(), 45u * 512) << "rank 0, of others' rows: 40 and 5";
 }
 
 TEST(bench_ep_point, rates_are_of_the_bytes_of_their_own_direction) {
   ep_point p;
-  p.moved = {
-      .ranks = 2, .dispatch_row_bytes = 100, .message_bytes = 110, .combine_row_bytes = 300, .rows = {}};
-  p.moved.rows = {1, 20, 30, 4};
+  p.config = small_config(token_format::blockwise_fp8);
+  p.moved = rows_of(p.config, 2, {1, 20, 30, 4});
+  p.split.steps.resize(4);
   p.dispatch.samples_us = {{2, 1}};
   p.combine.samples_us = {{3, 5}};
-  const nlohmann::json j = to_json({.push_gb_per_s = 3.3}, p);
+  const nlohmann::json j = to_json({.push_gb_per_s = 8.64}, p);
   const auto rate = [&](const char* of, const char* what) { return j[of][what].get<double>(); };
-  EXPECT_EQ(rate("dispatch_rate", "wire_bytes"), 30 * 110);
-  EXPECT_EQ(rate("dispatch_rate", "logical_bytes"), 31 * 100);
-  EXPECT_DOUBLE_EQ(rate("dispatch_rate", "wire_gb_per_s"), 1.65) << "3300 bytes in 2 us";
+  EXPECT_EQ(rate("dispatch_rate", "wire_bytes"), 30 * 288);
+  EXPECT_EQ(rate("dispatch_rate", "logical_bytes"), 31 * 264);
+  EXPECT_DOUBLE_EQ(rate("dispatch_rate", "wire_gb_per_s"), 4.32) << "8640 bytes in 2 us";
   EXPECT_DOUBLE_EQ(rate("dispatch_rate", "fraction_of_push"), 0.5);
-  EXPECT_EQ(rate("combine_rate", "wire_bytes"), 30 * 300);
-  EXPECT_EQ(rate("combine_rate", "logical_bytes"), 31 * 300);
-  EXPECT_DOUBLE_EQ(rate("combine_rate", "logical_gb_per_s"), 1.86) << "9300 bytes in 5 us";
+  EXPECT_EQ(rate("combine_rate", "wire_bytes"), 30 * 512);
+  EXPECT_EQ(rate("combine_rate", "logical_bytes"), 31 * 512);
+  EXPECT_DOUBLE_EQ(rate("combine_rate", "logical_gb_per_s"), 3.1744) << "15872 bytes in 5 us";
 }
+
+TEST(bench_ep_traffic, with_per_rank_a_token_is_one_message_for_all_its_experts_on_a_rank) {
+  ep_config c = small_config();
+  c.layout = ep_layout::per_rank;
+  ep_traffic t{c, 2};
+  const std::int32_t ids[] = {0, 1, 9, 2, 2, -1, 7, 8, 9};  // experts 0-4 are rank 0's
+  t.count(0, ids);
+  EXPECT_EQ(t.rows_between(0, 0), 4u);
+  EXPECT_EQ(t.rows_between(0, 1), 4u);
+  EXPECT_EQ(t.messages_between(0, 0), 2u);
+  EXPECT_EQ(t.messages_between(0, 1), 2u);
+  EXPECT_EQ(t.message_bytes(), 1024u) << "512 bytes of payload in one unit";
+  EXPECT_EQ(t.dispatch_bytes(0, 1), 2 * 1024u + 512) << "and one access of ids";
+  EXPECT_EQ(t.most_dispatch_bytes_of_rows_out(), 4 * 1024u + 512);
+  EXPECT_EQ(t.combine_bytes(1, 0), 2 * 2 * 512u) << "256 columns are two units of 240";
+}
+
+constexpr rank_of_ranks first_of_two{0, 2};
 
 TEST(bench_ep_check, one_wrong_bit_of_a_bf16_round_is_found) {
   const ep_config c = small_config();
   const rank_inputs in = random_inputs(c, 20, 5);
   std::vector<float> out = combined(c, in);
-  EXPECT_EQ(compare_identity(c, in, out).wrong, 0u);
+  EXPECT_EQ(compare_identity(c, first_of_two, in, out).wrong, 0u);
   out[777] = std::nextafter(out[777], 10.0f);
-  EXPECT_EQ(compare_identity(c, in, out).wrong, 1u);
+  EXPECT_EQ(compare_identity(c, first_of_two, in, out).wrong, 1u);
   out[778] = NAN;
-  EXPECT_EQ(compare_identity(c, in, out).wrong, 2u);
+  EXPECT_EQ(compare_identity(c, first_of_two, in, out).wrong, 2u);
 }
 
 TEST(bench_ep_check, a_token_combined_in_the_place_of_another_is_found_with_fp8) {
-  const ep_config c = small_config(token_format::blockwise_fp8);
+  for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
+    ep_config c = small_config(token_format::blockwise_fp8);
+    c.layout = layout;
+    const rank_inputs in = random_inputs(c, 20, 5);
+    std::vector<float> out = combined(c, in);
+    EXPECT_EQ(compare_identity(c, first_of_two, in, out).wrong, 0u);
+    std::swap_ranges(out.begin(), out.begin() + 256, out.begin() + 256);
+    EXPECT_GT(compare_identity(c, first_of_two, in, out).wrong, 256u);
+  }
+}
+
+TEST(bench_ep_check, sums_of_per_rank_are_told_from_those_of_per_expert_and_of_another_rank) {
+  ep_config c = small_config();
+  c.layout = ep_layout::per_rank;
   const rank_inputs in = random_inputs(c, 20, 5);
-  std::vector<float> out = combined(c, in);
-  EXPECT_EQ(compare_identity(c, in, out).wrong, 0u);
-  std::swap_ranges(out.begin(), out.begin() + 256, out.begin() + 256);
-  EXPECT_GT(compare_identity(c, in, out).wrong, 256u);
+  EXPECT_GT(compare_identity(c, first_of_two, in, combined(c, in)).wrong, 1000u);
+  EXPECT_EQ(compare_identity(c, {0, 1}, in, combined(c, in)).wrong, 0u) << "one rank rounds nothing";
 }
 
 TEST(bench_ep_timing, the_median_is_each_ranks_own_and_the_slowest_rank_counts) {
@@ -126,6 +173,25 @@ TEST(bench_ep_timing, the_median_is_each_ranks_own_and_the_slowest_rank_counts) 
   EXPECT_EQ(t.median_of_ranks(), (std::vector<double>{2.5, 30}));
   EXPECT_EQ(t.median_us(), 30);
   EXPECT_EQ(t.mad_us(), 15) << "distances 20 20 10 10";
+  EXPECT_EQ(t.p99_us(), 90) << "the worst of four, of the rank where it is worst";
+}
+
+TEST(bench_ep_timing, the_99th_percentile_leaves_out_one_of_a_hundred) {
+  ep_timing t;
+  for (int i = 1; i <= 200; ++i) t.samples_us.push_back({static_cast<double>(i)});
+  EXPECT_EQ(t.p99_us(), 198);
+}
+
+TEST(bench_ep_timing, a_limit_is_the_floor_and_the_bytes_at_the_push_bandwidth) {
+  ep_run run;
+  ep_point p;
+  p.moved.emplace(small_config(), 2);
+  const std::int32_t ids[] = {9, 8, 7};
+  p.moved->count(0, ids);
+  EXPECT_FALSE(limit_us(run, p)) << "nothing was measured";
+  run.floor.samples_us = {{3, 4}};
+  run.push_gb_per_s = 0.001;
+  EXPECT_DOUBLE_EQ(*limit_us(run, p), 4.0 + 3 * 528 + 3 * 512);
 }
 
 bench_ep_options small_run() {
@@ -147,22 +213,53 @@ TEST(bench_ep, a_run_on_the_cpu_gives_one_object_for_each_point_with_all_samples
   std::istringstream lines{out.str()};
   std::vector<nlohmann::json> points;
   for (std::string line; std::getline(lines, line);) points.push_back(nlohmann::json::parse(line));
-  ASSERT_EQ(points.size(), 4u) << "two sizes in two formats";
+  ASSERT_EQ(points.size(), 8u) << "two sizes in two formats and two layouts";
   for (const nlohmann::json& point : points) {
-    EXPECT_EQ(point["schema"], "baton.bench.ep/1");
+    EXPECT_EQ(point["schema"], "baton.bench.ep/2");
     EXPECT_EQ(point["checked"], true);
     EXPECT_TRUE(point["nccl"].is_null());
     EXPECT_FALSE(point["why_no_nccl"].get<std::string>().empty());
-    EXPECT_TRUE(point["round_trip_graph"].is_null());
     EXPECT_GT(point["push_gb_per_s"].get<double>(), 0);
-    for (const char* kernel : {"dispatch_async", "dispatch_wait", "combine_async", "combine_wait"}) {
-      const nlohmann::json& samples = point["kernels"][kernel]["samples_us"];
-      ASSERT_EQ(samples.size(), 2u) << kernel;
-      EXPECT_EQ(samples[0].size(), 2u) << "one for each rank";
+    EXPECT_TRUE(point["limits"]["floor"].is_null());
+    EXPECT_EQ(point["rounds_timed_together"], 1);
+    for (const auto& [form, calls] :
+         {std::pair{"split", std::vector{"dispatch_async", "dispatch_wait", "combine_async", "combine_wait"}},
+          {"fused", std::vector{"dispatch", "combine"}}}) {
+      EXPECT_TRUE(point[form]["round_trip_graph"].is_null());
+      EXPECT_GT(point[form]["round_trip"]["p99_us"].get<double>(), 0);
+      for (const char* call : calls) {
+        const nlohmann::json& samples = point[form]["calls"][call]["samples_us"];
+        ASSERT_EQ(samples.size(), 2u) << call;
+        EXPECT_EQ(samples[0].size(), 2u) << "one for each rank";
+      }
     }
+    const nlohmann::json& rate = point["dispatch_rate"];
+    EXPECT_LE(rate["wire_bytes"], rate["wire_bytes_without_deduplication"]);
   }
   EXPECT_EQ(points[0]["axes"]["tokens"], 3);
-  EXPECT_EQ(points[1]["axes"]["format"], "fp8");
+  EXPECT_EQ(points[1]["axes"]["layout"], "per_rank");
+  EXPECT_EQ(points[2]["axes"]["format"], "fp8");
+}
+
+TEST(bench_ep, what_only_one_layout_serves_is_left_out_of_the_other_and_said) {
+  bench_ep_options o = small_run();
+  o.formats = {token_format::bf16};
+  o.num_threads = 64;  // layout per_rank takes 96 at least
+  o.tokens = {3};
+  std::ostringstream out, table;
+  ASSERT_EQ(run_bench_ep(o, out), 0);
+  std::istringstream lines{out.str()};
+  std::vector<nlohmann::json> points;
+  for (std::string line; std::getline(lines, line);) points.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0]["checked"], true);
+  EXPECT_EQ(points[1]["axes"]["layout"], "per_rank");
+  EXPECT_NE(points[1]["skipped"].get<std::string>().find("num_threads: 64"), std::string::npos);
+  o.json = false;
+  ASSERT_EQ(run_bench_ep(o, table), 0);
+  EXPECT_NE(table.str().find("skipped: num_threads: 64"), std::string::npos) << table.str();
+  o.layouts = {ep_layout::per_rank};
+  EXPECT_THROW(run_bench_ep(o, out), invalid_argument) << "nothing is left to measure";
 }
 
 TEST(bench_ep, the_table_says_what_was_not_measured_and_the_file_gets_the_json) {
@@ -185,6 +282,9 @@ TEST(bench_ep, options_that_cannot_be_served_are_refused_before_anything_runs) {
   std::ostringstream out;
   bench_ep_options o = small_run();
   o.repeats = 0;
+  EXPECT_THROW(run_bench_ep(o, out), invalid_argument);
+  o = small_run();
+  o.rounds = 1000;
   EXPECT_THROW(run_bench_ep(o, out), invalid_argument);
   o = small_run();
   o.top_k = 6;

@@ -4,6 +4,7 @@
 
 #include "cli/bench/probe/params.hpp"
 #include "device/gpu.cuh"
+#include "exec/line.hpp"
 
 namespace baton::probe {
 
@@ -49,6 +50,28 @@ struct bounce_kernel {
     const wait_site where{.where = "probe.flag", .peer = p.peer, .expected = turn};
     return x.template wait<Load, scope::system>(
         words, [&](int, std::uint64_t value) { return value >= turn; }, where, seen);
+  }
+};
+
+/// One warp, a lane for each rank. Begins while the kernel before it ends.
+struct greet_kernel {
+  template <line_exec_context X>
+  BATON_FN static void run(X& x, const greet_params& p) {
+    x.launch_dependents();
+    x.await_dependencies();
+    typename X::template lanes<std::uint64_t> counts, seen;
+    typename X::template lanes<std::uint64_t*> words;
+    x.each_lane([&](int lane) {
+      counts[lane] = x.read(p.count) + 1;
+      words[lane] = lane < p.num_ranks ? p.from + lane * greet_stride : nullptr;
+      if (lane < p.num_ranks) x.template store<order::relaxed, scope::system>(p.to[lane], counts[lane]);
+    });
+    const std::uint64_t count = x.broadcast(counts, 0);
+    const wait_site where{
+        .where = "probe.greeting", .peer = 0, .expected = count, .peer_modulus = p.num_ranks};
+    const bool all = x.template wait<order::relaxed, scope::system>(
+        words, [&](int, std::uint64_t value) { return value >= count; }, where, seen);
+    if (all) x.elect([&] { x.write(p.count, count); });
   }
 };
 

@@ -29,4 +29,13 @@ struct bounce_params {
   bool serves = false;  // has the first turn
 };
 
+/// Half of the least round there can be: a word to every rank, and every rank's word.
+struct greet_params {
+  std::uint64_t* to[most_peers + 1] = {};  // this rank's word in each rank's window
+  std::uint64_t* from = nullptr;           // the ranks' words in this one's, greet_stride apart
+  std::uint64_t* count = nullptr;          // how often; only this kernel writes it
+  int num_ranks = 0;
+};
+inline constexpr int greet_stride = 16;
+
 }  // namespace baton::probe
