@@ -147,6 +147,14 @@ TEST(launch_environment, a_missing_or_silly_variable_is_named_with_its_value) {
     ::unsetenv(name);
 }
 
+TEST(launch_environment, a_rank_is_its_number_on_its_machine_unless_that_is_given) {
+  set_environment(1, 2, "x");
+  ::setenv("LOCAL_RANK", "0", 1);
+  EXPECT_EQ(bootstrap::read_launch_environment().local_rank, 0);
+  ::unsetenv("LOCAL_RANK");
+  EXPECT_EQ(bootstrap::read_launch_environment().local_rank, 1);
+}
+
 TEST(launch_environment, a_long_run_id_still_fits_a_socket_name) {
   set_environment(0, 2, std::string(400, 'r'));
   EXPECT_LE(bootstrap::read_launch_environment().ranks.name.size(), bootstrap::longest_socket_name);
