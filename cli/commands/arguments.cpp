@@ -279,11 +279,29 @@ void declare_bench_ring(CLI::App& bench, arguments& chosen) {
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_ring(options, out); }; });
 }
 
+void declare_bench_compare(CLI::App& bench, arguments& chosen) {
+  bench_compare_options& options = chosen.bench_compare;
+  CLI::App& command =
+      *bench.add_subcommand("compare", "which times of two runs of `ep` differ by more than they vary");
+  add_path(command, "OLD", options.before, "what bench ep --json-file wrote")->required()->type_name("FILE");
+  add_path(command, "NEW", options.after, "the same, of another run")->required()->type_name("FILE");
+  declare_json(command, options.json, chosen);
+  command.footer(
+      "A time changed if its medians differ by more than three standard deviations of a sample, and by 1 %. "
+      "Several runs in one file count as one. Exit code 1 if a time became longer.\n"
+      "Example:\n"
+      "  baton bench compare old.jsonl new.jsonl");
+  command.callback(
+      [&] { chosen.command = [&](std::ostream& out) { return run_bench_compare(options, out); }; });
+}
+
 void declare_bench(CLI::App& app, arguments& chosen) {
   bench_ep_options& options = chosen.bench;
-  CLI::App& bench = *app.add_subcommand("bench", "measure speed: `ep` the exchange, `ring` ring buffers");
+  CLI::App& bench =
+      *app.add_subcommand("bench", "measure speed: `ep` the exchange, `ring` ring buffers; `compare` runs");
   bench.require_subcommand(1);
   declare_bench_ring(bench, chosen);
+  declare_bench_compare(bench, chosen);
   bench.footer("Example:\n  baton bench ep --ranks 4 --tokens 128 --tokens 4096");
   CLI::App& command = *bench.add_subcommand(
       "ep", "the exchange, call by call and as a whole, its limits, and NCCL beside it");

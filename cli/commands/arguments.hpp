@@ -4,6 +4,7 @@
 #include <functional>
 #include <ostream>
 
+#include "cli/commands/bench_compare.hpp"
 #include "cli/commands/bench_ep.hpp"
 #include "cli/commands/bench_ring.hpp"
 #include "cli/commands/check.hpp"
@@ -20,6 +21,7 @@ struct arguments {
   doctor_options doctor{};
   bench_ep_options bench;
   bench_ring_options bench_ring{};
+  bench_compare_options bench_compare{};
   check_options check{};
   bool version_json = false;
   std::function<int(std::ostream&)> command;  // the chosen one

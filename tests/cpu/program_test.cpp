@@ -78,8 +78,8 @@ TEST(program, no_command_writes_a_line_wider_than_80_columns) {
   const words wide = generate + words{"--expect", greedy_file, "--ranks", "8", "--max-new", "1"};
   for (const words& command :
        {words{"--help"}, words{"generate", "--help"}, words{"moe", "--help"}, words{"doctor", "--help"},
-        words{"bench", "ep", "--help"}, words{"bench", "ring", "--help"}, words{"check", "--help"},
-        words{"version"}, words{"check", "--list"},
+        words{"bench", "ep", "--help"}, words{"bench", "ring", "--help"}, words{"bench", "compare", "--help"},
+        words{"check", "--help"}, words{"version"}, words{"check", "--list"},
         words{"check", "--protocol", "gate", "--bound", "1", "--trace"}, words{"doctor", "--quick"}, wide,
         words{"bench", "ring", "--device", "cpu", "--sizes", "64", "--repeats", "1"},
         words{"bench", "ep", "--device", "cpu", "--ranks", "2", "--tokens", "1", "--repeats", "1"}}) {
