@@ -59,10 +59,6 @@ bool takes_large_tiles(const ring_gemm_problem& p, const ring_gemm_config& c, in
   return static_cast<std::int64_t>(walk.rows) * walk.columns >= sms;
 }
 
-bool aligned(const void* p) {
-  return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
-}
-
 }  // namespace
 
 void ring_gemm(const world& world, const ring_gemm_problem& problem, const ring_gemm_config& config,
@@ -72,10 +68,8 @@ void ring_gemm(const world& world, const ring_gemm_problem& problem, const ring_
   if (problem.m == 0 || problem.n == 0) return;
   const int sms = sms_of(world);
   const int used = config.num_sms == 0 ? sms : smaller(sms, config.num_sms);
-  const bool vectors = problem.k % 8 == 0 && aligned(problem.a) && aligned(problem.b);
-  const ring_gemm_kernels::params p{problem.a, problem.b, problem.c, problem.m,
-                                    problem.n, problem.k, vectors};
-  launch(world, {config.strategy, takes_large_tiles(problem, config, used), used}, p, stream);
+  launch(world, {config.strategy, takes_large_tiles(problem, config, used), used},
+         ring_gemm_kernels::params_of(problem), stream);
 }
 
 }  // namespace baton

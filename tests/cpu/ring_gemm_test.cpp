@@ -54,6 +54,32 @@ TEST(ring_gemm, real_values_stay_within_one_rounding_a_term) {
       << "every strategy gives the same bits";
 }
 
+TEST(ring_gemm, operands_need_no_more_alignment_than_their_values) {
+  const gemm_case g = test::integer_gemm({20, 30, 72});
+  std::vector<float> out(g.c.size());
+  for (const bool a_is_aligned : {false, true}) {
+    for (const bool b_is_aligned : {false, true}) {
+      const auto placed = [](const std::vector<bfloat16>& values, bool is_aligned) {
+        std::vector<bfloat16> at(is_aligned ? 0 : 1);
+        at.insert(at.end(), values.begin(), values.end());
+        return at;
+      };
+      const std::vector<bfloat16> a = placed(g.a, a_is_aligned), b = placed(g.b, b_is_aligned);
+      const ring_gemm_problem p{a.data() + (a_is_aligned ? 0 : 1),
+                                b.data() + (b_is_aligned ? 0 : 1),
+                                out.data(),
+                                g.size.m,
+                                g.size.n,
+                                g.size.k};
+      EXPECT_EQ(ring_gemm_kernels::params_of(p).vectors, a_is_aligned && b_is_aligned);
+      const auto worlds = world::local(1, device_kind::cpu);
+      ring_gemm(worlds[0], p);
+      worlds[0].synchronize();
+      EXPECT_EQ(test::wrong_element(g, out.data()), "");
+    }
+  }
+}
+
 TEST(ring_gemm, nothing_to_sum_gives_zeros_and_nothing_to_write_writes_nothing) {
   EXPECT_EQ(product(test::integer_gemm({5, 6, 0}), {}), std::vector<float>(30, 0.0f));
   EXPECT_TRUE(product(test::integer_gemm({0, 6, 8}), {}).empty());

@@ -1,7 +1,9 @@
 #pragma once
+#include <cstdint>
+
 #include "base/macros.hpp"
 #include "base/math.hpp"
-#include "baton/numeric.hpp"
+#include "baton/ring_gemm.hpp"
 
 namespace baton::ring_gemm_kernels {
 
@@ -13,6 +15,13 @@ struct params {
   int m, n, k;
   bool vectors;  // rows of a and b are 16-byte aligned
 };
+
+inline params params_of(const ring_gemm_problem& p) {
+  const auto aligned = [](const bfloat16* operand) {
+    return reinterpret_cast<std::uintptr_t>(operand) % 16 == 0;
+  };
+  return {p.a, p.b, p.c, p.m, p.n, p.k, p.k % 8 == 0 && aligned(p.a) && aligned(p.b)};
+}
 
 /// Tiles of C in the order blocks take them: bands of eight rows of tiles, column by column, so that blocks that run
 /// together share operands in L2.
