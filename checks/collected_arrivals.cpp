@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "checks/exchange_protocols.hpp"
-#include "kernels/ep/waiting.hpp"
+#include "kernels/ep/per_expert/waiting.hpp"
 #include "sim/check.hpp"
 
 namespace baton::checks {

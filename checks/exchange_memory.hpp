@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "checks/exchange_setting.hpp"
-#include "kernels/ep/params.hpp"
+#include "kernels/ep/per_expert/params.hpp"
 #include "kernels/ep/token_format.hpp"
 #include "sim/check.hpp"
 

@@ -12,7 +12,7 @@ std::string with_policy(const std::string& name, arrival_policy policy) {
 }  // namespace
 
 std::vector<std::string> exchange_headers() {
-  const std::string kernels = "src/kernels/ep/", protocol = "src/protocol/";
+  const std::string kernels = "src/kernels/ep/per_expert/", protocol = "src/protocol/";
   return {kernels + "dispatch_async.hpp", kernels + "dispatch_wait.hpp",
           kernels + "combine_async.hpp",  kernels + "combine_wait.hpp",
           protocol + "arrival.hpp",       protocol + "completion.hpp",

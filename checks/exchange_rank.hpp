@@ -2,8 +2,8 @@
 // One warp of one rank of the exchange: the four kernels of the library, round after round, and the same once
 // more on a second communicator. The experts are the identity, so each token must come back as it was sent.
 #include "checks/exchange_context.hpp"
-#include "kernels/ep/creation.hpp"
-#include "kernels/ep/select.hpp"
+#include "kernels/ep/per_expert/creation.hpp"
+#include "kernels/ep/per_expert/select.hpp"
 
 namespace baton::checks {
 

@@ -3,8 +3,8 @@
 #include "api/ep_layout.hpp"
 #include "baton/error.hpp"
 #include "baton/expert_parallel.hpp"
+#include "kernels/ep/per_expert/layout.hpp"
 #include "kernels/ep/per_rank/launch.hpp"
-#include "kernels/ep/shape.hpp"
 
 namespace baton {
 namespace {

@@ -1,6 +1,6 @@
 #include "api/ep_layout.hpp"
-#include "kernels/ep/creation.hpp"
-#include "kernels/ep/launch.hpp"
+#include "kernels/ep/per_expert/creation.hpp"
+#include "kernels/ep/per_expert/launch.hpp"
 
 namespace baton {
 namespace {

@@ -2,10 +2,10 @@
 #include <limits>
 
 #include "baton/error.hpp"
-#include "kernels/ep/combine_async.hpp"
-#include "kernels/ep/combine_wait.hpp"
-#include "kernels/ep/dispatch_async.hpp"
-#include "kernels/ep/dispatch_wait.hpp"
+#include "kernels/ep/per_expert/combine_async.hpp"
+#include "kernels/ep/per_expert/combine_wait.hpp"
+#include "kernels/ep/per_expert/dispatch_async.hpp"
+#include "kernels/ep/per_expert/dispatch_wait.hpp"
 #include "sim/context.hpp"
 #include "tests/support/exchange_cases.hpp"
 

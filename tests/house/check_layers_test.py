@@ -37,11 +37,11 @@ class layers(planted_tree):
         self.assert_caught(check_layers.complaints(self.root), "src/base/math.hpp:3")
 
     def test_device_code_in_a_host_file_is_caught(self):
-        self.plant("src/kernels/ep/launch.cpp", '#include "device/gpu.cuh"\n')
+        self.plant("src/kernels/ep/per_expert/launch.cpp", '#include "device/gpu.cuh"\n')
         self.assert_caught(check_layers.complaints(self.root), "only .cu and .cuh")
 
     def test_an_api_that_looks_past_the_launcher_is_caught(self):
-        self.plant("src/api/round.cpp", '#include "kernels/ep/launch.hpp"\n#include "kernels/ep/dispatch_wait.hpp"\n')
+        self.plant("src/api/round.cpp", '#include "kernels/ep/per_expert/launch.hpp"\n#include "kernels/ep/per_expert/dispatch_wait.hpp"\n')
         found = list(check_layers.complaints(self.root))
         self.assert_caught(found, "src/api/round.cpp:2", "sees of")
         self.assertEqual(len(found), 1)
@@ -73,9 +73,9 @@ class layers(planted_tree):
         self.assert_caught(found, "src/exec/wait.hpp:2", "must not see src/bootstrap/")
 
     def test_a_kernel_body_behind_a_door_is_caught(self):
-        self.plant("src/api/round.cpp", '#include "kernels/ep/launch.hpp"\n')
-        self.plant("src/kernels/ep/launch.hpp", '#include "kernels/ep/dispatch_wait.hpp"\n')
-        self.assert_caught(check_layers.complaints(self.root), "src/api/round.cpp:1", "sees of", "ep/dispatch_wait.hpp")
+        self.plant("src/api/round.cpp", '#include "kernels/ep/per_expert/launch.hpp"\n')
+        self.plant("src/kernels/ep/per_expert/launch.hpp", '#include "kernels/ep/per_expert/dispatch_wait.hpp"\n')
+        self.assert_caught(check_layers.complaints(self.root), "src/api/round.cpp:1", "sees of", "ep/per_expert/dispatch_wait.hpp")
 
     def test_headers_that_include_each_other_are_followed_once(self):
         self.plant("src/base/a.hpp", '#include "base/b.hpp"\n')

@@ -7,8 +7,8 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/ep/endpoint.hpp"
-#include "kernels/ep/select.hpp"
+#include "kernels/ep/per_expert/endpoint.hpp"
+#include "kernels/ep/per_expert/select.hpp"
 #include "kernels/expert_mlp/cpu.hpp"
 #include "sim/context.hpp"
 

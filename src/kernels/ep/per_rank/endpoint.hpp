@@ -1,5 +1,5 @@
 #pragma once
-// One rank's end of a communicator of layout per_rank, as endpoint.hpp is of per_expert.
+// One rank's end of a communicator of layout per_rank, as per_expert/endpoint.hpp is of the other.
 #include "kernels/ep/per_rank/params.hpp"
 
 namespace baton::ep::per_rank {

@@ -1,8 +1,8 @@
 #pragma once
-// The only door from the host to the exchange kernels, for both devices. No device code.
+// The door from the host to the kernels of layout per_expert, for both devices. No device code.
 #include "baton/world.hpp"
 #include "kernels/ep/outputs.hpp"
-#include "kernels/ep/params.hpp"
+#include "kernels/ep/per_expert/params.hpp"
 
 namespace baton::ep {
 

@@ -1,7 +1,7 @@
 #pragma once
 // One rank's end of a communicator: where its memory and its peers' windows are, and hence what each kernel is given.
 // Pure arithmetic on addresses: the library fills it on both devices, the checker with memory of its model.
-#include "kernels/ep/params.hpp"
+#include "kernels/ep/per_expert/params.hpp"
 #include "kernels/ep/token_format.hpp"
 
 namespace baton::ep {

@@ -1,10 +1,10 @@
-// The exchange kernels that are compiled for GPUs: what select.hpp chooses from.
+// The kernels of layout per_expert that are compiled for GPUs: what select.hpp chooses from.
 #include "device/entry.cuh"
-#include "kernels/ep/combine_async.hpp"
-#include "kernels/ep/combine_wait.hpp"
-#include "kernels/ep/dispatch_async.hpp"
-#include "kernels/ep/dispatch_wait.hpp"
 #include "kernels/ep/outputs.hpp"
+#include "kernels/ep/per_expert/combine_async.hpp"
+#include "kernels/ep/per_expert/combine_wait.hpp"
+#include "kernels/ep/per_expert/dispatch_async.hpp"
+#include "kernels/ep/per_expert/dispatch_wait.hpp"
 
 namespace baton {
 using namespace ep;

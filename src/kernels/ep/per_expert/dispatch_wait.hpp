@@ -13,11 +13,11 @@
 //   block 0  | wait words, prefix sums, open | copy ... | leave        |
 //   block 1  | wait for the gate .......     | copy ... | leave, close |
 #include "exec/exec.hpp"
-#include "kernels/ep/params.hpp"
-#include "kernels/ep/row_copy.hpp"
-#include "kernels/ep/row_table.hpp"
+#include "kernels/ep/per_expert/params.hpp"
+#include "kernels/ep/per_expert/row_copy.hpp"
+#include "kernels/ep/per_expert/row_table.hpp"
+#include "kernels/ep/per_expert/waiting.hpp"
 #include "kernels/ep/token_format.hpp"
-#include "kernels/ep/waiting.hpp"
 #include "protocol/gate.hpp"
 
 namespace baton::ep {

@@ -1,7 +1,7 @@
 #pragma once
 // What the two waiting kernels have in common: how they begin, and how block 0 collects arrival words.
 #include "exec/exec.hpp"
-#include "kernels/ep/round_start.hpp"
+#include "kernels/ep/per_expert/round_start.hpp"
 #include "protocol/arrival.hpp"
 #include "protocol/gate.hpp"
 

@@ -4,7 +4,7 @@
 // evenly over warps.
 #include "exec/collectives.hpp"
 #include "exec/exec.hpp"
-#include "kernels/ep/shared_plan.hpp"
+#include "kernels/ep/per_expert/shared_plan.hpp"
 #include "protocol/ep_local_sync_counters.hpp"
 
 namespace baton::ep {

@@ -12,10 +12,10 @@
 //   block 0  | table | send ... | complete          |
 //   block 1  | table | send ... | complete, publish |     blocks never wait for each other
 #include "exec/exec.hpp"
-#include "kernels/ep/params.hpp"
-#include "kernels/ep/round_start.hpp"
-#include "kernels/ep/row_copy.hpp"
-#include "kernels/ep/row_table.hpp"
+#include "kernels/ep/per_expert/params.hpp"
+#include "kernels/ep/per_expert/round_start.hpp"
+#include "kernels/ep/per_expert/row_copy.hpp"
+#include "kernels/ep/per_expert/row_table.hpp"
 #include "kernels/ep/token_format.hpp"
 #include "protocol/arrival.hpp"
 #include "protocol/completion.hpp"

@@ -11,8 +11,8 @@
 //   leave     last block out    closes the gate, completes the round
 #include "base/add_weighted.hpp"
 #include "exec/exec.hpp"
-#include "kernels/ep/params.hpp"
-#include "kernels/ep/waiting.hpp"
+#include "kernels/ep/per_expert/params.hpp"
+#include "kernels/ep/per_expert/waiting.hpp"
 #include "protocol/gate.hpp"
 
 namespace baton::ep {

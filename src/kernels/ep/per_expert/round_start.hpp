@@ -1,7 +1,7 @@
 #pragma once
 // How every kernel of a round begins: which round it is, and whether the rank has given up.
 #include "exec/exec.hpp"
-#include "kernels/ep/shared_plan.hpp"
+#include "kernels/ep/per_expert/shared_plan.hpp"
 
 namespace baton::ep {
 

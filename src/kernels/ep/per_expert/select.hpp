@@ -1,11 +1,10 @@
 #pragma once
-// From run-time choices to kernel types, once for all back ends: `launch_as` gets the kernel and its shared
-// bytes.
-#include "kernels/ep/combine_async.hpp"
-#include "kernels/ep/combine_wait.hpp"
-#include "kernels/ep/dispatch_async.hpp"
-#include "kernels/ep/dispatch_wait.hpp"
-#include "kernels/ep/launch.hpp"
+// From run-time choices to kernel types: `launch_as` gets the kernel and its shared bytes.
+#include "kernels/ep/per_expert/combine_async.hpp"
+#include "kernels/ep/per_expert/combine_wait.hpp"
+#include "kernels/ep/per_expert/dispatch_async.hpp"
+#include "kernels/ep/per_expert/dispatch_wait.hpp"
+#include "kernels/ep/per_expert/launch.hpp"
 
 namespace baton::ep {
 

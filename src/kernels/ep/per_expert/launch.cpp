@@ -1,6 +1,6 @@
-#include "kernels/ep/launch.hpp"
+#include "kernels/ep/per_expert/launch.hpp"
 
-#include "kernels/ep/select.hpp"
+#include "kernels/ep/per_expert/select.hpp"
 #include "kernels/launch.hpp"
 
 namespace baton::ep {

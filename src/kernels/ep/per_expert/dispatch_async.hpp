@@ -19,9 +19,9 @@
 // Tokens are stored straight to the peers.
 #include "base/convert.hpp"
 #include "exec/exec.hpp"
-#include "kernels/ep/params.hpp"
-#include "kernels/ep/round_start.hpp"
-#include "kernels/ep/shared_plan.hpp"
+#include "kernels/ep/per_expert/params.hpp"
+#include "kernels/ep/per_expert/round_start.hpp"
+#include "kernels/ep/per_expert/shared_plan.hpp"
 #include "kernels/ep/token_format.hpp"
 #include "protocol/arrival.hpp"
 #include "protocol/completion.hpp"
