@@ -98,6 +98,7 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   }
 
   bool has_given_up() const;
+  bool gave_up_before() const { return has_given_up(); }
   void refuse(const wait_site& where, std::uint64_t seen) { report(where, 0, seen, 0); }
 
   template <order O, scope S, class Word, class Done>

@@ -107,6 +107,7 @@ class context : public sim::lane_verbs<context> {
   }
 
   bool has_given_up() const { return run_.has_given_up(warp_); }
+  bool gave_up_before() const { return has_given_up(); }
   /// Nothing is damaged here: whoever refuses was told something wrong.
   void refuse(const wait_site& where, std::uint64_t seen) const { run_.refuse(warp_, where, seen); }
   /// Not in the concept: false and true are both explored.

@@ -74,6 +74,10 @@ class gpu {
     return by_words(v.value, [&](std::uint32_t w) { return __shfl_sync(whole_warp, w, from); });
   }
   template <class T>
+  BATON_FN lanes<T> shuffle(lanes<T> v, lanes<int> from) {
+    return {by_words(v.value, [&](std::uint32_t w) { return __shfl_sync(whole_warp, w, from.value); })};
+  }
+  template <class T>
   BATON_FN lanes<T> shuffle_xor(lanes<T> v, int mask) {
     return {by_words(v.value, [&](std::uint32_t w) { return __shfl_xor_sync(whole_warp, w, mask); })};
   }
@@ -177,6 +181,7 @@ class gpu {
   }
 
  protected:
+  BATON_FN const wait_limits& limits() const { return limits_; }
   BATON_FN static int lane() { return static_cast<int>(threadIdx.x) % warp_lanes; }
 
   /// The clock starts at the first call, 64 polls into the wait: a wait that is served pays for no clock

@@ -12,6 +12,8 @@
 //     launch_dependents()          the next kernel of the stream may begin, up to its await_dependencies
 //     await_dependencies()         until the kernels before this one in the stream have ended. No access to memory that
 //                                  they touch may come earlier
+//   a verb of one lane
+//     gave_up_before()             has_given_up(), of the kernels before this one; after await_dependencies
 //
 // Lines order nothing but themselves: what a line holds is all that its reader may take from its arrival.
 #include "exec/exec.hpp"
@@ -39,6 +41,7 @@ concept line_exec_context = async_exec_context<X> &&
   { x.wait_lines(line_places<1>{{memory}}, done, where, seen) } -> std::same_as<bool>;
   x.launch_dependents();
   x.await_dependencies();
+  { x.gave_up_before() } -> std::same_as<bool>;
 };
 
 }  // namespace baton

@@ -76,9 +76,9 @@ class split_rounds {
     const auto& ids = routes[static_cast<std::size_t>(rank)];
     const int tokens = static_cast<int>(ids.size()) / shape_.top_k;
     if (at == send || at == receive) {
-      const warp_roles roles = at == send ? warp_roles{1, 0} : warp_roles{0, 1};
-      const auto p = e.dispatch({tokens_.data(), ids.data(), nullptr, tokens, {}}, roles);
-      return launch<dispatch_kernel<ep::bf16_tokens>>(rank, p, dispatch_plan{shape_, roles.senders}.bytes);
+      const int senders = at == send ? 1 : 0;
+      const auto p = e.dispatch({tokens_.data(), ids.data(), nullptr, tokens, {}}, senders, at == receive);
+      return launch<dispatch_kernel<ep::bf16_tokens>>(rank, p, dispatch_plan{shape_, senders}.bytes);
     }
     const auto* rows = e.own<bfloat16>(&local_cells::tokens);
     const auto p = e.combine({rows, tokens}, at == send_sums ? 2 : 0, at == receive_sums,

@@ -9,9 +9,9 @@
 // fp8, block b: s = max(max|x|, 1e-4) / 448, or the caller's input scale; q = e4m3(x * (1 / s)), to nearest,
 // saturated. The 1x128 format and its floor of 1e-4 are those of DeepSeek-V3's block scaling.
 //
-// A warp loads a step of values from `first`, those before `end`, and encodes it: apart, so that several loads are in flight
-// before the first is used. A sink takes what a step yields: payload(byte offset, vec16) and scale(block, float), one lane
-// each.
+// A warp loads a step of values from `first`, those before `end`, and encodes one or more: apart, so that several loads are
+// in flight before the first is used, and together, so that no step waits for another. A sink takes what a step yields:
+// payload(byte offset, vec16) and scale(block, float), one lane each.
 #include "base/convert.hpp"
 #include "exec/exec.hpp"
 #include "kernels/ep/shape.hpp"
@@ -36,12 +36,15 @@ struct bf16_tokens {
       if (value < end) in[lane] = {x.read(reinterpret_cast<const vec16*>(token + value))};
     });
   }
-  template <exec_context X, class Scales, class Sink>
-  static BATON_FN void encode(X& x, const typename X::template lanes<lane_input>& in, int first, int end,
-                              const Scales&, Sink sink) {
+  template <int steps, exec_context X, class Scales, class Sink>
+  static BATON_FN void encode(X& x, const typename X::template lanes<lane_input> (&in)[steps], int first,
+                              int end, const Scales&, Sink sink) {
     x.each_lane([&](int lane) {
-      const int value = first + lane * lane_values;
-      if (value < end) sink.payload(2 * value, in[lane].values);
+      BATON_UNROLL
+      for (int i = 0; i < steps; ++i) {
+        const int value = first + i * step_values + lane * lane_values;
+        if (value < end) sink.payload(2 * value, in[i][lane].values);
+      }
     });
   }
 };
@@ -85,22 +88,32 @@ struct fp8_tokens {
       }
     });
   }
-  template <exec_context X, class Scales, class Sink>
-  static BATON_FN void encode(X& x, const typename X::template lanes<lane_input>& in, int first, int end,
-                              const Scales& scales, Sink sink) {
-    typename X::template lanes<float> block_max;
-    x.each_lane([&](int lane) { block_max[lane] = largest(in[lane]); });
+  template <int steps, exec_context X, class Scales, class Sink>
+  static BATON_FN void encode(X& x, const typename X::template lanes<lane_input> (&in)[steps], int first,
+                              int end, const Scales& scales, Sink sink) {
+    typename X::template lanes<float> block_max[steps];
+    x.each_lane([&](int lane) {
+      BATON_UNROLL
+      for (int i = 0; i < steps; ++i) block_max[i][lane] = largest(in[i][lane]);
+    });
     for (int mask = 1; mask < lanes_per_block; mask *= 2) {
-      const auto other = x.shuffle_xor(block_max, mask);
-      x.each_lane([&](int lane) { block_max[lane] = larger(block_max[lane], other[lane]); });
+      BATON_UNROLL
+      for (int i = 0; i < steps; ++i) {
+        const auto other = x.shuffle_xor(block_max[i], mask);
+        x.each_lane([&](int lane) { block_max[i][lane] = larger(block_max[i][lane], other[lane]); });
+      }
     }
     x.each_lane([&](int lane) {
-      const int value = first + lane * lane_values;
-      if (value >= end) return;
-      const int block = value / 128;
-      const float scale = scales.present() ? scales(block) : divided_by_448(larger(block_max[lane], 1e-4f));
-      sink.payload(value, quantise(in[lane], 1.0f / scale));
-      if (lane % lanes_per_block == 0) sink.scale(block, scale);
+      BATON_UNROLL
+      for (int i = 0; i < steps; ++i) {
+        const int value = first + i * step_values + lane * lane_values;
+        if (value >= end) continue;
+        const int block = value / 128;
+        const float scale =
+            scales.present() ? scales(block) : divided_by_448(larger(block_max[i][lane], 1e-4f));
+        sink.payload(value, quantise(in[i][lane], 1.0f / scale));
+        if (lane % lanes_per_block == 0) sink.scale(block, scale);
+      }
     });
   }
 };

@@ -159,8 +159,8 @@ struct dispatch_async_kernel {
       const fan_out<X> sink{x, messages, p.s.top_k, p.s.payload_bytes()};
       const bfloat16* values = p.tokens + static_cast<std::int64_t>(token) * p.s.hidden;
       for (int step = p.units.begin(nth); step < p.units.end(nth); ++step) {
-        typename X::template lanes<typename Format::lane_input> in;
-        Format::load(x, values, step * Format::step_values, p.s.hidden, in);
+        typename X::template lanes<typename Format::lane_input> in[1];
+        Format::load(x, values, step * Format::step_values, p.s.hidden, in[0]);
         Format::encode(x, in, step * Format::step_values, p.s.hidden, p.input_scales, sink);
       }
       if (nth == 0) {

@@ -30,6 +30,9 @@ inline constexpr int unit_weights = unit_accesses * lines_of_access;
 static_assert(unit_payload % 128 == 0 &&
               unit_payload / 128 <= unit_weights);  // whole fp8 blocks, a scale for each in 8 lines
 
+inline constexpr int max_warps = 24,
+                     max_combine_warps =
+                         20;             // of a block: more would not leave threads the registers they need
 inline constexpr int sum_columns = 240;  // of a unit of sums: 15 chunks of 8 for each two lines
 
 /// The choice of a received token that is here: its row, and what its expert's output is weighted with.
@@ -51,7 +54,7 @@ struct cells {
   int token_units;  // of a token
   int sum_units;
   int max_rows, row_alignment;
-  divider by_top_k, by_num_ranks, by_token_units, by_sum_units;
+  divider by_top_k, by_id_accesses, by_token_units, by_sum_units;
   int first_expert[max_ranks + 1];  // of each rank, and behind the last
   std::uint32_t tokens, sums;       // first line; ids begin at 0
   std::uint32_t lines;
@@ -63,7 +66,7 @@ struct cells {
         max_rows{s.max_rows()},
         row_alignment{s.row_alignment()},
         by_top_k{larger(1, s.top_k)},
-        by_num_ranks{s.num_ranks},
+        by_id_accesses{id_accesses},
         by_token_units{token_units},
         by_sum_units{larger(1, sum_units)},
         first_expert{},

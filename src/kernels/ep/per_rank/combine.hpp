@@ -14,6 +14,7 @@
 // Apart, combine_async sends, this rank's own sums to its own memory, and combine_wait receives.
 #include "base/add_weighted.hpp"
 #include "base/bits.hpp"
+#include "exec/kernel.hpp"
 #include "kernels/ep/per_rank/round.hpp"
 
 namespace baton::ep::per_rank {
@@ -48,6 +49,7 @@ struct lane_columns {
 template <class Output>
 struct combine_kernel {
   using params = combine_params<Output>;
+  static constexpr kernel_bounds bounds{.max_threads = max_combine_warps * warp_lanes};
 
   template <line_exec_context X>
   static BATON_FN void run(X& x, const params& p) {

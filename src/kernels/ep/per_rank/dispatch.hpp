@@ -5,15 +5,13 @@
 //   tokens[row, :], scales[:, row], sources[row]; entries[rank, t, k] = {row, weight}
 // Rows are grouped by local expert, then source rank, then token.
 //
-//   role      warps         does
-//   send      senders       cast a unit of a token once, store its lines to every rank that wants it; then receive this
-//                           rank's own units
-//   index     indexers      wait for all ranks' ids; bits, counts, first rows (row_index.hpp); every block for itself
-//   receive   the others    send this rank's ids; then take the units of the other ranks and write each to its rows
+//   role      warps       does
+//   send      senders     cast a unit of a token once, store its lines to every rank that wants it; then receive this rank's own
+//   receive   the others  send this rank's ids; wait for all ranks' ids and find every token's rows (row_index.hpp), every
+//                         block for itself; then take the units of the other ranks and write each to its rows
 //
-//   send      | cast, send ....................... | wait | own units -> rows ....... |
-//   index     | wait ids | note | count | number |
-//   receive   | send ids | wait until rows are known | wait a unit's lines -> rows ... |
+//   send      | cast, send ................................ | wait | own units -> rows ....... |
+//   receive   | send ids | wait ids | note | count | number | wait a unit's lines -> rows .... |
 //
 // Blocks never wait for each other. Nothing is counted by senders: a token's place is its index at its source.
 #include <type_traits>
@@ -35,42 +33,53 @@ struct dispatch_kernel {
   template <line_exec_context X>
   static BATON_FN void run(X& x, const dispatch_params& p) {
     x.launch_dependents();
-    const dispatch_plan shared{p.s, p.roles.senders};
+    const dispatch_plan shared{p.s, p.senders};
     prepare(x, p, shared);
     x.await_dependencies();
     const auto start = begin_round(x, &p.epochs->combined);
-    const int others = p.roles.senders + p.roles.indexers;
-    if (x.warp() >= p.roles.senders && x.warp() < others) return index(x, p, shared, start);
-    unit_share mine{};
-    int sources = 1;
-    bool lost = false;
-    if (x.warp() < p.roles.senders) {
-      mine = {p.s.rank, x.warp() * x.num_blocks() + x.block(), p.roles.senders * x.num_blocks()};
-      lost = !send(x, p, shared, start, mine);
-    } else {
-      const int warps = (x.num_warps() - others) * x.num_blocks();
-      mine = {p.s.rank + 1, (x.warp() - others) * x.num_blocks() + x.block(), warps};
+    const bool sends = x.warp() < p.senders;
+    unit_share mine{p.s.rank, x.warp() * x.num_blocks() + x.block(), p.senders * x.num_blocks()};
+    if (!sends) {
+      const int warps = x.num_warps() - p.senders;
+      mine = {p.s.rank + 1, (x.warp() - p.senders) * x.num_blocks() + x.block(), warps * x.num_blocks()};
       if (mine.source == p.s.num_ranks) mine.source = 0;
-      if (p.roles.senders > 0) lost = !send_ids(x, p, start, mine);
-      sources = p.roles.senders > 0 ? p.s.num_ranks - 1 : p.s.num_ranks;  // senders take their own rank's
     }
+    const bool lost = sends           ? !send(x, p, shared, start, mine)
+                      : p.senders > 0 ? !send_ids(x, p, start, mine)
+                                      : false;
     const round_start now = x.broadcast(start, 0);
-    if (lost || now.lost != 0 || p.roles.indexers == 0) return;
-    receive_all(x, p, shared, now.epoch() + 1, mine, sources);
+    if (lost || now.lost != 0) return;
+    if (p.receives) receive(x, p, shared, now.epoch() + 1, mine);
   }
 
  private:
   template <class X>
+  static BATON_FN void receive(X& x, const dispatch_params& p, const dispatch_plan& shared,
+                               std::uint64_t epoch, const unit_share& mine) {
+    const bool sends = x.warp() < p.senders;
+    looked_at<X> first;
+    if (sends)
+      look(x, p, epoch, mine, first);  // its own
+    else if (!index(x, p, shared, epoch, mine, first))
+      return;
+    if (!await_rows(x, shared)) return;
+    const int sources = sends           ? 1
+                        : p.senders > 0 ? p.s.num_ranks - 1
+                                        : p.s.num_ranks;  // senders take their own rank's
+    receive_all(x, p, shared.rows(x, p), epoch, mine, sources, first);
+  }
+
+  template <class X>
   static BATON_FN void prepare(X& x, const dispatch_params& p, const dispatch_plan& shared) {
-    if (p.roles.indexers > 0) {
+    if (p.receives) {
+      const int receivers = x.num_warps() - p.senders;
       vec16* bits = reinterpret_cast<vec16*>(shared.bits(x));
       x.block_each(p.s.max_local_experts() * shared.index.words / 4,
                    [&](int i) { x.write(bits + i, vec16{}); });
       x.block_each(1, [&](int) {
-        x.mbarrier_init(shared.noted(x), p.roles.indexers);
-        x.mbarrier_init(shared.summed(x), p.roles.indexers);
-        x.mbarrier_init(shared.known(x), p.roles.indexers);
-        x.write(shared.hint(x), 0u);
+        x.mbarrier_init(shared.noted(x), receivers);
+        x.mbarrier_init(shared.summed(x), receivers);
+        x.mbarrier_init(shared.known(x), receivers);
       });
     }
     x.sync_block();
@@ -96,12 +105,11 @@ struct dispatch_kernel {
   static BATON_FN bool send_ids(X& x, const dispatch_params& p,
                                 const typename X::template lanes<round_start>& start,
                                 const unit_share& mine) {
-    id_sender<X> ids{p};
-    for (int access = mine.nth; access < ids.accesses; access += mine.warps) {
-      ids.load(x, access);
+    for (int access = mine.nth; access < p.window.id_accesses; access += mine.warps) {
+      const auto ids = load_ids(x, p, access);
       const round_start now = x.broadcast(start, 0);
       if (now.lost != 0) return false;
-      ids.store(x, now.epoch() + 1, access);
+      store_ids(x, p, now.epoch() + 1, ids);
     }
     return true;
   }
@@ -143,9 +151,7 @@ struct dispatch_kernel {
       Format::load(x, from, first + i * Format::step_values, end, in[i]);
     x.sync_warp();  // the unit before has left the staging
     const to_staging<X> sink{x, staging, at.unit * unit_payload, first / 128};
-    BATON_UNROLL
-    for (int i = 0; i < steps_of_unit; ++i)
-      Format::encode(x, in[i], first + i * Format::step_values, end, p.input_scales, sink);
+    Format::encode(x, in, first, end, p.input_scales, sink);
     x.each_lane([&](int lane) {
       if (lane < unit_weights)
         x.write(reinterpret_cast<float*>(staging + unit_payload) + unit_weights + lane, weight[lane]);
@@ -199,38 +205,20 @@ struct dispatch_kernel {
     });
   }
 
+  /// Ids, as they come, into bits; rows of each expert, a lane's share of them; first rows. False: gave up, or refused ids.
   template <class X>
-  static BATON_FN void index(X& x, const dispatch_params& p, const dispatch_plan& shared,
-                             const typename X::template lanes<round_start>& start) {
-    const round_start now = x.broadcast(start, 0);
-    if (now.lost != 0) return;
-    const std::uint64_t epoch = now.epoch() + 1;
+  static BATON_FN bool index(X& x, const dispatch_params& p, const dispatch_plan& shared, std::uint64_t epoch,
+                             const unit_share& mine, looked_at<X>& first_unit) {
     const row_index rows = shared.rows(x, p);
-    const int warp = x.warp() - p.roles.senders;
-    typename X::template lanes<vec16> ids;
-    int checked = -1;  // the source of `ids`, if they have not been checked
-    int known_source = -1, known_ids = 0;
-    for (int i = warp; i < p.s.num_ranks * p.window.id_accesses;
-         i += p.roles.indexers) {  // first accesses first
-      const int access = p.window.by_num_ranks.quotient(i), source = i - access * p.s.num_ranks;
-      if (source == known_source && known_ids <= access * ids_of_access) continue;
-      if (checked >= 0 && !sound_ids(x, p, epoch, checked, ids)) return;
-      checked = -1;
-      bool absent = false;
-      if (!await_ids(x, p, epoch, source, access, ids, absent)) return;
-      if (absent) continue;
-      known_ids = note_ids(x, p, rows, {source, access * ids_of_access}, ids) * p.s.top_k;
-      known_source = checked = source;
-    }
-    arrive(x, shared.noted(x));
-    if (checked >= 0 && !sound_ids(x, p, epoch, checked, ids)) return;
-    if (!await_all(x, shared.noted(x), index_sites::noted())) return;
-    const int threads = p.roles.indexers * warp_lanes, experts = rows.num_experts();
-    const int each = experts <= threads ? 1 : ceil_div(experts, threads);
+    const int warp = x.warp() - p.senders, warps = x.num_warps() - p.senders;
+    if (!note_all(x, p, shared, rows, epoch)) return false;
+    const int experts = rows.num_experts(),
+              each = experts <= warps * warp_lanes ? 1 : ceil_div(experts, warps * warp_lanes);
     typename X::template lanes<int> padded, sum;
     x.each_lane([&](int lane) {
       padded[lane] = 0;
       const int first = (warp * warp_lanes + lane) * each;
+      BATON_ROLLED
       for (int e = first; e < smaller(first + each, experts); ++e)
         padded[lane] += align_up_to_power(rows.rows_of(x, e), p.window.row_alignment);
       sum[lane] = padded[lane];
@@ -240,25 +228,61 @@ struct dispatch_kernel {
       if (lane == warp_lanes - 1) x.write(shared.sums(x) + warp, sum[lane]);
     });
     arrive(x, shared.summed(x));
-    if (!await_all(x, shared.summed(x), index_sites::summed())) return;
+    if (!await_all(x, shared.summed(x), index_sites::summed())) return false;
+    look(x, p, epoch, mine, first_unit);  // on its way while rows are numbered
+    typename X::template lanes<int> first_row;
     x.each_lane([&](int lane) {
-      int row = sum[lane] - padded[lane];
-      for (int w = 0; w < warp; ++w) row += x.read(shared.sums(x) + w);
+      first_row[lane] = sum[lane] - padded[lane];
+      for (int w = 0; w < warp; ++w) first_row[lane] += x.read(shared.sums(x) + w);
       const int first = (warp * warp_lanes + lane) * each;
-      for (int e = first; e < smaller(first + each, experts); ++e) {
-        const int here = rows.rows_of(x, e);
-        rows.number(x, e, row);
-        if (x.block() == 0) publish_expert(x, p, e, row, here);
-        row += align_up_to_power(here, p.window.row_alignment);
-        if (x.block() == 0 && e == experts - 1) x.write(p.row_offsets + experts, row);
-      }
+      int row = first_row[lane];
+      BATON_ROLLED
+      for (int e = first; e < smaller(first + each, experts); ++e)
+        row = align_up_to_power(rows.number(x, e, row), p.window.row_alignment);
     });
     x.sync_warp();
-    x.elect([&] {
-      x.mbarrier_arrive(shared.known(x), 1);
-      x.template store<order::relaxed, scope::block>(shared.hint(x), 1u);
+    x.elect([&] { x.mbarrier_arrive(shared.known(x), 1); });
+    if (x.block() == 0) publish(x, p, rows, first_row, each, epoch);
+    return true;
+  }
+
+  template <class X>
+  static BATON_FN bool note_all(X& x, const dispatch_params& p, const dispatch_plan& shared,
+                                const row_index& rows, std::uint64_t epoch) {
+    typename X::template lanes<vec16> ids[1];
+    int checked = -1;  // the source of `ids`, if they have not been checked
+    for (int i = x.warp() - p.senders;; i += x.num_warps() - p.senders) {
+      const bool last = i >= p.s.num_ranks * p.window.id_accesses;
+      if (last) arrive(x, shared.noted(x));
+      if (checked >= 0 && !sound_ids(x, p, epoch, checked, ids[0])) return false;
+      if (last) return await_all(x, shared.noted(x), index_sites::noted());
+      const int nth = p.window.by_id_accesses.quotient(i), access = i - nth * p.window.id_accesses;
+      checked = p.s.rank + nth < p.s.num_ranks ? p.s.rank + nth : p.s.rank + nth - p.s.num_ranks;
+      const std::byte* from = p.windows.at[p.s.rank] + p.window.ids_at(p.s, epoch, checked, access);
+      if (!await_lines(x, line_places<1>{{from}}, epoch, {.where = id_sites::ids(), .peer = checked}, ids))
+        return false;
+      note_ids(x, p, rows, {checked, access * ids_of_access}, ids[0]);
+    }
+  }
+
+  /// Block 0 tells the caller, and combine.
+  template <class X>
+  static BATON_FN void publish(X& x, const dispatch_params& p, const row_index& rows,
+                               const typename X::template lanes<int>& first_row, int each,
+                               std::uint64_t epoch) {
+    const int warp = x.warp() - p.senders, experts = rows.num_experts();
+    x.each_lane([&](int lane) {
+      const int first = (warp * warp_lanes + lane) * each;
+      int row = first_row[lane];
+      BATON_ROLLED
+      for (int e = first; e < smaller(first + each, experts); ++e) {
+        const int here = rows.rows_of(x, e);
+        publish_expert(x, p, e, row, here);
+        row += align_up_to_power(here, p.window.row_alignment);
+        if (e == experts - 1) x.write(p.row_offsets + experts, row);
+      }
     });
-    if (x.block() != 0 || warp != 0) return;
+    if (warp != 0) return;
     x.each(p.s.num_ranks, [&](int r) { x.write(p.token_counts + r, x.read(rows.counts + r)); });
     x.elect([&] { x.write(&p.epochs->dispatched, epoch); });
   }
@@ -275,7 +299,7 @@ struct dispatch_kernel {
     x.sync_warp();
     x.elect([&] { x.mbarrier_arrive(all, 1); });
   }
-  /// All indexing warps of the block. False: gave up.
+  /// All receiving warps of the block. False: gave up.
   template <class X>
   static BATON_FN bool await_all(X& x, mbarrier* all, site where) {
     return x.template mbarrier_wait<scope::block>(all, parity::even, {.where = where, .patience = 2});

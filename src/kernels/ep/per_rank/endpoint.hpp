@@ -30,9 +30,10 @@ struct endpoint {
   device_errors* errors() const { return own<device_errors>(&local_cells::errors); }
   received_tokens received() const { return received_at(local, local_cells{s}, s); }
 
-  dispatch_params dispatch(const round_input& in, warp_roles roles) const {
+  dispatch_params dispatch(const round_input& in, int senders, bool receives) const {
     dispatch_params p{s, cells{s}};
-    p.roles = roles;
+    p.senders = senders;
+    p.receives = receives;
     p.windows = windows;
     p.tokens = in.tokens;
     p.topk_idx = in.topk_idx;

@@ -1,5 +1,6 @@
 #pragma once
-// Ids first: every rank sends all its ids to every rank before its tokens, in lines, in every round, also with no token.
+// Ids first: every rank sends all its ids to every rank before its tokens, in lines, in every round: as many lines as
+// ids may be, also if there are fewer or none, so that nobody has to ask how many will come.
 // From them each rank derives which tokens will come, from whom, and which rows they get, while these are on their way.
 //
 //   rank s                                        rank d
@@ -42,18 +43,25 @@ BATON_FN vec16 checked_tail(std::uint32_t count, std::uint64_t epoch) {
   return {{count, 0, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(epoch >> 32)}};
 }
 
-/// One lane: eight ids from index `first` on, as they travel.
+/// Eight ids, as they travel, and whether there is one that cannot be.
+struct packed_ids {
+  vec16 words;
+  bool bad;
+};
+
+/// One lane: ids from index `first` on.
 template <class X>
-BATON_FN vec16 pack_ids(X& x, const dispatch_params& p, int first) {
+BATON_FN packed_ids pack_ids(X& x, const dispatch_params& p, int first) {
   std::int32_t id[ids_of_chunk];
   const int end = p.num_tokens * p.s.top_k;
   BATON_UNROLL
   for (int i = 0; i < ids_of_chunk; ++i) id[i] = first + i < end ? x.read(p.topk_idx + first + i) : -1;
-  vec16 out{};
+  packed_ids out{};
   BATON_UNROLL
   for (int i = 0; i < ids_of_chunk; ++i) {
     const bool valid = static_cast<std::uint32_t>(id[i]) < static_cast<std::uint32_t>(p.s.num_experts);
-    out.word[i / 2] |= (valid ? static_cast<std::uint32_t>(id[i]) : no_id) << (16 * (i % 2));
+    out.words.word[i / 2] |= (valid ? static_cast<std::uint32_t>(id[i]) : no_id) << (16 * (i % 2));
+    out.bad = out.bad || (!valid && id[i] != -1);
   }
   return out;
 }
@@ -76,46 +84,45 @@ constexpr int first_id_of(int access, int lane) {
   return access * ids_of_access + lane / lanes_of_line * ids_of_line + lane % lanes_of_line * ids_of_chunk;
 }
 
-/// A warp's share of the lines of ids.
+/// A warp's ids of one access.
 template <class X>
-struct id_sender {
-  const dispatch_params& p;
-  int accesses;
-  typename X::template lanes<vec16> packed;
-
-  BATON_FN id_sender(const dispatch_params& params)
-      : p{params}, accesses{larger(1, ceil_div(p.num_tokens * p.s.top_k, ids_of_access))} {}
-
-  /// Needs no round: the first access's ids are on their way here while the round's number is.
-  BATON_FN void load(X& x, int access) {
-    if (access >= accesses) return;
-    x.each_lane([&](int lane) {
-      packed[lane] = {};
-      if (!holds_flag(lane)) packed[lane] = pack_ids(x, p, first_id_of(access, lane));
-    });
-  }
-  /// To all ranks.
-  BATON_FN void store(X& x, std::uint64_t epoch, int access) {
-    typename X::template lanes<vec16> v;
-    typename X::template lanes<std::uint32_t> check;
-    x.each_lane([&](int lane) {
-      v[lane] =
-          holds_flag(lane) ? checked_tail(static_cast<std::uint32_t>(p.num_tokens), epoch) : packed[lane];
-      check[lane] = id_check(v[lane]);
-    });
-    sum_of_line(x, check);
-    x.each_lane([&](int lane) {
-      if (holds_flag(lane)) v[lane] = with_flag(v[lane].word[0], check[lane], line_flag(epoch));
-    });
-    for (int i = 1, to = p.s.rank; i <= p.s.num_ranks; ++i) {
-      if (++to == p.s.num_ranks) to = 0;
-      x.store_lines(p.windows.at[to] + p.window.ids_at(p.s, epoch, p.s.rank, access), v);
-    }
-    x.each_lane([&](int lane) {
-      if (!holds_flag(lane)) report_ids(x, p, first_id_of(access, lane));
-    });
-  }
+struct outgoing_ids {
+  typename X::template lanes<packed_ids> packed;
+  int access;
 };
+
+/// One warp: as far as they are known before the round is; its loads are on their way together with its number.
+template <class X>
+BATON_FN outgoing_ids<X> load_ids(X& x, const dispatch_params& p, int access) {
+  outgoing_ids<X> ids{{}, access};
+  x.each_lane([&](int lane) {
+    if (!holds_flag(lane)) ids.packed[lane] = pack_ids(x, p, first_id_of(access, lane));
+  });
+  return ids;
+}
+
+/// One warp: these to all ranks.
+template <class X>
+BATON_FN void store_ids(X& x, const dispatch_params& p, std::uint64_t epoch, const outgoing_ids<X>& ids) {
+  typename X::template lanes<vec16> v;
+  typename X::template lanes<std::uint32_t> check;
+  x.each_lane([&](int lane) {
+    v[lane] = holds_flag(lane) ? checked_tail(static_cast<std::uint32_t>(p.num_tokens), epoch)
+                               : ids.packed[lane].words;
+    check[lane] = id_check(v[lane]);
+  });
+  sum_of_line(x, check);
+  x.each_lane([&](int lane) {
+    if (holds_flag(lane)) v[lane] = with_flag(v[lane].word[0], check[lane], line_flag(epoch));
+  });
+  for (int i = 1, to = p.s.rank; i <= p.s.num_ranks; ++i) {
+    if (++to == p.s.num_ranks) to = 0;
+    x.store_lines(p.windows.at[to] + p.window.ids_at(p.s, epoch, p.s.rank, ids.access), v);
+  }
+  x.each_lane([&](int lane) {
+    if (ids.packed[lane].bad) report_ids(x, p, first_id_of(ids.access, lane));
+  });
+}
 
 /// The source's tokens, as the first line says.
 template <class X>
@@ -136,8 +143,9 @@ BATON_FN int note_ids(X& x, const dispatch_params& p, const row_index& rows, con
                       const typename X::template lanes<vec16>& v) {
   const int tokens = tokens_of(x, v);
   x.each_lane([&](int lane) {
-    if (holds_flag(lane) || tokens < 0 || tokens > p.s.max_tokens) return;
-    rows.note(x, from.source, from.before + first_id_of(0, lane), tokens * p.s.top_k, v[lane]);
+    const int first = from.before + first_id_of(0, lane), end = tokens * p.s.top_k;
+    if (holds_flag(lane) || tokens < 0 || tokens > p.s.max_tokens || first >= end) return;
+    rows.note(x, from.source, first, end, v[lane]);
   });
   if (from.before == 0)
     x.elect([&] { x.write(rows.counts + from.source, smaller(larger(tokens, 0), p.s.max_tokens)); });
@@ -165,28 +173,6 @@ BATON_FN bool sound_ids(X& x, const dispatch_params& p, std::uint64_t epoch, int
              static_cast<std::uint64_t>(tokens));
   });
   return false;
-}
-
-/// One warp: waits for the ids of one access of `source`; `absent`: there are none there. False: gave up.
-template <class X>
-BATON_FN bool await_ids(X& x, const dispatch_params& p, std::uint64_t epoch, int source, int access,
-                        typename X::template lanes<vec16>& ids, bool& absent) {
-  const std::byte* first = p.windows.at[p.s.rank] + p.window.ids_at(p.s, epoch, source, 0);
-  const line_places<2> from{{first + access * line_access_bytes, first}};
-  const std::uint64_t flag = line_flag(epoch);
-  const int before = access * ids_of_access;  // ids of earlier accesses
-  // These lines, or the word of the first access's lines that there are no ids for them.
-  const auto here = [&](int lane, const vec16(&v)[2]) {
-    return carries(lane, v[0], flag) ||
-           (carries(lane, v[1], flag) && static_cast<int>(v[1].word[0]) * p.s.top_k <= before);
-  };
-  typename X::template lanes<vec16> v[2];
-  const wait_site at{
-      .where = id_sites::ids(), .peer = source, .epoch = static_cast<std::uint32_t>(epoch), .expected = flag};
-  if (!x.wait_lines(from, here, at, v)) return false;
-  absent = access > 0 && !all_carry(x, v[0], flag);
-  ids = v[0];
-  return true;
 }
 
 }  // namespace baton::ep::per_rank

@@ -27,12 +27,12 @@ std::string why_not(const shape& s) {
 
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const round_input& in,
             half which, stream_ref stream) {
-  const dispatch_grid g = grid_of_dispatch(end, limits, in.num_tokens, which);
+  const role_grid g = grid_of_dispatch(end, limits, in.num_tokens, which);
   const launch_grid grid{.blocks = g.blocks,
                          .threads = g.threads(),
-                         .shared_bytes = dispatch_plan{end.s, g.roles.senders}.bytes,
+                         .shared_bytes = dispatch_plan{end.s, g.senders}.bytes,
                          .begins_early = true};
-  const dispatch_params p = end.dispatch(in, g.roles);
+  const dispatch_params p = end.dispatch(in, g.senders, which != half::send);
   if (end.s.is_fp8())
     baton::launch<dispatch_kernel<fp8_tokens>>(w, grid, p, stream);
   else
@@ -42,7 +42,7 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
 template <class Output>
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
             const Output& output, half which, stream_ref stream) {
-  const combine_grid g = grid_of_combine(end, limits, in.num_tokens, which);
+  const role_grid g = grid_of_combine(end, limits, in.num_tokens, which);
   const launch_grid grid{.blocks = g.blocks, .threads = g.threads(), .begins_early = true};
   baton::launch<combine_kernel<Output>>(w, grid, end.combine(in, g.senders, g.receivers > 0, output), stream);
 }

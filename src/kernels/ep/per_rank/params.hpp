@@ -5,17 +5,11 @@
 
 namespace baton::ep::per_rank {
 
-/// How a block's warps are divided: the first `senders` send, the next `indexers` find rows, the rest receive. The fused
-/// kernel has all three. One that only sends has no indexers; one that only receives no senders.
-struct warp_roles {
-  int senders = 0;
-  int indexers = 0;
-};
-
 struct dispatch_params {
   shape s;
   cells window;
-  warp_roles roles{};
+  int senders{};  // warps of a block: the first ones; 0: only receives
+  bool receives{};
   peer_array<std::byte> windows{};
   const bfloat16* tokens{};        // [num_tokens, H]
   const std::int32_t* topk_idx{};  // [num_tokens, K]

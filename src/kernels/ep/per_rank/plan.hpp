@@ -7,19 +7,16 @@
 
 namespace baton::ep::per_rank {
 
-inline constexpr int max_warps = 24;  // of a block: more would not leave each thread the registers it needs
-
 struct dispatch_plan : shared_plan {
   row_index_shape index;
   shared_array<std::uint32_t> bits;
   shared_array<std::int32_t> first_row;
   shared_array<std::uint16_t> ids;
   shared_array<std::int32_t> counts;  // [R]
-  shared_array<std::int32_t> sums;    // [max_warps]: rows that each indexing warp has counted
+  shared_array<std::int32_t> sums;    // [max_warps]: rows that each receiving warp has counted
   shared_array<mbarrier> noted;       // all ids are in `bits`
   shared_array<mbarrier> summed;      // `sums` is complete
   shared_array<mbarrier> known;       // rows can be found
-  shared_array<std::uint32_t> hint;   // 1: that is so, without any order
   shared_array<std::byte> staging;    // [senders, unit_bytes]: an encoded unit, before it is cut into lines
 
   constexpr dispatch_plan(const shape& s, int senders)
@@ -32,7 +29,6 @@ struct dispatch_plan : shared_plan {
         noted{take<mbarrier>(1)},
         summed{take<mbarrier>(1)},
         known{take<mbarrier>(1)},
-        hint{take<std::uint32_t>(1)},
         staging{take<std::byte>(senders * unit_bytes, 16)} {}
 
   template <class X>

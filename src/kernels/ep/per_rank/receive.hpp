@@ -114,30 +114,35 @@ BATON_FN void write_rows(X& x, const dispatch_params& p, const token_unit& at, c
   } while (left != 0);
 }
 
-/// One warp: its share of the units of `sources` ranks from mine.source on, each as soon as it is here. The first unit's
-/// lines are looked at while rows are not known yet; whether they will come at all is known only then.
+/// A unit's lines, and whether somebody has looked at them.
 template <class X>
-BATON_FN void receive_all(X& x, const dispatch_params& p, const dispatch_plan& shared, std::uint64_t epoch,
-                          unit_share mine, int sources) {
+struct looked_at {
   typename X::template lanes<vec16> v[unit_accesses];
-  const std::byte* window = p.windows.at[p.s.rank];
+  bool valid;
+};
+
+BATON_FN line_places<unit_accesses> lines_of_unit(const dispatch_params& p, std::uint64_t epoch, int source,
+                                                  int unit) {
+  const std::byte* first = p.windows.at[p.s.rank] + p.window.token_at(p.s, epoch, source, unit);
+  return {{first, first + line_access_bytes}};
+}
+
+/// One look at a warp's first unit: whether its lines will come at all is known only when rows are.
+template <class X>
+BATON_FN void look(X& x, const dispatch_params& p, std::uint64_t epoch, const unit_share& mine,
+                   looked_at<X>& first) {
+  first.valid = mine.nth < p.s.max_tokens * p.window.token_units;
+  if (!first.valid) return;
+  const auto from = lines_of_unit(p, epoch, mine.source, mine.nth);
+  BATON_UNROLL
+  for (int i = 0; i < unit_accesses; ++i) first.v[i] = x.load_lines(from.at[i]);
+}
+
+/// One warp: its share of the units of `sources` ranks from mine.source on, each as soon as it is here.
+template <class X>
+BATON_FN void receive_all(X& x, const dispatch_params& p, const row_index& rows, std::uint64_t epoch,
+                          unit_share mine, int sources, looked_at<X>& first) {
   const std::uint64_t flag = line_flag(epoch);
-  const auto lines_at = [&](int unit) {
-    const std::byte* first = window + p.window.token_at(p.s, epoch, mine.source, unit);
-    return line_places<unit_accesses>{{first, first + line_access_bytes}};
-  };
-  bool looked = mine.nth < p.s.max_tokens * p.window.token_units;
-  if (looked) {
-    const auto here_or_known = [&](int lane, const vec16(&values)[unit_accesses]) {
-      return (carries(lane, values[0], flag) && carries(lane, values[1], flag)) ||
-             x.template load<order::relaxed, scope::block>(shared.hint(x)) != 0;
-    };
-    const wait_site at{
-        .where = index_sites::known(), .epoch = static_cast<std::uint32_t>(epoch), .patience = 2};
-    if (!x.wait_lines(lines_at(mine.nth), here_or_known, at, v)) return;
-  }
-  if (!await_rows(x, shared)) return;
-  const row_index rows = shared.rows(x, p);
   for (; sources > 0; --sources) {
     const int units = x.from_one([&] { return x.read(rows.counts + mine.source); }) * p.window.token_units;
     for (int i = mine.nth; i < units; i += mine.warps) {
@@ -147,16 +152,16 @@ BATON_FN void receive_all(X& x, const dispatch_params& p, const dispatch_plan& s
       if (at.unit == 0)
         x.elect([&] { x.write(p.choices + at.source * p.s.max_tokens + at.token, found.here); });
       if (found.here != 0) {  // otherwise nobody sends it
-        const bool here = looked && all_carry(x, v[0], flag) && all_carry(x, v[1], flag);
-        if (!here &&
-            !await_lines(x, lines_at(i), epoch, {.where = index_sites::line(), .peer = at.source}, v))
+        const bool here = first.valid && all_carry(x, first.v[0], flag) && all_carry(x, first.v[1], flag);
+        if (!here && !await_lines(x, lines_of_unit(p, epoch, at.source, i), epoch,
+                                  {.where = index_sites::line(), .peer = at.source}, first.v))
           return;
-        note_choices(x, p, rows, at, found, v);
-        write_rows(x, p, at, found, v);
+        note_choices(x, p, rows, at, found, first.v);
+        write_rows(x, p, at, found, first.v);
       }
-      looked = false;
+      first.valid = false;
     }
-    looked = false;
+    first.valid = false;
     if (++mine.source == p.s.num_ranks) mine.source = 0;
   }
 }

@@ -43,17 +43,18 @@ struct row_index {
   template <class X>
   BATON_FN void note(X& x, int source, int first, int end, const vec16& chunk) const {
     x.write(reinterpret_cast<vec16*>(ids + source * size.id_stride + first), chunk);
-    int token = window.by_top_k.quotient(first), k = first - token * s.top_k;
-    const auto lowest = static_cast<std::uint32_t>(first_expert()),
-               experts = static_cast<std::uint32_t>(num_experts());
     std::uint32_t* of_source = bits + source * size.rank_words;
+    if (s.top_k == ids_of_chunk) {  // one token's
+      const int token = first / ids_of_chunk;
+      BATON_UNROLL
+      for (int i = 0; i < ids_of_chunk; ++i)
+        note_id(x, of_source, token, chunk.word[i / 2] >> (16 * (i % 2)) & 0xffffu);
+      return;
+    }
+    int token = window.by_top_k.quotient(first), k = first - token * s.top_k;
     BATON_UNROLL
     for (int i = 0; i < ids_of_chunk; ++i) {
-      const std::uint32_t id = chunk.word[i / 2] >> (16 * (i % 2)) & 0xffffu;
-      const std::uint32_t local = id - lowest;
-      std::uint32_t* word = of_source + static_cast<int>(local) * size.words + token / 32;
-      if (first + i < end && local < experts)
-        x.template fetch_or<order::relaxed, scope::block>(word, 1u << (token % 32));
+      if (first + i < end) note_id(x, of_source, token, chunk.word[i / 2] >> (16 * (i % 2)) & 0xffffu);
       if (++k == s.top_k) k = 0, ++token;
     }
   }
@@ -62,6 +63,7 @@ struct row_index {
   template <class X>
   BATON_FN int rows_of(X& x, int local) const {
     int rows = 0;
+    BATON_ROLLED
     for (int w = 0; w < size.used_words; w += 4) {
       const vec16 four = x.read(reinterpret_cast<const vec16*>(bits + local * size.words + w));
       BATON_UNROLL
@@ -69,9 +71,10 @@ struct row_index {
     }
     return rows;
   }
-  /// One lane: numbers them from `row` on.
+  /// One lane: numbers them from `row` on; the row behind them.
   template <class X>
-  BATON_FN void number(X& x, int local, int row) const {
+  BATON_FN int number(X& x, int local, int row) const {
+    BATON_ROLLED
     for (int w = 0; w < size.used_words; w += 4) {
       const vec16 four = x.read(reinterpret_cast<const vec16*>(bits + local * size.words + w));
       vec16 first;
@@ -82,6 +85,7 @@ struct row_index {
       }
       x.write(reinterpret_cast<vec16*>(first_row + local * size.words + w), first);
     }
+    return row;
   }
 
   /// The row of a choice; -1: another rank's expert, or none.
@@ -90,9 +94,18 @@ struct row_index {
     const std::uint32_t id = x.read(ids + source * size.id_stride + token * s.top_k + k);
     const std::uint32_t local = id - static_cast<std::uint32_t>(first_expert());
     if (local >= static_cast<std::uint32_t>(num_experts())) return -1;
-    const int word = static_cast<int>(local) * size.words + source * size.rank_words + token / 32;
-    const std::uint32_t before = x.read(bits + word) & ((1u << (token % 32)) - 1);
+    const int word = static_cast<int>(local) * size.words + source * size.rank_words + (token >> 5);
+    const std::uint32_t before = x.read(bits + word) & ((1u << (token & 31)) - 1);
     return x.read(first_row + word) + count_bits(before);
+  }
+
+ private:
+  template <class X>
+  BATON_FN void note_id(X& x, std::uint32_t* of_source, int token, std::uint32_t id) const {
+    const std::uint32_t local = id - static_cast<std::uint32_t>(first_expert());
+    if (local >= static_cast<std::uint32_t>(num_experts())) return;
+    std::uint32_t* word = of_source + static_cast<int>(local) * size.words + (token >> 5);
+    x.template fetch_or<order::relaxed, scope::block>(word, 1u << (token & 31));
   }
 };
 
