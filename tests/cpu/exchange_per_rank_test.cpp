@@ -38,6 +38,16 @@ TEST(exchange_per_rank_grid, any_number_of_blocks_and_threads_gives_the_same_bit
   }
 }
 
+TEST(exchange_per_rank_units, of_a_token_of_a_large_model_are_more_than_those_that_hold_weights) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
+    exchange_case c = per_rank({2, sizes(9, 4, 7168, 3), {3, 2}, routing::distinct});
+    c.config.format = format;
+    auto ranks = make_ranks(worlds, c.config);
+    EXPECT_EQ(run_round(c, ranks, 1, calls::fused), "");
+  }
+}
+
 TEST(exchange_per_rank_ids, of_more_tokens_than_four_lines_hold_are_all_there) {
   const auto worlds = world::local(2, device_kind::cpu);
   exchange_case c = per_rank({2, sizes(20, 8, 16, 90), {}, routing::distinct});

@@ -65,7 +65,8 @@ BATON_FN void note_choices(X& x, const dispatch_params& p, const row_index& rows
     BATON_UNROLL
     for (int i = 0; i < unit_accesses; ++i) {
       const int k = at.unit * unit_weights + i * lines_of_access + lane / lanes_of_line;
-      if (((found.here >> k) & 1) == 0 || k >= p.s.top_k) continue;
+      if (k >= p.s.top_k || ((found.here >> k) & 1) == 0)
+        continue;  // large tokens have more units than weights
       const float weight = std::bit_cast<float>(v[i][lane].word[1]);
       x.write(p.entries + static_cast<std::int64_t>(token) * p.s.top_k + k,
               entry{rows.find(x, at.source, at.token, k), weight});
