@@ -1,5 +1,6 @@
 #pragma once
-// The execution context of pipelines: gpu, the matrix verbs and the asynchronous ones. What each verb means: exec/mbarrier.hpp.
+// The execution context that every kernel is given: gpu, the matrix verbs, lines, and the asynchronous ones. What each verb
+// means: exec/mbarrier.hpp.
 //
 // `ClusterBlocks` is the cluster's size that the kernel is launched with; 1 keeps arrivals and waits at block
 // scope.

@@ -31,7 +31,7 @@ struct combine_async_kernel {
     const combine_async_plan shared{p.s};
     const int pairs = p.s.num_local_experts(p.s.rank) * p.s.num_ranks;
     const row_table table{shared.rows.prefix(x), shared.rows.first_row(x), pairs};
-    x.block_each(3 * max_ranks, [&](int i) { x.write(shared.sent(x) + i, 0); });
+    x.block_each(shared.zeroes(), [&](int i) { x.write(shared.sent(x) + i, 0); });
     note_round_start(x, &p.rounds->combine, shared.start);
     table.build(x, p.counters, p.s);
     if (!goes_on(x, shared.start.aborted(x))) return;  // the table is of an earlier round

@@ -67,8 +67,7 @@ struct dispatch_async_kernel {
   /// Clears the counts. False in all warps: a wait of this rank gave up earlier, so what is here is not of this round.
   template <class X, class Params>
   static BATON_FN bool begin(X& x, const Params& p, const plan& shared) {
-    const int counts = max_ranks + 3 * p.s.num_experts;  // from `complete` to the end
-    x.block_each(counts, [&](int i) { x.write(shared.complete(x) + i, 0); });
+    x.block_each(shared.zeroes(), [&](int i) { x.write(shared.complete(x) + i, 0); });
     note_round_start(x, &p.rounds->dispatch, shared.start);
     x.sync_block();
     return goes_on(x, shared.start.aborted(x));

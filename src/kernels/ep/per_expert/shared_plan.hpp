@@ -43,6 +43,9 @@ struct dispatch_async_plan : shared_plan {
         total{take<std::int32_t>(s.num_experts)},
         base{take<std::int32_t>(s.num_experts)},
         own{take<std::int32_t>(s.num_experts)} {}
+
+  /// Words that begin as 0: those from `complete` on.
+  BATON_FN int zeroes() const { return static_cast<int>((bytes - complete.offset) / sizeof(std::int32_t)); }
 };
 
 /// Of a kernel that waits for other ranks.
@@ -84,6 +87,11 @@ struct combine_async_plan : shared_plan {
         complete{take<std::int32_t>(max_ranks)},
         start{take_round_start(*this)},
         rows{take_row_table(*this, s.num_pairs())} {}
+
+  /// Words that begin as 0: those before `start`.
+  BATON_FN int zeroes() const {
+    return static_cast<int>((start.epoch.offset - sent.offset) / sizeof(std::int32_t));
+  }
 };
 
 struct combine_wait_plan : waiting_plan {
