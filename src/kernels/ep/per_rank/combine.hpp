@@ -15,7 +15,7 @@
 #include "base/add_weighted.hpp"
 #include "base/bits.hpp"
 #include "exec/kernel.hpp"
-#include "kernels/ep/per_rank/round.hpp"
+#include "kernels/ep/per_rank/round_start.hpp"
 
 namespace baton::ep::per_rank {
 
@@ -109,7 +109,7 @@ struct combine_kernel {
       const token_choices<X> here =
           read_choices(x, p, mine.source, token);  // on the way together with the count
       const round_start now = x.broadcast(start, 0);
-      if (now.lost != 0) return false;
+      if (now.aborted != 0) return false;
       if (tokens < 0) tokens = x.broadcast(count, 0);
       if (tokens < 0 || tokens > p.s.max_tokens) {
         refuse(x, p, combine_sites::count(), mine.source, static_cast<std::uint32_t>(tokens));
@@ -225,7 +225,7 @@ struct combine_kernel {
       if (!own_sum(x, p, token, unit, own)) return;
       const std::uint32_t ranks = x.broadcast(set, 0);
       const round_start now = x.broadcast(start, 0);
-      if (now.lost != 0) return;
+      if (now.aborted != 0) return;
       lane_sums<X> total;
       x.each_lane([&](int lane) {
         for (float& v : total[lane].at) v = 0.0f;
@@ -245,7 +245,7 @@ struct combine_kernel {
     if (mine.nth != 0) return;
     const round_start now = x.broadcast(start, 0);
     x.elect([&] {
-      if (now.lost == 0) x.write(&p.epochs->combined, now.epoch());
+      if (now.aborted == 0) x.write(&p.epochs->combined, now.epoch());
     });
   }
 

@@ -20,7 +20,7 @@
 #include "kernels/ep/per_rank/id_lines.hpp"
 #include "kernels/ep/per_rank/plan.hpp"
 #include "kernels/ep/per_rank/receive.hpp"
-#include "kernels/ep/per_rank/round.hpp"
+#include "kernels/ep/per_rank/round_start.hpp"
 #include "kernels/ep/token_format.hpp"
 
 namespace baton::ep::per_rank {
@@ -44,11 +44,11 @@ struct dispatch_kernel {
       mine = {p.s.rank + 1, (x.warp() - p.senders) * x.num_blocks() + x.block(), warps * x.num_blocks()};
       if (mine.source == p.s.num_ranks) mine.source = 0;
     }
-    const bool lost = sends           ? !send(x, p, shared, start, mine)
-                      : p.senders > 0 ? !send_ids(x, p, start, mine)
-                                      : false;
+    const bool aborted = sends           ? !send(x, p, shared, start, mine)
+                         : p.senders > 0 ? !send_ids(x, p, start, mine)
+                                         : false;
     const round_start now = x.broadcast(start, 0);
-    if (lost || now.lost != 0) return;
+    if (aborted || now.aborted != 0) return;
     if (p.receives) receive(x, p, shared, now.epoch() + 1, mine);
   }
 
@@ -95,7 +95,7 @@ struct dispatch_kernel {
       const token_unit at{p.s.rank, token, unit - token * p.window.token_units};
       const std::uint32_t wanted = stage_unit(x, p, staging, at);
       const round_start now = x.broadcast(start, 0);
-      if (now.lost != 0) return false;
+      if (now.aborted != 0) return false;
       send_unit(x, p, staging, now.epoch() + 1, at, unit, wanted);
     }
     return true;
@@ -108,7 +108,7 @@ struct dispatch_kernel {
     for (int access = mine.nth; access < p.window.id_accesses; access += mine.warps) {
       const auto ids = load_ids(x, p, access);
       const round_start now = x.broadcast(start, 0);
-      if (now.lost != 0) return false;
+      if (now.aborted != 0) return false;
       store_ids(x, p, now.epoch() + 1, ids);
     }
     return true;

@@ -8,7 +8,7 @@ namespace baton::ep::per_rank {
 /// What a warp learns first: rounds before this one, and whether the rank has given up.
 struct round_start {
   std::uint32_t low, high;
-  std::uint32_t lost;
+  std::uint32_t aborted;
   BATON_FN std::uint64_t epoch() const { return static_cast<std::uint64_t>(high) << 32 | low; }
 };
 
