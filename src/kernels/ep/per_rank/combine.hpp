@@ -112,7 +112,12 @@ struct combine_kernel {
       if (now.aborted != 0) return false;
       if (tokens < 0) tokens = x.broadcast(count, 0);
       if (tokens < 0 || tokens > p.s.max_tokens) {
-        refuse(x, p, combine_sites::count(), mine.source, static_cast<std::uint32_t>(tokens));
+        refuse(x,
+               {.where = combine_sites::count(),
+                .peer = mine.source,
+                .epoch = static_cast<std::uint32_t>(now.epoch()),
+                .expected = static_cast<std::uint64_t>(p.s.max_tokens)},
+               static_cast<std::uint32_t>(tokens));
         return false;
       }
       if (token >= tokens) break;
@@ -142,8 +147,12 @@ struct combine_kernel {
       sound[k] = ((here.set >> k) & 1) == 0 || (row >= 0 && row < p.window.max_rows);
       for (float& v : sum[k].at) v = 0.0f;
     });
-    if (x.ballot(sound) != 0xffffffffu) {
-      refuse(x, p, combine_sites::row(), at.source, static_cast<std::uint32_t>(at.token));
+    if (const std::uint32_t all = x.ballot(sound); all != 0xffffffffu) {
+      refuse(x,
+             {.where = combine_sites::row(),
+              .peer = at.source,
+              .expected = static_cast<std::uint64_t>(p.window.max_rows)},
+             static_cast<std::uint32_t>(x.broadcast(here.of_choice, lowest_bit(~all)).row));
       return false;
     }
     std::uint32_t left = here.set;
@@ -300,10 +309,8 @@ struct combine_kernel {
   }
 
   template <class X>
-  static BATON_FN void refuse(X& x, const params& p, site where, int peer, std::uint64_t seen) {
-    x.elect([&] {
-      x.refuse({.where = where, .peer = peer, .expected = static_cast<std::uint64_t>(p.s.max_tokens)}, seen);
-    });
+  static BATON_FN void refuse(X& x, const wait_site& where, std::uint64_t seen) {
+    x.elect([&] { x.refuse(where, seen); });
   }
 };
 
