@@ -1,5 +1,5 @@
-// A layer of experts as a model runs it: a process for each rank, and nothing between dispatch, experts and combine that waits
-// for the host. Start it with any launcher that sets RANK, WORLD_SIZE and MASTER_PORT:
+// A layer of experts as a model runs it when it decodes: a process for each rank, the layout for few tokens, and nothing between
+// dispatch, experts and combine that waits for the host. Start it with any launcher that sets RANK, WORLD_SIZE and MASTER_PORT:
 //   torchrun --no-python --nproc-per-node 4 ./example_02_process_for_each_rank
 //   examples/start_ranks.sh 4 ./example_02_process_for_each_rank
 // The weights are such that expert e answers e + 1 in every place to a token of 16s: silu(16) * 16 is 256, and `down` scales it.
@@ -40,7 +40,8 @@ bool run_layer(const baton::world& rank) {
   auto moe = baton::expert_parallel::create(rank, {.num_experts = num_experts,
                                                    .top_k = top_k,
                                                    .hidden = static_cast<int>(hidden),
-                                                   .num_max_tokens_per_rank = num_tokens});
+                                                   .num_max_tokens_per_rank = num_tokens,
+                                                   .layout = baton::ep_layout::per_rank});
   const local_experts experts = make_experts(rank, moe.local_experts());
 
   std::vector<std::int32_t> chosen;  // neighbours, so that a token's experts are often on two ranks
@@ -52,15 +53,14 @@ bool run_layer(const baton::world& rank) {
   const baton::device_buffer<float> topk_weights{rank, std::vector(chosen.size(), 0.5f)};
   baton::device_buffer<float> out{rank, num_tokens * hidden};
 
-  moe.dispatch_async(tokens.data(), topk_idx.data(), num_tokens);
-  const baton::received_tokens rows = moe.dispatch_wait();
+  const baton::received_tokens rows =
+      moe.dispatch(tokens.data(), topk_idx.data(), topk_weights.data(), num_tokens);
   // Their size is that of the most rows that can come, the same in every round: a model makes them once.
   baton::device_buffer<baton::bfloat16> answers{rank, static_cast<std::size_t>(rows.max_rows) * hidden};
   baton::device_buffer<std::byte> scratch{
       rank, baton::expert_mlp_scratch_bytes(experts.weights(), rows.max_rows, rank.device())};
   baton::expert_mlp(rank, experts.weights(), rows, answers.data(), scratch.data());
-  moe.combine_async(answers.data());
-  moe.combine_wait(topk_weights.data(), out.data());
+  moe.combine(answers.data(), out.data());
 
   const std::vector<float> result = out.to_host();
   for (std::size_t i = 0; i < result.size(); ++i) {

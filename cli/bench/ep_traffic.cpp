@@ -51,9 +51,9 @@ void ep_traffic::count(int source, std::span<const std::int32_t> topk_idx) {
     }
   }
   if (!per_rank) return;
-  const std::uint64_t units = ceil_div(std::uint64_t{topk_idx.size()}, ids_of_unit);
+  const auto most_ids = static_cast<std::uint64_t>(config_.num_max_tokens_per_rank) * top_k;
   for (int to = 0; to < num_ranks_; ++to)
-    ids_[at(source, to)] += id_unit_bytes * std::max(units, std::uint64_t{1});
+    ids_[at(source, to)] += id_unit_bytes * ceil_div(most_ids, ids_of_unit);
 }
 
 template <class Bytes>

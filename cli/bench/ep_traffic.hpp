@@ -31,7 +31,8 @@ class ep_traffic {
   /// Of a message: tokens and scales alone.
   std::uint64_t row_bytes() const { return row_bytes_; }
 
-  /// From rank to rank: messages, with per_rank and the ids that go before them; and replies on their way back.
+  /// From rank to rank: messages, with per_rank and the ids that go before them, each round room for as many as there may
+  /// be; and replies on their way back.
   std::uint64_t dispatch_bytes(int from, int to) const {
     return messages_between(from, to) * message_bytes_ + ids_[at(from, to)];
   }

@@ -56,6 +56,8 @@ std::string why_not(const ep_config& config, int num_ranks);
 /// window: the part its peers write into. local: everything else. With E expert slots (num_experts rounded up
 /// to a multiple of num_ranks), T = num_max_tokens_per_rank, M = message bytes (payload, scales rounded up to 16, 16):
 /// per_expert: window = E*T*M + T*top_k*hidden*2 + 16*E, local = the received tokens, offsets, source info and counters.
+/// per_rank, R ranks: window = R*(2*T*1024*max(ceil(payload/896), ceil(top_k/8)) + T*512*ceil(hidden/240) +
+/// 2*512*ceil(T*top_k/224)), local = the same, what dispatch leaves for combine, and T*hidden*4.
 /// @throws invalid_argument  why_not(config, num_ranks)
 struct workspace_size {
   std::size_t window = 0;

@@ -129,6 +129,8 @@ TEST(bench_ep_traffic, with_per_rank_a_token_is_one_message_for_all_its_experts_
   EXPECT_EQ(t.message_bytes(), 1024u) << "512 bytes of payload in one unit";
   EXPECT_EQ(t.dispatch_bytes(0, 1), 2 * 1024u + 512) << "and one access of ids";
   EXPECT_EQ(t.most_dispatch_bytes_of_rows_out(), 4 * 1024u + 512);
+  t.count(1, {});
+  EXPECT_EQ(t.dispatch_bytes(1, 0), 512u) << "ids also of no token";
   EXPECT_EQ(t.combine_bytes(1, 0), 2 * 2 * 512u) << "256 columns are two units of 240";
 }
 
