@@ -348,7 +348,7 @@ void declare_bench(CLI::App& app, arguments& chosen) {
       ->type_name("FILE")
       ->group("Output");
   command.footer(
-      "Every point is checked before it is timed; JSON is one object a line.\n"
+      "Every point is checked before it is timed; JSON is one object a line, drawn by tools/plot_ep.py.\n"
       "Example:\n"
       "  baton bench ep --ranks 2 --tokens 1 8 128 --layout per_rank --json-file ep.jsonl");
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_ep(options, out); }; });
