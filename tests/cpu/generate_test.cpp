@@ -52,6 +52,16 @@ TEST_P(greedy_text, equals_every_expected_continuation_with_layout_per_rank) {
 
 INSTANTIATE_TEST_SUITE_P(cpu, greedy_text, testing::Values(1, 2, 3, 4, 8));
 
+TEST(greedy_text, is_the_same_with_either_layout_and_fp8) {
+  const std::vector<prompt> prompts = greedy();
+  cli::exchange_options options;
+  options.num_ranks = 4;
+  options.format = token_format::blockwise_fp8;
+  const std::vector<std::string> per_expert = continuations(prompts, options);
+  options.layout = ep_layout::per_rank;
+  EXPECT_EQ(continuations(prompts, options), per_expert);
+}
+
 TEST(greedy_text, is_the_same_with_either_arrival_policy) {
   cli::exchange_options options;
   options.num_ranks = 4;
