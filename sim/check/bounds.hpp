@@ -33,6 +33,9 @@ struct bounds {
   std::function<bool(const wait_site&)> may_time_out{};
   /// Blocks of a rank that there is room for; the others begin in order, each when one has ended. 0: all.
   int resident_blocks = 0;
+  /// What a load_lines may show: 0: every way; 2: all lines as new as can be, or another way, which is drawn; 1: a way that
+  /// is drawn.
+  int looks = 0;
   bool keep_trace = false;  // also where nothing is wrong: the first execution's
   planted_fault fault = planted_fault::none;
 };

@@ -5,9 +5,11 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "exec/exec.hpp"
+#include "exec/line.hpp"
 #include "exec/mbarrier.hpp"
 #include "sim/check/execution.hpp"
 #include "sim/lane_verbs.hpp"
@@ -52,6 +54,11 @@ class context : public sim::lane_verbs<context> {
   /// Not in the concept: a kernel of this rank ends here and the next one in its stream begins. All warps of the
   /// rank call it.
   void next_kernel() { run_.perform(warp_, {verb::next_kernel, order::acq_rel, scope::system}); }
+
+  /// Not in the concept: this warp's part of a kernel ends, and its part of the next one begins, up to
+  /// await_dependencies(). program::kernels_begin_early().
+  void next_kernel_early() { run_.next_kernel_early(warp_); }
+  void await_dependencies() { run_.await_dependencies(warp_); }
 
   template <class T>
   T read(const T* p) const {
@@ -135,6 +142,52 @@ class context : public sim::lane_verbs<context> {
     return ended;
   }
 
+  // Lines: exec/line.hpp.
+  void store_lines(std::byte* to, const lanes<vec16>& v) {
+    for (int line = 0; line < lines_of_access; ++line) {
+      std::byte whole[line_bytes];
+      std::memcpy(whole, v.value + line * lanes_of_line, line_bytes);
+      run_.store_line(warp_, to + line * line_bytes, whole);
+    }
+  }
+  lanes<vec16> load_lines(const std::byte* from) {
+    const auto anything = [](int, const vec16(&)[1]) { return true; };
+    lanes<vec16> seen[1];
+    wait_lines(line_places<1>{{from}}, anything, {.where = "load_lines"}, seen);
+    return seen[0];
+  }
+  template <int n, class Done>
+  bool wait_lines(const line_places<n>& from, Done done, const wait_site& where, lanes<vec16> (&seen)[n]) {
+    static_assert(n * lines_of_access < warp_lanes, "a wait has room for so many words, and the predicate's");
+    wait_request request;
+    request.where = where;
+    request.is_look = where.where == site{"load_lines"};
+    request.predicate = &done;
+    request.group_holds = [](const void* predicate, int group, const std::byte* const* line) -> bool {
+      for (int lane = 0; lane < lanes_of_line; ++lane) {
+        vec16 values[n];
+        for (int i = 0; i < n; ++i)
+          std::memcpy(values + i, line[i] + lane * static_cast<int>(sizeof(vec16)), sizeof(vec16));
+        if (!(*static_cast<const Done*>(predicate))(group * lanes_of_line + lane, values)) return false;
+      }
+      return true;
+    };
+    for (int i = 0; i < n * lines_of_access; ++i) {
+      const int place = i / lines_of_access, line = i % lines_of_access;
+      request.words[static_cast<std::size_t>(i)] = {line, from.at[place] + line * line_bytes, 0, line_bytes};
+    }
+    request.num_words = request.num_lines = n * lines_of_access;
+    const bool ended = run_.wait_lines(warp_, request);
+    for (int i = 0; i < request.num_lines; ++i) {
+      vec16* to = seen[i / lines_of_access].value + i % lines_of_access * lanes_of_line;
+      if (ended)
+        std::memcpy(to, run_.line(request.words[static_cast<std::size_t>(i)].seen), line_bytes);
+      else
+        std::memset(to, static_cast<int>(unspecified & 0xff), line_bytes);
+    }
+    return ended;
+  }
+
   // The asynchronous half: exec/mbarrier.hpp.
   int cluster_block() const { return block() % run_.cluster(); }
   int cluster_blocks() const { return run_.cluster(); }
@@ -213,6 +266,6 @@ class context : public sim::lane_verbs<context> {
   int warp_;
 };
 
-static_assert(async_exec_context<context>);
+static_assert(line_exec_context<context>);
 
 }  // namespace baton::check

@@ -74,7 +74,11 @@ void memory::see(int warp, const operation& op, atomic_word& w, int message_inde
   tick& first = m.first_reads[static_cast<std::size_t>(warp)];
   if (first == 0) first = knowledge(warp).now[warp];
   knowledge(warp).causes.join(m.causes);
-  take(warp, op, m);
+  if (!w.is_line()) return take(warp, op, m);
+  if (fault_ != planted_fault::lines_order) return;
+  operation acquiring = op;
+  acquiring.ordering = order::acquire;
+  take(warp, acquiring, m);
 }
 
 std::uint64_t memory::load(int warp, const operation& op, int word, int message_index, int step) {
@@ -124,6 +128,7 @@ void memory::check_order_of_stores(int warp, const operation& op, const atomic_w
 /// The releases of a store: its own, those of fences before it, those of its warp's stores to the word before, and, if
 /// it is a read-modify-write, those of the message it replaces.
 void memory::mark_releases(int warp, const operation& op, const atomic_word& w, message& m) {
+  if (w.is_line() && fault_ != planted_fault::lines_order) return;
   const message* replaced = is_rmw(op.what) ? &w.messages.back() : nullptr;
   m.first_mark = static_cast<std::uint32_t>(marks_.size());
   if (replaced != nullptr && strong(warp, op.reach, *replaced) &&
@@ -144,7 +149,7 @@ void memory::mark_releases(int warp, const operation& op, const atomic_word& w, 
   for (const scope s : every_scope) {
     if (me.has_fence[index(s)]) add_mark(m, {warp, narrower(s, op.reach), me.fenced[index(s)]});
   }
-  if (releases(op.ordering) || fault_ == planted_fault::relaxed_releases)
+  if (releases(op.ordering) || fault_ == planted_fault::relaxed_releases || w.is_line())
     add_mark(m, {warp, op.reach, me.now});
 }
 

@@ -25,8 +25,11 @@ execution::standing execution::survey() {
     s.unfinished |= only(w);
     if (is_barrier(state.pending.what) || !runs(w)) continue;
     bool enabled = true, certain = true;
-    if (const wait_request* request = state.pending.wait;
-        request != nullptr && !can_time_out(w, *request, -1)) {
+    if (wait_request* request = state.pending.wait; request != nullptr && request->num_lines > 0) {
+      const bool gives_up = can_time_out(w, *request, -1);  // looks at the lines
+      enabled = gives_up || !request->look.ends.empty();
+      certain = gives_up || request->look.certain;
+    } else if (request != nullptr && !can_time_out(w, *request, -1)) {
       collect_candidates(w, *request);
       for (int i = 0; i < request->num_words; ++i) {
         const auto& found = candidates_[static_cast<std::size_t>(i)];
@@ -42,9 +45,12 @@ execution::standing execution::survey() {
 }
 
 /// Some word has a value to be read that does not end the wait; with newer_than >= 0: for the first time since that step.
-bool execution::can_time_out(int warp, const wait_request& request, int newer_than) {
+bool execution::can_time_out(int warp, wait_request& request, int newer_than) {
+  if (request.num_lines > 0) look_at_lines(warp, request);
   if (!request.may_time_out) return false;
   if (limits_.fault == planted_fault::satisfied_waits_time_out) return newer_than < 0;
+  if (request.num_lines > 0)
+    return request.look.refuses && (newer_than < 0 || request.look.oldest_refusal >= newer_than);
   bool could = false, can = false;
   for (int i = 0; i < request.num_words; ++i) {
     const awaited_word& asked = request.words[static_cast<std::size_t>(i)];
@@ -119,6 +125,13 @@ int execution::choices(int warp, int newer_than) {
   }
   if (op.what == verb::either) return newer_than < 0 ? 2 : 0;
   if (op.what != verb::wait) return newer_than < 0 ? 1 : 0;
+  if (op.wait->num_lines > 0) {
+    const int gives_up = can_time_out(warp, *op.wait, newer_than) ? 1 : 0;
+    const auto& ends = op.wait->look.ends;
+    return gives_up + static_cast<int>(std::count_if(ends.begin(), ends.end(), [&](const auto& shown) {
+             return is_new(*op.wait, shown, newer_than);
+           }));
+  }
   collect_candidates(warp, *op.wait);
   int count = 0;
   while (choose_messages(count, newer_than, *op.wait)) ++count;
@@ -127,6 +140,7 @@ int execution::choices(int warp, int newer_than) {
 
 bool execution::step_wait(int warp, const operation& op, int choice, int newer_than) {
   wait_request& request = *op.wait;
+  if (request.num_lines > 0) return step_lines(warp, request, choice, newer_than);
   collect_candidates(warp, request);
   const bool ended = choose_messages(choice, newer_than, request);
   const position& who = where(warp);
@@ -173,7 +187,9 @@ void execution::step(int warp, int choice, int newer_than) {
       state.answer = shop_.ram.store(warp, op, word, steps_);
       const std::uint64_t shown =
           is_rmw(op.what) ? shop_.ram.word(word).messages.rbegin()[1].value : op.value;
-      record({state.where, op.what, op.ordering, op.reach, op.address, 0, shown, op.value});
+      const atomic_word& stored = shop_.ram.word(word);
+      record({state.where, op.what, op.ordering, op.reach, op.address, stored.is_line() ? line_bytes : 0u,
+              shop_.ram.told(stored, shown), op.value});
     }
   }
   shop_.ram.advance(warp, is_write(op.what) && releases(op.ordering));
@@ -187,6 +203,7 @@ void execution::step(int warp, int choice, int newer_than) {
 }
 
 std::uint64_t execution::perform(int warp, const operation& op) {
+  if (looking_ != nullptr) return load_in_predicate(op);
   if (has_word(op.what) && !op.from_outside)
     require_memory(warp, op.address, static_cast<std::size_t>(op.bytes));
   warp_state& state = warps_[static_cast<std::size_t>(warp)];
@@ -197,13 +214,17 @@ std::uint64_t execution::perform(int warp, const operation& op) {
 }
 
 bool execution::wait(int warp, order ordering, scope reach, int bytes, wait_request& request) {
-  request.may_time_out = limits_.may_time_out && limits_.may_time_out(request.where);
   if (request.num_words == 0) return true;
   for (int i = 0; i < request.num_words; ++i)
     require_memory(warp, request.words[static_cast<std::size_t>(i)].address, static_cast<std::size_t>(bytes));
-  operation op{verb::wait, ordering, reach, bytes, nullptr, 0, &request};
+  return await(warp, {verb::wait, ordering, reach, bytes, nullptr, 0, &request});
+}
+
+bool execution::await(int warp, const operation& op) {
+  wait_request& request = *op.wait;
+  request.may_time_out = limits_.may_time_out && limits_.may_time_out(request.where);
   if (perform(warp, op) != 0) {
-    if (acquires(ordering)) sync_warp(warp);  // as on the GPU
+    if (acquires(op.ordering)) sync_warp(warp);  // as on the GPU
     return true;
   }
   if (request.may_time_out && limits_.fault != planted_fault::nobody_hears_of_time_outs)

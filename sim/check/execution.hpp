@@ -52,6 +52,9 @@ struct warp_state {
   program::body run;
   int num_blocks = 0, num_block_warps = 0;
   std::byte* shared = nullptr;
+  std::byte* other_shared = nullptr;  // of the next kernel, if kernels begin early
+  int kernel = 0;                     // how many have begun early
+  bool began_early = false;           // and has not awaited what is before it
   operation pending;
   std::uint64_t answer = 0;
   bool finished = false, gave_up = false;
@@ -119,9 +122,15 @@ class execution {
   // For the context: called on the warp's fiber.
   std::uint64_t perform(int warp, const operation& op);
   bool wait(int warp, order ordering, scope reach, int bytes, wait_request& request);
+  bool await(int warp, const operation& op);
   /// Which lane runs, between two verbs of the warp.
   void set_lane(int warp, int lane) { shop_.ram.knowledge(warp).lane = lane; }
   void sync_warp(int warp) { shop_.ram.sync_warp(warp); }
+  void store_line(int warp, std::byte* to, const std::byte* line);
+  bool wait_lines(int warp, wait_request& request);
+  const std::byte* line(std::uint64_t version) const { return shop_.ram.line(version); }
+  void next_kernel_early(int warp);
+  void await_dependencies(int warp);
   void fence(int warp, order ordering, scope reach);
   void read(int warp, const void* from, void* to, std::size_t bytes);
   void write(int warp, void* to, const void* from, std::size_t bytes);
@@ -147,6 +156,7 @@ class execution {
   };
 
   void settle(program& p);
+  void name_shared(const program& p, std::byte* memory, std::pair<int, int> place);
   /// Nobody may count on what is in the shared memory of a rank's blocks.
   void spoil_shared_memory(int rank);
   /// Throws out of the warp's body if the bytes are not the program's, or shared memory of a block outside the cluster.
@@ -173,9 +183,18 @@ class execution {
   void go_on_without_steps();
   void open_barriers();
   bool open_barrier(int warp);
-  bool can_time_out(int warp, const wait_request& request, int newer_than);
+  bool can_time_out(int warp, wait_request& request, int newer_than);
   void collect_candidates(int warp, const wait_request& request);
   const std::uint32_t* abort_word(int warp) const { return aborts_ + where(warp).rank; }
+  /// lines.cpp: what a wait for lines may see.
+  void look_at_lines(int warp, wait_request& request);
+  bool try_lines(int warp, wait_request& request, shown_messages& shown, bool is_newest);
+  void add_ends(wait_request& request, const std::vector<shown_messages>* of_group, bool is_newest);
+  bool is_new(const wait_request& request, const shown_messages& shown, int newer_than);
+  std::uint64_t load_in_predicate(const operation& op);
+  bool step_lines(int warp, wait_request& request, int choice, int newer_than);
+  int pending_word_of(const awaited_word& asked) { return shop_.ram.word_at(asked.address, asked.bytes); }
+  std::string lines_text(wait_request& request);
   bool choose_messages(int choice, int newer_than, const wait_request& request);
   bool step_wait(int warp, const operation& op, int choice, int newer_than);
   void record(const event& e) {
@@ -197,6 +216,15 @@ class execution {
   std::vector<warp_state>& warps_;
   sim::stack_bounds home_stack_;
   int steps_ = 0;
+  /// While a predicate of a wait for lines is asked: what its own loads return.
+  struct predicate_look {
+    int warp;
+    wait_request* request;
+    const shown_messages* shown;
+    std::uint32_t asked;  // bit i: the i-th word
+    bool has_new_word;
+  };
+  predicate_look* looking_ = nullptr;
   int on_the_way_ = 0;  // plain accesses and fences since the last step
   vector_clock step_causes_;
   // For each word of a wait: the messages that would end it, newest first; and the chosen one.

@@ -15,10 +15,9 @@
 namespace baton::check {
 namespace {
 
-/// As far down as warps usually get.
-
 bool meet(const position& a, const position& b, verb barrier, int cluster) {
-  if (a.rank != b.rank || barrier == verb::next_kernel) return a.rank == b.rank;
+  const bool of_rank = barrier == verb::next_kernel || barrier == verb::await_dependencies;
+  if (a.rank != b.rank || of_rank) return a.rank == b.rank;
   return barrier == verb::sync_block ? a.block == b.block : a.block / cluster == b.block / cluster;
 }
 
@@ -68,24 +67,20 @@ void execution::settle(program& p) {
     shared[{spawned.where.rank, spawned.where.block}] = nullptr;
   }
   // Side by side, with a gap between them.
+  const std::size_t halves = p.begins_early_ ? 2 : 1;  // of kernels in turn
   const std::size_t stride =
       (p.shared_bytes_ + 2 * arena::alignment - 1) / arena::alignment * arena::alignment;
   auto* next = p.shared_bytes_ == 0
                    ? nullptr
-                   : static_cast<std::byte*>(shop_.program_memory.take(shared.size() * stride));
+                   : static_cast<std::byte*>(shop_.program_memory.take(halves * shared.size() * stride));
   for (auto& [place, block] : shared) {
     if (next == nullptr) break;
     block = next;
-    next += stride;
-    shop_.allocated.add(block, p.shared_bytes_, place.first, place.second);
-    shop_.names.add(block, 4, (p.shared_bytes_ + 3) / 4,
-                    fmt::format("shared memory of rank {} block {}", place.first, place.second));
-    for (const auto& part : p.shared_names_)
-      shop_.names.add(block + part.offset, part.element_bytes, part.count,
-                      fmt::format("{} of block {}", part.name, place.second));
+    for (std::size_t half = 0; half < halves; ++half, next += stride) name_shared(p, next, place);
   }
   for (warp_state& state : warps_) {
     state.shared = shared[{state.where.rank, state.where.block}];
+    if (p.begins_early_ && state.shared != nullptr) state.other_shared = state.shared + stride;
     for (const position& other : places) {
       if (other.rank != state.where.rank) continue;
       state.num_blocks = std::max(state.num_blocks, other.block + 1);
@@ -94,15 +89,46 @@ void execution::settle(program& p) {
   }
   shop_.ram.reset(places);
   for (const auto& [place, block] : shared) {
-    if (block != nullptr) shop_.ram.spoil({block, p.shared_bytes_});
+    for (std::size_t half = 0; block != nullptr && half < halves; ++half)
+      shop_.ram.spoil({block + half * stride, p.shared_bytes_});
   }
+}
+
+void execution::name_shared(const program& p, std::byte* memory, std::pair<int, int> place) {
+  shop_.allocated.add(memory, p.shared_bytes_, place.first, place.second);
+  shop_.names.add(memory, 4, (p.shared_bytes_ + 3) / 4,
+                  fmt::format("shared memory of rank {} block {}", place.first, place.second));
+  for (const auto& part : p.shared_names_)
+    shop_.names.add(memory + part.offset, part.element_bytes, part.count,
+                    fmt::format("{} of block {}", part.name, place.second));
+}
+
+/// The block's shared memory is another one from here on. Its first warp finds garbage there: those of the kernel before
+/// the last have ended, or the last one's could not have got past await_dependencies.
+void execution::next_kernel_early(int warp) {
+  warp_state& state = warps_[static_cast<std::size_t>(warp)];
+  std::swap(state.shared, state.other_shared);
+  state.began_early = true;
+  ++state.kernel;
+  const bool first = std::none_of(warps_.begin(), warps_.end(), [&](const warp_state& other) {
+    return &other != &state && other.copy == nullptr && other.where.rank == state.where.rank &&
+           other.where.block == state.where.block && other.kernel >= state.kernel;
+  });
+  if (first && state.shared != nullptr) shop_.ram.spoil({state.shared, program_.shared_bytes_});
+}
+
+void execution::await_dependencies(int warp) {
+  bool& began_early = warps_[static_cast<std::size_t>(warp)].began_early;
+  if (std::exchange(began_early, false))
+    perform(warp, {verb::await_dependencies, order::acq_rel, scope::system});
 }
 
 void execution::spoil_shared_memory(int rank) {
   for (const warp_state& state : warps_) {
     const bool first_of_block = state.copy == nullptr && state.where.warp == 0;
-    if (state.where.rank == rank && first_of_block && state.shared != nullptr)
-      shop_.ram.spoil({state.shared, program_.shared_bytes_});
+    if (state.where.rank != rank || !first_of_block) continue;
+    for (std::byte* half : {state.shared, state.other_shared})
+      if (half != nullptr) shop_.ram.spoil({half, program_.shared_bytes_});
   }
 }
 
@@ -220,7 +246,7 @@ bool execution::open_barrier(int warp) {
   std::erase_if(members, [this](int w) { return warps_[static_cast<std::size_t>(w)].copy != nullptr; });
   for (const int w : members) {
     warps_[static_cast<std::size_t>(w)].pending = {};
-    if (ends_kernel) shop_.ram.fence_proxy(w, true);
+    if (ends_kernel || barrier == verb::await_dependencies) shop_.ram.fence_proxy(w, true);
     record_on_the_way({where(w), barrier});
   }
   if (ends_kernel) {
@@ -254,6 +280,10 @@ void execution::report_deadlock() {
       continue;
     }
     text += name(op.wait->where.where);
+    if (op.wait->num_lines > 0) {
+      text += lines_text(*op.wait);
+      continue;
+    }
     for (int i = 0; i < op.wait->num_words; ++i) {
       const awaited_word& asked = op.wait->words[static_cast<std::size_t>(i)];
       const std::uint64_t value = word(shop_.ram.word_at(asked.address, op.bytes)).messages.back().value;

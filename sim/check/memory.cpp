@@ -29,6 +29,7 @@ void memory::reset(std::span<const position> warps) {
   lanes_.resize(max_participants);
   for (std::size_t i = 0; i < warps.size(); ++i) knowledge_[i].now.set(static_cast<int>(i), 1);
   num_words_ = 0;
+  lines_.clear();
   marks_.clear();
   phases_.clear();
   open_phases_.clear();
@@ -44,9 +45,12 @@ void memory::spoil(std::span<std::byte> shared) {
 
 int memory::word_at(const void* address, int bytes) {
   const std::uintptr_t at = number(address);
-  const shadow_cell first = shadow_.at(at), last = shadow_.at(at + static_cast<std::uintptr_t>(bytes) - 4);
-  const int known = first.word >= 0 ? first.word : last.word;
-  const bool fits = known < 0 || (word(known).address == address && word(known).bytes == bytes);
+  const int at_first = shadow_.at(at).word,
+            at_last = shadow_.at(at + static_cast<std::uintptr_t>(bytes) - 4).word;
+  const int known = at_first >= 0 ? at_first : at_last;
+  bool fits = known < 0 || (word(known).address == address && word(known).bytes == bytes);
+  for (int part = 4; known < 0 && part < bytes - 4; part += 4)
+    fits = fits && shadow_.at(at + static_cast<std::uintptr_t>(part)).word < 0;
   if (at % static_cast<std::uintptr_t>(bytes) != 0 || !fits) {
     found_.add(verdict::mixed_size,
                fmt::format("{} is accessed as an atomic word of {} bytes, but it is {}", names_.of(address),
@@ -62,11 +66,14 @@ int memory::word_at(const void* address, int bytes) {
   w.address = static_cast<std::byte*>(const_cast<void*>(address));
   w.bytes = bytes;
   message initial;
-  initial.value = w.in_memory();
-  initial.garbage = first.writer < 0 && shadow_.is_shared(at);
+  initial.value = newest(w);
+  initial.garbage = shadow_.at(at).writer < 0 && shadow_.is_shared(at);
   w.messages.push_back(initial);
-  for (int part = 0; part < bytes; part += 4)
-    shadow_.at(at + static_cast<std::uintptr_t>(part)).word = num_words_;
+  for (int part = 0; part < bytes; part += 4) {
+    shadow_cell& cell = shadow_.at(at + static_cast<std::uintptr_t>(part));
+    cell.word = num_words_;
+    w.has_plain_accesses = w.has_plain_accesses || cell.writer >= 0 || cell.reads != tick_array{};
+  }
   return num_words_++;
 }
 
@@ -90,7 +97,24 @@ bool memory::is_known(int warp, const message& m) const {
 
 void memory::append(atomic_word& w, const message& m) {
   w.messages.push_back(m);
-  std::memcpy(w.address, &m.value, static_cast<std::size_t>(w.bytes));
+  const void* value = w.is_line() ? static_cast<const void*>(line(m.value)) : &m.value;
+  std::memcpy(w.address, value, static_cast<std::size_t>(w.bytes));
+}
+
+std::uint64_t memory::newest(const atomic_word& w) {
+  return w.is_line() ? version_of(w.address) : w.in_memory();
+}
+
+std::uint64_t memory::version_of(const std::byte* line) {
+  std::memcpy(lines_.emplace_back().data(), line, line_bytes);
+  return lines_.size() - 1;
+}
+
+std::uint64_t memory::told(const atomic_word& w, std::uint64_t value) const {
+  if (!w.is_line()) return value;
+  std::uint64_t flag = 0;
+  std::memcpy(&flag, line(value) + line_bytes - sizeof flag, sizeof flag);
+  return flag;
 }
 
 bool memory::unordered(int warp, int other, tick when) const {
@@ -151,6 +175,7 @@ void memory::check_plain_against_word(int warp, bool writes, int word) {
 }
 
 void memory::check_plain_neighbours(int warp, bool writes, const atomic_word& w) {
+  if (!w.has_plain_accesses) return;
   for (int part = 0; part < w.bytes; part += 4) {
     const shadow_cell& cell = shadow_.at(number(w.address) + static_cast<std::uintptr_t>(part));
     if (cell.writer >= 0 && unordered(warp, cell.writer, cell.written)) {
@@ -170,7 +195,10 @@ void memory::read(int warp, const void* from, void* to, std::size_t bytes) {
     shadow_cell& cell = shadow_.at(at);
     check_writer(warp, "reads", cell, reinterpret_cast<const void*>(at));
     check_garbage(warp, cell, at);
-    if (cell.word >= 0) check_plain_against_word(warp, false, cell.word);
+    if (cell.word >= 0) {
+      words_[static_cast<std::size_t>(cell.word)].has_plain_accesses = true;
+      check_plain_against_word(warp, false, cell.word);
+    }
     const unsigned touched = bytes_of_cell(at, number(from), bytes);
     check_lanes(warp, false, cell, at, touched);
     if (fault_ == planted_fault::reads_leave_no_trace) continue;
@@ -201,10 +229,11 @@ void memory::write(int warp, void* to, const void* from, std::size_t bytes, int 
     if (cell.word < 0) continue;
     check_plain_against_word(warp, true, cell.word);
     atomic_word& w = words_[static_cast<std::size_t>(cell.word)];
+    w.has_plain_accesses = true;
     if (cell.word == last_word) w.messages.pop_back();  // the other half of the same write
     last_word = cell.word;
     message m;
-    m.value = w.in_memory();
+    m.value = newest(w);
     m.warp = warp;
     m.plain = true;
     m.when = now;

@@ -16,6 +16,8 @@
 //
 //   count       count_to tells only whether the target was reached. Counts short of it learn nothing, so they commute;
 //               the one that reaches it learns what all of the round release
+//   line        128 bytes that are one word: its value is the number of a version, whose bytes are kept beside it. Lines
+//               release and acquire nothing
 //   phase       an mbarrier's history holds completed phases only. A phase carries what all its arrivals release;
 //               an arrival has to know of all arrivals of the phase before, so that arrivals commute
 //   lane        what it did is there for the warp's others after sync_warp, and for other warps after a release of its own
@@ -28,6 +30,7 @@
 #include <span>
 #include <vector>
 
+#include "exec/line.hpp"
 #include "sim/check/bounds.hpp"
 #include "sim/check/names.hpp"
 #include "sim/check/operation.hpp"
@@ -63,12 +66,14 @@ struct atomic_word {
   std::byte* address = nullptr;
   int bytes = 0;
   bool only_system_scope = true;
+  bool has_plain_accesses = false;
   int open_phase = -1;  // an mbarrier that has been arrived at, or a counter: which of memory's open phases
   std::vector<message> messages;
   std::array<tick_array, num_scopes> reads{}, writes{};  // [scope][warp]: clock of the last one
   tick_array read_step{}, write_step{};                  // [warp]: last step, counted from 1
 
-  std::uint64_t in_memory() const {
+  bool is_line() const { return bytes == line_bytes; }
+  std::uint64_t in_memory() const {  // not of a line
     std::uint64_t value = 0;
     std::memcpy(&value, address, static_cast<std::size_t>(bytes));
     return value;
@@ -120,6 +125,14 @@ class memory {
   const atomic_word& word(int index) const { return words_[static_cast<std::size_t>(index)]; }
   warp_knowledge& knowledge(int warp) { return knowledge_[static_cast<std::size_t>(warp)]; }
 
+  /// The number of a line's version, and its bytes.
+  std::uint64_t version_of(const std::byte* line);
+  const std::byte* line(std::uint64_t version) const {
+    return lines_[static_cast<std::size_t>(version)].data();
+  }
+  /// What a counterexample tells of a word's value: of a line its last 8 bytes.
+  std::uint64_t told(const atomic_word& w, std::uint64_t value) const;
+
   /// The oldest message that `warp` may still read.
   int oldest_readable(int warp, const atomic_word& w) const;
 
@@ -168,6 +181,7 @@ class memory {
   void mark_releases(int warp, const operation& op, const atomic_word& w, message& m);
   void add_mark(message& m, const release_mark& mark);
   void append(atomic_word& w, const message& m);
+  std::uint64_t newest(const atomic_word& w);
   bool unordered(int warp, int other, tick when) const;
   void race(int warp, const char* did, int other, const char* other_did, const void* where);
   void check_plain_against_word(int warp, bool writes, int word);
@@ -200,6 +214,7 @@ class memory {
   std::vector<lane_history> lanes_;  // [participant]
   std::vector<atomic_word> words_;
   int num_words_ = 0;
+  std::vector<std::array<std::byte, line_bytes>> lines_;  // versions of all lines
   std::vector<release_mark> marks_;
   std::vector<tick_array> phases_;  // completed: who arrived when
   std::vector<open_phase> open_phases_;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "exec/exec.hpp"
 
@@ -48,6 +49,7 @@ enum class verb : std::uint8_t {
   wait,
   sync_block,
   sync_cluster,
+  await_dependencies,
   next_kernel,
   either,  // no access: the search answers both ways
   fence,
@@ -71,7 +73,8 @@ constexpr bool is_write(verb v) {
   return v == verb::store || v == verb::copied_out || is_rmw(v) || is_arrival(v);
 }
 constexpr bool is_barrier(verb v) {
-  return v == verb::sync_block || v == verb::sync_cluster || v == verb::next_kernel;
+  return v == verb::sync_block || v == verb::sync_cluster || v == verb::await_dependencies ||
+         v == verb::next_kernel;
 }
 /// The operation's address is that of a word.
 constexpr bool has_word(verb v) {
@@ -84,11 +87,27 @@ constexpr bool releases(order o) {
   return o == order::release || o == order::acq_rel;
 }
 
-/// One word of a wait: which lane polls it. The word's value when the wait ended comes back in `seen`.
+/// One word of a wait: which lane polls it. The word's value when the wait ended comes back in `seen`. In a wait for lines:
+/// a line, `lane` is its number; or a word that the predicate itself loads.
 struct awaited_word {
   int lane = 0;
   const void* address = nullptr;
   std::uint64_t seen = 0;
+  int bytes = 0;
+  scope reach = scope::system;
+};
+
+/// What a wait for lines may see: for each of its words which message; -1: its predicate does not ask.
+using shown_messages = std::array<int, warp_lanes>;
+
+/// What a wait for lines could see, as it was found when its words had so many messages.
+struct line_look {
+  std::size_t messages = 0;
+  std::size_t draw = 0;              // chooses where not all ways are explored
+  bool certain = false;              // it would end by the newest messages
+  std::vector<shown_messages> ends;  // it would end so
+  int oldest_refusal = -1;           // the step since when it could have seen what does not end it
+  bool refuses = false;              // there is such
 };
 
 /// A wait of the whole warp; lives on the waiting fiber's stack.
@@ -98,8 +117,13 @@ struct wait_request {
   int num_words = 0;
   bool may_time_out = false;
   bool is_phase = false;  // the word is an mbarrier
+  int num_lines = 0;      // of a wait for lines: the first words are lines, four for each place
+  bool is_look = false;   // load_lines: nothing is awaited
+  line_look look{};
   const void* predicate = nullptr;
   bool (*holds)(const void* predicate, int lane, std::uint64_t value) = nullptr;
+  /// Of a wait for lines, instead: what the group-th line of every place shows to its lanes.
+  bool (*group_holds)(const void* predicate, int group, const std::byte* const* lines) = nullptr;
 };
 
 /// The next thing a parked warp wants to do.

@@ -35,6 +35,9 @@ enum class planted_fault : std::uint8_t {
   lanes_move_together,        // what one lane of a warp does, all have done
   garbage_is_zero,            // shared memory may be read before it is written
   stores_in_any_order,        // two stores to one word need no order
+  lines_order,                // a line releases and acquires
+  lines_come_together,        // the four lines of an access are seen all or none
+  predicates_not_reversed,  // the reduction does not run a store before a wait whose predicate could have seen it
 };
 
 inline constexpr std::array planted_faults = {
@@ -60,6 +63,9 @@ inline constexpr std::array planted_faults = {
     planted_fault::loose_ends_ignored,
     planted_fault::garbage_is_zero,
     planted_fault::stores_in_any_order,
+    planted_fault::lines_order,
+    planted_fault::lines_come_together,
+    planted_fault::predicates_not_reversed,
     planted_fault::counts_not_reversed,
     planted_fault::counts_hear_each_other,
     planted_fault::lanes_move_together,
@@ -123,6 +129,12 @@ constexpr const char* name(planted_fault fault) {
       return "garbage_is_zero";
     case planted_fault::stores_in_any_order:
       return "stores_in_any_order";
+    case planted_fault::lines_order:
+      return "lines_order";
+    case planted_fault::lines_come_together:
+      return "lines_come_together";
+    case planted_fault::predicates_not_reversed:
+      return "predicates_not_reversed";
     default:
       return "none";
   }

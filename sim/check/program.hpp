@@ -83,6 +83,9 @@ class program {
     shared_names_.push_back({offset, element_bytes, count, std::move(name)});
   }
 
+  /// Kernels may begin with next_kernel_early().
+  void kernels_begin_early() { begins_early_ = true; }
+
   /// Blocks of a cluster; 1 unless set. Must divide the blocks of every rank.
   void clusters_of(int blocks) { cluster_ = blocks; }
 
@@ -113,6 +116,7 @@ class program {
   std::vector<shared_name> shared_names_;
   std::size_t shared_bytes_ = 0;
   int cluster_ = 1;
+  bool begins_early_ = false;
 };
 
 }  // namespace baton::check

@@ -4,6 +4,8 @@
 
 #include <iterator>
 
+#include "exec/line.hpp"
+
 namespace baton::check {
 namespace {
 
@@ -15,7 +17,9 @@ bool continues(const event& a, const event& b) {
 
 std::string describe(const event& e, const name_table& names) {
   const std::string target = e.address == nullptr ? std::string{} : names.of(e.address);
-  const std::string how = fmt::format("{}.{}.{}", name(e.what), name(e.ordering), name(e.reach));
+  const bool is_line = e.bytes == line_bytes && (e.what == verb::store || e.what == verb::wait);
+  const std::string how = is_line ? fmt::format("{}_line", name(e.what))
+                                  : fmt::format("{}.{}.{}", name(e.what), name(e.ordering), name(e.reach));
   switch (e.what) {
     case verb::read:
     case verb::write:
