@@ -18,7 +18,8 @@ const std::vector<protocol_check>& all_protocol_checks() {
                                                pair_attention_256_check(),
                                                exchange_check(),
                                                exchange_failure_check(),
-                                               exchange_rejoin_check()};
+                                               exchange_rejoin_check(),
+                                               exchange_per_rank_check()};
   return all;
 }
 

@@ -35,6 +35,7 @@ class exchange_context : public planted<check::context> {
     if (setting_.dies == rank() || mine().life > 0) return is_void_;
     return check::context::has_given_up() || is_void_;
   }
+  bool gave_up_before() { return has_given_up(); }
   exchange_rank_state& mine() const { return world_.ranks[static_cast<std::size_t>(rank())]; }
 
   template <class T>
@@ -63,13 +64,22 @@ class exchange_context : public planted<check::context> {
   bool wait(const lanes<Word*>& words, Done done, const wait_site& where,
             lanes<std::remove_const_t<Word>>& seen) {
     begin_step();
-    wait_site at = where;
-    at.patience = may_give_up_at(where) ? impatient : 1;
-    if (base::wait<Order, Scope>(words, done, at, seen)) return true;
-    gave_up_ = mine().gave_up = true;
-    if (setting_.late >= 0)
-      check::context::fetch_add<order::relaxed, scope::system>(world_.somebody_gave_up, 1u);
-    return false;
+    return in_time(base::wait<Order, Scope>(words, done, with_patience(where), seen));
+  }
+
+  template <scope Scope>
+  bool mbarrier_wait(mbarrier* b, parity p, const wait_site& where) {
+    begin_step();
+    return in_time(base::template mbarrier_wait<Scope>(b, p, with_patience(where)));
+  }
+  void store_lines(std::byte* to, const lanes<vec16>& v) {
+    touch();
+    base::store_lines(to, v);
+  }
+  template <int n, class Done>
+  bool wait_lines(const line_places<n>& from, Done done, const wait_site& where, lanes<vec16> (&seen)[n]) {
+    begin_step();
+    return in_time(base::wait_lines(from, done, with_patience(where), seen));
   }
 
   void sync_block() {
@@ -80,9 +90,13 @@ class exchange_context : public planted<check::context> {
   void next_kernel() {
     begin_step();
     check::context::next_kernel();
-    for (const bool died : mine().block_died) {
-      if (died) die();
-    }
+    die_with_others();
+  }
+  void await_dependencies() {
+    begin_step();
+    base::await_dependencies();
+    die_with_others();
+    is_void_ = mine().gave_up;
   }
 
   /// Of a warp of the rank that may die.
@@ -97,6 +111,23 @@ class exchange_context : public planted<check::context> {
   bool is_shared(const void* p) const {
     const auto at = static_cast<const std::byte*>(p);
     return at >= shared() && at < shared() + exchange_shared_bytes;
+  }
+
+  wait_site with_patience(wait_site where) const {
+    where.patience = may_give_up_at(where) ? impatient : 1;
+    return where;
+  }
+  bool in_time(bool ended) {
+    if (ended) return true;
+    gave_up_ = mine().gave_up = true;
+    if (setting_.late >= 0)
+      check::context::fetch_add<order::relaxed, scope::system>(world_.somebody_gave_up, 1u);
+    return false;
+  }
+  void die_with_others() {
+    for (const bool died : mine().block_died) {
+      if (died) die();
+    }
   }
 
   bool may_give_up_at(const wait_site& at) const {

@@ -62,7 +62,9 @@ struct exchange_setting {
   int late = -1;  // this rank comes to round `late_round` when another one has given up
   int late_round = 0;
   comeback then = {};
-  bool combines = true;  // if not, dispatch follows dispatch
+  bool combines = true;   // if not, dispatch follows dispatch
+  int looks = 2;          // bounds::looks
+  bool is_apart = false;  // layout per_rank: four kernels a round, not two
   planted_bug bug = {};
   std::shared_ptr<exchange_tally> tally = nullptr;
 

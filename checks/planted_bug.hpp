@@ -30,8 +30,11 @@ enum class verbs : std::uint32_t {
   mbarrier_expect = 1 << 12,
   mbarrier_wait = 1 << 13,
   fence_proxy = 1 << 14,
+  store_lines = 1 << 15,
+  wait_lines = 1 << 16,
+  await_dependencies = 1 << 17,
   signals = release_store | add | mbarrier_arrive,
-  waits = wait | mbarrier_wait,
+  waits = wait | mbarrier_wait | wait_lines,
 };
 constexpr verbs operator|(verbs a, verbs b) {
   return static_cast<verbs>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
@@ -47,12 +50,13 @@ enum class change {
   relaxed,  // an order, and so below
   without_release,
   without_acquire,
-  narrow,   // system scope becomes device, device becomes block
-  plain,    // a store is a write
-  own,      // an arrival: in the own block; a wait: for the own rank's word; has_given_up: of the own waits
-  shifted,  // by planted_bug::by: what is stored, added, counted to, expected; what a wait sees; a parity
-  moved,    // to the cell planted_bug::by bytes further on
-  endless,  // a wait has no deadline
+  narrow,  // system scope becomes device, device becomes block
+  plain,   // a store is a write
+  own,     // an arrival: in the own block; a wait: for the own rank's word; has_given_up: of the own waits
+  shifted,  // by planted_bug::by: what is stored, added, counted to, expected; what a wait sees; a parity; lines' flags
+  moved,              // to the cell planted_bug::by bytes further on
+  torn,               // lines: the flags come before the data
+  endless,            // a wait has no deadline
   taken_for_success,  // a wait that gave up returns true
 };
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "checks/planted_bug.hpp"
-#include "exec/mbarrier.hpp"
+#include "exec/line.hpp"
 
 namespace baton::checks {
 
@@ -39,7 +39,7 @@ class planted : public Base {
     const change how = found(verbs::write, p);
     if (how == change::lost) return;
     if (how == change::late) return late_.push_back([this, p, value] { Base::write(p, value); });
-    Base::write(p, value);
+    Base::write(moved(how, p), value);
   }
 
   template <order Order, scope Scope, class T>
@@ -107,6 +107,32 @@ class planted : public Base {
     }));
     return in_time || how == change::taken_for_success;
   }
+  // Lines, where the back end has them.
+  void store_lines(std::byte* to, const lanes<vec16>& v) {
+    const change how = found(verbs::store_lines, to);
+    if (how == change::lost) return;
+    if (how == change::late) return late_.push_back([this, to, v] { Base::store_lines(to, v); });
+    if (how == change::torn) Base::store_lines(to, with_flags_of(v, Base::load_lines(to), 0));
+    Base::store_lines(moved(how, to), how == change::shifted ? with_flags_of(v, v, bug_.by) : v);
+  }
+  template <int n, class Done>
+  bool wait_lines(const line_places<n>& from, Done done, const wait_site& where, lanes<vec16> (&seen)[n]) {
+    const change how = found(verbs::wait_lines, from.at[0], where);
+    if (how == change::none) return ended(Base::wait_lines(from, done, where, seen));
+    line_places<n> places = from;
+    for (int i = 0; i < n; ++i) {
+      places.at[i] = moved(how, from.at[i]);
+      if (how == change::lost) seen[i] = Base::load_lines(from.at[i]);
+    }
+    if (how == change::lost) return true;
+    wait_site at = where;
+    if (how == change::endless) at.patience = std::numeric_limits<std::uint32_t>::max();
+    return ended(Base::wait_lines(places, done, at, seen)) || how == change::taken_for_success;
+  }
+  void await_dependencies() {
+    if (found(verbs::await_dependencies, nullptr) != change::lost) Base::await_dependencies();
+  }
+
   bool has_given_up() {
     const change how = found(verbs::has_given_up, nullptr);
     if (how == change::lost) return false;
@@ -167,6 +193,16 @@ class planted : public Base {
   }
 
  private:
+  /// `data` with the flags of `v`, which `by` is added to.
+  static lanes<vec16> with_flags_of(const lanes<vec16>& v, lanes<vec16> data, std::int64_t by) {
+    for (int lane = lanes_of_line - 1; lane < warp_lanes; lane += lanes_of_line) {
+      std::uint64_t flag = v[lane].word[2] | std::uint64_t{v[lane].word[3]} << 32;
+      flag += static_cast<std::uint64_t>(by);
+      data[lane].word[2] = static_cast<std::uint32_t>(flag);
+      data[lane].word[3] = static_cast<std::uint32_t>(flag >> 32);
+    }
+    return data;
+  }
   template <class T, class Value>
   [[gnu::noinline]] void read_again_later(const T* p, const Value& value) {
     late_.push_back([this, p, value] {

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "checks/exchange_exploration.hpp"
+#include "checks/per_rank_exploration.hpp"
 
 namespace baton::checks {
 namespace {
@@ -70,6 +71,30 @@ TEST_P(exchange_check, sleep_sets_alone_find_no_further_execution) {
     EXPECT_EQ(expect_holds(reduced), expect_holds(full, slow));
     EXPECT_EQ(reduced.tally->died_at, full.tally->died_at);
   }
+}
+
+TEST(exchange_per_rank_check, sleep_sets_alone_find_no_further_execution) {
+  check::bounds slow;
+  slow.how = check::reduction::sleep;
+  for (const exchange_setting& e :
+       {exchange_setting{.ranks = 1, .warps = {3}, .rounds = 2},
+        exchange_setting{.ranks = 1, .warps = {3}, .rounds = 1, .gives_up = {may_give_up::anywhere}}}) {
+    const check::result reduced = check_per_rank(e), full = check_per_rank(e, slow);
+    EXPECT_TRUE(reduced.holds() && full.holds()) << reduced.text << full.text;
+    EXPECT_EQ(reduced.executions, full.executions);
+  }
+}
+
+TEST(exchange_per_rank_check, nobody_gives_up_unless_it_may) {
+  exchange_setting e{.warps = {3}, .rounds = 2, .tally = std::make_shared<exchange_tally>()};
+  EXPECT_TRUE(check_per_rank(e).holds());
+  EXPECT_GT(e.tally->exact, 0u);
+  EXPECT_EQ(e.tally->gave_up, 0u);
+  e.gives_up = {may_give_up::anywhere};
+  e.ranks = 1;
+  e.looks = 1;
+  EXPECT_TRUE(check_per_rank(e).holds());
+  EXPECT_GT(e.tally->gave_up, 0u);
 }
 
 }  // namespace

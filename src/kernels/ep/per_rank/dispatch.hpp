@@ -13,6 +13,7 @@
 //   send      | cast, send ................................ | wait | own units -> rows ....... |
 //   receive   | send ids | wait ids | note | count | number | wait a unit's lines -> rows .... |
 //
+// I1: in a block, rows are counted when all ids are noted, numbered when all are counted, used when all are numbered.
 // Blocks never wait for each other. Nothing is counted by senders: a token's place is its index at its source.
 #include <type_traits>
 
