@@ -70,6 +70,28 @@ TEST(exchange_faults, a_rank_that_dies_at_any_step_leaves_survivors_that_return)
   EXPECT_GT(unharmed, 0);
 }
 
+TEST(exchange_faults, a_rank_of_per_rank_that_dies_at_any_step_is_the_only_one_that_survivors_name) {
+  exchange_case c = small_case(3);
+  c.config.layout = ep_layout::per_rank;
+  int stuck_somewhere = 0;
+  for (std::uint64_t step = 0; step < 60; ++step) {
+    sim::options options;
+    options.order = sim::schedule::random;
+    options.seed = step + 1;
+    options.delay_stores = true;
+    options.faults = {{sim::fault::kind::dies_at_step, 1, step}};
+    auto ranks = make_ranks(simulated_worlds(3, options), c.config);
+    const auto found = run_until_stuck(ranks, c);
+    for (const int survivor : {0, 2}) {
+      const int peer = found[static_cast<std::size_t>(survivor)].peer;
+      EXPECT_TRUE(peer == 1 || peer == -2) << "step " << step << ": rank " << survivor << " blames " << peer
+                                           << " at " << found[static_cast<std::size_t>(survivor)].site;
+      stuck_somewhere += peer == 1 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(stuck_somewhere, 0);
+}
+
 TEST(exchange_faults, a_word_with_a_flipped_bit_is_reported_and_never_believed) {
   const exchange_case c = small_case(2);
   for (int bit = 0; bit < 64; ++bit) {
