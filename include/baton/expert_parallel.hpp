@@ -118,7 +118,8 @@ struct received_tokens {
 /// Damage: what ranks tell each other is checked before it is believed: counts against their check, the room and
 /// what was sent, sources against their seal, the ids that layout per_rank sends against theirs. What does not fit is
 /// refused: synchronising throws stuck, and names it.
-/// Tokens, scales and replies carry no check: a bit that flips there is a wrong number.
+/// Tokens, scales and replies carry no check: a bit that flips there is a wrong number. Nor, with layout per_rank, do router
+/// weights, and what a rank notes for itself from one kernel to the next (rounds, counts, choices).
 ///
 /// Determinism: row order, results and error reports depend on the inputs only, bit for bit.
 class expert_parallel {
