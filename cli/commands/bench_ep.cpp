@@ -207,10 +207,15 @@ void measure_links(std::span<const world> worlds, const bench_ep_options& o, ep_
   run.floor.samples_us = measure_flag_floor(worlds, num_rounds(o, 1, device_kind::cuda), o.repeats);
 }
 
+/// Who is told of a point: its line of JSON, and the table, if there is one.
+struct listeners {
+  std::function<void(std::string)> tell;
+  std::ostream* table;
+};
+
 /// Whether the point is right, or one that is left out.
 bool measure_and_tell(std::span<const world> worlds, const bench_ep_options& o, const ep_run& run,
-                      const wanted_point& wanted, nccl_exchange* nccl,
-                      const std::function<void(std::string)>& tell, std::ostream* table) {
+                      const wanted_point& wanted, nccl_exchange* nccl, const listeners& to) {
   const int tokens = wanted.config.num_max_tokens_per_rank;
   ep_point point;
   point.config = wanted.config;
@@ -219,13 +224,13 @@ bool measure_and_tell(std::span<const world> worlds, const bench_ep_options& o, 
   point.seed = o.seed;
   point.input_sets = num_input_sets(o, tokens);
   if (!wanted.why_not.empty()) {
-    tell(skipped_json(run, point, wanted.why_not).dump());
-    if (table != nullptr) print_skipped(point, wanted.why_not, *table);
+    to.tell(skipped_json(run, point, wanted.why_not).dump());
+    if (to.table != nullptr) print_skipped(point, wanted.why_not, *to.table);
     return true;
   }
   measure(worlds, run.why_not_fused.empty(), nccl, point);
-  tell(to_json(run, point).dump());
-  if (table != nullptr) print_row(run, point, *table);
+  to.tell(to_json(run, point).dump());
+  if (to.table != nullptr) print_row(run, point, *to.table);
   return point.is_right();
 }
 
@@ -255,7 +260,7 @@ int run_bench_ep(const bench_ep_options& o, std::ostream& out) {
   bool all_right = true;
   if (!o.json && !points.empty()) print_header(run, points[0].config, out);
   for (const wanted_point& point : points) {
-    all_right &= measure_and_tell(worlds, o, run, point, nccl.get(), tell, o.json ? nullptr : &out);
+    all_right &= measure_and_tell(worlds, o, run, point, nccl.get(), {tell, o.json ? nullptr : &out});
     out.flush();
   }
   if (file) file->publish();

@@ -25,8 +25,8 @@ class per_rank_layout final : public ep_layout_calls {
 
   void dispatch_async(const dispatch_input& in, stream_ref stream) override { send(in, half::send, stream); }
   received_tokens dispatch_wait(stream_ref stream) override {
-    ep::per_rank::launch(ranks_, end_, limits_, ep::per_rank::round_input{.num_tokens = num_tokens_},
-                         half::receive, stream);
+    ep::per_rank::launch(ranks_, end_, limits(half::receive),
+                         ep::per_rank::round_input{.num_tokens = num_tokens_}, stream);
     return end_.received();
   }
   received_tokens dispatch(const dispatch_input& in, stream_ref stream) override {
@@ -46,18 +46,19 @@ class per_rank_layout final : public ep_layout_calls {
  private:
   static constexpr int cpu_threads = 96;  // a warp for each role
 
+  ep::per_rank::launch_limits limits(half which) const { return {limits_.blocks, limits_.threads, which}; }
   void send(const dispatch_input& in, half which, stream_ref stream) {
     num_tokens_ = in.num_tokens;
     ep::per_rank::launch(
-        ranks_, end_, limits_,
+        ranks_, end_, limits(which),
         ep::per_rank::round_input{in.tokens, in.topk_idx, in.topk_weights, in.num_tokens, {in.input_scales}},
-        which, stream);
+        stream);
   }
   void run(const ep::per_rank::combine_input& in, const output& out, half which, stream_ref stream) {
     if (const auto* fp32 = std::get_if<ep::store_fp32>(&out))
-      ep::per_rank::launch(ranks_, end_, limits_, in, *fp32, which, stream);
+      ep::per_rank::launch(ranks_, end_, limits(which), in, *fp32, stream);
     else if (const auto* bf16 = std::get_if<ep::store_bf16>(&out))
-      ep::per_rank::launch(ranks_, end_, limits_, in, *bf16, which, stream);
+      ep::per_rank::launch(ranks_, end_, limits(which), in, *bf16, stream);
   }
 
   world ranks_;

@@ -137,7 +137,7 @@ TEST(exchange_per_rank_limits, what_is_served_has_room_for_every_number_of_token
     for (const int tokens : {0, 1, most}) {
       for (const int threads : {0, 96, 768}) {
         for (const auto which : {ep::per_rank::half::both, ep::per_rank::half::send}) {
-          const auto grid = ep::per_rank::grid_of_dispatch(end, {132, threads}, tokens, which);
+          const auto grid = ep::per_rank::grid_of_dispatch(end, {132, threads, which}, tokens);
           EXPECT_LE((ep::per_rank::dispatch_plan{end.s, grid.senders}.bytes), room)
               << num_ranks << " ranks, " << tokens << " of " << most << " tokens, " << threads << " threads";
           EXPECT_LE(grid.threads(), 768);

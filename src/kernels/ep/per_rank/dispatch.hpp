@@ -44,6 +44,7 @@ struct dispatch_kernel {
       const int warps = x.num_warps() - p.senders;
       mine = {p.s.rank + 1, (x.warp() - p.senders) * x.num_blocks() + x.block(), warps * x.num_blocks()};
       if (mine.source == p.s.num_ranks) mine.source = 0;
+      mine.sources = p.senders > 0 ? p.s.num_ranks - 1 : p.s.num_ranks;  // senders take their own rank's
     }
     const bool aborted = sends           ? !send(x, p, shared, start, mine)
                          : p.senders > 0 ? !send_ids(x, p, start, mine)
@@ -64,10 +65,7 @@ struct dispatch_kernel {
     else if (!index(x, p, shared, epoch, mine, first))
       return;
     if (!await_rows(x, shared)) return;
-    const int sources = sends           ? 1
-                        : p.senders > 0 ? p.s.num_ranks - 1
-                                        : p.s.num_ranks;  // senders take their own rank's
-    receive_all(x, p, shared.rows(x, p), epoch, mine, sources, first);
+    receive_all(x, p, shared.rows(x, p), epoch, mine, first);
   }
 
   template <class X>
@@ -97,7 +95,7 @@ struct dispatch_kernel {
       const std::uint32_t wanted = stage_unit(x, p, staging, at);
       const round_start now = x.broadcast(start, 0);
       if (now.aborted != 0) return false;
-      send_unit(x, p, staging, now.epoch() + 1, at, unit, wanted);
+      send_unit(x, p, staging, now.epoch() + 1, at, wanted);
     }
     return true;
   }
@@ -172,7 +170,8 @@ struct dispatch_kernel {
   /// Stores the unit's lines to the ranks that want it.
   template <class X>
   static BATON_FN void send_unit(X& x, const dispatch_params& p, const std::byte* staging,
-                                 std::uint64_t epoch, const token_unit& at, int nth, std::uint32_t wanted) {
+                                 std::uint64_t epoch, const token_unit& at, std::uint32_t wanted) {
+    const int nth = at.token * p.window.token_units + at.unit;
     const int bytes = smaller(unit_payload, p.s.payload_bytes() - at.unit * unit_payload);
     typename X::template lanes<vec16> lines[unit_accesses];
     BATON_UNROLL

@@ -26,13 +26,13 @@ std::string why_not(const shape& s) {
 }
 
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const round_input& in,
-            half which, stream_ref stream) {
-  const role_grid g = grid_of_dispatch(end, limits, in.num_tokens, which);
+            stream_ref stream) {
+  const role_grid g = grid_of_dispatch(end, limits, in.num_tokens);
   const launch_grid grid{.blocks = g.blocks,
                          .threads = g.threads(),
                          .shared_bytes = dispatch_plan{end.s, g.senders}.bytes,
                          .begins_early = true};
-  const dispatch_params p = end.dispatch(in, g.senders, which != half::send);
+  const dispatch_params p = end.dispatch(in, g.senders, limits.which != half::send);
   if (end.s.is_fp8())
     baton::launch<dispatch_kernel<fp8_tokens>>(w, grid, p, stream);
   else
@@ -41,15 +41,15 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
 
 template <class Output>
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
-            const Output& output, half which, stream_ref stream) {
-  const role_grid g = grid_of_combine(end, limits, in.num_tokens, which);
+            const Output& output, stream_ref stream) {
+  const role_grid g = grid_of_combine(end, limits, in.num_tokens);
   const launch_grid grid{.blocks = g.blocks, .threads = g.threads(), .begins_early = true};
   baton::launch<combine_kernel<Output>>(w, grid, end.combine(in, g.senders, g.receivers > 0, output), stream);
 }
 using limits = launch_limits;
 template void launch(const world&, const endpoint&, const limits&, const combine_input&, const store_fp32&,
-                     half, stream_ref);
+                     stream_ref);
 template void launch(const world&, const endpoint&, const limits&, const combine_input&, const store_bf16&,
-                     half, stream_ref);
+                     stream_ref);
 
 }  // namespace baton::ep::per_rank

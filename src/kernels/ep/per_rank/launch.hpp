@@ -6,25 +6,26 @@
 
 namespace baton::ep::per_rank {
 
-/// What a launch may take.
+/// Which halves of a fused call one kernel does.
+enum class half { both, send, receive };
+
+/// What a launch may take, and what it does.
 struct launch_limits {
   int blocks = 1;
   int threads = 0;  // of a block; 0: as many as the work needs
+  half which = half::both;
 };
-
-/// Which halves of a fused call one kernel does.
-enum class half { both, send, receive };
 
 /// Empty if a dispatch block has room for a communicator of these sizes; otherwise why not.
 std::string why_not(const shape& s);
 
 /// Enqueues dispatch, or a half of it.
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const round_input& in,
-            half which, stream_ref stream);
+            stream_ref stream);
 
 /// Enqueues combine, or a half of it. Defined for store_fp32 and store_bf16.
 template <class Output>
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
-            const Output& output, half which, stream_ref stream);
+            const Output& output, stream_ref stream);
 
 }  // namespace baton::ep::per_rank

@@ -22,6 +22,7 @@ BATON_FN bool await_rows(X& x, const dispatch_plan& shared) {
 /// A warp's share of a source's units: those that are `nth` modulo `warps`.
 struct unit_share {
   int source, nth, warps;
+  int sources = 1;  // those behind it too
 };
 
 /// A unit of a token of `source`.
@@ -139,12 +140,12 @@ BATON_FN void look(X& x, const dispatch_params& p, std::uint64_t epoch, const un
   for (int i = 0; i < unit_accesses; ++i) first.v[i] = x.load_lines(from.at[i]);
 }
 
-/// One warp: its share of the units of `sources` ranks from mine.source on, each as soon as it is here.
+/// One warp: its share of the units of ranks from mine.source on, each as soon as it is here.
 template <class X>
 BATON_FN void receive_all(X& x, const dispatch_params& p, const row_index& rows, std::uint64_t epoch,
-                          unit_share mine, int sources, looked_at<X>& first) {
+                          unit_share mine, looked_at<X>& first) {
   const std::uint64_t flag = line_flag(epoch);
-  for (; sources > 0; --sources) {
+  for (; mine.sources > 0; --mine.sources) {
     const int units = x.from_one([&] { return x.read(rows.counts + mine.source); }) * p.window.token_units;
     for (int i = mine.nth; i < units; i += mine.warps) {
       const int token = p.window.by_token_units.quotient(i);
