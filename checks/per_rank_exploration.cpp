@@ -123,7 +123,9 @@ class per_rank_rank {
 
  private:
   int tokens() const { return setting_.of_rank(setting_.tokens, x_.rank()); }
-  layout::launch_limits limits() const { return {x_.num_blocks(), x_.num_warps() * warp_lanes}; }
+  layout::launch_limits limits(half which) const {
+    return {x_.num_blocks(), x_.num_warps() * warp_lanes, which};
+  }
 
   void begin(site kernel) {
     x_.begin_kernel(kernel);
@@ -138,13 +140,13 @@ class per_rank_rank {
                                  inputs_.weights + first * end_.s.top_k,
                                  tokens(),
                                  {}};
-    const auto grid = layout::grid_of_dispatch(end_, limits(), tokens(), which);
+    const auto grid = layout::grid_of_dispatch(end_, limits(which), tokens());
     layout::dispatch_kernel<ep::bf16_tokens>::run(x_, end_.dispatch(in, grid.senders, which != half::send));
   }
   void combine(int round, half which) {
     begin("combine");
     const auto* rows = end_.own<bfloat16>(&layout::local_cells::tokens);  // experts change nothing
-    const auto grid = layout::grid_of_combine(end_, limits(), tokens(), which);
+    const auto grid = layout::grid_of_combine(end_, limits(which), tokens());
     const ep::store_fp32 store{inputs_.out + round * tokens() * end_.s.hidden, end_.s.hidden};
     layout::combine_kernel<ep::store_fp32>::run(
         x_, end_.combine<ep::store_fp32>({rows, tokens()}, grid.senders, which != half::send, store));
