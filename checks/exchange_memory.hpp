@@ -117,13 +117,7 @@ inline void make_inputs(check::program& p, const exchange_setting& e, int life, 
 inline exchange_memory make_exchange_memory(check::program& p, const exchange_setting& e, int life,
                                             int rank) {
   exchange_memory m{};
-  m.s = {.num_experts = e.experts,
-         .num_ranks = e.ranks,
-         .rank = rank,
-         .top_k = e.top_k,
-         .hidden = e.hidden,
-         .max_tokens = e.max_tokens(),
-         .format = e.format};
+  m.s = shape_of(e, rank);
   const std::string whose = (life == 0 ? " of rank " : " anew of rank ") + std::to_string(rank);
   m.window = p.allocate<std::byte>(ep::window_layout{m.s}.bytes, "window" + whose);
   m.local = p.allocate<std::byte>(ep::local_layout{m.s}.bytes, "local memory" + whose);

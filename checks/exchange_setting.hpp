@@ -9,6 +9,7 @@
 
 #include "baton/expert_parallel.hpp"
 #include "checks/planted_bug.hpp"
+#include "kernels/ep/shape.hpp"
 
 namespace baton::checks {
 
@@ -96,5 +97,16 @@ struct exchange_setting {
   }
   int max_tokens() const { return std::max(1, *std::max_element(tokens.begin(), tokens.end())); }
 };
+
+/// The sizes of its communicator, as a rank sees them.
+inline ep::shape shape_of(const exchange_setting& e, int rank) {
+  return {.num_experts = e.experts,
+          .num_ranks = e.ranks,
+          .rank = rank,
+          .top_k = e.top_k,
+          .hidden = e.hidden,
+          .max_tokens = e.max_tokens(),
+          .format = e.format};
+}
 
 }  // namespace baton::checks

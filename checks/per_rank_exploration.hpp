@@ -9,16 +9,6 @@ namespace baton::checks {
 
 check::result check_per_rank(const exchange_setting& e, check::bounds limits = {});
 
-inline ep::shape shape_of(const exchange_setting& e, int rank) {
-  return {.num_experts = e.experts,
-          .num_ranks = e.ranks,
-          .rank = rank,
-          .top_k = e.top_k,
-          .hidden = e.hidden,
-          .max_tokens = e.max_tokens(),
-          .format = e.format};
-}
-
 /// From the cells of even rounds to those of odd ones.
 inline std::int64_t bytes_of_ids(const exchange_setting& e) {
   const ep::shape s = shape_of(e, 0);

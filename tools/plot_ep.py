@@ -4,20 +4,16 @@
 Left: microseconds a round against tokens, median and 99th percentile, one line a layout and format, with the floor; right: how
 much of this the limit is. Needs matplotlib.
 """
-import argparse
 import collections
-import json
-import pathlib
 import sys
+
+import plots
 
 SCHEMA = "baton.bench.ep/2"
 
 
 def read_points(path):
-    points = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
-    if strange := [p.get("schema") for p in points if p.get("schema") != SCHEMA]:
-        raise ValueError(f"{path}: schema {strange[0]!r}, expected {SCHEMA!r}")
-    return [p for p in points if "skipped" not in p and p["checked"]]
+    return [p for p in plots.read_points(path, SCHEMA) if "skipped" not in p and p["checked"]]
 
 
 def round_of(point):
@@ -66,18 +62,5 @@ def draw(points, out):
     figure.savefig(out)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("points", type=pathlib.Path)
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("ep.svg"))
-    options = parser.parse_args()
-    points = read_points(options.points)
-    if not points:
-        return f"{options.points}: no points"
-    draw(points, options.out)
-    print(options.out)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(plots.run(__doc__, "ep.svg", read_points, draw))

@@ -4,21 +4,17 @@
 Left: cycles per hand-off against readers, one panel a number of stages; right: TFLOP/s of the product against size.
 Needs matplotlib.
 """
-import argparse
 import collections
-import json
-import pathlib
 import sys
+
+import plots
 
 SCHEMA = "baton.bench.ring/1"
 PANEL_STAGES = 4  # panels at most, spread over the stages that were measured
 
 
 def read_points(path):
-    points = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
-    if strange := [p.get("schema") for p in points if p.get("schema") != SCHEMA]:
-        raise ValueError(f"{path}: schema {strange[0]!r}, expected {SCHEMA!r}")
-    return points
+    return plots.read_points(path, SCHEMA)
 
 
 def hand_off_lines(points):
@@ -80,18 +76,5 @@ def draw(points, out):
     figure.savefig(out)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("points", type=pathlib.Path)
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("ring.svg"))
-    options = parser.parse_args()
-    points = read_points(options.points)
-    if not points:
-        return f"{options.points}: no points"
-    draw(points, options.out)
-    print(options.out)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(plots.run(__doc__, "ring.svg", read_points, draw))

@@ -49,10 +49,14 @@ TEST(exchange_faults, a_rank_that_never_launches_is_named_by_every_survivor) {
   }
 }
 
-TEST(exchange_faults, a_rank_that_dies_at_any_step_leaves_survivors_that_return) {
-  const exchange_case c = small_case(3);
-  int stuck_somewhere = 0, unharmed = 0;
-  for (std::uint64_t step = 0; step < 120; ++step) {
+/// How the two survivors of three ranks fared, over all steps at which rank 1 died.
+struct survivors {
+  int stuck = 0, unharmed = 0;
+};
+
+survivors of_a_rank_that_dies_at_any_of(std::uint64_t steps, const exchange_case& c) {
+  survivors all;
+  for (std::uint64_t step = 0; step < steps; ++step) {
     sim::options options;
     options.order = sim::schedule::random;
     options.seed = step + 1;
@@ -60,36 +64,26 @@ TEST(exchange_faults, a_rank_that_dies_at_any_step_leaves_survivors_that_return)
     options.faults = {{sim::fault::kind::dies_at_step, 1, step}};
     auto ranks = make_ranks(simulated_worlds(3, options), c.config);
     const auto found = run_until_stuck(ranks, c);
-    for (const int survivor : {0, 2}) {
-      const int peer = found[static_cast<std::size_t>(survivor)].peer;
-      EXPECT_TRUE(peer == 1 || peer == -2) << "step " << step << ": rank " << survivor << " blames " << peer;
-      ++(peer == 1 ? stuck_somewhere : unharmed);
+    for (const std::size_t survivor : {0, 2}) {
+      const int peer = found[survivor].peer;
+      EXPECT_TRUE(peer == 1 || peer == -2)
+          << "step " << step << ": rank " << survivor << " blames " << peer << " at " << found[survivor].site;
+      ++(peer == 1 ? all.stuck : all.unharmed);
     }
   }
-  EXPECT_GT(stuck_somewhere, 0);
-  EXPECT_GT(unharmed, 0);
+  return all;
+}
+
+TEST(exchange_faults, a_rank_that_dies_at_any_step_leaves_survivors_that_return) {
+  const survivors all = of_a_rank_that_dies_at_any_of(120, small_case(3));
+  EXPECT_GT(all.stuck, 0);
+  EXPECT_GT(all.unharmed, 0);
 }
 
 TEST(exchange_faults, a_rank_of_per_rank_that_dies_at_any_step_is_the_only_one_that_survivors_name) {
   exchange_case c = small_case(3);
   c.config.layout = ep_layout::per_rank;
-  int stuck_somewhere = 0;
-  for (std::uint64_t step = 0; step < 60; ++step) {
-    sim::options options;
-    options.order = sim::schedule::random;
-    options.seed = step + 1;
-    options.delay_stores = true;
-    options.faults = {{sim::fault::kind::dies_at_step, 1, step}};
-    auto ranks = make_ranks(simulated_worlds(3, options), c.config);
-    const auto found = run_until_stuck(ranks, c);
-    for (const int survivor : {0, 2}) {
-      const int peer = found[static_cast<std::size_t>(survivor)].peer;
-      EXPECT_TRUE(peer == 1 || peer == -2) << "step " << step << ": rank " << survivor << " blames " << peer
-                                           << " at " << found[static_cast<std::size_t>(survivor)].site;
-      stuck_somewhere += peer == 1 ? 1 : 0;
-    }
-  }
-  EXPECT_GT(stuck_somewhere, 0);
+  EXPECT_GT(of_a_rank_that_dies_at_any_of(60, c).stuck, 0);
 }
 
 TEST(exchange_faults, a_word_with_a_flipped_bit_is_reported_and_never_believed) {

@@ -10,6 +10,7 @@
 #include "kernels/ep/per_rank/dispatch.hpp"
 #include "kernels/ep/per_rank/endpoint.hpp"
 #include "sim/context.hpp"
+#include "tests/support/rank_memory.hpp"
 
 namespace baton::test {
 namespace {
@@ -19,13 +20,6 @@ using namespace ep::per_rank;
 constexpr int num_ranks = 2, max_tokens = 3, hidden = 8;
 const std::array<std::vector<std::int32_t>, num_ranks> routes{std::vector<std::int32_t>{0, 2, 1, 2, 2, 2},
                                                               {2, 0, -1, 1}};
-
-struct rank_memory {
-  std::vector<std::byte> window, local;
-  std::vector<float> out;
-  stuck_record record{};
-  std::uint32_t abort = 0;
-};
 
 /// Two ranks whose experts return what they get. A round is four kernels a rank, and a test may change memory before each.
 class split_rounds {

@@ -11,16 +11,9 @@
 #include "kernels/ep/per_expert/select.hpp"
 #include "kernels/expert_mlp/cpu.hpp"
 #include "sim/context.hpp"
+#include "tests/support/rank_memory.hpp"
 
 namespace baton::test {
-
-/// All that kernels change of a rank, and what it reported.
-struct rank_memory {
-  std::vector<std::byte> window, local;
-  std::vector<float> out;
-  stuck_record record{};
-  std::uint32_t abort = 0;
-};
 
 class small_exchange {
  public:

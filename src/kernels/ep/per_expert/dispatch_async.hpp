@@ -19,6 +19,7 @@
 // Tokens are stored straight to the peers.
 #include "base/convert.hpp"
 #include "exec/exec.hpp"
+#include "kernels/ep/bad_id.hpp"
 #include "kernels/ep/per_expert/params.hpp"
 #include "kernels/ep/per_expert/round_start.hpp"
 #include "kernels/ep/per_expert/shared_plan.hpp"
@@ -82,8 +83,7 @@ struct dispatch_async_kernel {
         add_shared(x, shared.total(x) + id, 1);
         if (i < own_begin) add_shared(x, shared.base(x) + id, 1);
       } else if (id != -1 && x.block() == 0) {
-        const std::uint64_t bad = static_cast<std::uint64_t>(i) << 32 | static_cast<std::uint32_t>(id);
-        x.template fetch_min<order::relaxed, scope::device>(&p.errors->first_bad_id, bad);
+        report_bad_id(x, p.errors, i, id);
       }
     });
     x.sync_block();

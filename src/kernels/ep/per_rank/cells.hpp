@@ -27,12 +27,12 @@ inline constexpr int chunks_of_access = lines_of_access * chunks_of_line;
 inline constexpr int unit_payload = unit_accesses * chunks_of_access * static_cast<int>(sizeof(vec16));
 inline constexpr int unit_bytes = unit_accesses * line_access_bytes;
 inline constexpr int unit_weights = unit_accesses * lines_of_access;
-static_assert(unit_payload % 128 == 0 &&
-              unit_payload / 128 <= unit_weights);  // whole fp8 blocks, a scale for each in 8 lines
+// Whole fp8 blocks, and a place for each one's scale.
+static_assert(unit_payload % 128 == 0 && unit_payload / 128 <= unit_accesses * lines_of_access);
 
-inline constexpr int max_warps = 24,
-                     max_combine_warps =
-                         20;             // of a block: more would not leave threads the registers they need
+// Of a block: more would not leave threads the registers they need.
+inline constexpr int max_warps = 24, max_combine_warps = 20;
+
 inline constexpr int sum_columns = 240;  // of a unit of sums: 15 chunks of 8 for each two lines
 
 /// The choice of a received token that is here: its row, and what its expert's output is weighted with.

@@ -64,7 +64,7 @@ struct dispatch_kernel {
       look(x, p, epoch, mine, first);  // its own
     else if (!index(x, p, shared, epoch, mine, first))
       return;
-    if (!await_rows(x, shared)) return;
+    if (!await_all(x, shared.known(x), index_sites::known())) return;
     receive_all(x, p, shared.rows(x, p), epoch, mine, first);
   }
 
@@ -240,8 +240,7 @@ struct dispatch_kernel {
       for (int e = first; e < smaller(first + each, experts); ++e)
         row = align_up_to_power(rows.number(x, e, row), p.window.row_alignment);
     });
-    x.sync_warp();
-    x.elect([&] { x.mbarrier_arrive(shared.known(x), 1); });
+    arrive(x, shared.known(x));
     if (x.block() == 0) publish(x, p, rows, first_row, each, epoch);
     return true;
   }
@@ -299,7 +298,7 @@ struct dispatch_kernel {
     x.sync_warp();
     x.elect([&] { x.mbarrier_arrive(all, 1); });
   }
-  /// All receiving warps of the block. False: gave up.
+  /// Until all receiving warps of the block have arrived. False: gave up.
   template <class X>
   static BATON_FN bool await_all(X& x, mbarrier* all, site where) {
     return x.template mbarrier_wait<scope::block>(all, parity::even, {.where = where, .patience = 2});

@@ -13,6 +13,7 @@
 //     n - 2: what d overwrites at s with the parity of n was last used in n - 2. Two copies of ids and tokens suffice.
 //   - d's combine of round n runs after d's dispatch of n, which saw s's ids of n: s has finished n - 1. One copy of sums
 //     suffices.
+#include "kernels/ep/bad_id.hpp"
 #include "kernels/ep/per_rank/params.hpp"
 #include "kernels/ep/per_rank/row_index.hpp"
 
@@ -72,10 +73,9 @@ BATON_FN void report_ids(X& x, const dispatch_params& p, int first) {
   const int end = smaller(first + ids_of_chunk, p.num_tokens * p.s.top_k);
   BATON_ROLLED
   for (int at = first; at < end; ++at) {
-    const auto id = static_cast<std::uint32_t>(x.read(p.topk_idx + at));
-    if (id < static_cast<std::uint32_t>(p.s.num_experts) || id == ~0u) continue;
-    x.template fetch_min<order::relaxed, scope::device>(&p.errors->first_bad_id,
-                                                        static_cast<std::uint64_t>(at) << 32 | id);
+    const std::int32_t id = x.read(p.topk_idx + at);
+    const bool valid = static_cast<std::uint32_t>(id) < static_cast<std::uint32_t>(p.s.num_experts);
+    if (!valid && id != -1) report_bad_id(x, p.errors, at, id);
   }
 }
 

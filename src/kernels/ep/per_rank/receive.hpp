@@ -12,13 +12,6 @@ struct index_sites {
   static consteval site line() { return "dispatch.line"; }
 };
 
-/// One warp: until the block's index is complete. False: gave up.
-template <class X>
-BATON_FN bool await_rows(X& x, const dispatch_plan& shared) {
-  return x.template mbarrier_wait<scope::block>(shared.known(x), parity::even,
-                                                {.where = index_sites::known(), .patience = 2});
-}
-
 /// A warp's share of a source's units: those that are `nth` modulo `warps`.
 struct unit_share {
   int source, nth, warps;
