@@ -13,6 +13,8 @@
 //     n - 2: what d overwrites at s with the parity of n was last used in n - 2. Two copies of ids and tokens suffice.
 //   - d's combine of round n runs after d's dispatch of n, which saw s's ids of n: s has finished n - 1. One copy of sums
 //     suffices.
+//
+// `Params` are those of a dispatch whose ids travel so: here, and in per_rank_chunks.
 #include "kernels/ep/bad_id.hpp"
 #include "kernels/ep/per_rank/params.hpp"
 #include "kernels/ep/per_rank/row_index.hpp"
@@ -51,8 +53,8 @@ struct packed_ids {
 };
 
 /// One lane: ids from index `first` on.
-template <class X>
-BATON_FN packed_ids pack_ids(X& x, const dispatch_params& p, int first) {
+template <class X, class Params>
+BATON_FN packed_ids pack_ids(X& x, const Params& p, int first) {
   std::int32_t id[ids_of_chunk];
   const int end = p.num_tokens * p.s.top_k;
   BATON_UNROLL
@@ -68,8 +70,8 @@ BATON_FN packed_ids pack_ids(X& x, const dispatch_params& p, int first) {
 }
 
 /// One lane: those of its eight ids that cannot be, for check().
-template <class X>
-BATON_FN void report_ids(X& x, const dispatch_params& p, int first) {
+template <class X, class Params>
+BATON_FN void report_ids(X& x, const Params& p, int first) {
   const int end = smaller(first + ids_of_chunk, p.num_tokens * p.s.top_k);
   BATON_ROLLED
   for (int at = first; at < end; ++at) {
@@ -92,8 +94,8 @@ struct outgoing_ids {
 };
 
 /// One warp: as far as they are known before the round is; its loads are on their way together with its number.
-template <class X>
-BATON_FN outgoing_ids<X> load_ids(X& x, const dispatch_params& p, int access) {
+template <class X, class Params>
+BATON_FN outgoing_ids<X> load_ids(X& x, const Params& p, int access) {
   outgoing_ids<X> ids{{}, access};
   x.each_lane([&](int lane) {
     if (!holds_flag(lane)) ids.packed[lane] = pack_ids(x, p, first_id_of(access, lane));
@@ -102,8 +104,8 @@ BATON_FN outgoing_ids<X> load_ids(X& x, const dispatch_params& p, int access) {
 }
 
 /// One warp: these to all ranks.
-template <class X>
-BATON_FN void store_ids(X& x, const dispatch_params& p, std::uint64_t epoch, const outgoing_ids<X>& ids) {
+template <class X, class Params>
+BATON_FN void store_ids(X& x, const Params& p, std::uint64_t epoch, const outgoing_ids<X>& ids) {
   typename X::template lanes<vec16> v;
   typename X::template lanes<std::uint32_t> check;
   x.each_lane([&](int lane) {
@@ -153,8 +155,8 @@ BATON_FN int note_ids(X& x, const dispatch_params& p, const row_index& rows, con
 }
 
 /// One warp: whether lines of ids are as they were sent; refuses them otherwise.
-template <class X>
-BATON_FN bool sound_ids(X& x, const dispatch_params& p, std::uint64_t epoch, int source,
+template <class X, class Params>
+BATON_FN bool sound_ids(X& x, const Params& p, std::uint64_t epoch, int source,
                         const typename X::template lanes<vec16>& v) {
   const int tokens = tokens_of(x, v);
   typename X::template lanes<std::uint32_t> check;
