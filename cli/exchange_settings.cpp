@@ -36,9 +36,6 @@ std::string short_reason(const std::string& text) {
 const char* name(device_kind device) {
   return device == device_kind::cuda ? "cuda" : "cpu";
 }
-const char* name(token_format format) {
-  return format == token_format::bf16 ? "bf16" : "fp8";
-}
 const char* name(arrival_policy arrival) {
   return arrival == arrival_policy::epoch ? "epoch" : "sentinel";
 }

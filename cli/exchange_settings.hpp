@@ -21,7 +21,6 @@ struct exchange_settings {
 };
 
 const char* name(device_kind device);
-const char* name(token_format format);
 const char* name(arrival_policy arrival);
 const char* name(ep_layout layout);
 

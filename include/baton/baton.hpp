@@ -6,5 +6,6 @@
 #include "baton/expert_parallel.hpp"
 #include "baton/numeric.hpp"
 #include "baton/ring_gemm.hpp"
+#include "baton/token_format.hpp"
 #include "baton/version.hpp"
 #include "baton/world.hpp"

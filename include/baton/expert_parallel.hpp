@@ -7,16 +7,10 @@
 #include <vector>
 
 #include "baton/numeric.hpp"
+#include "baton/token_format.hpp"
 #include "baton/world.hpp"
 
 namespace baton {
-
-/// How a token travels from its rank to its experts.
-enum class token_format {
-  bf16,           // hidden x bf16, bit for bit
-  blockwise_fp8,  // hidden x e4m3 and one fp32 scale s for each 128 values (DeepSeek-V3's 1x128 blocks):
-                  // s = max(max|block|, 1e-4) / 448, e4m3(x * (1 / s)); an infinity makes its whole block NaN
-};
 
 /// What travels between ranks, and what a rank receives it in.
 enum class ep_layout {

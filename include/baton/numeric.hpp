@@ -67,4 +67,50 @@ struct float8_e4m3 {
   }
 };
 
+/// float4 e2m1 (OCP "FP4"), in the low four bits: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives; no infinities, no NaN.
+/// Conversion from float rounds to nearest, ties to even, and saturates to +-6, as `cvt.rn.satfinite.e2m1x2.f32` does; a NaN
+/// becomes 6 with its sign.
+struct float4_e2m1 {
+  std::uint8_t bits = 0;
+
+  float4_e2m1() = default;
+  constexpr explicit float4_e2m1(float value) : bits{round(std::bit_cast<std::uint32_t>(value))} {}
+  constexpr explicit operator float() const {
+    const int exponent = (bits >> 1) & 3, mantissa = bits & 1;
+    const float magnitude = exponent == 0 ? 0.5f * static_cast<float>(mantissa)
+                                          : static_cast<float>((2 + mantissa) << exponent) * 0.25f;
+    return (bits & 8u) != 0 ? -magnitude : magnitude;
+  }
+  static constexpr float4_e2m1 from_bits(std::uint8_t bits) {
+    float4_e2m1 f;
+    f.bits = bits;
+    return f;
+  }
+  friend constexpr bool operator==(float4_e2m1, float4_e2m1) = default;  // compares bits
+
+ private:
+  static constexpr std::uint8_t round(std::uint32_t f) {
+    constexpr std::uint32_t one = 0x3f800000, six = 0x40c00000, two_to_22 = 0x4a800000;
+    std::uint32_t magnitude = f & 0x7fffffffu;
+    if (magnitude > six) magnitude = six;
+    // Below 1: multiples of 0.5. Adding 2^22 leaves just those bits.
+    const float halves = std::bit_cast<float>(magnitude) + std::bit_cast<float>(two_to_22);
+    const std::uint32_t below_one = std::bit_cast<std::uint32_t>(halves) - two_to_22;
+    const std::uint32_t others = ((magnitude + 0x1fffffu + ((magnitude >> 22) & 1u)) >> 22) - (126u << 1);
+    return static_cast<std::uint8_t>((f >> 28 & 8u) | (magnitude < one ? below_one : others));
+  }
+};
+
+/// float8 e8m0 (OCP's block scale): 2^(bits - 127), no sign, no zero, 255 is NaN.
+struct float8_e8m0 {
+  std::uint8_t bits = 0;
+
+  constexpr explicit operator float() const {
+    if (bits == 0xff) return std::bit_cast<float>(0x7fc00000u);
+    return std::bit_cast<float>(bits == 0 ? 0x00400000u : static_cast<std::uint32_t>(bits) << 23);
+  }
+  static constexpr float8_e8m0 from_bits(std::uint8_t bits) { return {bits}; }
+  friend constexpr bool operator==(float8_e8m0, float8_e8m0) = default;  // compares bits
+};
+
 }  // namespace baton

@@ -70,4 +70,13 @@ BATON_FN std::uint32_t pack_e4m3(float a, float b, float c, float d) {
 #endif
 }
 
+/// Eight floats rounded to e2m1 with saturation, the first in the lowest four bits. Integer arithmetic on every device: sm_90
+/// has no instruction for it, and the toolkit's software path goes through double.
+BATON_FN std::uint32_t pack_e2m1(const float (&v)[8]) {
+  std::uint32_t word = 0;
+  BATON_UNROLL
+  for (int i = 0; i < 8; ++i) word |= static_cast<std::uint32_t>(float4_e2m1{v[i]}.bits) << (4 * i);
+  return word;
+}
+
 }  // namespace baton

@@ -22,6 +22,7 @@ struct conversions {
   std::uint16_t bf16_packed;  // base/convert.hpp on the device
   std::uint8_t e4m3;
   std::uint8_t e4m3_packed;
+  std::uint8_t e2m1_packed;
 };
 
 __global__ void convert(const float* in, conversions* out, int n) {
@@ -31,6 +32,8 @@ __global__ void convert(const float* in, conversions* out, int n) {
     out[i].bf16 = __bfloat16_as_ushort(__float2bfloat16_rn(v));
     out[i].bf16_packed = static_cast<std::uint16_t>(pack_bf16(0.0f, v) >> 16);
     out[i].e4m3 = __nv_cvt_float_to_fp8(v, __NV_SATFINITE, __NV_E4M3);
+    const float eight[8] = {0, 0, v};
+    out[i].e2m1_packed = static_cast<std::uint8_t>(pack_e2m1(eight) >> 8);
     out[i].e4m3_packed = static_cast<std::uint8_t>(pack_e4m3(0.0f, 0.0f, v, 0.0f) >> 16);
   }
 }
@@ -87,7 +90,7 @@ void expect_equal(const std::vector<float>& values) {
     const std::uint16_t bf16 = bfloat16{v}.bits;
     const std::uint8_t e4m3 = float8_e4m3{v}.bits;
     const bool same =
-        device[i].bf16_packed == bf16 &&
+        device[i].bf16_packed == bf16 && device[i].e2m1_packed == float4_e2m1{v}.bits &&
         (std::isnan(v) ? (bf16 & 0x7fffu) > 0x7f80u && (device[i].bf16 & 0x7fffu) > 0x7f80u &&
                              (e4m3 & 0x7fu) == 0x7fu && (device[i].e4m3 & 0x7fu) == 0x7fu
                        : bf16 == device[i].bf16 && e4m3 == device[i].e4m3 && e4m3 == device[i].e4m3_packed);
@@ -95,8 +98,8 @@ void expect_equal(const std::vector<float>& values) {
     ++wrong;
     ADD_FAILURE() << std::hexfloat << v << " (bits " << std::hex << std::bit_cast<std::uint32_t>(v)
                   << "): bf16 " << bf16 << ", device " << device[i].bf16 << " and " << device[i].bf16_packed
-                  << "; e4m3 " << +e4m3 << ", device " << +device[i].e4m3 << " and "
-                  << +device[i].e4m3_packed;
+                  << "; e4m3 " << +e4m3 << ", device " << +device[i].e4m3 << " and " << +device[i].e4m3_packed
+                  << "; e2m1 " << +float4_e2m1{v}.bits << ", device " << +device[i].e2m1_packed;
   }
 }
 

@@ -2,6 +2,7 @@
 
 build_packages=(cmake ninja-build g++ libboost-context-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev python3)
+python_packages=(ml_dtypes==0.6.0 numpy==2.4.6) # pinned; what narrow formats are compared with
 check_packages=(clang-format-14 clang-tidy-14) # the pinned version; without it the style checks are skipped
 
 missing_packages() {
@@ -55,4 +56,16 @@ want_packages() {
   [[ ${#missing[@]} == 0 ]] && return
   install_packages "${missing[@]}" ||
     echo "dev: going on without ${missing[*]}; to have them: sudo apt-get install -y ${missing[*]}" >&2
+}
+
+# want_python_packages P...: has them in build/python if it can, and goes on without them if not.
+want_python_packages() {
+  local have=build/python/has
+  [[ "$(cat $have 2>/dev/null)" == "$*" || ${BATON_INSTALL_PACKAGES:-1} == 0 ]] && return
+  echo "dev: installing $* into build/python" >&2
+  if python3 -m venv build/python && build/python/bin/python -m pip install -q "$@"; then
+    echo "$*" >$have
+  else
+    echo "dev: going on without $*; the tests that need them are skipped (on Debian, Python needs python3-venv for it)" >&2
+  fi </dev/null >&2
 }
