@@ -5,6 +5,7 @@
 #include "baton/expert_mlp.hpp"
 #include "baton/expert_parallel.hpp"
 #include "baton/numeric.hpp"
+#include "baton/quantise.hpp"
 #include "baton/ring_gemm.hpp"
 #include "baton/token_format.hpp"
 #include "baton/version.hpp"

@@ -46,6 +46,9 @@ struct block_format {
   static constexpr int words = facts.row_bytes(lane_values) / 4;
   static constexpr bool is_fp8_block = Format == token_format::blockwise_fp8,
                         is_nv = Format == token_format::nvfp4;
+  struct alignas(4 * words) packed {
+    std::uint32_t word[words];
+  };
   using stored = std::conditional_t<is_fp8_block, float, std::conditional_t<is_nv, float8_e4m3, float8_e8m0>>;
 
   /// NaN is above infinity above all numbers, but for blockwise_fp8, where it loses.

@@ -1,5 +1,6 @@
 #pragma once
-// Warp collectives made of the context's shuffles.
+// What warps do together, made of the context's verbs.
+#include "base/math.hpp"
 #include "exec/exec.hpp"
 
 namespace baton {
@@ -13,6 +14,39 @@ BATON_FN void inclusive_scan(X& x, typename X::template lanes<int>& values) {
       if (lane >= distance) values[lane] += lower[lane];
     });
   }
+}
+
+/// One warp: sums[i + 1] holds a count of its own for each i of `count`, and becomes the sum of all to i; sums[0] becomes 0. Each
+/// lane adds up neighbours.
+template <exec_context X>
+BATON_FN void sum_up(X& x, std::int32_t* sums, int count) {
+  const int share = ceil_div(count, warp_lanes);
+  typename X::template lanes<int> own, sum;
+  x.each_lane([&](int lane) {
+    own[lane] = 0;
+    for (int i = lane * share; i < smaller((lane + 1) * share, count); ++i) own[lane] += x.read(sums + i + 1);
+    sum[lane] = own[lane];
+  });
+  inclusive_scan(x, sum);
+  x.each_lane([&](int lane) {
+    int before = sum[lane] - own[lane];
+    for (int i = lane * share; i < smaller((lane + 1) * share, count); ++i) {
+      before += x.read(sums + i + 1);
+      x.write(sums + i + 1, before);
+    }
+  });
+  x.elect([&] { x.write(sums, 0); });
+}
+
+/// The largest i below `count` with sums[i] <= `value`, of ascending sums that begin with 0.
+template <exec_context X>
+BATON_FN int last_not_above(X& x, const std::int32_t* sums, int count, int value) {
+  int low = 0, high = count;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (x.read(sums + middle) <= value ? low : high) = middle;
+  }
+  return low;
 }
 
 }  // namespace baton

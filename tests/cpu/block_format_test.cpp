@@ -9,74 +9,13 @@
 #include <set>
 #include <vector>
 
+#include "tests/support/block_oracle.hpp"
+
 namespace baton::test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity(),
                 nan = std::numeric_limits<float>::quiet_NaN();
-
-/// The magnitudes that a format of `mantissa` bits has up to `largest`, from its definition; e4m3's and e2m1's index is the code.
-std::vector<double> magnitudes(int mantissa, int smallest_exponent, double largest) {
-  std::vector<double> all;
-  const int steps = 1 << mantissa;
-  for (int i = 0; i < steps; ++i) all.push_back(std::ldexp(i, smallest_exponent - mantissa));
-  for (int e = smallest_exponent; all.back() < largest; ++e)
-    for (int i = 0; i < steps && all.back() < largest; ++i)
-      all.push_back(std::ldexp(steps + i, e - mantissa));
-  return all;
-}
-const std::vector<double> e4m3_magnitudes = magnitudes(3, -6, 448);
-const std::vector<double> e2m1_magnitudes = magnitudes(1, 0, 6);
-
-/// The code of the nearest magnitude; between two, the even code; saturated.
-int nearest(const std::vector<double>& magnitudes, double v) {
-  if (v >= magnitudes.back()) return static_cast<int>(magnitudes.size()) - 1;
-  int best = 0;
-  for (int code = 1; code < static_cast<int>(magnitudes.size()); ++code) {
-    const double d = std::fabs(magnitudes[static_cast<std::size_t>(code)] - v),
-                 least = std::fabs(magnitudes[static_cast<std::size_t>(best)] - v);
-    if (d < least || (d == least && code % 2 == 0)) best = code;
-  }
-  return best;
-}
-
-/// A block as the rules have it, in double but for the roundings to fp32 that they name.
-struct expected_block {
-  double scale = 0;
-  std::vector<double> values;  // as they are stored
-};
-expected_block expected(token_format format, const std::vector<float>& x, float tensor) {
-  const std::vector<double>& magnitudes =
-      facts_of(format).value_bits == 8 ? e4m3_magnitudes : e2m1_magnitudes;
-  float m = 0;
-  bool spoiled = false;
-  for (const float v : x) {
-    spoiled = spoiled || !std::isfinite(v);
-    m = std::max(m, std::fabs(v));
-  }
-  if (spoiled) return {std::nan(""), std::vector<double>(x.size(), 0.0)};
-  double scale, by;
-  if (format == token_format::blockwise_fp8) {
-    scale = std::max(m, 1e-4f) / 448.0f;
-    by = 1.0f / static_cast<float>(scale);
-  } else if (format == token_format::nvfp4) {
-    const float factor = 1.0f / (6.0f * tensor);
-    const int code = nearest(e4m3_magnitudes, static_cast<double>(m * factor));
-    scale = e4m3_magnitudes[static_cast<std::size_t>(code)];
-    by = code == 0 ? 0 : 1.0f / (static_cast<float>(scale) * tensor);
-  } else {
-    const int e = m == 0 ? -127 : std::max(std::ilogb(m) - (format == token_format::mxfp8 ? 8 : 2), -127);
-    scale = std::ldexp(1.0, e);
-    by = std::ldexp(1.0, -e);
-  }
-  expected_block b{scale, {}};
-  for (const float v : x) {
-    const auto scaled = static_cast<double>(v * static_cast<float>(by));
-    b.values.push_back(
-        std::copysign(magnitudes[static_cast<std::size_t>(nearest(magnitudes, std::fabs(scaled)))], v));
-  }
-  return b;
-}
 
 /// A block as the lanes that share it make it together.
 template <token_format Format>

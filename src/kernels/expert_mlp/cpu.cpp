@@ -1,11 +1,11 @@
 #include "kernels/expert_mlp/cpu.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <vector>
 
 #include "base/dot.hpp"
+#include "base/silu.hpp"
 
 namespace baton::expert_mlp_cpu {
 namespace {
@@ -49,10 +49,6 @@ void load_row(const received_tokens& rows, std::size_t row, std::size_t hidden, 
   for (std::size_t i = 0; i < hidden; ++i) {
     to[i] = static_cast<float>(from[i]) * rows.scales[i / scale_values * stride + row];
   }
-}
-
-float silu(float v) {
-  return v / (1.0f + std::exp(-v));
 }
 
 /// inner = silu(gate x) . (up x)

@@ -14,6 +14,7 @@
 // are fp32. With fp8 rows the products of each 128-value block accumulate apart, and its scale is applied in
 // fp32 when they are added to the total.
 #include "base/constant.hpp"
+#include "base/silu.hpp"
 #include "device/gpu.cuh"
 #include "exec/kernel.hpp"
 #include "kernels/expert_mlp/operands.cuh"
@@ -147,10 +148,6 @@ __device__ __forceinline__ void compute_tile(const params& p, const ring& slots,
     fill = fill + 1 == C.stages ? 0 : fill + 1;
   }
   __syncthreads();  // the next tile refills from slot 0
-}
-
-__device__ __forceinline__ float silu(float v) {
-  return v / (1.0f + expf(-v));
 }
 
 /// Rounds to bf16 and stores the tile's rows, two columns at a time.

@@ -33,7 +33,7 @@ struct row_table {
       x.write(first_row + pair, fits ? end - rows : 0);
     });
     x.sync_block();
-    if (x.warp() == 0) sum_up(x);
+    if (x.warp() == 0) sum_up(x, prefix, pairs);
     x.sync_block();
   }
 
@@ -49,36 +49,8 @@ struct row_table {
   /// The place of the index-th received row, 0 <= index < rows().
   template <class X>
   BATON_FN row_place find(X& x, int index) const {
-    int low = 0, high = pairs;
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      (x.read(prefix + middle) <= index ? low : high) = middle;
-    }
-    const int slot = index - x.read(prefix + low);
-    return {low, slot, x.read(first_row + low) + slot};
-  }
-
- private:
-  /// From the rows of each pair to those before it.
-  template <class X>
-  BATON_FN void sum_up(X& x) const {
-    const int share = ceil_div(pairs, warp_lanes);
-    typename X::template lanes<int> own, sum;
-    x.each_lane([&](int lane) {
-      own[lane] = 0;
-      for (int pair = lane * share; pair < smaller((lane + 1) * share, pairs); ++pair)
-        own[lane] += x.read(prefix + pair + 1);
-      sum[lane] = own[lane];
-    });
-    inclusive_scan(x, sum);
-    x.each_lane([&](int lane) {
-      int before = sum[lane] - own[lane];
-      for (int pair = lane * share; pair < smaller((lane + 1) * share, pairs); ++pair) {
-        before += x.read(prefix + pair + 1);
-        x.write(prefix + pair + 1, before);
-      }
-    });
-    x.elect([&] { x.write(prefix, 0); });
+    const int pair = last_not_above(x, prefix, pairs, index), slot = index - x.read(prefix + pair);
+    return {pair, slot, x.read(first_row + pair) + slot};
   }
 };
 
