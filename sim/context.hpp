@@ -142,10 +142,15 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   void mbarrier_arrive_at(mbarrier* b, int block_of_cluster, int n);
   void fence_mbarrier_init();
   void fence_proxy_async();
+  void fence_proxy_async_global() { fence_proxy_async(); }
   void bulk_load(void* to, const void* from, int bytes, mbarrier* b);
   void bulk_store(void* to, const void* from, int bytes);
   void bulk_commit();
-  void bulk_wait_read();
+  template <int newest = 0>
+  void bulk_wait_read() {
+    wait_stores(newest, true);
+  }
+  void bulk_wait() { wait_stores(0, false); }
   template <scope S>
   bool mbarrier_wait(mbarrier* b, parity p, wait_site where) {
     static_assert(S <= scope::cluster, "an mbarrier reaches no further than its cluster");
@@ -192,6 +197,8 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   template <class Transition>
   void change(mbarrier* b, Transition transition);
   void require_copy(const void* shared, const void* global, int bytes) const;
+  /// Until committed stores, but for those of the `newest` groups, have been read, or are done.
+  void wait_stores(int newest, bool only_read);
   bool gave_up() const;
   void sleep();
 

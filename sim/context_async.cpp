@@ -102,11 +102,12 @@ void context::bulk_commit() {
   ++me_.open_group;
 }
 
-void context::bulk_wait_read() {
-  const auto unread = [this](const copy_piece& piece) {
-    return piece.owner == &me_ && piece.is_store() && piece.group < me_.open_group && !piece.is_read;
+void context::wait_stores(int newest, bool only_read) {
+  const auto pending = [&](const copy_piece& piece) {
+    return piece.owner == &me_ && piece.is_store() &&
+           piece.group + static_cast<std::uint64_t>(newest) < me_.open_group && !(only_read && piece.is_read);
   };
-  while (std::any_of(machine_.copies.begin(), machine_.copies.end(), unread)) {
+  while (std::any_of(machine_.copies.begin(), machine_.copies.end(), pending)) {
     me_.wake_at = 0;
     sleep();
   }

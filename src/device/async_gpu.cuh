@@ -49,6 +49,7 @@ class async_gpu : public line_gpu {
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   BATON_FN static void fence_proxy_async() { cuda::ptx::fence_proxy_async(cuda::ptx::space_shared); }
+  BATON_FN static void fence_proxy_async_global() { cuda::ptx::fence_proxy_async(cuda::ptx::space_global); }
 
   BATON_FN static void bulk_load(void* to, const void* from, int bytes, mbarrier* b) {
     cuda::ptx::cp_async_bulk(cuda::ptx::space_shared, cuda::ptx::space_global, to, from,
@@ -59,8 +60,13 @@ class async_gpu : public line_gpu {
                              static_cast<std::uint32_t>(bytes));
   }
   BATON_FN static void bulk_commit() { cuda::ptx::cp_async_bulk_commit_group(); }
+  template <int newest = 0>
   BATON_FN static void bulk_wait_read() {
-    cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<0>{});
+    cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<newest>{});
+    __syncwarp();
+  }
+  BATON_FN static void bulk_wait() {
+    cuda::ptx::cp_async_bulk_wait_group(cuda::ptx::n32_t<0>{});
     __syncwarp();
   }
 

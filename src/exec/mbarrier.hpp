@@ -9,12 +9,16 @@
 //     mbarrier_arrive_at(b, block, n)    arrives at the same barrier of another block of the cluster
 //     fence_mbarrier_init()              makes inits visible to the cluster and the copy engine
 //     fence_proxy_async()                orders own plain shared-memory accesses before the copy engine's
+//     fence_proxy_async_global()         orders what this lane knows of global memory, and the copy engine's accesses to it
+//                                        that it has waited for, before its own and the engine's later ones
 //     bulk_load(to, from, bytes, b)      the copy engine reads `bytes` (16 n) from global to shared memory, in pieces,
 //                                        and counts them on b as they land
 //     bulk_store(to, from, bytes)        shared to global; bulk_commit() closes a group of them
 //   verbs of the warp
 //     mbarrier_wait<scope>(b, p, where)  until the phase of parity p has completed; acquire. False: gave up
-//     bulk_wait_read()                   until the sources of all own committed stores have been read
+//     bulk_wait_read<newest>()           until the sources of all own committed stores have been read, but for those of
+//                                        the `newest` groups (0: all)
+//     bulk_wait()                        until all own committed stores are done: what follows may tell of them
 //     cluster_block(), cluster_blocks()  position in the cluster; 0 and 1 without one
 //     sync_cluster()                     barrier of all warps of the cluster; orders memory among them
 //
