@@ -27,6 +27,7 @@ ep_config communicator_config(const model::model_config& model, const exchange_o
   config.format = options.format;
   config.arrival = options.arrival;
   config.layout = options.layout;
+  config.transfer = options.transfer;
   require_served(config, options.num_ranks, exchange_words);
   return config;
 }

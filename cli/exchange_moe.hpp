@@ -21,6 +21,7 @@ struct exchange_options {
   token_format format = token_format::bf16;
   arrival_policy arrival = arrival_policy::epoch;
   ep_layout layout = ep_layout::per_expert;
+  ep_transfer transfer = ep_transfer::automatic;
   int max_tokens_per_rank = 256;  // of one round; larger batches take several
 };
 

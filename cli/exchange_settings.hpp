@@ -17,6 +17,7 @@ struct exchange_settings {
   token_format format = token_format::bf16;
   arrival_policy arrival = arrival_policy::epoch;
   ep_layout layout = ep_layout::per_expert;
+  ep_transfer transfer = ep_transfer::automatic;
   int max_tokens_per_rank = 256;
 };
 

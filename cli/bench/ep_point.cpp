@@ -61,20 +61,27 @@ const char* layout_name(const ep_config& c) {
   return c.layout == ep_layout::per_expert ? "per_expert" : "per_rank";
 }
 
+bool uses_chunks(const ep_config& c) {
+  return c.layout == ep_layout::per_rank && transfer_of(c) == ep_transfer::chunks;
+}
+
+/// Where nothing is said of the transfer it is in lines, or the layout's only one.
 nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
-  return {{"device", run.device},
-          {"ranks", run.ranks},
-          {"layout", layout_name(p.config)},
-          {"tokens", p.config.num_max_tokens_per_rank},
-          {"hidden", p.config.hidden},
-          {"top_k", p.config.top_k},
-          {"experts", p.config.num_experts},
-          {"format", form_name(p.config)},
-          {"num_sms", p.config.num_sms},
-          {"num_threads", p.config.num_threads},
-          {"routing", "uniform"},
-          {"output", "bf16"},
-          {"seed", p.seed}};
+  nlohmann::json axes = {{"device", run.device},
+                         {"ranks", run.ranks},
+                         {"layout", layout_name(p.config)},
+                         {"tokens", p.config.num_max_tokens_per_rank},
+                         {"hidden", p.config.hidden},
+                         {"top_k", p.config.top_k},
+                         {"experts", p.config.num_experts},
+                         {"format", form_name(p.config)},
+                         {"num_sms", p.config.num_sms},
+                         {"num_threads", p.config.num_threads},
+                         {"routing", "uniform"},
+                         {"output", "bf16"},
+                         {"seed", p.seed}};
+  if (uses_chunks(p.config)) axes["transfer"] = "chunks";
+  return axes;
 }
 
 nlohmann::json head_json(const ep_run& run, const ep_point& p) {
@@ -122,7 +129,8 @@ std::string speed(const ep_run& run, std::uint64_t bytes, const ep_timing& t) {
 }
 
 std::string point_name(const ep_config& c) {
-  return fmt::format("{:>6} {:>4} {:>10} {:>4}", c.num_max_tokens_per_rank, form_name(c), layout_name(c),
+  return fmt::format("{:>6} {:>4} {:>10} {:>4}", c.num_max_tokens_per_rank, form_name(c),
+                     uses_chunks(c) ? "by chunks" : layout_name(c),
                      c.num_sms == 0 ? "all" : fmt::format("{}", c.num_sms));
 }
 
@@ -233,8 +241,9 @@ void print_header(const ep_run& run, const ep_config& c, std::ostream& out) {
   else
     line("NCCL: not measured: " + run.why_no_nccl);
   out << "Microseconds a round: median of each rank, then the slowest rank. Fused calls;\n"
-         "apart: the four calls. GB/s: bytes that leave the busiest rank, and their share\n"
-         "of the push bandwidth. Limit: the floor, and these bytes at that bandwidth.\n\n";
+         "apart: the four calls. By chunks: layout per_rank, tokens in bulk copies. GB/s:\n"
+         "bytes that leave the busiest rank, and their share of the push bandwidth.\n"
+         "Limit: the floor, and these bytes at that bandwidth.\n\n";
   out << fmt::format(columns_of_row, "tokens form     layout  sms", "dispatch", "combine", "round", "in a",
                      "graph's")
       << fmt::format(columns_of_row, "", "", "", "trip", "graph", "p99");

@@ -25,7 +25,11 @@ ep_traffic::ep_traffic(const ep_config& c, int num_ranks)
   const std::uint64_t payload = fp8 ? hidden : 2 * hidden;
   const std::uint64_t scales = fp8 ? hidden / block_values * sizeof(float) : 0;
   row_bytes_ = payload + scales;
-  if (c.layout == ep_layout::per_rank) {
+  if (c.layout == ep_layout::per_rank && transfer_of(c) == ep_transfer::chunks) {
+    message_bytes_ =
+        payload + align_up(scales, std::uint64_t{16}) + align_up(sizeof(float) * top_k, std::uint64_t{16});
+    reply_bytes_ = 2 * hidden;
+  } else if (c.layout == ep_layout::per_rank) {
     message_bytes_ = unit_bytes * std::max(ceil_div(payload, unit_payload), ceil_div(top_k, unit_weights));
     reply_bytes_ = sum_unit_bytes * ceil_div(hidden, sum_unit_columns);
   } else {

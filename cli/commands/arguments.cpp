@@ -19,6 +19,8 @@ const std::map<std::string, arrival_policy> arrival_names{{"epoch", arrival_poli
                                                           {"sentinel", arrival_policy::sentinel}};
 const std::map<std::string, ep_layout> layout_names{{"per_expert", ep_layout::per_expert},
                                                     {"per_rank", ep_layout::per_rank}};
+const std::map<std::string, ep_transfer> transfer_names{
+    {"auto", ep_transfer::automatic}, {"lines", ep_transfer::lines}, {"chunks", ep_transfer::chunks}};
 const std::map<std::string, ring_strategy> strategy_names{
     {"single_counter", ring_strategy::single_counter},
     {"split_counter", ring_strategy::split_counter},
@@ -84,6 +86,14 @@ void declare_json(CLI::App& command, bool& json, arguments& chosen) {
       ->group("Output");
 }
 
+void declare_transfer(CLI::App& command, ep_transfer& transfer) {
+  add_choice<ep_transfer>(
+      command, "--transfer", transfer_names, [&transfer](ep_transfer how) { transfer = how; },
+      "how tokens of layout per_rank travel: lines for few, chunks for many")
+      ->default_str("auto")
+      ->group("Exchange");
+}
+
 void declare_device(CLI::App& command, const std::function<void(device_choice)>& store) {
   add_choice<device_choice>(command, "--device", device_names, store,
                             "where the experts run; auto: CUDA if it can")
@@ -111,9 +121,10 @@ void declare_exchange(CLI::App& command, exchange_settings& settings) {
       ->group("Exchange");
   add_choice<ep_layout>(
       command, "--layout", layout_names, [&settings](ep_layout layout) { settings.layout = layout; },
-      "a message for each token and expert, or for each token and rank: faster for few tokens")
+      "a message for each token and expert, or for each token and rank")
       ->default_str("per_expert")
       ->group("Exchange");
+  declare_transfer(command, settings.transfer);
   command
       .add_option("--max-tokens-per-rank", settings.max_tokens_per_rank,
                   "tokens that a rank sends in a round; sizes the buffers")
@@ -323,6 +334,7 @@ void declare_bench(CLI::App& app, arguments& chosen) {
       ->default_str("per_expert per_rank")
       ->type_name(choices(layout_names) + " ...")
       ->group("Exchange");
+  declare_transfer(command, options.transfer);
   command.add_option("--sms", options.num_sms, "blocks of every kernel; 0: all SMs")
       ->type_name("N ...")
       ->default_str("0")

@@ -15,7 +15,14 @@ namespace baton {
 /// What travels between ranks, and what a rank receives it in.
 enum class ep_layout {
   per_expert,  // a message for each token and expert, and a reply for each; any number of tokens
-  per_rank,  // a message for each token and rank, and one partial sum back; for decoding: few tokens, low latency
+  per_rank,    // a message for each token and rank, and one partial sum back
+};
+
+/// How tokens and sums of layout per_rank travel; results are the same bits. per_expert knows one way.
+enum class ep_transfer {
+  automatic,  // chunks where num_max_tokens_per_rank is over 512, else lines
+  lines,      // 128 bytes that carry their own flag: few tokens, low latency
+  chunks,     // bulk copies of whole tokens, a flag for several: any number of tokens, few SMs
 };
 
 /// How the arrival words of layout per_expert tell rounds apart; per_rank has none.
@@ -36,8 +43,9 @@ struct ep_config {
   int num_sms = 0;         // blocks of every kernel, up to 1024; 0: all SMs of the device (2 on the CPU)
   int num_threads =
       0;  // threads of a block, a multiple of 32 up to 1024; 0: 1024 (64 on the CPU); layout per_rank:
-          // 96 to 768, and 0: as many as the tokens need
+          // 96 to 768 (in chunks at most 512 are used), and 0: as many as the tokens need
   ep_layout layout = ep_layout::per_expert;
+  ep_transfer transfer = ep_transfer::automatic;
 
   friend bool operator==(const ep_config&, const ep_config&) = default;
 };
@@ -45,13 +53,18 @@ struct ep_config {
 /// Empty if `config` can be served with `num_ranks` ranks; otherwise the first reason, with names and values.
 std::string why_not(const ep_config& config, int num_ranks);
 
+/// How tokens travel with this configuration: `transfer` if it says, else what automatic means. @throws nothing
+ep_transfer transfer_of(const ep_config& config);
+
 /// Bytes of device memory a communicator of this configuration takes on each rank: an exact, pure function.
 ///
 /// window: the part its peers write into. local: everything else. With E expert slots (num_experts rounded up
 /// to a multiple of num_ranks), T = num_max_tokens_per_rank, M = message bytes (payload, scales rounded up to 16, 16):
 /// per_expert: window = E*T*M + T*top_k*hidden*2 + 16*E, local = the received tokens, offsets, source info and counters.
-/// per_rank, R ranks: window = R*(2*T*1024*max(ceil(payload/896), ceil(top_k/8)) + T*512*ceil(hidden/240) +
-/// 2*512*ceil(T*top_k/224)), local = the same, what dispatch leaves for combine, and T*hidden*4.
+/// per_rank, R ranks, in lines: window = R*(2*T*1024*max(ceil(payload/896), ceil(top_k/8)) + T*512*ceil(hidden/240) +
+/// 2*512*ceil(T*top_k/224)), local = the same, what dispatch leaves for combine, and T*hidden*4. In chunks: window =
+/// R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2 + 2*512*ceil(T*top_k/224) and
+/// 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 + T/16*(E/R*9 + 8)).
 /// @throws invalid_argument  why_not(config, num_ranks)
 struct workspace_size {
   std::size_t window = 0;

@@ -13,8 +13,8 @@ struct field {
   const char* name;
   std::int64_t value;
 };
-using fields = std::array<field, 11>;
-using values = std::array<std::int64_t, 11>;
+using fields = std::array<field, 12>;
+using values = std::array<std::int64_t, 12>;
 
 fields fields_of(const ep_config& c) {
   return {{{"num_experts", c.num_experts},
@@ -27,6 +27,7 @@ fields fields_of(const ep_config& c) {
            {"num_sms", c.num_sms},
            {"num_threads", c.num_threads},
            {"layout", static_cast<int>(c.layout)},
+           {"transfer", static_cast<int>(c.transfer)},
            {"sizeof(ep_config)", sizeof(ep_config)}}};
 }
 

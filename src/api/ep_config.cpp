@@ -5,6 +5,7 @@
 #include "baton/expert_parallel.hpp"
 #include "kernels/ep/per_expert/layout.hpp"
 #include "kernels/ep/per_rank/launch.hpp"
+#include "kernels/ep/per_rank_chunks/launch.hpp"
 
 namespace baton {
 namespace {
@@ -26,6 +27,9 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
     return fmt::format("format: {} is no token_format", static_cast<int>(c.format));
   if (c.arrival != arrival_policy::epoch && c.arrival != arrival_policy::sentinel)
     return fmt::format("arrival: {} is no arrival_policy", static_cast<int>(c.arrival));
+  if (c.transfer != ep_transfer::automatic && c.transfer != ep_transfer::lines &&
+      c.transfer != ep_transfer::chunks)
+    return fmt::format("transfer: {} is no ep_transfer", static_cast<int>(c.transfer));
   const int unit = c.format == token_format::blockwise_fp8 ? 128 : 8;
   if (c.hidden < unit || c.hidden % unit != 0)
     return fmt::format("hidden: {} is not a positive multiple of {}", c.hidden, unit);
@@ -49,7 +53,7 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
     if (c.num_threads != 0 && (c.num_threads < 96 || c.num_threads > 768))
       return fmt::format("num_threads: {} is outside [96, 768], what layout per_rank's blocks may have",
                          c.num_threads);
-    return ep::per_rank::why_not(shape_of(c, num_ranks, 0));
+    if (transfer_of(c) == ep_transfer::lines) return ep::per_rank::why_not(shape_of(c, num_ranks, 0));
   }
   return {};
 }
@@ -61,9 +65,18 @@ std::string why_not(const ep_config& config, int num_ranks) {
   return reason.empty() ? why_not_launch(config, num_ranks) : reason;
 }
 
+/// Over so many tokens chunks are faster than lines.
+ep_transfer transfer_of(const ep_config& c) {
+  constexpr int most_tokens_of_lines = 512;
+  if (c.transfer != ep_transfer::automatic) return c.transfer;
+  return c.num_max_tokens_per_rank > most_tokens_of_lines ? ep_transfer::chunks : ep_transfer::lines;
+}
+
 workspace_size workspace_bytes(const ep_config& c, int num_ranks) {
   if (const std::string reason = why_not(c, num_ranks); !reason.empty()) throw invalid_argument{reason};
   const ep::shape s = shape_of(c, num_ranks, 0);
+  if (c.layout == ep_layout::per_rank && transfer_of(c) == ep_transfer::chunks)
+    return {ep::per_rank_chunks::cells{s}.bytes, ep::per_rank_chunks::local_cells{s}.bytes};
   if (c.layout == ep_layout::per_rank)
     return {ep::per_rank::cells{s}.bytes(), ep::per_rank::local_cells{s}.bytes};
   return {ep::window_layout{s}.bytes, ep::local_layout{s}.bytes};

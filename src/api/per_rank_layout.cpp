@@ -1,11 +1,14 @@
 #include "api/ep_layout.hpp"
 #include "kernels/ep/per_rank/launch.hpp"
+#include "kernels/ep/per_rank_chunks/launch.hpp"
 
 namespace baton {
 namespace {
 
 using ep::per_rank::half;
 
+/// Endpoints are those of lines or of chunks; the kernels' doors have the same names.
+template <class Endpoint>
 class per_rank_layout final : public ep_layout_calls {
  public:
   per_rank_layout(const world& w, const ep_config& c, int sms)
@@ -25,8 +28,7 @@ class per_rank_layout final : public ep_layout_calls {
 
   void dispatch_async(const dispatch_input& in, stream_ref stream) override { send(in, half::send, stream); }
   received_tokens dispatch_wait(stream_ref stream) override {
-    ep::per_rank::launch(ranks_, end_, limits(half::receive),
-                         ep::per_rank::round_input{.num_tokens = num_tokens_}, stream);
+    launch(ranks_, end_, limits(half::receive), ep::per_rank::round_input{.num_tokens = num_tokens_}, stream);
     return end_.received();
   }
   received_tokens dispatch(const dispatch_input& in, stream_ref stream) override {
@@ -49,28 +51,30 @@ class per_rank_layout final : public ep_layout_calls {
   ep::per_rank::launch_limits limits(half which) const { return {limits_.blocks, limits_.threads, which}; }
   void send(const dispatch_input& in, half which, stream_ref stream) {
     num_tokens_ = in.num_tokens;
-    ep::per_rank::launch(
+    launch(
         ranks_, end_, limits(which),
         ep::per_rank::round_input{in.tokens, in.topk_idx, in.topk_weights, in.num_tokens, {in.input_scales}},
         stream);
   }
   void run(const ep::per_rank::combine_input& in, const output& out, half which, stream_ref stream) {
     if (const auto* fp32 = std::get_if<ep::store_fp32>(&out))
-      ep::per_rank::launch(ranks_, end_, limits(which), in, *fp32, stream);
+      launch(ranks_, end_, limits(which), in, *fp32, stream);
     else if (const auto* bf16 = std::get_if<ep::store_bf16>(&out))
-      ep::per_rank::launch(ranks_, end_, limits(which), in, *bf16, stream);
+      launch(ranks_, end_, limits(which), in, *bf16, stream);
   }
 
   world ranks_;
   ep::per_rank::launch_limits limits_;
-  ep::per_rank::endpoint end_;
+  Endpoint end_;
   int num_tokens_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& c, int sms) {
-  return std::make_unique<per_rank_layout>(w, c, sms);
+  if (transfer_of(c) == ep_transfer::chunks)
+    return std::make_unique<per_rank_layout<ep::per_rank_chunks::endpoint>>(w, c, sms);
+  return std::make_unique<per_rank_layout<ep::per_rank::endpoint>>(w, c, sms);
 }
 
 }  // namespace baton

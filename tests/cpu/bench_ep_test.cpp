@@ -132,6 +132,12 @@ TEST(bench_ep_traffic, with_per_rank_a_token_is_one_message_for_all_its_experts_
   t.count(1, {});
   EXPECT_EQ(t.dispatch_bytes(1, 0), 512u) << "ids also of no token";
   EXPECT_EQ(t.combine_bytes(1, 0), 2 * 2 * 512u) << "256 columns are two units of 240";
+  c.transfer = ep_transfer::chunks;
+  ep_traffic chunks{c, 2};
+  chunks.count(0, ids);
+  EXPECT_EQ(chunks.dispatch_bytes(0, 1), 2 * (512u + 16) + 512)
+      << "512 bytes of payload and weights, and ids";
+  EXPECT_EQ(chunks.combine_bytes(1, 0), 2 * 512u);
 }
 
 constexpr rank_of_ranks first_of_two{0, 2};

@@ -7,13 +7,13 @@
 namespace baton::test {
 namespace {
 
-class exchange_per_rank : public testing::TestWithParam<std::tuple<int, token_format, calls>> {};
+class exchange_per_rank : public testing::TestWithParam<std::tuple<int, token_format, calls, ep_transfer>> {};
 
 TEST_P(exchange_per_rank, every_row_and_every_sum_is_right_to_the_bit) {
-  const auto [num_ranks, format, how] = GetParam();
+  const auto [num_ranks, format, how, transfer] = GetParam();
   const auto worlds = world::local(num_ranks, device_kind::cpu);
   for (const named_case& c : conformance_cases(num_ranks)) {
-    const exchange_case what = per_rank(c.what, format);
+    const exchange_case what = per_rank(c.what, format, transfer);
     auto ranks = make_ranks(worlds, what.config);
     for (std::uint64_t seed = 1; seed <= 3; ++seed)
       EXPECT_EQ(run_round(what, ranks, seed, how), "") << c.name;
@@ -24,9 +24,23 @@ TEST_P(exchange_per_rank, every_row_and_every_sum_is_right_to_the_bit) {
 INSTANTIATE_TEST_SUITE_P(cpu, exchange_per_rank,
                          testing::Combine(testing::Values(1, 2, 3, 4, 8),
                                           testing::Values(token_format::bf16, token_format::blockwise_fp8),
-                                          testing::Values(calls::apart, calls::fused)));
+                                          testing::Values(calls::apart, calls::fused),
+                                          testing::Values(ep_transfer::lines, ep_transfer::chunks)));
 
-TEST(exchange_per_rank_grid, any_number_of_blocks_and_threads_gives_the_same_bits) {
+/// What holds however tokens travel.
+class exchange_per_rank_by : public testing::TestWithParam<ep_transfer> {
+ protected:
+  static exchange_case per_rank(const exchange_case& c) {
+    return test::per_rank(c, token_format::bf16, GetParam());
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(cpu, exchange_per_rank_by, testing::Values(ep_transfer::lines, ep_transfer::chunks),
+                         [](const auto& how) {
+                           return how.param == ep_transfer::lines ? "lines" : "chunks";
+                         });
+
+TEST_P(exchange_per_rank_by, any_number_of_blocks_and_threads_gives_the_same_bits) {
   const auto worlds = world::local(3, device_kind::cpu);
   for (const auto& [sms, threads] : {std::pair{1, 96}, {1, 128}, {5, 96}, {7, 256}, {33, 160}}) {
     exchange_case c = per_rank({3, sizes(10, 4, 264, 40), {40, 3, 0}, routing::distinct});
@@ -38,17 +52,19 @@ TEST(exchange_per_rank_grid, any_number_of_blocks_and_threads_gives_the_same_bit
   }
 }
 
-TEST(exchange_per_rank_units, of_a_token_of_a_large_model_are_more_than_those_that_hold_weights) {
+TEST_P(exchange_per_rank_by, units_of_a_token_of_a_large_model_are_more_than_those_that_hold_weights) {
   const auto worlds = world::local(2, device_kind::cpu);
-  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
-    exchange_case c = per_rank({2, sizes(9, 4, 7168, 3), {3, 2}, routing::distinct});
+  using enum token_format;
+  for (const auto& [format, hidden] :
+       {std::pair{bf16, 7168}, {bf16, 4104}, {blockwise_fp8, 7168}, {blockwise_fp8, 8320}}) {
+    exchange_case c = per_rank({2, sizes(9, 4, hidden, 3), {3, 2}, routing::distinct});
     c.config.format = format;
     auto ranks = make_ranks(worlds, c.config);
     EXPECT_EQ(run_round(c, ranks, 1, calls::fused), "");
   }
 }
 
-TEST(exchange_per_rank_ids, of_more_tokens_than_four_lines_hold_are_all_there) {
+TEST_P(exchange_per_rank_by, ids_of_more_tokens_than_four_lines_hold_are_all_there) {
   const auto worlds = world::local(2, device_kind::cpu);
   exchange_case c = per_rank({2, sizes(20, 8, 16, 90), {}, routing::distinct});
   auto ranks = make_ranks(worlds, c.config);
@@ -77,7 +93,7 @@ std::vector<bfloat16> rounded_identity_sums(const exchange_case& c, const rank_i
   return out;
 }
 
-TEST(exchange_per_rank_output, is_rounded_once_to_bf16_and_without_weights_each_is_1) {
+TEST_P(exchange_per_rank_by, output_is_rounded_once_to_bf16_and_without_weights_each_is_1) {
   const exchange_case c = per_rank({3, sizes(8, 3, 488, 5), {5, 2, 0}, routing::sparse});
   auto ranks = make_ranks(world::local(3, device_kind::cpu), c.config);
   const auto inputs = draw_inputs(c, 11);
@@ -96,7 +112,7 @@ TEST(exchange_per_rank_output, is_rounded_once_to_bf16_and_without_weights_each_
     EXPECT_EQ(out[r], rounded_identity_sums(c, inputs[r], static_cast<int>(r))) << "rank " << r;
 }
 
-TEST(exchange_per_rank_rounds, a_thousand_rounds_with_changing_routing_and_calls_need_no_reset) {
+TEST_P(exchange_per_rank_by, a_thousand_rounds_with_changing_routing_and_calls_need_no_reset) {
   const auto worlds = world::local(3, device_kind::cpu);
   exchange_case c = per_rank({3, sizes(7, 2, 16, 6), {6, 6, 6}, routing::sparse});
   auto ranks = make_ranks(worlds, c.config);
@@ -109,9 +125,15 @@ TEST(exchange_per_rank_rounds, a_thousand_rounds_with_changing_routing_and_calls
 TEST(exchange_per_rank_limits, as_many_tokens_as_a_block_can_keep_the_routing_of_and_a_reason_for_more) {
   ep_config c = sizes(256, 8, 7168, 2048);
   c.layout = ep_layout::per_rank;
+  c.transfer = ep_transfer::lines;
   EXPECT_EQ(why_not(c, 2), "");
   c.num_max_tokens_per_rank = 4096;
   EXPECT_TRUE(says(why_not(c, 2), "num_max_tokens_per_rank", "layout per_rank"));
+  for (const ep_transfer transfer : {ep_transfer::automatic, ep_transfer::chunks}) {
+    c.transfer = transfer;
+    EXPECT_EQ(why_not(c, 2), "");
+  }
+  c.transfer = ep_transfer::lines;
   c.num_max_tokens_per_rank = 1024;
   EXPECT_EQ(why_not(c, 8), "");
   for (const int threads : {96, 768}) {
@@ -129,6 +151,7 @@ TEST(exchange_per_rank_limits, what_is_served_has_room_for_every_number_of_token
   for (const int num_ranks : {1, 2, 3, 8}) {
     ep_config c = sizes(256, 8, 7168, 1);
     c.layout = ep_layout::per_rank;
+    c.transfer = ep_transfer::lines;
     while (why_not(c, num_ranks).empty()) ++c.num_max_tokens_per_rank;
     const int most = --c.num_max_tokens_per_rank;
     EXPECT_GT(most, 1000) << num_ranks << " ranks";

@@ -36,22 +36,25 @@ TEST(exchange_processes, survivors_of_a_killed_process_return_and_name_it) {
 TEST(exchange_processes, layout_per_rank_exchanges_through_shared_memory_and_names_a_killed_process) {
   exchange_case c{2, sizes(8, 2, 64, 6), {6, 6}, routing::distinct};
   c.config.layout = ep_layout::per_rank;
-  const int port = 40000 + static_cast<int>((::getpid() + 7) % 20000);
-  const auto results = in_processes({0, 1}, [&](int rank) -> bool {
-    set_launch_environment(rank, 2, port);
-    ::setenv("BATON_DEADLINE_MS", "500", 1);
-    exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
-    if (const std::string wrong = run_rank(c, mine, 3); !wrong.empty()) throw std::runtime_error{wrong};
-    if (rank == 1) ::kill(::getpid(), SIGKILL);
-    try {
-      run_rank(c, mine, 1);
-    } catch (const stuck& e) {
-      return e.where.peer == 1 && e.where.site == "dispatch.ids" && e.where.epoch == 4;
-    }
-    return false;
-  });
-  EXPECT_EQ(results[0].exit_code, 0) << results[0].thrown;
-  EXPECT_EQ(results[1].exit_code, 128 + SIGKILL);
+  for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks}) {
+    c.config.transfer = transfer;
+    const int port = 40000 + static_cast<int>((::getpid() + 7 + static_cast<int>(transfer)) % 20000);
+    const auto results = in_processes({0, 1}, [&](int rank) -> bool {
+      set_launch_environment(rank, 2, port);
+      ::setenv("BATON_DEADLINE_MS", "500", 1);
+      exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
+      if (const std::string wrong = run_rank(c, mine, 3); !wrong.empty()) throw std::runtime_error{wrong};
+      if (rank == 1) ::kill(::getpid(), SIGKILL);
+      try {
+        run_rank(c, mine, 1);
+      } catch (const stuck& e) {
+        return e.where.peer == 1 && e.where.site == "dispatch.ids" && e.where.epoch == 4;
+      }
+      return false;
+    });
+    EXPECT_EQ(results[0].exit_code, 0) << results[0].thrown;
+    EXPECT_EQ(results[1].exit_code, 128 + SIGKILL);
+  }
 }
 
 TEST(exchange_processes, a_rank_that_cannot_allocate_tells_the_others_at_once) {

@@ -40,9 +40,10 @@ INSTANTIATE_TEST_SUITE_P(sim, exchange_schedules,
                                           testing::Values(arrival_policy::epoch, arrival_policy::sentinel)));
 
 /// Layout per_rank, fused and apart in turn: empty if all rounds are right under this schedule.
-std::string run_per_rank_under(const sim::options& options, int rounds) {
+std::string run_per_rank_under(const sim::options& options, ep_transfer transfer, int rounds) {
   exchange_case c{3, sizes(7, 3, 64, 9), {9, 4, 0}, routing::sparse};
   c.config.layout = ep_layout::per_rank;
+  c.config.transfer = transfer;
   c.config.num_sms = 2;
   auto ranks = make_ranks(simulated_worlds(3, options), c.config);
   for (int round = 1; round <= rounds; ++round) {
@@ -55,8 +56,9 @@ std::string run_per_rank_under(const sim::options& options, int rounds) {
 
 TEST(exchange_schedules, results_of_per_rank_are_the_same_bits_for_every_seed) {
   for (const sim::schedule order : {sim::schedule::random, sim::schedule::priority})
-    for (std::uint64_t seed = 1; seed <= 50; ++seed)
-      EXPECT_EQ(run_per_rank_under(schedule_of(order, seed), 3), "");
+    for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks})
+      for (std::uint64_t seed = 1; seed <= 50; ++seed)
+        EXPECT_EQ(run_per_rank_under(schedule_of(order, seed), transfer, 3), "");
 }
 
 // The schedules are worth something only if they expose what is wrong.
@@ -82,7 +84,8 @@ TEST(exchange_schedules, a_slow_rank_changes_nothing) {
     sim::options options = schedule_of(sim::schedule::random, 5);
     options.faults = {{sim::fault::kind::slow, slow}};
     EXPECT_EQ(run_under(options, arrival_policy::epoch, 5), "");
-    EXPECT_EQ(run_per_rank_under(options, 5), "");
+    for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks})
+      EXPECT_EQ(run_per_rank_under(options, transfer, 5), "");
   }
 }
 

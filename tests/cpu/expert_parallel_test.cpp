@@ -138,6 +138,7 @@ TEST(expert_parallel, ranks_that_disagree_are_told_which_field_differs) {
       {"num_sms is 0 on rank 0 and 3", [](ep_config& c) { c.num_sms = 3; }},
       {"num_threads is 0 on rank 0 and 96", [](ep_config& c) { c.num_threads = 96; }},
       {"layout is 0 on rank 0 and 1", [](ep_config& c) { c.layout = ep_layout::per_rank; }},
+      {"transfer is 0 on rank 0 and 2", [](ep_config& c) { c.transfer = ep_transfer::chunks; }},
   };
   for (const auto& [difference, change] : changes) {
     std::array<ep_config, 2> configs{same, same};

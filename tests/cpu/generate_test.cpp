@@ -59,7 +59,10 @@ TEST(greedy_text, is_the_same_with_either_layout_and_fp8) {
   options.format = token_format::blockwise_fp8;
   const std::vector<std::string> per_expert = continuations(prompts, options);
   options.layout = ep_layout::per_rank;
-  EXPECT_EQ(continuations(prompts, options), per_expert);
+  for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks}) {
+    options.transfer = transfer;
+    EXPECT_EQ(continuations(prompts, options), per_expert);
+  }
 }
 
 TEST(greedy_text, is_the_same_with_either_arrival_policy) {

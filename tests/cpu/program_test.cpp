@@ -174,6 +174,10 @@ TEST(program, layout_per_rank_is_told_and_within_its_bound) {
       run_program(generate + words{"--expect", greedy_file, "--max-new", "4"} + per_rank);
   ASSERT_EQ(text.exit_code, 0) << text.err;
   EXPECT_EQ(json::parse(text.out)["as_expected"]["good"], 5);
+  const child_result chunks = run_program(
+      moe(layer_file(folder, 1, true), output, per_rank + words{"--format", "fp8", "--transfer", "chunks"}));
+  ASSERT_EQ(chunks.exit_code, 0) << chunks.err;
+  EXPECT_EQ(json::parse(chunks.out)["error"]["within_bound"], true);
 }
 
 TEST(program, moe_takes_f32_and_no_tokens_at_all) {

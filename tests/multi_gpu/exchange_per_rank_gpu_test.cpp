@@ -8,14 +8,15 @@ namespace {
 #define BATON_REQUIRE_GPUS(n) \
   if (num_gpus() < (n)) GTEST_SKIP() << "needs " << (n) << " GPUs, found " << num_gpus()
 
-class exchange_per_rank_gpu : public testing::TestWithParam<std::tuple<int, token_format, calls>> {};
+class exchange_per_rank_gpu
+    : public testing::TestWithParam<std::tuple<int, token_format, calls, ep_transfer>> {};
 
 TEST_P(exchange_per_rank_gpu, every_row_and_every_sum_is_right_to_the_bit) {
-  const auto [num_ranks, format, how] = GetParam();
+  const auto [num_ranks, format, how, transfer] = GetParam();
   BATON_REQUIRE_GPUS(num_ranks);
   const auto worlds = world::local(num_ranks, device_kind::cuda);
   for (const named_case& c : conformance_cases(num_ranks, 11)) {
-    const exchange_case what = per_rank(c.what, format);
+    const exchange_case what = per_rank(c.what, format, transfer);
     auto ranks = make_ranks(worlds, what.config);
     for (std::uint64_t seed = 1; seed <= 3; ++seed)
       EXPECT_EQ(run_round(what, ranks, seed, how), "") << c.name;
@@ -26,25 +27,34 @@ TEST_P(exchange_per_rank_gpu, every_row_and_every_sum_is_right_to_the_bit) {
 INSTANTIATE_TEST_SUITE_P(cuda, exchange_per_rank_gpu,
                          testing::Combine(testing::Values(1, 2, 4),
                                           testing::Values(token_format::bf16, token_format::blockwise_fp8),
-                                          testing::Values(calls::apart, calls::fused)));
+                                          testing::Values(calls::apart, calls::fused),
+                                          testing::Values(ep_transfer::lines, ep_transfer::chunks)));
 
-TEST(exchange_per_rank_gpu, ranks_that_share_a_gpu_are_right_too) {
+class exchange_per_rank_gpu_by : public testing::TestWithParam<ep_transfer> {};
+
+INSTANTIATE_TEST_SUITE_P(cuda, exchange_per_rank_gpu_by,
+                         testing::Values(ep_transfer::lines, ep_transfer::chunks), [](const auto& how) {
+                           return how.param == ep_transfer::lines ? "lines" : "chunks";
+                         });
+
+TEST_P(exchange_per_rank_gpu_by, ranks_that_share_a_gpu_are_right_too) {
   BATON_REQUIRE_GPUS(1);
   const int ranks_on_all = 2 * num_gpus() > 8 ? 8 : 2 * num_gpus();
   const auto worlds = world::local(ranks_on_all, device_kind::cuda);
   for (const named_case& c : conformance_cases(ranks_on_all)) {
-    const exchange_case what = per_rank(c.what);
+    const exchange_case what = per_rank(c.what, token_format::bf16, GetParam());
     auto ranks = make_ranks(worlds, what.config);
     EXPECT_EQ(run_round(what, ranks, 1, calls::apart), "") << c.name;
   }
 }
 
-TEST(exchange_per_rank_gpu, a_thousand_rounds_on_the_same_buffers_with_changing_routing_need_no_reset) {
+TEST_P(exchange_per_rank_gpu_by, a_thousand_rounds_on_the_same_buffers_with_changing_routing_need_no_reset) {
   BATON_REQUIRE_GPUS(2);
   const int n = num_gpus() >= 4 ? 4 : 2;
   const auto worlds = world::local(n, device_kind::cuda);
   exchange_case c =
-      per_rank({n, sizes(24, 4, 64, 40), std::vector<int>(static_cast<std::size_t>(n)), routing::sparse});
+      per_rank({n, sizes(24, 4, 64, 40), std::vector<int>(static_cast<std::size_t>(n)), routing::sparse},
+               token_format::bf16, GetParam());
   auto ranks = make_ranks(worlds, c.config);
   for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
     for (std::size_t r = 0; r < c.tokens.size(); ++r)
@@ -53,18 +63,33 @@ TEST(exchange_per_rank_gpu, a_thousand_rounds_on_the_same_buffers_with_changing_
   }
 }
 
-TEST(exchange_per_rank_gpu, the_sizes_of_a_large_model_are_right_for_every_number_of_tokens) {
+TEST_P(exchange_per_rank_gpu_by, the_sizes_of_a_large_model_are_right_for_every_number_of_tokens) {
   BATON_REQUIRE_GPUS(2);
   const auto worlds = world::local(2, device_kind::cuda);
   exchange_case c{2, sizes(256, 8, 7168, 128), {128, 128}, routing::distinct};
   c.config.format = token_format::blockwise_fp8;
   c.config.layout = ep_layout::per_rank;
+  c.config.transfer = GetParam();
   auto ranks = make_ranks(worlds, c.config);
   std::uint64_t seed = 1;
   for (const auto& tokens : {std::vector{1, 1}, {8, 5}, {0, 3}, {33, 32}, {128, 1}, {128, 128}}) {
     c.tokens = tokens;
     EXPECT_EQ(run_round(c, ranks, seed++, calls::fused), "")
         << tokens[0] << " and " << tokens[1] << " tokens";
+  }
+}
+
+TEST(exchange_per_rank_gpu_prefill, as_many_tokens_as_a_prefill_has_are_right_on_few_sms_and_on_all) {
+  BATON_REQUIRE_GPUS(2);
+  const auto worlds = world::local(2, device_kind::cuda);
+  for (const int sms : {0, 8, 24}) {
+    exchange_case c{2, sizes(256, 8, 7168, 520), {520, 300}, routing::distinct};
+    c.config.format = token_format::blockwise_fp8;
+    c.config.layout = ep_layout::per_rank;
+    c.config.num_sms = sms;
+    auto ranks = make_ranks(worlds, c.config);
+    for (const calls how : {calls::fused, calls::apart})
+      EXPECT_EQ(run_round(c, ranks, 1, how), "") << sms << " SMs";
   }
 }
 

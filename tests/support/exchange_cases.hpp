@@ -57,10 +57,12 @@ inline exchange_case with(exchange_case c, token_format format, arrival_policy a
   return c;
 }
 
-/// The same with layout per_rank, which has no arrival words.
-inline exchange_case per_rank(exchange_case c, token_format format = token_format::bf16) {
+/// The same with layout per_rank, which has no choice of arrival words.
+inline exchange_case per_rank(exchange_case c, token_format format = token_format::bf16,
+                              ep_transfer transfer = ep_transfer::automatic) {
   c = with(std::move(c), format, arrival_policy::epoch);
   c.config.layout = ep_layout::per_rank;
+  c.config.transfer = transfer;
   return c;
 }
 

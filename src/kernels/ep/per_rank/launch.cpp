@@ -21,7 +21,7 @@ std::string why_not(const shape& s) {
   return fmt::format(
       "num_max_tokens_per_rank: with layout per_rank a block keeps the routing of {} tokens of {} ranks in "
       "shared memory: "
-      "{} bytes, and {} are there; lower it, or use layout per_expert",
+      "{} bytes, and {} are there; lower it, or let tokens travel in chunks (transfer)",
       s.max_tokens, s.num_ranks, bytes, most_shared_bytes);
 }
 

@@ -1,0 +1,142 @@
+#pragma once
+// What layout per_rank keeps in a rank's window and in its own memory when tokens travel in chunks: one constexpr
+// description for host and kernels. E, R, T, K, H as in shape.hpp.
+//
+//   cell          index                               holds                                        written by
+//   ids           [epoch & 1][source][id line]        as in per_rank/cells.hpp                     every rank to every rank
+//   tokens        [epoch & 1][source][token][piece]   payload, scales and router weights           the source, to ranks of the
+//   token_words   [epoch & 1][source][chunk]          arrival words: tokens of the chunk that      token's experts
+//                                                     were sent
+//   sums          [rank of the experts][token]        H bf16                                       ranks of the token's experts
+//   sum_words     [rank of the experts][chunk]        arrival words: sums of the chunk's tokens
+//
+// A chunk is a few consecutive tokens of a source: what one warp sends, what arrives at once and what one warp receives. A
+// tile is a few chunks: what one warp indexes.
+#include "kernels/ep/per_rank/cells.hpp"
+
+namespace baton::ep::per_rank_chunks {
+
+using per_rank::entry;
+using per_rank::round_epochs;
+
+/// What the ranks of a communicator agree on beside its shape, and how its kernels' blocks are made up.
+struct chunk_settings {
+  int chunk_tokens = 4;     // a power of two
+  int tile_tokens = 16;     // a power of two up to 32, at least a chunk
+  int piece_bytes = 8192;   // of a token's payload at most, a multiple of 512
+  int dispatch_warps = 14;  // up to max_warps; of them
+  int dispatch_senders = 6;
+  int dispatch_stages = 2;  // pieces that a warp has room for, where there is room for all warps'
+  int combine_warps = 16;
+  int combine_senders = 8;
+  int combine_stages = 5;
+};
+
+inline constexpr int max_warps = 16;
+inline constexpr int sum_steps = 4;  // of 8 columns a lane, in a piece of a sum
+inline constexpr int sum_columns = sum_steps * 8 * warp_lanes;
+
+/// Offsets into a rank's window, and the sizes that kernels index with.
+struct cells {
+  int chunk_tokens, tile_tokens;
+  int chunks, tiles;  // of one source
+  int id_accesses;    // of one source
+  int pieces;         // of a token
+  int piece_payload, scales_at, weights_at, piece_stride;
+  int sum_pieces;
+  int max_rows, row_alignment;
+  int expert_slots;  // of this rank, for whole vec16s
+  divider by_top_k;
+  int first_expert[max_ranks + 1];                          // of each rank, and behind the last
+  std::size_t tokens, token_words, sums, sum_words, bytes;  // ids begin at 0
+
+  constexpr explicit cells(const shape& s, const chunk_settings& settings = {})
+      : chunk_tokens{settings.chunk_tokens},
+        tile_tokens{settings.tile_tokens},
+        chunks{larger(1, ceil_div(s.max_tokens, chunk_tokens))},
+        tiles{larger(1, ceil_div(s.max_tokens, tile_tokens))},
+        id_accesses{larger(1, ceil_div(s.max_tokens * s.top_k, per_rank::ids_of_access))},
+        pieces{1},
+        piece_payload{s.payload_bytes()},
+        scales_at{},
+        weights_at{},
+        piece_stride{},
+        sum_pieces{ceil_div(s.hidden, sum_columns)},
+        max_rows{s.max_rows()},
+        row_alignment{s.row_alignment()},
+        expert_slots{larger(4, align_up(s.max_local_experts(), 4))},
+        by_top_k{larger(1, s.top_k)},
+        first_expert{},
+        tokens{2 * size(s.num_ranks) * size(id_accesses) * line_access_bytes},
+        token_words{},
+        sums{},
+        sum_words{},
+        bytes{} {
+    constexpr int step_bytes = 512;  // whole steps of a format, and whole fp8 blocks
+    if (const int least = ceil_div(s.payload_bytes(), settings.piece_bytes); least > 1) {
+      piece_payload = align_up(ceil_div(s.payload_bytes(), least), step_bytes);
+      pieces = ceil_div(s.payload_bytes(), piece_payload);
+    }
+    scales_at = piece_payload;
+    weights_at = scales_at + (s.is_fp8() ? align_up(piece_payload / 128 * 4, 16) : 0);
+    piece_stride = weights_at + align_up(4 * s.top_k, 16);
+    const std::size_t ranks = size(s.num_ranks), most = size(s.max_tokens);
+    token_words = tokens + 2 * ranks * most * size(pieces) * size(piece_stride);
+    sums = align_up(token_words + 2 * ranks * size(chunks) * sizeof(std::uint64_t), std::size_t{128});
+    sum_words = sums + ranks * most * size(2 * s.hidden);
+    bytes = align_up(sum_words + ranks * size(chunks) * sizeof(std::uint64_t), std::size_t{128});
+    for (int r = 0; r <= max_ranks; ++r)
+      first_expert[r] = r < s.num_ranks ? s.first_expert(r) : s.num_experts;
+  }
+
+  constexpr std::size_t ids_at(const shape& s, std::uint64_t epoch, int source, int access) const {
+    return (size(of_round(s, epoch, source)) * size(id_accesses) + size(access)) * line_access_bytes;
+  }
+  constexpr std::size_t piece_at(const shape& s, std::uint64_t epoch, int source, int token,
+                                 int piece) const {
+    const std::size_t nth = size(of_round(s, epoch, source)) * size(s.max_tokens) + size(token);
+    return tokens + (nth * size(pieces) + size(piece)) * size(piece_stride);
+  }
+  constexpr std::size_t token_word_at(const shape& s, std::uint64_t epoch, int source, int chunk) const {
+    return token_words +
+           (size(of_round(s, epoch, source)) * size(chunks) + size(chunk)) * sizeof(std::uint64_t);
+  }
+  constexpr std::size_t sum_at(const shape& s, int from, int token) const {
+    return sums + (size(from) * size(s.max_tokens) + size(token)) * size(2 * s.hidden);
+  }
+  constexpr std::size_t sum_word_at(int from, int chunk) const {
+    return sum_words + (size(from) * size(chunks) + size(chunk)) * sizeof(std::uint64_t);
+  }
+
+ private:
+  static constexpr std::size_t size(int n) { return static_cast<std::size_t>(n); }
+  static constexpr int of_round(const shape& s, std::uint64_t epoch, int source) {
+    return (epoch & 1) != 0 ? s.num_ranks + source : source;
+  }
+};
+
+/// Offsets into a rank's own memory: what the kernels note for each other, beside what per_rank's do.
+struct local_cells : per_rank::local_cells {
+  std::size_t choice_experts;  // u16 [R, T, K]: the local expert of a choice that is here
+  std::size_t tile_words;   // u64 [R, tiles]: the last round in which the tile's bits and counts were noted
+  std::size_t tile_bits;    // u32 [R, tiles, expert_slots]: bit i: the tile's i-th token lists the expert
+  std::size_t tile_counts;  // u8  [R, tiles, expert_slots]: how many do
+  std::size_t
+      tile_rows;  // i32 [R, tiles, expert_slots]: the row of the first that does; where this tile's block wrote it
+
+  constexpr explicit local_cells(const shape& s, const chunk_settings& settings = {})
+      : per_rank::local_cells{s} {
+    const cells window{s, settings};
+    const auto ranks = static_cast<std::size_t>(s.num_ranks),
+               tiles = ranks * static_cast<std::size_t>(window.tiles),
+               slots = tiles * static_cast<std::size_t>(window.expert_slots);
+    choice_experts =
+        take(2 * ranks * static_cast<std::size_t>(s.max_tokens) * static_cast<std::size_t>(s.top_k));
+    tile_words = take(sizeof(std::uint64_t) * tiles);
+    tile_bits = take(4 * slots);
+    tile_counts = take(slots);
+    tile_rows = take(4 * slots);
+  }
+};
+
+}  // namespace baton::ep::per_rank_chunks

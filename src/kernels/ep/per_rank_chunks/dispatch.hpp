@@ -1,0 +1,81 @@
+#pragma once
+// dispatch, layout per_rank, for many tokens: for every token t and rank d that has an expert among topk_idx[t, :]:
+//   window of d [epoch & 1, my rank, t] = encode(tokens[t, :]) | topk_weights[t, :]
+// and on every rank, for every token of every rank and each of its experts here:
+//   tokens[row, :], scales[:, row], sources[row]; entries[rank, t, k] = {row, weight}
+// Rows are grouped by local expert, then source rank, then token: the same as per_rank/dispatch.hpp leaves.
+//
+//   role      warps       does
+//   send      senders     cast tokens into shared memory, have the copy engine store them to the ranks that want them; publish
+//                         a chunk's arrival; then receive
+//   index     the others  send this rank's ids; find all received tokens' rows (tile_index.hpp); then receive
+//   receive   all         await a chunk, have the copy engine load it and store it to its rows
+//
+//   send      | cast, copy to peers, publish a chunk ............................. | chunk -> rows ... |
+//   index     | send ids | wait ids, note own tiles | add up all tiles | number    | chunk -> rows ... |
+//
+// Chunks to send are dealt to the blocks, and tiles to receive too; within a block warps take the next one. All blocks must be
+// on the device together (T1 of tile_index.hpp).
+#include "exec/kernel.hpp"
+#include "kernels/ep/per_rank/round_start.hpp"
+#include "kernels/ep/per_rank_chunks/receive.hpp"
+#include "kernels/ep/per_rank_chunks/send.hpp"
+
+namespace baton::ep::per_rank_chunks {
+
+template <class Format>
+struct dispatch_kernel {
+  static constexpr kernel_bounds bounds{.max_threads = max_warps * warp_lanes, .blocks_per_sm = 1};
+
+  template <line_exec_context X>
+  static BATON_FN void run(X& x, const dispatch_params& p) {
+    x.launch_dependents();
+    const block_plan shared = dispatch_plan(p.window, p.roles);
+    prepare(x, shared, p.roles);
+    x.sync_block();
+    x.await_dependencies();
+    const auto start = per_rank::begin_round(x, &p.epochs->combined);
+    const per_rank::round_start now = x.broadcast(start, 0);
+    if (now.aborted != 0) return;
+    const std::uint64_t epoch = now.epoch() + 1;
+    const bool sends = x.warp() < p.roles.senders;
+    if (p.roles.senders > 0 && !sends) send_ids(x, p, epoch);
+    if (sends || !p.receives) send(x, p, shared, epoch);
+    if (p.receives) receive(x, p, shared, epoch);
+  }
+
+ private:
+  template <class X>
+  static BATON_FN void send_ids(X& x, const dispatch_params& p, std::uint64_t epoch) {
+    const int nth = (x.warp() - p.roles.senders) * x.num_blocks() + x.block();
+    for (int access = nth; access < p.window.id_accesses; access += p.roles.others * x.num_blocks())
+      per_rank::store_ids(x, p, epoch, per_rank::load_ids(x, p, access));
+  }
+
+  template <class X>
+  static BATON_FN void send(X& x, const dispatch_params& p, const block_plan& shared, std::uint64_t epoch) {
+    const chunk_sender<Format> sender{p, epoch};
+    sender.send_all(x, shared.next(x), {shared.room_of(x, x.warp()), p.roles.stages, 0});
+  }
+
+  template <class X>
+  static BATON_FN void receive(X& x, const dispatch_params& p, const block_plan& shared,
+                               std::uint64_t epoch) {
+    if (x.warp() >= p.roles.senders) {
+      const indexer index{p, shared, epoch, x.warp() - p.roles.senders, p.roles.others};
+      if (!find_rows(x, index)) return;
+    }
+    if (!x.template mbarrier_wait<scope::block>(shared.known(x), parity::even,
+                                                {.where = index_sites::known(), .patience = 2}))
+      return;
+    x.each_lane([&](int) { x.fence_proxy_async(); });  // rooms were indexed in
+    x.sync_warp();
+    warp_ring<X> ring{shared.room_of(x, x.warp()), p.window.piece_stride,
+                      shared.landed(x) + x.warp() * p.roles.stages, p.roles.stages};
+    chunk_receiver<X> receiver{p, epoch, ring};
+    if (!receiver.receive_all(x, shared.next(x) + 1)) ring.drain(x, {.where = receive_sites::piece()});
+    x.bulk_wait();
+  }
+};
+
+}  // namespace baton::ep::per_rank_chunks

@@ -1,0 +1,40 @@
+#include "kernels/ep/per_rank_chunks/launch.hpp"
+
+#include "kernels/ep/per_rank_chunks/combine.hpp"
+#include "kernels/ep/per_rank_chunks/dispatch.hpp"
+#include "kernels/ep/per_rank_chunks/grid.hpp"
+#include "kernels/launch.hpp"
+
+namespace baton::ep::per_rank_chunks {
+
+void launch(const world& w, const endpoint& end, const launch_limits& limits, const round_input& in,
+            stream_ref stream) {
+  const chunk_grid g = grid_of_dispatch(end, limits);
+  const dispatch_params p = end.dispatch(in, g.roles, limits.which != half::send);
+  const launch_grid grid{.blocks = g.blocks,
+                         .threads = g.threads(),
+                         .shared_bytes = dispatch_plan(p.window, g.roles).bytes,
+                         .begins_early = true};
+  if (end.s.is_fp8())
+    baton::launch<dispatch_kernel<fp8_tokens>>(w, grid, p, stream);
+  else
+    baton::launch<dispatch_kernel<bf16_tokens>>(w, grid, p, stream);
+}
+
+template <class Output>
+void launch(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
+            const Output& output, stream_ref stream) {
+  const chunk_grid g = grid_of_combine(end, limits);
+  const launch_grid grid{.blocks = g.blocks,
+                         .threads = g.threads(),
+                         .shared_bytes = combine_plan(end.s, g.roles).bytes,
+                         .begins_early = true};
+  baton::launch<combine_kernel<Output>>(w, grid, end.combine(in, g.roles, limits.which != half::send, output),
+                                        stream);
+}
+template void launch(const world&, const endpoint&, const launch_limits&, const combine_input&,
+                     const store_fp32&, stream_ref);
+template void launch(const world&, const endpoint&, const launch_limits&, const combine_input&,
+                     const store_bf16&, stream_ref);
+
+}  // namespace baton::ep::per_rank_chunks

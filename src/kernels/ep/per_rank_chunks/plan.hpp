@@ -1,0 +1,81 @@
+#pragma once
+// The shared memory of a block. Each warp has room of its own: pieces on their way in or out, and before that, in dispatch,
+// what it indexes with.
+#include "exec/mbarrier.hpp"
+#include "exec/shared_plan.hpp"
+#include "kernels/ep/per_rank_chunks/params.hpp"
+
+namespace baton::ep::per_rank_chunks {
+
+/// What a block may have on the GPUs that kernels are compiled for.
+inline constexpr std::uint32_t most_shared_bytes = 227 << 10;
+
+/// What an indexing warp keeps of a tile, and of its share of all tiles.
+struct index_room : shared_plan {
+  shared_array<std::uint32_t> bits;     // [expert_slots]
+  shared_array<std::uint32_t> choices;  // [tile_tokens]: bit k: the token's k-th choice is here
+  shared_array<std::int32_t> sums;      // [expert_slots]: rows in the warp's share of all tiles
+
+  constexpr explicit index_room(const cells& window)
+      : bits{take<std::uint32_t>(window.expert_slots, 16)},
+        choices{take<std::uint32_t>(warp_lanes)},
+        sums{take<std::int32_t>(window.expert_slots, 16)} {}
+};
+
+/// `room` is what each warp has beside mbarriers for its stages.
+struct block_plan : shared_plan {
+  std::uint32_t room;
+  shared_array<std::uint32_t> next;  // chunks that this block's warps have taken: to send, to receive
+  shared_array<mbarrier> landed;     // [warps, stages]
+  shared_array<mbarrier> summed;     // all indexing warps have counted their share of the tiles
+  shared_array<mbarrier> known;      // rows can be found
+  shared_array<std::byte> rooms;     // [warps, room]
+
+  constexpr block_plan(const block_roles& roles, std::uint32_t room_of_warp)
+      : room{align_up(room_of_warp, 128u)},
+        next{take<std::uint32_t>(2, 8)},
+        landed{take<mbarrier>(roles.warps() * roles.stages)},
+        summed{take<mbarrier>(1)},
+        known{take<mbarrier>(1)},
+        rooms{take<std::byte>(roles.warps() * static_cast<int>(room), 128)} {}
+
+  template <class X>
+  BATON_FN std::byte* room_of(X& x, int warp) const {
+    return rooms(x) + static_cast<std::uint32_t>(warp) * room;
+  }
+};
+
+constexpr block_plan dispatch_plan(const cells& window, const block_roles& roles) {
+  const auto pieces = static_cast<std::uint32_t>(roles.stages * window.piece_stride);
+  return {roles, larger(pieces, index_room{window}.bytes)};
+}
+
+/// Pieces of sums that go out alternate between two places behind the stages.
+constexpr int sum_bytes(const shape& s) {
+  return 2 * smaller(s.hidden, sum_columns);
+}
+constexpr block_plan combine_plan(const shape& s, const block_roles& roles) {
+  return {roles, static_cast<std::uint32_t>((roles.stages + 2) * sum_bytes(s))};
+}
+
+/// All warps of the block: its mbarriers and counters. The block synchronises afterwards.
+template <class X>
+BATON_FN void prepare(X& x, const block_plan& shared, const block_roles& roles) {
+  x.block_each(roles.warps() * roles.stages, [&](int i) { x.mbarrier_init(shared.landed(x) + i, 1); });
+  x.block_each(1, [&](int) {
+    x.mbarrier_init(shared.summed(x), larger(1, roles.others));
+    x.mbarrier_init(shared.known(x), larger(1, roles.others));
+    x.write(shared.next(x), 0u);
+    x.write(shared.next(x) + 1, 0u);
+  });
+  x.block_each(x.num_warps() * warp_lanes, [&](int) { x.fence_mbarrier_init(); });
+}
+
+/// The block's next chunk, of those that are counted at `next`.
+template <class X>
+BATON_FN int take_next(X& x, std::uint32_t* next) {
+  return static_cast<int>(
+      x.from_one([&] { return x.template fetch_add<order::relaxed, scope::block>(next, 1u); }));
+}
+
+}  // namespace baton::ep::per_rank_chunks

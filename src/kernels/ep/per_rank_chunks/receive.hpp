@@ -1,0 +1,188 @@
+#pragma once
+// Chunks of received tokens, from the window to rows: a warp asks the copy engine for pieces, and for a copy of each to every
+// row of its token.
+#include "kernels/ep/per_rank_chunks/tile_index.hpp"
+#include "kernels/ep/per_rank_chunks/warp_ring.hpp"
+#include "protocol/arrival.hpp"
+
+namespace baton::ep::per_rank_chunks {
+
+struct receive_sites {
+  static consteval site chunk() { return "dispatch.chunk"; }
+  static consteval site damaged() { return "dispatch.damaged_chunk"; }
+  static consteval site row() { return "dispatch.damaged_row"; }
+  static consteval site piece() { return "dispatch.piece"; }
+};
+
+/// The pieces of a set of tokens, in order.
+struct piece_walk {
+  std::uint32_t left;  // bit i: the chunk's i-th token
+  int piece = 0;
+  BATON_FN bool ended() const { return left == 0; }
+  BATON_FN int token() const { return lowest_bit(left); }
+  BATON_FN void step(int pieces) {
+    if (++piece < pieces) return;
+    piece = 0;
+    left &= left - 1;
+  }
+};
+
+/// The warp: until a chunk's word is here and says `tokens` (E1). False: gave up, or refused it.
+template <class X>
+BATON_FN bool await_chunk(X& x, const std::byte* word, int tokens, wait_site at, site damaged) {
+  typename X::template lanes<std::uint64_t*> words;
+  typename X::template lanes<std::uint64_t> seen;
+  x.each_lane([&](int lane) {
+    words[lane] = lane == 0 ? reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(word)) : nullptr;
+  });
+  if (!await<epoch_arrival>(x, words, warp_lanes, at, seen)) return false;
+  const int told = epoch_arrival::count(x.broadcast(seen, 0));
+  if (told != tokens) {
+    at.where = damaged;
+    at.expected = static_cast<std::uint64_t>(tokens);
+    x.elect([&] { x.refuse(at, static_cast<std::uint64_t>(told)); });
+    return false;
+  }
+  x.elect([&] { x.fence_proxy_async_global(); });
+  return true;
+}
+
+template <class X>
+struct chunk_receiver {
+  const dispatch_params& p;
+  std::uint64_t epoch;
+  warp_ring<X>& ring;
+
+  /// One warp: chunks of the block's tiles, as long as there are some. False: gave up.
+  BATON_FN bool receive_all(X& x, std::uint32_t* next) {
+    const int chunks_of_tile = p.window.tile_tokens / p.window.chunk_tokens;
+    for (;;) {
+      const int taken = take_next(x, next), nth_tile = taken / chunks_of_tile;
+      const int dealt = x.block() + nth_tile * x.num_blocks();
+      if (dealt >= num_tiles(p)) return true;
+      const tile of = dealt_tile(p.s, dealt);
+      const int first = of.nth * p.window.tile_tokens + taken % chunks_of_tile * p.window.chunk_tokens;
+      if (first < p.s.max_tokens && !receive_chunk(x, {of, first})) return false;
+    }
+  }
+
+ private:
+  struct chunk {
+    tile of;
+    int first_token;
+  };
+  /// What the warp knows of a token: lane k has choice k's row, or -1.
+  struct token_rows {
+    int token;
+    std::uint32_t here, first;  // choices that have a row here; those that no earlier choice shares
+    typename X::template lanes<std::int32_t> of_choice;
+  };
+
+  BATON_FN std::int64_t number(const chunk& c, int token) const {
+    return static_cast<std::int64_t>(c.of.source) * p.s.max_tokens + token;
+  }
+
+  BATON_FN bool receive_chunk(X& x, const chunk& c) {
+    typename X::template lanes<std::uint32_t> choices;
+    typename X::template lanes<bool> comes;
+    x.each_lane([&](int lane) {
+      const bool is_token = lane < p.window.chunk_tokens && c.first_token + lane < p.s.max_tokens;
+      choices[lane] = is_token ? x.read(p.choices + number(c, c.first_token + lane)) : 0;
+      comes[lane] = choices[lane] != 0;
+    });
+    const std::uint32_t coming = x.ballot(comes);
+    if (coming == 0) return true;
+    const std::byte* word =
+        p.windows.at[p.s.rank] +
+        p.window.token_word_at(p.s, epoch, c.of.source, c.first_token / p.window.chunk_tokens);
+    if (!await_chunk(x, word, count_bits(coming),
+                     {.where = receive_sites::chunk(),
+                      .peer = c.of.source,
+                      .epoch = static_cast<std::uint32_t>(epoch)},
+                     receive_sites::damaged()))
+      return false;
+    piece_walk ahead{coming};
+    token_rows rows{};
+    for (piece_walk now{coming}; !now.ended(); now.step(p.window.pieces)) {
+      for (; !ahead.ended() && ring.has_room(); ahead.step(p.window.pieces)) ask(x, c, ahead);
+      if (now.piece == 0 && !find(x, c, now.token(), x.broadcast(choices, now.token()), rows)) return false;
+      const std::byte* piece = ring.await(x, {.where = receive_sites::piece()});
+      if (piece == nullptr) return false;
+      write(x, c, rows, now.piece, piece);
+      x.bulk_wait_read();
+      ring.release(x);
+    }
+    return true;
+  }
+
+  BATON_FN void ask(X& x, const chunk& c, const piece_walk& at) {
+    const int bytes = at.piece == 0 ? p.window.piece_stride : p.window.weights_at;
+    ring.load(x,
+              p.windows.at[p.s.rank] +
+                  p.window.piece_at(p.s, epoch, c.of.source, c.first_token + at.token(), at.piece),
+              bytes);
+  }
+
+  /// False: a row that there is not.
+  BATON_FN bool find(X& x, const chunk& c, int nth, std::uint32_t here, token_rows& rows) {
+    rows.token = c.first_token + nth;
+    rows.here = here;
+    const std::int64_t slots = static_cast<std::int64_t>(c.of.place(p.window)) * p.window.expert_slots;
+    const std::uint32_t below = (1u << (rows.token - c.of.nth * p.window.tile_tokens)) - 1;
+    typename X::template lanes<bool> sound, first;
+    x.each_lane([&](int k) {
+      rows.of_choice[k] = -1;
+      sound[k] = true;
+      if ((here >> k & 1) == 0) return;
+      const int local = x.read(p.choice_experts + number(c, rows.token) * p.s.top_k + k);
+      const std::uint32_t bits = x.read(p.tile_bits + slots + local);
+      rows.of_choice[k] = x.read(p.tile_rows + slots + local) + count_bits(bits & below);
+      sound[k] =
+          static_cast<std::uint32_t>(rows.of_choice[k]) < static_cast<std::uint32_t>(p.window.max_rows);
+    });
+    const auto equal = x.equal_lanes(rows.of_choice);
+    x.each_lane([&](int k) { first[k] = (here >> k & 1) != 0 && lowest_bit(equal[k]) == k; });
+    rows.first = x.ballot(first);
+    const std::uint32_t all = x.ballot(sound);
+    if (all == 0xffffffffu) return true;
+    const int row = x.broadcast(rows.of_choice, lowest_bit(~all));
+    x.elect([&] {
+      x.refuse({.where = receive_sites::row(),
+                .peer = c.of.source,
+                .epoch = static_cast<std::uint32_t>(epoch),
+                .expected = static_cast<std::uint64_t>(p.window.max_rows)},
+               static_cast<std::uint32_t>(row));
+    });
+    return false;
+  }
+
+  /// A piece to all rows of its token; with the first one what combine has to know.
+  BATON_FN void write(X& x, const chunk& c, const token_rows& rows, int nth, const std::byte* piece) {
+    const int row_bytes = p.s.payload_bytes(), begin = nth * p.window.piece_payload,
+              bytes = smaller(p.window.piece_payload, row_bytes - begin);
+    x.each_lane([&](int k) {
+      if ((rows.first >> k & 1) == 0) return;
+      x.bulk_store(p.rows + static_cast<std::int64_t>(rows.of_choice[k]) * row_bytes + begin, piece, bytes);
+      x.bulk_commit();
+    });
+    if (p.s.is_fp8()) {
+      const auto* scales = reinterpret_cast<const float*>(piece + p.window.scales_at);
+      for (std::uint32_t left = rows.first; left != 0; left &= left - 1) {
+        float* to = p.scales + x.broadcast(rows.of_choice, lowest_bit(left));
+        x.each(bytes / 128, [&](int b) {
+          x.write(to + static_cast<std::int64_t>(begin / 128 + b) * p.window.max_rows, x.read(scales + b));
+        });
+      }
+    }
+    if (nth != 0) return;
+    x.each_lane([&](int k) {
+      if ((rows.here >> k & 1) == 0) return;
+      const float weight = x.read(reinterpret_cast<const float*>(piece + p.window.weights_at) + k);
+      x.write(p.entries + number(c, rows.token) * p.s.top_k + k, entry{rows.of_choice[k], weight});
+      if ((rows.first >> k & 1) != 0)
+        x.write(p.sources + rows.of_choice[k], source_info{rows.token, k, c.of.source, 0});
+    });
+  }
+};
+
+}  // namespace baton::ep::per_rank_chunks

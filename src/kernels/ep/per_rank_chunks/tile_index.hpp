@@ -1,0 +1,301 @@
+#pragma once
+// Which row each received token gets, found together: a tile of a source's tokens is noted and counted by one block, which
+// tells the others how many rows each expert has there; every block adds up all tiles, and so knows the first rows of its own.
+//
+//   row(expert, token) = tile_rows[tile, expert] + bits of the tile below the token
+//
+// Rows of an expert are in order of source rank and token. A token that lists an expert twice has one row there.
+//
+//   cell               written by                            read by
+//   tile_counts        the tile's block, before its word     every block, after it
+//   tile_words         the tile's block: store release       every block: wait acquire, device
+//   tile_bits, _rows   the tile's block                      the same block, after its mbarrier `known`
+//
+// T1: a tile's counts happen before any block adds them up. They are overwritten in the next round's dispatch, when this
+//     kernel has ended.
+// T2: in a block, rows are numbered when all its indexing warps have added up their shares, used when all have numbered.
+// Progress: a block notes its own tiles before it waits for others'; all blocks of a grid are on the device together.
+#include "base/bits.hpp"
+#include "exec/collectives.hpp"
+#include "kernels/ep/per_rank/id_lines.hpp"
+#include "kernels/ep/per_rank_chunks/plan.hpp"
+
+namespace baton::ep::per_rank_chunks {
+
+struct index_sites {
+  static consteval site tile() { return "dispatch.tile"; }
+  static consteval site summed() { return "dispatch.rows_summed"; }
+  static consteval site known() { return "dispatch.rows_known"; }
+};
+
+/// A tile: the nth of a source. Tiles are dealt to blocks in the order in which they are sent, and stand in memory in the
+/// order of their rows.
+struct tile {
+  int source, nth;
+  BATON_FN int place(const cells& window) const { return source * window.tiles + nth; }
+};
+
+BATON_FN int num_tiles(const dispatch_params& p) {
+  return p.s.num_ranks * p.window.tiles;
+}
+BATON_FN tile dealt_tile(const shape& s, int nth) {
+  const int round = nth / s.num_ranks, source = s.rank + (nth - round * s.num_ranks);
+  return {source < s.num_ranks ? source : source - s.num_ranks, round};
+}
+/// Its number in the deal, the inverse of dealt_tile.
+BATON_FN int deal_of(const shape& s, const tile& t) {
+  const int turn = t.source - s.rank;
+  return t.nth * s.num_ranks + (turn < 0 ? turn + s.num_ranks : turn);
+}
+
+/// Four counts of up to 32 in a word.
+constexpr std::int32_t count_in(std::uint32_t four, int i) {
+  return static_cast<std::int32_t>(four >> (8 * i) & 0xffu);
+}
+
+/// What an indexing warp works with.
+struct indexer {
+  const dispatch_params& p;
+  const block_plan& shared;
+  std::uint64_t epoch;
+  int warp, warps;  // among the block's indexing warps
+
+  BATON_FN int experts() const {
+    return p.window.first_expert[p.s.rank + 1] - p.window.first_expert[p.s.rank];
+  }
+  /// The room of the block's nth indexing warp.
+  template <class X>
+  BATON_FN std::byte* room(X& x, int nth) const {
+    return shared.room_of(x, p.roles.senders + nth);
+  }
+  template <class T>
+  static BATON_FN T* in(std::byte* room, const shared_array<T>& array) {
+    return reinterpret_cast<T*>(room + array.offset);
+  }
+  template <class X>
+  BATON_FN bool together(X& x, mbarrier* all, site where) const {
+    x.sync_warp();
+    x.elect([&] { x.mbarrier_arrive(all, 1); });
+    return x.template mbarrier_wait<scope::block>(all, parity::even, {.where = where, .patience = 2});
+  }
+};
+
+/// One lane: those of its eight ids that are of the tile's tokens and this rank's experts.
+template <class X>
+BATON_FN void note_ids(X& x, const indexer& index, const tile& at, int first, int end, const vec16& ids) {
+  const dispatch_params& p = index.p;
+  const index_room plan{p.window};
+  std::byte* room = index.room(x, index.warp);
+  const int first_token = at.nth * p.window.tile_tokens, begin = first_token * p.s.top_k;
+  int token = p.window.by_top_k.quotient(first), k = first - token * p.s.top_k;
+  BATON_UNROLL
+  for (int i = 0; i < per_rank::ids_of_chunk; ++i) {
+    const std::uint32_t id = ids.word[i / 2] >> (16 * (i % 2)) & 0xffffu;
+    const std::uint32_t local = id - static_cast<std::uint32_t>(p.window.first_expert[p.s.rank]);
+    if (first + i >= begin && first + i < end && local < static_cast<std::uint32_t>(index.experts())) {
+      const int row = token - first_token;
+      x.template fetch_or<order::relaxed, scope::block>(index.in(room, plan.bits) + local, 1u << row);
+      x.template fetch_or<order::relaxed, scope::block>(index.in(room, plan.choices) + row, 1u << k);
+      const std::int64_t of_token = static_cast<std::int64_t>(at.source) * p.s.max_tokens + token;
+      x.write(p.choice_experts + of_token * p.s.top_k + k, static_cast<std::uint16_t>(local));
+    }
+    if (++k == p.s.top_k) k = 0, ++token;
+  }
+}
+
+/// One warp: the tile's ids, when they are here, into bits. The source's tokens; -1: gave up, or refused them.
+template <class X>
+BATON_FN int collect_ids(X& x, const indexer& index, const tile& at) {
+  const dispatch_params& p = index.p;
+  const int begin = at.nth * p.window.tile_tokens * p.s.top_k,
+            most = smaller((at.nth + 1) * p.window.tile_tokens, p.s.max_tokens) * p.s.top_k;
+  int tokens = 0;
+  for (int access = begin / per_rank::ids_of_access; access * per_rank::ids_of_access < most; ++access) {
+    typename X::template lanes<vec16> v[1];
+    const std::byte* from = p.windows.at[p.s.rank] + p.window.ids_at(p.s, index.epoch, at.source, access);
+    if (!await_lines(x, line_places<1>{{from}}, index.epoch,
+                     {.where = per_rank::id_sites::ids(), .peer = at.source}, v))
+      return -1;
+    if (!per_rank::sound_ids(x, p, index.epoch, at.source, v[0])) return -1;
+    tokens = per_rank::tokens_of(x, v[0]);
+    const int end = smaller(most, tokens * p.s.top_k);
+    x.each_lane([&](int lane) {
+      if (!holds_flag(lane)) note_ids(x, index, at, per_rank::first_id_of(access, lane), end, v[0][lane]);
+    });
+  }
+  return tokens;
+}
+
+/// One warp: a tile of its block. False: gave up.
+template <class X>
+BATON_FN bool note_tile(X& x, const indexer& index, const tile& at) {
+  const dispatch_params& p = index.p;
+  const index_room plan{p.window};
+  std::byte* room = index.room(x, index.warp);
+  std::uint32_t *bits = index.in(room, plan.bits), *choices = index.in(room, plan.choices);
+  x.each(p.window.expert_slots, [&](int i) { x.write(bits + i, 0u); });
+  x.each_lane([&](int lane) { x.write(choices + lane, 0u); });
+  x.sync_warp();
+  const int tokens = collect_ids(x, index, at);
+  if (tokens < 0) return false;
+  x.sync_warp();
+  const std::int64_t place = at.place(p.window), slots = place * p.window.expert_slots;
+  x.each(p.window.expert_slots / 4, [&](int i) {
+    const vec16 four = x.read(reinterpret_cast<const vec16*>(bits) + i);
+    std::uint32_t counts = 0;
+    for (int e = 0; e < 4; ++e) counts |= static_cast<std::uint32_t>(count_bits(four.word[e])) << (8 * e);
+    x.write(reinterpret_cast<vec16*>(p.tile_bits + slots) + i, four);
+    x.write(p.tile_counts + slots / 4 + i, counts);
+  });
+  const int first = at.nth * p.window.tile_tokens;
+  x.each_lane([&](int lane) {
+    if (lane < p.window.tile_tokens && first + lane < p.s.max_tokens)
+      x.write(p.choices + static_cast<std::int64_t>(at.source) * p.s.max_tokens + first + lane,
+              x.read(choices + lane));
+  });
+  if (at.nth == 0) x.elect([&] { x.write(p.token_counts + at.source, tokens); });
+  x.sync_warp();
+  x.elect([&] { x.template store<order::release, scope::device>(p.tile_words + place, index.epoch); });
+  return true;
+}
+
+/// One warp: until the tiles in [begin, end) have been noted (T1). False: gave up.
+template <class X>
+BATON_FN bool await_tiles(X& x, const indexer& index, int begin, int end) {
+  for (; begin < end; begin += warp_lanes) {
+    typename X::template lanes<std::uint64_t*> words;
+    typename X::template lanes<std::uint64_t> seen;
+    x.each_lane(
+        [&](int lane) { words[lane] = begin + lane < end ? index.p.tile_words + begin + lane : nullptr; });
+    const std::uint64_t epoch = index.epoch;
+    if (!x.template wait<order::acquire, scope::device>(
+            words, [epoch](int, std::uint64_t word) { return word == epoch; },
+            {.where = index_sites::tile(),
+             .epoch = static_cast<std::uint32_t>(epoch),
+             .expected = epoch,
+             .patience = 2},
+            seen))
+      return false;
+  }
+  return true;
+}
+
+/// A lane's four experts.
+struct four_rows {
+  std::int32_t at[4];
+};
+
+/// One warp: counts of its share of the tiles, eight at a time, to `f(place, counts)` for the lane's experts from 4 * i on.
+template <class X, class F>
+BATON_FN void each_count(X& x, const dispatch_params& p, int i, int begin, int end, F f) {
+  constexpr int together = 8;
+  const int words = p.window.expert_slots / 4;
+  for (int first = begin; first < end; first += together) {
+    std::uint32_t counts[together];
+    BATON_UNROLL
+    for (int t = 0; t < together; ++t)
+      counts[t] =
+          first + t < end ? x.read(p.tile_counts + static_cast<std::int64_t>(first + t) * words + i) : 0;
+    BATON_UNROLL
+    for (int t = 0; t < together; ++t)
+      if (first + t < end) f(first + t, counts[t]);
+  }
+}
+
+/// One warp: rows of each expert in its share of the tiles, into its room.
+template <class X>
+BATON_FN void sum_share(X& x, const indexer& index, int begin, int end) {
+  auto* sums = reinterpret_cast<vec16*>(index.in(index.room(x, index.warp), index_room{index.p.window}.sums));
+  x.each(index.p.window.expert_slots / 4, [&](int i) {
+    vec16 sum{};
+    each_count(x, index.p, i, begin, end, [&](int, std::uint32_t counts) {
+      for (int e = 0; e < 4; ++e) sum.word[e] += static_cast<std::uint32_t>(count_in(counts, e));
+    });
+    x.write(sums + i, sum);
+  });
+}
+
+/// Block 0 tells the caller.
+template <class X>
+BATON_FN void publish_expert(X& x, const dispatch_params& p, int local, int row, int rows) {
+  x.write(p.row_offsets + local, row);
+  x.write(p.row_counts + local, rows);
+  x.write(p.expert_ids + local, p.window.first_expert[p.s.rank] + local);
+}
+
+/// One warp: first rows of all experts, 128 of them at a time, and from them those of the block's tiles in its share.
+template <class X>
+BATON_FN void number_share(X& x, const indexer& index, int begin, int end) {
+  const dispatch_params& p = index.p;
+  const index_room plan{p.window};
+  const int experts = index.experts();
+  int behind = 0;  // the row behind the experts so far
+  for (int group = 0; group < p.window.expert_slots / 4; group += warp_lanes) {
+    typename X::template lanes<four_rows> rows, before;
+    typename X::template lanes<int> last;
+    x.each_lane([&](int lane) {
+      rows[lane] = before[lane] = {};
+      last[lane] = 0;
+      const int i = group + lane;
+      if (i >= p.window.expert_slots / 4) return;
+      for (int w = 0; w < index.warps; ++w) {
+        const vec16 sum = x.read(reinterpret_cast<const vec16*>(index.in(index.room(x, w), plan.sums)) + i);
+        for (int e = 0; e < 4; ++e) {
+          rows[lane].at[e] += static_cast<std::int32_t>(sum.word[e]);
+          if (w < index.warp) before[lane].at[e] += static_cast<std::int32_t>(sum.word[e]);
+        }
+      }
+      for (const std::int32_t n : rows[lane].at) last[lane] += align_up_to_power(n, p.window.row_alignment);
+    });
+    auto first = last;
+    inclusive_scan(x, last);
+    x.each_lane([&](int lane) {
+      const int i = group + lane;
+      if (i >= p.window.expert_slots / 4) return;
+      int row = behind + last[lane] - first[lane];
+      vec16 next;
+      for (int e = 0; e < 4; ++e) {
+        const int here = rows[lane].at[e];
+        if (x.block() == 0 && index.warp == 0 && 4 * i + e < experts)
+          publish_expert(x, p, 4 * i + e, row, here);
+        next.word[e] = static_cast<std::uint32_t>(row + before[lane].at[e]);
+        row += align_up_to_power(here, p.window.row_alignment);
+      }
+      each_count(x, p, i, begin, end, [&](int place, std::uint32_t counts) {
+        const tile at{place / p.window.tiles, place % p.window.tiles};
+        if (deal_of(p.s, at) % x.num_blocks() == x.block())
+          x.write(reinterpret_cast<vec16*>(p.tile_rows) +
+                      static_cast<std::int64_t>(place) * (p.window.expert_slots / 4) + i,
+                  next);
+        for (int e = 0; e < 4; ++e) next.word[e] += static_cast<std::uint32_t>(count_in(counts, e));
+      });
+    });
+    behind += x.broadcast(last, warp_lanes - 1);
+  }
+  if (x.block() != 0 || index.warp != 0) return;
+  x.elect([&] {
+    x.write(p.row_offsets + experts, behind);
+    x.write(&p.epochs->dispatched, index.epoch);
+  });
+}
+
+/// The block's indexing warps: its tiles, then all tiles' rows (T2). False: gave up, or refused ids.
+template <class X>
+BATON_FN bool find_rows(X& x, const indexer& index) {
+  const dispatch_params& p = index.p;
+  const int all = num_tiles(p);
+  for (int i = x.block() + index.warp * x.num_blocks(); i < all; i += index.warps * x.num_blocks())
+    if (!note_tile(x, index, dealt_tile(p.s, i))) return false;
+  const int each = ceil_div(all, index.warps), begin = smaller(all, index.warp * each),
+            end = smaller(all, begin + each);
+  if (!await_tiles(x, index, begin, end)) return false;
+  x.sync_warp();
+  sum_share(x, index, begin, end);
+  if (!index.together(x, index.shared.summed(x), index_sites::summed())) return false;
+  number_share(x, index, begin, end);
+  x.sync_warp();
+  x.elect([&] { x.mbarrier_arrive(index.shared.known(x), 1); });
+  return true;
+}
+
+}  // namespace baton::ep::per_rank_chunks

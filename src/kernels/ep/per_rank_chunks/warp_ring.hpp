@@ -1,0 +1,58 @@
+#pragma once
+// A warp's ring of pieces that the copy engine brings: the warp asks for some ahead, and uses them in the order in which it
+// asked.
+//
+//   stage     event                            becomes   by
+//   free      load()                           filling   the warp; all its lanes have left what was there
+//   filling   bytes counted on the mbarrier    filled    copy engine
+//   filled    await(), uses it, release()      free      the warp
+#include "exec/mbarrier.hpp"
+
+namespace baton::ep::per_rank_chunks {
+
+template <class X>
+class warp_ring {
+ public:
+  BATON_FN warp_ring(std::byte* stages, int stage_bytes, mbarrier* landed, int num_stages)
+      : stages_{stages}, landed_{landed}, stage_bytes_{stage_bytes}, num_{num_stages} {}
+
+  BATON_FN bool has_room() const { return asked_ < num_; }
+
+  BATON_FN void load(X& x, const std::byte* from, int bytes) {
+    x.elect([&] {
+      x.mbarrier_arrive_expect(landed_ + next_, bytes);
+      x.bulk_load(stages_ + next_ * stage_bytes_, from, bytes, landed_ + next_);
+    });
+    if (++next_ == num_) next_ = 0;
+    ++asked_;
+  }
+
+  /// The oldest piece, when it is here. Null: gave up.
+  BATON_FN const std::byte* await(X& x, const wait_site& where) {
+    if (!x.template mbarrier_wait<scope::block>(landed_ + oldest_, phase_, where)) return nullptr;
+    return stages_ + oldest_ * stage_bytes_;
+  }
+
+  /// All lanes have left the oldest piece.
+  BATON_FN void release(X& x) {
+    x.sync_warp();
+    --asked_;
+    if (++oldest_ < num_) return;
+    oldest_ = 0;
+    phase_ = !phase_;
+  }
+
+  /// Before the warp returns early: nothing may land in memory that is no longer the block's.
+  BATON_FN void drain(X& x, const wait_site& where) {
+    for (; asked_ > 0 && await(x, where) != nullptr;) release(x);
+  }
+
+ private:
+  std::byte* stages_;
+  mbarrier* landed_;
+  int stage_bytes_, num_;
+  int next_ = 0, oldest_ = 0, asked_ = 0;
+  parity phase_ = parity::even;
+};
+
+}  // namespace baton::ep::per_rank_chunks

@@ -1,0 +1,248 @@
+// Layout per_rank in chunks, in memory of the test's own: what its settings are, and what is damaged between its kernels.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+
+#include "kernels/ep/outputs.hpp"
+#include "kernels/ep/per_rank_chunks/combine.hpp"
+#include "kernels/ep/per_rank_chunks/dispatch.hpp"
+#include "kernels/ep/per_rank_chunks/endpoint.hpp"
+#include "sim/context.hpp"
+#include "tests/support/rank_memory.hpp"
+
+namespace baton::test {
+namespace {
+
+using namespace ep::per_rank_chunks;
+
+constexpr int num_ranks = 2, top_k = 2, hidden = 1032;
+
+/// Two ranks whose experts return what they get, each token (and each choice) another value. A round is four kernels a rank,
+/// and a test may change memory before each.
+class chunk_rounds {
+ public:
+  enum stage { send, receive, send_sums, receive_sums, num_stages };
+
+  explicit chunk_rounds(const std::array<int, num_ranks>& tokens, const chunk_settings& settings = {},
+                        const sim::options& options = {})
+      : settings_{settings}, num_tokens_{tokens}, machine_{num_ranks, options} {
+    shape_.max_tokens = std::max(1, *std::max_element(tokens.begin(), tokens.end()));
+    for (std::size_t r = 0; r < num_ranks; ++r) {
+      memory[r].window.resize(cells{shape_, settings}.bytes);
+      memory[r].local.resize(local_cells{shape_, settings}.bytes);
+      memory[r].out.resize(static_cast<std::size_t>(shape_.max_tokens * hidden));
+      const int most = shape_.max_tokens;
+      for (int i = 0; i < most * hidden; ++i)
+        tokens_[r].emplace_back(static_cast<float>(i % 97 + 100 * static_cast<int>(r)));
+      for (int i = 0; i < most * top_k; ++i) ids_[r].push_back((i * i + i / 3 + static_cast<int>(r)) % 4 - 1);
+    }
+  }
+
+  void run(int first_stage = send, const std::function<void(int)>& before_stage = {}) {
+    for (int at = first_stage; at < num_stages; ++at) {
+      if (before_stage) before_stage(at);
+      for (int rank = 0; rank < num_ranks; ++rank) enqueue(at, rank);
+      for (int rank = 0; rank < num_ranks; ++rank) machine_.run(rank);
+    }
+  }
+
+  const ep::shape& shape() const { return shape_; }
+  rank_memory& of_rank(int rank) { return memory[static_cast<std::size_t>(rank)]; }
+  template <class T>
+  T* own(int rank, std::size_t local_cells::*offset) {
+    return end_of(rank).own<T>(offset);
+  }
+  std::uint64_t& word(int rank, std::size_t offset) {
+    return *reinterpret_cast<std::uint64_t*>(of_rank(rank).window.data() + offset);
+  }
+
+  std::array<rank_memory, num_ranks> memory;
+
+ private:
+  endpoint end_of(int rank) {
+    endpoint e{shape_, {}, of_rank(rank).local.data(), settings_};
+    e.s.rank = rank;
+    for (int r = 0; r < num_ranks; ++r) e.windows.at[r] = of_rank(r).window.data();
+    return e;
+  }
+  template <class Kernel, class Params>
+  void launch(int rank, const Params& p, const block_plan& plan) {
+    rank_memory& m = of_rank(rank);
+    const sim::grid grid{2, p.roles.warps(), plan.bytes, {.abort = &m.abort, .record = &m.record}};
+    machine_.launch(rank, grid, [p](sim::context& x) { Kernel::run(x, p); });
+  }
+  void enqueue(int at, int rank) {
+    const endpoint e = end_of(rank);
+    const auto r = static_cast<std::size_t>(rank);
+    const bool sends = at == send || at == send_sums;
+    if (at == send || at == receive) {
+      const block_roles roles{sends ? 1 : 0, sends ? 2 : 3, settings_.dispatch_stages};
+      const auto p =
+          e.dispatch({tokens_[r].data(), ids_[r].data(), nullptr, num_tokens_[r], {}}, roles, !sends);
+      return launch<dispatch_kernel<ep::bf16_tokens>>(rank, p, dispatch_plan(p.window, roles));
+    }
+    const block_roles roles{sends ? 2 : 0, sends ? 0 : 2, settings_.combine_stages};
+    const auto p = e.combine({e.own<bfloat16>(&local_cells::tokens), num_tokens_[r]}, roles, !sends,
+                             ep::store_fp32{of_rank(rank).out.data(), hidden});
+    launch<combine_kernel<ep::store_fp32>>(rank, p, combine_plan(shape_, roles));
+  }
+
+  ep::shape shape_{.num_experts = 3,
+                   .num_ranks = num_ranks,
+                   .top_k = top_k,
+                   .hidden = hidden,
+                   .format = token_format::bf16};
+  chunk_settings settings_;
+  std::array<int, num_ranks> num_tokens_;
+  sim::machine machine_;
+  std::array<std::vector<bfloat16>, num_ranks> tokens_;
+  std::array<std::vector<std::int32_t>, num_ranks> ids_;
+};
+
+constexpr std::array few{5, 3};
+
+TEST(exchange_chunks_settings, change_no_bit_of_a_result) {
+  constexpr std::array tokens{37, 20};
+  chunk_rounds usual{tokens};
+  usual.run();
+  EXPECT_EQ(usual.of_rank(0).record.complete, 0u);
+  sim::options random;
+  random.order = sim::schedule::random;
+  random.delay_stores = true;
+  for (const auto& [chunk, tile, piece, stages] :
+       {std::array{1, 1, 512, 1}, {1, 32, 1024, 2}, {8, 8, 8192, 1}, {32, 32, 512, 3}, {2, 16, 1536, 4}}) {
+    chunk_settings s;
+    s.chunk_tokens = chunk;
+    s.tile_tokens = tile;
+    s.piece_bytes = piece;
+    s.dispatch_stages = s.combine_stages = stages;
+    ++random.seed;
+    chunk_rounds e{tokens, s, random};
+    for (int round = 1; round <= 3; ++round) e.run();
+    for (const int rank : {0, 1})
+      EXPECT_TRUE(e.of_rank(rank).out == usual.of_rank(rank).out)
+          << "rank " << rank << ", chunks of " << chunk << ", tiles of " << tile << ", pieces of " << piece;
+  }
+}
+
+TEST(exchange_chunks_damage, a_flipped_bit_of_an_arrival_word_is_named) {
+  chunk_rounds e{few};
+  e.run();
+  std::array<std::array<rank_memory, num_ranks>, chunk_rounds::num_stages> before;
+  e.run(chunk_rounds::send, [&](int stage) { before[static_cast<std::size_t>(stage)] = e.memory; });
+  const cells window{e.shape()};
+  const std::pair<int, std::size_t> words[] = {
+      {chunk_rounds::receive, window.token_word_at(e.shape(), 2, 1, 0)},
+      {chunk_rounds::receive_sums, window.sum_word_at(1, 0)}};
+  for (const auto& [stage, at] : words) {
+    for (int bit = 0; bit < 64; ++bit) {
+      e.memory = before[static_cast<std::size_t>(stage)];
+      e.word(0, at) ^= std::uint64_t{1} << bit;
+      e.run(stage);
+      ASSERT_EQ(e.of_rank(0).record.complete, 1u) << "bit " << bit;
+      EXPECT_EQ(name(e.of_rank(0).record.where),
+                stage == chunk_rounds::receive ? "dispatch.chunk" : "combine.chunk");
+      EXPECT_EQ(e.of_rank(0).record.peer, 1);
+    }
+  }
+}
+
+TEST(exchange_chunks_damage, a_word_that_says_another_number_of_tokens_is_refused) {
+  for (const int stage : {chunk_rounds::receive, chunk_rounds::receive_sums}) {
+    chunk_rounds e{few};
+    const cells window{e.shape()};
+    const std::size_t at =
+        stage == chunk_rounds::receive ? window.token_word_at(e.shape(), 1, 1, 0) : window.sum_word_at(1, 0);
+    e.run(chunk_rounds::send, [&](int now) {
+      if (now == stage) e.word(0, at) = arrival_word::of(1, arrival_word::count(e.word(0, at)) - 1);
+    });
+    const stuck_record& r = e.of_rank(0).record;
+    ASSERT_EQ(r.complete, 1u);
+    EXPECT_EQ(name(r.where),
+              stage == chunk_rounds::receive ? "dispatch.damaged_chunk" : "combine.damaged_chunk");
+    EXPECT_EQ(r.peer, 1);
+    EXPECT_EQ(r.seen + 1, r.expected);
+  }
+}
+
+TEST(exchange_chunks_damage, a_flipped_bit_of_ids_is_named_or_does_no_harm) {
+  chunk_rounds e{few};
+  std::array<rank_memory, num_ranks> before;
+  e.run(chunk_rounds::send, [&](int stage) {
+    if (stage == chunk_rounds::receive) before = e.memory;
+  });
+  const auto right = e.memory;
+  const cells window{e.shape()};
+  int named = 0;
+  for (int source = 0; source < num_ranks; ++source) {
+    const std::size_t first = window.ids_at(e.shape(), 1, source, 0);
+    for (std::size_t bit = 0; bit < 8 * line_access_bytes; bit += 29) {
+      e.memory = before;
+      e.of_rank(0).window[first + bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+      e.run(chunk_rounds::receive);
+      for (int rank = 0; rank < num_ranks; ++rank) {
+        const bool has_named = e.of_rank(rank).record.complete != 0;
+        named += has_named ? 1 : 0;
+        EXPECT_TRUE(has_named || e.of_rank(rank).out == right[static_cast<std::size_t>(rank)].out)
+            << "bit " << bit << " of rank " << source << "'s ids, rank " << rank;
+      }
+    }
+  }
+  EXPECT_GT(named, 0);
+}
+
+/// What rank 0 reports of what it finds at combine_async.
+template <class Damage>
+stuck_record reported_by_combine(Damage damage) {
+  chunk_rounds e{few};
+  e.run(chunk_rounds::send, [&](int stage) {
+    if (stage == chunk_rounds::send_sums) damage(e);
+  });
+  return e.of_rank(0).record;
+}
+
+TEST(exchange_chunks_damage, a_row_that_there_is_not_is_refused) {
+  for (const int row : {-1, chunk_rounds{few}.shape().max_rows(), 1 << 30}) {
+    const stuck_record r = reported_by_combine([&](chunk_rounds& e) {
+      const std::uint32_t choices = e.own<std::uint32_t>(0, &local_cells::choices)[1];
+      ASSERT_NE(choices, 0u);
+      e.own<entry>(0, &local_cells::entries)[top_k + lowest_bit(choices)].row = row;
+    });
+    ASSERT_EQ(r.complete, 1u) << row;
+    EXPECT_EQ(name(r.where), "combine.damaged_row");
+  }
+}
+
+TEST(exchange_chunks_damage, more_tokens_of_a_rank_than_there_may_be_are_refused) {
+  for (const int tokens : {-1, few[0] + 1, 1 << 30}) {
+    const stuck_record r = reported_by_combine(
+        [&](chunk_rounds& e) { e.own<std::int32_t>(0, &local_cells::token_counts)[1] = tokens; });
+    ASSERT_EQ(r.complete, 1u) << tokens;
+    EXPECT_EQ(name(r.where), "combine.damaged_count");
+    EXPECT_EQ(r.peer, 1);
+  }
+}
+
+TEST(exchange_chunks_epochs, are_counted_beyond_32_bits) {
+  chunk_rounds e{few};
+  e.run();
+  const auto first = e.memory;
+  constexpr std::uint64_t before = (std::uint64_t{1} << 32) - 2;
+  for (int rank = 0; rank < num_ranks; ++rank)
+    *e.own<round_epochs>(rank, &local_cells::epochs) = {before, before};
+  for (int round = 1; round <= 4; ++round) {
+    for (rank_memory& m : e.memory) m.out.assign(m.out.size(), -1.0f);
+    e.run();
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      EXPECT_EQ(e.of_rank(rank).record.complete, 0u);
+      EXPECT_EQ(e.own<round_epochs>(rank, &local_cells::epochs)->combined,
+                before + static_cast<std::uint64_t>(round));
+    }
+    EXPECT_EQ(std::vector(e.of_rank(0).out.begin(), e.of_rank(0).out.begin() + few[0] * hidden),
+              std::vector(first[0].out.begin(), first[0].out.begin() + few[0] * hidden));
+  }
+}
+
+}  // namespace
+}  // namespace baton::test
