@@ -200,12 +200,17 @@ class context : public sim::lane_verbs<context> {
   }
   void fence_mbarrier_init() { run_.fence_proxy(warp_, verb::fence_mbarrier_init); }
   void fence_proxy_async() { run_.fence_proxy(warp_, verb::fence_proxy_async); }
+  void fence_proxy_async_global() { fence_proxy_async(); }
   void bulk_load(void* to, const void* from, int bytes, mbarrier* b) {
     run_.bulk_load(warp_, to, from, bytes, b);
   }
   void bulk_store(void* to, const void* from, int bytes) { run_.bulk_store(warp_, to, from, bytes); }
   void bulk_commit() { run_.bulk_commit(warp_); }
-  void bulk_wait_read() { run_.bulk_wait_read(warp_); }
+  template <int newest = 0>
+  void bulk_wait_read() {
+    run_.bulk_wait_read(warp_, newest);
+  }
+  void bulk_wait() { run_.bulk_wait(warp_); }
   template <scope Scope>
   bool mbarrier_wait(mbarrier* b, parity p, wait_site where) {
     static_assert(Scope <= scope::cluster, "an mbarrier reaches no further than its cluster");

@@ -100,7 +100,7 @@ void execution::bulk_store(int warp, void* to, const void* from, int bytes) {
     read(copy, work.from + at, buffer.data(), std::min(buffer.size(), work.bytes - at));
   std::uint64_t* cell = copied_out_ + copy;
   const std::uint64_t ordinal = *cell + 1;
-  issuer.stores.push_back({copy, ordinal, false});
+  issuer.stores.push_back({copy, ordinal, issuer.open_group});
   warps_[static_cast<std::size_t>(copy)].pending = {verb::copied_out, order::release, scope::block, 8, cell,
                                                     ordinal};
 }
@@ -127,27 +127,39 @@ void execution::finish_copy_step(int copy) {
 }
 
 void execution::bulk_commit(int warp) {
-  for (issued_store& store : warps_[static_cast<std::size_t>(warp)].stores) store.committed = true;
+  ++warps_[static_cast<std::size_t>(warp)].open_group;
 }
 
-void execution::bulk_wait_read(int warp) {
-  auto& stores = warps_[static_cast<std::size_t>(warp)].stores;
-  while (std::any_of(stores.begin(), stores.end(), [](const issued_store& s) { return s.committed; }))
-    wait_read_of_some(warp);
+void execution::bulk_wait_read(int warp, int newest) {
+  const warp_state& state = warps_[static_cast<std::size_t>(warp)];
+  const auto left = static_cast<std::uint64_t>(newest);
+  const std::uint64_t before_group = state.open_group > left ? state.open_group - left : 0;
+  const auto is_awaited = [&](const issued_store& s) { return s.group < before_group && !s.is_read; };
+  while (std::any_of(state.stores.begin(), state.stores.end(), is_awaited))
+    wait_read_of_some(warp, before_group);
+}
+
+/// A store writes in the step that tells that its source has been read: what is left is to know it.
+void execution::bulk_wait(int warp) {
+  bulk_wait_read(warp, 0);
+  warp_state& state = warps_[static_cast<std::size_t>(warp)];
+  std::erase_if(state.stores, [&](const issued_store& store) {
+    if (store.group < state.open_group) shop_.ram.end_copy(store.copy, warp);
+    return store.group < state.open_group;
+  });
 }
 
 /// As many as a wait has words.
-void execution::wait_read_of_some(int warp) {
-  auto& stores = warps_[static_cast<std::size_t>(warp)].stores;
+void execution::wait_read_of_some(int warp, std::uint64_t before_group) {
   std::array<std::uint64_t, warp_lanes> wanted{};
   wait_request request;
-  std::erase_if(stores, [&](const issued_store& store) {
-    if (!store.committed || request.num_words == warp_lanes) return false;
+  for (issued_store& store : warps_[static_cast<std::size_t>(warp)].stores) {
+    if (store.group >= before_group || store.is_read || request.num_words == warp_lanes) continue;
     const auto lane = static_cast<std::size_t>(request.num_words);
     wanted[lane] = store.ordinal;
     request.words[lane] = {request.num_words++, copied_out_ + store.copy, 0};
-    return true;
-  });
+    store.is_read = true;
+  }
   request.predicate = wanted.data();
   request.holds = [](const void* all, int lane, std::uint64_t value) {
     return value >= static_cast<const std::uint64_t*>(all)[lane];

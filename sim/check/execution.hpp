@@ -39,11 +39,11 @@ struct copy_work {
   tick last_touch = 0;            // of the block's shared memory
 };
 
-/// A bulk_store of a warp: by which copy, and which of its stores.
+/// A bulk_store of a warp that it has not awaited whole: by which copy, which of its stores, and the warp's group.
 struct issued_store {
   int copy = 0;
-  std::uint64_t ordinal = 0;
-  bool committed = false;
+  std::uint64_t ordinal = 0, group = 0;
+  bool is_read = false;  // and the warp knows
 };
 
 /// A participant: a warp or a copy.
@@ -60,6 +60,7 @@ struct warp_state {
   bool finished = false, gave_up = false;
   std::unique_ptr<copy_work> copy{};  // what a copy does; null for a warp
   std::vector<issued_store> stores{};
+  std::uint64_t open_group = 0;  // of bulk stores; earlier ones are committed
   sim::stack_bounds stack;
   bool is_resident = false;  // its block has begun the kernel
   boost::context::fiber fiber, home;
@@ -138,7 +139,9 @@ class execution {
   void bulk_load(int warp, void* to, const void* from, int bytes, mbarrier* counts_on);
   void bulk_store(int warp, void* to, const void* from, int bytes);
   void bulk_commit(int warp);
-  void bulk_wait_read(int warp);
+  /// Until committed stores, but for those of the `newest` groups, have been read.
+  void bulk_wait_read(int warp, int newest);
+  void bulk_wait(int warp);
   void arrive_at(int warp, mbarrier* b, int block_of_cluster, int arrivals);
   int cluster() const { return program_.cluster_; }
   const position& where(int warp) const { return warps_[static_cast<std::size_t>(warp)].where; }
@@ -166,7 +169,7 @@ class execution {
   int place_for_copy(int warp);
   void copy_piece(int copy);
   void finish_copy_step(int copy);
-  void wait_read_of_some(int warp);
+  void wait_read_of_some(int warp, std::uint64_t before_group);
   void report_loose_ends(int rank);
   bool anybody_knows(int rank, int block, int participant, tick when) const;
   std::byte* shared_of(int rank, int block) const;

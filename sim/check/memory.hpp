@@ -166,6 +166,8 @@ class memory {
   int add(const position& where);
   /// `copy` begins with what `issuer` knows.
   void begin_copy(int copy, int issuer);
+  /// `issuer` knows what `copy` has done.
+  void end_copy(int copy, int issuer) { learn(issuer, knowledge(copy).now); }
 
   /// Plain accesses.
   void read(int warp, const void* from, void* to, std::size_t bytes);

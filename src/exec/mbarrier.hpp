@@ -55,10 +55,13 @@ concept async_exec_context = exec_context<X> &&
   x.mbarrier_arrive_at(b, 0, 1);
   x.fence_mbarrier_init();
   x.fence_proxy_async();
+  x.fence_proxy_async_global();
   x.bulk_load(memory, memory, 16, b);
   x.bulk_store(memory, memory, 16);
   x.bulk_commit();
   x.bulk_wait_read();
+  x.template bulk_wait_read<1>();
+  x.bulk_wait();
   { x.template mbarrier_wait<scope::block>(b, parity::even, where) } -> std::same_as<bool>;
   { x.cluster_block() } -> std::convertible_to<int>;
   { x.cluster_blocks() } -> std::convertible_to<int>;

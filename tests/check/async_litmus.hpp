@@ -104,6 +104,48 @@ inline test storing(const char* name, store_fault fault, verdict expected) {
           expected};
 }
 
+/// A copy's store to memory that another rank reads when it is told.
+inline test telling(const char* name, bool awaits_it_whole, verdict expected) {
+  return {name,
+          [=](program& p, const cells& c) {
+            p.shared_memory(async_shared_bytes);
+            std::uint32_t* to = source(p);
+            p.spawn(0, 0, 0, [=](context& x) {
+              for (int i = 0; i < 8; ++i) x.write(room(x) + i, 7u);
+              x.fence_proxy_async();
+              x.bulk_store(to, room(x), 32);
+              x.bulk_commit();
+              x.bulk_wait_read();
+              if (awaits_it_whole) x.bulk_wait();
+              x.fence_proxy_async_global();
+              x.store<release, sys>(c.x, 1u);
+            });
+            p.spawn(1, 0, 0, [=, &p](context& x) {
+              if (wait_for<acquire, sys>(x, c.x, 1)) p.require(x.read(to + 7) == 7, "the store is here");
+            });
+          },
+          expected};
+}
+
+/// Two groups of stores, and a source that is written again when all but the newest group has been read.
+inline test reusing(const char* name, int written_again, verdict expected) {
+  return one_block(
+      name, 1,
+      [=](program& p, const cells&, context& x) {
+        std::uint32_t* to = source(p);
+        for (int i = 0; i < 8; ++i) x.write(room(x) + i, 7u);
+        x.fence_proxy_async();
+        for (int i = 0; i < 2; ++i) {
+          x.bulk_store(to + 4 * i, room(x) + 4 * i, 16);
+          x.bulk_commit();
+        }
+        x.bulk_wait_read<1>();
+        x.write(room(x) + 4 * written_again, 8u);
+        x.bulk_wait_read();
+      },
+      expected);
+}
+
 /// The follower of a pair arrives in the leader, which reads what it wrote.
 template <scope WaitScope>
 test pair(const char* name, bool synchronises, verdict expected) {
@@ -255,6 +297,10 @@ inline std::vector<test> copy_tests() {
       storing("nor one after the fence", store_fault::fence_before_write, data_race),
       storing("the issuer may fence for others", store_fault::fenced_by_issuer, none),
       storing("the source is written again before it has been read", store_fault::source_reused, data_race),
+      telling("a store that has been awaited whole is told of", true, none),
+      telling("a store of which only the source has been read is told of", false, data_race),
+      reusing("the source of all but the newest group is written again", 0, none),
+      reusing("the source of the newest group is written again", 1, data_race),
       pair<scope::cluster>("a pair of blocks hands over", true, none),
       pair<scope::block>("a wait at block scope does not hear another block", true, scope_race),
       pair<scope::cluster>("a block that may end before another arrives in it", false, loose_end),
