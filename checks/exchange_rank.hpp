@@ -79,7 +79,8 @@ class exchange_rank {
   void decode(const ep::dispatch_wait_params& p, int row) {
     for (int i = 0; i < p.s.hidden; ++i) {
       const auto bits = std::to_integer<std::uint8_t>(host_.read(p.tokens + row * p.s.hidden + i));
-      const float scale = host_.read(p.scales + i / 128 * p.s.max_rows() + row);
+      const float scale =
+          host_.read(reinterpret_cast<const float*>(p.scales) + i / 128 * p.s.max_rows() + row);
       host_.write(me().expert_output + row * p.s.hidden + i,
                   bfloat16{static_cast<float>(float8_e4m3::from_bits(bits)) * scale});
     }

@@ -8,8 +8,7 @@ namespace baton::cli {
 
 model::moe_rounding rounding_of(const ep_config& config, device_kind device,
                                 std::span<const int> tokens_of_ranks) {
-  model::moe_rounding rounding{.bf16_intermediate = device == device_kind::cuda,
-                               .fp8_dispatch = config.format == token_format::blockwise_fp8};
+  model::moe_rounding rounding{.bf16_intermediate = device == device_kind::cuda, .dispatch = config.format};
   if (config.layout != ep_layout::per_rank) return rounding;
   const int ranks = static_cast<int>(tokens_of_ranks.size());
   const auto append = [](std::vector<int>& to, int count, int rank) {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/format_error.hpp"
+
 namespace baton::cli {
 namespace {
-
-constexpr int block_values = 128;  // share an fp8 scale
 
 /// splitmix64: small, fast, and the same everywhere.
 class random_bits {
@@ -40,12 +40,6 @@ void choose_weights(random_bits& random, std::span<float> weights) {
   float sum = 0;
   for (float& w : weights) sum += w = random_bits::unit(random.next()) + 0x1p-6f;
   for (float& w : weights) w /= sum;
-}
-
-float scale_of(std::span<const bfloat16> block) {
-  float largest = 0;
-  for (const bfloat16 v : block) largest = std::max(largest, std::abs(static_cast<float>(v)));
-  return largest / 448.0f;
 }
 
 std::vector<int> owners(const ep_config& c, int num_ranks) {
@@ -103,21 +97,24 @@ comparison compare_identity(const ep_config& c, rank_of_ranks of, const rank_inp
                             std::span<const float> out) {
   const auto hidden = static_cast<std::size_t>(c.hidden), top_k = static_cast<std::size_t>(c.top_k);
   const bool exact = c.format == token_format::bf16, per_rank = c.layout == ep_layout::per_rank;
+  const auto block = static_cast<std::size_t>(facts_of(c.format).block);
   const std::vector<int> home = owners(c, of.num_ranks);
   comparison result;
   for (std::size_t t = 0; t < in.topk_idx.size() / top_k; ++t) {
     const token_choices choices{std::span{in.topk_idx}.subspan(t * top_k, top_k),
                                 std::span{in.topk_weights}.subspan(t * top_k, top_k)};
-    float scale = 0;
+    double scale = 0;
     for (std::size_t h = 0; h < hidden; ++h) {
       const auto x = static_cast<float>(in.tokens[t * hidden + h]);
-      if (!exact && h % block_values == 0)
-        scale = scale_of(std::span{in.tokens}.subspan(t * hidden + h, block_values));
+      if (!exact && h % block == 0) scale = scale_of(c.format, in.tokens.data() + t * hidden + h);
       const float expected = per_rank ? sum_of_ranks(choices, home, of, x) : sum_of_choices(choices, x);
       const double error = std::abs(static_cast<double>(out[t * hidden + h]) - static_cast<double>(expected));
       const double size = std::abs(static_cast<double>(x));
-      double allowed =
-          exact ? 0.0 : 1.01 * std::max(size * 0x1p-4, static_cast<double>(scale) * 0x1p-10) + size * 0x1p-8;
+      double allowed = 0;
+      if (!exact) {
+        const double moved = format_error(c.format, static_cast<double>(x), scale);
+        allowed = 1.01 * moved + (size + moved) * 0x1p-8;
+      }
       if (!exact && per_rank) allowed += 2 * 0x1p-8 * (size + allowed);
       ++result.values;
       if (!(error <= allowed)) ++result.wrong;

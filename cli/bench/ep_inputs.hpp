@@ -20,9 +20,9 @@ rank_inputs random_inputs(const ep_config& config, int num_tokens, std::uint64_t
 ///
 /// bf16, bit for bit: out = fma(w_k, x, ...), k ascending; with layout per_rank that over the k of each rank, rounded to
 /// bf16 unless the rank is the token's own, and added up, ranks ascending.
-/// blockwise_fp8: with s = max|block| / 448, rounding to e4m3 moves x by at most max(|x| 2^-4, s 2^-10), and rounding that to
-/// bf16 by at most |x| 2^-8; the weights are positive and sum to 1, so out may be that far from x. Layout per_rank: and by
-/// 2^-8 of what is left, for the partial sums; the same for what is expected.
+/// Formats with scales: storing moves x by at most format_error, and rounding that to bf16 by at most 2^-8 of it; the weights are
+/// positive and sum to 1, so out may be that far from x. Layout per_rank: and by 2^-8 of what is left, for the partial sums; the
+/// same for what is expected.
 struct comparison {
   std::uint64_t values = 0;
   std::uint64_t wrong = 0;

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+
+#include "base/stored_rows.hpp"
 
 namespace baton::cli {
 namespace {
@@ -118,26 +119,34 @@ void ep_session::synchronize() const {
   for (const world& rank : worlds_) rank.synchronize();
 }
 
-/// What an expert that changes nothing returns for e4m3 rows: value times scale, as bf16.
+/// What an expert that changes nothing returns for rows with scales: value times scale, as bf16.
 void ep_session::fill_expert_output(int rank) {
   const world& w = worlds_[index(rank)];
   rank_buffers& own = ranks_[index(rank)];
   const received_tokens& in = own.received;
-  const std::size_t hidden = index(config_.hidden), rows = index(in.max_rows);
-  if (own.expert_output.size() == 0) own.expert_output = {w, rows * hidden, use_for("expert outputs")};
+  const std::size_t hidden = index(config_.hidden);
+  if (own.expert_output.size() == 0)
+    own.expert_output = {w, index(in.max_rows) * hidden, use_for("expert outputs")};
   const auto offsets = to_host(w, in.row_offsets, index(in.num_local_experts));
   const auto counts = to_host(w, in.row_counts, index(in.num_local_experts));
   std::size_t used = 0;
   for (std::size_t e = 0; e < counts.size(); ++e) used = std::max(used, index(offsets[e] + counts[e]));
-  const auto values = to_host(w, static_cast<const std::uint8_t*>(in.tokens), used * hidden);
-  const auto scales = to_host(w, in.scales, hidden / 128 * rows);
-  std::array<float, 256> widened{};
-  for (std::size_t b = 0; b < 256; ++b)
-    widened[b] = static_cast<float>(float8_e4m3::from_bits(static_cast<std::uint8_t>(b)));
-  std::vector<bfloat16> out(values.size());
-  for (std::size_t row = 0; row < used; ++row)
-    for (std::size_t h = 0; h < hidden; ++h)
-      out[row * hidden + h] = bfloat16{widened[values[row * hidden + h]] * scales[h / 128 * rows + row]};
+  const format_facts facts = facts_of(in.format);
+  const scale_places places{in.scales_layout, in.max_rows, facts.row_scales(in.hidden)};
+  const auto values =
+      to_host(w, static_cast<const std::byte*>(in.tokens), used * index(facts.row_bytes(in.hidden)));
+  const auto scales = to_host(w, static_cast<const std::byte*>(in.scales),
+                              static_cast<std::size_t>(places.count() * facts.scale_bytes));
+  received_tokens on_host = in;
+  on_host.tokens = values.data();
+  on_host.scales = scales.data();
+  std::vector<float> row(hidden);
+  std::vector<bfloat16> out(used * hidden);
+  for (std::size_t r = 0; r < used; ++r) {
+    widen_row(on_host, r, row.data());
+    std::transform(row.begin(), row.end(), out.begin() + static_cast<std::ptrdiff_t>(r * hidden),
+                   [](float v) { return bfloat16{v}; });
+  }
   own.expert_output.copy_from_async(out);
   w.synchronize();
 }
@@ -148,7 +157,7 @@ void ep_session::run_round(int set, ep_form form) {
     for (int r = 0; r < num_ranks(); ++r) enqueue(step, r, set, {});
     synchronize();
     const bool received = step == ep_step::dispatch_wait || step == ep_step::dispatch;
-    if (received && config_.format == token_format::blockwise_fp8)
+    if (received && config_.format != token_format::bf16)
       for (int r = 0; r < num_ranks(); ++r) fill_expert_output(r);
   }
   for (expert_parallel& communicator : communicators_) communicator.check();

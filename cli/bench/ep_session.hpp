@@ -55,7 +55,7 @@ class ep_session {
   struct rank_buffers {
     device_buffer<bfloat16> output;         // [tokens, hidden]
     device_buffer<float> sums;              // the same before it is rounded, where values are compared
-    device_buffer<bfloat16> expert_output;  // blockwise_fp8 only: bf16 sends back what it received
+    device_buffer<bfloat16> expert_output;  // of formats with scales: bf16 sends back what it received
     received_tokens received;
   };
 

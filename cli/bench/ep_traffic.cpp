@@ -7,7 +7,6 @@
 namespace baton::cli {
 namespace {
 
-constexpr std::uint64_t block_values = 128;  // share an fp8 scale
 constexpr std::uint64_t unit_bytes = 8 * 128, unit_payload = 896, unit_weights = 8;
 constexpr std::uint64_t sum_unit_bytes = 4 * 128, sum_unit_columns = 240;
 constexpr std::uint64_t id_unit_bytes = 4 * 128, ids_of_unit = 224;
@@ -21,9 +20,9 @@ ep_traffic::ep_traffic(const ep_config& c, int num_ranks)
       messages_(rows_),
       ids_(rows_) {
   const auto hidden = static_cast<std::uint64_t>(c.hidden), top_k = static_cast<std::uint64_t>(c.top_k);
-  const bool fp8 = c.format == token_format::blockwise_fp8;
-  const std::uint64_t payload = fp8 ? hidden : 2 * hidden;
-  const std::uint64_t scales = fp8 ? hidden / block_values * sizeof(float) : 0;
+  const format_facts facts = facts_of(c.format);
+  const auto payload = static_cast<std::uint64_t>(facts.row_bytes(c.hidden));
+  const auto scales = static_cast<std::uint64_t>(facts.row_scales(c.hidden) * facts.scale_bytes);
   row_bytes_ = payload + scales;
   if (c.layout == ep_layout::per_rank && transfer_of(c) == ep_transfer::chunks) {
     message_bytes_ =

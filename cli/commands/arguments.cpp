@@ -14,7 +14,10 @@ namespace {
 const std::map<std::string, device_choice> device_names{
     {"auto", device_choice::automatic}, {"cpu", device_choice::cpu}, {"cuda", device_choice::cuda}};
 const std::map<std::string, token_format> format_names{{"bf16", token_format::bf16},
-                                                       {"fp8", token_format::blockwise_fp8}};
+                                                       {"fp8", token_format::blockwise_fp8},
+                                                       {"mxfp8", token_format::mxfp8},
+                                                       {"mxfp4", token_format::mxfp4},
+                                                       {"nvfp4", token_format::nvfp4}};
 const std::map<std::string, arrival_policy> arrival_names{{"epoch", arrival_policy::epoch},
                                                           {"sentinel", arrival_policy::sentinel}};
 const std::map<std::string, ep_layout> layout_names{{"per_expert", ep_layout::per_expert},
@@ -110,7 +113,8 @@ void declare_exchange(CLI::App& command, exchange_settings& settings) {
   declare_device(command, [&settings](device_choice device) { settings.device = device; });
   add_choice<token_format>(
       command, "--format", format_names, [&settings](token_format format) { settings.format = format; },
-      "how tokens travel; fp8: e4m3 with a scale for each 128 values")
+      "how tokens travel; fp8: e4m3 with a scale for each 128 values. mxfp8, mxfp4, nvfp4: layout "
+      "per_expert, and experts on the CPU")
       ->default_str("bf16")
       ->group("Exchange");
   add_choice<arrival_policy>(
@@ -232,7 +236,7 @@ void declare_bench_sizes(CLI::App& command, bench_ep_options& options) {
           "token formats to measure")
       ->check(one_of(format_names))
       ->default_str("bf16 fp8")
-      ->type_name("{bf16,fp8} ...")
+      ->type_name("{bf16,fp8,mxfp8,mxfp4,nvfp4} ...")
       ->group("Sizes");
 }
 

@@ -11,11 +11,10 @@
 //   at most gamma(n) = n s / (1 - n s) times the sum of their magnitudes (Higham, Accuracy and Stability,
 //   3.1). n + 8 instead of n leaves room for the scales of fp8 blocks and for the rounding of results.
 //
-// 1. Dispatch. bf16 is exact: d = 0. fp8: a block's scale is c = max(max|x|, 1e-4) / 448 and x_i / c is rounded to
-//    e4m3, which keeps 4 bits: |x~_i - x_i| <= d_i = max(2^-4 |x_i|, 2^-10 c) + 2^-20 |x_i|. The second
-//    term of the max is half the spacing below 2^-6, the smallest normal number; the last term covers the fp32 roundings
-//    of scale, reciprocal and product (each 2^-24). The largest value of a block is at most 448 (1 + 2^-22)
-//    and saturates to 448, within the last term.
+// 1. Dispatch. bf16 is exact: d = 0. Else x_i / c is rounded, c the scale of its block: to e4m3, which keeps 4 bits, or e2m1,
+//    which keeps 2: |x~_i - x_i| <= d_i = max(2^-4 |x_i|, 2^-10 c, |x_i| - 448 c) + 2^-20 |x_i|, or max(2^-2 |x_i|, 2^-2 c,
+//    |x_i| - 6 c) + 2^-20 |x_i|. The second term of the max is half the spacing below the smallest normal number, the third is
+//    what saturates, the last covers the fp32 roundings of scale, reciprocal and product (each 2^-24).
 // 2. |g~ - g| <= dg = |G| d + gamma(n + 8) |G| (|x| + d), n = hidden; dv likewise with U.
 // 3. f'(v) lies within [-0.0999, 1.0999], so |f(g~) - f(g)| <= 1.1 dg. Evaluating f(z) rounds by r(z) = (8 + 2 |z|)
 //    2^-22 relatively: two roundings, and exp with a relative error of a few 2^-23 times 1 + |z| whether it goes
@@ -38,6 +37,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/format_error.hpp"
 #include "baton/error.hpp"
 #include "cli/model/expert_in_double.hpp"
 
@@ -62,20 +62,13 @@ double magnitude_dot(const bfloat16* a, const std::vector<double>& weight) {
 }
 
 /// Step 1 of the derivation: d for the values of one token.
-std::vector<double> dispatch_error(const bfloat16* x, std::size_t hidden, bool is_fp8) {
+std::vector<double> dispatch_error(const bfloat16* x, std::size_t hidden, token_format format) {
   std::vector<double> d(hidden, 0.0);
-  if (!is_fp8) return d;
-  constexpr std::size_t block = 128;
-  for (std::size_t first = 0; first < hidden; first += block) {
-    const std::size_t last = std::min(hidden, first + block);
-    double largest = 1e-4;
-    for (std::size_t i = first; i < last; ++i) {
-      largest = std::max(largest, std::fabs(static_cast<double>(static_cast<float>(x[i]))));
-    }
-    for (std::size_t i = first; i < last; ++i) {
-      const double value = std::fabs(static_cast<double>(static_cast<float>(x[i])));
-      d[i] = std::max(0x1p-4 * value, 0x1p-10 * largest / 448.0) + 0x1p-20 * value;
-    }
+  const auto block = static_cast<std::size_t>(facts_of(format).block);
+  for (std::size_t first = 0; block > 0 && first < hidden; first += block) {
+    const double scale = scale_of(format, x + first);
+    for (std::size_t i = first; i < first + block; ++i)
+      d[i] = format_error(format, static_cast<double>(static_cast<float>(x[i])), scale);
   }
   return d;
 }
@@ -113,7 +106,7 @@ class row_error {
  private:
   /// What each |G_ji| is multiplied by in step 2.
   void weigh_input(const bfloat16* x) {
-    input_ = dispatch_error(x, row_.size(), rounding_.fp8_dispatch);
+    input_ = dispatch_error(x, row_.size(), rounding_.dispatch);
     const double sum_error = gamma(experts_.hidden, sum_unit_);
     for (std::size_t i = 0; i < input_.size(); ++i) {
       input_[i] += sum_error * (std::fabs(static_cast<double>(static_cast<float>(x[i]))) + input_[i]);

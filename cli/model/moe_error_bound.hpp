@@ -1,6 +1,7 @@
 #pragma once
 #include <vector>
 
+#include "baton/token_format.hpp"
 #include "cli/model/checkpoint.hpp"
 #include "cli/model/moe_backend.hpp"
 
@@ -11,7 +12,7 @@ namespace baton::model {
 /// k of each rank are fp32, those of other ranks than the token's are rounded to bf16, and the sum over ranks is fp32.
 struct moe_rounding {
   bool bf16_intermediate = false;  // silu(gate) * up rounded to bf16 before the down projection: CUDA
-  bool fp8_dispatch = false;       // tokens travel as e4m3 with one scale for each 128 values
+  token_format dispatch = token_format::bf16;                // how tokens travel
   std::vector<int> rank_of_expert = {}, rank_of_token = {};  // layout per_rank; empty: one sum over k
 };
 

@@ -25,7 +25,7 @@ std::size_t expert_mlp_scratch_bytes(const expert_weights& weights, int max_rows
 ///
 /// | argument  | shape              | type | layout, alignment                                                |
 /// |-----------|--------------------|------|------------------------------------------------------------------|
-/// | `rows`    |                    |      | as dispatch_wait left it; blockwise_fp8 rows are scaled back     |
+/// | `rows`    |                    |      | as dispatch_wait left it, scaled back; on CUDA bf16 or fp8 rows  |
 /// | `out`     | [max_rows, hidden] | bf16 | contiguous, 16-byte aligned; rows outside every expert untouched |
 /// | `scratch` | see scratch_bytes  |      | device memory, 256-byte aligned; null where 0 bytes are needed   |
 ///

@@ -33,11 +33,11 @@ enum class arrival_policy {
 
 /// What one communicator is built for. Every rank passes the same values; creation checks that.
 struct ep_config {
-  int num_experts = 0;  // 1 to 1024, at least one for each rank; need not divide by the ranks
-  int top_k = 0;        // 1 to 32
-  int hidden = 0;       // values in a token: a multiple of 8, of 128 with blockwise_fp8; up to 65536
+  int num_experts = 0;              // 1 to 1024, at least one for each rank; need not divide by the ranks
+  int top_k = 0;                    // 1 to 32
+  int hidden = 0;                   // values in a token: a multiple of facts_of(format).multiple, up to 65536
   int num_max_tokens_per_rank = 0;  // 1 to 65536
-  token_format format = token_format::bf16;
+  token_format format = token_format::bf16;  // mxfp8, mxfp4 and nvfp4 with layout per_expert only
   arrival_policy arrival = arrival_policy::epoch;
   int p2p_group_size = 0;  // ranks that reach each other's memory; 0: all. Fewer is not supported yet
   int num_sms = 0;         // blocks of every kernel, up to 1024; 0: all SMs of the device (2 on the CPU)
@@ -46,6 +46,8 @@ struct ep_config {
           // 96 to 768 (in chunks at most 512 are used), and 0: as many as the tokens need
   ep_layout layout = ep_layout::per_expert;
   ep_transfer transfer = ep_transfer::automatic;
+  bool tiled_scales =
+      false;  // mxfp8, mxfp4, nvfp4: received scales in tiles of 128x4, and experts' rows from multiples of 128
 
   friend bool operator==(const ep_config&, const ep_config&) = default;
 };
@@ -95,8 +97,8 @@ struct source_info {
 /// the order on that rank. All pointers are device memory owned by the communicator, valid until its next
 /// dispatch_wait.
 struct received_tokens {
-  const void* tokens = nullptr;               // [max_rows, hidden] bf16 or e4m3
-  const float* scales = nullptr;              // blockwise_fp8: [hidden / 128, max_rows], else null
+  const void* tokens = nullptr;  // [max_rows, hidden] in the format
+  const void* scales = nullptr;  // at scale_places{scales_layout, max_rows, blocks}; null with bf16
   const std::int32_t* row_offsets = nullptr;  // [num_local_experts + 1]: first row of each expert
   const std::int32_t* row_counts = nullptr;   // [num_local_experts]: rows of each expert
   const std::int32_t* expert_ids = nullptr;   // [num_local_experts]: global ids
@@ -104,7 +106,9 @@ struct received_tokens {
   int num_local_experts = 0;
   int max_rows = 0;
   token_format format = token_format::bf16;
-  int hidden = 0;  // values in a row
+  int hidden = 0;                                        // values in a row
+  scale_layout scales_layout = scale_layout::row_major;  // column_major with blockwise_fp8
+  const float* tensor_scale = nullptr;  // nvfp4: the input scale that this rank gave to dispatch
 };
 
 /// Expert-parallel token exchange between the ranks of a world: four kernels a round, or two with layout per_rank.
@@ -150,8 +154,9 @@ class expert_parallel {
   /// |----------------|-----------------------|-------|----------------------------------------------------|
   /// | `tokens`       | [num_tokens, hidden]  | bf16  | contiguous, 16-byte aligned, device memory         |
   /// | `topk_idx`     | [num_tokens, top_k]   | int32 | contiguous, device memory; -1: no expert           |
-  /// | `input_scales` | [hidden / 128]        | fp32  | optional; blockwise_fp8 then divides block b by    |
-  /// |                |                       |       | input_scales[b] (positive, finite) instead of s    |
+  /// | `input_scales` | [hidden / 128]        | fp32  | optional; blockwise_fp8: the scale of each block;  |
+  /// |                | [1]                   |       | nvfp4: the tensor scale, the same on all ranks.    |
+  /// |                |                       |       | Positive, finite; device memory                    |
   ///
   /// Zero tokens (with null pointers), ids of -1 and repeated ids are legal. A token that lists an expert
   /// twice is sent twice. At most num_max_tokens_per_rank copies go from one rank to one expert; later ones,
@@ -176,8 +181,8 @@ class expert_parallel {
                            int num_tokens, stream_ref stream = {}, const float* input_scales = nullptr);
 
   /// Waits for all ranks' dispatch_async and lays the received tokens out by expert. `tokens` and `sources`
-  /// past the received rows, and the padding between experts that blockwise_fp8 asks for (starts are
-  /// multiples of 4 rows), are unspecified; row_counts tells what is valid.
+  /// past the received rows, and the padding between experts (starts are multiples of 4 rows with blockwise_fp8, of 128 with
+  /// tiled_scales), are unspecified; row_counts tells what is valid.
   received_tokens dispatch_wait(stream_ref stream = {});
 
   /// Sends expert outputs back to the ranks of their tokens. `expert_output` [max_rows, hidden] bf16 has the

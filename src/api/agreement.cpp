@@ -13,8 +13,8 @@ struct field {
   const char* name;
   std::int64_t value;
 };
-using fields = std::array<field, 12>;
-using values = std::array<std::int64_t, 12>;
+using fields = std::array<field, 13>;
+using values = std::array<std::int64_t, 13>;
 
 fields fields_of(const ep_config& c) {
   return {{{"num_experts", c.num_experts},
@@ -28,6 +28,7 @@ fields fields_of(const ep_config& c) {
            {"num_threads", c.num_threads},
            {"layout", static_cast<int>(c.layout)},
            {"transfer", static_cast<int>(c.transfer)},
+           {"tiled_scales", c.tiled_scales ? 1 : 0},
            {"sizeof(ep_config)", sizeof(ep_config)}}};
 }
 

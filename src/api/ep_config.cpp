@@ -23,16 +23,20 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
         "num_experts: {} experts are fewer than {} ranks; every rank needs one, use at most {} ranks",
         c.num_experts, num_ranks, c.num_experts);
   if (c.top_k < 1 || c.top_k > ep::max_top_k) return outside("top_k", c.top_k, 1, ep::max_top_k);
-  if (c.format != token_format::bf16 && c.format != token_format::blockwise_fp8)
+  if (c.format < token_format::bf16 || c.format > token_format::nvfp4)
     return fmt::format("format: {} is no token_format", static_cast<int>(c.format));
   if (c.arrival != arrival_policy::epoch && c.arrival != arrival_policy::sentinel)
     return fmt::format("arrival: {} is no arrival_policy", static_cast<int>(c.arrival));
   if (c.transfer != ep_transfer::automatic && c.transfer != ep_transfer::lines &&
       c.transfer != ep_transfer::chunks)
     return fmt::format("transfer: {} is no ep_transfer", static_cast<int>(c.transfer));
-  const int unit = c.format == token_format::blockwise_fp8 ? 128 : 8;
+  const format_facts facts = facts_of(c.format);
+  const int unit = facts.multiple;
   if (c.hidden < unit || c.hidden % unit != 0)
     return fmt::format("hidden: {} is not a positive multiple of {}", c.hidden, unit);
+  if (c.tiled_scales && facts.scale_bytes != 1)
+    return fmt::format("tiled_scales: tiles are of scales of one byte, which format {} does not have",
+                       name(c.format));
   if (c.hidden > ep::max_hidden) return outside("hidden", c.hidden, unit, ep::max_hidden);
   return {};
 }
@@ -50,6 +54,9 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
   if (c.num_threads < 0 || c.num_threads > 1024 || c.num_threads % warp_lanes != 0)
     return fmt::format("num_threads: {} is not a multiple of 32 up to 1024", c.num_threads);
   if (c.layout == ep_layout::per_rank) {
+    if (c.format != token_format::bf16 && c.format != token_format::blockwise_fp8)
+      return fmt::format("format: {} does not travel with layout per_rank yet; use per_expert, bf16 or fp8",
+                         name(c.format));
     if (c.num_threads != 0 && (c.num_threads < 96 || c.num_threads > 768))
       return fmt::format("num_threads: {} is outside [96, 768], what layout per_rank's blocks may have",
                          c.num_threads);

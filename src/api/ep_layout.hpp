@@ -50,7 +50,8 @@ std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_c
 
 /// The sizes of a communicator.
 inline ep::shape shape_of(const ep_config& c, int num_ranks, int rank) {
-  return {c.num_experts, num_ranks, rank, c.top_k, c.hidden, c.num_max_tokens_per_rank, c.format};
+  return {c.num_experts, num_ranks,     rank, c.top_k, c.hidden, c.num_max_tokens_per_rank,
+          c.format,      c.tiled_scales};
 }
 
 }  // namespace baton

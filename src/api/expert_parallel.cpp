@@ -135,8 +135,9 @@ void expert_parallel::state::check_input(const ep_layout_calls::dispatch_input& 
   if (in.topk_weights != nullptr) require_aligned("topk_weights", in.topk_weights, 4);
   if (in.input_scales != nullptr) {
     require_aligned("input_scales", in.input_scales, 4);
-    if (config.format != token_format::blockwise_fp8)
-      throw invalid_argument{"input_scales: given, but token_format bf16 has no scales"};
+    if (config.format != token_format::blockwise_fp8 && config.format != token_format::nvfp4)
+      throw invalid_argument{
+          fmt::format("input_scales: given, but token_format {} takes none", name(config.format))};
   }
 }
 

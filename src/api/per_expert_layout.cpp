@@ -29,12 +29,15 @@ class per_expert_layout final : public ep_layout_calls {
   void dispatch_async(const dispatch_input& in, stream_ref stream) override {
     num_tokens_ = in.num_tokens;
     weights_ = in.topk_weights;
+    input_scales_ = in.input_scales;
     const ep::round_input input{in.tokens, in.topk_idx, in.num_tokens, {in.input_scales}};
     ep::launch(ranks_, launch_, end_.dispatch_async(input), stream);
   }
   received_tokens dispatch_wait(stream_ref stream) override {
     ep::launch(ranks_, launch_, end_.dispatch_wait(), stream);
-    return end_.received();
+    received_tokens received = end_.received();
+    if (received.format == token_format::nvfp4) received.tensor_scale = input_scales_;
+    return received;
   }
   received_tokens dispatch(const dispatch_input& in, stream_ref stream) override {
     dispatch_async(in, stream);
@@ -62,6 +65,7 @@ class per_expert_layout final : public ep_layout_calls {
   ep::endpoint end_;
   int num_tokens_ = 0;
   const float* weights_ = nullptr;
+  const float* input_scales_ = nullptr;
 };
 
 }  // namespace

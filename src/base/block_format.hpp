@@ -99,12 +99,10 @@ struct block_format {
   static constexpr std::uint32_t infinity = 0x7f800000;
 };
 
-/// What a stored value stands for, before its tensor scale: `index` counts values from `values`.
+/// Value `index` of `values`, before its scales.
 template <token_format Format>
 BATON_FN float stored_value(const void* values, std::int64_t index) {
-  if constexpr (Format == token_format::bf16) {
-    return static_cast<float>(static_cast<const bfloat16*>(values)[index]);
-  } else if constexpr (facts_of(Format).value_bits == 8) {
+  if constexpr (facts_of(Format).value_bits == 8) {
     return static_cast<float>(static_cast<const float8_e4m3*>(values)[index]);
   } else {
     const std::uint8_t pair = static_cast<const std::uint8_t*>(values)[index / 2];

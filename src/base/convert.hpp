@@ -21,6 +21,15 @@ BATON_FN float high_bf16(std::uint32_t word) {
   return std::bit_cast<float>(word & 0xffff0000u);
 }
 
+/// Eight bf16, two a word.
+BATON_FN void widen(const std::uint32_t (&word)[4], float* eight) {
+  BATON_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    eight[2 * i] = low_bf16(word[i]);
+    eight[2 * i + 1] = high_bf16(word[i]);
+  }
+}
+
 /// Two floats rounded to bf16 in a word, `low` in the low half.
 BATON_FN std::uint32_t pack_bf16(float low, float high) {
   return static_cast<std::uint32_t>(bfloat16{low}.bits) | static_cast<std::uint32_t>(bfloat16{high}.bits)

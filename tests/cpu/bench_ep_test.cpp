@@ -76,6 +76,16 @@ TEST(bench_ep_traffic, every_choice_is_one_row_and_a_message_of_per_expert) {
   EXPECT_EQ(t.most_dispatch_bytes_out(), t.most_dispatch_bytes_of_rows_out());
 }
 
+TEST(bench_ep_traffic, narrow_formats_have_their_own_bytes) {
+  const auto bytes = [](token_format format) {
+    const ep_traffic t{small_config(format), 3};
+    return std::pair{t.row_bytes(), t.message_bytes()};
+  };
+  EXPECT_EQ(bytes(token_format::mxfp8), (std::pair<std::uint64_t, std::uint64_t>{256 + 8, 256 + 16 + 16}));
+  EXPECT_EQ(bytes(token_format::mxfp4), (std::pair<std::uint64_t, std::uint64_t>{128 + 8, 128 + 16 + 16}));
+  EXPECT_EQ(bytes(token_format::nvfp4), (std::pair<std::uint64_t, std::uint64_t>{128 + 16, 128 + 16 + 16}));
+}
+
 /// Rows from source to destination as these say: [source, destination].
 ep_traffic rows_of(ep_config c, int num_ranks, const std::vector<int>& rows) {
   c.num_experts = num_ranks;

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "base/format_error.hpp"
 #include "tests/support/block_oracle.hpp"
 
 namespace baton::test {
@@ -98,6 +99,26 @@ TEST_P(block_formats, floats_of_all_magnitudes_are_stored_as_the_rules_say) {
       expect_as_the_rules_say(GetParam(), x, tensor);
     }
   }
+}
+
+TEST_P(block_formats, values_move_by_no_more_than_the_bound_that_results_are_held_to) {
+  std::mt19937 random{5};
+  std::normal_distribution<float> normal;
+  double worst = 0;
+  for (int n = 0; n < 300; ++n) {
+    std::vector<float> x(block());
+    std::vector<bfloat16> narrow;
+    for (float& v : x) narrow.emplace_back(v = static_cast<float>(bfloat16{normal(random)}));
+    const double scale = scale_of(GetParam(), narrow.data());
+    const expected_block b = found(GetParam(), x, 1.0f);
+    ASSERT_EQ(b.scale, scale);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double moved = std::fabs(b.values[i] * scale - static_cast<double>(x[i]));
+      worst = std::max(worst, moved / format_error(GetParam(), static_cast<double>(x[i]), scale));
+    }
+  }
+  EXPECT_LE(worst, 1.0);
+  EXPECT_GT(worst, 0.9) << "a bound that nothing comes near says little";
 }
 
 TEST_P(block_formats, a_block_of_zeros_is_zeros_with_the_smallest_scale) {

@@ -43,6 +43,10 @@ TEST_P(exchange_layers, fp8_outputs_of_all_layers_are_within_their_rounding_boun
 
 INSTANTIATE_TEST_SUITE_P(cpu, exchange_layers, testing::Values(1, 2, 3, 4, 8));
 
+TEST(exchange_narrow_formats, nvfp4_outputs_of_all_layers_are_within_their_rounding_bound) {
+  check_layers(on_cpu(2, token_format::nvfp4));
+}
+
 class exchange_layers_per_rank : public testing::TestWithParam<std::tuple<int, token_format>> {};
 
 TEST_P(exchange_layers_per_rank, outputs_of_all_layers_are_within_the_bound_of_rounded_partial_sums) {

@@ -107,7 +107,9 @@ TEST_P(fp8_rows, have_the_callers_input_scales_instead_of_measured_ones) {
     for (std::size_t h = 0; h < 1024; ++h) {
       const float value = static_cast<float>(inputs[0].tokens[token * 1024 + h]);
       ASSERT_EQ(payload[row * 1024 + h], float8_e4m3{value * (1.0f / scales[h / 128])}.bits);
-      ASSERT_EQ(rows.scales[h / 128 * static_cast<std::size_t>(rows.max_rows) + row], scales[h / 128]);
+      ASSERT_EQ(
+          static_cast<const float*>(rows.scales)[h / 128 * static_cast<std::size_t>(rows.max_rows) + row],
+          scales[h / 128]);
     }
   });
   EXPECT_EQ(seen, 3);
@@ -126,7 +128,8 @@ TEST_P(fp8_rows, of_zeros_and_tiny_values_have_the_smallest_scale_and_an_infinit
   constexpr float smallest = 1e-4f / 448.0f;
   for_each_row(rows, [&](std::size_t row, std::size_t token) {
     for (std::size_t h = 0; h < 1024; ++h) {
-      const float scale = rows.scales[h / 128 * static_cast<std::size_t>(rows.max_rows) + row];
+      const float scale =
+          static_cast<const float*>(rows.scales)[h / 128 * static_cast<std::size_t>(rows.max_rows) + row];
       const float8_e4m3 q = float8_e4m3::from_bits(payload[row * 1024 + h]);
       const float value = static_cast<float>(q) * scale;
       if (token < 2) {

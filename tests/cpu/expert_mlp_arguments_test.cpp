@@ -34,6 +34,7 @@ struct call {
     rows.num_local_experts = 2;
     rows.max_rows = 8;
     rows.format = token_format::blockwise_fp8;
+    rows.scales_layout = scale_layout::column_major;
     rows.hidden = 256;
   }
   void check(device_kind device) const { require(device, weights, rows, out, scratch); }
@@ -71,7 +72,16 @@ TEST(expert_mlp_arguments, what_it_does_not_is_refused_by_name_and_value) {
   refused([](call& c) { c.rows.scales = nullptr; }, "rows.scales is null");
   refused([](call& c) { c.rows.row_counts = nullptr; }, "rows.row_counts is null");
   refused([](call& c) { c.out += 1; }, "out is");
-  refused([](call& c) { c.rows.format = token_format{3}; }, "rows.format is 3, which is no token_format");
+  refused([](call& c) { c.rows.format = token_format{9}; }, "rows.format is 9, which is no token_format");
+}
+
+TEST(expert_mlp_arguments, rows_that_only_the_cpu_decodes_are_refused_by_name_on_cuda) {
+  call c;
+  c.rows.format = token_format::nvfp4;
+  EXPECT_NO_THROW(c.check(device_kind::cpu));
+  expect_refused(
+      device_kind::cuda, [](call& on_cuda) { on_cuda.rows.format = token_format::nvfp4; },
+      "rows.format is nvfp4; on CUDA it must be bf16 or fp8");
 }
 
 TEST(expert_mlp_arguments, scratch_of_fewer_than_no_rows_is_refused) {
@@ -99,7 +109,7 @@ TEST(expert_mlp_arguments, what_only_one_device_asks_for_is_refused_there) {
   expect_refused(
       cpu, [](call& c) { c.weights.intermediate = 12; }, "intermediate is 12; on the CPU");
   expect_refused(
-      cpu, [](call& c) { c.weights.hidden = 200; }, "hidden is 200; with blockwise_fp8");
+      cpu, [](call& c) { c.weights.hidden = 200; }, "hidden is 200; with fp8 rows");
   call c;
   c.scratch = nullptr;
   EXPECT_NO_THROW(c.check(cpu)) << "it needs none";

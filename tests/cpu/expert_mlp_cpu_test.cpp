@@ -4,6 +4,9 @@
 #include <limits>
 #include <random>
 
+#include "base/stored_rows.hpp"
+#include "baton/device_buffer.hpp"
+#include "baton/quantise.hpp"
 #include "cli/model/expert_in_double.hpp"
 #include "cli/model/moe_error_bound.hpp"
 #include "kernels/expert_mlp/cpu.hpp"
@@ -90,10 +93,13 @@ struct problem {
     }
   }
 
+  expert_weights weights() const {
+    return {experts.gate.data(), experts.up.data(), experts.down.data(),
+            experts.num_experts, experts.hidden,    experts.intermediate};
+  }
+
   std::vector<bfloat16> run(token_format format) const {
     std::vector<bfloat16> out(rows.size(), poison);
-    const expert_weights weights{experts.gate.data(), experts.up.data(), experts.down.data(),
-                                 experts.num_experts, experts.hidden,    experts.intermediate};
     received_tokens received;
     received.tokens = format == token_format::bf16 ? static_cast<const void*>(rows.data()) : fp8_rows.data();
     received.scales = format == token_format::bf16 ? nullptr : scales.data();
@@ -102,8 +108,9 @@ struct problem {
     received.num_local_experts = experts.num_experts;
     received.max_rows = max_rows;
     received.format = format;
+    received.scales_layout = scale_layout::column_major;
     received.hidden = experts.hidden;
-    expert_mlp_cpu::run(weights, received, out.data());
+    expert_mlp_cpu::run(weights(), received, out.data());
     return out;
   }
 
@@ -178,6 +185,43 @@ TEST(expert_mlp_cpu, neither_a_wrong_expert_nor_a_wrong_scale_would_pass) {
   const auto right = p.run(token_format::bf16);
   std::swap_ranges(p.experts.up.begin(), p.experts.up.begin() + 256 * 64, p.experts.up.begin() + 256 * 64);
   EXPECT_GT(p.worst(right, p.rows), 1.0) << "the other expert's up projection";
+}
+
+TEST(expert_mlp_cpu, rows_of_narrow_formats_are_what_they_stand_for) {
+  const world cpu = world::local(1, device_kind::cpu)[0];
+  problem p{{9, 0, 4}, 256, 64, 11};
+  for (const token_format format : {token_format::mxfp8, token_format::mxfp4, token_format::nvfp4}) {
+    for (const scale_layout layout : {scale_layout::row_major, scale_layout::tiled_128x4}) {
+      const format_facts facts = facts_of(format);
+      const scale_places places{layout, p.max_rows, facts.row_scales(256)};
+      device_buffer<bfloat16> in{cpu, p.rows};
+      device_buffer<std::int32_t> counts{cpu, p.counts}, offsets{cpu, p.offsets};
+      device_buffer<float> tensor_scale{
+          cpu, std::vector<float>{0.25f}};  // a power of two: what rows stand for stays bf16
+      device_buffer<std::byte> values{cpu, static_cast<std::size_t>(p.max_rows * facts.row_bytes(256))},
+          scales{cpu, static_cast<std::size_t>(places.count())};
+      received_tokens rows{values.data(), scales.data(), offsets.data(), counts.data()};
+      rows.num_local_experts = 3;
+      rows.max_rows = p.max_rows;
+      rows.format = format;
+      rows.hidden = 256;
+      rows.scales_layout = layout;
+      if (format == token_format::nvfp4) rows.tensor_scale = tensor_scale.data();
+      quantise(cpu, in.data(), 256, rows_of(rows),
+               {format, values.data(), scales.data(), layout, rows.tensor_scale});
+      cpu.synchronize();
+      std::vector<bfloat16> meant = p.rows, out(p.rows.size(), poison);
+      p.for_each_row([&](std::size_t, std::size_t row) {
+        float widened[256];
+        widen_row(rows, row, widened);
+        for (std::size_t i = 0; i < 256; ++i) meant[row * 256 + i] = bfloat16{widened[i]};
+      });
+      EXPECT_NE(meant, p.rows);
+      expert_mlp_cpu::run(p.weights(), rows, out.data());
+      EXPECT_LE(p.worst(out, meant), 1.0) << name(format) << ", " << name(layout);
+      EXPECT_GT(p.worst(out, p.rows), 1.0) << "the rows before they were stored";
+    }
+  }
 }
 
 TEST(expert_mlp_cpu, extreme_gates_give_no_nan) {

@@ -40,6 +40,21 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
   EXPECT_EQ(reason([](ep_config& c) { c.hidden = 65544; }), "hidden: 65544 is outside [8, 65536]");
   EXPECT_EQ(reason([](ep_config&) {}, 9), "ranks: 9 is outside [1, 8]");
   EXPECT_EQ(reason([](ep_config& c) { c.format = token_format{7}; }), "format: 7 is no token_format");
+  EXPECT_EQ(reason([](ep_config& c) {
+              c.hidden = 48;
+              c.format = token_format::nvfp4;
+            }),
+            "hidden: 48 is not a positive multiple of 32");
+  EXPECT_EQ(reason([](ep_config& c) {
+              c.format = token_format::blockwise_fp8;
+              c.tiled_scales = true;
+            }),
+            "tiled_scales: tiles are of scales of one byte, which format fp8 does not have");
+  EXPECT_EQ(reason([](ep_config& c) {
+              c.format = token_format::mxfp4;
+              c.layout = ep_layout::per_rank;
+            }),
+            "format: mxfp4 does not travel with layout per_rank yet; use per_expert, bf16 or fp8");
   EXPECT_EQ(reason([](ep_config& c) { c.arrival = arrival_policy{-1}; }), "arrival: -1 is no arrival_policy");
   EXPECT_NE(reason([](ep_config& c) { c.p2p_group_size = 2; }).find("SHMEM"), std::string::npos);
 }
@@ -53,6 +68,10 @@ TEST(workspace_bytes, is_the_documented_formula) {
   ep_config fp8 = c;
   fp8.format = token_format::blockwise_fp8;
   EXPECT_EQ(workspace_bytes(fp8, 4).window, 256u * 128 * (7168 + 224 + 16) + 128u * 8 * 7168 * 2 + 16u * 256);
+  ep_config nvfp4 = c;
+  nvfp4.format = token_format::nvfp4;
+  EXPECT_EQ(workspace_bytes(nvfp4, 4).window,
+            256u * 128 * (3584 + 448 + 16) + 128u * 8 * 7168 * 2 + 16u * 256);
   fp8.hidden = 384;  // three scales: 12 bytes, rounded up to 16
   EXPECT_EQ(workspace_bytes(fp8, 4).window, 256u * 128 * (384 + 16 + 16) + 128u * 8 * 384 * 2 + 16u * 256);
 }
@@ -139,6 +158,7 @@ TEST(expert_parallel, ranks_that_disagree_are_told_which_field_differs) {
       {"num_threads is 0 on rank 0 and 96", [](ep_config& c) { c.num_threads = 96; }},
       {"layout is 0 on rank 0 and 1", [](ep_config& c) { c.layout = ep_layout::per_rank; }},
       {"transfer is 0 on rank 0 and 2", [](ep_config& c) { c.transfer = ep_transfer::chunks; }},
+      {"tiled_scales is 0 on rank 0 and 1", [](ep_config& c) { c.tiled_scales = true; }},
   };
   for (const auto& [difference, change] : changes) {
     std::array<ep_config, 2> configs{same, same};
@@ -177,7 +197,7 @@ TEST(expert_parallel, calls_out_of_order_and_bad_arguments_enqueue_nothing) {
       thrown_by([&] { ep.dispatch_async(tokens.data(), ids.data(), between, 1); }).find("topk_weights: "),
       std::string::npos);
   EXPECT_EQ(thrown_by([&] { ep.dispatch_async(tokens.data(), ids.data(), 1, {}, scale.data()); }),
-            "input_scales: given, but token_format bf16 has no scales");
+            "input_scales: given, but token_format bf16 takes none");
   ep.dispatch_async(tokens.data(), ids.data(), 4);
   EXPECT_NE(thrown_by([&] { ep.dispatch_async(tokens.data(), ids.data(), 4); }), "nothing");
   const received_tokens rows = ep.dispatch_wait();

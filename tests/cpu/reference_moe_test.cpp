@@ -197,7 +197,9 @@ TEST(moe_error_bound, fp8_dispatch_stays_within_its_bound_and_outside_that_of_bf
   auto quantised = tokens;
   quantised.hidden = through_fp8(tokens.hidden);
   const auto found = imitate(experts, quantised, to_bf16);
-  EXPECT_LE(compare(moe_error_bound(experts, tokens, {.fp8_dispatch = true}), found, 256).ratio, 1.0);
+  EXPECT_LE(
+      compare(moe_error_bound(experts, tokens, {.dispatch = token_format::blockwise_fp8}), found, 256).ratio,
+      1.0);
   EXPECT_GT(compare(moe_error_bound(experts, tokens, {}), found, 256).ratio, 1.0);
 }
 
@@ -231,7 +233,9 @@ TEST(moe_error_bound, each_further_rounding_widens_it) {
   const auto tokens = first_tokens(0, 4);
   const auto plain = moe_error_bound(experts, tokens, {}).bound;
   const auto bf16 = moe_error_bound(experts, tokens, {.bf16_intermediate = true}).bound;
-  const auto fp8 = moe_error_bound(experts, tokens, {.bf16_intermediate = true, .fp8_dispatch = true}).bound;
+  const auto fp8 =
+      moe_error_bound(experts, tokens, {.bf16_intermediate = true, .dispatch = token_format::blockwise_fp8})
+          .bound;
   for (std::size_t i = 0; i < plain.size(); ++i) {
     ASSERT_LT(plain[i], bf16[i]);
     ASSERT_LT(bf16[i], fp8[i]);

@@ -83,6 +83,7 @@ struct problem {
     const bool fp8 = s.format == token_format::blockwise_fp8;
     r.tokens = fp8 ? static_cast<const void*>(quantised.data()) : tokens.data();
     r.scales = fp8 ? scales.data() : nullptr;
+    r.scales_layout = scale_layout::column_major;
     r.row_offsets = row_offsets.data();
     r.row_counts = row_counts.data();
     r.num_local_experts = num_experts;

@@ -2,6 +2,8 @@
 // What formats whose values share scales make of a block, by the rules of baton/token_format.hpp in double arithmetic.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -25,14 +27,12 @@ inline const std::vector<double> e2m1_magnitudes = magnitudes(1, 0, 6);
 
 /// The code of the nearest magnitude; between two, the even code; saturated.
 inline int nearest(const std::vector<double>& magnitudes, double v) {
-  if (v >= magnitudes.back()) return static_cast<int>(magnitudes.size()) - 1;
-  int best = 0;
-  for (int code = 1; code < static_cast<int>(magnitudes.size()); ++code) {
-    const double d = std::fabs(magnitudes[static_cast<std::size_t>(code)] - v),
-                 least = std::fabs(magnitudes[static_cast<std::size_t>(best)] - v);
-    if (d < least || (d == least && code % 2 == 0)) best = code;
-  }
-  return best;
+  const auto above = std::lower_bound(magnitudes.begin(), magnitudes.end(), v);
+  if (above == magnitudes.end()) return static_cast<int>(magnitudes.size()) - 1;
+  const int code = static_cast<int>(above - magnitudes.begin());
+  if (code == 0) return 0;
+  const double down = v - above[-1], up = *above - v;
+  return down < up || (down == up && code % 2 == 1) ? code - 1 : code;
 }
 
 /// A block as the rules have it, in double but for the roundings to fp32 that they name.
@@ -98,6 +98,59 @@ inline expected_block spoiled_fp8(const std::vector<float>& x) {
   for (std::size_t i = 0; i < x.size(); ++i)
     if (!std::isfinite(x[i])) b.values[i] = std::nan("");
   return b;
+}
+
+/// Value `index` of stored values, by the oracle's tables.
+inline double read_value(token_format format, const std::vector<std::uint8_t>& values, std::size_t index) {
+  if (format == token_format::bf16) {
+    std::uint16_t bits;
+    std::memcpy(&bits, values.data() + 2 * index, 2);
+    return static_cast<double>(static_cast<float>(bfloat16::from_bits(bits)));
+  }
+  if (facts_of(format).value_bits == 8) {
+    const std::uint8_t code = values[index];
+    const double v = (code & 0x7f) == 0x7f ? std::nan("") : e4m3_magnitudes[code & 0x7f];
+    return code >= 0x80 ? -v : v;
+  }
+  const int code = values[index / 2] >> (index % 2 * 4) & 15;
+  const double v = e2m1_magnitudes[static_cast<std::size_t>(code & 7)];
+  return code >= 8 ? -v : v;
+}
+inline double read_scale(token_format format, const std::vector<std::uint8_t>& scales, std::size_t index) {
+  if (format == token_format::blockwise_fp8) {
+    float scale;
+    std::memcpy(&scale, scales.data() + 4 * index, 4);
+    return static_cast<double>(scale);
+  }
+  if (format == token_format::nvfp4) return read_value(token_format::mxfp8, scales, index);
+  return scales[index] == 0xff ? std::nan("") : std::ldexp(1.0, scales[index] - 127);
+}
+
+/// The same as bytes: a block's values, and its scale.
+inline std::vector<std::uint8_t> value_bytes(token_format format, const std::vector<double>& values) {
+  const bool is_e4m3 = facts_of(format).value_bits == 8;
+  std::vector<std::uint8_t> bytes;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const int code = nearest(is_e4m3 ? e4m3_magnitudes : e2m1_magnitudes, std::fabs(values[i]));
+    const int with_sign = code | (std::signbit(values[i]) ? (is_e4m3 ? 0x80 : 8) : 0);
+    if (is_e4m3 || i % 2 == 0)
+      bytes.push_back(static_cast<std::uint8_t>(with_sign));
+    else
+      bytes.back() = static_cast<std::uint8_t>(bytes.back() | with_sign << 4);
+  }
+  return bytes;
+}
+inline std::vector<std::uint8_t> scale_bytes(token_format format, double scale) {
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(facts_of(format).scale_bytes));
+  if (format == token_format::blockwise_fp8) {
+    const auto narrow = static_cast<float>(scale);
+    std::memcpy(bytes.data(), &narrow, sizeof narrow);
+  } else if (format == token_format::nvfp4) {
+    bytes[0] = static_cast<std::uint8_t>(nearest(e4m3_magnitudes, scale));
+  } else {
+    bytes[0] = static_cast<std::uint8_t>(std::ilogb(scale) + 127);
+  }
+  return bytes;
 }
 
 }  // namespace baton::test

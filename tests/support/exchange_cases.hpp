@@ -49,11 +49,13 @@ inline std::vector<named_case> conformance_cases(int ranks, int scale = 1) {
   };
 }
 
-/// The same in another format and arrival policy; fp8 needs hidden sizes it can block.
+/// The same in another format and arrival policy; formats with scales need hidden sizes they can block, and rows of some steps.
 inline exchange_case with(exchange_case c, token_format format, arrival_policy arrival) {
   c.config.format = format;
   c.config.arrival = arrival;
-  if (format == token_format::blockwise_fp8) c.config.hidden = (c.config.hidden + 127) / 128 * 128 * 5;
+  const int multiple = facts_of(format).multiple;
+  if (format != token_format::bf16)
+    c.config.hidden = (c.config.hidden + multiple - 1) / multiple * multiple * 5;
   return c;
 }
 

@@ -13,10 +13,10 @@ namespace baton::test {
 
 /// What dispatch_wait left, on the host.
 struct received_copy {
-  std::vector<std::uint8_t> tokens;
-  std::vector<float> scales;
+  std::vector<std::uint8_t> tokens, scales;
   std::vector<std::int32_t> row_offsets, row_counts, expert_ids;
   std::vector<source_info> sources;
+  scale_places places;
 };
 
 class exchange_rank {
@@ -44,8 +44,9 @@ class exchange_rank {
   void dispatch_async() {
     ep_.dispatch_async(tokens_.data(), topk_idx_.data(), early_weights(), in_.num_tokens, stream_);
   }
-  void dispatch() {
-    received_ = ep_.dispatch(tokens_.data(), topk_idx_.data(), topk_weights_.data(), in_.num_tokens, stream_);
+  void dispatch(const float* input_scales = nullptr) {
+    received_ = ep_.dispatch(tokens_.data(), topk_idx_.data(), topk_weights_.data(), in_.num_tokens, stream_,
+                             input_scales);
   }
   void combine() { ep_.combine(expert_output_.data(), out_.data(), stream_); }
   void dispatch_wait() { received_ = ep_.dispatch_wait(stream_); }
@@ -77,12 +78,12 @@ class exchange_rank {
 
   received_copy read_received() {
     received_copy got;
-    const auto rows = static_cast<std::size_t>(received_.max_rows),
-               hidden = static_cast<std::size_t>(ep_.config().hidden);
+    const auto rows = static_cast<std::size_t>(received_.max_rows);
+    const format_facts facts = facts_of(received_.format);
     const auto experts = static_cast<std::size_t>(received_.num_local_experts);
-    const bool fp8 = received_.format == token_format::blockwise_fp8;
-    got.tokens.resize(rows * hidden * (fp8 ? 1 : 2));
-    got.scales.resize(fp8 ? rows * (hidden / 128) : 0);
+    got.tokens.resize(rows * static_cast<std::size_t>(facts.row_bytes(received_.hidden)));
+    got.scales.resize(static_cast<std::size_t>(places().count() * facts.scale_bytes));
+    got.places = places();
     got.row_offsets.resize(experts + 1);
     got.row_counts.resize(experts);
     got.expert_ids.resize(experts);
@@ -104,6 +105,10 @@ class exchange_rank {
   }
 
   const received_tokens& received() const { return received_; }
+  scale_places places() const {
+    return {received_.scales_layout, received_.max_rows,
+            facts_of(received_.format).row_scales(received_.hidden)};
+  }
 
  private:
   /// With layout per_rank weights are given at dispatch.
@@ -115,14 +120,22 @@ class exchange_rank {
     if (!to.empty()) copy_async(ranks(), to.data(), from, to.size() * sizeof(T), stream_);
   }
   float value_at(const received_copy& got, std::size_t row, std::size_t h) const {
-    const auto hidden = static_cast<std::size_t>(ep_.config().hidden),
-               rows = static_cast<std::size_t>(received_.max_rows);
-    if (received_.format == token_format::blockwise_fp8)
-      return static_cast<float>(float8_e4m3::from_bits(got.tokens[row * hidden + h])) *
-             got.scales[h / 128 * rows + row];
-    bfloat16 v;
-    std::memcpy(&v, &got.tokens[(row * hidden + h) * 2], 2);
-    return static_cast<float>(v);
+    const token_format format = received_.format;
+    const std::size_t at = row * static_cast<std::size_t>(received_.hidden) + h;
+    if (format == token_format::bf16) {
+      bfloat16 v;
+      std::memcpy(&v, &got.tokens[at * 2], 2);
+      return static_cast<float>(v);
+    }
+    if (format == token_format::blockwise_fp8) {
+      float scale;
+      std::memcpy(&scale, &got.scales[(h / 128 * static_cast<std::size_t>(received_.max_rows) + row) * 4], 4);
+      return static_cast<float>(float8_e4m3::from_bits(got.tokens[at])) * scale;
+    }
+    const int block = static_cast<int>(h) / facts_of(format).block;
+    const auto scale =
+        read_scale(format, got.scales, static_cast<std::size_t>(got.places.at(static_cast<int>(row), block)));
+    return static_cast<float>(read_value(format, got.tokens, at)) * static_cast<float>(scale);
   }
 
   expert_parallel ep_;
@@ -141,8 +154,9 @@ inline std::string difference(const exchange_case& c, const std::vector<rank_inp
                               const received_copy& got) {
   const auto messages = expected_messages(c, inputs);
   const expert_range local = experts_of_rank(c.config.num_experts, c.ranks, rank);
-  const int align = c.config.format == token_format::blockwise_fp8 ? 4 : 1;
-  const auto hidden = static_cast<std::size_t>(c.config.hidden), max_rows = got.sources.size();
+  const int align = c.config.format == token_format::blockwise_fp8 ? 4 : c.config.tiled_scales ? 128 : 1;
+  const auto each = static_cast<std::size_t>(facts_of(c.config.format).scale_bytes);
+  const auto hidden = static_cast<std::size_t>(c.config.hidden);
   int first = 0;
   for (int e = 0; e < local.count; ++e) {
     const auto at = static_cast<std::size_t>(e);
@@ -165,9 +179,12 @@ inline std::string difference(const exchange_case& c, const std::vector<rank_inp
       if (std::memcmp(&got.tokens[row * token.payload.size()], token.payload.data(), token.payload.size()) !=
           0)
         return fmt::format("payload of row {} differs", row);
-      for (std::size_t b = 0; b < token.scales.size(); ++b)
-        if (got.scales[b * max_rows + row] != token.scales[b])
+      for (std::size_t b = 0; b * each < token.scales.size(); ++b) {
+        const auto place =
+            static_cast<std::size_t>(got.places.at(static_cast<int>(row), static_cast<int>(b)));
+        if (std::memcmp(&got.scales[place * each], &token.scales[b * each], each) != 0)
           return fmt::format("scale {} of row {} differs", b, row);
+      }
     }
     first = (first + static_cast<int>(expected.size()) + align - 1) / align * align;
   }

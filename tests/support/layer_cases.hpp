@@ -86,9 +86,13 @@ inline cli::layer_error fixture_error(int layer, const cli::exchange_options& op
 
 /// The bound above allows all errors to point the same way. Independent ones of relative size at most u, spread evenly,
 /// have a root mean square of u / sqrt(3). bf16: u = 2^-8, from rounding the experts' rows. fp8: u = 2^-4, which
-/// reaches the output on two paths, through gate and up. Layout per_rank rounds partial sums to bf16 once more.
+/// reaches the output on two paths, through gate and up; mxfp8: 2^-3, what its largest values lose; e2m1: 2^-2. Layout per_rank
+/// rounds partial sums to bf16 once more.
 inline double typical_error(const cli::exchange_options& options) {
-  const double of_format = options.format == token_format::bf16 ? 0x1p-8 : std::sqrt(2.0) * 0x1p-4;
+  const double u = options.format == token_format::blockwise_fp8 ? 0x1p-4
+                   : options.format == token_format::mxfp8       ? 0x1p-3
+                                                                 : 0x1p-2;
+  const double of_format = options.format == token_format::bf16 ? 0x1p-8 : std::sqrt(2.0) * u;
   return std::hypot(of_format, options.layout == ep_layout::per_rank ? 0x1p-8 : 0.0) / std::sqrt(3.0);
 }
 

@@ -86,32 +86,6 @@ class rows_run {
   device_buffer<float> tensor_scale_;
 };
 
-/// Value `index` of stored values, by the oracle's tables.
-inline double read_value(token_format format, const std::vector<std::uint8_t>& values, std::size_t index) {
-  if (format == token_format::bf16) {
-    std::uint16_t bits;
-    std::memcpy(&bits, values.data() + 2 * index, 2);
-    return static_cast<double>(static_cast<float>(bfloat16::from_bits(bits)));
-  }
-  if (facts_of(format).value_bits == 8) {
-    const std::uint8_t code = values[index];
-    const double v = (code & 0x7f) == 0x7f ? std::nan("") : e4m3_magnitudes[code & 0x7f];
-    return code >= 0x80 ? -v : v;
-  }
-  const int code = values[index / 2] >> (index % 2 * 4) & 15;
-  const double v = e2m1_magnitudes[static_cast<std::size_t>(code & 7)];
-  return code >= 8 ? -v : v;
-}
-inline double read_scale(token_format format, const std::vector<std::uint8_t>& scales, std::size_t index) {
-  if (format == token_format::blockwise_fp8) {
-    float scale;
-    std::memcpy(&scale, scales.data() + 4 * index, 4);
-    return static_cast<double>(scale);
-  }
-  if (format == token_format::nvfp4) return read_value(token_format::mxfp8, scales, index);
-  return scales[index] == 0xff ? std::nan("") : std::ldexp(1.0, scales[index] - 127);
-}
-
 /// silu(gate) * up in fp32, as the rules have it.
 inline std::vector<float> activated(const rows_case& c, const std::vector<float>& in) {
   const auto columns = static_cast<std::size_t>(c.columns);

@@ -17,7 +17,7 @@ struct local_plan {
 /// Offsets.
 struct received_layout {
   std::size_t tokens;       // u8  [max_rows, payload_bytes]
-  std::size_t scales;       // f32 [hidden / 128, max_rows], fp8 only
+  std::size_t scales;       // of shape::received_scales()
   std::size_t row_offsets;  // i32 [max_local_experts + 1]
   std::size_t row_counts;   // i32 [max_local_experts]
   std::size_t expert_ids;   // i32 [max_local_experts]
@@ -27,7 +27,7 @@ struct received_layout {
     const auto rows = static_cast<std::size_t>(s.max_rows()),
                experts = static_cast<std::size_t>(s.max_local_experts());
     tokens = plan.take(rows * static_cast<std::size_t>(s.payload_bytes()));
-    scales = plan.take(rows * static_cast<std::size_t>(s.scale_bytes()));
+    scales = plan.take(static_cast<std::size_t>(s.received_scales().count() * s.facts.scale_bytes));
     row_offsets = plan.take(4 * (experts + 1));
     row_counts = plan.take(4 * experts);
     expert_ids = plan.take(4 * experts);
@@ -42,7 +42,8 @@ inline received_tokens received_at(const std::byte* local, const received_layout
   };
   received_tokens r;
   r.tokens = local + at.tokens;
-  r.scales = s.is_fp8() ? array(r.scales, at.scales) : nullptr;
+  r.scales = s.scale_blocks() > 0 ? local + at.scales : nullptr;
+  r.scales_layout = s.scales_layout();
   r.row_offsets = array(r.row_offsets, at.row_offsets);
   r.row_counts = array(r.row_counts, at.row_counts);
   r.expert_ids = array(r.expert_ids, at.expert_ids);

@@ -30,6 +30,8 @@ struct shape {
   int hidden = 0;
   int max_tokens = 0;
   token_format format = token_format::bf16;
+  bool tiled_scales = false;
+  format_facts facts = facts_of(format);
 
   constexpr int max_local_experts() const { return ceil_div(num_experts, num_ranks); }
   /// Pairs (local expert, rank) are numbered local * num_ranks + rank; with padding, this many.
@@ -48,15 +50,24 @@ struct shape {
   }
 
   constexpr bool is_fp8() const { return format == token_format::blockwise_fp8; }
-  constexpr int payload_bytes() const { return is_fp8() ? hidden : 2 * hidden; }
-  constexpr int scale_bytes() const { return is_fp8() ? hidden / 128 * 4 : 0; }
+  constexpr int payload_bytes() const { return facts.row_bytes(hidden); }
+  constexpr int scale_blocks() const { return facts.row_scales(hidden); }
+  constexpr int scale_bytes() const { return scale_blocks() * facts.scale_bytes; }
   /// payload | scales, padded to 16 | source_info
   constexpr int trailer_offset() const { return payload_bytes() + align_up(scale_bytes(), 16); }
   constexpr int message_bytes() const { return trailer_offset() + static_cast<int>(sizeof(source_info)); }
   constexpr int combine_bytes() const { return 2 * hidden; }
 
-  /// First rows of experts are multiples of this, so that columns of scales start on 16 bytes.
-  constexpr int row_alignment() const { return is_fp8() ? 4 : 1; }
+  constexpr scale_layout scales_layout() const {
+    return is_fp8()       ? scale_layout::column_major
+           : tiled_scales ? scale_layout::tiled_128x4
+                          : scale_layout::row_major;
+  }
+  /// Where scales of received rows lie.
+  constexpr scale_places received_scales() const { return {scales_layout(), max_rows(), scale_blocks()}; }
+
+  /// First rows of experts are multiples of this, so that columns of scales start on 16 bytes, and tiles are of one expert.
+  constexpr int row_alignment() const { return is_fp8() ? 4 : tiled_scales ? 128 : 1; }
   /// A rank sends at most max_tokens rows to one expert and max_tokens * top_k in all.
   constexpr int max_rows_of_rank() const { return max_tokens * smaller(top_k, max_local_experts()); }
   constexpr int max_rows() const {

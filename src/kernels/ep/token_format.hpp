@@ -5,13 +5,15 @@
 //   format          payload          scales                            step of a warp      step's payload
 //   bf16_tokens     hidden bf16      none                              256 values          512 bytes
 //   fp8_tokens      hidden e4m3      1 fp32 for each 128 values        512 values          512 bytes
+//   block_tokens    by its format    by its format                     512 e4m3, 1024 e2m1 512 bytes
 //
-// fp8, block b: s = max(max|x|, 1e-4) / 448, or the caller's input scale; q = e4m3(x * (1 / s)), to nearest,
-// saturated. The 1x128 format and its floor of 1e-4 are those of DeepSeek-V3's block scaling.
+// baton/token_format.hpp has the rules. fp8_tokens: block b's scale may be the caller's input scale; nvfp4: input scale 0 is the
+// tensor's.
 //
 // A warp loads a step of values from `first`, those before `end`, and encodes one or more: apart, so that several loads are
 // in flight before the first is used, and together, so that no step waits for another. A sink takes what a step yields:
 // payload(byte offset, vec16) and scale(block, float), one lane each.
+#include "base/block_format.hpp"
 #include "base/convert.hpp"
 #include "exec/exec.hpp"
 #include "kernels/ep/shape.hpp"
@@ -115,6 +117,90 @@ struct fp8_tokens {
         if (lane % lanes_per_block == 0) sink.scale(block, scale);
       }
     });
+  }
+};
+
+/// mxfp8, mxfp4 and nvfp4: a lane has 16 bytes of payload, which are one or two pieces of lane_values values.
+template <token_format Format>
+struct block_tokens {
+  using blocks = block_format<Format>;
+  static constexpr int pieces = 8 / blocks::facts.value_bits;
+  static constexpr int values_of_lane = pieces * lane_values;
+  static constexpr int step_values = warp_lanes * values_of_lane;
+
+  struct lane_input {
+    vec16 eight[2 * pieces];
+  };
+
+  template <exec_context X>
+  static BATON_FN void load(X& x, const bfloat16* token, int first, int end,
+                            typename X::template lanes<lane_input>& in) {
+    x.each_lane([&](int lane) {
+      const int value = first + lane * values_of_lane;
+      in[lane] = {};
+      if (value >= end) return;
+      BATON_UNROLL
+      for (int i = 0; i < 2 * pieces; ++i)
+        in[lane].eight[i] = x.read(reinterpret_cast<const vec16*>(token + value) + i);
+    });
+  }
+
+  template <int steps, exec_context X, class Scales, class Sink>
+  static BATON_FN void encode(X& x, const typename X::template lanes<lane_input> (&in)[steps], int first,
+                              int end, const Scales& scales, Sink sink) {
+    const tensor_scaling tensor = scales.present() ? tensor_scaling_of(scales(0)) : tensor_scaling{};
+    BATON_UNROLL
+    for (int i = 0; i < steps; ++i) {
+      typename X::template lanes<std::uint32_t> most[pieces];
+      x.each_lane([&](int lane) {
+        BATON_UNROLL
+        for (int j = 0; j < pieces; ++j) most[j][lane] = blocks::largest(piece(in[i][lane], j).value);
+      });
+      agree(x, most);
+      x.each_lane([&](int lane) {
+        const int value = first + i * step_values + lane * values_of_lane;
+        if (value >= end) return;
+        vec16 bits;
+        BATON_UNROLL
+        for (int j = 0; j < pieces; ++j) {
+          const auto scale = blocks::scale_of(most[j][lane], tensor);
+          store(piece(in[i][lane], j), scale, bits.word + j * blocks::words);
+          const int at = value + j * lane_values;
+          if (at % blocks::facts.block == 0) sink.scale(at / blocks::facts.block, scale.stored);
+        }
+        sink.payload(value / 8 * blocks::facts.value_bits, bits);
+      });
+    }
+  }
+
+ private:
+  struct lane_piece {
+    float value[lane_values];
+  };
+  static BATON_FN lane_piece piece(const lane_input& in, int j) {
+    lane_piece p;
+    widen(in.eight[2 * j].word, p.value);
+    widen(in.eight[2 * j + 1].word, p.value + 8);
+    return p;
+  }
+  /// The largest of a block on all its pieces: those of a lane, or of two.
+  template <class X>
+  static BATON_FN void agree(X& x, typename X::template lanes<std::uint32_t> (&most)[pieces]) {
+    if constexpr (blocks::facts.block == 2 * values_of_lane) {
+      const auto other = x.shuffle_xor(most[0], 1);
+      x.each_lane([&](int lane) { most[0][lane] = larger(most[0][lane], other[lane]); });
+    } else if constexpr (blocks::facts.block == 2 * lane_values) {
+      x.each_lane([&](int lane) { most[0][lane] = most[1][lane] = larger(most[0][lane], most[1][lane]); });
+    } else {
+      static_assert(blocks::facts.block == lane_values);
+    }
+  }
+  template <class Scale>
+  static BATON_FN void store(const lane_piece& p, const Scale& scale, std::uint32_t* to) {
+    std::uint32_t word[blocks::words];
+    blocks::pack(p.value, scale, word);
+    BATON_UNROLL
+    for (int w = 0; w < blocks::words; ++w) to[w] = word[w];
   }
 };
 

@@ -35,12 +35,18 @@ void require_count(const char* name, int value) {
 
 void require_shape(device_kind device, const expert_weights& w, const received_tokens& rows) {
   const bool cuda = device == device_kind::cuda;
-  if (rows.format != token_format::bf16 && rows.format != token_format::blockwise_fp8)
+  if (rows.format < token_format::bf16 || rows.format > token_format::nvfp4)
     refuse("rows.format is {}, which is no token_format", static_cast<int>(rows.format));
+  if (cuda && rows.format != token_format::bf16 && rows.format != token_format::blockwise_fp8)
+    refuse("rows.format is {}; on CUDA it must be bf16 or fp8: multiply such rows by kernels of your own",
+           name(rows.format));
   require_multiple("hidden", w.hidden, cuda ? scale_k : values_on_cpu, device);
   require_multiple("intermediate", w.intermediate, cuda ? block_k : values_on_cpu, device);
-  if (rows.format == token_format::blockwise_fp8 && w.hidden % scale_k != 0)
-    refuse("hidden is {}; with blockwise_fp8 rows it must be a multiple of {}", w.hidden, scale_k);
+  if (w.hidden % facts_of(rows.format).multiple != 0)
+    refuse("hidden is {}; with {} rows it must be a multiple of {}", w.hidden, name(rows.format),
+           facts_of(rows.format).multiple);
+  if (rows.format == token_format::blockwise_fp8 && rows.scales_layout != scale_layout::column_major)
+    refuse("rows.scales_layout is {}; of fp8 rows it must be column_major", name(rows.scales_layout));
   if (w.hidden != rows.hidden)
     refuse("weights.hidden is {}, rows.hidden is {}; they must agree", w.hidden, rows.hidden);
   if (w.num_local_experts != rows.num_local_experts)
@@ -70,7 +76,9 @@ void require(device_kind device, const expert_weights& weights, const received_t
   require_pointer("rows.tokens", rows.tokens, 16);
   require_pointer("rows.row_offsets", rows.row_offsets, alignof(std::int32_t));
   require_pointer("rows.row_counts", rows.row_counts, alignof(std::int32_t));
-  if (rows.format == token_format::blockwise_fp8) require_pointer("rows.scales", rows.scales, alignof(float));
+  if (rows.format != token_format::bf16)
+    require_pointer("rows.scales", rows.scales,
+                    static_cast<std::uintptr_t>(facts_of(rows.format).scale_bytes));
   require_pointer("out", out, 16);
   if (cuda) require_pointer("scratch", scratch, 256);
 }

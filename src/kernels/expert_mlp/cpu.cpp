@@ -6,12 +6,12 @@
 
 #include "base/dot.hpp"
 #include "base/silu.hpp"
+#include "base/stored_rows.hpp"
 
 namespace baton::expert_mlp_cpu {
 namespace {
 
-constexpr std::size_t block_rows = 16;     // rows that share one conversion of each weight row
-constexpr std::size_t scale_values = 128;  // values under one scale of blockwise_fp8
+constexpr std::size_t block_rows = 16;  // rows that share one conversion of each weight row
 
 struct extents {
   std::size_t hidden, intermediate;
@@ -36,19 +36,6 @@ struct row_block {
 
 void widen(const bfloat16* from, std::size_t n, float* to) {
   for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]);
-}
-
-/// Received row `row` as fp32.
-void load_row(const received_tokens& rows, std::size_t row, std::size_t hidden, float* to) {
-  if (rows.format == token_format::bf16) {
-    widen(static_cast<const bfloat16*>(rows.tokens) + row * hidden, hidden, to);
-    return;
-  }
-  const auto* from = static_cast<const float8_e4m3*>(rows.tokens) + row * hidden;
-  const auto stride = static_cast<std::size_t>(rows.max_rows);
-  for (std::size_t i = 0; i < hidden; ++i) {
-    to[i] = static_cast<float>(from[i]) * rows.scales[i / scale_values * stride + row];
-  }
 }
 
 /// inner = silu(gate x) . (up x)
@@ -90,8 +77,7 @@ void run(const expert_weights& weights, const received_tokens& rows, bfloat16* o
         begin + static_cast<std::size_t>(std::clamp(rows.row_counts[expert], 0, rows.max_rows - offset));
     for (std::size_t first = begin; first < end; first += block_rows) {
       const std::size_t count = std::min(block_rows, end - first);
-      for (std::size_t r = 0; r < count; ++r)
-        load_row(rows, first + r, e.hidden, block.x.data() + r * e.hidden);
+      for (std::size_t r = 0; r < count; ++r) widen_row(rows, first + r, block.x.data() + r * e.hidden);
       gate_and_up(m, e, count, block);
       down(m, e, count, block, out + first * e.hidden);
     }

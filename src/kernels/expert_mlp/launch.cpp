@@ -35,7 +35,7 @@ void launch_both_steps(const world& w, const expert_weights& weights, const rece
   p.max_rows = rows.max_rows;
 
   p.a = rows.tokens;
-  p.scales = rows.scales;
+  p.scales = static_cast<const float*>(rows.scales);
   p.weights = weights.gate;
   p.up = weights.up;
   p.out = intermediate;

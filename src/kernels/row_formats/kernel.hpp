@@ -26,19 +26,14 @@ namespace baton::row_formats {
 
 /// Eight values from 16 bytes of bf16.
 template <exec_context X>
-BATON_FN void widen(X& x, const bfloat16* from, float* to) {
-  const vec16 eight = x.read(reinterpret_cast<const vec16*>(from));
-  BATON_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    to[2 * i] = low_bf16(eight.word[i]);
-    to[2 * i + 1] = high_bf16(eight.word[i]);
-  }
+BATON_FN void read_bf16(X& x, const bfloat16* from, float* to) {
+  widen(x.read(reinterpret_cast<const vec16*>(from)).word, to);
 }
 
 struct bf16_values {
   template <class X>
   static BATON_FN void load(X& x, const params& p, std::int64_t row, int column, float* eight) {
-    widen(x, static_cast<const bfloat16*>(p.in) + row * p.columns + column, eight);
+    read_bf16(x, static_cast<const bfloat16*>(p.in) + row * p.columns + column, eight);
   }
 };
 
@@ -61,8 +56,8 @@ struct silu_values {
   static BATON_FN void load(X& x, const params& p, std::int64_t row, int column, float* eight) {
     const bfloat16* from = static_cast<const bfloat16*>(p.in) + row * 2 * p.columns + column;
     float up[8];
-    widen(x, from, eight);
-    widen(x, from + p.columns, up);
+    read_bf16(x, from, eight);
+    read_bf16(x, from + p.columns, up);
     BATON_UNROLL
     for (int i = 0; i < 8; ++i) eight[i] = silu(eight[i]) * up[i];
   }

@@ -139,10 +139,11 @@ struct dispatch_async_kernel {
         if (message != nullptr) x.write(reinterpret_cast<vec16*>(message + offset), bits);
       }
     }
-    BATON_FN void scale(int block, float value) const {
+    template <class Scale>
+    BATON_FN void scale(int block, Scale value) const {
       for (int k = 0; k < num_messages; ++k) {
         std::byte* message = x.read(messages + k);
-        if (message != nullptr) x.write(reinterpret_cast<float*>(message + scales_offset) + block, value);
+        if (message != nullptr) x.write(reinterpret_cast<Scale*>(message + scales_offset) + block, value);
       }
     }
   };

@@ -67,7 +67,7 @@ struct endpoint {
     p.counters = counters();
     p.rounds = rounds();
     p.tokens = own<std::byte>(&local_layout::tokens);
-    p.scales = own<float>(&local_layout::scales);
+    p.scales = own<std::byte>(&local_layout::scales);
     p.row_offsets = own<std::int32_t>(&local_layout::row_offsets);
     p.row_counts = own<std::int32_t>(&local_layout::row_counts);
     p.expert_ids = own<std::int32_t>(&local_layout::expert_ids);

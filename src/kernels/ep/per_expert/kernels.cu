@@ -16,6 +16,12 @@ BATON_KERNEL(dispatch_async_kernel<bf16_tokens, epoch>, dispatch_async_params<>)
 BATON_KERNEL(dispatch_async_kernel<bf16_tokens, sentinel>, dispatch_async_params<>);
 BATON_KERNEL(dispatch_async_kernel<fp8_tokens, epoch>, dispatch_async_params<>);
 BATON_KERNEL(dispatch_async_kernel<fp8_tokens, sentinel>, dispatch_async_params<>);
+BATON_KERNEL(dispatch_async_kernel<block_tokens<token_format::mxfp8>, epoch>, dispatch_async_params<>);
+BATON_KERNEL(dispatch_async_kernel<block_tokens<token_format::mxfp8>, sentinel>, dispatch_async_params<>);
+BATON_KERNEL(dispatch_async_kernel<block_tokens<token_format::mxfp4>, epoch>, dispatch_async_params<>);
+BATON_KERNEL(dispatch_async_kernel<block_tokens<token_format::mxfp4>, sentinel>, dispatch_async_params<>);
+BATON_KERNEL(dispatch_async_kernel<block_tokens<token_format::nvfp4>, epoch>, dispatch_async_params<>);
+BATON_KERNEL(dispatch_async_kernel<block_tokens<token_format::nvfp4>, sentinel>, dispatch_async_params<>);
 
 BATON_KERNEL(dispatch_wait_kernel<epoch>, dispatch_wait_params);
 BATON_KERNEL(dispatch_wait_kernel<sentinel>, dispatch_wait_params);

@@ -40,7 +40,7 @@ struct dispatch_wait_params {
   ep_local_sync_counters counters;
   round_counters* rounds;
   std::byte* tokens;          // [max_rows, payload_bytes]
-  float* scales;              // [H / 128, max_rows]
+  std::byte* scales;          // of s.received_scales()
   std::int32_t* row_offsets;  // [local experts + 1]
   std::int32_t* row_counts;   // [local experts]
   std::int32_t* expert_ids;   // [local experts]

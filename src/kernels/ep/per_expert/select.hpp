@@ -18,14 +18,28 @@ void with_arrival(arrival_policy policy, F f) {
 }
 
 template <class F>
+void with_tokens(token_format format, F f) {
+  switch (format) {
+    case token_format::bf16:
+      return f.template operator()<bf16_tokens>();
+    case token_format::blockwise_fp8:
+      return f.template operator()<fp8_tokens>();
+    case token_format::mxfp8:
+      return f.template operator()<block_tokens<token_format::mxfp8>>();
+    case token_format::mxfp4:
+      return f.template operator()<block_tokens<token_format::mxfp4>>();
+    case token_format::nvfp4:
+      return f.template operator()<block_tokens<token_format::nvfp4>>();
+  }
+}
+
+template <class F>
 void select(const launch_config& c, const dispatch_async_params<>& p, F launch_as) {
   with_arrival(c.arrival, [&]<class Arrival>() {
     const std::size_t shared = dispatch_async_plan{p.s}.bytes;
-    if (c.format == token_format::bf16) {
-      launch_as.template operator()<dispatch_async_kernel<bf16_tokens, Arrival>>(shared);
-    } else {
-      launch_as.template operator()<dispatch_async_kernel<fp8_tokens, Arrival>>(shared);
-    }
+    with_tokens(c.format, [&]<class Format>() {
+      launch_as.template operator()<dispatch_async_kernel<Format, Arrival>>(shared);
+    });
   });
 }
 
