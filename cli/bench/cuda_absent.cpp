@@ -4,10 +4,10 @@
 #include "cli/bench/cublas_product.hpp"
 #include "cli/bench/ep_timer.hpp"
 #include "cli/bench/flag_floor.hpp"
-#include "cli/bench/gemm_session.hpp"
 #include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/nccl_exchange.hpp"
 #include "cli/bench/probe/measure.hpp"
+#include "cli/bench/work_timer.hpp"
 
 namespace baton {
 namespace {
@@ -26,7 +26,7 @@ std::unique_ptr<ep_timer> make_cuda_timer(ep_session&) {
 std::vector<std::vector<double>> measure_flag_floor(std::span<const world>, int, int) {
   refuse();
 }
-std::unique_ptr<gemm_timer> make_cuda_gemm_timer(const world&) {
+std::unique_ptr<work_timer> make_cuda_work_timer(const world&) {
   refuse();
 }
 std::optional<gpu_facts> facts_of(std::span<const world>) {

@@ -54,9 +54,6 @@ nlohmann::json text_or_null(const std::string& text) {
   return text.empty() ? nlohmann::json() : nlohmann::json(text);
 }
 
-const char* form_name(const ep_config& c) {
-  return c.format == token_format::bf16 ? "bf16" : "fp8";
-}
 const char* layout_name(const ep_config& c) {
   return c.layout == ep_layout::per_expert ? "per_expert" : "per_rank";
 }
@@ -74,7 +71,7 @@ nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
                          {"hidden", p.config.hidden},
                          {"top_k", p.config.top_k},
                          {"experts", p.config.num_experts},
-                         {"format", form_name(p.config)},
+                         {"format", name(p.config.format)},
                          {"num_sms", p.config.num_sms},
                          {"num_threads", p.config.num_threads},
                          {"routing", "uniform"},
@@ -129,13 +126,13 @@ std::string speed(const ep_run& run, std::uint64_t bytes, const ep_timing& t) {
 }
 
 std::string point_name(const ep_config& c) {
-  return fmt::format("{:>6} {:>4} {:>10} {:>4}", c.num_max_tokens_per_rank, form_name(c),
+  return fmt::format("{:>6} {:>5} {:>10} {:>4}", c.num_max_tokens_per_rank, name(c.format),
                      uses_chunks(c) ? "by chunks" : layout_name(c),
                      c.num_sms == 0 ? "all" : fmt::format("{}", c.num_sms));
 }
 
-constexpr const char* columns_of_row = "{:>27} | {:>8} {:>8} | {:>8} {:>8} {:>8}\n";
-constexpr const char* further_line = "{:>27} | {}\n";
+constexpr const char* columns_of_row = "{:>28} | {:>8} {:>8} | {:>8} {:>8} {:>8}\n";
+constexpr const char* further_line = "{:>28} | {}\n";
 
 }  // namespace
 
@@ -244,7 +241,7 @@ void print_header(const ep_run& run, const ep_config& c, std::ostream& out) {
          "apart: the four calls. By chunks: layout per_rank, tokens in bulk copies. GB/s:\n"
          "bytes that leave the busiest rank, and their share of the push bandwidth.\n"
          "Limit: the floor, and these bytes at that bandwidth.\n\n";
-  out << fmt::format(columns_of_row, "tokens form     layout  sms", "dispatch", "combine", "round", "in a",
+  out << fmt::format(columns_of_row, "tokens  form     layout  sms", "dispatch", "combine", "round", "in a",
                      "graph's")
       << fmt::format(columns_of_row, "", "", "", "trip", "graph", "p99");
 }

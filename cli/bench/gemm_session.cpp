@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <random>
 
 #include "baton/error.hpp"
@@ -16,16 +15,6 @@ std::vector<bfloat16> small_integers(std::size_t count, std::uint32_t seed) {
   for (bfloat16& v : values) v = bfloat16{static_cast<float>(static_cast<int>(random() % 17) - 8)};
   return values;
 }
-
-class cpu_gemm_timer : public gemm_timer {
- public:
-  double time(gemm_session& session, const product& run) override {
-    const auto start = std::chrono::steady_clock::now();
-    session.enqueue(run, {});
-    session.where().synchronize();
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-  }
-};
 
 }  // namespace
 
@@ -71,11 +60,6 @@ std::string gemm_session::first_wrong(const product& run) {
       return fmt::format("c[{}, {}] = {}, expected {}", at / n, at % n, c[at], right);
   }
   return {};
-}
-
-std::unique_ptr<gemm_timer> make_gemm_timer(const world& world) {
-  if (world.device() == device_kind::cuda) return make_cuda_gemm_timer(world);
-  return std::make_unique<cpu_gemm_timer>();
 }
 
 }  // namespace baton::cli

@@ -1,7 +1,6 @@
 #pragma once
 // One product on one device, ready to run, checked and timed.
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,15 +32,5 @@ class gemm_session {
   device_buffer<bfloat16> a_, b_;
   device_buffer<float> c_;
 };
-
-/// Microseconds of one run: between events on the device on CUDA, by the host's clock on the CPU.
-class gemm_timer {
- public:
-  virtual ~gemm_timer() = default;
-  virtual double time(gemm_session& session, const product& run) = 0;
-};
-std::unique_ptr<gemm_timer> make_gemm_timer(const world& world);
-/// @throws unsupported  in a build without CUDA
-std::unique_ptr<gemm_timer> make_cuda_gemm_timer(const world& world);
 
 }  // namespace baton::cli

@@ -75,6 +75,20 @@ CLI::Option* add_choice(CLI::App& command, const std::string& flag, const std::m
       ->type_name(choices(names));
 }
 
+/// The same for any number of words.
+template <class Value>
+CLI::Option* add_choices(CLI::App& command, const std::string& flag,
+                         const std::map<std::string, Value>& names, std::vector<Value>& chosen,
+                         const std::string& text) {
+  const auto store = [&names, &chosen](const std::vector<std::string>& words) {
+    chosen.clear();
+    for (const std::string& word : words) chosen.push_back(names.at(word));
+  };
+  return command.add_option_function<std::vector<std::string>>(flag, store, text)
+      ->check(one_of(names))
+      ->type_name(choices(names) + " ...");
+}
+
 template <class Path>
 CLI::Option* add_path(CLI::App& command, const std::string& flag, Path& path, const std::string& text) {
   return command.add_option_function<std::string>(
@@ -103,6 +117,21 @@ void declare_device(CLI::App& command, const std::function<void(device_choice)>&
       ->envname("BATON_DEVICE")
       ->default_str("auto")
       ->group("Exchange");
+}
+
+/// Empty: CUDA if there is one, else the CPU.
+void declare_device_or_none(CLI::App& command, std::optional<device_kind>& chosen) {
+  declare_device(command, [&chosen](device_choice device) {
+    chosen.reset();
+    if (device != device_choice::automatic)
+      chosen = device == device_choice::cuda ? device_kind::cuda : device_kind::cpu;
+  });
+}
+
+void declare_json_file(CLI::App& command, std::string& path) {
+  command.add_option("--json-file", path, "gets the JSON as well, when all is measured")
+      ->type_name("FILE")
+      ->group("Output");
 }
 
 void declare_exchange(CLI::App& command, exchange_settings& settings) {
@@ -226,32 +255,14 @@ void declare_bench_sizes(CLI::App& command, bench_ep_options& options) {
       ->type_name("N ...")
       ->default_str("1 8 32 128 512 4096 on CUDA, 16 on the CPU")
       ->group("Sizes");
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--format",
-          [&options](const std::vector<std::string>& words) {
-            options.formats.clear();
-            for (const std::string& word : words) options.formats.push_back(format_names.at(word));
-          },
-          "token formats to measure")
-      ->check(one_of(format_names))
+  add_choices(command, "--format", format_names, options.formats, "token formats to measure")
       ->default_str("bf16 fp8")
-      ->type_name("{bf16,fp8,mxfp8,mxfp4,nvfp4} ...")
       ->group("Sizes");
 }
 
 void declare_bench_ring_points(CLI::App& command, bench_ring_options& options) {
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--strategy",
-          [&options](const std::vector<std::string>& words) {
-            options.strategies.clear();
-            for (const std::string& word : words) options.strategies.push_back(strategy_names.at(word));
-          },
-          "how slots are handed over")
-      ->check(one_of(strategy_names))
+  add_choices(command, "--strategy", strategy_names, options.strategies, "how slots are handed over")
       ->default_str("all of them")
-      ->type_name(choices(strategy_names) + " ...")
       ->group("Points");
   const auto listed = [&command](const char* flag, std::vector<int>& values, const char* text,
                                  const char* usual) {
@@ -273,25 +284,45 @@ void declare_bench_ring(CLI::App& bench, arguments& chosen) {
   CLI::App& command =
       *bench.add_subcommand("ring", "hand-offs through ring buffers, and matrix products over them");
   declare_bench_ring_points(command, options);
-  declare_device(command, [&options](device_choice device) {
-    options.device.reset();
-    if (device != device_choice::automatic)
-      options.device = device == device_choice::cuda ? device_kind::cuda : device_kind::cpu;
-  });
+  declare_device_or_none(command, options.device);
   const auto counted = [&command](const char* flag, int& value, const char* text) {
     command.add_option(flag, value, text)->type_name("N")->capture_default_str()->group("Measuring");
   };
   counted("--hand-offs", options.hand_offs, "hand-offs timed together");
   counted("--repeats", options.repeats, "timed runs of each point");
   declare_json(command, options.json, chosen);
-  command.add_option("--json-file", options.json_path, "gets the JSON as well, when all is measured")
-      ->type_name("FILE")
-      ->group("Output");
+  declare_json_file(command, options.json_path);
   command.footer(
       "Every product is checked before it is timed; JSON is one object a line, drawn by tools/plot_ring.py.\n"
       "Example:\n"
       "  baton bench ring --readers 1 4 8 --stages 2 4 --json-file ring.jsonl");
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_ring(options, out); }; });
+}
+
+void declare_bench_silu(CLI::App& bench, arguments& chosen) {
+  bench_silu_options& options = chosen.bench_silu;
+  CLI::App& command =
+      *bench.add_subcommand("silu", "the activation between an expert's products, in each format");
+  add_choices(command, "--format", format_names, options.formats, "formats to write")
+      ->default_str("all of them")
+      ->group("Sizes");
+  command.add_option("--rows", options.rows, "rows of all experts; repeat for more")
+      ->type_name("N ...")
+      ->default_str("1024 16384 on CUDA, 64 on the CPU")
+      ->group("Sizes");
+  const auto counted = [&command](const char* flag, int& value, const char* text, const char* group) {
+    command.add_option(flag, value, text)->type_name("N")->capture_default_str()->group(group);
+  };
+  counted("--columns", options.columns, "intermediate values of a row", "Sizes");
+  counted("--repeats", options.repeats, "timed runs of each point", "Measuring");
+  declare_device_or_none(command, options.device);
+  declare_json(command, options.json, chosen);
+  declare_json_file(command, options.json_path);
+  command.footer(
+      "Every result is checked before it is timed, and a copy of as many bytes is timed beside it.\n"
+      "Example:\n"
+      "  baton bench silu --rows 16384 --columns 2048 --format nvfp4");
+  command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_silu(options, out); }; });
 }
 
 void declare_bench_compare(CLI::App& bench, arguments& chosen) {
@@ -312,31 +343,20 @@ void declare_bench_compare(CLI::App& bench, arguments& chosen) {
 
 void declare_bench(CLI::App& app, arguments& chosen) {
   bench_ep_options& options = chosen.bench;
-  CLI::App& bench =
-      *app.add_subcommand("bench", "measure speed: `ep` the exchange, `ring` ring buffers; `compare` runs");
+  CLI::App& bench = *app.add_subcommand(
+      "bench", "measure speed: `ep` the exchange, `ring` ring buffers, `silu` activations; `compare` runs");
   bench.require_subcommand(1);
   declare_bench_ring(bench, chosen);
+  declare_bench_silu(bench, chosen);
   declare_bench_compare(bench, chosen);
   bench.footer("Example:\n  baton bench ep --ranks 4 --tokens 128 --tokens 4096");
   CLI::App& command = *bench.add_subcommand(
       "ep", "the exchange, call by call and as a whole, its limits, and NCCL beside it");
   declare_bench_sizes(command, options);
-  declare_device(command, [&options](device_choice device) {
-    options.device.reset();
-    if (device != device_choice::automatic)
-      options.device = device == device_choice::cuda ? device_kind::cuda : device_kind::cpu;
-  });
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--layout",
-          [&options](const std::vector<std::string>& words) {
-            options.layouts.clear();
-            for (const std::string& word : words) options.layouts.push_back(layout_names.at(word));
-          },
-          "layouts to measure, where they serve so many tokens")
-      ->check(one_of(layout_names))
+  declare_device_or_none(command, options.device);
+  add_choices(command, "--layout", layout_names, options.layouts,
+              "layouts to measure, where they serve so many tokens")
       ->default_str("per_expert per_rank")
-      ->type_name(choices(layout_names) + " ...")
       ->group("Exchange");
   declare_transfer(command, options.transfer);
   command.add_option("--sms", options.num_sms, "blocks of every kernel; 0: all SMs")
@@ -360,9 +380,7 @@ void declare_bench(CLI::App& app, arguments& chosen) {
       ->capture_default_str()
       ->group("Measuring");
   declare_json(command, options.json, chosen);
-  command.add_option("--json-file", options.json_path, "gets the JSON as well, when all is measured")
-      ->type_name("FILE")
-      ->group("Output");
+  declare_json_file(command, options.json_path);
   command.footer(
       "Every point is checked before it is timed; JSON is one object a line, drawn by tools/plot_ep.py.\n"
       "Example:\n"

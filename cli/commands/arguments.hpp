@@ -7,6 +7,7 @@
 #include "cli/commands/bench_compare.hpp"
 #include "cli/commands/bench_ep.hpp"
 #include "cli/commands/bench_ring.hpp"
+#include "cli/commands/bench_silu.hpp"
 #include "cli/commands/check.hpp"
 #include "cli/commands/doctor.hpp"
 #include "cli/commands/generate.hpp"
@@ -21,6 +22,7 @@ struct arguments {
   doctor_options doctor{};
   bench_ep_options bench;
   bench_ring_options bench_ring{};
+  bench_silu_options bench_silu{};
   bench_compare_options bench_compare{};
   check_options check{};
   bool version_json = false;

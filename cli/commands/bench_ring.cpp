@@ -4,15 +4,15 @@
 
 #include <optional>
 
-#include "baton/error.hpp"
 #include "cli/bench/cublas_product.hpp"
 #include "cli/bench/gemm_session.hpp"
 #include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/hand_off/hand_off.hpp"
 #include "cli/bench/ring_point.hpp"
 #include "cli/bench/statistics.hpp"
+#include "cli/bench/work_timer.hpp"
+#include "cli/commands/bench_report.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/model/output_file.hpp"
 
 namespace baton::cli {
 namespace {
@@ -31,42 +31,6 @@ void require(const bench_ring_options& o) {
   all_within("--sizes", o.sizes, 65536);
 }
 
-std::vector<world> open_world(const bench_ring_options& o) {
-  if (o.device) return world::local(1, *o.device);
-  try {
-    return world::local(1, device_kind::cuda);
-  } catch (const unsupported&) {
-    return world::local(1, device_kind::cpu);
-  }
-}
-
-/// Where points go: tables to the reader, JSON to whoever asked for it.
-class report {
- public:
-  report(const bench_ring_options& o, std::ostream& out) : json_{o.json}, out_{out} {
-    if (!o.json_path.empty()) file_.emplace(o.json_path, "--json-file");
-  }
-  template <class Point>
-  void add(const ring_run& run, const Point& point) {
-    const std::string line = to_json(run, point).dump();
-    if (json_) out_ << line << '\n' << std::flush;
-    if (file_) file_->write(line + '\n');
-  }
-  template <class Print>
-  void table(Print print) {
-    if (!json_) print(out_);
-    out_.flush();
-  }
-  void publish() {
-    if (file_) file_->publish();
-  }
-
- private:
-  bool json_;
-  std::ostream& out_;
-  std::optional<model::output_file> file_;
-};
-
 hand_off_point measure_hand_offs(const world& gpu, const bench_ring_options& o, const hand_off::point& at) {
   hand_off_point point{at.strategy, at.stages, at.readers, at.hand_offs, {}};
   for (int i = -warm_up_rounds; i < o.repeats; ++i) {
@@ -76,14 +40,14 @@ hand_off_point measure_hand_offs(const world& gpu, const bench_ring_options& o, 
   return point;
 }
 
-void run_hand_offs(const world& gpu, const bench_ring_options& o, const ring_run& run, report& to) {
+void run_hand_offs(const world& gpu, const bench_ring_options& o, const ring_run& run, bench_report& to) {
   for (const ring_strategy strategy : o.strategies) {
     std::vector<hand_off_point> points;
     for (const int readers : o.readers) {
       for (const int stages : o.stages) {
         points.push_back(measure_hand_offs(
             gpu, o, {.strategy = strategy, .stages = stages, .readers = readers, .hand_offs = o.hand_offs}));
-        to.add(run, points.back());
+        to.add(to_json(run, points.back()));
       }
     }
     to.table([&](std::ostream& out) { print_hand_offs(points, out); });
@@ -123,28 +87,28 @@ std::vector<contestant> contestants(gemm_session& session, int size, const bench
 
 /// They take turns, so that a clock that drifts drifts for all of them. True: every product was right.
 bool run_products(const world& where, const bench_ring_options& o, const ring_run& run,
-                  cublas_product* reference, report& to) {
+                  cublas_product* reference, bench_report& to) {
   std::vector<int> sizes = o.sizes;
   if (sizes.empty())
     sizes = where.device() == device_kind::cuda ? std::vector<int>{1024, 2048, 4096, 8192}
                                                 : std::vector<int>{128};
-  const std::unique_ptr<gemm_timer> timer = make_gemm_timer(where);
+  const std::unique_ptr<work_timer> timer = make_work_timer(where);
   bool all_right = true;
   to.table(print_gemm_header);
   for (const int size : sizes) {
     gemm_session session{where, size};
     std::vector<contestant> all = contestants(session, size, o, reference);
     for (int i = -warm_up_rounds; i < o.repeats; ++i) {
-      for (auto& [point, work] : all) {
+      for (auto& [point, enqueue] : all) {
         if (!point.wrong.empty()) continue;
-        const double us = timer->time(session, work);
+        const double us = timer->time([&](stream_ref stream) { session.enqueue(enqueue, stream); });
         if (i >= 0) point.samples_us.push_back(us);
       }
     }
     const double reference_us = reference != nullptr ? median_of(all.back().point.samples_us) : 0;
     for (const contestant& c : all) {
       all_right = all_right && c.point.wrong.empty();
-      to.add(run, c.point);
+      to.add(to_json(run, c.point));
       to.table([&](std::ostream& out) { print_gemm(c.point, reference_us, out); });
     }
   }
@@ -155,7 +119,7 @@ bool run_products(const world& where, const bench_ring_options& o, const ring_ru
 
 int run_bench_ring(const bench_ring_options& o, std::ostream& out) {
   require(o);
-  const std::vector<world> worlds = open_world(o);
+  const std::vector<world> worlds = open_one_rank(o.device);
   const bool on_gpu = worlds[0].device() == device_kind::cuda;
   ring_run run;
   run.device = on_gpu ? "cuda" : "cpu";
@@ -167,7 +131,7 @@ int run_bench_ring(const bench_ring_options& o, std::ostream& out) {
   }
   const std::unique_ptr<cublas_product> reference = open_cublas(worlds[0], run.why_no_cublas);
   if (reference != nullptr) run.cublas = reference->version();
-  report to{o, out};
+  bench_report to{o.json, o.json_path, out};
   to.table([&](std::ostream& table) { print_header(run, table); });
   if (on_gpu) run_hand_offs(worlds[0], o, run, to);
   const bool all_right = run_products(worlds[0], o, run, reference.get(), to);
