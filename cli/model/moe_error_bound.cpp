@@ -53,10 +53,12 @@ double gamma(int n, double unit) {
 }
 
 /// sum of |a_i| * weight_i
-double magnitude_dot(const bfloat16* a, const std::vector<double>& weight) {
+BATON_READS_WHOLE_ARRAYS double magnitude_dot(const bfloat16* a, const double* weight, std::size_t n) {
+  look_at(a, n);
+  look_at(weight, n);
   double sums[8] = {};
-  for (std::size_t i = 0; i < weight.size(); ++i) {
-    sums[i % 8] += std::fabs(static_cast<double>(static_cast<float>(a[i]))) * weight[i];
+  for (std::size_t i = 0; i < n; ++i) {
+    sums[i % 8] += std::fabs(widened(a[i])) * weight[i];
   }
   return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
@@ -97,7 +99,8 @@ class row_error {
     }
     for (std::size_t i = 0; i < row_.size(); ++i) {
       const double dy = magnitude_dot(
-          matrix_row(experts_.down, id, experts_.hidden, experts_.intermediate, static_cast<int>(i)), inner_);
+          matrix_row(experts_.down, id, experts_.hidden, experts_.intermediate, static_cast<int>(i)),
+          inner_.data(), inner_.size());
       row_[i] = dy + bf16_unit * (std::fabs(y[i]) + dy) + underflow;
     }
     return row_;
@@ -118,8 +121,8 @@ class row_error {
     const auto row = [&](const std::vector<bfloat16>& all) {
       return matrix_row(all, id, experts_.intermediate, experts_.hidden, static_cast<int>(j));
     };
-    const double dg = 1.1 * magnitude_dot(row(experts_.gate), input_);
-    const double dv = magnitude_dot(row(experts_.up), input_);
+    const double dg = 1.1 * magnitude_dot(row(experts_.gate), input_.data(), input_.size());
+    const double dv = magnitude_dot(row(experts_.up), input_.data(), input_.size());
     const double f = std::fabs(silu(exact.gate()[j]));
     const double df = dg + (8 + 2 * (std::fabs(exact.gate()[j]) + dg)) * 0x1p-22 * (f + dg) + underflow;
     return f * dv + std::fabs(exact.up()[j]) * df + df * dv;

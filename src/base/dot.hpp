@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/whole_arrays.hpp"
+
 namespace baton {
 
 /// Sum of a[i] * b[i] in fp32, in sixteen partial sums (i modulo 16) that are added pairwise. The order depends on
 /// n alone, so equal rows give equal bits wherever they stand; the independent sums let the compiler use vectors.
 template <class A, class B>
-float dot(const A* a, const B* b, std::size_t n) {
+BATON_READS_WHOLE_ARRAYS float dot(const A* a, const B* b, std::size_t n) {
   constexpr std::size_t lanes = 16;
+  look_at(a, n);
+  look_at(b, n);
   float sums[lanes] = {};
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
