@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fails if a host header does not compile alone, with g++ and no CUDA: check_headers.py [ROOT] [--jobs N].
 
-A header that is the first #include of some source is compiled alone by every build; the others are compiled here.
+A header that is the first #include of some source is compiled alone by every build without a sanitizer, and a header that is
+the first #include of one that is compiled alone is compiled alone with it; the others are compiled here.
 """
 import argparse
 import concurrent.futures
@@ -17,13 +18,13 @@ FLAGS = ["-std=c++20", "-fsyntax-only", "-x", "c++", "-Wall", "-Wextra", "-Wconv
 PLACES = ("include", "src", ".")
 
 
-def first_includes(root):
-    """What each source names first, as files of the tree."""
-    for source in tree.sources(root, {".cpp"}):
-        if found := re.search(r'^#include "([^"]+)"', source.read_text(), flags=re.M):
-            lines = source.read_text()[:found.start()]
-            if "#include <" not in lines and "#if" not in lines:
-                yield from (root / place / found[1] for place in PLACES if (root / place / found[1]).exists())
+def first_include(root, file):
+    """What the file names before all else, as a file of the tree; None: nothing of the tree."""
+    text = file.read_text()
+    found = re.search(r'^#include "([^"]+)"', text, flags=re.M)
+    if found is None or re.search(r"^#(include <|if)", text[:found.start()], flags=re.M):
+        return None
+    return next(((root / place / found[1]).resolve() for place in PLACES if (root / place / found[1]).exists()), None)
 
 
 def needs_cuda(header):
@@ -48,7 +49,8 @@ def main():
     headers = [h for h in tree.sources(root, {".hpp"}) if not h.relative_to(root).as_posix().startswith("tests/")
                and not needs_cuda(h)]
     unguarded = [f"{h.relative_to(root)}:1: no #pragma once" for h in headers if "#pragma once" not in h.read_text()]
-    compiled = {path.resolve() for path in first_includes(root)}
+    sources = list(tree.sources(root, {".cpp"}))
+    compiled = {first_include(root, file) for file in [*sources, *headers]}
     alone = [header for header in headers if header.resolve() not in compiled]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         found = list(pool.map(lambda header: complaint(root, header, options.compiler), alone))

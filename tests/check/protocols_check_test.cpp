@@ -1,8 +1,8 @@
-// Every protocol of checks/: its explorations hold, its planted bugs are noticed. `baton check` shows the same.
+// Every protocol of checks/: its planted bugs are noticed for what they are. That its explorations hold is what the
+// test check.all_protocols_hold_within_90_seconds_and_their_pages_are_up_to_date asks of `baton check`, once.
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <iostream>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -28,15 +28,6 @@ class every_protocol : public testing::TestWithParam<std::size_t> {
 
 std::string whole_finding(const check::result& r) {
   return r.summary() + "\n" + r.text + "\n" + r.counterexample;
-}
-
-TEST_P(every_protocol, holds_in_every_schedule_within_its_bounds) {
-  EXPECT_FALSE(protocol().explorations.empty());
-  for (const exploration& e : protocol().explorations) {
-    const check::result r = e.run({});
-    EXPECT_TRUE(r.holds()) << e.name << ": " << whole_finding(r);
-    std::cout << e.name << ": " << r.summary() << "\n";
-  }
 }
 
 TEST_P(every_protocol, has_three_planted_bugs_at_least_and_each_is_noticed_for_what_it_is) {
@@ -66,6 +57,7 @@ TEST_P(every_protocol, names_what_a_bug_breaks_as_its_headers_do) {
     headers += std::string{std::istreambuf_iterator<char>{file}, {}};
   }
   std::set<std::string> names;
+  EXPECT_FALSE(protocol().explorations.empty());
   for (const exploration& e : protocol().explorations) EXPECT_TRUE(names.insert(e.name).second) << e.name;
   for (const mutant& m : protocol().mutants) {
     EXPECT_TRUE(names.insert(m.name).second) << "two are called " << m.name;
