@@ -20,19 +20,34 @@ choose_labels() {
   fi
 }
 
+# CPU seconds of all that this shell has run so far.
+cpu_seconds() {
+  awk '{print int(($16 + $17) / 100)}' "/proc/$$/stat" 2>/dev/null || echo 0
+}
+
+# measured WHAT COMMAND...: runs it, and notes how long that took and how many CPU seconds.
+measured() {
+  local what=$1 began=$SECONDS cpu_before result=0
+  cpu_before=$(cpu_seconds)
+  shift
+  "$@" || result=$?
+  notes+=("$what took $((SECONDS - began)) s and $(($(cpu_seconds) - cpu_before)) CPU seconds")
+  return "$result"
+}
+
 # stage PRESET TARGET CTEST_ARGUMENTS...: builds the target and runs its tests; goes on if tests fail.
 stage() {
   local stage_preset=$1 target=$2
   shift 2
   echo "dev: ===== $stage_preset: build" >&2
   configure "$stage_preset"
-  build "$stage_preset" "$target"
+  measured "$stage_preset: build" build "$stage_preset" "$target"
   echo "dev: ===== $stage_preset: test" >&2
   local results=$PWD/build/$stage_preset/results.xml
   rm -f "$results"
   stages+=("$stage_preset=$results")
-  ctest --test-dir "build/$stage_preset" --output-on-failure -j "$jobs" --output-junit "$results" "$@" \
-    </dev/null || status=1
+  measured "$stage_preset: test" ctest --test-dir "build/$stage_preset" --output-on-failure -j "$jobs" \
+    --output-junit "$results" "$@" </dev/null || status=1
 }
 
 run_stages() {
