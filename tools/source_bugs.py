@@ -89,7 +89,7 @@ class Build:
         return subprocess.run(words, cwd=directory, capture_output=True, text=True)
 
     def libraries(self):
-        return [str(self.folder / f"lib{name}.a") for name in ("baton_cli", "baton_checks", "baton", "baton_fmt")
+        return [str(self.folder / f"lib{name}.a") for name in ("baton_cli", "baton_model", "baton_checks", "baton", "baton_fmt")
                 if (self.folder / f"lib{name}.a").is_file()]
 
 

@@ -29,7 +29,7 @@ std::vector<std::vector<double>> measure_flag_floor(std::span<const world>, int,
 std::unique_ptr<work_timer> make_cuda_work_timer(const world&) {
   refuse();
 }
-std::optional<gpu_facts> facts_of(std::span<const world>) {
+std::optional<measured_gpus> facts_of(std::span<const world>) {
   return std::nullopt;
 }
 std::unique_ptr<cublas_product> open_cublas(const world&, std::string& why_not) {

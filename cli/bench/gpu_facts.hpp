@@ -8,12 +8,12 @@
 namespace baton::cli {
 
 /// What a result must say about the GPUs it came from.
-struct gpu_facts {
+struct measured_gpus {
   std::string name;  // "4 x NVIDIA H200"
   int driver = 0;    // the CUDA version the driver supports, 13000 for 13.0
 };
 
 /// None on the CPU.
-std::optional<gpu_facts> facts_of(std::span<const world> worlds);
+std::optional<measured_gpus> facts_of(std::span<const world> worlds);
 
 }  // namespace baton::cli

@@ -9,13 +9,13 @@
 
 namespace baton::cli {
 
-std::optional<gpu_facts> facts_of(std::span<const world> worlds) {
+std::optional<measured_gpus> facts_of(std::span<const world> worlds) {
   if (worlds[0].device() == device_kind::cpu) return std::nullopt;
   std::set<int> devices;
   for (const world& rank : worlds) devices.insert(rank.device_index());
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, *devices.begin()), "asking for the GPU's name");
-  gpu_facts facts{fmt::format("{} x {}", devices.size(), properties.name), 0};
+  measured_gpus facts{fmt::format("{} x {}", devices.size(), properties.name), 0};
   check(cudaDriverGetVersion(&facts.driver), "asking for the driver's version");
   return facts;
 }

@@ -246,7 +246,7 @@ int run_bench_ep(const bench_ep_options& o, std::ostream& out) {
   if (!o.json_path.empty()) file.emplace(o.json_path, "--json-file");
   run.date = utc_now();
   run.device = worlds[0].device() == device_kind::cpu ? "cpu" : "cuda";
-  if (const std::optional<gpu_facts> gpu = facts_of(worlds)) {
+  if (const std::optional<measured_gpus> gpu = facts_of(worlds)) {
     run.gpu = gpu->name;
     run.driver = gpu->driver;
   }

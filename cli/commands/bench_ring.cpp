@@ -125,7 +125,7 @@ int run_bench_ring(const bench_ring_options& o, std::ostream& out) {
   run.device = on_gpu ? "cuda" : "cpu";
   run.date = utc_now();
   if (!on_gpu) run.why_no_hand_offs = "their cycles are measured on a GPU only";
-  if (const std::optional<gpu_facts> gpu = facts_of(worlds)) {
+  if (const std::optional<measured_gpus> gpu = facts_of(worlds)) {
     run.gpu = gpu->name;
     run.driver = gpu->driver;
   }

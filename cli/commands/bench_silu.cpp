@@ -13,7 +13,7 @@
 namespace baton::cli {
 namespace {
 
-constexpr int warm_up_rounds = 3;
+constexpr int warm_up_passes = 3;
 
 struct silu_point {
   silu_size size;
@@ -46,7 +46,7 @@ silu_point measure(const world& where, const silu_size& size, int repeats, work_
   silu_session session{where, size};
   silu_point point{size, session.bytes(), session.first_wrong(), {}, {}};
   // They take turns, so that a clock that drifts drifts for both.
-  for (int i = -warm_up_rounds; i < repeats && point.wrong.empty(); ++i) {
+  for (int i = -warm_up_passes; i < repeats && point.wrong.empty(); ++i) {
     const double us = timer.time([&](stream_ref s) { session.enqueue(s); });
     const double copy = timer.time([&](stream_ref s) { session.enqueue_copy(s); });
     if (i < 0) continue;
@@ -95,7 +95,7 @@ int run_bench_silu(const bench_silu_options& o, std::ostream& out) {
   require(o);
   const std::vector<world> worlds = open_one_rank(o.device);
   const bool on_gpu = worlds[0].device() == device_kind::cuda;
-  const std::optional<gpu_facts> gpu = facts_of(worlds);
+  const std::optional<measured_gpus> gpu = facts_of(worlds);
   const nlohmann::json run{{"schema", "baton.bench.silu/1"},
                            {"device", on_gpu ? "cuda" : "cpu"},
                            {"gpu", gpu ? nlohmann::json(gpu->name) : nlohmann::json()},

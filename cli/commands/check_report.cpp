@@ -11,7 +11,7 @@
 namespace baton::cli {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr std::size_t name_columns = 42, mutant_columns = 50;
 
@@ -22,11 +22,11 @@ std::string verdict_of(const check::result& r) {
   return "holds";
 }
 
-json to_json(const check_run& run, bool with_trace) {
+ordered_json to_json(const check_run& run, bool with_trace) {
   const check::result& r = run.result;
-  json object;
+  ordered_json object;
   if (run.mutant != nullptr) {
-    json wanted = json::array();
+    ordered_json wanted = ordered_json::array();
     for (const check::verdict v : run.mutant->noticed_as) wanted.push_back(check::name(v));
     object = {{"name", run.mutant->name},
               {"breaks", run.mutant->breaks},
@@ -48,7 +48,7 @@ json to_json(const check_run& run, bool with_trace) {
   return object;
 }
 
-json description(const checks::protocol_check& p) {
+ordered_json description(const checks::protocol_check& p) {
   return {{"name", p.name}, {"title", p.title}, {"headers", p.headers}};
 }
 
@@ -67,13 +67,13 @@ bool is_killed(const check_run& run) {
 void list_checks(const std::vector<const checks::protocol_check*>& protocols, bool as_json,
                  std::ostream& out) {
   if (as_json) {
-    json all = json::array();
+    ordered_json all = ordered_json::array();
     for (const checks::protocol_check* p : protocols) {
       all.push_back(description(*p));
       for (const checks::exploration& e : p->explorations) all.back()["explorations"].push_back(e.name);
       for (const checks::mutant& m : p->mutants) all.back()["mutants"].push_back(m.name);
     }
-    out << json{{"protocols", all}}.dump(2) << '\n';
+    out << ordered_json{{"protocols", all}}.dump(2) << '\n';
     return;
   }
   std::size_t width = 0;
@@ -114,7 +114,7 @@ void check_report::begin_protocol(const check_run& run) {
   survivors_here_.clear();
   if (options_.json) {
     json_.push_back(description(*protocol_));
-    json_.back()["explorations"] = json_.back()["mutants"] = json::array();
+    json_.back()["explorations"] = json_.back()["mutants"] = ordered_json::array();
     return;
   }
   out_ << (protocols_ > 1 ? "\n" : "") << marks_.bold(protocol_->name) << "  " << protocol_->title << '\n';
@@ -217,11 +217,11 @@ void check_report::close() {
   end_protocol();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   if (options_.json) {
-    out_ << json{{"protocols", json_},
-                 {"all_well", all_well()},
-                 {"executions", executions_},
-                 {"seconds", seconds}}
-                .dump(2, ' ', false, json::error_handler_t::replace)
+    out_ << ordered_json{{"protocols", json_},
+                         {"all_well", all_well()},
+                         {"executions", executions_},
+                         {"seconds", seconds}}
+                .dump(2, ' ', false, ordered_json::error_handler_t::replace)
          << '\n';
     return;
   }

@@ -80,8 +80,8 @@ layer_error error_of(const layer_run& run, const model::routed_tokens& routed) {
   const model::moe_rounding rounding =
       rounding_of(exchange.config(), exchange.rank(0).device(), run.tokens_of_ranks);
   const model::expert_matrices experts = run.weights.experts(run.options.layer, 0, config.num_experts);
-  return measure(moe_error_bound(experts, routed, rounding), *run.input.expected, run.output,
-                 config.hidden_size);
+  return cli::measure(moe_error_bound(experts, routed, rounding), *run.input.expected, run.output,
+                      config.hidden_size);
 }
 
 }  // namespace

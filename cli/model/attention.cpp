@@ -10,10 +10,6 @@
 namespace baton::model {
 namespace {
 
-std::size_t size(int n) {
-  return static_cast<std::size_t>(n);
-}
-
 /// Each head of a row normalised and turned.
 void finish_heads(float* row, int heads, std::span<const float> weight, float eps, const rotation& turn) {
   for (int h = 0; h < heads; ++h) {

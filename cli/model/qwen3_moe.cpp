@@ -15,10 +15,6 @@
 namespace baton::model {
 namespace {
 
-std::size_t size(int n) {
-  return static_cast<std::size_t>(n);
-}
-
 /// Adds the time it lives to a phase.
 class stopwatch {
  public:
