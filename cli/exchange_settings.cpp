@@ -69,6 +69,10 @@ open_exchange load_exchange(const model::checkpoint& weights, std::span<const in
   options.max_tokens_per_rank = std::clamp(most_tokens, 1, settings.max_tokens_per_rank);
   open_exchange opened;
   options.device = chosen_device(settings, opened.why_not_cuda);
+  if (options.device == device_kind::cuda && options.format > token_format::blockwise_fp8)
+    throw invalid_argument{
+        fmt::format("--format {}: experts on GPUs take bf16 and fp8; use one of these, or --device cpu",
+                    name(options.format))};
   opened.experts = std::make_unique<exchange_moe>(weights, layers, options);
   return opened;
 }

@@ -34,6 +34,26 @@ INSTANTIATE_TEST_SUITE_P(cuda, exchange_gpu,
                                           testing::Values(token_format::bf16, token_format::blockwise_fp8),
                                           testing::Values(arrival_policy::epoch, arrival_policy::sentinel)));
 
+INSTANTIATE_TEST_SUITE_P(narrow, exchange_gpu,
+                         testing::Combine(testing::Values(1, 2),
+                                          testing::Values(token_format::mxfp8, token_format::mxfp4,
+                                                          token_format::nvfp4),
+                                          testing::Values(arrival_policy::epoch)));
+
+TEST(exchange_gpu, scales_in_tiles_lie_as_products_want_them) {
+  BATON_REQUIRE_GPUS(2);
+  const auto worlds = world::local(2, device_kind::cuda);
+  for (const token_format format : {token_format::mxfp8, token_format::mxfp4, token_format::nvfp4}) {
+    for (const int hidden : {224, 7168}) {
+      exchange_case c{2, sizes(5, 2, hidden, 150), {150, 40}, routing::sparse};
+      c.config.format = format;
+      c.config.tiled_scales = true;
+      auto ranks = make_ranks(worlds, c.config);
+      EXPECT_EQ(run_round(c, ranks, 1), "") << name(format) << ", hidden " << hidden;
+    }
+  }
+}
+
 TEST(exchange_gpu, ranks_that_share_a_gpu_are_right_too) {
   BATON_REQUIRE_GPUS(1);
   const int ranks_on_all = 2 * num_devices() > 8 ? 8 : 2 * num_devices();
