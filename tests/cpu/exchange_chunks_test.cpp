@@ -101,6 +101,7 @@ class chunk_rounds {
 };
 
 constexpr std::array few{5, 3};
+constexpr chunk_settings four_a_chunk{.chunk_tokens = 4};
 
 TEST(exchange_chunks_settings, change_no_bit_of_a_result) {
   constexpr std::array tokens{37, 20};
@@ -111,7 +112,7 @@ TEST(exchange_chunks_settings, change_no_bit_of_a_result) {
   random.order = sim::schedule::random;
   random.delay_stores = true;
   for (const auto& [chunk, tile, piece, stages] :
-       {std::array{1, 1, 512, 1}, {1, 32, 1024, 2}, {8, 8, 8192, 1}, {32, 32, 512, 3}, {2, 16, 1536, 4}}) {
+       {std::array{1, 1, 512, 1}, {1, 32, 1024, 2}, {8, 8, 8192, 1}, {32, 32, 512, 3}, {4, 16, 1536, 4}}) {
     chunk_settings s;
     s.chunk_tokens = chunk;
     s.tile_tokens = tile;
@@ -127,11 +128,11 @@ TEST(exchange_chunks_settings, change_no_bit_of_a_result) {
 }
 
 TEST(exchange_chunks_damage, a_flipped_bit_of_an_arrival_word_is_named) {
-  chunk_rounds e{few};
+  chunk_rounds e{few, four_a_chunk};
   e.run();
   std::array<std::array<rank_memory, num_ranks>, chunk_rounds::num_stages> before;
   e.run(chunk_rounds::send, [&](int stage) { before[static_cast<std::size_t>(stage)] = e.memory; });
-  const cells window{e.shape()};
+  const cells window{e.shape(), four_a_chunk};
   const std::pair<int, std::size_t> words[] = {
       {chunk_rounds::receive, window.token_word_at(e.shape(), 2, 1, 0)},
       {chunk_rounds::receive_sums, window.sum_word_at(1, 0)}};
@@ -150,8 +151,8 @@ TEST(exchange_chunks_damage, a_flipped_bit_of_an_arrival_word_is_named) {
 
 TEST(exchange_chunks_damage, a_word_that_says_another_number_of_tokens_is_refused) {
   for (const int stage : {chunk_rounds::receive, chunk_rounds::receive_sums}) {
-    chunk_rounds e{few};
-    const cells window{e.shape()};
+    chunk_rounds e{few, four_a_chunk};
+    const cells window{e.shape(), four_a_chunk};
     const std::size_t at =
         stage == chunk_rounds::receive ? window.token_word_at(e.shape(), 1, 1, 0) : window.sum_word_at(1, 0);
     e.run(chunk_rounds::send, [&](int now) {

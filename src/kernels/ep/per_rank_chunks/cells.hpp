@@ -21,7 +21,7 @@ using per_rank::round_epochs;
 
 /// What the ranks of a communicator agree on beside its shape, and how its kernels' blocks are made up.
 struct chunk_settings {
-  int chunk_tokens = 4;     // a power of two
+  int chunk_tokens = 1;     // a power of two
   int tile_tokens = 16;     // a power of two up to 32, at least a chunk
   int piece_bytes = 8192;   // of a token's payload at most, a multiple of 512
   int dispatch_warps = 14;  // up to max_warps; of them
@@ -29,7 +29,7 @@ struct chunk_settings {
   int dispatch_stages = 2;  // pieces that a warp has room for, where there is room for all warps'
   int combine_warps = 16;
   int combine_senders = 8;
-  int combine_stages = 5;
+  int combine_stages = 3;
 };
 
 inline constexpr int max_warps = 16;
