@@ -40,7 +40,7 @@ struct formatted_rows {
 /// | `in`      | [max_rows, columns] | bf16 or fp32 | contiguous, 16-byte aligned                                          |
 /// | `columns` |                     |              | positive, a multiple of facts_of(out.format).multiple                |
 /// | `rows`    |                     |              | see row_selection                                                    |
-/// | `out`     |                     |              | see formatted_rows; what belongs to no row of a range stays untouched |
+/// | `out`     |                     |              | see formatted_rows; not `in`; what no row of a range has is untouched |
 ///
 /// Rounding: as token_format says; the same bits on every device but for the sign of a NaN. Deterministic. Order: on `stream`;
 /// capturable; no host synchronisation, no allocation.

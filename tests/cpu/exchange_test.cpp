@@ -28,7 +28,7 @@ INSTANTIATE_TEST_SUITE_P(cpu, exchange,
                                           testing::Values(arrival_policy::epoch, arrival_policy::sentinel)));
 
 INSTANTIATE_TEST_SUITE_P(narrow, exchange,
-                         testing::Combine(testing::Values(3),
+                         testing::Combine(testing::Values(2),
                                           testing::Values(token_format::mxfp8, token_format::mxfp4,
                                                           token_format::nvfp4),
                                           testing::Values(arrival_policy::epoch)));
