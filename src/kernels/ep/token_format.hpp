@@ -120,7 +120,8 @@ struct fp8_tokens {
   }
 };
 
-/// mxfp8, mxfp4 and nvfp4: a lane has 16 bytes of payload, which are one or two pieces of lane_values values.
+/// mxfp8, mxfp4 and nvfp4: a lane has 16 bytes of payload, which are one or two pieces of lane_values values. The two scales of a
+/// lane of nvfp4 are stored as one.
 template <token_format Format>
 struct block_tokens {
   using blocks = block_format<Format>;
@@ -161,13 +162,18 @@ struct block_tokens {
         const int value = first + i * step_values + lane * values_of_lane;
         if (value >= end) return;
         vec16 bits;
+        std::uint16_t scales_of_lane = 0;
         BATON_UNROLL
         for (int j = 0; j < pieces; ++j) {
           const auto scale = blocks::scale_of(most[j][lane], tensor);
           store(piece(in[i][lane], j), scale, bits.word + j * blocks::words);
-          const int at = value + j * lane_values;
-          if (at % blocks::facts.block == 0) sink.scale(at / blocks::facts.block, scale.stored);
+          if (j * lane_values % blocks::facts.block == 0)
+            scales_of_lane = static_cast<std::uint16_t>(scales_of_lane | scale.stored.bits << (8 * j));
         }
+        if constexpr (blocks::facts.block < values_of_lane)
+          sink.scale(value / values_of_lane, scales_of_lane);
+        else if (value % blocks::facts.block == 0)
+          sink.scale(value / blocks::facts.block, static_cast<std::uint8_t>(scales_of_lane));
         sink.payload(value / 8 * blocks::facts.value_bits, bits);
       });
     }
