@@ -8,13 +8,14 @@
 
 namespace baton {
 
-/// Which rows: all of them, or ranges that are read on the device when the work runs. Ranges do not overlap; what of one lies
-/// outside of `max_rows` is left out.
+/// Which rows, and on how many SMs: all of them, or ranges that are read on the device when the work runs. Ranges do not overlap;
+/// what of one lies outside of `max_rows` is left out.
 struct row_selection {
   int max_rows = 0;                      // rows that there is memory for
   const std::int32_t* counts = nullptr;  // [num_ranges]: rows of each range, device memory; null: all rows
   const std::int32_t* firsts = nullptr;  // [num_ranges]: its first row; null: 0, of a single range
   int num_ranges = 0;                    // up to 1024
+  int num_sms = 0;                       // that work on them; 0: all of the rank's
 };
 
 /// The rows that a dispatch left for this rank's experts.

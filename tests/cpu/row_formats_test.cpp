@@ -73,6 +73,17 @@ TEST(row_formats, only_rows_of_ranges_are_touched_and_what_the_device_says_is_bo
   }
 }
 
+TEST(row_formats, any_number_of_sms_gives_the_same) {
+  const world where = cpu();
+  rows_case c{rows_from::silu, token_format::nvfp4, scale_layout::row_major, 1056, {}, {}, 40};
+  const std::vector<float> in = uneven_values(c, 9);
+  const rows_result all = rows_run{where, c}(in);
+  for (const int sms : {1, 2, 1000}) {
+    c.num_sms = sms;
+    EXPECT_TRUE((rows_run{where, c}(in) == all)) << sms;
+  }
+}
+
 TEST(row_formats, ranges_of_nonsense_corrupt_nothing) {
   const world where = cpu();
   const std::vector<std::int32_t> counts(1024, 0x7fffffff), firsts(1024, 3);
@@ -127,6 +138,8 @@ TEST(row_formats, what_is_wrong_is_refused_by_name_before_anything_runs) {
                        rows.max_rows = 0x7fffffff, columns = 1 << 20;
                      },
                      "274877906944 values in all at most"},
+           wrong_use{[](row_selection&rows, formatted_rows&, int&) { rows.num_sms = -1; },
+                     "rows.num_sms is -1"},
            wrong_use{[](row_selection&rows, formatted_rows&, int&) { rows.num_ranges = 2; },
                      "rows.counts is null"},
            wrong_use{[](row_selection&rows, formatted_rows&, int&) { rows.counts = some; },

@@ -23,6 +23,7 @@ struct rows_case {
   std::vector<std::int32_t> counts, firsts;  // without: all rows
   int max_rows = 0;
   float tensor_scale = 1.0f;
+  int num_sms = 0;
 };
 
 inline std::string text(const rows_case& c) {
@@ -56,8 +57,8 @@ class rows_run {
     values_.fill_async(untouched);
     scales_.fill_async(untouched);
     const row_selection rows{c_.max_rows, c_.counts.empty() ? nullptr : counts_.data(),
-                             c_.firsts.empty() ? nullptr : firsts_.data(),
-                             static_cast<int>(c_.counts.size())};
+                             c_.firsts.empty() ? nullptr : firsts_.data(), static_cast<int>(c_.counts.size()),
+                             c_.num_sms};
     const formatted_rows out{c_.format, values_.data(), scales_.data(), c_.layout,
                              c_.tensor_scale == 1.0f ? nullptr : tensor_scale_.data()};
     if (c_.from == rows_from::fp32) {

@@ -47,6 +47,7 @@ void require_rows(const request& a) {
   if (rows.max_rows < 0 || std::int64_t{rows.max_rows} * a.columns > most)
     refuse(a, "rows.max_rows is {} of {} values; it must be at least 0, and {} values in all at most",
            rows.max_rows, a.columns, most);
+  if (rows.num_sms < 0) refuse(a, "rows.num_sms is {}; it must be at least 0, which means all", rows.num_sms);
   if (rows.counts == nullptr) {
     if (rows.num_ranges != 0)
       refuse(a,
