@@ -35,7 +35,7 @@ class exchange_context : public planted<check::context> {
     if (setting_.dies == rank() || mine().life > 0) return is_void_;
     return check::context::has_given_up() || is_void_;
   }
-  bool gave_up_before() { return has_given_up(); }
+  std::uint32_t gave_up_before() { return has_given_up() ? 1 : 0; }
   exchange_rank_state& mine() const { return world_.ranks[static_cast<std::size_t>(rank())]; }
 
   template <class T>

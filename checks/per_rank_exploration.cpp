@@ -141,15 +141,17 @@ class per_rank_rank {
                                  tokens(),
                                  {}};
     const auto grid = layout::grid_of_dispatch(end_, limits(which), tokens());
-    layout::dispatch_kernel<ep::bf16_tokens>::run(x_, end_.dispatch(in, grid.senders, which != half::send));
+    using kernel = layout::dispatch_kernel<ep::bf16_tokens>;
+    kernel::run(x_, kernel::params{end_.dispatch(in, grid.senders, which != half::send)});
   }
   void combine(int round, half which) {
     begin("combine");
     const auto* rows = end_.own<bfloat16>(&layout::local_cells::tokens);  // experts change nothing
     const auto grid = layout::grid_of_combine(end_, limits(which), tokens());
     const ep::store_fp32 store{inputs_.out + round * tokens() * end_.s.hidden, end_.s.hidden};
-    layout::combine_kernel<ep::store_fp32>::run(
-        x_, end_.combine<ep::store_fp32>({rows, tokens()}, grid.senders, which != half::send, store));
+    using kernel = layout::combine_kernel<ep::store_fp32>;
+    kernel::run(x_, kernel::params{end_.combine<ep::store_fp32>({rows, tokens()}, grid.senders,
+                                                                which != half::send, store)});
   }
 
   void compare() {

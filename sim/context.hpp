@@ -7,6 +7,7 @@
 #include "exec/exec.hpp"
 #include "exec/line.hpp"
 #include "exec/mbarrier.hpp"
+#include "sim/alignment.hpp"
 #include "sim/lane_verbs.hpp"
 #include "sim/machine.hpp"
 #include "sim/mma_verbs.hpp"
@@ -31,6 +32,7 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   template <class T>
   T read(const T* at) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
+    require_aligned(at, alignof(T));
     before_read(at, sizeof(T));
     T value;
     std::memcpy(static_cast<void*>(&value), at, sizeof(T));
@@ -39,6 +41,7 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   template <class T>
   void write(T* at, const std::type_identity_t<T>& value) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
+    require_aligned(at, alignof(T));
     if (delays_) {
       delayed_write(at, &value, sizeof(T));
     } else {
@@ -98,7 +101,7 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   }
 
   bool has_given_up() const;
-  bool gave_up_before() const { return has_given_up(); }
+  std::uint32_t gave_up_before() const { return has_given_up() ? 1 : 0; }
   void refuse(const wait_site& where, std::uint64_t seen) { report(where, 0, seen, 0); }
 
   template <order O, scope S, class Word, class Done>

@@ -44,6 +44,12 @@ class lane_verbs {
     return v[from];
   }
   template <class T>
+  lanes<T> shuffle(const lanes<T>& v, const lanes<int>& from) {
+    lanes<T> out;
+    for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = v[from[lane] % warp_lanes];
+    return out;
+  }
+  template <class T>
   lanes<T> shuffle_xor(const lanes<T>& v, int mask) {
     lanes<T> out;
     for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = v[lane ^ mask];

@@ -114,7 +114,7 @@ class context : public sim::lane_verbs<context> {
   }
 
   bool has_given_up() const { return run_.has_given_up(warp_); }
-  bool gave_up_before() const { return has_given_up(); }
+  std::uint32_t gave_up_before() const { return has_given_up() ? 1 : 0; }
   /// Nothing is damaged here: whoever refuses was told something wrong.
   void refuse(const wait_site& where, std::uint64_t seen) const { run_.refuse(warp_, where, seen); }
   /// Not in the concept: false and true are both explored.

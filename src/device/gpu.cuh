@@ -74,6 +74,10 @@ class gpu {
     return by_words(v.value, [&](std::uint32_t w) { return __shfl_sync(whole_warp, w, from); });
   }
   template <class T>
+  BATON_FN lanes<T> shuffle(lanes<T> v, lanes<int> from) {
+    return {by_words(v.value, [&](std::uint32_t w) { return __shfl_sync(whole_warp, w, from.value); })};
+  }
+  template <class T>
   BATON_FN lanes<T> shuffle_xor(lanes<T> v, int mask) {
     return {by_words(v.value, [&](std::uint32_t w) { return __shfl_xor_sync(whole_warp, w, mask); })};
   }

@@ -44,7 +44,7 @@ class line_gpu : public mma_gpu {
   }
 
   /// An ordinary load: the warps of an SM ask the L2 once between them.
-  BATON_FN bool gave_up_before() const { return limits().abort != nullptr && *limits().abort != 0; }
+  BATON_FN std::uint32_t gave_up_before() const { return limits().abort != nullptr ? *limits().abort : 0; }
   BATON_FN static void launch_dependents() { cudaTriggerProgrammaticLaunchCompletion(); }
   BATON_FN static void await_dependencies() { cudaGridDependencySynchronize(); }
 

@@ -18,6 +18,7 @@
 //     elect(f)                    f() on one lane
 //     from_one(f)                 value of f() run on one lane, given to all
 //     broadcast(v, lane)          value of a lanes<T>
+//     shuffle(v, from)            lanes<T> with lane i holding v of lane from[i]
 //     shuffle_xor(v, mask)        lanes<T> with lane i holding v of lane i ^ mask
 //     shuffle_up(v, delta)        lane i holds v of lane i - delta; lanes below delta keep their own
 //     ballot(p)                   bit i: p of lane i
@@ -85,6 +86,7 @@ concept exec_context = requires(X& x, typename X::template lanes<int> v, typenam
   x.block_each(1, f);
   x.elect(f);
   { x.broadcast(v, 0) } -> std::same_as<int>;
+  { x.shuffle(v, v) } -> std::same_as<typename X::template lanes<int>>;
   { x.shuffle_xor(v, 1) } -> std::same_as<typename X::template lanes<int>>;
   { x.shuffle_up(v, 1) } -> std::same_as<typename X::template lanes<int>>;
   { x.ballot(p) } -> std::same_as<std::uint32_t>;

@@ -13,7 +13,8 @@
 //     await_dependencies()         until the kernels before this one in the stream have ended. No access to memory that
 //                                  they touch may come earlier
 //   a verb of one lane
-//     gave_up_before()             has_given_up(), of the kernels before this one; after await_dependencies
+//     gave_up_before()             not 0: has_given_up(), of the kernels before this one; after await_dependencies. A word as it
+//                                  was loaded, so that nobody waits for it before he looks at it
 //
 // Lines order nothing but themselves: what a line holds is all that its reader may take from its arrival.
 #include "exec/exec.hpp"
@@ -41,7 +42,7 @@ concept line_exec_context = async_exec_context<X> &&
   { x.wait_lines(line_places<1>{{memory}}, done, where, seen) } -> std::same_as<bool>;
   x.launch_dependents();
   x.await_dependencies();
-  { x.gave_up_before() } -> std::same_as<bool>;
+  { x.gave_up_before() } -> std::same_as<std::uint32_t>;
 };
 
 }  // namespace baton

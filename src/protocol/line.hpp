@@ -49,15 +49,19 @@ BATON_FN vec16 with_flag(std::uint32_t first, std::uint32_t second, std::uint64_
 
 /// Whether this lane sees nothing against its line having arrived.
 BATON_FN bool carries(int lane, const vec16& v, std::uint64_t flag) {
-  return !holds_flag(lane) || (v.word[2] == static_cast<std::uint32_t>(flag) &&
-                               v.word[3] == static_cast<std::uint32_t>(flag >> 32));
+  const std::uint32_t low = static_cast<std::uint32_t>(flag), high = static_cast<std::uint32_t>(flag >> 32);
+  return !holds_flag(lane) | (((v.word[2] ^ low) | (v.word[3] ^ high)) == 0);  // no branches
 }
 
-/// The warp: whether all four lines have arrived.
-template <line_exec_context X>
-BATON_FN bool all_carry(X& x, const typename X::template lanes<vec16>& v, std::uint64_t flag) {
+/// The warp: whether all 4 n lines have arrived.
+template <int n, line_exec_context X>
+BATON_FN bool all_carry(X& x, const typename X::template lanes<vec16> (&v)[n], std::uint64_t flag) {
   typename X::template lanes<bool> here;
-  x.each_lane([&](int lane) { here[lane] = carries(lane, v[lane], flag); });
+  x.each_lane([&](int lane) {
+    here[lane] = true;
+    BATON_UNROLL
+    for (int i = 0; i < n; ++i) here[lane] = here[lane] & carries(lane, v[i][lane], flag);
+  });
   return x.ballot(here) == 0xffffffffu;
 }
 
@@ -71,7 +75,7 @@ BATON_FN bool await_lines(X& x, const line_places<n>& from, std::uint64_t epoch,
   const auto arrived = [=](int lane, const vec16(&values)[n]) {
     bool all = true;
     BATON_UNROLL
-    for (int i = 0; i < n; ++i) all = all && carries(lane, values[i], flag);
+    for (int i = 0; i < n; ++i) all = all & carries(lane, values[i], flag);
     return all;
   };
   return x.wait_lines(from, arrived, where, v);

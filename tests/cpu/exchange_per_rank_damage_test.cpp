@@ -64,7 +64,7 @@ class split_rounds {
   void launch(int rank, const Params& p, std::size_t shared_bytes) {
     rank_memory& m = of_rank(rank);
     const sim::grid grid{2, 2, shared_bytes, {.abort = &m.abort, .record = &m.record}};
-    machine_.launch(rank, grid, [p](sim::context& x) { Kernel::run(x, p); });
+    machine_.launch(rank, grid, [p = typename Kernel::params{p}](sim::context& x) { Kernel::run(x, p); });
   }
   void enqueue(int at, int rank) {
     const endpoint e = end_of(rank);

@@ -93,6 +93,39 @@ std::vector<bfloat16> rounded_identity_sums(const exchange_case& c, const rank_i
   return out;
 }
 
+TEST_P(exchange_per_rank_by, ids_may_begin_at_any_of_them) {
+  const exchange_case c = per_rank({2, sizes(9, 8, 16, 30), {30, 29}, routing::sparse});
+  auto ranks = make_ranks(world::local(2, device_kind::cpu), c.config);
+  const auto inputs = draw_inputs(c, 5);
+  for (const std::size_t shift : {0, 1, 2, 3}) {
+    std::vector<std::vector<std::int32_t>> ids(2);
+    std::vector<std::vector<bfloat16>> out(2);
+    std::vector<const void*> rows(2);
+    for (std::size_t r = 0; r < 2; ++r) {
+      const rank_inputs& in = inputs[r];
+      ids[r].assign(shift, 0);
+      ids[r].insert(ids[r].end(), in.topk_idx.begin(), in.topk_idx.end());
+      rows[r] =
+          ranks[r].ep().dispatch(in.tokens.data(), ids[r].data() + shift, nullptr, in.num_tokens).tokens;
+    }
+    for (std::size_t r = 0; r < 2; ++r) {
+      out[r].assign(inputs[r].tokens.size(), bfloat16::from_bits(0x7fff));
+      ranks[r].ep().combine(static_cast<const bfloat16*>(rows[r]), out[r].data());
+    }
+    for (auto& rank : ranks) rank.ranks().synchronize();
+    for (std::size_t r = 0; r < 2; ++r)
+      EXPECT_EQ(out[r], rounded_identity_sums(c, inputs[r], static_cast<int>(r)))
+          << "rank " << r << ", ids " << shift << " places behind 16 bytes";
+  }
+}
+
+TEST_P(exchange_per_rank_by, more_experts_of_a_rank_than_one_warp_numbers_at_once_have_their_rows) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  exchange_case c = per_rank({2, sizes(600, 4, 16, 20), {20, 17}, routing::sparse});
+  auto ranks = make_ranks(worlds, c.config);
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) EXPECT_EQ(run_round(c, ranks, seed, calls::fused), "");
+}
+
 TEST_P(exchange_per_rank_by, output_is_rounded_once_to_bf16_and_without_weights_each_is_1) {
   const exchange_case c = per_rank({3, sizes(8, 3, 488, 5), {5, 2, 0}, routing::sparse});
   auto ranks = make_ranks(world::local(3, device_kind::cpu), c.config);

@@ -21,6 +21,7 @@
 namespace baton::ep {
 
 struct bf16_tokens {
+  static constexpr token_format format = token_format::bf16;
   static constexpr int step_values = 256;
 
   static constexpr int lane_values = 8;
@@ -52,6 +53,7 @@ struct bf16_tokens {
 };
 
 struct fp8_tokens {
+  static constexpr token_format format = token_format::blockwise_fp8;
   static constexpr int step_values = 512;
   static constexpr int lane_values = 16;
   static constexpr int lanes_per_block = 128 / lane_values;

@@ -9,7 +9,7 @@
 //                                                     8 router weights                             token's experts
 //   sums          [rank of the experts][token][unit]  4 lines: 240 columns of bf16                 ranks of the token's experts
 //
-// An id travels as its number, or as no_id.
+// An id travels as its number, or as no_id; one that no rank has an expert for reaches nobody.
 #include "kernels/ep/received.hpp"
 #include "protocol/line.hpp"
 
@@ -56,6 +56,7 @@ struct cells {
   int max_rows, row_alignment;
   divider by_top_k, by_id_accesses, by_token_units, by_sum_units;
   int first_expert[max_ranks + 1];  // of each rank, and behind the last
+  int first_here, experts_here;     // of this rank
   std::uint32_t tokens, sums;       // first line; ids begin at 0
   std::uint32_t lines;
 
@@ -70,6 +71,8 @@ struct cells {
         by_token_units{token_units},
         by_sum_units{larger(1, sum_units)},
         first_expert{},
+        first_here{s.first_expert(s.rank)},
+        experts_here{s.num_local_experts(s.rank)},
         tokens{2 * lines_of(s.num_ranks, id_accesses, lines_of_access)},
         sums{tokens + 2 * lines_of(s.num_ranks, s.max_tokens * token_units, unit_accesses * lines_of_access)},
         lines{sums + lines_of(s.num_ranks, s.max_tokens * sum_units, lines_of_access)} {

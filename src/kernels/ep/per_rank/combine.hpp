@@ -46,9 +46,9 @@ struct lane_columns {
   }
 };
 
-template <class Output>
+template <class Output, int KnownRanks = 0>
 struct combine_kernel {
-  using params = combine_params<Output>;
+  using params = sized<combine_params<Output>, KnownRanks>;
   static constexpr kernel_bounds bounds{.max_threads = max_combine_warps * warp_lanes};
 
   template <line_exec_context X>
@@ -58,8 +58,8 @@ struct combine_kernel {
     const auto start = begin_round(x, &p.epochs->dispatched);
     if (x.warp() < p.senders) {
       const int nth = x.warp() * x.num_blocks() + x.block(), warps = p.senders * x.num_blocks();
-      for (int i = 1, to = p.s.rank; i <= (p.receives ? p.s.num_ranks - 1 : p.s.num_ranks); ++i) {
-        if (++to == p.s.num_ranks) to = 0;
+      for (int i = 1, to = p.s.rank; i <= (p.receives ? p.num_ranks() - 1 : p.num_ranks()); ++i) {
+        if (++to == p.num_ranks()) to = 0;
         if (!send_sums(x, p, start, {to, nth, warps})) return;
       }
     } else if (p.receives) {
@@ -231,7 +231,7 @@ struct combine_kernel {
       typename X::template lanes<std::uint32_t> set;
       x.each_lane([&](int lane) { set[lane] = x.read(p.rank_sets + token); });
       lane_sums<X> own;
-      if (!own_sum(x, p, token, unit, own)) return;
+      if (!own_sum(x, p, {p.s.rank, token, unit}, own)) return;
       const std::uint32_t ranks = x.broadcast(set, 0);
       const round_start now = x.broadcast(start, 0);
       if (now.aborted != 0) return;
@@ -239,7 +239,7 @@ struct combine_kernel {
       x.each_lane([&](int lane) {
         for (float& v : total[lane].at) v = 0.0f;
       });
-      for (int r = 0; r < p.s.num_ranks; ++r) {
+      for (int r = 0; r < p.num_ranks(); ++r) {
         if (((ranks >> r) & 1) == 0) continue;
         if (r == p.s.rank) {
           x.each_lane([&](int lane) {
@@ -260,17 +260,17 @@ struct combine_kernel {
 
   /// This rank's part of its own token, what lanes put into lines first. False: a row that cannot be.
   template <class X>
-  static BATON_FN bool own_sum(X& x, const params& p, int token, int unit, lane_sums<X>& own) {
+  static BATON_FN bool own_sum(X& x, const params& p, const sum_unit& at, lane_sums<X>& own) {
     if (p.senders > 0) {
-      const token_choices<X> here = read_choices(x, p, p.s.rank, token);
-      if (!sum_here(x, p, {p.s.rank, token, unit}, here, own)) return false;
+      const token_choices<X> here = read_choices(x, p, p.s.rank, at.token);
+      if (!sum_here(x, p, at, here, own)) return false;
     }
     x.each_lane([&](int lane) {
-      const lane_columns mine{unit, lane};
+      const lane_columns mine{at.unit, lane};
       if (p.senders == 0) {
-        const float* at =
-            p.own_sums + static_cast<std::int64_t>(token) * p.s.hidden + smaller(mine.first, p.s.hidden - 8);
-        for (int c = 0; c < 8; ++c) own[lane].at[c] = x.read(at + c);
+        const float* from = p.own_sums + static_cast<std::int64_t>(at.token) * p.s.hidden +
+                            smaller(mine.first, p.s.hidden - 8);
+        for (int c = 0; c < 8; ++c) own[lane].at[c] = x.read(from + c);
       }
       if (mine.offset != 0)
         for (int c = 0; c < 4; ++c) own[lane].at[c] = own[lane].at[c + 4];

@@ -11,9 +11,9 @@
 //                         block for itself; then take the units of the other ranks and write each to its rows
 //
 //   send      | cast, send ................................ | wait | own units -> rows ....... |
-//   receive   | send ids | wait ids | note | count | number | wait a unit's lines -> rows .... |
+//   receive   | send ids | wait ids | note and count | number | wait a unit's lines -> rows .. |
 //
-// I1: in a block, rows are counted when all ids are noted, numbered when all are counted, used when all are numbered.
+// I1: in a block, one warp numbers the rows when all ids are noted; they are used when it has.
 // Blocks never wait for each other. Nothing is counted by senders: a token's place is its index at its source.
 #include <type_traits>
 
@@ -26,13 +26,14 @@
 
 namespace baton::ep::per_rank {
 
-template <class Format>
+template <class Format, int KnownRanks = 0>
 struct dispatch_kernel {
+  using params = sized<dispatch_params, KnownRanks, Format::format>;
   static constexpr kernel_bounds bounds{.max_threads = max_warps * warp_lanes};
-  static constexpr bool has_scales = std::is_same_v<Format, fp8_tokens>;
+  static constexpr bool has_scales = params::has_scales;
 
-  template <line_exec_context X>
-  static BATON_FN void run(X& x, const dispatch_params& p) {
+  template <line_exec_context X, class P>
+  static BATON_FN void run(X& x, const P& p) {
     x.launch_dependents();
     const dispatch_plan shared{p.s, p.senders};
     prepare(x, p, shared);
@@ -43,8 +44,8 @@ struct dispatch_kernel {
     if (!sends) {
       const int warps = x.num_warps() - p.senders;
       mine = {p.s.rank + 1, (x.warp() - p.senders) * x.num_blocks() + x.block(), warps * x.num_blocks()};
-      if (mine.source == p.s.num_ranks) mine.source = 0;
-      mine.sources = p.senders > 0 ? p.s.num_ranks - 1 : p.s.num_ranks;  // senders take their own rank's
+      if (mine.source == p.num_ranks()) mine.source = 0;
+      mine.sources = p.senders > 0 ? p.num_ranks() - 1 : p.num_ranks();  // senders take their own rank's
     }
     const bool aborted = sends           ? !send(x, p, shared, start, mine)
                          : p.senders > 0 ? !send_ids(x, p, start, mine)
@@ -55,9 +56,9 @@ struct dispatch_kernel {
   }
 
  private:
-  template <class X>
-  static BATON_FN void receive(X& x, const dispatch_params& p, const dispatch_plan& shared,
-                               std::uint64_t epoch, const unit_share& mine) {
+  template <class X, class P>
+  static BATON_FN void receive(X& x, const P& p, const dispatch_plan& shared, std::uint64_t epoch,
+                               const unit_share& mine) {
     const bool sends = x.warp() < p.senders;
     looked_at<X> first;
     if (sends)
@@ -65,28 +66,28 @@ struct dispatch_kernel {
     else if (!index(x, p, shared, epoch, mine, first))
       return;
     if (!await_all(x, shared.known(x), index_sites::known())) return;
-    receive_all(x, p, shared.rows(x, p), epoch, mine, first);
+    const row_index<P> rows = shared.find_rows(x, p);
+    if (receive_all(x, p, rows, epoch, mine, first) && x.block() == 0 && x.warp() == p.senders)
+      publish(x, p, rows, epoch);
   }
 
-  template <class X>
-  static BATON_FN void prepare(X& x, const dispatch_params& p, const dispatch_plan& shared) {
+  template <class X, class P>
+  static BATON_FN void prepare(X& x, const P& p, const dispatch_plan& shared) {
     if (p.receives) {
       const int receivers = x.num_warps() - p.senders;
       vec16* bits = reinterpret_cast<vec16*>(shared.bits(x));
-      x.block_each(p.s.max_local_experts() * shared.index.words / 4,
-                   [&](int i) { x.write(bits + i, vec16{}); });
+      x.block_each(shared.zeros(), [&](int i) { x.write(bits + i, vec16{}); });
       x.block_each(1, [&](int) {
         x.mbarrier_init(shared.noted(x), receivers);
-        x.mbarrier_init(shared.summed(x), receivers);
-        x.mbarrier_init(shared.known(x), receivers);
+        x.mbarrier_init(shared.known(x), 1);
       });
     }
     x.sync_block();
   }
 
   /// False: the rank has given up.
-  template <class X>
-  static BATON_FN bool send(X& x, const dispatch_params& p, const dispatch_plan& shared,
+  template <class X, class P>
+  static BATON_FN bool send(X& x, const P& p, const dispatch_plan& shared,
                             const typename X::template lanes<round_start>& start, const unit_share& mine) {
     std::byte* staging = shared.staging(x) + x.warp() * unit_bytes;
     for (int unit = mine.nth; unit < p.num_tokens * p.window.token_units; unit += mine.warps) {
@@ -100,9 +101,8 @@ struct dispatch_kernel {
     return true;
   }
 
-  template <class X>
-  static BATON_FN bool send_ids(X& x, const dispatch_params& p,
-                                const typename X::template lanes<round_start>& start,
+  template <class X, class P>
+  static BATON_FN bool send_ids(X& x, const P& p, const typename X::template lanes<round_start>& start,
                                 const unit_share& mine) {
     for (int access = mine.nth; access < p.window.id_accesses; access += mine.warps) {
       const auto ids = load_ids(x, p, access);
@@ -129,9 +129,8 @@ struct dispatch_kernel {
 
   /// Casts a unit into `staging`, behind it scales and weights; which ranks want the token: bit r. Needs no round, so that
   /// its loads are on their way while the round's number is.
-  template <class X>
-  static BATON_FN std::uint32_t stage_unit(X& x, const dispatch_params& p, std::byte* staging,
-                                           const token_unit& at) {
+  template <class X, class P>
+  static BATON_FN std::uint32_t stage_unit(X& x, const P& p, std::byte* staging, const token_unit& at) {
     typename X::template lanes<std::int32_t> id;
     typename X::template lanes<float> weight;
     x.each_lane([&](int lane) {
@@ -157,7 +156,7 @@ struct dispatch_kernel {
     });
     x.sync_warp();
     std::uint32_t set = 0;
-    for (int r = 0; r < p.s.num_ranks; ++r) {
+    for (int r = 0; r < p.num_ranks(); ++r) {
       typename X::template lanes<bool> here;
       x.each_lane([&](int k) {
         here[k] = id[k] >= p.window.first_expert[r] && id[k] < p.window.first_expert[r + 1];
@@ -168,16 +167,16 @@ struct dispatch_kernel {
   }
 
   /// Stores the unit's lines to the ranks that want it.
-  template <class X>
-  static BATON_FN void send_unit(X& x, const dispatch_params& p, const std::byte* staging,
-                                 std::uint64_t epoch, const token_unit& at, std::uint32_t wanted) {
+  template <class X, class P>
+  static BATON_FN void send_unit(X& x, const P& p, const std::byte* staging, std::uint64_t epoch,
+                                 const token_unit& at, std::uint32_t wanted) {
     const int nth = at.token * p.window.token_units + at.unit;
-    const int bytes = smaller(unit_payload, p.s.payload_bytes() - at.unit * unit_payload);
+    const int bytes = smaller(unit_payload, p.payload_bytes() - at.unit * unit_payload);
     typename X::template lanes<vec16> lines[unit_accesses];
     BATON_UNROLL
     for (int i = 0; i < unit_accesses; ++i) cut_lines(x, staging, bytes, i, epoch, lines[i]);
-    for (int i = 1, to = p.s.rank; i <= p.s.num_ranks; ++i) {
-      if (++to == p.s.num_ranks) to = 0;
+    for (int i = 1, to = p.s.rank; i <= p.num_ranks(); ++i) {
+      if (++to == p.num_ranks()) to = 0;
       if ((wanted >> to & 1) == 0) continue;
       std::byte* cell = p.windows.at[to] + p.window.token_at(p.s, epoch, p.s.rank, nth);
       x.store_lines(cell, lines[0]);
@@ -205,58 +204,33 @@ struct dispatch_kernel {
     });
   }
 
-  /// Ids, as they come, into bits; rows of each expert, a lane's share of them; first rows. False: gave up, or refused ids.
-  template <class X>
-  static BATON_FN bool index(X& x, const dispatch_params& p, const dispatch_plan& shared, std::uint64_t epoch,
+  /// Ids, as they come, into bits and counts; the first receiving warp then gives every expert its rows. False: gave up, or
+  /// refused ids.
+  template <class X, class P>
+  static BATON_FN bool index(X& x, const P& p, const dispatch_plan& shared, std::uint64_t epoch,
                              const unit_share& mine, looked_at<X>& first_unit) {
-    const row_index rows = shared.rows(x, p);
-    const int warp = x.warp() - p.senders, warps = x.num_warps() - p.senders;
+    const row_index<P> rows = shared.find_rows(x, p);
     if (!note_all(x, p, shared, rows, epoch)) return false;
-    const int experts = rows.num_experts(),
-              each = experts <= warps * warp_lanes ? 1 : ceil_div(experts, warps * warp_lanes);
-    typename X::template lanes<int> padded, sum;
-    x.each_lane([&](int lane) {
-      padded[lane] = 0;
-      const int first = (warp * warp_lanes + lane) * each;
-      BATON_ROLLED
-      for (int e = first; e < smaller(first + each, experts); ++e)
-        padded[lane] += align_up_to_power(rows.rows_of(x, e), p.window.row_alignment);
-      sum[lane] = padded[lane];
-    });
-    inclusive_scan(x, sum);
-    x.each_lane([&](int lane) {
-      if (lane == warp_lanes - 1) x.write(shared.sums(x) + warp, sum[lane]);
-    });
-    arrive(x, shared.summed(x));
-    if (!await_all(x, shared.summed(x), index_sites::summed())) return false;
     look(x, p, epoch, mine, first_unit);  // on its way while rows are numbered
-    typename X::template lanes<int> first_row;
-    x.each_lane([&](int lane) {
-      first_row[lane] = sum[lane] - padded[lane];
-      for (int w = 0; w < warp; ++w) first_row[lane] += x.read(shared.sums(x) + w);
-      const int first = (warp * warp_lanes + lane) * each;
-      int row = first_row[lane];
-      BATON_ROLLED
-      for (int e = first; e < smaller(first + each, experts); ++e)
-        row = align_up_to_power(rows.number(x, e, row), p.window.row_alignment);
-    });
+    if (x.warp() != p.senders) return true;
+    if (!await_all(x, shared.noted(x), index_sites::noted())) return false;
+    rows.number(x);
     arrive(x, shared.known(x));
-    if (x.block() == 0) publish(x, p, rows, first_row, each, epoch);
     return true;
   }
 
-  template <class X>
-  static BATON_FN bool note_all(X& x, const dispatch_params& p, const dispatch_plan& shared,
-                                const row_index& rows, std::uint64_t epoch) {
+  template <class X, class P>
+  static BATON_FN bool note_all(X& x, const P& p, const dispatch_plan& shared, const row_index<P>& rows,
+                                std::uint64_t epoch) {
     typename X::template lanes<vec16> ids[1];
     int checked = -1;  // the source of `ids`, if they have not been checked
     for (int i = x.warp() - p.senders;; i += x.num_warps() - p.senders) {
-      const bool last = i >= p.s.num_ranks * p.window.id_accesses;
+      const bool last = i >= p.num_ranks() * p.window.id_accesses;
       if (last) arrive(x, shared.noted(x));
       if (checked >= 0 && !sound_ids(x, p, epoch, checked, ids[0])) return false;
-      if (last) return await_all(x, shared.noted(x), index_sites::noted());
+      if (last) return true;
       const int nth = p.window.by_id_accesses.quotient(i), access = i - nth * p.window.id_accesses;
-      checked = p.s.rank + nth < p.s.num_ranks ? p.s.rank + nth : p.s.rank + nth - p.s.num_ranks;
+      checked = p.s.rank + nth < p.num_ranks() ? p.s.rank + nth : p.s.rank + nth - p.num_ranks();
       const std::byte* from = p.windows.at[p.s.rank] + p.window.ids_at(p.s, epoch, checked, access);
       if (!await_lines(x, line_places<1>{{from}}, epoch, {.where = id_sites::ids(), .peer = checked}, ids))
         return false;
@@ -264,44 +238,26 @@ struct dispatch_kernel {
     }
   }
 
-  /// Block 0 tells the caller, and combine.
-  template <class X>
-  static BATON_FN void publish(X& x, const dispatch_params& p, const row_index& rows,
-                               const typename X::template lanes<int>& first_row, int each,
-                               std::uint64_t epoch) {
-    const int warp = x.warp() - p.senders, experts = rows.num_experts();
-    x.each_lane([&](int lane) {
-      const int first = (warp * warp_lanes + lane) * each;
-      int row = first_row[lane];
-      BATON_ROLLED
-      for (int e = first; e < smaller(first + each, experts); ++e) {
-        const int here = rows.rows_of(x, e);
-        publish_expert(x, p, e, row, here);
-        row += align_up_to_power(here, p.window.row_alignment);
-        if (e == experts - 1) x.write(p.row_offsets + experts, row);
-      }
+  /// One warp tells the caller, and combine.
+  template <class X, class P>
+  static BATON_FN void publish(X& x, const P& p, const row_index<P>& rows, std::uint64_t epoch) {
+    const int experts = rows.num_experts();
+    x.each(experts, [&](int e) {
+      const int first = rows.first_row_of(x, e), here = rows.rows_of(x, e);
+      x.write(p.row_offsets + e, first);
+      x.write(p.row_counts + e, here);
+      x.write(p.expert_ids + e, p.window.first_here + e);
+      if (e == experts - 1)
+        x.write(p.row_offsets + experts, first + align_up_to_power(here, p.window.row_alignment));
     });
-    if (warp != 0) return;
-    x.each(p.s.num_ranks, [&](int r) { x.write(p.token_counts + r, x.read(rows.counts + r)); });
+    x.each(p.num_ranks(), [&](int r) { x.write(p.token_counts + r, x.read(rows.counts + r)); });
     x.elect([&] { x.write(&p.epochs->dispatched, epoch); });
-  }
-
-  template <class X>
-  static BATON_FN void publish_expert(X& x, const dispatch_params& p, int local, int row, int rows) {
-    x.write(p.row_offsets + local, row);
-    x.write(p.row_counts + local, rows);
-    x.write(p.expert_ids + local, p.window.first_expert[p.s.rank] + local);
   }
 
   template <class X>
   static BATON_FN void arrive(X& x, mbarrier* all) {
     x.sync_warp();
     x.elect([&] { x.mbarrier_arrive(all, 1); });
-  }
-  /// Until all receiving warps of the block have arrived. False: gave up.
-  template <class X>
-  static BATON_FN bool await_all(X& x, mbarrier* all, site where) {
-    return x.template mbarrier_wait<scope::block>(all, parity::even, {.where = where, .patience = 2});
   }
 };
 

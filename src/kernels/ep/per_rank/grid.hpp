@@ -29,7 +29,7 @@ inline role_grid grid_of_dispatch(const endpoint& end, const launch_limits& limi
     return for_half(limits.which, {limits.blocks, senders, warps - senders});
   }
   const int units = larger(1, num_tokens * cells{end.s}.token_units);
-  const int wanted = static_cast<int>(4.0 * std::sqrt(static_cast<double>(units)));
+  const int wanted = static_cast<int>(6.0 * std::sqrt(static_cast<double>(units)));
   const int blocks = smaller(limits.blocks, larger(8, wanted));
   const int senders = smaller(8, ceil_div(units, blocks));
   return for_half(

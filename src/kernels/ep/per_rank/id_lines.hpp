@@ -14,7 +14,7 @@
 //   - d's combine of round n runs after d's dispatch of n, which saw s's ids of n: s has finished n - 1. One copy of sums
 //     suffices.
 //
-// `Params` are those of a dispatch whose ids travel so: here, and in per_rank_chunks.
+// `P` are the parameters of a dispatch whose ids travel so: here, and in per_rank_chunks.
 #include "kernels/ep/bad_id.hpp"
 #include "kernels/ep/per_rank/params.hpp"
 #include "kernels/ep/per_rank/row_index.hpp"
@@ -52,26 +52,49 @@ struct packed_ids {
   bool bad;
 };
 
-/// One lane: ids from index `first` on.
-template <class X, class Params>
-BATON_FN packed_ids pack_ids(X& x, const Params& p, int first) {
+struct eight_ids {
   std::int32_t id[ids_of_chunk];
-  const int end = p.num_tokens * p.s.top_k;
+};
+
+/// One lane: eight ids from `from` on, of which `here` exist. All loads are in flight before the first is used.
+template <class X>
+BATON_FN eight_ids load_eight(X& x, const std::int32_t* from, int here) {
+  eight_ids in;
+  if (here >= ids_of_chunk && reinterpret_cast<std::uintptr_t>(from) % sizeof(vec16) == 0) {
+    const auto* both = reinterpret_cast<const vec16*>(from);
+    const vec16 low = x.read(both), high = x.read(both + 1);
+    BATON_UNROLL
+    for (int i = 0; i < ids_of_chunk; ++i)
+      in.id[i] = static_cast<std::int32_t>(i < 4 ? low.word[i % 4] : high.word[i % 4]);
+    return in;
+  }
   BATON_UNROLL
-  for (int i = 0; i < ids_of_chunk; ++i) id[i] = first + i < end ? x.read(p.topk_idx + first + i) : -1;
+  for (int i = 0; i < ids_of_chunk; ++i) in.id[i] = -1;
+  if (here <= 0) return in;
+  BATON_UNROLL
+  for (int i = 0; i < ids_of_chunk; ++i)
+    if (i < here) in.id[i] = x.read(from + i);
+  return in;
+}
+
+/// One lane: ids from index `first` on.
+template <class X, class P>
+BATON_FN packed_ids pack_ids(X& x, const P& p, int first) {
+  const eight_ids in = load_eight(x, p.topk_idx + first, p.num_tokens * p.s.top_k - first);
+  const auto& id = in.id;
   packed_ids out{};
   BATON_UNROLL
   for (int i = 0; i < ids_of_chunk; ++i) {
-    const bool valid = static_cast<std::uint32_t>(id[i]) < static_cast<std::uint32_t>(p.s.num_experts);
-    out.words.word[i / 2] |= (valid ? static_cast<std::uint32_t>(id[i]) : no_id) << (16 * (i % 2));
-    out.bad = out.bad || (!valid && id[i] != -1);
+    const auto number = static_cast<std::uint32_t>(id[i]);
+    out.words.word[i / 2] |= smaller(number, no_id) << (16 * (i % 2));
+    out.bad |= number >= static_cast<std::uint32_t>(p.s.num_experts) && number != ~0u;
   }
   return out;
 }
 
 /// One lane: those of its eight ids that cannot be, for check().
-template <class X, class Params>
-BATON_FN void report_ids(X& x, const Params& p, int first) {
+template <class X, class P>
+BATON_FN void report_ids(X& x, const P& p, int first) {
   const int end = smaller(first + ids_of_chunk, p.num_tokens * p.s.top_k);
   BATON_ROLLED
   for (int at = first; at < end; ++at) {
@@ -94,8 +117,8 @@ struct outgoing_ids {
 };
 
 /// One warp: as far as they are known before the round is; its loads are on their way together with its number.
-template <class X, class Params>
-BATON_FN outgoing_ids<X> load_ids(X& x, const Params& p, int access) {
+template <class X, class P>
+BATON_FN outgoing_ids<X> load_ids(X& x, const P& p, int access) {
   outgoing_ids<X> ids{{}, access};
   x.each_lane([&](int lane) {
     if (!holds_flag(lane)) ids.packed[lane] = pack_ids(x, p, first_id_of(access, lane));
@@ -104,8 +127,8 @@ BATON_FN outgoing_ids<X> load_ids(X& x, const Params& p, int access) {
 }
 
 /// One warp: these to all ranks.
-template <class X, class Params>
-BATON_FN void store_ids(X& x, const Params& p, std::uint64_t epoch, const outgoing_ids<X>& ids) {
+template <class X, class P>
+BATON_FN void store_ids(X& x, const P& p, std::uint64_t epoch, const outgoing_ids<X>& ids) {
   typename X::template lanes<vec16> v;
   typename X::template lanes<std::uint32_t> check;
   x.each_lane([&](int lane) {
@@ -117,8 +140,8 @@ BATON_FN void store_ids(X& x, const Params& p, std::uint64_t epoch, const outgoi
   x.each_lane([&](int lane) {
     if (holds_flag(lane)) v[lane] = with_flag(v[lane].word[0], check[lane], line_flag(epoch));
   });
-  for (int i = 1, to = p.s.rank; i <= p.s.num_ranks; ++i) {
-    if (++to == p.s.num_ranks) to = 0;
+  for (int i = 1, to = p.s.rank; i <= p.num_ranks(); ++i) {
+    if (++to == p.num_ranks()) to = 0;
     x.store_lines(p.windows.at[to] + p.window.ids_at(p.s, epoch, p.s.rank, ids.access), v);
   }
   x.each_lane([&](int lane) {
@@ -140,14 +163,14 @@ struct id_place {
 };
 
 /// One warp: ids that have arrived, into the index; the source's tokens. What they say is checked later: sound_ids.
-template <class X>
-BATON_FN int note_ids(X& x, const dispatch_params& p, const row_index& rows, const id_place& from,
+template <class X, class P>
+BATON_FN int note_ids(X& x, const P& p, const row_index<P>& rows, const id_place& from,
                       const typename X::template lanes<vec16>& v) {
   const int tokens = tokens_of(x, v);
   x.each_lane([&](int lane) {
     const int first = from.before + first_id_of(0, lane), end = tokens * p.s.top_k;
     if (holds_flag(lane) || tokens < 0 || tokens > p.s.max_tokens || first >= end) return;
-    rows.note(x, from.source, first, end, v[lane]);
+    rows.note(x, lane, from.source, first, end, v[lane]);
   });
   if (from.before == 0)
     x.elect([&] { x.write(rows.counts + from.source, smaller(larger(tokens, 0), p.s.max_tokens)); });
@@ -155,8 +178,8 @@ BATON_FN int note_ids(X& x, const dispatch_params& p, const row_index& rows, con
 }
 
 /// One warp: whether lines of ids are as they were sent; refuses them otherwise.
-template <class X, class Params>
-BATON_FN bool sound_ids(X& x, const Params& p, std::uint64_t epoch, int source,
+template <class X, class P>
+BATON_FN bool sound_ids(X& x, const P& p, std::uint64_t epoch, int source,
                         const typename X::template lanes<vec16>& v) {
   const int tokens = tokens_of(x, v);
   typename X::template lanes<std::uint32_t> check;

@@ -3,13 +3,17 @@
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/per_rank/combine.hpp"
 #include "kernels/ep/per_rank/dispatch.hpp"
+#include "kernels/ep/per_rank/known_ranks.hpp"
 
 namespace baton {
 using namespace ep::per_rank;
 
-BATON_KERNEL(dispatch_kernel<ep::bf16_tokens>, dispatch_params);
-BATON_KERNEL(dispatch_kernel<ep::fp8_tokens>, dispatch_params);
-BATON_KERNEL(combine_kernel<ep::store_fp32>, combine_params<ep::store_fp32>);
-BATON_KERNEL(combine_kernel<ep::store_bf16>, combine_params<ep::store_bf16>);
+#define BATON_KERNELS_OF(ranks)                                                                             \
+  BATON_KERNEL(dispatch_kernel<ep::bf16_tokens, ranks>, sized<dispatch_params, ranks, token_format::bf16>); \
+  BATON_KERNEL(dispatch_kernel<ep::fp8_tokens, ranks>,                                                      \
+               sized<dispatch_params, ranks, token_format::blockwise_fp8>);                                 \
+  BATON_KERNEL(combine_kernel<ep::store_fp32, ranks>, sized<combine_params<ep::store_fp32>, ranks>);        \
+  BATON_KERNEL(combine_kernel<ep::store_bf16, ranks>, sized<combine_params<ep::store_bf16>, ranks>);
+BATON_FOR_KNOWN_RANKS(BATON_KERNELS_OF)
 
 }  // namespace baton

@@ -5,6 +5,7 @@
 #include "kernels/ep/per_rank/combine.hpp"
 #include "kernels/ep/per_rank/dispatch.hpp"
 #include "kernels/ep/per_rank/grid.hpp"
+#include "kernels/ep/per_rank/known_ranks.hpp"
 #include "kernels/launch.hpp"
 
 namespace baton::ep::per_rank {
@@ -12,6 +13,27 @@ namespace {
 
 /// What a block may have on the GPUs that kernels are compiled for.
 constexpr std::uint32_t most_shared_bytes = 227 << 10;
+
+/// On the CPU machine the kernels that take any number of ranks, on GPUs those for this number, if there are.
+template <template <int> class Kernel, class Params>
+void launch_kernel(const world& w, const launch_grid& grid, const Params& p, stream_ref stream) {
+  if (w.device() == device_kind::cpu)
+    return launch_on_cpu<Kernel<0>>(w, grid, typename Kernel<0>::params{p}, stream);
+  with_known_ranks(p.s.num_ranks, [&](auto ranks) {
+    using kernel = Kernel<ranks.value>;
+    launch_on_cuda<kernel>(w, grid, typename kernel::params{p}, w.state().limits(), stream);
+  });
+}
+
+template <int KnownRanks>
+using dispatch_bf16 = dispatch_kernel<bf16_tokens, KnownRanks>;
+template <int KnownRanks>
+using dispatch_fp8 = dispatch_kernel<fp8_tokens, KnownRanks>;
+template <class Output>
+struct combine_of {
+  template <int KnownRanks>
+  using kernel = combine_kernel<Output, KnownRanks>;
+};
 
 }  // namespace
 
@@ -34,9 +56,9 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .begins_early = true};
   const dispatch_params p = end.dispatch(in, g.senders, limits.which != half::send);
   if (end.s.is_fp8())
-    baton::launch<dispatch_kernel<fp8_tokens>>(w, grid, p, stream);
+    launch_kernel<dispatch_fp8>(w, grid, p, stream);
   else
-    baton::launch<dispatch_kernel<bf16_tokens>>(w, grid, p, stream);
+    launch_kernel<dispatch_bf16>(w, grid, p, stream);
 }
 
 template <class Output>
@@ -44,7 +66,8 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
             const Output& output, stream_ref stream) {
   const role_grid g = grid_of_combine(end, limits, in.num_tokens);
   const launch_grid grid{.blocks = g.blocks, .threads = g.threads(), .begins_early = true};
-  baton::launch<combine_kernel<Output>>(w, grid, end.combine(in, g.senders, g.receivers > 0, output), stream);
+  launch_kernel<combine_of<Output>::template kernel>(
+      w, grid, end.combine(in, g.senders, g.receivers > 0, output), stream);
 }
 using limits = launch_limits;
 template void launch(const world&, const endpoint&, const limits&, const combine_input&, const store_fp32&,

@@ -7,10 +7,15 @@ namespace baton::ep::per_rank {
 
 struct index_sites {
   static consteval site noted() { return "dispatch.ids_noted"; }
-  static consteval site summed() { return "dispatch.rows_summed"; }
   static consteval site known() { return "dispatch.rows_known"; }
   static consteval site line() { return "dispatch.line"; }
 };
+
+/// Until all have arrived that should. False: gave up.
+template <class X>
+BATON_FN bool await_all(X& x, mbarrier* all, site where) {
+  return x.template mbarrier_wait<scope::block>(all, parity::even, {.where = where, .patience = 2});
+}
 
 /// A warp's share of a source's units: those that are `nth` modulo `warps`.
 struct unit_share {
@@ -31,10 +36,11 @@ struct token_rows {
   std::uint32_t first;  // those that no earlier choice of the token shares
 };
 
-template <class X>
-BATON_FN token_rows<X> find_rows(X& x, const row_index& rows, int source, int token) {
+template <class X, class P>
+BATON_FN token_rows<X> find_rows(X& x, const row_index<P>& rows, const token_unit& at) {
   token_rows<X> found{};
-  x.each_lane([&](int k) { found.of_choice[k] = k < rows.s.top_k ? rows.find(x, source, token, k) : -1; });
+  x.each_lane(
+      [&](int k) { found.of_choice[k] = k < rows.p.s.top_k ? rows.find(x, at.source, at.token, k) : -1; });
   const auto equal = x.equal_lanes(found.of_choice);
   typename X::template lanes<bool> here, first;
   x.each_lane([&](int k) {
@@ -47,65 +53,109 @@ BATON_FN token_rows<X> find_rows(X& x, const row_index& rows, int source, int to
 }
 
 /// For combine: where the weights are that the unit has brought, and what else is known of the token.
-template <class X>
-BATON_FN void note_choices(X& x, const dispatch_params& p, const row_index& rows, const token_unit& at,
-                           const token_rows<X>& found,
+template <class X, class P>
+BATON_FN void note_choices(X& x, const P& p, const token_unit& at, const token_rows<X>& found,
                            const typename X::template lanes<vec16> (&v)[unit_accesses]) {
-  const int token = at.source * p.s.max_tokens + at.token;
+  const int token = at.source * p.s.max_tokens + at.token, first = at.unit * unit_weights;
+  if (at.unit == 0) {
+    x.each_lane([&](int k) {
+      if (((found.first >> k) & 1) != 0)
+        x.write(p.sources + found.of_choice[k], source_info{at.token, k, at.source, 0});
+    });
+    x.elect([&] { x.write(p.choices + token, found.here); });
+  }
+  if (first >= p.s.top_k) return;  // large tokens have more units than weights
+  typename X::template lanes<int> from;
+  typename X::template lanes<std::uint32_t> weight[unit_accesses];
   x.each_lane([&](int lane) {
-    if (at.unit == 0 && ((found.first >> lane) & 1) != 0)
-      x.write(p.sources + found.of_choice[lane], source_info{at.token, lane, at.source, 0});
-    if (!holds_flag(lane)) return;
+    from[lane] = lane % lines_of_access * lanes_of_line + lanes_of_line - 1;
     BATON_UNROLL
-    for (int i = 0; i < unit_accesses; ++i) {
-      const int k = at.unit * unit_weights + i * lines_of_access + lane / lanes_of_line;
-      if (k >= p.s.top_k || ((found.here >> k) & 1) == 0)
-        continue;  // large tokens have more units than weights
-      const float weight = std::bit_cast<float>(v[i][lane].word[1]);
-      x.write(p.entries + static_cast<std::int64_t>(token) * p.s.top_k + k,
-              entry{rows.find(x, at.source, at.token, k), weight});
-    }
+    for (int i = 0; i < unit_accesses; ++i) weight[i][lane] = v[i][lane].word[1];
+  });
+  BATON_UNROLL
+  for (int i = 0; i < unit_accesses; ++i) weight[i] = x.shuffle(weight[i], from);
+  x.each_lane([&](int lane) {
+    const int k = lane - first;
+    if (k < 0 || k >= unit_weights || ((found.here >> lane) & 1) == 0) return;
+    const std::uint32_t bits = k < lines_of_access ? weight[0][lane] : weight[1][lane];
+    x.write(p.entries + static_cast<std::int64_t>(token) * p.s.top_k + lane,
+            entry{found.of_choice[lane], std::bit_cast<float>(bits)});
   });
 }
 
-/// The unit's payload and scales, to every row of the token, four rows at a time.
+struct rows_here {
+  const int (&at)[4];
+  int count;
+};
+
+/// One lane: its chunks to some rows. All addresses are known before the first store.
+template <class X, class P>
+BATON_FN void write_payload(X& x, const P& p, int unit, int lane, const rows_here& rows,
+                            const typename X::template lanes<vec16> (&v)[unit_accesses]) {
+  constexpr int access_payload = chunks_of_access * static_cast<int>(sizeof(vec16));
+  if (holds_flag(lane)) return;
+  const int chunk = lane / lanes_of_line * chunks_of_line + lane % lanes_of_line;
+  const int offset = unit * unit_payload + chunk * static_cast<int>(sizeof(vec16));
+  std::byte* to[4];
+  BATON_UNROLL
+  for (int r = 0; r < 4; ++r)
+    to[r] = p.rows + offset + static_cast<std::int64_t>(rows.at[r]) * p.payload_bytes();
+  BATON_UNROLL
+  for (int i = 0; i < unit_accesses; ++i) {
+    if (offset + i * access_payload >= p.payload_bytes()) return;
+    BATON_UNROLL
+    for (int r = 0; r < 4; ++r)
+      if (r < rows.count) x.write(reinterpret_cast<vec16*>(to[r] + i * access_payload), v[i][lane]);
+  }
+}
+
+inline constexpr int rows_together = 4, blocks_of_unit = unit_payload / 128;
+static_assert(rows_together * blocks_of_unit <= warp_lanes);  // a lane for each scale
+
+/// The scales that the unit has brought: lane has that of block lane % blocks_of_unit.
 template <class X>
-BATON_FN void write_rows(X& x, const dispatch_params& p, const token_unit& at, const token_rows<X>& found,
+BATON_FN typename X::template lanes<std::uint32_t> scales_of_unit(
+    X& x, const typename X::template lanes<vec16> (&v)[unit_accesses]) {
+  typename X::template lanes<int> from;
+  typename X::template lanes<std::uint32_t> scale[unit_accesses], found;
+  x.each_lane([&](int lane) {
+    from[lane] = lane % blocks_of_unit % lines_of_access * lanes_of_line + lanes_of_line - 1;
+    BATON_UNROLL
+    for (int i = 0; i < unit_accesses; ++i) scale[i][lane] = v[i][lane].word[0];
+  });
+  BATON_UNROLL
+  for (int i = 0; i < unit_accesses; ++i) scale[i] = x.shuffle(scale[i], from);
+  x.each_lane([&](int lane) {
+    found[lane] = lane % blocks_of_unit < lines_of_access ? scale[0][lane] : scale[1][lane];
+  });
+  return found;
+}
+
+/// The unit's payload and scales, to every row of the token, four rows at a time.
+template <class X, class P>
+BATON_FN void write_rows(X& x, const P& p, const token_unit& at, const token_rows<X>& found,
                          const typename X::template lanes<vec16> (&v)[unit_accesses]) {
-  constexpr int together = 4;
-  const int bytes = p.s.payload_bytes(), blocks = p.s.scale_bytes() / 4, max_rows = p.window.max_rows;
+  typename X::template lanes<std::uint32_t> scale;
+  if constexpr (P::has_scales) scale = scales_of_unit(x, v);
   std::uint32_t left = found.first;
   do {
-    int row[together];
-    bool on[together];
+    int row[rows_together];
+    const int here = smaller(rows_together, count_bits(left));
     BATON_UNROLL
-    for (int r = 0; r < together; ++r) {
-      on[r] = left != 0;
-      row[r] = x.broadcast(found.of_choice, on[r] ? lowest_bit(left) : 0);
+    for (int r = 0; r < rows_together; ++r) {
+      row[r] = x.broadcast(found.of_choice, left != 0 ? lowest_bit(left) : 0);
       left &= left - 1;
     }
-    x.each_lane([&](int lane) {
-      const int line = lane / lanes_of_line, chunk = line * chunks_of_line + lane % lanes_of_line;
-      const int offset = at.unit * unit_payload + chunk * static_cast<int>(sizeof(vec16));
-      const int block = at.unit * (unit_payload / 128) + line;
-      BATON_UNROLL
-      for (int i = 0; i < unit_accesses; ++i) {
-        const int here = offset + i * chunks_of_access * static_cast<int>(sizeof(vec16));
-        const bool has_payload = !holds_flag(lane) && here < bytes;
-        const int scale = block + i * lines_of_access;
-        const bool has_scale =
-            holds_flag(lane) && scale < blocks && i * lines_of_access + line < unit_payload / 128;
-        BATON_UNROLL
-        for (int r = 0; r < together; ++r) {
-          if (on[r] && has_payload)
-            x.write(reinterpret_cast<vec16*>(p.rows + here + static_cast<std::int64_t>(row[r]) * bytes),
-                    v[i][lane]);
-          if (on[r] && has_scale)
-            x.write(p.scales + static_cast<std::int64_t>(scale) * max_rows + row[r],
-                    std::bit_cast<float>(v[i][lane].word[0]));
-        }
-      }
-    });
+    x.each_lane([&](int lane) { write_payload(x, p, at.unit, lane, {row, here}, v); });
+    if constexpr (P::has_scales) {
+      x.each_lane([&](int lane) {
+        const int nth = lane / blocks_of_unit, block = at.unit * blocks_of_unit + lane % blocks_of_unit;
+        const int to = nth == 0 ? row[0] : nth == 1 ? row[1] : nth == 2 ? row[2] : row[3];
+        if (nth < here && block < p.scale_blocks())
+          x.write(p.scales + static_cast<std::int64_t>(block) * p.window.max_rows + to,
+                  std::bit_cast<float>(scale[lane]));
+      });
+    }
   } while (left != 0);
 }
 
@@ -116,16 +166,15 @@ struct looked_at {
   bool valid;
 };
 
-BATON_FN line_places<unit_accesses> lines_of_unit(const dispatch_params& p, std::uint64_t epoch, int source,
-                                                  int unit) {
+template <class P>
+BATON_FN line_places<unit_accesses> lines_of_unit(const P& p, std::uint64_t epoch, int source, int unit) {
   const std::byte* first = p.windows.at[p.s.rank] + p.window.token_at(p.s, epoch, source, unit);
   return {{first, first + line_access_bytes}};
 }
 
 /// One look at a warp's first unit: whether its lines will come at all is known only when rows are.
-template <class X>
-BATON_FN void look(X& x, const dispatch_params& p, std::uint64_t epoch, const unit_share& mine,
-                   looked_at<X>& first) {
+template <class X, class P>
+BATON_FN void look(X& x, const P& p, std::uint64_t epoch, const unit_share& mine, looked_at<X>& first) {
   first.valid = mine.nth < p.s.max_tokens * p.window.token_units;
   if (!first.valid) return;
   const auto from = lines_of_unit(p, epoch, mine.source, mine.nth);
@@ -133,32 +182,41 @@ BATON_FN void look(X& x, const dispatch_params& p, std::uint64_t epoch, const un
   for (int i = 0; i < unit_accesses; ++i) first.v[i] = x.load_lines(from.at[i]);
 }
 
-/// One warp: its share of the units of ranks from mine.source on, each as soon as it is here.
-template <class X>
-BATON_FN void receive_all(X& x, const dispatch_params& p, const row_index& rows, std::uint64_t epoch,
-                          unit_share mine, looked_at<X>& first) {
-  const std::uint64_t flag = line_flag(epoch);
+/// One warp: a unit, the source's nth, as soon as it is here. False: gave up.
+template <class X, class P>
+BATON_FN bool receive_unit(X& x, const P& p, const row_index<P>& rows, std::uint64_t epoch,
+                           const unit_share& mine, looked_at<X>& first) {
+  const int token = p.window.by_token_units.quotient(mine.nth);
+  const token_unit at{mine.source, token, mine.nth - token * p.window.token_units};
+  const token_rows<X> found = find_rows(x, rows, at);
+  if (found.here == 0) {  // nobody sends it
+    if (at.unit == 0) x.elect([&] { x.write(p.choices + at.source * p.s.max_tokens + at.token, 0u); });
+    return true;
+  }
+  const bool here = first.valid && all_carry(x, first.v, line_flag(epoch));
+  if (!here && !await_lines(x, lines_of_unit(p, epoch, at.source, mine.nth), epoch,
+                            {.where = index_sites::line(), .peer = at.source}, first.v))
+    return false;
+  note_choices(x, p, at, found, first.v);
+  write_rows(x, p, at, found, first.v);
+  return true;
+}
+
+/// One warp: its share of the units of ranks from mine.source on, each as soon as it is here. False: gave up.
+template <class X, class P>
+BATON_FN bool receive_all(X& x, const P& p, const row_index<P>& rows, std::uint64_t epoch, unit_share mine,
+                          looked_at<X>& first) {
+  const int nth = mine.nth;
   for (; mine.sources > 0; --mine.sources) {
     const int units = x.from_one([&] { return x.read(rows.counts + mine.source); }) * p.window.token_units;
-    for (int i = mine.nth; i < units; i += mine.warps) {
-      const int token = p.window.by_token_units.quotient(i);
-      const token_unit at{mine.source, token, i - token * p.window.token_units};
-      const token_rows<X> found = find_rows(x, rows, at.source, at.token);
-      if (at.unit == 0)
-        x.elect([&] { x.write(p.choices + at.source * p.s.max_tokens + at.token, found.here); });
-      if (found.here != 0) {  // otherwise nobody sends it
-        const bool here = first.valid && all_carry(x, first.v[0], flag) && all_carry(x, first.v[1], flag);
-        if (!here && !await_lines(x, lines_of_unit(p, epoch, at.source, i), epoch,
-                                  {.where = index_sites::line(), .peer = at.source}, first.v))
-          return;
-        note_choices(x, p, rows, at, found, first.v);
-        write_rows(x, p, at, found, first.v);
-      }
+    for (mine.nth = nth; mine.nth < units; mine.nth += mine.warps) {
+      if (!receive_unit(x, p, rows, epoch, mine, first)) return false;
       first.valid = false;
     }
     first.valid = false;
-    if (++mine.source == p.s.num_ranks) mine.source = 0;
+    if (++mine.source == p.num_ranks()) mine.source = 0;
   }
+  return true;
 }
 
 }  // namespace baton::ep::per_rank

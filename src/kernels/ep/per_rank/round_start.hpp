@@ -19,7 +19,7 @@ BATON_FN typename X::template lanes<round_start> begin_round(X& x, const std::ui
   x.elect([&] {
     const std::uint64_t before = x.read(epoch);
     start[0] = {static_cast<std::uint32_t>(before), static_cast<std::uint32_t>(before >> 32),
-                x.gave_up_before() ? 1u : 0u};
+                x.gave_up_before()};
   });
   return start;
 }

@@ -2,110 +2,167 @@
 // Which row each received token gets, found by every block for itself from all ranks' ids: bits say which tokens of which
 // rank list an expert; rows of an expert are its bits in order, that is by source rank and token.
 //
-//   row(expert, source, token) = first row of the expert + bits before (source, token)
+//   row(expert, source, token) = first row of (expert, source) + bits before the token's among the source's
 //
 // A token that lists an expert twice has one row there, of its first such choice.
 #include "base/bits.hpp"
 #include "exec/collectives.hpp"
 #include "exec/shared_plan.hpp"
-#include "kernels/ep/per_rank/cells.hpp"
+#include "kernels/ep/per_rank/params.hpp"
 
 namespace baton::ep::per_rank {
 
+inline constexpr int tokens_of_quad = 128;  // bits of a vec16
+
 /// Its sizes for one communicator.
 struct row_index_shape {
-  int rank_words;  // 32-bit words of bits for one source
-  int used_words;  // for all, a multiple of 4
-  int words;       // with padding: an odd number of 16 bytes, so that neighbouring experts do not share banks
-  int id_stride;   // ids of one source
+  int quads;      // of bits for one source
+  int words;      // of an expert: an odd number of 16 bytes, so that neighbouring experts do not share banks
+  int id_stride;  // ids of one source
 
   constexpr explicit row_index_shape(const shape& s)
-      : rank_words{ceil_div(s.max_tokens, 32)},
-        used_words{align_up(s.num_ranks * rank_words, 4)},
-        words{(used_words / 4 | 1) * 4},
+      : quads{ceil_div(s.max_tokens, tokens_of_quad)},
+        words{(s.num_ranks * quads | 1) * 4},
         id_stride{larger(1, ceil_div(s.max_tokens * s.top_k, ids_of_access)) * ids_of_access} {}
 };
 
+template <class P>
 struct row_index {
-  const shape& s;
-  const cells& window;
+  const P& p;
   row_index_shape size;
   std::uint32_t* bits;      // [local experts, words]
-  std::int32_t* first_row;  // [local experts, words]: of the word's lowest bit
+  std::int32_t* rows;       // [local experts, R]: a source's rows of the expert
+  std::int32_t* first_row;  // [local experts, R]: the first of them
   std::uint16_t* ids;       // [R, id_stride]
   std::int32_t* counts;     // [R]: tokens
+  std::uint32_t* spare;     // [max_warps, lanes]: what nobody reads
 
-  /// Those of this rank.
-  BATON_FN int first_expert() const { return window.first_expert[s.rank]; }
-  BATON_FN int num_experts() const { return window.first_expert[s.rank + 1] - window.first_expert[s.rank]; }
+  BATON_FN int num_experts() const { return p.window.experts_here; }
 
-  /// One lane: eight ids of `source` from index `first` on are known; ids past its `end` are none.
+  /// One lane: eight ids of `source` from index `first` on are known; ids past its `end` are none. There are no branches
+  /// in it, nor does an id wait for the one before: what is of no expert here goes to a spare word.
   template <class X>
-  BATON_FN void note(X& x, int source, int first, int end, const vec16& chunk) const {
+  BATON_FN void note(X& x, int lane, int source, int first, int end, const vec16& chunk) const {
     x.write(reinterpret_cast<vec16*>(ids + source * size.id_stride + first), chunk);
-    std::uint32_t* of_source = bits + source * size.rank_words;
-    if (s.top_k == ids_of_chunk) {  // one token's
-      const int token = first / ids_of_chunk;
-      BATON_UNROLL
-      for (int i = 0; i < ids_of_chunk; ++i)
-        note_id(x, of_source, token, chunk.word[i / 2] >> (16 * (i % 2)) & 0xffffu);
-      return;
-    }
-    int token = window.by_top_k.quotient(first), k = first - token * s.top_k;
+    int token = p.window.by_top_k.quotient(first), k = first - token * p.s.top_k;
+    chosen of[ids_of_chunk];
     BATON_UNROLL
     for (int i = 0; i < ids_of_chunk; ++i) {
-      if (first + i < end) note_id(x, of_source, token, chunk.word[i / 2] >> (16 * (i % 2)) & 0xffffu);
-      if (++k == s.top_k) k = 0, ++token;
+      const std::uint32_t id = chunk.word[i / 2] >> (16 * (i % 2)) & 0xffffu;
+      of[i] = mark(x, lane, source, token, first + i < end ? id : no_id);
+      if (++k == p.s.top_k) k = 0, ++token;
+    }
+    BATON_UNROLL
+    for (int i = 0; i < ids_of_chunk; ++i)
+      x.template fetch_add<order::relaxed, scope::block>(
+          (of[i].before & of[i].bit) == 0 ? rows + of[i].pair
+                                          : reinterpret_cast<std::int32_t*>(spare_word(x, lane)),
+          1);
+  }
+
+  /// One warp: the first rows, when all ids are noted; 128 experts at a time, four neighbours a lane.
+  template <class X>
+  BATON_FN void number(X& x) const {
+    int before = 0;
+    for (int first = 0; first < num_experts(); first += 4 * warp_lanes) {
+      typename X::template lanes<int> sum;
+      typename X::template lanes<four_experts> own;
+      x.each_lane([&](int lane) {
+        sum[lane] = 0;
+        BATON_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const int e = first + 4 * lane + i;
+          own[lane].padded[i] =
+              e < num_experts() ? align_up_to_power(rows_of(x, e), p.window.row_alignment) : 0;
+          sum[lane] += own[lane].padded[i];
+        }
+      });
+      inclusive_scan(x, sum);
+      x.each_lane([&](int lane) {
+        const int(&padded)[4] = own[lane].padded;
+        int next = before + sum[lane] - (padded[0] + padded[1] + padded[2] + padded[3]);
+        BATON_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const int e = first + 4 * lane + i;
+          if (e < num_experts()) give_rows(x, e, next);
+          next += padded[i];
+        }
+      });
+      before += x.broadcast(sum, warp_lanes - 1);
     }
   }
 
   /// One lane: rows of a local expert.
   template <class X>
   BATON_FN int rows_of(X& x, int local) const {
-    int rows = 0;
-    BATON_ROLLED
-    for (int w = 0; w < size.used_words; w += 4) {
-      const vec16 four = x.read(reinterpret_cast<const vec16*>(bits + local * size.words + w));
-      BATON_UNROLL
-      for (const std::uint32_t word : four.word) rows += count_bits(word);
-    }
-    return rows;
+    int all = 0;
+    for (int r = 0; r < p.num_ranks(); ++r) all += x.read(rows + local * p.num_ranks() + r);
+    return all;
   }
-  /// One lane: numbers them from `row` on; the row behind them.
   template <class X>
-  BATON_FN int number(X& x, int local, int row) const {
-    BATON_ROLLED
-    for (int w = 0; w < size.used_words; w += 4) {
-      const vec16 four = x.read(reinterpret_cast<const vec16*>(bits + local * size.words + w));
-      vec16 first;
-      BATON_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        first.word[i] = static_cast<std::uint32_t>(row);
-        row += count_bits(four.word[i]);
-      }
-      x.write(reinterpret_cast<vec16*>(first_row + local * size.words + w), first);
-    }
-    return row;
+  BATON_FN int first_row_of(X& x, int local) const {
+    return x.read(first_row + local * p.num_ranks());
   }
 
-  /// The row of a choice; -1: another rank's expert, or none.
+  /// One lane: the row of a choice; -1: another rank's expert, or none.
   template <class X>
   BATON_FN std::int32_t find(X& x, int source, int token, int k) const {
-    const std::uint32_t id = x.read(ids + source * size.id_stride + token * s.top_k + k);
-    const std::uint32_t local = id - static_cast<std::uint32_t>(first_expert());
+    const std::uint32_t local = local_expert(x.read(ids + source * size.id_stride + token * p.s.top_k + k));
     if (local >= static_cast<std::uint32_t>(num_experts())) return -1;
-    const int word = static_cast<int>(local) * size.words + source * size.rank_words + (token >> 5);
-    const std::uint32_t before = x.read(bits + word) & ((1u << (token & 31)) - 1);
-    return x.read(first_row + word) + count_bits(before);
+    int row = x.read(first_row + static_cast<int>(local) * p.num_ranks() + source);
+    const auto* quads = reinterpret_cast<const vec16*>(bits_of(local, source));
+    const int last = token / tokens_of_quad;
+    BATON_ROLLED
+    for (int q = 0; q < last; ++q) {
+      const vec16 all = x.read(quads + q);
+      for (const std::uint32_t word : all.word) row += count_bits(word);
+    }
+    const vec16 own = x.read(quads + last);
+    BATON_UNROLL
+    for (int i = 0; i < 4; ++i) row += count_bits(own.word[i] & bits_below(token % tokens_of_quad - 32 * i));
+    return row;
   }
 
  private:
   template <class X>
-  BATON_FN void note_id(X& x, std::uint32_t* of_source, int token, std::uint32_t id) const {
-    const std::uint32_t local = id - static_cast<std::uint32_t>(first_expert());
-    if (local >= static_cast<std::uint32_t>(num_experts())) return;
-    std::uint32_t* word = of_source + static_cast<int>(local) * size.words + (token >> 5);
-    x.template fetch_or<order::relaxed, scope::block>(word, 1u << (token & 31));
+  BATON_FN std::uint32_t* spare_word(X& x, int lane) const {
+    return spare + x.warp() * warp_lanes + lane;
+  }
+  BATON_FN std::uint32_t local_expert(std::uint32_t id) const {
+    return id - static_cast<std::uint32_t>(p.window.first_here);
+  }
+  BATON_FN std::uint32_t* bits_of(std::uint32_t local, int source) const {
+    return bits + static_cast<int>(local) * size.words + source * size.quads * 4;
+  }
+  /// Those of a word below its `n`-th; n may lie outside.
+  static BATON_FN std::uint32_t bits_below(int n) { return n <= 0 ? 0 : n >= 32 ? ~0u : (1u << n) - 1; }
+
+  struct four_experts {
+    int padded[4];  // rows
+  };
+  /// What marking a token's bit of an expert found.
+  struct chosen {
+    int pair;
+    std::uint32_t bit, before;
+  };
+
+  template <class X>
+  BATON_FN chosen mark(X& x, int lane, int source, int token, std::uint32_t id) const {
+    const std::uint32_t local = local_expert(id), bit = 1u << (token % 32);
+    const bool here = local < static_cast<std::uint32_t>(num_experts());
+    const std::uint32_t before = x.template fetch_or<order::relaxed, scope::block>(
+        here ? bits_of(local, source) + token / 32 : spare_word(x, lane), bit);
+    return {static_cast<int>(local) * p.num_ranks() + source, bit, here ? before : bit};
+  }
+
+  /// One lane: the first rows of an expert's sources, from `row` on.
+  template <class X>
+  BATON_FN void give_rows(X& x, int expert, int row) const {
+    for (int r = 0; r < p.num_ranks(); ++r) {
+      const int pair = expert * p.num_ranks() + r;
+      x.write(first_row + pair, row);
+      row += x.read(rows + pair);
+    }
   }
 };
 

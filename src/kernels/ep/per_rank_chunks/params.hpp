@@ -41,6 +41,8 @@ struct dispatch_params {
   std::int32_t* row_counts{};
   std::int32_t* expert_ids{};
   source_info* sources{};
+
+  BATON_FN int num_ranks() const { return s.num_ranks; }
 };
 
 template <class Output>
