@@ -30,10 +30,17 @@ BATON_FN void widen(const std::uint32_t (&word)[4], float* eight) {
   }
 }
 
-/// Two floats rounded to bf16 in a word, `low` in the low half.
+/// Two floats rounded to bf16 in a word, `low` in the low half. What is no number becomes some NaN.
 BATON_FN std::uint32_t pack_bf16(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  std::uint32_t word;
+  std::memcpy(&word, &pair, sizeof(word));
+  return word;
+#else
   return static_cast<std::uint32_t>(bfloat16{low}.bits) | static_cast<std::uint32_t>(bfloat16{high}.bits)
                                                               << 16;
+#endif
 }
 
 /// The larger of the magnitudes of two bf16, in both halves; what is no number loses.

@@ -67,7 +67,7 @@ class chunk_rounds {
     return e;
   }
   template <class Kernel, class Params>
-  void launch(int rank, const Params& p, const block_plan& plan) {
+  void launch(int rank, const Params& p, const shared_plan& plan) {
     rank_memory& m = of_rank(rank);
     const sim::grid grid{2, p.roles.warps(), plan.bytes, {.abort = &m.abort, .record = &m.record}};
     machine_.launch(rank, grid, [p](sim::context& x) { Kernel::run(x, p); });
@@ -82,10 +82,10 @@ class chunk_rounds {
           e.dispatch({tokens_[r].data(), ids_[r].data(), nullptr, num_tokens_[r], {}}, roles, !sends);
       return launch<dispatch_kernel<ep::bf16_tokens>>(rank, p, dispatch_plan(p.window, roles));
     }
-    const block_roles roles{sends ? 2 : 0, sends ? 0 : 2, settings_.combine_stages};
+    const block_roles roles{sends ? 2 : 0, sends ? 0 : 2};
     const auto p = e.combine({e.own<bfloat16>(&local_cells::tokens), num_tokens_[r]}, roles, !sends,
                              ep::store_fp32{of_rank(rank).out.data(), hidden});
-    launch<combine_kernel<ep::store_fp32>>(rank, p, combine_plan(shape_, roles));
+    launch<combine_kernel<ep::store_fp32>>(rank, p, combine_plan{});
   }
 
   ep::shape shape_{.num_experts = 3,
@@ -117,7 +117,8 @@ TEST(exchange_chunks_settings, change_no_bit_of_a_result) {
     s.chunk_tokens = chunk;
     s.tile_tokens = tile;
     s.piece_bytes = piece;
-    s.dispatch_stages = s.combine_stages = stages;
+    s.dispatch_stages = stages;
+    s.least_sums = 64 * stages;
     ++random.seed;
     chunk_rounds e{tokens, s, random};
     for (int round = 1; round <= 3; ++round) e.run();
@@ -132,10 +133,14 @@ TEST(exchange_chunks_damage, a_flipped_bit_of_an_arrival_word_is_named) {
   e.run();
   std::array<std::array<rank_memory, num_ranks>, chunk_rounds::num_stages> before;
   e.run(chunk_rounds::send, [&](int stage) { before[static_cast<std::size_t>(stage)] = e.memory; });
+  const auto wants_other = [](std::uint32_t ranks) { return (ranks & 2) != 0; };
+  const auto* ranks = e.own<std::uint32_t>(0, &local_cells::rank_sets);
+  const auto summed = static_cast<int>(std::find_if(ranks, ranks + few[0], wants_other) - ranks);
+  ASSERT_LT(summed, few[0]);
   const cells window{e.shape(), four_a_chunk};
   const std::pair<int, std::size_t> words[] = {
       {chunk_rounds::receive, window.token_word_at(e.shape(), 2, 1, 0)},
-      {chunk_rounds::receive_sums, window.sum_word_at(1, 0)}};
+      {chunk_rounds::receive_sums, window.sum_word_at(e.shape(), 1, summed, 0)}};
   for (const auto& [stage, at] : words) {
     for (int bit = 0; bit < 64; ++bit) {
       e.memory = before[static_cast<std::size_t>(stage)];
@@ -143,28 +148,24 @@ TEST(exchange_chunks_damage, a_flipped_bit_of_an_arrival_word_is_named) {
       e.run(stage);
       ASSERT_EQ(e.of_rank(0).record.complete, 1u) << "bit " << bit;
       EXPECT_EQ(name(e.of_rank(0).record.where),
-                stage == chunk_rounds::receive ? "dispatch.chunk" : "combine.chunk");
+                stage == chunk_rounds::receive ? "dispatch.chunk" : "combine.sum");
       EXPECT_EQ(e.of_rank(0).record.peer, 1);
     }
   }
 }
 
 TEST(exchange_chunks_damage, a_word_that_says_another_number_of_tokens_is_refused) {
-  for (const int stage : {chunk_rounds::receive, chunk_rounds::receive_sums}) {
-    chunk_rounds e{few, four_a_chunk};
-    const cells window{e.shape(), four_a_chunk};
-    const std::size_t at =
-        stage == chunk_rounds::receive ? window.token_word_at(e.shape(), 1, 1, 0) : window.sum_word_at(1, 0);
-    e.run(chunk_rounds::send, [&](int now) {
-      if (now == stage) e.word(0, at) = arrival_word::of(1, arrival_word::count(e.word(0, at)) - 1);
-    });
-    const stuck_record& r = e.of_rank(0).record;
-    ASSERT_EQ(r.complete, 1u);
-    EXPECT_EQ(name(r.where),
-              stage == chunk_rounds::receive ? "dispatch.damaged_chunk" : "combine.damaged_chunk");
-    EXPECT_EQ(r.peer, 1);
-    EXPECT_EQ(r.seen + 1, r.expected);
-  }
+  chunk_rounds e{few, four_a_chunk};
+  const std::size_t at = cells{e.shape(), four_a_chunk}.token_word_at(e.shape(), 1, 1, 0);
+  e.run(chunk_rounds::send, [&](int now) {
+    if (now == chunk_rounds::receive)
+      e.word(0, at) = arrival_word::of(1, arrival_word::count(e.word(0, at)) - 1);
+  });
+  const stuck_record& r = e.of_rank(0).record;
+  ASSERT_EQ(r.complete, 1u);
+  EXPECT_EQ(name(r.where), "dispatch.damaged_chunk");
+  EXPECT_EQ(r.peer, 1);
+  EXPECT_EQ(r.seen + 1, r.expected);
 }
 
 TEST(exchange_chunks_damage, a_flipped_bit_of_ids_is_named_or_does_no_harm) {

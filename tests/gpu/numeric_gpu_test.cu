@@ -90,7 +90,7 @@ void expect_equal(const std::vector<float>& values) {
     const std::uint16_t bf16 = bfloat16{v}.bits;
     const std::uint8_t e4m3 = float8_e4m3{v}.bits;
     const bool same =
-        device[i].bf16_packed == bf16 && device[i].e2m1_packed == float4_e2m1{v}.bits &&
+        device[i].bf16_packed == device[i].bf16 && device[i].e2m1_packed == float4_e2m1{v}.bits &&
         (std::isnan(v) ? (bf16 & 0x7fffu) > 0x7f80u && (device[i].bf16 & 0x7fffu) > 0x7f80u &&
                              (e4m3 & 0x7fu) == 0x7fu && (device[i].e4m3 & 0x7fu) == 0x7fu
                        : bf16 == device[i].bf16 && e4m3 == device[i].e4m3 && e4m3 == device[i].e4m3_packed);

@@ -8,7 +8,7 @@
 //   token_words   [epoch & 1][source][chunk]          arrival words: tokens of the chunk that      token's experts
 //                                                     were sent
 //   sums          [rank of the experts][token]        H bf16                                       ranks of the token's experts
-//   sum_words     [rank of the experts][chunk]        arrival words: sums of the chunk's tokens
+//   sum_words     [rank of the experts][token][part]  arrival words: the sum's columns of a part
 //
 // A chunk is a few consecutive tokens of a source: what one warp sends, what arrives at once and what one warp receives. A
 // tile is a few chunks: what one warp indexes.
@@ -27,14 +27,16 @@ struct chunk_settings {
   int dispatch_warps = 14;  // up to max_warps; of them
   int dispatch_senders = 6;
   int dispatch_stages = 2;  // pieces that a warp has room for, where there is room for all warps'
-  int combine_warps = 16;
-  int combine_senders = 8;
-  int combine_stages = 3;
+  int combine_warps = 20;   // up to max_combine_warps; of them
+  int combine_senders = 20;
+  int least_sums =
+      2048;  // parts of a rank's sums: few tokens are divided, so that there is one for each warp
 };
 
-inline constexpr int max_warps = 16;
-inline constexpr int sum_steps = 4;  // of 8 columns a lane, in a piece of a sum
-inline constexpr int sum_columns = sum_steps * 8 * warp_lanes;
+// Of a block: more would not leave threads the registers they need.
+inline constexpr int max_warps = 16, max_combine_warps = 20;
+inline constexpr int sum_step = 8 * warp_lanes;  // columns of a sum that a warp loads at once
+inline constexpr int most_sum_parts = 4;         // of a token
 
 /// Offsets into a rank's window, and the sizes that kernels index with.
 struct cells {
@@ -43,7 +45,8 @@ struct cells {
   int id_accesses;    // of one source
   int pieces;         // of a token
   int piece_payload, scales_at, weights_at, piece_stride;
-  int sum_pieces;
+  int sum_parts;    // of a token's sum
+  int sum_columns;  // of a part
   int max_rows, row_alignment;
   int expert_slots;  // of this rank, for whole vec16s
   divider by_top_k;
@@ -61,7 +64,8 @@ struct cells {
         scales_at{},
         weights_at{},
         piece_stride{},
-        sum_pieces{ceil_div(s.hidden, sum_columns)},
+        sum_parts{smaller(most_sum_parts, ceil_div(settings.least_sums, larger(1, s.max_tokens)))},
+        sum_columns{align_up(ceil_div(s.hidden, larger(1, sum_parts)), sum_step)},
         max_rows{s.max_rows()},
         row_alignment{s.row_alignment()},
         expert_slots{larger(4, align_up(s.max_local_experts(), 4))},
@@ -84,7 +88,8 @@ struct cells {
     token_words = tokens + 2 * ranks * most * size(pieces) * size(piece_stride);
     sums = align_up(token_words + 2 * ranks * size(chunks) * sizeof(std::uint64_t), std::size_t{128});
     sum_words = sums + ranks * most * size(2 * s.hidden);
-    bytes = align_up(sum_words + ranks * size(chunks) * sizeof(std::uint64_t), std::size_t{128});
+    sum_parts = ceil_div(s.hidden, sum_columns);
+    bytes = align_up(sum_words + ranks * most * size(sum_parts) * sizeof(std::uint64_t), std::size_t{128});
     for (int r = 0; r <= max_ranks; ++r)
       first_expert[r] = r < s.num_ranks ? s.first_expert(r) : s.num_experts;
   }
@@ -104,8 +109,9 @@ struct cells {
   constexpr std::size_t sum_at(const shape& s, int from, int token) const {
     return sums + (size(from) * size(s.max_tokens) + size(token)) * size(2 * s.hidden);
   }
-  constexpr std::size_t sum_word_at(int from, int chunk) const {
-    return sum_words + (size(from) * size(chunks) + size(chunk)) * sizeof(std::uint64_t);
+  constexpr std::size_t sum_word_at(const shape& s, int from, int token, int part) const {
+    const std::size_t nth = size(from) * size(s.max_tokens) + size(token);
+    return sum_words + (nth * size(sum_parts) + size(part)) * sizeof(std::uint64_t);
   }
 
  private:

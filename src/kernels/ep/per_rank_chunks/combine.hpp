@@ -6,228 +6,251 @@
 // The same bits as per_rank/combine.hpp.
 //
 //   role      warps       does
-//   send      senders     sum up other ranks' tokens, have the copy engine store the sums there; publish a chunk's arrival; then
-//                         receive
-//   receive   all         sum up this rank's tokens, await the other ranks' chunks, add, write
+//   send      senders     sum up parts of other ranks' tokens, store the sums there, publish each; then receive
+//   receive   all         await the other ranks' sums of a part of this rank's tokens; add them to this rank's rows, write
 //
-//   send      | ask for rows | add | store, publish ......... | own rows, others' sums -> out ... |
-//   receive   | own rows, await and add others' sums -> out ..................................... |
+//   send      | rows -> sum -> peer, publish ...... | rows and others' sums -> out ......... |
+//   receive   | rows and others' sums -> out ................................................ |
 //
-// Rows and sums come through a ring of pieces (warp_ring.hpp), a token's one behind the other: while one is added, others are
-// on their way. Apart, combine_async sends, this rank's own sums to its own memory, and combine_wait receives.
+// Everything moves through registers: a lane has up to 10 loads in flight, a block up to 20 warps, and what a block's next
+// part needs to know is on its way while the one before is summed. Apart, combine_async sends, this rank's own sums to its own
+// memory, and combine_wait receives.
 //
-// S1: a chunk's sums happen before its arrival word is seen, as T3 of send.hpp.
+// S1: a part's sums happen before its arrival word is seen: the warp's stores, sync_warp, then one lane publishes (E1 of
+//     protocol/arrival.hpp).
 #include "exec/kernel.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
 #include "kernels/ep/per_rank_chunks/token_sum.hpp"
+#include "protocol/arrival.hpp"
 
 namespace baton::ep::per_rank_chunks {
+
+struct combine_sites {
+  static consteval site sum() { return "combine.sum"; }
+  static consteval site row() { return "combine.damaged_row"; }
+  static consteval site count() { return "combine.damaged_count"; }
+};
 
 template <class Output>
 struct combine_kernel {
   using params = combine_params<Output>;
-  static constexpr kernel_bounds bounds{.max_threads = max_warps * warp_lanes, .blocks_per_sm = 1};
+  static constexpr kernel_bounds bounds{.max_threads = max_combine_warps * warp_lanes, .blocks_per_sm = 1};
 
   template <line_exec_context X>
   static BATON_FN void run(X& x, const params& p) {
     x.launch_dependents();
-    const block_plan shared = combine_plan(p.s, p.roles);
-    prepare(x, shared, p.roles);
+    const combine_plan shared;
+    x.block_each(2, [&](int i) { x.write(shared.next(x) + i, 0u); });
     x.sync_block();
     x.await_dependencies();
     const auto start = per_rank::begin_round(x, &p.epochs->dispatched);
+    deal<X> others{shared.next(x), p.receives ? 1 : 0, p.s.num_ranks - (p.receives ? 1 : 0)};
+    if (!read_counts(x, p, others)) return;
     const per_rank::round_start now = x.broadcast(start, 0);
     if (now.aborted != 0) return;
-    std::byte* room = shared.room_of(x, x.warp());
-    warp_ring<X> ring{room, sum_bytes(p.s), shared.landed(x) + x.warp() * p.roles.stages, p.roles.stages};
-    token_sum<X, params> sum{p, now.epoch(), ring};
-    bool goes_on = true;
-    if (x.warp() < p.roles.senders)
-      goes_on = send_all(x, sum, shared.next(x), room + p.roles.stages * sum_bytes(p.s));
-    if (goes_on && p.receives) goes_on = receive_all(x, sum, shared.next(x) + 1);
-    if (!goes_on) ring.drain(x, {.where = sum_sites::piece()});
-    x.bulk_wait();
-    if (!goes_on || !p.receives || x.block() != 0 || x.warp() != 0) return;
-    x.elect([&] { x.write(&p.epochs->combined, now.epoch()); });
+    if (x.warp() < p.roles.senders && !each_part(x, p, others, [&](const known_part<X>& part) {
+          return send_part(x, p, now.epoch(), part);
+        }))
+      return;
+    if (!p.receives) return;
+    deal<X> own{shared.next(x) + 1, 0, 1, p.num_tokens};
+    x.each_lane([&](int lane) { own.tokens[lane] = p.num_tokens; });
+    const bool all = each_part(
+        x, p, own, [&](const known_part<X>& part) { return receive_part(x, p, now.epoch(), part); });
+    if (all && x.block() == 0 && x.warp() == 0) x.elect([&] { x.write(&p.epochs->combined, now.epoch()); });
   }
 
  private:
-  /// One warp: chunks of other ranks' tokens, as long as the block has some; apart, of this rank's too.
+  /// What the block's warps take parts from: those of `sources` ranks, from `turn` ranks behind this one on.
   template <class X>
-  static BATON_FN bool send_all(X& x, token_sum<X, params>& sum, std::uint32_t* next, std::byte* staging) {
-    const params& p = sum.p;
-    typename X::template lanes<int> counts;
-    int most = 0;
-    if (!read_counts(x, sum, counts, most)) return false;
-    const int first = p.receives ? 1 : 0, sources = p.s.num_ranks - first;
-    int out = 0;  // pieces that this warp has staged
-    for (;;) {
-      const int taken = take_next(x, next) * x.num_blocks() + x.block();
-      if (sources == 0) return true;
-      const int nth = taken / sources, first_token = nth * p.window.chunk_tokens;
-      if (first_token >= most) return true;
-      const int turn = p.s.rank + first + taken % sources,
-                source = turn < p.s.num_ranks ? turn : turn - p.s.num_ranks;
-      const int tokens = smaller(p.window.chunk_tokens, x.broadcast(counts, source) - first_token);
-      if (tokens > 0 && !send_chunk(x, sum, {source, first_token, tokens}, {staging, out})) return false;
-    }
-  }
-
-  /// Lane r: tokens of rank r; the most of any. False: a number that cannot be.
-  template <class X>
-  static BATON_FN bool read_counts(X& x, const token_sum<X, params>& sum,
-                                   typename X::template lanes<int>& counts, int& most) {
-    const params& p = sum.p;
-    x.each_lane([&](int r) { counts[r] = r < p.s.num_ranks ? x.read(p.token_counts + r) : 0; });
-    for (int r = 0; r < p.s.num_ranks; ++r) {
-      const int tokens = x.broadcast(counts, r);
-      if (tokens < 0 || tokens > p.s.max_tokens) {
-        x.elect([&] {
-          x.refuse({.where = sum_sites::count(),
-                    .peer = r,
-                    .epoch = static_cast<std::uint32_t>(sum.epoch),
-                    .expected = static_cast<std::uint64_t>(p.s.max_tokens)},
-                   static_cast<std::uint32_t>(tokens));
-        });
-        return false;
-      }
-      most = larger(most, tokens);
-    }
-    return true;
-  }
-
-  /// Tokens of a chunk of `source`.
-  struct chunk {
-    int source, first_token, tokens;
-  };
-  /// Two places, and how many pieces have been staged in them.
-  struct staging {
-    std::byte* places;
-    int& staged;
+  struct deal {
+    std::uint32_t* next;
+    int turn, sources;
+    int most = 0;                              // tokens of any of the ranks
+    typename X::template lanes<int> tokens{};  // lane r: of rank r
   };
 
+  struct sum_part {
+    int source, token, part;  // token < 0: none is left
+  };
+
+  /// A part, and what dispatch left of its token: lane k has choice k's.
   template <class X>
-  static BATON_FN bool send_chunk(X& x, token_sum<X, params>& sum, const chunk& c, const staging& stage) {
-    const params& p = sum.p;
+  struct known_part {
+    sum_part at;
     typename X::template lanes<std::uint32_t> choices;
-    typename X::template lanes<bool> here;
-    x.each_lane([&](int lane) {
-      const std::int64_t token = static_cast<std::int64_t>(c.source) * p.s.max_tokens + c.first_token + lane;
-      choices[lane] = lane < c.tokens ? x.read(p.choices + token) : 0;
-      here[lane] = choices[lane] != 0;
+    typename X::template lanes<std::uint32_t> ranks;  // of this rank's tokens
+    typename X::template lanes<entry> entries;
+  };
+
+  /// Tokens of all ranks. False: a number that cannot be.
+  template <class X>
+  static BATON_FN bool read_counts(X& x, const params& p, deal<X>& others) {
+    typename X::template lanes<bool> sound;
+    x.each_lane([&](int r) {
+      others.tokens[r] = r < p.s.num_ranks ? x.read(p.token_counts + r) : 0;
+      sound[r] = others.tokens[r] >= 0 && others.tokens[r] <= p.s.max_tokens;
     });
-    const std::uint32_t coming = x.ballot(here);
-    if (coming == 0) return true;
-    for (std::uint32_t left = coming; left != 0; left &= left - 1) {
-      const int nth = lowest_bit(left);
-      const auto finish = [&](int piece, const lane_sums<X>& own, const lane_sums<X>&) {
-        if (c.source == p.s.rank)
-          keep(x, p, {c.first_token + nth, piece}, own);
-        else
-          send_piece(x, p, c.source, {c.first_token + nth, piece}, own, stage);
-      };
-      if (!sum.begin(x, c.source, c.first_token + nth, x.broadcast(choices, nth)) ||
-          !sum.each_piece(x, 0, finish, [](int) { return true; }))
-        return false;
+    if (const std::uint32_t all = x.ballot(sound); all != 0xffffffffu) {
+      const int source = lowest_bit(~all), tokens = x.broadcast(others.tokens, source);
+      x.elect([&] {
+        x.refuse({.where = combine_sites::count(),
+                  .peer = source,
+                  .expected = static_cast<std::uint64_t>(p.s.max_tokens)},
+                 static_cast<std::uint32_t>(tokens));
+      });
+      return false;
     }
-    if (c.source == p.s.rank) return true;
-    x.bulk_wait();
-    x.elect([&] {
-      x.fence_proxy_async_global();
-      auto* word =
-          p.windows.at[c.source] + p.window.sum_word_at(p.s.rank, c.first_token / p.window.chunk_tokens);
-      publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word), static_cast<std::uint32_t>(sum.epoch),
-                             count_bits(coming));
-    });
+    for (int i = 0; i < others.sources; ++i)
+      others.most = larger(others.most, x.broadcast(others.tokens, turned(p, others.turn + i)));
     return true;
   }
 
-  struct sum_piece {
-    int token, piece;
-  };
+  static BATON_FN int turned(const params& p, int turn) {
+    const int rank = p.s.rank + turn;
+    return rank < p.s.num_ranks ? rank : rank - p.s.num_ranks;
+  }
+
+  /// One warp: f(part) for parts of the deal, as long as the block has some and f returns true.
+  template <class X, class F>
+  static BATON_FN bool each_part(X& x, const params& p, const deal<X>& from, F f) {
+    known_part<X> now = look_up(x, p, take(x, p, from));
+    while (now.at.token >= 0) {
+      const known_part<X> next = look_up(x, p, take(x, p, from));
+      if (!f(now)) return false;
+      now = next;
+    }
+    return true;
+  }
 
   template <class X>
-  static BATON_FN void send_piece(X& x, const params& p, int to, const sum_piece& at, const lane_sums<X>& sum,
-                                  const staging& stage) {
-    std::byte* place = stage.places + (stage.staged++ & 1) * sum_bytes(p.s);
-    const int columns = smaller(sum_columns, p.s.hidden - at.piece * sum_columns);
-    x.template bulk_wait_read<1>();
-    x.each_lane([&](int lane) {
-      BATON_UNROLL
-      for (int i = 0; i < sum_steps; ++i) {
-        const int column = column_of(i, lane);
-        const float(&s)[8] = sum[lane].at[i];
-        if (column < columns)
-          x.write(reinterpret_cast<vec16*>(place + 2 * column),
-                  vec16{{pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]), pack_bf16(s[4], s[5]),
-                         pack_bf16(s[6], s[7])}});
-      }
-      x.fence_proxy_async();
+  static BATON_FN sum_part take(X& x, const params& p, const deal<X>& from) {
+    for (;;) {
+      const int taken = take_next(x, from.next) * x.num_blocks() + x.block();
+      if (from.most == 0) return {0, -1, 0};
+      const int of_rank = taken / from.sources, token = of_rank / p.window.sum_parts;
+      if (token >= from.most) return {0, -1, 0};
+      const int source = turned(p, from.turn + taken % from.sources);
+      if (token < x.broadcast(from.tokens, source)) return {source, token, of_rank % p.window.sum_parts};
+    }
+  }
+
+  /// Loads that nobody waits for yet. What is known of choices that are not here is of other rounds, and harmless.
+  template <class X>
+  static BATON_FN known_part<X> look_up(X& x, const params& p, const sum_part& at) {
+    known_part<X> found{at, {}, {}, {}};
+    if (at.token < 0) return found;
+    const std::int64_t token = static_cast<std::int64_t>(at.source) * p.s.max_tokens + at.token;
+    x.each_lane([&](int k) {
+      found.choices[k] = x.read(p.choices + token);
+      found.ranks[k] = at.source == p.s.rank ? x.read(p.rank_sets + at.token) : 0;
+      found.entries[k] = k < p.s.top_k ? x.read(p.entries + token * p.s.top_k + k) : entry{0, 0.0f};
+    });
+    return found;
+  }
+
+  /// False: a row that there is not.
+  template <class X>
+  static BATON_FN bool find_rows(X& x, const params& p, const known_part<X>& part, std::uint32_t choices,
+                                 addends<X>& all) {
+    all.choices = choices;
+    all.rows.base = reinterpret_cast<const vec16*>(p.expert_output);
+    typename X::template lanes<bool> sound;
+    x.each_lane([&](int k) {
+      const entry& e = part.entries[k];
+      sound[k] = (choices >> k & 1) == 0 || (e.row >= 0 && e.row < p.window.max_rows);
+      all.rows.first[k] =
+          static_cast<std::uint32_t>(e.row) * static_cast<std::uint32_t>(p.s.hidden / columns_of_lane);
+      all.rows.weight[k] = e.weight;
+    });
+    const std::uint32_t all_sound = x.ballot(sound);
+    if (all_sound == 0xffffffffu) return true;
+    const int row = x.broadcast(part.entries, lowest_bit(~all_sound)).row;
+    x.elect([&] {
+      x.refuse({.where = combine_sites::row(),
+                .peer = part.at.source,
+                .expected = static_cast<std::uint64_t>(p.window.max_rows)},
+               static_cast<std::uint32_t>(row));
+    });
+    return false;
+  }
+
+  template <class X>
+  static BATON_FN bool send_part(X& x, const params& p, std::uint64_t epoch, const known_part<X>& part) {
+    const std::uint32_t choices = x.broadcast(part.choices, 0);
+    if (choices == 0) return true;
+    addends<X> all;
+    if (!find_rows(x, p, part, choices, all)) return false;
+    const sum_part& at = part.at;
+    const column_range columns{p.s, p.window, at.part};
+    if (at.source == p.s.rank) {
+      float* kept = p.own_sums + static_cast<std::int64_t>(at.token) * p.s.hidden;
+      sum_in_order(x, columns, all, [&](int place, const float(&sum)[columns_of_lane]) {
+        for (int i = 0; i < columns_of_lane; ++i) x.write(kept + place * columns_of_lane + i, sum[i]);
+      });
+      return true;
+    }
+    std::byte* window = p.windows.at[at.source];
+    auto* sums = reinterpret_cast<vec16*>(window + p.window.sum_at(p.s, p.s.rank, at.token));
+    sum_up(x, columns, all, [&](int place, const float(&s)[columns_of_lane]) {
+      x.write(sums + place, vec16{{pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]), pack_bf16(s[4], s[5]),
+                                   pack_bf16(s[6], s[7])}});
     });
     x.sync_warp();
     x.elect([&] {
-      x.bulk_store(p.windows.at[to] + p.window.sum_at(p.s, p.s.rank, at.token) + 2 * at.piece * sum_columns,
-                   place, 2 * columns);
-      x.bulk_commit();
+      auto* word = window + p.window.sum_word_at(p.s, p.s.rank, at.token, at.part);
+      publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word), static_cast<std::uint32_t>(epoch), 1);
     });
-  }
-
-  template <class X>
-  static BATON_FN void keep(X& x, const params& p, const sum_piece& at, const lane_sums<X>& sum) {
-    each_column(x, p.s.hidden, at.piece, [&](int lane, int i, int column) {
-      float* to = p.own_sums + static_cast<std::int64_t>(at.token) * p.s.hidden + column;
-      for (int c = 0; c < 8; ++c) x.write(to + c, sum[lane].at[i][c]);
-    });
-  }
-
-  /// One warp: chunks of this rank's tokens, as long as the block has some.
-  template <class X>
-  static BATON_FN bool receive_all(X& x, token_sum<X, params>& sum, std::uint32_t* next) {
-    const params& p = sum.p;
-    for (;;) {
-      const int nth = take_next(x, next) * x.num_blocks() + x.block(), first = nth * p.window.chunk_tokens;
-      if (first >= p.num_tokens) return true;
-      const chunk c{p.s.rank, first, smaller(p.window.chunk_tokens, p.num_tokens - first)};
-      if (!receive_chunk(x, sum, c)) return false;
-    }
-  }
-
-  template <class X>
-  static BATON_FN bool receive_chunk(X& x, token_sum<X, params>& sum, const chunk& c) {
-    const params& p = sum.p;
-    const bool is_fused = p.roles.senders > 0;
-    typename X::template lanes<std::uint32_t> sets, choices;
-    x.each_lane([&](int lane) {
-      const int token = c.first_token + lane;
-      sets[lane] = lane < c.tokens ? x.read(p.rank_sets + token) : 0;
-      const bool sums_here = is_fused && (sets[lane] >> p.s.rank & 1) != 0;
-      choices[lane] =
-          sums_here ? x.read(p.choices + static_cast<std::int64_t>(p.s.rank) * p.s.max_tokens + token) : 0;
-    });
-    std::uint32_t arrived = 0;
-    const auto arrives = [&](int from) {
-      if ((arrived >> from & 1) != 0) return true;
-      arrived |= 1u << from;
-      typename X::template lanes<bool> of_rank;
-      x.each_lane([&](int lane) { of_rank[lane] = (sets[lane] >> from & 1) != 0; });
-      const std::byte* word =
-          p.windows.at[p.s.rank] + p.window.sum_word_at(from, c.first_token / p.window.chunk_tokens);
-      return await_chunk(
-          x, word, count_bits(x.ballot(of_rank)),
-          {.where = sum_sites::chunk(), .peer = from, .epoch = static_cast<std::uint32_t>(sum.epoch)},
-          sum_sites::damaged());
-    };
-    for (int nth = 0; nth < c.tokens; ++nth) {
-      const int token = c.first_token + nth;
-      const auto finish = [&](int piece, const lane_sums<X>&, const lane_sums<X>& total) {
-        each_column(x, p.s.hidden, piece,
-                    [&](int lane, int i, int column) { p.output(x, token, column, total[lane].at[i]); });
-      };
-      if (!sum.begin(x, p.s.rank, token, x.broadcast(choices, nth)) ||
-          !sum.each_piece(x, x.broadcast(sets, nth), finish, arrives))
-        return false;
-    }
     return true;
+  }
+
+  template <class X>
+  static BATON_FN bool receive_part(X& x, const params& p, std::uint64_t epoch, const known_part<X>& part) {
+    const sum_part& at = part.at;
+    const std::uint32_t ranks = x.broadcast(part.ranks, 0), own = 1u << p.s.rank;
+    const bool is_own = (ranks & own) != 0, is_fused = p.roles.senders > 0;
+    addends<X> all;
+    if (!find_rows(x, p, part, is_own && is_fused ? x.broadcast(part.choices, 0) : 0, all)) return false;
+    if (is_own && !is_fused) all.own = p.own_sums + static_cast<std::int64_t>(at.token) * p.s.hidden;
+    all.below = ranks & (own - 1);
+    all.above = ranks & ~own & ~(own - 1);
+    if (!await_sums(x, p, epoch, at, all)) return false;
+    sum_up(x, column_range{p.s, p.window, at.part}, all, [&](int place, const float(&sum)[columns_of_lane]) {
+      float out[columns_of_lane];
+      BATON_UNROLL
+      for (int i = 0; i < columns_of_lane; ++i) out[i] = sum[i] + 0.0f;  // as if added to 0: never -0
+      p.output(x, at.token, place * columns_of_lane, out);
+    });
+    return true;
+  }
+
+  /// Until all other ranks' sums of the part are here (S1). False: gave up.
+  template <class X>
+  static BATON_FN bool await_sums(X& x, const params& p, std::uint64_t epoch, const sum_part& at,
+                                  addends<X>& all) {
+    std::byte* window = p.windows.at[p.s.rank];
+    all.sums.base = reinterpret_cast<const vec16*>(window + p.window.sums);
+    typename X::template lanes<std::uint64_t*> words;
+    typename X::template lanes<std::uint64_t> seen;
+    x.each_lane([&](int r) {
+      const bool comes = ((all.below | all.above) >> r & 1) != 0;
+      words[r] =
+          comes ? reinterpret_cast<std::uint64_t*>(window + p.window.sum_word_at(p.s, r, at.token, at.part))
+                : nullptr;
+      all.sums.first[r] = static_cast<std::uint32_t>(r * p.s.max_tokens + at.token) *
+                          static_cast<std::uint32_t>(p.s.hidden / columns_of_lane);
+      all.sums.weight[r] = 1.0f;  // fma(1, v, s) is s + v
+    });
+    const auto round = static_cast<std::uint32_t>(epoch);
+    const std::uint64_t arrived = epoch_arrival::word(round, 1);
+    return x.template wait<order::acquire, scope::system>(
+        words, [arrived](int, std::uint64_t word) { return word == arrived; },
+        {.where = combine_sites::sum(),
+         .peer = 0,
+         .epoch = round,
+         .expected = arrived,
+         .peer_modulus = p.s.num_ranks},
+        seen);
   }
 };
 

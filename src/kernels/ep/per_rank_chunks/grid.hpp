@@ -16,39 +16,29 @@ inline int blocks_for(const endpoint& end, const launch_limits& limits) {
   return smaller(limits.blocks, end.s.num_ranks * cells{end.s, end.settings}.chunks);
 }
 
-/// `senders` of `warps` where the caller has not said how many threads.
-inline block_roles roles_of(const launch_limits& limits, int senders, int warps) {
-  const int wanted = smaller(limits.threads / warp_lanes, max_warps);
+/// `senders` of `warps`, or that part of as many as the caller has said, up to `most`.
+inline block_roles roles_of(const launch_limits& limits, int senders, int warps, int most) {
+  const int wanted = smaller(limits.threads / warp_lanes, most);
   if (wanted > 0) senders = larger(1, wanted * senders / warps), warps = wanted;
   return {senders, warps - senders, 1};
-}
-
-/// As many stages as there is room for, up to `most`; `plan(roles)` says what they take.
-template <class Plan>
-block_roles with_stages(block_roles roles, int most, Plan plan) {
-  roles.stages = larger(1, most);
-  while (roles.stages > 1 && plan(roles).bytes > most_shared_bytes) --roles.stages;
-  return roles;
 }
 
 /// One half of a fused call has the other's warps too: all index, or all send what there is beside ids.
 inline chunk_grid grid_of_dispatch(const endpoint& end, const launch_limits& limits) {
   const cells window{end.s, end.settings};
   const chunk_settings& set = end.settings;
-  block_roles roles =
-      with_stages(roles_of(limits, set.dispatch_senders, set.dispatch_warps), set.dispatch_stages,
-                  [&](const block_roles& r) { return dispatch_plan(window, r); });
+  block_roles roles = roles_of(limits, set.dispatch_senders, set.dispatch_warps, max_warps);
+  roles.stages = larger(1, set.dispatch_stages);
+  while (roles.stages > 1 && dispatch_plan(window, roles).bytes > most_shared_bytes) --roles.stages;
   if (limits.which == half::receive) roles = {0, roles.warps(), roles.stages};
   return {blocks_for(end, limits), roles};
 }
 
 inline chunk_grid grid_of_combine(const endpoint& end, const launch_limits& limits) {
   const chunk_settings& set = end.settings;
-  block_roles roles =
-      with_stages(roles_of(limits, set.combine_senders, set.combine_warps), set.combine_stages,
-                  [&](const block_roles& r) { return combine_plan(end.s, r); });
-  if (limits.which == half::receive) roles = {0, roles.warps(), roles.stages};
-  if (limits.which == half::send) roles = {roles.warps(), 0, roles.stages};
+  block_roles roles = roles_of(limits, set.combine_senders, set.combine_warps, max_combine_warps);
+  if (limits.which == half::receive) roles = {0, roles.warps()};
+  if (limits.which == half::send) roles = {roles.warps(), 0};
   return {blocks_for(end, limits), roles};
 }
 

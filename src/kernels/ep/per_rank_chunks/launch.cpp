@@ -25,10 +25,8 @@ template <class Output>
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
             const Output& output, stream_ref stream) {
   const chunk_grid g = grid_of_combine(end, limits);
-  const launch_grid grid{.blocks = g.blocks,
-                         .threads = g.threads(),
-                         .shared_bytes = combine_plan(end.s, g.roles).bytes,
-                         .begins_early = true};
+  const launch_grid grid{
+      .blocks = g.blocks, .threads = g.threads(), .shared_bytes = combine_plan{}.bytes, .begins_early = true};
   baton::launch<combine_kernel<Output>>(w, grid, end.combine(in, g.roles, limits.which != half::send, output),
                                         stream);
 }

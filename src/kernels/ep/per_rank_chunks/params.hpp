@@ -7,7 +7,7 @@ namespace baton::ep::per_rank_chunks {
 
 /// A block's warps.
 struct block_roles {
-  int senders = 0;  // the first ones; 0: only receives
+  int senders = 0;  // the first ones, which send before they receive; 0: only receives
   int others = 0;
   int stages = 1;  // pieces that a warp has room for
   constexpr int warps() const { return senders + others; }

@@ -1,6 +1,6 @@
 #pragma once
-// The shared memory of a block. Each warp has room of its own: pieces on their way in or out, and before that, in dispatch,
-// what it indexes with.
+// The shared memory of a block. In dispatch each warp has room of its own: pieces on their way in or out, and before that what
+// it indexes with.
 #include "exec/mbarrier.hpp"
 #include "exec/shared_plan.hpp"
 #include "kernels/ep/per_rank_chunks/params.hpp"
@@ -50,13 +50,10 @@ constexpr block_plan dispatch_plan(const cells& window, const block_roles& roles
   return {roles, larger(pieces, index_room{window}.bytes)};
 }
 
-/// Pieces of sums that go out alternate between two places behind the stages.
-constexpr int sum_bytes(const shape& s) {
-  return 2 * smaller(s.hidden, sum_columns);
-}
-constexpr block_plan combine_plan(const shape& s, const block_roles& roles) {
-  return {roles, static_cast<std::uint32_t>((roles.stages + 2) * sum_bytes(s))};
-}
+struct combine_plan : shared_plan {
+  shared_array<std::uint32_t> next;  // parts that this block's warps have taken: to send, to receive
+  constexpr combine_plan() : next{take<std::uint32_t>(2, 8)} {}
+};
 
 /// All warps of the block: its mbarriers and counters. The block synchronises afterwards.
 template <class X>
@@ -71,7 +68,7 @@ BATON_FN void prepare(X& x, const block_plan& shared, const block_roles& roles) 
   x.block_each(x.num_warps() * warp_lanes, [&](int) { x.fence_mbarrier_init(); });
 }
 
-/// The block's next chunk, of those that are counted at `next`.
+/// The block's next chunk or part, of those that are counted at `next`.
 template <class X>
 BATON_FN int take_next(X& x, std::uint32_t* next) {
   return static_cast<int>(

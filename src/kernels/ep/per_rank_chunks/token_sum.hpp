@@ -1,174 +1,169 @@
 #pragma once
-// What becomes of one token in combine: the weighted sum of its rows on this rank and, on its own rank, the sum of that and of
-// what other ranks made of it. Pieces of sum_columns columns; a lane has 8 of each 256.
+// What becomes of a part of a token in combine: the weighted sum of its rows on this rank and, on its own rank, the sum of
+// that and of what other ranks made of it. A lane has 8 columns of each 256.
+//
+//   sum_at_once    up to most_at_once addends: all loads of some columns are in flight before the first is used, straight-line
+//                  code for each number of addends. The usual case
+//   sum_in_order   any number of them, this rank's part summed apart: also where that comes from memory
 #include "base/add_weighted.hpp"
 #include "base/bits.hpp"
 #include "kernels/ep/per_rank_chunks/plan.hpp"
-#include "kernels/ep/per_rank_chunks/receive.hpp"
-#include "kernels/ep/per_rank_chunks/warp_ring.hpp"
 
 namespace baton::ep::per_rank_chunks {
 
-struct sum_sites {
-  static consteval site chunk() { return "combine.chunk"; }
-  static consteval site damaged() { return "combine.damaged_chunk"; }
-  static consteval site row() { return "combine.damaged_row"; }
-  static consteval site count() { return "combine.damaged_count"; }
-  static consteval site piece() { return "combine.piece"; }
+inline constexpr int columns_of_lane = static_cast<int>(sizeof(vec16) / sizeof(bfloat16));
+inline constexpr int most_at_once = 8;
+
+/// Of a token, in vec16s of eight.
+struct column_range {
+  int begin, end;
+  BATON_FN column_range(const shape& s, const cells& window, int part)
+      : begin{part * window.sum_columns / columns_of_lane},
+        end{smaller(begin + window.sum_columns / columns_of_lane, s.hidden / columns_of_lane)} {}
+  /// A lane's in a step, or the last one where the range has ended: such a lane loads, but does not finish.
+  BATON_FN int place(int first, int step, int lane) const {
+    return smaller(first + step * warp_lanes + lane, end - 1);
+  }
+  BATON_FN bool has(int first, int step, int lane) const { return first + step * warp_lanes + lane < end; }
 };
 
-/// A lane's columns of a piece, in fp32.
-struct piece_sums {
-  float at[sum_steps][8];
-};
+/// Lanes' columns of a step, in fp32.
 template <class X>
-using lane_sums = typename X::template lanes<piece_sums>;
+struct step_sums {
+  struct sums {
+    float at[columns_of_lane];
+  };
+  typename X::template lanes<sums> of{};
+};
 
-/// The first of a lane's 8 columns of a step, in the piece.
-constexpr int column_of(int step, int lane) {
-  return (step * warp_lanes + lane) * 8;
-}
+/// Rows, where lanes say: counted in vec16s from `base`, so that loads know that they are of global memory.
+template <class X>
+struct weighted_rows {
+  const vec16* base;
+  typename X::template lanes<std::uint32_t> first;
+  typename X::template lanes<float> weight;
+};
 
-/// The warp: f(lane, step, first of 8 columns of the token) for what the piece has.
-template <class X, class F>
-BATON_FN void each_column(X& x, int hidden, int piece, F f) {
+/// The n lowest of `which`, which it takes away.
+template <int n, class X>
+BATON_FN void add_some(X& x, const column_range& c, int first, std::uint32_t& which,
+                       const weighted_rows<X>& rows, step_sums<X>& sum) {
+  typename X::template lanes<vec16> v[n];
+  float weight[n];
+  BATON_UNROLL
+  for (int i = 0; i < n; ++i, which &= which - 1) {
+    const vec16* from = rows.base + x.broadcast(rows.first, lowest_bit(which));
+    weight[i] = x.broadcast(rows.weight, lowest_bit(which));
+    x.each_lane([&](int lane) { v[i][lane] = x.read(from + c.place(first, 0, lane)); });
+  }
   x.each_lane([&](int lane) {
     BATON_UNROLL
-    for (int i = 0; i < sum_steps; ++i) {
-      const int column = piece * sum_columns + column_of(i, lane);
-      if (column < hidden) f(lane, i, column);
-    }
+    for (int i = 0; i < n; ++i) add_weighted(sum.of[lane].at, weight[i], v[i][lane].word);
   });
 }
 
-/// One warp's. `Params` are combine_params.
-template <class X, class Params>
-struct token_sum {
-  const Params& p;
-  std::uint64_t epoch;
-  warp_ring<X>& ring;
-
-  BATON_FN token_sum(const Params& params, std::uint64_t round, warp_ring<X>& pieces)
-      : p{params}, epoch{round}, ring{pieces} {}
-
-  /// Of which token: its choices on this rank. False: a row that there is not.
-  BATON_FN bool begin(X& x, int source, int token, std::uint32_t choices) {
-    token_ = token;
-    rows_ = choices;
-    const std::int64_t first = (static_cast<std::int64_t>(source) * p.s.max_tokens + token) * p.s.top_k;
-    typename X::template lanes<bool> sound;
-    x.each_lane([&](int k) {
-      const bool here = (choices >> k & 1) != 0;
-      entries_[k] = here ? x.read(p.entries + first + k) : entry{0, 0.0f};
-      sound[k] = entries_[k].row >= 0 && entries_[k].row < p.window.max_rows;
-    });
-    const std::uint32_t all = x.ballot(sound);
-    if (all == 0xffffffffu) return true;
-    const int row = x.broadcast(entries_, lowest_bit(~all)).row;
-    x.elect([&] {
-      x.refuse({.where = sum_sites::row(),
-                .peer = source,
-                .epoch = static_cast<std::uint32_t>(epoch),
-                .expected = static_cast<std::uint64_t>(p.window.max_rows)},
-               static_cast<std::uint32_t>(row));
-    });
-    return false;
+/// All of `which`, ascending.
+template <class X>
+BATON_FN void add_all(X& x, const column_range& c, int first, std::uint32_t which,
+                      const weighted_rows<X>& rows, step_sums<X>& sum) {
+  while (which != 0) {
+    const int left = count_bits(which);
+    if (left >= 4)
+      add_some<4>(x, c, first, which, rows, sum);
+    else if (left >= 2)
+      add_some<2>(x, c, first, which, rows, sum);
+    else
+      add_some<1>(x, c, first, which, rows, sum);
   }
+}
 
-  /// For each piece finish(piece, this rank's sum, the sum over `ranks`). arrives(rank) is called before that rank's sums
-  /// are asked for, in order. False: gave up.
-  template <class Finish, class Arrives>
-  BATON_FN bool each_piece(X& x, std::uint32_t ranks, Finish finish, Arrives arrives) {
-    const std::uint32_t others = ranks & ~(1u << p.s.rank);
-    walk ahead{0, rows_, others};
-    for (int piece = 0; piece < p.window.sum_pieces; ++piece) {
-      lane_sums<X> own, total;
-      x.each_lane([&](int lane) { own[lane] = total[lane] = {}; });
-      for (std::uint32_t left = rows_; left != 0; left &= left - 1) {
-        const std::byte* row = next(x, ahead, others, arrives);
-        if (row == nullptr) return false;
-        const float weight = x.broadcast(entries_, lowest_bit(left)).weight;
-        add_piece(x, piece, row, weight, own);
-        ring.release(x);
-      }
-      if (p.roles.senders == 0 && (ranks >> p.s.rank & 1) != 0) read_own(x, piece, own);
-      for (std::uint32_t left = ranks; left != 0; left &= left - 1) {
-        if (lowest_bit(left) == p.s.rank) {
-          add_own(x, own, total);
-          continue;
-        }
-        const std::byte* sums = next(x, ahead, others, arrives);
-        if (sums == nullptr) return false;
-        add_piece(x, piece, sums, 1.0f, total);  // fma(1, v, s) is s + v
-        ring.release(x);
-      }
-      finish(piece, own, total);
-    }
-    return true;
+/// What is added up: this rank's rows, by choice, and what other ranks made of the token, by rank.
+template <class X>
+struct addends {
+  std::uint32_t choices = 0, below = 0, above = 0;  // ranks below this one and above
+  weighted_rows<X> rows{}, sums{};
+  const float* own = nullptr;  // not null: this rank's part, summed before; no choices then
+  BATON_FN int count() const { return count_bits(choices) + count_bits(below | above); }
+  /// Whether this rank's rows may come first, then others' sums: two numbers can be added either way round.
+  BATON_FN bool at_once() const {
+    return own == nullptr && count() <= most_at_once && (below & (below - 1)) == 0;
   }
-
- private:
-  /// What the ring is asked for next: of each piece the rows, then other ranks' sums.
-  struct walk {
-    int piece;
-    std::uint32_t rows, ranks;
-  };
-
-  /// The next piece that is used, when it is here; asks for others as long as there is room. Null: gave up.
-  template <class Arrives>
-  BATON_FN const std::byte* next(X& x, walk& ahead, std::uint32_t others, Arrives& arrives) {
-    while (ring.has_room() && ahead.piece < p.window.sum_pieces) {
-      if (!ask(x, ahead, arrives)) return nullptr;
-      if (ahead.rows == 0 && ahead.ranks == 0) ahead = {ahead.piece + 1, rows_, others};
-    }
-    return ring.await(x, {.where = sum_sites::piece()});
-  }
-
-  template <class Arrives>
-  BATON_FN bool ask(X& x, walk& ahead, Arrives& arrives) {
-    const int first = ahead.piece * sum_columns, bytes = 2 * smaller(sum_columns, p.s.hidden - first);
-    const std::byte* from;
-    if (ahead.rows != 0) {
-      const int row = x.broadcast(entries_, lowest_bit(ahead.rows)).row;
-      ahead.rows &= ahead.rows - 1;
-      from =
-          reinterpret_cast<const std::byte*>(p.expert_output + static_cast<std::int64_t>(row) * p.s.hidden);
-    } else {
-      const int rank = lowest_bit(ahead.ranks);
-      ahead.ranks &= ahead.ranks - 1;
-      if (!arrives(rank)) return false;
-      from = p.windows.at[p.s.rank] + p.window.sum_at(p.s, rank, token_);
-    }
-    ring.load(x, from + 2 * first, bytes);
-    return true;
-  }
-
-  BATON_FN void add_piece(X& x, int piece, const std::byte* values, float weight, lane_sums<X>& sum) {
-    const auto* from = reinterpret_cast<const vec16*>(values);
-    each_column(x, p.s.hidden, piece, [&](int lane, int i, int) {
-      add_weighted(sum[lane].at[i], weight, x.read(from + i * warp_lanes + lane).word);
-    });
-  }
-
-  BATON_FN void add_own(X& x, const lane_sums<X>& own, lane_sums<X>& total) {
-    x.each_lane([&](int lane) {
-      BATON_UNROLL
-      for (int i = 0; i < sum_steps; ++i)
-        for (int c = 0; c < 8; ++c) total[lane].at[i][c] += own[lane].at[i][c];
-    });
-  }
-
-  /// What combine_async has kept.
-  BATON_FN void read_own(X& x, int piece, lane_sums<X>& own) {
-    each_column(x, p.s.hidden, piece, [&](int lane, int i, int column) {
-      const float* from = p.own_sums + static_cast<std::int64_t>(token_) * p.s.hidden + column;
-      for (int c = 0; c < 8; ++c) own[lane].at[i][c] = x.read(from + c);
-    });
-  }
-
-  int token_ = 0;
-  std::uint32_t rows_ = 0;
-  typename X::template lanes<entry> entries_{};
 };
+
+/// finish(vec16 of the token, 8 sums) for what the range has; n addends.
+template <int n, class X, class Finish>
+BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Finish finish) {
+  constexpr int steps = n <= 2 ? 4 : n <= 5 ? 2 : 1;
+  const vec16* from[n];
+  float weight[n];
+  std::uint32_t choices = all.choices, ranks = all.below | all.above;
+  BATON_UNROLL
+  for (int i = 0; i < n; ++i) {
+    const bool is_row = choices != 0;
+    const int at = lowest_bit(is_row ? choices : ranks);
+    typename X::template lanes<std::uint32_t> first;
+    x.each_lane([&](int lane) { first[lane] = is_row ? all.rows.first[lane] : all.sums.first[lane]; });
+    from[i] = (is_row ? all.rows.base : all.sums.base) + x.broadcast(first, at);
+    const float of_choice = x.broadcast(all.rows.weight, at);
+    weight[i] = is_row ? of_choice : 1.0f;  // fma(1, v, s) is s + v
+    ranks = is_row ? ranks : ranks & (ranks - 1);
+    choices &= choices - 1;
+  }
+  BATON_ROLLED
+  for (int first = c.begin; first < c.end; first += steps * warp_lanes) {
+    x.each_lane([&](int lane) {
+      vec16 v[n][steps];
+      BATON_UNROLL
+      for (int i = 0; i < n; ++i) {
+        BATON_UNROLL
+        for (int s = 0; s < steps; ++s) v[i][s] = x.read(from[i] + c.place(first, s, lane));
+      }
+      BATON_UNROLL
+      for (int s = 0; s < steps; ++s) {
+        float sum[columns_of_lane] = {};
+        BATON_UNROLL
+        for (int i = 0; i < n; ++i) add_weighted(sum, weight[i], v[i][s].word);
+        if (c.has(first, s, lane)) finish(c.place(first, s, lane), sum);
+      }
+    });
+  }
+}
+
+/// The same for any number of addends: ((ranks below) + this rank) + ranks above.
+template <class X, class Finish>
+BATON_FN void sum_in_order(X& x, const column_range& c, const addends<X>& all, Finish finish) {
+  BATON_ROLLED
+  for (int first = c.begin; first < c.end; first += warp_lanes) {
+    step_sums<X> own, total;
+    if (all.own != nullptr)
+      x.each_lane([&](int lane) {
+        const float* from = all.own + static_cast<std::int64_t>(c.place(first, 0, lane)) * columns_of_lane;
+        for (int i = 0; i < columns_of_lane; ++i) own.of[lane].at[i] = x.read(from + i);
+      });
+    add_all(x, c, first, all.choices, all.rows, own);
+    add_all(x, c, first, all.below, all.sums, total);
+    x.each_lane([&](int lane) {
+      for (int i = 0; i < columns_of_lane; ++i) total.of[lane].at[i] += own.of[lane].at[i];
+    });
+    add_all(x, c, first, all.above, all.sums, total);
+    x.each_lane([&](int lane) {
+      if (c.has(first, 0, lane)) finish(c.place(first, 0, lane), total.of[lane].at);
+    });
+  }
+}
+
+/// One warp: finish(vec16 of the token, 8 sums), by one lane each, for all that the range has.
+template <class X, class Finish>
+BATON_FN void sum_up(X& x, const column_range& c, const addends<X>& all, Finish finish) {
+  switch (all.at_once() ? all.count() : 0) {
+#define BATON_SUM(n) \
+  case n:            \
+    return sum_at_once<n>(x, c, all, finish);
+    BATON_SUM(1)
+    BATON_SUM(2) BATON_SUM(3) BATON_SUM(4) BATON_SUM(5) BATON_SUM(6) BATON_SUM(7) BATON_SUM(8)
+#undef BATON_SUM
+        default : return sum_in_order(x, c, all, finish);
+  }
+}
 
 }  // namespace baton::ep::per_rank_chunks
