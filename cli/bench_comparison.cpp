@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* schema = "baton.bench.ep/2";
+constexpr const char* ep_schema = "baton.bench.ep/2";
 constexpr std::size_t most_bytes = std::size_t{256} << 20;
 constexpr double deviations_allowed = 3, deviation_of_mad = 1.4826;  // of a normal distribution
 constexpr double least_share = 0.01;
@@ -74,9 +74,10 @@ measured_points read_points(const std::filesystem::path& file) {
     if (line.empty()) continue;
     const std::string where = fmt::format("{}: line {}", file.string(), number);
     const json point = model::parse_json(line, {.bytes = most_bytes}, where);
-    if (text_of(point, "schema") != schema)
-      throw bad_file{fmt::format(
-          "{}: expected an object with schema \"{}\", as baton bench ep --json-file writes", where, schema)};
+    if (text_of(point, "schema") != ep_schema)
+      throw bad_file{
+          fmt::format("{}: expected an object with schema \"{}\", as baton bench ep --json-file writes",
+                      where, ep_schema)};
     if (!point.contains("axes") || !point["axes"].is_object())
       throw bad_file{fmt::format("{}: expected an object `axes`", where)};
     if (!point.contains("skipped")) collect(point, "", where, points[point_of(point["axes"])]);

@@ -44,13 +44,14 @@ def compiled_sources(root, build):
 
 
 def batches(sources):
-    """Lists of sources that are compiled alike. Neighbours, which tend to use the same names, come into different ones."""
+    """Lists of sources that are compiled alike, folder after folder: names of a folder's sources differ, or no build with a
+    sanitizer would compile them together."""
     alike = collections.defaultdict(list)
     for source, way in sources.items():
         alike[way].append(source)
     for same in alike.values():
-        number = -(-len(same) // MOST_AT_ONCE)
-        yield from (same[i::number] for i in range(number))
+        size = -(-len(same) // -(-len(same) // MOST_AT_ONCE))
+        yield from (same[i:i + size] for i in range(0, len(same), size))
 
 
 def said_of(tool, root, batch, way):
@@ -62,7 +63,8 @@ def said_of(tool, root, batch, way):
             [{"directory": way[0], "file": str(all_of_them), "arguments": [*way[1], "-c", str(all_of_them)]}]))
         result = subprocess.run(
             [tool, "--quiet", f"--config-file={root}/.clang-tidy", f"--checks={ENFORCED}",
-             f"--header-filter={root}/(include|{'|'.join(FOLDERS)})/.*", "--extra-arg=-w", "--extra-arg=-ferror-limit=0", f"--extra-arg=-include{PRELUDE}",
+             f"--header-filter={root}/(include|{'|'.join(FOLDERS)})/.*", "--extra-arg=-w", "--extra-arg=-ferror-limit=0",
+             "--extra-arg=-fno-cxx-modules", f"--extra-arg=-include{PRELUDE}",
              "-p", folder, str(all_of_them)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return result.stdout if result.returncode else ""
 

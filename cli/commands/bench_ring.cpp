@@ -99,10 +99,10 @@ bool run_products(const world& where, const bench_ring_options& o, const ring_ru
     gemm_session session{where, size};
     std::vector<contestant> all = contestants(session, size, o, reference);
     for (int i = -warm_up_rounds; i < o.repeats; ++i) {
-      for (auto& [point, enqueue] : all) {
-        if (!point.wrong.empty()) continue;
-        const double us = timer->time([&](stream_ref stream) { session.enqueue(enqueue, stream); });
-        if (i >= 0) point.samples_us.push_back(us);
+      for (contestant& c : all) {
+        if (!c.point.wrong.empty()) continue;
+        const double us = timer->time([&](stream_ref stream) { session.enqueue(c.run, stream); });
+        if (i >= 0) c.point.samples_us.push_back(us);
       }
     }
     const double reference_us = reference != nullptr ? median_of(all.back().point.samples_us) : 0;

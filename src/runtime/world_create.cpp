@@ -138,14 +138,14 @@ std::shared_ptr<detail::world_state> state_of(const world_config& c) {
   return s;
 }
 
-void check(const world_config& c, detail::world_state& s) {
+void check_config(const world_config& c, detail::world_state& s) {
   validate(c);
   s.deadline = std::min(bootstrap::deadline_from_environment(c.deadline), bootstrap::longest_deadline);
 }
 
-/// What check() throws, for when the others have come to hear of it.
+/// What check_config() throws, for when the others have come to hear of it.
 std::exception_ptr problem_of(const world_config& c, detail::world_state& s) try {
-  check(c, s);
+  check_config(c, s);
   return nullptr;
 } catch (const error&) {
   return std::current_exception();
@@ -217,7 +217,7 @@ std::vector<world> world::local(int size, device_kind device) {
   std::shared_ptr<sim::machine> machine;
   for (c.rank = 0; c.rank == 0 || c.rank < size; ++c.rank) {
     states.push_back(state_of(c));
-    check(c, *states.back());
+    check_config(c, *states.back());
     if (device == device_kind::cuda) devices.push_back(on_cuda::identify(on_cuda::default_ordinal(c.rank)));
   }
   if (device == device_kind::cpu) machine = machine_in_real_time(size);

@@ -160,7 +160,8 @@ BATON_FN void sum_up(X& x, const column_range& c, const addends<X>& all, Finish 
   case n:            \
     return sum_at_once<n>(x, c, all, finish);
     BATON_SUM(1)
-    BATON_SUM(2) BATON_SUM(3) BATON_SUM(4) BATON_SUM(5) BATON_SUM(6) BATON_SUM(7) BATON_SUM(8)
+    BATON_SUM(2)
+    BATON_SUM(3) BATON_SUM(4) BATON_SUM(5) BATON_SUM(6) BATON_SUM(7) BATON_SUM(8)
 #undef BATON_SUM
         default : return sum_in_order(x, c, all, finish);
   }
