@@ -76,7 +76,7 @@ check::result check_completion(const completion_setting& s, const check::bounds&
   });
 }
 
-exploration holds(const char* name, completion_setting s) {
+exploration completion_holds(const char* name, completion_setting s) {
   return {name, [s](const check::bounds& limits) { return check_completion(s, limits); }};
 }
 
@@ -111,12 +111,13 @@ protocol_check completion_check() {
   return {.name = "completion",
           .title = "Counting finished work so that exactly one block learns that all is done",
           .headers = {"src/protocol/completion.hpp"},
-          .explorations = {holds("2 blocks, 1 kernel", {.kernels = 1}),
-                           holds("2 blocks, 4 kernels", {.kernels = 4}),
-                           holds("2 blocks of 2 warps, 3 kernels", {.warps = 2, .kernels = 3, .units = 2}),
-                           holds("3 blocks, 3 kernels", {.blocks = 3, .kernels = 3}),
-                           holds("4 blocks, 3 kernels", {.blocks = 4, .kernels = 3}),
-                           holds("5 blocks, 2 kernels", {.blocks = 5, .kernels = 2, .units = 2})},
+          .explorations = {completion_holds("2 blocks, 1 kernel", {.kernels = 1}),
+                           completion_holds("2 blocks, 4 kernels", {.kernels = 4}),
+                           completion_holds("2 blocks of 2 warps, 3 kernels",
+                                            {.warps = 2, .kernels = 3, .units = 2}),
+                           completion_holds("3 blocks, 3 kernels", {.blocks = 3, .kernels = 3}),
+                           completion_holds("4 blocks, 3 kernels", {.blocks = 4, .kernels = 3}),
+                           completion_holds("5 blocks, 2 kernels", {.blocks = 5, .kernels = 2, .units = 2})},
           .mutants = completion_mutants()};
 }
 

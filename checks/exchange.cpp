@@ -108,13 +108,13 @@ void add_kinds(std::vector<exploration>& to, arrival_policy policy) {
                                                                                          .route = with_holes,
                                                                                          .rounds = 1});
   holds("2 ranks, a row's source is spoilt, 3 rounds",
-        {.tokens = {2}, .spoils_source = 1, .gives_up = {may_give_up::at_arrivals}});
+        {.tokens = {2}, .spoils_source = 1, .gives_up = {at_arrivals}});
   holds("2 ranks, the first of 2 blocks, a row's source is spoilt, 2 rounds",
         {.blocks = {2, 1},
          .tokens = {2},
          .rounds = 2,
          .spoils_source = 1,
-         .gives_up = {may_give_up::anywhere, may_give_up::at_arrivals}});
+         .gives_up = {anywhere, at_arrivals}});
 }
 
 // Cells, as exchange_memory.hpp names them.

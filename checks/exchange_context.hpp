@@ -138,7 +138,7 @@ class exchange_context : public planted<check::context> {
     const bool is_sent = at.where == arrival_sites::dispatch() && at.epoch == 1 && setting_.late_round == 0;
     if (setting_.late == rank() && is_sent) return false;
     const may_give_up given = setting_.of_rank(setting_.gives_up, rank());
-    return given == may_give_up::anywhere || (given == may_give_up::at_arrivals && !gate);
+    return given == anywhere || (given == at_arrivals && !gate);
   }
 
   /// One step may be the last.

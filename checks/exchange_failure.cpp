@@ -8,7 +8,6 @@ namespace baton::checks {
 namespace {
 
 using check::verdict;
-constexpr may_give_up at_arrivals = may_give_up::at_arrivals, anywhere = may_give_up::anywhere;
 
 void add_time_outs(std::vector<exploration>& to, arrival_policy policy) {
   const auto holds = [&](const char* name, exchange_setting e) {

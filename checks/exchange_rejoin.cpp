@@ -10,7 +10,6 @@ namespace baton::checks {
 namespace {
 
 using check::verdict;
-constexpr may_give_up anywhere = may_give_up::anywhere, at_arrivals = may_give_up::at_arrivals;
 
 void add_explorations(std::vector<exploration>& to, arrival_policy policy) {
   const auto holds = [&](const char* name, exchange_setting e) {

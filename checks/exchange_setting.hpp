@@ -25,6 +25,7 @@ enum class routing {
 
 /// Where a rank's waits may end at any moment as if their deadline had passed.
 enum class may_give_up { nowhere, at_arrivals, anywhere };
+using enum may_give_up;
 
 /// After the first communicator: whether there is a second one, made of what, and where the ranks meet.
 struct comeback {
@@ -56,10 +57,10 @@ struct exchange_setting {
   std::vector<int> tokens = {1};  // of each rank, likewise
   routing route = routing::spread;
   int rounds = 3;
-  int spoils_source = -1;           // this rank's experts spoil where their first row came from
-  std::uint32_t rounds_before = 0;  // epochs go on from here
-  std::vector<may_give_up> gives_up = {may_give_up::nowhere};  // each rank, likewise
-  int dies = -1;  // this rank may stop for good at any of its steps
+  int spoils_source = -1;                         // this rank's experts spoil where their first row came from
+  std::uint32_t rounds_before = 0;                // epochs go on from here
+  std::vector<may_give_up> gives_up = {nowhere};  // each rank, likewise
+  int dies = -1;                                  // this rank may stop for good at any of its steps
   int late = -1;  // this rank comes to round `late_round` when another one has given up
   int late_round = 0;
   comeback then = {};

@@ -59,7 +59,7 @@ check::result check_gate(const gate_setting& s, check::bounds limits) {
   });
 }
 
-exploration holds(const char* name, gate_setting s) {
+exploration gate_holds(const char* name, gate_setting s) {
   return {name, [s](const check::bounds& limits) { return check_gate(s, limits); }};
 }
 
@@ -100,17 +100,17 @@ protocol_check gate_check() {
   return {.name = "gate",
           .title = "A gate between block 0 and all blocks of one kernel",
           .headers = {"src/protocol/gate.hpp"},
-          .explorations = {holds("2 blocks, 1 kernel", {.kernels = 1}),
-                           holds("1 block, 3 kernels", {.blocks = 1, .kernels = 3}),
-                           holds("2 blocks, 4 kernels", {.blocks = 2, .kernels = 4}),
-                           holds("2 blocks of 2 warps, 3 kernels", {.warps = 2, .kernels = 3}),
-                           holds("3 blocks, 3 kernels", {.blocks = 3, .kernels = 3}),
-                           holds("4 blocks, 3 kernels", {.blocks = 4, .kernels = 3}),
-                           holds("5 blocks, 2 kernels", {.blocks = 5, .kernels = 2}),
-                           holds("2 blocks of 4 warps, 5 kernels", {.warps = 4, .kernels = 5}),
-                           holds("6 blocks, 3 kernels", {.blocks = 6, .kernels = 3}),
-                           holds("the second block begins when the first has ended, 3 kernels",
-                                 {.kernels = 3, .resident_blocks = 1})},
+          .explorations = {gate_holds("2 blocks, 1 kernel", {.kernels = 1}),
+                           gate_holds("1 block, 3 kernels", {.blocks = 1, .kernels = 3}),
+                           gate_holds("2 blocks, 4 kernels", {.blocks = 2, .kernels = 4}),
+                           gate_holds("2 blocks of 2 warps, 3 kernels", {.warps = 2, .kernels = 3}),
+                           gate_holds("3 blocks, 3 kernels", {.blocks = 3, .kernels = 3}),
+                           gate_holds("4 blocks, 3 kernels", {.blocks = 4, .kernels = 3}),
+                           gate_holds("5 blocks, 2 kernels", {.blocks = 5, .kernels = 2}),
+                           gate_holds("2 blocks of 4 warps, 5 kernels", {.warps = 4, .kernels = 5}),
+                           gate_holds("6 blocks, 3 kernels", {.blocks = 6, .kernels = 3}),
+                           gate_holds("the second block begins when the first has ended, 3 kernels",
+                                      {.kernels = 3, .resident_blocks = 1})},
           .mutants = gate_mutants()};
 }
 

@@ -7,7 +7,6 @@ namespace baton::checks {
 namespace {
 
 using check::verdict;
-constexpr may_give_up anywhere = may_give_up::anywhere;
 
 exploration holds(const char* name, const exchange_setting& e) {
   return {name, [e](const check::bounds& limits) { return check_per_rank(e, limits); }};

@@ -176,16 +176,17 @@ exploration each_of(std::vector<combination> all, std::string name, Run combinat
 }
 
 template <template <ring_shape> class Strategy, product_roles R>
-exploration holds(const char* name, product_setting s) {
+exploration product_holds(const char* name, product_setting s) {
   return {name, [s](const check::bounds& limits) { return explore_product<Strategy, R>(s, limits); }};
 }
 
-constexpr product_roles three_warps{1, 1, 1, 1, 1, 1};
+constexpr product_roles roles_of_three_warps{1, 1, 1, 1, 1, 1};
 constexpr product_roles two_consumers{2, 1, 2, 1, 1, 2};
 constexpr product_roles shared_producers{1, 2, 2, 1, 1, 2};
 constexpr product_roles documented_roles{2, 2, 2, 2, 2, 4};
 
-mutant wrong(const char* name, const char* breaks, std::vector<verdict> noticed_as, const planted_bug& bug) {
+mutant wrong_product(const char* name, const char* breaks, std::vector<verdict> noticed_as,
+                     const planted_bug& bug) {
   return {name, breaks, std::move(noticed_as), [bug](const check::bounds& limits) {
             return explore_product<per_reader_flags, two_consumers>({.steps = 4, .bug = bug}, limits);
           }};
@@ -207,22 +208,27 @@ protocol_check ring_product_check() {
       all.mutants.push_back({"across k, " + text(c.roles), "Progress", {verdict::deadlock}, c.longer});
   }
   all.explorations = {
-      holds<per_reader_flags, three_warps>("1x1 tiles, 3 warps, 1 slot, 2 steps", {.steps = 2}),
+      product_holds<per_reader_flags, roles_of_three_warps>("1x1 tiles, 3 warps, 1 slot, 2 steps",
+                                                            {.steps = 2}),
       each_of(combinations<tile_order::within_k>(), "within k, 1 slot, 3 steps", &combination::longer),
       each_of(std::move(admitted), "across k, 1 slot, 3 steps", &combination::longer),
       each_of(std::move(across), "across k, 1 slot, 1 step", &combination::as_long),
-      holds<split_counter_sync, two_consumers>("1x2 tiles, 2 slots, 2 products of 3 steps, split", {3, 2}),
-      holds<split_counter_sync, shared_producers>("2x2 tiles, 1 slot, 2 products of 2 steps, split", {2, 2}),
-      holds<single_counter_sync, two_consumers>("1x2 tiles, 2 slots, 2 products of 2 steps, single", {2, 2}),
-      holds<per_reader_flags, documented_roles>("2x2 tiles, 2 slots, 2 products of 5 steps, flags", {5, 2})};
+      product_holds<split_counter_sync, two_consumers>("1x2 tiles, 2 slots, 2 products of 3 steps, split",
+                                                       {3, 2}),
+      product_holds<split_counter_sync, shared_producers>("2x2 tiles, 1 slot, 2 products of 2 steps, split",
+                                                          {2, 2}),
+      product_holds<single_counter_sync, two_consumers>("1x2 tiles, 2 slots, 2 products of 2 steps, single",
+                                                        {2, 2}),
+      product_holds<per_reader_flags, documented_roles>("2x2 tiles, 2 slots, 2 products of 5 steps, flags",
+                                                        {5, 2})};
   const std::vector<verdict> stale{verdict::data_race, verdict::broken_promise, verdict::garbage_read};
   const std::vector<mutant> of_rings{
-      wrong("waits are relaxed", "F1, F2", stale, {.what = verbs::waits, .how = change::relaxed}),
-      wrong("signals are relaxed", "F1, F2", stale, {.what = verbs::signals, .how = change::relaxed}),
-      wrong("producers do not wait for the last read", "F2", stale, ring_refills_early),
-      wrong("consumers do not wait for the fill", "F1", stale, ring_reads_early),
-      wrong("a consumer never releases", "Progress", {verdict::deadlock},
-            {.what = verbs::signals, .how = change::lost, .warp = 2})};
+      wrong_product("waits are relaxed", "F1, F2", stale, {.what = verbs::waits, .how = change::relaxed}),
+      wrong_product("signals are relaxed", "F1, F2", stale, {.what = verbs::signals, .how = change::relaxed}),
+      wrong_product("producers do not wait for the last read", "F2", stale, ring_refills_early),
+      wrong_product("consumers do not wait for the fill", "F1", stale, ring_reads_early),
+      wrong_product("a consumer never releases", "Progress", {verdict::deadlock},
+                    {.what = verbs::signals, .how = change::lost, .warp = 2})};
   all.mutants.insert(all.mutants.begin(), of_rings.begin(), of_rings.end());
   return all;
 }

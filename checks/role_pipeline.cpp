@@ -7,7 +7,7 @@ namespace {
 using check::verdict;
 
 template <class Shape>
-exploration holds(int items) {
+exploration pipeline_holds(int items) {
   const auto count = [](int n, const char* what) {
     return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
   };
@@ -30,9 +30,10 @@ protocol_check role_pipeline_check() {
       .name = "role_pipeline",
       .title = "A pipeline between two roles over rings of mbarriers",
       .headers = {"src/protocol/role_pipeline.hpp"},
-      .explorations = {holds<hand_over<1, 1, 1, 1>>(2), holds<hand_over<2, 1, 1, 3>>(items),
-                       holds<hand_over<3, 2, 1, 2>>(items), holds<hand_over<1, 1, 2, 2>>(items),
-                       holds<whole>(items), holds<hand_over<4, 1, 2, 4>>(3 * items)},
+      .explorations = {pipeline_holds<hand_over<1, 1, 1, 1>>(2), pipeline_holds<hand_over<2, 1, 1, 3>>(items),
+                       pipeline_holds<hand_over<3, 2, 1, 2>>(items),
+                       pipeline_holds<hand_over<1, 1, 2, 2>>(items), pipeline_holds<whole>(items),
+                       pipeline_holds<hand_over<4, 1, 2, 4>>(3 * items)},
       .mutants = {}};
   for (const pipeline_mutant& m : pipeline_mutants()) {
     if (!is_a_bug<whole>(m, items)) continue;

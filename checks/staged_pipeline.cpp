@@ -138,7 +138,7 @@ check::result explore_staging(int items, const planted_bug& bug, const check::bo
 }
 
 template <class S>
-exploration holds(int items) {
+exploration staging_holds(int items) {
   return {std::to_string(S::stages) + " stages of " + std::to_string(S::parts) + ", " +
               (S::blocks == 1 ? "1 block, " : "a pair of blocks, ") + std::to_string(items) + " items",
           [items](const check::bounds& limits) { return explore_staging<S>(items, {}, limits); }};
@@ -181,8 +181,9 @@ protocol_check staged_pipeline_check() {
   return {.name = "staged_pipeline",
           .title = "A ring that the copy engine fills in parts",
           .headers = {"src/protocol/staged_pipeline.hpp"},
-          .explorations = {holds<staging<2, 1, 1>>(2), holds<staging<2, 1, 1>>(items),
-                           holds<staging<3, 2, 1>>(7), holds<staging<2, 1, 2>>(items), holds<whole>(items)},
+          .explorations = {staging_holds<staging<2, 1, 1>>(2), staging_holds<staging<2, 1, 1>>(items),
+                           staging_holds<staging<3, 2, 1>>(7), staging_holds<staging<2, 1, 2>>(items),
+                           staging_holds<whole>(items)},
           .mutants = staging_mutants<whole>(items)};
 }
 

@@ -38,9 +38,9 @@ endfunction()
 
 # baton_together(TARGET): with a sanitizer, which takes three times as long over each file and looks for faults at run
 # time only, the sources of a folder are compiled as one file; so names of their own must differ. Every other build
-# compiles each source as it stands.
+# compiles each source as it stands, unless somebody asks for CMAKE_UNITY_BUILD: then, too, folder by folder.
 function(baton_together target)
-  if(NOT BATON_SANITIZE)
+  if(NOT BATON_SANITIZE AND NOT CMAKE_UNITY_BUILD)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)

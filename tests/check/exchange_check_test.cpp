@@ -31,8 +31,6 @@ INSTANTIATE_TEST_SUITE_P(policies, exchange_check,
                            return std::string{info.param == arrival_policy::epoch ? "epoch" : "sentinel"};
                          });
 
-constexpr may_give_up at_arrivals = may_give_up::at_arrivals;
-
 TEST_P(exchange_check, nobody_gives_up_or_dies_unless_it_may) {
   const exchange_setting e = with_tally({.rounds = 4});
   expect_holds(e);
@@ -64,7 +62,7 @@ TEST_P(exchange_check, both_blocks_of_a_dying_rank_die_at_each_of_their_steps) {
 TEST_P(exchange_check, sleep_sets_alone_find_no_further_execution) {
   check::bounds slow;
   slow.how = check::reduction::sleep;
-  const exchange_setting time_outs{.rounds = 2, .gives_up = {may_give_up::anywhere}};
+  const exchange_setting time_outs{.rounds = 2, .gives_up = {anywhere}};
   const exchange_setting deaths{.rounds = 1, .gives_up = {at_arrivals}, .dies = 1};
   for (const exchange_setting& e : {time_outs, deaths}) {
     const exchange_setting reduced = with_tally(e), full = with_tally(e);
@@ -78,7 +76,7 @@ TEST(exchange_per_rank_check, sleep_sets_alone_find_no_further_execution) {
   slow.how = check::reduction::sleep;
   for (const exchange_setting& e :
        {exchange_setting{.ranks = 1, .warps = {3}, .rounds = 2},
-        exchange_setting{.ranks = 1, .warps = {3}, .rounds = 1, .gives_up = {may_give_up::anywhere}}}) {
+        exchange_setting{.ranks = 1, .warps = {3}, .rounds = 1, .gives_up = {anywhere}}}) {
     const check::result reduced = check_per_rank(e), full = check_per_rank(e, slow);
     EXPECT_TRUE(reduced.holds() && full.holds()) << reduced.text << full.text;
     EXPECT_EQ(reduced.executions, full.executions);
@@ -90,7 +88,7 @@ TEST(exchange_per_rank_check, nobody_gives_up_unless_it_may) {
   EXPECT_TRUE(check_per_rank(e).holds());
   EXPECT_GT(e.tally->exact, 0u);
   EXPECT_EQ(e.tally->gave_up, 0u);
-  e.gives_up = {may_give_up::anywhere};
+  e.gives_up = {anywhere};
   e.ranks = 1;
   e.looks = 1;
   EXPECT_TRUE(check_per_rank(e).holds());
