@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include "baton/error.hpp"
+#include "tests/support/captured_round.hpp"
 #include "tests/support/exchange_cases.hpp"
 
 namespace baton::test {
@@ -107,22 +108,11 @@ std::vector<float> identity_output(const exchange_case& c, const rank_inputs& in
   return out;
 }
 
-struct captured_rank {
-  cudaStream_t stream = nullptr;
-  cudaGraphExec_t graph = nullptr;
-};
-
-void capture_round(exchange_rank& rank, captured_rank& c) {
-  cudaGraph_t graph = nullptr;
-  ASSERT_EQ(cudaSetDevice(rank.ranks().device_index()), cudaSuccess);
-  ASSERT_EQ(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+void enqueue_round(exchange_rank& rank) {
   rank.dispatch_async();
   rank.dispatch_wait();
   rank.combine_async(static_cast<const bfloat16*>(rank.received().tokens));
   rank.combine_wait();
-  ASSERT_EQ(cudaStreamEndCapture(c.stream, &graph), cudaSuccess);
-  ASSERT_EQ(cudaGraphInstantiate(&c.graph, graph, 0), cudaSuccess);
-  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
 }
 
 TEST(exchange_gpu, a_captured_round_replayed_a_thousand_times_with_changing_inputs_stays_right) {
@@ -133,19 +123,13 @@ TEST(exchange_gpu, a_captured_round_replayed_a_thousand_times_with_changing_inpu
     exchange_case c{n, sizes(24, 4, 64, 40), std::vector<int>(static_cast<std::size_t>(n), 40),
                     routing::sparse};
     c.config.arrival = arrival;
-    std::vector<captured_rank> captured(static_cast<std::size_t>(n));
-    std::vector<exchange_rank> ranks;
-    auto eps = expert_parallel::create_all(worlds, c.config);
-    for (std::size_t r = 0; r < captured.size(); ++r) {
-      ASSERT_EQ(cudaSetDevice(worlds[r].device_index()), cudaSuccess);
-      ASSERT_EQ(cudaStreamCreateWithFlags(&captured[r].stream, cudaStreamNonBlocking), cudaSuccess);
-      ranks.emplace_back(std::move(eps[r]), stream_ref{captured[r].stream});
-    }
+    std::vector<captured_rank> captured;
+    auto ranks = make_captured_ranks(worlds, c.config, captured);
     auto inputs = draw_inputs(c, 1);
     for (std::size_t r = 0; r < captured.size(); ++r) {
       ranks[r].load(inputs[r]);
       ranks[r].ranks().synchronize({captured[r].stream});
-      ASSERT_NO_FATAL_FAILURE(capture_round(ranks[r], captured[r]));
+      ASSERT_NO_FATAL_FAILURE(capture_round(ranks[r], captured[r], enqueue_round));
     }
     for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
       inputs = draw_inputs(c, seed);
@@ -155,10 +139,7 @@ TEST(exchange_gpu, a_captured_round_replayed_a_thousand_times_with_changing_inpu
         ASSERT_EQ(difference(identity_output(c, inputs[r]), ranks[r].read_output()), "")
             << "replay " << seed << " rank " << r;
     }
-    for (auto& rank : captured) {
-      EXPECT_EQ(cudaGraphExecDestroy(rank.graph), cudaSuccess);
-      EXPECT_EQ(cudaStreamDestroy(rank.stream), cudaSuccess);
-    }
+    destroy(captured);
   }
 }
 

@@ -48,6 +48,8 @@ class exchange_rank {
     received_ = ep_.dispatch(tokens_.data(), topk_idx_.data(), topk_weights_.data(), in_.num_tokens, stream_,
                              input_scales);
   }
+  /// Of experts that return the rows at `expert_output`.
+  void combine(const bfloat16* expert_output) { ep_.combine(expert_output, out_.data(), stream_); }
   void combine() { ep_.combine(expert_output_.data(), out_.data(), stream_); }
   void dispatch_wait() { received_ = ep_.dispatch_wait(stream_); }
   void combine_async(const bfloat16* expert_output) { ep_.combine_async(expert_output, stream_); }

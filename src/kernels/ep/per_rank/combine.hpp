@@ -156,44 +156,32 @@ struct combine_kernel {
       return false;
     }
     std::uint32_t left = here.set;
-    while (left != 0) {
-      switch (count_bits(left)) {
-        case 1:
-          add_rows<1>(x, p, at.unit, here.of_choice, left, sum);
-          break;
-        case 2:
-          add_rows<2>(x, p, at.unit, here.of_choice, left, sum);
-          break;
-        case 3:
-          add_rows<3>(x, p, at.unit, here.of_choice, left, sum);
-          break;
-        default:
-          add_rows<4>(x, p, at.unit, here.of_choice, left, sum);
-          break;
-      }
-    }
+    while (left != 0) add_rows(x, p, at.unit, here.of_choice, left, sum);
     return true;
   }
 
-  /// The n lowest of `left`, which it takes away: n loads of each lane are in flight together.
-  template <int n, class X>
+  /// The lowest of `left`, up to four, which it takes away: their loads are in flight together. One code for any number:
+  /// rows that there are not count nothing.
+  template <class X>
   static BATON_FN void add_rows(X& x, const params& p, int unit,
                                 const typename X::template lanes<entry>& entries, std::uint32_t& left,
                                 lane_sums<X>& sum) {
-    typename X::template lanes<vec16> values[n];
+    constexpr int together = 4;
+    typename X::template lanes<vec16> values[together];
     std::uint32_t to_load = left;
     BATON_UNROLL
-    for (int i = 0; i < n; ++i, to_load &= to_load - 1) {
-      const int row = x.broadcast(entries, lowest_bit(to_load)).row;
+    for (int i = 0; i < together; ++i, to_load &= to_load - 1) {
+      const int row = x.broadcast(entries, to_load != 0 ? lowest_bit(to_load) : 0).row;
       const bfloat16* from = p.expert_output + static_cast<std::int64_t>(row) * p.s.hidden;
       x.each_lane([&](int lane) {
         const int column = smaller(lane_columns{unit, lane}.first, p.s.hidden - 8);
-        values[i][lane] = x.read(reinterpret_cast<const vec16*>(from + column));
+        values[i][lane] = {};
+        if (to_load != 0) values[i][lane] = x.read(reinterpret_cast<const vec16*>(from + column));
       });
     }
     BATON_UNROLL
-    for (int i = 0; i < n; ++i, left &= left - 1) {
-      const float weight = x.broadcast(entries, lowest_bit(left)).weight;
+    for (int i = 0; i < together; ++i, left &= left - 1) {
+      const float weight = left != 0 ? x.broadcast(entries, lowest_bit(left)).weight : 0.0f;
       x.each_lane([&](int lane) { add_weighted(sum[lane].at, weight, values[i][lane].word); });
     }
   }
