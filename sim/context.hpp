@@ -153,7 +153,10 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   void bulk_wait_read() {
     wait_stores(newest, true);
   }
-  void bulk_wait() { wait_stores(0, false); }
+  template <int newest = 0>
+  void bulk_wait() {
+    wait_stores(newest, false);
+  }
   template <scope S>
   bool mbarrier_wait(mbarrier* b, parity p, wait_site where) {
     static_assert(S <= scope::cluster, "an mbarrier reaches no further than its cluster");

@@ -210,7 +210,10 @@ class context : public sim::lane_verbs<context> {
   void bulk_wait_read() {
     run_.bulk_wait_read(warp_, newest);
   }
-  void bulk_wait() { run_.bulk_wait(warp_); }
+  template <int newest = 0>
+  void bulk_wait() {
+    run_.bulk_wait(warp_, newest);
+  }
   template <scope Scope>
   bool mbarrier_wait(mbarrier* b, parity p, wait_site where) {
     static_assert(Scope <= scope::cluster, "an mbarrier reaches no further than its cluster");

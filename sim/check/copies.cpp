@@ -140,12 +140,14 @@ void execution::bulk_wait_read(int warp, int newest) {
 }
 
 /// A store writes in the step that tells that its source has been read: what is left is to know it.
-void execution::bulk_wait(int warp) {
-  bulk_wait_read(warp, 0);
+void execution::bulk_wait(int warp, int newest) {
+  bulk_wait_read(warp, newest);
   warp_state& state = warps_[static_cast<std::size_t>(warp)];
+  const auto left = static_cast<std::uint64_t>(newest);
   std::erase_if(state.stores, [&](const issued_store& store) {
-    if (store.group < state.open_group) shop_.ram.end_copy(store.copy, warp);
-    return store.group < state.open_group;
+    const bool is_done = store.group + left < state.open_group;
+    if (is_done) shop_.ram.end_copy(store.copy, warp);
+    return is_done;
   });
 }
 

@@ -141,7 +141,7 @@ class execution {
   void bulk_commit(int warp);
   /// Until committed stores, but for those of the `newest` groups, have been read.
   void bulk_wait_read(int warp, int newest);
-  void bulk_wait(int warp);
+  void bulk_wait(int warp, int newest);
   void arrive_at(int warp, mbarrier* b, int block_of_cluster, int arrivals);
   int cluster() const { return program_.cluster_; }
   const position& where(int warp) const { return warps_[static_cast<std::size_t>(warp)].where; }

@@ -65,8 +65,9 @@ class async_gpu : public line_gpu {
     cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<newest>{});
     __syncwarp();
   }
+  template <int newest = 0>
   BATON_FN static void bulk_wait() {
-    cuda::ptx::cp_async_bulk_wait_group(cuda::ptx::n32_t<0>{});
+    cuda::ptx::cp_async_bulk_wait_group(cuda::ptx::n32_t<newest>{});
     __syncwarp();
   }
 

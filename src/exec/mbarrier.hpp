@@ -18,7 +18,7 @@
 //     mbarrier_wait<scope>(b, p, where)  until the phase of parity p has completed; acquire. False: gave up
 //     bulk_wait_read<newest>()           until the sources of all own committed stores have been read, but for those of
 //                                        the `newest` groups (0: all)
-//     bulk_wait()                        until all own committed stores are done: what follows may tell of them
+//     bulk_wait<newest>()                until they are done: what follows may tell of them
 //     cluster_block(), cluster_blocks()  position in the cluster; 0 and 1 without one
 //     sync_cluster()                     barrier of all warps of the cluster; orders memory among them
 //
@@ -62,6 +62,7 @@ concept async_exec_context = exec_context<X> &&
   x.bulk_wait_read();
   x.template bulk_wait_read<1>();
   x.bulk_wait();
+  x.template bulk_wait<1>();
   { x.template mbarrier_wait<scope::block>(b, parity::even, where) } -> std::same_as<bool>;
   { x.cluster_block() } -> std::convertible_to<int>;
   { x.cluster_blocks() } -> std::convertible_to<int>;

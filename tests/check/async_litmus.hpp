@@ -127,6 +127,32 @@ inline test telling(const char* name, bool awaits_it_whole, verdict expected) {
           expected};
 }
 
+/// Two groups of stores, of which another rank is told when all but the newest are done; it reads what the `read`-th stored.
+inline test telling_early(const char* name, int read, verdict expected) {
+  return {name,
+          [=](program& p, const cells& c) {
+            p.shared_memory(async_shared_bytes);
+            std::uint32_t* to = source(p);
+            p.spawn(0, 0, 0, [=](context& x) {
+              for (int i = 0; i < 8; ++i) x.write(room(x) + i, 7u);
+              x.fence_proxy_async();
+              for (int i = 0; i < 2; ++i) {
+                x.bulk_store(to + 4 * i, room(x) + 4 * i, 16);
+                x.bulk_commit();
+              }
+              x.bulk_wait<1>();
+              x.fence_proxy_async_global();
+              x.store<release, sys>(c.x, 1u);
+              x.bulk_wait();
+            });
+            p.spawn(1, 0, 0, [=, &p](context& x) {
+              if (wait_for<acquire, sys>(x, c.x, 1))
+                p.require(x.read(to + 4 * read) == 7, "the store is here");
+            });
+          },
+          expected};
+}
+
 /// Two groups of stores, and a source that is written again when all but the newest group has been read.
 inline test reusing(const char* name, int written_again, verdict expected) {
   return one_block(
@@ -299,6 +325,8 @@ inline std::vector<test> copy_tests() {
       storing("the source is written again before it has been read", store_fault::source_reused, data_race),
       telling("a store that has been awaited whole is told of", true, none),
       telling("a store of which only the source has been read is told of", false, data_race),
+      telling_early("all but the newest store are told of", 0, none),
+      telling_early("the newest store is told of with the others", 1, data_race),
       reusing("the source of all but the newest group is written again", 0, none),
       reusing("the source of the newest group is written again", 1, data_race),
       pair<scope::cluster>("a pair of blocks hands over", true, none),

@@ -90,7 +90,7 @@ inline std::vector<test> line_tests_of_rounds() {
         return carries(lane, v[0], line_flag(1)) || x.load<relaxed, sys>(c.x) != 0;
       };
       x.wait_lines(line_places<1>{{line}}, done, {.where = "test"}, seen);
-      c.r[0] = all_carry(x, seen[0], line_flag(1)) ? 1 : 0;
+      c.r[0] = all_carry(x, seen, line_flag(1)) ? 1 : 0;
     });
     p.spawn(2, 0, 0, [=](context& x) {
       line_lanes v;

@@ -54,8 +54,8 @@ struct dispatch_kernel {
 
   template <class X>
   static BATON_FN void send(X& x, const dispatch_params& p, const block_plan& shared, std::uint64_t epoch) {
-    const chunk_sender<Format> sender{p, epoch};
-    sender.send_all(x, shared.next(x), {shared.room_of(x, x.warp()), p.roles.stages, 0});
+    const chunk_sender<Format> sender{p, epoch, shared.next(x)};
+    sender.send_all(x, staging{shared.room_of(x, x.warp()), p.roles.stages, 0});
   }
 
   template <class X>

@@ -1,6 +1,9 @@
 #pragma once
 // Chunks of this rank's tokens, to the ranks of their experts.
 //
+// Some values are on their way while others are cast, across tokens too; a chunk is published when copies of the next one have
+// been asked for, so that a warp waits for a round trip between GPUs at its last only.
+//
 // T3: a chunk's pieces happen before its arrival word is seen: the warp waits until its copies are done, then publishes (E1
 //     of protocol/arrival.hpp). A word says how many of the chunk's tokens were sent, which the receiver knows from the ids.
 #include "base/bits.hpp"
@@ -10,9 +13,9 @@
 
 namespace baton::ep::per_rank_chunks {
 
-/// A piece of a token of this rank.
+/// A piece of a token of this rank; no token: none is left.
 struct token_piece {
-  int token, piece;
+  int token = -1, piece = 0;
 };
 
 /// Where a warp stages what it sends.
@@ -21,48 +24,106 @@ struct staging {
   int stages, next;
 };
 
+/// A chunk whose copies have been asked for, and of which nobody was told. Lane r: tokens of it that rank r wants.
+template <class X>
+struct sent_chunk {
+  int nth = -1;
+  typename X::template lanes<int> wanted{};
+};
+
 template <class Format>
 struct chunk_sender {
+  static constexpr int together = 4;  // steps whose loads are in flight together: half a group
+  static constexpr int half_values = together * Format::step_values;
+  template <class X>
+  struct half {
+    typename X::template lanes<typename Format::lane_input> of[together];
+  };
+
   const dispatch_params& p;
   std::uint64_t epoch;
+  std::uint32_t* next_chunk;
 
   /// One warp: chunks of this rank, as long as the block has some.
   template <class X>
-  BATON_FN void send_all(X& x, std::uint32_t* next, const staging& room) const {
-    staging stage = room;
-    for (;;) {
-      const int chunk = take_next(x, next) * x.num_blocks() + x.block();
-      if (chunk * p.window.chunk_tokens >= p.num_tokens) return;
-      send_chunk(x, stage, chunk);
+  BATON_FN void send_all(X& x, staging stage) const {
+    sent_chunk<X> before;
+    half<X> begin;
+    int chunk = take(x);
+    load(x, values_of({first_of(chunk), 0}), begin);
+    for (int next; first_of(chunk) >= 0; chunk = next) {
+      next = take(x);
+      sent_chunk<X> now{chunk, {}};
+      bool any = false;
+      const int first = first_of(chunk), end = smaller(p.num_tokens, first + p.window.chunk_tokens);
+      for (int token = first; token < end; ++token) {
+        const int behind = token + 1 < end ? token + 1 : first_of(next);
+        const std::uint32_t ranks = send_token(x, stage, token, behind, begin);
+        x.each_lane([&](int r) { now.wanted[r] += static_cast<int>(ranks >> r & 1); });
+        any = any || ranks != 0;
+      }
+      if (!any) continue;
+      x.template bulk_wait<1>();  // all but this chunk's last piece
+      tell(x, before);
+      before = now;
     }
+    x.bulk_wait();
+    tell(x, before);
   }
 
  private:
   template <class X>
-  BATON_FN void send_chunk(X& x, staging& stage, int chunk) const {
-    typename X::template lanes<int> wanted;  // lane r: tokens of the chunk that rank r wants
-    x.each_lane([&](int lane) { wanted[lane] = 0; });
-    const int first = chunk * p.window.chunk_tokens,
-              end = smaller(p.num_tokens, first + p.window.chunk_tokens);
-    for (int token = first; token < end; ++token) {
-      const std::uint32_t ranks = send_token(x, stage, token);
-      x.each_lane([&](int r) { wanted[r] += static_cast<int>(ranks >> r & 1); });
-    }
-    x.bulk_wait();
+  BATON_FN int take(X& x) const {
+    return take_next(x, next_chunk) * x.num_blocks() + x.block();
+  }
+  /// Its first token; -1: there is no such chunk.
+  BATON_FN int first_of(int chunk) const {
+    const int token = chunk * p.window.chunk_tokens;
+    return token < p.num_tokens ? token : -1;
+  }
+
+  /// The values of a piece from `first` on.
+  struct piece_values {
+    const bfloat16* token;
+    int first, end;
+  };
+  BATON_FN piece_values values_of(const token_piece& at) const {
+    if (at.token < 0) return {p.tokens, 0, 0};
+    const int values = p.window.piece_payload * Format::step_values / step_bytes, begin = at.piece * values;
+    return {p.tokens + static_cast<std::int64_t>(at.token) * p.s.hidden, begin,
+            smaller(p.s.hidden, begin + values)};
+  }
+
+  template <class X>
+  BATON_FN void load(X& x, const piece_values& from, half<X>& to) const {
+    BATON_UNROLL
+    for (int i = 0; i < together; ++i)
+      Format::load(x, from.token, from.first + i * Format::step_values, from.end, to.of[i]);
+  }
+
+  template <class X>
+  BATON_FN void tell(X& x, const sent_chunk<X>& chunk) const {
+    if (chunk.nth < 0) return;
     x.each_lane([&](int r) {
-      if (wanted[r] == 0) return;
+      if (chunk.wanted[r] == 0) return;
       x.fence_proxy_async_global();
-      auto* word = p.windows.at[r] + p.window.token_word_at(p.s, epoch, p.s.rank, chunk);
+      auto* word = p.windows.at[r] + p.window.token_word_at(p.s, epoch, p.s.rank, chunk.nth);
       publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word), static_cast<std::uint32_t>(epoch),
-                             wanted[r]);
+                             chunk.wanted[r]);
     });
   }
 
-  /// The ranks that want it: bit r.
+  /// The ranks that want it: bit r. `begin` holds its first values, and then those of token `behind`.
   template <class X>
-  BATON_FN std::uint32_t send_token(X& x, staging& stage, int token) const {
+  BATON_FN std::uint32_t send_token(X& x, staging& stage, int token, int behind, half<X>& begin) const {
     typename X::template lanes<std::int32_t> id;
-    x.each_lane([&](int k) { id[k] = k < p.s.top_k ? x.read(p.topk_idx + token * p.s.top_k + k) : -1; });
+    typename X::template lanes<float> weight;
+    x.each_lane([&](int k) {
+      const bool is_choice = k < p.s.top_k;
+      id[k] = is_choice ? x.read(p.topk_idx + token * p.s.top_k + k) : -1;
+      weight[k] =
+          is_choice && p.topk_weights != nullptr ? x.read(p.topk_weights + token * p.s.top_k + k) : 1.0f;
+    });
     std::uint32_t ranks = 0;
     for (int piece = 0; piece < p.window.pieces; ++piece) {
       std::byte* to = stage.pieces + stage.next * p.window.piece_stride;
@@ -70,9 +131,19 @@ struct chunk_sender {
         x.bulk_wait_read();
       else
         x.template bulk_wait_read<1>();
-      stage_piece(x, to, {token, piece});
-      if (piece == 0) ranks = ranks_of(x, id);
-      if (ranks == 0) break;
+      const bool is_last = piece + 1 == p.window.pieces;
+      stage_piece(x, to, {token, piece}, is_last ? token_piece{behind, 0} : token_piece{token, piece + 1},
+                  begin);
+      if (piece == 0) {
+        x.each_lane([&](int k) {
+          if (k < p.s.top_k) x.write(reinterpret_cast<float*>(to + p.window.weights_at) + k, weight[k]);
+        });
+        ranks = ranks_of(x, id);
+        if (ranks == 0) {
+          if (!is_last) load(x, values_of({behind, 0}), begin);
+          break;
+        }
+      }
       x.each_lane([&](int) { x.fence_proxy_async(); });
       x.sync_warp();
       x.elect([&] { send_piece(x, to, {token, piece}, ranks); });
@@ -109,26 +180,21 @@ struct chunk_sender {
     }
   };
 
-  /// Casts a piece, some steps at a time whose loads are in flight together; behind it weights.
+  /// Casts a piece whose first values `begin` holds; then it holds those of the next.
   template <class X>
-  BATON_FN void stage_piece(X& x, std::byte* to, const token_piece& at) const {
-    constexpr int together = 4;
-    const int values = p.window.piece_payload * Format::step_values / step_bytes, begin = at.piece * values,
-              end = smaller(p.s.hidden, begin + values);
-    const bfloat16* from = p.tokens + static_cast<std::int64_t>(at.token) * p.s.hidden;
-    const to_staging<X> sink{x, to, to + p.window.scales_at, at.piece * p.window.piece_payload, begin / 128};
-    for (int first = begin; first < end; first += together * Format::step_values) {
-      typename X::template lanes<typename Format::lane_input> in[together];
-      BATON_UNROLL
-      for (int i = 0; i < together; ++i) Format::load(x, from, first + i * Format::step_values, end, in[i]);
-      Format::encode(x, in, first, end, p.input_scales, sink);
+  BATON_FN void stage_piece(X& x, std::byte* to, const token_piece& at, const token_piece& next,
+                            half<X>& begin) const {
+    const to_staging<X> sink{x, to, to + p.window.scales_at, at.piece * p.window.piece_payload,
+                             values_of(at).first / 128};
+    const piece_values behind = values_of(next);
+    for (piece_values now = values_of(at); now.first < now.end; now.first += 2 * half_values) {
+      const int middle = now.first + half_values, first = now.first + 2 * half_values;
+      half<X> other;
+      load(x, {now.token, middle, now.end}, other);
+      Format::encode(x, begin.of, now.first, now.end, p.input_scales, sink);
+      load(x, first < now.end ? piece_values{now.token, first, now.end} : behind, begin);
+      if (middle < now.end) Format::encode(x, other.of, middle, now.end, p.input_scales, sink);
     }
-    if (at.piece != 0) return;
-    x.each(p.s.top_k, [&](int k) {
-      const float weight =
-          p.topk_weights != nullptr ? x.read(p.topk_weights + at.token * p.s.top_k + k) : 1.0f;
-      x.write(reinterpret_cast<float*>(to + p.window.weights_at) + k, weight);
-    });
   }
 
   /// One lane: a copy to each rank that wants it, its own last.

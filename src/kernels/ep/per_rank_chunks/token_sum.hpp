@@ -156,14 +156,24 @@ BATON_FN void sum_in_order(X& x, const column_range& c, const addends<X>& all, F
 template <class X, class Finish>
 BATON_FN void sum_up(X& x, const column_range& c, const addends<X>& all, Finish finish) {
   switch (all.at_once() ? all.count() : 0) {
-#define BATON_SUM(n) \
-  case n:            \
-    return sum_at_once<n>(x, c, all, finish);
-    BATON_SUM(1)
-    BATON_SUM(2)
-    BATON_SUM(3) BATON_SUM(4) BATON_SUM(5) BATON_SUM(6) BATON_SUM(7) BATON_SUM(8)
-#undef BATON_SUM
-        default : return sum_in_order(x, c, all, finish);
+    case 1:
+      return sum_at_once<1>(x, c, all, finish);
+    case 2:
+      return sum_at_once<2>(x, c, all, finish);
+    case 3:
+      return sum_at_once<3>(x, c, all, finish);
+    case 4:
+      return sum_at_once<4>(x, c, all, finish);
+    case 5:
+      return sum_at_once<5>(x, c, all, finish);
+    case 6:
+      return sum_at_once<6>(x, c, all, finish);
+    case 7:
+      return sum_at_once<7>(x, c, all, finish);
+    case 8:
+      return sum_at_once<8>(x, c, all, finish);
+    default:
+      return sum_in_order(x, c, all, finish);
   }
 }
 
