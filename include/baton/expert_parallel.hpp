@@ -20,7 +20,7 @@ enum class ep_layout {
 
 /// How tokens and sums of layout per_rank travel; results are the same bits. per_expert knows one way.
 enum class ep_transfer {
-  automatic,  // chunks where num_max_tokens_per_rank is over 512, else lines
+  automatic,  // chunks where num_max_tokens_per_rank is over 1024, else lines
   lines,      // 128 bytes that carry their own flag: few tokens, low latency
   chunks,     // bulk copies of whole tokens, a flag for several: any number of tokens, few SMs
 };

@@ -74,7 +74,7 @@ std::string why_not(const ep_config& config, int num_ranks) {
 
 /// Over so many tokens chunks are faster than lines.
 ep_transfer transfer_of(const ep_config& c) {
-  constexpr int most_tokens_of_lines = 512;
+  constexpr int most_tokens_of_lines = 1024;
   if (c.transfer != ep_transfer::automatic) return c.transfer;
   return c.num_max_tokens_per_rank > most_tokens_of_lines ? ep_transfer::chunks : ep_transfer::lines;
 }

@@ -86,6 +86,7 @@ TEST(exchange_per_rank_gpu_prefill, as_many_tokens_as_a_prefill_has_are_right_on
     exchange_case c{2, sizes(256, 8, 7168, 520), {520, 300}, routing::distinct};
     c.config.format = token_format::blockwise_fp8;
     c.config.layout = ep_layout::per_rank;
+    c.config.transfer = ep_transfer::chunks;
     c.config.num_sms = sms;
     auto ranks = make_ranks(worlds, c.config);
     for (const calls how : {calls::fused, calls::apart})
