@@ -95,9 +95,9 @@ TEST_F(row_formats_gpu, ranges_and_odd_numbers_of_values_are_as_the_rules_say) {
 
 /// silu in fp32 has three roundings and an exp within 2 units in the last place, all of whose relative errors add up to less than
 /// (8 + 2 |gate|) 2^-22. bf16 then rounds by 2^-9 of the value; e4m3 by 2^-4 of it, e2m1 by 2^-2, or by half its smallest step,
-/// not more than 1/4 of the scale; what saturates loses 1/8 in e4m3, 1/4 in e2m1. Scales of NVFP4 that are smaller than e4m3's
-/// normal numbers are off by up to 2^-10, which is 0 for the smallest blocks: 6 times this of a value. With a tensor scale of 1 it holds
-/// no more than 6 * 448.
+/// not more than 1/4 of the scale; what saturates loses 1/8 in e4m3, 1/4 in e2m1. NVFP4 with a tensor scale of 1 holds no more
+/// than 6 * 448, and scales below e4m3's normal numbers are off by up to 2^-10, which is 0 for the smallest blocks: 6 times
+/// this of a value.
 TEST_F(row_formats_gpu, silu_times_up_is_within_its_roundings) {
   for (const token_format format : {token_format::bf16, token_format::blockwise_fp8, token_format::mxfp8,
                                     token_format::mxfp4, token_format::nvfp4}) {
