@@ -28,7 +28,7 @@ struct chunk_settings {
   int dispatch_senders = 6;
   int dispatch_stages = 2;  // pieces that a warp has room for: more than two are of no use
   int combine_warps = 20;   // up to max_combine_warps; of them
-  int combine_senders = 20;
+  int combine_senders = 10;
   int least_sums =
       2048;  // parts of a rank's sums: few tokens are divided, so that there is one for each warp
 };
