@@ -26,7 +26,7 @@ struct chunk_settings {
   int piece_bytes = 8192;   // of a token's payload at most, a multiple of 512
   int dispatch_warps = 14;  // up to max_warps; of them
   int dispatch_senders = 6;
-  int dispatch_stages = 2;  // pieces that a warp has room for: more than two are of no use
+  int dispatch_stages = 2;  // pieces that a warp has room for, where there is room for all warps'
   int combine_warps = 20;   // up to max_combine_warps; of them
   int combine_senders = 10;
   int least_sums =

@@ -72,8 +72,8 @@ struct dispatch_kernel {
     x.sync_warp();
     warp_ring<X> ring{shared.room_of(x, x.warp()), p.window.piece_stride,
                       shared.landed(x) + x.warp() * p.roles.stages, p.roles.stages};
-    chunk_receiver<X> receiver{p, epoch, ring, shared.next(x) + 1};
-    if (!receiver.receive_all(x)) ring.drain(x, {.where = receive_sites::piece()});
+    chunk_receiver<X> receiver{p, epoch, ring};
+    if (!receiver.receive_all(x, shared.next(x) + 1)) ring.drain(x, {.where = receive_sites::piece()});
     x.bulk_wait();
   }
 };

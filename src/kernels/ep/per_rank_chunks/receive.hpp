@@ -14,11 +14,17 @@ struct receive_sites {
   static consteval site piece() { return "dispatch.piece"; }
 };
 
-/// A piece of a token that is sent to this rank; no token: none is left.
-struct received_piece {
-  tile of{};
-  int token = -1, piece = 0;
-  std::uint32_t here = 0;  // the token's choices on this rank
+/// The pieces of a set of tokens, in order.
+struct piece_walk {
+  std::uint32_t left;  // bit i: the chunk's i-th token
+  int piece = 0;
+  BATON_FN bool ended() const { return left == 0; }
+  BATON_FN int token() const { return lowest_bit(left); }
+  BATON_FN void step(int pieces) {
+    if (++piece < pieces) return;
+    piece = 0;
+    left &= left - 1;
+  }
 };
 
 /// The warp: until a chunk's word is here and says `tokens` (E1). False: gave up, or refused it.
@@ -41,145 +47,108 @@ BATON_FN bool await_chunk(X& x, const std::byte* word, int tokens, wait_site at,
   return true;
 }
 
-/// One warp's. A piece is asked for, and its rows are found, while the one before is on its way to its own.
 template <class X>
 struct chunk_receiver {
   const dispatch_params& p;
   std::uint64_t epoch;
   warp_ring<X>& ring;
-  std::uint32_t* next_chunk;
 
-  BATON_FN chunk_receiver(const dispatch_params& params, std::uint64_t round, warp_ring<X>& pieces,
-                          std::uint32_t* next)
-      : p{params}, epoch{round}, ring{pieces}, next_chunk{next} {}
-
-  /// Chunks of the block's tiles, as long as there are some. False: gave up.
-  BATON_FN bool receive_all(X& x) {
-    upcoming_ = look_up(x);
-    received_piece now;
-    token_rows rows{};
-    if (!advance(x, now)) return false;
-    if (now.token < 0) return true;
-    ask(x, now);
-    if (!find(x, now, rows)) return false;
-    while (now.token >= 0) {
-      received_piece next = now;
-      if (!advance(x, next)) return false;
-      const bool goes_on = next.token >= 0, early = goes_on && ring.has_room();
-      if (early) ask(x, next);
-      const std::byte* piece = ring.await(x, {.where = receive_sites::piece()});
-      if (piece == nullptr) return false;
-      write(x, now, rows, piece);
-      if (goes_on && next.piece == 0 && !find(x, next, rows)) return false;
-      x.bulk_wait_read();
-      ring.release(x);
-      if (goes_on && !early) ask(x, next);
-      now = next;
+  /// One warp: chunks of the block's tiles, as long as there are some. False: gave up.
+  BATON_FN bool receive_all(X& x, std::uint32_t* next) {
+    const int chunks_of_tile = p.window.tile_tokens / p.window.chunk_tokens;
+    for (;;) {
+      const int taken = take_next(x, next), nth_tile = taken / chunks_of_tile;
+      const int dealt = x.block() + nth_tile * x.num_blocks();
+      if (dealt >= num_tiles(p)) return true;
+      const tile of = dealt_tile(p.s, dealt);
+      const int first = of.nth * p.window.tile_tokens + taken % chunks_of_tile * p.window.chunk_tokens;
+      if (first < p.s.max_tokens && !receive_chunk(x, {of, first})) return false;
     }
-    return true;
   }
 
  private:
   struct chunk {
-    tile of{};
-    int first_token = -1;  // none is left
+    tile of;
+    int first_token;
   };
   /// What the warp knows of a token: lane k has choice k's row, or -1.
   struct token_rows {
-    std::uint32_t first;  // choices that no earlier choice of the token shares a row with
+    int token;
+    std::uint32_t here, first;  // choices that have a row here; those that no earlier choice shares
     typename X::template lanes<std::int32_t> of_choice;
   };
-  /// A chunk, and each of its tokens' choices here, not waited for.
-  struct known_chunk {
-    chunk at{};
-    typename X::template lanes<std::uint32_t> choices{};
-  };
 
-  BATON_FN std::int64_t number(const received_piece& at) const {
-    return static_cast<std::int64_t>(at.of.source) * p.s.max_tokens + at.token;
+  BATON_FN std::int64_t number(const chunk& c, int token) const {
+    return static_cast<std::int64_t>(c.of.source) * p.s.max_tokens + token;
   }
 
-  /// The block's next chunk.
-  BATON_FN known_chunk look_up(X& x) const {
-    const int chunks_of_tile = p.window.tile_tokens / p.window.chunk_tokens;
-    for (;;) {
-      const int taken = take_next(x, next_chunk), nth_tile = taken / chunks_of_tile;
-      const int dealt = x.block() + nth_tile * x.num_blocks();
-      known_chunk found;
-      if (dealt >= num_tiles(p)) return found;
-      const tile of = dealt_tile(p.s, dealt);
-      const int first = of.nth * p.window.tile_tokens + taken % chunks_of_tile * p.window.chunk_tokens;
-      if (first >= p.s.max_tokens) continue;
-      found.at = {of, first};
-      x.each_lane([&](int lane) {
-        const bool is_token = lane < p.window.chunk_tokens && first + lane < p.s.max_tokens;
-        const std::int64_t token = static_cast<std::int64_t>(of.source) * p.s.max_tokens + first + lane;
-        found.choices[lane] = is_token ? x.read(p.choices + token) : 0;
-      });
-      return found;
+  BATON_FN bool receive_chunk(X& x, const chunk& c) {
+    typename X::template lanes<std::uint32_t> choices;
+    typename X::template lanes<bool> comes;
+    x.each_lane([&](int lane) {
+      const bool is_token = lane < p.window.chunk_tokens && c.first_token + lane < p.s.max_tokens;
+      choices[lane] = is_token ? x.read(p.choices + number(c, c.first_token + lane)) : 0;
+      comes[lane] = choices[lane] != 0;
+    });
+    const std::uint32_t coming = x.ballot(comes);
+    if (coming == 0) return true;
+    const std::byte* word =
+        p.windows.at[p.s.rank] +
+        p.window.token_word_at(p.s, epoch, c.of.source, c.first_token / p.window.chunk_tokens);
+    if (!await_chunk(x, word, count_bits(coming),
+                     {.where = receive_sites::chunk(),
+                      .peer = c.of.source,
+                      .epoch = static_cast<std::uint32_t>(epoch)},
+                     receive_sites::damaged()))
+      return false;
+    piece_walk ahead{coming};
+    token_rows rows{};
+    for (piece_walk now{coming}; !now.ended(); now.step(p.window.pieces)) {
+      for (; !ahead.ended() && ring.has_room(); ahead.step(p.window.pieces)) ask(x, c, ahead);
+      if (now.piece == 0 && !find(x, c, now.token(), x.broadcast(choices, now.token()), rows)) return false;
+      const std::byte* piece = ring.await(x, {.where = receive_sites::piece()});
+      if (piece == nullptr) return false;
+      write(x, c, rows, now.piece, piece);
+      x.bulk_wait_read();
+      ring.release(x);
     }
-  }
-
-  /// To the piece behind `at`, of a chunk that is here. False: gave up.
-  BATON_FN bool advance(X& x, received_piece& at) {
-    if (at.token >= 0 && ++at.piece < p.window.pieces) return true;
-    at = {};
-    while (left_ == 0) {
-      if (upcoming_.at.first_token < 0) return true;
-      chunk_ = upcoming_;
-      upcoming_ = look_up(x);
-      typename X::template lanes<bool> comes;
-      x.each_lane([&](int lane) { comes[lane] = chunk_.choices[lane] != 0; });
-      left_ = x.ballot(comes);
-      if (left_ != 0 && !await_current(x)) return false;
-    }
-    const int nth = lowest_bit(left_);
-    left_ &= left_ - 1;
-    at = {chunk_.at.of, chunk_.at.first_token + nth, 0, x.broadcast(chunk_.choices, nth)};
     return true;
   }
 
-  BATON_FN bool await_current(X& x) const {
-    const int source = chunk_.at.of.source;
-    const std::byte* word =
-        p.windows.at[p.s.rank] +
-        p.window.token_word_at(p.s, epoch, source, chunk_.at.first_token / p.window.chunk_tokens);
-    return await_chunk(
-        x, word, count_bits(left_),
-        {.where = receive_sites::chunk(), .peer = source, .epoch = static_cast<std::uint32_t>(epoch)},
-        receive_sites::damaged());
-  }
-
-  BATON_FN void ask(X& x, const received_piece& at) {
+  BATON_FN void ask(X& x, const chunk& c, const piece_walk& at) {
     const int bytes = at.piece == 0 ? p.window.piece_stride : p.window.weights_at;
-    ring.load(x, p.windows.at[p.s.rank] + p.window.piece_at(p.s, epoch, at.of.source, at.token, at.piece),
+    ring.load(x,
+              p.windows.at[p.s.rank] +
+                  p.window.piece_at(p.s, epoch, c.of.source, c.first_token + at.token(), at.piece),
               bytes);
   }
 
   /// False: a row that there is not.
-  BATON_FN bool find(X& x, const received_piece& at, token_rows& rows) {
-    const std::int64_t slots = static_cast<std::int64_t>(at.of.place(p.window)) * p.window.expert_slots;
-    const std::uint32_t below = (1u << (at.token - at.of.nth * p.window.tile_tokens)) - 1;
+  BATON_FN bool find(X& x, const chunk& c, int nth, std::uint32_t here, token_rows& rows) {
+    rows.token = c.first_token + nth;
+    rows.here = here;
+    const std::int64_t slots = static_cast<std::int64_t>(c.of.place(p.window)) * p.window.expert_slots;
+    const std::uint32_t below = (1u << (rows.token - c.of.nth * p.window.tile_tokens)) - 1;
     typename X::template lanes<bool> sound, first;
     x.each_lane([&](int k) {
       rows.of_choice[k] = -1;
       sound[k] = true;
-      if ((at.here >> k & 1) == 0) return;
-      const int local = x.read(p.choice_experts + number(at) * p.s.top_k + k);
+      if ((here >> k & 1) == 0) return;
+      const int local = x.read(p.choice_experts + number(c, rows.token) * p.s.top_k + k);
       const std::uint32_t bits = x.read(p.tile_bits + slots + local);
       rows.of_choice[k] = x.read(p.tile_rows + slots + local) + count_bits(bits & below);
       sound[k] =
           static_cast<std::uint32_t>(rows.of_choice[k]) < static_cast<std::uint32_t>(p.window.max_rows);
     });
     const auto equal = x.equal_lanes(rows.of_choice);
-    x.each_lane([&](int k) { first[k] = (at.here >> k & 1) != 0 && lowest_bit(equal[k]) == k; });
+    x.each_lane([&](int k) { first[k] = (here >> k & 1) != 0 && lowest_bit(equal[k]) == k; });
     rows.first = x.ballot(first);
     const std::uint32_t all = x.ballot(sound);
     if (all == 0xffffffffu) return true;
     const int row = x.broadcast(rows.of_choice, lowest_bit(~all));
     x.elect([&] {
       x.refuse({.where = receive_sites::row(),
-                .peer = at.of.source,
+                .peer = c.of.source,
                 .epoch = static_cast<std::uint32_t>(epoch),
                 .expected = static_cast<std::uint64_t>(p.window.max_rows)},
                static_cast<std::uint32_t>(row));
@@ -188,51 +157,32 @@ struct chunk_receiver {
   }
 
   /// A piece to all rows of its token; with the first one what combine has to know.
-  BATON_FN void write(X& x, const received_piece& at, const token_rows& rows, const std::byte* piece) {
-    const int row_bytes = p.s.payload_bytes(), begin = at.piece * p.window.piece_payload,
+  BATON_FN void write(X& x, const chunk& c, const token_rows& rows, int nth, const std::byte* piece) {
+    const int row_bytes = p.s.payload_bytes(), begin = nth * p.window.piece_payload,
               bytes = smaller(p.window.piece_payload, row_bytes - begin);
     x.each_lane([&](int k) {
       if ((rows.first >> k & 1) == 0) return;
       x.bulk_store(p.rows + static_cast<std::int64_t>(rows.of_choice[k]) * row_bytes + begin, piece, bytes);
       x.bulk_commit();
     });
-    if (p.s.is_fp8()) write_scales(x, rows, piece, begin / 128, bytes / 128);
-    if (at.piece != 0) return;
+    if (p.s.is_fp8()) {
+      const auto* scales = reinterpret_cast<const float*>(piece + p.window.scales_at);
+      for (std::uint32_t left = rows.first; left != 0; left &= left - 1) {
+        float* to = p.scales + x.broadcast(rows.of_choice, lowest_bit(left));
+        x.each(bytes / 128, [&](int b) {
+          x.write(to + static_cast<std::int64_t>(begin / 128 + b) * p.window.max_rows, x.read(scales + b));
+        });
+      }
+    }
+    if (nth != 0) return;
     x.each_lane([&](int k) {
-      if ((at.here >> k & 1) == 0) return;
+      if ((rows.here >> k & 1) == 0) return;
       const float weight = x.read(reinterpret_cast<const float*>(piece + p.window.weights_at) + k);
-      x.write(p.entries + number(at) * p.s.top_k + k, entry{rows.of_choice[k], weight});
+      x.write(p.entries + number(c, rows.token) * p.s.top_k + k, entry{rows.of_choice[k], weight});
       if ((rows.first >> k & 1) != 0)
-        x.write(p.sources + rows.of_choice[k], source_info{at.token, k, at.of.source, 0});
+        x.write(p.sources + rows.of_choice[k], source_info{rows.token, k, c.of.source, 0});
     });
   }
-
-  /// Four rows at a time: a lane has one of them, and every eighth block.
-  BATON_FN void write_scales(X& x, const token_rows& rows, const std::byte* piece, int first_block,
-                             int blocks) {
-    constexpr int together = 4, stride = warp_lanes / together;
-    const auto* scales = reinterpret_cast<const float*>(piece + p.window.scales_at);
-    for (std::uint32_t left = rows.first; left != 0;) {
-      std::int32_t row[together];
-      BATON_UNROLL
-      for (int i = 0; i < together; ++i, left &= left - 1) {
-        const std::int32_t of_choice = x.broadcast(rows.of_choice, left != 0 ? lowest_bit(left) : 0);
-        row[i] = left != 0 ? of_choice : -1;
-      }
-      x.each_lane([&](int lane) {
-        const int nth = lane % together;
-        const std::int32_t mine = nth < 2 ? (nth == 0 ? row[0] : row[1]) : (nth == 2 ? row[2] : row[3]);
-        if (mine < 0) return;
-        const int begin = lane / together;
-        float* to = p.scales + static_cast<std::int64_t>(first_block + begin) * p.window.max_rows + mine;
-        for (int b = begin; b < blocks; b += stride, to += std::int64_t{stride} * p.window.max_rows)
-          x.write(to, x.read(scales + b));
-      });
-    }
-  }
-
-  known_chunk chunk_{}, upcoming_{};
-  std::uint32_t left_ = 0;  // bit i: the chunk's i-th token, which is here and has not been asked for
 };
 
 }  // namespace baton::ep::per_rank_chunks
