@@ -14,8 +14,9 @@ class per_rank_layout final : public ep_layout_calls {
   per_rank_layout(const world& w, const ep_config& c, int sms)
       : ranks_{w},
         limits_{c.num_sms > 0 ? c.num_sms : sms,
-                c.num_threads == 0 && w.device() == device_kind::cpu ? cpu_threads : c.num_threads},
-        end_{.s = shape_of(c, w.size(), w.rank()), .windows = {}} {}
+                c.num_threads == 0 && w.device() == device_kind::cpu ? cpu_threads : c.num_threads} {
+    end_.s = shape_of(c, w.size(), w.rank());
+  }
 
   void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
     end_.local = local;
@@ -65,7 +66,7 @@ class per_rank_layout final : public ep_layout_calls {
 
   world ranks_;
   ep::per_rank::launch_limits limits_;
-  Endpoint end_;
+  Endpoint end_{};
   int num_tokens_ = 0;
 };
 

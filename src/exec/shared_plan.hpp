@@ -8,6 +8,9 @@
 
 namespace baton {
 
+/// What a block may have on the GPUs that kernels are compiled for.
+inline constexpr std::uint32_t most_shared_bytes = 227 << 10;
+
 /// An array in the shared memory of a block.
 template <class T>
 struct shared_array {

@@ -20,6 +20,20 @@
 
 namespace baton::ep {
 
+/// A sink in shared memory, of a part of a token: payload from `first_byte` on, scales from `first_block` on.
+template <class X>
+struct shared_sink {
+  X& x;
+  std::byte *payload_at, *scales_at;
+  int first_byte, first_block;
+  BATON_FN void payload(int offset, const vec16& bits) const {
+    x.write(reinterpret_cast<vec16*>(payload_at + (offset - first_byte)), bits);
+  }
+  BATON_FN void scale(int block, float value) const {
+    x.write(reinterpret_cast<float*>(scales_at) + (block - first_block), value);
+  }
+};
+
 struct bf16_tokens {
   static constexpr token_format format = token_format::bf16;
   static constexpr int step_values = 256;

@@ -113,20 +113,6 @@ struct dispatch_kernel {
     return true;
   }
 
-  /// What a token's encoder yields, into shared memory.
-  template <class X>
-  struct to_staging {
-    X& x;
-    std::byte* staging;
-    int first_byte, first_block;
-    BATON_FN void payload(int offset, const vec16& bits) const {
-      x.write(reinterpret_cast<vec16*>(staging + (offset - first_byte)), bits);
-    }
-    BATON_FN void scale(int block, float value) const {
-      x.write(reinterpret_cast<float*>(staging + unit_payload) + (block - first_block), value);
-    }
-  };
-
   /// Casts a unit into `staging`, behind it scales and weights; which ranks want the token: bit r. Needs no round, so that
   /// its loads are on their way while the round's number is.
   template <class X, class P>
@@ -148,22 +134,14 @@ struct dispatch_kernel {
     for (int i = 0; i < steps_of_unit; ++i)
       Format::load(x, from, first + i * Format::step_values, end, in[i]);
     x.sync_warp();  // the unit before has left the staging
-    const to_staging<X> sink{x, staging, at.unit * unit_payload, first / 128};
+    const shared_sink<X> sink{x, staging, staging + unit_payload, at.unit * unit_payload, first / 128};
     Format::encode(x, in, first, end, p.input_scales, sink);
     x.each_lane([&](int lane) {
       if (lane < unit_weights)
         x.write(reinterpret_cast<float*>(staging + unit_payload) + unit_weights + lane, weight[lane]);
     });
     x.sync_warp();
-    std::uint32_t set = 0;
-    for (int r = 0; r < p.num_ranks(); ++r) {
-      typename X::template lanes<bool> here;
-      x.each_lane([&](int k) {
-        here[k] = id[k] >= p.window.first_expert[r] && id[k] < p.window.first_expert[r + 1];
-      });
-      if (x.ballot(here) != 0) set |= 1u << r;
-    }
-    return set;
+    return ranks_of(x, p, id);
   }
 
   /// Stores the unit's lines to the ranks that want it.

@@ -31,8 +31,25 @@ struct endpoint {
   received_tokens received() const { return received_at(local, local_cells{s}, s); }
 
   dispatch_params dispatch(const round_input& in, int senders, bool receives) const {
-    dispatch_params p{s, cells{s}};
+    dispatch_params p{{s, cells{s}}};
+    fill(p, in, receives);
     p.senders = senders;
+    return p;
+  }
+
+  template <class Output>
+  combine_params<Output> combine(const combine_input& in, int senders, bool receives,
+                                 const Output& output) const {
+    combine_params<Output> p{{s, cells{s}}};
+    fill(p, in, receives);
+    p.senders = senders;
+    p.output = output;
+    return p;
+  }
+
+ protected:
+  template <class Cells>
+  void fill(dispatch_round<Cells>& p, const round_input& in, bool receives) const {
     p.receives = receives;
     p.windows = windows;
     p.tokens = in.tokens;
@@ -52,26 +69,19 @@ struct endpoint {
     p.row_counts = own<std::int32_t>(&local_cells::row_counts);
     p.expert_ids = own<std::int32_t>(&local_cells::expert_ids);
     p.sources = own<source_info>(&local_cells::sources);
-    return p;
   }
-
-  template <class Output>
-  combine_params<Output> combine(const combine_input& in, int senders, bool receives,
-                                 const Output& output) const {
-    combine_params<Output> p{s, cells{s}};
-    p.senders = senders;
+  template <class Cells>
+  void fill(combine_round<Cells>& p, const combine_input& in, bool receives) const {
     p.receives = receives;
     p.windows = windows;
     p.expert_output = in.expert_output;
     p.num_tokens = in.num_tokens;
-    p.output = output;
     p.epochs = epochs();
     p.token_counts = own<std::int32_t>(&local_cells::token_counts);
     p.rank_sets = own<std::uint32_t>(&local_cells::rank_sets);
     p.choices = own<std::uint32_t>(&local_cells::choices);
     p.entries = own<entry>(&local_cells::entries);
     p.own_sums = own<float>(&local_cells::own_sums);
-    return p;
   }
 };
 

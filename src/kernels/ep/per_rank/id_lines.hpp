@@ -46,6 +46,19 @@ BATON_FN vec16 checked_tail(std::uint32_t count, std::uint64_t epoch) {
   return {{count, 0, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(epoch >> 32)}};
 }
 
+/// One warp: the ranks that have an expert among ids, one a lane: bit r.
+template <class X, class P>
+BATON_FN std::uint32_t ranks_of(X& x, const P& p, const typename X::template lanes<std::int32_t>& id) {
+  std::uint32_t set = 0;
+  for (int r = 0; r < p.num_ranks(); ++r) {
+    typename X::template lanes<bool> here;
+    x.each_lane(
+        [&](int k) { here[k] = id[k] >= p.window.first_expert[r] && id[k] < p.window.first_expert[r + 1]; });
+    if (x.ballot(here) != 0) set |= 1u << r;
+  }
+  return set;
+}
+
 /// Eight ids, as they travel, and whether there is one that cannot be.
 struct packed_ids {
   vec16 words;

@@ -11,9 +11,6 @@
 namespace baton::ep::per_rank {
 namespace {
 
-/// What a block may have on the GPUs that kernels are compiled for.
-constexpr std::uint32_t most_shared_bytes = 227 << 10;
-
 /// On the CPU machine the kernels that take any number of ranks, on GPUs those for this number, if there are.
 template <template <int> class Kernel, class Params>
 void launch_kernel(const world& w, const launch_grid& grid, const Params& p, stream_ref stream) {

@@ -16,10 +16,11 @@ struct sized : Params {
   BATON_FN int scale_blocks() const { return has_scales ? this->s.hidden / 128 : 0; }
 };
 
-struct dispatch_params {
+/// What dispatch reads, however tokens travel; `Cells` say what a window holds.
+template <class Cells>
+struct dispatch_round {
   shape s;
-  cells window;
-  int senders{};  // warps of a block: the first ones; 0: only receives
+  Cells window;
   bool receives{};
   peer_array<std::byte> windows{};
   const bfloat16* tokens{};        // [num_tokens, H]
@@ -41,11 +42,11 @@ struct dispatch_params {
   source_info* sources{};
 };
 
-template <class Output>
-struct combine_params {
+/// What combine reads, however sums travel.
+template <class Cells>
+struct combine_round {
   shape s;
-  cells window;
-  int senders{};  // warps of a block; 0: only receives
+  Cells window;
   bool receives{};
   peer_array<std::byte> windows{};
   const bfloat16* expert_output{};  // [max_rows, H]
@@ -56,6 +57,15 @@ struct combine_params {
   const std::uint32_t* choices{};
   const entry* entries{};
   float* own_sums{};  // [T, H]; used by kernels that do not both send and receive
+};
+
+struct dispatch_params : dispatch_round<cells> {
+  int senders{};  // warps of a block: the first ones; 0: only receives
+};
+
+template <class Output>
+struct combine_params : combine_round<cells> {
+  int senders{};  // warps of a block; 0: only receives
   Output output{};
 };
 

@@ -83,8 +83,11 @@ BATON_FN void note_choices(X& x, const P& p, const token_unit& at, const token_r
   });
 }
 
+inline constexpr int rows_together = 4, blocks_of_unit = unit_payload / 128;
+static_assert(rows_together * blocks_of_unit <= warp_lanes);  // a lane for each scale
+
 struct rows_here {
-  const int (&at)[4];
+  const int (&at)[rows_together];
   int count;
 };
 
@@ -96,21 +99,18 @@ BATON_FN void write_payload(X& x, const P& p, int unit, int lane, const rows_her
   if (holds_flag(lane)) return;
   const int chunk = lane / lanes_of_line * chunks_of_line + lane % lanes_of_line;
   const int offset = unit * unit_payload + chunk * static_cast<int>(sizeof(vec16));
-  std::byte* to[4];
+  std::byte* to[rows_together];
   BATON_UNROLL
-  for (int r = 0; r < 4; ++r)
+  for (int r = 0; r < rows_together; ++r)
     to[r] = p.rows + offset + static_cast<std::int64_t>(rows.at[r]) * p.payload_bytes();
   BATON_UNROLL
   for (int i = 0; i < unit_accesses; ++i) {
     if (offset + i * access_payload >= p.payload_bytes()) return;
     BATON_UNROLL
-    for (int r = 0; r < 4; ++r)
+    for (int r = 0; r < rows_together; ++r)
       if (r < rows.count) x.write(reinterpret_cast<vec16*>(to[r] + i * access_payload), v[i][lane]);
   }
 }
-
-inline constexpr int rows_together = 4, blocks_of_unit = unit_payload / 128;
-static_assert(rows_together * blocks_of_unit <= warp_lanes);  // a lane for each scale
 
 /// The scales that the unit has brought: lane has that of block lane % blocks_of_unit.
 template <class X>

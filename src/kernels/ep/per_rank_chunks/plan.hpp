@@ -7,9 +7,6 @@
 
 namespace baton::ep::per_rank_chunks {
 
-/// What a block may have on the GPUs that kernels are compiled for.
-inline constexpr std::uint32_t most_shared_bytes = 227 << 10;
-
 /// What an indexing warp keeps of a tile, and of its share of all tiles.
 struct index_room : shared_plan {
   shared_array<std::uint32_t> bits;     // [expert_slots]

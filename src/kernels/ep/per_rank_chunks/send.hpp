@@ -7,6 +7,7 @@
 // T3: a chunk's pieces happen before its arrival word is seen: the warp waits until its copies are done, then publishes (E1
 //     of protocol/arrival.hpp). A word says how many of the chunk's tokens were sent, which the receiver knows from the ids.
 #include "base/bits.hpp"
+#include "kernels/ep/per_rank/id_lines.hpp"
 #include "kernels/ep/per_rank_chunks/plan.hpp"
 #include "kernels/ep/token_format.hpp"
 #include "protocol/arrival.hpp"
@@ -138,7 +139,7 @@ struct chunk_sender {
         x.each_lane([&](int k) {
           if (k < p.s.top_k) x.write(reinterpret_cast<float*>(to + p.window.weights_at) + k, weight[k]);
         });
-        ranks = ranks_of(x, id);
+        ranks = per_rank::ranks_of(x, p, id);
         if (ranks == 0) {
           if (!is_last) load(x, values_of({behind, 0}), begin);
           break;
@@ -153,39 +154,12 @@ struct chunk_sender {
     return ranks;
   }
 
-  template <class X>
-  BATON_FN std::uint32_t ranks_of(X& x, const typename X::template lanes<std::int32_t>& id) const {
-    std::uint32_t set = 0;
-    for (int r = 0; r < p.s.num_ranks; ++r) {
-      typename X::template lanes<bool> here;
-      x.each_lane([&](int k) {
-        here[k] = id[k] >= p.window.first_expert[r] && id[k] < p.window.first_expert[r + 1];
-      });
-      if (x.ballot(here) != 0) set |= 1u << r;
-    }
-    return set;
-  }
-
-  /// What a token's encoder yields, into shared memory.
-  template <class X>
-  struct to_staging {
-    X& x;
-    std::byte *payload_at, *scales_at;
-    int first_byte, first_block;
-    BATON_FN void payload(int offset, const vec16& bits) const {
-      x.write(reinterpret_cast<vec16*>(payload_at + (offset - first_byte)), bits);
-    }
-    BATON_FN void scale(int block, float value) const {
-      x.write(reinterpret_cast<float*>(scales_at) + (block - first_block), value);
-    }
-  };
-
   /// Casts a piece whose first values `begin` holds; then it holds those of the next.
   template <class X>
   BATON_FN void stage_piece(X& x, std::byte* to, const token_piece& at, const token_piece& next,
                             half<X>& begin) const {
-    const to_staging<X> sink{x, to, to + p.window.scales_at, at.piece * p.window.piece_payload,
-                             values_of(at).first / 128};
+    const shared_sink<X> sink{x, to, to + p.window.scales_at, at.piece * p.window.piece_payload,
+                              values_of(at).first / 128};
     const piece_values behind = values_of(next);
     for (piece_values now = values_of(at); now.first < now.end; now.first += 2 * half_values) {
       const int middle = now.first + half_values, first = now.first + 2 * half_values;
