@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "baton/dispatch_input.hpp"
 #include "baton/numeric.hpp"
 #include "baton/token_format.hpp"
 #include "baton/world.hpp"
@@ -148,37 +149,34 @@ class expert_parallel {
   expert_parallel& operator=(expert_parallel&&) noexcept;
   ~expert_parallel();
 
-  /// Sends each token to the ranks of its experts.
+  /// Sends each token to the ranks of its experts; dispatch_input says what is given, and what is legal there.
   ///
-  /// | argument       | shape                 | type  | layout, alignment                                  |
-  /// |----------------|-----------------------|-------|----------------------------------------------------|
-  /// | `tokens`       | [num_tokens, hidden]  | bf16  | contiguous, 16-byte aligned, device memory         |
-  /// | `topk_idx`     | [num_tokens, top_k]   | int32 | contiguous, device memory; -1: no expert           |
-  /// | `input_scales` | [hidden / 128]        | fp32  | optional; blockwise_fp8: the scale of each block;  |
-  /// |                | [1]                   |       | nvfp4: the tensor scale, the same on all ranks.    |
-  /// |                |                       |       | Positive, finite; device memory                    |
-  ///
-  /// Zero tokens (with null pointers), ids of -1 and repeated ids are legal. A token that lists an expert
-  /// twice is sent twice. At most num_max_tokens_per_rank copies go from one rank to one expert; later ones,
-  /// which only repeated ids can cause, are not sent and count as -1. (With layout per_rank such a token has one row,
-  /// which counts with both weights.) An id below -1 or past num_experts counts as -1, and check() reports the first.
+  /// A token that lists an expert twice is sent twice. At most num_max_tokens_per_rank copies go from one rank to one expert;
+  /// later ones, which only repeated ids can cause, are not sent and count as -1. (With layout per_rank such a token has one
+  /// row, which counts with both weights.)
   ///
   /// Cost: reads num_tokens*hidden*2 bytes, writes num_tokens*top_k messages; with layout per_rank one for each rank
   /// that has an expert of the token.
   /// @throws invalid_argument  num_tokens out of range, a null or misaligned pointer, or a round out of order
-  void dispatch_async(const bfloat16* tokens, const std::int32_t* topk_idx, int num_tokens,
-                      stream_ref stream = {}, const float* input_scales = nullptr);
-
-  /// The same with router weights [num_tokens, top_k] that travel with the tokens: how layout per_rank wants them, whose
-  /// ranks add up their experts' outputs before they send them back. combine_wait then takes none. Null: weights of 1, or,
-  /// with per_expert, those of combine_wait. per_expert reads them in combine_wait, per_rank here.
-  void dispatch_async(const bfloat16* tokens, const std::int32_t* topk_idx, const float* topk_weights,
-                      int num_tokens, stream_ref stream = {}, const float* input_scales = nullptr);
+  void dispatch_async(const dispatch_input& in, stream_ref stream = {});
 
   /// dispatch_async and dispatch_wait; with layout per_rank in one kernel. Ranks that share one thread may call it one
   /// after the other, but not ranks whose work shares one stream, or one GPU with its default streams: theirs has to be apart.
-  received_tokens dispatch(const bfloat16* tokens, const std::int32_t* topk_idx, const float* topk_weights,
-                           int num_tokens, stream_ref stream = {}, const float* input_scales = nullptr);
+  received_tokens dispatch(const dispatch_input& in, stream_ref stream = {});
+
+  /// The same without names.
+  void dispatch_async(const bfloat16* tokens, topk_ids topk_idx, int num_tokens, stream_ref stream = {},
+                      const float* input_scales = nullptr) {
+    dispatch_async(tokens, topk_idx, nullptr, num_tokens, stream, input_scales);
+  }
+  void dispatch_async(const bfloat16* tokens, topk_ids topk_idx, const float* topk_weights, int num_tokens,
+                      stream_ref stream = {}, const float* input_scales = nullptr) {
+    dispatch_async({tokens, topk_idx, topk_weights, num_tokens, input_scales}, stream);
+  }
+  received_tokens dispatch(const bfloat16* tokens, topk_ids topk_idx, const float* topk_weights,
+                           int num_tokens, stream_ref stream = {}, const float* input_scales = nullptr) {
+    return dispatch({tokens, topk_idx, topk_weights, num_tokens, input_scales}, stream);
+  }
 
   /// Waits for all ranks' dispatch_async and lays the received tokens out by expert. `tokens` and `sources`
   /// past the received rows, and the padding between experts (starts are multiples of 4 rows with blockwise_fp8, of 128 with

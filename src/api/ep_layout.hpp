@@ -15,14 +15,6 @@ class ep_layout_calls {
  public:
   using output = std::variant<ep::store_fp32, ep::store_bf16, ep::store_unreduced>;
 
-  /// Router weights that are given at dispatch; null: at combine_wait, or 1.
-  struct dispatch_input {
-    const bfloat16* tokens;
-    const std::int32_t* topk_idx;
-    const float* topk_weights;
-    int num_tokens;
-    const float* input_scales;
-  };
   struct creating_host {
     virtual ~creating_host() = default;
     virtual void fill(void* at, unsigned char byte, std::size_t bytes) const = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <limits>
 
 #include "api/agreement.hpp"
 #include "api/ep_layout.hpp"
@@ -72,8 +73,8 @@ struct expert_parallel::state {
   void done(step called) { next = static_cast<step>((static_cast<int>(called) + 1) % 4); }
 
   void allocate();
-  void check_input(const ep_layout_calls::dispatch_input& in) const;
-  void begin_round(const ep_layout_calls::dispatch_input& in, const char* called);
+  void check_input(const dispatch_input& in) const;
+  void begin_round(const dispatch_input& in, const char* called);
   void combine_wait(const float* topk_weights, const void* out, const ep_layout_calls::output& output,
                     stream_ref stream);
   void combine(const bfloat16* expert_output, const void* out, const ep_layout_calls::output& output,
@@ -122,7 +123,7 @@ void expert_parallel::state::allocate() {
   calls->make_ready(world_host{ranks, g});
 }
 
-void expert_parallel::state::check_input(const ep_layout_calls::dispatch_input& in) const {
+void expert_parallel::state::check_input(const dispatch_input& in) const {
   if (in.num_tokens < 0 || in.num_tokens > config.num_max_tokens_per_rank)
     throw invalid_argument{
         fmt::format("num_tokens: {} is outside [0, {}]; raise num_max_tokens_per_rank or send in "
@@ -130,7 +131,7 @@ void expert_parallel::state::check_input(const ep_layout_calls::dispatch_input& 
                     in.num_tokens, config.num_max_tokens_per_rank)};
   if (in.num_tokens > 0) {
     require_aligned("tokens", in.tokens, 16);
-    require_aligned("topk_idx", in.topk_idx, 4);
+    require_aligned("topk_idx", in.topk_idx.data, in.topk_idx.is_wide ? 8 : 4);
   }
   if (in.topk_weights != nullptr) require_aligned("topk_weights", in.topk_weights, 4);
   if (in.input_scales != nullptr) {
@@ -141,7 +142,7 @@ void expert_parallel::state::check_input(const ep_layout_calls::dispatch_input& 
   }
 }
 
-void expert_parallel::state::begin_round(const ep_layout_calls::dispatch_input& in, const char* called) {
+void expert_parallel::state::begin_round(const dispatch_input& in, const char* called) {
   require(step::dispatch_async, called);
   check_input(in);
   num_tokens = in.num_tokens;
@@ -174,16 +175,8 @@ expert_parallel::expert_parallel(expert_parallel&&) noexcept = default;
 expert_parallel& expert_parallel::operator=(expert_parallel&&) noexcept = default;
 expert_parallel::~expert_parallel() = default;
 
-void expert_parallel::dispatch_async(const bfloat16* tokens, const std::int32_t* topk_idx, int num_tokens,
-                                     stream_ref stream, const float* input_scales) {
-  dispatch_async(tokens, topk_idx, nullptr, num_tokens, stream, input_scales);
-}
-
-void expert_parallel::dispatch_async(const bfloat16* tokens, const std::int32_t* topk_idx,
-                                     const float* topk_weights, int num_tokens, stream_ref stream,
-                                     const float* input_scales) {
+void expert_parallel::dispatch_async(const dispatch_input& in, stream_ref stream) {
   state& st = present(state_);
-  const ep_layout_calls::dispatch_input in{tokens, topk_idx, topk_weights, num_tokens, input_scales};
   st.begin_round(in, "dispatch_async");
   st.calls->dispatch_async(in, stream);
   st.done(step::dispatch_async);
@@ -197,11 +190,8 @@ received_tokens expert_parallel::dispatch_wait(stream_ref stream) {
   return received;
 }
 
-received_tokens expert_parallel::dispatch(const bfloat16* tokens, const std::int32_t* topk_idx,
-                                          const float* topk_weights, int num_tokens, stream_ref stream,
-                                          const float* input_scales) {
+received_tokens expert_parallel::dispatch(const dispatch_input& in, stream_ref stream) {
   state& st = present(state_);
-  const ep_layout_calls::dispatch_input in{tokens, topk_idx, topk_weights, num_tokens, input_scales};
   st.begin_round(in, "dispatch");
   const received_tokens received = st.calls->dispatch(in, stream);
   st.done(step::dispatch_wait);
@@ -276,13 +266,17 @@ void expert_parallel::check() {
   st.ranks.synchronize();  // nothing that is queued may still write to `found` if what follows throws
   fill_async(st.ranks, at, 0xff, sizeof(found), {});
   st.ranks.synchronize();
-  if (found.first_bad_id != ep::device_errors::none_found) {
-    const auto position = static_cast<int>(found.first_bad_id >> 32);
-    throw device_error{
-        fmt::format("topk_idx: rank {}, token {}, choice {} is {}, outside [-1, {}); it was treated as -1",
-                    st.ranks.rank(), position / st.config.top_k, position % st.config.top_k,
-                    static_cast<std::int32_t>(found.first_bad_id & 0xffffffffu), st.config.num_experts)};
-  }
+  if (found.first_bad_id == ep::device_errors::none_found) return;
+  const auto position = static_cast<int>(found.first_bad_id >> 32);
+  const auto id = static_cast<std::int32_t>(found.first_bad_id & 0xffffffffu);
+  using limits = std::numeric_limits<std::int32_t>;  // what ids of 64 bits beyond them are noted as
+  throw device_error{
+      fmt::format("topk_idx: rank {}, token {}, choice {} is {}{}, outside [-1, {}); it was treated as -1",
+                  st.ranks.rank(), position / st.config.top_k, position % st.config.top_k, id,
+                  id == limits::max()   ? " or more"
+                  : id == limits::min() ? " or less"
+                                        : "",
+                  st.config.num_experts)};
 }
 
 const ep_config& expert_parallel::config() const {

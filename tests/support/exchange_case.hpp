@@ -25,6 +25,7 @@ struct exchange_case {
   ep_config config;
   std::vector<int> tokens;  // of each rank
   routing ids = routing::distinct;
+  bool wide_ids = false;  // given as int64
 };
 
 struct rank_inputs {
@@ -32,6 +33,7 @@ struct rank_inputs {
   std::vector<bfloat16> tokens;
   std::vector<std::int32_t> topk_idx;
   std::vector<float> topk_weights;
+  std::vector<std::int64_t> wide_ids;  // if any, given in place of topk_idx, which says what they count as
 };
 
 inline std::vector<std::int32_t> draw_ids(const exchange_case& c, std::mt19937_64& random) {
@@ -66,6 +68,7 @@ inline std::vector<rank_inputs> draw_inputs(const exchange_case& c, std::uint64_
         in.topk_weights.push_back(static_cast<float>(1 + random() % 1000) * 1e-3f);
       }
     }
+    if (c.wide_ids) in.wide_ids.assign(in.topk_idx.begin(), in.topk_idx.end());
   }
   return all;
 }

@@ -27,6 +27,7 @@ class exchange_rank {
     const auto k = static_cast<std::size_t>(c.top_k), hidden = static_cast<std::size_t>(c.hidden);
     tokens_ = {ep_.ranks(), tokens * hidden};
     topk_idx_ = {ep_.ranks(), tokens * k};
+    wide_ids_ = {ep_.ranks(), tokens * k};
     topk_weights_ = {ep_.ranks(), tokens * k};
     out_ = {ep_.ranks(), tokens * hidden};
   }
@@ -38,16 +39,17 @@ class exchange_rank {
     in_ = in;
     tokens_.copy_from_async(in_.tokens, stream_);
     topk_idx_.copy_from_async(in_.topk_idx, stream_);
+    wide_ids_.copy_from_async(in_.wide_ids, stream_);
     topk_weights_.copy_from_async(in_.topk_weights, stream_);
     out_.fill_async(0xff, stream_);  // NaN: every element must be written
   }
-  void dispatch_async() {
-    ep_.dispatch_async(tokens_.data(), topk_idx_.data(), early_weights(), in_.num_tokens, stream_);
-  }
+  void dispatch_async() { ep_.dispatch_async(input(early_weights()), stream_); }
   void dispatch(const float* input_scales = nullptr) {
-    received_ = ep_.dispatch(tokens_.data(), topk_idx_.data(), topk_weights_.data(), in_.num_tokens, stream_,
-                             input_scales);
+    dispatch_input in = input(topk_weights_.data());
+    in.input_scales = input_scales;
+    dispatch_with(in);
   }
+  void dispatch_with(const dispatch_input& in) { received_ = ep_.dispatch(in, stream_); }
   /// Of experts that return the rows at `expert_output`.
   void combine(const bfloat16* expert_output) { ep_.combine(expert_output, out_.data(), stream_); }
   void combine() { ep_.combine(expert_output_.data(), out_.data(), stream_); }
@@ -117,6 +119,14 @@ class exchange_rank {
   const float* early_weights() const {
     return ep_.config().layout == ep_layout::per_rank ? topk_weights_.data() : nullptr;
   }
+  dispatch_input input(const float* weights) const {
+    dispatch_input in{.tokens = tokens_.data(), .topk_weights = weights, .num_tokens = in_.num_tokens};
+    if (!in_.wide_ids.empty())
+      in.topk_idx = wide_ids_.data();
+    else
+      in.topk_idx = topk_idx_.data();
+    return in;
+  }
   template <class T>
   void fetch(std::vector<T>& to, const void* from) {
     if (!to.empty()) copy_async(ranks(), to.data(), from, to.size() * sizeof(T), stream_);
@@ -144,6 +154,7 @@ class exchange_rank {
   stream_ref stream_;
   device_buffer<bfloat16> tokens_;
   device_buffer<std::int32_t> topk_idx_;
+  device_buffer<std::int64_t> wide_ids_;
   device_buffer<float> topk_weights_, out_;
   device_buffer<bfloat16> expert_output_;
   rank_inputs in_;

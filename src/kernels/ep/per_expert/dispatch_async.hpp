@@ -19,7 +19,7 @@
 // Tokens are stored straight to the peers.
 #include "base/convert.hpp"
 #include "exec/exec.hpp"
-#include "kernels/ep/bad_id.hpp"
+#include "kernels/ep/expert_ids.hpp"
 #include "kernels/ep/per_expert/params.hpp"
 #include "kernels/ep/per_expert/round_start.hpp"
 #include "kernels/ep/per_expert/shared_plan.hpp"
@@ -78,7 +78,7 @@ struct dispatch_async_kernel {
   static BATON_FN void count(X& x, const Params& p, const block_units& units, const plan& shared) {
     const int own_begin = units.first_token() * p.s.top_k;
     x.block_each(p.num_tokens * p.s.top_k, [&](int i) {
-      const std::int32_t id = x.read(p.topk_idx + i);
+      const std::int32_t id = read_id(x, p.topk_idx, i);
       if (id >= 0 && id < p.s.num_experts) {
         add_shared(x, shared.total(x) + id, 1);
         if (i < own_begin) add_shared(x, shared.base(x) + id, 1);
@@ -95,7 +95,7 @@ struct dispatch_async_kernel {
                              int end) {
     const int ids = (end - begin) * p.s.top_k, first = begin * p.s.top_k;
     x.block_each(ids, [&](int i) {
-      const std::int32_t id = x.read(p.topk_idx + first + i);
+      const std::int32_t id = read_id(x, p.topk_idx, first + i);
       x.write(shared.ids(x) + i, id >= 0 && id < p.s.num_experts ? id : -1);
     });
     x.sync_block();

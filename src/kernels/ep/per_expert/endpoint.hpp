@@ -8,8 +8,8 @@ namespace baton::ep {
 
 /// What a rank sends in one round.
 struct round_input {
-  const bfloat16* tokens = nullptr;        // [num_tokens, H]
-  const std::int32_t* topk_idx = nullptr;  // [num_tokens, K]
+  const bfloat16* tokens = nullptr;  // [num_tokens, H]
+  topk_ids topk_idx{};               // [num_tokens, K]
   int num_tokens = 0;
   tensor_scales input_scales{};
 };

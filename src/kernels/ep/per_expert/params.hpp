@@ -19,8 +19,8 @@ struct tensor_weights {
 template <class Scales = tensor_scales>
 struct dispatch_async_params {
   shape s;
-  const bfloat16* tokens;        // [num_tokens, H]
-  const std::int32_t* topk_idx;  // [num_tokens, K]
+  const bfloat16* tokens;  // [num_tokens, H]
+  topk_ids topk_idx;       // [num_tokens, K]
   int num_tokens;
   row_units units;
   Scales input_scales;

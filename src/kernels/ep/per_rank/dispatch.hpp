@@ -26,9 +26,9 @@
 
 namespace baton::ep::per_rank {
 
-template <class Format, int KnownRanks = 0>
+template <class Format, int KnownRanks = 0, class Id = std::int32_t>
 struct dispatch_kernel {
-  using params = sized<dispatch_params, KnownRanks, Format::format>;
+  using params = sized<dispatch_params, KnownRanks, Format::format, Id>;
   static constexpr kernel_bounds bounds{.max_threads = max_warps * warp_lanes};
   static constexpr bool has_scales = params::has_scales;
 
@@ -120,7 +120,7 @@ struct dispatch_kernel {
     typename X::template lanes<std::int32_t> id;
     typename X::template lanes<float> weight;
     x.each_lane([&](int lane) {
-      id[lane] = lane < p.s.top_k ? x.read(p.topk_idx + at.token * p.s.top_k + lane) : -1;
+      id[lane] = lane < p.s.top_k ? read_id(x, p.ids(), at.token * p.s.top_k + lane) : -1;
       const int k = at.unit * unit_weights + lane;
       const bool given = lane < unit_weights && k < p.s.top_k && p.topk_weights != nullptr;
       weight[lane] = given ? x.read(p.topk_weights + at.token * p.s.top_k + k) : 1.0f;

@@ -5,9 +5,9 @@
 namespace baton::ep::per_rank {
 
 struct round_input {
-  const bfloat16* tokens = nullptr;        // [num_tokens, H]
-  const std::int32_t* topk_idx = nullptr;  // [num_tokens, K]
-  const float* topk_weights = nullptr;     // [num_tokens, K] or null
+  const bfloat16* tokens = nullptr;     // [num_tokens, H]
+  topk_ids topk_idx{};                  // [num_tokens, K]
+  const float* topk_weights = nullptr;  // [num_tokens, K] or null
   int num_tokens = 0;
   tensor_scales input_scales{};
 };
@@ -53,7 +53,7 @@ struct endpoint {
     p.receives = receives;
     p.windows = windows;
     p.tokens = in.tokens;
-    p.topk_idx = in.topk_idx;
+    p.topk_idx = in.topk_idx.data;
     p.topk_weights = in.topk_weights;
     p.num_tokens = in.num_tokens;
     p.input_scales = in.input_scales;

@@ -15,7 +15,9 @@
 //     suffices.
 //
 // `P` are the parameters of a dispatch whose ids travel so: here, and in per_rank_chunks.
-#include "kernels/ep/bad_id.hpp"
+#include <bit>
+
+#include "kernels/ep/expert_ids.hpp"
 #include "kernels/ep/per_rank/params.hpp"
 #include "kernels/ep/per_rank/row_index.hpp"
 
@@ -69,16 +71,22 @@ struct eight_ids {
   std::int32_t id[ids_of_chunk];
 };
 
-/// One lane: eight ids from `from` on, of which `here` exist. All loads are in flight before the first is used.
-template <class X>
-BATON_FN eight_ids load_eight(X& x, const std::int32_t* from, int here) {
+/// One lane: eight ids from index `first` on, of which `here` exist. All loads are in flight before the first is used.
+template <class Id, class X>
+BATON_FN eight_ids load_eight(X& x, const Id* ids, int first, int here) {
+  const Id* from = ids + first;
+  struct several {
+    Id id[sizeof(vec16) / sizeof(Id)];
+  };
+  constexpr int each = sizeof(vec16) / sizeof(Id), vectors = ids_of_chunk / each;
   eight_ids in;
   if (here >= ids_of_chunk && reinterpret_cast<std::uintptr_t>(from) % sizeof(vec16) == 0) {
-    const auto* both = reinterpret_cast<const vec16*>(from);
-    const vec16 low = x.read(both), high = x.read(both + 1);
+    several all[vectors];
     BATON_UNROLL
-    for (int i = 0; i < ids_of_chunk; ++i)
-      in.id[i] = static_cast<std::int32_t>(i < 4 ? low.word[i % 4] : high.word[i % 4]);
+    for (int i = 0; i < vectors; ++i)
+      all[i] = std::bit_cast<several>(x.read(reinterpret_cast<const vec16*>(from) + i));
+    BATON_UNROLL
+    for (int i = 0; i < ids_of_chunk; ++i) in.id[i] = narrowed(all[i / each].id[i % each]);
     return in;
   }
   BATON_UNROLL
@@ -86,14 +94,18 @@ BATON_FN eight_ids load_eight(X& x, const std::int32_t* from, int here) {
   if (here <= 0) return in;
   BATON_UNROLL
   for (int i = 0; i < ids_of_chunk; ++i)
-    if (i < here) in.id[i] = x.read(from + i);
+    if (i < here) in.id[i] = read_id(x, from, i);
   return in;
+}
+template <class X>
+BATON_FN eight_ids load_eight(X& x, const topk_ids& ids, int first, int here) {
+  return with_width(ids, [&](const auto* of_width) { return load_eight(x, of_width, first, here); });
 }
 
 /// One lane: ids from index `first` on.
 template <class X, class P>
 BATON_FN packed_ids pack_ids(X& x, const P& p, int first) {
-  const eight_ids in = load_eight(x, p.topk_idx + first, p.num_tokens * p.s.top_k - first);
+  const eight_ids in = load_eight(x, p.ids(), first, p.num_tokens * p.s.top_k - first);
   const auto& id = in.id;
   packed_ids out{};
   BATON_UNROLL
@@ -111,7 +123,7 @@ BATON_FN void report_ids(X& x, const P& p, int first) {
   const int end = smaller(first + ids_of_chunk, p.num_tokens * p.s.top_k);
   BATON_ROLLED
   for (int at = first; at < end; ++at) {
-    const std::int32_t id = x.read(p.topk_idx + at);
+    const std::int32_t id = read_id(x, p.ids(), at);
     const bool valid = static_cast<std::uint32_t>(id) < static_cast<std::uint32_t>(p.s.num_experts);
     if (!valid && id != -1) report_bad_id(x, p.errors, at, id);
   }

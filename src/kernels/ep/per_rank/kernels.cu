@@ -8,11 +8,14 @@
 namespace baton {
 using namespace ep::per_rank;
 
-#define BATON_KERNELS_OF(ranks)                                                                             \
-  BATON_KERNEL(dispatch_kernel<ep::bf16_tokens, ranks>, sized<dispatch_params, ranks, token_format::bf16>); \
-  BATON_KERNEL(dispatch_kernel<ep::fp8_tokens, ranks>,                                                      \
-               sized<dispatch_params, ranks, token_format::blockwise_fp8>);                                 \
-  BATON_KERNEL(combine_kernel<ep::store_fp32, ranks>, sized<combine_params<ep::store_fp32>, ranks>);        \
+#define BATON_DISPATCH_OF(ranks, tokens, id) \
+  BATON_KERNEL(dispatch_kernel<tokens, ranks, id>, sized<dispatch_params, ranks, tokens::format, id>);
+#define BATON_KERNELS_OF(ranks)                                                                      \
+  BATON_DISPATCH_OF(ranks, ep::bf16_tokens, std::int32_t)                                            \
+  BATON_DISPATCH_OF(ranks, ep::bf16_tokens, std::int64_t)                                            \
+  BATON_DISPATCH_OF(ranks, ep::fp8_tokens, std::int32_t)                                             \
+  BATON_DISPATCH_OF(ranks, ep::fp8_tokens, std::int64_t)                                             \
+  BATON_KERNEL(combine_kernel<ep::store_fp32, ranks>, sized<combine_params<ep::store_fp32>, ranks>); \
   BATON_KERNEL(combine_kernel<ep::store_bf16, ranks>, sized<combine_params<ep::store_bf16>, ranks>);
 BATON_FOR_KNOWN_RANKS(BATON_KERNELS_OF)
 

@@ -22,10 +22,11 @@ void launch_kernel(const world& w, const launch_grid& grid, const Params& p, str
   });
 }
 
-template <int KnownRanks>
-using dispatch_bf16 = dispatch_kernel<bf16_tokens, KnownRanks>;
-template <int KnownRanks>
-using dispatch_fp8 = dispatch_kernel<fp8_tokens, KnownRanks>;
+template <class Format, class Id>
+struct dispatch_of {
+  template <int KnownRanks>
+  using kernel = dispatch_kernel<Format, KnownRanks, Id>;
+};
 template <class Output>
 struct combine_of {
   template <int KnownRanks>
@@ -52,10 +53,12 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .shared_bytes = dispatch_plan{end.s, g.senders}.bytes,
                          .begins_early = true};
   const dispatch_params p = end.dispatch(in, g.senders, limits.which != half::send);
-  if (end.s.is_fp8())
-    launch_kernel<dispatch_fp8>(w, grid, p, stream);
-  else
-    launch_kernel<dispatch_bf16>(w, grid, p, stream);
+  with_width(in.topk_idx, [&]<class Id>(const Id*) {
+    if (end.s.is_fp8())
+      launch_kernel<dispatch_of<fp8_tokens, Id>::template kernel>(w, grid, p, stream);
+    else
+      launch_kernel<dispatch_of<bf16_tokens, Id>::template kernel>(w, grid, p, stream);
+  });
 }
 
 template <class Output>

@@ -5,13 +5,14 @@
 
 namespace baton::ep::per_rank {
 
-/// A kernel's parameters, with what the compiler knows: the format, and, if it is not 0, the number of ranks, which is
-/// worth 1.5 us a round (docs/decisions/0017). Combine does not depend on the format.
-template <class Params, int KnownRanks, token_format Format = token_format::bf16>
+/// A kernel's parameters, with what the compiler knows: the format, what ids are, and, if it is not 0, the number of ranks, which
+/// is worth 1.5 us a round (docs/decisions/0017). Combine depends on neither format nor ids.
+template <class Params, int KnownRanks, token_format Format = token_format::bf16, class Id = std::int32_t>
 struct sized : Params {
   static constexpr bool has_scales = Format == token_format::blockwise_fp8;
 
   BATON_FN int num_ranks() const { return KnownRanks > 0 ? KnownRanks : this->s.num_ranks; }
+  BATON_FN const Id* ids() const { return static_cast<const Id*>(this->topk_idx); }
   BATON_FN int payload_bytes() const { return has_scales ? this->s.hidden : 2 * this->s.hidden; }
   BATON_FN int scale_blocks() const { return has_scales ? this->s.hidden / 128 : 0; }
 };
@@ -23,9 +24,9 @@ struct dispatch_round {
   Cells window;
   bool receives{};
   peer_array<std::byte> windows{};
-  const bfloat16* tokens{};        // [num_tokens, H]
-  const std::int32_t* topk_idx{};  // [num_tokens, K]
-  const float* topk_weights{};     // [num_tokens, K] or null: 1
+  const bfloat16* tokens{};     // [num_tokens, H]
+  const void* topk_idx{};       // [num_tokens, K]
+  const float* topk_weights{};  // [num_tokens, K] or null: 1
   int num_tokens{};
   tensor_scales input_scales{};
   round_epochs* epochs{};

@@ -121,7 +121,7 @@ struct chunk_sender {
     typename X::template lanes<float> weight;
     x.each_lane([&](int k) {
       const bool is_choice = k < p.s.top_k;
-      id[k] = is_choice ? x.read(p.topk_idx + token * p.s.top_k + k) : -1;
+      id[k] = is_choice ? read_id(x, p.ids(), token * p.s.top_k + k) : -1;
       weight[k] =
           is_choice && p.topk_weights != nullptr ? x.read(p.topk_weights + token * p.s.top_k + k) : 1.0f;
     });
