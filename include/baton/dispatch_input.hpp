@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <variant>
 
 #include "baton/numeric.hpp"
 
@@ -17,17 +18,28 @@ struct topk_ids {
   constexpr topk_ids(const std::int64_t* ids) : data{ids}, is_wide{true} {}
 };
 
+/// Tokens that the caller has quantised to the communicator's format, any but bf16: they travel as they are, bit for bit.
+struct quantised_tokens {
+  const void* values = nullptr;  // [num_tokens, hidden] as token_format.hpp says, 16-byte aligned
+  const void* scales = nullptr;  // [num_tokens, hidden / block], row-major
+};
+
 /// What a rank gives to dispatch, by name: `moe.dispatch({.tokens = x, .topk_idx = ids, .num_tokens = n}, stream)`.
-/// Device memory, contiguous, alive and unchanged until the round's kernels have ended.
+/// Device memory, contiguous, alive until the round's kernels have ended, and unchanged until then where it is read.
 ///
 /// | member         | shape                 | type           | alignment, meaning                                      |
 /// |----------------|-----------------------|----------------|---------------------------------------------------------|
-/// | `tokens`       | [num_tokens, hidden]  | bf16           | 16-byte aligned                                         |
+/// | `tokens`       | [num_tokens, hidden]  | bf16, or       | 16-byte aligned; bf16 is cast to the communicator's     |
+/// |                |                       | quantised      | format on its way                                       |
 /// | `topk_idx`     | [num_tokens, top_k]   | int32 or int64 | of its type; -1: no expert                              |
 /// | `topk_weights` | [num_tokens, top_k]   | fp32           | optional router weights, which travel with the tokens   |
-/// | `input_scales` | [hidden / 128]        | fp32           | optional; blockwise_fp8: the scale of each block;       |
+/// | `input_scales` | [hidden / 128]        | fp32           | optional; blockwise_fp8 from bf16: each block's scale;  |
 /// |                | [1]                   |                | nvfp4: the tensor scale, the same on all ranks.         |
 /// |                |                       |                | Positive, finite                                        |
+/// | `num_sms`      |                       |                | blocks of this dispatch's kernels, at most the          |
+/// |                |                       |                | communicator's; 0: those. Ranks need not agree          |
+/// | `host_counts`  | [local experts + 1]   | int32          | optional, written; see below                            |
+/// | `expert_load`  | [local experts]       | int64          | optional; the round's rows of each expert are added     |
 ///
 /// Zero tokens (with null pointers), ids of -1 and repeated ids are legal. An id below -1 or past num_experts, of 64 bits too,
 /// counts as -1, and check() reports the first.
@@ -35,12 +47,32 @@ struct topk_ids {
 /// Weights: layout per_rank wants them here, as its ranks add up their experts' outputs before they send them back;
 /// combine_wait then takes none. Null: weights of 1, or, with per_expert, those of combine_wait. per_expert reads them in
 /// combine_wait, per_rank here.
+///
+/// `host_counts`, for a caller that sizes its products on the host, is host memory that the device can write: pinned
+/// (cudaHostAlloc, torch's pin_memory) on CUDA, any on the CPU. It gets the rows of each local expert, then the row behind the
+/// last expert's with its padding: row_counts, and the last of row_offsets. It is complete when the stream, or an event
+/// behind the dispatch (with dispatch_async: behind dispatch_wait), has been waited for. To have it while tokens are still
+/// coming, set every word to -1 before the call, and poll until none is: each is written once a round. If the round gives
+/// up they may never come: poll no longer than world::deadline, then synchronise, which throws stuck. (On the CPU work runs
+/// when the stream is waited for, so there is nothing to poll.)
+///
+/// `expert_load` is the caller's, to zero and to read in stream order: dispatches of one stream after another may share it.
 struct dispatch_input {
-  const bfloat16* tokens = nullptr;
+  std::variant<const bfloat16*, quantised_tokens> tokens{};
   topk_ids topk_idx{};
   const float* topk_weights = nullptr;
   int num_tokens = 0;
   const float* input_scales = nullptr;
+  int num_sms = 0;
+  std::int32_t* host_counts = nullptr;
+  std::int64_t* expert_load = nullptr;
+};
+
+/// What a rank gives to combine.
+struct combine_input {
+  const bfloat16* expert_output = nullptr;  // [max_rows, hidden], the rows of the last received_tokens
+  int num_sms =
+      0;  // blocks of this combine's kernels, at most the communicator's; 0: those. Ranks need not agree
 };
 
 }  // namespace baton

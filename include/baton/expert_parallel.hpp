@@ -41,7 +41,7 @@ struct ep_config {
   token_format format = token_format::bf16;  // mxfp8, mxfp4 and nvfp4 with layout per_expert only
   arrival_policy arrival = arrival_policy::epoch;
   int p2p_group_size = 0;  // ranks that reach each other's memory; 0: all. Fewer is not supported yet
-  int num_sms = 0;         // blocks of every kernel, up to 1024; 0: all SMs of the device (2 on the CPU)
+  int num_sms = 0;         // blocks of a kernel, up to 1024; 0: all SMs (2 on the CPU). A call may take fewer
   int num_threads =
       0;  // threads of a block, a multiple of 32 up to 1024; 0: 1024 (64 on the CPU); layout per_rank:
           // 96 to 768 (in chunks at most 512 are used), and 0: as many as the tokens need
@@ -49,6 +49,9 @@ struct ep_config {
   ep_transfer transfer = ep_transfer::automatic;
   bool tiled_scales =
       false;  // mxfp8, mxfp4, nvfp4: received scales in tiles of 128x4, and experts' rows from multiples of 128
+  /// Experts' first rows are multiples of it: a power of two up to 128, and at least what the format asks for, which is 4 with
+  /// blockwise_fp8, 128 with tiled_scales, else 1. 0: that.
+  int row_alignment = 0;
 
   friend bool operator==(const ep_config&, const ep_config&) = default;
 };
@@ -171,21 +174,33 @@ class expert_parallel {
   }
   void dispatch_async(const bfloat16* tokens, topk_ids topk_idx, const float* topk_weights, int num_tokens,
                       stream_ref stream = {}, const float* input_scales = nullptr) {
-    dispatch_async({tokens, topk_idx, topk_weights, num_tokens, input_scales}, stream);
+    dispatch_async({.tokens = tokens,
+                    .topk_idx = topk_idx,
+                    .topk_weights = topk_weights,
+                    .num_tokens = num_tokens,
+                    .input_scales = input_scales},
+                   stream);
   }
   received_tokens dispatch(const bfloat16* tokens, topk_ids topk_idx, const float* topk_weights,
                            int num_tokens, stream_ref stream = {}, const float* input_scales = nullptr) {
-    return dispatch({tokens, topk_idx, topk_weights, num_tokens, input_scales}, stream);
+    return dispatch({.tokens = tokens,
+                     .topk_idx = topk_idx,
+                     .topk_weights = topk_weights,
+                     .num_tokens = num_tokens,
+                     .input_scales = input_scales},
+                    stream);
   }
 
   /// Waits for all ranks' dispatch_async and lays the received tokens out by expert. `tokens` and `sources`
-  /// past the received rows, and the padding between experts (starts are multiples of 4 rows with blockwise_fp8, of 128 with
-  /// tiled_scales), are unspecified; row_counts tells what is valid.
+  /// past the received rows, and the padding between experts (see ep_config::row_alignment), are unspecified; row_counts tells
+  /// what is valid.
   received_tokens dispatch_wait(stream_ref stream = {});
 
-  /// Sends expert outputs back to the ranks of their tokens. `expert_output` [max_rows, hidden] bf16 has the
-  /// rows of the last received_tokens.
-  void combine_async(const bfloat16* expert_output, stream_ref stream = {});
+  /// Sends expert outputs back to the ranks of their tokens. combine_wait takes as many SMs.
+  void combine_async(const combine_input& in, stream_ref stream = {});
+  void combine_async(const bfloat16* expert_output, stream_ref stream = {}) {
+    combine_async({.expert_output = expert_output}, stream);
+  }
 
   /// Waits for all ranks' combine_async, then `out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :]`,
   /// where y is the output of the token's k-th expert and zero where topk_idx was -1. Accumulates in fp32
@@ -197,8 +212,14 @@ class expert_parallel {
   /// combine_async and combine_wait, with the weights that dispatch was given; with layout per_rank in one kernel:
   /// out[t, :] = sum over ranks r, ascending, of p_r[t, :], where p_r = sum over the choices k of t on r, ascending, of
   /// weight * y[t, k, :] in fp32, rounded to bf16 if r is another rank.
-  void combine(const bfloat16* expert_output, float* out, stream_ref stream = {});
-  void combine(const bfloat16* expert_output, bfloat16* out, stream_ref stream = {});
+  void combine(const combine_input& in, float* out, stream_ref stream = {});
+  void combine(const combine_input& in, bfloat16* out, stream_ref stream = {});
+  void combine(const bfloat16* expert_output, float* out, stream_ref stream = {}) {
+    combine(combine_input{.expert_output = expert_output}, out, stream);
+  }
+  void combine(const bfloat16* expert_output, bfloat16* out, stream_ref stream = {}) {
+    combine(combine_input{.expert_output = expert_output}, out, stream);
+  }
 
   /// The unreduced form, with layout per_expert only: out[t, k, :] = y[t, k, :], bf16; zeros where topk_idx was -1.
   void combine_wait_unreduced(bfloat16* out, stream_ref stream = {});

@@ -13,8 +13,8 @@ struct field {
   const char* name;
   std::int64_t value;
 };
-using fields = std::array<field, 13>;
-using values = std::array<std::int64_t, 13>;
+using fields = std::array<field, 14>;
+using values = std::array<std::int64_t, 14>;
 
 fields fields_of(const ep_config& c) {
   return {{{"num_experts", c.num_experts},
@@ -29,6 +29,7 @@ fields fields_of(const ep_config& c) {
            {"layout", static_cast<int>(c.layout)},
            {"transfer", static_cast<int>(c.transfer)},
            {"tiled_scales", c.tiled_scales ? 1 : 0},
+           {"row_alignment", c.row_alignment},
            {"sizeof(ep_config)", sizeof(ep_config)}}};
 }
 

@@ -41,6 +41,21 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
   return {};
 }
 
+/// The kernels round up by masks, hence powers of two.
+std::string why_not_alignment(const ep_config& c) {
+  constexpr int most = 128;
+  const int asked = c.row_alignment;
+  if (asked < 0 || asked > most || (asked & (asked - 1)) != 0)
+    return fmt::format(
+        "row_alignment: {} is not a power of two up to {}; 0 means as little as the format asks for", asked,
+        most);
+  const int least = shape_of(c, 1, 0).row_alignment();  // unless more was asked for
+  if (asked != 0 && asked < least)
+    return fmt::format("row_alignment: {} is less than the {} that {} asks for; use 0 or {}", asked, least,
+                       c.tiled_scales ? "tiled_scales" : fmt::format("format {}", name(c.format)), least);
+  return {};
+}
+
 std::string why_not_launch(const ep_config& c, int num_ranks) {
   if (c.num_max_tokens_per_rank < 1 || c.num_max_tokens_per_rank > ep::max_tokens_per_rank)
     return outside("num_max_tokens_per_rank", c.num_max_tokens_per_rank, 1, ep::max_tokens_per_rank);
@@ -68,7 +83,8 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
 }  // namespace
 
 std::string why_not(const ep_config& config, int num_ranks) {
-  const std::string reason = why_not_shape(config, num_ranks);
+  std::string reason = why_not_shape(config, num_ranks);
+  if (reason.empty()) reason = why_not_alignment(config);
   return reason.empty() ? why_not_launch(config, num_ranks) : reason;
 }
 

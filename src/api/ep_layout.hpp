@@ -26,13 +26,15 @@ class ep_layout_calls {
   virtual void place(std::byte* local, const ep::peer_array<std::byte>& windows) = 0;
   virtual void make_ready(const creating_host& host) const = 0;
   virtual ep::device_errors* errors() const = 0;
+  /// The most blocks that a call may ask for.
+  virtual int num_sms() const = 0;
 
   virtual void dispatch_async(const dispatch_input& in, stream_ref stream) = 0;
   virtual received_tokens dispatch_wait(stream_ref stream) = 0;
   virtual received_tokens dispatch(const dispatch_input& in, stream_ref stream) = 0;
-  virtual void combine_async(const bfloat16* expert_output, stream_ref stream) = 0;
+  virtual void combine_async(const combine_input& in, stream_ref stream) = 0;
   virtual void combine_wait(const float* topk_weights, const output& out, stream_ref stream) = 0;
-  virtual void combine(const bfloat16* expert_output, const output& out, stream_ref stream) = 0;
+  virtual void combine(const combine_input& in, const output& out, stream_ref stream) = 0;
 };
 
 /// The calls of config.layout. @throws invalid_argument  num_sms is more than the rank may use
@@ -40,10 +42,23 @@ std::unique_ptr<ep_layout_calls> make_layout(const world& w, const ep_config& co
 std::unique_ptr<ep_layout_calls> make_per_expert_layout(const world& w, const ep_config& config, int sms);
 std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& config, int sms);
 
+/// Where a round's tokens are, and their scales: the input scales, or those of tokens that are given in the format.
+struct token_source {
+  const void* values;
+  const void* scales;
+  bool is_given;
+};
+inline token_source source_of(const dispatch_input& in) {
+  if (const auto* given = std::get_if<quantised_tokens>(&in.tokens))
+    return {given->values, given->scales, true};
+  return {std::get<const bfloat16*>(in.tokens), in.input_scales, false};
+}
+
 /// The sizes of a communicator.
 inline ep::shape shape_of(const ep_config& c, int num_ranks, int rank) {
-  return {c.num_experts, num_ranks,     rank, c.top_k, c.hidden, c.num_max_tokens_per_rank,
-          c.format,      c.tiled_scales};
+  return {c.num_experts, num_ranks,      rank,
+          c.top_k,       c.hidden,       c.num_max_tokens_per_rank,
+          c.format,      c.tiled_scales, static_cast<std::uint8_t>(c.row_alignment)};
 }
 
 }  // namespace baton

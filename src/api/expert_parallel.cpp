@@ -10,6 +10,7 @@
 #include "baton/device_buffer.hpp"
 #include "baton/error.hpp"
 #include "bootstrap/group.hpp"
+#include "runtime/on_cuda.hpp"
 #include "runtime/window.hpp"
 #include "runtime/world_state.hpp"
 
@@ -23,6 +24,22 @@ void require_aligned(const char* name, const void* pointer, std::size_t alignmen
   if (pointer == nullptr) throw invalid_argument{fmt::format("{}: null", name)};
   if (reinterpret_cast<std::uintptr_t>(pointer) % alignment != 0)
     throw invalid_argument{fmt::format("{}: {} is not aligned to {} bytes", name, pointer, alignment)};
+}
+
+void require_reach(const world& w, const char* name, const void* at) {
+  if (w.device() == device_kind::cpu || on_cuda::reaches(w.state(), at)) return;
+  throw invalid_argument{
+      fmt::format("{}: {} is host memory that the device of rank {} cannot write; give it pinned memory "
+                  "(cudaHostAlloc, or a tensor with pin_memory)",
+                  name, at, w.rank())};
+}
+
+void require_input_scales(const dispatch_input& in, token_format format) {
+  require_aligned("input_scales", in.input_scales, 4);
+  if (format != token_format::blockwise_fp8 && format != token_format::nvfp4)
+    throw invalid_argument{fmt::format("input_scales: given, but token_format {} takes none", name(format))};
+  if (format == token_format::blockwise_fp8 && source_of(in).is_given)
+    throw invalid_argument{"input_scales: given, but the tokens are quantised and bring their own"};
 }
 
 /// What a communicator has, unless it was moved from.
@@ -77,8 +94,9 @@ struct expert_parallel::state {
   void begin_round(const dispatch_input& in, const char* called);
   void combine_wait(const float* topk_weights, const void* out, const ep_layout_calls::output& output,
                     stream_ref stream);
-  void combine(const bfloat16* expert_output, const void* out, const ep_layout_calls::output& output,
+  void combine(const combine_input& in, const void* out, const ep_layout_calls::output& output,
                stream_ref stream);
+  void require_sms(int num_sms) const;
 };
 
 namespace {
@@ -129,17 +147,34 @@ void expert_parallel::state::check_input(const dispatch_input& in) const {
         fmt::format("num_tokens: {} is outside [0, {}]; raise num_max_tokens_per_rank or send in "
                     "several rounds",
                     in.num_tokens, config.num_max_tokens_per_rank)};
+  const token_source from = source_of(in);
+  const format_facts facts = facts_of(config.format);
+  if (from.is_given && facts.scale_bytes == 0)
+    throw invalid_argument{fmt::format(
+        "tokens: quantised, but they travel as {}; give bf16, or configure the format they are in",
+        name(config.format))};
   if (in.num_tokens > 0) {
-    require_aligned("tokens", in.tokens, 16);
+    require_aligned("tokens", from.values, 16);
+    if (from.is_given)
+      require_aligned("tokens.scales", from.scales,
+                      larger<std::size_t>(facts.scale_bytes, config.format == token_format::nvfp4 ? 2 : 1));
     require_aligned("topk_idx", in.topk_idx.data, in.topk_idx.is_wide ? 8 : 4);
   }
   if (in.topk_weights != nullptr) require_aligned("topk_weights", in.topk_weights, 4);
-  if (in.input_scales != nullptr) {
-    require_aligned("input_scales", in.input_scales, 4);
-    if (config.format != token_format::blockwise_fp8 && config.format != token_format::nvfp4)
-      throw invalid_argument{
-          fmt::format("input_scales: given, but token_format {} takes none", name(config.format))};
+  if (in.input_scales != nullptr) require_input_scales(in, config.format);
+  require_sms(in.num_sms);
+  if (in.host_counts != nullptr) {
+    require_aligned("host_counts", in.host_counts, 4);
+    require_reach(ranks, "host_counts", in.host_counts);
   }
+  if (in.expert_load != nullptr) require_aligned("expert_load", in.expert_load, 8);
+}
+
+void expert_parallel::state::require_sms(int num_sms) const {
+  if (num_sms < 0 || num_sms > calls->num_sms())
+    throw invalid_argument{
+        fmt::format("num_sms: {} is outside [0, {}], what this communicator was created with; 0 means all",
+                    num_sms, calls->num_sms())};
 }
 
 void expert_parallel::state::begin_round(const dispatch_input& in, const char* called) {
@@ -198,11 +233,12 @@ received_tokens expert_parallel::dispatch(const dispatch_input& in, stream_ref s
   return received;
 }
 
-void expert_parallel::combine_async(const bfloat16* expert_output, stream_ref stream) {
+void expert_parallel::combine_async(const combine_input& in, stream_ref stream) {
   state& st = present(state_);
   st.require(step::combine_async);
-  require_aligned("expert_output", expert_output, 16);
-  st.calls->combine_async(expert_output, stream);
+  require_aligned("expert_output", in.expert_output, 16);
+  st.require_sms(in.num_sms);
+  st.calls->combine_async(in, stream);
   st.done(step::combine_async);
 }
 
@@ -221,12 +257,13 @@ void expert_parallel::state::combine_wait(const float* topk_weights, const void*
   done(step::combine_wait);
 }
 
-void expert_parallel::state::combine(const bfloat16* expert_output, const void* out,
+void expert_parallel::state::combine(const combine_input& in, const void* out,
                                      const ep_layout_calls::output& output, stream_ref stream) {
   require(step::combine_async, "combine");
-  require_aligned("expert_output", expert_output, 16);
+  require_aligned("expert_output", in.expert_output, 16);
+  require_sms(in.num_sms);
   if (num_tokens > 0) require_aligned("out", out, 16);
-  calls->combine(expert_output, output, stream);
+  calls->combine(in, output, stream);
   done(step::combine_wait);
 }
 
@@ -248,14 +285,14 @@ void expert_parallel::combine_wait_unreduced(bfloat16* out, stream_ref stream) {
   st.combine_wait(nullptr, out, ep::store_unreduced{out, st.config.hidden, st.config.top_k}, stream);
 }
 
-void expert_parallel::combine(const bfloat16* expert_output, float* out, stream_ref stream) {
+void expert_parallel::combine(const combine_input& in, float* out, stream_ref stream) {
   state& st = present(state_);
-  st.combine(expert_output, out, ep::store_fp32{out, st.config.hidden}, stream);
+  st.combine(in, out, ep::store_fp32{out, st.config.hidden}, stream);
 }
 
-void expert_parallel::combine(const bfloat16* expert_output, bfloat16* out, stream_ref stream) {
+void expert_parallel::combine(const combine_input& in, bfloat16* out, stream_ref stream) {
   state& st = present(state_);
-  st.combine(expert_output, out, ep::store_bf16{out, st.config.hidden}, stream);
+  st.combine(in, out, ep::store_bf16{out, st.config.hidden}, stream);
 }
 
 void expert_parallel::check() {

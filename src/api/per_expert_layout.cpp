@@ -15,9 +15,7 @@ class per_expert_layout final : public ep_layout_calls {
   per_expert_layout(const world& w, const ep_config& c, int sms)
       : ranks_{w},
         launch_{launch_config_of(w, c, sms)},
-        end_{.s = shape_of(c, w.size(), w.rank()),
-             .windows = {},
-             .warps = launch_.blocks * (launch_.threads / warp_lanes)} {}
+        end_{.s = shape_of(c, w.size(), w.rank()), .windows = {}} {}
 
   void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
     end_.local = local;
@@ -25,16 +23,21 @@ class per_expert_layout final : public ep_layout_calls {
   }
   void make_ready(const creating_host& host) const override { ep::make_ready(end_, launch_.arrival, host); }
   ep::device_errors* errors() const override { return end_.errors(); }
+  int num_sms() const override { return launch_.blocks; }
 
   void dispatch_async(const dispatch_input& in, stream_ref stream) override {
     num_tokens_ = in.num_tokens;
     weights_ = in.topk_weights;
     input_scales_ = in.input_scales;
-    const ep::round_input input{in.tokens, in.topk_idx, in.num_tokens, {in.input_scales}};
-    ep::launch(ranks_, launch_, end_.dispatch_async(input), stream);
+    reports_ = {in.host_counts, in.expert_load};
+    dispatch_ = with_sms(in.num_sms);
+    const token_source from = source_of(in);
+    dispatch_.tokens_are_given = from.is_given;
+    const ep::round_input input{from.values, in.topk_idx, in.num_tokens, {from.scales}};
+    ep::launch(ranks_, dispatch_, end_.dispatch_async(input), stream);
   }
   received_tokens dispatch_wait(stream_ref stream) override {
-    ep::launch(ranks_, launch_, end_.dispatch_wait(), stream);
+    ep::launch(ranks_, dispatch_, end_.dispatch_wait(reports_), stream);
     received_tokens received = end_.received();
     if (received.format == token_format::nvfp4) received.tensor_scale = input_scales_;
     return received;
@@ -43,29 +46,39 @@ class per_expert_layout final : public ep_layout_calls {
     dispatch_async(in, stream);
     return dispatch_wait(stream);
   }
-  void combine_async(const bfloat16* expert_output, stream_ref stream) override {
-    ep::launch(ranks_, launch_, end_.combine_async(expert_output), stream);
+  void combine_async(const combine_input& in, stream_ref stream) override {
+    combine_ = with_sms(in.num_sms);
+    ep::launch(ranks_, combine_, end_.combine_async(in.expert_output), stream);
   }
   void combine_wait(const float* topk_weights, const output& out, stream_ref stream) override {
     const float* weights = weights_ != nullptr ? weights_ : topk_weights;
     std::visit(
         [&](const auto& o) {
-          ep::launch(ranks_, launch_, end_.combine_wait(num_tokens_, weights, o), stream);
+          ep::launch(ranks_, combine_, end_.combine_wait(num_tokens_, weights, o), stream);
         },
         out);
   }
-  void combine(const bfloat16* expert_output, const output& out, stream_ref stream) override {
-    combine_async(expert_output, stream);
+  void combine(const combine_input& in, const output& out, stream_ref stream) override {
+    combine_async(in, stream);
     combine_wait(nullptr, out, stream);
   }
 
  private:
+  /// Of a call that asks for so many SMs; 0: all. The end divides work among its warps.
+  ep::launch_config with_sms(int num_sms) {
+    ep::launch_config c = launch_;
+    if (num_sms > 0) c.blocks = num_sms;
+    end_.warps = c.blocks * (c.threads / warp_lanes);
+    return c;
+  }
+
   world ranks_;
-  ep::launch_config launch_;
+  ep::launch_config launch_, dispatch_, combine_;  // of the communicator, of the round
   ep::endpoint end_;
   int num_tokens_ = 0;
   const float* weights_ = nullptr;
   const float* input_scales_ = nullptr;
+  ep::row_reports reports_{};
 };
 
 }  // namespace

@@ -26,48 +26,63 @@ class per_rank_layout final : public ep_layout_calls {
     host.together([&] { host.fill(end_.errors(), 0xff, sizeof(ep::device_errors)); });
   }
   ep::device_errors* errors() const override { return end_.errors(); }
+  int num_sms() const override { return limits_.blocks; }
 
   void dispatch_async(const dispatch_input& in, stream_ref stream) override { send(in, half::send, stream); }
   received_tokens dispatch_wait(stream_ref stream) override {
-    launch(ranks_, end_, limits(half::receive), ep::per_rank::round_input{.num_tokens = num_tokens_}, stream);
+    launch(ranks_, end_, limits(half::receive, dispatch_sms_),
+           ep::per_rank::round_input{.num_tokens = num_tokens_, .reports = reports_}, stream);
     return end_.received();
   }
   received_tokens dispatch(const dispatch_input& in, stream_ref stream) override {
     send(in, half::both, stream);
     return end_.received();
   }
-  void combine_async(const bfloat16* expert_output, stream_ref stream) override {
-    run({expert_output, num_tokens_}, ep::store_fp32{}, half::send, stream);
+  void combine_async(const combine_input& in, stream_ref stream) override {
+    combine_sms_ = in.num_sms;
+    run({in.expert_output, num_tokens_}, ep::store_fp32{}, half::send, stream);
   }
   void combine_wait(const float*, const output& out, stream_ref stream) override {
     run({nullptr, num_tokens_}, out, half::receive, stream);
   }
-  void combine(const bfloat16* expert_output, const output& out, stream_ref stream) override {
-    run({expert_output, num_tokens_}, out, half::both, stream);
+  void combine(const combine_input& in, const output& out, stream_ref stream) override {
+    combine_sms_ = in.num_sms;
+    run({in.expert_output, num_tokens_}, out, half::both, stream);
   }
 
  private:
   static constexpr int cpu_threads = 96;  // a warp for each role
 
-  ep::per_rank::launch_limits limits(half which) const { return {limits_.blocks, limits_.threads, which}; }
+  ep::per_rank::launch_limits limits(half which, int num_sms) const {
+    return {num_sms > 0 ? num_sms : limits_.blocks, limits_.threads, which};
+  }
   void send(const dispatch_input& in, half which, stream_ref stream) {
     num_tokens_ = in.num_tokens;
-    launch(
-        ranks_, end_, limits(which),
-        ep::per_rank::round_input{in.tokens, in.topk_idx, in.topk_weights, in.num_tokens, {in.input_scales}},
-        stream);
+    dispatch_sms_ = in.num_sms;
+    reports_ = {in.host_counts, in.expert_load};
+    const token_source from = source_of(in);
+    launch(ranks_, end_, limits(which, in.num_sms),
+           ep::per_rank::round_input{.tokens = from.values,
+                                     .topk_idx = in.topk_idx,
+                                     .topk_weights = in.topk_weights,
+                                     .num_tokens = in.num_tokens,
+                                     .input_scales = {from.scales},
+                                     .tokens_are_given = from.is_given,
+                                     .reports = reports_},
+           stream);
   }
   void run(const ep::per_rank::combine_input& in, const output& out, half which, stream_ref stream) {
     if (const auto* fp32 = std::get_if<ep::store_fp32>(&out))
-      launch(ranks_, end_, limits(which), in, *fp32, stream);
+      launch(ranks_, end_, limits(which, combine_sms_), in, *fp32, stream);
     else if (const auto* bf16 = std::get_if<ep::store_bf16>(&out))
-      launch(ranks_, end_, limits(which), in, *bf16, stream);
+      launch(ranks_, end_, limits(which, combine_sms_), in, *bf16, stream);
   }
 
   world ranks_;
   ep::per_rank::launch_limits limits_;
   Endpoint end_{};
-  int num_tokens_ = 0;
+  int num_tokens_ = 0, dispatch_sms_ = 0, combine_sms_ = 0;
+  ep::row_reports reports_{};
 };
 
 }  // namespace

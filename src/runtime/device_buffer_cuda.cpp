@@ -58,6 +58,17 @@ std::shared_ptr<std::byte> allocate(const detail::world_state& state, std::size_
   return block;
 }
 
+bool reaches(const detail::world_state& state, const void* at) {
+  const device_guard guard{state.device_index};
+  cudaPointerAttributes found{};
+  check(cudaPointerGetAttributes(&found, at), fmt::format("asking what memory {} is", at));
+  if (found.type != cudaMemoryTypeUnregistered) return found.devicePointer == at;
+  int reaches_all = 0;
+  check(cudaDeviceGetAttribute(&reaches_all, cudaDevAttrPageableMemoryAccess, state.device_index),
+        fmt::format("asking what memory device {} reaches", state.device_index));
+  return reaches_all != 0;
+}
+
 void copy_now(const detail::world_state& state, void* to, const void* from, std::size_t bytes) {
   const device_guard guard{state.device_index};
   const private_stream stream;

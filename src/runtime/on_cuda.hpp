@@ -50,6 +50,8 @@ void copy(const detail::world_state& state, void* to, const void* from, std::siz
 void fill(const detail::world_state& state, void* at, unsigned char value, std::size_t bytes,
           stream_ref stream);
 int num_sms(const detail::world_state& state);
+/// Whether the rank's kernels can use `at`, which may be host memory.
+bool reaches(const detail::world_state& state, const void* at);
 
 /// Enqueues the kernel behind `entry` (device_entry); `params` are copied. Neither allocates nor synchronises.
 void launch(int device, const void* entry, const launch_grid& grid, const void* params, launched_by by,

@@ -50,6 +50,9 @@ void fill(const detail::world_state&, void*, unsigned char, std::size_t, stream_
 int num_sms(const detail::world_state&) {
   refuse();
 }
+bool reaches(const detail::world_state&, const void*) {
+  refuse();
+}
 void launch(int, const void*, const launch_grid&, const void*, launched_by, stream_ref) {
   refuse();
 }

@@ -1,4 +1,6 @@
 // The forms in which callers have what they give to a round, for every way in which tokens travel.
+#include <array>
+
 #include "baton/error.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/exchange_cases.hpp"
@@ -6,24 +8,16 @@
 namespace baton::test {
 namespace {
 
-enum class travel { by_expert, in_lines, in_chunks };
-
 class exchange_forms : public testing::TestWithParam<travel> {
  protected:
   static exchange_case travelling(exchange_case c, token_format format = token_format::bf16) {
-    if (GetParam() == travel::by_expert) return with(std::move(c), format, arrival_policy::epoch);
-    return per_rank(std::move(c), format,
-                    GetParam() == travel::in_lines ? ep_transfer::lines : ep_transfer::chunks);
+    return test::travelling(GetParam(), std::move(c), format);
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(cpu, exchange_forms,
                          testing::Values(travel::by_expert, travel::in_lines, travel::in_chunks),
-                         [](const auto& how) {
-                           return how.param == travel::by_expert  ? "by_expert"
-                                  : how.param == travel::in_lines ? "in_lines"
-                                                                  : "in_chunks";
-                         });
+                         [](const auto& how) { return name(how.param); });
 
 TEST_P(exchange_forms, ids_of_64_bits_give_the_same_bits_as_those_of_32) {
   const auto worlds = world::local(3, device_kind::cpu);
@@ -100,6 +94,145 @@ TEST_P(exchange_forms, ids_of_64_bits_that_are_not_on_8_bytes_are_refused) {
     FAIL() << "not refused";
   } catch (const invalid_argument& e) {
     EXPECT_TRUE(says(e.what(), "topk_idx", "not aligned to 8 bytes")) << e.what();
+  }
+}
+
+TEST_P(exchange_forms, tokens_that_are_given_in_the_format_arrive_bit_for_bit) {
+  const auto worlds = world::local(3, device_kind::cpu);
+  using enum token_format;
+  for (const token_format format : {blockwise_fp8, mxfp8, mxfp4, nvfp4}) {
+    if (GetParam() != travel::by_expert && format != blockwise_fp8) continue;
+    for (const int hidden : {128, 1152, 7168}) {
+      exchange_case c = travelling({3, sizes(11, 3, 128, 9), {9, 2, 0}, routing::sparse}, format);
+      c.config.hidden = hidden;
+      c.given_tokens = true;
+      auto ranks = make_ranks(worlds, c.config);
+      for (const calls how : {calls::fused, calls::apart})
+        EXPECT_EQ(run_round(c, ranks, 1, how), "") << name(format) << ", hidden " << hidden;
+      c.given_tokens = false;  // the next round may bring bf16
+      c.wide_ids = true;
+      EXPECT_EQ(run_round(c, ranks, 2, calls::fused), "") << name(format) << ", hidden " << hidden;
+    }
+  }
+}
+
+TEST_P(exchange_forms, tokens_that_are_given_in_no_format_of_the_communicator_are_refused) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  alignas(16) const std::array<std::byte, 256> memory{};
+  const std::array<std::int32_t, 2> ids{0, 1};
+  const float input_scales[2] = {1.0f, 1.0f};
+  const auto refused = [&](token_format format, const dispatch_input& in) -> std::string {
+    const exchange_case c = travelling({1, sizes(4, 2, 128, 2), {1}, routing::distinct}, format);
+    auto ranks = make_ranks(worlds, c.config);
+    try {
+      ranks[0].ep().dispatch(in);
+    } catch (const invalid_argument& e) {
+      return e.what();
+    }
+    return "not refused";
+  };
+  const quantised_tokens given{memory.data(), memory.data()};
+  dispatch_input in{.tokens = given, .topk_idx = ids.data(), .num_tokens = 1};
+  EXPECT_TRUE(says(refused(token_format::bf16, in), "tokens: quantised", "bf16"));
+  in.tokens = quantised_tokens{memory.data() + 1, memory.data()};
+  EXPECT_TRUE(says(refused(token_format::blockwise_fp8, in), "tokens:", "not aligned to 16 bytes"));
+  in.tokens = quantised_tokens{memory.data(), memory.data() + 2};
+  EXPECT_TRUE(says(refused(token_format::blockwise_fp8, in), "tokens.scales:", "not aligned to 4 bytes"));
+  in.tokens = quantised_tokens{memory.data(), nullptr};
+  EXPECT_TRUE(says(refused(token_format::blockwise_fp8, in), "tokens.scales: null"));
+  in.tokens = given;
+  in.input_scales = input_scales;
+  EXPECT_TRUE(says(refused(token_format::blockwise_fp8, in), "input_scales", "bring their own"));
+}
+
+TEST_P(exchange_forms, experts_begin_at_multiples_of_the_alignment_that_was_asked_for) {
+  const auto worlds = world::local(3, device_kind::cpu);
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
+    for (const int alignment : {1, 2, 8, 64, 128}) {
+      exchange_case c = travelling({3, sizes(11, 3, 128, 40), {40, 3, 0}, routing::sparse}, format);
+      c.config.row_alignment = alignment;
+      if (!why_not(c.config, 3).empty()) continue;
+      auto ranks = make_ranks(worlds, c.config);
+      EXPECT_EQ(run_round(c, ranks, 1, calls::fused), "") << name(format) << " on " << alignment;
+    }
+  }
+}
+
+TEST_P(exchange_forms, there_are_as_many_rows_as_the_worst_routing_takes_and_no_more) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  // One rank: tokens to experts 0, 1, ... in turn fill as many experts as there are, the rest of them expert 0.
+  for (const auto& [experts, tokens, alignment, rows] :
+       {std::array{4, 4, 128, 512}, {8, 3, 128, 384}, {4, 129, 64, 320}, {4, 132, 64, 384}, {3, 7, 1, 7}}) {
+    exchange_case c = travelling({1, sizes(experts, 1, 16, tokens), {tokens}, routing::one_expert});
+    c.config.row_alignment = alignment;
+    auto ranks = make_ranks(worlds, c.config);
+    rank_inputs in = draw_inputs(c, 1)[0];
+    for (int e = 0; e < experts && e < tokens; ++e) in.topk_idx[static_cast<std::size_t>(e)] = e;
+    ranks[0].load(in);
+    ranks[0].dispatch();
+    const received_copy got = ranks[0].read_received();
+    EXPECT_EQ(difference(c, {in}, 0, got), "");
+    EXPECT_EQ(got.row_offsets.back(), rows)
+        << tokens << " tokens, " << experts << " experts on " << alignment;
+    EXPECT_EQ(ranks[0].received().max_rows, rows);
+  }
+}
+
+TEST_P(exchange_forms, the_host_is_told_the_rows_of_each_expert_and_loads_add_up) {
+  const auto worlds = world::local(3, device_kind::cpu);
+  exchange_case c =
+      travelling({3, sizes(11, 3, 128, 40), {40, 3, 0}, routing::sparse}, token_format::blockwise_fp8);
+  auto ranks = make_ranks(worlds, c.config);
+  std::vector<std::vector<std::int32_t>> counts(3);
+  std::vector<device_buffer<std::int64_t>> load;
+  std::vector<std::vector<std::int64_t>> sums(3);
+  for (std::size_t r = 0; r < 3; ++r) {
+    const auto experts = static_cast<std::size_t>(ranks[r].ep().local_experts().count);
+    counts[r].resize(experts + 2);
+    sums[r].assign(experts, std::int64_t{1} << 40);
+    load.emplace_back(worlds[r], std::span<const std::int64_t>{sums[r]});
+    ranks[r].options.expert_load = load[r].data();
+  }
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    for (std::size_t r = 0; r < 3; ++r) {
+      std::fill(counts[r].begin(), counts[r].end(), -1);
+      ranks[r].options.host_counts = seed == 3 ? nullptr : counts[r].data();
+    }
+    c.tokens[2] = static_cast<int>(seed);
+    ASSERT_EQ(run_round(c, ranks, seed, seed % 2 == 0 ? calls::apart : calls::fused), "");
+    for (std::size_t r = 0; r < 3; ++r) {
+      const received_copy got = ranks[r].read_received();
+      std::vector<std::int32_t> expected = got.row_counts;
+      expected.push_back(got.row_offsets.back());
+      if (seed == 3) expected.assign(expected.size(), -1);
+      expected.push_back(-1);  // behind the array
+      EXPECT_EQ(counts[r], expected) << "rank " << r << ", round " << seed;
+      for (std::size_t e = 0; e < sums[r].size(); ++e) sums[r][e] += got.row_counts[e];
+      EXPECT_EQ(load[r].to_host(), sums[r]) << "rank " << r << ", round " << seed;
+    }
+  }
+}
+
+TEST_P(exchange_forms, every_call_of_every_rank_may_take_another_number_of_sms) {
+  const auto worlds = world::local(3, device_kind::cpu);
+  exchange_case c = travelling({3, sizes(11, 3, 264, 40), {40, 3, 0}, routing::sparse});
+  c.config.num_sms = 7;
+  auto ranks = make_ranks(worlds, c.config);
+  std::uint64_t seed = 1;
+  for (const auto& sms : {std::array{1, 7, 3, 0}, {7, 1, 2, 5}, {0, 3, 1, 7}}) {
+    for (std::size_t r = 0; r < 3; ++r) {
+      ranks[r].options.dispatch_sms = sms[r];
+      ranks[r].options.combine_sms = sms[r + 1];
+    }
+    for (const calls how : {calls::fused, calls::apart}) EXPECT_EQ(run_round(c, ranks, seed++, how), "");
+  }
+  ranks[0].options.dispatch_sms = 8;
+  ranks[0].load(draw_inputs(c, 1)[0]);
+  try {
+    ranks[0].dispatch();
+    FAIL() << "not refused";
+  } catch (const invalid_argument& e) {
+    EXPECT_TRUE(says(e.what(), "num_sms: 8", "[0, 7]")) << e.what();
   }
 }
 

@@ -55,6 +55,22 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
               c.layout = ep_layout::per_rank;
             }),
             "format: mxfp4 does not travel with layout per_rank yet; use per_expert, bf16 or fp8");
+  for (const int alignment : {-1, 3, 48, 256}) {
+    EXPECT_EQ(reason([=](ep_config& c) { c.row_alignment = alignment; }),
+              "row_alignment: " + std::to_string(alignment) +
+                  " is not a power of two up to 128; 0 means as little as the format asks for");
+  }
+  EXPECT_EQ(reason([](ep_config& c) {
+              c.format = token_format::blockwise_fp8;
+              c.row_alignment = 2;
+            }),
+            "row_alignment: 2 is less than the 4 that format fp8 asks for; use 0 or 4");
+  EXPECT_EQ(reason([](ep_config& c) {
+              c.format = token_format::mxfp8;
+              c.tiled_scales = true;
+              c.row_alignment = 64;
+            }),
+            "row_alignment: 64 is less than the 128 that tiled_scales asks for; use 0 or 128");
   EXPECT_EQ(reason([](ep_config& c) { c.arrival = arrival_policy{-1}; }), "arrival: -1 is no arrival_policy");
   EXPECT_NE(reason([](ep_config& c) { c.p2p_group_size = 2; }).find("SHMEM"), std::string::npos);
 }
@@ -159,6 +175,7 @@ TEST(expert_parallel, ranks_that_disagree_are_told_which_field_differs) {
       {"layout is 0 on rank 0 and 1", [](ep_config& c) { c.layout = ep_layout::per_rank; }},
       {"transfer is 0 on rank 0 and 2", [](ep_config& c) { c.transfer = ep_transfer::chunks; }},
       {"tiled_scales is 0 on rank 0 and 1", [](ep_config& c) { c.tiled_scales = true; }},
+      {"row_alignment is 0 on rank 0 and 8", [](ep_config& c) { c.row_alignment = 8; }},
   };
   for (const auto& [difference, change] : changes) {
     std::array<ep_config, 2> configs{same, same};

@@ -25,7 +25,15 @@ struct exchange_case {
   ep_config config;
   std::vector<int> tokens;  // of each rank
   routing ids = routing::distinct;
-  bool wide_ids = false;  // given as int64
+  bool wide_ids = false;      // given as int64
+  bool given_tokens = false;  // in the format
+};
+
+/// A token as the receiver holds it: its payload and scales as bytes, and the floats that they stand for.
+struct encoded_token {
+  std::vector<std::uint8_t> payload;
+  std::vector<std::uint8_t> scales;
+  std::vector<float> values;
 };
 
 struct rank_inputs {
@@ -34,6 +42,7 @@ struct rank_inputs {
   std::vector<std::int32_t> topk_idx;
   std::vector<float> topk_weights;
   std::vector<std::int64_t> wide_ids;  // if any, given in place of topk_idx, which says what they count as
+  std::vector<encoded_token> given;    // if any, in place of tokens
 };
 
 inline std::vector<std::int32_t> draw_ids(const exchange_case& c, std::mt19937_64& random) {
@@ -54,6 +63,35 @@ inline std::vector<std::int32_t> draw_ids(const exchange_case& c, std::mt19937_6
   return ids;
 }
 
+inline void append(std::vector<std::uint8_t>& to, const std::vector<std::uint8_t>& bytes) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+/// Finite values and scales, of which casting a token would make no such pair.
+inline encoded_token draw_encoded(const ep_config& c, std::mt19937_64& random) {
+  const format_facts facts = facts_of(c.format);
+  encoded_token out;
+  for (int i = 0; i < facts.row_bytes(c.hidden); ++i) {
+    auto bits = static_cast<std::uint8_t>(random());
+    if (facts.value_bits == 8 && (bits & 0x7f) == 0x7f) bits ^= 1;  // NaN
+    out.payload.push_back(bits);
+  }
+  for (int i = 0; i < facts.row_scales(c.hidden); ++i) {
+    const float fp32 = std::ldexp(1.0f + static_cast<float>(random() % 1000) * 1e-3f, -8);
+    if (facts.scale_bytes == 1)
+      out.scales.push_back(
+          static_cast<std::uint8_t>(random() % 20 + (c.format == token_format::nvfp4 ? 40 : 110)));
+    else
+      append(out.scales, scale_bytes(c.format, static_cast<double>(fp32)));
+  }
+  for (int h = 0; h < c.hidden; ++h) {
+    const auto at = static_cast<std::size_t>(h), block = static_cast<std::size_t>(h / facts.block);
+    out.values.push_back(static_cast<float>(read_value(c.format, out.payload, at)) *
+                         static_cast<float>(read_scale(c.format, out.scales, block)));
+  }
+  return out;
+}
+
 inline std::vector<rank_inputs> draw_inputs(const exchange_case& c, std::uint64_t seed) {
   std::mt19937_64 random{seed};
   std::vector<rank_inputs> all(static_cast<std::size_t>(c.ranks));
@@ -68,6 +106,8 @@ inline std::vector<rank_inputs> draw_inputs(const exchange_case& c, std::uint64_
         in.topk_weights.push_back(static_cast<float>(1 + random() % 1000) * 1e-3f);
       }
     }
+    for (int t = 0; c.given_tokens && t < in.num_tokens; ++t)
+      in.given.push_back(draw_encoded(c.config, random));
     if (c.wide_ids) in.wide_ids.assign(in.topk_idx.begin(), in.topk_idx.end());
   }
   return all;
@@ -102,17 +142,6 @@ inline std::vector<std::vector<message>> expected_messages(const exchange_case& 
     }
   }
   return of_expert;
-}
-
-/// A token as the receiver holds it: its payload and scales as bytes, and the floats that they stand for.
-struct encoded_token {
-  std::vector<std::uint8_t> payload;
-  std::vector<std::uint8_t> scales;
-  std::vector<float> values;
-};
-
-inline void append(std::vector<std::uint8_t>& to, const std::vector<std::uint8_t>& bytes) {
-  to.insert(to.end(), bytes.begin(), bytes.end());
 }
 
 /// Most of the suite's tokens are of this format: quicker than by the tables, which block_format_test holds it to.
@@ -158,6 +187,12 @@ inline encoded_token encode(const ep_config& c, const bfloat16* token) {
   return out;
 }
 
+/// The t-th token of a rank, cast unless it is given as it travels.
+inline encoded_token encoded(const ep_config& c, const rank_inputs& in, std::size_t t) {
+  if (!in.given.empty()) return in.given[t];
+  return encode(c, in.tokens.data() + t * static_cast<std::size_t>(c.hidden));
+}
+
 /// What the tests' experts compute: a different factor for each expert, so that no two can be confused.
 inline bfloat16 expert_value(int expert, float value) {
   return bfloat16{value * (1.0f + 0.125f * static_cast<float>(expert % 29))};
@@ -178,7 +213,7 @@ inline std::vector<float> expected_sums_of_ranks(const exchange_case& c,
   const rank_inputs& in = inputs[static_cast<std::size_t>(rank)];
   std::vector<float> out(static_cast<std::size_t>(in.num_tokens) * hidden, 0.0f);
   for (std::size_t t = 0; t < static_cast<std::size_t>(in.num_tokens); ++t) {
-    const encoded_token token = encode(c.config, in.tokens.data() + t * hidden);
+    const encoded_token token = encoded(c.config, in, t);
     for (int r = 0; r < c.ranks; ++r) {
       std::vector<float> part(hidden, 0.0f);
       bool any = false;
@@ -214,7 +249,7 @@ inline std::vector<float> expected_output(const exchange_case& c, const std::vec
   }
   std::vector<float> out(static_cast<std::size_t>(in.num_tokens) * hidden, 0.0f);
   for (std::size_t t = 0; t < static_cast<std::size_t>(in.num_tokens); ++t) {
-    const encoded_token token = encode(c.config, in.tokens.data() + t * hidden);
+    const encoded_token token = encoded(c.config, in, t);
     for (std::size_t i = t * k; i < (t + 1) * k; ++i) {
       if (expert_of[i] < 0) continue;
       for (std::size_t h = 0; h < hidden; ++h) {

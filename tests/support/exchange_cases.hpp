@@ -68,4 +68,14 @@ inline exchange_case per_rank(exchange_case c, token_format format = token_forma
   return c;
 }
 
+/// The ways in which tokens travel.
+enum class travel { by_expert, in_lines, in_chunks };
+constexpr const char* name(travel how) {
+  return how == travel::by_expert ? "by_expert" : how == travel::in_lines ? "in_lines" : "in_chunks";
+}
+inline exchange_case travelling(travel how, exchange_case c, token_format format = token_format::bf16) {
+  if (how == travel::by_expert) return with(std::move(c), format, arrival_policy::epoch);
+  return per_rank(std::move(c), format, how == travel::in_lines ? ep_transfer::lines : ep_transfer::chunks);
+}
+
 }  // namespace baton::test

@@ -32,6 +32,13 @@ class exchange_rank {
     out_ = {ep_.ranks(), tokens * hidden};
   }
 
+  /// What rounds from now on are called with beside their inputs.
+  struct {
+    int dispatch_sms = 0, combine_sms = 0;
+    std::int32_t* host_counts = nullptr;
+    std::int64_t* expert_load = nullptr;
+  } options;
+
   expert_parallel& ep() { return ep_; }
   const world& ranks() const { return ep_.ranks(); }
 
@@ -40,6 +47,7 @@ class exchange_rank {
     tokens_.copy_from_async(in_.tokens, stream_);
     topk_idx_.copy_from_async(in_.topk_idx, stream_);
     wide_ids_.copy_from_async(in_.wide_ids, stream_);
+    if (!in_.given.empty()) load_given();
     topk_weights_.copy_from_async(in_.topk_weights, stream_);
     out_.fill_async(0xff, stream_);  // NaN: every element must be written
   }
@@ -51,10 +59,14 @@ class exchange_rank {
   }
   void dispatch_with(const dispatch_input& in) { received_ = ep_.dispatch(in, stream_); }
   /// Of experts that return the rows at `expert_output`.
-  void combine(const bfloat16* expert_output) { ep_.combine(expert_output, out_.data(), stream_); }
-  void combine() { ep_.combine(expert_output_.data(), out_.data(), stream_); }
+  void combine(const bfloat16* expert_output) {
+    ep_.combine({expert_output, options.combine_sms}, out_.data(), stream_);
+  }
+  void combine() { combine(expert_output_.data()); }
   void dispatch_wait() { received_ = ep_.dispatch_wait(stream_); }
-  void combine_async(const bfloat16* expert_output) { ep_.combine_async(expert_output, stream_); }
+  void combine_async(const bfloat16* expert_output) {
+    ep_.combine_async({expert_output, options.combine_sms}, stream_);
+  }
   void combine_wait() {
     ep_.combine_wait(early_weights() == nullptr ? topk_weights_.data() : nullptr, out_.data(), stream_);
   }
@@ -119,8 +131,23 @@ class exchange_rank {
   const float* early_weights() const {
     return ep_.config().layout == ep_layout::per_rank ? topk_weights_.data() : nullptr;
   }
+  void load_given() {
+    std::vector<std::uint8_t> values, scales;
+    for (const encoded_token& token : in_.given) {
+      append(values, token.payload);
+      append(scales, token.scales);
+    }
+    given_values_ = {ranks(), std::span<const std::uint8_t>{values}};
+    given_scales_ = {ranks(), std::span<const std::uint8_t>{scales}};
+  }
   dispatch_input input(const float* weights) const {
-    dispatch_input in{.tokens = tokens_.data(), .topk_weights = weights, .num_tokens = in_.num_tokens};
+    dispatch_input in{.tokens = tokens_.data(),
+                      .topk_weights = weights,
+                      .num_tokens = in_.num_tokens,
+                      .num_sms = options.dispatch_sms,
+                      .host_counts = options.host_counts,
+                      .expert_load = options.expert_load};
+    if (!in_.given.empty()) in.tokens = quantised_tokens{given_values_.data(), given_scales_.data()};
     if (!in_.wide_ids.empty())
       in.topk_idx = wide_ids_.data();
     else
@@ -155,6 +182,7 @@ class exchange_rank {
   device_buffer<bfloat16> tokens_;
   device_buffer<std::int32_t> topk_idx_;
   device_buffer<std::int64_t> wide_ids_;
+  device_buffer<std::uint8_t> given_values_, given_scales_;
   device_buffer<float> topk_weights_, out_;
   device_buffer<bfloat16> expert_output_;
   rank_inputs in_;
@@ -167,9 +195,9 @@ inline std::string difference(const exchange_case& c, const std::vector<rank_inp
                               const received_copy& got) {
   const auto messages = expected_messages(c, inputs);
   const expert_range local = experts_of_rank(c.config.num_experts, c.ranks, rank);
-  const int align = c.config.format == token_format::blockwise_fp8 ? 4 : c.config.tiled_scales ? 128 : 1;
+  const int least = c.config.format == token_format::blockwise_fp8 ? 4 : c.config.tiled_scales ? 128 : 1;
+  const int align = std::max(least, c.config.row_alignment);
   const auto each = static_cast<std::size_t>(facts_of(c.config.format).scale_bytes);
-  const auto hidden = static_cast<std::size_t>(c.config.hidden);
   int first = 0;
   for (int e = 0; e < local.count; ++e) {
     const auto at = static_cast<std::size_t>(e);
@@ -187,8 +215,8 @@ inline std::string difference(const exchange_case& c, const std::vector<rank_inp
       if (s.rank != m.rank || s.token != m.token || s.topk_slot != m.topk_slot)
         return fmt::format("row {} comes from rank {} token {} choice {}, not {} {} {}", row, s.rank, s.token,
                            s.topk_slot, m.rank, m.token, m.topk_slot);
-      const encoded_token token = encode(c.config, inputs[static_cast<std::size_t>(m.rank)].tokens.data() +
-                                                       static_cast<std::size_t>(m.token) * hidden);
+      const encoded_token token =
+          encoded(c.config, inputs[static_cast<std::size_t>(m.rank)], static_cast<std::size_t>(m.token));
       if (std::memcmp(&got.tokens[row * token.payload.size()], token.payload.data(), token.payload.size()) !=
           0)
         return fmt::format("payload of row {} differs", row);

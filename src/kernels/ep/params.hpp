@@ -11,11 +11,19 @@ struct peer_array {
   T* at[max_ranks];
 };
 
-/// The default input scales: a tensor, or none.
+/// The default input scales: a tensor, or none; of tokens that are given in a format of fewer bits, those of all tokens.
 struct tensor_scales {
-  const float* scales;  // [H / 128] or null
+  const void* scales;  // [H / 128] floats, or null; or [num_tokens, scale_blocks] of the format's scales
+  BATON_FN const void* data() const { return scales; }
   BATON_FN bool present() const { return scales != nullptr; }
-  BATON_FN float operator()(int block) const { return scales[block]; }
+  BATON_FN float operator()(int block) const { return static_cast<const float*>(scales)[block]; }
+};
+
+/// Where a dispatch tells of its rows beside received_tokens.
+struct row_reports {
+  std::int32_t* host_counts;  // [local experts + 1] or null
+  std::int64_t* expert_load;  // [local experts] or null
+  BATON_FN bool any() const { return host_counts != nullptr || expert_load != nullptr; }
 };
 
 }  // namespace baton::ep

@@ -31,6 +31,7 @@ struct shape {
   int max_tokens = 0;
   token_format format = token_format::bf16;
   bool tiled_scales = false;
+  std::uint8_t least_alignment = 0;  // ep_config::row_alignment
   format_facts facts = facts_of(format);
 
   constexpr int max_local_experts() const { return ceil_div(num_experts, num_ranks); }
@@ -67,12 +68,15 @@ struct shape {
   constexpr scale_places received_scales() const { return {scales_layout(), max_rows(), scale_blocks()}; }
 
   /// First rows of experts are multiples of this, so that columns of scales start on 16 bytes, and tiles are of one expert.
-  constexpr int row_alignment() const { return is_fp8() ? 4 : tiled_scales ? 128 : 1; }
+  constexpr int row_alignment() const {
+    return larger<int>(least_alignment, is_fp8() ? 4 : tiled_scales ? 128 : 1);
+  }
   /// A rank sends at most max_tokens rows to one expert and max_tokens * top_k in all.
   constexpr int max_rows_of_rank() const { return max_tokens * smaller(top_k, max_local_experts()); }
+  /// Each expert that has rows may end in padding; whole multiples of the alignment in all.
   constexpr int max_rows() const {
-    const int rows = num_ranks * max_rows_of_rank();
-    return align_up(rows + max_local_experts() * (row_alignment() - 1), row_alignment());
+    const int rows = num_ranks * max_rows_of_rank(), padded = smaller(rows, max_local_experts());
+    return (rows + padded * (row_alignment() - 1)) / row_alignment() * row_alignment();
   }
 };
 

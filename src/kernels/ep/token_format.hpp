@@ -6,13 +6,16 @@
 //   bf16_tokens     hidden bf16      none                              256 values          512 bytes
 //   fp8_tokens      hidden e4m3      1 fp32 for each 128 values        512 values          512 bytes
 //   block_tokens    by its format    by its format                     512 e4m3, 1024 e2m1 512 bytes
+//   given_tokens    by its format    by its format                     512 e4m3, 1024 e2m1 512 bytes
 //
 // baton/token_format.hpp has the rules. fp8_tokens: block b's scale may be the caller's input scale; nvfp4: input scale 0 is the
-// tensor's.
+// tensor's. given_tokens: the caller's payload and scales as they are.
 //
-// A warp loads a step of values from `first`, those before `end`, and encodes one or more: apart, so that several loads are
-// in flight before the first is used, and together, so that no step waits for another. A sink takes what a step yields:
-// payload(byte offset, vec16) and scale(block, float), one lane each.
+// A warp loads a step of values of a token from `first`, those before `end`, and encodes one or more: apart, so that several
+// loads are in flight before the first is used, and together, so that no step waits for another. A sink takes what a step
+// yields: payload(byte offset, vec16) and scale(block, float), one lane each.
+#include <type_traits>
+
 #include "base/block_format.hpp"
 #include "base/convert.hpp"
 #include "exec/exec.hpp"
@@ -34,7 +37,16 @@ struct shared_sink {
   }
 };
 
-struct bf16_tokens {
+/// Tokens that a rank has in bf16, in the parameters of a dispatch.
+struct bf16_source {
+  using source = const bfloat16*;
+  template <class P>
+  static BATON_FN source token(const P& p, int nth) {
+    return static_cast<const bfloat16*>(p.tokens) + static_cast<std::int64_t>(nth) * p.s.hidden;
+  }
+};
+
+struct bf16_tokens : bf16_source {
   static constexpr token_format format = token_format::bf16;
   static constexpr int step_values = 256;
 
@@ -66,7 +78,7 @@ struct bf16_tokens {
   }
 };
 
-struct fp8_tokens {
+struct fp8_tokens : bf16_source {
   static constexpr token_format format = token_format::blockwise_fp8;
   static constexpr int step_values = 512;
   static constexpr int lane_values = 16;
@@ -139,7 +151,7 @@ struct fp8_tokens {
 /// mxfp8, mxfp4 and nvfp4: a lane has 16 bytes of payload, which are one or two pieces of lane_values values. The two scales of a
 /// lane of nvfp4 are stored as one.
 template <token_format Format>
-struct block_tokens {
+struct block_tokens : bf16_source {
   using blocks = block_format<Format>;
   static constexpr int pieces = 8 / blocks::facts.value_bits;
   static constexpr int values_of_lane = pieces * lane_values;
@@ -223,6 +235,63 @@ struct block_tokens {
     blocks::pack(p.value, scale, word);
     BATON_UNROLL
     for (int w = 0; w < blocks::words; ++w) to[w] = word[w];
+  }
+};
+
+/// Tokens that a rank has in the format already. A lane has 16 bytes of payload, and the scales of its blocks as one, or the
+/// first lane of a block has its scale.
+template <token_format Format>
+struct given_tokens {
+  static constexpr token_format format = Format;
+  static constexpr format_facts facts = facts_of(Format);
+  static constexpr int lane_values = 8 * static_cast<int>(sizeof(vec16)) / facts.value_bits;
+  static constexpr int step_values = warp_lanes * lane_values;
+  static constexpr int scale_values = larger(lane_values, facts.block);  // that a load of scales is for
+  using scales_of_lane =
+      std::conditional_t<facts.scale_bytes == 4, float,
+                         std::conditional_t<(lane_values > facts.block), std::uint16_t, std::uint8_t>>;
+  static_assert(sizeof(scales_of_lane) ==
+                static_cast<std::size_t>(scale_values / facts.block * facts.scale_bytes));
+
+  struct source {
+    const vec16* payload;
+    const scales_of_lane* scales;
+  };
+  template <class P>
+  static BATON_FN source token(const P& p, int nth) {
+    const std::int64_t values = static_cast<std::int64_t>(nth) * p.s.hidden;
+    return {static_cast<const vec16*>(p.tokens) + values / lane_values,
+            static_cast<const scales_of_lane*>(p.input_scales.data()) + values / scale_values};
+  }
+
+  struct lane_input {
+    vec16 payload;
+    scales_of_lane scales;
+  };
+
+  template <exec_context X>
+  static BATON_FN void load(X& x, const source& token, int first, int end,
+                            typename X::template lanes<lane_input>& in) {
+    x.each_lane([&](int lane) {
+      const int value = first + lane * lane_values;
+      in[lane] = {};
+      if (value >= end) return;
+      in[lane].payload = x.read(token.payload + value / lane_values);
+      if (value % scale_values == 0) in[lane].scales = x.read(token.scales + value / scale_values);
+    });
+  }
+  template <int steps, exec_context X, class Scales, class Sink>
+  static BATON_FN void encode(X& x, const typename X::template lanes<lane_input> (&in)[steps], int first,
+                              int end, const Scales&, Sink sink) {
+    x.each_lane([&](int lane) {
+      BATON_UNROLL
+      for (int i = 0; i < steps; ++i) {
+        const int value = first + i * step_values + lane * lane_values;
+        if (value >= end) continue;
+        sink.payload(value / 8 * facts.value_bits, in[i][lane].payload);
+        if (value % scale_values == 0) sink.scale(value / scale_values, in[i][lane].scales);
+      }
+    });
   }
 };
 

@@ -157,7 +157,7 @@ struct dispatch_async_kernel {
       const int token = unit / units.per_token, nth = unit % units.per_token;
       std::byte* const* messages = shared.message(x) + (token - begin) * p.s.top_k;
       const fan_out<X> sink{x, messages, p.s.top_k, p.s.payload_bytes()};
-      const bfloat16* values = p.tokens + static_cast<std::int64_t>(token) * p.s.hidden;
+      const typename Format::source values = Format::token(p, token);
       for (int step = p.units.begin(nth); step < p.units.end(nth); ++step) {
         typename X::template lanes<typename Format::lane_input> in[1];
         Format::load(x, values, step * Format::step_values, p.s.hidden, in[0]);

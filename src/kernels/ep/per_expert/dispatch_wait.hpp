@@ -17,6 +17,7 @@
 #include "kernels/ep/per_expert/row_copy.hpp"
 #include "kernels/ep/per_expert/row_table.hpp"
 #include "kernels/ep/per_expert/waiting.hpp"
+#include "kernels/ep/row_reports.hpp"
 #include "kernels/ep/token_format.hpp"
 #include "protocol/gate.hpp"
 
@@ -66,6 +67,7 @@ struct dispatch_wait_kernel {
       x.elect([&] {
         if (before > p.s.max_rows()) return refuse_rows(x, p, pairs, epoch);
         x.write(p.row_offsets + pairs / p.s.num_ranks, before);
+        tell_host(x, p.reports, pairs / p.s.num_ranks, before);
         open_gate(x, gate);
       });
     }
@@ -98,7 +100,9 @@ struct dispatch_wait_kernel {
         x.write(p.counters.rank_prefix((begin + lane) * ranks + r), rows);
       }
       sum[lane] = padded[lane] = align_up(rows, p.s.row_alignment());
-      if (begin + lane < experts) x.write(p.row_counts + begin + lane, rows);
+      if (begin + lane >= experts) return;
+      x.write(p.row_counts + begin + lane, rows);
+      report_rows(x, p.reports, begin + lane, rows);
     });
     inclusive_scan(x, sum);
     x.each_lane([&](int lane) {

@@ -8,8 +8,8 @@ namespace baton::ep {
 
 /// What a rank sends in one round.
 struct round_input {
-  const bfloat16* tokens = nullptr;  // [num_tokens, H]
-  topk_ids topk_idx{};               // [num_tokens, K]
+  const void* tokens = nullptr;  // [num_tokens, H]: bf16, or in the format
+  topk_ids topk_idx{};           // [num_tokens, K]
   int num_tokens = 0;
   tensor_scales input_scales{};
 };
@@ -59,7 +59,7 @@ struct endpoint {
     return p;
   }
 
-  dispatch_wait_params dispatch_wait() const {
+  dispatch_wait_params dispatch_wait(const row_reports& reports = {}) const {
     dispatch_wait_params p{};
     p.s = s;
     p.receive = of_rank<std::byte>(s.rank, &window_layout::dispatch_buffer);
@@ -71,6 +71,7 @@ struct endpoint {
     p.row_offsets = own<std::int32_t>(&local_layout::row_offsets);
     p.row_counts = own<std::int32_t>(&local_layout::row_counts);
     p.expert_ids = own<std::int32_t>(&local_layout::expert_ids);
+    p.reports = reports;
     p.sources = own<source_info>(&local_layout::sources);
     return p;
   }

@@ -12,16 +12,18 @@ using namespace ep;
 using epoch = epoch_arrival;
 using sentinel = sentinel_arrival;
 
-BATON_KERNEL(dispatch_async_kernel<bf16_tokens, epoch>, dispatch_async_params<>);
-BATON_KERNEL(dispatch_async_kernel<bf16_tokens, sentinel>, dispatch_async_params<>);
-BATON_KERNEL(dispatch_async_kernel<fp8_tokens, epoch>, dispatch_async_params<>);
-BATON_KERNEL(dispatch_async_kernel<fp8_tokens, sentinel>, dispatch_async_params<>);
-BATON_KERNEL(dispatch_async_kernel<block_tokens<token_format::mxfp8>, epoch>, dispatch_async_params<>);
-BATON_KERNEL(dispatch_async_kernel<block_tokens<token_format::mxfp8>, sentinel>, dispatch_async_params<>);
-BATON_KERNEL(dispatch_async_kernel<block_tokens<token_format::mxfp4>, epoch>, dispatch_async_params<>);
-BATON_KERNEL(dispatch_async_kernel<block_tokens<token_format::mxfp4>, sentinel>, dispatch_async_params<>);
-BATON_KERNEL(dispatch_async_kernel<block_tokens<token_format::nvfp4>, epoch>, dispatch_async_params<>);
-BATON_KERNEL(dispatch_async_kernel<block_tokens<token_format::nvfp4>, sentinel>, dispatch_async_params<>);
+#define BATON_DISPATCH_OF(...)                                                      \
+  BATON_KERNEL(dispatch_async_kernel<__VA_ARGS__, epoch>, dispatch_async_params<>); \
+  BATON_KERNEL(dispatch_async_kernel<__VA_ARGS__, sentinel>, dispatch_async_params<>);
+BATON_DISPATCH_OF(bf16_tokens)
+BATON_DISPATCH_OF(fp8_tokens)
+BATON_DISPATCH_OF(block_tokens<token_format::mxfp8>)
+BATON_DISPATCH_OF(block_tokens<token_format::mxfp4>)
+BATON_DISPATCH_OF(block_tokens<token_format::nvfp4>)
+BATON_DISPATCH_OF(given_tokens<token_format::blockwise_fp8>)
+BATON_DISPATCH_OF(given_tokens<token_format::mxfp8>)
+BATON_DISPATCH_OF(given_tokens<token_format::mxfp4>)
+BATON_DISPATCH_OF(given_tokens<token_format::nvfp4>)
 
 BATON_KERNEL(dispatch_wait_kernel<epoch>, dispatch_wait_params);
 BATON_KERNEL(dispatch_wait_kernel<sentinel>, dispatch_wait_params);

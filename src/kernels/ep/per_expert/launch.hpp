@@ -12,6 +12,7 @@ struct launch_config {
   arrival_policy arrival = arrival_policy::epoch;
   int blocks = 1;
   int threads = 32;
+  bool tokens_are_given = false;  // to dispatch_async in the format
 };
 
 /// Enqueues the kernel that these parameters are for; see kernels/launch.hpp. Defined for the parameters of every kernel,

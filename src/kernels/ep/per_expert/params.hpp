@@ -19,8 +19,8 @@ struct tensor_weights {
 template <class Scales = tensor_scales>
 struct dispatch_async_params {
   shape s;
-  const bfloat16* tokens;  // [num_tokens, H]
-  topk_ids topk_idx;       // [num_tokens, K]
+  const void* tokens;  // [num_tokens, H]: bf16, or in the format
+  topk_ids topk_idx;   // [num_tokens, K]
   int num_tokens;
   row_units units;
   Scales input_scales;
@@ -45,6 +45,7 @@ struct dispatch_wait_params {
   std::int32_t* row_counts;   // [local experts]
   std::int32_t* expert_ids;   // [local experts]
   source_info* sources;       // [max_rows]
+  row_reports reports;
 };
 
 struct combine_async_params {

@@ -22,6 +22,7 @@
 #include "kernels/ep/per_rank/plan.hpp"
 #include "kernels/ep/per_rank/receive.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
+#include "kernels/ep/row_reports.hpp"
 #include "kernels/ep/token_format.hpp"
 
 namespace baton::ep::per_rank {
@@ -128,7 +129,7 @@ struct dispatch_kernel {
     constexpr int values = has_scales ? unit_payload : unit_payload / 2,
                   steps_of_unit = ceil_div(values, Format::step_values);
     const int first = at.unit * values, end = smaller(p.s.hidden, first + values);
-    const bfloat16* from = p.tokens + static_cast<std::int64_t>(at.token) * p.s.hidden;
+    const typename Format::source from = Format::token(p, at.token);
     typename X::template lanes<typename Format::lane_input> in[steps_of_unit];
     BATON_UNROLL
     for (int i = 0; i < steps_of_unit; ++i)
@@ -194,6 +195,7 @@ struct dispatch_kernel {
     if (!await_all(x, shared.noted(x), index_sites::noted())) return false;
     rows.number(x);
     arrive(x, shared.known(x));
+    if (x.block() == 0 && p.reports.any()) report(x, p, rows);
     return true;
   }
 
@@ -214,6 +216,19 @@ struct dispatch_kernel {
         return false;
       note_ids(x, p, rows, {checked, access * ids_of_access}, ids[0]);
     }
+  }
+
+  /// One warp, before rows are there: who asked can make room for them.
+  template <class X, class P>
+  static BATON_FN void report(X& x, const P& p, const row_index<P>& rows) {
+    const int experts = rows.num_experts();
+    x.each(experts, [&](int e) {
+      const int here = rows.rows_of(x, e);
+      report_rows(x, p.reports, e, here);
+      if (e == experts - 1)
+        tell_host(x, p.reports, experts,
+                  rows.first_row_of(x, e) + align_up_to_power(here, p.window.row_alignment));
+    });
   }
 
   /// One warp tells the caller, and combine.

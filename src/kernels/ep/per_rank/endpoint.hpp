@@ -5,11 +5,13 @@
 namespace baton::ep::per_rank {
 
 struct round_input {
-  const bfloat16* tokens = nullptr;     // [num_tokens, H]
+  const void* tokens = nullptr;         // [num_tokens, H]: bf16, or in the format
   topk_ids topk_idx{};                  // [num_tokens, K]
   const float* topk_weights = nullptr;  // [num_tokens, K] or null
   int num_tokens = 0;
   tensor_scales input_scales{};
+  bool tokens_are_given = false;  // in the format
+  row_reports reports{};
 };
 
 struct combine_input {
@@ -69,6 +71,7 @@ struct endpoint {
     p.row_counts = own<std::int32_t>(&local_cells::row_counts);
     p.expert_ids = own<std::int32_t>(&local_cells::expert_ids);
     p.sources = own<source_info>(&local_cells::sources);
+    p.reports = in.reports;
   }
   template <class Cells>
   void fill(combine_round<Cells>& p, const combine_input& in, bool receives) const {

@@ -8,13 +8,16 @@
 namespace baton {
 using namespace ep::per_rank;
 
-#define BATON_DISPATCH_OF(ranks, tokens, id) \
-  BATON_KERNEL(dispatch_kernel<tokens, ranks, id>, sized<dispatch_params, ranks, tokens::format, id>);
+using given_fp8 = ep::given_tokens<token_format::blockwise_fp8>;
+
+#define BATON_DISPATCH_OF(ranks, tokens)                                                       \
+  BATON_KERNEL(dispatch_kernel<tokens, ranks>, sized<dispatch_params, ranks, tokens::format>); \
+  BATON_KERNEL(dispatch_kernel<tokens, ranks, std::int64_t>,                                   \
+               sized<dispatch_params, ranks, tokens::format, std::int64_t>);
 #define BATON_KERNELS_OF(ranks)                                                                      \
-  BATON_DISPATCH_OF(ranks, ep::bf16_tokens, std::int32_t)                                            \
-  BATON_DISPATCH_OF(ranks, ep::bf16_tokens, std::int64_t)                                            \
-  BATON_DISPATCH_OF(ranks, ep::fp8_tokens, std::int32_t)                                             \
-  BATON_DISPATCH_OF(ranks, ep::fp8_tokens, std::int64_t)                                             \
+  BATON_DISPATCH_OF(ranks, ep::bf16_tokens)                                                          \
+  BATON_DISPATCH_OF(ranks, ep::fp8_tokens)                                                           \
+  BATON_DISPATCH_OF(ranks, given_fp8)                                                                \
   BATON_KERNEL(combine_kernel<ep::store_fp32, ranks>, sized<combine_params<ep::store_fp32>, ranks>); \
   BATON_KERNEL(combine_kernel<ep::store_bf16, ranks>, sized<combine_params<ep::store_bf16>, ranks>);
 BATON_FOR_KNOWN_RANKS(BATON_KERNELS_OF)

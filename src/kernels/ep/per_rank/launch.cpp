@@ -53,11 +53,10 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .shared_bytes = dispatch_plan{end.s, g.senders}.bytes,
                          .begins_early = true};
   const dispatch_params p = end.dispatch(in, g.senders, limits.which != half::send);
-  with_width(in.topk_idx, [&]<class Id>(const Id*) {
-    if (end.s.is_fp8())
-      launch_kernel<dispatch_of<fp8_tokens, Id>::template kernel>(w, grid, p, stream);
-    else
-      launch_kernel<dispatch_of<bf16_tokens, Id>::template kernel>(w, grid, p, stream);
+  with_tokens(end.s, in, [&]<class Format>() {
+    with_width(in.topk_idx, [&]<class Id>(const Id*) {
+      launch_kernel<dispatch_of<Format, Id>::template kernel>(w, grid, p, stream);
+    });
   });
 }
 

@@ -3,6 +3,7 @@
 #include "baton/world.hpp"
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/per_rank/endpoint.hpp"
+#include "kernels/ep/token_format.hpp"
 
 namespace baton::ep::per_rank {
 
@@ -15,6 +16,14 @@ struct launch_limits {
   int threads = 0;  // of a block; 0: as many as the work needs
   half which = half::both;
 };
+
+/// f with what takes the tokens in.
+template <class F>
+void with_tokens(const shape& s, const round_input& in, F f) {
+  if (!s.is_fp8()) return f.template operator()<bf16_tokens>();
+  if (in.tokens_are_given) return f.template operator()<given_tokens<token_format::blockwise_fp8>>();
+  f.template operator()<fp8_tokens>();
+}
 
 /// Empty if a dispatch block has room for a communicator of these sizes; otherwise why not.
 std::string why_not(const shape& s);

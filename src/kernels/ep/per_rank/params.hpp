@@ -24,7 +24,7 @@ struct dispatch_round {
   Cells window;
   bool receives{};
   peer_array<std::byte> windows{};
-  const bfloat16* tokens{};     // [num_tokens, H]
+  const void* tokens{};         // [num_tokens, H]: bf16, or in the format
   const void* topk_idx{};       // [num_tokens, K]
   const float* topk_weights{};  // [num_tokens, K] or null: 1
   int num_tokens{};
@@ -41,6 +41,7 @@ struct dispatch_round {
   std::int32_t* row_counts{};
   std::int32_t* expert_ids{};
   source_info* sources{};
+  row_reports reports{};
 };
 
 /// What combine reads, however sums travel.

@@ -15,10 +15,8 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .threads = g.threads(),
                          .shared_bytes = dispatch_plan(p.window, g.roles).bytes,
                          .begins_early = true};
-  if (end.s.is_fp8())
-    baton::launch<dispatch_kernel<fp8_tokens>>(w, grid, p, stream);
-  else
-    baton::launch<dispatch_kernel<bf16_tokens>>(w, grid, p, stream);
+  per_rank::with_tokens(end.s, in,
+                        [&]<class Format>() { baton::launch<dispatch_kernel<Format>>(w, grid, p, stream); });
 }
 
 template <class Output>

@@ -85,14 +85,13 @@ struct chunk_sender {
 
   /// The values of a piece from `first` on.
   struct piece_values {
-    const bfloat16* token;
+    typename Format::source token;
     int first, end;
   };
   BATON_FN piece_values values_of(const token_piece& at) const {
-    if (at.token < 0) return {p.tokens, 0, 0};
+    if (at.token < 0) return {Format::token(p, 0), 0, 0};
     const int values = p.window.piece_payload * Format::step_values / step_bytes, begin = at.piece * values;
-    return {p.tokens + static_cast<std::int64_t>(at.token) * p.s.hidden, begin,
-            smaller(p.s.hidden, begin + values)};
+    return {Format::token(p, at.token), begin, smaller(p.s.hidden, begin + values)};
   }
 
   template <class X>

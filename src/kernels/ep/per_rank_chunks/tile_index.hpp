@@ -19,6 +19,7 @@
 #include "exec/collectives.hpp"
 #include "kernels/ep/per_rank/id_lines.hpp"
 #include "kernels/ep/per_rank_chunks/plan.hpp"
+#include "kernels/ep/row_reports.hpp"
 
 namespace baton::ep::per_rank_chunks {
 
@@ -221,6 +222,7 @@ BATON_FN void publish_expert(X& x, const dispatch_params& p, int local, int row,
   x.write(p.row_offsets + local, row);
   x.write(p.row_counts + local, rows);
   x.write(p.expert_ids + local, p.window.first_expert[p.s.rank] + local);
+  report_rows(x, p.reports, local, rows);
 }
 
 /// One warp: first rows of all experts, 128 of them at a time, and from them those of the block's tiles in its share.
@@ -275,6 +277,7 @@ BATON_FN void number_share(X& x, const indexer& index, int begin, int end) {
   if (x.block() != 0 || index.warp != 0) return;
   x.elect([&] {
     x.write(p.row_offsets + experts, behind);
+    tell_host(x, p.reports, experts, behind);
     x.write(&p.epochs->dispatched, index.epoch);
   });
 }
