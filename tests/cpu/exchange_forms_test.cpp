@@ -236,5 +236,19 @@ TEST_P(exchange_forms, every_call_of_every_rank_may_take_another_number_of_sms) 
   }
 }
 
+TEST_P(exchange_forms, a_call_takes_no_more_sms_than_it_says) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  // All SMs of both ranks together are more warps than the CPU machine has.
+  const bool in_chunks = GetParam() == travel::in_chunks;
+  exchange_case c = travelling({2, sizes(8, 2, 16, in_chunks ? 1024 : 4), {4, 3}, routing::distinct});
+  c.config.num_sms = 1024;
+  c.config.num_threads = in_chunks ? 512 : 768;
+  auto ranks = make_ranks(worlds, c.config);
+  for (auto& rank : ranks) rank.options = {.dispatch_sms = 2, .combine_sms = 3};
+  for (const calls how : {calls::fused, calls::apart}) EXPECT_EQ(run_round(c, ranks, 1, how), "");
+  for (auto& rank : ranks) rank.options = {};
+  EXPECT_THROW(run_round(c, ranks, 1, calls::fused), error);
+}
+
 }  // namespace
 }  // namespace baton::test
