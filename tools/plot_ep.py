@@ -29,7 +29,8 @@ def round_lines(points):
         axes, time, limit = p["axes"], round_of(p), p["limits"]["limit_us"]
         sms = f", {axes['num_sms']} SMs" if axes["num_sms"] else ""
         share = 100 * limit / time["median_us"] if limit else None
-        lines[f"{axes['layout']} {axes['format']}{sms}"].append((axes["tokens"], time["median_us"], time["p99_us"], share))
+        given = ", given" if axes.get("input") == "quantised" else ""
+        lines[f"{axes['layout']} {axes['format']}{given}{sms}"].append((axes["tokens"], time["median_us"], time["p99_us"], share))
     return {name: sorted(line, key=lambda point: point[0]) for name, line in sorted(lines.items())}
 
 

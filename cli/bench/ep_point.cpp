@@ -62,7 +62,7 @@ bool uses_chunks(const ep_config& c) {
   return c.layout == ep_layout::per_rank && transfer_of(c) == ep_transfer::chunks;
 }
 
-/// Where nothing is said of the transfer it is in lines, or the layout's only one.
+/// Where nothing is said of the transfer it is in lines, or the layout's only one; of the input, bf16; of ids, int32.
 nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
   nlohmann::json axes = {{"device", run.device},
                          {"ranks", run.ranks},
@@ -78,6 +78,8 @@ nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
                          {"output", "bf16"},
                          {"seed", p.seed}};
   if (uses_chunks(p.config)) axes["transfer"] = "chunks";
+  if (p.forms.quantised && facts_of(p.config.format).scale_bytes > 0) axes["input"] = "quantised";
+  if (p.forms.wide_ids) axes["ids"] = "int64";
   return axes;
 }
 
@@ -218,11 +220,13 @@ nlohmann::json skipped_json(const ep_run& run, const ep_point& p, const std::str
   return point;
 }
 
-void print_header(const ep_run& run, const ep_config& c, std::ostream& out) {
+void print_header(const ep_run& run, const ep_config& c, const ep_forms& forms, std::ostream& out) {
   const auto line = [&out](const std::string& text) { out << hanging(text, 2) << '\n'; };
   line(fmt::format("{} rank{} on {}, hidden {}, top-{} of {} experts, uniform random routing", run.ranks,
                    run.ranks == 1 ? "" : "s", run.gpu.empty() ? "the CPU" : run.gpu, c.hidden, c.top_k,
                    c.num_experts));
+  if (forms.quantised) line("tokens are given in their format, where that has scales");
+  if (forms.wide_ids) line("ids are int64");
   if (!run.why_not_cuda.empty()) line("CUDA is not used: " + run.why_not_cuda);
   if (!run.why_not_fused.empty()) line("fused calls: not measured: " + run.why_not_fused);
   if (run.push_gb_per_s)

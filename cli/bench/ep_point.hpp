@@ -44,6 +44,7 @@ struct ep_form_times {
 
 struct ep_point {
   ep_config config;
+  ep_forms forms;
   int repeats = 0;
   int rounds = 1;  // timed together
   int input_sets = 0;
@@ -67,7 +68,7 @@ std::optional<double> limit_us(const ep_run& run, const ep_point& point);
 nlohmann::json to_json(const ep_run& run, const ep_point& point);
 /// A point that the layout does not serve.
 nlohmann::json skipped_json(const ep_run& run, const ep_point& point, const std::string& reason);
-void print_header(const ep_run& run, const ep_config& config, std::ostream& out);
+void print_header(const ep_run& run, const ep_config& config, const ep_forms& forms, std::ostream& out);
 void print_row(const ep_run& run, const ep_point& point, std::ostream& out);
 void print_skipped(const ep_point& point, const std::string& reason, std::ostream& out);
 

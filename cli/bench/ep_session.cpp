@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/stored_rows.hpp"
+#include "baton/quantise.hpp"
 
 namespace baton::cli {
 namespace {
@@ -39,9 +40,10 @@ std::string why_not_fused(std::span<const world> worlds) {
 }
 
 ep_session::ep_session(std::span<const world> worlds, const ep_config& config, int num_sets,
-                       std::uint64_t seed)
+                       std::uint64_t seed, const ep_forms& forms)
     : worlds_{worlds},
       config_{config},
+      forms_{forms},
       communicators_{expert_parallel::create_all(worlds, config)},
       ranks_(worlds.size()) {
   for (int s = 0; s < num_sets; ++s)
@@ -60,13 +62,37 @@ ep_session::input_set ep_session::make_set(std::uint64_t seed) const {
     const std::uint64_t own = seed * 8191 + static_cast<std::uint64_t>(r);
     set.host[index(r)] = random_inputs(config_, config_.num_max_tokens_per_rank, own);
   });
-  const memory_use use = use_for("inputs of the benchmark");
-  for (std::size_t r = 0; r < worlds_.size(); ++r)
-    set.device.push_back({{worlds_[r], set.host[r].tokens, use},
-                          {worlds_[r], set.host[r].topk_idx, use},
-                          {worlds_[r], set.host[r].topk_weights, use}});
+  for (int r = 0; r < num_ranks(); ++r) set.device.push_back(on_device_of(r, set.host[index(r)]));
   for (std::size_t r = 0; r < worlds_.size(); ++r) set.moved.count(static_cast<int>(r), set.host[r].topk_idx);
   return set;
+}
+
+ep_session::on_device ep_session::on_device_of(int rank, const rank_inputs& host) const {
+  const world& w = worlds_[index(rank)];
+  const memory_use use = use_for("inputs of the benchmark");
+  on_device in{{w, host.tokens, use}, {w, host.topk_idx, use}, {w, host.topk_weights, use}, {}, {}, {}};
+  if (forms_.wide_ids)
+    in.wide_ids = {w, std::vector<std::int64_t>(host.topk_idx.begin(), host.topk_idx.end()), use};
+  const format_facts facts = facts_of(config_.format);
+  if (!forms_.quantised || facts.scale_bytes == 0) return in;
+  const std::size_t tokens = index(config_.num_max_tokens_per_rank);
+  in.quantised = {w, tokens * index(facts.row_bytes(config_.hidden)), use};
+  in.row_scales = {w, tokens * index(facts.row_scales(config_.hidden) * facts.scale_bytes), use};
+  quantise(w, in.tokens.data(), config_.hidden, {.max_rows = config_.num_max_tokens_per_rank},
+           {.format = config_.format, .values = in.quantised.data(), .scales = in.row_scales.data()});
+  w.synchronize();
+  return in;
+}
+
+dispatch_input ep_session::input_of(int rank, int set) const {
+  const on_device& in = sets_[index(set)].device[index(rank)];
+  dispatch_input all{.tokens = in.tokens.data(),
+                     .topk_idx = in.topk_idx.data(),
+                     .topk_weights = in.topk_weights.data(),
+                     .num_tokens = config_.num_max_tokens_per_rank};
+  if (in.wide_ids.size() > 0) all.topk_idx = in.wide_ids.data();
+  if (in.quantised.size() > 0) all.tokens = quantised_tokens{in.quantised.data(), in.row_scales.data()};
+  return all;
 }
 
 const bfloat16* ep_session::expert_output_of(int rank) const {
@@ -78,12 +104,9 @@ const bfloat16* ep_session::expert_output_of(int rank) const {
 void ep_session::enqueue(ep_step step, int rank, int set, stream_ref stream) {
   expert_parallel& communicator = communicators_[index(rank)];
   rank_buffers& own = ranks_[index(rank)];
-  const on_device& in = sets_[index(set)].device[index(rank)];
-  const int tokens = config_.num_max_tokens_per_rank;
   switch (step) {
     case ep_step::dispatch_async:
-      communicator.dispatch_async(in.tokens.data(), in.topk_idx.data(), in.topk_weights.data(), tokens,
-                                  stream);
+      communicator.dispatch_async(input_of(rank, set), stream);
       break;
     case ep_step::dispatch_wait:
       own.received = communicator.dispatch_wait(stream);
@@ -98,8 +121,7 @@ void ep_session::enqueue(ep_step step, int rank, int set, stream_ref stream) {
         communicator.combine_wait(nullptr, own.output.data(), stream);
       break;
     case ep_step::dispatch:
-      own.received =
-          communicator.dispatch(in.tokens.data(), in.topk_idx.data(), in.topk_weights.data(), tokens, stream);
+      own.received = communicator.dispatch(input_of(rank, set), stream);
       break;
     case ep_step::combine:
       if (as_sums_)

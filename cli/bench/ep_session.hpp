@@ -19,13 +19,20 @@ inline constexpr ep_step fused_steps[] = {ep_step::dispatch, ep_step::combine};
 std::span<const ep_step> steps_of(ep_form form);
 const char* name(ep_step step);
 
+/// How the inputs of a round are held.
+struct ep_forms {
+  bool quantised = false;  // tokens in the communicator's format, if it has scales
+  bool wide_ids = false;   // int64
+};
+
 /// Empty if the ranks can call the fused form: kernels of ranks that share a GPU could wait for each other for ever.
 std::string why_not_fused(std::span<const world> worlds);
 
 class ep_session {
  public:
   /// Collective over `worlds`, all ranks of world::local. Makes `num_sets` sets of inputs from `seed`.
-  ep_session(std::span<const world> worlds, const ep_config& config, int num_sets, std::uint64_t seed);
+  ep_session(std::span<const world> worlds, const ep_config& config, int num_sets, std::uint64_t seed,
+             const ep_forms& forms = {});
 
   /// One step of one rank. Every rank's *_async step comes before any rank's matching *_wait step.
   void enqueue(ep_step step, int rank, int set, stream_ref stream);
@@ -46,6 +53,8 @@ class ep_session {
     device_buffer<bfloat16> tokens;
     device_buffer<std::int32_t> topk_idx;
     device_buffer<float> topk_weights;
+    device_buffer<std::int64_t> wide_ids;            // if any, in place of topk_idx
+    device_buffer<std::byte> quantised, row_scales;  // if any, in place of tokens
   };
   struct input_set {
     std::vector<rank_inputs> host;
@@ -60,6 +69,8 @@ class ep_session {
   };
 
   input_set make_set(std::uint64_t seed) const;
+  on_device on_device_of(int rank, const rank_inputs& host) const;
+  dispatch_input input_of(int rank, int set) const;
   const bfloat16* expert_output_of(int rank) const;
   void fill_expert_output(int rank);
   void run_round(int set, ep_form form);
@@ -67,6 +78,7 @@ class ep_session {
 
   std::span<const world> worlds_;
   ep_config config_;
+  ep_forms forms_;
   std::vector<expert_parallel> communicators_;
   std::vector<rank_buffers> ranks_;
   std::vector<input_set> sets_;

@@ -363,22 +363,19 @@ void declare_bench(CLI::App& app, arguments& chosen) {
       ->type_name("N ...")
       ->default_str("0")
       ->group("Exchange");
-  command.add_option("--threads", options.num_threads, "threads of a block; 0: the library's choice")
-      ->type_name("N")
-      ->capture_default_str()
+  const auto counted = [&command](const char* flag, auto& value, const char* text, const char* group) {
+    command.add_option(flag, value, text)->type_name("N")->capture_default_str()->group(group);
+  };
+  counted("--threads", options.num_threads, "threads of a block; 0: the library's choice", "Exchange");
+  command.add_flag("--quantised", options.forms.quantised, "give tokens in their format, if it has scales")
       ->group("Exchange");
-  command.add_option("--repeats", options.repeats, "samples of each time")
-      ->type_name("N")
-      ->capture_default_str()
-      ->group("Measuring");
+  command.add_flag("--wide-ids", options.forms.wide_ids, "give ids as int64")->group("Exchange");
+  counted("--repeats", options.repeats, "samples of each time", "Measuring");
   command.add_option("--rounds", options.rounds, "rounds timed together for a sample")
       ->type_name("N")
       ->default_str("4 to 40 on CUDA, 1 on the CPU")
       ->group("Measuring");
-  command.add_option("--seed", options.seed, "of tokens and routing")
-      ->type_name("N")
-      ->capture_default_str()
-      ->group("Measuring");
+  counted("--seed", options.seed, "of tokens and routing", "Measuring");
   declare_json(command, options.json, chosen);
   declare_json_file(command, options.json_path);
   command.footer(

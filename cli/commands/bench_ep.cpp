@@ -144,7 +144,7 @@ void verify(ep_session& session, ep_form form, comparison& all) {
 
 void measure(std::span<const world> worlds, bool fused, nccl_exchange* nccl, ep_point& point) {
   {
-    ep_session session{worlds, point.config, point.input_sets, point.seed};
+    ep_session session{worlds, point.config, point.input_sets, point.seed, point.forms};
     point.moved = session.traffic_of_set(0);
     verify(session, ep_form::split, point.verified);
     if (fused) verify(session, ep_form::fused, point.verified);
@@ -220,6 +220,7 @@ bool measure_and_tell(std::span<const world> worlds, const bench_ep_options& o, 
   const int tokens = wanted.config.num_max_tokens_per_rank;
   ep_point point;
   point.config = wanted.config;
+  point.forms = o.forms;
   point.repeats = o.repeats;
   point.rounds = num_rounds(o, tokens, worlds[0].device());
   point.seed = o.seed;
@@ -259,7 +260,7 @@ int run_bench_ep(const bench_ep_options& o, std::ostream& out) {
     if (file) file->write(line + '\n');
   };
   bool all_right = true;
-  if (!o.json && !points.empty()) print_header(run, points[0].config, out);
+  if (!o.json && !points.empty()) print_header(run, points[0].config, o.forms, out);
   for (const wanted_point& point : points) {
     all_right &= measure_and_tell(worlds, o, run, point, nccl.get(), {tell, o.json ? nullptr : &out});
     out.flush();

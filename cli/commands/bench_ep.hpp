@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "baton/expert_parallel.hpp"
+#include "cli/bench/ep_session.hpp"
 
 namespace baton::cli {
 
@@ -24,6 +25,7 @@ struct bench_ep_options {
   int rounds = 0;  // timed together; 0: 1 on the CPU, and otherwise 40, fewer where they take long
   std::vector<int> num_sms{0};  // see ep_config
   int num_threads = 0;          // see ep_config
+  ep_forms forms;
   std::uint64_t seed = 1;
   bool json = false;      // `out` gets JSON, one object a line, and no table
   std::string json_path;  // if not empty, this file gets the JSON as well

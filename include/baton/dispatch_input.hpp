@@ -18,7 +18,8 @@ struct topk_ids {
   constexpr topk_ids(const std::int64_t* ids) : data{ids}, is_wide{true} {}
 };
 
-/// Tokens that the caller has quantised to the communicator's format, any but bf16: they travel as they are, bit for bit.
+/// Tokens that the caller has quantised to the communicator's format, any but bf16, as quantise() does. They travel as they
+/// are, bit for bit.
 struct quantised_tokens {
   const void* values = nullptr;  // [num_tokens, hidden] as token_format.hpp says, 16-byte aligned
   const void* scales = nullptr;  // [num_tokens, hidden / block], row-major

@@ -259,6 +259,31 @@ TEST(bench_ep, a_run_on_the_cpu_gives_one_object_for_each_point_with_all_samples
   EXPECT_EQ(points[2]["axes"]["format"], "fp8");
 }
 
+TEST(bench_ep, inputs_may_be_quantised_and_ids_wide_which_the_axes_say) {
+  bench_ep_options o = small_run();
+  o.tokens = {3};
+  o.formats = {token_format::blockwise_fp8, token_format::bf16};
+  o.layouts = {ep_layout::per_rank};
+  o.repeats = 1;
+  o.forms = {.quantised = true, .wide_ids = true};
+  std::ostringstream out;
+  ASSERT_EQ(run_bench_ep(o, out), 0);
+  std::istringstream lines{out.str()};
+  for (const char* input : {"quantised", "bf16"}) {
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line));
+    const auto point = nlohmann::json::parse(line);
+    EXPECT_EQ(point["checked"], true);
+    EXPECT_EQ(point["axes"].value("input", "bf16"), input);
+    EXPECT_EQ(point["axes"]["ids"], "int64");
+  }
+  o.json = false;
+  std::ostringstream table;
+  ASSERT_EQ(run_bench_ep(o, table), 0);
+  EXPECT_NE(table.str().find("tokens are given in their format"), std::string::npos) << table.str();
+  EXPECT_NE(table.str().find("ids are int64"), std::string::npos) << table.str();
+}
+
 TEST(bench_ep, what_only_one_layout_serves_is_left_out_of_the_other_and_said) {
   bench_ep_options o = small_run();
   o.formats = {token_format::bf16};

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "baton/error.hpp"
+#include "baton/quantise.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/exchange_cases.hpp"
 
@@ -114,6 +115,36 @@ TEST_P(exchange_forms, tokens_that_are_given_in_the_format_arrive_bit_for_bit) {
       EXPECT_EQ(run_round(c, ranks, 2, calls::fused), "") << name(format) << ", hidden " << hidden;
     }
   }
+}
+
+TEST_P(exchange_forms, what_quantise_writes_is_received_as_the_bf16_it_was_made_of) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  exchange_case c =
+      travelling({2, sizes(8, 3, 128, 9), {9, 2}, routing::distinct}, token_format::blockwise_fp8);
+  auto ranks = make_ranks(worlds, c.config);
+  const auto inputs = draw_inputs(c, 1);
+  const auto hidden = static_cast<std::size_t>(c.config.hidden);
+  std::vector<std::vector<std::uint8_t>> values(2);
+  std::vector<std::vector<float>> scales(2);
+  for (std::size_t r = 0; r < 2; ++r) {
+    const rank_inputs& in = inputs[r];
+    values[r].resize(in.tokens.size() + 16);
+    scales[r].resize(in.tokens.size() / 128);
+    auto* const at = values[r].data() + 15 - (reinterpret_cast<std::uintptr_t>(values[r].data()) + 15) % 16;
+    quantise(worlds[r], in.tokens.data(), c.config.hidden, {.max_rows = in.num_tokens},
+             {.format = token_format::blockwise_fp8, .values = at, .scales = scales[r].data()});
+    ranks[r].load(in);
+    ranks[r].dispatch_with({.tokens = quantised_tokens{at, scales[r].data()},
+                            .topk_idx = in.topk_idx.data(),
+                            .num_tokens = static_cast<int>(in.tokens.size() / hidden)});
+  }
+  for (std::size_t r = 0; r < 2; ++r)
+    EXPECT_EQ(difference(c, inputs, static_cast<int>(r), ranks[r].read_received()), "");
+  for (std::size_t r = 0; r < 2; ++r) {  // ends the round
+    ranks[r].apply_experts(ranks[r].read_received());
+    ranks[r].combine();
+  }
+  for (auto& rank : ranks) EXPECT_EQ(rank.read_output().size() % hidden, 0u);
 }
 
 TEST_P(exchange_forms, tokens_that_are_given_in_no_format_of_the_communicator_are_refused) {
@@ -248,6 +279,38 @@ TEST_P(exchange_forms, a_call_takes_no_more_sms_than_it_says) {
   for (const calls how : {calls::fused, calls::apart}) EXPECT_EQ(run_round(c, ranks, 1, how), "");
   for (auto& rank : ranks) rank.options = {};
   EXPECT_THROW(run_round(c, ranks, 1, calls::fused), error);
+}
+
+TEST_P(exchange_forms, what_a_call_asks_for_in_addition_is_refused_by_name) {
+  const exchange_case c = travelling({1, sizes(4, 2, 16, 2), {2}, routing::distinct});
+  auto ranks = make_ranks(world::local(1, device_kind::cpu), c.config);
+  ranks[0].load(draw_inputs(c, 1)[0]);
+  alignas(8) std::byte memory[64]{};
+  const auto refused = [&](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const invalid_argument& e) {
+      return e.what();
+    }
+    return "not refused";
+  };
+  const auto dispatch = [&] { ranks[0].dispatch(); };
+  ranks[0].options.dispatch_sms = -1;
+  EXPECT_TRUE(says(refused(dispatch), "num_sms: -1", "[0, 2]"));
+  ranks[0].options.dispatch_sms = 2;
+  ranks[0].options.host_counts = reinterpret_cast<std::int32_t*>(memory + 2);
+  EXPECT_TRUE(says(refused(dispatch), "host_counts:", "not aligned to 4 bytes"));
+  ranks[0].options.host_counts = reinterpret_cast<std::int32_t*>(memory);
+  ranks[0].options.expert_load = reinterpret_cast<std::int64_t*>(memory + 36);
+  EXPECT_TRUE(says(refused(dispatch), "expert_load:", "not aligned to 8 bytes"));
+  ranks[0].options.expert_load = nullptr;
+  dispatch();  // nothing that was refused has begun the round
+  ranks[0].apply_experts(ranks[0].read_received());
+  ranks[0].options.combine_sms = 3;
+  EXPECT_TRUE(says(refused([&] { ranks[0].combine(); }), "num_sms: 3", "[0, 2]"));
+  ranks[0].options.combine_sms = 1;
+  ranks[0].combine();
+  EXPECT_NO_THROW(ranks[0].ranks().synchronize());
 }
 
 }  // namespace
