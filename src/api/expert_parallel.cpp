@@ -155,9 +155,10 @@ void expert_parallel::state::check_input(const dispatch_input& in) const {
         name(config.format))};
   if (in.num_tokens > 0) {
     require_aligned("tokens", from.values, 16);
+    const int scales_of_load = config.format == token_format::nvfp4 ? 2 : 1;
     if (from.is_given)
       require_aligned("tokens.scales", from.scales,
-                      larger<std::size_t>(facts.scale_bytes, config.format == token_format::nvfp4 ? 2 : 1));
+                      static_cast<std::size_t>(facts.scale_bytes * scales_of_load));
     require_aligned("topk_idx", in.topk_idx.data, in.topk_idx.is_wide ? 8 : 4);
   }
   if (in.topk_weights != nullptr) require_aligned("topk_weights", in.topk_weights, 4);
