@@ -54,7 +54,8 @@ void execution::fence(int warp, order ordering, scope reach) {
 
 void execution::fence_proxy(int warp, verb what) {
   require_progress(warp);
-  shop_.ram.fence_proxy(warp, what == verb::fence_proxy_async);
+  const bool is_init = what == verb::fence_mbarrier_init, is_shared = what == verb::fence_proxy_async;
+  shop_.ram.fence_proxy(warp, is_init ? fenced::inits : is_shared ? fenced::shared : fenced::global);
   record_on_the_way({where(warp), what});
 }
 

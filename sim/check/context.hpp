@@ -200,7 +200,7 @@ class context : public sim::lane_verbs<context> {
   }
   void fence_mbarrier_init() { run_.fence_proxy(warp_, verb::fence_mbarrier_init); }
   void fence_proxy_async() { run_.fence_proxy(warp_, verb::fence_proxy_async); }
-  void fence_proxy_async_global() { fence_proxy_async(); }
+  void fence_proxy_async_global() { run_.fence_proxy(warp_, verb::fence_proxy_async_global); }
   void bulk_load(void* to, const void* from, int bytes, mbarrier* b) {
     run_.bulk_load(warp_, to, from, bytes, b);
   }

@@ -64,6 +64,7 @@ void execution::bulk_load(int warp, void* to, const void* from, int bytes, mbarr
   work.counts_on = counts_on;
   require_memory(warp, from, work.bytes);
   require_memory(warp, counts_on, sizeof(mbarrier));
+  shop_.ram.check_issuer(warp, true, to, work.bytes);
   const int copy = issue(warp, work, verb::bulk_load);
   if (copy >= 0) copy_piece(copy);
 }
@@ -78,6 +79,7 @@ void execution::copy_piece(int copy) {
     const std::size_t bytes = std::min(buffer.size(), work.moved + piece - at);
     read(copy, work.from + at, buffer.data(), bytes);
     write(copy, work.to + at, buffer.data(), bytes);
+    shop_.ram.carry_garbage(work.to + at, work.from + at, bytes);
   }
   const scope reach = program_.cluster_ > 1 ? scope::cluster : scope::block;
   state.pending = {verb::count_bytes, order::release, reach,   sizeof(mbarrier),
@@ -93,6 +95,7 @@ void execution::bulk_store(int warp, void* to, const void* from, int bytes) {
   work.from = static_cast<const std::byte*>(from);
   work.bytes = static_cast<std::size_t>(bytes);
   require_memory(warp, to, work.bytes);
+  shop_.ram.check_issuer(warp, false, from, work.bytes);
   const int copy = issue(warp, work, verb::bulk_store);
   if (copy < 0) return;
   std::array<std::byte, 64> buffer;
@@ -119,6 +122,7 @@ void execution::finish_copy_step(int copy) {
       const std::size_t bytes = std::min(buffer.size(), work.bytes - at);
       std::copy_n(work.from + at, bytes, buffer.data());
       write(copy, work.to + at, buffer.data(), bytes);
+      shop_.ram.carry_garbage(work.to + at, work.from + at, bytes);
     }
     shop_.ram.advance(copy, false);
   }

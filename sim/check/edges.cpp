@@ -290,4 +290,26 @@ void memory::barrier(std::span<const int> warps) {
   }
 }
 
+void memory::end_kernel(int warp) {
+  warp_knowledge& me = knowledge(warp);
+  me.ended = me.now;
+  me.has_learnt = false;
+  lanes_[static_cast<std::size_t>(warp)].sync(me.now[warp]);
+  advance(warp, true);
+}
+
+void memory::await_dependencies(std::span<const int> warps) {
+  vector_clock ended, causes;
+  for (const int w : warps) {
+    ended.join(knowledge(w).ended);
+    causes.join(knowledge(w).causes);
+  }
+  for (const int w : warps) {
+    learn(w, ended);
+    knowledge(w).causes = causes;
+    proxy_fences_.push_back({w, knowledge(w).now[w], fenced::everything, ended});
+    advance(w, true);
+  }
+}
+
 }  // namespace baton::check

@@ -109,6 +109,7 @@ void execution::next_kernel_early(int warp) {
   warp_state& state = warps_[static_cast<std::size_t>(warp)];
   std::swap(state.shared, state.other_shared);
   state.began_early = true;
+  shop_.ram.end_kernel(warp);
   ++state.kernel;
   const bool first = std::none_of(warps_.begin(), warps_.end(), [&](const warp_state& other) {
     return &other != &state && other.copy == nullptr && other.where.rank == state.where.rank &&
@@ -241,12 +242,15 @@ bool execution::open_barrier(int warp) {
     members.push_back(w);
   }
   if (ends_kernel) report_loose_ends(here.rank);
-  shop_.ram.barrier(members);
+  if (barrier == verb::await_dependencies)
+    shop_.ram.await_dependencies(members);
+  else
+    shop_.ram.barrier(members);
   if (ends_kernel) spoil_shared_memory(here.rank);
   std::erase_if(members, [this](int w) { return warps_[static_cast<std::size_t>(w)].copy != nullptr; });
   for (const int w : members) {
     warps_[static_cast<std::size_t>(w)].pending = {};
-    if (ends_kernel || barrier == verb::await_dependencies) shop_.ram.fence_proxy(w, true);
+    if (ends_kernel) shop_.ram.fence_proxy(w, fenced::everything);
     record_on_the_way({where(w), barrier});
   }
   if (ends_kernel) {

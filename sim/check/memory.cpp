@@ -67,7 +67,7 @@ int memory::word_at(const void* address, int bytes) {
   w.bytes = bytes;
   message initial;
   initial.value = newest(w);
-  initial.garbage = shadow_.at(at).writer < 0 && shadow_.is_shared(at);
+  initial.garbage = is_garbage(shadow_.at(at), at);
   w.messages.push_back(initial);
   for (int part = 0; part < bytes; part += 4) {
     shadow_cell& cell = shadow_.at(at + static_cast<std::uintptr_t>(part));
@@ -129,15 +129,21 @@ void memory::race(int warp, const char* did, int other, const char* other_did, c
                   names_.of(where), name(warps_[static_cast<std::size_t>(other)]), other_did));
 }
 
-/// A plain access after a plain write; the copy engine needs a proxy fence between the two.
+/// A plain access after a plain write; the copy engine needs a proxy fence between the two, unless the same block's wrote.
 void memory::check_writer(int warp, const char* did, const shadow_cell& cell, const void* where) {
   if (cell.writer < 0) return;
   if (unordered(warp, cell.writer, cell.written)) return race(warp, did, cell.writer, "wrote", where);
-  if (!is_copy(warp) || is_copy(cell.writer) || is_fenced(warp, cell.writer, cell.written, true)) return;
+  const bool is_one_engine = of_one_block(warp, cell.writer) || fault_ == planted_fault::engines_are_one;
+  if (!is_copy(warp) || (is_copy(cell.writer) && is_one_engine)) return;
+  if (is_fenced(warp, cell.writer, cell.written, part_of(where))) return;
   if (found_.any()) return;
   found_.add_unfenced(fmt::format("{} {} {} without a proxy fence after {} wrote it",
                                   name(warps_[static_cast<std::size_t>(warp)]), did, names_.of(where),
                                   name(warps_[static_cast<std::size_t>(cell.writer)])));
+}
+
+fenced memory::part_of(const void* address) const {
+  return shadow_.is_shared(number(address)) ? fenced::shared : fenced::global;
 }
 
 void memory::read_garbage(int warp, const void* where) {
@@ -147,15 +153,29 @@ void memory::read_garbage(int warp, const void* where) {
                          name(warps_[static_cast<std::size_t>(warp)]), names_.of(where)));
 }
 
-void memory::check_garbage(int warp, const shadow_cell& cell, std::uintptr_t at) {
-  if (cell.writer >= 0 || !shadow_.is_shared(at)) return;
-  if (cell.word < 0 || word(cell.word).messages.back().garbage)
-    read_garbage(warp, reinterpret_cast<const void*>(at));
+bool memory::is_garbage(const shadow_cell& cell, std::uintptr_t at) const {
+  if (cell.writer >= 0 || !shadow_.is_shared(at)) return cell.garbage;
+  return cell.word < 0 || word(cell.word).messages.back().garbage;
+}
+
+void memory::check_issuer(int warp, bool writes, const void* first, std::size_t bytes) {
+  constexpr unsigned whole_cell = 0xf;
+  for (std::uintptr_t at = number(first); at < number(first) + bytes; at += shadow::granularity)
+    check_lanes(warp, writes, shadow_.at(at), at, whole_cell);
+}
+
+void memory::carry_garbage(const void* to, const void* from, std::size_t bytes) {
+  if (fault_ == planted_fault::copies_bring_no_garbage) return;
+  for (std::size_t at = 0; at < bytes; at += shadow::granularity) {
+    const bool garbage = is_garbage(shadow_.at(number(from) + at), number(from) + at);
+    shadow_.at(number(to) + at).garbage = garbage;
+  }
 }
 
 /// The copy engine does not see what a warp stored before a proxy fence, atomically or not.
 void memory::check_proxy(int copy, bool writes, int writer, tick written, const atomic_word& w) {
-  if (written == 0 || is_copy(writer) || found_.any() || is_fenced(copy, writer, written, true)) return;
+  if (written == 0 || is_copy(writer) || found_.any() || is_fenced(copy, writer, written, part_of(w.address)))
+    return;
   found_.add_unfenced(fmt::format("{} {} {} without a proxy fence after {} stored to it",
                                   name(warps_[static_cast<std::size_t>(copy)]), writes ? "writes" : "reads",
                                   names_.of(w.address), name(warps_[static_cast<std::size_t>(writer)])));
@@ -194,7 +214,7 @@ void memory::read(int warp, const void* from, void* to, std::size_t bytes) {
   for (std::uintptr_t at = begin; at < number(from) + bytes; at += shadow::granularity) {
     shadow_cell& cell = shadow_.at(at);
     check_writer(warp, "reads", cell, reinterpret_cast<const void*>(at));
-    check_garbage(warp, cell, at);
+    if (!is_copy(warp) && is_garbage(cell, at)) read_garbage(warp, reinterpret_cast<const void*>(at));
     if (cell.word >= 0) {
       words_[static_cast<std::size_t>(cell.word)].has_plain_accesses = true;
       check_plain_against_word(warp, false, cell.word);
@@ -224,6 +244,7 @@ void memory::write(int warp, void* to, const void* from, std::size_t bytes, int 
     const unsigned touched = bytes_of_cell(at, number(to), bytes);
     check_lanes(warp, true, cell, at, touched);
     mark_lane(warp, true, cell, touched);
+    cell.garbage = false;
     cell.writer = warp;
     cell.written = now;
     if (cell.word < 0) continue;

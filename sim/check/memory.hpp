@@ -12,7 +12,7 @@
 //
 //   store       must know of the store that it replaces, or of a read of it, unless it is a read-modify-write: so
 //               modification order is the same in every schedule that shows the same values
-//   garbage     is in a block's shared memory when a kernel begins, and must not be read
+//   garbage     is in a block's shared memory when a kernel begins, and wherever the copy engine takes it; no warp may read it
 //
 //   count       count_to tells only whether the target was reached. Counts short of it learn nothing, so they commute;
 //               the one that reaches it learns what all of the round release
@@ -22,7 +22,8 @@
 //               an arrival has to know of all arrivals of the phase before, so that arrivals commute
 //   lane        what it did is there for the warp's others after sync_warp, and for other warps after a release of its own
 //               or one that comes after sync_warp
-//   proxy       what a warp wrote plainly is there for the copy engine once a proxy fence lies between them
+//   proxy       what a warp wrote plainly, or another block's copy, is there for the copy engine once a proxy fence lies between
+//               them
 //
 // Modification order is execution order. Memory itself always holds each word's newest value.
 #include <cstdint>
@@ -88,12 +89,14 @@ struct open_phase {
   std::vector<release_mark> marks;
 };
 
-/// What was written plainly before it is there for others afterwards: for the copy engine, or only inits of
-/// mbarriers.
+/// What a proxy fence is for: inits of mbarriers, shared memory with them, global memory, or all at the end of a kernel.
+enum class fenced : std::uint8_t { inits, shared, global, everything };
+
+/// What was written plainly before it is there for the copy engine afterwards.
 struct proxy_fence {
   int warp = 0;
   tick when = 0;
-  bool for_copies = false;
+  fenced what = fenced::inits;
   vector_clock covers;
 };
 
@@ -104,6 +107,7 @@ struct warp_knowledge {
   std::array<vector_clock, num_scopes> fenced;  // [scope]: what its last releasing fence covers
   std::array<bool, num_scopes> has_fence{};
   int lane = whole_warp;               // which one runs
+  vector_clock ended;                  // `now` when its part of the last kernel ended
   vector_clock common;                 // what all lanes know: `now` when they last met
   int learner = whole_warp;            // the only lane that has learnt anything since
   bool has_learnt = false;             // since they last met
@@ -160,7 +164,11 @@ class memory {
 
   void fence(int warp, order ordering, scope reach);
   void barrier(std::span<const int> warps);
-  void fence_proxy(int warp, bool for_copies);
+  /// The warp's part of a kernel ends, and its part of the next begins before others' parts have ended.
+  void end_kernel(int warp);
+  /// They know what all of them did up to end_kernel; of what they did since, each knows its own.
+  void await_dependencies(std::span<const int> warps);
+  void fence_proxy(int warp, fenced what);
 
   /// A participant more.
   int add(const position& where);
@@ -172,6 +180,10 @@ class memory {
   /// Plain accesses.
   void read(int warp, const void* from, void* to, std::size_t bytes);
   void write(int warp, void* to, const void* from, std::size_t bytes, int step);
+  /// The running lane asks for a copy that reads or writes this: what the warp's other lanes did there has to be over.
+  void check_issuer(int warp, bool writes, const void* first, std::size_t bytes);
+  /// A copy has written what was at `from`: where that is garbage, so is what it wrote, until a warp reads it.
+  void carry_garbage(const void* to, const void* from, std::size_t bytes);
 
  private:
   bool hear_each_other(int a, scope reach_a, int b, scope reach_b) const;
@@ -193,20 +205,24 @@ class memory {
   void check_lanes(int warp, bool writes, const shadow_cell& cell, std::uintptr_t at, unsigned bytes);
   void mark_lane(int warp, bool writes, shadow_cell& cell, unsigned bytes);
   void lanes_race(int warp, bool writes, int other, int lane, const char* other_did, std::uintptr_t at);
-  void check_garbage(int warp, const shadow_cell& cell, std::uintptr_t at);
+  bool is_garbage(const shadow_cell& cell, std::uintptr_t at) const;
   void read_garbage(int warp, const void* where);
   void count(int warp, const operation& op, atomic_word& w, message& m, int step);
   void half_counted(int reader, const atomic_word& w);
   void check_half_count(int warp, const atomic_word& w, const message& m);
   void check_order_of_stores(int warp, const operation& op, const atomic_word& w);
   void check_proxy(int copy, bool writes, int writer, tick written, const atomic_word& w);
-  bool is_fenced(int viewer, int writer, tick written, bool for_copies) const;
+  bool is_fenced(int viewer, int writer, tick written, fenced what) const;
+  fenced part_of(const void* address) const;
   void check_init(int warp, const atomic_word& w);
   void check_phase(int warp, const open_phase& phase, const atomic_word& w);
   open_phase& open_phase_of(atomic_word& w);
   void complete_phase(int warp, const operation& op, atomic_word& w, int step);
   bool is_known(int warp, const message& m) const;
   bool is_copy(int participant) const { return warps_[static_cast<std::size_t>(participant)].copy > 0; }
+  bool of_one_block(int a, int b) const {
+    return reaches(warps_[static_cast<std::size_t>(a)], scope::block, warps_[static_cast<std::size_t>(b)]);
+  }
 
   findings& found_;
   const name_table& names_;

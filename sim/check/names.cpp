@@ -78,6 +78,8 @@ const char* name(verb v) {
       return "fence";
     case verb::fence_proxy_async:
       return "fence_proxy_async";
+    case verb::fence_proxy_async_global:
+      return "fence_proxy_async_global";
     case verb::fence_mbarrier_init:
       return "fence_mbarrier_init";
     case verb::bulk_load:

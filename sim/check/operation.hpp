@@ -54,6 +54,7 @@ enum class verb : std::uint8_t {
   either,  // no access: the search answers both ways
   fence,
   fence_proxy_async,
+  fence_proxy_async_global,
   fence_mbarrier_init,
   bulk_load,
   bulk_store,

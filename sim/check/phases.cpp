@@ -69,7 +69,7 @@ vector_clock memory::causes_of_write(const operation& op, int index) const {
 /// What the copy engine or another block touches must have been initialised, and fenced, before.
 void memory::check_init(int warp, const atomic_word& w) {
   const shadow_cell& cell = shadow_.at(reinterpret_cast<std::uintptr_t>(w.address));
-  if (cell.writer < 0 || is_fenced(warp, cell.writer, cell.written, false) || found_.any()) return;
+  if (cell.writer < 0 || is_fenced(warp, cell.writer, cell.written, fenced::inits) || found_.any()) return;
   found_.add_unfenced(fmt::format("{} counts on {} without fence_mbarrier_init after {} initialised it",
                                   name(warps_[static_cast<std::size_t>(warp)]), names_.of(w.address),
                                   name(warps_[static_cast<std::size_t>(cell.writer)])));
@@ -139,19 +139,20 @@ void memory::complete_phase(int warp, const operation& op, atomic_word& w, int s
   open = {{}, open.arrived, {}, {}};
 }
 
-void memory::fence_proxy(int warp, bool for_copies) {
+void memory::fence_proxy(int warp, fenced what) {
   const vector_clock& now = knowledge(warp).now;
-  proxy_fences_.push_back({warp, now[warp], for_copies, now});
+  proxy_fences_.push_back({warp, now[warp], what, now});
   advance(warp, true);
 }
 
 /// A fence lies between the write and what the viewer does now.
-bool memory::is_fenced(int viewer, int writer, tick written, bool for_copies) const {
+bool memory::is_fenced(int viewer, int writer, tick written, fenced what) const {
   if (fault_ == planted_fault::proxies_ignored) return true;
   const vector_clock& now = knowledge_[static_cast<std::size_t>(viewer)].now;
   return std::any_of(proxy_fences_.begin(), proxy_fences_.end(), [&](const proxy_fence& f) {
-    return (f.for_copies || !for_copies) && now.includes(f.warp, f.when) &&
-           f.covers.includes(writer, written);
+    const bool is_meant =
+        f.what == fenced::everything || f.what == what || (f.what == fenced::shared && what == fenced::inits);
+    return is_meant && now.includes(f.warp, f.when) && f.covers.includes(writer, written);
   });
 }
 

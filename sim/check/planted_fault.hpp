@@ -27,12 +27,14 @@ enum class planted_fault : std::uint8_t {
   phases_run_together,    // an arrival may count for either of two phases
   laps_not_reversed,      // the reduction does not complete a phase before an earlier wait for the one before
   proxies_ignored,        // the copy engine sees plain writes without a proxy fence
+  engines_are_one,        // a block's copies see what another block's wrote without a proxy fence
   loose_ends_ignored,     // a block may end before what is on its way to it
   counts_not_reversed,    // the reduction does not let another count reach the target
   counts_hear_each_other,  // a count short of the target learns what earlier ones release, though it may come first
   nobody_hears_of_time_outs,  // has_given_up() stays false
   satisfied_waits_time_out,   // a wait may give up although its words have what it waits for
   lanes_move_together,        // what one lane of a warp does, all have done
+  copies_bring_no_garbage,    // what a copy has written may be read, whatever it was
   garbage_is_zero,            // shared memory may be read before it is written
   stores_in_any_order,        // two stores to one word need no order
   lines_order,                // a line releases and acquires
@@ -60,7 +62,9 @@ inline constexpr std::array planted_faults = {
     planted_fault::phases_run_together,
     planted_fault::laps_not_reversed,
     planted_fault::proxies_ignored,
+    planted_fault::engines_are_one,
     planted_fault::loose_ends_ignored,
+    planted_fault::copies_bring_no_garbage,
     planted_fault::garbage_is_zero,
     planted_fault::stores_in_any_order,
     planted_fault::lines_order,
@@ -113,6 +117,8 @@ constexpr const char* name(planted_fault fault) {
       return "laps_not_reversed";
     case planted_fault::proxies_ignored:
       return "proxies_ignored";
+    case planted_fault::engines_are_one:
+      return "engines_are_one";
     case planted_fault::loose_ends_ignored:
       return "loose_ends_ignored";
     case planted_fault::counts_not_reversed:
@@ -125,6 +131,8 @@ constexpr const char* name(planted_fault fault) {
       return "satisfied_waits_time_out";
     case planted_fault::lanes_move_together:
       return "lanes_move_together";
+    case planted_fault::copies_bring_no_garbage:
+      return "copies_bring_no_garbage";
     case planted_fault::garbage_is_zero:
       return "garbage_is_zero";
     case planted_fault::stores_in_any_order:

@@ -17,6 +17,7 @@ struct shadow_cell {
   int word = -1;  // index of the atomic word that covers it
   int writer = -1;
   tick written = 0;
+  bool garbage = false;  // a copy has brought what nobody had written
   lane_marks lanes;
   tick_array reads{};
 };

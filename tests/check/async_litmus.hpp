@@ -1,5 +1,5 @@
 #pragma once
-// Litmus programs of the asynchronous half: mbarriers, the copy engine, clusters.
+// Litmus programs of the asynchronous half: mbarriers and shared memory. Copies: copy_litmus.hpp.
 #include <utility>
 
 #include "tests/check/litmus.hpp"
@@ -48,152 +48,6 @@ inline std::uint32_t* source(program& p) {
   auto* words = p.allocate<std::uint32_t>(8, "source");
   for (std::uint32_t i = 0; i < 8; ++i) words[i] = 40 + i;
   return words;
-}
-
-/// A copy of 32 bytes by warp 0; warp 1 waits, or not, and reads the last word.
-inline test loading(const char* name, int expected_bytes, bool waits, init_fault fault, verdict expected) {
-  return {name,
-          [=](program& p, const cells&) {
-            p.shared_memory(async_shared_bytes);
-            const std::uint32_t* from = source(p);
-            p.spawn(0, 0, 0, [=](context& x) {
-              begin(x, 1, fault);
-              x.mbarrier_arrive_expect(bar(x), expected_bytes);
-              x.bulk_load(room(x), from, 32, bar(x));
-            });
-            p.spawn(0, 0, 1, [=, &p](context& x) {
-              begin(x, 1, fault);
-              if (waits && !await(x, bar(x), parity::even)) return;
-              if (expected == verdict::loose_end) return;
-              const std::uint32_t last = x.read(room(x) + 7);
-              if (waits) p.require(last == 47, "the copy landed");
-            });
-          },
-          expected};
-}
-
-enum class store_fault { none, fence_before_write, no_fence, fenced_by_issuer, source_reused };
-
-/// Warp 0 writes, warp 1 stores with the copy engine, the next kernel reads.
-inline test storing(const char* name, store_fault fault, verdict expected) {
-  return {name,
-          [=](program& p, const cells&) {
-            p.shared_memory(async_shared_bytes);
-            std::uint32_t* to = source(p);
-            p.spawn(0, 0, 0, [=](context& x) {
-              if (fault == store_fault::fence_before_write) x.fence_proxy_async();
-              for (int i = 0; i < 8; ++i) x.write(room(x) + i, 7u);
-              if (fault == store_fault::none || fault == store_fault::source_reused) x.fence_proxy_async();
-              x.sync_block();
-              x.sync_block();
-              if (fault == store_fault::source_reused) x.write(room(x), 8u);
-              x.next_kernel();
-            });
-            p.spawn(0, 0, 1, [=, &p](context& x) {
-              x.sync_block();
-              if (fault == store_fault::fenced_by_issuer) x.fence_proxy_async();
-              x.bulk_store(to, room(x), 32);
-              x.bulk_commit();
-              if (fault == store_fault::source_reused) x.sync_block();
-              x.bulk_wait_read();
-              if (fault != store_fault::source_reused) x.sync_block();
-              x.next_kernel();
-              p.require(x.read(to + 7) == 7, "the store arrived");
-            });
-          },
-          expected};
-}
-
-/// A copy's store to memory that another rank reads when it is told.
-inline test telling(const char* name, bool awaits_it_whole, verdict expected) {
-  return {name,
-          [=](program& p, const cells& c) {
-            p.shared_memory(async_shared_bytes);
-            std::uint32_t* to = source(p);
-            p.spawn(0, 0, 0, [=](context& x) {
-              for (int i = 0; i < 8; ++i) x.write(room(x) + i, 7u);
-              x.fence_proxy_async();
-              x.bulk_store(to, room(x), 32);
-              x.bulk_commit();
-              x.bulk_wait_read();
-              if (awaits_it_whole) x.bulk_wait();
-              x.fence_proxy_async_global();
-              x.store<release, sys>(c.x, 1u);
-            });
-            p.spawn(1, 0, 0, [=, &p](context& x) {
-              if (wait_for<acquire, sys>(x, c.x, 1)) p.require(x.read(to + 7) == 7, "the store is here");
-            });
-          },
-          expected};
-}
-
-/// Two groups of stores, of which another rank is told when all but the newest are done; it reads what the `read`-th stored.
-inline test telling_early(const char* name, int read, verdict expected) {
-  return {name,
-          [=](program& p, const cells& c) {
-            p.shared_memory(async_shared_bytes);
-            std::uint32_t* to = source(p);
-            p.spawn(0, 0, 0, [=](context& x) {
-              for (int i = 0; i < 8; ++i) x.write(room(x) + i, 7u);
-              x.fence_proxy_async();
-              for (int i = 0; i < 2; ++i) {
-                x.bulk_store(to + 4 * i, room(x) + 4 * i, 16);
-                x.bulk_commit();
-              }
-              x.bulk_wait<1>();
-              x.fence_proxy_async_global();
-              x.store<release, sys>(c.x, 1u);
-              x.bulk_wait();
-            });
-            p.spawn(1, 0, 0, [=, &p](context& x) {
-              if (wait_for<acquire, sys>(x, c.x, 1))
-                p.require(x.read(to + 4 * read) == 7, "the store is here");
-            });
-          },
-          expected};
-}
-
-/// Two groups of stores, and a source that is written again when all but the newest group has been read.
-inline test reusing(const char* name, int written_again, verdict expected) {
-  return one_block(
-      name, 1,
-      [=](program& p, const cells&, context& x) {
-        std::uint32_t* to = source(p);
-        for (int i = 0; i < 8; ++i) x.write(room(x) + i, 7u);
-        x.fence_proxy_async();
-        for (int i = 0; i < 2; ++i) {
-          x.bulk_store(to + 4 * i, room(x) + 4 * i, 16);
-          x.bulk_commit();
-        }
-        x.bulk_wait_read<1>();
-        x.write(room(x) + 4 * written_again, 8u);
-        x.bulk_wait_read();
-      },
-      expected);
-}
-
-/// The follower of a pair arrives in the leader, which reads what it wrote.
-template <scope WaitScope>
-test pair(const char* name, bool synchronises, verdict expected) {
-  return {name,
-          [=](program& p, const cells& c) {
-            p.shared_memory(async_shared_bytes);
-            p.clusters_of(2);
-            for (int block = 0; block < 2; ++block) {
-              p.spawn(0, block, 0, [=](context& x) {
-                begin(x, 1);
-                if (block == 1) {
-                  x.write(c.data, 1u);
-                  x.mbarrier_arrive_at(bar(x), 0, 1);
-                } else if (synchronises || expected != verdict::loose_end) {
-                  if (!await<WaitScope>(x, bar(x), parity::even)) return;
-                  x.read(c.data);
-                }
-                if (synchronises) x.sync_cluster();
-              });
-            }
-          },
-          expected};
 }
 
 inline std::vector<test> phase_tests() {
@@ -305,33 +159,6 @@ inline std::vector<test> phase_tests() {
             if (x.warp() == 1) await(x, bar(x), parity::odd);
           },
           data_race),
-  };
-}
-
-inline std::vector<test> copy_tests() {
-  using enum verdict;
-  return {
-      loading("a load is seen by who waits for its bytes", 32, true, init_fault::none, none),
-      loading("a load is not seen without a wait", 32, false, init_fault::none, garbage_read),
-      loading("a wait for half of the bytes does not see the other half", 16, true, init_fault::none,
-              data_race),
-      loading("a block that may end before its load has landed", 32, false, init_fault::none, loose_end),
-      loading("the copy engine does not see an init without a fence", 32, true, init_fault::no_fence,
-              data_race),
-      storing("a fenced write is stored", store_fault::none, none),
-      storing("a write without a proxy fence is not", store_fault::no_fence, data_race),
-      storing("nor one after the fence", store_fault::fence_before_write, data_race),
-      storing("the issuer may fence for others", store_fault::fenced_by_issuer, none),
-      storing("the source is written again before it has been read", store_fault::source_reused, data_race),
-      telling("a store that has been awaited whole is told of", true, none),
-      telling("a store of which only the source has been read is told of", false, data_race),
-      telling_early("all but the newest store are told of", 0, none),
-      telling_early("the newest store is told of with the others", 1, data_race),
-      reusing("the source of all but the newest group is written again", 0, none),
-      reusing("the source of the newest group is written again", 1, data_race),
-      pair<scope::cluster>("a pair of blocks hands over", true, none),
-      pair<scope::block>("a wait at block scope does not hear another block", true, scope_race),
-      pair<scope::cluster>("a block that may end before another arrives in it", false, loose_end),
   };
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // The list of all litmus programs with what they must show.
-#include "tests/check/async_litmus.hpp"
+#include "tests/check/copy_litmus.hpp"
 #include "tests/check/line_litmus.hpp"
 #include "tests/check/litmus_programs.hpp"
 #include "tests/check/warp_litmus.hpp"
