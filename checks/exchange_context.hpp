@@ -72,6 +72,10 @@ class exchange_context : public planted<check::context> {
     begin_step();
     return in_time(base::template mbarrier_wait<Scope>(b, p, with_patience(where)));
   }
+  void bulk_store(void* to, const void* from, int bytes) {
+    touch();
+    base::bulk_store(to, from, bytes);
+  }
   void store_lines(std::byte* to, const lanes<vec16>& v) {
     touch();
     base::store_lines(to, v);

@@ -33,6 +33,11 @@ enum class verbs : std::uint32_t {
   store_lines = 1 << 15,
   wait_lines = 1 << 16,
   await_dependencies = 1 << 17,
+  fence_proxy_global = 1 << 18,
+  bulk_load = 1 << 19,   // by the cell it reads
+  bulk_store = 1 << 20,  // by the cell it writes
+  bulk_wait_read = 1 << 21,
+  bulk_wait = 1 << 22,
   signals = release_store | add | mbarrier_arrive,
   waits = wait | mbarrier_wait | wait_lines,
 };
@@ -50,13 +55,14 @@ enum class change {
   relaxed,  // an order, and so below
   without_release,
   without_acquire,
-  narrow,  // system scope becomes device, device becomes block
-  plain,   // a store is a write
-  own,     // an arrival: in the own block; a wait: for the own rank's word; has_given_up: of the own waits
-  shifted,  // by planted_bug::by: what is stored, added, counted to, expected; what a wait sees; a parity; lines' flags
-  moved,              // to the cell planted_bug::by bytes further on
-  torn,               // lines: the flags come before the data
-  endless,            // a wait has no deadline
+  narrow,   // system scope becomes device, device becomes block
+  plain,    // a store is a write
+  own,      // an arrival: in the own block; a wait: for the own rank's word; has_given_up: of the own waits
+  shifted,  // by planted_bug::by: what is stored, added, counted to, expected; what a wait sees; a parity; lines' flags; the
+            // copies that a bulk_wait leaves: one group more
+  moved,    // to the cell planted_bug::by bytes further on
+  torn,     // lines: the flags come before the data
+  endless,  // a wait has no deadline
   taken_for_success,  // a wait that gave up returns true
 };
 

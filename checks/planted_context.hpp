@@ -171,6 +171,29 @@ class planted : public Base {
   void fence_proxy_async() {
     if (found(verbs::fence_proxy, nullptr) != change::lost) Base::fence_proxy_async();
   }
+  void fence_proxy_async_global() {
+    if (found(verbs::fence_proxy_global, nullptr) != change::lost) Base::fence_proxy_async_global();
+  }
+  void bulk_load(void* to, const void* from, int bytes, mbarrier* b) {
+    const change how = found(verbs::bulk_load, from);
+    if (how != change::lost) Base::bulk_load(to, moved(how, from), bytes, b);
+  }
+  void bulk_store(void* to, const void* from, int bytes) {
+    const change how = found(verbs::bulk_store, to);
+    if (how != change::lost) Base::bulk_store(moved(how, to), from, bytes);
+  }
+  template <int newest = 0>
+  void bulk_wait_read() {
+    const change how = found(verbs::bulk_wait_read, nullptr);
+    if (how == change::shifted) return Base::template bulk_wait_read<newest + 1>();
+    if (how != change::lost) Base::template bulk_wait_read<newest>();
+  }
+  template <int newest = 0>
+  void bulk_wait() {
+    const change how = found(verbs::bulk_wait, nullptr);
+    if (how == change::shifted) return Base::template bulk_wait<newest + 1>();
+    if (how != change::lost) Base::template bulk_wait<newest>();
+  }
   template <scope Scope>
   bool mbarrier_wait(mbarrier* b, parity p, const wait_site& where) {
     const change how = found(verbs::mbarrier_wait, b, where);

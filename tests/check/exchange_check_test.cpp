@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "checks/exchange_exploration.hpp"
+#include "checks/per_rank_chunks_exploration.hpp"
 #include "checks/per_rank_exploration.hpp"
 
 namespace baton::checks {
@@ -81,6 +82,27 @@ TEST(exchange_per_rank_check, sleep_sets_alone_find_no_further_execution) {
     EXPECT_TRUE(reduced.holds() && full.holds()) << reduced.text << full.text;
     EXPECT_EQ(reduced.executions, full.executions);
   }
+}
+
+TEST(exchange_chunks_check, sleep_sets_alone_find_no_further_execution) {
+  check::bounds slow;
+  slow.how = check::reduction::sleep;
+  for (const auto& gives_up : {nowhere, anywhere}) {
+    const chunks_setting e{{.ranks = 1, .warps = {2}, .rounds = 1, .gives_up = {gives_up}},
+                           {.chunk_tokens = 1, .tile_tokens = 1}};
+    const check::result reduced = check_per_rank_chunks(e), full = check_per_rank_chunks(e, slow);
+    EXPECT_TRUE(reduced.holds() && full.holds()) << reduced.text << full.text;
+    EXPECT_EQ(reduced.executions, full.executions);
+  }
+}
+
+TEST(exchange_chunks_check, takes_are_all_there_is_to_choose_from) {
+  chunks_setting e{{.warps = {2}, .rounds = 1, .tally = std::make_shared<exchange_tally>()},
+                   {.chunk_tokens = 1, .tile_tokens = 1}};
+  EXPECT_GT(check_per_rank_chunks(e).executions, 1000u);
+  e.draws = 9;
+  EXPECT_EQ(check_per_rank_chunks(e).executions, 9u) << "one schedule for each draw";
+  EXPECT_EQ(e.tally->gave_up, 0u);
 }
 
 TEST(exchange_per_rank_check, nobody_gives_up_unless_it_may) {

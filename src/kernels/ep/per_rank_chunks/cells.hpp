@@ -12,6 +12,29 @@
 //
 // A chunk is a few consecutive tokens of a source: what one warp sends, what arrives at once and what one warp receives. A
 // tile is a few chunks: what one warp indexes.
+//
+//   arrival word of a chunk or a sum   seen by who awaits round n
+//   of a round before n                not here yet
+//   of round n, as many as ids say     here: whatever it tells of is done
+//   of round n, another number         refused
+//   anything else                      never ends a wait; reported with the word as seen
+//
+//   rank s                                              rank d
+//     all ids of s, in lines                 -- L1 ->     awaits them; finds rows together (T1, T2)
+//     copies of a chunk, awaited; publish    -- T3 ->     awaits the word; copies to rows (R1, R2)
+//                                                         experts, when dispatch has ended (K1)
+//     awaits the word; adds up               <- S1 --     a part's sum; publish
+//
+// Edges stand where they are made: L1 in protocol/line.hpp, T1 and T2 in tile_index.hpp, T3 and R3 in send.hpp, R1 and R2 in
+// warp_ring.hpp, D1 in plan.hpp, S1 in combine.hpp. And:
+// K1: a kernel's plain writes and awaited copies happen before the next kernel's reads: await_dependencies. Every warp awaits
+//     its copies before it ends.
+// L2: cells may be used again as per_rank/id_lines.hpp says of lines: two copies of ids, tokens and their words, one of sums and
+//     theirs.
+// Start:    all bytes 0; the first round is 1, which round_epochs counts. No word of a round is a word of round 0.
+// Progress: ids are sent before anything is awaited; who sends waits for nothing but its own copies; tiles as tile_index.hpp
+//           says; sums are sent before others' are awaited, or by other warps of the block.
+// Checked:  checks/per_rank_chunks.cpp has the bounds and the planted bugs.
 #include "kernels/ep/per_rank/cells.hpp"
 
 namespace baton::ep::per_rank_chunks {

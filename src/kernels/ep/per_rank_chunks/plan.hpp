@@ -66,6 +66,7 @@ BATON_FN void prepare(X& x, const block_plan& shared, const block_roles& roles) 
 }
 
 /// The block's next chunk or part, of those that are counted at `next`.
+/// D1: each is taken by one warp: the counter is 0 before the block's barrier, and only ever added to.
 template <class X>
 BATON_FN int take_next(X& x, std::uint32_t* next) {
   return static_cast<int>(

@@ -4,6 +4,8 @@
 // Some values are on their way while others are cast, across tokens too; a chunk is published when copies of the next one have
 // been asked for, so that a warp waits for a round trip between GPUs at its last only.
 //
+// R3: what a warp casts happens before copies read it: each lane fences, sync_warp, then one lane asks for them. They have read
+//     it before it is cast into again: bulk_wait_read.
 // T3: a chunk's pieces happen before its arrival word is seen: the warp waits until its copies are done, then publishes (E1
 //     of protocol/arrival.hpp). A word says how many of the chunk's tokens were sent, which the receiver knows from the ids.
 #include "base/bits.hpp"

@@ -6,6 +6,12 @@
 //   free      load()                           filling   the warp; all its lanes have left what was there
 //   filling   bytes counted on the mbarrier    filled    copy engine
 //   filled    await(), uses it, release()      free      the warp
+//
+// R1: a piece is here before it is used: the stage's mbarrier has counted its bytes. What the warp wrote there before happens
+//     before the engine writes: a fence of the proxy.
+// R2: what lanes and copies read of a stage happens before it is filled again: bulk_wait_read, sync_warp, then load().
+// Start:    all stages free, mbarriers in their first phase.
+// Progress: the warp asks for a piece before it awaits it, and has no more pieces on their way than stages.
 #include "exec/mbarrier.hpp"
 
 namespace baton::ep::per_rank_chunks {

@@ -1,0 +1,227 @@
+// Layout per_rank in chunks: rounds in a row on the same cells, and ranks that give up at any wait.
+#include "checks/all.hpp"
+#include "checks/per_rank_chunks_exploration.hpp"
+#include "protocol/line.hpp"
+
+namespace baton::checks {
+namespace {
+
+using check::verdict;
+
+exploration holds(const char* name, const chunks_setting& e) {
+  return {name, [e](const check::bounds& limits) { return check_per_rank_chunks(e, limits); }};
+}
+
+constexpr ep::per_rank_chunks::chunk_settings single{.chunk_tokens = 1, .tile_tokens = 1};
+/// Of three warps, two send.
+constexpr ep::per_rank_chunks::chunk_settings two_send{
+    .chunk_tokens = 1, .tile_tokens = 2, .dispatch_warps = 3, .dispatch_senders = 2};
+constexpr ep::per_rank_chunks::chunk_settings pairs{.chunk_tokens = 2, .tile_tokens = 4};
+constexpr ep::per_rank_chunks::chunk_settings one_stage{
+    .chunk_tokens = 1, .tile_tokens = 2, .piece_bytes = 512, .dispatch_stages = 1};
+constexpr ep::per_rank_chunks::chunk_settings two_stages{
+    .chunk_tokens = 1, .tile_tokens = 2, .piece_bytes = 512, .dispatch_stages = 2};
+
+std::vector<exploration> every_order_of_takes() {
+  return {
+      holds("2 ranks, 1 round", {{.warps = {2}, .rounds = 1}, single}),
+      holds("1 rank, 2 rounds", {{.ranks = 1, .warps = {2}, .rounds = 2}, single}),
+      holds("2 ranks, the first with no token, 1 round",
+            {{.warps = {2}, .tokens = {0, 1}, .route = routing::one_expert, .rounds = 1}, single}),
+      holds("1 rank, every wait may give up",
+            {{.ranks = 1, .warps = {2}, .rounds = 1, .gives_up = {anywhere}}, single}),
+      holds("2 ranks, a token of the second to the first, every wait may give up",
+            {{.warps = {2},
+              .tokens = {0, 1},
+              .route = routing::one_expert,
+              .rounds = 1,
+              .gives_up = {anywhere}},
+             single}),
+  };
+}
+
+std::vector<exploration> drawn_takes() {
+  return {
+      holds("2 ranks of 2 blocks of 3 warps, 3 rounds, takes drawn 20 times",
+            {{.blocks = {2}, .warps = {3}, .tokens = {3, 2}, .rounds = 3}, two_send, 20}),
+      holds("2 ranks of 2 blocks, all tokens to one expert, 2 rounds, takes drawn 5 times",
+            {{.blocks = {2}, .warps = {3}, .tokens = {4, 2}, .route = routing::one_expert, .rounds = 2},
+             two_send,
+             5}),
+      holds("2 ranks with no token, 4 rounds, takes drawn 2 times",
+            {{.warps = {2}, .tokens = {0}, .rounds = 4}, single, 2}),
+      holds("2 ranks, the second with no token, 3 rounds, takes drawn 5 times",
+            {{.blocks = {2, 1}, .warps = {2}, .tokens = {2, 0}, .rounds = 3}, two_send, 5}),
+      holds("2 ranks of 5 experts, top 2, chunks of 2, tiles of 4, 2 rounds, takes drawn 5 times",
+            {{.blocks = {2}, .warps = {2}, .experts = 10, .top_k = 2, .tokens = {5, 3}, .rounds = 2},
+             pairs,
+             5}),
+      holds(
+          "2 ranks, a token lists an expert twice, 2 rounds, takes drawn 2 times",
+          {{.warps = {2}, .top_k = 2, .tokens = {2}, .route = routing::repeated, .rounds = 2}, two_send, 2}),
+      holds(
+          "2 ranks, ids that are no expert's, 1 round, takes drawn 2 times",
+          {{.warps = {2}, .experts = 4, .top_k = 3, .tokens = {2}, .route = routing::with_holes, .rounds = 1},
+           pairs,
+           2}),
+      holds("2 ranks, tokens of 2 pieces, one stage, 2 rounds, takes drawn 3 times",
+            {{.warps = {2}, .hidden = 456, .tokens = {2}, .rounds = 2}, one_stage, 3}),
+      holds("2 ranks, tokens of 2 pieces, two stages, 2 rounds, takes drawn 3 times",
+            {{.warps = {2}, .hidden = 456, .tokens = {2}, .rounds = 2}, two_stages, 3}),
+      holds("3 ranks, 2 rounds, takes drawn 5 times",
+            {{.ranks = 3, .warps = {2}, .experts = 3, .rounds = 2}, single, 5}),
+      holds("2 ranks, 4 kernels a round, 3 rounds, takes drawn 5 times",
+            {{.blocks = {2}, .warps = {2}, .tokens = {2}, .rounds = 3, .is_apart = true}, two_send, 5}),
+      holds("1 rank, 3 rounds, every wait may give up, takes drawn 4 times",
+            {{.ranks = 1, .warps = {2}, .rounds = 3, .gives_up = {anywhere}}, single, 4}),
+      holds("2 ranks, every wait may give up, takes drawn 4 times",
+            {{.warps = {2}, .rounds = 1, .gives_up = {anywhere}}, single, 4}),
+      holds("2 ranks, the first of 2 blocks, a token of the second to the first, every wait may give up, "
+            "takes drawn once",
+            {{.blocks = {2, 1},
+              .warps = {2},
+              .tokens = {0, 1},
+              .route = routing::one_expert,
+              .rounds = 1,
+              .gives_up = {anywhere}},
+             single,
+             1}),
+  };
+}
+
+// Cells, as per_rank_chunks_exploration.cpp names them.
+constexpr const char *ids = "even ids, odd ids", *tokens = "even tokens, odd tokens",
+                     *token_words = "even token words, odd token words";
+
+std::vector<mutant> planted_bugs() {
+  using enum change;
+  constexpr verbs waits = verbs::wait_lines;
+  const std::vector<verdict> lost_order{verdict::data_race, verdict::broken_promise, verdict::garbage_read,
+                                        verdict::deadlock, verdict::unordered_stores};
+  const chunks_setting two{{.warps = {2}, .rounds = 2}, single, 1},
+      blocks{{.blocks = {2}, .warps = {3}, .tokens = {3, 2}, .rounds = 2}, two_send, 1},
+      staged{{.warps = {2}, .hidden = 456, .tokens = {2}, .rounds = 1}, one_stage, 1},
+      indexed{{.warps = {3}, .tokens = {2}, .rounds = 1}, single, 1},
+      any_take{{.warps = {2}, .rounds = 1}, single},
+      gives_up{{.warps = {2}, .rounds = 1, .gives_up = {anywhere}}, single, 1};
+  const auto wrong = [&](const char* name, const char* breaks, const std::vector<verdict>& as,
+                         const planted_bug& bug, chunks_setting e) {
+    e.bug = bug;
+    return mutant{name, breaks, as,
+                  [e](const check::bounds& limits) { return check_per_rank_chunks(e, limits); }};
+  };
+  return {
+      wrong("ids are not sent to one rank", "Progress", lost_order,
+            {.what = verbs::store_lines,
+             .how = lost,
+             .cell = "even ids of rank 1, odd ids of rank 1",
+             .rank = 0},
+            two),
+      wrong("ids are not awaited", "L1", lost_order, {.what = waits, .how = lost, .cell = ids}, two),
+      wrong("a line of ids tears", "L1", lost_order, {.what = verbs::store_lines, .how = torn, .cell = ids},
+            two),
+      wrong("ids have one copy of cells", "L2", lost_order,
+            {.what = verbs::store_lines | waits, .how = moved, .cell = "odd ids", .by = -bytes_of_ids(two)},
+            {{.warps = {2}, .tokens = {0}, .rounds = 2}, single, 1}),
+      wrong("a tile is told of before its counts are there", "T1", lost_order,
+            {.what = verbs::write, .how = late, .cell = "tile counts"}, blocks),
+      wrong("a tile's word is stored relaxed", "T1", lost_order,
+            {.what = verbs::release_store, .how = relaxed, .cell = "tile words"}, blocks),
+      wrong("a tile's word is for its block only", "T1", {verdict::scope_race},
+            {.what = verbs::release_store, .how = narrow, .cell = "tile words"}, blocks),
+      wrong("tiles are awaited without acquire", "T1", lost_order,
+            {.what = verbs::wait, .how = without_acquire, .where = "dispatch.tile"}, blocks),
+      wrong("tiles are not awaited", "T1", lost_order,
+            {.what = verbs::wait, .how = lost, .where = "dispatch.tile"}, blocks),
+      wrong("tiles are awaited that the round before noted", "T1", lost_order,
+            {.what = verbs::wait, .how = shifted, .where = "dispatch.tile", .by = 1}, blocks),
+      wrong("first rows are found before all shares are added up", "T2", lost_order,
+            {.what = verbs::mbarrier_wait, .how = lost, .where = "dispatch.rows_summed"}, indexed),
+      wrong("rows are used before they are known", "T2", lost_order,
+            {.what = verbs::mbarrier_wait, .how = lost, .where = "dispatch.rows_known"}, two),
+      wrong("a chunk is told of before its copies are awaited", "T3", lost_order,
+            {.what = verbs::bulk_wait, .how = lost}, two),
+      wrong("a chunk is told of with those before it", "T3", lost_order,
+            {.what = verbs::bulk_wait, .how = shifted}, two),
+      wrong("a chunk's word is stored relaxed", "T3", lost_order,
+            {.what = verbs::release_store, .how = relaxed, .cell = token_words}, two),
+      wrong("a chunk's word is for its own device", "T3", {verdict::scope_race},
+            {.what = verbs::release_store, .how = narrow, .cell = token_words}, two),
+      wrong("a chunk's word is awaited without acquire", "T3", lost_order,
+            {.what = verbs::wait, .how = without_acquire, .where = "dispatch.chunk"}, two),
+      wrong("a chunk is not awaited", "T3", lost_order,
+            {.what = verbs::wait, .how = lost, .where = "dispatch.chunk"}, two),
+      wrong("no fence lies between a chunk's copies in and out", "T3", lost_order,
+            {.what = verbs::fence_proxy_global, .how = lost}, two),
+      wrong(
+          "a chunk's word says the round before", "Start", lost_order,
+          {.what = verbs::release_store, .how = shifted, .cell = token_words, .by = -(std::int64_t{1} << 32)},
+          two),
+      wrong("what is cast is copied without a fence", "R3", lost_order,
+            {.what = verbs::fence_proxy, .how = lost, .warp = 0}, two),
+      wrong("rooms that were indexed in are filled without a fence", "R1", lost_order,
+            {.what = verbs::fence_proxy, .how = lost, .warp = 1}, two),
+      wrong("a place is taken again while copies read it", "R2, R3", lost_order,
+            {.what = verbs::bulk_wait_read, .how = lost}, staged),
+      wrong("a piece is used before it is here", "R1", lost_order,
+            {.what = verbs::mbarrier_wait, .how = lost, .where = "dispatch.piece"}, two),
+      wrong("a stage expects sixteen bytes fewer", "R1", lost_order,
+            {.what = verbs::mbarrier_expect, .how = shifted, .by = -16}, two),
+      wrong("two warps take one chunk to send", "D1", lost_order,
+            {.what = verbs::add, .how = shifted, .cell = "taken to send", .time = 1, .by = -1}, any_take),
+      wrong("a chunk is passed over", "D1", lost_order,
+            {.what = verbs::add, .how = shifted, .cell = "taken to send", .by = 1},
+            {{.warps = {2}, .tokens = {2}, .rounds = 1}, single}),
+      wrong("two warps take one chunk to receive", "D1", lost_order,
+            {.what = verbs::add, .how = shifted, .cell = "taken to receive", .time = 1, .by = -1}, any_take),
+      wrong("nobody takes a chunk to receive", "D1", lost_order,
+            {.what = verbs::add, .how = shifted, .cell = "taken to receive", .by = 1}, any_take),
+      wrong("sums are told of before they are stored", "S1", lost_order,
+            {.what = verbs::write, .how = late, .cell = "sums"}, two),
+      wrong("a sum's word is stored relaxed", "S1", lost_order,
+            {.what = verbs::release_store, .how = relaxed, .cell = "sum words"}, two),
+      wrong("a sum's word is for its own device", "S1", {verdict::scope_race},
+            {.what = verbs::release_store, .how = narrow, .cell = "sum words"}, two),
+      wrong("sums are awaited without acquire", "S1", lost_order,
+            {.what = verbs::wait, .how = without_acquire, .where = "combine.sum"}, two),
+      wrong("sums are not awaited", "S1", lost_order,
+            {.what = verbs::wait, .how = lost, .where = "combine.sum"}, two),
+      wrong("kernels do not await those before them", "K1", lost_order,
+            {.what = verbs::await_dependencies, .how = lost}, blocks),
+      wrong("dispatch ends before its copies to rows are done", "K1",
+            {verdict::data_race, verdict::loose_end}, {.what = verbs::bulk_wait, .how = lost, .warp = 1},
+            two),
+      wrong("combine writes the round that it reads", "Start", lost_order,
+            {.what = verbs::write, .how = moved, .cell = "round combined", .by = -8}, two),
+      wrong("dispatch does not count rounds", "Start", lost_order,
+            {.what = verbs::write, .how = lost, .cell = "round dispatched"}, two),
+      wrong("kernels do not look whether their rank gave up", "Progress", {verdict::broken_promise},
+            {.what = verbs::has_given_up, .how = lost}, gives_up),
+      wrong("a wait for lines that gave up counts as arrived", "L1",
+            {verdict::broken_promise, verdict::outside_memory, verdict::data_race},
+            {.what = waits, .how = taken_for_success}, gives_up),
+      wrong("a wait for a word that gave up counts as arrived", "T3",
+            {verdict::broken_promise, verdict::outside_memory, verdict::data_race},
+            {.what = verbs::wait, .how = taken_for_success}, gives_up),
+  };
+}
+
+}  // namespace
+
+protocol_check exchange_chunks_check() {
+  const std::string kernels = "src/kernels/ep/per_rank_chunks/";
+  protocol_check c{
+      .name = "exchange_chunks",
+      .title =
+          "Dispatch and combine, a message for each token and rank: ids first, chunks of bulk copies with a "
+          "word each",
+      .headers = {kernels + "cells.hpp", kernels + "dispatch.hpp", kernels + "send.hpp",
+                  kernels + "tile_index.hpp", kernels + "receive.hpp", kernels + "warp_ring.hpp",
+                  kernels + "combine.hpp", "src/kernels/ep/per_rank/id_lines.hpp", "src/protocol/line.hpp"},
+      .explorations = every_order_of_takes(),
+      .mutants = planted_bugs()};
+  for (const exploration& e : drawn_takes()) c.explorations.push_back(e);
+  return c;
+}
+
+}  // namespace baton::checks
