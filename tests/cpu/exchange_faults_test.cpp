@@ -32,8 +32,24 @@ std::vector<stuck::details> run_until_stuck(std::vector<exchange_rank>& ranks, c
   return found;
 }
 
-TEST(exchange_faults, a_rank_that_never_launches_is_named_by_every_survivor) {
-  const exchange_case c = small_case(4);
+/// Each layout, and each way in which tokens of per_rank travel.
+constexpr std::pair<ep_layout, ep_transfer> layouts[] = {{ep_layout::per_expert, ep_transfer::automatic},
+                                                         {ep_layout::per_rank, ep_transfer::lines},
+                                                         {ep_layout::per_rank, ep_transfer::chunks}};
+
+class exchange_layout_faults : public testing::TestWithParam<std::pair<ep_layout, ep_transfer>> {
+ protected:
+  static exchange_case small_case_of_layout(int ranks) {
+    exchange_case c = small_case(ranks);
+    std::tie(c.config.layout, c.config.transfer) = GetParam();
+    return c;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(cpu, exchange_layout_faults, testing::ValuesIn(layouts));
+
+TEST_P(exchange_layout_faults, a_rank_that_never_launches_is_named_by_every_survivor) {
+  const exchange_case c = small_case_of_layout(4);
   sim::options options;
   options.faults = {{sim::fault::kind::never_launches, 2}};
   auto ranks = make_ranks(simulated_worlds(4, options), c.config);
@@ -43,7 +59,7 @@ TEST(exchange_faults, a_rank_that_never_launches_is_named_by_every_survivor) {
     const stuck::details& d = found[static_cast<std::size_t>(r)];
     EXPECT_EQ(d.peer, 2);
     EXPECT_EQ(d.rank, r);
-    EXPECT_EQ(d.site, "dispatch.arrival");
+    EXPECT_EQ(d.site, c.config.layout == ep_layout::per_rank ? "dispatch.ids" : "dispatch.arrival");
     EXPECT_EQ(d.epoch, 1u);
     EXPECT_GE(d.waited_ns, 30'000'000'000u);
   }
@@ -111,9 +127,9 @@ TEST(exchange_faults, a_word_with_a_flipped_bit_is_reported_and_never_believed) 
   }
 }
 
-TEST(exchange_faults, after_a_time_out_only_a_new_communicator_goes_on_and_is_right) {
+TEST_P(exchange_layout_faults, after_a_time_out_only_a_new_communicator_goes_on_and_is_right) {
   for (const arrival_policy policy : {arrival_policy::epoch, arrival_policy::sentinel}) {
-    exchange_case c = small_case(2);
+    exchange_case c = small_case_of_layout(2);
     c.config.arrival = policy;
     const auto worlds = simulated_worlds(2, {});
     auto ranks = make_ranks(worlds, c.config);

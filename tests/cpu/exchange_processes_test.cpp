@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 
 #include <fstream>
+#include <functional>
+#include <numeric>
 
 #include "baton/error.hpp"
 
@@ -13,48 +15,140 @@ TEST(exchange_processes, ranks_in_processes_of_their_own_exchange_through_shared
   for (const int ranks : {2, 3}) expect_conformance_of_processes(ranks, device_kind::cpu, 2);
 }
 
-TEST(exchange_processes, survivors_of_a_killed_process_return_and_name_it) {
-  const exchange_case c{2, sizes(8, 2, 64, 6), {6, 6}, routing::distinct};
-  const int port = 40000 + static_cast<int>(::getpid() % 20000);
-  const auto results = in_processes({0, 1}, [&](int rank) -> bool {
-    set_launch_environment(rank, 2, port);
-    ::setenv("BATON_DEADLINE_MS", "500", 1);
-    exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
-    if (const std::string wrong = run_rank(c, mine, 1); !wrong.empty()) throw std::runtime_error{wrong};
-    if (rank == 1) ::kill(::getpid(), SIGKILL);
-    try {
-      run_rank(c, mine, 1);
-    } catch (const stuck& e) {
-      return e.where.peer == 1 && e.where.site == "dispatch.arrival" && e.where.epoch == 2;
-    }
-    return false;
-  });
-  EXPECT_EQ(results[0].exit_code, 0) << results[0].thrown;
-  EXPECT_EQ(results[1].exit_code, 128 + SIGKILL);
+/// Each layout, and each way in which tokens of per_rank travel.
+constexpr int num_kinds = 3;
+exchange_case of_kind(exchange_case c, int kind) {
+  c.config.layout = kind == 0 ? ep_layout::per_expert : ep_layout::per_rank;
+  c.config.transfer = kind == 1   ? ep_transfer::lines
+                      : kind == 2 ? ep_transfer::chunks
+                                  : ep_transfer::automatic;
+  return c;
 }
 
-TEST(exchange_processes, layout_per_rank_exchanges_through_shared_memory_and_names_a_killed_process) {
-  exchange_case c{2, sizes(8, 2, 64, 6), {6, 6}, routing::distinct};
-  c.config.layout = ep_layout::per_rank;
-  for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks}) {
-    c.config.transfer = transfer;
-    const int port = 40000 + static_cast<int>((::getpid() + 7 + static_cast<int>(transfer)) % 20000);
-    const auto results = in_processes({0, 1}, [&](int rank) -> bool {
-      set_launch_environment(rank, 2, port);
-      ::setenv("BATON_DEADLINE_MS", "500", 1);
+/// The nth of the ports of the process that forks ranks.
+int port_of(int nth, pid_t parent) {
+  return 40000 + static_cast<int>((parent + 131 * nth) % 20000);
+}
+
+void expect_no_error(const std::string& wrong) {
+  if (!wrong.empty()) throw std::runtime_error{wrong};
+}
+
+/// A round in which rank 1 is killed, before it or after its dispatch: where the others missed it.
+std::string missed_killed_rank(const exchange_case& c, exchange_rank& mine, bool is_killed_between) {
+  constexpr int killed = 1;
+  const int rank = mine.ranks().rank();
+  const auto die = [&](bool now) {
+    if (rank != killed || !now) return;
+    mine.ranks().synchronize();
+    ::kill(::getpid(), SIGKILL);
+  };
+  die(is_killed_between);
+  mine.load(draw_inputs(c, 2)[static_cast<std::size_t>(rank)]);
+  mine.dispatch_async();
+  mine.dispatch_wait();
+  die(true);
+  mine.combine_async(static_cast<const bfloat16*>(mine.received().tokens));
+  mine.combine_wait();
+  try {
+    mine.ranks().synchronize();
+  } catch (const stuck& e) {
+    if (e.where.peer != killed || e.where.epoch != 2) throw;
+    return e.where.site;
+  }
+  return "nowhere";
+}
+
+/// Worlds of three processes side by side, as they mostly wait: work(which world, rank).
+std::vector<rank_result> in_worlds_of_three(int worlds, const std::function<bool(int, int)>& work) {
+  std::vector<int> all(static_cast<std::size_t>(3 * worlds));
+  std::iota(all.begin(), all.end(), 0);
+  return in_processes(all, [&](int nth) {
+    ::setenv("BATON_DEADLINE_MS", "400", 1);
+    return work(nth / 3, nth % 3);
+  });
+}
+
+TEST(exchange_processes, survivors_of_a_killed_process_name_it_and_make_a_world_without_it) {
+  constexpr const char* before[] = {"dispatch.arrival", "dispatch.ids", "dispatch.ids"};
+  constexpr const char* within[] = {"combine.arrival", "combine.line", "combine.sum"};
+  const pid_t parent = ::getpid();
+  const auto results = in_worlds_of_three(2 * num_kinds, [&](int nth, int rank) {
+    const int kind = nth / 2;
+    const bool is_killed_between = nth % 2 == 0;
+    set_launch_environment(rank, 3, port_of(2 * nth, parent));
+    {
+      const exchange_case c = of_kind({3, sizes(6, 6, 64, 5), {5, 5, 5}, routing::distinct}, kind);
       exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
-      if (const std::string wrong = run_rank(c, mine, 3); !wrong.empty()) throw std::runtime_error{wrong};
-      if (rank == 1) ::kill(::getpid(), SIGKILL);
+      expect_no_error(run_rank(c, mine, 1));
+      const std::string site = missed_killed_rank(c, mine, is_killed_between);
+      if (site != (is_killed_between ? before : within)[kind]) throw std::runtime_error{site};
+    }
+    const exchange_case less = of_kind({2, sizes(6, 3, 64, 5), {5, 4}, routing::distinct}, kind);
+    set_launch_environment(rank / 2, 2, port_of(2 * nth + 1, parent));
+    exchange_rank again{expert_parallel::create(world::from_environment(device_kind::cpu), less.config)};
+    expect_no_error(run_rank(less, again, 2));
+    return true;
+  });
+  for (std::size_t i = 0; i < results.size(); ++i)
+    EXPECT_EQ(results[i].exit_code, i % 3 == 1 ? 128 + SIGKILL : 0)
+        << "world " << i / 3 << ", rank " << i % 3 << ": " << results[i].thrown;
+}
+
+TEST(exchange_processes, a_rank_with_another_configuration_is_named_on_every_rank_and_all_go_on) {
+  const exchange_case lines = of_kind({3, sizes(6, 2, 64, 5), {5, 5, 5}, routing::distinct}, 1);
+  const std::pair<std::string, std::function<void(ep_config&)>> changes[] = {
+      {"layout is 1 on rank 0 and 0", [](ep_config& c) { c.layout = ep_layout::per_expert; }},
+      {"transfer is 1 on rank 0 and 2", [](ep_config& c) { c.transfer = ep_transfer::chunks; }},
+      {"top_k is 2 on rank 0 and 3", [](ep_config& c) { c.top_k = 3; }},
+      {"num_max_tokens_per_rank is 5 on rank 0 and 6", [](ep_config& c) { c.num_max_tokens_per_rank = 6; }}};
+  const pid_t parent = ::getpid();
+  const auto results = in_processes({0, 1, 2}, [&](int rank) -> bool {
+    set_launch_environment(rank, 3, port_of(12, parent));
+    const world w = world::from_environment(device_kind::cpu);
+    for (const auto& [difference, change] : changes) {
+      ep_config mine = lines.config;
+      if (rank == 2) change(mine);
+      try {
+        expert_parallel::create(w, mine);
+        return false;
+      } catch (const invalid_argument& e) {
+        if (e.what() != "ep_config differs between ranks: " + difference + " on rank 2")
+          throw std::runtime_error{e.what()};
+      }
+    }
+    for (const int kind : {1, 2}) {
+      const exchange_case c = of_kind(lines, kind);
+      exchange_rank mine{expert_parallel::create(w, c.config)};
+      expect_no_error(run_rank(c, mine, 1));
+    }
+    return true;
+  });
+  for (const rank_result& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
+}
+
+TEST(exchange_processes, a_process_that_never_launches_is_named_on_every_other) {
+  const pid_t parent = ::getpid();
+  const auto results = in_worlds_of_three(num_kinds, [&](int kind, int rank) {
+    set_launch_environment(rank, 3, port_of(13 + kind, parent));
+    const world w = world::from_environment(device_kind::cpu);
+    const exchange_case c = of_kind({3, sizes(6, 2, 64, 5), {5, 5, 5}, routing::distinct}, kind);
+    exchange_rank mine{expert_parallel::create(w, c.config)};
+    if (rank == 2) {
+      ::usleep(200'000);  // or it would not meet who waits for it in vain first
+    } else {
       try {
         run_rank(c, mine, 1);
+        return false;
       } catch (const stuck& e) {
-        return e.where.peer == 1 && e.where.site == "dispatch.ids" && e.where.epoch == 4;
+        if (e.where.peer != 2 || e.where.site != (kind == 0 ? "dispatch.arrival" : "dispatch.ids")) throw;
       }
-      return false;
-    });
-    EXPECT_EQ(results[0].exit_code, 0) << results[0].thrown;
-    EXPECT_EQ(results[1].exit_code, 128 + SIGKILL);
-  }
+    }
+    exchange_rank anew{expert_parallel::create(w, c.config)};
+    expect_no_error(run_rank(c, anew, 1));
+    return true;
+  });
+  for (const rank_result& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
 }
 
 TEST(exchange_processes, a_rank_that_cannot_allocate_tells_the_others_at_once) {
