@@ -77,23 +77,21 @@ function(baton_cuda_options target)
     "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-lineinfo;-Xptxas=--warn-on-spills>")
 endfunction()
 
-# baton_listing(KERNELS...): the PTX of each kernel file, and what ptxas says of it, under listings/ of the
-# build folder, for tools/check_ptx.py.
+# baton_listing(KERNELS...): the PTX of each kernel file, which its one compilation keeps, and what ptxas says of it, under
+# listings/ of the build folder, for tools/check_ptx.py. -save-temps is --keep in the one spelling with which ccache
+# knows that it does not know what to restore.
 function(baton_listing)
   foreach(source IN LISTS ARGN)
     file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${source})
-    string(MAKE_C_IDENTIFIER ${path} id)
-    string(REGEX REPLACE "\\.cu$" "" listing ${PROJECT_BINARY_DIR}/listings/${path})
+    cmake_path(REMOVE_EXTENSION path)
+    set(listing ${PROJECT_BINARY_DIR}/listings/${path})
     cmake_path(GET listing PARENT_PATH folder)
     file(MAKE_DIRECTORY ${folder})
-    add_library(listing_${id} OBJECT ${source})
-    set_target_properties(listing_${id} PROPERTIES CUDA_PTX_COMPILATION ON CUDA_ARCHITECTURES 90a-virtual)
-    target_link_libraries(listing_${id} PRIVATE baton_internal)
-    baton_cuda_options(listing_${id})
-    add_custom_command(OUTPUT ${listing}.ptx ${listing}.ptxas
-      COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_OBJECTS:listing_${id}> ${listing}.ptx
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-save-temps;--keep-dir=${folder}"
+                                                     OBJECT_OUTPUTS ${listing}.ptx)
+    add_custom_command(OUTPUT ${listing}.ptxas
       COMMAND ${CUDAToolkit_BIN_DIR}/ptxas -v -arch=sm_90a ${listing}.ptx -o /dev/null 2> ${listing}.ptxas
-      DEPENDS listing_${id} $<TARGET_OBJECTS:listing_${id}> COMMENT "ptxas -v ${path}" VERBATIM)
-    set_property(GLOBAL APPEND PROPERTY BATON_LISTINGS ${listing}.ptx ${listing}.ptxas)
+      DEPENDS ${listing}.ptx COMMENT "ptxas -v ${path}" VERBATIM)
+    set_property(GLOBAL APPEND PROPERTY BATON_LISTINGS ${listing}.ptxas)
   endforeach()
 endfunction()
