@@ -45,10 +45,12 @@ def compiled_sources(root, build):
 
 def batches(sources):
     """Lists of sources that are compiled alike, folder after folder: names of a folder's sources differ, or no build with a
-    sanitizer would compile them together."""
+    sanitizer would compile them together. Sources with CUDA are apart: no such build has them, and their check() is the
+    checker's namespace to others. So are examples, each of which has a main()."""
     alike = collections.defaultdict(list)
     for source, way in sources.items():
-        alike[way].append(source)
+        apart = source if "examples" in source.parts else source.stem.endswith("_cuda")
+        alike[way, apart].append(source)
     for same in alike.values():
         size = -(-len(same) // -(-len(same) // MOST_AT_ONCE))
         yield from (same[i:i + size] for i in range(0, len(same), size))

@@ -171,7 +171,7 @@ TEST_P(exchange_bad_ids, are_reported_with_the_first_token_and_value) {
   for (auto& r : ranks) r.dispatch_async();
   for (auto& r : ranks) r.dispatch_wait();
   for (int r = 0; r < 2; ++r)
-    EXPECT_EQ(difference(c, inputs, r, ranks[static_cast<std::size_t>(r)].read_received()), "");
+    EXPECT_EQ(difference({c, inputs}, r, ranks[static_cast<std::size_t>(r)].read_received()), "");
   EXPECT_NO_THROW(ranks[0].ep().check());
   try {
     ranks[1].ep().check();

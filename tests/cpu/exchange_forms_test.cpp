@@ -54,12 +54,12 @@ TEST_P(exchange_forms, ids_beyond_32_bits_become_no_others_and_are_reported) {
     std::vector<received_copy> got;
     for (auto& r : ranks) got.push_back(r.read_received());
     for (std::size_t r = 0; r < 2; ++r) {
-      EXPECT_EQ(difference(c, inputs, static_cast<int>(r), got[r]), "") << id;
+      EXPECT_EQ(difference({c, inputs}, static_cast<int>(r), got[r]), "") << id;
       ranks[r].apply_experts(got[r]);
     }
     for (auto& r : ranks) r.combine();
     for (std::size_t r = 0; r < 2; ++r)
-      EXPECT_EQ(difference(expected_output(c, inputs, static_cast<int>(r)), ranks[r].read_output()), "");
+      EXPECT_EQ(difference(expected_output({c, inputs}, static_cast<int>(r)), ranks[r].read_output()), "");
     EXPECT_NO_THROW(ranks[0].ep().check());
     try {
       ranks[1].ep().check();
@@ -79,7 +79,7 @@ TEST_P(exchange_forms, ids_of_64_bits_may_begin_at_any_of_them) {
     ids.insert(ids.end(), in.topk_idx.begin(), in.topk_idx.end());
     ranks[0].load(in);
     ranks[0].dispatch_with({.tokens = in.tokens.data(), .topk_idx = ids.data() + shift, .num_tokens = 29});
-    EXPECT_EQ(difference(c, {in}, 0, ranks[0].read_received()), "") << shift;
+    EXPECT_EQ(difference({c, {in}}, 0, ranks[0].read_received()), "") << shift;
     ranks[0].combine(static_cast<const bfloat16*>(ranks[0].received().tokens));
   }
 }
@@ -202,7 +202,7 @@ TEST_P(exchange_forms, there_are_as_many_rows_as_the_worst_routing_takes_and_no_
     ranks[0].load(in);
     ranks[0].dispatch();
     const received_copy got = ranks[0].read_received();
-    EXPECT_EQ(difference(c, {in}, 0, got), "");
+    EXPECT_EQ(difference({c, {in}}, 0, got), "");
     EXPECT_EQ(got.row_offsets.back(), rows)
         << tokens << " tokens, " << experts << " experts on " << alignment;
     EXPECT_EQ(ranks[0].received().max_rows, rows);

@@ -169,10 +169,12 @@ inline encoded_token encode(const ep_config& c, const bfloat16* token) {
   const auto hidden = static_cast<std::size_t>(c.hidden),
              block = static_cast<std::size_t>(facts_of(c.format).block);
   if (c.format == token_format::bf16) {
+    out.payload.resize(hidden * 2);
+    out.values.resize(hidden);
     for (std::size_t h = 0; h < hidden; ++h) {
-      out.payload.push_back(static_cast<std::uint8_t>(token[h].bits & 0xff));
-      out.payload.push_back(static_cast<std::uint8_t>(token[h].bits >> 8));
-      out.values.push_back(static_cast<float>(token[h]));
+      out.payload[2 * h] = static_cast<std::uint8_t>(token[h].bits & 0xff);
+      out.payload[2 * h + 1] = static_cast<std::uint8_t>(token[h].bits >> 8);
+      out.values[h] = static_cast<float>(token[h]);
     }
     return out;
   }
@@ -187,11 +189,27 @@ inline encoded_token encode(const ep_config& c, const bfloat16* token) {
   return out;
 }
 
-/// The t-th token of a rank, cast unless it is given as it travels.
-inline encoded_token encoded(const ep_config& c, const rank_inputs& in, std::size_t t) {
-  if (!in.given.empty()) return in.given[t];
-  return encode(c, in.tokens.data() + t * static_cast<std::size_t>(c.hidden));
+/// Each rank's tokens, cast unless they are given as they travel.
+inline std::vector<std::vector<encoded_token>> encode_all(const exchange_case& c,
+                                                          const std::vector<rank_inputs>& inputs) {
+  std::vector<std::vector<encoded_token>> of_rank(inputs.size());
+  for (std::size_t r = 0; r < inputs.size(); ++r) {
+    of_rank[r] = inputs[r].given;
+    if (inputs[r].given.empty())
+      for (int t = 0; t < inputs[r].num_tokens; ++t)
+        of_rank[r].push_back(encode(c.config, inputs[r].tokens.data() + t * c.config.hidden));
+  }
+  return of_rank;
 }
+
+/// A round's inputs, which outlive this, and what becomes of them: worked out once for all that is compared with it, as most of
+/// the time of the exchange's tests goes into it.
+struct expected_round {
+  const exchange_case& c;
+  const std::vector<rank_inputs>& inputs;
+  std::vector<std::vector<message>> messages = expected_messages(c, inputs);
+  std::vector<std::vector<encoded_token>> tokens = encode_all(c, inputs);  // of each rank
+};
 
 /// What the tests' experts compute: a different factor for each expert, so that no two can be confused.
 inline bfloat16 expert_value(int expert, float value) {
@@ -206,26 +224,32 @@ inline int rank_of_expert(const exchange_case& c, int expert) {
   return -1;
 }
 
+/// Adds what an expert makes of a token, weighted, in one rounding.
+inline void add_weighted_reply(float weight, int expert, const std::vector<float>& token, float* sum) {
+  for (std::size_t h = 0; h < token.size(); ++h)
+    sum[h] = std::fma(weight, static_cast<float>(expert_value(expert, token[h])), sum[h]);
+}
+
 /// expected_output with layout per_rank: sums of each rank's experts, rounded if they travel, ranks in order.
-inline std::vector<float> expected_sums_of_ranks(const exchange_case& c,
-                                                 const std::vector<rank_inputs>& inputs, int rank) {
+inline std::vector<float> expected_sums_of_ranks(const expected_round& round, int rank) {
+  const exchange_case& c = round.c;
   const auto hidden = static_cast<std::size_t>(c.config.hidden), k = static_cast<std::size_t>(c.config.top_k);
-  const rank_inputs& in = inputs[static_cast<std::size_t>(rank)];
+  const rank_inputs& in = round.inputs[static_cast<std::size_t>(rank)];
+  std::vector<int> rank_of(in.topk_idx.size(), -1);
+  for (std::size_t i = 0; i < rank_of.size(); ++i)
+    if (in.topk_idx[i] >= 0 && in.topk_idx[i] < c.config.num_experts)
+      rank_of[i] = rank_of_expert(c, in.topk_idx[i]);
   std::vector<float> out(static_cast<std::size_t>(in.num_tokens) * hidden, 0.0f);
   for (std::size_t t = 0; t < static_cast<std::size_t>(in.num_tokens); ++t) {
-    const encoded_token token = encoded(c.config, in, t);
+    const encoded_token& token = round.tokens[static_cast<std::size_t>(rank)][t];
     for (int r = 0; r < c.ranks; ++r) {
-      std::vector<float> part(hidden, 0.0f);
-      bool any = false;
+      std::vector<float> part;
       for (std::size_t i = t * k; i < (t + 1) * k; ++i) {
-        const int expert = in.topk_idx[i];
-        if (expert < 0 || expert >= c.config.num_experts || rank_of_expert(c, expert) != r) continue;
-        any = true;
-        for (std::size_t h = 0; h < hidden; ++h)
-          part[h] = std::fma(in.topk_weights[i], static_cast<float>(expert_value(expert, token.values[h])),
-                             part[h]);
+        if (rank_of[i] != r) continue;
+        part.resize(hidden, 0.0f);
+        add_weighted_reply(in.topk_weights[i], in.topk_idx[i], token.values, part.data());
       }
-      for (std::size_t h = 0; any && h < hidden; ++h)
+      for (std::size_t h = 0; h < part.size(); ++h)
         out[t * hidden + h] += r == rank ? part[h] : static_cast<float>(bfloat16{part[h]});
     }
   }
@@ -233,30 +257,24 @@ inline std::vector<float> expected_sums_of_ranks(const exchange_case& c,
 }
 
 /// out[t, :] of one rank, with the documented order of operations: bit for bit what combine_wait must give.
-inline std::vector<float> expected_output(const exchange_case& c, const std::vector<rank_inputs>& inputs,
-                                          int rank) {
-  if (c.config.layout == ep_layout::per_rank) return expected_sums_of_ranks(c, inputs, rank);
+inline std::vector<float> expected_output(const expected_round& round, int rank) {
+  const exchange_case& c = round.c;
+  if (c.config.layout == ep_layout::per_rank) return expected_sums_of_ranks(round, rank);
   const auto hidden = static_cast<std::size_t>(c.config.hidden), k = static_cast<std::size_t>(c.config.top_k);
-  const rank_inputs& in = inputs[static_cast<std::size_t>(rank)];
+  const rank_inputs& in = round.inputs[static_cast<std::size_t>(rank)];
   std::vector<int> expert_of(in.topk_idx.size(), -1);
-  const auto messages = expected_messages(c, inputs);
-  for (std::size_t e = 0; e < messages.size(); ++e) {
-    for (const message& m : messages[e]) {
+  for (std::size_t e = 0; e < round.messages.size(); ++e) {
+    for (const message& m : round.messages[e]) {
       if (m.rank == rank)
         expert_of[static_cast<std::size_t>(m.token) * k + static_cast<std::size_t>(m.topk_slot)] =
             static_cast<int>(e);
     }
   }
   std::vector<float> out(static_cast<std::size_t>(in.num_tokens) * hidden, 0.0f);
-  for (std::size_t t = 0; t < static_cast<std::size_t>(in.num_tokens); ++t) {
-    const encoded_token token = encoded(c.config, in, t);
-    for (std::size_t i = t * k; i < (t + 1) * k; ++i) {
-      if (expert_of[i] < 0) continue;
-      for (std::size_t h = 0; h < hidden; ++h) {
-        const auto y = static_cast<float>(expert_value(expert_of[i], token.values[h]));
-        out[t * hidden + h] = std::fma(in.topk_weights[i], y, out[t * hidden + h]);
-      }
-    }
+  for (std::size_t i = 0; i < expert_of.size(); ++i) {
+    if (expert_of[i] < 0) continue;
+    const encoded_token& token = round.tokens[static_cast<std::size_t>(rank)][i / k];
+    add_weighted_reply(in.topk_weights[i], expert_of[i], token.values, out.data() + i / k * hidden);
   }
   return out;
 }

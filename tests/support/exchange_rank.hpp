@@ -191,9 +191,8 @@ class exchange_rank {
 };
 
 /// What is wrong with the rows that `rank` received; empty if nothing.
-inline std::string difference(const exchange_case& c, const std::vector<rank_inputs>& inputs, int rank,
-                              const received_copy& got) {
-  const auto messages = expected_messages(c, inputs);
+inline std::string difference(const expected_round& round, int rank, const received_copy& got) {
+  const exchange_case& c = round.c;
   const expert_range local = experts_of_rank(c.config.num_experts, c.ranks, rank);
   const int least = c.config.format == token_format::blockwise_fp8 ? 4 : c.config.tiled_scales ? 128 : 1;
   const int align = std::max(least, c.config.row_alignment);
@@ -201,7 +200,7 @@ inline std::string difference(const exchange_case& c, const std::vector<rank_inp
   int first = 0;
   for (int e = 0; e < local.count; ++e) {
     const auto at = static_cast<std::size_t>(e);
-    const auto& expected = messages[static_cast<std::size_t>(local.first + e)];
+    const auto& expected = round.messages[static_cast<std::size_t>(local.first + e)];
     if (got.expert_ids[at] != local.first + e)
       return fmt::format("expert_ids[{}] is {}", e, got.expert_ids[at]);
     if (got.row_offsets[at] != first)
@@ -215,8 +214,8 @@ inline std::string difference(const exchange_case& c, const std::vector<rank_inp
       if (s.rank != m.rank || s.token != m.token || s.topk_slot != m.topk_slot)
         return fmt::format("row {} comes from rank {} token {} choice {}, not {} {} {}", row, s.rank, s.token,
                            s.topk_slot, m.rank, m.token, m.topk_slot);
-      const encoded_token token =
-          encoded(c.config, inputs[static_cast<std::size_t>(m.rank)], static_cast<std::size_t>(m.token));
+      const encoded_token& token =
+          round.tokens[static_cast<std::size_t>(m.rank)][static_cast<std::size_t>(m.token)];
       if (std::memcmp(&got.tokens[row * token.payload.size()], token.payload.data(), token.payload.size()) !=
           0)
         return fmt::format("payload of row {} differs", row);
@@ -262,8 +261,9 @@ inline std::string run_round(const exchange_case& c, std::vector<exchange_rank>&
   }
   std::vector<received_copy> got;
   for (auto& r : ranks) got.push_back(r.read_received());
+  const expected_round round{c, inputs};
   for (int r = 0; r < c.ranks; ++r) {
-    const std::string wrong = difference(c, inputs, r, got[static_cast<std::size_t>(r)]);
+    const std::string wrong = difference(round, r, got[static_cast<std::size_t>(r)]);
     if (!wrong.empty()) return in_context(r, wrong);
   }
   if (how == calls::fused) {
@@ -275,7 +275,7 @@ inline std::string run_round(const exchange_case& c, std::vector<exchange_rank>&
   }
   for (int r = 0; r < c.ranks; ++r) {
     const std::string wrong =
-        difference(expected_output(c, inputs, r), ranks[static_cast<std::size_t>(r)].read_output());
+        difference(expected_output(round, r), ranks[static_cast<std::size_t>(r)].read_output());
     if (!wrong.empty()) return in_context(r, wrong);
   }
   return {};

@@ -7,6 +7,7 @@
 #include "base/dot.hpp"
 #include "base/silu.hpp"
 #include "base/stored_rows.hpp"
+#include "base/whole_arrays.hpp"
 
 namespace baton::expert_mlp_cpu {
 namespace {
@@ -34,7 +35,9 @@ struct row_block {
   std::vector<float> weight, second_weight;  // a row of a matrix
 };
 
-void widen(const bfloat16* from, std::size_t n, float* to) {
+BATON_READS_WHOLE_ARRAYS void widen(const bfloat16* from, std::size_t n, float* to) {
+  look_at(from, n);
+  look_at(to, n);
   for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]);
 }
 
