@@ -78,4 +78,26 @@ inline exchange_case travelling(travel how, exchange_case c, token_format format
   return per_rank(std::move(c), format, how == travel::in_lines ? ep_transfer::lines : ep_transfer::chunks);
 }
 
+/// One of the ways to have the same rounds: nothing of what comes of them depends on it.
+struct exchange_way {
+  std::string name;
+  ep_config config;
+  calls how;
+};
+
+/// Three rounds of a case in each of some ways, which share what must come of a round.
+inline void expect_rounds_in_every_way(const std::vector<world>& worlds, const exchange_case& c,
+                                       const std::vector<exchange_way>& ways) {
+  std::vector<std::vector<exchange_rank>> ranks;
+  for (const exchange_way& way : ways) ranks.push_back(make_ranks(worlds, way.config));
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const auto inputs = draw_inputs(c, seed);
+    const expected_round round{c, inputs};
+    for (std::size_t i = 0; i < ways.size(); ++i)
+      EXPECT_EQ(run_round(round, ranks[i], ways[i].how), "") << ways[i].name << ", seed " << seed;
+  }
+  for (auto& all : ranks)
+    for (auto& r : all) EXPECT_NO_THROW(r.ep().check());
+}
+
 }  // namespace baton::test

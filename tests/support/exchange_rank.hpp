@@ -246,13 +246,12 @@ inline std::string difference(const std::vector<float>& expected, const std::vec
 enum class calls { apart, fused };
 
 /// One round of all ranks from one thread, every step compared. Empty if all is well.
-inline std::string run_round(const exchange_case& c, std::vector<exchange_rank>& ranks, std::uint64_t seed,
+inline std::string run_round(const expected_round& round, std::vector<exchange_rank>& ranks,
                              calls how = calls::apart) {
-  const auto inputs = draw_inputs(c, seed);
-  const auto in_context = [&](int r, const std::string& what) {
-    return what.empty() ? what : fmt::format("seed {}, rank {}: {}", seed, r, what);
+  const auto in_context = [](std::size_t r, const std::string& what) {
+    return what.empty() ? what : fmt::format("rank {}: {}", r, what);
   };
-  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(inputs[r]);
+  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(round.inputs[r]);
   if (how == calls::fused) {
     for (auto& r : ranks) r.dispatch();
   } else {
@@ -261,9 +260,8 @@ inline std::string run_round(const exchange_case& c, std::vector<exchange_rank>&
   }
   std::vector<received_copy> got;
   for (auto& r : ranks) got.push_back(r.read_received());
-  const expected_round round{c, inputs};
-  for (int r = 0; r < c.ranks; ++r) {
-    const std::string wrong = difference(round, r, got[static_cast<std::size_t>(r)]);
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const std::string wrong = difference(round, static_cast<int>(r), got[r]);
     if (!wrong.empty()) return in_context(r, wrong);
   }
   if (how == calls::fused) {
@@ -273,12 +271,19 @@ inline std::string run_round(const exchange_case& c, std::vector<exchange_rank>&
     for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].reply(got[r]);
     for (auto& r : ranks) r.combine_wait();
   }
-  for (int r = 0; r < c.ranks; ++r) {
-    const std::string wrong =
-        difference(expected_output(round, r), ranks[static_cast<std::size_t>(r)].read_output());
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const std::string wrong = difference(expected_output(round, static_cast<int>(r)), ranks[r].read_output());
     if (!wrong.empty()) return in_context(r, wrong);
   }
   return {};
+}
+
+/// The same with inputs drawn from a seed.
+inline std::string run_round(const exchange_case& c, std::vector<exchange_rank>& ranks, std::uint64_t seed,
+                             calls how = calls::apart) {
+  const auto inputs = draw_inputs(c, seed);
+  const std::string wrong = run_round(expected_round{c, inputs}, ranks, how);
+  return wrong.empty() ? wrong : fmt::format("seed {}, {}", seed, wrong);
 }
 
 inline std::vector<exchange_rank> make_ranks(std::span<const world> worlds, const ep_config& config) {
