@@ -45,10 +45,12 @@ inline std::vector<int> all_layers() {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr int share_of_fixtures =
-    8;  // sanitizers look for faults of memory, not of values, and are slow
+// Sanitizers look for faults of memory, not of values, and are slow; 2, 3 and 4 ranks run the code that 1 and 8 run.
+inline constexpr int share_of_fixtures = 8;
+inline constexpr int numbers_of_ranks[] = {1, 8};
 #else
 inline constexpr int share_of_fixtures = 1;
+inline constexpr int numbers_of_ranks[] = {1, 2, 3, 4, 8};
 #endif
 
 /// The fixtures' tokens of a layer; with a sanitizer the first of them.
