@@ -26,7 +26,7 @@ struct cublas_calls {
                  int, int, const void*, void*, int, int, int, int) = nullptr;
 };
 
-std::optional<cublas_calls> load(std::string& why_not) {
+std::optional<cublas_calls> load_cublas(std::string& why_not) {
   loaded_library cublas{"cuBLAS",
                         "BATON_CUBLAS",
                         {"libcublas.so.13", "libcublas.so.12", "/usr/local/cuda/lib64/libcublas.so.13"}};
@@ -81,7 +81,7 @@ std::unique_ptr<cublas_product> open_cublas(const world& world, std::string& why
     why_not = "it runs on GPUs only";
     return nullptr;
   }
-  const std::optional<cublas_calls> calls = load(why_not);
+  const std::optional<cublas_calls> calls = load_cublas(why_not);
   if (!calls) return nullptr;
   return std::make_unique<loaded_cublas>(world, *calls);
 }

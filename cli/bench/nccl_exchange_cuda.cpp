@@ -32,7 +32,7 @@ struct nccl_calls {
   int (*recv)(void*, std::size_t, int, int, nccl_comm*, cudaStream_t) = nullptr;
 };
 
-std::optional<nccl_calls> load(std::string& why_not) {
+std::optional<nccl_calls> load_nccl(std::string& why_not) {
   setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
   loaded_library nccl{"NCCL", "BATON_NCCL", {"libnccl.so.2"}};
   nccl_calls calls;
@@ -153,7 +153,7 @@ std::unique_ptr<nccl_exchange> open_nccl(std::span<const world> worlds, std::str
   else if (devices.size() < worlds.size())
     why_not = "ranks share a GPU, which NCCL refuses";
   if (!why_not.empty()) return nullptr;
-  const std::optional<nccl_calls> calls = load(why_not);
+  const std::optional<nccl_calls> calls = load_nccl(why_not);
   if (!calls) return nullptr;
   return std::make_unique<loaded_nccl>(worlds, *calls);
 }
