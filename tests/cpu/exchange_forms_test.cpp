@@ -139,7 +139,7 @@ TEST_P(exchange_forms, what_quantise_writes_is_received_as_the_bf16_it_was_made_
                             .num_tokens = static_cast<int>(in.tokens.size() / hidden)});
   }
   for (std::size_t r = 0; r < 2; ++r)
-    EXPECT_EQ(difference(c, inputs, static_cast<int>(r), ranks[r].read_received()), "");
+    EXPECT_EQ(difference({c, inputs}, static_cast<int>(r), ranks[r].read_received()), "");
   for (std::size_t r = 0; r < 2; ++r) {  // ends the round
     ranks[r].apply_experts(ranks[r].read_received());
     ranks[r].combine();
