@@ -53,7 +53,7 @@ std::vector<exploration> drawn_takes() {
       holds("2 ranks, the second with no token, 3 rounds, takes drawn 5 times",
             {{.blocks = {2, 1}, .warps = {2}, .tokens = {2, 0}, .rounds = 3}, two_send, 5}),
       holds("2 ranks of 5 experts, top 2, chunks of 2, tiles of 4, 2 rounds, takes drawn 5 times",
-            {{.blocks = {2}, .warps = {2}, .experts = 10, .top_k = 2, .tokens = {5, 3}, .rounds = 2},
+            {{.blocks = {2}, .warps = {3}, .experts = 10, .top_k = 2, .tokens = {5, 3}, .rounds = 2},
              pairs,
              5}),
       holds(
