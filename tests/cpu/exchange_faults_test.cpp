@@ -32,24 +32,13 @@ std::vector<stuck::details> run_until_stuck(std::vector<exchange_rank>& ranks, c
   return found;
 }
 
-/// Each layout, and each way in which tokens of per_rank travel.
-constexpr std::pair<ep_layout, ep_transfer> layouts[] = {{ep_layout::per_expert, ep_transfer::automatic},
-                                                         {ep_layout::per_rank, ep_transfer::lines},
-                                                         {ep_layout::per_rank, ep_transfer::chunks}};
+class exchange_faults_by : public testing::TestWithParam<travel> {};
+INSTANTIATE_TEST_SUITE_P(cpu, exchange_faults_by,
+                         testing::Values(travel::by_expert, travel::in_lines, travel::in_chunks),
+                         [](const auto& how) { return name(how.param); });
 
-class exchange_layout_faults : public testing::TestWithParam<std::pair<ep_layout, ep_transfer>> {
- protected:
-  static exchange_case small_case_of_layout(int ranks) {
-    exchange_case c = small_case(ranks);
-    std::tie(c.config.layout, c.config.transfer) = GetParam();
-    return c;
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(cpu, exchange_layout_faults, testing::ValuesIn(layouts));
-
-TEST_P(exchange_layout_faults, a_rank_that_never_launches_is_named_by_every_survivor) {
-  const exchange_case c = small_case_of_layout(4);
+TEST_P(exchange_faults_by, a_rank_that_never_launches_is_named_by_every_survivor) {
+  const exchange_case c = travelling(GetParam(), small_case(4));
   sim::options options;
   options.faults = {{sim::fault::kind::never_launches, 2}};
   auto ranks = make_ranks(simulated_worlds(4, options), c.config);
@@ -127,9 +116,9 @@ TEST(exchange_faults, a_word_with_a_flipped_bit_is_reported_and_never_believed) 
   }
 }
 
-TEST_P(exchange_layout_faults, after_a_time_out_only_a_new_communicator_goes_on_and_is_right) {
+TEST_P(exchange_faults_by, after_a_time_out_only_a_new_communicator_goes_on_and_is_right) {
   for (const arrival_policy policy : {arrival_policy::epoch, arrival_policy::sentinel}) {
-    exchange_case c = small_case_of_layout(2);
+    exchange_case c = travelling(GetParam(), small_case(2));
     c.config.arrival = policy;
     const auto worlds = simulated_worlds(2, {});
     auto ranks = make_ranks(worlds, c.config);

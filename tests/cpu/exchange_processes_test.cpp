@@ -15,15 +15,7 @@ TEST(exchange_processes, ranks_in_processes_of_their_own_exchange_through_shared
   for (const int ranks : {2, 3}) expect_conformance_of_processes(ranks, device_kind::cpu, 2);
 }
 
-/// Each layout, and each way in which tokens of per_rank travel.
-constexpr int num_kinds = 3;
-exchange_case of_kind(exchange_case c, int kind) {
-  c.config.layout = kind == 0 ? ep_layout::per_expert : ep_layout::per_rank;
-  c.config.transfer = kind == 1   ? ep_transfer::lines
-                      : kind == 2 ? ep_transfer::chunks
-                                  : ep_transfer::automatic;
-  return c;
-}
+constexpr travel every_travel[] = {travel::by_expert, travel::in_lines, travel::in_chunks};
 
 /// The nth of the ports of the process that forks ranks.
 int port_of(int nth, pid_t parent) {
@@ -73,30 +65,32 @@ TEST(exchange_processes, survivors_of_a_killed_process_name_it_and_make_a_world_
   constexpr const char* before[] = {"dispatch.arrival", "dispatch.ids", "dispatch.ids"};
   constexpr const char* within[] = {"combine.arrival", "combine.line", "combine.sum"};
   const pid_t parent = ::getpid();
-  const auto results = in_worlds_of_three(2 * num_kinds, [&](int nth, int rank) {
-    const int kind = nth / 2;
-    const bool is_killed_between = nth % 2 == 0;
-    set_launch_environment(rank, 3, port_of(2 * nth, parent));
-    {
-      const exchange_case c = of_kind({3, sizes(6, 6, 64, 5), {5, 5, 5}, routing::distinct}, kind);
-      exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
-      expect_no_error(run_rank(c, mine, 1));
-      const std::string site = missed_killed_rank(c, mine, is_killed_between);
-      if (site != (is_killed_between ? before : within)[kind]) throw std::runtime_error{site};
-    }
-    const exchange_case less = of_kind({2, sizes(6, 3, 64, 5), {5, 4}, routing::distinct}, kind);
-    set_launch_environment(rank / 2, 2, port_of(2 * nth + 1, parent));
-    exchange_rank again{expert_parallel::create(world::from_environment(device_kind::cpu), less.config)};
-    expect_no_error(run_rank(less, again, 2));
-    return true;
-  });
+  const auto results =
+      in_worlds_of_three(2 * static_cast<int>(std::size(every_travel)), [&](int nth, int rank) {
+        const travel how = every_travel[nth / 2];
+        const bool is_killed_between = nth % 2 == 0;
+        set_launch_environment(rank, 3, port_of(2 * nth, parent));
+        {
+          const exchange_case c = travelling(how, {3, sizes(6, 6, 64, 5), {5, 5, 5}, routing::distinct});
+          exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
+          expect_no_error(run_rank(c, mine, 1));
+          const std::string site = missed_killed_rank(c, mine, is_killed_between);
+          if (site != (is_killed_between ? before : within)[nth / 2]) throw std::runtime_error{site};
+        }
+        const exchange_case less = travelling(how, {2, sizes(6, 3, 64, 5), {5, 4}, routing::distinct});
+        set_launch_environment(rank / 2, 2, port_of(2 * nth + 1, parent));
+        exchange_rank again{expert_parallel::create(world::from_environment(device_kind::cpu), less.config)};
+        expect_no_error(run_rank(less, again, 2));
+        return true;
+      });
   for (std::size_t i = 0; i < results.size(); ++i)
     EXPECT_EQ(results[i].exit_code, i % 3 == 1 ? 128 + SIGKILL : 0)
         << "world " << i / 3 << ", rank " << i % 3 << ": " << results[i].thrown;
 }
 
 TEST(exchange_processes, a_rank_with_another_configuration_is_named_on_every_rank_and_all_go_on) {
-  const exchange_case lines = of_kind({3, sizes(6, 2, 64, 5), {5, 5, 5}, routing::distinct}, 1);
+  const exchange_case lines =
+      travelling(travel::in_lines, {3, sizes(6, 2, 64, 5), {5, 5, 5}, routing::distinct});
   const std::pair<std::string, std::function<void(ep_config&)>> changes[] = {
       {"layout is 1 on rank 0 and 0", [](ep_config& c) { c.layout = ep_layout::per_expert; }},
       {"transfer is 1 on rank 0 and 2", [](ep_config& c) { c.transfer = ep_transfer::chunks; }},
@@ -117,8 +111,8 @@ TEST(exchange_processes, a_rank_with_another_configuration_is_named_on_every_ran
           throw std::runtime_error{e.what()};
       }
     }
-    for (const int kind : {1, 2}) {
-      const exchange_case c = of_kind(lines, kind);
+    for (const travel how : every_travel) {
+      const exchange_case c = travelling(how, lines);
       exchange_rank mine{expert_parallel::create(w, c.config)};
       expect_no_error(run_rank(c, mine, 1));
     }
@@ -129,10 +123,11 @@ TEST(exchange_processes, a_rank_with_another_configuration_is_named_on_every_ran
 
 TEST(exchange_processes, a_process_that_never_launches_is_named_on_every_other) {
   const pid_t parent = ::getpid();
-  const auto results = in_worlds_of_three(num_kinds, [&](int kind, int rank) {
-    set_launch_environment(rank, 3, port_of(13 + kind, parent));
+  const auto results = in_worlds_of_three(std::size(every_travel), [&](int nth, int rank) {
+    const travel how = every_travel[nth];
+    set_launch_environment(rank, 3, port_of(13 + nth, parent));
     const world w = world::from_environment(device_kind::cpu);
-    const exchange_case c = of_kind({3, sizes(6, 2, 64, 5), {5, 5, 5}, routing::distinct}, kind);
+    const exchange_case c = travelling(how, {3, sizes(6, 2, 64, 5), {5, 5, 5}, routing::distinct});
     exchange_rank mine{expert_parallel::create(w, c.config)};
     if (rank == 2) {
       ::usleep(200'000);  // or it would not meet who waits for it in vain first
@@ -141,7 +136,9 @@ TEST(exchange_processes, a_process_that_never_launches_is_named_on_every_other) 
         run_rank(c, mine, 1);
         return false;
       } catch (const stuck& e) {
-        if (e.where.peer != 2 || e.where.site != (kind == 0 ? "dispatch.arrival" : "dispatch.ids")) throw;
+        if (e.where.peer != 2 ||
+            e.where.site != (how == travel::by_expert ? "dispatch.arrival" : "dispatch.ids"))
+          throw;
       }
     }
     exchange_rank anew{expert_parallel::create(w, c.config)};
