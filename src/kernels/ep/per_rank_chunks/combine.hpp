@@ -12,8 +12,8 @@
 //   send      | rows -> sum -> peer, publish ...... | rows and others' sums -> out ......... |
 //   receive   | rows and others' sums -> out ................................................ |
 //
-// Everything moves through registers: a lane has up to 10 loads in flight, a block up to 20 warps, and what a block's next
-// part needs to know is on its way while the one before is summed. Apart, combine_async sends, this rank's own sums to its own
+// Everything moves through registers: rows' next columns are on their way while some are summed, and what a block's next part
+// needs to know while the one before is. Apart, combine_async sends, this rank's own sums to its own
 // memory, and combine_wait receives.
 //
 // S1: a part's sums happen before its arrival word is seen: the warp's stores, sync_warp, then one lane publishes (E1 of
@@ -48,10 +48,12 @@ struct combine_kernel {
     if (!read_counts(x, p, others)) return;
     const per_rank::round_start now = x.broadcast(start, 0);
     if (now.aborted != 0) return;
+    sum_part untold{0, -1, 0};
     if (x.warp() < p.roles.senders && !each_part(x, p, others, [&](const known_part<X>& part) {
-          return send_part(x, p, now.epoch(), part);
+          return send_part(x, p, now.epoch(), part, untold);
         }))
       return;
+    tell(x, p, now.epoch(), untold);
     if (!p.receives) return;
     deal<X> own{shared.next(x) + 1, 0, 1, p.num_tokens};
     x.each_lane([&](int lane) { own.tokens[lane] = p.num_tokens; });
@@ -176,7 +178,8 @@ struct combine_kernel {
   }
 
   template <class X>
-  static BATON_FN bool send_part(X& x, const params& p, std::uint64_t epoch, const known_part<X>& part) {
+  static BATON_FN bool send_part(X& x, const params& p, std::uint64_t epoch, const known_part<X>& part,
+                                 sum_part& untold) {
     const std::uint32_t choices = x.broadcast(part.choices, 0);
     if (choices == 0) return true;
     addends<X> all;
@@ -192,16 +195,26 @@ struct combine_kernel {
     }
     std::byte* window = p.windows.at[at.source];
     auto* sums = reinterpret_cast<vec16*>(window + p.window.sum_at(p.s, p.s.rank, at.token));
-    sum_up(x, columns, all, [&](int place, const float(&s)[columns_of_lane]) {
+    const auto tell_before = [&] { tell(x, p, epoch, untold); };
+    sum_up(x, columns, all, tell_before, [&](int place, const float(&s)[columns_of_lane]) {
       x.write(sums + place, vec16{{pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]), pack_bf16(s[4], s[5]),
                                    pack_bf16(s[6], s[7])}});
     });
+    untold = at;
+    return true;
+  }
+
+  /// Of the part that was sent before (S1). Nothing of the next one is stored yet: what has to be done before was asked for long
+  /// ago, so that there is little to wait for.
+  template <class X>
+  static BATON_FN void tell(X& x, const params& p, std::uint64_t epoch, sum_part& sent) {
+    if (sent.token < 0) return;
     x.sync_warp();
     x.elect([&] {
-      auto* word = window + p.window.sum_word_at(p.s, p.s.rank, at.token, at.part);
+      auto* word = p.windows.at[sent.source] + p.window.sum_word_at(p.s, p.s.rank, sent.token, sent.part);
       publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word), static_cast<std::uint32_t>(epoch), 1);
     });
-    return true;
+    sent.token = -1;
   }
 
   template <class X>
@@ -215,12 +228,14 @@ struct combine_kernel {
     all.below = ranks & (own - 1);
     all.above = ranks & ~own & ~(own - 1);
     if (!await_sums(x, p, epoch, at, all)) return false;
-    sum_up(x, column_range{p.s, p.window, at.part}, all, [&](int place, const float(&sum)[columns_of_lane]) {
-      float out[columns_of_lane];
-      BATON_UNROLL
-      for (int i = 0; i < columns_of_lane; ++i) out[i] = sum[i] + 0.0f;  // as if added to 0: never -0
-      p.output(x, at.token, place * columns_of_lane, out);
-    });
+    sum_up(
+        x, column_range{p.s, p.window, at.part}, all, [] {},
+        [&](int place, const float(&sum)[columns_of_lane]) {
+          float out[columns_of_lane];
+          BATON_UNROLL
+          for (int i = 0; i < columns_of_lane; ++i) out[i] = sum[i] + 0.0f;  // as if added to 0: never -0
+          p.output(x, at.token, place * columns_of_lane, out);
+        });
     return true;
   }
 

@@ -34,9 +34,13 @@ inline chunk_grid grid_of_dispatch(const endpoint& end, const launch_limits& lim
   return {blocks_for(end, limits), roles};
 }
 
+/// A few blocks make sums more slowly than links take them: more of their warps send first.
 inline chunk_grid grid_of_combine(const endpoint& end, const launch_limits& limits) {
+  constexpr int few_blocks = 64;
   const chunk_settings& set = end.settings;
-  block_roles roles = roles_of(limits, set.combine_senders, set.combine_warps, max_combine_warps);
+  const bool is_few = blocks_for(end, limits) <= few_blocks;
+  block_roles roles = roles_of(limits, is_few ? set.combine_warps * 3 / 4 : set.combine_senders,
+                               set.combine_warps, max_combine_warps);
   if (limits.which == half::receive) roles = {0, roles.warps()};
   if (limits.which == half::send) roles = {roles.warps(), 0};
   return {blocks_for(end, limits), roles};

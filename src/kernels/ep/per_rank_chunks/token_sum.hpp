@@ -77,6 +77,11 @@ BATON_FN void add_all(X& x, const column_range& c, int first, std::uint32_t whic
   }
 }
 
+template <int n, int steps>
+struct addend_values {
+  vec16 at[n][steps];
+};
+
 /// What is added up: this rank's rows, by choice, and what other ranks made of the token, by rank.
 template <class X>
 struct addends {
@@ -90,10 +95,11 @@ struct addends {
   }
 };
 
-/// finish(vec16 of the token, 8 sums) for what the range has; n addends.
-template <int n, class X, class Finish>
-BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Finish finish) {
-  constexpr int steps = n <= 2 ? 4 : n <= 5 ? 2 : 1;
+/// finish(vec16 of the token, 8 sums) for what the range has; n addends. ready() when the first loads are on their way. Those
+/// of the next columns are while some are added up.
+template <int n, class X, class Ready, class Finish>
+BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Ready ready, Finish finish) {
+  constexpr int steps = n <= 2 ? 2 : 1;
   const vec16* from[n];
   float weight[n];
   std::uint32_t choices = all.choices, ranks = all.below | all.above;
@@ -109,20 +115,26 @@ BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Fi
     ranks = is_row ? ranks : ranks & (ranks - 1);
     choices &= choices - 1;
   }
+  typename X::template lanes<addend_values<n, steps>> next;
+  const auto load = [&](int lane, int first) {
+    BATON_UNROLL
+    for (int i = 0; i < n; ++i) {
+      BATON_UNROLL
+      for (int s = 0; s < steps; ++s) next[lane].at[i][s] = x.read(from[i] + c.place(first, s, lane));
+    }
+  };
+  x.each_lane([&](int lane) { load(lane, c.begin); });
+  ready();
   BATON_ROLLED
   for (int first = c.begin; first < c.end; first += steps * warp_lanes) {
     x.each_lane([&](int lane) {
-      vec16 v[n][steps];
-      BATON_UNROLL
-      for (int i = 0; i < n; ++i) {
-        BATON_UNROLL
-        for (int s = 0; s < steps; ++s) v[i][s] = x.read(from[i] + c.place(first, s, lane));
-      }
+      const addend_values<n, steps> now = next[lane];
+      load(lane, first + steps * warp_lanes);
       BATON_UNROLL
       for (int s = 0; s < steps; ++s) {
         float sum[columns_of_lane] = {};
         BATON_UNROLL
-        for (int i = 0; i < n; ++i) add_weighted(sum, weight[i], v[i][s].word);
+        for (int i = 0; i < n; ++i) add_weighted(sum, weight[i], now.at[i][s].word);
         if (c.has(first, s, lane)) finish(c.place(first, s, lane), sum);
       }
     });
@@ -152,27 +164,28 @@ BATON_FN void sum_in_order(X& x, const column_range& c, const addends<X>& all, F
   }
 }
 
-/// One warp: finish(vec16 of the token, 8 sums), by one lane each, for all that the range has.
-template <class X, class Finish>
-BATON_FN void sum_up(X& x, const column_range& c, const addends<X>& all, Finish finish) {
+/// One warp: finish(vec16 of the token, 8 sums), by one lane each, for all that the range has; before the first, ready().
+template <class X, class Ready, class Finish>
+BATON_FN void sum_up(X& x, const column_range& c, const addends<X>& all, Ready ready, Finish finish) {
   switch (all.at_once() ? all.count() : 0) {
     case 1:
-      return sum_at_once<1>(x, c, all, finish);
+      return sum_at_once<1>(x, c, all, ready, finish);
     case 2:
-      return sum_at_once<2>(x, c, all, finish);
+      return sum_at_once<2>(x, c, all, ready, finish);
     case 3:
-      return sum_at_once<3>(x, c, all, finish);
+      return sum_at_once<3>(x, c, all, ready, finish);
     case 4:
-      return sum_at_once<4>(x, c, all, finish);
+      return sum_at_once<4>(x, c, all, ready, finish);
     case 5:
-      return sum_at_once<5>(x, c, all, finish);
+      return sum_at_once<5>(x, c, all, ready, finish);
     case 6:
-      return sum_at_once<6>(x, c, all, finish);
+      return sum_at_once<6>(x, c, all, ready, finish);
     case 7:
-      return sum_at_once<7>(x, c, all, finish);
+      return sum_at_once<7>(x, c, all, ready, finish);
     case 8:
-      return sum_at_once<8>(x, c, all, finish);
+      return sum_at_once<8>(x, c, all, ready, finish);
     default:
+      ready();
       return sum_in_order(x, c, all, finish);
   }
 }
