@@ -121,7 +121,17 @@ TEST(from_environment, two_processes_with_one_rank_are_refused) {
   EXPECT_TRUE(says(results[0].thrown, "two processes came as rank 1")) << results[0].thrown;
 }
 
-TEST(launch_environment, a_missing_or_silly_variable_is_named_with_its_value) {
+/// In this process: nothing of what they set is left for other tests.
+class launch_environment : public testing::Test {
+ protected:
+  ~launch_environment() override {
+    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT",
+                             "TORCHELASTIC_RUN_ID", "BATON_DEADLINE_MS"})
+      ::unsetenv(name);
+  }
+};
+
+TEST_F(launch_environment, a_missing_or_silly_variable_is_named_with_its_value) {
   const auto text_with = [](const char* name, const char* value) -> std::string {
     set_environment(0, 2, "x");
     if (value != nullptr)
@@ -142,12 +152,9 @@ TEST(launch_environment, a_missing_or_silly_variable_is_named_with_its_value) {
   EXPECT_TRUE(says(text_with("LOCAL_WORLD_SIZE", "1"), "several machines"));
   ::unsetenv("LOCAL_WORLD_SIZE");
   EXPECT_EQ(text_with("LOCAL_RANK", nullptr), "nothing was thrown");
-  for (const char* name :
-       {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "BATON_DEADLINE_MS"})
-    ::unsetenv(name);
 }
 
-TEST(launch_environment, a_rank_is_its_number_on_its_machine_unless_that_is_given) {
+TEST_F(launch_environment, a_rank_is_its_number_on_its_machine_unless_that_is_given) {
   set_environment(1, 2, "x");
   ::setenv("LOCAL_RANK", "0", 1);
   EXPECT_EQ(bootstrap::read_launch_environment().local_rank, 0);
@@ -155,7 +162,7 @@ TEST(launch_environment, a_rank_is_its_number_on_its_machine_unless_that_is_give
   EXPECT_EQ(bootstrap::read_launch_environment().local_rank, 1);
 }
 
-TEST(launch_environment, a_long_run_id_still_fits_a_socket_name) {
+TEST_F(launch_environment, a_long_run_id_still_fits_a_socket_name) {
   set_environment(0, 2, std::string(400, 'r'));
   EXPECT_LE(bootstrap::read_launch_environment().ranks.name.size(), bootstrap::longest_socket_name);
 }
