@@ -9,7 +9,7 @@
 #include "kernels/ep/per_rank_chunks/dispatch.hpp"
 #include "kernels/ep/per_rank_chunks/endpoint.hpp"
 #include "sim/context.hpp"
-#include "tests/support/rank_memory.hpp"
+#include "tests/support/flipped_ids.hpp"
 
 namespace baton::test {
 namespace {
@@ -170,28 +170,7 @@ TEST(exchange_chunks_damage, a_word_that_says_another_number_of_tokens_is_refuse
 
 TEST(exchange_chunks_damage, a_flipped_bit_of_ids_is_named_or_does_no_harm) {
   chunk_rounds e{few};
-  std::array<rank_memory, num_ranks> before;
-  e.run(chunk_rounds::send, [&](int stage) {
-    if (stage == chunk_rounds::receive) before = e.memory;
-  });
-  const auto right = e.memory;
-  const cells window{e.shape()};
-  int named = 0;
-  for (int source = 0; source < num_ranks; ++source) {
-    const std::size_t first = window.ids_at(e.shape(), 1, source, 0);
-    for (std::size_t bit = 0; bit < 8 * line_access_bytes; bit += 29) {
-      e.memory = before;
-      e.of_rank(0).window[first + bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
-      e.run(chunk_rounds::receive);
-      for (int rank = 0; rank < num_ranks; ++rank) {
-        const bool has_named = e.of_rank(rank).record.complete != 0;
-        named += has_named ? 1 : 0;
-        EXPECT_TRUE(has_named || e.of_rank(rank).out == right[static_cast<std::size_t>(rank)].out)
-            << "bit " << bit << " of rank " << source << "'s ids, rank " << rank;
-      }
-    }
-  }
-  EXPECT_GT(named, 0);
+  expect_flipped_ids_are_named_or_do_no_harm(e, cells{e.shape()}, 29);
 }
 
 /// What rank 0 reports of what it finds at combine_async.
