@@ -109,8 +109,7 @@ struct chunk_kernels {
     constexpr const line_cell* lines = nullptr;
     constexpr const vec16* pieces = nullptr;
     constexpr const std::uint64_t* words = nullptr;
-    const std::size_t odd_tokens = at.piece_at(end.s, 1, 0, 0, 0),
-                      odd_words = at.token_word_at(end.s, 1, 0, 0);
+    const std::size_t odd_tokens = at.token_at(end.s, 1, 0, 0), odd_words = at.token_word_at(end.s, 1, 0, 0);
     name(lines, 0, at.tokens / 2, "even ids");
     name(lines, at.tokens / 2, at.tokens, "odd ids");
     name(pieces, at.tokens, odd_tokens, "even tokens");

@@ -28,6 +28,7 @@ ep_config communicator_config(const model::model_config& model, const exchange_o
   config.arrival = options.arrival;
   config.layout = options.layout;
   config.transfer = options.transfer;
+  config.rows = options.rows;
   require_served(config, options.num_ranks, exchange_words);
   return config;
 }

@@ -66,6 +66,7 @@ open_exchange load_exchange(const model::checkpoint& weights, std::span<const in
   options.arrival = settings.arrival;
   options.layout = settings.layout;
   options.transfer = settings.transfer;
+  options.rows = settings.rows;
   options.max_tokens_per_rank = std::clamp(most_tokens, 1, settings.max_tokens_per_rank);
   open_exchange opened;
   options.device = chosen_device(settings, opened.why_not_cuda);

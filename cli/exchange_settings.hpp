@@ -18,6 +18,7 @@ struct exchange_settings {
   arrival_policy arrival = arrival_policy::epoch;
   ep_layout layout = ep_layout::per_expert;
   ep_transfer transfer = ep_transfer::automatic;
+  ep_rows rows = ep_rows::by_expert;
   int max_tokens_per_rank = 256;
 };
 

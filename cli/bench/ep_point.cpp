@@ -62,7 +62,8 @@ bool uses_chunks(const ep_config& c) {
   return c.layout == ep_layout::per_rank && transfer_of(c) == ep_transfer::chunks;
 }
 
-/// Where nothing is said of the transfer it is in lines, or the layout's only one; of the input, bf16; of ids, int32.
+/// Where nothing is said of the transfer it is in lines, or the layout's only one; of the input, bf16; of ids, int32; of rows,
+/// they are by expert.
 nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
   nlohmann::json axes = {{"device", run.device},
                          {"ranks", run.ranks},
@@ -80,6 +81,7 @@ nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
   if (uses_chunks(p.config)) axes["transfer"] = "chunks";
   if (p.forms.quantised && facts_of(p.config.format).scale_bytes > 0) axes["input"] = "quantised";
   if (p.forms.wide_ids) axes["ids"] = "int64";
+  if (p.config.rows == ep_rows::by_token) axes["rows"] = "by_token";
   return axes;
 }
 

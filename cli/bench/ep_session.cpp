@@ -18,6 +18,35 @@ std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
+/// What widen_row() reads of the first `used` rows, copied to the host.
+struct rows_on_host {
+  std::vector<std::byte> values, scales;
+  std::vector<std::int32_t> token_rows;
+  received_tokens rows;
+
+  rows_on_host(const world& w, const received_tokens& in, std::size_t used) : rows{in} {
+    const auto bytes = [&w](const void* from, std::size_t size) {
+      return to_host(w, static_cast<const std::byte*>(from), size);
+    };
+    const format_facts facts = facts_of(in.format);
+    if (in.token_rows != nullptr) {
+      token_rows = to_host(w, in.token_rows, used);
+      values = bytes(in.tokens, index(in.max_token_rows) * index(in.row_bytes));
+      if (in.scales != nullptr)
+        rows.scales = values.data() +
+                      (static_cast<const std::byte*>(in.scales) - static_cast<const std::byte*>(in.tokens));
+      rows.token_rows = token_rows.data();
+    } else {
+      const scale_places places{in.scales_layout, in.max_rows, facts.row_scales(in.hidden)};
+      values = bytes(in.tokens, used * index(facts.row_bytes(in.hidden)));
+      if (in.scales != nullptr)
+        scales = bytes(in.scales, static_cast<std::size_t>(places.count() * facts.scale_bytes));
+      rows.scales = scales.data();
+    }
+    rows.tokens = values.data();
+  }
+};
+
 }  // namespace
 
 std::span<const ep_step> steps_of(ep_form form) {
@@ -97,8 +126,7 @@ dispatch_input ep_session::input_of(int rank, int set) const {
 
 const bfloat16* ep_session::expert_output_of(int rank) const {
   const rank_buffers& own = ranks_[index(rank)];
-  return config_.format == token_format::bf16 ? static_cast<const bfloat16*>(own.received.tokens)
-                                              : own.expert_output.data();
+  return sends_back() ? static_cast<const bfloat16*>(own.received.tokens) : own.expert_output.data();
 }
 
 void ep_session::enqueue(ep_step step, int rank, int set, stream_ref stream) {
@@ -141,7 +169,7 @@ void ep_session::synchronize() const {
   for (const world& rank : worlds_) rank.synchronize();
 }
 
-/// What an expert that changes nothing returns for rows with scales: value times scale, as bf16.
+/// What an expert that changes nothing returns: value times scale, as bf16.
 void ep_session::fill_expert_output(int rank) {
   const world& w = worlds_[index(rank)];
   rank_buffers& own = ranks_[index(rank)];
@@ -153,19 +181,11 @@ void ep_session::fill_expert_output(int rank) {
   const auto counts = to_host(w, in.row_counts, index(in.num_local_experts));
   std::size_t used = 0;
   for (std::size_t e = 0; e < counts.size(); ++e) used = std::max(used, index(offsets[e] + counts[e]));
-  const format_facts facts = facts_of(in.format);
-  const scale_places places{in.scales_layout, in.max_rows, facts.row_scales(in.hidden)};
-  const auto values =
-      to_host(w, static_cast<const std::byte*>(in.tokens), used * index(facts.row_bytes(in.hidden)));
-  const auto scales = to_host(w, static_cast<const std::byte*>(in.scales),
-                              static_cast<std::size_t>(places.count() * facts.scale_bytes));
-  received_tokens on_host = in;
-  on_host.tokens = values.data();
-  on_host.scales = scales.data();
+  const rows_on_host on_host{w, in, used};
   std::vector<float> row(hidden);
   std::vector<bfloat16> out(used * hidden);
   for (std::size_t r = 0; r < used; ++r) {
-    widen_row(on_host, r, row.data());
+    widen_row(on_host.rows, r, row.data());
     std::transform(row.begin(), row.end(), out.begin() + static_cast<std::ptrdiff_t>(r * hidden),
                    [](float v) { return bfloat16{v}; });
   }
@@ -179,7 +199,7 @@ void ep_session::run_round(int set, ep_form form) {
     for (int r = 0; r < num_ranks(); ++r) enqueue(step, r, set, {});
     synchronize();
     const bool received = step == ep_step::dispatch_wait || step == ep_step::dispatch;
-    if (received && config_.format != token_format::bf16)
+    if (received && !sends_back())
       for (int r = 0; r < num_ranks(); ++r) fill_expert_output(r);
   }
   for (expert_parallel& communicator : communicators_) communicator.check();

@@ -64,13 +64,17 @@ class ep_session {
   struct rank_buffers {
     device_buffer<bfloat16> output;         // [tokens, hidden]
     device_buffer<float> sums;              // the same before it is rounded, where values are compared
-    device_buffer<bfloat16> expert_output;  // of formats with scales: bf16 sends back what it received
+    device_buffer<bfloat16> expert_output;  // unless what was received can be sent back
     received_tokens received;
   };
 
   input_set make_set(std::uint64_t seed) const;
   on_device on_device_of(int rank, const rank_inputs& host) const;
   dispatch_input input_of(int rank, int set) const;
+  /// Rows that lie as experts' outputs do: an expert that changes nothing has nothing to write.
+  bool sends_back() const {
+    return config_.format == token_format::bf16 && config_.rows == ep_rows::by_expert;
+  }
   const bfloat16* expert_output_of(int rank) const;
   void fill_expert_output(int rank);
   void run_round(int set, ep_form form);

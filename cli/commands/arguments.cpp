@@ -24,6 +24,7 @@ const std::map<std::string, ep_layout> layout_names{{"per_expert", ep_layout::pe
                                                     {"per_rank", ep_layout::per_rank}};
 const std::map<std::string, ep_transfer> transfer_names{
     {"auto", ep_transfer::automatic}, {"lines", ep_transfer::lines}, {"chunks", ep_transfer::chunks}};
+const std::map<std::string, ep_rows> rows_names{{"expert", ep_rows::by_expert}, {"token", ep_rows::by_token}};
 const std::map<std::string, ring_strategy> strategy_names{
     {"single_counter", ring_strategy::single_counter},
     {"split_counter", ring_strategy::split_counter},
@@ -36,14 +37,9 @@ const std::map<std::string, backend_choice> backend_names{{"exchange", backend_c
                                                           {"reference", backend_choice::reference}};
 
 /// What is wrong with a count, or nothing.
+template <class Number>
 std::string positive(const std::string& word) {
-  int value = 0;
-  if (CLI::detail::lexical_cast(word, value) && value > 0) return {};
-  return word + " is not a number above 0";
-}
-
-std::string positive_number(const std::string& word) {
-  double value = 0;
+  Number value = 0;
   if (CLI::detail::lexical_cast(word, value) && value > 0) return {};
   return word + " is not a number above 0";
 }
@@ -103,11 +99,18 @@ void declare_json(CLI::App& command, bool& json, arguments& chosen) {
       ->group("Output");
 }
 
-void declare_transfer(CLI::App& command, ep_transfer& transfer) {
+/// How tokens travel, and how they lie when they are there.
+template <class Settings>
+void declare_travel(CLI::App& command, Settings& settings) {
   add_choice<ep_transfer>(
-      command, "--transfer", transfer_names, [&transfer](ep_transfer how) { transfer = how; },
+      command, "--transfer", transfer_names, [&settings](ep_transfer how) { settings.transfer = how; },
       "how tokens of layout per_rank travel: lines for few, chunks for many")
       ->default_str("auto")
+      ->group("Exchange");
+  add_choice<ep_rows>(
+      command, "--rows", rows_names, [&settings](ep_rows how) { settings.rows = how; },
+      "how received tokens lie: once for each of their experts, or once (layout per_rank)")
+      ->default_str("expert")
       ->group("Exchange");
 }
 
@@ -157,7 +160,7 @@ void declare_exchange(CLI::App& command, exchange_settings& settings) {
       "a message for each token and expert, or for each token and rank")
       ->default_str("per_expert")
       ->group("Exchange");
-  declare_transfer(command, settings.transfer);
+  declare_travel(command, settings);
   command
       .add_option("--max-tokens-per-rank", settings.max_tokens_per_rank,
                   "tokens that a rank sends in a round; sizes the buffers")
@@ -189,7 +192,7 @@ void declare_generate(CLI::App& app, arguments& chosen) {
   command.add_option("--max-new", options.max_new, "tokens to add to each prompt")
       ->type_name("N")
       ->default_str("as many as are expected, else 64")
-      ->check(CLI::Validator{positive, ""})
+      ->check(CLI::Validator{positive<int>, ""})
       ->group("Model and text");
   declare_exchange(command, options.exchange);
   add_choice<backend_choice>(
@@ -358,7 +361,7 @@ void declare_bench(CLI::App& app, arguments& chosen) {
               "layouts to measure, where they serve so many tokens")
       ->default_str("per_expert per_rank")
       ->group("Exchange");
-  declare_transfer(command, options.transfer);
+  declare_travel(command, options);
   command.add_option("--sms", options.num_sms, "blocks of every kernel; 0: all SMs")
       ->type_name("N ...")
       ->default_str("0")
@@ -398,12 +401,12 @@ void declare_check(CLI::App& app, arguments& chosen) {
   command.add_flag("--list", options.list, "say what there is, and run nothing")->group("What");
   command.add_option("--bound", options.bound, "at most N executions of an exploration")
       ->type_name("N")
-      ->check(CLI::Validator{positive, ""})
+      ->check(CLI::Validator{positive<int>, ""})
       ->default_str("each its own")
       ->group("How far");
   command.add_option("--seconds", options.seconds, "at most S seconds of an exploration")
       ->type_name("S")
-      ->check(CLI::Validator{positive_number, ""})
+      ->check(CLI::Validator{positive<double>, ""})
       ->default_str("each its own")
       ->group("How far");
   command

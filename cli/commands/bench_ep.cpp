@@ -187,6 +187,7 @@ std::vector<wanted_point> all_points(const bench_ep_options& o, device_kind devi
           c.format = format;
           c.layout = layout;
           c.transfer = o.transfer;
+          c.rows = o.rows;
           c.num_sms = sms;
           c.num_threads = o.num_threads;
           points.push_back(wanted(c, o.ranks));

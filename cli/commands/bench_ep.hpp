@@ -20,6 +20,7 @@ struct bench_ep_options {
   std::vector<token_format> formats{token_format::bf16, token_format::blockwise_fp8};
   std::vector<ep_layout> layouts{ep_layout::per_expert, ep_layout::per_rank};
   ep_transfer transfer = ep_transfer::automatic;
+  ep_rows rows = ep_rows::by_expert;
   std::optional<device_kind> device;  // empty: CUDA if it can serve these ranks, else the CPU
   int repeats = 20;
   int rounds = 0;  // timed together; 0: 1 on the CPU, and otherwise 40, fewer where they take long

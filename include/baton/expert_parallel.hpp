@@ -26,6 +26,13 @@ enum class ep_transfer {
   chunks,     // bulk copies of whole tokens, a flag for several: any number of tokens, few SMs
 };
 
+/// How received tokens lie on a rank; results are the same bits. by_token is for layout per_rank: fewer bytes are written,
+/// and in chunks tokens stay where they arrive, for products that find the rows they read (expert_mlp does).
+enum class ep_rows {
+  by_expert,  // once for each of a token's experts there: an expert's rows one after the other
+  by_token,   // once: received_tokens::token_rows says where
+};
+
 /// How the arrival words of layout per_expert tell rounds apart; per_rank has none.
 enum class arrival_policy {
   epoch,     // the word is {epoch, check, count}; epochs only grow, nothing is ever reset
@@ -47,6 +54,7 @@ struct ep_config {
           // 96 to 768 (in chunks at most 512 are used), and 0: as many as the tokens need
   ep_layout layout = ep_layout::per_expert;
   ep_transfer transfer = ep_transfer::automatic;
+  ep_rows rows = ep_rows::by_expert;
   bool tiled_scales =
       false;  // mxfp8, mxfp4, nvfp4: received scales in tiles of 128x4, and experts' rows from multiples of 128
   /// Experts' first rows are multiples of it: a power of two up to 128, and at least what the format asks for, which is 4 with
@@ -71,6 +79,8 @@ ep_transfer transfer_of(const ep_config& config);
 /// 2*512*ceil(T*top_k/224)), local = the same, what dispatch leaves for combine, and T*hidden*4. In chunks: window =
 /// R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2 + 2*512*ceil(T*top_k/224) and
 /// 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 + T/16*(E/R*9 + 8)).
+/// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
+/// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows.
 /// @throws invalid_argument  why_not(config, num_ranks)
 struct workspace_size {
   std::size_t window = 0;
@@ -98,8 +108,8 @@ struct source_info {
 };
 
 /// What dispatch_wait leaves on a rank: every received token, grouped by local expert, then source rank, then
-/// the order on that rank. All pointers are device memory owned by the communicator, valid until its next
-/// dispatch_wait.
+/// the order on that rank. Rows are numbered so whatever ep_config::rows says, and experts' outputs lie by these numbers. All
+/// pointers are device memory owned by the communicator, valid until its next dispatch_wait.
 struct received_tokens {
   const void* tokens = nullptr;  // [max_rows, hidden] in the format
   const void* scales = nullptr;  // at scale_places{scales_layout, max_rows, blocks}; null with bf16
@@ -113,6 +123,13 @@ struct received_tokens {
   int hidden = 0;                                        // values in a row
   scale_layout scales_layout = scale_layout::row_major;  // column_major with blockwise_fp8
   const float* tensor_scale = nullptr;  // nvfp4: the input scale that this rank gave to dispatch
+
+  /// ep_rows::by_token: where row r's token lies, one of max_token_rows: its values at tokens + token_rows[r] * row_bytes, its
+  /// scales, as many as a token has, one after the other at scales + token_rows[r] * row_bytes, bytes both; scales_layout is
+  /// row_major. What else there is in a row is unspecified. A token's experts' rows name the same place. Null: by_expert.
+  const std::int32_t* token_rows = nullptr;  // [max_rows]
+  int max_token_rows = 0;
+  int row_bytes = 0;  // a multiple of 16
 };
 
 /// Expert-parallel token exchange between the ranks of a world: four kernels a round, or two with layout per_rank.

@@ -13,8 +13,8 @@ struct field {
   const char* name;
   std::int64_t value;
 };
-using fields = std::array<field, 14>;
-using values = std::array<std::int64_t, 14>;
+using fields = std::array<field, 15>;
+using values = std::array<std::int64_t, 15>;
 
 fields fields_of(const ep_config& c) {
   return {{{"num_experts", c.num_experts},
@@ -28,6 +28,7 @@ fields fields_of(const ep_config& c) {
            {"num_threads", c.num_threads},
            {"layout", static_cast<int>(c.layout)},
            {"transfer", static_cast<int>(c.transfer)},
+           {"rows", static_cast<int>(c.rows)},
            {"tiled_scales", c.tiled_scales ? 1 : 0},
            {"row_alignment", c.row_alignment},
            {"sizeof(ep_config)", sizeof(ep_config)}}};

@@ -30,6 +30,8 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
   if (c.transfer != ep_transfer::automatic && c.transfer != ep_transfer::lines &&
       c.transfer != ep_transfer::chunks)
     return fmt::format("transfer: {} is no ep_transfer", static_cast<int>(c.transfer));
+  if (c.rows != ep_rows::by_expert && c.rows != ep_rows::by_token)
+    return fmt::format("rows: {} is no ep_rows", static_cast<int>(c.rows));
   const format_facts facts = facts_of(c.format);
   const int unit = facts.multiple;
   if (c.hidden < unit || c.hidden % unit != 0)
@@ -68,6 +70,10 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
   if (c.num_sms > ep::max_blocks) return outside("num_sms", c.num_sms, 0, ep::max_blocks);
   if (c.num_threads < 0 || c.num_threads > 1024 || c.num_threads % warp_lanes != 0)
     return fmt::format("num_threads: {} is not a multiple of 32 up to 1024", c.num_threads);
+  if (c.layout != ep_layout::per_rank && c.rows == ep_rows::by_token)
+    return "rows: by_token, but layout per_expert has a message for each expert of a token; use layout "
+           "per_rank, or "
+           "by_expert";
   if (c.layout == ep_layout::per_rank) {
     if (c.format != token_format::bf16 && c.format != token_format::blockwise_fp8)
       return fmt::format("format: {} does not travel with layout per_rank yet; use per_expert, bf16 or fp8",

@@ -14,9 +14,8 @@ class per_rank_layout final : public ep_layout_calls {
   per_rank_layout(const world& w, const ep_config& c, int sms)
       : ranks_{w},
         limits_{c.num_sms > 0 ? c.num_sms : sms,
-                c.num_threads == 0 && w.device() == device_kind::cpu ? cpu_threads : c.num_threads} {
-    end_.s = shape_of(c, w.size(), w.rank());
-  }
+                c.num_threads == 0 && w.device() == device_kind::cpu ? cpu_threads : c.num_threads},
+        end_{Endpoint::of(shape_of(c, w.size(), w.rank()))} {}
 
   void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
     end_.local = local;
@@ -80,7 +79,7 @@ class per_rank_layout final : public ep_layout_calls {
 
   world ranks_;
   ep::per_rank::launch_limits limits_;
-  Endpoint end_{};
+  Endpoint end_;
   int num_tokens_ = 0, dispatch_sms_ = 0, combine_sms_ = 0;
   ep::row_reports reports_{};
 };

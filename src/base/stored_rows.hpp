@@ -1,5 +1,6 @@
 #pragma once
 // Rows of any format as floats, on the host.
+#include <algorithm>
 #include <cstddef>
 
 #include "base/block_format.hpp"
@@ -8,23 +9,49 @@
 namespace baton {
 
 namespace stored_rows_detail {
+
+/// A row's token. What the device says of where it lies is bounded before it is followed.
+class stored_token {
+ public:
+  stored_token(const received_tokens& rows, std::size_t row)
+      : rows_{rows}, row_{static_cast<int>(row)}, facts_{facts_of(rows.format)} {
+    std::size_t bytes = static_cast<std::size_t>(facts_.row_bytes(rows.hidden));
+    if (rows.token_rows != nullptr) {
+      row = static_cast<std::size_t>(std::clamp(rows.token_rows[row], 0, rows.max_token_rows - 1));
+      bytes = static_cast<std::size_t>(rows.row_bytes);
+      scales_ = static_cast<const std::byte*>(rows.scales) + row * bytes;
+    }
+    values_ = static_cast<const std::byte*>(rows.tokens) + row * bytes;
+  }
+  const std::byte* values() const { return values_; }
+  template <class Stored>
+  float scale(int block) const {
+    if (scales_ != nullptr) return static_cast<float>(reinterpret_cast<const Stored*>(scales_)[block]);
+    const scale_places places{rows_.scales_layout, rows_.max_rows, facts_.row_scales(rows_.hidden)};
+    return static_cast<float>(static_cast<const Stored*>(rows_.scales)[places.at(row_, block)]);
+  }
+
+ private:
+  const received_tokens& rows_;
+  int row_;
+  format_facts facts_;
+  const std::byte* values_;
+  const std::byte* scales_ = nullptr;  // beside the token's values
+};
+
 template <token_format Format>
 void widen_row(const received_tokens& rows, std::size_t row, float* to) {
-  const auto hidden = static_cast<std::size_t>(rows.hidden);
-  const std::int64_t first = static_cast<std::int64_t>(row * hidden);
+  const stored_token token{rows, row};
   if constexpr (Format == token_format::bf16) {
-    for (std::size_t i = 0; i < hidden; ++i)
-      to[i] = static_cast<float>(static_cast<const bfloat16*>(rows.tokens)[row * hidden + i]);
+    for (int i = 0; i < rows.hidden; ++i)
+      to[i] = static_cast<float>(reinterpret_cast<const bfloat16*>(token.values())[i]);
   } else {
-    using stored = typename block_format<Format>::stored;
     constexpr int block = facts_of(Format).block;
-    const scale_places places{rows.scales_layout, rows.max_rows, rows.hidden / block};
     const float tensor = rows.tensor_scale == nullptr ? 1.0f : *rows.tensor_scale;
-    for (int b = 0; b < places.blocks; ++b) {
-      const auto at = places.at(static_cast<int>(row), b);
-      const float scale = static_cast<float>(static_cast<const stored*>(rows.scales)[at]) * tensor;
+    for (int b = 0; b < rows.hidden / block; ++b) {
+      const float scale = token.scale<typename block_format<Format>::stored>(b) * tensor;
       for (int i = b * block; i < (b + 1) * block; ++i)
-        to[i] = stored_value<Format>(rows.tokens, first + i) * scale;
+        to[i] = stored_value<Format>(token.values(), i) * scale;
     }
   }
 }

@@ -225,6 +225,22 @@ bench_ep_options small_run() {
   return o;
 }
 
+TEST(bench_ep, tokens_that_lie_once_are_compared_too_and_said) {
+  bench_ep_options o = small_run();
+  o.layouts = {ep_layout::per_rank};
+  o.rows = ep_rows::by_token;
+  std::ostringstream out;
+  ASSERT_EQ(run_bench_ep(o, out), 0);
+  std::istringstream lines{out.str()};
+  int points = 0;
+  for (std::string line; std::getline(lines, line); ++points) {
+    const nlohmann::json point = nlohmann::json::parse(line);
+    EXPECT_EQ(point["checked"], true);
+    EXPECT_EQ(point["axes"]["rows"], "by_token");
+  }
+  EXPECT_EQ(points, 4) << "two sizes in two formats";
+}
+
 TEST(bench_ep, a_run_on_the_cpu_gives_one_object_for_each_point_with_all_samples) {
   std::ostringstream out;
   ASSERT_EQ(run_bench_ep(small_run(), out), 0);

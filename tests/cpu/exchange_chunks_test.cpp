@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <functional>
 
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/per_rank_chunks/combine.hpp"
 #include "kernels/ep/per_rank_chunks/dispatch.hpp"
 #include "kernels/ep/per_rank_chunks/endpoint.hpp"
+#include "kernels/ep/per_rank_chunks/grid.hpp"
 #include "sim/context.hpp"
 #include "tests/support/flipped_ids.hpp"
 
@@ -25,8 +27,9 @@ class chunk_rounds {
   enum stage { send, receive, send_sums, receive_sums, num_stages };
 
   explicit chunk_rounds(const std::array<int, num_ranks>& tokens, const chunk_settings& settings = {},
-                        const sim::options& options = {})
+                        const sim::options& options = {}, ep::row_storage rows = ep::row_storage::of_experts)
       : settings_{settings}, num_tokens_{tokens}, machine_{num_ranks, options} {
+    shape_.rows = rows;
     shape_.max_tokens = std::max(1, *std::max_element(tokens.begin(), tokens.end()));
     for (std::size_t r = 0; r < num_ranks; ++r) {
       memory[r].window.resize(cells{shape_, settings}.bytes);
@@ -83,9 +86,23 @@ class chunk_rounds {
       return launch<dispatch_kernel<ep::bf16_tokens>>(rank, p, dispatch_plan(p.window, roles));
     }
     const block_roles roles{sends ? 2 : 0, sends ? 0 : 2};
-    const auto p = e.combine({e.own<bfloat16>(&local_cells::tokens), num_tokens_[r]}, roles, !sends,
+    const auto p = e.combine({returned(e), num_tokens_[r]}, roles, !sends,
                              ep::store_fp32{of_rank(rank).out.data(), hidden});
     launch<combine_kernel<ep::store_fp32>>(rank, p, combine_plan{});
+  }
+
+  /// What experts return: the rows they got, or tokens copied to such rows.
+  const bfloat16* returned(const endpoint& e) {
+    if (!shape_.by_token()) return e.own<bfloat16>(&local_cells::tokens);
+    const received_tokens got = e.received();
+    std::vector<bfloat16>& rows = rows_[static_cast<std::size_t>(e.s.rank)];
+    rows.resize(static_cast<std::size_t>(got.max_rows * hidden));
+    for (int local = 0; local < got.num_local_experts; ++local)
+      for (int row = got.row_offsets[local]; row < got.row_offsets[local] + got.row_counts[local]; ++row)
+        std::memcpy(&rows[static_cast<std::size_t>(row * hidden)],
+                    static_cast<const std::byte*>(got.tokens) + got.token_rows[row] * got.row_bytes,
+                    sizeof(bfloat16) * hidden);
+    return rows.data();
   }
 
   ep::shape shape_{.num_experts = 3,
@@ -96,7 +113,7 @@ class chunk_rounds {
   chunk_settings settings_;
   std::array<int, num_ranks> num_tokens_;
   sim::machine machine_;
-  std::array<std::vector<bfloat16>, num_ranks> tokens_;
+  std::array<std::vector<bfloat16>, num_ranks> tokens_, rows_;
   std::array<std::vector<std::int32_t>, num_ranks> ids_;
 };
 
@@ -119,12 +136,15 @@ TEST(exchange_chunks_settings, change_no_bit_of_a_result) {
     s.piece_bytes = piece;
     s.dispatch_stages = stages;
     s.least_sums = 64 * stages;
-    ++random.seed;
-    chunk_rounds e{tokens, s, random};
-    for (int round = 1; round <= 3; ++round) e.run();
-    for (const int rank : {0, 1})
-      EXPECT_TRUE(e.of_rank(rank).out == usual.of_rank(rank).out)
-          << "rank " << rank << ", chunks of " << chunk << ", tiles of " << tile << ", pieces of " << piece;
+    for (const ep::row_storage rows : {ep::row_storage::of_experts, ep::row_storage::in_window}) {
+      ++random.seed;
+      chunk_rounds e{tokens, s, random, rows};
+      for (int round = 1; round <= 3; ++round) e.run();
+      for (const int rank : {0, 1})
+        EXPECT_TRUE(e.of_rank(rank).out == usual.of_rank(rank).out)
+            << "rank " << rank << ", chunks of " << chunk << ", tiles of " << tile << ", pieces of " << piece
+            << (rows == ep::row_storage::in_window ? ", by token" : "");
+    }
   }
 }
 
@@ -155,17 +175,49 @@ TEST(exchange_chunks_damage, a_flipped_bit_of_an_arrival_word_is_named) {
 }
 
 TEST(exchange_chunks_damage, a_word_that_says_another_number_of_tokens_is_refused) {
-  chunk_rounds e{few, four_a_chunk};
+  for (const ep::row_storage rows : {ep::row_storage::of_experts, ep::row_storage::in_window}) {
+    chunk_rounds e{few, four_a_chunk, {}, rows};
+    const std::size_t at = cells{e.shape(), four_a_chunk}.token_word_at(e.shape(), 1, 1, 0);
+    e.run(chunk_rounds::send, [&](int now) {
+      if (now == chunk_rounds::receive)
+        e.word(0, at) = arrival_word::of(1, arrival_word::count(e.word(0, at)) - 1);
+    });
+    const stuck_record& r = e.of_rank(0).record;
+    ASSERT_EQ(r.complete, 1u);
+    EXPECT_EQ(name(r.where), "dispatch.damaged_chunk");
+    EXPECT_EQ(r.peer, 1);
+    EXPECT_EQ(r.seen + 1, r.expected);
+  }
+}
+
+TEST(exchange_chunks_damage, a_flipped_bit_of_an_arrival_word_is_named_by_token_too) {
+  chunk_rounds e{few, four_a_chunk, {}, ep::row_storage::in_window};
   const std::size_t at = cells{e.shape(), four_a_chunk}.token_word_at(e.shape(), 1, 1, 0);
-  e.run(chunk_rounds::send, [&](int now) {
-    if (now == chunk_rounds::receive)
-      e.word(0, at) = arrival_word::of(1, arrival_word::count(e.word(0, at)) - 1);
+  std::array<rank_memory, num_ranks> before;
+  e.run(chunk_rounds::send, [&](int stage) {
+    if (stage == chunk_rounds::receive) before = e.memory;
   });
-  const stuck_record& r = e.of_rank(0).record;
-  ASSERT_EQ(r.complete, 1u);
-  EXPECT_EQ(name(r.where), "dispatch.damaged_chunk");
-  EXPECT_EQ(r.peer, 1);
-  EXPECT_EQ(r.seen + 1, r.expected);
+  for (int bit = 0; bit < 64; ++bit) {
+    e.memory = before;
+    e.word(0, at) ^= std::uint64_t{1} << bit;
+    e.run(chunk_rounds::receive);
+    ASSERT_EQ(e.of_rank(0).record.complete, 1u) << "bit " << bit;
+    EXPECT_EQ(name(e.of_rank(0).record.where), "dispatch.chunk");
+    EXPECT_EQ(e.of_rank(0).record.peer, 1);
+  }
+}
+
+TEST(exchange_chunks_settings, blocks_are_made_up_as_was_measured_for_how_tokens_lie) {
+  ep::shape s{.num_experts = 256, .num_ranks = 2, .top_k = 8, .hidden = 7168, .max_tokens = 4096};
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
+    s = {
+        .num_experts = 256, .num_ranks = 2, .top_k = 8, .hidden = 7168, .max_tokens = 4096, .format = format};
+    const block_roles experts = grid_of_dispatch(endpoint::of(s), {132}).roles;
+    EXPECT_EQ((std::array{experts.senders, experts.others, experts.stages}), (std::array{6, 8, 2}));
+    s.rows = ep::row_storage::in_window;
+    const block_roles tokens = grid_of_dispatch(endpoint::of(s), {132}).roles;
+    EXPECT_EQ((std::array{tokens.senders, tokens.others, tokens.stages}), (std::array{12, 4, 1}));
+  }
 }
 
 TEST(exchange_chunks_damage, a_flipped_bit_of_ids_is_named_or_does_no_harm) {

@@ -16,8 +16,7 @@ class exchange_forms : public testing::TestWithParam<travel> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(cpu, exchange_forms,
-                         testing::Values(travel::by_expert, travel::in_lines, travel::in_chunks),
+INSTANTIATE_TEST_SUITE_P(cpu, exchange_forms, testing::ValuesIn(every_travel),
                          [](const auto& how) { return name(how.param); });
 
 TEST_P(exchange_forms, ids_of_64_bits_give_the_same_bits_as_those_of_32) {
@@ -79,8 +78,10 @@ TEST_P(exchange_forms, ids_of_64_bits_may_begin_at_any_of_them) {
     ids.insert(ids.end(), in.topk_idx.begin(), in.topk_idx.end());
     ranks[0].load(in);
     ranks[0].dispatch_with({.tokens = in.tokens.data(), .topk_idx = ids.data() + shift, .num_tokens = 29});
-    EXPECT_EQ(difference({c, {in}}, 0, ranks[0].read_received()), "") << shift;
-    ranks[0].combine(static_cast<const bfloat16*>(ranks[0].received().tokens));
+    const received_copy got = ranks[0].read_received();
+    EXPECT_EQ(difference({c, {in}}, 0, got), "") << shift;
+    ranks[0].apply_experts(got);
+    ranks[0].combine();
   }
 }
 
@@ -270,7 +271,7 @@ TEST_P(exchange_forms, every_call_of_every_rank_may_take_another_number_of_sms) 
 TEST_P(exchange_forms, a_call_takes_no_more_sms_than_it_says) {
   const auto worlds = world::local(2, device_kind::cpu);
   // All SMs of both ranks together are more warps than the CPU machine has.
-  const bool in_chunks = GetParam() == travel::in_chunks;
+  const bool in_chunks = GetParam() == travel::in_chunks || GetParam() == travel::in_chunks_by_token;
   exchange_case c = travelling({2, sizes(8, 2, 16, in_chunks ? 1024 : 4), {4, 3}, routing::distinct});
   c.config.num_sms = 1024;
   c.config.num_threads = in_chunks ? 512 : 768;

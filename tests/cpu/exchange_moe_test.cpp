@@ -73,6 +73,23 @@ TEST(exchange_moe, many_rounds_with_layout_per_rank_do_not_change_a_bit) {
   EXPECT_EQ(often.statistics().rounds, 5u);
 }
 
+TEST(exchange_moe, tokens_that_lie_once_do_not_change_a_bit) {
+  const model::routed_tokens tokens = some_tokens(1, 16);
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
+    cli::exchange_options options = on_cpu(3, format, ep_layout::per_rank);
+    cli::exchange_moe by_expert{tiny_moe(), std::vector{1}, options};
+    const std::vector<float> expected = run_layer(by_expert, 1, tokens);
+    options.rows = ep_rows::by_token;
+    for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks}) {
+      options.transfer = transfer;
+      cli::exchange_moe by_token{tiny_moe(), std::vector{1}, options};
+      EXPECT_EQ(run_layer(by_token, 1, tokens), expected);
+      EXPECT_EQ(run_layer(by_token, 1, tokens), expected)
+          << "the round that uses the other half of the window";
+    }
+  }
+}
+
 TEST(exchange_moe, ranks_rounds_and_arrival_policy_do_not_change_a_bit) {
   for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
     const model::routed_tokens tokens = some_tokens(1, 64);

@@ -1,4 +1,7 @@
 // Layout per_rank on the CPU: the conformance suite, fused and apart, and what differs from per_expert.
+#include <map>
+#include <set>
+
 #include "baton/error.hpp"
 #include "kernels/ep/per_rank/grid.hpp"
 #include "tests/cpu/says.hpp"
@@ -14,19 +17,54 @@ TEST_P(exchange_per_rank, every_row_and_every_sum_is_right_to_the_bit_by_lines_a
   const auto worlds = world::local(num_ranks, device_kind::cpu);
   for (const named_case& c : conformance_cases(num_ranks)) {
     SCOPED_TRACE(c.name);
-    const ep_config lines = per_rank(c.what, format, ep_transfer::lines).config;
-    const ep_config chunks = per_rank(c.what, format, ep_transfer::chunks).config;
-    expect_rounds_in_every_way(worlds, per_rank(c.what, format),
-                               {{"lines, apart", lines, calls::apart},
-                                {"lines, fused", lines, calls::fused},
-                                {"chunks, apart", chunks, calls::apart},
-                                {"chunks, fused", chunks, calls::fused}});
+    ep_config lines = per_rank(c.what, format, ep_transfer::lines).config;
+    ep_config chunks = per_rank(c.what, format, ep_transfer::chunks).config;
+    std::vector<exchange_way> ways{{"lines, apart", lines, calls::apart},
+                                   {"lines, fused", lines, calls::fused},
+                                   {"chunks, apart", chunks, calls::apart},
+                                   {"chunks, fused", chunks, calls::fused}};
+    lines.rows = chunks.rows = ep_rows::by_token;
+    if (num_ranks == 3)
+      ways.insert(ways.end(), {{"lines by token, apart", lines, calls::apart},
+                               {"lines by token, fused", lines, calls::fused},
+                               {"chunks by token, apart", chunks, calls::apart},
+                               {"chunks by token, fused", chunks, calls::fused}});
+    expect_rounds_in_every_way(worlds, per_rank(c.what, format), ways);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(cpu, exchange_per_rank,
                          testing::Combine(testing::Values(1, 2, 3, 4, 8),
                                           testing::Values(token_format::bf16, token_format::blockwise_fp8)));
+
+TEST(exchange_by_token, no_token_lies_twice_and_pointers_are_those_of_every_round) {
+  for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks}) {
+    const exchange_case c = per_rank({2, sizes(8, 4, 264, 20), {20, 9}, routing::repeated},
+                                     token_format::bf16, transfer, ep_rows::by_token);
+    auto ranks = make_ranks(world::local(2, device_kind::cpu), c.config);
+    std::vector<received_tokens> first;
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      ASSERT_EQ(run_round(c, ranks, seed, calls::fused), "");
+      for (std::size_t r = 0; r < 2; ++r) {
+        const received_tokens& got = ranks[r].received();
+        if (seed == 1) first.push_back(got);
+        EXPECT_EQ(got.tokens, first[r].tokens);
+        EXPECT_EQ(got.token_rows, first[r].token_rows);
+        EXPECT_EQ(got.row_bytes % 16, 0);
+        std::map<std::pair<int, int>, std::int32_t> places;
+        std::set<std::int32_t> taken;
+        for (int e = 0; e < got.num_local_experts; ++e)
+          for (int row = got.row_offsets[e]; row < got.row_offsets[e] + got.row_counts[e]; ++row) {
+            const source_info& from = got.sources[row];
+            const std::int32_t at = got.token_rows[row];
+            EXPECT_EQ(places.try_emplace({from.rank, from.token}, at).first->second, at);
+            taken.insert(at);
+          }
+        EXPECT_EQ(taken.size(), places.size());
+      }
+    }
+  }
+}
 
 /// What holds however tokens travel.
 class exchange_per_rank_by : public testing::TestWithParam<ep_transfer> {

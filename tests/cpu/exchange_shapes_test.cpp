@@ -1,4 +1,5 @@
-// Layout per_rank on shapes that are drawn: sizes, formats, alignments, routings, uneven numbers of tokens, blocks and threads.
+// Layout per_rank on shapes that are drawn: sizes, formats, alignments, routings, uneven numbers of tokens, blocks and threads,
+// and how received tokens lie.
 // BATON_EXCHANGE_SHAPES sets how many; BATON_EXCHANGE_SEED the first.
 #include <fmt/format.h>
 
@@ -41,7 +42,9 @@ class shape_drawing {
     config.num_sms = between(0, 5);
     config.num_threads = one_of(2) ? 0 : 32 * between(3, 24);
     if (one_of(3)) config.row_alignment = 1 << between(config.format == token_format::bf16 ? 0 : 2, 7);
-    return {c, one_of(2) ? calls::apart : calls::fused};
+    const calls how = one_of(2) ? calls::apart : calls::fused;
+    if (one_of(3)) config.rows = ep_rows::by_token;
+    return {c, how};
   }
 
  private:
@@ -62,11 +65,12 @@ std::string described(const drawn_shape& s) {
   return fmt::format(
       "{} ranks, {} experts, top {}, hidden {}, {}, {}, up to {} tokens, routing {}, {} blocks of {} "
       "threads, rows from "
-      "multiples of {}, {}{}",
+      "multiples of {}, {}{}{}",
       s.what.ranks, c.num_experts, c.top_k, c.hidden, name(c.format),
       c.transfer == ep_transfer::lines ? "lines" : "chunks", c.num_max_tokens_per_rank,
       static_cast<int>(s.what.ids), c.num_sms, c.num_threads, c.row_alignment,
-      s.how == calls::fused ? "fused" : "apart", s.what.wide_ids ? ", ids of 64 bits" : "");
+      s.how == calls::fused ? "fused" : "apart", s.what.wide_ids ? ", ids of 64 bits" : "",
+      c.rows == ep_rows::by_token ? ", by token" : "");
 }
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {

@@ -75,6 +75,34 @@ TEST(expert_mlp_arguments, what_it_does_not_is_refused_by_name_and_value) {
   refused([](call& c) { c.rows.format = token_format{9}; }, "rows.format is 9, which is no token_format");
 }
 
+TEST(expert_mlp_arguments, of_tokens_that_lie_once_are_refused_by_name_and_value) {
+  const auto by_token = [](call& c) {
+    c.rows.token_rows = c.rows.row_counts;
+    c.rows.max_token_rows = 3;
+    c.rows.row_bytes = 272;
+    c.rows.scales_layout = scale_layout::row_major;
+  };
+  for (const device_kind device : {device_kind::cuda, device_kind::cpu}) {
+    call good;
+    by_token(good);
+    EXPECT_NO_THROW(good.check(device));
+    const auto refused = [&](const std::function<void(call&)>& damage, const std::string& text) {
+      expect_refused(
+          device,
+          [&](call& c) {
+            by_token(c);
+            damage(c);
+          },
+          text);
+    };
+    refused([](call& c) { c.rows.max_token_rows = 0; }, "rows.max_token_rows is 0");
+    refused([](call& c) { c.rows.row_bytes = 280; }, "rows.row_bytes is 280");
+    refused([](call& c) { c.rows.row_bytes = 240; }, "holds the 256 bytes");
+    refused([](call& c) { c.rows.scales_layout = scale_layout::column_major; },
+            "rows.scales_layout is column_major; with token_rows it must be row_major");
+  }
+}
+
 TEST(expert_mlp_arguments, rows_that_only_the_cpu_decodes_are_refused_by_name_on_cuda) {
   call c;
   c.rows.format = token_format::nvfp4;

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -98,8 +99,7 @@ struct problem {
             experts.num_experts, experts.hidden,    experts.intermediate};
   }
 
-  std::vector<bfloat16> run(token_format format) const {
-    std::vector<bfloat16> out(rows.size(), poison);
+  received_tokens received(token_format format) const {
     received_tokens received;
     received.tokens = format == token_format::bf16 ? static_cast<const void*>(rows.data()) : fp8_rows.data();
     received.scales = format == token_format::bf16 ? nullptr : scales.data();
@@ -110,9 +110,14 @@ struct problem {
     received.format = format;
     received.scales_layout = scale_layout::column_major;
     received.hidden = experts.hidden;
-    expert_mlp_cpu::run(weights(), received, out.data());
+    return received;
+  }
+  std::vector<bfloat16> run(const received_tokens& from) const {
+    std::vector<bfloat16> out(rows.size(), poison);
+    expert_mlp_cpu::run(weights(), from, out.data());
     return out;
   }
+  std::vector<bfloat16> run(token_format format) const { return run(received(format)); }
 
   /// Largest error of `out`, computed from `inputs`, as a part of its bound; infinite for NaN.
   double worst(const std::vector<bfloat16>& out, const std::vector<bfloat16>& inputs) const {
@@ -220,6 +225,69 @@ TEST(expert_mlp_cpu, rows_of_narrow_formats_are_what_they_stand_for) {
       expert_mlp_cpu::run(p.weights(), rows, out.data());
       EXPECT_LE(p.worst(out, meant), 1.0) << name(format) << ", " << name(layout);
       EXPECT_GT(p.worst(out, p.rows), 1.0) << "the rows before they were stored";
+    }
+  }
+}
+
+/// A problem's rows as ep_rows::by_token leaves them, the last one first, something behind each.
+struct rows_by_token {
+  std::vector<std::byte> stored;
+  std::vector<std::int32_t> token_rows;
+  received_tokens received;
+
+  rows_by_token(const problem& p, token_format format) : received{p.received(format)} {
+    const format_facts facts = facts_of(format);
+    const auto values = static_cast<std::size_t>(facts.row_bytes(received.hidden));
+    const int blocks = facts.row_scales(received.hidden);
+    const std::size_t row_bytes = values + static_cast<std::size_t>((blocks * 4 + 15) / 16 * 16 + 16);
+    stored.assign(static_cast<std::size_t>(p.max_rows) * row_bytes, std::byte{0xff});
+    for (int row = 0; row < p.max_rows; ++row) {
+      token_rows.push_back(p.max_rows - 1 - row);
+      std::byte* to = stored.data() + static_cast<std::size_t>(token_rows.back()) * row_bytes;
+      std::memcpy(to, static_cast<const std::byte*>(received.tokens) + static_cast<std::size_t>(row) * values,
+                  values);
+      for (int b = 0; b < blocks; ++b)
+        std::memcpy(to + values + 4 * b, &p.scales[static_cast<std::size_t>(b * p.max_rows + row)], 4);
+    }
+    received.tokens = stored.data();
+    received.scales = blocks > 0 ? stored.data() + values : nullptr;
+    received.scales_layout = scale_layout::row_major;
+    received.token_rows = token_rows.data();
+    received.max_token_rows = p.max_rows;
+    received.row_bytes = static_cast<int>(row_bytes);
+  }
+};
+
+TEST(expert_mlp_cpu, tokens_that_lie_once_give_the_same_bits_wherever_they_lie) {
+  const problem p{{9, 0, 4}, 256, 64, 13};
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8})
+    EXPECT_EQ(p.run(rows_by_token{p, format}.received), p.run(format)) << name(format);
+}
+
+TEST(expert_mlp_cpu, fp8_scales_may_be_row_major) {
+  const problem p{{9, 0, 4}, 256, 64, 13};
+  received_tokens rows = p.received(token_format::blockwise_fp8);
+  std::vector<float> scales;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(p.max_rows); ++row)
+    for (const std::size_t block : {0, 1})
+      scales.push_back(p.scales[block * static_cast<std::size_t>(p.max_rows) + row]);
+  rows.scales = scales.data();
+  rows.scales_layout = scale_layout::row_major;
+  EXPECT_EQ(p.run(rows), p.run(token_format::blockwise_fp8));
+}
+
+TEST(expert_mlp_cpu, a_damaged_place_of_a_token_leads_to_no_other_memory) {
+  const problem p{{2}, 256, 64, 13};
+  const auto first = static_cast<std::size_t>(p.offsets[0]);
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
+    for (const std::int32_t damaged : {-1, p.max_rows, std::numeric_limits<std::int32_t>::min(),
+                                       std::numeric_limits<std::int32_t>::max()}) {
+      rows_by_token rows{p, format}, nearest{p, format};
+      rows.token_rows[first] = damaged;
+      nearest.token_rows[first] = damaged < 0 ? 0 : p.max_rows - 1;
+      EXPECT_EQ(std::memcmp(p.run(rows.received).data(), p.run(nearest.received).data(), p.rows.size() * 2),
+                0)
+          << damaged;
     }
   }
 }

@@ -72,6 +72,15 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
             }),
             "row_alignment: 64 is less than the 128 that tiled_scales asks for; use 0 or 128");
   EXPECT_EQ(reason([](ep_config& c) { c.arrival = arrival_policy{-1}; }), "arrival: -1 is no arrival_policy");
+  EXPECT_EQ(reason([](ep_config& c) { c.rows = ep_rows{2}; }), "rows: 2 is no ep_rows");
+  EXPECT_EQ(reason([](ep_config& c) { c.rows = ep_rows::by_token; }),
+            "rows: by_token, but layout per_expert has a message for each expert of a token; use layout "
+            "per_rank, or by_expert");
+  EXPECT_EQ(reason([](ep_config& c) {
+              c.rows = ep_rows::by_token;
+              c.layout = ep_layout::per_rank;
+            }),
+            "");
   EXPECT_NE(reason([](ep_config& c) { c.p2p_group_size = 2; }).find("SHMEM"), std::string::npos);
 }
 
@@ -90,6 +99,28 @@ TEST(workspace_bytes, is_the_documented_formula) {
             256u * 128 * (3584 + 448 + 16) + 128u * 8 * 7168 * 2 + 16u * 256);
   fp8.hidden = 384;  // three scales: 12 bytes, rounded up to 16
   EXPECT_EQ(workspace_bytes(fp8, 4).window, 256u * 128 * (384 + 16 + 16) + 128u * 8 * 384 * 2 + 16u * 256);
+}
+
+TEST(workspace_bytes, by_token_have_room_for_each_token_once_or_where_chunks_arrive_none) {
+  ep_config c = sizes(256, 8, 7168, 4096);
+  c.layout = ep_layout::per_rank;
+  c.format = token_format::blockwise_fp8;
+  constexpr std::size_t values = 7168, scales = 224, weights = 32, rows = std::size_t{2} * 4096 * 8 + 128 * 3;
+  const auto bytes = [&c](ep_transfer transfer, ep_rows how) {
+    c.transfer = transfer;
+    c.num_max_tokens_per_rank = transfer == ep_transfer::lines ? 1024 : 4096;
+    c.rows = how;
+    return workspace_bytes(c, 2);
+  };
+  using enum ep_transfer;
+  const workspace_size experts = bytes(chunks, ep_rows::by_expert), once = bytes(chunks, ep_rows::by_token);
+  EXPECT_EQ(experts.window, once.window);
+  EXPECT_EQ(experts.local - once.local, rows * (values + scales - 4));
+  const std::size_t rows_of_lines = rows - std::size_t{2} * 3072 * 8;
+  const workspace_size in_rows = bytes(lines, ep_rows::by_expert), in_lines = bytes(lines, ep_rows::by_token);
+  EXPECT_EQ(in_rows.window, in_lines.window);
+  EXPECT_EQ(in_rows.local - in_lines.local,
+            rows_of_lines * (values + scales - 4) - std::size_t{2} * 1024 * (values + scales + weights));
 }
 
 TEST(workspace_bytes, of_what_cannot_be_served_is_an_error) {
@@ -174,6 +205,7 @@ TEST(expert_parallel, ranks_that_disagree_are_told_which_field_differs) {
       {"num_threads is 0 on rank 0 and 96", [](ep_config& c) { c.num_threads = 96; }},
       {"layout is 0 on rank 0 and 1", [](ep_config& c) { c.layout = ep_layout::per_rank; }},
       {"transfer is 0 on rank 0 and 2", [](ep_config& c) { c.transfer = ep_transfer::chunks; }},
+      {"rows is 0 on rank 0 and 1", [](ep_config& c) { c.rows = ep_rows::by_token; }},
       {"tiled_scales is 0 on rank 0 and 1", [](ep_config& c) { c.tiled_scales = true; }},
       {"row_alignment is 0 on rank 0 and 8", [](ep_config& c) { c.row_alignment = 8; }},
   };

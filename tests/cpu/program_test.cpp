@@ -174,8 +174,9 @@ TEST(program, layout_per_rank_is_told_and_within_its_bound) {
       run_program(generate + words{"--expect", greedy_file, "--max-new", "4"} + per_rank);
   ASSERT_EQ(text.exit_code, 0) << text.err;
   EXPECT_EQ(json::parse(text.out)["as_expected"]["good"], 5);
-  const child_result chunks = run_program(
-      moe(layer_file(folder, 1, true), output, per_rank + words{"--format", "fp8", "--transfer", "chunks"}));
+  const child_result chunks =
+      run_program(moe(layer_file(folder, 1, true), output,
+                      per_rank + words{"--format", "fp8", "--transfer", "chunks", "--rows", "token"}));
   ASSERT_EQ(chunks.exit_code, 0) << chunks.err;
   EXPECT_EQ(json::parse(chunks.out)["error"]["within_bound"], true);
 }

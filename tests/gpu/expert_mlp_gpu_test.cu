@@ -1,6 +1,8 @@
 // The CUDA expert MLP against double precision, within a bound that follows from its roundings.
 #include <algorithm>
+#include <climits>
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "baton/baton.hpp"
@@ -21,6 +23,7 @@ struct shape {
   int intermediate = 128;
   std::vector<int> counts;
   token_format format = token_format::bf16;
+  bool by_token = false;  // rows lie as ep_rows::by_token leaves them, the last one first
 };
 
 /// Rows of each expert with gaps between experts and at both ends, random weights, and everything on the device.
@@ -32,6 +35,8 @@ struct problem {
   both_sides<bfloat16> gate, up, down, tokens;
   both_sides<float8_e4m3> quantised;
   both_sides<float> scales;
+  both_sides<std::uint8_t> stored;
+  both_sides<std::int32_t> token_rows;
   both_sides<bfloat16> out;
   both_sides<bfloat16> scratch;
   std::vector<world> worlds = world::local(1, device_kind::cuda);
@@ -48,6 +53,8 @@ struct problem {
         tokens{at(max_rows, s.hidden)},
         quantised{tokens.size()},
         scales{at(max_rows, s.hidden / 128)},
+        stored{at(max_rows, row_bytes())},
+        token_rows{at(max_rows, 1)},
         out{tokens.size()},
         scratch{at(max_rows, s.intermediate)} {
     std::mt19937 random{seed};
@@ -61,6 +68,25 @@ struct problem {
     fill(tokens, 1.0f);
     for (std::size_t i = 0; i < quantised.size(); ++i) quantised[i] = float8_e4m3{normal(random) * 120.0f};
     for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = (0.5f + std::abs(normal(random))) / 120.0f;
+    store_by_token();
+  }
+  /// Values, scales and something behind them.
+  int row_bytes() const {
+    return s.format == token_format::bf16 ? 2 * s.hidden + 16
+                                          : s.hidden + (s.hidden / 32 + 15) / 16 * 16 + 16;
+  }
+  void store_by_token() {
+    const bool fp8 = s.format == token_format::blockwise_fp8;
+    for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = 0xff;
+    for (int row = 0; row < max_rows; ++row) {
+      token_rows[static_cast<std::size_t>(row)] = max_rows - 1 - row;
+      std::uint8_t* to = stored.data() + at(max_rows - 1 - row, row_bytes());
+      const std::size_t first = at(row, s.hidden);
+      std::memcpy(to, fp8 ? static_cast<const void*>(&quantised[first]) : &tokens[first],
+                  at(fp8 ? 1 : 2, s.hidden));
+      for (int b = 0; fp8 && b < s.hidden / 128; ++b)
+        std::memcpy(to + s.hidden + 4 * b, &scales[at(b, max_rows) + static_cast<std::size_t>(row)], 4);
+    }
   }
   static std::size_t at(int rows, int columns) {
     return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
@@ -90,6 +116,14 @@ struct problem {
     r.max_rows = max_rows;
     r.format = s.format;
     r.hidden = s.hidden;
+    if (s.by_token) {
+      r.tokens = stored.data();
+      r.scales = fp8 ? stored.data() + s.hidden : nullptr;
+      r.scales_layout = scale_layout::row_major;
+      r.token_rows = token_rows.data();
+      r.max_token_rows = max_rows;
+      r.row_bytes = row_bytes();
+    }
     return r;
   }
   void run(stream_ref stream = {}) const {
@@ -237,6 +271,29 @@ TEST_F(expert_mlp_gpu, more_experts_than_a_warp_are_right) {
   std::vector<int> counts(70);
   for (int e = 0; e < 70; ++e) counts[static_cast<std::size_t>(e)] = e % 7 == 0 ? 0 : e % 4 + 1;
   expect_right({.hidden = 128, .intermediate = 64, .counts = counts});
+}
+
+TEST_F(expert_mlp_gpu, tokens_that_lie_once_give_the_same_bits_wherever_they_lie) {
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
+    const problem by_expert{
+        {.hidden = 384, .intermediate = 192, .counts = {0, 1, 130, 33}, .format = format}};
+    const problem by_token{
+        {.hidden = 384, .intermediate = 192, .counts = {0, 1, 130, 33}, .format = format, .by_token = true}};
+    EXPECT_EQ(by_token.run_on_poison(), by_expert.run_on_poison()) << name(format);
+  }
+}
+
+TEST_F(expert_mlp_gpu, a_damaged_place_of_a_token_leads_to_no_other_memory) {
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
+    const problem p{{.counts = {3}, .format = format, .by_token = true}};
+    const auto first = static_cast<std::size_t>(p.offsets[0]);
+    for (const std::int32_t damaged : {-1, p.max_rows, INT32_MIN, INT32_MAX}) {
+      p.token_rows[first] = damaged < 0 ? 0 : p.max_rows - 1;
+      const std::vector<std::uint16_t> nearest = p.run_on_poison();
+      p.token_rows[first] = damaged;
+      EXPECT_EQ(p.run_on_poison(), nearest) << damaged;
+    }
+  }
 }
 
 TEST_F(expert_mlp_gpu, the_bound_tells_gate_from_up) {

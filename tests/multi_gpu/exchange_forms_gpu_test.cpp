@@ -17,8 +17,7 @@ namespace {
 
 class exchange_forms_gpu : public testing::TestWithParam<travel> {};
 
-INSTANTIATE_TEST_SUITE_P(cuda, exchange_forms_gpu,
-                         testing::Values(travel::by_expert, travel::in_lines, travel::in_chunks),
+INSTANTIATE_TEST_SUITE_P(cuda, exchange_forms_gpu, testing::ValuesIn(every_travel),
                          [](const auto& how) { return name(how.param); });
 
 /// Host memory that GPUs write.

@@ -44,6 +44,22 @@ TEST_P(exchange_moe_gpu, outputs_of_layout_per_rank_are_within_the_bound_of_roun
     check_layers(on_gpus(GetParam(), format, ep_layout::per_rank));
 }
 
+TEST_P(exchange_moe_gpu, tokens_that_lie_once_do_not_change_a_bit) {
+  BATON_REQUIRE_GPUS(GetParam());
+  const model::routed_tokens tokens = fixture_tokens(1);
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
+    cli::exchange_options options = on_gpus(GetParam(), format, ep_layout::per_rank);
+    cli::exchange_moe by_expert{tiny_moe(), std::vector{1}, options};
+    const std::vector<float> expected = run_layer(by_expert, 1, tokens);
+    options.rows = ep_rows::by_token;
+    for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks}) {
+      options.transfer = transfer;
+      cli::exchange_moe by_token{tiny_moe(), std::vector{1}, options};
+      EXPECT_EQ(run_layer(by_token, 1, tokens), expected);
+    }
+  }
+}
+
 /// The expected continuations, as generated with `options`.
 void check_text(const cli::exchange_options& options) {
   const auto prompts = cli::read_expectations(tiny_moe_folder() / "greedy.json");

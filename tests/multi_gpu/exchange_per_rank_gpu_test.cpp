@@ -9,14 +9,14 @@ namespace {
   if (num_gpus() < (n)) GTEST_SKIP() << "needs " << (n) << " GPUs, found " << num_gpus()
 
 class exchange_per_rank_gpu
-    : public testing::TestWithParam<std::tuple<int, token_format, calls, ep_transfer>> {};
+    : public testing::TestWithParam<std::tuple<int, token_format, calls, ep_transfer, ep_rows>> {};
 
 TEST_P(exchange_per_rank_gpu, every_row_and_every_sum_is_right_to_the_bit) {
-  const auto [num_ranks, format, how, transfer] = GetParam();
+  const auto [num_ranks, format, how, transfer, rows] = GetParam();
   BATON_REQUIRE_GPUS(num_ranks);
   const auto worlds = world::local(num_ranks, device_kind::cuda);
   for (const named_case& c : conformance_cases(num_ranks, 11)) {
-    const exchange_case what = per_rank(c.what, format, transfer);
+    const exchange_case what = per_rank(c.what, format, transfer, rows);
     auto ranks = make_ranks(worlds, what.config);
     for (std::uint64_t seed = 1; seed <= 3; ++seed)
       EXPECT_EQ(run_round(what, ranks, seed, how), "") << c.name;
@@ -28,7 +28,8 @@ INSTANTIATE_TEST_SUITE_P(cuda, exchange_per_rank_gpu,
                          testing::Combine(testing::Values(1, 2, 4),
                                           testing::Values(token_format::bf16, token_format::blockwise_fp8),
                                           testing::Values(calls::apart, calls::fused),
-                                          testing::Values(ep_transfer::lines, ep_transfer::chunks)));
+                                          testing::Values(ep_transfer::lines, ep_transfer::chunks),
+                                          testing::Values(ep_rows::by_expert, ep_rows::by_token)));
 
 class exchange_per_rank_gpu_by : public testing::TestWithParam<ep_transfer> {};
 
@@ -82,15 +83,18 @@ TEST_P(exchange_per_rank_gpu_by, the_sizes_of_a_large_model_are_right_for_every_
 TEST(exchange_per_rank_gpu_prefill, as_many_tokens_as_a_prefill_has_are_right_on_few_sms_and_on_all) {
   BATON_REQUIRE_GPUS(2);
   const auto worlds = world::local(2, device_kind::cuda);
-  for (const int sms : {0, 8, 24}) {
-    exchange_case c{2, sizes(256, 8, 7168, 520), {520, 300}, routing::distinct};
-    c.config.format = token_format::blockwise_fp8;
-    c.config.layout = ep_layout::per_rank;
-    c.config.transfer = ep_transfer::chunks;
-    c.config.num_sms = sms;
-    auto ranks = make_ranks(worlds, c.config);
-    for (const calls how : {calls::fused, calls::apart})
-      EXPECT_EQ(run_round(c, ranks, 1, how), "") << sms << " SMs";
+  for (const ep_rows rows : {ep_rows::by_expert, ep_rows::by_token}) {
+    for (const int sms : {0, 8, 24}) {
+      exchange_case c{2, sizes(256, 8, 7168, 520), {520, 300}, routing::distinct};
+      c.config.format = token_format::blockwise_fp8;
+      c.config.layout = ep_layout::per_rank;
+      c.config.transfer = ep_transfer::chunks;
+      c.config.rows = rows;
+      c.config.num_sms = sms;
+      auto ranks = make_ranks(worlds, c.config);
+      for (const calls how : {calls::fused, calls::apart})
+        EXPECT_EQ(run_round(c, ranks, 1, how), "") << sms << " SMs";
+    }
   }
 }
 

@@ -63,5 +63,39 @@ TEST_P(exchange_replay_gpu, ten_thousand_replays_with_changing_routing_stay_righ
   destroy(captured);
 }
 
+TEST_P(exchange_replay_gpu, tokens_that_lie_once_are_where_the_captured_dispatch_said_in_every_replay) {
+  if (num_gpus() < 2) GTEST_SKIP() << "needs 2 GPUs, found " << num_gpus();
+  const exchange_case c = per_rank({2, sizes(24, 4, 1024, 40), {40, 33}, routing::sparse},
+                                   token_format::blockwise_fp8, GetParam(), ep_rows::by_token);
+  std::vector<captured_rank> captured;
+  auto ranks = make_captured_ranks(world::local(2, device_kind::cuda), c.config, captured);
+  ASSERT_EQ(run_round(c, ranks, 1, calls::fused), "");  // allocates the experts' outputs
+  std::vector<captured_rank> combines = captured;
+  for (std::size_t r = 0; r < 2; ++r) {
+    ASSERT_NO_FATAL_FAILURE(
+        capture_round(ranks[r], captured[r], [](exchange_rank& rank) { rank.dispatch(); }));
+    ASSERT_NO_FATAL_FAILURE(
+        capture_round(ranks[r], combines[r], [](exchange_rank& rank) { rank.combine(); }));
+  }
+  for (std::uint64_t seed = 2; seed <= 200; ++seed) {
+    const auto inputs = draw_inputs(c, seed);
+    const expected_round round{c, inputs};
+    std::vector<received_copy> got;
+    for (std::size_t r = 0; r < 2; ++r) ranks[r].load(inputs[r]);
+    for (auto& rank : captured) ASSERT_EQ(cudaGraphLaunch(rank.graph, rank.stream), cudaSuccess);
+    for (auto& rank : ranks) got.push_back(rank.read_received());
+    for (std::size_t r = 0; r < 2; ++r) {
+      ASSERT_EQ(difference(round, static_cast<int>(r), got[r]), "") << "replay " << seed;
+      ranks[r].apply_experts(got[r]);
+    }
+    for (auto& rank : combines) ASSERT_EQ(cudaGraphLaunch(rank.graph, rank.stream), cudaSuccess);
+    for (std::size_t r = 0; r < 2; ++r)
+      ASSERT_EQ(difference(expected_output(round, static_cast<int>(r)), ranks[r].read_output()), "")
+          << "replay " << seed << " rank " << r;
+  }
+  for (captured_rank& rank : combines) EXPECT_EQ(cudaGraphExecDestroy(rank.graph), cudaSuccess);
+  destroy(captured);
+}
+
 }  // namespace
 }  // namespace baton::test

@@ -61,21 +61,30 @@ inline exchange_case with(exchange_case c, token_format format, arrival_policy a
 
 /// The same with layout per_rank, which has no choice of arrival words.
 inline exchange_case per_rank(exchange_case c, token_format format = token_format::bf16,
-                              ep_transfer transfer = ep_transfer::automatic) {
+                              ep_transfer transfer = ep_transfer::automatic,
+                              ep_rows rows = ep_rows::by_expert) {
   c = with(std::move(c), format, arrival_policy::epoch);
   c.config.layout = ep_layout::per_rank;
   c.config.transfer = transfer;
+  c.config.rows = rows;
   return c;
 }
 
-/// The ways in which tokens travel.
-enum class travel { by_expert, in_lines, in_chunks };
+/// The ways in which tokens travel, and with layout per_rank how they lie when they are there.
+enum class travel { by_expert, in_lines, in_chunks, in_lines_by_token, in_chunks_by_token };
+inline constexpr travel every_travel[] = {travel::by_expert, travel::in_lines, travel::in_chunks,
+                                          travel::in_lines_by_token, travel::in_chunks_by_token};
 constexpr const char* name(travel how) {
-  return how == travel::by_expert ? "by_expert" : how == travel::in_lines ? "in_lines" : "in_chunks";
+  constexpr const char* names[] = {"by_expert", "in_lines", "in_chunks", "in_lines_by_token",
+                                   "in_chunks_by_token"};
+  return names[static_cast<std::size_t>(how)];
 }
 inline exchange_case travelling(travel how, exchange_case c, token_format format = token_format::bf16) {
   if (how == travel::by_expert) return with(std::move(c), format, arrival_policy::epoch);
-  return per_rank(std::move(c), format, how == travel::in_lines ? ep_transfer::lines : ep_transfer::chunks);
+  const bool in_lines = how == travel::in_lines || how == travel::in_lines_by_token;
+  const bool by_token = how == travel::in_lines_by_token || how == travel::in_chunks_by_token;
+  return per_rank(std::move(c), format, in_lines ? ep_transfer::lines : ep_transfer::chunks,
+                  by_token ? ep_rows::by_token : ep_rows::by_expert);
 }
 
 /// One of the ways to have the same rounds: nothing of what comes of them depends on it.

@@ -5,13 +5,14 @@
 
 #include <cstring>
 #include <optional>
+#include <stdexcept>
 
 #include "baton/device_buffer.hpp"
 #include "tests/support/exchange_case.hpp"
 
 namespace baton::test {
 
-/// What dispatch_wait left, on the host.
+/// What dispatch_wait left, on the host; tokens that have a row each, once for each of their experts.
 struct received_copy {
   std::vector<std::uint8_t> tokens, scales;
   std::vector<std::int32_t> row_offsets, row_counts, expert_ids;
@@ -99,18 +100,29 @@ class exchange_rank {
     const auto experts = static_cast<std::size_t>(received_.num_local_experts);
     got.tokens.resize(rows * static_cast<std::size_t>(facts.row_bytes(received_.hidden)));
     got.scales.resize(static_cast<std::size_t>(places().count() * facts.scale_bytes));
+    const bool by_token = received_.token_rows != nullptr;
+    std::vector<std::uint8_t> stored;
+    std::vector<std::int32_t> token_rows(by_token ? rows : 0);
     got.places = places();
     got.row_offsets.resize(experts + 1);
     got.row_counts.resize(experts);
     got.expert_ids.resize(experts);
     got.sources.resize(rows);
-    fetch(got.tokens, received_.tokens);
-    fetch(got.scales, received_.scales);
+    if (by_token) {
+      stored.resize(static_cast<std::size_t>(received_.max_token_rows) *
+                    static_cast<std::size_t>(received_.row_bytes));
+      fetch(stored, received_.tokens);
+      fetch(token_rows, received_.token_rows);
+    } else {
+      fetch(got.tokens, received_.tokens);
+      fetch(got.scales, received_.scales);
+    }
     fetch(got.row_offsets, received_.row_offsets);
     fetch(got.row_counts, received_.row_counts);
     fetch(got.expert_ids, received_.expert_ids);
     fetch(got.sources, received_.sources);
     ranks().synchronize(stream_);
+    if (by_token) lay_out(got, stored, token_rows);
     return got;
   }
 
@@ -154,6 +166,27 @@ class exchange_rank {
       in.topk_idx = topk_idx_.data();
     return in;
   }
+  /// Tokens and their scales from where they lie into rows of experts.
+  void lay_out(received_copy& got, const std::vector<std::uint8_t>& stored,
+               const std::vector<std::int32_t>& token_rows) const {
+    const format_facts facts = facts_of(received_.format);
+    const auto values = static_cast<std::size_t>(facts.row_bytes(received_.hidden)),
+               scales = static_cast<std::size_t>(facts.row_scales(received_.hidden) * facts.scale_bytes);
+    const auto scales_begin = scales == 0 ? 0
+                                          : static_cast<const std::uint8_t*>(received_.scales) -
+                                                static_cast<const std::uint8_t*>(received_.tokens);
+    for (std::size_t e = 0; e < got.row_counts.size(); ++e) {
+      for (std::int32_t i = 0; i < got.row_counts[e]; ++i) {
+        const auto row = static_cast<std::size_t>(got.row_offsets[e] + i);
+        if (token_rows[row] < 0 || token_rows[row] >= received_.max_token_rows)
+          throw std::out_of_range{fmt::format("token_rows[{}] is {}", row, token_rows[row])};
+        const std::uint8_t* from =
+            stored.data() + static_cast<std::ptrdiff_t>(token_rows[row]) * received_.row_bytes;
+        std::memcpy(got.tokens.data() + row * values, from, values);
+        if (scales > 0) std::memcpy(got.scales.data() + row * scales, from + scales_begin, scales);
+      }
+    }
+  }
   template <class T>
   void fetch(std::vector<T>& to, const void* from) {
     if (!to.empty()) copy_async(ranks(), to.data(), from, to.size() * sizeof(T), stream_);
@@ -168,7 +201,9 @@ class exchange_rank {
     }
     if (format == token_format::blockwise_fp8) {
       float scale;
-      std::memcpy(&scale, &got.scales[(h / 128 * static_cast<std::size_t>(received_.max_rows) + row) * 4], 4);
+      const auto place =
+          static_cast<std::size_t>(got.places.at(static_cast<int>(row), static_cast<int>(h / 128)));
+      std::memcpy(&scale, &got.scales[place * 4], 4);
       return static_cast<float>(float8_e4m3::from_bits(got.tokens[at])) * scale;
     }
     const int block = static_cast<int>(h) / facts_of(format).block;

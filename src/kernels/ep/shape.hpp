@@ -21,6 +21,13 @@ struct expert_home {
   int local;
 };
 
+/// Where received tokens lie: ep_rows, and by whom they are held.
+enum class row_storage : std::uint8_t {
+  of_experts,  // in rows of their experts
+  of_tokens,   // in a row each, in the rank's own memory
+  in_window,   // in a row each, where they arrive
+};
+
 /// Run-time sizes, the same on every rank but for `rank`.
 struct shape {
   int num_experts = 0;
@@ -32,6 +39,7 @@ struct shape {
   token_format format = token_format::bf16;
   bool tiled_scales = false;
   std::uint8_t least_alignment = 0;  // ep_config::row_alignment
+  row_storage rows = row_storage::of_experts;
   format_facts facts = facts_of(format);
 
   constexpr int max_local_experts() const { return ceil_div(num_experts, num_ranks); }
@@ -59,8 +67,14 @@ struct shape {
   constexpr int message_bytes() const { return trailer_offset() + static_cast<int>(sizeof(source_info)); }
   constexpr int combine_bytes() const { return 2 * hidden; }
 
+  /// A token's row where each has one: payload | scales, padded to 16 | router weights, padded to 16.
+  constexpr int row_weights_offset() const { return payload_bytes() + align_up(scale_bytes(), 16); }
+  constexpr int token_row_bytes() const { return row_weights_offset() + align_up(4 * top_k, 16); }
+  constexpr bool by_token() const { return rows != row_storage::of_experts; }
+
   constexpr scale_layout scales_layout() const {
-    return is_fp8()       ? scale_layout::column_major
+    return by_token()     ? scale_layout::row_major
+           : is_fp8()     ? scale_layout::column_major
            : tiled_scales ? scale_layout::tiled_128x4
                           : scale_layout::row_major;
   }

@@ -33,6 +33,19 @@ void require_count(const char* name, int value) {
   if (value < 0) refuse("{} is {}; it must be at least 0", name, value);
 }
 
+/// Of tokens that have a row each.
+void require_token_rows(const received_tokens& rows) {
+  const int least = facts_of(rows.format).row_bytes(rows.hidden);
+  if (rows.max_token_rows < 1)
+    refuse("rows.max_token_rows is {}; it must be at least 1", rows.max_token_rows);
+  if (rows.row_bytes < least || rows.row_bytes % 16 != 0)
+    refuse("rows.row_bytes is {}; it must be a multiple of 16 that holds the {} bytes of a token's values",
+           rows.row_bytes, least);
+  if (rows.scales != nullptr && rows.scales_layout != scale_layout::row_major)
+    refuse("rows.scales_layout is {}; with token_rows it must be row_major", name(rows.scales_layout));
+  require_pointer("rows.token_rows", rows.token_rows, alignof(std::int32_t));
+}
+
 void require_shape(device_kind device, const expert_weights& w, const received_tokens& rows) {
   const bool cuda = device == device_kind::cuda;
   if (rows.format < token_format::bf16 || rows.format > token_format::nvfp4)
@@ -45,8 +58,9 @@ void require_shape(device_kind device, const expert_weights& w, const received_t
   if (w.hidden % facts_of(rows.format).multiple != 0)
     refuse("hidden is {}; with {} rows it must be a multiple of {}", w.hidden, name(rows.format),
            facts_of(rows.format).multiple);
-  if (rows.format == token_format::blockwise_fp8 && rows.scales_layout != scale_layout::column_major)
-    refuse("rows.scales_layout is {}; of fp8 rows it must be column_major", name(rows.scales_layout));
+  if (rows.format == token_format::blockwise_fp8 && rows.scales_layout == scale_layout::tiled_128x4)
+    refuse("rows.scales_layout is {}; of fp8 rows it must be column_major or row_major",
+           name(rows.scales_layout));
   if (w.hidden != rows.hidden)
     refuse("weights.hidden is {}, rows.hidden is {}; they must agree", w.hidden, rows.hidden);
   if (w.num_local_experts != rows.num_local_experts)
@@ -74,6 +88,7 @@ void require(device_kind device, const expert_weights& weights, const received_t
   require_pointer("weights.up", weights.up, vectors);
   require_pointer("weights.down", weights.down, vectors);
   require_pointer("rows.tokens", rows.tokens, 16);
+  if (rows.token_rows != nullptr) require_token_rows(rows);
   require_pointer("rows.row_offsets", rows.row_offsets, alignof(std::int32_t));
   require_pointer("rows.row_counts", rows.row_counts, alignof(std::int32_t));
   if (rows.format != token_format::bf16)

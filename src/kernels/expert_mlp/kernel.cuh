@@ -81,12 +81,16 @@ struct accumulation {
 template <>
 struct accumulation<token_format::blockwise_fp8> {
   const params& p;
-  const tile& t;
   accumulators& total;
   accumulators block;
+  int row[2][2];
   float scale[2][2];
-  __device__ accumulation(const params& params_of, const tile& tile_of, accumulators& acc)
-      : p{params_of}, t{tile_of}, total{acc} {}
+  __device__ accumulation(const params& params_of, const tile& t, accumulators& acc)
+      : p{params_of}, total{acc} {
+    const position at;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) row[i / 2][i % 2] = static_cast<int>(stored_row(p, t, at.row(i / 2, i % 2)));
+  }
   __device__ __forceinline__ void add(const bfloat16* a, const bfloat16* b, int k) {
     if (k % scale_k == 0) begin(k / scale_k);
     multiply(a, b, block);
@@ -94,10 +98,10 @@ struct accumulation<token_format::blockwise_fp8> {
   }
   /// Reads the scales one slot before they are needed.
   __device__ __forceinline__ void begin(int block_of_k) {
-    const position at;
-    const float* scales = p.scales + static_cast<std::size_t>(block_of_k) * p.max_rows + t.row;
+    const float* scales = p.scales + static_cast<std::int64_t>(block_of_k) * p.scale_block;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) scale[i / 2][i % 2] = scales[smaller(at.row(i / 2, i % 2), t.rows - 1)];
+    for (int i = 0; i < 4; ++i)
+      scale[i / 2][i % 2] = scales[static_cast<std::int64_t>(row[i / 2][i % 2]) * p.scale_row];
     block.clear();
   }
   __device__ __forceinline__ void promote() {

@@ -25,6 +25,15 @@ void launch_as(const world& w, const params& p, stream_ref stream) {
   launch_on_cuda<expert_mlp_kernel<constant<C>>>(w, grid, p, w.state().limits(), stream);
 }
 
+void place_scales(const received_tokens& rows, params& p) {
+  p.scales = static_cast<const float*>(rows.scales);
+  const bool by_column = rows.scales_layout == scale_layout::column_major;
+  p.scale_block = by_column ? rows.max_rows : 1;
+  p.scale_row = by_column                    ? 1
+                : rows.token_rows != nullptr ? rows.row_bytes / static_cast<int>(sizeof(float))
+                                             : facts_of(rows.format).row_scales(rows.hidden);
+}
+
 void launch_both_steps(const world& w, const expert_weights& weights, const received_tokens& rows,
                        bfloat16* out, void* scratch, stream_ref stream) {
   auto* intermediate = static_cast<bfloat16*>(scratch);
@@ -35,7 +44,13 @@ void launch_both_steps(const world& w, const expert_weights& weights, const rece
   p.max_rows = rows.max_rows;
 
   p.a = rows.tokens;
-  p.scales = static_cast<const float*>(rows.scales);
+  p.row_bytes = facts_of(rows.format).row_bytes(rows.hidden);
+  if (rows.format != token_format::bf16) place_scales(rows, p);
+  if (rows.token_rows != nullptr) {
+    p.token_rows = rows.token_rows;
+    p.num_token_rows = rows.max_token_rows;
+    p.row_bytes = rows.row_bytes;
+  }
   p.weights = weights.gate;
   p.up = weights.up;
   p.out = intermediate;
@@ -47,6 +62,8 @@ void launch_both_steps(const world& w, const expert_weights& weights, const rece
     launch_as<gate_up_fp8>(w, p, stream);
 
   p.a = intermediate;
+  p.token_rows = nullptr;
+  p.row_bytes = static_cast<int>(sizeof(bfloat16)) * weights.intermediate;
   p.scales = nullptr;
   p.weights = weights.down;
   p.up = nullptr;

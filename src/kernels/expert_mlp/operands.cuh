@@ -47,15 +47,17 @@ class weight_source {
 template <token_format Format>
 class row_source;
 
+const __device__ __forceinline__ std::uint8_t* row_at(const params& p, const tile& t, int i) {
+  return static_cast<const std::uint8_t*>(p.a) + stored_row(p, t, i) * p.row_bytes;
+}
+
 template <>
 class row_source<token_format::bf16> {
  public:
   __device__ row_source(const params& p, const tile& t) {
     const int row = static_cast<int>(threadIdx.x) / 8, chunk = static_cast<int>(threadIdx.x) % 8;
-    for (int i = 0; i < 4; ++i) {
-      const std::size_t r = t.row + smaller(row + 32 * i, t.rows - 1);
-      from_[i] = static_cast<const bfloat16*>(p.a) + r * p.k + chunk * 8;
-    }
+    for (int i = 0; i < 4; ++i)
+      from_[i] = reinterpret_cast<const bfloat16*>(row_at(p, t, row + 32 * i)) + chunk * 8;
     to_ = swizzled(row, chunk);
   }
   __device__ void start(bfloat16* slot, int k) {
@@ -77,10 +79,7 @@ class row_source<token_format::blockwise_fp8> {
   __device__ row_source(const params& p, const tile& t) {
     row_ = static_cast<int>(threadIdx.x) / 4;
     chunk_ = static_cast<int>(threadIdx.x) % 4;
-    for (int i = 0; i < 2; ++i) {
-      const std::size_t r = t.row + smaller(row_ + 64 * i, t.rows - 1);
-      from_[i] = static_cast<const std::uint8_t*>(p.a) + r * p.k + chunk_ * 16;
-    }
+    for (int i = 0; i < 2; ++i) from_[i] = row_at(p, t, row_ + 64 * i) + chunk_ * 16;
   }
   __device__ void start(bfloat16*, int k) {
 #pragma unroll

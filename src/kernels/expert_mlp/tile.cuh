@@ -17,6 +17,14 @@ struct tile {
   int expert, row, rows, column;
 };
 
+/// Which row of p.a the tile's `i`-th row is; past its end, its last one.
+__device__ __forceinline__ std::int64_t stored_row(const params& p, const tile& t, int i) {
+  const int row = t.row + smaller(i, t.rows - 1);
+  if (p.token_rows == nullptr) return row;
+  return smaller(larger(p.token_rows[row], 0),
+                 p.num_token_rows - 1);  // as row counts are, bounded before it is followed
+}
+
 /// All tiles of the launch, the same list in every block: experts in order; within one, row tiles fastest, so
 /// that blocks that run together share weights in L2. Block b takes tiles b, b + gridDim.x, ...
 template <config C>

@@ -24,6 +24,8 @@ struct endpoint {
   peer_array<std::byte> windows;  // of each rank, as this rank addresses it
   std::byte* local = nullptr;     // local_cells
 
+  static endpoint of(const shape& s) { return {s, {}}; }
+
   template <class T>
   T* own(std::size_t local_cells::*offset) const {
     return reinterpret_cast<T*>(local + local_cells{s}.*offset);
@@ -36,6 +38,9 @@ struct endpoint {
     dispatch_params p{{s, cells{s}}};
     fill(p, in, receives);
     p.senders = senders;
+    p.row_bytes = s.by_token() ? s.token_row_bytes() : s.payload_bytes();
+    p.scale_row = s.by_token() ? s.token_row_bytes() / static_cast<int>(sizeof(float)) : 1;
+    p.scale_block = s.by_token() ? 1 : s.max_rows();
     return p;
   }
 
@@ -66,6 +71,7 @@ struct endpoint {
     p.choices = own<std::uint32_t>(&local_cells::choices);
     p.entries = own<entry>(&local_cells::entries);
     p.rows = own<std::byte>(&local_cells::tokens);
+    p.token_rows = s.by_token() ? own<std::int32_t>(&local_cells::token_rows) : nullptr;
     p.scales = own<float>(&local_cells::scales);
     p.row_offsets = own<std::int32_t>(&local_cells::row_offsets);
     p.row_counts = own<std::int32_t>(&local_cells::row_counts);

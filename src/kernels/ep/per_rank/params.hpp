@@ -36,6 +36,7 @@ struct dispatch_round {
   std::uint32_t* choices{};
   entry* entries{};
   std::byte* rows{};
+  std::int32_t* token_rows{};  // [max_rows]; null: tokens lie by expert
   float* scales{};
   std::int32_t* row_offsets{};
   std::int32_t* row_counts{};
@@ -62,7 +63,9 @@ struct combine_round {
 };
 
 struct dispatch_params : dispatch_round<cells> {
-  int senders{};  // warps of a block: the first ones; 0: only receives
+  int senders{};                   // warps of a block: the first ones; 0: only receives
+  int row_bytes{};                 // of `rows`, from one to the next
+  int scale_row{}, scale_block{};  // of `scales`, from a row's to the next one's and from a block's
 };
 
 template <class Output>

@@ -62,6 +62,10 @@ BATON_FN void note_choices(X& x, const P& p, const token_unit& at, const token_r
       if (((found.first >> k) & 1) != 0)
         x.write(p.sources + found.of_choice[k], source_info{at.token, k, at.source, 0});
     });
+    if (p.token_rows != nullptr)
+      x.each_lane([&](int k) {
+        if (((found.first >> k) & 1) != 0) x.write(p.token_rows + found.of_choice[k], token);
+      });
     x.elect([&] { x.write(p.choices + token, found.here); });
   }
   if (first >= p.s.top_k) return;  // large tokens have more units than weights
@@ -102,7 +106,7 @@ BATON_FN void write_payload(X& x, const P& p, int unit, int lane, const rows_her
   std::byte* to[rows_together];
   BATON_UNROLL
   for (int r = 0; r < rows_together; ++r)
-    to[r] = p.rows + offset + static_cast<std::int64_t>(rows.at[r]) * p.payload_bytes();
+    to[r] = p.rows + offset + static_cast<std::int64_t>(rows.at[r]) * p.row_bytes;
   BATON_UNROLL
   for (int i = 0; i < unit_accesses; ++i) {
     if (offset + i * access_payload >= p.payload_bytes()) return;
@@ -131,19 +135,24 @@ BATON_FN typename X::template lanes<std::uint32_t> scales_of_unit(
   return found;
 }
 
-/// The unit's payload and scales, to every row of the token, four rows at a time.
+/// The unit's payload and scales, to every row of the token, four rows at a time; or to the only one.
 template <class X, class P>
 BATON_FN void write_rows(X& x, const P& p, const token_unit& at, const token_rows<X>& found,
                          const typename X::template lanes<vec16> (&v)[unit_accesses]) {
   typename X::template lanes<std::uint32_t> scale;
   if constexpr (P::has_scales) scale = scales_of_unit(x, v);
+  typename X::template lanes<std::int32_t> to_row = found.of_choice;
   std::uint32_t left = found.first;
+  if (p.token_rows != nullptr) {
+    x.each_lane([&](int lane) { to_row[lane] = at.source * p.s.max_tokens + at.token; });
+    left = 1;
+  }
   do {
     int row[rows_together];
     const int here = smaller(rows_together, count_bits(left));
     BATON_UNROLL
     for (int r = 0; r < rows_together; ++r) {
-      row[r] = x.broadcast(found.of_choice, left != 0 ? lowest_bit(left) : 0);
+      row[r] = x.broadcast(to_row, left != 0 ? lowest_bit(left) : 0);
       left &= left - 1;
     }
     x.each_lane([&](int lane) { write_payload(x, p, at.unit, lane, {row, here}, v); });
@@ -152,7 +161,8 @@ BATON_FN void write_rows(X& x, const P& p, const token_unit& at, const token_row
         const int nth = lane / blocks_of_unit, block = at.unit * blocks_of_unit + lane % blocks_of_unit;
         const int to = nth == 0 ? row[0] : nth == 1 ? row[1] : nth == 2 ? row[2] : row[3];
         if (nth < here && block < p.scale_blocks())
-          x.write(p.scales + static_cast<std::int64_t>(block) * p.window.max_rows + to,
+          x.write(p.scales + static_cast<std::int64_t>(block) * p.scale_block +
+                      static_cast<std::int64_t>(to) * p.scale_row,
                   std::bit_cast<float>(scale[lane]));
       });
     }

@@ -4,14 +4,15 @@
 //
 //   cell          index                               holds                                        written by
 //   ids           [epoch & 1][source][id line]        as in per_rank/cells.hpp                     every rank to every rank
-//   tokens        [epoch & 1][source][token][piece]   payload, scales and router weights           the source, to ranks of the
+//   tokens        [epoch & 1][source][token]          payload, scales and router weights           the source, to ranks of the
 //   token_words   [epoch & 1][source][chunk]          arrival words: tokens of the chunk that      token's experts
 //                                                     were sent
 //   sums          [rank of the experts][token]        H bf16                                       ranks of the token's experts
 //   sum_words     [rank of the experts][token][part]  arrival words: the sum's columns of a part
 //
-// A chunk is a few consecutive tokens of a source: what one warp sends, what arrives at once and what one warp receives. A
-// tile is a few chunks: what one warp indexes.
+// A token is sent in pieces of its payload, each with its scales; the last one takes the weights too. A chunk is a few
+// consecutive tokens of a source: what one warp sends, what arrives at once and what one warp receives. A tile is a few chunks:
+// what one warp indexes.
 //
 //   arrival word of a chunk or a sum   seen by who awaits round n
 //   of a round before n                not here yet
@@ -42,7 +43,8 @@ namespace baton::ep::per_rank_chunks {
 using per_rank::entry;
 using per_rank::round_epochs;
 
-/// What the ranks of a communicator agree on beside its shape, and how its kernels' blocks are made up.
+/// What the ranks of a communicator agree on beside its shape, and how its kernels' blocks are made up. Dispatch's own are those
+/// that were measured fastest where tokens lie by expert; settings_for() has those for by token.
 struct chunk_settings {
   int chunk_tokens = 1;     // a power of two
   int tile_tokens = 16;     // a power of two up to 32, at least a chunk
@@ -56,20 +58,37 @@ struct chunk_settings {
       2048;  // parts of a rank's sums: few tokens are divided, so that there is one for each warp
 };
 
+/// Where tokens stay where they arrive, no warp has pieces of them on their way to rows: more warps with room for one each, and
+/// most of them senders.
+constexpr chunk_settings settings_for(const shape& s) {
+  chunk_settings all;
+  if (s.by_token()) all.dispatch_warps = 16, all.dispatch_senders = 12, all.dispatch_stages = 1;
+  return all;
+}
+
 // Of a block: more would not leave threads the registers they need.
 inline constexpr int max_warps = 16, max_combine_warps = 20;
 inline constexpr int sum_step = 8 * warp_lanes;  // columns of a sum that a warp loads at once
 inline constexpr int most_sum_parts = 4;         // of a token
 
+/// A piece within its token: some of the payload, and what lies behind all of that. Where it is staged the two follow each other.
+struct piece_span {
+  int begin, bytes;
+  int rest, rest_bytes;  // scales, four bytes for each 128 of payload, and behind them weights
+  constexpr bool is_one() const { return rest_bytes == 0 || rest == begin + bytes; }
+};
+
 /// Offsets into a rank's window, and the sizes that kernels index with.
 struct cells {
   int chunk_tokens, tile_tokens;
-  int chunks, tiles;  // of one source
-  int id_accesses;    // of one source
-  int pieces;         // of a token
-  int piece_payload, scales_at, weights_at, piece_stride;
-  int sum_parts;    // of a token's sum
-  int sum_columns;  // of a part
+  int chunks, tiles;                                // of one source
+  int id_accesses;                                  // of one source
+  int pieces;                                       // of a token
+  int piece_payload;                                // of each piece but the last
+  int payload, scales_at, weights_at, token_bytes;  // of a token
+  int piece_room;                                   // for any piece
+  int sum_parts;                                    // of a token's sum
+  int sum_columns;                                  // of a part
   int max_rows, row_alignment;
   int expert_slots;  // of this rank, for whole vec16s
   divider by_top_k;
@@ -84,9 +103,11 @@ struct cells {
         id_accesses{larger(1, ceil_div(s.max_tokens * s.top_k, per_rank::ids_of_access))},
         pieces{1},
         piece_payload{s.payload_bytes()},
-        scales_at{},
-        weights_at{},
-        piece_stride{},
+        payload{s.payload_bytes()},
+        scales_at{payload},
+        weights_at{s.row_weights_offset()},
+        token_bytes{s.token_row_bytes()},
+        piece_room{},
         sum_parts{smaller(most_sum_parts, ceil_div(settings.least_sums, larger(1, s.max_tokens)))},
         sum_columns{align_up(ceil_div(s.hidden, larger(1, sum_parts)), sum_step)},
         max_rows{s.max_rows()},
@@ -104,11 +125,10 @@ struct cells {
       piece_payload = align_up(ceil_div(s.payload_bytes(), least), step_bytes);
       pieces = ceil_div(s.payload_bytes(), piece_payload);
     }
-    scales_at = piece_payload;
-    weights_at = scales_at + (s.is_fp8() ? align_up(piece_payload / 128 * 4, 16) : 0);
-    piece_stride = weights_at + align_up(4 * s.top_k, 16);
+    for (int i = 0; i < pieces; ++i)
+      piece_room = larger(piece_room, span_of(i).bytes + span_of(i).rest_bytes);
     const std::size_t ranks = size(s.num_ranks), most = size(s.max_tokens);
-    token_words = tokens + 2 * ranks * most * size(pieces) * size(piece_stride);
+    token_words = tokens + 2 * ranks * most * size(token_bytes);
     sums = align_up(token_words + 2 * ranks * size(chunks) * sizeof(std::uint64_t), std::size_t{128});
     sum_words = sums + ranks * most * size(2 * s.hidden);
     sum_parts = ceil_div(s.hidden, sum_columns);
@@ -120,10 +140,18 @@ struct cells {
   constexpr std::size_t ids_at(const shape& s, std::uint64_t epoch, int source, int access) const {
     return (size(of_round(s, epoch, source)) * size(id_accesses) + size(access)) * line_access_bytes;
   }
-  constexpr std::size_t piece_at(const shape& s, std::uint64_t epoch, int source, int token,
-                                 int piece) const {
-    const std::size_t nth = size(of_round(s, epoch, source)) * size(s.max_tokens) + size(token);
-    return tokens + (nth * size(pieces) + size(piece)) * size(piece_stride);
+  /// Its number among the tokens of both rounds.
+  constexpr int token_row(const shape& s, std::uint64_t epoch, int source, int token) const {
+    return of_round(s, epoch, source) * s.max_tokens + token;
+  }
+  constexpr std::size_t token_at(const shape& s, std::uint64_t epoch, int source, int token) const {
+    return tokens + size(token_row(s, epoch, source, token)) * size(token_bytes);
+  }
+  constexpr piece_span span_of(int piece) const {
+    const int begin = piece * piece_payload, bytes = smaller(piece_payload, payload - begin);
+    const bool has_scales = weights_at > scales_at, is_last = piece + 1 == pieces;
+    const int rest = scales_at + (has_scales ? begin / 32 : 0);
+    return {begin, bytes, rest, is_last ? token_bytes - rest : has_scales ? bytes / 32 : 0};
   }
   constexpr std::size_t token_word_at(const shape& s, std::uint64_t epoch, int source, int chunk) const {
     return token_words +

@@ -18,6 +18,7 @@
 // on the device together (T1 of tile_index.hpp).
 #include "exec/kernel.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
+#include "kernels/ep/per_rank_chunks/list.hpp"
 #include "kernels/ep/per_rank_chunks/receive.hpp"
 #include "kernels/ep/per_rank_chunks/send.hpp"
 
@@ -68,9 +69,13 @@ struct dispatch_kernel {
     if (!x.template mbarrier_wait<scope::block>(shared.known(x), parity::even,
                                                 {.where = index_sites::known(), .patience = 2}))
       return;
+    if (p.s.by_token()) {
+      token_lister<X>{p, epoch}.list_all(x, shared.next(x) + 1);
+      return;
+    }
     x.each_lane([&](int) { x.fence_proxy_async(); });  // rooms were indexed in
     x.sync_warp();
-    warp_ring<X> ring{shared.room_of(x, x.warp()), p.window.piece_stride,
+    warp_ring<X> ring{shared.room_of(x, x.warp()), p.window.piece_room,
                       shared.landed(x) + x.warp() * p.roles.stages, p.roles.stages};
     chunk_receiver<X> receiver{p, epoch, ring};
     if (!receiver.receive_all(x, shared.next(x) + 1)) ring.drain(x, {.where = receive_sites::piece()});

@@ -12,9 +12,22 @@ using per_rank::round_input;
 struct endpoint : per_rank::endpoint {
   chunk_settings settings{};
 
+  static endpoint of(const shape& s) { return {{s, {}}, settings_for(s)}; }
+
   template <class T>
   T* own(std::size_t local_cells::*offset) const {
     return reinterpret_cast<T*>(local + local_cells{s, settings}.*offset);
+  }
+
+  /// By token, rows are the window's, of both rounds: what a captured graph was told holds in every replay.
+  received_tokens received() const {
+    received_tokens r = per_rank::endpoint::received();
+    if (s.rows != row_storage::in_window) return r;
+    const std::byte* first = windows.at[s.rank] + cells{s, settings}.tokens;
+    r.tokens = first;
+    r.scales = s.scale_blocks() > 0 ? first + s.payload_bytes() : nullptr;
+    r.max_token_rows = 2 * s.num_ranks * s.max_tokens;
+    return r;
   }
 
   dispatch_params dispatch(const round_input& in, const block_roles& roles, bool receives) const {

@@ -43,7 +43,7 @@ struct block_plan : shared_plan {
 };
 
 constexpr block_plan dispatch_plan(const cells& window, const block_roles& roles) {
-  const auto pieces = static_cast<std::uint32_t>(roles.stages * window.piece_stride);
+  const auto pieces = static_cast<std::uint32_t>(roles.stages * window.piece_room);
   return {roles, larger(pieces, index_room{window}.bytes)};
 }
 

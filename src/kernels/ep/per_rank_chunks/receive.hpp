@@ -1,18 +1,11 @@
 #pragma once
 // Chunks of received tokens, from the window to rows: a warp asks the copy engine for pieces, and for a copy of each to every
 // row of its token.
+#include "kernels/ep/per_rank_chunks/arrived_chunks.hpp"
 #include "kernels/ep/per_rank_chunks/tile_index.hpp"
 #include "kernels/ep/per_rank_chunks/warp_ring.hpp"
-#include "protocol/arrival.hpp"
 
 namespace baton::ep::per_rank_chunks {
-
-struct receive_sites {
-  static consteval site chunk() { return "dispatch.chunk"; }
-  static consteval site damaged() { return "dispatch.damaged_chunk"; }
-  static consteval site row() { return "dispatch.damaged_row"; }
-  static consteval site piece() { return "dispatch.piece"; }
-};
 
 /// The pieces of a set of tokens, in order.
 struct piece_walk {
@@ -26,26 +19,6 @@ struct piece_walk {
     left &= left - 1;
   }
 };
-
-/// The warp: until a chunk's word is here and says `tokens` (E1). False: gave up, or refused it.
-template <class X>
-BATON_FN bool await_chunk(X& x, const std::byte* word, int tokens, wait_site at, site damaged) {
-  typename X::template lanes<std::uint64_t*> words;
-  typename X::template lanes<std::uint64_t> seen;
-  x.each_lane([&](int lane) {
-    words[lane] = lane == 0 ? reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(word)) : nullptr;
-  });
-  if (!await<epoch_arrival>(x, words, warp_lanes, at, seen)) return false;
-  const int told = epoch_arrival::count(x.broadcast(seen, 0));
-  if (told != tokens) {
-    at.where = damaged;
-    at.expected = static_cast<std::uint64_t>(tokens);
-    x.elect([&] { x.refuse(at, static_cast<std::uint64_t>(told)); });
-    return false;
-  }
-  x.elect([&] { x.fence_proxy_async_global(); });
-  return true;
-}
 
 template <class X>
 struct chunk_receiver {
@@ -92,15 +65,14 @@ struct chunk_receiver {
     });
     const std::uint32_t coming = x.ballot(comes);
     if (coming == 0) return true;
-    const std::byte* word =
-        p.windows.at[p.s.rank] +
-        p.window.token_word_at(p.s, epoch, c.of.source, c.first_token / p.window.chunk_tokens);
-    if (!await_chunk(x, word, count_bits(coming),
-                     {.where = receive_sites::chunk(),
-                      .peer = c.of.source,
-                      .epoch = static_cast<std::uint32_t>(epoch)},
-                     receive_sites::damaged()))
-      return false;
+    typename X::template lanes<std::uint64_t*> words;
+    typename X::template lanes<int> tokens;
+    x.each_lane([&](int lane) {
+      words[lane] =
+          lane == 0 ? word_of(p, epoch, c.of.source, c.first_token / p.window.chunk_tokens) : nullptr;
+      tokens[lane] = count_bits(coming);
+    });
+    if (!await_chunks(x, words, tokens, chunk_site(epoch, c.of.source))) return false;
     piece_walk ahead{coming};
     token_rows rows{};
     for (piece_walk now{coming}; !now.ended(); now.step(p.window.pieces)) {
@@ -116,11 +88,9 @@ struct chunk_receiver {
   }
 
   BATON_FN void ask(X& x, const chunk& c, const piece_walk& at) {
-    const int bytes = at.piece == 0 ? p.window.piece_stride : p.window.weights_at;
-    ring.load(x,
-              p.windows.at[p.s.rank] +
-                  p.window.piece_at(p.s, epoch, c.of.source, c.first_token + at.token(), at.piece),
-              bytes);
+    const std::byte* token =
+        p.windows.at[p.s.rank] + p.window.token_at(p.s, epoch, c.of.source, c.first_token + at.token());
+    ring.load(x, token, p.window.span_of(at.piece));
   }
 
   /// False: a row that there is not.
@@ -145,39 +115,35 @@ struct chunk_receiver {
     rows.first = x.ballot(first);
     const std::uint32_t all = x.ballot(sound);
     if (all == 0xffffffffu) return true;
-    const int row = x.broadcast(rows.of_choice, lowest_bit(~all));
-    x.elect([&] {
-      x.refuse({.where = receive_sites::row(),
-                .peer = c.of.source,
-                .epoch = static_cast<std::uint32_t>(epoch),
-                .expected = static_cast<std::uint64_t>(p.window.max_rows)},
-               static_cast<std::uint32_t>(row));
-    });
+    refuse_row(x, p, epoch, c.of.source, x.broadcast(rows.of_choice, lowest_bit(~all)));
     return false;
   }
 
-  /// A piece to all rows of its token; with the first one what combine has to know.
+  /// A piece to all rows of its token; with the last one what combine has to know.
   BATON_FN void write(X& x, const chunk& c, const token_rows& rows, int nth, const std::byte* piece) {
-    const int row_bytes = p.s.payload_bytes(), begin = nth * p.window.piece_payload,
-              bytes = smaller(p.window.piece_payload, row_bytes - begin);
+    const piece_span span = p.window.span_of(nth);
     x.each_lane([&](int k) {
       if ((rows.first >> k & 1) == 0) return;
-      x.bulk_store(p.rows + static_cast<std::int64_t>(rows.of_choice[k]) * row_bytes + begin, piece, bytes);
+      std::byte* row = p.rows + static_cast<std::int64_t>(rows.of_choice[k]) * p.window.payload;
+      x.bulk_store(row + span.begin, piece, span.bytes);
       x.bulk_commit();
     });
     if (p.s.is_fp8()) {
-      const auto* scales = reinterpret_cast<const float*>(piece + p.window.scales_at);
+      const auto* scales = reinterpret_cast<const float*>(piece + span.bytes);
       for (std::uint32_t left = rows.first; left != 0; left &= left - 1) {
         float* to = p.scales + x.broadcast(rows.of_choice, lowest_bit(left));
-        x.each(bytes / 128, [&](int b) {
-          x.write(to + static_cast<std::int64_t>(begin / 128 + b) * p.window.max_rows, x.read(scales + b));
+        x.each(span.bytes / 128, [&](int b) {
+          x.write(to + static_cast<std::int64_t>(span.begin / 128 + b) * p.window.max_rows,
+                  x.read(scales + b));
         });
       }
     }
-    if (nth != 0) return;
+    if (nth + 1 != p.window.pieces) return;
+    const auto* weights =
+        reinterpret_cast<const float*>(piece + span.bytes + (p.window.weights_at - span.rest));
     x.each_lane([&](int k) {
       if ((rows.here >> k & 1) == 0) return;
-      const float weight = x.read(reinterpret_cast<const float*>(piece + p.window.weights_at) + k);
+      const float weight = x.read(weights + k);
       x.write(p.entries + number(c, rows.token) * p.s.top_k + k, entry{rows.of_choice[k], weight});
       if ((rows.first >> k & 1) != 0)
         x.write(p.sources + rows.of_choice[k], source_info{rows.token, k, c.of.source, 0});

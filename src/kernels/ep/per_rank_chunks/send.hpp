@@ -23,7 +23,7 @@ struct token_piece {
 
 /// Where a warp stages what it sends.
 struct staging {
-  std::byte* pieces;  // [stages, piece_stride]
+  std::byte* pieces;  // [stages, piece_room]
   int stages, next;
 };
 
@@ -128,7 +128,7 @@ struct chunk_sender {
     });
     std::uint32_t ranks = 0;
     for (int piece = 0; piece < p.window.pieces; ++piece) {
-      std::byte* to = stage.pieces + stage.next * p.window.piece_stride;
+      std::byte* to = stage.pieces + stage.next * p.window.piece_room;
       if (stage.stages == 1)
         x.bulk_wait_read();
       else
@@ -136,10 +136,14 @@ struct chunk_sender {
       const bool is_last = piece + 1 == p.window.pieces;
       stage_piece(x, to, {token, piece}, is_last ? token_piece{behind, 0} : token_piece{token, piece + 1},
                   begin);
-      if (piece == 0) {
+      const piece_span span = p.window.span_of(piece);
+      if (is_last) {
+        auto* weights = reinterpret_cast<float*>(to + span.bytes + (p.window.weights_at - span.rest));
         x.each_lane([&](int k) {
-          if (k < p.s.top_k) x.write(reinterpret_cast<float*>(to + p.window.weights_at) + k, weight[k]);
+          if (k < p.s.top_k) x.write(weights + k, weight[k]);
         });
+      }
+      if (piece == 0) {
         ranks = per_rank::ranks_of(x, p, id);
         if (ranks == 0) {
           if (!is_last) load(x, values_of({behind, 0}), begin);
@@ -148,7 +152,7 @@ struct chunk_sender {
       }
       x.each_lane([&](int) { x.fence_proxy_async(); });
       x.sync_warp();
-      x.elect([&] { send_piece(x, to, {token, piece}, ranks); });
+      x.elect([&] { send_piece(x, to, span, token, ranks); });
       if (++stage.next == stage.stages) stage.next = 0;
     }
     x.elect([&] { x.write(p.rank_sets + token, ranks); });
@@ -159,7 +163,7 @@ struct chunk_sender {
   template <class X>
   BATON_FN void stage_piece(X& x, std::byte* to, const token_piece& at, const token_piece& next,
                             half<X>& begin) const {
-    const shared_sink<X> sink{x, to, to + p.window.scales_at, at.piece * p.window.piece_payload,
+    const shared_sink<X> sink{x, to, to + p.window.span_of(at.piece).bytes, at.piece * p.window.piece_payload,
                               values_of(at).first / 128};
     const piece_values behind = values_of(next);
     for (piece_values now = values_of(at); now.first < now.end; now.first += 2 * half_values) {
@@ -174,13 +178,15 @@ struct chunk_sender {
 
   /// One lane: a copy to each rank that wants it, its own last.
   template <class X>
-  BATON_FN void send_piece(X& x, const std::byte* from, const token_piece& at, std::uint32_t ranks) const {
-    const int bytes = at.piece == 0 ? p.window.piece_stride : p.window.weights_at;
+  BATON_FN void send_piece(X& x, const std::byte* from, const piece_span& span, int token,
+                           std::uint32_t ranks) const {
+    const std::size_t at = p.window.token_at(p.s, epoch, p.s.rank, token);
     for (int i = 1, to = p.s.rank; i <= p.s.num_ranks; ++i) {
       if (++to == p.s.num_ranks) to = 0;
       if ((ranks >> to & 1) == 0) continue;
-      x.bulk_store(p.windows.at[to] + p.window.piece_at(p.s, epoch, p.s.rank, at.token, at.piece), from,
-                   bytes);
+      std::byte* row = p.windows.at[to] + at;
+      x.bulk_store(row + span.begin, from, span.is_one() ? span.bytes + span.rest_bytes : span.bytes);
+      if (!span.is_one()) x.bulk_store(row + span.rest, from + span.bytes, span.rest_bytes);
     }
     x.bulk_commit();
   }

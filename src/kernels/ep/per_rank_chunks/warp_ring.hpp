@@ -13,6 +13,7 @@
 // Start:    all stages free, mbarriers in their first phase.
 // Progress: the warp asks for a piece before it awaits it, and has no more pieces on their way than stages.
 #include "exec/mbarrier.hpp"
+#include "kernels/ep/per_rank_chunks/cells.hpp"
 
 namespace baton::ep::per_rank_chunks {
 
@@ -24,10 +25,14 @@ class warp_ring {
 
   BATON_FN bool has_room() const { return asked_ < num_; }
 
-  BATON_FN void load(X& x, const std::byte* from, int bytes) {
+  /// A piece of the token at `from`.
+  BATON_FN void load(X& x, const std::byte* from, const piece_span& span) {
     x.elect([&] {
-      x.mbarrier_arrive_expect(landed_ + next_, bytes);
-      x.bulk_load(stages_ + next_ * stage_bytes_, from, bytes, landed_ + next_);
+      std::byte* to = stages_ + next_ * stage_bytes_;
+      mbarrier* all = landed_ + next_;
+      x.mbarrier_arrive_expect(all, span.bytes + span.rest_bytes);
+      x.bulk_load(to, from + span.begin, span.is_one() ? span.bytes + span.rest_bytes : span.bytes, all);
+      if (!span.is_one()) x.bulk_load(to + span.bytes, from + span.rest, span.rest_bytes, all);
     });
     if (++next_ == num_) next_ = 0;
     ++asked_;

@@ -1,0 +1,57 @@
+#pragma once
+// Which chunks of tokens have arrived: a receiver's wait for their words, before it looks at what they tell of.
+#include "base/bits.hpp"
+#include "kernels/ep/per_rank_chunks/params.hpp"
+#include "protocol/arrival.hpp"
+
+namespace baton::ep::per_rank_chunks {
+
+struct receive_sites {
+  static consteval site chunk() { return "dispatch.chunk"; }
+  static consteval site damaged() { return "dispatch.damaged_chunk"; }
+  static consteval site row() { return "dispatch.damaged_row"; }
+  static consteval site piece() { return "dispatch.piece"; }
+};
+
+BATON_FN std::uint64_t* word_of(const dispatch_params& p, std::uint64_t epoch, int source, int chunk) {
+  return reinterpret_cast<std::uint64_t*>(p.windows.at[p.s.rank] +
+                                          p.window.token_word_at(p.s, epoch, source, chunk));
+}
+BATON_FN wait_site chunk_site(std::uint64_t epoch, int source) {
+  return {.where = receive_sites::chunk(), .peer = source, .epoch = static_cast<std::uint32_t>(epoch)};
+}
+
+/// The warp: until each lane's word (null: none) is here and says `tokens` (E1). False: gave up, or refused one.
+template <class X>
+BATON_FN bool await_chunks(X& x, const typename X::template lanes<std::uint64_t*>& words,
+                           const typename X::template lanes<int>& tokens, wait_site at) {
+  typename X::template lanes<std::uint64_t> seen;
+  typename X::template lanes<bool> sound;
+  if (!await<epoch_arrival>(x, words, warp_lanes, at, seen)) return false;
+  x.each_lane([&](int lane) {
+    sound[lane] = words[lane] == nullptr || epoch_arrival::count(seen[lane]) == tokens[lane];
+  });
+  if (const std::uint32_t all = x.ballot(sound); all != 0xffffffffu) {
+    const int lane = lowest_bit(~all), told = epoch_arrival::count(x.broadcast(seen, lane));
+    at.where = receive_sites::damaged();
+    at.expected = static_cast<std::uint64_t>(x.broadcast(tokens, lane));
+    x.elect([&] { x.refuse(at, static_cast<std::uint64_t>(told)); });
+    return false;
+  }
+  x.each_lane([&](int) { x.fence_proxy_async_global(); });
+  return true;
+}
+
+/// A row that there is not.
+template <class X>
+BATON_FN void refuse_row(X& x, const dispatch_params& p, std::uint64_t epoch, int source, int row) {
+  x.elect([&] {
+    x.refuse({.where = receive_sites::row(),
+              .peer = source,
+              .epoch = static_cast<std::uint32_t>(epoch),
+              .expected = static_cast<std::uint64_t>(p.window.max_rows)},
+             static_cast<std::uint32_t>(row));
+  });
+}
+
+}  // namespace baton::ep::per_rank_chunks
