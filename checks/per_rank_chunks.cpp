@@ -60,6 +60,9 @@ std::vector<exploration> drawn_takes() {
           "2 ranks, a token lists an expert twice, 2 rounds, takes drawn 2 times",
           {{.warps = {2}, .top_k = 2, .tokens = {2}, .route = routing::repeated, .rounds = 2}, two_send, 2}),
       holds(
+          "2 ranks, a token lists an expert nine times, 2 rounds, takes drawn 2 times",
+          {{.warps = {2}, .top_k = 9, .tokens = {2}, .route = routing::repeated, .rounds = 2}, two_send, 2}),
+      holds(
           "2 ranks, ids that are no expert's, 1 round, takes drawn 2 times",
           {{.warps = {2}, .experts = 4, .top_k = 3, .tokens = {2}, .route = routing::with_holes, .rounds = 1},
            pairs,
