@@ -207,8 +207,8 @@ TEST(exchange_chunks_damage, a_flipped_bit_of_an_arrival_word_is_named_by_token_
   }
 }
 
-TEST(exchange_chunks_settings, blocks_are_made_up_as_was_measured_for_how_tokens_lie) {
-  ep::shape s{.num_experts = 256, .num_ranks = 2, .top_k = 8, .hidden = 7168, .max_tokens = 4096};
+TEST(exchange_chunks_settings, blocks_are_made_up_as_was_measured_for_how_tokens_lie_and_how_many_blocks) {
+  ep::shape s{};
   for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
     s = {
         .num_experts = 256, .num_ranks = 2, .top_k = 8, .hidden = 7168, .max_tokens = 4096, .format = format};
@@ -216,7 +216,13 @@ TEST(exchange_chunks_settings, blocks_are_made_up_as_was_measured_for_how_tokens
     EXPECT_EQ((std::array{experts.senders, experts.others, experts.stages}), (std::array{6, 8, 2}));
     s.rows = ep::row_storage::in_window;
     const block_roles tokens = grid_of_dispatch(endpoint::of(s), {132}).roles;
-    EXPECT_EQ((std::array{tokens.senders, tokens.others, tokens.stages}), (std::array{12, 4, 1}));
+    EXPECT_EQ((std::array{tokens.senders, tokens.others, tokens.stages}), (std::array{10, 6, 1}));
+    const block_roles few_tokens = grid_of_dispatch(endpoint::of(s), {24}).roles;
+    EXPECT_EQ((std::array{few_tokens.senders, few_tokens.others}), (std::array{14, 2}));
+    const block_roles many = grid_of_combine(endpoint::of(s), {132}).roles,
+                      few_sums = grid_of_combine(endpoint::of(s), {24}).roles;
+    EXPECT_EQ((std::array{many.senders, many.others}), (std::array{10, 10}));
+    EXPECT_EQ((std::array{few_sums.senders, few_sums.others}), (std::array{15, 5}));
   }
 }
 

@@ -62,7 +62,7 @@ struct chunk_settings {
 /// most of them senders.
 constexpr chunk_settings settings_for(const shape& s) {
   chunk_settings all;
-  if (s.by_token()) all.dispatch_warps = 16, all.dispatch_senders = 12, all.dispatch_stages = 1;
+  if (s.by_token()) all.dispatch_warps = 16, all.dispatch_senders = 10, all.dispatch_stages = 1;
   return all;
 }
 

@@ -23,24 +23,29 @@ inline block_roles roles_of(const launch_limits& limits, int senders, int warps,
   return {senders, warps - senders, 1};
 }
 
+/// So few that they cast and sum more slowly than links take it: more of their warps send first.
+constexpr bool is_few(int blocks) {
+  return blocks <= 64;
+}
+
 /// One half of a fused call has the other's warps too: all index, or all send what there is beside ids.
 inline chunk_grid grid_of_dispatch(const endpoint& end, const launch_limits& limits) {
   const cells window{end.s, end.settings};
   const chunk_settings& set = end.settings;
-  block_roles roles = roles_of(limits, set.dispatch_senders, set.dispatch_warps, max_warps);
+  const bool is_sending = end.s.by_token() && is_few(blocks_for(end, limits));
+  block_roles roles = roles_of(limits, is_sending ? set.dispatch_warps * 7 / 8 : set.dispatch_senders,
+                               set.dispatch_warps, max_warps);
   roles.stages = larger(1, set.dispatch_stages);
   while (roles.stages > 1 && dispatch_plan(window, roles).bytes > most_shared_bytes) --roles.stages;
   if (limits.which == half::receive) roles = {0, roles.warps(), roles.stages};
   return {blocks_for(end, limits), roles};
 }
 
-/// A few blocks make sums more slowly than links take them: more of their warps send first.
 inline chunk_grid grid_of_combine(const endpoint& end, const launch_limits& limits) {
-  constexpr int few_blocks = 64;
   const chunk_settings& set = end.settings;
-  const bool is_few = blocks_for(end, limits) <= few_blocks;
-  block_roles roles = roles_of(limits, is_few ? set.combine_warps * 3 / 4 : set.combine_senders,
-                               set.combine_warps, max_combine_warps);
+  block_roles roles =
+      roles_of(limits, is_few(blocks_for(end, limits)) ? set.combine_warps * 3 / 4 : set.combine_senders,
+               set.combine_warps, max_combine_warps);
   if (limits.which == half::receive) roles = {0, roles.warps()};
   if (limits.which == half::send) roles = {roles.warps(), 0};
   return {blocks_for(end, limits), roles};
