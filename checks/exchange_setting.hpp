@@ -67,6 +67,7 @@ struct exchange_setting {
   bool combines = true;   // if not, dispatch follows dispatch
   int looks = 2;          // bounds::looks
   bool is_apart = false;  // layout per_rank: four kernels a round, not two
+  ep::row_storage rows = ep::row_storage::of_experts;
   planted_bug bug = {};
   std::shared_ptr<exchange_tally> tally = nullptr;
 
@@ -107,7 +108,8 @@ inline ep::shape shape_of(const exchange_setting& e, int rank) {
           .top_k = e.top_k,
           .hidden = e.hidden,
           .max_tokens = e.max_tokens(),
-          .format = e.format};
+          .format = e.format,
+          .rows = e.rows};
 }
 
 }  // namespace baton::checks

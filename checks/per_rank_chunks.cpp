@@ -75,6 +75,16 @@ std::vector<exploration> drawn_takes() {
             {{.ranks = 3, .warps = {2}, .experts = 3, .rounds = 2}, single, 5}),
       holds("2 ranks, 4 kernels a round, 3 rounds, takes drawn 5 times",
             {{.blocks = {2}, .warps = {2}, .tokens = {2}, .rounds = 3, .is_apart = true}, two_send, 5}),
+      holds("2 ranks of 2 blocks, tokens stay where they arrive, 3 rounds, takes drawn 5 times",
+            {{.blocks = {2},
+              .warps = {3},
+              .experts = 4,
+              .top_k = 2,
+              .tokens = {3, 2},
+              .rounds = 3,
+              .rows = ep::row_storage::in_window},
+             two_send,
+             5}),
       holds("1 rank, 3 rounds, every wait may give up, takes drawn 4 times",
             {{.ranks = 1, .warps = {2}, .rounds = 3, .gives_up = {anywhere}}, single, 4}),
       holds("2 ranks, every wait may give up, takes drawn 4 times",
@@ -105,6 +115,7 @@ std::vector<mutant> planted_bugs() {
       blocks{{.blocks = {2}, .warps = {3}, .tokens = {3, 2}, .rounds = 2}, two_send, 1},
       staged{{.warps = {2}, .hidden = 456, .tokens = {2}, .rounds = 1}, one_stage, 1},
       indexed{{.warps = {3}, .tokens = {2}, .rounds = 1}, single, 1},
+      in_window{{.warps = {2}, .rounds = 2, .rows = ep::row_storage::in_window}, single, 1},
       any_take{{.warps = {2}, .rounds = 1}, single},
       gives_up{{.warps = {2}, .rounds = 1, .gives_up = {anywhere}}, single, 1};
   const auto wrong = [&](const char* name, const char* breaks, const std::vector<verdict>& as,
@@ -156,6 +167,8 @@ std::vector<mutant> planted_bugs() {
             {.what = verbs::wait, .how = lost, .where = "dispatch.chunk"}, two),
       wrong("no fence lies between a chunk's copies in and out", "T3", lost_order,
             {.what = verbs::fence_proxy_global, .how = lost}, two),
+      wrong("a chunk that stays where it arrives is not awaited", "T3", lost_order,
+            {.what = verbs::wait, .how = lost, .where = "dispatch.chunk"}, in_window),
       wrong(
           "a chunk's word says the round before", "Start", lost_order,
           {.what = verbs::release_store, .how = shifted, .cell = token_words, .by = -(std::int64_t{1} << 32)},
@@ -219,8 +232,9 @@ protocol_check exchange_chunks_check() {
           "Dispatch and combine, a message for each token and rank: ids first, chunks of bulk copies with a "
           "word each",
       .headers = {kernels + "cells.hpp", kernels + "dispatch.hpp", kernels + "send.hpp",
-                  kernels + "tile_index.hpp", kernels + "receive.hpp", kernels + "warp_ring.hpp",
-                  kernels + "combine.hpp", "src/kernels/ep/per_rank/id_lines.hpp", "src/protocol/line.hpp"},
+                  kernels + "tile_index.hpp", kernels + "arrived_chunks.hpp", kernels + "receive.hpp",
+                  kernels + "list.hpp", kernels + "warp_ring.hpp", kernels + "combine.hpp",
+                  "src/kernels/ep/per_rank/id_lines.hpp", "src/protocol/line.hpp"},
       .explorations = every_order_of_takes(),
       .mutants = planted_bugs()};
   for (const exploration& e : drawn_takes()) c.explorations.push_back(e);

@@ -25,6 +25,7 @@ using ep::per_rank::half;
 struct rank_inputs {
   const float* weights;  // [rounds, tokens, top_k]
   float* out;            // [rounds, tokens, hidden]
+  bfloat16* returned;    // [max_rows, hidden]: what experts that find their rows make of them
 };
 
 /// Router weights, of which no two of a token are the same.
@@ -43,7 +44,8 @@ inline void name_own_memory(check::program& p, const ep::per_rank::endpoint& end
   p.name(d.rank_sets, "rank sets" + whose, tokens);
   p.name(d.choices, "choices" + whose, ranks * tokens);
   p.name(d.entries, "entries" + whose, ranks * tokens * static_cast<std::size_t>(end.s.top_k));
-  p.name(d.rows, "rows" + whose, static_cast<std::size_t>(end.s.max_rows() * end.s.payload_bytes()));
+  if (!end.s.by_token())
+    p.name(d.rows, "rows" + whose, static_cast<std::size_t>(end.s.max_rows() * end.s.payload_bytes()));
 }
 
 /// A line as a cell, for names.
@@ -96,7 +98,9 @@ struct per_rank_world {
     auto* weights = p.allocate<float>(static_cast<std::size_t>(choices), "weights" + whose);
     for (int i = 0; i < choices; ++i) weights[i] = weight_of(rank, i / of_round, i % of_round, e.top_k);
     auto* out = p.allocate<float>(static_cast<std::size_t>(e.rounds * tokens * e.hidden), "results" + whose);
-    inputs.push_back({weights, out});
+    const int returned = m.s.by_token() ? m.s.max_rows() * m.s.hidden : 1;
+    inputs.push_back(
+        {weights, out, p.allocate<bfloat16>(static_cast<std::size_t>(returned), "outputs" + whose)});
     base.lives[0].push_back(m);
     base.ranks.push_back({m});
   }
@@ -153,10 +157,28 @@ class per_rank_rank {
                        tokens(),
                        {}});
   }
-  /// Of experts that change nothing.
+  /// Experts that change nothing: rows that lie as their outputs do, or one warp's copies of tokens that lie once.
+  const bfloat16* returned(half which) {
+    const received_tokens got = end_.received();
+    if (!end_.s.by_token()) return static_cast<const bfloat16*>(got.tokens);
+    if (which == half::receive) return inputs_.returned;
+    begin("experts");
+    x_.await_dependencies();
+    const int steps = end_.s.payload_bytes() / static_cast<int>(sizeof(vec16));
+    for (int e = 0; x_.block() == 0 && x_.warp() == 0 && e < got.num_local_experts; ++e) {
+      const int first = x_.read(got.row_offsets + e), behind = first + x_.read(got.row_counts + e);
+      for (int row = first; row < behind; ++row) {
+        const auto* token = reinterpret_cast<const vec16*>(static_cast<const std::byte*>(got.tokens) +
+                                                           x_.read(got.token_rows + row) * got.row_bytes);
+        auto* to = reinterpret_cast<vec16*>(inputs_.returned) + row * steps;
+        x_.each(steps, [&](int i) { x_.write(to + i, x_.read(token + i)); });
+      }
+    }
+    return inputs_.returned;
+  }
   void combine(int round, half which) {
+    const bfloat16* rows = returned(which);
     begin("combine");
-    const auto* rows = reinterpret_cast<const bfloat16*>(end_.received().tokens);
     Kernels::combine(x_, end_, limits(which), {rows, tokens()},
                      ep::store_fp32{inputs_.out + round * tokens() * end_.s.hidden, end_.s.hidden});
   }
