@@ -22,7 +22,7 @@ struct topk_ids {
 /// are, bit for bit.
 struct quantised_tokens {
   const void* values = nullptr;  // [num_tokens, hidden] as token_format.hpp says, 16-byte aligned
-  const void* scales = nullptr;  // [num_tokens, hidden / block], row-major
+  const void* scales = nullptr;  // [num_tokens, hidden / block], row-major; fp8: on 4 bytes, nvfp4: on 2
 };
 
 /// What a rank gives to dispatch, by name: `moe.dispatch({.tokens = x, .topk_idx = ids, .num_tokens = n}, stream)`.
@@ -71,7 +71,7 @@ struct dispatch_input {
 
 /// What a rank gives to combine.
 struct combine_input {
-  const bfloat16* expert_output = nullptr;  // [max_rows, hidden], the rows of the last received_tokens
+  const bfloat16* expert_output = nullptr;  // [max_rows, hidden]: of row r of the last received_tokens at r
   int num_sms =
       0;  // blocks of this combine's kernels, at most the communicator's; 0: those. Ranks need not agree
 };

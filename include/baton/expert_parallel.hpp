@@ -109,7 +109,8 @@ struct source_info {
 
 /// What dispatch_wait leaves on a rank: every received token, grouped by local expert, then source rank, then
 /// the order on that rank. Rows are numbered so whatever ep_config::rows says, and experts' outputs lie by these numbers. All
-/// pointers are device memory owned by the communicator, valid until its next dispatch_wait.
+/// pointers are device memory owned by the communicator, valid until its next dispatch_wait; but tokens and scales that stay
+/// where they arrive (by_token, in chunks) until its next dispatch_async only: from then on peers that are ahead write there.
 struct received_tokens {
   const void* tokens = nullptr;  // [max_rows, hidden] in the format
   const void* scales = nullptr;  // at scale_places{scales_layout, max_rows, blocks}; null with bf16

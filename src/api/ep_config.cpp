@@ -81,7 +81,8 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
     if (c.num_threads != 0 && (c.num_threads < 96 || c.num_threads > 768))
       return fmt::format("num_threads: {} is outside [96, 768], what layout per_rank's blocks may have",
                          c.num_threads);
-    if (transfer_of(c) == ep_transfer::lines) return ep::per_rank::why_not(shape_of(c, num_ranks, 0));
+    const ep::shape s = shape_of(c, num_ranks, 0);
+    return transfer_of(c) == ep_transfer::lines ? ep::per_rank::why_not(s) : ep::per_rank_chunks::why_not(s);
   }
   return {};
 }

@@ -60,8 +60,9 @@ struct expert_parallel::state {
   std::unique_ptr<symmetric_window> window;
   step next = step::dispatch_async;
   int num_tokens = 0;
-  bool weights_given = false;  // at dispatch
-  int times_lost;              // the world's, at creation
+  bool weights_given = false;         // at dispatch
+  const void* tokens_once = nullptr;  // the round's received tokens, where they do not lie by expert
+  int times_lost;                     // the world's, at creation
   const int exceptions = std::uncaught_exceptions();
 
   state(const world& w, const ep_config& c)
@@ -97,6 +98,8 @@ struct expert_parallel::state {
   void combine(const combine_input& in, const void* out, const ep_layout_calls::output& output,
                stream_ref stream);
   void require_sms(int num_sms) const;
+  void check_input(const combine_input& in) const;
+  received_tokens dispatched(const received_tokens& received);
 };
 
 namespace {
@@ -178,6 +181,22 @@ void expert_parallel::state::require_sms(int num_sms) const {
                     num_sms, calls->num_sms())};
 }
 
+void expert_parallel::state::check_input(const combine_input& in) const {
+  require_aligned("expert_output", in.expert_output, 16);
+  if (in.expert_output == tokens_once)
+    throw invalid_argument{
+        "expert_output: the received tokens themselves, which with rows by_token do not lie by expert; give "
+        "[max_rows, hidden] bf16, the output for row r at r"};
+  require_sms(in.num_sms);
+}
+
+/// The round's tokens are known.
+received_tokens expert_parallel::state::dispatched(const received_tokens& received) {
+  tokens_once = received.token_rows != nullptr ? received.tokens : nullptr;
+  done(step::dispatch_wait);
+  return received;
+}
+
 void expert_parallel::state::begin_round(const dispatch_input& in, const char* called) {
   require(step::dispatch_async, called);
   check_input(in);
@@ -221,24 +240,19 @@ void expert_parallel::dispatch_async(const dispatch_input& in, stream_ref stream
 received_tokens expert_parallel::dispatch_wait(stream_ref stream) {
   state& st = present(state_);
   st.require(step::dispatch_wait);
-  const received_tokens received = st.calls->dispatch_wait(stream);
-  st.done(step::dispatch_wait);
-  return received;
+  return st.dispatched(st.calls->dispatch_wait(stream));
 }
 
 received_tokens expert_parallel::dispatch(const dispatch_input& in, stream_ref stream) {
   state& st = present(state_);
   st.begin_round(in, "dispatch");
-  const received_tokens received = st.calls->dispatch(in, stream);
-  st.done(step::dispatch_wait);
-  return received;
+  return st.dispatched(st.calls->dispatch(in, stream));
 }
 
 void expert_parallel::combine_async(const combine_input& in, stream_ref stream) {
   state& st = present(state_);
   st.require(step::combine_async);
-  require_aligned("expert_output", in.expert_output, 16);
-  st.require_sms(in.num_sms);
+  st.check_input(in);
   st.calls->combine_async(in, stream);
   st.done(step::combine_async);
 }
@@ -261,8 +275,7 @@ void expert_parallel::state::combine_wait(const float* topk_weights, const void*
 void expert_parallel::state::combine(const combine_input& in, const void* out,
                                      const ep_layout_calls::output& output, stream_ref stream) {
   require(step::combine_async, "combine");
-  require_aligned("expert_output", in.expert_output, 16);
-  require_sms(in.num_sms);
+  check_input(in);
   if (num_tokens > 0) require_aligned("out", out, 16);
   calls->combine(in, output, stream);
   done(step::combine_wait);

@@ -19,7 +19,7 @@ class stored_token {
     if (rows.token_rows != nullptr) {
       row = static_cast<std::size_t>(std::clamp(rows.token_rows[row], 0, rows.max_token_rows - 1));
       bytes = static_cast<std::size_t>(rows.row_bytes);
-      scales_ = static_cast<const std::byte*>(rows.scales) + row * bytes;
+      if (rows.scales != nullptr) scales_ = static_cast<const std::byte*>(rows.scales) + row * bytes;
     }
     values_ = static_cast<const std::byte*>(rows.tokens) + row * bytes;
   }

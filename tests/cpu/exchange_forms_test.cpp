@@ -314,5 +314,93 @@ TEST_P(exchange_forms, what_a_call_asks_for_in_addition_is_refused_by_name) {
   EXPECT_NO_THROW(ranks[0].ranks().synchronize());
 }
 
+TEST_P(exchange_forms, received_tokens_are_no_experts_outputs_unless_they_lie_by_expert) {
+  const exchange_case c = travelling({1, sizes(4, 2, 16, 2), {2}, routing::distinct});
+  auto ranks = make_ranks(world::local(1, device_kind::cpu), c.config);
+  ranks[0].load(draw_inputs(c, 1)[0]);
+  ranks[0].dispatch();
+  const auto* tokens = static_cast<const bfloat16*>(ranks[0].received().tokens);
+  const bool by_token = c.config.rows == ep_rows::by_token;
+  const std::string refused = message_of<invalid_argument>([&] { ranks[0].combine(tokens); });
+  EXPECT_TRUE(says(refused, by_token ? "expert_output: the received tokens" : "nothing was thrown"));
+  if (by_token) {
+    ranks[0].apply_experts(ranks[0].read_received());
+    EXPECT_NO_THROW(ranks[0].combine());  // the round goes on
+  }
+  EXPECT_NO_THROW(ranks[0].ranks().synchronize());
+}
+
+/// The peer has no tokens in the round between, and so waits for nothing but this rank's ids before it sends in the next one.
+TEST_P(exchange_forms, received_tokens_hold_as_long_as_they_should_however_far_ahead_peers_are) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  exchange_case c = travelling({2, sizes(4, 2, 128, 9), {0, 9}, routing::distinct});
+  auto ranks = make_ranks(worlds, c.config);
+  const auto round_of = [&](exchange_rank& rank, std::uint64_t seed) {
+    rank.load(draw_inputs(c, seed)[static_cast<std::size_t>(rank.ranks().rank())]);
+    rank.dispatch_async();
+    rank.ranks().synchronize();
+  };
+  ASSERT_EQ(run_round(c, ranks, 1, calls::apart), "");
+  const auto inputs = draw_inputs(c, 1);
+  const exchange_case first = c;
+  const expected_round expected{first, inputs};
+  c.tokens = {0, GetParam() == travel::by_expert ? 9 : 0};
+  round_of(ranks[1], 2);
+  EXPECT_EQ(difference(expected, 0, ranks[0].read_received()), "") << "before the next dispatch_async";
+  round_of(ranks[0], 2);
+  if (GetParam() == travel::in_chunks_by_token) return;
+  if (GetParam() !=
+      travel::
+          by_expert) {  // whose dispatch_wait waits for all ranks' counts, and combine_wait for all replies
+    ranks[1].dispatch_wait();
+    ranks[1].reply(ranks[1].read_received());
+    ranks[1].combine_wait();
+    c.tokens = {0, 9};
+    round_of(ranks[1], 3);
+  }
+  EXPECT_EQ(difference(expected, 0, ranks[0].read_received()), "") << "before the next dispatch_wait";
+}
+
+/// Nothing of how a rank calls is another's business.
+TEST_P(exchange_forms, every_rank_may_give_and_call_in_its_own_way_in_every_round) {
+  const auto worlds = world::local(3, device_kind::cpu);
+  exchange_case c = travelling({3, sizes(11, 3, 128, 60), {}, routing::sparse}, token_format::blockwise_fp8);
+  c.config.num_sms = 9;
+  c.config.row_alignment = 16;
+  c.wide_ids = true;
+  auto ranks = make_ranks(worlds, c.config);
+  std::mt19937_64 random{7};
+  const auto below = [&random](std::uint64_t n) { return static_cast<int>(random() % n); };
+  for (int round = 0; round < 8; ++round) {
+    c.tokens = {below(61), below(2) * 60, below(20)};
+    auto inputs = draw_inputs(c, random());
+    std::array<bool, 3> fused{};
+    for (std::size_t r = 0; r < 3; ++r) {
+      fused[r] = below(2) == 0;
+      if (below(2) == 0) inputs[r].wide_ids.clear();
+      for (int t = 0, n = below(2) * inputs[r].num_tokens; t < n; ++t)
+        inputs[r].given.push_back(draw_encoded(c.config, random));
+      ranks[r].options = {.dispatch_sms = below(10), .combine_sms = below(10)};
+      ranks[r].load(inputs[r]);
+      fused[r] ? ranks[r].dispatch() : ranks[r].dispatch_async();
+    }
+    for (std::size_t r = 0; r < 3; ++r)
+      if (!fused[r]) ranks[r].dispatch_wait();
+    const expected_round expected{c, inputs};
+    std::vector<received_copy> got;
+    for (auto& rank : ranks) got.push_back(rank.read_received());
+    for (std::size_t r = 0; r < 3; ++r) {
+      EXPECT_EQ(difference(expected, static_cast<int>(r), got[r]), "") << "round " << round << ", rank " << r;
+      ranks[r].apply_experts(got[r]);
+    }
+    for (std::size_t r = 0; r < 3; ++r) fused[r] ? ranks[r].combine() : ranks[r].reply(got[r]);
+    for (std::size_t r = 0; r < 3; ++r)
+      if (!fused[r]) ranks[r].combine_wait();
+    for (std::size_t r = 0; r < 3; ++r)
+      EXPECT_EQ(difference(expected_output(expected, static_cast<int>(r)), ranks[r].read_output()), "")
+          << "round " << round << ", rank " << r;
+  }
+}
+
 }  // namespace
 }  // namespace baton::test

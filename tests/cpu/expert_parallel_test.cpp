@@ -82,6 +82,20 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
             }),
             "");
   EXPECT_NE(reason([](ep_config& c) { c.p2p_group_size = 2; }).find("SHMEM"), std::string::npos);
+  const auto many_rows = [](int top_k) {
+    return [=](ep_config& c) {
+      c.num_experts = 256;
+      c.top_k = top_k;
+      c.hidden = 8192;
+      c.num_max_tokens_per_rank = 65536;
+      c.layout = ep_layout::per_rank;
+    };
+  };
+  EXPECT_EQ(reason(many_rows(16)), "");
+  EXPECT_EQ(reason(many_rows(17)),
+            "num_max_tokens_per_rank: with layout per_rank in chunks the experts' outputs of a rank may be "
+            "4456448 rows of 8192 values, 68 GiB, and combine finds rows in the first 64 GiB; lower it, or "
+            "top_k");
 }
 
 TEST(workspace_bytes, is_the_documented_formula) {

@@ -1,11 +1,25 @@
 #include "kernels/ep/per_rank_chunks/launch.hpp"
 
+#include <fmt/format.h>
+
 #include "kernels/ep/per_rank_chunks/combine.hpp"
 #include "kernels/ep/per_rank_chunks/dispatch.hpp"
 #include "kernels/ep/per_rank_chunks/grid.hpp"
 #include "kernels/launch.hpp"
 
 namespace baton::ep::per_rank_chunks {
+
+/// Combine counts the vec16s of experts' outputs in 32 bits (weighted_rows). Ranks' sums are never as many.
+std::string why_not(const shape& s) {
+  constexpr std::int64_t most = std::int64_t{1} << 32;
+  static_assert(std::int64_t{max_ranks} * max_tokens_per_rank * (max_hidden / columns_of_lane) <= most);
+  const std::int64_t vectors = std::int64_t{s.max_rows()} * (s.hidden / columns_of_lane);
+  if (vectors <= most) return {};
+  return fmt::format(
+      "num_max_tokens_per_rank: with layout per_rank in chunks the experts' outputs of a rank may be {} "
+      "rows of {} values, {} GiB, and combine finds rows in the first 64 GiB; lower it, or top_k",
+      s.max_rows(), s.hidden, vectors * std::int64_t{sizeof(vec16)} >> 30);
+}
 
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const round_input& in,
             stream_ref stream) {

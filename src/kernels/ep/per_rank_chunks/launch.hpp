@@ -10,6 +10,9 @@ namespace baton::ep::per_rank_chunks {
 using per_rank::half;
 using per_rank::launch_limits;
 
+/// Empty if kernels find everything in a communicator of these sizes, or why not.
+std::string why_not(const shape& s);
+
 /// Enqueues dispatch, or a half of it.
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const round_input& in,
             stream_ref stream);
