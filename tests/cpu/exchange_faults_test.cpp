@@ -20,7 +20,12 @@ std::vector<stuck::details> run_until_stuck(std::vector<exchange_rank>& ranks, c
   for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(inputs[r]);
   for (auto& r : ranks) r.dispatch_async();
   for (auto& r : ranks) r.dispatch_wait();
-  for (auto& r : ranks) r.combine_async(static_cast<const bfloat16*>(r.received().tokens));
+  std::vector<device_buffer<bfloat16>> replies;
+  for (auto& r : ranks) {
+    replies.emplace_back(r.ranks(), static_cast<std::size_t>(r.received().max_rows) *
+                                        static_cast<std::size_t>(c.config.hidden));
+    r.combine_async(replies.back().data());
+  }
   for (auto& r : ranks) r.combine_wait();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     try {
@@ -33,8 +38,7 @@ std::vector<stuck::details> run_until_stuck(std::vector<exchange_rank>& ranks, c
 }
 
 class exchange_faults_by : public testing::TestWithParam<travel> {};
-INSTANTIATE_TEST_SUITE_P(cpu, exchange_faults_by,
-                         testing::Values(travel::by_expert, travel::in_lines, travel::in_chunks),
+INSTANTIATE_TEST_SUITE_P(cpu, exchange_faults_by, testing::ValuesIn(every_travel),
                          [](const auto& how) { return name(how.param); });
 
 TEST_P(exchange_faults_by, a_rank_that_never_launches_is_named_by_every_survivor) {

@@ -15,8 +15,6 @@ TEST(exchange_processes, ranks_in_processes_of_their_own_exchange_through_shared
   for (const int ranks : {2, 3}) expect_conformance_of_processes(ranks, device_kind::cpu, 2);
 }
 
-constexpr travel every_travel[] = {travel::by_expert, travel::in_lines, travel::in_chunks};
-
 /// The nth of the ports of the process that forks ranks.
 int port_of(int nth, pid_t parent) {
   return 40000 + static_cast<int>((parent + 131 * nth) % 20000);
@@ -40,7 +38,9 @@ std::string missed_killed_rank(const exchange_case& c, exchange_rank& mine, bool
   mine.dispatch_async();
   mine.dispatch_wait();
   die(true);
-  mine.combine_async(static_cast<const bfloat16*>(mine.received().tokens));
+  const device_buffer<bfloat16> replies{mine.ranks(), static_cast<std::size_t>(mine.received().max_rows) *
+                                                          static_cast<std::size_t>(c.config.hidden)};
+  mine.combine_async(replies.data());
   mine.combine_wait();
   try {
     mine.ranks().synchronize();
@@ -62,8 +62,10 @@ std::vector<rank_result> in_worlds_of_three(int worlds, const std::function<bool
 }
 
 TEST(exchange_processes, survivors_of_a_killed_process_name_it_and_make_a_world_without_it) {
-  constexpr const char* before[] = {"dispatch.arrival", "dispatch.ids", "dispatch.ids"};
-  constexpr const char* within[] = {"combine.arrival", "combine.line", "combine.sum"};
+  constexpr const char* before[] = {"dispatch.arrival", "dispatch.ids", "dispatch.ids", "dispatch.ids",
+                                    "dispatch.ids"};
+  constexpr const char* within[] = {"combine.arrival", "combine.line", "combine.sum", "combine.line",
+                                    "combine.sum"};
   const pid_t parent = ::getpid();
   const auto results =
       in_worlds_of_three(2 * static_cast<int>(std::size(every_travel)), [&](int nth, int rank) {
@@ -98,7 +100,7 @@ TEST(exchange_processes, a_rank_with_another_configuration_is_named_on_every_ran
       {"num_max_tokens_per_rank is 5 on rank 0 and 6", [](ep_config& c) { c.num_max_tokens_per_rank = 6; }}};
   const pid_t parent = ::getpid();
   const auto results = in_processes({0, 1, 2}, [&](int rank) -> bool {
-    set_launch_environment(rank, 3, port_of(12, parent));
+    set_launch_environment(rank, 3, port_of(20, parent));
     const world w = world::from_environment(device_kind::cpu);
     for (const auto& [difference, change] : changes) {
       ep_config mine = lines.config;
@@ -125,7 +127,7 @@ TEST(exchange_processes, a_process_that_never_launches_is_named_on_every_other) 
   const pid_t parent = ::getpid();
   const auto results = in_worlds_of_three(std::size(every_travel), [&](int nth, int rank) {
     const travel how = every_travel[nth];
-    set_launch_environment(rank, 3, port_of(13 + nth, parent));
+    set_launch_environment(rank, 3, port_of(21 + nth, parent));
     const world w = world::from_environment(device_kind::cpu);
     const exchange_case c = travelling(how, {3, sizes(6, 2, 64, 5), {5, 5, 5}, routing::distinct});
     exchange_rank mine{expert_parallel::create(w, c.config)};
