@@ -239,6 +239,10 @@ TEST(bench_ep, tokens_that_lie_once_are_compared_too_and_said) {
     EXPECT_EQ(point["axes"]["rows"], "by_token");
   }
   EXPECT_EQ(points, 4) << "two sizes in two formats";
+  o.json = false;
+  std::ostringstream table;
+  ASSERT_EQ(run_bench_ep(o, table), 0);
+  EXPECT_NE(table.str().find("by token"), std::string::npos) << table.str();
 }
 
 TEST(bench_ep, a_run_on_the_cpu_gives_one_object_for_each_point_with_all_samples) {
