@@ -221,8 +221,8 @@ TEST(exchange_chunks_settings, blocks_are_made_up_as_was_measured_for_how_tokens
     EXPECT_EQ((std::array{few_tokens.senders, few_tokens.others}), (std::array{14, 2}));
     const block_roles many = grid_of_combine(endpoint::of(s), {132}).roles,
                       few_sums = grid_of_combine(endpoint::of(s), {24}).roles;
-    EXPECT_EQ((std::array{many.senders, many.others}), (std::array{10, 10}));
-    EXPECT_EQ((std::array{few_sums.senders, few_sums.others}), (std::array{15, 5}));
+    EXPECT_EQ((std::array{many.senders, many.others}), (std::array{8, 8}));
+    EXPECT_EQ((std::array{few_sums.senders, few_sums.others}), (std::array{12, 4}));
   }
 }
 

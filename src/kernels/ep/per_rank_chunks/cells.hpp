@@ -52,8 +52,8 @@ struct chunk_settings {
   int dispatch_warps = 14;  // up to max_warps; of them
   int dispatch_senders = 6;
   int dispatch_stages = 2;  // pieces that a warp has room for, where there is room for all warps'
-  int combine_warps = 20;   // up to max_combine_warps; of them
-  int combine_senders = 10;
+  int combine_warps = 16;   // up to max_combine_warps; of them
+  int combine_senders = 8;
   int least_sums =
       2048;  // parts of a rank's sums: few tokens are divided, so that there is one for each warp
 };
@@ -67,7 +67,7 @@ constexpr chunk_settings settings_for(const shape& s) {
 }
 
 // Of a block: more would not leave threads the registers they need.
-inline constexpr int max_warps = 16, max_combine_warps = 20;
+inline constexpr int max_warps = 16, max_combine_warps = 16;
 inline constexpr int sum_step = 8 * warp_lanes;  // columns of a sum that a warp loads at once
 inline constexpr int most_sum_parts = 4;         // of a token
 

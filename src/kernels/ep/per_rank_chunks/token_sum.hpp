@@ -99,7 +99,7 @@ struct addends {
 /// of the next columns are while some are added up.
 template <int n, class X, class Ready, class Finish>
 BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Ready ready, Finish finish) {
-  constexpr int steps = n <= 2 ? 2 : 1;
+  constexpr int steps = n <= 2 ? 4 : n <= 4 ? 2 : 1;
   const vec16* from[n];
   float weight[n];
   std::uint32_t choices = all.choices, ranks = all.below | all.above;
