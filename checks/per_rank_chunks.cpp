@@ -103,12 +103,12 @@ std::vector<exploration> drawn_takes() {
 }
 
 // Cells, as per_rank_chunks_exploration.cpp names them.
-constexpr const char *ids = "even ids, odd ids", *tokens = "even tokens, odd tokens",
-                     *token_words = "even token words, odd token words";
+constexpr const char *chunk_ids = "even ids, odd ids", *token_words = "even token words, odd token words";
 
-std::vector<mutant> planted_bugs() {
+/// What the planted bugs are looked for in, and what may come of them.
+struct chunk_bugs {
   using enum change;
-  constexpr verbs waits = verbs::wait_lines;
+  static constexpr verbs waits = verbs::wait_lines;
   const std::vector<verdict> lost_order{verdict::data_race, verdict::broken_promise, verdict::garbage_read,
                                         verdict::deadlock, verdict::unordered_stores};
   const chunks_setting two{{.warps = {2}, .rounds = 2}, single, 1},
@@ -118,109 +118,133 @@ std::vector<mutant> planted_bugs() {
       in_window{{.warps = {2}, .rounds = 2, .rows = ep::row_storage::in_window}, single, 1},
       any_take{{.warps = {2}, .rounds = 1}, single},
       gives_up{{.warps = {2}, .rounds = 1, .gives_up = {anywhere}}, single, 1};
-  const auto wrong = [&](const char* name, const char* breaks, const std::vector<verdict>& as,
-                         const planted_bug& bug, chunks_setting e) {
+
+  static mutant wrong(const char* name, const char* breaks, const std::vector<verdict>& as,
+                      const planted_bug& bug, chunks_setting e) {
     e.bug = bug;
     return mutant{name, breaks, as,
                   [e](const check::bounds& limits) { return check_per_rank_chunks(e, limits); }};
-  };
-  return {
-      wrong("ids are not sent to one rank", "Progress", lost_order,
-            {.what = verbs::store_lines,
-             .how = lost,
-             .cell = "even ids of rank 1, odd ids of rank 1",
-             .rank = 0},
-            two),
-      wrong("ids are not awaited", "L1", lost_order, {.what = waits, .how = lost, .cell = ids}, two),
-      wrong("a line of ids tears", "L1", lost_order, {.what = verbs::store_lines, .how = torn, .cell = ids},
-            two),
-      wrong("ids have one copy of cells", "L2", lost_order,
-            {.what = verbs::store_lines | waits, .how = moved, .cell = "odd ids", .by = -bytes_of_ids(two)},
-            {{.warps = {2}, .tokens = {0}, .rounds = 2}, single, 1}),
-      wrong("a tile is told of before its counts are there", "T1", lost_order,
-            {.what = verbs::write, .how = late, .cell = "tile counts"}, blocks),
-      wrong("a tile's word is stored relaxed", "T1", lost_order,
-            {.what = verbs::release_store, .how = relaxed, .cell = "tile words"}, blocks),
-      wrong("a tile's word is for its block only", "T1", {verdict::scope_race},
-            {.what = verbs::release_store, .how = narrow, .cell = "tile words"}, blocks),
-      wrong("tiles are awaited without acquire", "T1", lost_order,
-            {.what = verbs::wait, .how = without_acquire, .where = "dispatch.tile"}, blocks),
-      wrong("tiles are not awaited", "T1", lost_order,
-            {.what = verbs::wait, .how = lost, .where = "dispatch.tile"}, blocks),
-      wrong("tiles are awaited that the round before noted", "T1", lost_order,
-            {.what = verbs::wait, .how = shifted, .where = "dispatch.tile", .by = 1}, blocks),
-      wrong("first rows are found before all shares are added up", "T2", lost_order,
-            {.what = verbs::mbarrier_wait, .how = lost, .where = "dispatch.rows_summed"}, indexed),
-      wrong("rows are used before they are known", "T2", lost_order,
-            {.what = verbs::mbarrier_wait, .how = lost, .where = "dispatch.rows_known"}, two),
-      wrong("a chunk is told of before its copies are awaited", "T3", lost_order,
-            {.what = verbs::bulk_wait, .how = lost}, two),
-      wrong("a chunk is told of with those before it", "T3", lost_order,
-            {.what = verbs::bulk_wait, .how = shifted}, two),
-      wrong("a chunk's word is stored relaxed", "T3", lost_order,
-            {.what = verbs::release_store, .how = relaxed, .cell = token_words}, two),
-      wrong("a chunk's word is for its own device", "T3", {verdict::scope_race},
-            {.what = verbs::release_store, .how = narrow, .cell = token_words}, two),
-      wrong("a chunk's word is awaited without acquire", "T3", lost_order,
-            {.what = verbs::wait, .how = without_acquire, .where = "dispatch.chunk"}, two),
-      wrong("a chunk is not awaited", "T3", lost_order,
-            {.what = verbs::wait, .how = lost, .where = "dispatch.chunk"}, two),
-      wrong("no fence lies between a chunk's copies in and out", "T3", lost_order,
-            {.what = verbs::fence_proxy_global, .how = lost}, two),
-      wrong("a chunk that stays where it arrives is not awaited", "T3", lost_order,
-            {.what = verbs::wait, .how = lost, .where = "dispatch.chunk"}, in_window),
-      wrong(
-          "a chunk's word says the round before", "Start", lost_order,
-          {.what = verbs::release_store, .how = shifted, .cell = token_words, .by = -(std::int64_t{1} << 32)},
-          two),
-      wrong("what is cast is copied without a fence", "R3", lost_order,
-            {.what = verbs::fence_proxy, .how = lost, .warp = 0}, two),
-      wrong("rooms that were indexed in are filled without a fence", "R1", lost_order,
-            {.what = verbs::fence_proxy, .how = lost, .warp = 1}, two),
-      wrong("a place is taken again while copies read it", "R2, R3", lost_order,
-            {.what = verbs::bulk_wait_read, .how = lost}, staged),
-      wrong("a piece is used before it is here", "R1", lost_order,
-            {.what = verbs::mbarrier_wait, .how = lost, .where = "dispatch.piece"}, two),
-      wrong("a stage expects sixteen bytes fewer", "R1", lost_order,
-            {.what = verbs::mbarrier_expect, .how = shifted, .by = -16}, two),
-      wrong("two warps take one chunk to send", "D1", lost_order,
-            {.what = verbs::add, .how = shifted, .cell = "taken to send", .time = 1, .by = -1}, any_take),
-      wrong("a chunk is passed over", "D1", lost_order,
-            {.what = verbs::add, .how = shifted, .cell = "taken to send", .by = 1},
-            {{.warps = {2}, .tokens = {2}, .rounds = 1}, single}),
-      wrong("two warps take one chunk to receive", "D1", lost_order,
-            {.what = verbs::add, .how = shifted, .cell = "taken to receive", .time = 1, .by = -1}, any_take),
-      wrong("nobody takes a chunk to receive", "D1", lost_order,
-            {.what = verbs::add, .how = shifted, .cell = "taken to receive", .by = 1}, any_take),
-      wrong("sums are told of before they are stored", "S1", lost_order,
-            {.what = verbs::write, .how = late, .cell = "sums"}, two),
-      wrong("a sum's word is stored relaxed", "S1", lost_order,
-            {.what = verbs::release_store, .how = relaxed, .cell = "sum words"}, two),
-      wrong("a sum's word is for its own device", "S1", {verdict::scope_race},
-            {.what = verbs::release_store, .how = narrow, .cell = "sum words"}, two),
-      wrong("sums are awaited without acquire", "S1", lost_order,
-            {.what = verbs::wait, .how = without_acquire, .where = "combine.sum"}, two),
-      wrong("sums are not awaited", "S1", lost_order,
-            {.what = verbs::wait, .how = lost, .where = "combine.sum"}, two),
-      wrong("kernels do not await those before them", "K1", lost_order,
-            {.what = verbs::await_dependencies, .how = lost}, blocks),
-      wrong("dispatch ends before its copies to rows are done", "K1",
-            {verdict::data_race, verdict::loose_end}, {.what = verbs::bulk_wait, .how = lost, .warp = 1},
-            two),
-      wrong("combine writes the round that it reads", "Start", lost_order,
-            {.what = verbs::write, .how = moved, .cell = "round combined", .by = -8}, two),
-      wrong("dispatch does not count rounds", "Start", lost_order,
-            {.what = verbs::write, .how = lost, .cell = "round dispatched"}, two),
-      wrong("kernels do not look whether their rank gave up", "Progress", {verdict::broken_promise},
-            {.what = verbs::has_given_up, .how = lost}, gives_up),
-      wrong("a wait for lines that gave up counts as arrived", "L1",
-            {verdict::broken_promise, verdict::outside_memory, verdict::data_race},
-            {.what = waits, .how = taken_for_success}, gives_up),
-      wrong("a wait for a word that gave up counts as arrived", "T3",
-            {verdict::broken_promise, verdict::outside_memory, verdict::data_race},
-            {.what = verbs::wait, .how = taken_for_success}, gives_up),
-  };
-}
+  }
+
+  std::vector<mutant> of_rows() const {
+    return {
+        wrong("ids are not sent to one rank", "Progress", lost_order,
+              {.what = verbs::store_lines,
+               .how = lost,
+               .cell = "even ids of rank 1, odd ids of rank 1",
+               .rank = 0},
+              two),
+        wrong("ids are not awaited", "L1", lost_order, {.what = waits, .how = lost, .cell = chunk_ids}, two),
+        wrong("a line of ids tears", "L1", lost_order,
+              {.what = verbs::store_lines, .how = torn, .cell = chunk_ids}, two),
+        wrong("ids have one copy of cells", "L2", lost_order,
+              {.what = verbs::store_lines | waits, .how = moved, .cell = "odd ids", .by = -bytes_of_ids(two)},
+              {{.warps = {2}, .tokens = {0}, .rounds = 2}, single, 1}),
+        wrong("a tile is told of before its counts are there", "T1", lost_order,
+              {.what = verbs::write, .how = late, .cell = "tile counts"}, blocks),
+        wrong("a tile's word is stored relaxed", "T1", lost_order,
+              {.what = verbs::release_store, .how = relaxed, .cell = "tile words"}, blocks),
+        wrong("a tile's word is for its block only", "T1", {verdict::scope_race},
+              {.what = verbs::release_store, .how = narrow, .cell = "tile words"}, blocks),
+        wrong("tiles are awaited without acquire", "T1", lost_order,
+              {.what = verbs::wait, .how = without_acquire, .where = "dispatch.tile"}, blocks),
+        wrong("tiles are not awaited", "T1", lost_order,
+              {.what = verbs::wait, .how = lost, .where = "dispatch.tile"}, blocks),
+        wrong("tiles are awaited that the round before noted", "T1", lost_order,
+              {.what = verbs::wait, .how = shifted, .where = "dispatch.tile", .by = 1}, blocks),
+        wrong("first rows are found before all shares are added up", "T2", lost_order,
+              {.what = verbs::mbarrier_wait, .how = lost, .where = "dispatch.rows_summed"}, indexed),
+        wrong("rows are used before they are known", "T2", lost_order,
+              {.what = verbs::mbarrier_wait, .how = lost, .where = "dispatch.rows_known"}, two),
+    };
+  }
+
+  std::vector<mutant> of_chunks() const {
+    return {
+        wrong("a chunk is told of before its copies are awaited", "T3", lost_order,
+              {.what = verbs::bulk_wait, .how = lost}, two),
+        wrong("a chunk is told of with those before it", "T3", lost_order,
+              {.what = verbs::bulk_wait, .how = shifted}, two),
+        wrong("a chunk's word is stored relaxed", "T3", lost_order,
+              {.what = verbs::release_store, .how = relaxed, .cell = token_words}, two),
+        wrong("a chunk's word is for its own device", "T3", {verdict::scope_race},
+              {.what = verbs::release_store, .how = narrow, .cell = token_words}, two),
+        wrong("a chunk's word is awaited without acquire", "T3", lost_order,
+              {.what = verbs::wait, .how = without_acquire, .where = "dispatch.chunk"}, two),
+        wrong("a chunk is not awaited", "T3", lost_order,
+              {.what = verbs::wait, .how = lost, .where = "dispatch.chunk"}, two),
+        wrong("no fence lies between a chunk's copies in and out", "T3", lost_order,
+              {.what = verbs::fence_proxy_global, .how = lost}, two),
+        wrong("a chunk that stays where it arrives is not awaited", "T3", lost_order,
+              {.what = verbs::wait, .how = lost, .where = "dispatch.chunk"}, in_window),
+        wrong("a chunk's word says the round before", "Start", lost_order,
+              {.what = verbs::release_store,
+               .how = shifted,
+               .cell = token_words,
+               .by = -(std::int64_t{1} << 32)},
+              two),
+        wrong("what is cast is copied without a fence", "R3", lost_order,
+              {.what = verbs::fence_proxy, .how = lost, .warp = 0}, two),
+        wrong("rooms that were indexed in are filled without a fence", "R1", lost_order,
+              {.what = verbs::fence_proxy, .how = lost, .warp = 1}, two),
+        wrong("a place is taken again while copies read it", "R2, R3", lost_order,
+              {.what = verbs::bulk_wait_read, .how = lost}, staged),
+        wrong("a piece is used before it is here", "R1", lost_order,
+              {.what = verbs::mbarrier_wait, .how = lost, .where = "dispatch.piece"}, two),
+        wrong("a stage expects sixteen bytes fewer", "R1", lost_order,
+              {.what = verbs::mbarrier_expect, .how = shifted, .by = -16}, two),
+    };
+  }
+
+  std::vector<mutant> of_takes_and_sums() const {
+    return {
+        wrong("two warps take one chunk to send", "D1", lost_order,
+              {.what = verbs::add, .how = shifted, .cell = "taken to send", .time = 1, .by = -1}, any_take),
+        wrong("a chunk is passed over", "D1", lost_order,
+              {.what = verbs::add, .how = shifted, .cell = "taken to send", .by = 1},
+              {{.warps = {2}, .tokens = {2}, .rounds = 1}, single}),
+        wrong("two warps take one chunk to receive", "D1", lost_order,
+              {.what = verbs::add, .how = shifted, .cell = "taken to receive", .time = 1, .by = -1},
+              any_take),
+        wrong("nobody takes a chunk to receive", "D1", lost_order,
+              {.what = verbs::add, .how = shifted, .cell = "taken to receive", .by = 1}, any_take),
+        wrong("sums are told of before they are stored", "S1", lost_order,
+              {.what = verbs::write, .how = late, .cell = "sums"}, two),
+        wrong("a sum's word is stored relaxed", "S1", lost_order,
+              {.what = verbs::release_store, .how = relaxed, .cell = "sum words"}, two),
+        wrong("a sum's word is for its own device", "S1", {verdict::scope_race},
+              {.what = verbs::release_store, .how = narrow, .cell = "sum words"}, two),
+        wrong("sums are awaited without acquire", "S1", lost_order,
+              {.what = verbs::wait, .how = without_acquire, .where = "combine.sum"}, two),
+        wrong("sums are not awaited", "S1", lost_order,
+              {.what = verbs::wait, .how = lost, .where = "combine.sum"}, two),
+        wrong("kernels do not await those before them", "K1", lost_order,
+              {.what = verbs::await_dependencies, .how = lost}, blocks),
+        wrong("dispatch ends before its copies to rows are done", "K1",
+              {verdict::data_race, verdict::loose_end}, {.what = verbs::bulk_wait, .how = lost, .warp = 1},
+              two),
+        wrong("combine writes the round that it reads", "Start", lost_order,
+              {.what = verbs::write, .how = moved, .cell = "round combined", .by = -8}, two),
+        wrong("dispatch does not count rounds", "Start", lost_order,
+              {.what = verbs::write, .how = lost, .cell = "round dispatched"}, two),
+        wrong("kernels do not look whether their rank gave up", "Progress", {verdict::broken_promise},
+              {.what = verbs::has_given_up, .how = lost}, gives_up),
+        wrong("a wait for lines that gave up counts as arrived", "L1",
+              {verdict::broken_promise, verdict::outside_memory, verdict::data_race},
+              {.what = waits, .how = taken_for_success}, gives_up),
+        wrong("a wait for a word that gave up counts as arrived", "T3",
+              {verdict::broken_promise, verdict::outside_memory, verdict::data_race},
+              {.what = verbs::wait, .how = taken_for_success}, gives_up),
+    };
+  }
+
+  std::vector<mutant> all() const {
+    std::vector<mutant> all = of_rows();
+    for (const auto& some : {of_chunks(), of_takes_and_sums()})
+      all.insert(all.end(), some.begin(), some.end());
+    return all;
+  }
+};
 
 }  // namespace
 
@@ -236,7 +260,7 @@ protocol_check exchange_chunks_check() {
                   kernels + "list.hpp", kernels + "warp_ring.hpp", kernels + "combine.hpp",
                   "src/kernels/ep/per_rank/id_lines.hpp", "src/protocol/line.hpp"},
       .explorations = every_order_of_takes(),
-      .mutants = planted_bugs()};
+      .mutants = chunk_bugs{}.all()};
   for (const exploration& e : drawn_takes()) c.explorations.push_back(e);
   return c;
 }

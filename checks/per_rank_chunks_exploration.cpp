@@ -10,7 +10,7 @@
 namespace baton::checks {
 namespace {
 
-namespace layout = ep::per_rank_chunks;
+namespace chunk_layout = ep::per_rank_chunks;
 
 /// Where takes are drawn, whoever takes the next chunk or part is told one that was drawn for its warp: as if the warps had
 /// come in one of the orders in which they may.
@@ -55,25 +55,25 @@ class chunk_context : public exchange_context {
 struct chunk_kernels {
   using setting = chunks_setting;
   using context = chunk_context;
-  using endpoint = layout::endpoint;
+  using endpoint = chunk_layout::endpoint;
 
   static std::size_t window_bytes(const setting& e, const ep::shape& s) {
-    return layout::cells{s, e.chunks}.bytes;
+    return chunk_layout::cells{s, e.chunks}.bytes;
   }
   static std::size_t local_bytes(const setting& e, const ep::shape& s) {
-    return layout::local_cells{s, e.chunks}.bytes;
+    return chunk_layout::local_cells{s, e.chunks}.bytes;
   }
   static endpoint end(const setting& e, const ep::shape& s) { return {{s, {}, nullptr}, e.chunks}; }
 
   static void name(check::program& p, const endpoint& end, const std::string& whose) {
     name_window(p, end, whose);
-    constexpr auto next = layout::combine_plan{}.next;
+    constexpr auto next = chunk_layout::combine_plan{}.next;
     if (end.s.rank == 0) p.name_shared(next.offset, sizeof(std::uint32_t), 1, "taken to send");
     if (end.s.rank == 0)
       p.name_shared(next.offset + sizeof(std::uint32_t), sizeof(std::uint32_t), 1, "taken to receive");
-    const layout::cells window{end.s, end.settings};
+    const chunk_layout::cells window{end.s, end.settings};
     const auto d = end.dispatch({}, {}, false);
-    const auto tiles = static_cast<std::size_t>(layout::num_tiles(d)),
+    const auto tiles = static_cast<std::size_t>(chunk_layout::num_tiles(d)),
                slots = tiles * static_cast<std::size_t>(window.expert_slots),
                tokens = static_cast<std::size_t>(end.s.num_ranks * end.s.max_tokens);
     p.name(d.choice_experts, "experts of choices" + whose, tokens * static_cast<std::size_t>(end.s.top_k));
@@ -83,25 +83,26 @@ struct chunk_kernels {
     p.name(d.tile_rows, "tile rows" + whose, slots);
   }
 
-  static void dispatch(chunk_context& x, const endpoint& end, const layout::launch_limits& limits,
-                       const layout::round_input& in) {
-    const auto grid = layout::grid_of_dispatch(end, limits);
-    const layout::block_plan plan = layout::dispatch_plan(layout::cells{end.s, end.settings}, grid.roles);
+  static void dispatch(chunk_context& x, const endpoint& end, const chunk_layout::launch_limits& limits,
+                       const chunk_layout::round_input& in) {
+    const auto grid = chunk_layout::grid_of_dispatch(end, limits);
+    const chunk_layout::block_plan plan =
+        chunk_layout::dispatch_plan(chunk_layout::cells{end.s, end.settings}, grid.roles);
     x.begin_takes(plan.next(x), limits.which == half::both ? grid.roles.senders : grid.roles.warps());
-    using kernel = layout::dispatch_kernel<ep::bf16_tokens>;
+    using kernel = chunk_layout::dispatch_kernel<ep::bf16_tokens>;
     kernel::run(x, end.dispatch(in, grid.roles, limits.which != half::send));
   }
-  static void combine(chunk_context& x, const endpoint& end, const layout::launch_limits& limits,
-                      const layout::combine_input& in, const ep::store_fp32& store) {
-    const auto grid = layout::grid_of_combine(end, limits);
-    x.begin_takes(layout::combine_plan{}.next(x), grid.roles.senders);
-    using kernel = layout::combine_kernel<ep::store_fp32>;
+  static void combine(chunk_context& x, const endpoint& end, const chunk_layout::launch_limits& limits,
+                      const chunk_layout::combine_input& in, const ep::store_fp32& store) {
+    const auto grid = chunk_layout::grid_of_combine(end, limits);
+    x.begin_takes(chunk_layout::combine_plan{}.next(x), grid.roles.senders);
+    using kernel = chunk_layout::combine_kernel<ep::store_fp32>;
     kernel::run(x, end.combine(in, grid.roles, limits.which != half::send, store));
   }
 
  private:
   static void name_window(check::program& p, const endpoint& end, const std::string& whose) {
-    const layout::cells at{end.s, end.settings};
+    const chunk_layout::cells at{end.s, end.settings};
     std::byte* window = end.windows.at[end.s.rank];
     const auto name = [&]<class Cell>(const Cell*, std::size_t begin, std::size_t behind, const char* what) {
       p.name(reinterpret_cast<const Cell*>(window + begin), what + whose, (behind - begin) / sizeof(Cell));
