@@ -77,7 +77,8 @@ TEST(exchange_processes, survivors_of_a_killed_process_name_it_and_make_a_world_
           exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
           expect_no_error(run_rank(c, mine, 1));
           const std::string site = missed_killed_rank(c, mine, is_killed_between);
-          if (site != (is_killed_between ? before : within)[nth / 2]) throw std::runtime_error{site};
+          const char* const* sites = is_killed_between ? before : within;
+          if (site != sites[nth / 2]) throw std::runtime_error{site};
         }
         const exchange_case less = travelling(how, {2, sizes(6, 3, 64, 5), {5, 4}, routing::distinct});
         set_launch_environment(rank / 2, 2, port_of(2 * nth + 1, parent));
