@@ -59,6 +59,14 @@ inline test storing(const char* name, store_fault fault, verdict expected) {
           expected};
 }
 
+/// Sevens in the block's room, and a copy of them to `to` asked for.
+inline void copy_out(context& x, std::uint32_t* to) {
+  for (int i = 0; i < 8; ++i) x.write(room(x) + i, 7u);
+  x.fence_proxy_async();
+  x.bulk_store(to, room(x), 32);
+  x.bulk_commit();
+}
+
 /// A copy's store to memory that another rank reads when it is told.
 inline test telling(const char* name, bool awaits_it_whole, verdict expected) {
   return {name,
@@ -66,10 +74,7 @@ inline test telling(const char* name, bool awaits_it_whole, verdict expected) {
             p.shared_memory(async_shared_bytes);
             std::uint32_t* to = source(p);
             p.spawn(0, 0, 0, [=](context& x) {
-              for (int i = 0; i < 8; ++i) x.write(room(x) + i, 7u);
-              x.fence_proxy_async();
-              x.bulk_store(to, room(x), 32);
-              x.bulk_commit();
+              copy_out(x, to);
               x.bulk_wait_read();
               if (awaits_it_whole) x.bulk_wait();
               x.fence_proxy_async_global();
@@ -91,10 +96,7 @@ inline test relaying(const char* name, relay how, verdict expected) {
             p.shared_memory(async_shared_bytes);
             std::uint32_t* to = source(p);
             p.spawn(0, 0, 0, [=](context& x) {
-              for (int i = 0; i < 8; ++i) x.write(room(x) + i, 7u);
-              x.fence_proxy_async();
-              x.bulk_store(to, room(x), 32);
-              x.bulk_commit();
+              copy_out(x, to);
               x.bulk_wait();
               if (how == relay::fenced_by_teller) x.fence_proxy_async_global();
               x.store<release, sys>(c.x, 1u);

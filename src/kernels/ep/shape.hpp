@@ -62,14 +62,13 @@ struct shape {
   constexpr int payload_bytes() const { return facts.row_bytes(hidden); }
   constexpr int scale_blocks() const { return facts.row_scales(hidden); }
   constexpr int scale_bytes() const { return scale_blocks() * facts.scale_bytes; }
-  /// payload | scales, padded to 16 | source_info
+  /// payload | scales, padded to 16 | trailer: of a message source_info
   constexpr int trailer_offset() const { return payload_bytes() + align_up(scale_bytes(), 16); }
   constexpr int message_bytes() const { return trailer_offset() + static_cast<int>(sizeof(source_info)); }
   constexpr int combine_bytes() const { return 2 * hidden; }
 
-  /// A token's row where each has one: payload | scales, padded to 16 | router weights, padded to 16.
-  constexpr int row_weights_offset() const { return payload_bytes() + align_up(scale_bytes(), 16); }
-  constexpr int token_row_bytes() const { return row_weights_offset() + align_up(4 * top_k, 16); }
+  /// A token's row where each has one: its trailer is router weights, padded to 16.
+  constexpr int token_row_bytes() const { return trailer_offset() + align_up(4 * top_k, 16); }
   constexpr bool by_token() const { return rows != row_storage::of_experts; }
 
   constexpr scale_layout scales_layout() const {

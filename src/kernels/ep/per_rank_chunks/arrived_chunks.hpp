@@ -42,9 +42,19 @@ BATON_FN bool await_chunks(X& x, const typename X::template lanes<std::uint64_t*
   return true;
 }
 
-/// A row that there is not.
+/// Whether there are the rows of lanes that have one. If not, refuses the first.
 template <class X>
-BATON_FN void refuse_row(X& x, const dispatch_params& p, std::uint64_t epoch, int source, int row) {
+BATON_FN bool are_rows(X& x, const dispatch_params& p, std::uint64_t epoch, int source,
+                       const typename X::template lanes<std::int32_t>& rows,
+                       const typename X::template lanes<bool>& has_row) {
+  typename X::template lanes<bool> sound;
+  x.each_lane([&](int lane) {
+    sound[lane] = !has_row[lane] ||
+                  static_cast<std::uint32_t>(rows[lane]) < static_cast<std::uint32_t>(p.window.max_rows);
+  });
+  const std::uint32_t all = x.ballot(sound);
+  if (all == 0xffffffffu) return true;
+  const int row = x.broadcast(rows, lowest_bit(~all));
   x.elect([&] {
     x.refuse({.where = receive_sites::row(),
               .peer = source,
@@ -52,6 +62,7 @@ BATON_FN void refuse_row(X& x, const dispatch_params& p, std::uint64_t epoch, in
               .expected = static_cast<std::uint64_t>(p.window.max_rows)},
              static_cast<std::uint32_t>(row));
   });
+  return false;
 }
 
 }  // namespace baton::ep::per_rank_chunks

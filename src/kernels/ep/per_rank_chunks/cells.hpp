@@ -81,14 +81,14 @@ struct piece_span {
 /// Offsets into a rank's window, and the sizes that kernels index with.
 struct cells {
   int chunk_tokens, tile_tokens;
-  int chunks, tiles;                                // of one source
-  int id_accesses;                                  // of one source
-  int pieces;                                       // of a token
-  int piece_payload;                                // of each piece but the last
-  int payload, scales_at, weights_at, token_bytes;  // of a token
-  int piece_room;                                   // for any piece
-  int sum_parts;                                    // of a token's sum
-  int sum_columns;                                  // of a part
+  int chunks, tiles;                     // of one source
+  int id_accesses;                       // of one source
+  int pieces;                            // of a token
+  int piece_payload;                     // of each piece but the last
+  int payload, weights_at, token_bytes;  // of a token
+  int piece_room;                        // for any piece
+  int sum_parts;                         // of a token's sum
+  int sum_columns;                       // of a part
   int max_rows, row_alignment;
   int expert_slots;  // of this rank, for whole vec16s
   divider by_top_k;
@@ -104,8 +104,7 @@ struct cells {
         pieces{1},
         piece_payload{s.payload_bytes()},
         payload{s.payload_bytes()},
-        scales_at{payload},
-        weights_at{s.row_weights_offset()},
+        weights_at{s.trailer_offset()},
         token_bytes{s.token_row_bytes()},
         piece_room{},
         sum_parts{smaller(most_sum_parts, ceil_div(settings.least_sums, larger(1, s.max_tokens)))},
@@ -149,8 +148,8 @@ struct cells {
   }
   constexpr piece_span span_of(int piece) const {
     const int begin = piece * piece_payload, bytes = smaller(piece_payload, payload - begin);
-    const bool has_scales = weights_at > scales_at, is_last = piece + 1 == pieces;
-    const int rest = scales_at + (has_scales ? begin / 32 : 0);
+    const bool has_scales = weights_at > payload, is_last = piece + 1 == pieces;
+    const int rest = payload + (has_scales ? begin / 32 : 0);
     return {begin, bytes, rest, is_last ? token_bytes - rest : has_scales ? bytes / 32 : 0};
   }
   constexpr std::size_t token_word_at(const shape& s, std::uint64_t epoch, int source, int chunk) const {

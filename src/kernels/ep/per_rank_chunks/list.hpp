@@ -60,21 +60,15 @@ struct token_lister {
 
   /// False: a row that there is not.
   BATON_FN bool list_rows(X& x, const tile& t, int first) const {
-    const std::int64_t slots = static_cast<std::int64_t>(t.place(p.window)) * p.window.expert_slots;
     typename X::template lanes<std::int32_t> row;
-    typename X::template lanes<bool> sound;
+    typename X::template lanes<bool> has_row;
     x.each_lane([&](int lane) {
       const choice c = choice_of(x, t, first, lane);
-      row[lane] = -1;
-      sound[lane] = true;
-      if (!c.here) return;
-      const int local = x.read(p.choice_experts + c.token * p.s.top_k + c.k);
-      const std::uint32_t below = x.read(p.tile_bits + slots + local) & ((1u << c.nth) - 1);
-      row[lane] = x.read(p.tile_rows + slots + local) + count_bits(below);
-      sound[lane] = static_cast<std::uint32_t>(row[lane]) < static_cast<std::uint32_t>(p.window.max_rows);
+      has_row[lane] = c.here;
+      row[lane] = c.here ? row_of_choice(x, p, t, c.nth, c.token * p.s.top_k + c.k) : -1;
     });
     const auto equal = x.equal_lanes(row);
-    if (!all_sound(x, t, row, sound)) return false;
+    if (!are_rows(x, p, epoch, t.source, row, has_row)) return false;
     x.each_lane([&](int lane) {
       const choice c = choice_of(x, t, first, lane);
       if (!c.here) return;
@@ -85,14 +79,6 @@ struct token_lister {
       x.write(p.sources + row[lane], source_info{token, c.k, t.source, 0});
     });
     return true;
-  }
-
-  BATON_FN bool all_sound(X& x, const tile& t, const typename X::template lanes<std::int32_t>& rows,
-                          const typename X::template lanes<bool>& sound) const {
-    const std::uint32_t all = x.ballot(sound);
-    if (all == 0xffffffffu) return true;
-    refuse_row(x, p, epoch, t.source, x.broadcast(rows, lowest_bit(~all)));
-    return false;
   }
 
   /// Until the tile's chunks are here (E1). False: gave up, or refused one.

@@ -97,26 +97,17 @@ struct chunk_receiver {
   BATON_FN bool find(X& x, const chunk& c, int nth, std::uint32_t here, token_rows& rows) {
     rows.token = c.first_token + nth;
     rows.here = here;
-    const std::int64_t slots = static_cast<std::int64_t>(c.of.place(p.window)) * p.window.expert_slots;
-    const std::uint32_t below = (1u << (rows.token - c.of.nth * p.window.tile_tokens)) - 1;
-    typename X::template lanes<bool> sound, first;
+    const int in_tile = rows.token - c.of.nth * p.window.tile_tokens;
+    typename X::template lanes<bool> has_row, first;
     x.each_lane([&](int k) {
-      rows.of_choice[k] = -1;
-      sound[k] = true;
-      if ((here >> k & 1) == 0) return;
-      const int local = x.read(p.choice_experts + number(c, rows.token) * p.s.top_k + k);
-      const std::uint32_t bits = x.read(p.tile_bits + slots + local);
-      rows.of_choice[k] = x.read(p.tile_rows + slots + local) + count_bits(bits & below);
-      sound[k] =
-          static_cast<std::uint32_t>(rows.of_choice[k]) < static_cast<std::uint32_t>(p.window.max_rows);
+      has_row[k] = (here >> k & 1) != 0;
+      rows.of_choice[k] =
+          has_row[k] ? row_of_choice(x, p, c.of, in_tile, number(c, rows.token) * p.s.top_k + k) : -1;
     });
     const auto equal = x.equal_lanes(rows.of_choice);
-    x.each_lane([&](int k) { first[k] = (here >> k & 1) != 0 && lowest_bit(equal[k]) == k; });
+    x.each_lane([&](int k) { first[k] = has_row[k] && lowest_bit(equal[k]) == k; });
     rows.first = x.ballot(first);
-    const std::uint32_t all = x.ballot(sound);
-    if (all == 0xffffffffu) return true;
-    refuse_row(x, p, epoch, c.of.source, x.broadcast(rows.of_choice, lowest_bit(~all)));
-    return false;
+    return are_rows(x, p, epoch, c.of.source, rows.of_choice, has_row);
   }
 
   /// A piece to all rows of its token; with the last one what combine has to know.

@@ -49,6 +49,15 @@ BATON_FN int deal_of(const shape& s, const tile& t) {
   return t.nth * s.num_ranks + (turn < 0 ? turn + s.num_ranks : turn);
 }
 
+/// One lane, when rows are known: that of a choice of the tile's nth token, the choice's number among all ranks' being `choice`.
+template <class X>
+BATON_FN std::int32_t row_of_choice(X& x, const dispatch_params& p, const tile& of, int nth,
+                                    std::int64_t choice) {
+  const int local = x.read(p.choice_experts + choice);
+  const std::int64_t slot = static_cast<std::int64_t>(of.place(p.window)) * p.window.expert_slots + local;
+  return x.read(p.tile_rows + slot) + count_bits(x.read(p.tile_bits + slot) & ((1u << nth) - 1));
+}
+
 /// Four counts of up to 32 in a word.
 constexpr std::int32_t count_in(std::uint32_t four, int i) {
   return static_cast<std::int32_t>(four >> (8 * i) & 0xffu);
