@@ -36,19 +36,21 @@ function(baton_quick_to_compile target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${level}>)
 endfunction()
 
-# baton_together(TARGET): with a sanitizer, which takes three times as long over each file and looks for faults at run
-# time only, the sources of a folder are compiled as one file; so names of their own must differ. Every other build
-# compiles each source as it stands, unless somebody asks for CMAKE_UNITY_BUILD: then, too, folder by folder.
+# baton_together(TARGET): with BATON_TOGETHER, or if somebody asks for CMAKE_UNITY_BUILD, the sources of a folder are compiled
+# as one file; so names of their own must differ. Those with CUDA are apart: what they include has names of its own.
 function(baton_together target)
-  if(NOT BATON_SANITIZE AND NOT CMAKE_UNITY_BUILD)
+  if(NOT BATON_TOGETHER AND NOT CMAKE_UNITY_BUILD)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # of types that are a source's own
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)  # of types that are a source's own
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     cmake_path(GET source PARENT_PATH folder)
     string(MAKE_C_IDENTIFIER "${folder}" folder)
+    if(source MATCHES "_cuda\\.cpp$")
+      string(APPEND folder _cuda)
+    endif()
     set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder})
   endforeach()
 endfunction()
@@ -73,11 +75,13 @@ endif()
 
 # -std=c++20 by hand: CMake 3.25 (Debian 12) does not know that nvcc 13 can do C++20.
 function(baton_cuda_options target)
+  set(launcher ${PROJECT_SOURCE_DIR}/cmake/kept_listing.sh ${CMAKE_CUDA_COMPILER_LAUNCHER})
+  set_target_properties(${target} PROPERTIES CUDA_COMPILER_LAUNCHER "${launcher}")
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-lineinfo;-Xptxas=--warn-on-spills>")
 endfunction()
 
-# baton_listing(KERNELS...): the PTX of each kernel file, which its one compilation keeps, and what ptxas says of it, under
+# baton_listing(KERNELS...): the PTX of each kernel file and what ptxas said of it, both of its one compilation, under
 # listings/ of the build folder, for tools/check_ptx.py. -save-temps is --keep in the one spelling with which ccache
 # knows that it does not know what to restore.
 function(baton_listing)
@@ -87,11 +91,7 @@ function(baton_listing)
     set(listing ${PROJECT_BINARY_DIR}/listings/${path})
     cmake_path(GET listing PARENT_PATH folder)
     file(MAKE_DIRECTORY ${folder})
-    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-save-temps;--keep-dir=${folder}"
-                                                     OBJECT_OUTPUTS ${listing}.ptx)
-    add_custom_command(OUTPUT ${listing}.ptxas
-      COMMAND ${CUDAToolkit_BIN_DIR}/ptxas -v -arch=sm_90a ${listing}.ptx -o /dev/null 2> ${listing}.ptxas
-      DEPENDS ${listing}.ptx COMMENT "ptxas -v ${path}" VERBATIM)
-    set_property(GLOBAL APPEND PROPERTY BATON_LISTINGS ${listing}.ptxas)
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-save-temps;--keep-dir=${folder};-Xptxas=-v"
+                                                     OBJECT_OUTPUTS "${listing}.ptx;${listing}.ptxas")
   endforeach()
 endfunction()

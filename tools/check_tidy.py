@@ -12,6 +12,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -23,7 +24,7 @@ ENFORCED = "-*,readability-identifier-naming,readability-function-size"
 PRELUDE = pathlib.Path(__file__).with_name("tidy_prelude.hpp").resolve()
 FOLDERS = ("src", "sim", "checks", "cli", "examples")
 DOES_NOT_COMPILE = "[clang-diagnostic-error"
-MOST_AT_ONCE = 40
+MOST_AT_ONCE = 80
 
 
 def way_of(command):
@@ -35,10 +36,17 @@ def way_of(command):
     return command["directory"], tuple(a for a in arguments if a not in ("-c", command["file"]))
 
 
+def sources_of(file):
+    """The sources that a file of the build stands for: itself, or those that are compiled together in it."""
+    if "Unity" not in file.parts:
+        return [file]
+    return [pathlib.Path(source) for source in re.findall(r'^#include "(.*)"', file.read_text(), flags=re.M)]
+
+
 def compiled_sources(root, build):
     """{source: the way it is compiled}"""
     commands = json.loads((build / "compile_commands.json").read_text())
-    files = {pathlib.Path(command["file"]): way_of(command) for command in commands}
+    files = {source: way_of(command) for command in commands for source in sources_of(pathlib.Path(command["file"]))}
     return {f: files[f] for f in sorted(files) if f.suffix == ".cpp" and f.is_relative_to(root) and
             f.relative_to(root).parts[0] in FOLDERS}
 
@@ -95,8 +103,9 @@ def main():
     if not sources:
         print("tidy: compile_commands.json names no source of this tree")
         return 1
+    longest_first = sorted(batches(sources), key=len, reverse=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        found = [text for some in pool.map(lambda b: complaints(tool, root, b, sources[b[0]]), batches(sources)) for text in some]
+        found = [text for some in pool.map(lambda b: complaints(tool, root, b, sources[b[0]]), longest_first) for text in some]
     print("\n".join(dict.fromkeys(found)) or f"tidy: {len(sources)} sources ok")
     return 1 if found else 0
 

@@ -1,6 +1,7 @@
 #include "cli/bench/ep_timer.hpp"
 
 #include <chrono>
+#include <ratio>
 
 #include "baton/error.hpp"
 

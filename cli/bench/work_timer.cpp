@@ -1,6 +1,7 @@
 #include "cli/bench/work_timer.hpp"
 
 #include <chrono>
+#include <ratio>
 
 namespace baton::cli {
 namespace {

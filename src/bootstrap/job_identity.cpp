@@ -12,6 +12,7 @@
 #include <functional>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 
 #include "baton/error.hpp"
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 #include "baton/error.hpp"
 #include "bootstrap/group.hpp"

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <iostream>
 
 namespace baton {
 namespace {
@@ -14,12 +15,12 @@ int from_environment(const char* name, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
-struct tally {
+struct axiom_tally {
   int wrong = 0, clean = 0;
 };
 
 /// Empty if they agree.
-std::string disagreement(const litmus::axiom_program& program, const check::bounds& limits, tally& t) {
+std::string disagreement(const litmus::axiom_program& program, const check::bounds& limits, axiom_tally& t) {
   const litmus::truth truth = litmus::axioms{program}.enumerate();
   std::set<std::string> outcomes;
   const check::result r = litmus::explored(program, limits, outcomes);
@@ -34,10 +35,10 @@ std::string disagreement(const litmus::axiom_program& program, const check::boun
   return {};
 }
 
-tally compare(bool plain) {
+axiom_tally compare(bool plain) {
   litmus::axiom_program_maker maker{
       static_cast<unsigned>(from_environment("BATON_AXIOM_SEED", plain ? 2 : 1))};
-  tally t;
+  axiom_tally t;
   for (int n = from_environment("BATON_AXIOM_PROGRAMS", 1000); n > 0; --n) {
     const litmus::axiom_program program = maker.make(plain);
     for (const auto how : {check::reduction::sleep, check::reduction::dpor}) {
@@ -53,12 +54,12 @@ tally compare(bool plain) {
 }
 
 TEST(axioms, allow_the_outcomes_that_the_search_finds) {
-  const tally t = compare(false);
+  const axiom_tally t = compare(false);
   EXPECT_GT(t.clean, t.wrong / 4);
 }
 
 TEST(axioms, find_the_races_that_the_search_finds) {
-  const tally t = compare(true);
+  const axiom_tally t = compare(true);
   EXPECT_GT(t.clean, t.wrong / 8);
 }
 
@@ -79,7 +80,7 @@ class planted_against_axioms : public testing::TestWithParam<check::planted_faul
 TEST_P(planted_against_axioms, is_noticed) {
   check::bounds limits;
   limits.fault = GetParam();
-  tally t;
+  axiom_tally t;
   for (const bool plain : {false, true}) {
     litmus::axiom_program_maker maker{3};
     for (int n = 0; n < 6000; ++n)

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
+#include <stdexcept>
 
 #include "tests/check/litmus_suite.hpp"
 

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <iterator>
 #include <regex>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 #include "checks/protocol_check.hpp"
 

@@ -8,7 +8,7 @@
 namespace baton {
 namespace {
 
-struct tally {
+struct search_tally {
   int compared = 0, wrong = 0, too_large = 0;
   std::uint64_t full = 0, sleep = 0, dpor = 0;
 };
@@ -21,9 +21,9 @@ litmus::random_program mixed_program(std::mt19937& random) {
   return litmus::make_random_program(random, true);
 }
 
-tally compare(int programs, unsigned seed, maker make, bool time_outs, int resident_blocks = 0) {
+search_tally compare(int programs, unsigned seed, maker make, bool time_outs, int resident_blocks = 0) {
   std::mt19937 random{seed};
-  tally t;
+  search_tally t;
   for (int n = 0; n < programs; ++n) {
     const auto program = make(random);
     check::bounds limits;
@@ -57,19 +57,19 @@ TEST(reductions, agree_with_the_full_search_on_atomic_programs) {
 }
 
 TEST(reductions, agree_with_the_full_search_on_programs_with_plain_accesses_and_fences) {
-  const tally t = compare(3000, 2, mixed_program, false);
+  const search_tally t = compare(3000, 2, mixed_program, false);
   EXPECT_GT(t.wrong, 300);
   EXPECT_GT(t.compared - t.wrong, 300);
 }
 
 TEST(reductions, agree_with_the_full_search_on_programs_of_arrivals_and_phases) {
-  const tally t = compare(6000, 5, litmus::make_random_phases, false);
+  const search_tally t = compare(6000, 5, litmus::make_random_phases, false);
   EXPECT_GT(t.wrong, 300);
   EXPECT_GT(t.compared - t.wrong, 300);
 }
 
 TEST(reductions, agree_with_the_full_search_on_programs_that_count) {
-  const tally t = compare(4000, 8, litmus::make_random_counts, false);
+  const search_tally t = compare(4000, 8, litmus::make_random_counts, false);
   EXPECT_GT(t.wrong, 300);
   EXPECT_GT(t.compared - t.wrong, 300);
 }

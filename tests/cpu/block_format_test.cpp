@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "base/format_error.hpp"

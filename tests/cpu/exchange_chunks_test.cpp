@@ -1,6 +1,7 @@
 // Layout per_rank in chunks, in memory of the test's own: what its settings are, and what is damaged between its kernels.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 
 #include "runtime/stuck_report.hpp"
 #include "tests/support/small_exchange.hpp"

@@ -1,6 +1,7 @@
 // Layout per_rank on the CPU: the conformance suite, fused and apart, and what differs from per_expert.
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "baton/error.hpp"
 #include "kernels/ep/per_rank/grid.hpp"

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <csignal>
 #include <fstream>
 #include <functional>
 #include <numeric>

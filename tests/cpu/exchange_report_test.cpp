@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "cli/commands/exchange_summary.hpp"
 #include "cli/commands/generate_report.hpp"
 #include "cli/view/text.hpp"

@@ -1,5 +1,7 @@
 // The exchange under adversarial schedules: every warp of every rank interleaved by seed, stores invisible to others
 // until a release orders them. Results must not depend on any of it.
+#include <tuple>
+
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/simulated_worlds.hpp"
 

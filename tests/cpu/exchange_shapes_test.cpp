@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <iostream>
 #include <random>
 
 #include "tests/support/exchange_cases.hpp"

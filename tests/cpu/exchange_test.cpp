@@ -1,4 +1,5 @@
 #include <thread>
+#include <tuple>
 
 #include "baton/error.hpp"
 #include "tests/support/exchange_cases.hpp"

@@ -282,7 +282,8 @@ TEST(expert_mlp_cpu, a_damaged_place_of_a_token_leads_to_no_other_memory) {
   for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
     for (const std::int32_t damaged : {-1, p.max_rows, std::numeric_limits<std::int32_t>::min(),
                                        std::numeric_limits<std::int32_t>::max()}) {
-      rows_by_token rows{p, format}, nearest{p, format};
+      rows_by_token rows{p, format};
+      rows_by_token nearest{p, format};
       rows.token_rows[first] = damaged;
       nearest.token_rows[first] = damaged < 0 ? 0 : p.max_rows - 1;
       EXPECT_EQ(std::memcmp(p.run(rows.received).data(), p.run(nearest.received).data(), p.rows.size() * 2),

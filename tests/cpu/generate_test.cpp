@@ -1,6 +1,8 @@
 // Greedy decoding over ranks: the expected texts, and how prompts are read and spread.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "cli/exchange_moe.hpp"
 #include "cli/generation.hpp"
 #include "cli/model/byte_tokenizer.hpp"

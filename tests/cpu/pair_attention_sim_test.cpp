@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <vector>
 
 #include "checks/machine_names.hpp"

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <limits>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <sstream>
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <exception>
 
 #include "checks/machine_names.hpp"
 #include "checks/role_pipeline_runs.hpp"

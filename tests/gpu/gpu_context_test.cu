@@ -9,7 +9,7 @@ namespace {
 
 using test::both_sides;
 
-struct params {
+struct context_params {
   std::uint64_t* u64 = nullptr;
   std::uint32_t* u32 = nullptr;
   std::byte* bytes = nullptr;
@@ -19,7 +19,7 @@ struct params {
 class gpu_context : public test::gpu_case {
  protected:
   template <class Kernel>
-  static void run(const params& p, int blocks, int warps, std::size_t shared_bytes = 0) {
+  static void run(const context_params& p, int blocks, int warps, std::size_t shared_bytes = 0) {
     test::start<Kernel>({blocks, warps * warp_lanes, shared_bytes}, p, {5, {}});
     test::finish();
   }
@@ -27,7 +27,7 @@ class gpu_context : public test::gpu_case {
 
 struct report_geometry {
   template <exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const context_params& p) {
     std::uint32_t* out = p.u32 + 5 * (x.block() * x.num_warps() + x.warp());
     x.elect([&] {
       x.write(out, static_cast<std::uint32_t>(x.rank()));
@@ -52,7 +52,7 @@ TEST_F(gpu_context, every_warp_knows_where_it_is) {
 /// Regions of n + 1 counters: each, block_each, each_lane (by lane), elect, the value of from_one.
 struct count_visits {
   template <exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const context_params& p) {
     const auto visit = [&](int region, int i) {
       x.template fetch_add<order::relaxed, scope::device>(p.u32 + region * (p.n + 1) + i, 1u);
     };
@@ -93,7 +93,7 @@ TEST_F(gpu_context, each_index_is_visited_once_a_warp_or_once_a_block) {
 
 struct exchange_lanes {
   template <exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const context_params& p) {
     typename X::template lanes<std::uint64_t> wide{};
     typename X::template lanes<std::uint16_t> narrow{};
     typename X::template lanes<bool> odd{};
@@ -136,7 +136,7 @@ struct bare_quad {
 /// Copies the first 64 bytes to the next 64 in pieces of every kind, through shared memory.
 struct copy_all_sizes {
   template <exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const context_params& p) {
     copy<std::uint8_t>(x, p, 0);
     copy<std::uint16_t>(x, p, 2);
     copy<std::uint32_t>(x, p, 4);
@@ -148,7 +148,7 @@ struct copy_all_sizes {
 
  private:
   template <class T, class X>
-  static BATON_FN void copy(X& x, const params& p, int offset) {
+  static BATON_FN void copy(X& x, const context_params& p, int offset) {
     x.elect([&] {
       auto* middle = reinterpret_cast<T*>(x.shared() + offset);
       x.write(middle, x.read(reinterpret_cast<const T*>(p.bytes + offset)));
@@ -170,7 +170,7 @@ TEST_F(gpu_context, plain_access_moves_every_size_and_nothing_else) {
 /// Every thread works on one cell of each kind.
 struct contend {
   template <exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const context_params& p) {
     x.block_each(1, [&](int) { x.write(reinterpret_cast<std::uint32_t*>(x.shared()), 0u); });
     x.sync_block();
     x.each_lane([&](int lane) {
@@ -225,7 +225,7 @@ BATON_FN void bounce(X& x, std::uint64_t* wide, std::uint32_t* narrow) {
 }
 struct bounce_all {
   template <exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const context_params& p) {
     x.elect([&] {
       bounce<order::relaxed, order::relaxed, scope::block>(x, p.u64, p.u32);
       bounce<order::relaxed, order::release, scope::device>(x, p.u64, p.u32);

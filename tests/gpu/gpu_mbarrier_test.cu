@@ -9,7 +9,7 @@ namespace {
 
 using test::both_sides;
 
-struct params {
+struct mbarrier_params {
   std::uint32_t* in = nullptr;
   std::uint32_t* out = nullptr;
   int n = 0;
@@ -20,7 +20,7 @@ class gpu_mbarrier : public test::waiting_case {
   gpu_mbarrier() : waiting_case{2'000'000'000} {}
 
   template <class Kernel>
-  void run(const params& p, int blocks, int warps, std::size_t shared_bytes = 16384) {
+  void run(const mbarrier_params& p, int blocks, int warps, std::size_t shared_bytes = 16384) {
     test::start<Kernel>({blocks, warps * warp_lanes, shared_bytes}, p, {3, limits_});
     test::finish();
   }
@@ -51,7 +51,7 @@ BATON_FN void init(X& x, int count, int arrivals) {
 /// What a wait of either parity says before and after the first phase completes; odd counts as complete first.
 struct watch_parity {
   template <async_exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const mbarrier_params& p) {
     init(x, 1, 3);
     const bool odd_before = x.template mbarrier_wait<scope::block>(barriers(x), parity::odd, at_test());
     x.elect([&] {
@@ -75,7 +75,7 @@ TEST_F(gpu_mbarrier, phases_alternate_and_the_one_before_the_first_is_odd) {
 /// Warp 0 writes a word a lane and arrives, n rounds; all others check and hand it back.
 struct hand_off {
   template <async_exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const mbarrier_params& p) {
     mbarrier* full = barriers(x);
     mbarrier* empty = full + 1;
     auto* slot = reinterpret_cast<std::uint32_t*>(x.shared() + 64);
@@ -122,7 +122,7 @@ TEST_F(gpu_mbarrier, what_was_written_before_an_arrival_is_read_after_the_wait) 
 struct double_tiles {
   static constexpr int words = 256, bytes = 4 * words;
   template <async_exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const mbarrier_params& p) {
     mbarrier* full = barriers(x);
     auto* in = reinterpret_cast<std::uint32_t*>(x.shared() + 1024);
     auto* out = reinterpret_cast<std::uint32_t*>(x.shared() + 1024 + 2 * bytes);
@@ -149,7 +149,7 @@ struct double_tiles {
 
  private:
   template <class X>
-  static BATON_FN void load(X& x, const params& p, int t, mbarrier* full, std::uint32_t* in) {
+  static BATON_FN void load(X& x, const mbarrier_params& p, int t, mbarrier* full, std::uint32_t* in) {
     x.mbarrier_arrive_expect(full + t % 2, bytes);
     x.bulk_load(in + t % 2 * words, p.in + t * words, bytes, full + t % 2);
   }
@@ -168,7 +168,7 @@ TEST_F(gpu_mbarrier, bulk_copies_land_before_their_phase_completes_and_leave_aft
 /// One arrival for two loads whose bytes it expects together.
 struct two_loads_one_phase {
   template <async_exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const mbarrier_params& p) {
     init(x, 1, 1);
     auto* slot = reinterpret_cast<std::uint32_t*>(x.shared() + 128);
     x.elect([&] {
@@ -194,7 +194,7 @@ struct across_the_pair {
   static constexpr kernel_bounds bounds{.cluster = 2};
 
   template <async_exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const mbarrier_params& p) {
     init(x, 2, 1);
     x.sync_cluster();
     mbarrier* there = barriers(x);
@@ -238,7 +238,7 @@ TEST_F(gpu_mbarrier, blocks_of_a_pair_hand_over_through_each_others_barriers) {
 /// One arrival of two, at the third barrier of the block.
 struct lose_an_arrival {
   template <async_exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const mbarrier_params& p) {
     init(x, 4, 2);
     x.elect([&] { x.mbarrier_arrive(barriers(x) + 2, 1); });
     const bool ended = x.template mbarrier_wait<scope::block>(barriers(x) + 2, parity::even,

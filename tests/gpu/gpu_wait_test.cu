@@ -9,7 +9,7 @@ namespace {
 
 using test::both_sides;
 
-struct params {
+struct wait_params {
   std::uint64_t* words = nullptr;
   std::uint64_t* out = nullptr;
   int n = 0;
@@ -20,7 +20,7 @@ class gpu_wait : public test::waiting_case {
   gpu_wait() : waiting_case{5'000'000} {}
 
   template <class Kernel>
-  static void run(const params& p, const wait_limits& limits, int blocks, int warps) {
+  static void run(const wait_params& p, const wait_limits& limits, int blocks, int warps) {
     test::start<Kernel>({blocks, warps * warp_lanes}, p, {3, limits});
     test::finish();
   }
@@ -31,7 +31,7 @@ constexpr std::uint64_t wanted = 77;
 /// Waits until the first n words are 77; out: per lane what it saw, then whether the wait ended well.
 struct wait_for_words {
   template <exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const wait_params& p) {
     typename X::template lanes<std::uint64_t*> words{};
     typename X::template lanes<std::uint64_t> seen{};
     x.each_lane([&](int lane) {
@@ -123,7 +123,7 @@ TEST_F(gpu_wait, without_a_record_the_wait_still_gives_up) {
 /// the payload on all. Back in the same way, so that rounds do not overlap. out[0]: stale values block 0 saw.
 struct pass_payloads {
   template <exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const wait_params& p) {
     std::uint64_t* const there = p.words;
     std::uint64_t* const back = p.words + 1;
     std::uint64_t* const payload = p.words + 32;

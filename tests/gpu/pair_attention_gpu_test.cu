@@ -62,7 +62,7 @@ class gpu_tokens : public checks::pair_attention_tokens<Shape, X, gpu_judge> {
 };
 
 template <class Shape>
-struct params {
+struct attention_params {
   checks::pair_attention_cells<Shape>* pairs = nullptr;
   std::uint32_t* wrong = nullptr;
   int tiles = 0;
@@ -73,7 +73,7 @@ struct pairs_of_blocks {
   static constexpr kernel_bounds bounds{.max_threads = 384, .cluster = 2};
 
   template <class X>
-  static BATON_FN void run(X& x, const params<Shape>& p) {
+  static BATON_FN void run(X& x, const attention_params<Shape>& p) {
     gpu_judge judge{p.wrong};
     gpu_tokens<Shape, X> work{x, p.pairs[x.block() / 2], p.tiles, judge};
     const typename Shape::mbars bars{checks::pair_attention_cells<Shape>::barriers(x.shared())};
@@ -101,7 +101,7 @@ class pair_attention_gpu : public test::gpu_case {
     for (std::size_t i = 0; i < pairs; ++i) all[i] = cells::make(tiles, allocate);
     test::both_sides<std::uint32_t> wrong{1}, abort{1};
     test::both_sides<stuck_record> record{1};
-    const params<Shape> p{all.data(), wrong.data(), tiles};
+    const attention_params<Shape> p{all.data(), wrong.data(), tiles};
     const auto bytes = static_cast<std::size_t>(gpu_tokens<Shape, async_gpu<2>>::shared_bytes(tiles));
     const launch_grid grid{2 * pairs, (Shape::loader_warp + 2) * warp_lanes, bytes};
     const wait_limits limits{2'000'000'000, abort.data(), record.data()};

@@ -10,7 +10,7 @@ namespace {
 
 using test::both_sides;
 
-struct params {
+struct ring_params {
   checks::ring_rounds rounds{};
   std::uint32_t* out = nullptr;  // wrong words, warps that finished
 };
@@ -22,7 +22,7 @@ struct ring_kernel {
   static constexpr int warps = strategy::shape.block_warps() * (1 + strategy::shape.readers);
 
   template <async_exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const ring_params& p) {
     shared_plan block;
     const ring_buffer<strategy> ring{x, take_ring<strategy>(block, 4 * p.rounds.words)};
     ring.init(x);
@@ -46,7 +46,7 @@ class ring_gpu : public test::waiting_case {
     shared_plan block;
     take_ring<typename Kernel::strategy>(block, 4 * rounds.words);
     const launch_grid grid{blocks, Kernel::warps * warp_lanes, block.bytes};
-    test::start<Kernel>(grid, params{rounds, out.data()}, {0, limits_});
+    test::start<Kernel>(grid, ring_params{rounds, out.data()}, {0, limits_});
     test::finish();
     return {out[0], out[1]};
   }

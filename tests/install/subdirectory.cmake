@@ -1,5 +1,5 @@
-# Configures and builds consumer/ with baton's source tree as a part of it. Each source was compiled as it stands when baton
-# itself was built; together they take half as long.
+# Configures and builds consumer/ with baton's source tree as a part of it. Sources of a folder are compiled together, which
+# takes half as long as each as it stands.
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${WORK} -G Ninja -DCMAKE_BUILD_TYPE= -DCMAKE_UNITY_BUILD=ON

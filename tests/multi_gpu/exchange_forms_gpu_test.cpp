@@ -12,9 +12,6 @@
 namespace baton::test {
 namespace {
 
-#define BATON_REQUIRE_GPUS(n) \
-  if (num_gpus() < (n)) GTEST_SKIP() << "needs " << (n) << " GPUs, found " << num_gpus()
-
 class exchange_forms_gpu : public testing::TestWithParam<travel> {};
 
 INSTANTIATE_TEST_SUITE_P(cuda, exchange_forms_gpu, testing::ValuesIn(every_travel),

@@ -1,20 +1,16 @@
 // The exchange on 1, 2 and 4 GPUs of one process.
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
+#include <tuple>
+
 #include "baton/error.hpp"
 #include "tests/support/captured_round.hpp"
 #include "tests/support/exchange_cases.hpp"
+#include "tests/support/gpu_count.hpp"
 
 namespace baton::test {
 namespace {
-
-int num_devices() {
-  int n = 0;
-  return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
-}
-
-#define BATON_REQUIRE_GPUS(n) \
-  if (num_devices() < (n)) GTEST_SKIP() << "needs " << (n) << " GPUs, found " << num_devices()
 
 class exchange_gpu : public testing::TestWithParam<std::tuple<int, token_format, arrival_policy>> {};
 
@@ -57,7 +53,7 @@ TEST(exchange_gpu, scales_in_tiles_lie_as_products_want_them) {
 
 TEST(exchange_gpu, ranks_that_share_a_gpu_are_right_too) {
   BATON_REQUIRE_GPUS(1);
-  const int ranks_on_all = 2 * num_devices() > 8 ? 8 : 2 * num_devices();
+  const int ranks_on_all = 2 * num_gpus() > 8 ? 8 : 2 * num_gpus();
   const auto worlds = world::local(ranks_on_all, device_kind::cuda);
   for (const named_case& c : conformance_cases(ranks_on_all)) {
     auto ranks = make_ranks(worlds, c.what.config);
@@ -80,7 +76,7 @@ TEST(exchange_gpu, any_number_of_blocks_and_threads_gives_the_same_bits) {
 
 TEST(exchange_gpu, a_thousand_rounds_on_the_same_buffers_with_changing_routing_need_no_reset) {
   BATON_REQUIRE_GPUS(2);
-  const int n = num_devices() >= 4 ? 4 : 2;
+  const int n = num_gpus() >= 4 ? 4 : 2;
   const auto worlds = world::local(n, device_kind::cuda);
   for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel}) {
     exchange_case c{n, sizes(24, 4, 64, 40), std::vector<int>(static_cast<std::size_t>(n)), routing::sparse};
@@ -117,7 +113,7 @@ void enqueue_round(exchange_rank& rank) {
 
 TEST(exchange_gpu, a_captured_round_replayed_a_thousand_times_with_changing_inputs_stays_right) {
   BATON_REQUIRE_GPUS(2);
-  const int n = num_devices() >= 4 ? 4 : 2;
+  const int n = num_gpus() >= 4 ? 4 : 2;
   const auto worlds = world::local(n, device_kind::cuda);
   for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel}) {
     exchange_case c{n, sizes(24, 4, 64, 40), std::vector<int>(static_cast<std::size_t>(n), 40),

@@ -10,9 +10,6 @@
 #include "tests/support/gpu_count.hpp"
 #include "tests/support/layer_cases.hpp"
 
-#define BATON_REQUIRE_GPUS(n) \
-  if (num_gpus() < (n)) GTEST_SKIP() << "needs " << (n) << " GPUs, found " << num_gpus()
-
 namespace baton::test {
 namespace {
 

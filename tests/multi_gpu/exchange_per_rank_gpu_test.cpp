@@ -1,12 +1,11 @@
 // Layout per_rank on 1, 2 and 4 GPUs of one process.
+#include <tuple>
+
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/gpu_count.hpp"
 
 namespace baton::test {
 namespace {
-
-#define BATON_REQUIRE_GPUS(n) \
-  if (num_gpus() < (n)) GTEST_SKIP() << "needs " << (n) << " GPUs, found " << num_gpus()
 
 class exchange_per_rank_gpu
     : public testing::TestWithParam<std::tuple<int, token_format, calls, ep_transfer, ep_rows>> {};

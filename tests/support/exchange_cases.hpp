@@ -2,6 +2,8 @@
 // The conformance suite of the exchange: what every device and layout must do. Instantiated by cpu and gpu tests.
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "tests/support/exchange_rank.hpp"
 
 namespace baton::test {

@@ -1,8 +1,12 @@
 #pragma once
 // How many GPUs there are, for tests that skip.
 #include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
 
 #include "tests/support/forked_ranks.hpp"
+
+#define BATON_REQUIRE_GPUS(n) \
+  if (num_gpus() < (n)) GTEST_SKIP() << "needs " << (n) << " GPUs, found " << num_gpus()
 
 namespace baton::test {
 

@@ -25,13 +25,13 @@ choose_preset() {
   fi
 }
 
-# configure PRESET: quick when it was done before; CMake itself notices changes afterwards.
+# configure PRESET [CMAKE_ARGUMENTS...]: quick when it was done before; CMake itself notices changes afterwards.
 configure() {
   local launcher=()
   command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   [[ -f build/$1/build.ninja ]] && return
   rm -rf "build/$1/CMakeCache.txt"
-  cmake --preset "$1" "${launcher[@]}" </dev/null >&2
+  cmake --preset "$@" "${launcher[@]}" </dev/null >&2
 }
 
 # build PRESET TARGET

@@ -40,7 +40,7 @@ stage() {
   local stage_preset=$1 target=$2
   shift 2
   echo "dev: ===== $stage_preset: build" >&2
-  configure "$stage_preset"
+  configure "$stage_preset" "${together[@]}"
   measured "$stage_preset: build" build "$stage_preset" "$target"
   echo "dev: ===== $stage_preset: test" >&2
   local results=$PWD/build/$stage_preset/results.xml
@@ -52,9 +52,11 @@ stage() {
 
 run_stages() {
   local quick=0 status=0 stages=() notes=() not_here excluded=()
+  local together=(-DBATON_TOGETHER=ON) # of a new folder: quickest for the whole
   if [[ ${1:-} == --quick ]]; then
     quick=1
     shift
+    together=() # each source apart: quickest for the one that somebody works on
     notes+=("--quick: the sanitizers and label install were left out")
   fi
   choose_labels
