@@ -154,6 +154,9 @@ def main():
     cannot_be_planted = check(root)
     if arguments.check or cannot_be_planted:
         return cannot_be_planted
+    if "BATON_TOGETHER:BOOL=ON" in (arguments.build / "CMakeCache.txt").read_text():
+        print(f"{arguments.build}: needs sources that are compiled apart: cmake {arguments.build} -DBATON_TOGETHER=OFF", file=sys.stderr)
+        return 2
     build, missed = Build(arguments.build.resolve(), root), 0
     wanted = [bug for bug in json.loads((root / BUGS).read_text()) if arguments.only in bug["name"]]
     for bug in wanted:
