@@ -25,6 +25,19 @@ struct quantised_tokens {
   const void* scales = nullptr;  // [num_tokens, hidden / block], row-major; fp8: on 4 bytes, nvfp4: on 2
 };
 
+/// Which physical experts serve the logical ones that a router knows, for a communicator with more experts than these
+/// (expert_placement.hpp makes the tables). Device memory; both of them, or neither: then ids are the communicator's.
+///
+/// Of logical expert e with n = replica_counts[e], token t of rank r goes to logical_to_physical[e, (t + r) % n]: the same on
+/// every run, whatever else is routed.
+struct expert_map {
+  const std::int32_t* logical_to_physical =
+      nullptr;  // [num_logical, max_replicas], what lies behind a count is not read
+  const std::int32_t* replica_counts = nullptr;  // [num_logical]: 1 to max_replicas
+  int num_logical = 0;                           // at most the communicator's num_experts
+  int max_replicas = 0;
+};
+
 /// What a rank gives to dispatch, by name: `moe.dispatch({.tokens = x, .topk_idx = ids, .num_tokens = n}, stream)`.
 /// Device memory, contiguous, alive until the round's kernels have ended, and unchanged until then where it is read.
 ///
@@ -41,6 +54,7 @@ struct quantised_tokens {
 /// |                |                       |                | communicator's; 0: those. Ranks need not agree          |
 /// | `host_counts`  | [local experts + 1]   | int32          | optional, written; see below                            |
 /// | `expert_load`  | [local experts]       | int64          | optional; the round's rows of each expert are added     |
+/// | `replicas`     | see expert_map        | int32          | optional: topk_idx are of logical experts               |
 ///
 /// Zero tokens (with null pointers), ids of -1 and repeated ids are legal. An id below -1 or past num_experts, of 64 bits too,
 /// counts as -1, and check() reports the first.
@@ -58,6 +72,16 @@ struct quantised_tokens {
 /// when the stream is waited for, so there is nothing to poll.)
 ///
 /// `expert_load` is the caller's, to zero and to read in stream order: dispatches of one stream after another may share it.
+/// It counts physical experts, which are what a rank has; logical_loads() makes those of logical ones of all ranks' together.
+///
+/// `replicas`: a rank's map is its own matter, so that each may prefer its own replicas (nearest_replicas), as long as every
+/// physical expert that is listed has the weights of the logical one. Only the kernel of dispatch_async, or dispatch, reads it;
+/// behind that, in stream order, it may be overwritten: a captured graph then goes by the new one, whose sizes are the old one's.
+/// All ranks take new weights into use in the same round. A logical id that is none, or of which the map makes no expert,
+/// counts as -1, and check() reports it. Results are those of the physical experts: with layout per_expert the same bits as
+/// without replicas, if replicas have the same weights; with per_rank sums depend on which of a token's experts share a rank.
+/// Cost: two loads, one after the other, of each id; with per_rank in lines a kernel of its own has them, else a branch
+/// is all that rounds without a map have of it.
 struct dispatch_input {
   std::variant<const bfloat16*, quantised_tokens> tokens{};
   topk_ids topk_idx{};
@@ -67,6 +91,7 @@ struct dispatch_input {
   int num_sms = 0;
   std::int32_t* host_counts = nullptr;
   std::int64_t* expert_load = nullptr;
+  expert_map replicas{};
 };
 
 /// What a rank gives to combine.

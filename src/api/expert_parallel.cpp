@@ -60,6 +60,7 @@ struct expert_parallel::state {
   std::unique_ptr<symmetric_window> window;
   step next = step::dispatch_async;
   int num_tokens = 0;
+  int num_logical = 0;                // experts that the round's ids are of, if there is a map
   bool weights_given = false;         // at dispatch
   const void* tokens_once = nullptr;  // the round's received tokens, where they do not lie by expert
   int times_lost;                     // the world's, at creation
@@ -98,8 +99,10 @@ struct expert_parallel::state {
   void combine(const combine_input& in, const void* out, const ep_layout_calls::output& output,
                stream_ref stream);
   void require_sms(int num_sms) const;
+  void require_map(const expert_map& map) const;
   void check_input(const combine_input& in) const;
   received_tokens dispatched(const received_tokens& received);
+  std::string why_no_expert(std::int32_t id) const;
 };
 
 namespace {
@@ -172,6 +175,22 @@ void expert_parallel::state::check_input(const dispatch_input& in) const {
     require_reach(ranks, "host_counts", in.host_counts);
   }
   if (in.expert_load != nullptr) require_aligned("expert_load", in.expert_load, 8);
+  require_map(in.replicas);
+}
+
+/// What the tables say, the kernels check.
+void expert_parallel::state::require_map(const expert_map& map) const {
+  if (map.logical_to_physical == nullptr && map.replica_counts == nullptr) return;
+  require_aligned("replicas.logical_to_physical", map.logical_to_physical, 4);
+  require_aligned("replicas.replica_counts", map.replica_counts, 4);
+  const auto require_count = [&](const char* name, int value) {
+    if (value < 1 || value > config.num_experts)
+      throw invalid_argument{
+          fmt::format("replicas.{}: {} is outside [1, {}], the experts of this communicator", name, value,
+                      config.num_experts)};
+  };
+  require_count("num_logical", map.num_logical);
+  require_count("max_replicas", map.max_replicas);
 }
 
 void expert_parallel::state::require_sms(int num_sms) const {
@@ -179,6 +198,20 @@ void expert_parallel::state::require_sms(int num_sms) const {
     throw invalid_argument{
         fmt::format("num_sms: {} is outside [0, {}], what this communicator was created with; 0 means all",
                     num_sms, calls->num_sms())};
+}
+
+std::string expert_parallel::state::why_no_expert(std::int32_t id) const {
+  using limits = std::numeric_limits<std::int32_t>;  // what ids of 64 bits beyond them are noted as
+  if (id >= 0 && id < num_logical)
+    return fmt::format(
+        "logical expert {}, of which replicas name none of the {} experts of this communicator: a count is "
+        "outside [1, max_replicas], or a physical expert outside [0, {})",
+        id, config.num_experts, config.num_experts);
+  return fmt::format("{}{}, outside [-1, {})", id,
+                     id == limits::max()   ? " or more"
+                     : id == limits::min() ? " or less"
+                                           : "",
+                     num_logical > 0 ? num_logical : config.num_experts);
 }
 
 void expert_parallel::state::check_input(const combine_input& in) const {
@@ -201,6 +234,7 @@ void expert_parallel::state::begin_round(const dispatch_input& in, const char* c
   require(step::dispatch_async, called);
   check_input(in);
   num_tokens = in.num_tokens;
+  num_logical = in.replicas.replica_counts != nullptr ? in.replicas.num_logical : 0;
   weights_given = in.topk_weights != nullptr;
 }
 
@@ -320,14 +354,9 @@ void expert_parallel::check() {
   if (found.first_bad_id == ep::device_errors::none_found) return;
   const auto position = static_cast<int>(found.first_bad_id >> 32);
   const auto id = static_cast<std::int32_t>(found.first_bad_id & 0xffffffffu);
-  using limits = std::numeric_limits<std::int32_t>;  // what ids of 64 bits beyond them are noted as
-  throw device_error{
-      fmt::format("topk_idx: rank {}, token {}, choice {} is {}{}, outside [-1, {}); it was treated as -1",
-                  st.ranks.rank(), position / st.config.top_k, position % st.config.top_k, id,
-                  id == limits::max()   ? " or more"
-                  : id == limits::min() ? " or less"
-                                        : "",
-                  st.config.num_experts)};
+  throw device_error{fmt::format("topk_idx: rank {}, token {}, choice {} is {}; it was treated as -1",
+                                 st.ranks.rank(), position / st.config.top_k, position % st.config.top_k,
+                                 st.why_no_expert(id))};
 }
 
 const ep_config& expert_parallel::config() const {

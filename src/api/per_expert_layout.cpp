@@ -33,7 +33,7 @@ class per_expert_layout final : public ep_layout_calls {
     dispatch_ = with_sms(in.num_sms);
     const token_source from = source_of(in);
     dispatch_.tokens_are_given = from.is_given;
-    const ep::round_input input{from.values, in.topk_idx, in.num_tokens, {from.scales}};
+    const ep::round_input input{from.values, in.topk_idx, in.num_tokens, {from.scales}, in.replicas};
     ep::launch(ranks_, dispatch_, end_.dispatch_async(input), stream);
   }
   received_tokens dispatch_wait(stream_ref stream) override {

@@ -67,7 +67,8 @@ class per_rank_layout final : public ep_layout_calls {
                                      .num_tokens = in.num_tokens,
                                      .input_scales = {from.scales},
                                      .tokens_are_given = from.is_given,
-                                     .reports = reports_},
+                                     .reports = reports_,
+                                     .replicas = in.replicas},
            stream);
   }
   void run(const ep::per_rank::combine_input& in, const output& out, half which, stream_ref stream) {

@@ -27,7 +27,14 @@ struct exchange_case {
   routing ids = routing::distinct;
   bool wide_ids = false;      // given as int64
   bool given_tokens = false;  // in the format
+  /// Of each physical expert, the one whose weights it has; empty: its own.
+  std::vector<std::int32_t> weights_of = {};
 };
+
+/// Which weights expert `e` has.
+inline int weights_of(const exchange_case& c, int e) {
+  return c.weights_of.empty() ? e : c.weights_of[static_cast<std::size_t>(e)];
+}
 
 /// A token as the receiver holds it: its payload and scales as bytes, and the floats that they stand for.
 struct encoded_token {
@@ -247,7 +254,7 @@ inline std::vector<float> expected_sums_of_ranks(const expected_round& round, in
       for (std::size_t i = t * k; i < (t + 1) * k; ++i) {
         if (rank_of[i] != r) continue;
         part.resize(hidden, 0.0f);
-        add_weighted_reply(in.topk_weights[i], in.topk_idx[i], token.values, part.data());
+        add_weighted_reply(in.topk_weights[i], weights_of(c, in.topk_idx[i]), token.values, part.data());
       }
       for (std::size_t h = 0; h < part.size(); ++h)
         out[t * hidden + h] += r == rank ? part[h] : static_cast<float>(bfloat16{part[h]});
@@ -274,7 +281,8 @@ inline std::vector<float> expected_output(const expected_round& round, int rank)
   for (std::size_t i = 0; i < expert_of.size(); ++i) {
     if (expert_of[i] < 0) continue;
     const encoded_token& token = round.tokens[static_cast<std::size_t>(rank)][i / k];
-    add_weighted_reply(in.topk_weights[i], expert_of[i], token.values, out.data() + i / k * hidden);
+    add_weighted_reply(in.topk_weights[i], weights_of(c, expert_of[i]), token.values,
+                       out.data() + i / k * hidden);
   }
   return out;
 }

@@ -38,6 +38,8 @@ class exchange_rank {
     int dispatch_sms = 0, combine_sms = 0;
     std::int32_t* host_counts = nullptr;
     std::int64_t* expert_load = nullptr;
+    expert_map replicas = {};
+    std::vector<std::int32_t> weights_of = {};  // exchange_case::weights_of
   } options;
 
   expert_parallel& ep() { return ep_; }
@@ -83,10 +85,12 @@ class exchange_rank {
                rows = static_cast<std::size_t>(received_.max_rows);
     reply_.assign(rows * hidden, bfloat16::from_bits(0x7fff));  // NaN where no row is
     for (std::size_t e = 0; e < got.row_counts.size(); ++e) {
+      const auto id = static_cast<std::size_t>(got.expert_ids[e]);
+      const int weights = options.weights_of.empty() ? got.expert_ids[e] : options.weights_of[id];
       for (std::int32_t i = 0; i < got.row_counts[e]; ++i) {
         const auto row = static_cast<std::size_t>(got.row_offsets[e] + i);
         for (std::size_t h = 0; h < hidden; ++h)
-          reply_[row * hidden + h] = expert_value(got.expert_ids[e], value_at(got, row, h));
+          reply_[row * hidden + h] = expert_value(weights, value_at(got, row, h));
       }
     }
     if (expert_output_.size() == 0) expert_output_ = {ranks(), reply_.size()};
@@ -158,7 +162,8 @@ class exchange_rank {
                       .num_tokens = in_.num_tokens,
                       .num_sms = options.dispatch_sms,
                       .host_counts = options.host_counts,
-                      .expert_load = options.expert_load};
+                      .expert_load = options.expert_load,
+                      .replicas = options.replicas};
     if (!in_.given.empty()) in.tokens = quantised_tokens{given_values_.data(), given_scales_.data()};
     if (!in_.wide_ids.empty())
       in.topk_idx = wide_ids_.data();
@@ -280,13 +285,14 @@ inline std::string difference(const std::vector<float>& expected, const std::vec
 /// Whether a round is four calls or two.
 enum class calls { apart, fused };
 
-/// One round of all ranks from one thread, every step compared. Empty if all is well.
+/// One round of all ranks from one thread, every step compared. Empty if all is well. `given`: what the ranks give, if these
+/// are not the inputs that come of it.
 inline std::string run_round(const expected_round& round, std::vector<exchange_rank>& ranks,
-                             calls how = calls::apart) {
+                             calls how = calls::apart, const std::vector<rank_inputs>* given = nullptr) {
   const auto in_context = [](std::size_t r, const std::string& what) {
     return what.empty() ? what : fmt::format("rank {}: {}", r, what);
   };
-  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(round.inputs[r]);
+  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load((given != nullptr ? *given : round.inputs)[r]);
   if (how == calls::fused) {
     for (auto& r : ranks) r.dispatch();
   } else {

@@ -1,7 +1,10 @@
 #pragma once
-// Ids of experts as callers have them, in 32 or 64 bits, and those that cannot be, for expert_parallel::check().
+// Ids of experts as callers have them, in 32 or 64 bits, of physical or logical experts, and those that cannot be, for
+// expert_parallel::check().
+#include <limits>
+
 #include "exec/exec.hpp"
-#include "kernels/ep/shape.hpp"
+#include "kernels/ep/params.hpp"
 
 namespace baton::ep {
 
@@ -29,6 +32,55 @@ BATON_FN std::int32_t read_id(X& x, const Id* ids, int position) {
 template <class X>
 BATON_FN std::int32_t read_id(X& x, const topk_ids& ids, int position) {
   return with_width(ids, [&](const auto* of_width) { return read_id(x, of_width, position); });
+}
+
+/// What a logical id becomes of which there is no physical one: out of range, and not -1.
+inline constexpr std::int32_t no_expert = std::numeric_limits<std::int32_t>::min();
+
+/// One lane: logical ids of these tokens become physical. What the map says is checked before it is followed.
+template <int n, class X>
+BATON_FN void take_replicas(X& x, const any_ids& ids, const int (&token)[n], std::int32_t (&id)[n]) {
+  const expert_map& map = ids.map;
+  bool known[n];
+  std::int32_t count[n], to[n];
+  BATON_UNROLL
+  for (int i = 0; i < n; ++i) {
+    known[i] = static_cast<std::uint32_t>(id[i]) < static_cast<std::uint32_t>(map.num_logical);
+    count[i] = x.read(map.replica_counts + (known[i] ? id[i] : 0));
+  }
+  BATON_UNROLL
+  for (int i = 0; i < n; ++i) {
+    known[i] = known[i] && count[i] >= 1 && count[i] <= map.max_replicas;
+    const auto turn = static_cast<std::uint32_t>(token[i] + ids.rank);
+    const std::int64_t first = known[i] ? static_cast<std::int64_t>(id[i]) * map.max_replicas : 0;
+    to[i] = x.read(map.logical_to_physical + first +
+                   (known[i] ? turn % static_cast<std::uint32_t>(count[i]) : 0));
+  }
+  BATON_UNROLL
+  for (int i = 0; i < n; ++i) {
+    const bool exists =
+        known[i] && static_cast<std::uint32_t>(to[i]) < static_cast<std::uint32_t>(ids.num_experts);
+    id[i] = id[i] == -1 ? -1 : exists ? to[i] : no_expert;
+  }
+}
+template <class X>
+BATON_FN std::int32_t read_id(X& x, const any_ids& ids, int position) {
+  std::int32_t id[1] = {read_id(x, ids.given, position)};
+  if (ids.map.replica_counts != nullptr) {
+    const int token[1] = {ids.by_top_k.quotient(position)};
+    take_replicas(x, ids, token, id);
+  }
+  return id[0];
+}
+
+/// One lane: as the caller gave it.
+template <class Id, class X>
+BATON_FN std::int32_t given_id(X& x, const Id* ids, int position) {
+  return read_id(x, ids, position);
+}
+template <class X>
+BATON_FN std::int32_t given_id(X& x, const any_ids& ids, int position) {
+  return read_id(x, ids.given, position);
 }
 
 /// One lane: `id`, at `position` in topk_idx, cannot be.

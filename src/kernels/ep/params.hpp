@@ -19,6 +19,15 @@ struct tensor_scales {
   BATON_FN float operator()(int block) const { return static_cast<const float*>(scales)[block]; }
 };
 
+/// Ids of which only the running kernel looks at what they are.
+struct any_ids {
+  topk_ids given;
+  expert_map map;    // replica_counts is null: they are physical experts'
+  divider by_top_k;  // position to token
+  int num_experts;   // physical
+  int rank;
+};
+
 /// Where a dispatch tells of its rows beside received_tokens.
 struct row_reports {
   std::int32_t* host_counts;  // [local experts + 1] or null

@@ -83,7 +83,7 @@ struct dispatch_async_kernel {
         add_shared(x, shared.total(x) + id, 1);
         if (i < own_begin) add_shared(x, shared.base(x) + id, 1);
       } else if (id != -1 && x.block() == 0) {
-        report_bad_id(x, p.errors, i, id);
+        report_bad_id(x, p.errors, i, given_id(x, p.topk_idx, i));
       }
     });
     x.sync_block();

@@ -12,6 +12,7 @@ struct round_input {
   topk_ids topk_idx{};           // [num_tokens, K]
   int num_tokens = 0;
   tensor_scales input_scales{};
+  expert_map replicas{};
 };
 
 struct endpoint {
@@ -45,7 +46,7 @@ struct endpoint {
     dispatch_async_params<> p{};
     p.s = s;
     p.tokens = in.tokens;
-    p.topk_idx = in.topk_idx;
+    p.topk_idx = {in.topk_idx, in.replicas, divider{s.top_k}, s.num_experts, s.rank};
     p.num_tokens = in.num_tokens;
     p.units = units_for(steps_of(s), in.num_tokens, warps);
     p.input_scales = in.input_scales;

@@ -20,7 +20,7 @@ template <class Scales = tensor_scales>
 struct dispatch_async_params {
   shape s;
   const void* tokens;  // [num_tokens, H]: bf16, or in the format
-  topk_ids topk_idx;   // [num_tokens, K]
+  any_ids topk_idx;    // [num_tokens, K]
   int num_tokens;
   row_units units;
   Scales input_scales;

@@ -12,6 +12,7 @@ struct round_input {
   tensor_scales input_scales{};
   bool tokens_are_given = false;  // in the format
   row_reports reports{};
+  expert_map replicas{};
 };
 
 struct combine_input {
@@ -61,6 +62,8 @@ struct endpoint {
     p.windows = windows;
     p.tokens = in.tokens;
     p.topk_idx = in.topk_idx.data;
+    p.has_wide_ids = in.topk_idx.is_wide;
+    p.replicas = in.replicas;
     p.topk_weights = in.topk_weights;
     p.num_tokens = in.num_tokens;
     p.input_scales = in.input_scales;

@@ -98,8 +98,15 @@ BATON_FN eight_ids load_eight(X& x, const Id* ids, int first, int here) {
   return in;
 }
 template <class X>
-BATON_FN eight_ids load_eight(X& x, const topk_ids& ids, int first, int here) {
-  return with_width(ids, [&](const auto* of_width) { return load_eight(x, of_width, first, here); });
+BATON_FN eight_ids load_eight(X& x, const any_ids& ids, int first, int here) {
+  eight_ids in =
+      with_width(ids.given, [&](const auto* of_width) { return load_eight(x, of_width, first, here); });
+  if (ids.map.replica_counts == nullptr) return in;
+  int token[ids_of_chunk];
+  BATON_UNROLL
+  for (int i = 0; i < ids_of_chunk; ++i) token[i] = ids.by_top_k.quotient(first + i);
+  take_replicas(x, ids, token, in.id);
+  return in;
 }
 
 /// One lane: ids from index `first` on.
@@ -125,7 +132,7 @@ BATON_FN void report_ids(X& x, const P& p, int first) {
   for (int at = first; at < end; ++at) {
     const std::int32_t id = read_id(x, p.ids(), at);
     const bool valid = static_cast<std::uint32_t>(id) < static_cast<std::uint32_t>(p.s.num_experts);
-    if (!valid && id != -1) report_bad_id(x, p.errors, at, id);
+    if (!valid && id != -1) report_bad_id(x, p.errors, at, given_id(x, p.ids(), at));
   }
 }
 

@@ -13,7 +13,9 @@ using given_fp8 = ep::given_tokens<token_format::blockwise_fp8>;
 #define BATON_DISPATCH_OF(ranks, tokens)                                                       \
   BATON_KERNEL(dispatch_kernel<tokens, ranks>, sized<dispatch_params, ranks, tokens::format>); \
   BATON_KERNEL(dispatch_kernel<tokens, ranks, std::int64_t>,                                   \
-               sized<dispatch_params, ranks, tokens::format, std::int64_t>);
+               sized<dispatch_params, ranks, tokens::format, std::int64_t>);                   \
+  BATON_KERNEL(dispatch_kernel<tokens, ranks, ep::any_ids>,                                    \
+               sized<dispatch_params, ranks, tokens::format, ep::any_ids>);
 #define BATON_KERNELS_OF(ranks)                                                                      \
   BATON_DISPATCH_OF(ranks, ep::bf16_tokens)                                                          \
   BATON_DISPATCH_OF(ranks, ep::fp8_tokens)                                                           \

@@ -54,9 +54,13 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .begins_early = true};
   const dispatch_params p = end.dispatch(in, g.senders, limits.which != half::send);
   with_tokens(end.s, in, [&]<class Format>() {
-    with_width(in.topk_idx, [&]<class Id>(const Id*) {
+    const auto launch_with = [&]<class Id>(const Id*) {
       launch_kernel<dispatch_of<Format, Id>::template kernel>(w, grid, p, stream);
-    });
+    };
+    if (in.replicas.replica_counts != nullptr)
+      launch_with(static_cast<const any_ids*>(nullptr));
+    else
+      with_width(in.topk_idx, launch_with);
   });
 }
 

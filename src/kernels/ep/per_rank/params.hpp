@@ -1,18 +1,25 @@
 #pragma once
 // What the two kernels of layout per_rank read; passed by value. E, R, T, K, H as in shape.hpp.
+#include <type_traits>
+
 #include "kernels/ep/params.hpp"
 #include "kernels/ep/per_rank/cells.hpp"
 
 namespace baton::ep::per_rank {
 
-/// A kernel's parameters, with what the compiler knows: the format, what ids are, and, if it is not 0, the number of ranks, which
-/// is worth 1.5 us a round (docs/decisions/0017). Combine depends on neither format nor ids.
+/// A kernel's parameters, with what the compiler knows: the format, what ids are (unless they are any_ids), and, if it is not 0,
+/// the number of ranks, which is worth 1.5 us a round (docs/decisions/0017). Combine depends on neither format nor ids.
 template <class Params, int KnownRanks, token_format Format = token_format::bf16, class Id = std::int32_t>
 struct sized : Params {
   static constexpr bool has_scales = Format == token_format::blockwise_fp8;
 
   BATON_FN int num_ranks() const { return KnownRanks > 0 ? KnownRanks : this->s.num_ranks; }
-  BATON_FN const Id* ids() const { return static_cast<const Id*>(this->topk_idx); }
+  BATON_FN auto ids() const {
+    if constexpr (std::is_same_v<Id, any_ids>)
+      return this->ids_of_any_kind();
+    else
+      return static_cast<const Id*>(this->topk_idx);
+  }
   BATON_FN int payload_bytes() const { return has_scales ? this->s.hidden : 2 * this->s.hidden; }
   BATON_FN int scale_blocks() const { return has_scales ? this->s.hidden / 128 : 0; }
 };
@@ -43,6 +50,15 @@ struct dispatch_round {
   std::int32_t* expert_ids{};
   source_info* sources{};
   row_reports reports{};
+  bool has_wide_ids{};
+  expert_map replicas{};
+
+  BATON_FN any_ids ids_of_any_kind() const {
+    topk_ids given;
+    given.data = topk_idx;
+    given.is_wide = has_wide_ids;
+    return {given, replicas, window.by_top_k, s.num_experts, s.rank};
+  }
 };
 
 /// What combine reads, however sums travel.

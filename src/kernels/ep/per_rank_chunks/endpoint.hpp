@@ -33,7 +33,6 @@ struct endpoint : per_rank::endpoint {
   dispatch_params dispatch(const round_input& in, const block_roles& roles, bool receives) const {
     dispatch_params p{{s, cells{s, settings}}};
     fill(p, in, receives);
-    p.has_wide_ids = in.topk_idx.is_wide;
     p.roles = roles;
     p.choice_experts = own<std::uint16_t>(&local_cells::choice_experts);
     p.tile_words = own<std::uint64_t>(&local_cells::tile_words);

@@ -20,14 +20,8 @@ struct dispatch_params : per_rank::dispatch_round<cells> {
   std::uint32_t* tile_bits{};
   std::uint32_t* tile_counts{};  // four a word
   std::int32_t* tile_rows{};
-  bool has_wide_ids{};
 
-  BATON_FN topk_ids ids() const {
-    topk_ids all;
-    all.data = topk_idx;
-    all.is_wide = has_wide_ids;
-    return all;
-  }
+  BATON_FN any_ids ids() const { return ids_of_any_kind(); }
   BATON_FN int num_ranks() const { return s.num_ranks; }
 };
 

@@ -1,0 +1,73 @@
+#pragma once
+// Rounds whose ids are of logical experts: what the map makes of them, worked out on the host, and the tables on the device.
+#include "baton/expert_placement.hpp"
+#include "tests/support/exchange_cases.hpp"
+
+namespace baton::test {
+
+/// One rank's tables on its device.
+class device_map {
+ public:
+  device_map(const world& rank, const replica_tables& tables)
+      : host_{tables},
+        physical_{rank, std::span<const std::int32_t>{host_.logical_to_physical}},
+        counts_{rank, std::span<const std::int32_t>{host_.replica_counts}} {}
+
+  expert_map map() const {
+    const auto logical = static_cast<int>(host_.replica_counts.size());
+    return {physical_.data(), counts_.data(), logical,
+            static_cast<int>(host_.logical_to_physical.size()) / logical};
+  }
+  /// In stream order.
+  void become(const replica_tables& tables, stream_ref stream = {}) {
+    host_ = tables;
+    physical_.copy_from_async(host_.logical_to_physical, stream);
+    counts_.copy_from_async(host_.replica_counts, stream);
+  }
+  const replica_tables& tables() const { return host_; }
+
+ private:
+  replica_tables host_;
+  device_buffer<std::int32_t> physical_, counts_;
+};
+
+inline replica_tables tables_of(const expert_placement& p) {
+  return {p.logical_to_physical, p.replica_counts};
+}
+
+/// The physical expert of a logical one, by the rule that expert_map documents; -1 where there is none.
+inline std::int32_t physical_of(const replica_tables& t, std::int32_t logical, int token, int rank) {
+  const auto experts = static_cast<std::int32_t>(t.replica_counts.size());
+  if (logical < 0 || logical >= experts) return -1;
+  const auto e = static_cast<std::size_t>(logical),
+             wide = t.logical_to_physical.size() / t.replica_counts.size();
+  const auto count = static_cast<std::size_t>(t.replica_counts[e]);
+  return t.logical_to_physical[e * wide + static_cast<std::size_t>(token + rank) % count];
+}
+
+/// Inputs of logical experts as the ranks' tables turn them into physical ones.
+inline std::vector<rank_inputs> with_replicas(std::vector<rank_inputs> inputs, int top_k,
+                                              const std::vector<replica_tables>& tables) {
+  for (std::size_t r = 0; r < inputs.size(); ++r)
+    for (std::size_t i = 0; i < inputs[r].topk_idx.size(); ++i)
+      inputs[r].topk_idx[i] =
+          physical_of(tables[r], inputs[r].topk_idx[i], static_cast<int>(i) / top_k, static_cast<int>(r));
+  return inputs;
+}
+
+/// One round of all ranks from one thread, given `logical` inputs and compared with what their physical experts must give.
+inline std::string run_replicated_round(const exchange_case& c, const std::vector<rank_inputs>& logical,
+                                        const std::vector<device_map>& maps,
+                                        std::vector<exchange_rank>& ranks, calls how) {
+  std::vector<replica_tables> tables;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    ranks[r].options.replicas = maps[r].map();
+    ranks[r].options.weights_of = c.weights_of;
+    tables.push_back(maps[r].tables());
+  }
+  const auto physical = with_replicas(logical, c.config.top_k, tables);
+  expected_round expected{c, physical};
+  return run_round(expected, ranks, how, &logical);
+}
+
+}  // namespace baton::test
