@@ -51,10 +51,11 @@ BATON_FN void take_replicas(X& x, const any_ids& ids, const int (&token)[n], std
   BATON_UNROLL
   for (int i = 0; i < n; ++i) {
     known[i] = known[i] && count[i] >= 1 && count[i] <= map.max_replicas;
-    const auto turn = static_cast<std::uint32_t>(token[i] + ids.rank);
-    const std::int64_t first = known[i] ? static_cast<std::int64_t>(id[i]) * map.max_replicas : 0;
-    to[i] = x.read(map.logical_to_physical + first +
-                   (known[i] ? turn % static_cast<std::uint32_t>(count[i]) : 0));
+    // At most 1024 rows of 1024.
+    const auto turn = static_cast<std::uint32_t>(token[i] + ids.rank),
+               replicas = static_cast<std::uint32_t>(known[i] ? count[i] : 1);
+    const int first = known[i] ? id[i] * map.max_replicas : 0;
+    to[i] = x.read(map.logical_to_physical + first + static_cast<int>(turn % replicas));
   }
   BATON_UNROLL
   for (int i = 0; i < n; ++i) {

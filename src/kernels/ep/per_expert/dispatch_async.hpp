@@ -19,6 +19,7 @@
 // Tokens are stored straight to the peers.
 #include "base/convert.hpp"
 #include "exec/exec.hpp"
+#include "exec/kernel.hpp"
 #include "kernels/ep/expert_ids.hpp"
 #include "kernels/ep/per_expert/params.hpp"
 #include "kernels/ep/per_expert/round_start.hpp"
@@ -46,6 +47,8 @@ struct block_units {
 template <class Format, class Arrival>
 struct dispatch_async_kernel {
   using plan = dispatch_async_plan;
+  /// A block an SM is what it is launched with; without a promise the compiler spills to have room for two.
+  static constexpr kernel_bounds bounds{.blocks_per_sm = 1};
 
   template <exec_context X, class Params>
   static BATON_FN void run(X& x, const Params& p) {
