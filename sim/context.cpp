@@ -110,26 +110,46 @@ bool context::keep_waiting(const wait_site& where, std::uint64_t began, int lane
   }
   me_.at = where;
   me_.wake_at = wake_at;
+  if (where.peer >= 0 && limits.log != nullptr) {
+    stuck_record& mine = limits.log->of_block(block_).of_warp(warp_);
+    mine = record_of(where, lane, seen, now - began);
+    mine.complete = 1;
+  }
   sleep();
   return true;
+}
+
+bool context::waited(const wait_site& where, std::uint64_t began, int last) {
+  wait_log* const log = shape_.limits.log;
+  if (last < 0 || where.peer < 0 || log == nullptr) return true;
+  wait_log::counter& count = log->of_block(block_).of_peer(peer_of(where, last));
+  count.ns += now_ns() - began;
+  ++count.waits;
+  log->of_block(block_).of_warp(warp_).complete = 0;
+  return true;
+}
+
+stuck_record context::record_of(const wait_site& where, int lane, std::uint64_t seen,
+                                std::uint64_t waited_ns) const {
+  return {.claimed = 1,
+          .complete = 0,
+          .rank = static_cast<std::int16_t>(rank_),
+          .peer = static_cast<std::int16_t>(peer_of(where, lane)),
+          .block = static_cast<std::uint32_t>(block_),
+          .warp = static_cast<std::uint16_t>(warp_),
+          .lane = static_cast<std::uint16_t>(lane),
+          .epoch = where.epoch,
+          .where = where.where,
+          .expected = where.expected,
+          .seen = seen,
+          .waited_ns = waited_ns};
 }
 
 /// The first report of a rank is the one that counts; all of them make the rank give up.
 void context::report(const wait_site& where, int lane, std::uint64_t seen, std::uint64_t waited_ns) {
   const wait_limits& limits = shape_.limits;
   if (limits.record != nullptr && std::atomic_ref<std::uint32_t>{limits.record->claimed}.exchange(1) == 0) {
-    *limits.record = {.claimed = 1,
-                      .complete = 0,
-                      .rank = static_cast<std::int16_t>(rank_),
-                      .peer = static_cast<std::int16_t>(peer_of(where, lane)),
-                      .block = static_cast<std::uint32_t>(block_),
-                      .warp = static_cast<std::uint16_t>(warp_),
-                      .lane = static_cast<std::uint16_t>(lane),
-                      .epoch = where.epoch,
-                      .where = where.where,
-                      .expected = where.expected,
-                      .seen = seen,
-                      .waited_ns = waited_ns};
+    *limits.record = record_of(where, lane, seen, waited_ns);
     std::atomic_ref<std::uint32_t>{limits.record->complete}.store(1);
   }
   if (limits.abort != nullptr) std::atomic_ref<std::uint32_t>{*limits.abort}.store(1);

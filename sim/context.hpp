@@ -108,10 +108,11 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   bool wait(const lanes<Word*>& words, Done done, wait_site where, lanes<Word>& seen) {
     step(O, S);
     const std::uint64_t began = now_ns();
-    for (;;) {
+    for (int last = -1;;) {
       const int missing = first_missing(words, done, seen);
-      if (missing < 0) return true;
+      if (missing < 0) return waited(where, began, last);
       if (!keep_waiting(where, began, missing, seen[missing])) return false;
+      last = missing;
     }
   }
 
@@ -122,7 +123,7 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   bool wait_lines(const line_places<n>& from, Done done, const wait_site& where, lanes<vec16> (&seen)[n]) {
     scheduling_point();
     const std::uint64_t began = now_ns();
-    for (;;) {
+    for (int last = -1;;) {
       for (int i = 0; i < n; ++i) seen[i] = load_lines(from.at[i]);
       int lane = 0;
       for (; lane < warp_lanes; ++lane) {
@@ -130,8 +131,9 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
         for (int i = 0; i < n; ++i) values[i] = seen[i][lane];
         if (!done(lane, values)) break;
       }
-      if (lane == warp_lanes) return true;
+      if (lane == warp_lanes) return waited(where, began, last);
       if (!keep_waiting(where, began, lane, tail_of(seen[0][lane]))) return false;
+      last = lane;
     }
   }
 
@@ -218,6 +220,9 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   std::uint64_t flipped(const void* at, std::uint64_t value);
   std::uint64_t now_ns() const;
   bool keep_waiting(const wait_site& where, std::uint64_t began, int lane, std::uint64_t seen);
+  /// True: a wait is over, which it was at once, or when lane `last` had what it waited for.
+  bool waited(const wait_site& where, std::uint64_t began, int last);
+  stuck_record record_of(const wait_site& where, int lane, std::uint64_t seen, std::uint64_t waited_ns) const;
   void report(const wait_site& where, int lane, std::uint64_t seen, std::uint64_t waited_ns);
 
   machine::state& machine_;

@@ -32,6 +32,11 @@ std::uint64_t machine::state::now_ns() const {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
+void machine::look(const std::function<void()>& f) const {
+  const std::lock_guard lock{state_->mutex};
+  f();
+}
+
 const options& machine::settings() const {
   return state_->opts;
 }

@@ -87,6 +87,9 @@ class machine {
   /// Lets go of memory once nothing that is queued now can use it.
   void release(std::shared_ptr<void> memory);
 
+  /// Calls `f` while no warp runs, from any thread: what kernels write can be read, also while they wait.
+  void look(const std::function<void()>& f) const;
+
   std::uint64_t now_ns() const;
   const options& settings() const;
 

@@ -35,7 +35,7 @@ MAY_SEE = {  # layer: the layers whose files its own may see, by their #includes
 }
 CHECKER = r"sim/(check\.hpp|check/\w+\.hpp|lane_verbs\.hpp|fiber_stack\.hpp|mbarrier_model\.hpp)$"
 # Where a layer sees only some files of another: what a kernel is asked and how it is launched, never its body.
-DOORS = {("src/api", "src/kernels"): r"kernels/\w+(/\w+)?/(launch|creation|endpoint|outputs|params|config|shape|layout|received|token_format|cpu|cells)\.hpp$",
+DOORS = {("src/api", "src/kernels"): r"kernels/\w+(/\w+)?/(launch|creation|endpoint|outputs|params|config|shape|layout|received|progress|token_format|cpu|cells)\.hpp$",
          ("cli", "sim"): CHECKER,
          ("examples", "sim"): CHECKER}
 DEVICE_LAYERS = ("src/ptx", "src/device")  # .cu and .cuh alone may include these

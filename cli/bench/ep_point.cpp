@@ -24,6 +24,22 @@ nlohmann::json timing_json(const ep_timing& t) {
           {"samples_us", t.samples_us}};
 }
 
+/// [who waits][for whom], while all forms were timed.
+nlohmann::json waits_json(const wait_matrix& m) {
+  nlohmann::json ns = nlohmann::json::array(), waits = ns;
+  for (int rank = 0; rank < m.num_ranks; ++rank) {
+    nlohmann::json own_ns = nlohmann::json::array(), own_waits = own_ns;
+    for (int peer = 0; peer < m.num_ranks; ++peer) {
+      own_ns.push_back(m.at(rank, peer).ns);
+      own_waits.push_back(m.at(rank, peer).waits);
+    }
+    ns.push_back(own_ns);
+    waits.push_back(own_waits);
+  }
+  const slow_rank slow = slowest(m);
+  return {{"ns", ns}, {"waits", waits}, {"slow_rank", slow.rank >= 0 ? nlohmann::json(slow.rank) : nullptr}};
+}
+
 nlohmann::json form_json(ep_form form, const ep_form_times& times) {
   nlohmann::json kernels;
   for (std::size_t i = 0; i < times.steps.size(); ++i)
@@ -213,6 +229,7 @@ nlohmann::json to_json(const ep_run& run, const ep_point& p) {
   point["limits"] = limits_json(run, p);
   point["nccl"] = nccl_json(run, p);
   point["why_no_nccl"] = text_or_null(run.why_no_nccl);
+  point["waits"] = waits_json(p.waits);
   return point;
 }
 
@@ -272,6 +289,8 @@ void print_row(const ep_run& run, const ep_point& p, std::ostream& out) {
   if (const std::optional<double> limit = limit_us(run, p); limit && !best.replay.empty())
     further(fmt::format("limit {:.1f} us, {:.0f} % of the graph's time", *limit,
                         100 * *limit / best.replay.median_us()));
+  if (const slow_rank slow = slowest(p.waits); slow.rank >= 0)
+    further(fmt::format("rank {} is slow: {:.0f} % of all waiting was for it", slow.rank, 100 * slow.share));
   if (!p.nccl_dispatch.empty())
     further(fmt::format("NCCL: dispatch {}, combine {}", us(p.nccl_dispatch), us(p.nccl_combine)));
 }

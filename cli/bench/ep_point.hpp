@@ -54,6 +54,7 @@ struct ep_point {
   ep_form_times split, fused;   // fused: empty where ranks share a GPU
   ep_timing dispatch, combine;  // split: async and wait of one round
   ep_timing nccl_dispatch, nccl_combine;
+  wait_matrix waits;  // while it was timed; beginning and end of what is timed together count too
 
   bool is_right() const { return verified.values > 0 && verified.wrong == 0; }
   /// Of the fused call where it was measured.

@@ -142,6 +142,12 @@ void verify(ep_session& session, ep_form form, comparison& all) {
   }
 }
 
+wait_matrix waits_of(std::span<const world> worlds) {
+  std::vector<peer_waits> all;
+  for (const world& rank : worlds) all.push_back(rank.wait_times());
+  return matrix_of(all);
+}
+
 void measure(std::span<const world> worlds, bool fused, nccl_exchange* nccl, ep_point& point) {
   {
     ep_session session{worlds, point.config, point.input_sets, point.seed, point.forms};
@@ -149,8 +155,10 @@ void measure(std::span<const world> worlds, bool fused, nccl_exchange* nccl, ep_
     verify(session, ep_form::split, point.verified);
     if (fused) verify(session, ep_form::fused, point.verified);
     if (!point.is_right()) return;
+    for (const world& rank : worlds) rank.reset_wait_times();
     time_form(session, ep_form::split, point);
     if (fused) time_form(session, ep_form::fused, point);
+    point.waits = waits_of(worlds);
   }
   if (nccl != nullptr) time_nccl(*nccl, point);
 }

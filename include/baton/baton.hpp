@@ -1,6 +1,7 @@
 #pragma once
 #include "baton/device_buffer.hpp"
 #include "baton/device_facts.hpp"
+#include "baton/ep_state.hpp"
 #include "baton/error.hpp"
 #include "baton/expert_mlp.hpp"
 #include "baton/expert_parallel.hpp"
@@ -10,4 +11,5 @@
 #include "baton/ring_gemm.hpp"
 #include "baton/token_format.hpp"
 #include "baton/version.hpp"
+#include "baton/wait_times.hpp"
 #include "baton/world.hpp"

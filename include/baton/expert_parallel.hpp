@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "baton/dispatch_input.hpp"
+#include "baton/ep_state.hpp"
 #include "baton/numeric.hpp"
 #include "baton/token_format.hpp"
 #include "baton/world.hpp"
@@ -245,6 +246,14 @@ class expert_parallel {
   /// Reports what the kernels found since the last check. Call after the stream has been synchronised.
   /// @throws device_error  an expert id was out of range: the first bad token and its value
   void check();
+
+  /// What this rank's kernels are doing and what they lack, for when a round hangs, or seems to: `to_text(moe.dump_state())`.
+  ///
+  /// Any thread may call it while another is in one of the calls above or in synchronize, as long as the communicator lives. It
+  /// enqueues nothing on streams of the caller and waits for none: memory is copied on a stream of its own while kernels run, so
+  /// that words may be of different moments. On the CPU it waits until whoever runs work has nothing to do, as in a hang. Not
+  /// while a stream is being captured in global mode. Cost: copies some 100 KB from the device; nothing to rounds.
+  ep_state dump_state() const;
 
   const ep_config& config() const;
   const world& ranks() const;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "baton/wait_times.hpp"
+
 namespace baton {
 
 enum class device_kind { cpu, cuda };
@@ -84,6 +86,16 @@ class world {
 
   /// What this rank enqueues on `later` from now on starts after what it has enqueued on `earlier`. Capturable.
   void chain(stream_ref earlier, stream_ref later) const;
+
+  /// How long this rank has waited for each peer, in all its rounds: what is slow shows in who is waited for. matrix_of() puts
+  /// ranks together. Waits that were over at once are not counted: on a GPU those of up to eight looks, some 3 us. Of waits for
+  /// several peers at once the time goes to the one that was last.
+  ///
+  /// May be called by any thread at any time, also while kernels hang; waits for no stream. On the CPU it waits until whoever
+  /// runs work has nothing to do. Cost: copies 70 KB from the device; rounds pay for what they wait, not for being counted.
+  peer_waits wait_times() const;
+  /// Counts from 0 again, for wait_times() alone; of waits that are not over, all of their time.
+  void reset_wait_times() const;
 
   /// What `config.all_gather` does, for the library's own objects and for tests.
   void all_gather(const void* mine, void* all, std::size_t bytes) const;

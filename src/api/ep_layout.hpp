@@ -8,6 +8,7 @@
 #include "baton/expert_parallel.hpp"
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/params.hpp"
+#include "kernels/ep/progress.hpp"
 
 namespace baton {
 
@@ -28,6 +29,8 @@ class ep_layout_calls {
   virtual ep::device_errors* errors() const = 0;
   /// The most blocks that a call may ask for.
   virtual int num_sms() const = 0;
+  /// Rounds on the device, and what has been heard of peers, for dump_state().
+  virtual void look(const ep::progress_reader& read, ep_state& state) const = 0;
 
   virtual void dispatch_async(const dispatch_input& in, stream_ref stream) = 0;
   virtual received_tokens dispatch_wait(stream_ref stream) = 0;

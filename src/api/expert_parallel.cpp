@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <exception>
 #include <limits>
 
 #include "api/agreement.hpp"
+#include "api/dump_state.hpp"
 #include "api/ep_layout.hpp"
 #include "baton/device_buffer.hpp"
 #include "baton/error.hpp"
@@ -58,7 +60,8 @@ struct expert_parallel::state {
   std::unique_ptr<ep_layout_calls> calls;
   device_buffer<std::byte> local;
   std::unique_ptr<symmetric_window> window;
-  step next = step::dispatch_async;
+  std::atomic<step> next = step::dispatch_async;  // dump_state reads these two from any thread
+  std::atomic<std::uint64_t> rounds_called = 0;
   int num_tokens = 0;
   int num_logical = 0;                // experts that the round's ids are of, if there is a map
   bool weights_given = false;         // at dispatch
@@ -86,7 +89,7 @@ struct expert_parallel::state {
       throw invalid_argument{
           fmt::format("{} called where {} is due: a round is dispatch_async, dispatch_wait, "
                       "combine_async, combine_wait, in this order",
-                      called, names[static_cast<int>(next)])};
+                      called, names[static_cast<int>(next.load())])};
   }
   void require(step due) const { require(due, names[static_cast<int>(due)]); }
   void done(step called) { next = static_cast<step>((static_cast<int>(called) + 1) % 4); }
@@ -145,6 +148,7 @@ void expert_parallel::state::allocate() {
   for (int r = 0; r < ranks.size(); ++r) windows.at[r] = window->peer(r);
   calls->place(local.data(), windows);
   calls->make_ready(world_host{ranks, g});
+  forget_waits(ranks.state());
 }
 
 void expert_parallel::state::check_input(const dispatch_input& in) const {
@@ -233,6 +237,7 @@ received_tokens expert_parallel::state::dispatched(const received_tokens& receiv
 void expert_parallel::state::begin_round(const dispatch_input& in, const char* called) {
   require(step::dispatch_async, called);
   check_input(in);
+  ++rounds_called;
   num_tokens = in.num_tokens;
   num_logical = in.replicas.replica_counts != nullptr ? in.replicas.num_logical : 0;
   weights_given = in.topk_weights != nullptr;
@@ -357,6 +362,20 @@ void expert_parallel::check() {
   throw device_error{fmt::format("topk_idx: rank {}, token {}, choice {} is {}; it was treated as -1",
                                  st.ranks.rank(), position / st.config.top_k, position % st.config.top_k,
                                  st.why_no_expert(id))};
+}
+
+ep_state expert_parallel::dump_state() const {
+  const state& st = present(state_);
+  ep_state found;
+  look_at_waits(st.ranks, found);
+  found.configuration = text_of(st.config, st.ranks.device());
+  found.due = names[static_cast<int>(st.next.load())];
+  found.rounds_called = st.rounds_called.load();
+  const auto read = [&st](void* to, const void* from, std::size_t bytes) {
+    read_beside_kernels(st.ranks.state(), to, from, bytes);
+  };
+  st.calls->look(read, found);
+  return found;
 }
 
 const ep_config& expert_parallel::config() const {

@@ -1,6 +1,7 @@
 #include "api/ep_layout.hpp"
 #include "kernels/ep/per_expert/creation.hpp"
 #include "kernels/ep/per_expert/launch.hpp"
+#include "kernels/ep/per_expert/progress.hpp"
 
 namespace baton {
 namespace {
@@ -24,6 +25,9 @@ class per_expert_layout final : public ep_layout_calls {
   void make_ready(const creating_host& host) const override { ep::make_ready(end_, launch_.arrival, host); }
   ep::device_errors* errors() const override { return end_.errors(); }
   int num_sms() const override { return launch_.blocks; }
+  void look(const ep::progress_reader& read, ep_state& state) const override {
+    ep::look(end_, launch_.arrival, read, state);
+  }
 
   void dispatch_async(const dispatch_input& in, stream_ref stream) override {
     num_tokens_ = in.num_tokens;

@@ -1,5 +1,6 @@
 #include "api/ep_layout.hpp"
 #include "kernels/ep/per_rank/launch.hpp"
+#include "kernels/ep/per_rank/progress.hpp"
 #include "kernels/ep/per_rank_chunks/launch.hpp"
 
 namespace baton {
@@ -26,6 +27,9 @@ class per_rank_layout final : public ep_layout_calls {
   }
   ep::device_errors* errors() const override { return end_.errors(); }
   int num_sms() const override { return limits_.blocks; }
+  void look(const ep::progress_reader& read, ep_state& state) const override {
+    ep::per_rank::look(end_, end_.window_cells(), read, state);
+  }
 
   void dispatch_async(const dispatch_input& in, stream_ref stream) override { send(in, half::send, stream); }
   received_tokens dispatch_wait(stream_ref stream) override {

@@ -19,6 +19,8 @@ namespace baton {
 
 inline constexpr std::uint32_t whole_warp = 0xffffffffu;
 inline constexpr std::uint32_t polls_between_clock_reads = 64;
+// Of a wait for a peer, whose time counts from then on: some 3 us. Shorter waits are all that a round of few tokens has.
+inline constexpr std::uint32_t polls_before_clock = 8;
 // At block scope the warps that are waited for share the SM with the one that polls.
 inline constexpr std::uint32_t polls_before_back_off = 32;
 inline constexpr std::uint32_t back_off_ns = 20;
@@ -165,17 +167,20 @@ class gpu {
   template <order Order, scope Scope, class Word, class Done>
   BATON_FN bool wait(lanes<Word*> words, Done done, const wait_site& where,
                      lanes<std::remove_const_t<Word>>& seen) {
-    bool ok = words.value == nullptr;
+    bool ok = words.value == nullptr, last = false;
     std::uint64_t start = 0;
     for (std::uint32_t polls = 1;; ++polls) {
+      last = !ok;
       if (!ok) {
         seen.value = load<Order, Scope>(words.value);
         ok = done(lane(), seen.value);
       }
       if (__all_sync(whole_warp, ok)) break;
+      start_clock(polls, where, start);
       if (polls % polls_between_clock_reads == 0 && gives_up(ok, seen.value, where, start)) return false;
       if (Scope == scope::block && polls > polls_before_back_off) __nanosleep(back_off_ns);
     }
+    if (where.peer >= 0 && start != 0) note_wait(where, first_of(last), start);
     if constexpr (Order != order::relaxed) __syncwarp();
     return true;
   }
@@ -184,23 +189,50 @@ class gpu {
   BATON_FN const wait_limits& limits() const { return limits_; }
   BATON_FN static int lane() { return static_cast<int>(threadIdx.x) % warp_lanes; }
 
-  /// The clock starts at the first call, 64 polls into the wait: a wait that is served pays for no clock
-  /// read.
+  BATON_FN static int first_of(bool lane_is) {
+    return __ffs(static_cast<int>(__ballot_sync(whole_warp, lane_is))) - 1;
+  }
+
+  /// A wait that is served soon pays for no clock read.
+  BATON_FN static void start_clock(std::uint32_t polls, const wait_site& where, std::uint64_t& start) {
+    if (where.peer >= 0 && polls == polls_before_clock) start = cuda::ptx::get_sreg_globaltimer();
+  }
+
+  /// For what is no peer's the clock starts at the first call, 64 polls into the wait. A wait for a peer that goes on says so.
   BATON_FN bool gives_up(bool ok, std::uint64_t seen, const wait_site& where, std::uint64_t& start) {
     const std::uint64_t now = cuda::ptx::get_sreg_globaltimer();
     if (start == 0) start = now;
     if (__any_sync(whole_warp, has_given_up())) return true;
-    const bool late = limits_.deadline_ns != 0 && now - start >= limits_.deadline_ns * where.patience;
-    if (!__any_sync(whole_warp, late)) return false;
-    const int first_missing = __ffs(static_cast<int>(__ballot_sync(whole_warp, !ok))) - 1;
-    if (lane() == first_missing) report(where, first_missing, seen, now - start);
+    const bool is_late = limits_.deadline_ns != 0 && now - start >= limits_.deadline_ns * where.patience;
+    const bool late = __any_sync(whole_warp, is_late) != 0;
+    stuck_record* lasts = nullptr;
+    if (!late) {
+      if (where.peer < 0 || limits_.log == nullptr) return false;
+      lasts = &limits_.log->of_block(block()).of_warp(warp());
+    }
+    const int first_missing = first_of(!ok);
+    if (lane() == first_missing) report(where, first_missing, seen, now - start, lasts);
     __syncwarp();
-    return true;
+    return late;
+  }
+
+  /// The wait is over; the time goes to whom the first of the lanes waited for that were the last to see what they waited for.
+  BATON_FN void note_wait(const wait_site& where, int last, std::uint64_t start) const {
+    wait_log* log = limits_.log;
+    if (log == nullptr || lane() != last) return;
+    asm("" : "+l"(log));  // as in report_wait
+    wait_log::row& row = log->of_block(block());
+    wait_log::counter& count = row.of_peer(peer_of(where, last));
+    const std::uint64_t now = cuda::ptx::get_sreg_globaltimer();
+    fetch_add<order::relaxed, scope::device>(&count.ns, now - start);
+    fetch_add<order::relaxed, scope::device>(&count.waits, 1);
+    store<order::relaxed, scope::device>(&row.of_warp(warp()).complete, 0);
   }
 
  private:
   /// One lane: where it waited, or refused; the lane that this was about.
-  BATON_FN void report(const wait_site& where, int about, std::uint64_t seen, std::uint64_t waited_ns) const {
+  BATON_FN void report(const wait_site& where, int about, std::uint64_t seen, std::uint64_t waited_ns,
+                       stuck_record* lasts = nullptr) const {
     stuck_record found{};
     found.rank = static_cast<std::int16_t>(rank_);
     found.block = blockIdx.x;
@@ -212,7 +244,7 @@ class gpu {
     found.seen = seen;
     found.waited_ns = waited_ns;
     found.lane = static_cast<std::uint16_t>(about);
-    report_stuck(limits_, found);
+    report_wait(limits_, found, lasts);
   }
 
   template <class T>

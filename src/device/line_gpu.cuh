@@ -36,8 +36,10 @@ class line_gpu : public mma_gpu {
       if (__all_sync(whole_warp, ok)) {
         BATON_UNROLL
         for (int i = 0; i < n; ++i) seen[i].value = values[i];
+        if (where.peer >= 0 && start != 0) note_wait(where, 0, start);
         return true;
       }
+      start_clock(polls, where, start);
       const std::uint64_t tail = static_cast<std::uint64_t>(values[0].word[3]) << 32 | values[0].word[2];
       if (polls % polls_between_clock_reads == 0 && gives_up(ok, tail, where, start)) return false;
     }

@@ -1,16 +1,20 @@
 #pragma once
-// How a wait that outlived its deadline says so: the first of a rank fills the rank's record, all set the
-// rank's abort word, and every wait of the rank then returns false.
+// How a wait says what it waits for: one that lasts in its record of the log; one that outlived its deadline, if it is the first
+// of its rank, in the rank's record. All of these set the rank's abort word, and every wait of the rank then returns false.
 #include "base/macros.hpp"
 #include "exec/wait.hpp"
 #include "ptx/access.cuh"
 
 namespace baton {
 
-/// Called by one lane. `found` names everything but `claimed` and `complete`.
-BATON_FN void report_stuck(const wait_limits& limits, const stuck_record& found) {
-  if (limits.record != nullptr && ptx::atom_cas_relaxed_gpu(&limits.record->claimed, 0u, 1u) == 0u) {
-    stuck_record* record = limits.record;
+/// Called by one lane. `found` names everything but `claimed` and `complete`. `lasts`: the wait goes on, and this is its record
+/// in the log; null: it has outlived its deadline, or what it found was refused.
+BATON_FN void report_wait(const wait_limits& limits, const stuck_record& found, stuck_record* lasts) {
+  stuck_record* record = lasts;
+  if (lasts == nullptr && limits.record != nullptr &&
+      ptx::atom_cas_relaxed_gpu(&limits.record->claimed, 0u, 1u) == 0u)
+    record = limits.record;
+  if (record != nullptr) {
     // Opaque, or the addresses of its fields are kept in registers throughout every loop that has a wait in it.
     asm("" : "+l"(record));
     stuck_record& out = *record;
@@ -24,9 +28,12 @@ BATON_FN void report_stuck(const wait_limits& limits, const stuck_record& found)
     out.seen = found.seen;
     out.waited_ns = found.waited_ns;
     out.lane = found.lane;
-    ptx::st<order::release, scope::system>(&out.complete, 1u);
+    if (lasts != nullptr)
+      ptx::st<order::relaxed, scope::device>(&out.complete, 1u);
+    else
+      ptx::st<order::release, scope::system>(&out.complete, 1u);
   }
-  if (limits.abort != nullptr) ptx::st<order::relaxed, scope::system>(limits.abort, 1u);
+  if (lasts == nullptr && limits.abort != nullptr) ptx::st<order::relaxed, scope::system>(limits.abort, 1u);
 }
 
 }  // namespace baton

@@ -40,11 +40,32 @@ struct alignas(64) stuck_record {
 };
 static_assert(sizeof(stuck_record) == 64);
 
+/// What the waits of a rank for its peers tell of themselves while kernels run, in device memory: how long they took, if they
+/// were not over at once, and, as long as they last, what they wait for. Blocks share rows, and their warps the records in it: a
+/// sample, which is all of it for up to `num_rows` blocks.
+struct wait_log {
+  static constexpr unsigned num_rows = 32, num_warps = 32,
+                            num_peers = 8;  // powers of two; a world has no more peers
+
+  struct counter {
+    std::uint64_t ns, waits;
+  };
+  struct row {
+    counter counters[num_peers];      // only grow
+    stuck_record waiting[num_warps];  // `complete`: the wait is not over
+    constexpr counter& of_peer(int peer) { return counters[static_cast<unsigned>(peer) % num_peers]; }
+    constexpr stuck_record& of_warp(int warp) { return waiting[static_cast<unsigned>(warp) % num_warps]; }
+  };
+  row rows[num_rows];
+  constexpr row& of_block(int block) { return rows[static_cast<unsigned>(block) % num_rows]; }
+};
+
 /// How long a wait may last and where it reports. Passed to kernels by value.
 struct wait_limits {
   std::uint64_t deadline_ns = 30'000'000'000;  // 0: no deadline
   std::uint32_t* abort = nullptr;              // device memory; nonzero: every wait of this rank returns
   stuck_record* record = nullptr;              // host-mapped memory
+  wait_log* log = nullptr;                     // device memory
 };
 
 }  // namespace baton

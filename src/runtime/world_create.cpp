@@ -26,6 +26,7 @@ namespace {
 struct host_reports {
   stuck_record record{};
   alignas(64) std::uint32_t abort = 0;
+  wait_log log{};
 };
 
 /// What a rank tells about itself before anything else.
@@ -116,7 +117,7 @@ void validate(const world_config& c) {
 
 void set_up_on_cpu(detail::world_state& s, std::shared_ptr<sim::machine> machine) {
   auto reports = std::make_shared<host_reports>();
-  s.reports = {&reports->record, &reports->record, &reports->abort};
+  s.reports = {&reports->record, &reports->record, &reports->abort, &reports->log};
   s.owned = std::move(reports);
   s.machine = std::move(machine);
 }

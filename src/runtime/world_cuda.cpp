@@ -69,11 +69,13 @@ struct device_reports {
   int device = 0;
   stuck_record* record = nullptr;
   std::uint32_t* abort = nullptr;
+  wait_log* log = nullptr;
   device_reports() = default;
   device_reports(const device_reports&) = delete;
   device_reports& operator=(const device_reports&) = delete;
   ~device_reports() {
     // Nothing to be done about failures: the process may be past the end of the CUDA runtime.
+    if (log != nullptr) cudaFree(log);
     if (abort != nullptr) cudaFree(abort);
     if (record != nullptr) cudaFreeHost(record);
   }
@@ -82,7 +84,7 @@ struct device_reports {
 void open_reports(detail::world_state& state) {
   const device_guard guard{state.device_index};
   auto memory = std::make_shared<device_reports>();
-  void *record = nullptr, *record_device = nullptr, *abort = nullptr;
+  void *record = nullptr, *record_device = nullptr, *abort = nullptr, *log = nullptr;
   check(cudaHostAlloc(&record, sizeof(stuck_record), cudaHostAllocMapped | cudaHostAllocPortable),
         "allocating the stuck record in mapped host memory");
   memory->record = static_cast<stuck_record*>(record);
@@ -90,7 +92,10 @@ void open_reports(detail::world_state& state) {
   check(cudaHostGetDevicePointer(&record_device, record, 0), "mapping the stuck record");
   check(cudaMalloc(&abort, sizeof(std::uint32_t)), "allocating the abort word");
   memory->abort = static_cast<std::uint32_t*>(abort);
-  state.reports = {memory->record, static_cast<stuck_record*>(record_device), memory->abort};
+  check(cudaMalloc(&log, sizeof(wait_log)), "allocating the log of waits");
+  memory->log = static_cast<wait_log*>(log);
+  fill_now(state.device_index, log, 0, sizeof(wait_log));
+  state.reports = {memory->record, static_cast<stuck_record*>(record_device), memory->abort, memory->log};
   state.owned = std::move(memory);
   clear_abort(state);
 }

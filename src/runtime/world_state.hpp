@@ -1,6 +1,8 @@
 #pragma once
 // What a world holds: identity, how ranks meet, and the memory through which kernels report.
+#include <chrono>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "baton/world.hpp"
@@ -16,11 +18,19 @@ class thread_rendezvous;
 
 namespace baton::detail {
 
-/// Host-visible memory of one rank that its kernels write: at most one stuck record, and an abort word.
+/// Memory of one rank that its kernels write and the host reads: at most one stuck record, an abort word, and what waits tell.
 struct report_memory {
   stuck_record* record_host = nullptr;    // the host's address
   stuck_record* record_device = nullptr;  // the same memory as the kernels see it
   std::uint32_t* abort_device = nullptr;  // device memory
+  wait_log* log_device = nullptr;         // device memory
+};
+
+/// From when on waits count, and what had been counted by then.
+struct wait_baseline {
+  std::mutex mutex;
+  std::vector<peer_wait> before;
+  std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
 };
 
 class world_state {
@@ -40,6 +50,7 @@ class world_state {
   all_gather_fn all_gather;
   std::shared_ptr<sim::machine> machine;  // the CPU's; shared by the ranks of world::local
   report_memory reports;
+  mutable wait_baseline counted_from;
   int times_lost =
       0;  // work of this rank; what was made before is of no use: its kernels may have done nothing
   std::shared_ptr<void> owned;  // whatever keeps `reports` alive
@@ -54,13 +65,22 @@ class world_state {
 
   wait_limits limits() const {
     return {static_cast<std::uint64_t>(deadline.count()) * 1'000'000u, reports.abort_device,
-            reports.record_device};
+            reports.record_device, reports.log_device};
   }
 };
 
 }  // namespace baton::detail
 
 namespace baton {
+
+/// What the rank's waits have told by now, read beside whatever its kernels do.
+std::unique_ptr<const wait_log> read_wait_log(const detail::world_state& state);
+
+/// Copies to the host beside whatever the rank's kernels do, from any thread; on the CPU while no warp runs.
+void read_beside_kernels(const detail::world_state& state, void* to, const void* from, std::size_t bytes);
+
+/// Forgets what waits that gave up were for: they have left their records as they were. Those of waits that last come again.
+void forget_waits(const detail::world_state& state);
 
 /// SMs a kernel of this rank may use: the device's, divided by the ranks that share it; 2 on the CPU.
 int sms_of(const world& world);

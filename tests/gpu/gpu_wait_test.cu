@@ -119,6 +119,59 @@ TEST_F(gpu_wait, without_a_record_the_wait_still_gives_up) {
   EXPECT_EQ(out[32], 0u);
 }
 
+/// Block 0 waits for a word of rank 2 that block 1 stores after some thousand loads, a millisecond or so.
+struct wait_for_late_word {
+  template <exec_context X>
+  static BATON_FN void run(X& x, const params& p) {
+    if (x.block() == 0) return wait_for_words::run(x, p);
+    x.elect([&] {
+      std::uint64_t other = 0;
+      for (int i = 0; i < p.n * 4000; ++i)
+        other += x.template load<order::acquire, scope::system>(p.words + 1);
+      x.template store<order::release, scope::system>(p.words, wanted + other);
+    });
+  }
+};
+
+TEST_F(gpu_wait, a_wait_that_is_over_at_once_is_not_counted) {
+  both_sides<wait_log> log{1};
+  limits_.log = log.data();
+  both_sides<std::uint64_t> words{std::vector<std::uint64_t>(32, wanted)}, out{64};
+  run<wait_for_words>({.words = words.data(), .out = out.data(), .n = 20}, limits_, 1, 1);
+  EXPECT_EQ(log[0].of_block(0).of_peer(2).waits, 0u);
+  EXPECT_EQ(log[0].of_block(0).of_peer(2).ns, 0u);
+}
+
+TEST_F(gpu_wait, a_wait_that_is_over_late_is_counted_for_its_peer_and_leaves_no_record) {
+  both_sides<wait_log> log{1};
+  limits_.log = log.data();
+  limits_.deadline_ns = 5'000'000'000;
+  both_sides<std::uint64_t> words{32}, out{64};
+  run<wait_for_late_word>({.words = words.data(), .out = out.data(), .n = 1}, limits_, 2, 1);
+  EXPECT_EQ(out[32], 1u);
+  EXPECT_EQ(log[0].of_block(0).of_peer(2).waits, 1u);
+  EXPECT_GT(log[0].of_block(0).of_peer(2).ns, 100'000u);
+  EXPECT_LT(log[0].of_block(0).of_peer(2).ns, 1'000'000'000u);
+  EXPECT_EQ(log[0].of_block(0).of_warp(0).complete, 0u);
+  EXPECT_EQ(log[0].of_block(0).of_warp(0).peer, 2) << "it said so while it lasted";
+}
+
+TEST_F(gpu_wait, a_wait_that_gives_up_leaves_what_it_waited_for) {
+  both_sides<wait_log> log{1};
+  limits_.log = log.data();
+  both_sides<std::uint64_t> words{32}, out{64};
+  run<wait_for_words>({.words = words.data(), .out = out.data(), .n = 1}, limits_, 1, 1);
+  const stuck_record& left = log[0].of_block(0).of_warp(0);
+  EXPECT_EQ(left.complete, 1u);
+  EXPECT_EQ(left.where, site{"test"});
+  EXPECT_EQ(left.peer, 2);
+  EXPECT_EQ(left.epoch, 9u);
+  EXPECT_EQ(left.expected, wanted);
+  EXPECT_LT(left.waited_ns, limits_.deadline_ns);
+  EXPECT_EQ(log[0].of_block(0).of_peer(2).waits, 0u);
+  EXPECT_EQ(record_->complete, 1u);
+}
+
 /// Block 1 writes a payload with all its lanes and publishes the epoch; block 0 waits on one lane and reads
 /// the payload on all. Back in the same way, so that rounds do not overlap. out[0]: stale values block 0 saw.
 struct pass_payloads {

@@ -26,6 +26,7 @@ struct endpoint {
   std::byte* local = nullptr;     // local_cells
 
   static endpoint of(const shape& s) { return {s, {}}; }
+  cells window_cells() const { return cells{s}; }
 
   template <class T>
   T* own(std::size_t local_cells::*offset) const {

@@ -13,6 +13,7 @@ struct endpoint : per_rank::endpoint {
   chunk_settings settings{};
 
   static endpoint of(const shape& s) { return {{s, {}}, settings_for(s)}; }
+  cells window_cells() const { return cells{s, settings}; }
 
   template <class T>
   T* own(std::size_t local_cells::*offset) const {
