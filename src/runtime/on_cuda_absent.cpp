@@ -41,6 +41,9 @@ std::vector<std::shared_ptr<std::byte>> make_blocks(const detail::world_state&, 
 void copy_now(const detail::world_state&, void*, const void*, std::size_t) {
   refuse();
 }
+void fill_now(int, void*, unsigned char, std::size_t) {
+  refuse();
+}
 void copy(const detail::world_state&, void*, const void*, std::size_t, stream_ref) {
   refuse();
 }

@@ -1,5 +1,7 @@
 // Who waits for whom: counted by the ranks' waits, put together, and a communicator's state as another thread sees it in a hang.
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -10,10 +12,10 @@
 namespace baton::test {
 namespace {
 
-using namespace std::chrono_literals;
+using std::chrono::milliseconds;
 
 peer_waits waits_of_rank(int rank, std::vector<peer_wait> peers) {
-  return {rank, std::move(peers), 1s};
+  return {rank, std::move(peers), milliseconds{1000}};
 }
 
 TEST(wait_matrix, ranks_are_put_together_in_any_order) {
@@ -70,7 +72,7 @@ class waiting_ranks : public testing::TestWithParam<travel> {
       for (std::size_t r = 0; r < ranks; ++r) {
         all[r].load(inputs[r]);
         threads.emplace_back([this, r] {
-          while (r == late && !let) std::this_thread::sleep_for(1ms);
+          while (r == late && !let) std::this_thread::sleep_for(milliseconds{1});
           all[r].dispatch();
           all[r].ranks().synchronize();
         });
@@ -101,7 +103,7 @@ TEST_P(waiting_ranks, a_rank_that_comes_late_is_named_by_the_others_waits) {
   auto all = make_ranks(worlds, c.config);
   for (const world& w : worlds) w.reset_wait_times();
   round one{all, c};
-  std::this_thread::sleep_for(60ms);
+  std::this_thread::sleep_for(milliseconds{60});
   one.end();
   const wait_matrix m = matrix(worlds);
   EXPECT_EQ(slowest(m).rank, static_cast<int>(late)) << to_text(m);
@@ -109,7 +111,7 @@ TEST_P(waiting_ranks, a_rank_that_comes_late_is_named_by_the_others_waits) {
     EXPECT_GE(m.at(rank, late).ns, 30'000'000u) << to_text(m);  // half of what it is late at the least
     EXPECT_GT(m.at(rank, late).waits, 0u);
   }
-  EXPECT_GE(worlds[0].wait_times().span, 60ms);
+  EXPECT_GE(worlds[0].wait_times().span, milliseconds{60});
 }
 
 TEST_P(waiting_ranks, counts_begin_again_when_they_are_told_to_and_hold_still_when_nobody_waits) {
@@ -126,7 +128,7 @@ TEST_P(waiting_ranks, counts_begin_again_when_they_are_told_to_and_hold_still_wh
   EXPECT_EQ(total(), total());
   for (const world& w : worlds) w.reset_wait_times();
   EXPECT_EQ(total(), 0u);
-  EXPECT_LT(worlds[0].wait_times().span, 10s);
+  EXPECT_LT(worlds[0].wait_times().span, milliseconds{10'000});
 }
 
 TEST_P(waiting_ranks, another_thread_is_told_during_a_hang_who_has_not_come) {
@@ -135,7 +137,7 @@ TEST_P(waiting_ranks, another_thread_is_told_during_a_hang_who_has_not_come) {
   auto all = make_ranks(worlds, c.config);
   EXPECT_EQ(run_round(c, all, 1, calls::fused), "");
   round one{all, c};
-  std::this_thread::sleep_for(100ms);
+  std::this_thread::sleep_for(milliseconds{100});
   const auto before = std::chrono::steady_clock::now();
   const ep_state hanging = all[0].ep().dump_state(), absent = all[late].ep().dump_state();
   EXPECT_LT(std::chrono::steady_clock::now() - before, worlds[0].deadline() / 2);
