@@ -289,7 +289,8 @@ void print_row(const ep_run& run, const ep_point& p, std::ostream& out) {
   if (const std::optional<double> limit = limit_us(run, p); limit && !best.replay.empty())
     further(fmt::format("limit {:.1f} us, {:.0f} % of the graph's time", *limit,
                         100 * *limit / best.replay.median_us()));
-  if (const slow_rank slow = slowest(p.waits); slow.rank >= 0)
+  // On the CPU ranks take turns, and the last one is waited for.
+  if (const slow_rank slow = slowest(p.waits); slow.rank >= 0 && run.device == "cuda")
     further(fmt::format("rank {} is slow: {:.0f} % of all waiting was for it", slow.rank, 100 * slow.share));
   if (!p.nccl_dispatch.empty())
     further(fmt::format("NCCL: dispatch {}, combine {}", us(p.nccl_dispatch), us(p.nccl_combine)));

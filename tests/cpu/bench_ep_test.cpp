@@ -257,7 +257,7 @@ TEST(bench_ep, a_run_on_the_cpu_gives_one_object_for_each_point_with_all_samples
     EXPECT_EQ(point["schema"], "baton.bench.ep/2");
     EXPECT_EQ(point["checked"], true);
     EXPECT_TRUE(point["nccl"].is_null());
-    EXPECT_EQ(point["waits"]["ns"].size(), static_cast<std::size_t>(point["ranks"]));
+    EXPECT_EQ(point["waits"]["ns"].size(), point["axes"]["ranks"].get<std::size_t>());
     EXPECT_FALSE(point["why_no_nccl"].get<std::string>().empty());
     EXPECT_GT(point["push_gb_per_s"].get<double>(), 0);
     EXPECT_TRUE(point["limits"]["floor"].is_null());

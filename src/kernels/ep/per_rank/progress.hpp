@@ -23,7 +23,7 @@ void look(const endpoint& end, const Cells& window, const progress_reader& read,
   state.rounds_combined = rounds.combined;
   for (int r = 0; r < end.s.num_ranks; ++r) {
     std::uint64_t last = 0;
-    for (const std::uint64_t parity : {0, 1}) {
+    for (std::uint64_t parity = 0; parity < 2; ++parity) {
       const std::byte* line = end.windows.at[end.s.rank] + window.ids_at(end.s, parity, r, 0);
       const std::uint64_t round = round_of_flag(
           read_word(read, reinterpret_cast<const std::uint64_t*>(line + line_bytes - sizeof(std::uint64_t))));
