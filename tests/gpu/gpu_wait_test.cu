@@ -122,7 +122,7 @@ TEST_F(gpu_wait, without_a_record_the_wait_still_gives_up) {
 /// Block 0 waits for a word of rank 2 that block 1 stores after some thousand loads, a millisecond or so.
 struct wait_for_late_word {
   template <exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  static BATON_FN void run(X& x, const wait_params& p) {
     if (x.block() == 0) return wait_for_words::run(x, p);
     x.elect([&] {
       std::uint64_t other = 0;
