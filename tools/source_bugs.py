@@ -105,8 +105,7 @@ def is_noticed(bug, noticed_by, build, work):
     is_test = noticed_by.endswith("_test")
     main = next((build.folder / main.format(noticed_by, d) for d in ("cpu", "check")
                  if (build.folder / main.format(noticed_by, d)).is_file()), build.folder / main)
-    if bug["file"].startswith("cli/"):
-        folders += ("cli/",)
+    folders += tuple(folder for folder in ("cli/", "sim/") if bug["file"].startswith(folder))
     objects = []
     for i, source in enumerate(build.units(bug["file"], folders)):
         if is_test and source.startswith("tests/") and pathlib.Path(source).stem != noticed_by:

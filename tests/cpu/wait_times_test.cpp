@@ -78,6 +78,11 @@ class waiting_ranks : public testing::TestWithParam<travel> {
         });
       }
     }
+    /// Until ranks 0 and 2 wait for the late one.
+    void until_they_wait() const {
+      for (const std::size_t r : {0, 2})
+        while (all[r].ep().dump_state().waits.empty()) std::this_thread::sleep_for(milliseconds{1});
+    }
     void end() {
       let = true;
       for (std::thread& t : threads) t.join();
@@ -103,6 +108,7 @@ TEST_P(waiting_ranks, a_rank_that_comes_late_is_named_by_the_others_waits) {
   auto all = make_ranks(worlds, c.config);
   for (const world& w : worlds) w.reset_wait_times();
   round one{all, c};
+  one.until_they_wait();
   std::this_thread::sleep_for(milliseconds{60});
   one.end();
   const wait_matrix m = matrix(worlds);
@@ -135,43 +141,43 @@ TEST_P(waiting_ranks, another_thread_is_told_during_a_hang_who_has_not_come) {
   const auto worlds = world::local(3, device_kind::cpu);
   const exchange_case c = usual();
   auto all = make_ranks(worlds, c.config);
-  EXPECT_EQ(run_round(c, all, 1, calls::fused), "");
+  for (const std::uint64_t seed : {1, 2}) EXPECT_EQ(run_round(c, all, seed, calls::fused), "");
   round one{all, c};
-  std::this_thread::sleep_for(milliseconds{100});
+  one.until_they_wait();
   const auto before = std::chrono::steady_clock::now();
   const ep_state hanging = all[0].ep().dump_state(), absent = all[late].ep().dump_state();
   EXPECT_LT(std::chrono::steady_clock::now() - before, worlds[0].deadline() / 2);
   one.end();
 
   EXPECT_EQ(hanging.rank, 0);
-  EXPECT_EQ(hanging.rounds_called, 2u);
-  EXPECT_EQ(hanging.rounds_dispatched, 1u);
-  EXPECT_EQ(hanging.rounds_combined, 1u);
-  EXPECT_EQ(hanging.round(), 2u);
+  EXPECT_EQ(hanging.rounds_called, 3u);
+  EXPECT_EQ(hanging.rounds_dispatched, 2u);
+  EXPECT_EQ(hanging.rounds_combined, 2u);
+  EXPECT_EQ(hanging.round(), 3u);
   EXPECT_FALSE(hanging.has_given_up);
   ASSERT_EQ(hanging.heard.size(), ranks);
-  EXPECT_EQ(hanging.heard[late].dispatch, 1u);
-  EXPECT_EQ(hanging.heard[2].dispatch, 2u);
+  EXPECT_EQ(hanging.heard[late].dispatch, 2u);
+  EXPECT_EQ(hanging.heard[2].dispatch, 3u);
   ASSERT_FALSE(hanging.waits.empty());
   for (const wait_in_progress& w : hanging.waits) {
     EXPECT_EQ(w.peer, static_cast<int>(late));
-    EXPECT_EQ(w.round, 2u);
+    EXPECT_EQ(w.round, 3u);
     EXPECT_TRUE(says(w.site, "dispatch."));
   }
-  EXPECT_TRUE(says(to_text(hanging), "rank 0 of 3", "not heard of rank 1 (last: round 1)",
-                   "for rank 1, round 2", "2 rounds begun"));
-  EXPECT_EQ(absent.rounds_called, 1u);
+  EXPECT_TRUE(says(to_text(hanging), "rank 0 of 3", "not heard of rank 1 (last: round 2)",
+                   "for rank 1, round 3", "3 rounds begun"));
+  EXPECT_EQ(absent.rounds_called, 2u);
   EXPECT_EQ(absent.due, "dispatch_async");
   EXPECT_TRUE(absent.waits.empty());
-  EXPECT_TRUE(says(to_text(absent), "1 rounds begun, dispatch_async is due", "no warp waits for a peer"));
+  EXPECT_TRUE(says(to_text(absent), "2 rounds begun, dispatch_async is due", "no warp waits for a peer"));
 
   const ep_state after = all[0].ep().dump_state();
-  EXPECT_EQ(after.rounds_combined, 2u);
+  EXPECT_EQ(after.rounds_combined, 3u);
   EXPECT_TRUE(after.waits.empty()) << to_text(after);
 }
 
 TEST_P(waiting_ranks, a_rank_that_gave_up_says_so_in_json_too) {
-  ::setenv("BATON_DEADLINE_MS", "100", 1);
+  ::setenv("BATON_DEADLINE_MS", "1000", 1);
   const auto worlds = world::local(3, device_kind::cpu);
   ::unsetenv("BATON_DEADLINE_MS");
   const exchange_case c = usual();
