@@ -8,16 +8,23 @@
 #include "exec/line.hpp"
 #include "exec/mbarrier.hpp"
 #include "sim/alignment.hpp"
+#include "sim/group_verbs.hpp"
 #include "sim/lane_verbs.hpp"
 #include "sim/machine.hpp"
 #include "sim/mma_verbs.hpp"
 
 namespace baton::sim {
 
+struct block_state;
 struct warp_state;
 
-class context : public lane_verbs<context>, public mma_verbs<context> {
+class context : public lane_verbs<context>, public mma_verbs<context>, public group_verbs<context> {
  public:
+  using group_verbs<context>::clear;
+  using group_verbs<context>::each_pair;
+  using mma_verbs<context>::clear;
+  using mma_verbs<context>::each_pair;
+
   context(machine::state& m, warp_state& me, const grid& shape);
 
   int rank() const { return rank_; }
@@ -142,9 +149,18 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   int cluster_blocks() const { return shape_.cluster; }
   void sync_cluster();
   void mbarrier_init(mbarrier* b, int arrivals);
-  void mbarrier_arrive(mbarrier* b, int n);
-  void mbarrier_arrive_expect(mbarrier* b, int bytes);
-  void mbarrier_arrive_at(mbarrier* b, int block_of_cluster, int n);
+  template <scope Reach = scope::cluster>
+  void mbarrier_arrive(mbarrier* b, int n) {
+    arrive(Reach, b, n);
+  }
+  template <scope Reach = scope::cluster>
+  void mbarrier_arrive_expect(mbarrier* b, int bytes) {
+    arrive_expect(Reach, b, bytes);
+  }
+  template <scope Reach = scope::cluster>
+  void mbarrier_arrive_at(mbarrier* b, int block_of_cluster, int n) {
+    arrive_at(Reach, b, block_of_cluster, n);
+  }
   void fence_mbarrier_init();
   void fence_proxy_async();
   void fence_proxy_async_global() { fence_proxy_async(); }
@@ -164,6 +180,18 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
     static_assert(S <= scope::cluster, "an mbarrier reaches no further than its cluster");
     return wait_phase(b, p, where);
   }
+
+  // Tensor copies: exec/tensor_copy.hpp, bodies in context_tensor.cpp.
+  void tensor_load(void* to, const tensor_map& map, box_origin box, mbarrier* b);
+  void tensor_load_to(void* to, const tensor_map& map, box_origin box, mbarrier* b, std::uint32_t blocks);
+  void tensor_store(const tensor_map& map, box_origin box, const void* from);
+  void prefetch(const tensor_map&) {}
+
+  void sync_groups(int id, int groups);
+  /// Shared memory as the copy engine and products see it.
+  const std::byte* engine_view(const std::byte* shared, std::size_t bytes) const;
+  /// Whether what the engines have been given runs at once, in this schedule.
+  bool engine_is_quick();
 
  private:
   static std::uint64_t tail_of(const vec16& v) {
@@ -202,6 +230,11 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   }
 
   bool wait_phase(mbarrier* b, parity p, wait_site where);
+  void arrive(scope reach, mbarrier* b, int n);
+  void arrive_expect(scope reach, mbarrier* b, int bytes);
+  void arrive_at(scope reach, mbarrier* b, int block_of_cluster, int n);
+  block_state& block_of_cluster(const char* verb, int block) const;
+  void load_box(block_state& to_block, void* to, const tensor_map& map, box_origin box, mbarrier* b);
   template <class Transition>
   void change(mbarrier* b, Transition transition);
   void require_copy(const void* shared, const void* global, int bytes) const;
@@ -233,6 +266,6 @@ class context : public lane_verbs<context>, public mma_verbs<context> {
   bool delays_;
 };
 
-static_assert(line_exec_context<context> && mma_exec_context<context>);
+static_assert(line_exec_context<context> && mma_exec_context<context> && group_exec_context<context>);
 
 }  // namespace baton::sim

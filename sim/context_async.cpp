@@ -29,32 +29,37 @@ void context::mbarrier_init(mbarrier* b, int arrivals) {
   write(b, mbarrier{initialised(arrivals).word()});
 }
 
-void context::mbarrier_arrive(mbarrier* b, int n) {
+void context::arrive(scope reach, mbarrier* b, int n) {
   scheduling_point();
-  release(shape_.cluster > 1 ? scope::cluster : scope::block);
-  change(b, [n](const mbarrier_state& s) { return arrive(s, n); });
+  release(shape_.cluster > 1 ? reach : scope::block);
+  change(b, [n](const mbarrier_state& s) { return sim::arrive(s, n); });
 }
 
-void context::mbarrier_arrive_expect(mbarrier* b, int bytes) {
+void context::arrive_expect(scope reach, mbarrier* b, int bytes) {
   scheduling_point();
-  release(shape_.cluster > 1 ? scope::cluster : scope::block);
-  change(b, [bytes](const mbarrier_state& s) { return arrive_expect(s, bytes); });
+  release(shape_.cluster > 1 ? reach : scope::block);
+  change(b, [bytes](const mbarrier_state& s) { return sim::arrive_expect(s, bytes); });
 }
 
-void context::mbarrier_arrive_at(mbarrier* b, int block_of_cluster, int n) {
-  scheduling_point();
-  if (block_of_cluster < 0 || block_of_cluster >= shape_.cluster)
-    throw error{
-        fmt::format("mbarrier_arrive_at: block {} of a cluster of {}", block_of_cluster, shape_.cluster)};
-  block_state& target = *me_.home->cluster->blocks[static_cast<std::size_t>(block_of_cluster)];
+/// A block of this one's cluster that others still reach.
+block_state& context::block_of_cluster(const char* verb, int block) const {
+  if (block < 0 || block >= shape_.cluster)
+    throw error{fmt::format("{}: block {} of a cluster of {}", verb, block, shape_.cluster)};
+  block_state& target = *me_.home->cluster->blocks[static_cast<std::size_t>(block)];
   if (target.live == 0 && !gave_up())
     throw error{
-        fmt::format("rank {} block {} warp {}: arrives at block {} of its cluster, which has ended: "
-                    "synchronise the cluster before leaving",
-                    rank_, block_, warp_, block_of_cluster)};
-  release(scope::cluster);
+        fmt::format("rank {} block {} warp {}: {}: block {} of its cluster has ended: synchronise the "
+                    "cluster before leaving",
+                    rank_, block_, warp_, verb, block)};
+  return target;
+}
+
+void context::arrive_at(scope reach, mbarrier* b, int block, int n) {
+  scheduling_point();
+  block_state& target = block_of_cluster("mbarrier_arrive_at", block);
+  release(reach);
   auto* there = target.shared.data() + (reinterpret_cast<std::byte*>(b) - shared_);
-  change(reinterpret_cast<mbarrier*>(there), [n](const mbarrier_state& s) { return arrive(s, n); });
+  change(reinterpret_cast<mbarrier*>(there), [n](const mbarrier_state& s) { return sim::arrive(s, n); });
 }
 
 void context::fence_mbarrier_init() {
@@ -122,7 +127,7 @@ bool context::wait_phase(mbarrier* b, parity p, wait_site where) {
     reveal(b, sizeof *b);
     const auto s = mbarrier_state::of(b->opaque);
     if (s.expected == 0)
-      change(b, [](const mbarrier_state& now) { return arrive(now); });  // throws, saying so
+      change(b, [](const mbarrier_state& now) { return sim::arrive(now); });  // throws, saying so
     if (s.completed(p)) return true;
     if (!keep_waiting(where, began, 0, offset)) return false;
   }

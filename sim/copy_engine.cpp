@@ -12,8 +12,6 @@
 namespace baton::sim {
 namespace {
 
-inline constexpr std::size_t unit = 16;
-
 bool within(const std::vector<std::byte>& memory, const std::byte* at) {
   return !memory.empty() && at >= memory.data() && at < memory.data() + memory.size();
 }
@@ -23,15 +21,13 @@ bool within(const std::vector<std::byte>& memory, const std::byte* at) {
 /// One piece in the product's schedule, else up to four.
 void machine::state::issue(const copy_piece& whole) {
   const std::size_t most = opts.order == schedule::round_robin ? 1 : 1 + random() % 4;
-  std::size_t done = 0;
-  for (std::size_t i = 0; i < most && done < whole.bytes; ++i) {
-    const std::size_t left = (whole.bytes - done) / unit;
-    copy_piece piece = whole;
-    piece.to += done;
-    piece.from += done;
-    piece.bytes = i + 1 == most ? left * unit : (1 + random() % left) * unit;
+  copy_piece rest = whole;
+  for (std::size_t i = 0; i < most && rest.bytes > 0; ++i) {
+    const std::size_t left = rest.bytes / whole.unit();
+    copy_piece piece = rest;
+    piece.bytes = (i + 1 == most ? left : 1 + random() % left) * whole.unit();
     piece.priority = lowest_priority + random() % (1u << 20);
-    done += piece.bytes;
+    rest.skip(piece.bytes);
     copies.push_back(std::move(piece));
   }
 }
@@ -59,29 +55,54 @@ void machine::state::progress_copies() {
 
 void machine::state::advance(std::size_t index) {
   copy_piece& piece = copies[index];
-  block_state& home = *piece.owner->home;
-  rank_state& r = ranks[static_cast<std::size_t>(piece.owner->rank)];
   if (!piece.is_read) {
-    const std::byte* from = piece.from;
-    if (within(home.shared, from) && !home.engine_view.empty()) {
-      from = home.engine_view.data() + (from - home.shared.data());
-    } else {
-      r.stores.reveal(from, piece.bytes);
-    }
-    piece.held.assign(from, from + piece.bytes);
+    read_source(piece);
     piece.is_read = true;
   } else {
     const copy_piece landed = std::move(piece);
     copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(index));
-    if (landed.is_store()) r.stores.reveal(landed.to, landed.bytes);  // older stores do not come after it
-    std::copy(landed.held.begin(), landed.held.end(), landed.to);
-    if (within(home.shared, landed.to) && !home.engine_view.empty()) {
-      std::copy(landed.held.begin(), landed.held.end(),
-                home.engine_view.data() + (landed.to - home.shared.data()));
-    }
+    write_target(landed);
     if (!landed.is_store()) count_on(landed);
   }
   ++version;
+}
+
+void machine::state::read_source(copy_piece& piece) {
+  block_state& home = piece.home();
+  store_list& global = of(piece.owner->rank).stores;
+  if (piece.from == nullptr) {
+    piece.held.assign(piece.bytes, std::byte{0});
+    piece.box->each_chunk(piece.bytes, [&](const std::byte* from, std::size_t at, std::size_t bytes) {
+      global.reveal(from, bytes);
+      std::copy(from, from + bytes, piece.held.data() + at);
+    });
+    return;
+  }
+  const std::byte* from = piece.from;
+  if (within(home.shared, from) && !home.engine_view.empty()) {
+    from = home.engine_view.data() + (from - home.shared.data());
+  } else {
+    global.reveal(from, piece.bytes);
+  }
+  piece.held.assign(from, from + piece.bytes);
+}
+
+void machine::state::write_target(const copy_piece& landed) {
+  block_state& home = landed.home();
+  store_list& global = of(landed.owner->rank).stores;
+  if (landed.to == nullptr) {
+    landed.box->each_chunk(landed.bytes, [&](const std::byte* to, std::size_t at, std::size_t bytes) {
+      global.reveal(to, bytes);
+      std::copy_n(landed.held.data() + at, bytes, const_cast<std::byte*>(to));
+    });
+    return;
+  }
+  if (landed.is_store()) global.reveal(landed.to, landed.bytes);  // older stores do not come after it
+  std::copy(landed.held.begin(), landed.held.end(), landed.to);
+  if (within(home.shared, landed.to) && !home.engine_view.empty()) {
+    std::copy(landed.held.begin(), landed.held.end(),
+              home.engine_view.data() + (landed.to - home.shared.data()));
+  }
 }
 
 void machine::state::count_on(const copy_piece& piece) {
@@ -92,7 +113,7 @@ void machine::state::count_on(const copy_piece& piece) {
   failure = std::make_exception_ptr(error{fmt::format(
       "rank {} block {}: {} bytes land on the mbarrier at shared + {}: {}", piece.owner->rank,
       piece.owner->block, piece.bytes,
-      reinterpret_cast<std::byte*>(piece.counts_on) - piece.owner->home->shared.data(), name(now.fault))});
+      reinterpret_cast<std::byte*>(piece.counts_on) - piece.home().shared.data(), name(now.fault))});
 }
 
 /// Before the memory of a kernel's blocks goes.

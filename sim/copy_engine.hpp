@@ -6,25 +6,39 @@
 // (block_state::engine_view) and global memory as far as it is visible to the whole device.
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "exec/mbarrier.hpp"
+#include "sim/box_rows.hpp"
 #include "sim/warp.hpp"
 
 namespace baton::sim {
 
 struct copy_piece {
-  std::byte* to = nullptr;
-  const std::byte* from = nullptr;
+  std::byte* to = nullptr;          // null: rows of a box
+  const std::byte* from = nullptr;  // null: rows of a box
   std::size_t bytes = 0;
-  mbarrier* counts_on = nullptr;  // loads: where the bytes are counted as they land
-  warp_state* owner = nullptr;    // who issued it
-  std::uint64_t group = 0;        // stores: the owner's group
+  std::optional<box_rows> box = {};  // the end in global memory, where it is a matrix
+  mbarrier* counts_on = nullptr;     // loads: where the bytes are counted as they land
+  warp_state* owner = nullptr;       // who issued it
+  block_state* block = nullptr;      // whose shared memory it is about; null: the owner's
+  std::uint64_t group = 0;           // stores: the owner's group
   std::uint64_t priority = 0;
   bool is_read = false;
   std::vector<std::byte> held{};
 
   bool is_store() const { return counts_on == nullptr; }
+  block_state& home() const { return block != nullptr ? *block : *owner->home; }
+  /// What is copied at once at least.
+  std::size_t unit() const { return box ? box_row_bytes : 16; }
+  /// The rest, without its first bytes.
+  void skip(std::size_t done) {
+    if (to != nullptr) to += done;
+    if (from != nullptr) from += done;
+    if (box) box->first += static_cast<int>(done) / box_row_bytes;
+    bytes -= done;
+  }
 };
 
 }  // namespace baton::sim

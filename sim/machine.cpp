@@ -78,10 +78,14 @@ std::string machine::state::who_waits() const {
   for (const warp_state* w : active) {
     if (w->why == blocked::no) continue;
     text += fmt::format("\n  rank {} block {} warp {}: ", w->rank, w->block, w->warp);
-    text += w->why == blocked::barrier ? "block barrier"
-            : w->why == blocked::cluster_barrier
-                ? "cluster barrier"
-                : fmt::format("{}, expects {:#x}", name(w->at.where), w->at.expected);
+    if (w->why == blocked::barrier)
+      text += "block barrier";
+    else if (w->why == blocked::cluster_barrier)
+      text += "cluster barrier";
+    else if (w->why == blocked::group_barrier)
+      text += fmt::format("group barrier {}", w->group_barrier);
+    else
+      text += fmt::format("{}, expects {:#x}", name(w->at.where), w->at.expected);
   }
   return text;
 }

@@ -64,6 +64,7 @@ struct machine::state {
   void yield(warp_state& w);  // from inside the warp
   void open_barrier(block_state& b);
   void open_barrier(cluster_state& c);
+  void open_barrier(block_state& b, int group_barrier);
   void leave_barriers(warp_state& w);  // of a warp that has ended
   void idle(std::unique_lock<std::mutex>& lock);
   void advance_clock();
@@ -76,6 +77,8 @@ struct machine::state {
   bool engine_goes_next(const warp_state* w);
   void progress_copies();
   void advance(std::size_t piece);
+  void read_source(copy_piece& piece);
+  void write_target(const copy_piece& landed);
   void count_on(const copy_piece& piece);
   void finish_copies(const kernel_state& kernel);
 

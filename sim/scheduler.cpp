@@ -53,8 +53,8 @@ void machine::state::start_kernel(int rank, stream_queue& q, const work_item& it
 }
 
 bool machine::state::can_run(const warp_state& w) const {
-  if (w.done || w.why == blocked::barrier || w.why == blocked::cluster_barrier) return false;
-  return w.why == blocked::no || w.seen_version != version;
+  if (w.done) return false;
+  return w.why == blocked::no || (w.why == blocked::wait && w.seen_version != version);
 }
 
 warp_state* machine::state::pick() {
@@ -149,6 +149,14 @@ void machine::state::open_barrier(cluster_state& c) {
   c.arrived = 0;
   for (warp_state* w : active) {
     if (w->home->cluster == &c && w->why == blocked::cluster_barrier) w->why = blocked::no;
+  }
+}
+
+void machine::state::open_barrier(block_state& b, int group_barrier) {
+  b.group_barriers[group_barrier] = {};
+  for (warp_state* w : active) {
+    if (w->home == &b && w->why == blocked::group_barrier && w->group_barrier == group_barrier)
+      w->why = blocked::no;
   }
 }
 

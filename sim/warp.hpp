@@ -25,18 +25,25 @@ struct cluster_state {
   std::vector<block_state*> blocks;
 };
 
+/// A barrier of some groups of a block, by its number.
+struct group_barrier {
+  int arrived = 0;  // warps
+  int groups = 0;   // that it is for, as the first to arrive said
+};
+
 struct block_state {
   int arrived = 0;  // warps at the current barrier
   int live = 0;
   int waiting = 0;  // warps in a wait: only they care about changes at block scope
   cluster_state* cluster = nullptr;
+  group_barrier group_barriers[16];
   std::vector<std::byte> shared;
   std::vector<std::byte> engine_view;  // shared as the copy engine sees it, where stores are delayed
   store_list stores;
 };
 
 /// Why a warp is not running.
-enum class blocked { no, barrier, cluster_barrier, wait };
+enum class blocked { no, barrier, cluster_barrier, group_barrier, wait };
 
 struct warp_state {
   warp_state() = default;
@@ -56,6 +63,7 @@ struct warp_state {
   int rank = 0, block = 0, warp = 0;
   bool done = false;
   blocked why = blocked::no;
+  int group_barrier = 0;           // at which it stands
   std::uint64_t seen_version = 0;  // of memory, when a wait last found nothing
   std::uint64_t wake_at = 0;       // deadline of the wait, 0: none
   std::uint64_t priority = 0;

@@ -13,10 +13,10 @@ import tree
 MAY_SEE = {  # layer: the layers whose files its own may see, by their #includes or through others
     "include/baton": [],
     "src/base": ["include/baton"],
-    "src/exec": ["src/base"],
+    "src/exec": ["include/baton", "src/base"],
     "src/protocol": ["include/baton", "src/base", "src/exec"],
     "src/ptx": ["src/exec"],
-    "src/device": ["src/base", "src/exec", "src/ptx"],
+    "src/device": ["include/baton", "src/base", "src/exec", "src/ptx"],
     "sim": ["include/baton", "src/base", "src/exec"],
     "src/bootstrap": ["include/baton"],
     "src/runtime": ["include/baton", "src/base", "src/exec", "sim", "src/bootstrap"],

@@ -55,16 +55,19 @@ class loaded_cublas : public cublas_product {
     return fmt::format("{}.{}.{}", version_ / 10000, version_ / 100 % 100, version_ % 100);
   }
 
+  void enqueue(const gemm_problem<bfloat16>& p, stream_ref stream) override { run(p, type_bf16, stream); }
+  void enqueue(const gemm_problem<float>& p, stream_ref stream) override { run(p, type_fp32, stream); }
+
+ private:
   /// Column-major: c^T = b * a^T.
-  void enqueue(const ring_gemm_problem& p, stream_ref stream) override {
-    const float one = 1.0f, zero = 0.0f;
+  template <class Out>
+  void run(const gemm_problem<Out>& p, int type_out, stream_ref stream) {
     must(calls_.set_stream(handle_, static_cast<cudaStream_t>(stream.native)), "cublasSetStream");
-    must(calls_.gemm_ex(handle_, op_transpose, op_none, p.n, p.m, p.k, &one, p.b, type_bf16, p.k, p.a,
-                        type_bf16, p.k, &zero, p.c, type_fp32, p.n, compute_fp32, algorithm_default),
+    must(calls_.gemm_ex(handle_, op_transpose, op_none, p.n, p.m, p.k, &p.alpha, p.b, type_bf16, p.k, p.a,
+                        type_bf16, p.k, &p.beta, p.c, type_out, p.n, compute_fp32, algorithm_default),
          "cublasGemmEx");
   }
 
- private:
   static void must(int status, const char* call) {
     if (status != 0) throw cuda_error{fmt::format("{}: status {}", call, status)};
   }

@@ -5,32 +5,47 @@
 #include <vector>
 
 #include "baton/device_buffer.hpp"
-#include "baton/ring_gemm.hpp"
+#include "baton/gemm.hpp"
 
 namespace baton::cli {
 
-/// Puts one product on a stream.
-using product = std::function<void(const ring_gemm_problem&, stream_ref)>;
+struct gemm_shape {
+  int m = 0, n = 0, k = 0;
 
-/// Square operands of small integers, so that every result is exact.
+  double flops() const { return 2.0 * m * n * k; }
+  /// Every operand read and every result written once.
+  double bytes(std::size_t out_bytes) const {
+    return 2.0 * k * (static_cast<double>(m) + n) + static_cast<double>(out_bytes) * m * n;
+  }
+};
+
+/// Puts one product on a stream.
+template <class Out>
+using product = std::function<void(const gemm_problem<Out>&, stream_ref)>;
+
+/// Operands of small integers, so that every result is exact, until random_values().
+template <class Out>
 class gemm_session {
  public:
-  gemm_session(const world& world, int size);
+  gemm_session(const world& world, const gemm_shape& shape);
 
   /// Poisons the result, runs once, and compares spread-out elements with sums in double precision. Empty: all right.
-  std::string first_wrong(const product& run);
-  void enqueue(const product& run, stream_ref stream);
-  product with(const ring_gemm_config& config) const;
-  const world& where() const { return world_; }
+  std::string first_wrong(const product<Out>& run);
+  /// From here on operands are normally distributed: a GPU's clock goes by how many bits flip.
+  void random_values();
+  void enqueue(const product<Out>& run, stream_ref stream);
 
  private:
   double expected(std::size_t row, std::size_t column) const;
 
   world world_;
-  int size_;
+  gemm_shape shape_;
   std::vector<bfloat16> host_a_, host_b_;
   device_buffer<bfloat16> a_, b_;
-  device_buffer<float> c_;
+  device_buffer<Out> c_;
 };
+
+extern template class gemm_session<bfloat16>;
+extern template class gemm_session<float>;
 
 }  // namespace baton::cli

@@ -6,13 +6,12 @@
 #include <string>
 
 #include "baton/version.hpp"
+#include "cli/commands/argument_kinds.hpp"
 #include "cli/commands/help_format.hpp"
 
 namespace baton::cli {
 namespace {
 
-const std::map<std::string, device_choice> device_names{
-    {"auto", device_choice::automatic}, {"cpu", device_choice::cpu}, {"cuda", device_choice::cuda}};
 const std::map<std::string, token_format> format_names{{"bf16", token_format::bf16},
                                                        {"fp8", token_format::blockwise_fp8},
                                                        {"mxfp8", token_format::mxfp8},
@@ -33,6 +32,11 @@ const std::map<std::string, ring_strategy> strategy_names{
 const std::map<std::string, ring_gemm_tiles> tiles_names{{"automatic", ring_gemm_tiles::automatic},
                                                          {"small", ring_gemm_tiles::small},
                                                          {"large", ring_gemm_tiles::large}};
+const std::map<std::string, gemm_tiles> gemm_tiles_names{{"automatic", gemm_tiles::automatic},
+                                                         {"paired", gemm_tiles::paired},
+                                                         {"wide", gemm_tiles::wide},
+                                                         {"medium", gemm_tiles::medium},
+                                                         {"narrow", gemm_tiles::narrow}};
 const std::map<std::string, backend_choice> backend_names{{"exchange", backend_choice::exchange},
                                                           {"reference", backend_choice::reference}};
 
@@ -42,61 +46,6 @@ std::string positive(const std::string& word) {
   Number value = 0;
   if (CLI::detail::lexical_cast(word, value) && value > 0) return {};
   return word + " is not a number above 0";
-}
-
-/// "{auto,cpu,cuda}" for the type column of --help.
-template <class Value>
-std::string choices(const std::map<std::string, Value>& names) {
-  std::string text;
-  for (const auto& [word, value] : names) text += (text.empty() ? "{" : ",") + word;
-  return text + "}";
-}
-
-/// An option whose value is one word of `names`.
-template <class Value>
-CLI::Validator one_of(const std::map<std::string, Value>& names) {
-  return {[&names](const std::string& word) {
-            return names.contains(word) ? "" : "\"" + word + "\" is not one of " + choices(names);
-          },
-          ""};
-}
-
-template <class Value>
-CLI::Option* add_choice(CLI::App& command, const std::string& flag, const std::map<std::string, Value>& names,
-                        const std::function<void(Value)>& store, const std::string& text) {
-  return command
-      .add_option_function<std::string>(
-          flag, [&names, store](const std::string& word) { store(names.at(word)); }, text)
-      ->check(one_of(names))
-      ->type_name(choices(names));
-}
-
-/// The same for any number of words.
-template <class Value>
-CLI::Option* add_choices(CLI::App& command, const std::string& flag,
-                         const std::map<std::string, Value>& names, std::vector<Value>& chosen,
-                         const std::string& text) {
-  const auto store = [&names, &chosen](const std::vector<std::string>& words) {
-    chosen.clear();
-    for (const std::string& word : words) chosen.push_back(names.at(word));
-  };
-  return command.add_option_function<std::vector<std::string>>(flag, store, text)
-      ->check(one_of(names))
-      ->type_name(choices(names) + " ...");
-}
-
-template <class Path>
-CLI::Option* add_path(CLI::App& command, const std::string& flag, Path& path, const std::string& text) {
-  return command.add_option_function<std::string>(
-      flag, [&path](const std::string& word) { path = word; }, text);
-}
-
-void declare_json(CLI::App& command, bool& json, arguments& chosen) {
-  command
-      .add_flag_callback(
-          "--json", [&json, &chosen] { json = chosen.is_json = true; },
-          "JSON on stdout; progress and errors stay on stderr")
-      ->group("Output");
 }
 
 /// How tokens travel, and how they lie when they are there.
@@ -112,29 +61,6 @@ void declare_travel(CLI::App& command, Settings& settings) {
       "how received tokens lie: once for each of their experts, or once (layout per_rank)")
       ->default_str("expert")
       ->group("Exchange");
-}
-
-void declare_device(CLI::App& command, const std::function<void(device_choice)>& store) {
-  add_choice<device_choice>(command, "--device", device_names, store,
-                            "where the experts run; auto: CUDA if it can")
-      ->envname("BATON_DEVICE")
-      ->default_str("auto")
-      ->group("Exchange");
-}
-
-/// Empty: CUDA if there is one, else the CPU.
-void declare_device_or_none(CLI::App& command, std::optional<device_kind>& chosen) {
-  declare_device(command, [&chosen](device_choice device) {
-    chosen.reset();
-    if (device != device_choice::automatic)
-      chosen = device == device_choice::cuda ? device_kind::cuda : device_kind::cpu;
-  });
-}
-
-void declare_json_file(CLI::App& command, std::string& path) {
-  command.add_option("--json-file", path, "gets the JSON as well, when all is measured")
-      ->type_name("FILE")
-      ->group("Output");
 }
 
 void declare_exchange(CLI::App& command, exchange_settings& settings) {
@@ -200,7 +126,7 @@ void declare_generate(CLI::App& app, arguments& chosen) {
       "who runs the experts; reference: double precision, no exchange")
       ->default_str("exchange")
       ->group("Exchange");
-  declare_json(command, options.json, chosen);
+  declare_json(command, options.json, chosen.is_json);
   command.footer(
       "Prompt i runs on rank i modulo N. Decoding is greedy; the model's vocabulary must be the 256 bytes. "
       "The first text is shown as it is made, and load, bytes and times at the end.\n"
@@ -225,7 +151,7 @@ void declare_moe(CLI::App& app, arguments& chosen) {
   required("--input", options.input, "X.safetensors", "has hidden_states [tokens, hidden], bf16 or f32");
   required("--output", options.output, "Y.safetensors", "gets hidden_states [tokens, hidden], f32");
   declare_exchange(command, options.exchange);
-  declare_json(command, options.json, chosen);
+  declare_json(command, options.json, chosen.is_json);
   command.footer(
       "Tokens are spread over the ranks in contiguous blocks. If X has moe_output (f32, same shape), the "
       "error "
@@ -241,7 +167,7 @@ void declare_doctor(CLI::App& app, arguments& chosen) {
   CLI::App& command =
       *app.add_subcommand("doctor", "what this machine has, what baton will do on it, and what to fix");
   command.add_flag("--quick", options.quick, "no measurements");
-  declare_json(command, options.json, chosen);
+  declare_json(command, options.json, chosen.is_json);
   command.footer("Exit code 1 if a check fails.");
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_doctor(options, out); }; });
 }
@@ -293,13 +219,49 @@ void declare_bench_ring(CLI::App& bench, arguments& chosen) {
   };
   counted("--hand-offs", options.hand_offs, "hand-offs timed together");
   counted("--repeats", options.repeats, "timed runs of each point");
-  declare_json(command, options.json, chosen);
+  declare_json(command, options.json, chosen.is_json);
   declare_json_file(command, options.json_path);
   command.footer(
       "Every product is checked before it is timed; JSON is one object a line, drawn by tools/plot_ring.py.\n"
       "Example:\n"
       "  baton bench ring --readers 1 4 8 --stages 2 4 --json-file ring.jsonl");
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_ring(options, out); }; });
+}
+
+void declare_bench_gemm(CLI::App& bench, arguments& chosen) {
+  bench_gemm_options& options = chosen.bench_gemm;
+  CLI::App& command = *bench.add_subcommand("gemm", "matrix products, and cuBLAS's beside them");
+  command.add_option("--shapes", options.shapes, "of the products: M,N,K, or one size for all three")
+      ->type_name("M,N,K ...")
+      ->default_str("8192 4096 2048 1024 and three others on CUDA, 128 on the CPU")
+      ->group("Points");
+  command.add_option("--out", options.out, "types of the result")
+      ->check(CLI::IsMember{{"bf16", "fp32"}})
+      ->type_name("{bf16,fp32} ...")
+      ->default_str("bf16")
+      ->group("Points");
+  add_choices(command, "--tiles", gemm_tiles_names, options.tiles, "of baton's product, side by side")
+      ->default_str("automatic")
+      ->group("Points");
+  const auto counted = [&command](const char* flag, int& value, const char* text, const char* group) {
+    command.add_option(flag, value, text)->type_name("N")->capture_default_str()->group(group);
+  };
+  counted("--sms", options.num_sms, "blocks of baton's product at most; 0: all SMs", "Points");
+  counted("--repeats", options.repeats, "bursts of each product: 15 ms of runs after 150 ms of rest",
+          "Measuring");
+  counted("--sustained-ms", options.sustained_ms,
+          "runs without a pause, after as many that are not timed; 0: none. CUDA only", "Measuring");
+  declare_device_or_none(command, options.device);
+  declare_json(command, options.json, chosen.is_json);
+  declare_json_file(command, options.json_path);
+  command.footer(
+      "Every product is checked before it is timed, with integers; then operands are random. On CUDA the "
+      "rate of tensor\n"
+      "cores alone and of a copy are measured first: no product takes less than its share of either (the "
+      "roofline).\n"
+      "Example:\n"
+      "  baton bench gemm --shapes 8192 4096,14336,4096 --out bf16 fp32 --json-file gemm.jsonl");
+  command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_gemm(options, out); }; });
 }
 
 void declare_bench_silu(CLI::App& bench, arguments& chosen) {
@@ -319,7 +281,7 @@ void declare_bench_silu(CLI::App& bench, arguments& chosen) {
   counted("--columns", options.columns, "intermediate values of a row", "Sizes");
   counted("--repeats", options.repeats, "timed runs of each point", "Measuring");
   declare_device_or_none(command, options.device);
-  declare_json(command, options.json, chosen);
+  declare_json(command, options.json, chosen.is_json);
   declare_json_file(command, options.json_path);
   command.footer(
       "Every result is checked before it is timed, and a copy of as many bytes is timed beside it.\n"
@@ -334,7 +296,7 @@ void declare_bench_compare(CLI::App& bench, arguments& chosen) {
       *bench.add_subcommand("compare", "which times of two runs of `ep` differ by more than they vary");
   add_path(command, "OLD", options.before, "what bench ep --json-file wrote")->required()->type_name("FILE");
   add_path(command, "NEW", options.after, "the same, of another run")->required()->type_name("FILE");
-  declare_json(command, options.json, chosen);
+  declare_json(command, options.json, chosen.is_json);
   command.footer(
       "A time changed if its medians differ by more than three standard deviations of a sample, and by 1 %. "
       "Several runs in one file count as one. Exit code 1 if a time became longer.\n"
@@ -346,10 +308,13 @@ void declare_bench_compare(CLI::App& bench, arguments& chosen) {
 
 void declare_bench(CLI::App& app, arguments& chosen) {
   bench_ep_options& options = chosen.bench;
-  CLI::App& bench = *app.add_subcommand(
-      "bench", "measure speed: `ep` the exchange, `ring` ring buffers, `silu` activations; `compare` runs");
+  CLI::App& bench = *app.add_subcommand("bench",
+                                        "measure speed: `ep` the exchange, `gemm` matrix products, `ring` "
+                                        "ring buffers, `silu` activations; `compare` "
+                                        "runs");
   bench.require_subcommand(1);
   declare_bench_ring(bench, chosen);
+  declare_bench_gemm(bench, chosen);
   declare_bench_silu(bench, chosen);
   declare_bench_compare(bench, chosen);
   bench.footer("Example:\n  baton bench ep --ranks 4 --tokens 128 --tokens 4096");
@@ -379,7 +344,7 @@ void declare_bench(CLI::App& app, arguments& chosen) {
       ->default_str("4 to 40 on CUDA, 1 on the CPU")
       ->group("Measuring");
   counted("--seed", options.seed, "of tokens and routing", "Measuring");
-  declare_json(command, options.json, chosen);
+  declare_json(command, options.json, chosen.is_json);
   declare_json_file(command, options.json_path);
   command.footer(
       "Every point is checked before it is timed; JSON is one object a line, drawn by tools/plot_ep.py.\n"
@@ -425,7 +390,7 @@ void declare_check(CLI::App& app, arguments& chosen) {
       .add_flag("--trace", options.trace,
                 "show schedules: of what is found, and one of each protocol that holds")
       ->group("Output");
-  declare_json(command, options.json, chosen);
+  declare_json(command, options.json, chosen.is_json);
   command.footer(
       "Exit code 1 if something is found, if a planted bug is not noticed, or if an exploration is not "
       "finished "
@@ -451,7 +416,7 @@ int run_version(bool json, std::ostream& out) {
 
 void declare_version(CLI::App& app, arguments& chosen) {
   CLI::App& command = *app.add_subcommand("version", "version, compiler, and the CUDA toolkit built in");
-  declare_json(command, chosen.version_json, chosen);
+  declare_json(command, chosen.version_json, chosen.is_json);
   command.callback(
       [&] { chosen.command = [&](std::ostream& out) { return run_version(chosen.version_json, out); }; });
 }

@@ -63,13 +63,19 @@ const char* name_of(ring_gemm_tiles tiles) {
 /// What is measured at one size: the strategies, and cuBLAS if it is there.
 struct contestant {
   ring_gemm_point point;
-  product run;
+  product<float> run;
 };
 
-std::vector<contestant> contestants(gemm_session& session, int size, const bench_ring_options& o,
-                                    cublas_product* reference) {
+product<float> with(const world& where, const ring_gemm_config& config) {
+  return [where, config](const gemm_problem<float>& p, stream_ref stream) {
+    ring_gemm(where, {p.a, p.b, p.c, p.m, p.n, p.k}, config, stream);
+  };
+}
+
+std::vector<contestant> contestants(const world& where, gemm_session<float>& session, int size,
+                                    const bench_ring_options& o, cublas_product* reference) {
   std::vector<contestant> all;
-  const auto add = [&](std::optional<ring_strategy> strategy, const char* tiles, product run) {
+  const auto add = [&](std::optional<ring_strategy> strategy, const char* tiles, product<float> run) {
     contestant& c = all.emplace_back();
     c.point.strategy = strategy;
     c.point.size = size;
@@ -77,10 +83,10 @@ std::vector<contestant> contestants(gemm_session& session, int size, const bench
     c.run = std::move(run);
   };
   for (const ring_strategy strategy : o.strategies)
-    add(strategy, name_of(o.tiles), session.with({strategy, o.tiles, 0}));
+    add(strategy, name_of(o.tiles), with(where, {strategy, o.tiles, 0}));
   if (reference != nullptr)
     add({}, "",
-        [reference](const ring_gemm_problem& p, stream_ref stream) { reference->enqueue(p, stream); });
+        [reference](const gemm_problem<float>& p, stream_ref stream) { reference->enqueue(p, stream); });
   for (contestant& c : all) c.point.wrong = session.first_wrong(c.run);
   return all;
 }
@@ -96,8 +102,8 @@ bool run_products(const world& where, const bench_ring_options& o, const ring_ru
   bool all_right = true;
   to.table(print_gemm_header);
   for (const int size : sizes) {
-    gemm_session session{where, size};
-    std::vector<contestant> all = contestants(session, size, o, reference);
+    gemm_session<float> session{where, {size, size, size}};
+    std::vector<contestant> all = contestants(where, session, size, o, reference);
     for (int i = -warm_up_rounds; i < o.repeats; ++i) {
       for (contestant& c : all) {
         if (!c.point.wrong.empty()) continue;

@@ -6,6 +6,7 @@
 #include "baton/expert_mlp.hpp"
 #include "baton/expert_parallel.hpp"
 #include "baton/expert_placement.hpp"
+#include "baton/gemm.hpp"
 #include "baton/numeric.hpp"
 #include "baton/quantise.hpp"
 #include "baton/ring_gemm.hpp"

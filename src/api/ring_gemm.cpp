@@ -55,7 +55,7 @@ void require(const ring_gemm_config& c) {
 bool takes_large_tiles(const ring_gemm_problem& p, const ring_gemm_config& c, int sms) {
   if (c.tiles != ring_gemm_tiles::automatic) return c.tiles == ring_gemm_tiles::large;
   constexpr auto large = large_tiles(ring_strategy::mbarrier);
-  const ring_gemm_kernels::tile_walk walk{p.m, p.n, large.block_m(), large.block_n()};
+  const tile_walk walk{p.m, p.n, large.block_m(), large.block_n()};
   return static_cast<std::int64_t>(walk.rows) * walk.columns >= sms;
 }
 

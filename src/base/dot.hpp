@@ -2,8 +2,11 @@
 // Products of rows on the CPU.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 
 #include "base/whole_arrays.hpp"
+#include "baton/numeric.hpp"
 
 namespace baton {
 
@@ -26,6 +29,16 @@ BATON_READS_WHOLE_ARRAYS float dot(const A* a, const B* b, std::size_t n) {
     for (std::size_t l = 0; l < width; ++l) sums[l] += sums[l + width];
   }
   return sums[0];
+}
+
+/// A row as fp32. bfloat16's own conversion would be a call for every value where arrays are looked at as a whole.
+BATON_READS_WHOLE_ARRAYS inline void widen(const bfloat16* from, std::size_t n, float* to) {
+  look_at(from, n);
+  look_at(to, n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint32_t upper = std::uint32_t{from[i].bits} << 16;
+    std::memcpy(to + i, &upper, sizeof upper);
+  }
 }
 
 /// y[r, o] = dot(weight[o, :], x[r, :]) for `rows` rows. Rows are taken sixteen at a time, so that a weight row stays

@@ -33,17 +33,23 @@ class async_gpu : public line_gpu {
   BATON_FN static void mbarrier_init(mbarrier* b, int arrivals) {
     cuda::ptx::mbarrier_init(&b->opaque, static_cast<std::uint32_t>(arrivals));
   }
+  template <scope Reach = scope::cluster>
   BATON_FN static void mbarrier_arrive(mbarrier* b, int n) {
-    cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, reach, cuda::ptx::space_shared, &b->opaque,
-                               static_cast<std::uint32_t>(n));
+    cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, scope_tag<Reach>{}, cuda::ptx::space_shared,
+                               &b->opaque, static_cast<std::uint32_t>(n));
   }
+  template <scope Reach = scope::cluster>
   BATON_FN static void mbarrier_arrive_expect(mbarrier* b, int bytes) {
-    cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, reach, cuda::ptx::space_shared, &b->opaque,
-                                         static_cast<std::uint32_t>(bytes));
+    cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, scope_tag<Reach>{}, cuda::ptx::space_shared,
+                                         &b->opaque, static_cast<std::uint32_t>(bytes));
   }
+  template <scope Reach = scope::cluster>
   BATON_FN static void mbarrier_arrive_at(mbarrier* b, int block, int n) {
     const std::uint32_t there = ptx::mapa(ptx::shared_address(b), static_cast<std::uint32_t>(block));
-    ptx::mbarrier_arrive_remote(there, static_cast<std::uint32_t>(n));
+    if constexpr (Reach == scope::block)
+      ptx::mbarrier_arrive_remote_cta(there, static_cast<std::uint32_t>(n));
+    else
+      ptx::mbarrier_arrive_remote(there, static_cast<std::uint32_t>(n));
   }
   BATON_FN static void fence_mbarrier_init() {
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
@@ -86,18 +92,16 @@ class async_gpu : public line_gpu {
   }
 
  private:
-  template <bool Cluster>
-  using scope_tag = std::conditional_t<Cluster, cuda::ptx::scope_cluster_t, cuda::ptx::scope_cta_t>;
-
   static constexpr bool in_cluster = ClusterBlocks > 1;
-  static constexpr scope_tag<in_cluster> reach{};  // of this block's arrivals
+  template <scope Reach>
+  using scope_tag = std::conditional_t<in_cluster && Reach != scope::block, cuda::ptx::scope_cluster_t,
+                                       cuda::ptx::scope_cta_t>;
   static constexpr std::uint32_t tries_between_clock_reads = 4;
 
   /// Acquire. False: not yet.
   template <scope Scope>
   BATON_FN static bool try_wait(mbarrier* b, parity p) {
-    constexpr scope_tag<in_cluster && Scope != scope::block> heard;
-    return cuda::ptx::mbarrier_try_wait_parity(cuda::ptx::sem_acquire, heard, &b->opaque,
+    return cuda::ptx::mbarrier_try_wait_parity(cuda::ptx::sem_acquire, scope_tag<Scope>{}, &b->opaque,
                                                static_cast<std::uint32_t>(p));
   }
 

@@ -1,14 +1,18 @@
 #pragma once
 // The one __global__ function of the library: builds the context and hands over to the kernel.
-#include "device/async_gpu.cuh"
+#include "device/group_gpu.cuh"
 #include "exec/kernel.hpp"
 
 namespace baton {
 
+/// Contexts are classes of their own where another way to elect a lane would change what other kernels compile to.
+template <kernel_bounds B>
+using context_of = std::conditional_t<B.in_groups, group_gpu<B.cluster>, async_gpu<B.cluster>>;
+
 template <class Kernel, class Params>
 __global__ void __launch_bounds__(bounds_of<Kernel>().max_threads, bounds_of<Kernel>().blocks_per_sm)
     entry(const __grid_constant__ Params p, const __grid_constant__ launched_by by) {
-  async_gpu<bounds_of<Kernel>().cluster> x{by.rank, by.limits};
+  context_of<bounds_of<Kernel>()> x{by.rank, by.limits};
   Kernel::run(x, p);
 }
 

@@ -4,30 +4,15 @@
 //
 //   accumulators<rows, columns>        the warp's part of C; multiples of 16
 //   clear(acc)                         acc = 0
-//   multiply_add(acc, a, b)            acc += A * B^T: A is rows x 64, B columns x 64, both operand_tiles
+//   multiply_add(acc, a, b)            acc += A * B^T: A is rows x 64, B columns x 64, both operand_tiles (exec/tile.hpp)
 //   each_pair(acc, f)                  f(row, column, v0, v1) on the lane that holds them: acc at (row, column) and
 //                                      (row, column + 1), every even column once
 //
 // On the GPU: ldmatrix and mma.m16n8k16. Elsewhere: plain loops, k ascending.
-#include <cstddef>
-#include <cstdint>
-
 #include "exec/exec.hpp"
+#include "exec/tile.hpp"
 
 namespace baton {
-
-/// Rows of 64 bf16 in shared memory, 128 bytes each, aligned to 128. 16-byte chunk c of row r stands at chunk c ^ (r % 8):
-/// the eight rows that an ldmatrix reads, and the eight chunks of a row, fall into different banks.
-struct operand_tile {
-  static constexpr int columns = 64, row_bytes = 128, chunks = 8, chunk_values = 8;
-
-  std::byte* at;
-
-  static constexpr int offset(int row, int chunk) { return row * row_bytes + ((chunk ^ (row & 7)) * 16); }
-  BATON_FN vec16* chunk(int row, int index) const {
-    return reinterpret_cast<vec16*>(at + offset(row, index));
-  }
-};
 
 namespace exec_detail {
 struct any_pair {

@@ -5,6 +5,7 @@
 // arrive once at b, here or at the same barrier of both blocks of the pair, after everything issued so far.
 //
 //   prompt_engine    for products that are done when their issue returns: commit is an arrive
+//   awaited_engine   for products that their issuer has awaited: the same, a lane for each block
 //   tensor queue     checks/pair_attention_tokens.hpp: a warp of its own runs products and commits behind the issuer
 //
 // M1: what an engine did for the products issued before a commit happens before the return of every wait for
@@ -14,6 +15,7 @@
 
 #include "base/macros.hpp"
 #include "exec/mbarrier.hpp"
+#include "exec/tensor_copy.hpp"
 
 namespace baton {
 
@@ -50,6 +52,20 @@ struct prompt_engine {
   BATON_FN void commit(X& x, mbarrier* b, commit_to to) {
     x.sync_warp();
     x.elect([&] { arrive_for_commit(x, b, to); });
+  }
+};
+
+/// Products have been awaited (exec/group_mma.hpp), by all warps that commit. `Reach`: how far the arrival orders their plain
+/// accesses; beyond the block that costs a quarter of a product's speed.
+template <scope Reach>
+struct awaited_engine {
+  template <tensor_exec_context X>
+  BATON_FN void commit(X& x, mbarrier* b, commit_to to) {
+    x.sync_warp();
+    if (to == commit_to::own_block) return x.elect([&] { x.template mbarrier_arrive<Reach>(b, 1); });
+    x.each_lane([&](int block) {
+      if (block < x.cluster_blocks()) x.template mbarrier_arrive_at<Reach>(b, block, 1);
+    });
   }
 };
 

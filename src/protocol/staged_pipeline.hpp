@@ -17,6 +17,9 @@
 // K2: the products issued before a release (M1, mma_commit.hpp) happen before the next lap's copies.
 // Start:    both ends at stage 0; the producer at odd parity, so its first lap falls through.
 // Progress: the ends use parts in the same order, and every awaited part is released.
+// Reach:    how far waits order the warps' plain accesses; arrivals are the engine's. scope::block is enough for slots that only
+//           the copy engine writes and only products, or warps of the block, read: what engines did is known wherever it is
+//           waited for.
 // Checked:  checks/staged_pipeline.cpp and, in use, checks/pair_attention.cpp have the bounds and the planted bugs.
 #include "base/macros.hpp"
 #include "exec/mbarrier.hpp"
@@ -25,7 +28,7 @@
 
 namespace baton {
 
-template <int kv_stages, int qk_stages, int cta_group = 1>
+template <int kv_stages, int qk_stages, int cta_group = 1, scope Reach = scope::cluster>
 class staged_pipeline {
  public:
   static constexpr int total_stages = kv_stages * qk_stages;
@@ -58,28 +61,28 @@ class staged_pipeline {
 
 /// The loader's end. After producer_acquire it posts the bytes on producer_mbar and starts the copies; step()
 /// follows the last part of a stage.
-template <int kv_stages, int qk_stages, int cta_group>
-class staged_pipeline<kv_stages, qk_stages, cta_group>::producer_end : public end {
+template <int kv_stages, int qk_stages, int cta_group, scope Reach>
+class staged_pipeline<kv_stages, qk_stages, cta_group, Reach>::producer_end : public end {
  public:
   BATON_FN explicit producer_end(mbarrier* base) : end{base, parity::odd} {}
 
   /// Blocks until the part is free (K2). False: gave up.
   template <int part = 0, async_exec_context X>
   BATON_FN bool producer_acquire(X& x, const wait_site& where) const {
-    return x.template mbarrier_wait<scope::cluster>(this->consumer_mbar(part), this->state_.parity, where);
+    return x.template mbarrier_wait<Reach>(this->consumer_mbar(part), this->state_.parity, where);
   }
 };
 
 /// The end of whoever issues products on the stages.
-template <int kv_stages, int qk_stages, int cta_group>
-class staged_pipeline<kv_stages, qk_stages, cta_group>::consumer_end : public end {
+template <int kv_stages, int qk_stages, int cta_group, scope Reach>
+class staged_pipeline<kv_stages, qk_stages, cta_group, Reach>::consumer_end : public end {
  public:
   BATON_FN explicit consumer_end(mbarrier* base) : end{base, parity::even} {}
 
   /// Blocks until the part has landed (K1). False: gave up.
   template <int part = 0, async_exec_context X>
   BATON_FN bool consumer_wait(X& x, const wait_site& where) const {
-    return x.template mbarrier_wait<scope::cluster>(this->producer_mbar(part), this->state_.parity, where);
+    return x.template mbarrier_wait<Reach>(this->producer_mbar(part), this->state_.parity, where);
   }
   /// The part is free when the products issued so far are done (K2); on to the next stage after the last part.
   template <int part = qk_stages - 1, async_exec_context X, commit_engine<X> Engine>

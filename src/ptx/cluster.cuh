@@ -20,6 +20,11 @@ __device__ __forceinline__ void mbarrier_arrive_remote(std::uint32_t at, std::ui
                : "memory");
 }
 
+/// mbarrier.arrive.release.cta.shared::cluster.b64: orders nothing of this thread beyond its block. `at` is an address of mapa.
+__device__ __forceinline__ void mbarrier_arrive_remote_cta(std::uint32_t at, std::uint32_t n) {
+  asm volatile("mbarrier.arrive.release.cta.shared::cluster.b64 _, [%0], %1;" : : "r"(at), "r"(n) : "memory");
+}
+
 /// barrier.cluster.arrive.release.aligned
 __device__ __forceinline__ void barrier_cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");

@@ -39,6 +39,7 @@ driver_calls resolve_all() {
   resolve("cuMemSetAccess", d.mem_set_access);
   resolve("cuMemExportToShareableHandle", d.mem_export);
   resolve("cuMemImportFromShareableHandle", d.mem_import);
+  resolve("cuTensorMapEncodeTiled", d.tensor_map_encode_tiled);
   return d;
 }
 

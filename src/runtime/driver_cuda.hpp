@@ -19,6 +19,7 @@ struct driver_calls {
   decltype(&cuMemSetAccess) mem_set_access;
   decltype(&cuMemExportToShareableHandle) mem_export;
   decltype(&cuMemImportFromShareableHandle) mem_import;
+  decltype(&cuTensorMapEncodeTiled) tensor_map_encode_tiled;
 };
 
 /// Resolved at the first call. @throws unsupported  the driver is absent or lacks one of them

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exec/kernel.hpp"
+#include "exec/tensor_copy.hpp"
 #include "runtime/host_memory.hpp"
 #include "runtime/world_state.hpp"
 
@@ -56,6 +57,9 @@ bool reaches(const detail::world_state& state, const void* at);
 /// Enqueues the kernel behind `entry` (device_entry); `params` are copied. Neither allocates nor synchronises.
 void launch(int device, const void* entry, const launch_grid& grid, const void* params, launched_by by,
             stream_ref stream);
+
+/// See runtime/tensor_map.hpp; the layout has been checked. @throws cuda_error  the driver refuses
+tensor_map make_tensor_map(const tensor_layout& layout);
 
 /// Sets device memory and waits for it, beside whatever the device's streams are doing.
 void fill_now(int device, void* at, unsigned char value, std::size_t bytes);

@@ -60,4 +60,8 @@ void launch(int, const void*, const launch_grid&, const void*, launched_by, stre
   refuse();
 }
 
+tensor_map make_tensor_map(const tensor_layout&) {
+  refuse();
+}
+
 }  // namespace baton::on_cuda

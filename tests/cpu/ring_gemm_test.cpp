@@ -163,7 +163,7 @@ TEST(ring_gemm_config, what_fits_with_the_cells_of_one_strategy_does_not_with_th
 TEST(ring_gemm_walk, every_tile_is_taken_once) {
   for (const auto& size :
        {gemm_size{1, 1, 0}, {1000, 500, 0}, {64 * 17, 64 * 3, 0}, {64 * 8, 65, 0}, {5, 64 * 40, 0}}) {
-    const ring_gemm_kernels::tile_walk walk{size.m, size.n, 64, 64};
+    const tile_walk walk{size.m, size.n, 64, 64};
     std::set<std::pair<int, int>> seen;
     for (int i = 0; i < walk.size(); ++i) {
       const auto at = walk.at(i);

@@ -1,77 +1,9 @@
 #pragma once
-// Operands of C = A * B^T and what must come out, for both devices.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstdint>
-#include <random>
-#include <string>
-#include <vector>
-
+// What tests of ring_gemm share, for both devices.
 #include "baton/ring_gemm.hpp"
+#include "tests/support/gemm_case.hpp"
 
 namespace baton::test {
-
-struct gemm_size {
-  int m, n, k;
-};
-
-inline std::string text(const gemm_size& s) {
-  return std::to_string(s.m) + " x " + std::to_string(s.n) + " x " + std::to_string(s.k);
-}
-
-struct gemm_case {
-  gemm_size size;
-  std::vector<bfloat16> a, b;     // [m, k], [n, k]
-  std::vector<double> c, weight;  // [m, n]: the product, and the sum of its terms' magnitudes
-};
-
-/// `draw()` gives each value of a and b, rounded to bf16.
-template <class Draw>
-gemm_case make_gemm(const gemm_size& s, Draw draw) {
-  const auto m = static_cast<std::size_t>(s.m), n = static_cast<std::size_t>(s.n),
-             k = static_cast<std::size_t>(s.k);
-  gemm_case made{s, std::vector<bfloat16>(m * k), std::vector<bfloat16>(n * k), std::vector<double>(m * n),
-                 std::vector<double>(m * n)};
-  for (auto& v : made.a) v = bfloat16{draw()};
-  for (auto& v : made.b) v = bfloat16{draw()};
-  for (std::size_t i = 0; i < m; ++i) {
-    for (std::size_t j = 0; j < n; ++j) {
-      for (std::size_t l = 0; l < k; ++l) {
-        const double term = static_cast<double>(static_cast<float>(made.a[i * k + l])) *
-                            static_cast<double>(static_cast<float>(made.b[j * k + l]));
-        made.c[i * n + j] += term;
-        made.weight[i * n + j] += std::abs(term);
-      }
-    }
-  }
-  return made;
-}
-
-/// Integers from -19 to 19: all partial sums are exact in fp32 for k below 46,000.
-inline gemm_case integer_gemm(const gemm_size& s, std::uint32_t seed = 1) {
-  std::mt19937 random{seed};
-  return make_gemm(s, [&] { return static_cast<float>(static_cast<int>(random() % 39) - 19); });
-}
-
-inline gemm_case real_gemm(const gemm_size& s, std::uint32_t seed = 1) {
-  std::mt19937 random{seed};
-  std::normal_distribution<float> normal;
-  return make_gemm(s, [&] { return normal(random); });
-}
-
-/// The first wrong element; empty if all are right. `steps`: an element may be off by that many roundings of fp32,
-/// each at most 2^-23 (a tensor core truncates) of the sum of its terms' magnitudes. 0: exact.
-inline std::string wrong_element(const gemm_case& expected, const float* c, int steps = 0) {
-  const auto n = static_cast<std::size_t>(expected.size.n);
-  for (std::size_t i = 0; i < expected.c.size(); ++i) {
-    const double error = std::abs(static_cast<double>(c[i]) - expected.c[i]);
-    if (error <= expected.weight[i] * steps * 0x1p-23) continue;
-    return text(expected.size) + ": c[" + std::to_string(i / n) + ", " + std::to_string(i % n) +
-           "] = " + std::to_string(c[i]) + ", expected " + std::to_string(expected.c[i]);
-  }
-  return "";
-}
 
 inline constexpr ring_strategy all_ring_strategies[] = {
     ring_strategy::single_counter, ring_strategy::split_counter, ring_strategy::per_reader_flags,

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "base/dot.hpp"
 #include "base/silu.hpp"
 #include "base/stored_rows.hpp"
-#include "base/whole_arrays.hpp"
 
 namespace baton::expert_mlp_cpu {
 namespace {
@@ -36,16 +33,6 @@ struct row_block {
   std::vector<float> inner;                  // [block_rows, intermediate]
   std::vector<float> weight, second_weight;  // a row of a matrix
 };
-
-/// bfloat16's own conversion would be a call for every value where arrays are looked at as a whole.
-BATON_READS_WHOLE_ARRAYS void widen(const bfloat16* from, std::size_t n, float* to) {
-  look_at(from, n);
-  look_at(to, n);
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t upper = std::uint32_t{from[i].bits} << 16;
-    std::memcpy(to + i, &upper, sizeof upper);
-  }
-}
 
 /// inner = silu(gate x) . (up x)
 void gate_and_up(const matrices& m, extents e, std::size_t count, row_block& block) {

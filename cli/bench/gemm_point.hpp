@@ -1,0 +1,44 @@
+#pragma once
+// Measured points of `baton bench gemm`, and how they are told.
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "cli/bench/gemm_session.hpp"
+
+namespace baton::cli {
+
+struct gemm_run {
+  std::string device;  // "cpu" or "cuda"
+  std::string gpu, date;
+  std::string cublas;  // its version
+  std::string why_no_cublas;
+  int driver = 0;
+  // What the GPU does at most, in this run; 0: not measured.
+  double tensor_flops_per_us = 0, sustained_tensor_flops_per_us = 0, copied_bytes_per_us = 0;
+};
+
+struct gemm_point {
+  gemm_shape shape;
+  std::string out;    // "bf16", "fp32"
+  std::string who;    // the tiles of baton's product, or "cublas"
+  std::string wrong;  // the first wrong element; empty: all that were looked at are exact
+  std::vector<double> burst_us;
+  double sustained_us = 0;  // 0: not measured
+
+  std::size_t out_bytes() const { return out == "fp32" ? 4 : 2; }
+  /// Of the median burst, and of the sustained time. 0: not measured.
+  double teraflops() const;
+  double sustained_teraflops() const;
+};
+
+/// The roofline: no product of this shape takes less, in a burst. 0: not measured.
+double least_us(const gemm_run& run, const gemm_point& point);
+
+nlohmann::json to_json(const gemm_run& run, const gemm_point& point);
+void print_header(const gemm_run& run, std::ostream& out);
+/// `reference`: cuBLAS's point of the same product; null: not measured.
+void print(const gemm_run& run, const gemm_point& point, const gemm_point* reference, std::ostream& out);
+
+}  // namespace baton::cli

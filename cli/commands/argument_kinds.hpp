@@ -1,0 +1,68 @@
+#pragma once
+// Kinds of options that several commands have.
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "baton/world.hpp"
+#include "cli/exchange_settings.hpp"
+
+namespace baton::cli {
+
+/// "{auto,cpu,cuda}" for the type column of --help.
+template <class Value>
+std::string choices(const std::map<std::string, Value>& names) {
+  std::string text;
+  for (const auto& [word, value] : names) text += (text.empty() ? "{" : ",") + word;
+  return text + "}";
+}
+
+/// An option whose value is one word of `names`.
+template <class Value>
+CLI::Validator one_of(const std::map<std::string, Value>& names) {
+  return {[&names](const std::string& word) {
+            return names.contains(word) ? "" : "\"" + word + "\" is not one of " + choices(names);
+          },
+          ""};
+}
+
+template <class Value>
+CLI::Option* add_choice(CLI::App& command, const std::string& flag, const std::map<std::string, Value>& names,
+                        const std::function<void(Value)>& store, const std::string& text) {
+  return command
+      .add_option_function<std::string>(
+          flag, [&names, store](const std::string& word) { store(names.at(word)); }, text)
+      ->check(one_of(names))
+      ->type_name(choices(names));
+}
+
+/// The same for any number of words.
+template <class Value>
+CLI::Option* add_choices(CLI::App& command, const std::string& flag,
+                         const std::map<std::string, Value>& names, std::vector<Value>& chosen,
+                         const std::string& text) {
+  const auto store = [&names, &chosen](const std::vector<std::string>& words) {
+    chosen.clear();
+    for (const std::string& word : words) chosen.push_back(names.at(word));
+  };
+  return command.add_option_function<std::vector<std::string>>(flag, store, text)
+      ->check(one_of(names))
+      ->type_name(choices(names) + " ...");
+}
+
+template <class Path>
+CLI::Option* add_path(CLI::App& command, const std::string& flag, Path& path, const std::string& text) {
+  return command.add_option_function<std::string>(
+      flag, [&path](const std::string& word) { path = word; }, text);
+}
+
+/// --json: sets both.
+void declare_json(CLI::App& command, bool& json, bool& is_json);
+void declare_json_file(CLI::App& command, std::string& path);
+void declare_device(CLI::App& command, const std::function<void(device_choice)>& store);
+/// Empty: CUDA if there is one, else the CPU.
+void declare_device_or_none(CLI::App& command, std::optional<device_kind>& chosen);
+
+}  // namespace baton::cli

@@ -1,0 +1,30 @@
+#pragma once
+// `baton bench gemm`: how fast the matrix product is, beside cuBLAS and beside what the GPU does at most.
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "baton/gemm.hpp"
+
+namespace baton::cli {
+
+struct bench_gemm_options {
+  std::vector<std::string> shapes;       // "M,N,K", or "N" for m = n = k; empty: a list for the device
+  std::vector<std::string> out{"bf16"};  // "bf16", "fp32"
+  std::vector<gemm_tiles> tiles{gemm_tiles::automatic};
+  int repeats = 5;                    // bursts of each
+  int sustained_ms = 500;             // 0: bursts alone
+  int num_sms = 0;                    // for ours; 0: all
+  std::optional<device_kind> device;  // empty: CUDA if there is one, else the CPU
+  bool json = false;                  // `out` gets JSON, one object a line, and no table
+  std::string json_path;              // if not empty, this file gets the JSON as well
+};
+
+/// Checks every product, then times it in bursts and, on CUDA, without a pause; cuBLAS beside it where it can be loaded. On CUDA
+/// the rates of tensor cores alone and of a copy are measured first. Returns an exit_code: check_failed if a product was wrong
+/// (it has no times then).
+/// @throws baton::error  what the kernels throw; invalid_argument for what is no shape, or a number out of range
+int run_bench_gemm(const bench_gemm_options& options, std::ostream& out);
+
+}  // namespace baton::cli

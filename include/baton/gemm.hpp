@@ -1,0 +1,70 @@
+#pragma once
+#include "baton/numeric.hpp"
+#include "baton/world.hpp"
+
+namespace baton {
+
+/// Of a block on CUDA, all of them 128 rows: paired is 256 columns wide, and two blocks share what they read of b; wide is the
+/// same without a partner; medium is 128, narrow 64 wide. Same bits, different speed; `baton bench gemm` measures them.
+enum class gemm_tiles { automatic, paired, wide, medium, narrow };
+
+constexpr const char* name(gemm_tiles t) {
+  switch (t) {
+    case gemm_tiles::paired:
+      return "paired";
+    case gemm_tiles::wide:
+      return "wide";
+    case gemm_tiles::medium:
+      return "medium";
+    case gemm_tiles::narrow:
+      return "narrow";
+    default:
+      return "automatic";
+  }
+}
+
+struct gemm_config {
+  gemm_tiles tiles = gemm_tiles::automatic;  // paired, for the time being
+  int num_sms = 0;  // blocks at most, but at least one or a pair; 0: all of the rank's SMs
+};
+
+/// `Out` is bfloat16 or float.
+template <class Out>
+struct gemm_problem {
+  const bfloat16* a = nullptr;  // [m, k]
+  const bfloat16* b = nullptr;  // [n, k]
+  Out* c = nullptr;             // [m, n]
+  int m = 0, n = 0, k = 0;
+  float alpha = 1, beta = 0;
+};
+
+/// `c = alpha * a * b^T + beta * c`: c[i, j] = alpha * (sum over l of a[i, l] * b[j, l]) + beta * c[i, j], on this
+/// rank's device.
+///
+/// | argument | shape  | type         | layout, alignment                                                    |
+/// |----------|--------|--------------|----------------------------------------------------------------------|
+/// | `a`      | [m, k] | bf16         | contiguous, 16-byte aligned                                          |
+/// | `b`      | [n, k] | bf16         | contiguous, 16-byte aligned                                          |
+/// | `c`      | [m, n] | bf16 or fp32 | contiguous, 16-byte aligned; read only where beta is not 0           |
+///
+/// Any m, and n and k that are multiples of 8, from 0 to 2^28, m * n to 2^40, without padding; k = 0 gives beta * c.
+/// Memory of the world's device; `c` overlaps neither operand.
+///
+/// Rounding: products are exact in fp32 and summed in fp32, k ascending within what the tensor cores fix, which truncate where
+/// they add; the sum is multiplied by alpha, beta * c is added with one rounding, and the result is rounded to nearest once more
+/// where c is bf16. Exact wherever all partial sums are integers below 2^24 and the result is a value of c's type.
+/// Deterministic: the same bits on every run, whatever the configuration is.
+/// Order: on `stream`; capturable in a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the
+/// world's deadline.
+///
+/// Cost: 2 m n k flops; on CUDA a is read n / 256 times and b m / 256 times, mostly from L2. On the CPU it is plain loops.
+/// @throws invalid_argument  a size out of range or no multiple of 8, a null or misaligned pointer to something that is not
+///                           empty: names the argument, the value and what is expected; nothing is enqueued. Or a choice of the
+///                           configuration that there is not
+/// @throws cuda_error        the launch failed
+void gemm(const world& world, const gemm_problem<bfloat16>& problem, const gemm_config& config = {},
+          stream_ref stream = {});
+void gemm(const world& world, const gemm_problem<float>& problem, const gemm_config& config = {},
+          stream_ref stream = {});
+
+}  // namespace baton

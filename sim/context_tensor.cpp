@@ -1,0 +1,95 @@
+// Tensor copies and group barriers of the machine.
+#include <fmt/format.h>
+
+#include "baton/error.hpp"
+#include "sim/context.hpp"
+#include "sim/machine_state.hpp"
+#include "sim/tensor_map.hpp"
+
+namespace baton::sim {
+namespace {
+
+constexpr std::ptrdiff_t tile_alignment = 1024;
+
+void require_box(const block_state& home, const std::byte* shared, const tensor_layout& matrix) {
+  const std::ptrdiff_t offset = shared - home.shared.data(), bytes = matrix.box_rows * box_row_bytes;
+  if (offset % tile_alignment != 0)
+    throw error{fmt::format("tensor copy at shared + {}: expected a multiple of {}", offset, tile_alignment)};
+  if (offset < 0 || offset + bytes > static_cast<std::ptrdiff_t>(home.shared.size()))
+    throw error{fmt::format("tensor copy of {} bytes at shared + {}: shared memory has {}", bytes, offset,
+                            home.shared.size())};
+}
+
+}  // namespace
+
+void context::load_box(block_state& to_block, void* to, const tensor_map& map, box_origin box, mbarrier* b) {
+  const tensor_layout matrix = layout_of(map);
+  require_box(*me_.home, static_cast<std::byte*>(to), matrix);
+  copy_piece whole;
+  whole.to = to_block.shared.data() + (static_cast<std::byte*>(to) - shared_);
+  whole.bytes = static_cast<std::size_t>(matrix.box_rows) * box_row_bytes;
+  whole.box = box_rows{matrix, box, 0};
+  whole.counts_on =
+      reinterpret_cast<mbarrier*>(to_block.shared.data() + (reinterpret_cast<std::byte*>(b) - shared_));
+  whole.owner = &me_;
+  whole.block = &to_block;
+  machine_.issue(whole);
+}
+
+void context::tensor_load(void* to, const tensor_map& map, box_origin box, mbarrier* b) {
+  load_box(*me_.home, to, map, box, b);
+  scheduling_point();
+}
+
+void context::tensor_load_to(void* to, const tensor_map& map, box_origin box, mbarrier* b,
+                             std::uint32_t blocks) {
+  for (int block = 0; block < 32; ++block) {
+    if ((blocks >> block & 1u) == 0) continue;
+    load_box(block_of_cluster("tensor_load_to", block), to, map, box, b);
+  }
+  scheduling_point();
+}
+
+void context::tensor_store(const tensor_map& map, box_origin box, const void* from) {
+  const tensor_layout matrix = layout_of(map);
+  require_box(*me_.home, static_cast<const std::byte*>(from), matrix);
+  copy_piece whole;
+  whole.from = static_cast<const std::byte*>(from);
+  whole.bytes = static_cast<std::size_t>(matrix.box_rows) * box_row_bytes;
+  whole.box = box_rows{matrix, box, 0};
+  whole.owner = &me_;
+  whole.group = me_.open_group;
+  machine_.issue(whole);
+  scheduling_point();
+}
+
+void context::sync_groups(int id, int groups) {
+  if (id < 1 || id > 15 || groups < 1 || groups * group_warps > shape_.warps)
+    throw error{fmt::format("sync_groups: barrier {} of {} groups; expected 1 to 15 of 1 to {}", id, groups,
+                            shape_.warps / group_warps)};
+  me_.stores.move_to(me_.home->stores);
+  me_.shared_stores.to_memory();
+  group_barrier& b = me_.home->group_barriers[id];
+  if (b.arrived > 0 && b.groups != groups)
+    throw error{fmt::format("sync_groups: barrier {} is for {} groups, and somebody waits there for {}", id,
+                            groups, b.groups)};
+  b.groups = groups;
+  if (++b.arrived == groups * group_warps) return machine_.open_barrier(*me_.home, id);
+  me_.why = blocked::group_barrier;
+  me_.group_barrier = id;
+  machine_.yield(me_);
+}
+
+const std::byte* context::engine_view(const std::byte* shared, std::size_t bytes) const {
+  const std::ptrdiff_t offset = shared - shared_;
+  if (offset < 0 || offset + bytes > me_.home->shared.size())
+    throw error{fmt::format("a product reads {} bytes at shared + {}: shared memory has {}", bytes, offset,
+                            me_.home->shared.size())};
+  return me_.home->engine_view.empty() ? shared : me_.home->engine_view.data() + offset;
+}
+
+bool context::engine_is_quick() {
+  return machine_.opts.order != schedule::round_robin && machine_.random() % 4 == 0;
+}
+
+}  // namespace baton::sim

@@ -1,0 +1,109 @@
+#pragma once
+// The group verbs of the CPU machine (exec/group_mma.hpp). A product is done at some time between its start and the wait for it:
+// in the product's schedule when it is waited for, so as late as it may be; in the others now and then at once. So operands that
+// are not there yet, or are written over too early, are multiplied as they are then. It reads shared memory as the copy engine
+// does: what was written plainly is there after a proxy fence.
+#include <cstring>
+#include <deque>
+#include <functional>
+
+#include "base/convert.hpp"
+#include "exec/group_mma.hpp"
+
+namespace baton::sim {
+
+/// `Context` says warp(), engine_view(), engine_is_quick(), has_given_up(), write().
+template <class Context>
+class group_verbs {
+ public:
+  template <int columns>
+  struct group_accumulators {
+    float at[group_warp_rows][columns];
+  };
+
+  int group() { return me().warp() / group_warps; }
+  int warp_of_group() { return me().warp() % group_warps; }
+  template <int>
+  void leave_registers() {}
+  template <int>
+  void take_registers() {}
+
+  template <int columns>
+  void start_product(group_accumulators<columns>& acc, const operand_tile& a, const operand_tile& b,
+                     bool add) {
+    if (me().has_given_up()) return;
+    started_.push_back([this, &acc, a, b, add] {
+      if (!add) clear(acc);
+      multiply(acc, a.from_row(warp_of_group() * group_warp_rows), b);
+    });
+    if (me().engine_is_quick()) run_all_but(0);
+  }
+  template <int newest, class... Accumulators>
+  void await_products(Accumulators&...) {
+    run_all_but(newest);
+  }
+
+  template <int columns>
+  void clear(group_accumulators<columns>& acc) {
+    for (auto& row : acc.at)
+      for (float& v : row) v = 0.0f;
+  }
+  template <int columns, class F>
+  void each_pair(group_accumulators<columns>& acc, F f) {
+    for (int r = 0; r < group_warp_rows; ++r)
+      for (int c = 0; c < columns; c += 2) f(r, c, acc.at[r][c], acc.at[r][c + 1]);
+  }
+  template <class T, int columns>
+  void put_rows(const swizzled_tile<T>& tile, const group_accumulators<columns>& acc, int first) {
+    constexpr int values = swizzled_tile<T>::chunk_values;
+    for (int r = 0; r < group_warp_rows; ++r) {
+      for (int chunk = 0; chunk < swizzled_tile<T>::chunks; ++chunk) {
+        T out[values];
+        for (int i = 0; i < values; ++i) out[i] = T{acc.at[r][first + chunk * values + i]};
+        vec16 bits;
+        std::memcpy(&bits, out, sizeof bits);
+        me().write(tile.chunk(r, chunk), bits);
+      }
+    }
+  }
+
+ private:
+  Context& me() { return *static_cast<Context*>(this); }
+
+  void run_all_but(std::size_t newest) {
+    while (started_.size() > newest) {
+      started_.front()();
+      started_.pop_front();
+    }
+  }
+
+  /// Eight values of k at a time, those of B transposed, so that the inner loop runs along a row of acc. A function of its own:
+  /// inlined into a kernel, g++ 12 does not always vectorise it.
+  template <int columns>
+  [[gnu::noinline]] void multiply(group_accumulators<columns>& acc, const operand_tile& a,
+                                  const operand_tile& b) {
+    for (int chunk = 0; chunk < operand_tile::chunks; ++chunk) {
+      float right[operand_tile::chunk_values][columns];
+      for (int n = 0; n < columns; ++n) {
+        float values[operand_tile::chunk_values];
+        read_chunk(b.chunk(n, chunk), values);
+        for (int k = 0; k < operand_tile::chunk_values; ++k) right[k][n] = values[k];
+      }
+      for (int m = 0; m < group_warp_rows; ++m) {
+        float left[operand_tile::chunk_values];
+        read_chunk(a.chunk(m, chunk), left);
+        for (int k = 0; k < operand_tile::chunk_values; ++k)
+          for (int n = 0; n < columns; ++n) acc.at[m][n] += left[k] * right[k][n];
+      }
+    }
+  }
+  void read_chunk(const vec16* from, float (&values)[operand_tile::chunk_values]) {
+    vec16 bits;
+    std::memcpy(&bits, me().engine_view(reinterpret_cast<const std::byte*>(from), sizeof bits), sizeof bits);
+    widen(bits.word, values);
+  }
+
+  std::deque<std::function<void()>> started_;
+};
+
+}  // namespace baton::sim

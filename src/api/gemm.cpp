@@ -1,0 +1,76 @@
+#include "baton/gemm.hpp"
+
+#include <fmt/format.h>
+
+#include "base/math.hpp"
+#include "baton/error.hpp"
+#include "kernels/gemm/launch.hpp"
+#include "runtime/world_state.hpp"
+
+namespace baton {
+namespace {
+
+constexpr int largest_extent = 1 << 28;
+constexpr std::int64_t largest_result = std::int64_t{1} << 40;
+constexpr int row_multiple = 8;  // the copy engine moves rows that begin at multiples of 16 bytes
+
+void require_extent(const char* name, int value) {
+  if (value < 0 || value > largest_extent)
+    throw invalid_argument{fmt::format("{}: {} is outside [0, {}]", name, value, largest_extent)};
+}
+
+void require_row(const char* name, int value, const char* of) {
+  require_extent(name, value);
+  if (value % row_multiple != 0)
+    throw invalid_argument{fmt::format("{}: {} is not a multiple of {}; pad the rows of {} with zeros to {}",
+                                       name, value, row_multiple, of, align_up(value, row_multiple))};
+}
+
+void require_matrix(const char* name, const void* at, const char* extents, int rows, int columns) {
+  constexpr std::size_t alignment = 16;
+  if (at == nullptr)
+    throw invalid_argument{
+        fmt::format("{}: null, expected memory of {} = [{}, {}]", name, extents, rows, columns)};
+  if (reinterpret_cast<std::uintptr_t>(at) % alignment != 0)
+    throw invalid_argument{fmt::format("{}: {} is not a multiple of {} bytes", name, at, alignment)};
+}
+
+template <class Out>
+void require(const gemm_problem<Out>& p, const gemm_config& c) {
+  require_extent("m", p.m);
+  require_row("n", p.n, "c, and the number of rows of b,");
+  require_row("k", p.k, "a and b");
+  if (std::int64_t{p.m} * p.n > largest_result)
+    throw invalid_argument{fmt::format("c: {} x {} are more than {} values", p.m, p.n, largest_result)};
+  const int tiles = static_cast<int>(c.tiles);
+  if (tiles < 0 || tiles > static_cast<int>(gemm_tiles::narrow))
+    throw invalid_argument{fmt::format("tiles: {} is no gemm_tiles", tiles)};
+  if (c.num_sms < 0) throw invalid_argument{fmt::format("num_sms: {} must not be negative", c.num_sms)};
+  if (p.m == 0 || p.n == 0) return;
+  require_matrix("c", p.c, "[m, n]", p.m, p.n);
+  if (p.k == 0) return;
+  require_matrix("a", p.a, "[m, k]", p.m, p.k);
+  require_matrix("b", p.b, "[n, k]", p.n, p.k);
+}
+
+template <class Out>
+void run(const world& world, const gemm_problem<Out>& problem, gemm_config config, stream_ref stream) {
+  require(problem, config);
+  if (problem.m == 0 || problem.n == 0) return;
+  const int sms = sms_of(world);
+  config.num_sms = config.num_sms == 0 ? sms : smaller(sms, config.num_sms);
+  gemm_kernels::run(world, problem, config, stream);
+}
+
+}  // namespace
+
+void gemm(const world& world, const gemm_problem<bfloat16>& problem, const gemm_config& config,
+          stream_ref stream) {
+  run(world, problem, config, stream);
+}
+void gemm(const world& world, const gemm_problem<float>& problem, const gemm_config& config,
+          stream_ref stream) {
+  run(world, problem, config, stream);
+}
+
+}  // namespace baton

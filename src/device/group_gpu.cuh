@@ -1,0 +1,136 @@
+#pragma once
+// The execution context of kernels whose warps work in groups: async_gpu, tensor copies and group products. What each verb
+// means: exec/tensor_copy.hpp, exec/group_mma.hpp.
+#include "base/convert.hpp"
+#include "device/async_gpu.cuh"
+#include "exec/group_mma.hpp"
+#include "ptx/group.cuh"
+#include "ptx/stmatrix.cuh"
+#include "ptx/tensor_map.cuh"
+#include "ptx/wgmma.cuh"
+
+namespace baton {
+
+template <int ClusterBlocks = 1>
+class group_gpu : public async_gpu<ClusterBlocks> {
+ public:
+  using async_gpu<ClusterBlocks>::async_gpu;
+
+  /// The lane that elect.sync chooses, always the same one: the compiler then knows that it is alone, and issues copies
+  /// without a loop over lanes.
+  template <class F>
+  BATON_FN static void elect(F f) {
+    if (ptx::elect_one()) f();
+  }
+
+  BATON_FN static void tensor_load(void* to, const tensor_map& map, box_origin box, mbarrier* b) {
+    const std::int32_t at[2] = {box.column, box.row};
+    cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, to, &map, at,
+                                    &b->opaque);
+  }
+  BATON_FN static void tensor_load_to(void* to, const tensor_map& map, box_origin box, mbarrier* b,
+                                      std::uint32_t blocks) {
+    const std::int32_t at[2] = {box.column, box.row};
+    cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, to, &map, at,
+                                    &b->opaque, static_cast<std::uint16_t>(blocks));
+  }
+  BATON_FN static void tensor_store(const tensor_map& map, box_origin box, const void* from) {
+    const std::int32_t at[2] = {box.column, box.row};
+    cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, &map, at, from);
+  }
+  BATON_FN static void prefetch(const tensor_map& map) { ptx::prefetch_tensor_map(&map); }
+
+  /// From a broadcast, so that the compiler knows it uniform and branches on it as one.
+  BATON_FN static int group() {
+    return __shfl_sync(whole_warp, static_cast<int>(threadIdx.x) / group_threads, 0);
+  }
+  BATON_FN static int warp_of_group() { return static_cast<int>(threadIdx.x) / warp_lanes % group_warps; }
+
+  /// at[4 j + i]: wgmma's four of columns 8 j to 8 j + 7.
+  template <int columns>
+  struct group_accumulators {
+    float at[columns / 2];
+  };
+
+  template <int columns>
+  BATON_FN static void start_product(group_accumulators<columns>& acc, const operand_tile& a,
+                                     const operand_tile& b, bool add) {
+    constexpr int steps = operand_tile::columns / 16;
+    constexpr std::uint64_t step_units = 2;  // 16 values of k are 32 bytes
+    const std::uint64_t left = descriptor(a), right = descriptor(b);
+    ptx::wgmma_fence();
+    BATON_UNROLL
+    for (int i = 0; i < steps; ++i)
+      ptx::wgmma_bf16(acc.at, left + i * step_units, right + i * step_units, i > 0 || add);
+    ptx::wgmma_commit();
+  }
+  /// The accumulators pass through an empty statement, so that nothing that reads them moves in front of the wait.
+  template <int newest, class... Accumulators>
+  BATON_FN static void await_products(Accumulators&... acc) {
+    ptx::wgmma_wait<newest>();
+    (pin(acc.at), ...);
+  }
+
+  template <int columns>
+  BATON_FN static void clear(group_accumulators<columns>& acc) {
+    BATON_UNROLL
+    for (float& v : acc.at) v = 0.0f;
+  }
+  template <int columns, class F>
+  BATON_FN static void each_pair(group_accumulators<columns>& acc, F f) {
+    const int lane = gpu::lane();
+    BATON_UNROLL
+    for (int i = 0; i < columns / 4; ++i)
+      f(lane / 4 + i % 2 * 8, i / 2 * 8 + lane % 4 * 2, acc.at[2 * i], acc.at[2 * i + 1]);
+  }
+  template <int columns>
+  BATON_FN static void put_rows(const swizzled_tile<bfloat16>& tile, const group_accumulators<columns>& acc,
+                                int first) {
+    const int lane = gpu::lane();
+    BATON_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const float* v = &acc.at[first / 2 + j * 8];
+      const std::uint32_t words[4] = {pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]),
+                                      pack_bf16(v[6], v[7])};
+      ptx::stmatrix_x4(ptx::shared_address(tile.chunk(lane % 16, 2 * j + lane / 16)), words);
+    }
+  }
+  template <int columns>
+  BATON_FN static void put_rows(const swizzled_tile<float>& tile, const group_accumulators<columns>& acc,
+                                int first) {
+    const int lane = gpu::lane(), row = lane / 4;
+    BATON_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const float* v = &acc.at[first / 2 + j * 4];
+      const int chunk = 2 * j + lane % 4 / 2;
+      reinterpret_cast<float2*>(tile.chunk(row, chunk))[lane % 2] = make_float2(v[0], v[1]);
+      reinterpret_cast<float2*>(tile.chunk(row + 8, chunk))[lane % 2] = make_float2(v[2], v[3]);
+    }
+  }
+
+  template <int registers>
+  BATON_FN static void leave_registers() {
+    ptx::setmaxnreg_dec<registers>();
+  }
+  template <int registers>
+  BATON_FN static void take_registers() {
+    ptx::setmaxnreg_inc<registers>();
+  }
+  BATON_FN static void sync_groups(int id, int groups) { ptx::barrier_sync(id, groups * group_threads); }
+
+ private:
+  /// A matrix descriptor: the start, 8 rows are 1024 bytes, swizzle of 128 bytes; units of 16 bytes.
+  BATON_FN static std::uint64_t descriptor(const operand_tile& tile) {
+    constexpr std::uint64_t unused = 1, eight_rows = 1024 / 16, swizzle_128 = 1;
+    constexpr std::uint64_t form = unused << 16 | eight_rows << 32 | swizzle_128 << 62;
+    return (ptx::shared_address(tile.at) & 0x3ffffu) >> 4 | form;
+  }
+  template <int n>
+  BATON_FN static void pin(float (&at)[n]) {
+    BATON_UNROLL
+    for (float& v : at) asm volatile("" : "+f"(v)::"memory");
+  }
+};
+static_assert(group_exec_context<group_gpu<1>> && group_exec_context<group_gpu<2>>);
+
+}  // namespace baton

@@ -1,0 +1,81 @@
+#pragma once
+// Group verbs of the seam: four warps multiply tiles in shared memory into fp32 accumulators, asynchronously. A context that
+// has them satisfies group_exec_context. A group is warps 4g to 4g + 3 of a block; its warps call these verbs together, with the
+// same tiles. Warp w of a group holds rows 16 w to 16 w + 15 of the 64.
+//
+//   group(), warp_of_group()           which group of the block, which warp of the group
+//   group_accumulators<columns>        this warp's 16 rows of 64 x columns fp32; columns is 64, 128 or 256
+//   start_product(acc, a, b, add)      acc = A * B^T, plus acc where `add`: starts it. A is 64 rows, B `columns` rows, both
+//                                      operand_tiles. Products are done in the order of their start
+//   await_products<n>(done...)         until all but the newest n products are done; `done` are accumulators of none of
+//                                      those n. Before it whoever touches acc, or writes over A or B, has a race
+//   clear(acc)                         acc = 0
+//   each_pair(acc, f)                  f(row, column, v0, v1) on the lane that holds them, row from 0 to 15 of this warp; v0
+//                                      and v1 are references, acc at (row, column) and (row, column + 1)
+//   put_rows(tile, acc, first)         this warp's 16 rows, columns first to first + tile.columns - 1, rounded to the tile's
+//                                      type, bf16 or fp32, into 16 rows of a tile
+//   leave_registers<n>()               the group keeps n registers a thread, the rest are free for others
+//   take_registers<n>()                the group gets n registers a thread; waits until they are free
+//   sync_groups(id, groups)            barrier `id`, 1 to 15, of all warps of `groups` groups; orders memory at block scope
+//
+// Products read shared memory as the copy engine does: what a warp wrote plainly is there after fence_proxy_async. A warp that
+// gave up starts none: what it waited for may still be on its way.
+#include <cstdint>
+
+#include "exec/tensor_copy.hpp"
+
+namespace baton {
+
+inline constexpr int group_warps = 4, group_threads = group_warps * warp_lanes;
+inline constexpr int group_rows = 64, group_warp_rows = 16;
+
+/// What a role of a block has: so many groups, and so many registers for each of their threads.
+struct role_groups {
+  int groups, registers;
+};
+inline constexpr int registers_of_an_sm = 64 << 10;
+
+/// Registers of a thread as the kernel begins: an equal share of the SM's.
+constexpr int registers_at_start(int groups) {
+  return registers_of_an_sm / (groups * group_threads) / 8 * 8;
+}
+/// Null if roles can share registers so, otherwise the first reason they cannot.
+template <int n>
+constexpr const char* why_not(const role_groups (&roles)[n]) {
+  int groups = 0, registers = 0;
+  for (const role_groups& r : roles) {
+    if (r.registers < 24 || r.registers > 240 || r.registers % 8 != 0)
+      return "registers: not a multiple of 8 from 24 to 240";
+    groups += r.groups;
+    registers += r.groups * r.registers;
+  }
+  return registers <= groups * registers_at_start(groups)
+             ? nullptr
+             : "registers: more than the block begins with, so that who takes them waits for ever";
+}
+
+namespace exec_detail {
+struct any_pair_of_row {
+  constexpr void operator()(int, int, float&, float&) const {}
+};
+}  // namespace exec_detail
+
+template <class X>
+concept group_exec_context = tensor_exec_context<X> &&
+    requires(X& x, typename X::template group_accumulators<128> acc, operand_tile tile,
+             swizzled_tile<float> wide_tile, exec_detail::any_pair_of_row f) {
+  { x.group() } -> std::convertible_to<int>;
+  { x.warp_of_group() } -> std::convertible_to<int>;
+  x.start_product(acc, tile, tile, true);
+  x.template await_products<1>();
+  x.template await_products<0>(acc);
+  x.clear(acc);
+  x.each_pair(acc, f);
+  x.put_rows(tile, acc, 0);
+  x.put_rows(wide_tile, acc, 0);
+  x.template leave_registers<40>();
+  x.template take_registers<232>();
+  x.sync_groups(1, 1);
+};
+
+}  // namespace baton

@@ -1,0 +1,31 @@
+#pragma once
+// Tiles of operands in shared memory, as copies write them and products read them.
+#include <cstddef>
+
+#include "baton/numeric.hpp"
+#include "exec/exec.hpp"
+
+namespace baton {
+
+/// Rows of 128 bytes. 16-byte chunk c of row r stands at chunk c ^ (r % 8): the eight rows that a product reads at a time, and
+/// the eight chunks of a row, fall into different banks. Aligned to 128; to 1024 where the copy engine or products of a group
+/// touch it, whose swizzle goes by the address.
+template <class T>
+struct swizzled_tile {
+  static constexpr int row_bytes = 128, columns = row_bytes / static_cast<int>(sizeof(T));
+  static constexpr int chunks = 8, chunk_values = columns / chunks;
+
+  std::byte* at;
+
+  static constexpr int offset(int row, int chunk) { return row * row_bytes + ((chunk ^ (row & 7)) * 16); }
+  BATON_FN vec16* chunk(int row, int index) const {
+    return reinterpret_cast<vec16*>(at + offset(row, index));
+  }
+  /// The tile that begins `rows` rows further down; a multiple of 8.
+  BATON_FN swizzled_tile from_row(int rows) const { return {at + rows * row_bytes}; }
+};
+
+/// 64 values of k of as many rows as the product needs.
+using operand_tile = swizzled_tile<bfloat16>;
+
+}  // namespace baton

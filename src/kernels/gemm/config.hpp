@@ -1,0 +1,72 @@
+#pragma once
+// What the product of groups decides before it runs. A structural type: one value is one instantiation.
+#include "exec/group_mma.hpp"
+#include "exec/shared_plan.hpp"
+#include "protocol/staged_pipeline.hpp"
+
+namespace baton::gemm_kernels {
+
+/// Who works in a block: so many groups, and the registers of each thread.
+inline constexpr role_groups producer{.groups = 1, .registers = 40};
+inline constexpr role_groups consumer{.groups = 2, .registers = 232};
+inline constexpr role_groups roles[] = {producer, consumer};
+static_assert(why_not(roles) == nullptr);
+
+struct config {
+  int columns = 256;       // of a block's tile of C, whose rows are block_m
+  int stages = 4;          // slots of the ring
+  int cluster = 2;         // blocks, one below the other: each loads its part of B and gives it to all
+  int places = 2;          // of 16 rows of results, of each consumer warp
+  bool float_out = false;  // C is fp32, else bf16
+  bool scaled = false;     // alpha and beta are looked at; else they are 1 and 0
+
+  constexpr int out_columns() const { return float_out ? 32 : 64; }  // of C that a warp stores at a time
+  friend constexpr bool operator==(const config&, const config&) = default;
+};
+
+inline constexpr int block_m = consumer.groups * group_rows;
+inline constexpr int block_k = operand_tile::columns;
+inline constexpr int num_warps = (producer.groups + consumer.groups) * group_warps;
+
+/// Rows of an operand in a slot, and rows of results.
+struct alignas(1024) eight_rows {
+  std::byte bytes[8 * operand_tile::row_bytes];
+};
+
+/// Slots are free and filled without regard to plain accesses: the copy engine writes them, products read them.
+template <config C>
+using slot_pipeline = staged_pipeline<C.stages, 1, C.cluster, scope::block>;
+
+/// A block's shared memory.
+template <config C>
+struct block_plan : shared_plan {
+  shared_array<eight_rows> a;        // [stages][block_m / 8]
+  shared_array<eight_rows> b;        // [stages][columns / 8]
+  shared_array<eight_rows> results;  // [consumer warps][places][16 / 8]
+  shared_array<mbarrier> barriers;
+
+  constexpr block_plan()
+      : a{take<eight_rows>(C.stages * block_m / 8)},
+        b{take<eight_rows>(C.stages * C.columns / 8)},
+        results{take<eight_rows>(consumer.groups * group_warps * C.places * group_warp_rows / 8)},
+        barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)} {}
+};
+
+/// Null if the kernel can run C, otherwise the first reason it cannot.
+template <config C>
+consteval const char* why_not() {
+  if constexpr (C.columns != 64 && C.columns != 128 && C.columns != 256) {
+    return "columns: not 64, 128 or 256, which products of a group have";
+  } else if constexpr (C.cluster < 1 || C.columns / C.cluster % 8 != 0) {
+    return "cluster: a block's part of B is not a multiple of eight rows";
+  } else if constexpr (C.stages < 2) {
+    return "stages: a ring needs two slots to overlap";
+  } else if constexpr (C.places < 1 || C.columns / C.out_columns() % C.places != 0) {
+    return "places: the last place of a tile is the next one's first";
+  } else {
+    return block_plan<C>{}.bytes <= most_shared_bytes ? nullptr
+                                                      : "stages: more shared memory than a block has";
+  }
+}
+
+}  // namespace baton::gemm_kernels

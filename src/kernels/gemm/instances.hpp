@@ -1,0 +1,24 @@
+#pragma once
+// The configurations of the product of groups that are compiled for GPUs.
+#include "base/constant.hpp"
+#include "kernels/gemm/params.hpp"
+
+namespace baton::gemm_kernels {
+
+template <class Config>
+struct gemm_kernel;  // kernel.hpp
+
+/// As many slots as fit. A narrow tile of bf16 is stored at once.
+constexpr config config_of(gemm_tiles tiles, bool float_out, bool scaled) {
+  config c{.float_out = float_out, .scaled = scaled};
+  if (tiles == gemm_tiles::paired || tiles == gemm_tiles::automatic) return c;
+  c.cluster = 1;
+  if (tiles == gemm_tiles::medium) c.columns = 128, c.stages = 6;
+  if (tiles == gemm_tiles::narrow) c.columns = 64, c.stages = 8, c.places = float_out ? 2 : 1;
+  return c;
+}
+
+template <class Out, gemm_tiles tiles, bool scaled>
+using kernel_of = gemm_kernel<constant<config_of(tiles, std::is_same_v<Out, float>, scaled)>>;
+
+}  // namespace baton::gemm_kernels

@@ -1,0 +1,58 @@
+#include "kernels/gemm/launch.hpp"
+
+#include "kernels/gemm/cpu.hpp"
+#include "kernels/gemm/instances.hpp"
+#include "runtime/launch_on_cuda.hpp"
+#include "runtime/tensor_map.hpp"
+#include "sim/machine.hpp"
+
+namespace baton::gemm_kernels {
+namespace {
+
+/// As many clusters as there are tiles for, of what the SMs hold.
+template <class Kernel, config c, class Out>
+void launch_as(const world& w, const gemm_problem<Out>& problem, int num_sms, stream_ref stream) {
+  const int clusters = smaller(walk_of<c>(problem.m, problem.n).size(), larger(num_sms / c.cluster, 1));
+  const launch_grid grid{.blocks = clusters * c.cluster,
+                         .threads = num_warps * warp_lanes,
+                         .shared_bytes = block_plan<c>{}.bytes,
+                         .cluster = c.cluster};
+  const params p =
+      params_of<c>(problem, [&](const tensor_layout& matrix) { return make_tensor_map(w, matrix); });
+  launch_on_cuda<Kernel>(w, grid, p, w.state().limits(), stream);
+}
+
+template <gemm_tiles tiles, class Out>
+void launch_with(const world& w, const gemm_problem<Out>& problem, int num_sms, stream_ref stream) {
+  constexpr bool is_float = std::is_same_v<Out, float>;
+  if (problem.alpha == 1.0f && problem.beta == 0.0f)
+    launch_as<kernel_of<Out, tiles, false>, config_of(tiles, is_float, false)>(w, problem, num_sms, stream);
+  else
+    launch_as<kernel_of<Out, tiles, true>, config_of(tiles, is_float, true)>(w, problem, num_sms, stream);
+}
+
+}  // namespace
+
+template <class Out>
+void run(const world& w, const gemm_problem<Out>& problem, const gemm_config& config, stream_ref stream) {
+  if (w.device() == device_kind::cpu) {
+    w.state().machine->host(
+        w.rank(), [problem] { gemm_cpu::run(problem); }, stream.native);
+    return;
+  }
+  switch (config.tiles) {
+    case gemm_tiles::wide:
+      return launch_with<gemm_tiles::wide>(w, problem, config.num_sms, stream);
+    case gemm_tiles::medium:
+      return launch_with<gemm_tiles::medium>(w, problem, config.num_sms, stream);
+    case gemm_tiles::narrow:
+      return launch_with<gemm_tiles::narrow>(w, problem, config.num_sms, stream);
+    default:
+      return launch_with<gemm_tiles::paired>(w, problem, config.num_sms, stream);
+  }
+}
+
+template void run(const world&, const gemm_problem<bfloat16>&, const gemm_config&, stream_ref);
+template void run(const world&, const gemm_problem<float>&, const gemm_config&, stream_ref);
+
+}  // namespace baton::gemm_kernels

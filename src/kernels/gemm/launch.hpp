@@ -1,0 +1,15 @@
+#pragma once
+// The only door from the host to the product of groups, for both devices. No device code.
+#include "baton/gemm.hpp"
+
+namespace baton::gemm_kernels {
+
+/// Enqueues c = alpha * a * b^T + beta * c on `stream` and returns: a kernel on CUDA, with at most `config.num_sms` blocks and at
+/// least a cluster; plain loops on the CPU. All has been checked. Throws cuda_error if the launch fails.
+template <class Out>
+void run(const world& w, const gemm_problem<Out>& problem, const gemm_config& config, stream_ref stream);
+
+extern template void run(const world&, const gemm_problem<bfloat16>&, const gemm_config&, stream_ref);
+extern template void run(const world&, const gemm_problem<float>&, const gemm_config&, stream_ref);
+
+}  // namespace baton::gemm_kernels

@@ -1,0 +1,288 @@
+// The product of groups: as users call it on the CPU, as the kernel runs on the CPU machine, and bugs planted into that.
+#include "baton/gemm.hpp"
+
+#include <limits>
+
+#include "baton/error.hpp"
+#include "kernels/gemm/instances.hpp"
+#include "tests/cpu/says.hpp"
+#include "tests/support/group_gemm_runs.hpp"
+
+namespace baton {
+namespace {
+
+using gemm_kernels::config;
+using gemm_kernels::why_not;
+using test::gemm_case;
+using test::gemm_run;
+using test::gemm_size;
+
+template <class Out>
+std::vector<Out> called(const gemm_case& g) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  std::vector<Out> out(g.c.size(), Out{-1.0f});
+  gemm(worlds[0], gemm_problem<Out>{g.a.data(), g.b.data(), out.data(), g.size.m, g.size.n, g.size.k});
+  worlds[0].synchronize();
+  return out;
+}
+
+TEST(gemm, integers_are_exact_on_the_cpu) {
+  for (const auto& size : {gemm_size{1, 8, 8}, {64, 64, 64}, {65, 56, 136}, {7, 200, 72}, {3, 8, 1000}}) {
+    const gemm_case g = test::integer_gemm(size);
+    EXPECT_EQ(test::wrong_element(g, called<float>(g).data()), "");
+    EXPECT_EQ(test::wrong_element(g, called<bfloat16>(g).data()), "");
+  }
+}
+
+TEST(gemm, real_values_stay_within_one_rounding_a_term_on_the_cpu) {
+  const gemm_case g = test::real_gemm({70, 88, 336});
+  EXPECT_EQ(test::wrong_element(g, called<float>(g).data(), 336), "");
+  EXPECT_EQ(test::wrong_element(g, called<bfloat16>(g).data(), 336), "");
+}
+
+/// `g` with its result multiplied by alpha and beta times what was there added.
+gemm_case scaled(gemm_case g, double alpha, double beta, double before) {
+  for (double& v : g.c) v = alpha * v + beta * before;
+  return g;
+}
+
+TEST(gemm, alpha_and_beta_scale_the_product_and_what_was_there) {
+  const gemm_case g = test::integer_gemm({20, 24, 40});
+  const auto worlds = world::local(1, device_kind::cpu);
+  std::vector<float> out(g.c.size(), 6.0f);
+  gemm(worlds[0], gemm_problem<float>{g.a.data(), g.b.data(), out.data(), 20, 24, 40, -2.0f, 0.5f});
+  worlds[0].synchronize();
+  EXPECT_EQ(test::wrong_element(scaled(g, -2, 0.5, 6), out.data()), "");
+}
+
+TEST(gemm, what_was_there_is_not_read_where_beta_is_zero) {
+  const gemm_case g = test::integer_gemm({9, 16, 8});
+  const auto worlds = world::local(1, device_kind::cpu);
+  std::vector<float> out(g.c.size(), std::numeric_limits<float>::quiet_NaN());
+  gemm(worlds[0], gemm_problem<float>{g.a.data(), g.b.data(), out.data(), 9, 16, 8, 3.0f, 0.0f});
+  worlds[0].synchronize();
+  EXPECT_EQ(test::wrong_element(scaled(g, 3, 0, 0), out.data()), "");
+}
+
+TEST(gemm, nothing_to_sum_gives_zeros_and_nothing_to_write_writes_nothing) {
+  EXPECT_EQ(called<float>(test::integer_gemm({5, 8, 0})), std::vector<float>(40, 0.0f));
+  EXPECT_TRUE(called<float>(test::integer_gemm({0, 8, 8})).empty());
+  EXPECT_TRUE(called<float>(test::integer_gemm({5, 0, 8})).empty());
+}
+
+TEST(gemm, bad_arguments_are_named) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  alignas(16) bfloat16 operand[80]{};
+  alignas(16) float out[80]{};
+  const auto message = [&](const gemm_problem<float>& p, const gemm_config& c = {}) {
+    return test::message_of<invalid_argument>([&] { gemm(worlds[0], p, c); });
+  };
+  using test::says;
+  EXPECT_TRUE(says(message({operand, operand, out, -1, 8, 8}), "m: -1 is outside"));
+  EXPECT_TRUE(says(message({operand, operand, out, 8, 12, 8}), "n: 12 is not a multiple of 8", "to 16"));
+  EXPECT_TRUE(says(message({operand, operand, out, 8, 8, 20}), "k: 20 is not a multiple of 8",
+                   "pad the rows of a and b with zeros to 24"));
+  EXPECT_TRUE(says(message({operand, operand, out, 8, 8, (1 << 28) + 8}), "k: 268435464 is outside"));
+  EXPECT_TRUE(says(message({operand, operand, out, 1 << 28, 8192, 8}), "c: 268435456 x 8192"));
+  EXPECT_TRUE(says(message({nullptr, operand, out, 8, 8, 8}), "a: null", "[m, k] = [8, 8]"));
+  EXPECT_TRUE(says(message({operand, nullptr, out, 8, 8, 8}), "b: null", "[n, k]"));
+  EXPECT_TRUE(says(message({operand, operand, nullptr, 8, 8, 8}), "c: null", "[m, n]"));
+  EXPECT_TRUE(says(message({operand + 1, operand, out, 8, 8, 8}), "a: ", "not a multiple of 16 bytes"));
+  EXPECT_TRUE(says(message({operand, operand, out + 1, 8, 8, 8}), "c: ", "not a multiple of 16 bytes"));
+  EXPECT_TRUE(says(message({operand, operand, out, 8, 8, 8}, {.num_sms = -2}), "num_sms: -2"));
+  EXPECT_TRUE(says(message({operand, operand, out, 8, 8, 8}, {.tiles = gemm_tiles{5}}), "tiles: 5 is no"));
+}
+
+// The kernel, with small tiles to be quick.
+constexpr config pair{.columns = 64, .stages = 2, .places = 1};
+constexpr config pair_of_floats{.columns = 64, .stages = 3, .float_out = true};
+constexpr config alone{.columns = 128, .stages = 2, .cluster = 1};
+constexpr config scaled_pair{.columns = 64, .stages = 2, .places = 1, .scaled = true};
+constexpr config scaled_floats{.columns = 64, .stages = 2, .float_out = true, .scaled = true};
+
+constexpr sim::options schedules[] = {
+    {},
+    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
+    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
+
+template <config C>
+using out_of = std::conditional_t<C.float_out, float, bfloat16>;
+
+template <config C>
+std::string wrong_on_the_machine(const gemm_case& g, const sim::options& how, int steps = 0) {
+  std::vector<out_of<C>> out(g.c.size(), out_of<C>{-1.0f});
+  test::run_group_gemm<C>(g, {.how = how}, out);
+  return test::wrong_element(g, out.data(), steps);
+}
+
+TEST(gemm_kernel, integers_are_exact_in_every_schedule_at_sizes_around_the_tiles_borders) {
+  for (const auto& size : {gemm_size{1, 8, 8}, {256, 64, 64}, {300, 136, 200}, {257, 72, 128}}) {
+    const gemm_case g = test::integer_gemm(size);
+    for (const sim::options& how : schedules) {
+      EXPECT_EQ(wrong_on_the_machine<pair>(g, how), "");
+      EXPECT_EQ(wrong_on_the_machine<pair_of_floats>(g, how), "");
+      EXPECT_EQ(wrong_on_the_machine<alone>(g, how), "");
+    }
+  }
+}
+
+template <gemm_tiles T>
+void expect_exact_as_on_gpus(const gemm_case& g) {
+  EXPECT_EQ((wrong_on_the_machine<gemm_kernels::config_of(T, false, false)>(g, {})), "") << name(T);
+  EXPECT_EQ((wrong_on_the_machine<gemm_kernels::config_of(T, true, false)>(g, {})), "") << name(T);
+  EXPECT_EQ(why_not<gemm_kernels::config_of(T, false, true)>(), nullptr) << name(T);
+  EXPECT_EQ(why_not<gemm_kernels::config_of(T, true, true)>(), nullptr) << name(T);
+}
+
+TEST(gemm_kernel, the_configurations_of_gpus_are_exact_too) {
+  const gemm_case g = test::integer_gemm({260, 264, 328});
+  expect_exact_as_on_gpus<gemm_tiles::paired>(g);
+  expect_exact_as_on_gpus<gemm_tiles::wide>(g);
+  expect_exact_as_on_gpus<gemm_tiles::medium>(g);
+  expect_exact_as_on_gpus<gemm_tiles::narrow>(g);
+}
+
+TEST(gemm_kernel, real_values_stay_within_one_rounding_a_term) {
+  const gemm_case g = test::real_gemm({140, 72, 264});
+  EXPECT_EQ(wrong_on_the_machine<pair_of_floats>(g, {}, 264), "");
+  EXPECT_EQ(wrong_on_the_machine<pair>(g, {}, 264), "");
+}
+
+TEST(gemm_kernel, alpha_and_beta_scale_the_product_and_what_was_there) {
+  const gemm_case g = test::integer_gemm({130, 72, 72});
+  for (const sim::options& how : schedules) {
+    std::vector<float> floats(g.c.size(), 6.0f);
+    test::run_group_gemm<scaled_floats>(g, {.how = how, .alpha = -2, .beta = 0.5f}, floats);
+    EXPECT_EQ(test::wrong_element(scaled(g, -2, 0.5, 6), floats.data()), "");
+    std::vector<bfloat16> halves(g.c.size(), bfloat16{6.0f});
+    test::run_group_gemm<scaled_pair>(g, {.how = how, .alpha = -2, .beta = 0.5f}, halves);
+    EXPECT_EQ(test::wrong_element(scaled(g, -2, 0.5, 6), halves.data()), "");
+  }
+}
+
+TEST(gemm_kernel, nothing_to_sum_gives_zeros_or_what_was_there) {
+  const gemm_case g = test::integer_gemm({130, 72, 0});
+  EXPECT_EQ(wrong_on_the_machine<pair>(g, {}), "");
+  std::vector<float> out(g.c.size(), 6.0f);
+  test::run_group_gemm<scaled_floats>(g, {.alpha = 3, .beta = 0.5f}, out);
+  EXPECT_EQ(out, std::vector<float>(g.c.size(), 3.0f));
+}
+
+TEST(gemm_kernel, the_number_of_clusters_changes_no_bit) {
+  const gemm_case g = test::real_gemm({600, 200, 72});
+  std::vector<float> one(g.c.size()), five(g.c.size());
+  test::run_group_gemm<pair_of_floats>(g, {.clusters = 1}, one);
+  test::run_group_gemm<pair_of_floats>(g, {.clusters = 5}, five);
+  EXPECT_EQ(one, five);
+}
+
+/// Bugs: a context that leaves one thing out.
+enum class mistake {
+  none,
+  releases_before_awaiting,
+  awaits_one_too_few_at_the_end,
+  expects_half_the_bytes,
+  takes_the_other_parity,
+  forgets_the_proxy_fence,
+  reuses_results_too_early,
+  leaves_too_early,
+};
+
+template <mistake M>
+struct mistaken : sim::context {
+  using base = sim::context;
+  int times_synchronised = 0;
+
+  explicit mistaken(const base& x) : base{x} {}
+  template <int newest, class... Accumulators>
+  void await_products(Accumulators&... acc) {
+    constexpr bool is_last = sizeof...(acc) > 0;
+    constexpr int more = (M == mistake::releases_before_awaiting && !is_last) ||
+                                 (M == mistake::awaits_one_too_few_at_the_end && is_last)
+                             ? 1
+                             : 0;
+    base::template await_products<newest + more>(acc...);
+  }
+  template <scope Reach = scope::cluster>
+  void mbarrier_arrive_expect(mbarrier* b, int bytes) {
+    base::template mbarrier_arrive_expect<Reach>(b, M == mistake::expects_half_the_bytes ? bytes / 2 : bytes);
+  }
+  template <scope S>
+  bool mbarrier_wait(mbarrier* b, parity p, const wait_site& where) {
+    const bool is_other = M == mistake::takes_the_other_parity && where.where == site{"gemm.slot_filled"};
+    return base::template mbarrier_wait<S>(b, is_other ? !p : p, where);
+  }
+  void fence_proxy_async() {
+    if (M != mistake::forgets_the_proxy_fence) base::fence_proxy_async();
+  }
+  template <int newest = 0>
+  void bulk_wait_read() {
+    if (M != mistake::reuses_results_too_early || newest == 0) base::template bulk_wait_read<newest>();
+  }
+  void sync_cluster() {
+    if (M != mistake::leaves_too_early || times_synchronised++ == 0) base::sync_cluster();
+  }
+};
+
+/// In how many of the schedules the bug shows, as a wrong value or an error. A tile is stored in four parts through two places.
+template <mistake M>
+int schedules_that_show() {
+  constexpr config two_places{.columns = 128, .stages = 2, .float_out = true};
+  const gemm_case g = test::integer_gemm({300, 136, 328});
+  int shown = 0;
+  for (const auto order : {sim::schedule::random, sim::schedule::priority}) {
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      std::vector<float> out(g.c.size(), -1.0f);
+      try {
+        test::run_group_gemm<two_places, mistaken<M>>(
+            g, {.how = {.order = order, .seed = seed, .delay_stores = true, .faults = {}}}, out);
+        shown += test::wrong_element(g, out.data()).empty() ? 0 : 1;
+      } catch (const error&) {
+        ++shown;
+      }
+    }
+  }
+  return shown;
+}
+
+TEST(gemm_kernel, without_a_mistake_nothing_shows) {
+  EXPECT_EQ(schedules_that_show<mistake::none>(), 0);
+}
+
+TEST(gemm_kernel, every_planted_mistake_shows) {
+  EXPECT_GT(schedules_that_show<mistake::releases_before_awaiting>(), 0);
+  EXPECT_EQ(schedules_that_show<mistake::awaits_one_too_few_at_the_end>(), 6);
+  EXPECT_GT(schedules_that_show<mistake::expects_half_the_bytes>(), 3);
+  EXPECT_EQ(schedules_that_show<mistake::takes_the_other_parity>(), 6);
+  EXPECT_EQ(schedules_that_show<mistake::forgets_the_proxy_fence>(), 6);
+  EXPECT_GT(schedules_that_show<mistake::reuses_results_too_early>(), 0);
+  EXPECT_GT(schedules_that_show<mistake::leaves_too_early>(), 0);
+}
+
+TEST(gemm_kernel, a_slot_that_is_never_filled_is_on_record_and_everybody_returns) {
+  struct never_loads : sim::context {
+    explicit never_loads(const sim::context& x) : sim::context{x} {}
+    void tensor_load(void*, const tensor_map&, box_origin, mbarrier*) {}
+  };
+  const gemm_case g = test::integer_gemm({64, 64, 64});
+  std::vector<bfloat16> out(g.c.size());
+  std::uint32_t abort = 0;
+  stuck_record record{};
+  test::run_group_gemm<pair, never_loads>(
+      g, {.clusters = 1, .limits = {.deadline_ns = 1000, .abort = &abort, .record = &record}}, out);
+  EXPECT_EQ(record.where, site{"gemm.slot_filled"});
+  EXPECT_EQ(record.complete, 1u);
+  EXPECT_EQ(abort, 1u);
+}
+
+TEST(gemm_config, what_cannot_run_is_refused) {
+  EXPECT_EQ(why_not<config{}>(), nullptr);
+  EXPECT_TRUE(test::says(why_not<config{.columns = 96}>(), "columns: not 64, 128 or 256"));
+  EXPECT_TRUE(test::says(why_not<config{.stages = 1}>(), "a ring needs two slots"));
+  EXPECT_TRUE(test::says(why_not<config{.stages = 5}>(), "more shared memory"));
+  EXPECT_TRUE(test::says(why_not<config{.places = 3}>(), "the last place of a tile is the next one's first"));
+  EXPECT_TRUE(test::says(why_not<config{.columns = 64, .cluster = 16}>(), "a multiple of eight rows"));
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,142 @@
+// The product of groups on a GPU: exact on integers at sizes around its tiles' borders, within its bound on reals, the same bits
+// again.
+#include "baton/gemm.hpp"
+
+#include <limits>
+
+#include "baton/device_buffer.hpp"
+#include "tests/gpu/gpu_case.hpp"
+#include "tests/support/gemm_case.hpp"
+
+namespace baton {
+namespace {
+
+using test::gemm_case;
+using test::gemm_size;
+
+struct scaling {
+  float alpha = 1, beta = 0, before = -1;
+};
+
+class gemm_gpu : public test::gpu_case {
+ protected:
+  void SetUp() override {
+    test::gpu_case::SetUp();
+    if (!IsSkipped()) worlds_ = world::local(1, device_kind::cuda);
+  }
+  template <class Out>
+  std::vector<Out> product(const gemm_case& g, const gemm_config& config = {}, const scaling& s = {}) {
+    const device_buffer<bfloat16> a{worlds_[0], g.a}, b{worlds_[0], g.b};
+    device_buffer<Out> c{worlds_[0], std::vector<Out>(g.c.size(), Out{s.before})};
+    gemm(worlds_[0],
+         gemm_problem<Out>{a.data(), b.data(), c.data(), g.size.m, g.size.n, g.size.k, s.alpha, s.beta},
+         config);
+    return c.to_host();
+  }
+  /// With every tile.
+  template <class Out>
+  void expect_right(const gemm_case& g, int steps = 0) {
+    using enum gemm_tiles;
+    for (const gemm_tiles tiles : {paired, wide, medium, narrow})
+      EXPECT_EQ(test::wrong_element(g, product<Out>(g, {.tiles = tiles}).data(), steps), "") << name(tiles);
+  }
+  std::vector<world> worlds_;
+};
+
+TEST_F(gemm_gpu, integers_are_exact_at_sizes_around_the_tiles_borders) {
+  for (const auto& size : {gemm_size{1, 8, 8},
+                           {64, 64, 64},
+                           {128, 256, 64},
+                           {129, 264, 72},
+                           {256, 256, 256},
+                           {255, 248, 248},
+                           {257, 512, 320},
+                           {300, 136, 200},
+                           {1, 2048, 512},
+                           {2048, 8, 512},
+                           {512, 640, 1024}}) {
+    const gemm_case g = test::integer_gemm(size);
+    expect_right<float>(g);
+    expect_right<bfloat16>(g);
+  }
+}
+
+TEST_F(gemm_gpu, integers_are_exact_at_sizes_that_are_drawn) {
+  std::mt19937 random{5};
+  const auto up_to = [&](int most) { return 1 + static_cast<int>(random() % static_cast<unsigned>(most)); };
+  for (std::uint32_t i = 0; i < 60; ++i) {
+    const gemm_case g = test::integer_gemm({up_to(700), 8 * up_to(80), 8 * up_to(60)}, i);
+    expect_right<float>(g);
+    expect_right<bfloat16>(g);
+  }
+}
+
+TEST_F(gemm_gpu, few_sms_take_many_tiles_each) {
+  const gemm_case g = test::integer_gemm({900, 1000, 136});
+  for (const int sms : {1, 2, 7, 1000})
+    EXPECT_EQ(test::wrong_element(g, product<float>(g, {.num_sms = sms}).data()), "") << sms;
+}
+
+TEST_F(gemm_gpu, real_values_stay_within_one_rounding_a_term) {
+  const gemm_case g = test::real_gemm({190, 264, 776});
+  expect_right<float>(g, 776);
+  expect_right<bfloat16>(g, 776);
+}
+
+TEST_F(gemm_gpu, tiles_sms_and_the_run_change_no_bit) {
+  const gemm_case g = test::real_gemm({700, 896, 264});
+  const auto first = product<float>(g);
+  using enum gemm_tiles;
+  for (const int sms : {2, 50, 0})
+    for (const gemm_tiles tiles : {paired, wide, medium, narrow})
+      EXPECT_EQ(first, product<float>(g, {tiles, sms})) << name(tiles) << " " << sms;
+}
+
+TEST_F(gemm_gpu, alpha_and_beta_scale_the_product_and_what_was_there) {
+  for (const auto& size : {gemm_size{300, 264, 136}, {130, 72, 0}}) {
+    gemm_case g = test::integer_gemm(size);
+    for (double& v : g.c) v = -2 * v + 0.5 * 6;
+    const scaling s{-2, 0.5f, 6};
+    using enum gemm_tiles;
+    for (const gemm_tiles tiles : {paired, wide, medium, narrow}) {
+      EXPECT_EQ(test::wrong_element(g, product<float>(g, {.tiles = tiles}, s).data()), "") << name(tiles);
+      EXPECT_EQ(test::wrong_element(g, product<bfloat16>(g, {.tiles = tiles}, s).data()), "") << name(tiles);
+    }
+  }
+}
+
+TEST_F(gemm_gpu, what_was_there_is_not_read_where_beta_is_zero) {
+  gemm_case g = test::integer_gemm({140, 72, 64});
+  for (double& v : g.c) v *= 4;
+  const auto c = product<float>(g, {}, {4, 0, std::numeric_limits<float>::quiet_NaN()});
+  EXPECT_EQ(test::wrong_element(g, c.data()), "");
+}
+
+TEST_F(gemm_gpu, nothing_to_sum_gives_zeros) {
+  const gemm_case g = test::integer_gemm({300, 72, 0});
+  expect_right<float>(g);
+  expect_right<bfloat16>(g);
+}
+
+TEST_F(gemm_gpu, repeats_in_a_graph_give_the_same_bits) {
+  const gemm_case g = test::integer_gemm({300, 304, 304});
+  const device_buffer<bfloat16> a{worlds_[0], g.a}, b{worlds_[0], g.b};
+  device_buffer<bfloat16> c{worlds_[0], g.c.size()};
+  cudaStream_t stream = nullptr;
+  test::must(cudaStreamCreate(&stream), "making a stream");
+  test::must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing");
+  gemm(worlds_[0], gemm_problem<bfloat16>{a.data(), b.data(), c.data(), 300, 304, 304}, {}, {stream});
+  cudaGraph_t graph = nullptr;
+  test::must(cudaStreamEndCapture(stream, &graph), "capturing");
+  cudaGraphExec_t replay = nullptr;
+  test::must(cudaGraphInstantiate(&replay, graph, 0), "instantiating");
+  for (int i = 0; i < 20; ++i) test::must(cudaGraphLaunch(replay, stream), "replaying");
+  test::must(cudaStreamSynchronize(stream), "running");
+  EXPECT_EQ(test::wrong_element(g, c.to_host().data()), "");
+  cudaGraphExecDestroy(replay);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,41 @@
+#pragma once
+// The product of groups on the CPU machine: the kernel that GPUs run, with any context that has its verbs.
+#include <vector>
+
+#include "base/constant.hpp"
+#include "kernels/gemm/kernel.hpp"
+#include "sim/context.hpp"
+#include "sim/tensor_map.hpp"
+#include "tests/support/gemm_case.hpp"
+
+namespace baton::test {
+
+struct gemm_run {
+  sim::options how{};
+  int clusters = 2;
+  float alpha = 1, beta = 0;
+  wait_limits limits{.deadline_ns = 1'000'000};
+};
+
+/// `c` is C before and after.
+template <gemm_kernels::config C, class Context = sim::context, class Out>
+void run_group_gemm(const gemm_case& g, const gemm_run& run, std::vector<Out>& c) {
+  const gemm_problem<Out> problem{g.a.data(), g.b.data(), c.data(),  g.size.m,
+                                  g.size.n,   g.size.k,   run.alpha, run.beta};
+  const auto p = gemm_kernels::params_of<C>(problem, sim::make_tensor_map);
+  sim::machine machine{1, run.how};
+  const sim::grid grid{.blocks = run.clusters * C.cluster,
+                       .warps = gemm_kernels::num_warps,
+                       .shared_bytes = gemm_kernels::block_plan<C>{}.bytes,
+                       .limits = run.limits,
+                       .cluster = C.cluster};
+  machine.launch(0, grid, [&](sim::context& base) {
+    Context x{base};
+    gemm_kernels::gemm_kernel<constant<C>>::run(x, p);
+  });
+  machine.run(0);
+  machine.host(0, [] {});  // what the kernel wrote reaches memory
+  machine.run(0);
+}
+
+}  // namespace baton::test
