@@ -53,6 +53,9 @@ void context::tensor_load_to(void* to, const tensor_map& map, box_origin box, mb
 void context::tensor_store(const tensor_map& map, box_origin box, const void* from) {
   const tensor_layout matrix = layout_of(map);
   require_box(*me_.home, static_cast<const std::byte*>(from), matrix);
+  if (box.row < 0 || box.column < 0)
+    throw error{fmt::format("tensor_store: the box begins at row {}, column {}; expected 0 or more of both",
+                            box.row, box.column)};
   copy_piece whole;
   whole.from = static_cast<const std::byte*>(from);
   whole.bytes = static_cast<std::size_t>(matrix.box_rows) * box_row_bytes;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <system_error>
 
 #include "cli/bench/cublas_product.hpp"
 #include "cli/bench/gemm_point.hpp"

@@ -6,7 +6,8 @@
 //     tensor_load(to, map, box, b)           the box to shared memory; its bytes are counted on b as they land
 //     tensor_load_to(to, map, box, b, blocks)   to the same place in every block of the cluster that `blocks` names (bit i: block
 //                                            i), counted on the same barrier of each. None of them may have ended
-//     tensor_store(map, box, from)           shared to global; bulk_commit() closes a group of them, bulk_wait_read() waits
+//     tensor_store(map, box, from)           shared to global, a box of no negative origin (which a GPU takes for an illegal
+//                                            instruction); bulk_commit() closes a group of them, bulk_wait_read() waits
 //     prefetch(map)                          the map will be needed soon
 //     mbarrier_arrive<scope>(b, n), mbarrier_arrive_expect<scope>(b, bytes), mbarrier_arrive_at<scope>(b, block, n)
 //                                            arrivals whose release of *plain* accesses reaches no further than `scope`: block

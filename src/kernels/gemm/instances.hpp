@@ -1,5 +1,7 @@
 #pragma once
 // The configurations of the product of groups that are compiled for GPUs.
+#include <type_traits>
+
 #include "base/constant.hpp"
 #include "kernels/gemm/params.hpp"
 

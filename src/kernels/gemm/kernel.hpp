@@ -13,6 +13,7 @@
 // free when the consumer warps of all blocks of the cluster have released it: what a block loads goes to each of them. Cluster i
 // takes tiles i, i + clusters, ... of the walk; roles agree on them without a word.
 #include <cmath>
+#include <type_traits>
 
 #include "base/constant.hpp"
 #include "base/convert.hpp"
