@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "api/matrix_arguments.hpp"
 #include "base/math.hpp"
 #include "baton/error.hpp"
 #include "kernels/gemm/launch.hpp"
@@ -10,14 +11,8 @@
 namespace baton {
 namespace {
 
-constexpr int largest_extent = 1 << 28;
-constexpr std::int64_t largest_result = std::int64_t{1} << 40;
+constexpr std::size_t matrix_alignment = 16;
 constexpr int row_multiple = 8;  // the copy engine moves rows that begin at multiples of 16 bytes
-
-void require_extent(const char* name, int value) {
-  if (value < 0 || value > largest_extent)
-    throw invalid_argument{fmt::format("{}: {} is outside [0, {}]", name, value, largest_extent)};
-}
 
 void require_row(const char* name, int value, const char* of) {
   require_extent(name, value);
@@ -26,31 +21,21 @@ void require_row(const char* name, int value, const char* of) {
                                        name, value, row_multiple, of, align_up(value, row_multiple))};
 }
 
-void require_matrix(const char* name, const void* at, const char* extents, int rows, int columns) {
-  constexpr std::size_t alignment = 16;
-  if (at == nullptr)
-    throw invalid_argument{
-        fmt::format("{}: null, expected memory of {} = [{}, {}]", name, extents, rows, columns)};
-  if (reinterpret_cast<std::uintptr_t>(at) % alignment != 0)
-    throw invalid_argument{fmt::format("{}: {} is not a multiple of {} bytes", name, at, alignment)};
-}
-
 template <class Out>
 void require(const gemm_problem<Out>& p, const gemm_config& c) {
   require_extent("m", p.m);
   require_row("n", p.n, "c, and the number of rows of b,");
   require_row("k", p.k, "a and b");
-  if (std::int64_t{p.m} * p.n > largest_result)
-    throw invalid_argument{fmt::format("c: {} x {} are more than {} values", p.m, p.n, largest_result)};
+  require_result(p.m, p.n);
   const int tiles = static_cast<int>(c.tiles);
   if (tiles < 0 || tiles > static_cast<int>(gemm_tiles::narrow))
     throw invalid_argument{fmt::format("tiles: {} is no gemm_tiles", tiles)};
   if (c.num_sms < 0) throw invalid_argument{fmt::format("num_sms: {} must not be negative", c.num_sms)};
   if (p.m == 0 || p.n == 0) return;
-  require_matrix("c", p.c, "[m, n]", p.m, p.n);
+  require_matrix("c", p.c, matrix_alignment, "[m, n]", p.m, p.n);
   if (p.k == 0) return;
-  require_matrix("a", p.a, "[m, k]", p.m, p.k);
-  require_matrix("b", p.b, "[n, k]", p.n, p.k);
+  require_matrix("a", p.a, matrix_alignment, "[m, k]", p.m, p.k);
+  require_matrix("b", p.b, matrix_alignment, "[n, k]", p.n, p.k);
 }
 
 template <class Out>

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "api/matrix_arguments.hpp"
 #include "baton/error.hpp"
 #include "kernels/ring_gemm/launch.hpp"
 #include "runtime/world_state.hpp"
@@ -11,35 +12,16 @@ namespace {
 
 using ring_gemm_kernels::large_tiles;
 
-/// Row and column numbers, and those of k four rows on, are ints in the kernel.
-constexpr int largest_extent = 1 << 28;
-constexpr std::int64_t largest_result = std::int64_t{1} << 40;
-
-void require_extent(const char* name, int value) {
-  if (value < 0 || value > largest_extent)
-    throw invalid_argument{fmt::format("{}: {} is outside [0, {}]", name, value, largest_extent)};
-}
-
-void require_memory(const char* name, const void* at, std::size_t alignment, const char* extents, int rows,
-                    int columns) {
-  if (at == nullptr)
-    throw invalid_argument{
-        fmt::format("{}: null, expected memory of {} = [{}, {}]", name, extents, rows, columns)};
-  if (reinterpret_cast<std::uintptr_t>(at) % alignment != 0)
-    throw invalid_argument{fmt::format("{}: {} is not a multiple of {} bytes", name, at, alignment)};
-}
-
 void require(const ring_gemm_problem& p) {
   require_extent("m", p.m);
   require_extent("n", p.n);
   require_extent("k", p.k);
-  if (std::int64_t{p.m} * p.n > largest_result)
-    throw invalid_argument{fmt::format("c: {} x {} are more than {} values", p.m, p.n, largest_result)};
+  require_result(p.m, p.n);
   if (p.m == 0 || p.n == 0) return;
-  require_memory("c", p.c, alignof(float), "[m, n]", p.m, p.n);
+  require_matrix("c", p.c, alignof(float), "[m, n]", p.m, p.n);
   if (p.k == 0) return;
-  require_memory("a", p.a, alignof(bfloat16), "[m, k]", p.m, p.k);
-  require_memory("b", p.b, alignof(bfloat16), "[n, k]", p.n, p.k);
+  require_matrix("a", p.a, alignof(bfloat16), "[m, k]", p.m, p.k);
+  require_matrix("b", p.b, alignof(bfloat16), "[n, k]", p.n, p.k);
 }
 
 void require(const ring_gemm_config& c) {

@@ -1,0 +1,36 @@
+#pragma once
+// What every product of matrices asks of its arguments.
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "baton/error.hpp"
+
+namespace baton {
+
+/// Row and column numbers, and those of k a few rows on, are ints in kernels.
+inline constexpr int largest_extent = 1 << 28;
+
+inline void require_extent(const char* name, int value) {
+  if (value < 0 || value > largest_extent)
+    throw invalid_argument{fmt::format("{}: {} is outside [0, {}]", name, value, largest_extent)};
+}
+
+inline void require_result(int m, int n) {
+  constexpr std::int64_t largest = std::int64_t{1} << 40;
+  if (std::int64_t{m} * n > largest)
+    throw invalid_argument{fmt::format("c: {} x {} are more than {} values", m, n, largest)};
+}
+
+/// `extents` names those of the matrix, as "[m, n]".
+inline void require_matrix(const char* name, const void* at, std::size_t alignment, const char* extents,
+                           int rows, int columns) {
+  if (at == nullptr)
+    throw invalid_argument{
+        fmt::format("{}: null, expected memory of {} = [{}, {}]", name, extents, rows, columns)};
+  if (reinterpret_cast<std::uintptr_t>(at) % alignment != 0)
+    throw invalid_argument{fmt::format("{}: {} is not a multiple of {} bytes", name, at, alignment)};
+}
+
+}  // namespace baton
