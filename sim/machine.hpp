@@ -46,6 +46,8 @@ struct options {
               // and to the copy engine until a proxy fence does
   bool virtual_clock = true;  // time advances only when nobody can run, by as much as the next deadline
                               // needs. False: real time, for ranks driven by other threads or processes
+  int max_blocks = 0;  // of a rank's kernels at the same time, as a GPU has room for; 0: any number. Which
+                       // of those that are ready begins first is the schedule's choice
   std::vector<fault> faults;
 };
 
@@ -65,7 +67,7 @@ using stream_name = const void*;
 /// run() executes whatever is ready, of all ranks.
 ///
 /// What a kernel or host function throws ends all work: every rank that had some loses it, queued and begun, and is told once,
-/// by its next run().
+/// by its next run() or finish().
 class machine {
  public:
   explicit machine(int num_ranks, options opts = {});
@@ -81,6 +83,8 @@ class machine {
   /// Runs all queues until this one is empty. If nobody can run and no wait has a deadline, throws
   /// baton::error with the list of who waits where.
   void run(int rank, stream_name on = nullptr);
+  /// The same until all queues of the rank are empty.
+  void finish(int rank);
 
   /// Drops what the rank has begun or queued. True if there was any.
   bool abandon(int rank);

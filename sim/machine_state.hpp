@@ -32,6 +32,7 @@ struct rank_state {
   store_list stores;
   std::uint64_t steps = 0;
   bool dead = false;
+  std::size_t blocks_running = 0;
   std::exception_ptr failure;  // that cost the rank its work; run() throws it on
 
   stream_queue& stream(stream_name name);  // made if need be
@@ -43,6 +44,8 @@ struct machine::state {
   state(int num_ranks, options o);
 
   // queues
+  template <class InUse>
+  void run_while(int rank, InUse in_use);
   rank_state& of(int rank) { return ranks[static_cast<std::size_t>(rank)]; }
   void enqueue(int rank, stream_name on, work_item item);
   void start_ready_work();
@@ -59,6 +62,7 @@ struct machine::state {
   warp_state* pick();
   warp_state* pick_by_priority();
   bool can_run(const warp_state& w) const;
+  bool has_room(const warp_state& w) const;
   void resume(warp_state& w);
   void run_body(warp_state& w);
   void yield(warp_state& w);  // from inside the warp

@@ -48,19 +48,28 @@ void machine::chain(int rank, stream_name earlier, stream_name later) {
 }
 
 void machine::run(int rank, stream_name on) {
-  std::unique_lock lock{state_->mutex};
-  rank_state& own = state_->of(rank);
-  while (own.failure == nullptr && own.in_use(on)) {
+  state_->run_while(rank, [on](const rank_state& own) { return own.in_use(on); });
+}
+
+void machine::finish(int rank) {
+  state_->run_while(rank, [](const rank_state& own) { return own.in_use(); });
+}
+
+template <class InUse>
+void machine::state::run_while(int rank, InUse in_use) {
+  std::unique_lock lock{mutex};
+  rank_state& own = of(rank);
+  while (own.failure == nullptr && in_use(own)) {
     try {
-      state_->start_ready_work();
-      if (state_->run_one()) {
-        if (!state_->failure) state_->retire_finished();
-        if (state_->failure) std::rethrow_exception(std::exchange(state_->failure, nullptr));
-      } else if (own.in_use(on)) {
-        state_->idle(lock);
+      start_ready_work();
+      if (run_one()) {
+        if (!failure) retire_finished();
+        if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
+      } else if (in_use(own)) {
+        idle(lock);
       }
     } catch (...) {
-      state_->fail(std::current_exception());
+      fail(std::current_exception());
     }
   }
   if (own.failure != nullptr) std::rethrow_exception(std::exchange(own.failure, nullptr));
@@ -134,6 +143,8 @@ void machine::state::retire(rank_state& r, stream_queue& q) {
   if (failure) return;  // whose it is shows in what is running
   for (const auto& b : kernel.blocks) b->stores.move_to(r.stores);
   std::erase_if(active, [&](const warp_state* w) { return w->kernel == &kernel; });
+  for (const auto& c : kernel.clusters)
+    if (c->has_begun && c->live > 0) r.blocks_running -= c->blocks.size();  // the rank is dead
   q.running.reset();
   if (!opts.delay_stores) flush_rank(r);
 }
@@ -145,6 +156,7 @@ void machine::state::drop_work(int rank) {
   std::erase_if(active, [&](const warp_state* w) { return w->rank == rank; });
   for (stream_queue& q : r.streams) q.running.reset();
   r.streams.clear();
+  r.blocks_running = 0;
   r.stores.drop();
   ++version;
 }

@@ -54,7 +54,16 @@ void machine::state::start_kernel(int rank, stream_queue& q, const work_item& it
 
 bool machine::state::can_run(const warp_state& w) const {
   if (w.done) return false;
+  if (!has_room(w)) return false;
   return w.why == blocked::no || (w.why == blocked::wait && w.seen_version != version);
+}
+
+/// Blocks of a cluster begin together.
+bool machine::state::has_room(const warp_state& w) const {
+  const cluster_state& cluster = *w.home->cluster;
+  if (cluster.has_begun || opts.max_blocks == 0) return true;
+  return ranks[static_cast<std::size_t>(w.rank)].blocks_running + cluster.blocks.size() <=
+         static_cast<std::size_t>(opts.max_blocks);
 }
 
 warp_state* machine::state::pick() {
@@ -93,6 +102,10 @@ bool machine::state::run_one() {
 
 void machine::state::resume(warp_state& w) {
   w.why = blocked::no;
+  if (cluster_state& cluster = *w.home->cluster; !cluster.has_begun) {
+    cluster.has_begun = true;
+    of(w.rank).blocks_running += cluster.blocks.size();
+  }
   if (!w.fiber) {
     w.fiber = boost::context::fiber{std::allocator_arg, pooled_stack{&w.stack},
                                     [this, &w](boost::context::fiber&& scheduler) {
@@ -118,6 +131,7 @@ void machine::state::leave_barriers(warp_state& w) {
   if (--block.live > 0 && block.arrived == block.live) open_barrier(block);
   cluster_state& cluster = *block.cluster;
   if (--cluster.live > 0 && cluster.arrived == cluster.live) open_barrier(cluster);
+  if (cluster.live == 0) of(w.rank).blocks_running -= cluster.blocks.size();
 }
 
 void machine::state::run_body(warp_state& w) {

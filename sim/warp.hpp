@@ -22,6 +22,7 @@ struct kernel_state;
 struct cluster_state {
   int arrived = 0;  // warps at the current barrier
   int live = 0;
+  bool has_begun = false;  // and takes room until its last warp ends
   std::vector<block_state*> blocks;
 };
 

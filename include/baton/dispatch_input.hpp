@@ -55,6 +55,7 @@ struct expert_map {
 /// | `host_counts`  | [local experts + 1]   | int32          | optional, written; see below                            |
 /// | `expert_load`  | [local experts]       | int64          | optional; the round's rows of each expert are added     |
 /// | `replicas`     | see expert_map        | int32          | optional: topk_idx are of logical experts               |
+/// | `slot`         |                       |                | which of the communicator's num_slots rounds this is    |
 ///
 /// Zero tokens (with null pointers), ids of -1 and repeated ids are legal. An id below -1 or past num_experts, of 64 bits too,
 /// counts as -1, and check() reports the first.
@@ -92,13 +93,15 @@ struct dispatch_input {
   std::int32_t* host_counts = nullptr;
   std::int64_t* expert_load = nullptr;
   expert_map replicas{};
+  int slot = 0;
 };
 
 /// What a rank gives to combine.
 struct combine_input {
-  const bfloat16* expert_output = nullptr;  // [max_rows, hidden]: of row r of the last received_tokens at r
+  const bfloat16* expert_output = nullptr;  // [max_rows, hidden]: of row r of the slot's received_tokens at r
   int num_sms =
       0;  // blocks of this combine's kernels, at most the communicator's; 0: those. Ranks need not agree
+  int slot = 0;  // whose round this goes on with
 };
 
 }  // namespace baton

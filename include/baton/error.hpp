@@ -68,6 +68,7 @@ class stuck : public error {
     int peer = -1;  // for whom; -1: for another block of its own rank
     int block = -1;
     std::string site;  // where in the protocol
+    int slot = -1;     // of the communicator; -1: it has one
     std::uint32_t epoch = 0;
     std::uint64_t expected = 0, seen = 0, waited_ns = 0;
   };

@@ -61,6 +61,7 @@ struct ep_config {
   /// Experts' first rows are multiples of it: a power of two up to 128, and at least what the format asks for, which is 4 with
   /// blockwise_fp8, 128 with tiled_scales, else 1. 0: that.
   int row_alignment = 0;
+  int num_slots = 1;  // 1 to 8: rounds that may be in flight at the same time; each has memory of its own
 
   friend bool operator==(const ep_config&, const ep_config&) = default;
 };
@@ -82,6 +83,8 @@ ep_transfer transfer_of(const ep_config& config);
 /// 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 + T/16*(E/R*9 + 8)).
 /// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
 /// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows.
+/// That is one slot; num_slots of them take as often as much, each but the last one rounded up to 256 bytes. CUDA rounds
+/// window and local up to the GPU's unit of allocation, 2 MiB.
 /// @throws invalid_argument  why_not(config, num_ranks)
 struct workspace_size {
   std::size_t window = 0;
@@ -110,8 +113,8 @@ struct source_info {
 
 /// What dispatch_wait leaves on a rank: every received token, grouped by local expert, then source rank, then
 /// the order on that rank. Rows are numbered so whatever ep_config::rows says, and experts' outputs lie by these numbers. All
-/// pointers are device memory owned by the communicator, valid until its next dispatch_wait; but tokens and scales that stay
-/// where they arrive (by_token, in chunks) until its next dispatch_async only: from then on peers that are ahead write there.
+/// pointers are device memory owned by the communicator, valid until its slot's next dispatch_wait; but tokens and scales that
+/// stay where they arrive (by_token, in chunks) until its next dispatch_async only: then peers that are ahead write there.
 struct received_tokens {
   const void* tokens = nullptr;  // [max_rows, hidden] in the format
   const void* scales = nullptr;  // at scale_places{scales_layout, max_rows, blocks}; null with bf16
@@ -143,8 +146,19 @@ struct received_tokens {
 /// one GPU must therefore all enqueue their *_async call before any of them enqueues the matching *_wait.
 ///
 /// Order: everything happens on the caller's stream. No call allocates or synchronises; all can be captured
-/// into a CUDA graph and replayed with new inputs in the same buffers. A communicator runs one round at a
-/// time.
+/// into a CUDA graph and replayed with new inputs in the same buffers.
+///
+/// Slots: a communicator has ep_config::num_slots rounds in flight at most, as two-batch overlap wants. Each call names its
+/// slot, 0 unless it says, and goes on with that slot's round. Rounds of one slot come one after the other. Those of different
+/// slots know nothing of each other: they have memory of their own, and their calls may come in any order on any streams, which
+/// need not be the same on every rank, if no rank makes itself wait: on one stream nothing begins before what is there already
+/// has ended, so calls that wait have to come in the same order on every rank. On several streams the kernels that may run at
+/// the same time need SMs beside each other, and beside whatever else runs, on every rank's GPU. Else two ranks may each wait,
+/// up to the deadline, for a kernel that the other has no room for: give each call its part (dispatch_input::num_sms).
+///
+/// Layers: nothing of a communicator belongs to a layer. Layers of the same sizes share one, as many as a model has: their
+/// rounds come one after the other anyway, called or replayed. A layer with fewer experts or a smaller top-k pads its ids with
+/// -1, which costs no bytes of tokens, and numbers its experts as experts_of_rank has the communicator's.
 ///
 /// Failure: when synchronising throws stuck, every communicator of the world is lost; see there. Calls on it then
 /// throw invalid_argument.
@@ -171,6 +185,24 @@ class expert_parallel {
   expert_parallel& operator=(expert_parallel&&) noexcept;
   ~expert_parallel();
 
+  /// Gives the physical memory back and keeps its addresses, as an engine does that sleeps: what workspace_bytes() counts is
+  /// free on the devices once it returns. Until reacquire() every other call throws, what received_tokens point to is gone, and a
+  /// graph with calls on this communicator must not be replayed: on a GPU nothing lies at its addresses.
+  ///
+  /// Collective over ranks(); those of world::local that share a thread call it in on_every_rank. Waits for all of this rank's
+  /// work, on CUDA for its device; not while a stream captures.
+  /// @throws invalid_argument  on all ranks: a round of some rank and slot is not over, or the memory is released already
+  /// @throws stuck             work that was waited for was lost; it cannot be released then, only destroyed
+  /// @throws transport_error   a rank did not come; the memory counts as released
+  void release();
+
+  /// Memory at the same addresses again, so that graphs that were captured before release() are right again. Rounds begin anew
+  /// on every rank: nothing that was received is there. Collective, as release(). Costs what create() does.
+  /// @throws out_of_memory     on all ranks, as create(); the memory stays released, and this can be called again
+  /// @throws transport_error   a rank did not come, and how long it was waited for; the memory stays released
+  /// @throws invalid_argument  the memory is there
+  void reacquire();
+
   /// Sends each token to the ranks of its experts; dispatch_input says what is given, and what is legal there.
   ///
   /// A token that lists an expert twice is sent twice. At most num_max_tokens_per_rank copies go from one rank to one expert;
@@ -179,14 +211,14 @@ class expert_parallel {
   ///
   /// Cost: reads num_tokens*hidden*2 bytes, writes num_tokens*top_k messages; with layout per_rank one for each rank
   /// that has an expert of the token.
-  /// @throws invalid_argument  num_tokens out of range, a null or misaligned pointer, or a round out of order
+  /// @throws invalid_argument  num_tokens or slot out of range, a null or misaligned pointer, or a round out of order
   void dispatch_async(const dispatch_input& in, stream_ref stream = {});
 
   /// dispatch_async and dispatch_wait; with layout per_rank in one kernel. Ranks that share one thread may call it one
   /// after the other, but not ranks whose work shares one stream, or one GPU with its default streams: theirs has to be apart.
   received_tokens dispatch(const dispatch_input& in, stream_ref stream = {});
 
-  /// The same without names.
+  /// The same without names, in slot 0.
   void dispatch_async(const bfloat16* tokens, topk_ids topk_idx, int num_tokens, stream_ref stream = {},
                       const float* input_scales = nullptr) {
     dispatch_async(tokens, topk_idx, nullptr, num_tokens, stream, input_scales);
@@ -213,7 +245,7 @@ class expert_parallel {
   /// Waits for all ranks' dispatch_async and lays the received tokens out by expert. `tokens` and `sources`
   /// past the received rows, and the padding between experts (see ep_config::row_alignment), are unspecified; row_counts tells
   /// what is valid.
-  received_tokens dispatch_wait(stream_ref stream = {});
+  received_tokens dispatch_wait(stream_ref stream = {}, int slot = 0);
 
   /// Sends expert outputs back to the ranks of their tokens. combine_wait takes as many SMs.
   void combine_async(const combine_input& in, stream_ref stream = {});
@@ -225,8 +257,8 @@ class expert_parallel {
   /// where y is the output of the token's k-th expert and zero where topk_idx was -1. Accumulates in fp32
   /// with fused multiply-adds, k ascending; `out` is fp32 or bf16 (rounded once). Without weights every
   /// weight is 1.
-  void combine_wait(const float* topk_weights, float* out, stream_ref stream = {});
-  void combine_wait(const float* topk_weights, bfloat16* out, stream_ref stream = {});
+  void combine_wait(const float* topk_weights, float* out, stream_ref stream = {}, int slot = 0);
+  void combine_wait(const float* topk_weights, bfloat16* out, stream_ref stream = {}, int slot = 0);
 
   /// combine_async and combine_wait, with the weights that dispatch was given; with layout per_rank in one kernel:
   /// out[t, :] = sum over ranks r, ascending, of p_r[t, :], where p_r = sum over the choices k of t on r, ascending, of
@@ -241,7 +273,7 @@ class expert_parallel {
   }
 
   /// The unreduced form, with layout per_expert only: out[t, k, :] = y[t, k, :], bf16; zeros where topk_idx was -1.
-  void combine_wait_unreduced(bfloat16* out, stream_ref stream = {});
+  void combine_wait_unreduced(bfloat16* out, stream_ref stream = {}, int slot = 0);
 
   /// Reports what the kernels found since the last check. Call after the stream has been synchronised.
   /// @throws device_error  an expert id was out of range: the first bad token and its value

@@ -30,7 +30,8 @@ struct stream_ref {
 };
 
 /// Collects `bytes` bytes from every rank: rank r's bytes land at `all + r * bytes` on every rank. Called by
-/// every rank the same number of times with the same sizes, only while objects are created.
+/// every rank the same number of times with the same sizes, only while objects are created, and while a communicator's memory
+/// is released or reacquired.
 using all_gather_fn = std::function<void(const void* mine, void* all, std::size_t bytes)>;
 
 struct world_config {
@@ -49,7 +50,7 @@ class world_state;
 
 /// The ranks that work together, and this rank's device. A cheap handle; copies share the state.
 ///
-/// Ranks are threads of one process or processes of one machine. Creation is collective; nothing else is.
+/// Ranks are threads of one process or processes of one machine. Creation is collective, and what says so; nothing else is.
 class world {
  public:
   /// Joins with the ranks that `config.all_gather` reaches. Collective.

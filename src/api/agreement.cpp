@@ -13,8 +13,8 @@ struct field {
   const char* name;
   std::int64_t value;
 };
-using fields = std::array<field, 15>;
-using values = std::array<std::int64_t, 15>;
+using fields = std::array<field, 16>;
+using values = std::array<std::int64_t, 16>;
 
 fields fields_of(const ep_config& c) {
   return {{{"num_experts", c.num_experts},
@@ -31,6 +31,7 @@ fields fields_of(const ep_config& c) {
            {"rows", static_cast<int>(c.rows)},
            {"tiled_scales", c.tiled_scales ? 1 : 0},
            {"row_alignment", c.row_alignment},
+           {"num_slots", c.num_slots},
            {"sizeof(ep_config)", sizeof(ep_config)}}};
 }
 

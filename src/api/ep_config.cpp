@@ -10,6 +10,9 @@
 namespace baton {
 namespace {
 
+constexpr int most_slots = 8;
+constexpr std::size_t slot_alignment = 256;
+
 std::string outside(const char* name, int value, int low, int high) {
   return fmt::format("{}: {} is outside [{}, {}]", name, value, low, high);
 }
@@ -66,6 +69,7 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
         "p2p_group_size: {} of {} ranks; ranks outside the group need the SHMEM path, which is not "
         "built yet: use 0 or {}",
         c.p2p_group_size, num_ranks, num_ranks);
+  if (c.num_slots < 1 || c.num_slots > most_slots) return outside("num_slots", c.num_slots, 1, most_slots);
   if (c.num_sms < 0) return fmt::format("num_sms: {} is negative; 0 means all", c.num_sms);
   if (c.num_sms > ep::max_blocks) return outside("num_sms", c.num_sms, 0, ep::max_blocks);
   if (c.num_threads < 0 || c.num_threads > 1024 || c.num_threads % warp_lanes != 0)
@@ -102,14 +106,30 @@ ep_transfer transfer_of(const ep_config& c) {
   return c.num_max_tokens_per_rank > most_tokens_of_lines ? ep_transfer::chunks : ep_transfer::lines;
 }
 
-workspace_size workspace_bytes(const ep_config& c, int num_ranks) {
-  if (const std::string reason = why_not(c, num_ranks); !reason.empty()) throw invalid_argument{reason};
+namespace {
+
+workspace_size bytes_of_slot(const ep_config& c, int num_ranks) {
   const ep::shape s = shape_of(c, num_ranks, 0);
   if (c.layout == ep_layout::per_rank && transfer_of(c) == ep_transfer::chunks)
     return {ep::per_rank_chunks::cells{s}.bytes, ep::per_rank_chunks::local_cells{s}.bytes};
   if (c.layout == ep_layout::per_rank)
     return {ep::per_rank::cells{s}.bytes(), ep::per_rank::local_cells{s}.bytes};
   return {ep::window_layout{s}.bytes, ep::local_layout{s}.bytes};
+}
+
+}  // namespace
+
+workspace_size bytes_before(const ep_config& c, int num_ranks, int slot) {
+  const workspace_size each = bytes_of_slot(c, num_ranks);
+  const auto slots = static_cast<std::size_t>(slot);
+  return {slots * align_up(each.window, slot_alignment), slots * align_up(each.local, slot_alignment)};
+}
+
+workspace_size workspace_bytes(const ep_config& c, int num_ranks) {
+  if (const std::string reason = why_not(c, num_ranks); !reason.empty()) throw invalid_argument{reason};
+  const workspace_size before = bytes_before(c, num_ranks, c.num_slots - 1),
+                       last = bytes_of_slot(c, num_ranks);
+  return {before.window + last.window, before.local + last.local};
 }
 
 expert_range experts_of_rank(int num_experts, int num_ranks, int rank) {

@@ -40,10 +40,21 @@ class ep_layout_calls {
   virtual void combine(const combine_input& in, const output& out, stream_ref stream) = 0;
 };
 
-/// The calls of config.layout. @throws invalid_argument  num_sms is more than the rank may use
-std::unique_ptr<ep_layout_calls> make_layout(const world& w, const ep_config& config);
-std::unique_ptr<ep_layout_calls> make_per_expert_layout(const world& w, const ep_config& config, int sms);
-std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& config, int sms);
+/// The calls of config.layout, of one of the communicator's slots.
+/// @throws invalid_argument  num_sms is more than the rank may use
+std::unique_ptr<ep_layout_calls> make_layout(const world& w, const ep_config& config, int slot);
+std::unique_ptr<ep_layout_calls> make_per_expert_layout(const world& w, const ep_config& config, int sms,
+                                                        int slot);
+std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& config, int sms,
+                                                      int slot);
+
+/// What lies before slot `slot` in a window and in a rank's own memory: slots are alike, one behind the other.
+workspace_size bytes_before(const ep_config& config, int num_ranks, int slot);
+
+/// A slot as stuck records have it: a communicator that has one does not speak of it.
+inline int reported_slot(const ep_config& c, int slot) {
+  return c.num_slots > 1 ? slot : -1;
+}
 
 /// Where a round's tokens are, and their scales: the input scales, or those of tokens that are given in the format.
 struct token_source {

@@ -6,16 +6,20 @@
 namespace baton {
 namespace {
 
-ep::launch_config launch_config_of(const world& w, const ep_config& c, int sms) {
+ep::launch_config launch_config_of(const world& w, const ep_config& c, int sms, int slot) {
   const int threads = w.device() == device_kind::cpu ? 64 : 1024;
-  return {c.format, c.arrival, c.num_sms > 0 ? c.num_sms : sms, c.num_threads > 0 ? c.num_threads : threads};
+  return {.format = c.format,
+          .arrival = c.arrival,
+          .blocks = c.num_sms > 0 ? c.num_sms : sms,
+          .threads = c.num_threads > 0 ? c.num_threads : threads,
+          .slot = reported_slot(c, slot)};
 }
 
 class per_expert_layout final : public ep_layout_calls {
  public:
-  per_expert_layout(const world& w, const ep_config& c, int sms)
+  per_expert_layout(const world& w, const ep_config& c, int sms, int slot)
       : ranks_{w},
-        launch_{launch_config_of(w, c, sms)},
+        launch_{launch_config_of(w, c, sms, slot)},
         end_{.s = shape_of(c, w.size(), w.rank()), .windows = {}} {}
 
   void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
@@ -87,8 +91,9 @@ class per_expert_layout final : public ep_layout_calls {
 
 }  // namespace
 
-std::unique_ptr<ep_layout_calls> make_per_expert_layout(const world& w, const ep_config& c, int sms) {
-  return std::make_unique<per_expert_layout>(w, c, sms);
+std::unique_ptr<ep_layout_calls> make_per_expert_layout(const world& w, const ep_config& c, int sms,
+                                                        int slot) {
+  return std::make_unique<per_expert_layout>(w, c, sms, slot);
 }
 
 }  // namespace baton

@@ -12,10 +12,11 @@ using ep::per_rank::half;
 template <class Endpoint>
 class per_rank_layout final : public ep_layout_calls {
  public:
-  per_rank_layout(const world& w, const ep_config& c, int sms)
+  per_rank_layout(const world& w, const ep_config& c, int sms, int slot)
       : ranks_{w},
-        limits_{c.num_sms > 0 ? c.num_sms : sms,
-                c.num_threads == 0 && w.device() == device_kind::cpu ? cpu_threads : c.num_threads},
+        limits_{.blocks = c.num_sms > 0 ? c.num_sms : sms,
+                .threads = c.num_threads == 0 && w.device() == device_kind::cpu ? cpu_threads : c.num_threads,
+                .slot = reported_slot(c, slot)},
         end_{Endpoint::of(shape_of(c, w.size(), w.rank()))} {}
 
   void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
@@ -57,7 +58,7 @@ class per_rank_layout final : public ep_layout_calls {
   static constexpr int cpu_threads = 96;  // a warp for each role
 
   ep::per_rank::launch_limits limits(half which, int num_sms) const {
-    return {num_sms > 0 ? num_sms : limits_.blocks, limits_.threads, which};
+    return {num_sms > 0 ? num_sms : limits_.blocks, limits_.threads, which, limits_.slot};
   }
   void send(const dispatch_input& in, half which, stream_ref stream) {
     num_tokens_ = in.num_tokens;
@@ -91,10 +92,10 @@ class per_rank_layout final : public ep_layout_calls {
 
 }  // namespace
 
-std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& c, int sms) {
+std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& c, int sms, int slot) {
   if (transfer_of(c) == ep_transfer::chunks)
-    return std::make_unique<per_rank_layout<ep::per_rank_chunks::endpoint>>(w, c, sms);
-  return std::make_unique<per_rank_layout<ep::per_rank::endpoint>>(w, c, sms);
+    return std::make_unique<per_rank_layout<ep::per_rank_chunks::endpoint>>(w, c, sms, slot);
+  return std::make_unique<per_rank_layout<ep::per_rank::endpoint>>(w, c, sms, slot);
 }
 
 }  // namespace baton

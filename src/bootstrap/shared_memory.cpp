@@ -57,6 +57,15 @@ file_descriptor create_shared_memory(std::size_t bytes) {
   return fd;
 }
 
+void give_back_shared_memory(const file_descriptor& fd, std::size_t bytes) {
+  if (::fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) != 0)
+    refuse("give back", bytes, errno);
+}
+
+void retake_shared_memory(const file_descriptor& fd, std::size_t bytes) {
+  take_pages(fd, bytes);
+}
+
 std::shared_ptr<std::byte> map_shared_memory(const file_descriptor& fd, std::size_t bytes) {
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0 || info.st_size < static_cast<off_t>(bytes))

@@ -243,7 +243,7 @@ class gpu {
     found.expected = where.expected;
     found.seen = seen;
     found.waited_ns = waited_ns;
-    found.lane = static_cast<std::uint16_t>(about);
+    found.lane = static_cast<std::uint8_t>(about);
     report_wait(limits_, found, lasts);
   }
 

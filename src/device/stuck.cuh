@@ -7,8 +7,8 @@
 
 namespace baton {
 
-/// Called by one lane. `found` names everything but `claimed` and `complete`. `lasts`: the wait goes on, and this is its record
-/// in the log; null: it has outlived its deadline, or what it found was refused.
+/// Called by one lane. `found` names everything but `claimed`, `complete` and `slot`. `lasts`: the wait goes on, and this is its
+/// record in the log; null: it has outlived its deadline, or what it found was refused.
 BATON_FN void report_wait(const wait_limits& limits, const stuck_record& found, stuck_record* lasts) {
   stuck_record* record = lasts;
   if (lasts == nullptr && limits.record != nullptr &&
@@ -28,6 +28,7 @@ BATON_FN void report_wait(const wait_limits& limits, const stuck_record& found, 
     out.seen = found.seen;
     out.waited_ns = found.waited_ns;
     out.lane = found.lane;
+    out.slot = static_cast<std::int8_t>(limits.slot);
     if (lasts != nullptr)
       ptx::st<order::relaxed, scope::device>(&out.complete, 1u);
     else

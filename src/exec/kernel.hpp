@@ -33,6 +33,7 @@ struct launch_grid {
   int cluster = 1;  // blocks of a cluster; divides blocks
   /// The kernel may begin, up to its await_dependencies, while those before it in the stream still run.
   bool begins_early = false;
+  int slot = -1;  // for wait_limits
 };
 
 /// What every kernel is told beside its parameters: whose work it is, and when its waits give up.

@@ -31,7 +31,8 @@ struct alignas(64) stuck_record {
   std::int16_t peer;
   std::uint32_t block;
   std::uint16_t warp;
-  std::uint16_t lane;
+  std::uint8_t lane;
+  std::int8_t slot;  // wait_limits::slot
   std::uint32_t epoch;
   site where;
   std::uint64_t expected;
@@ -66,6 +67,7 @@ struct wait_limits {
   std::uint32_t* abort = nullptr;              // device memory; nonzero: every wait of this rank returns
   stuck_record* record = nullptr;              // host-mapped memory
   wait_log* log = nullptr;                     // device memory
+  std::int32_t slot = -1;                      // of the communicator whose round it is; -1: it has one
 };
 
 }  // namespace baton

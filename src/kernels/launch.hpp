@@ -11,7 +11,7 @@ namespace baton {
 template <class Kernel, class Params>
 void launch_on_cpu(const world& w, const launch_grid& g, const Params& p, stream_ref stream) {
   const detail::world_state& state = w.state();
-  const sim::grid grid{g.blocks, g.threads / warp_lanes, g.shared_bytes, state.limits(), g.cluster};
+  const sim::grid grid{g.blocks, g.threads / warp_lanes, g.shared_bytes, state.limits(g.slot), g.cluster};
   state.machine->launch(
       state.rank, grid, [p](sim::context& x) { Kernel::run(x, p); }, stream.native);
 }
@@ -21,7 +21,7 @@ template <class Kernel, class Params>
 void launch(const world& w, launch_grid g, const Params& p, stream_ref stream) {
   g.cluster = bounds_of<Kernel>().cluster;
   if (w.device() == device_kind::cpu) return launch_on_cpu<Kernel>(w, g, p, stream);
-  launch_on_cuda<Kernel>(w, g, p, w.state().limits(), stream);
+  launch_on_cuda<Kernel>(w, g, p, w.state().limits(g.slot), stream);
 }
 
 }  // namespace baton

@@ -1,9 +1,12 @@
 #include "runtime/host_memory.hpp"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -90,6 +93,24 @@ bootstrap::file_descriptor allocate_shared(std::size_t bytes, const memory_use& 
   } catch (const out_of_memory& e) {
     throw_out_of_memory(e.what(), use, bytes, free_for_this_process());
   }
+}
+
+void retake_shared(const bootstrap::file_descriptor& fd, std::size_t bytes, const memory_use& use) {
+  try {
+    bootstrap::retake_shared_memory(fd, bytes);
+  } catch (const out_of_memory& e) {
+    throw_out_of_memory(e.what(), use, bytes, free_for_this_process());
+  }
+}
+
+void give_back_pages(std::byte* at, std::size_t bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE)),
+             begin = align_up(reinterpret_cast<std::uintptr_t>(at), page),
+             end = (reinterpret_cast<std::uintptr_t>(at) + bytes) / page * page;
+  if (begin >= end) return;
+  if (::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED) != 0)
+    throw unsupported{fmt::format("cannot give {} bytes of host memory back: {}; are they locked (mlock)?",
+                                  end - begin, std::strerror(errno))};
 }
 
 std::shared_ptr<std::byte> allocate_host(std::size_t bytes, const memory_use& use) {

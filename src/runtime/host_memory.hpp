@@ -24,6 +24,13 @@ void require_host_memory_of_all(const bootstrap::group& g, std::size_t bytes, co
 /// Zeroed memory that other processes can map. Throws out_of_memory.
 bootstrap::file_descriptor allocate_shared(std::size_t bytes, const memory_use& use);
 
+/// The same for what was given back. Throws out_of_memory.
+void retake_shared(const bootstrap::file_descriptor& fd, std::size_t bytes, const memory_use& use);
+
+/// The pages that lie wholly in `bytes` bytes of allocate_host go back to the machine; taken again, as zeros, when they are
+/// touched. @throws unsupported  the kernel refuses
+void give_back_pages(std::byte* at, std::size_t bytes);
+
 /// Zeroed, 256-byte aligned, at least 256 bytes.
 std::shared_ptr<std::byte> allocate_host(std::size_t bytes, const memory_use& use);
 

@@ -10,6 +10,7 @@
 #include "exec/kernel.hpp"
 #include "exec/tensor_copy.hpp"
 #include "runtime/host_memory.hpp"
+#include "runtime/window.hpp"
 #include "runtime/world_state.hpp"
 
 namespace baton::on_cuda {
@@ -37,14 +38,17 @@ void set_up(detail::world_state& state, std::span<const device_identity> all);
 
 void wait_for_stream(const detail::world_state& state, stream_ref stream);
 void chain(const detail::world_state& state, stream_ref earlier, stream_ref later);
-/// Waits for all work of the rank's device: before memory goes that it may use. Every wait in it has a deadline.
+/// Waits for all work of the rank's device. @throws cuda_error
+void wait_for_device(const detail::world_state& state);
+/// The same before memory goes that it may use. Every wait in it has a deadline.
 void drain(const detail::world_state& state) noexcept;
 void clear_abort(const detail::world_state& state);
 
 std::shared_ptr<std::byte> allocate(const detail::world_state& state, std::size_t bytes,
                                     const memory_use& use);
-std::vector<std::shared_ptr<std::byte>> make_blocks(const detail::world_state& state, std::size_t bytes,
-                                                    const memory_use& use);
+/// Of the ranks of `g`, as make_window_on_host.
+std::unique_ptr<symmetric_window> make_window(const world& world, const bootstrap::group& g,
+                                              std::size_t bytes, const memory_use& use);
 /// Copies at once, on a stream of its own.
 void copy_now(const detail::world_state& state, void* to, const void* from, std::size_t bytes);
 void copy(const detail::world_state& state, void* to, const void* from, std::size_t bytes, stream_ref stream);

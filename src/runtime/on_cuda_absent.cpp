@@ -27,6 +27,9 @@ void wait_for_stream(const detail::world_state&, stream_ref) {
 void chain(const detail::world_state&, stream_ref, stream_ref) {
   refuse();
 }
+void wait_for_device(const detail::world_state&) {
+  refuse();
+}
 void drain(const detail::world_state&) noexcept {}
 void clear_abort(const detail::world_state&) {
   refuse();
@@ -34,8 +37,8 @@ void clear_abort(const detail::world_state&) {
 std::shared_ptr<std::byte> allocate(const detail::world_state&, std::size_t, const memory_use&) {
   refuse();
 }
-std::vector<std::shared_ptr<std::byte>> make_blocks(const detail::world_state&, std::size_t,
-                                                    const memory_use&) {
+std::unique_ptr<symmetric_window> make_window(const world&, const bootstrap::group&, std::size_t,
+                                              const memory_use&) {
   refuse();
 }
 void copy_now(const detail::world_state&, void*, const void*, std::size_t) {

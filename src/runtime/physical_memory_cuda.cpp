@@ -32,44 +32,6 @@ bool has(int device, CUdevice_attribute attribute) {
   return value != 0;
 }
 
-/// A reserved address range and, once map_here has passed, what lies there.
-class mapping {
- public:
-  mapping(std::size_t bytes, int home) : bytes_{bytes}, home_{home} {
-    check(driver().mem_address_reserve(&at_, bytes, 0, 0, 0),
-          fmt::format("reserving {} bytes of addresses", bytes));
-  }
-  mapping(const mapping&) = delete;
-  mapping& operator=(const mapping&) = delete;
-  ~mapping() {
-    // Kernels of this process may still use it. Failures have no remedy here: the process may be ending.
-    int before = 0;
-    if (cudaGetDevice(&before) == cudaSuccess && cudaSetDevice(home_) == cudaSuccess) {
-      cudaDeviceSynchronize();
-      cudaSetDevice(before);
-    }
-    if (mapped_) driver().mem_unmap(at_, bytes_);
-    driver().mem_address_free(at_, bytes_);
-  }
-
-  void map_here(CUmemGenericAllocationHandle memory, std::span<const int> devices) {
-    check(driver().mem_map(at_, bytes_, 0, memory, 0), fmt::format("mapping {} bytes", bytes_));
-    mapped_ = true;
-    std::vector<CUmemAccessDesc> access;
-    for (const int device : devices)
-      access.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {device}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
-    check(driver().mem_set_access(at_, bytes_, access.data(), access.size()),
-          fmt::format("giving {} devices access to {} bytes", devices.size(), bytes_));
-  }
-  std::byte* data() const { return reinterpret_cast<std::byte*>(at_); }
-
- private:
-  CUdeviceptr at_ = 0;
-  std::size_t bytes_;
-  int home_;
-  bool mapped_ = false;
-};
-
 }  // namespace
 
 void require_mapping_support(int device, bool shareable) {
@@ -124,11 +86,36 @@ bootstrap::file_descriptor physical_memory::export_descriptor() const {
   return bootstrap::file_descriptor{fd};
 }
 
-std::shared_ptr<std::byte> physical_memory::map(std::span<const int> devices, int home) const {
-  auto m = std::make_shared<mapping>(bytes_, home);
-  m->map_here(handle_, devices);
-  std::byte* const at = m->data();
-  return {std::move(m), at};
+reserved_addresses::reserved_addresses(std::size_t bytes, int home) : bytes_{bytes}, home_{home} {
+  check(driver().mem_address_reserve(&at_, bytes, 0, 0, 0),
+        fmt::format("reserving {} bytes of addresses", bytes));
+}
+
+reserved_addresses::~reserved_addresses() {
+  // Kernels of this process may still use it. Failures have no remedy here: the process may be ending.
+  int before = 0;
+  if (mapped_ && cudaGetDevice(&before) == cudaSuccess && cudaSetDevice(home_) == cudaSuccess) {
+    cudaDeviceSynchronize();
+    cudaSetDevice(before);
+  }
+  if (mapped_) driver().mem_unmap(at_, bytes_);
+  driver().mem_address_free(at_, bytes_);
+}
+
+void reserved_addresses::map(const physical_memory& memory, std::span<const int> devices) {
+  check(driver().mem_map(at_, bytes_, 0, memory.handle_, 0), fmt::format("mapping {} bytes", bytes_));
+  mapped_ = true;
+  std::vector<CUmemAccessDesc> access;
+  for (const int device : devices)
+    access.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {device}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+  check(driver().mem_set_access(at_, bytes_, access.data(), access.size()),
+        fmt::format("giving {} devices access to {} bytes", devices.size(), bytes_));
+}
+
+void reserved_addresses::unmap() {
+  if (!mapped_) return;
+  check(driver().mem_unmap(at_, bytes_), fmt::format("unmapping {} bytes", bytes_));
+  mapped_ = false;
 }
 
 }  // namespace baton

@@ -4,7 +4,6 @@
 #include <cuda.h>
 
 #include <cstddef>
-#include <memory>
 #include <span>
 
 #include "bootstrap/file_descriptor.hpp"
@@ -12,7 +11,7 @@
 
 namespace baton {
 
-/// One allocation, of this process or imported from another. Lives on under its mappings when this is gone.
+/// One allocation, of this process or imported from another. Lives on where it is mapped when this is gone.
 class physical_memory {
  public:
   /// On `device`; `bytes` as align_to_granularity() gives it. Shareable: with a file descriptor.
@@ -27,14 +26,36 @@ class physical_memory {
 
   bootstrap::file_descriptor export_descriptor() const;
 
-  /// One address, readable and writable from each of `devices`. `home` is synchronised before it is unmapped.
-  std::shared_ptr<std::byte> map(std::span<const int> devices, int home) const;
-
  private:
+  friend class reserved_addresses;
   physical_memory(CUmemGenericAllocationHandle handle, std::size_t bytes) : handle_{handle}, bytes_{bytes} {}
   CUmemGenericAllocationHandle handle_;
   std::size_t bytes_;
   bool owns_ = true;
+};
+
+/// Addresses of this process, and what lies there while it is mapped.
+class reserved_addresses {
+ public:
+  /// `home` is synchronised before the end of this unmaps. @throws cuda_error
+  reserved_addresses(std::size_t bytes, int home);
+  ~reserved_addresses();
+  reserved_addresses(const reserved_addresses&) = delete;
+  reserved_addresses& operator=(const reserved_addresses&) = delete;
+
+  /// Readable and writable from each of `devices`; nothing is mapped yet. @throws cuda_error
+  void map(const physical_memory& memory, std::span<const int> devices);
+  /// If something is mapped; no work may use it. What nobody else maps is free then.
+  void unmap();
+
+  std::byte* data() const { return reinterpret_cast<std::byte*>(at_); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  CUdeviceptr at_ = 0;
+  std::size_t bytes_;
+  int home_;
+  bool mapped_ = false;
 };
 
 /// `bytes` rounded up to what `device` can allocate; at least one unit.

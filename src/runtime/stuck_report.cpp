@@ -14,12 +14,17 @@ std::string duration_text(std::uint64_t ns) {
   return s >= 1.0 ? fmt::format("{:.1f} s", s) : fmt::format("{:.1f} ms", s * 1e3);
 }
 
+std::string round_text(const stuck_record& record) {
+  return record.slot >= 0 ? fmt::format("round {} of slot {}", record.epoch, record.slot)
+                          : fmt::format("round {}", record.epoch);
+}
+
 /// Why the awaited side has not acted.
 const char* cause(const stuck_record& record) {
   return record.peer >= 0 ? "it never got that far in its round, died, or runs a different configuration"
                           : "the block that leads this kernel did not get that far: it waits itself, or the "
                             "grid does not fit the "
-                            "SMs (lower num_sms)";
+                            "SMs beside what else runs there (lower num_sms)";
 }
 
 }  // namespace
@@ -27,20 +32,20 @@ const char* cause(const stuck_record& record) {
 std::string stuck_text(const stuck_record& record) {
   if (record.waited_ns == 0) {
     return fmt::format(
-        "rank {} refused what it found at {}, from rank {}, round {}: expected {:#x}, saw {:#x} (block {}, "
+        "rank {} refused what it found at {}, from rank {}, {}: expected {:#x}, saw {:#x} (block {}, "
         "warp "
         "{}). Memory of the communicator was overwritten, or that rank runs something else.",
-        record.rank, name(record.where), record.peer, record.epoch, record.expected, record.seen,
+        record.rank, name(record.where), record.peer, round_text(record), record.expected, record.seen,
         record.block, record.warp);
   }
   const std::string whom =
       record.peer >= 0 ? fmt::format("rank {}", record.peer) : std::string{"another block of its own"};
   return fmt::format(
-      "rank {} waited {} at {} for {}, round {}: expected {:#x}, saw {:#x} (block {}, warp {}, lane {}); {}. "
+      "rank {} waited {} at {} for {}, {}: expected {:#x}, saw {:#x} (block {}, warp {}, lane {}); {}. "
       "Raise "
       "BATON_DEADLINE_MS if peers may be this late.",
-      record.rank, duration_text(record.waited_ns), name(record.where), whom, record.epoch, record.expected,
-      record.seen, record.block, record.warp, record.lane, cause(record));
+      record.rank, duration_text(record.waited_ns), name(record.where), whom, round_text(record),
+      record.expected, record.seen, record.block, record.warp, record.lane, cause(record));
 }
 
 void throw_if_stuck(detail::world_state& state) {
@@ -59,6 +64,7 @@ void throw_if_stuck(detail::world_state& state) {
   d.peer = found.peer;
   d.block = static_cast<int>(found.block);
   d.site = name(found.where);
+  d.slot = found.slot;
   d.epoch = found.epoch;
   d.expected = found.expected;
   d.seen = found.seen;

@@ -24,8 +24,20 @@ class symmetric_window {
   T* peer_as(int rank, std::size_t offset = 0) const {
     return reinterpret_cast<T*>(peer(rank) + offset);
   }
+
+  /// Gives the memory back, and keeps the addresses; no rank's queued work may use it. Collective: when a rank returns, all have.
+  virtual void release() = 0;
+  /// Memory at the same addresses, zeroed before any rank returns. Collective; where it throws, on all ranks, it stays
+  /// released. @throws out_of_memory, transport_error
+  virtual void reacquire() = 0;
+  /// release() of what this rank has, for when there are no others to do it with.
+  virtual void drop() noexcept = 0;
 };
 std::unique_ptr<symmetric_window> make_window(const world& world, std::size_t bytes,
                                               const std::string& purpose, const std::string& knob);
+
+/// The same for this rank alone: peer(0) is its memory, and nothing is collective.
+std::unique_ptr<symmetric_window> make_private_memory(const world& world, std::size_t bytes,
+                                                      const std::string& purpose, const std::string& knob);
 
 }  // namespace baton

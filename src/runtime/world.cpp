@@ -24,9 +24,11 @@ void world_state::abandon_work() {
 
 namespace {
 
-void run_queue(detail::world_state& s, stream_ref stream) {
+/// `run` runs work of the CPU machine.
+template <class Run>
+void run_queues(detail::world_state& s, Run run) {
   try {
-    s.machine->run(s.rank, stream.native);
+    run(*s.machine);
   } catch (...) {
     ++s.times_lost;
     throw;
@@ -63,7 +65,7 @@ void world::synchronize(stream_ref stream) const {
   if (s.device == device_kind::cuda)
     on_cuda::wait_for_stream(s, stream);
   else
-    run_queue(s, stream);
+    run_queues(s, [&](sim::machine& machine) { machine.run(s.rank, stream.native); });
   throw_if_stuck(s);
 }
 
@@ -77,6 +79,15 @@ void world::chain(stream_ref earlier, stream_ref later) const {
 
 void world::all_gather(const void* mine, void* all, std::size_t bytes) const {
   bootstrap::gather_bytes(state().peers(), mine, all, bytes);
+}
+
+void synchronize_all(const world& world) {
+  detail::world_state& s = world.state();
+  if (s.device == device_kind::cuda)
+    on_cuda::wait_for_device(s);
+  else
+    run_queues(s, [&](sim::machine& machine) { machine.finish(s.rank); });
+  throw_if_stuck(s);
 }
 
 int sms_of(const world& world) {

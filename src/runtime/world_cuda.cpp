@@ -152,6 +152,12 @@ void chain(const detail::world_state& state, stream_ref earlier, stream_ref late
   check(cudaStreamWaitEvent(static_cast<cudaStream_t>(later.native), event), "chaining two streams");
 }
 
+void wait_for_device(const detail::world_state& state) {
+  const device_guard guard{state.device_index};
+  check(cudaDeviceSynchronize(), fmt::format("waiting for all work of device {}, which rank {} is on",
+                                             state.device_index, state.rank));
+}
+
 void drain(const detail::world_state& state) noexcept {
   // Nothing to be done about failures: kernels that died have left the memory, and the process may be past the end of the
   // CUDA runtime.

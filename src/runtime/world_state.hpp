@@ -63,9 +63,10 @@ class world_state {
   /// This rank among the others, for collective steps of creation.
   bootstrap::group peers() const { return {rank, size, all_gather, deadline}; }
 
-  wait_limits limits() const {
+  /// `slot`: as in wait_limits.
+  wait_limits limits(int slot = -1) const {
     return {static_cast<std::uint64_t>(deadline.count()) * 1'000'000u, reports.abort_device,
-            reports.record_device, reports.log_device};
+            reports.record_device, reports.log_device, slot};
   }
 };
 
@@ -84,5 +85,8 @@ void forget_waits(const detail::world_state& state);
 
 /// SMs a kernel of this rank may use: the device's, divided by the ranks that share it; 2 on the CPU.
 int sms_of(const world& world);
+
+/// Waits for what this rank enqueued on any stream: on CUDA for all work of its device. @throws as world::synchronize
+void synchronize_all(const world& world);
 
 }  // namespace baton

@@ -37,6 +37,9 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
             "num_threads: 100 is not a multiple of 32 up to 1024");
   EXPECT_EQ(reason([](ep_config& c) { c.num_sms = std::numeric_limits<int>::max(); }),
             "num_sms: 2147483647 is outside [0, 1024]");
+  for (const int slots : {0, 9})
+    EXPECT_EQ(reason([=](ep_config& c) { c.num_slots = slots; }),
+              "num_slots: " + std::to_string(slots) + " is outside [1, 8]");
   EXPECT_EQ(reason([](ep_config& c) { c.hidden = 65544; }), "hidden: 65544 is outside [8, 65536]");
   EXPECT_EQ(reason([](ep_config&) {}, 9), "ranks: 9 is outside [1, 8]");
   EXPECT_EQ(reason([](ep_config& c) { c.format = token_format{7}; }), "format: 7 is no token_format");
@@ -222,6 +225,7 @@ TEST(expert_parallel, ranks_that_disagree_are_told_which_field_differs) {
       {"rows is 0 on rank 0 and 1", [](ep_config& c) { c.rows = ep_rows::by_token; }},
       {"tiled_scales is 0 on rank 0 and 1", [](ep_config& c) { c.tiled_scales = true; }},
       {"row_alignment is 0 on rank 0 and 8", [](ep_config& c) { c.row_alignment = 8; }},
+      {"num_slots is 1 on rank 0 and 3", [](ep_config& c) { c.num_slots = 3; }},
   };
   for (const auto& [difference, change] : changes) {
     std::array<ep_config, 2> configs{same, same};

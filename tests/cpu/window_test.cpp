@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "runtime/host_memory.hpp"
 #include "runtime/window.hpp"
 #include "tests/support/forked_ranks.hpp"
+#include "tests/support/resident_pages.hpp"
 
 namespace baton {
 namespace {
@@ -141,6 +143,51 @@ TEST(window, threads_of_several_processes_map_each_others_memory) {
     return right == 2;
   });
   for (const auto& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
+}
+
+/// Again zero and shared where it was, after its memory had gone.
+bool comes_back(const world& w, symmetric_window& window) {
+  std::vector<const std::byte*> lay;
+  for (int r = 0; r < w.size(); ++r) lay.push_back(window.peer(r));
+  bool right = true;
+  for (int turn = 0; turn < 3; ++turn) {
+    right = right && peers_see_each_other(w, window);
+    window.release();
+    right = right && test::resident_part(window.peer(w.rank()), window_bytes) == 0;
+    window.reacquire();
+    for (int r = 0; r < w.size(); ++r) right = right && window.peer(r) == lay[static_cast<std::size_t>(r)];
+  }
+  return right && peers_see_each_other(w, window);
+}
+
+TEST(window, memory_that_was_released_comes_back_zeroed_at_the_same_addresses) {
+  const auto worlds = world::local(3, device_kind::cpu);
+  on_every_rank(worlds, [&](int rank) {
+    const world& w = worlds[static_cast<std::size_t>(rank)];
+    EXPECT_TRUE(comes_back(w, *make_window(w, window_bytes, "test", "")));
+  });
+  const std::string run = std::to_string(bootstrap::random_bits());
+  const auto results = test::in_processes({0, 1, 2}, [&](int rank) {
+    const world w = join(rank, 3, run);
+    return comes_back(w, *make_window(w, window_bytes, "test", ""));
+  });
+  for (const auto& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
+}
+
+TEST(window, private_memory_is_one_ranks_alone_and_comes_back_too) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  const auto memory = make_private_memory(worlds[1], window_bytes, "test", "");
+  const auto is_zero = [&] {
+    return std::all_of(memory->peer(0), memory->peer(0) + window_bytes,
+                       [](std::byte b) { return b == std::byte{0}; });
+  };
+  EXPECT_TRUE(is_zero());
+  std::fill_n(memory->peer(0), window_bytes, std::byte{7});
+  const std::byte* const lay = memory->peer(0);
+  memory->release();
+  memory->reacquire();
+  EXPECT_EQ(memory->peer(0), lay);
+  EXPECT_TRUE(is_zero());
 }
 
 TEST(window, a_window_that_does_not_fit_fails_on_every_rank_with_the_knob) {

@@ -332,6 +332,7 @@ TEST(stuck_report, a_record_becomes_an_error_once_and_clears_the_abort_word) {
   stuck_record r{};
   r.claimed = 1;
   r.complete = 1;
+  r.slot = -1;
   r.rank = 3;
   r.peer = 6;
   r.where = "dispatch.arrival";

@@ -30,7 +30,7 @@ struct block_memory {
   mbarrier* ready;
 };
 
-constexpr wait_site at_test() {
+constexpr wait_site at_verb() {
   return {.where = "test"};
 }
 
@@ -70,7 +70,7 @@ struct fp32_pairs {
     }
     x.template take_registers<232>();
     typename X::template group_accumulators<columns> acc;
-    if (!x.template mbarrier_wait<scope::block>(m.ready, parity::even, at_test())) return;
+    if (!x.template mbarrier_wait<scope::block>(m.ready, parity::even, at_verb())) return;
     x.start_product(acc, m.a, m.b, false);
     x.start_product(acc, m.a, m.b, true);
     x.template await_products<0>(acc);
@@ -95,7 +95,7 @@ struct through_shared_memory {
       x.mbarrier_arrive_expect(m.ready, tile_bytes);
       x.tensor_load(m.a.at, p.a, p.box, m.ready);
     });
-    if (!x.template mbarrier_wait<scope::block>(m.ready, parity::even, at_test())) return;
+    if (!x.template mbarrier_wait<scope::block>(m.ready, parity::even, at_verb())) return;
     x.block_each(group_rows * operand_tile::chunks, [&](int i) {
       const int row = i / operand_tile::chunks, chunk = i % operand_tile::chunks;
       float values[8];
@@ -128,7 +128,7 @@ struct both_get_halves {
         x.tensor_load_to(m.a.from_row(part).at, p.a, {0, part}, m.ready, 3u);
       });
     }
-    if (x.template mbarrier_wait<scope::block>(m.ready, parity::even, at_test())) {
+    if (x.template mbarrier_wait<scope::block>(m.ready, parity::even, at_verb())) {
       x.block_each(group_rows * operand_tile::chunks, [&](int i) {
         const int row = i / operand_tile::chunks, chunk = i % operand_tile::chunks;
         float values[8];

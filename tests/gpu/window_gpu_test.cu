@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "baton/error.hpp"
+#include "runtime/on_cuda.hpp"
 #include "tests/support/gpu_count.hpp"
 #include "tests/support/gpu_windows.cuh"
 
@@ -41,6 +42,33 @@ TEST_F(window_gpu, memory_given_back_comes_back_zeroed) {
     const auto window = make_window(worlds[0], window_bytes, "test", "");
     ASSERT_EQ(window_fault(worlds[0], *window), "") << "turn " << turn;
   }
+}
+
+TEST_F(window_gpu, memory_that_was_released_is_free_and_comes_back_zeroed_at_the_same_addresses) {
+  const int num_ranks = num_gpus() + 1;  // the last shares device 0 with the first
+  constexpr std::size_t large = std::size_t{1} << 30;
+  const auto worlds = world::local(num_ranks, device_kind::cuda);
+  on_every_rank(worlds, [&](int rank) {
+    const world& w = worlds[static_cast<std::size_t>(rank)];
+    const auto window = make_window(w, large, "test", "");
+    const auto meet = [&] {
+      std::vector<char> all(worlds.size());
+      w.all_gather("m", all.data(), 1);
+    };
+    const std::byte* const lay = window->peer(0);
+    for (int turn = 0; turn < 3; ++turn) {
+      EXPECT_EQ(window_fault(w, *window), "") << "rank " << rank << ", turn " << turn;
+      meet();
+      const std::size_t before = on_cuda::free_bytes(w.device_index());
+      meet();
+      window->release();
+      EXPECT_GE(on_cuda::free_bytes(w.device_index()), before + large / 2);  // whatever else uses the GPU
+      meet();
+      window->reacquire();
+      EXPECT_EQ(window->peer(0), lay);
+    }
+    EXPECT_EQ(window_fault(w, *window), "") << "rank " << rank;
+  });
 }
 
 TEST_F(window_gpu, a_block_lives_until_the_last_rank_lets_go) {

@@ -1,31 +1,11 @@
 // Layout per_rank in CUDA graphs that are replayed with other tokens, ids and weights each time.
-#include <cmath>
-
 #include "tests/support/captured_round.hpp"
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/gpu_count.hpp"
+#include "tests/support/identity_experts.hpp"
 
 namespace baton::test {
 namespace {
-
-/// What experts that return their rows give: each rank's weighted sum, rounded to bf16 if it comes from another, added in the
-/// order of ranks.
-std::vector<float> identity_output(const exchange_case& c, const rank_inputs& in, int rank) {
-  const auto hidden = static_cast<std::size_t>(c.config.hidden), k = static_cast<std::size_t>(c.config.top_k);
-  std::vector<float> out;
-  for (std::size_t i = 0; i < in.tokens.size(); ++i) {
-    float sum = 0.0f;
-    for (int r = 0; r < c.ranks; ++r) {
-      float part = 0.0f;
-      for (std::size_t j = i / hidden * k; j < (i / hidden + 1) * k; ++j)
-        if (rank_of_expert(c, in.topk_idx[j]) == r)
-          part = std::fma(in.topk_weights[j], static_cast<float>(in.tokens[i]), part);
-      sum += r == rank ? part : static_cast<float>(bfloat16{part});
-    }
-    out.push_back(sum);
-  }
-  return out;
-}
 
 class exchange_replay_gpu : public testing::TestWithParam<ep_transfer> {};
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 
@@ -22,15 +23,19 @@ struct received_copy {
 
 class exchange_rank {
  public:
-  exchange_rank(expert_parallel ep, stream_ref stream = {}) : ep_{std::move(ep)}, stream_{stream} {
-    const ep_config& c = ep_.config();
+  exchange_rank(expert_parallel ep, stream_ref stream = {})
+      : exchange_rank{std::make_shared<expert_parallel>(std::move(ep)), stream, 0} {}
+  /// A slot of a communicator that others share.
+  exchange_rank(std::shared_ptr<expert_parallel> ep, stream_ref stream, int slot)
+      : ep_{std::move(ep)}, stream_{stream}, slot_{slot} {
+    const ep_config& c = ep_->config();
     const auto tokens = static_cast<std::size_t>(c.num_max_tokens_per_rank);
     const auto k = static_cast<std::size_t>(c.top_k), hidden = static_cast<std::size_t>(c.hidden);
-    tokens_ = {ep_.ranks(), tokens * hidden};
-    topk_idx_ = {ep_.ranks(), tokens * k};
-    wide_ids_ = {ep_.ranks(), tokens * k};
-    topk_weights_ = {ep_.ranks(), tokens * k};
-    out_ = {ep_.ranks(), tokens * hidden};
+    tokens_ = {ep_->ranks(), tokens * hidden};
+    topk_idx_ = {ep_->ranks(), tokens * k};
+    wide_ids_ = {ep_->ranks(), tokens * k};
+    topk_weights_ = {ep_->ranks(), tokens * k};
+    out_ = {ep_->ranks(), tokens * hidden};
   }
 
   /// What rounds from now on are called with beside their inputs.
@@ -42,8 +47,8 @@ class exchange_rank {
     std::vector<std::int32_t> weights_of = {};  // exchange_case::weights_of
   } options;
 
-  expert_parallel& ep() { return ep_; }
-  const world& ranks() const { return ep_.ranks(); }
+  expert_parallel& ep() { return *ep_; }
+  const world& ranks() const { return ep_->ranks(); }
 
   void load(const rank_inputs& in) {
     in_ = in;
@@ -54,24 +59,25 @@ class exchange_rank {
     topk_weights_.copy_from_async(in_.topk_weights, stream_);
     out_.fill_async(0xff, stream_);  // NaN: every element must be written
   }
-  void dispatch_async() { ep_.dispatch_async(input(early_weights()), stream_); }
+  void dispatch_async() { ep_->dispatch_async(input(early_weights()), stream_); }
   void dispatch(const float* input_scales = nullptr) {
     dispatch_input in = input(topk_weights_.data());
     in.input_scales = input_scales;
     dispatch_with(in);
   }
-  void dispatch_with(const dispatch_input& in) { received_ = ep_.dispatch(in, stream_); }
+  void dispatch_with(const dispatch_input& in) { received_ = ep_->dispatch(in, stream_); }
   /// Of experts that return the rows at `expert_output`.
   void combine(const bfloat16* expert_output) {
-    ep_.combine({expert_output, options.combine_sms}, out_.data(), stream_);
+    ep_->combine({expert_output, options.combine_sms, slot_}, out_.data(), stream_);
   }
   void combine() { combine(expert_output_.data()); }
-  void dispatch_wait() { received_ = ep_.dispatch_wait(stream_); }
+  void dispatch_wait() { received_ = ep_->dispatch_wait(stream_, slot_); }
   void combine_async(const bfloat16* expert_output) {
-    ep_.combine_async({expert_output, options.combine_sms}, stream_);
+    ep_->combine_async({expert_output, options.combine_sms, slot_}, stream_);
   }
   void combine_wait() {
-    ep_.combine_wait(early_weights() == nullptr ? topk_weights_.data() : nullptr, out_.data(), stream_);
+    ep_->combine_wait(early_weights() == nullptr ? topk_weights_.data() : nullptr, out_.data(), stream_,
+                      slot_);
   }
 
   /// The experts of the tests, on the host: computes from the received rows, and enqueues combine_async.
@@ -80,7 +86,7 @@ class exchange_rank {
     combine_async(expert_output_.data());
   }
   void apply_experts(const received_copy& got) {
-    const ep_config& c = ep_.config();
+    const ep_config& c = ep_->config();
     const auto hidden = static_cast<std::size_t>(c.hidden),
                rows = static_cast<std::size_t>(received_.max_rows);
     reply_.assign(rows * hidden, bfloat16::from_bits(0x7fff));  // NaN where no row is
@@ -132,7 +138,7 @@ class exchange_rank {
 
   std::vector<float> read_output() {
     return to_host(ranks(), out_.data(),
-                   static_cast<std::size_t>(in_.num_tokens) * static_cast<std::size_t>(ep_.config().hidden),
+                   static_cast<std::size_t>(in_.num_tokens) * static_cast<std::size_t>(ep_->config().hidden),
                    stream_);
   }
 
@@ -145,7 +151,7 @@ class exchange_rank {
  private:
   /// With layout per_rank weights are given at dispatch.
   const float* early_weights() const {
-    return ep_.config().layout == ep_layout::per_rank ? topk_weights_.data() : nullptr;
+    return ep_->config().layout == ep_layout::per_rank ? topk_weights_.data() : nullptr;
   }
   void load_given() {
     std::vector<std::uint8_t> values, scales;
@@ -163,7 +169,8 @@ class exchange_rank {
                       .num_sms = options.dispatch_sms,
                       .host_counts = options.host_counts,
                       .expert_load = options.expert_load,
-                      .replicas = options.replicas};
+                      .replicas = options.replicas,
+                      .slot = slot_};
     if (!in_.given.empty()) in.tokens = quantised_tokens{given_values_.data(), given_scales_.data()};
     if (!in_.wide_ids.empty())
       in.topk_idx = wide_ids_.data();
@@ -217,8 +224,9 @@ class exchange_rank {
     return static_cast<float>(read_value(format, got.tokens, at)) * static_cast<float>(scale);
   }
 
-  expert_parallel ep_;
+  std::shared_ptr<expert_parallel> ep_;
   stream_ref stream_;
+  int slot_;
   device_buffer<bfloat16> tokens_;
   device_buffer<std::int32_t> topk_idx_;
   device_buffer<std::int64_t> wide_ids_;
@@ -331,6 +339,20 @@ inline std::vector<exchange_rank> make_ranks(std::span<const world> worlds, cons
   std::vector<exchange_rank> ranks;
   for (auto& ep : expert_parallel::create_all(worlds, config)) ranks.emplace_back(std::move(ep));
   return ranks;
+}
+
+/// The slots of one communicator: [slot][rank]. Slot s of rank r works on stream_of(s, r).
+template <class StreamOf>
+std::vector<std::vector<exchange_rank>> make_slots(std::span<const world> worlds, const ep_config& config,
+                                                   StreamOf stream_of) {
+  std::vector<std::vector<exchange_rank>> slots(static_cast<std::size_t>(config.num_slots));
+  for (auto& ep : expert_parallel::create_all(worlds, config)) {
+    const auto shared = std::make_shared<expert_parallel>(std::move(ep));
+    for (std::size_t s = 0; s < slots.size(); ++s)
+      slots[s].emplace_back(shared, stream_of(static_cast<int>(s), shared->ranks().rank()),
+                            static_cast<int>(s));
+  }
+  return slots;
 }
 
 }  // namespace baton::test

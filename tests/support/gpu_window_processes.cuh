@@ -9,7 +9,8 @@
 
 namespace baton::test {
 
-/// `size` processes on `num_devices` GPUs, round robin; two windows each.
+/// `size` processes on `num_devices` GPUs, round robin; two windows each, each of which goes and comes
+/// back.
 inline void expect_windows_between_processes(int size, int num_devices) {
   std::vector<int> ranks;
   for (int r = 0; r < size; ++r) ranks.push_back(r);
@@ -25,8 +26,12 @@ inline void expect_windows_between_processes(int size, int num_devices) {
     if (w.device_index() != rank % num_devices) throw std::runtime_error{"wrong device"};
     for (int turn = 0; turn < 2; ++turn) {
       const auto window = make_window(w, window_bytes, "test", "");
-      const std::string fault = window_fault(w, *window);
-      if (!fault.empty()) throw std::runtime_error{fault};
+      for (int life = 0; life < 2; ++life) {
+        const std::string fault = window_fault(w, *window);
+        if (!fault.empty()) throw std::runtime_error{fault};
+        window->release();
+        window->reacquire();
+      }
     }
     return true;
   });

@@ -8,7 +8,9 @@ namespace baton::ep {
 template <class Params>
 void launch(const world& w, const launch_config& c, const Params& p, stream_ref stream) {
   select(c, p, [&]<class Kernel>(std::size_t shared_bytes) {
-    baton::launch<Kernel>(w, {c.blocks, c.threads, shared_bytes}, p, stream);
+    baton::launch<Kernel>(
+        w, {.blocks = c.blocks, .threads = c.threads, .shared_bytes = shared_bytes, .slot = c.slot}, p,
+        stream);
   });
 }
 

@@ -13,6 +13,7 @@ struct launch_config {
   int blocks = 1;
   int threads = 32;
   bool tokens_are_given = false;  // to dispatch_async in the format
+  int slot = -1;                  // of the communicator, if it has several
 };
 
 /// Enqueues the kernel that these parameters are for; see kernels/launch.hpp. Defined for the parameters of every kernel,

@@ -18,7 +18,7 @@ void launch_kernel(const world& w, const launch_grid& grid, const Params& p, str
     return launch_on_cpu<Kernel<0>>(w, grid, typename Kernel<0>::params{p}, stream);
   with_known_ranks(p.s.num_ranks, [&](auto ranks) {
     using kernel = Kernel<ranks.value>;
-    launch_on_cuda<kernel>(w, grid, typename kernel::params{p}, w.state().limits(), stream);
+    launch_on_cuda<kernel>(w, grid, typename kernel::params{p}, w.state().limits(grid.slot), stream);
   });
 }
 
@@ -51,7 +51,8 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
   const launch_grid grid{.blocks = g.blocks,
                          .threads = g.threads(),
                          .shared_bytes = dispatch_plan{end.s, g.senders}.bytes,
-                         .begins_early = true};
+                         .begins_early = limits.begin_early(),
+                         .slot = limits.slot};
   const dispatch_params p = end.dispatch(in, g.senders, limits.which != half::send);
   with_tokens(end.s, in, [&]<class Format>() {
     const auto launch_with = [&]<class Id>(const Id*) {
@@ -68,7 +69,8 @@ template <class Output>
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
             const Output& output, stream_ref stream) {
   const role_grid g = grid_of_combine(end, limits, in.num_tokens);
-  const launch_grid grid{.blocks = g.blocks, .threads = g.threads(), .begins_early = true};
+  const launch_grid grid{
+      .blocks = g.blocks, .threads = g.threads(), .begins_early = limits.begin_early(), .slot = limits.slot};
   launch_kernel<combine_of<Output>::template kernel>(
       w, grid, end.combine(in, g.senders, g.receivers > 0, output), stream);
 }

@@ -28,7 +28,8 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
   const launch_grid grid{.blocks = g.blocks,
                          .threads = g.threads(),
                          .shared_bytes = dispatch_plan(p.window, g.roles).bytes,
-                         .begins_early = true};
+                         .begins_early = limits.begin_early(),
+                         .slot = limits.slot};
   per_rank::with_tokens(end.s, in,
                         [&]<class Format>() { baton::launch<dispatch_kernel<Format>>(w, grid, p, stream); });
 }
@@ -37,8 +38,11 @@ template <class Output>
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
             const Output& output, stream_ref stream) {
   const chunk_grid g = grid_of_combine(end, limits);
-  const launch_grid grid{
-      .blocks = g.blocks, .threads = g.threads(), .shared_bytes = combine_plan{}.bytes, .begins_early = true};
+  const launch_grid grid{.blocks = g.blocks,
+                         .threads = g.threads(),
+                         .shared_bytes = combine_plan{}.bytes,
+                         .begins_early = limits.begin_early(),
+                         .slot = limits.slot};
   baton::launch<combine_kernel<Output>>(w, grid, end.combine(in, g.roles, limits.which != half::send, output),
                                         stream);
 }

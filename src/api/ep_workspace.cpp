@@ -1,0 +1,62 @@
+#include "api/ep_workspace.hpp"
+
+#include "api/ep_layout.hpp"
+#include "bootstrap/group.hpp"
+#include "runtime/world_state.hpp"
+
+namespace baton {
+namespace {
+
+constexpr const char* knob = "lower num_max_tokens_per_rank, top_k or num_slots";
+
+}  // namespace
+
+ep_workspace::ep_workspace(const world& w, const ep_config& config)
+    : ranks_{w}, config_{config}, bytes_{workspace_bytes(config, w.size())} {
+  require_memory();
+  bootstrap::together(w.state().peers(), [&] {
+    local_ = make_private_memory(w, bytes_.local, "expert_parallel's received tokens", knob);
+  });
+  window_ = make_window(w, bytes_.window, "expert_parallel's receive window", knob);
+}
+
+void ep_workspace::require_memory() const {
+  require_memory_of_all(ranks_, bytes_.total(), "expert_parallel", knob);
+}
+
+std::byte* ep_workspace::local_of(int slot) const {
+  return local_->peer(0) + bytes_before(config_, ranks_.size(), slot).local;
+}
+
+ep::peer_array<std::byte> ep_workspace::windows_of(int slot) const {
+  const std::size_t before = bytes_before(config_, ranks_.size(), slot).window;
+  ep::peer_array<std::byte> windows{};
+  for (int r = 0; r < ranks_.size(); ++r) windows.at[r] = window_->peer(r) + before;
+  return windows;
+}
+
+void ep_workspace::release() {
+  released_ = true;  // whatever comes now: what is gone is gone
+  bootstrap::together(ranks_.state().peers(), [&] { local_->release(); });
+  window_->release();
+}
+
+void ep_workspace::reacquire() {
+  require_memory();
+  try {
+    bootstrap::together(ranks_.state().peers(), [&] { local_->reacquire(); });
+    window_->reacquire();
+  } catch (...) {
+    drop();
+    throw;
+  }
+  released_ = false;
+}
+
+void ep_workspace::drop() noexcept {
+  released_ = true;
+  local_->drop();
+  window_->drop();
+}
+
+}  // namespace baton
