@@ -32,7 +32,8 @@ gemm_shape parse_shape(const std::string& word) {
   constexpr int most = 65536;
   std::vector<int> sizes;
   const char *at = word.data(), *end = at + word.size();
-  for (bool more = true; more;) {
+  bool more = true;
+  while (more) {
     int value = 0;
     const auto [rest, failed] = std::from_chars(at, end, value);
     if (failed != std::errc{} || value < 1 || value > most) break;
@@ -40,7 +41,7 @@ gemm_shape parse_shape(const std::string& word) {
     more = rest != end && *rest == ',';
     at = more ? rest + 1 : rest;
   }
-  if (at != end || (sizes.size() != 1 && sizes.size() != 3))
+  if (more || at != end || (sizes.size() != 1 && sizes.size() != 3))
     throw invalid_argument{
         fmt::format("--shapes: \"{}\" is not M,N,K or one size, each from 1 to {}", word, most)};
   return sizes.size() == 1 ? gemm_shape{sizes[0], sizes[0], sizes[0]}

@@ -42,7 +42,9 @@ TEST_P(exchange_gpu_processes, graphs_captured_before_memory_went_are_right_once
       const exchange_case c = travelling(
           how, {size, sizes(24, 4, 1024, 200), std::vector<int>(all.size(), 200), routing::sparse});
       captured_rank captured;
-      if (cudaStreamCreateWithFlags(&captured.stream, cudaStreamNonBlocking) != cudaSuccess) return false;
+      if (cudaSetDevice(w.device_index()) != cudaSuccess ||
+          cudaStreamCreateWithFlags(&captured.stream, cudaStreamNonBlocking) != cudaSuccess)
+        return false;
       exchange_rank mine{expert_parallel::create(w, c.config), {captured.stream}};
       mine.load(draw_inputs(c, 1)[static_cast<std::size_t>(rank)]);
       w.synchronize({captured.stream});
