@@ -26,12 +26,14 @@ double paced_timer::mean(const work& run, int times) {
 
 double paced_timer::burst(const work& run) {
   if (!rests_) return timer_->time(run);
+  timer_->warm(run);
   std::this_thread::sleep_for(rest);
   const double once = mean(run, 2);
   return mean(run, std::clamp(static_cast<int>(burst_us / once), 3, most_queued));
 }
 
 double paced_timer::sustained(const work& run, double milliseconds) {
+  timer_->warm(run);
   const double once = mean(run, 2);
   const int times = std::clamp(static_cast<int>(20'000 / once), 1, most_queued);
   double sums[2] = {};

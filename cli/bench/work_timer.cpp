@@ -15,6 +15,10 @@ class cpu_work_timer : public work_timer {
     world_.synchronize();
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   }
+  void warm(const work& run) override {
+    run({});
+    world_.synchronize();
+  }
 
  private:
   world world_;

@@ -15,6 +15,9 @@ class work_timer {
  public:
   virtual ~work_timer() = default;
   virtual double time(const work& run) = 0;
+  /// Runs it once and waits. On CUDA what is timed must have run before: time() holds the stream while it is filled, and
+  /// a kernel's first launch loads its code, which waits for every stream.
+  virtual void warm(const work& run) = 0;
 };
 std::unique_ptr<work_timer> make_work_timer(const world& world);
 /// @throws unsupported  in a build without CUDA

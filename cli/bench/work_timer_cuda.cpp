@@ -17,6 +17,11 @@ class cuda_work_timer : public work_timer {
     return streams_.microseconds(0, 0, 1);
   }
 
+  void warm(const work& run) override {
+    run({streams_.stream(0)});
+    streams_.run();
+  }
+
  private:
   std::vector<world> worlds_;
   rank_streams streams_;
