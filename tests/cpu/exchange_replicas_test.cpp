@@ -14,14 +14,10 @@ class exchange_replicas : public testing::TestWithParam<travel> {
     return travelling(GetParam(), {3, sizes(physical, 3, 128, 40), {40, 3, 0}, ids}, format);
   }
   static expert_placement placement(std::uint64_t seed) {
-    std::mt19937_64 random{seed};
-    std::vector<std::int64_t> loads;
-    for (int e = 0; e < logical; ++e) loads.push_back(static_cast<std::int64_t>(random() % 100));
-    return place_experts(loads, 3, physical);
+    return drawn_placement(logical, physical, 3, seed);
   }
-  static std::vector<rank_inputs> logical_inputs(exchange_case c, std::uint64_t seed) {
-    c.config.num_experts = logical;
-    return draw_inputs(c, seed);
+  static std::vector<rank_inputs> logical_inputs(const exchange_case& c, std::uint64_t seed) {
+    return draw_logical_inputs(c, logical, seed);
   }
   static std::vector<device_map> maps_of(const std::vector<world>& worlds, const expert_placement& p,
                                          bool nearest = false) {

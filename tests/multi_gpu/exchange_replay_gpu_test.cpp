@@ -50,13 +50,8 @@ TEST_P(exchange_replay_gpu, tokens_that_lie_once_are_where_the_captured_dispatch
   std::vector<captured_rank> captured;
   auto ranks = make_captured_ranks(world::local(2, device_kind::cuda), c.config, captured);
   ASSERT_EQ(run_round(c, ranks, 1, calls::fused), "");  // allocates the experts' outputs
-  std::vector<captured_rank> combines = captured;
-  for (std::size_t r = 0; r < 2; ++r) {
-    ASSERT_NO_FATAL_FAILURE(
-        capture_round(ranks[r], captured[r], [](exchange_rank& rank) { rank.dispatch(); }));
-    ASSERT_NO_FATAL_FAILURE(
-        capture_round(ranks[r], combines[r], [](exchange_rank& rank) { rank.combine(); }));
-  }
+  std::vector<captured_rank> combines;
+  ASSERT_NO_FATAL_FAILURE(combines = capture_apart(ranks, captured));
   for (std::uint64_t seed = 2; seed <= 200; ++seed) {
     const auto inputs = draw_inputs(c, seed);
     const expected_round round{c, inputs};

@@ -18,14 +18,10 @@ class exchange_replicas_gpu : public testing::TestWithParam<travel> {
                       token_format::blockwise_fp8);
   }
   static expert_placement placement(std::uint64_t seed) {
-    std::mt19937_64 random{seed};
-    std::vector<std::int64_t> loads;
-    for (int e = 0; e < logical; ++e) loads.push_back(static_cast<std::int64_t>(random() % 100));
-    return place_experts(loads, 2, physical);
+    return drawn_placement(logical, physical, 2, seed);
   }
-  static std::vector<rank_inputs> logical_inputs(exchange_case c, std::uint64_t seed) {
-    c.config.num_experts = logical;
-    return draw_inputs(c, seed);
+  static std::vector<rank_inputs> logical_inputs(const exchange_case& c, std::uint64_t seed) {
+    return draw_logical_inputs(c, logical, seed);
   }
 };
 
@@ -60,13 +56,8 @@ TEST_P(exchange_replicas_gpu, a_captured_dispatch_goes_by_the_map_that_is_there_
   for (const world& w : worlds) maps.emplace_back(w, tables_of(placement(0)));
   for (std::size_t r = 0; r < 2; ++r) ranks[r].options.replicas = maps[r].map();
   ASSERT_EQ(run_replicated_round(c, logical_inputs(c, 1), maps, ranks, calls::fused), "");
-  std::vector<captured_rank> combines = captured;
-  for (std::size_t r = 0; r < 2; ++r) {
-    ASSERT_NO_FATAL_FAILURE(
-        capture_round(ranks[r], captured[r], [](exchange_rank& rank) { rank.dispatch(); }));
-    ASSERT_NO_FATAL_FAILURE(
-        capture_round(ranks[r], combines[r], [](exchange_rank& rank) { rank.combine(); }));
-  }
+  std::vector<captured_rank> combines;
+  ASSERT_NO_FATAL_FAILURE(combines = capture_apart(ranks, captured));
   for (std::uint64_t seed = 2; seed <= 50; ++seed) {
     const auto given = logical_inputs(c, seed);
     const replica_tables tables = tables_of(placement(seed));

@@ -39,6 +39,17 @@ void capture_round(exchange_rank& rank, captured_rank& c, Round round) {
   ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
 }
 
+/// Dispatches into `captured`, and combines into graphs of the same streams, which it returns.
+inline std::vector<captured_rank> capture_apart(std::vector<exchange_rank>& ranks,
+                                                std::vector<captured_rank>& captured) {
+  std::vector<captured_rank> combines = captured;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    capture_round(ranks[r], captured[r], [](exchange_rank& rank) { rank.dispatch(); });
+    capture_round(ranks[r], combines[r], [](exchange_rank& rank) { rank.combine(); });
+  }
+  return combines;
+}
+
 inline void destroy(std::vector<captured_rank>& captured) {
   for (captured_rank& c : captured) {
     EXPECT_EQ(cudaGraphExecDestroy(c.graph), cudaSuccess);

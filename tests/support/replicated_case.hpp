@@ -1,5 +1,7 @@
 #pragma once
 // Rounds whose ids are of logical experts: what the map makes of them, worked out on the host, and the tables on the device.
+#include <random>
+
 #include "baton/expert_placement.hpp"
 #include "tests/support/exchange_cases.hpp"
 
@@ -33,6 +35,20 @@ class device_map {
 
 inline replica_tables tables_of(const expert_placement& p) {
   return {p.logical_to_physical, p.replica_counts};
+}
+
+/// By loads of the logical experts that `seed` draws.
+inline expert_placement drawn_placement(int logical, int physical, int num_ranks, std::uint64_t seed) {
+  std::mt19937_64 random{seed};
+  std::vector<std::int64_t> loads;
+  for (int e = 0; e < logical; ++e) loads.push_back(static_cast<std::int64_t>(random() % 100));
+  return place_experts(loads, num_ranks, physical);
+}
+
+/// Inputs of a case whose config counts physical experts, with ids of logical ones.
+inline std::vector<rank_inputs> draw_logical_inputs(exchange_case c, int logical, std::uint64_t seed) {
+  c.config.num_experts = logical;
+  return draw_inputs(c, seed);
 }
 
 /// The physical expert of a logical one, by the rule that expert_map documents; -1 where there is none.
