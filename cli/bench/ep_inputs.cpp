@@ -8,40 +8,6 @@
 namespace baton::cli {
 namespace {
 
-/// splitmix64: small, fast, and the same everywhere.
-class random_bits {
- public:
-  explicit random_bits(std::uint64_t seed) : state_{seed} {}
-  std::uint64_t next() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  std::int32_t below(int bound) {
-    return static_cast<std::int32_t>((next() >> 32) * static_cast<std::uint64_t>(bound) >> 32);
-  }
-  /// In [0, 1), from 16 of the bits.
-  static float unit(std::uint64_t bits) { return static_cast<float>(bits & 0xffffu) * 0x1p-16f; }
-
- private:
-  std::uint64_t state_;
-};
-
-void choose_experts(random_bits& random, int experts, std::span<std::int32_t> ids) {
-  for (std::size_t k = 0; k < ids.size();) {
-    ids[k] = random.below(experts);
-    const auto earlier = ids.first(k);
-    if (std::find(earlier.begin(), earlier.end(), ids[k]) == earlier.end()) ++k;
-  }
-}
-
-void choose_weights(random_bits& random, std::span<float> weights) {
-  float sum = 0;
-  for (float& w : weights) sum += w = random_bits::unit(random.next()) + 0x1p-6f;
-  for (float& w : weights) w /= sum;
-}
-
 std::vector<int> owners(const ep_config& c, int num_ranks) {
   std::vector<int> home;
   for (int r = 0; r < num_ranks; ++r)
@@ -74,7 +40,7 @@ float sum_of_ranks(const token_choices& choices, const std::vector<int>& home, r
 
 }  // namespace
 
-rank_inputs random_inputs(const ep_config& c, int num_tokens, std::uint64_t seed) {
+rank_inputs random_inputs(const ep_config& c, int num_tokens, std::uint64_t seed, const token_router& route) {
   const auto tokens = static_cast<std::size_t>(num_tokens), top_k = static_cast<std::size_t>(c.top_k);
   rank_inputs in;
   in.tokens.resize(tokens * static_cast<std::size_t>(c.hidden));
@@ -87,10 +53,14 @@ rank_inputs random_inputs(const ep_config& c, int num_tokens, std::uint64_t seed
     in.tokens[i] = bfloat16{random_bits::unit(bits) * 2.0f - 1.0f};
   }
   for (std::size_t t = 0; t < tokens; ++t) {
-    choose_experts(random, c.num_experts, std::span{in.topk_idx}.subspan(t * top_k, top_k));
-    choose_weights(random, std::span{in.topk_weights}.subspan(t * top_k, top_k));
+    route(random, std::span{in.topk_idx}.subspan(t * top_k, top_k),
+          std::span{in.topk_weights}.subspan(t * top_k, top_k));
   }
   return in;
+}
+
+rank_inputs random_inputs(const ep_config& c, int num_tokens, std::uint64_t seed) {
+  return random_inputs(c, num_tokens, seed, router_of({.num_experts = c.num_experts, .top_k = c.top_k}, 0));
 }
 
 comparison compare_identity(const ep_config& c, rank_of_ranks of, const rank_inputs& in,

@@ -5,18 +5,21 @@
 #include <vector>
 
 #include "baton/expert_parallel.hpp"
+#include "cli/bench/ep_routing.hpp"
 
 namespace baton::cli {
 
-/// One rank's tokens: values in [-1, 1), top_k distinct experts chosen uniformly, weights that sum to 1.
+/// One rank's tokens: values in [-1, 1), top_k distinct experts, chosen uniformly unless `route` says, weights that sum to 1.
 struct rank_inputs {
   std::vector<bfloat16> tokens;        // [tokens, hidden]
   std::vector<std::int32_t> topk_idx;  // [tokens, top_k]
   std::vector<float> topk_weights;     // [tokens, top_k]
 };
+rank_inputs random_inputs(const ep_config& config, int num_tokens, std::uint64_t seed,
+                          const token_router& route);
 rank_inputs random_inputs(const ep_config& config, int num_tokens, std::uint64_t seed);
 
-/// How a combined output differs from what identity experts must give.
+/// How a combined output differs from what identity experts must give. Ids of `in` are physical experts: the communicator's.
 ///
 /// bf16, bit for bit: out = fma(w_k, x, ...), k ascending; with layout per_rank that over the k of each rank, rounded to
 /// bf16 unless the rank is the token's own, and added up, ranks ascending.

@@ -3,16 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "baton/version.hpp"
 #include "cli/bench/statistics.hpp"
-#include "cli/view/text.hpp"
 
 namespace baton::cli {
 namespace {
 
-double gb_per_s(std::uint64_t bytes, double us) {
-  return us > 0 ? static_cast<double>(bytes) / us / 1000 : 0;
+/// Of the sets of inputs.
+double mean_of_sets(const ep_point& p, auto figure) {
+  double sum = 0;
+  for (const ep_traffic& set : p.moved) sum += static_cast<double>(std::invoke(figure, set));
+  return p.moved.empty() ? 0 : sum / static_cast<double>(p.moved.size());
 }
 
 nlohmann::json timing_json(const ep_timing& t) {
@@ -49,18 +52,15 @@ nlohmann::json form_json(ep_form form, const ep_form_times& times) {
           {"round_trip_graph", timing_json(times.replay)}};
 }
 
-struct moved_bytes {
-  std::uint64_t wire, of_rows, logical;
-};
-
-nlohmann::json rate_json(const ep_run& run, const moved_bytes& bytes, const ep_timing& t) {
-  nlohmann::json rate{{"wire_bytes", bytes.wire},
-                      {"wire_bytes_without_deduplication", bytes.of_rows},
-                      {"logical_bytes", bytes.logical}};
+nlohmann::json rate_json(const ep_run& run, const ep_bytes& bytes, double logical, const ep_timing& t) {
+  nlohmann::json rate{{"wire_bytes", bytes.out},
+                      {"wire_bytes_in", bytes.in},
+                      {"wire_bytes_without_deduplication", bytes.out_of_rows},
+                      {"logical_bytes", logical}};
   if (t.empty()) return rate;
-  const double speed = gb_per_s(bytes.wire, t.median_us());
+  const double speed = gb_per_s(bytes.most(), t.median_us());
   rate["wire_gb_per_s"] = speed;
-  rate["logical_gb_per_s"] = gb_per_s(bytes.logical, t.median_us());
+  rate["logical_gb_per_s"] = gb_per_s(logical, t.median_us());
   rate["fraction_of_push"] = nullptr;
   if (run.push_gb_per_s) rate["fraction_of_push"] = speed / *run.push_gb_per_s;
   return rate;
@@ -70,33 +70,26 @@ nlohmann::json text_or_null(const std::string& text) {
   return text.empty() ? nlohmann::json() : nlohmann::json(text);
 }
 
-const char* layout_name(const ep_config& c) {
-  return c.layout == ep_layout::per_expert ? "per_expert" : "per_rank";
-}
-
-bool uses_chunks(const ep_config& c) {
-  return c.layout == ep_layout::per_rank && transfer_of(c) == ep_transfer::chunks;
-}
-
 /// Where nothing is said of the transfer it is in lines, or the layout's only one; of the input, bf16; of ids, int32; of rows,
-/// they are by expert.
+/// they are by expert; of replicas, there are none.
 nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
   nlohmann::json axes = {{"device", run.device},
                          {"ranks", run.ranks},
-                         {"layout", layout_name(p.config)},
+                         {"layout", p.layout_name()},
                          {"tokens", p.config.num_max_tokens_per_rank},
                          {"hidden", p.config.hidden},
                          {"top_k", p.config.top_k},
-                         {"experts", p.config.num_experts},
+                         {"experts", p.num_experts()},
                          {"format", name(p.config.format)},
                          {"num_sms", p.config.num_sms},
                          {"num_threads", p.config.num_threads},
-                         {"routing", "uniform"},
+                         {"routing", name(p.given.routing)},
                          {"output", "bf16"},
-                         {"seed", p.seed}};
-  if (uses_chunks(p.config)) axes["transfer"] = "chunks";
-  if (p.forms.quantised && facts_of(p.config.format).scale_bytes > 0) axes["input"] = "quantised";
-  if (p.forms.wide_ids) axes["ids"] = "int64";
+                         {"seed", p.given.seed}};
+  if (p.uses_chunks()) axes["transfer"] = "chunks";
+  if (p.given.num_replicas > 0) axes["replicas"] = p.given.num_replicas;
+  if (p.given.forms.quantised && facts_of(p.config.format).scale_bytes > 0) axes["input"] = "quantised";
+  if (p.given.forms.wide_ids) axes["ids"] = "int64";
   if (p.config.rows == ep_rows::by_token) axes["rows"] = "by_token";
   return axes;
 }
@@ -133,26 +126,6 @@ nlohmann::json limits_json(const ep_run& run, const ep_point& p) {
   if (us > 0 && limit) j["fraction_of_limit"] = *limit / us;
   return j;
 }
-
-std::string us(const ep_timing& t) {
-  return t.empty() ? "-" : fmt::format("{:.1f}", t.median_us());
-}
-
-std::string speed(const ep_run& run, std::uint64_t bytes, const ep_timing& t) {
-  if (t.empty() || bytes == 0) return "-";
-  const double rate = gb_per_s(bytes, t.median_us());
-  if (!run.push_gb_per_s) return fmt::format("{:.1f}", rate);
-  return fmt::format("{:.1f} {:3.0f}%", rate, 100 * rate / *run.push_gb_per_s);
-}
-
-std::string point_name(const ep_config& c) {
-  return fmt::format("{:>6} {:>5} {:>10} {:>4}", c.num_max_tokens_per_rank, name(c.format),
-                     uses_chunks(c) ? "by chunks" : layout_name(c),
-                     c.num_sms == 0 ? "all" : fmt::format("{}", c.num_sms));
-}
-
-constexpr const char* columns_of_row = "{:>28} | {:>8} {:>8} | {:>8} {:>8} {:>8}\n";
-constexpr const char* further_line = "{:>28} | {}\n";
 
 }  // namespace
 
@@ -193,15 +166,43 @@ double ep_timing::p99_us() const {
   return worst;
 }
 
+const char* ep_point::layout_name() const {
+  return config.layout == ep_layout::per_expert ? "per_expert" : "per_rank";
+}
+bool ep_point::uses_chunks() const {
+  return config.layout == ep_layout::per_rank && transfer_of(config) == ep_transfer::chunks;
+}
+
+std::vector<double> rows_of_ranks(const ep_point& p) {
+  std::vector<double> rows;
+  for (int rank = 0; rank < p.moved.at(0).num_ranks(); ++rank)
+    rows.push_back(mean_of_sets(p, [rank](const ep_traffic& set) { return set.rows_received(rank); }));
+  return rows;
+}
+
+double gb_per_s(double bytes, double us) {
+  return us > 0 ? bytes / us / 1000 : 0;
+}
+
+ep_bytes dispatch_bytes(const ep_point& p) {
+  return {mean_of_sets(p, &ep_traffic::most_dispatch_bytes_out),
+          mean_of_sets(p, &ep_traffic::most_dispatch_bytes_in),
+          mean_of_sets(p, &ep_traffic::most_dispatch_bytes_of_rows_out)};
+}
+ep_bytes combine_bytes(const ep_point& p) {
+  return {mean_of_sets(p, &ep_traffic::most_combine_bytes_out),
+          mean_of_sets(p, &ep_traffic::most_combine_bytes_in),
+          mean_of_sets(p, &ep_traffic::most_combine_bytes_of_rows_out)};
+}
+
 std::optional<double> limit_us(const ep_run& run, const ep_point& p) {
-  if (run.floor.empty() || !run.push_gb_per_s || !p.moved) return std::nullopt;
-  const std::uint64_t bytes = p.moved->most_dispatch_bytes_out() + p.moved->most_combine_bytes_out();
-  return run.floor.median_us() + static_cast<double>(bytes) / *run.push_gb_per_s / 1000;
+  if (run.floor.empty() || !run.push_gb_per_s || p.moved.empty()) return std::nullopt;
+  const double bytes = dispatch_bytes(p).most() + combine_bytes(p).most();
+  return run.floor.median_us() + bytes / *run.push_gb_per_s / 1000;
 }
 
 nlohmann::json to_json(const ep_run& run, const ep_point& p) {
-  const ep_traffic& moved = *p.moved;
-  const std::uint64_t received = moved.most_rows_received();
+  const double received = mean_of_sets(p, &ep_traffic::most_rows_received);
   nlohmann::json point = head_json(run, p);
   point["checked"] = p.is_right();
   point["worst_error"] = p.verified.worst_error;
@@ -209,20 +210,16 @@ nlohmann::json to_json(const ep_run& run, const ep_point& p) {
   point["values_wrong"] = p.verified.wrong;
   point["repeats"] = p.repeats;
   point["rounds_timed_together"] = p.rounds;
-  point["l2"] = fmt::format("{} sets of inputs in turn; not flushed", p.input_sets);
+  point["l2"] = fmt::format("{} sets of inputs in turn; not flushed", p.given.num_sets);
   point["split"] = form_json(ep_form::split, p.split);
   point["split"]["dispatch"] = timing_json(p.dispatch);
   point["split"]["combine"] = timing_json(p.combine);
   point["fused"] = p.fused.steps.empty() ? nlohmann::json() : form_json(ep_form::fused, p.fused);
   point["why_not_fused"] = text_or_null(run.why_not_fused);
-  point["dispatch_rate"] = rate_json(run,
-                                     {moved.most_dispatch_bytes_out(),
-                                      moved.most_dispatch_bytes_of_rows_out(), received * moved.row_bytes()},
-                                     p.dispatch_time());
-  point["combine_rate"] = rate_json(run,
-                                    {moved.most_combine_bytes_out(), moved.most_combine_bytes_of_rows_out(),
-                                     received * 2 * static_cast<std::uint64_t>(p.config.hidden)},
-                                    p.combine_time());
+  point["rows_of_ranks"] = rows_of_ranks(p);
+  point["dispatch_rate"] = rate_json(
+      run, dispatch_bytes(p), received * static_cast<double>(p.moved[0].row_bytes()), p.dispatch_time());
+  point["combine_rate"] = rate_json(run, combine_bytes(p), received * 2 * p.config.hidden, p.combine_time());
   point["push_gb_per_s"] = run.push_gb_per_s ? nlohmann::json(*run.push_gb_per_s) : nlohmann::json();
   point["push_method"] = text_or_null(run.push_method);
   point["why_no_push"] = text_or_null(run.why_no_push);
@@ -237,67 +234,6 @@ nlohmann::json skipped_json(const ep_run& run, const ep_point& p, const std::str
   nlohmann::json point = head_json(run, p);
   point["skipped"] = reason;
   return point;
-}
-
-void print_header(const ep_run& run, const ep_config& c, const ep_forms& forms, std::ostream& out) {
-  const auto line = [&out](const std::string& text) { out << hanging(text, 2) << '\n'; };
-  line(fmt::format("{} rank{} on {}, hidden {}, top-{} of {} experts, uniform random routing", run.ranks,
-                   run.ranks == 1 ? "" : "s", run.gpu.empty() ? "the CPU" : run.gpu, c.hidden, c.top_k,
-                   c.num_experts));
-  if (forms.quantised) line("tokens are given in their format, where that has scales");
-  if (forms.wide_ids) line("ids are int64");
-  if (c.rows == ep_rows::by_token) line("received tokens lie once each, by token");
-  if (!run.why_not_cuda.empty()) line("CUDA is not used: " + run.why_not_cuda);
-  if (!run.why_not_fused.empty()) line("fused calls: not measured: " + run.why_not_fused);
-  if (run.push_gb_per_s)
-    out << fmt::format("push bandwidth of the slowest rank, all at once: {:.1f} GB/s\n  ({})\n",
-                       *run.push_gb_per_s, run.push_method);
-  else
-    line("push bandwidth: not measured: " + run.why_no_push);
-  if (!run.floor.empty())
-    line(
-        fmt::format("floor, two kernels that exchange a flag, in a graph: {:.1f} us", run.floor.median_us()));
-  if (run.why_no_nccl.empty())
-    out << "NCCL " << run.nccl_version << " moves the same tokens in comparison\n";
-  else
-    line("NCCL: not measured: " + run.why_no_nccl);
-  out << "Microseconds a round: median of each rank, then the slowest rank. Fused calls;\n"
-         "apart: the four calls. By chunks: layout per_rank, tokens in bulk copies. GB/s:\n"
-         "bytes that leave the busiest rank, and their share of the push bandwidth.\n"
-         "Limit: the floor, and these bytes at that bandwidth.\n\n";
-  out << fmt::format(columns_of_row, "tokens  form     layout  sms", "dispatch", "combine", "round", "in a",
-                     "graph's")
-      << fmt::format(columns_of_row, "", "", "", "trip", "graph", "p99");
-}
-
-void print_row(const ep_run& run, const ep_point& p, std::ostream& out) {
-  if (!p.is_right()) {
-    out << fmt::format("{} | WRONG: {} of {} values, by up to {:g}\n", point_name(p.config), p.verified.wrong,
-                       p.verified.values, p.verified.worst_error);
-    return;
-  }
-  const ep_form_times& best = p.best_form();
-  const auto further = [&out](const std::string& text) { out << fmt::format(further_line, "", text); };
-  out << fmt::format(columns_of_row, point_name(p.config), us(p.dispatch_time()), us(p.combine_time()),
-                     us(best.round), us(best.replay),
-                     best.replay.empty() ? "-" : fmt::format("{:.1f}", best.replay.p99_us()));
-  further(fmt::format("apart: {} + {}, {} + {}; graph {}", us(p.split.steps[0]), us(p.split.steps[1]),
-                      us(p.split.steps[2]), us(p.split.steps[3]), us(p.split.replay)));
-  further(fmt::format("GB/s: dispatch {}, combine {}",
-                      speed(run, p.moved->most_dispatch_bytes_out(), p.dispatch_time()),
-                      speed(run, p.moved->most_combine_bytes_out(), p.combine_time())));
-  if (const std::optional<double> limit = limit_us(run, p); limit && !best.replay.empty())
-    further(fmt::format("limit {:.1f} us, {:.0f} % of the graph's time", *limit,
-                        100 * *limit / best.replay.median_us()));
-  // On the CPU ranks take turns, and the last one is waited for.
-  if (const slow_rank slow = slowest(p.waits); slow.rank >= 0 && run.device == "cuda")
-    further(fmt::format("rank {} is slow: {:.0f} % of all waiting was for it", slow.rank, 100 * slow.share));
-  if (!p.nccl_dispatch.empty())
-    further(fmt::format("NCCL: dispatch {}, combine {}", us(p.nccl_dispatch), us(p.nccl_combine)));
-}
-
-void print_skipped(const ep_point& p, const std::string& reason, std::ostream& out) {
-  out << hanging(fmt::format("{} | skipped: {}", point_name(p.config), reason), 4) << '\n';
 }
 
 }  // namespace baton::cli

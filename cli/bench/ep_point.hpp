@@ -1,8 +1,7 @@
 #pragma once
-// One measured combination of the benchmark, and how it is told.
+// One measured combination of the benchmark, and its JSON.
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -43,19 +42,20 @@ struct ep_form_times {
 };
 
 struct ep_point {
-  ep_config config;
-  ep_forms forms;
+  ep_config config;  // of physical experts
+  ep_rounds given;
   int repeats = 0;
-  int rounds = 1;  // timed together
-  int input_sets = 0;
-  std::uint64_t seed = 0;
-  std::optional<ep_traffic> moved;  // of the first set of inputs
+  int rounds = 1;                 // timed together
+  std::vector<ep_traffic> moved;  // of each set of inputs
   comparison verified;
   ep_form_times split, fused;   // fused: empty where ranks share a GPU
   ep_timing dispatch, combine;  // split: async and wait of one round
   ep_timing nccl_dispatch, nccl_combine;
   wait_matrix waits;  // while it was timed; beginning and end of what is timed together count too
 
+  int num_experts() const { return config.num_experts - given.num_replicas; }  // logical ones
+  const char* layout_name() const;
+  bool uses_chunks() const;
   bool is_right() const { return verified.values > 0 && verified.wrong == 0; }
   /// Of the fused call where it was measured.
   const ep_timing& dispatch_time() const { return fused.steps.empty() ? dispatch : fused.steps[0]; }
@@ -63,14 +63,26 @@ struct ep_point {
   const ep_form_times& best_form() const { return fused.steps.empty() ? split : fused; }
 };
 
-/// The least that a round of this point can take: the floor, and the bytes of the busiest rank at the push bandwidth.
+/// Bytes that the busiest rank of a round sends to others, and that the busiest one gets from them: the mean of the sets of
+/// inputs, which are timed in turn.
+struct ep_bytes {
+  double out = 0, in = 0;
+  double out_of_rows = 0;  // if it sent a message, or a reply, for each row
+  double most() const { return out > in ? out : in; }
+};
+ep_bytes dispatch_bytes(const ep_point& point);
+ep_bytes combine_bytes(const ep_point& point);
+/// 0 where nothing was timed.
+double gb_per_s(double bytes, double us);
+/// Rows that each rank gets in a round, likewise the mean.
+std::vector<double> rows_of_ranks(const ep_point& point);
+
+/// The least that a round of this point can take: the floor, and the bytes of the busiest rank at the push bandwidth, which is
+/// taken to be what it can get, too.
 std::optional<double> limit_us(const ep_run& run, const ep_point& point);
 
 nlohmann::json to_json(const ep_run& run, const ep_point& point);
 /// A point that the layout does not serve.
 nlohmann::json skipped_json(const ep_run& run, const ep_point& point, const std::string& reason);
-void print_header(const ep_run& run, const ep_config& config, const ep_forms& forms, std::ostream& out);
-void print_row(const ep_run& run, const ep_point& point, std::ostream& out);
-void print_skipped(const ep_point& point, const std::string& reason, std::ostream& out);
 
 }  // namespace baton::cli

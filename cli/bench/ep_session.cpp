@@ -68,15 +68,13 @@ std::string why_not_fused(std::span<const world> worlds) {
   return {};
 }
 
-ep_session::ep_session(std::span<const world> worlds, const ep_config& config, int num_sets,
-                       std::uint64_t seed, const ep_forms& forms)
+ep_session::ep_session(std::span<const world> worlds, const ep_config& config, const ep_rounds& given)
     : worlds_{worlds},
       config_{config},
-      forms_{forms},
+      given_{given},
       communicators_{expert_parallel::create_all(worlds, config)},
       ranks_(worlds.size()) {
-  for (int s = 0; s < num_sets; ++s)
-    sets_.push_back(make_set(seed + static_cast<std::uint64_t>(s) * 1'000'003));
+  for (int s = 0; s < given.num_sets; ++s) sets_.push_back(make_set(s));
   const std::size_t values = index(config_.num_max_tokens_per_rank) * index(config_.hidden);
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     ranks_[r].output = {worlds_[r], values, use_for("combined tokens")};
@@ -84,26 +82,40 @@ ep_session::ep_session(std::span<const world> worlds, const ep_config& config, i
   }
 }
 
-ep_session::input_set ep_session::make_set(std::uint64_t seed) const {
+ep_session::input_set ep_session::make_set(int number) const {
   input_set set{{}, {}, {config_, num_ranks()}};
   set.host.resize(worlds_.size());
+  const routing_case routing = given_.routing_of(config_, num_ranks());
+  const std::uint64_t seed = given_.seed + static_cast<std::uint64_t>(number) * 1'000'003;
   on_every_rank(worlds_, [&](int r) {
     const std::uint64_t own = seed * 8191 + static_cast<std::uint64_t>(r);
-    set.host[index(r)] = random_inputs(config_, config_.num_max_tokens_per_rank, own);
+    set.host[index(r)] =
+        random_inputs(config_, config_.num_max_tokens_per_rank, own, router_of(routing, number));
   });
   for (int r = 0; r < num_ranks(); ++r) set.device.push_back(on_device_of(r, set.host[index(r)]));
-  for (std::size_t r = 0; r < worlds_.size(); ++r) set.moved.count(static_cast<int>(r), set.host[r].topk_idx);
+  if (given_.num_replicas > 0) replicate(set, past_loads(routing, number));
+  for (int r = 0; r < num_ranks(); ++r) set.moved.count(r, set.host[index(r)].topk_idx);
   return set;
+}
+
+/// From here on the host's ids are of physical experts, as the device's will be where they are read.
+void ep_session::replicate(input_set& set, std::span<const std::int64_t> loads) const {
+  const expert_placement placement = place_experts(loads, num_ranks(), config_.num_experts);
+  for (int r = 0; r < num_ranks(); ++r) {
+    set.device[index(r)].replicas = {worlds_[index(r)], placement};
+    std::vector<std::int32_t>& ids = set.host[index(r)].topk_idx;
+    ids = physical_ids(placement, ids, config_.top_k, r);
+  }
 }
 
 ep_session::on_device ep_session::on_device_of(int rank, const rank_inputs& host) const {
   const world& w = worlds_[index(rank)];
   const memory_use use = use_for("inputs of the benchmark");
-  on_device in{{w, host.tokens, use}, {w, host.topk_idx, use}, {w, host.topk_weights, use}, {}, {}, {}};
-  if (forms_.wide_ids)
+  on_device in{{w, host.tokens, use}, {w, host.topk_idx, use}, {w, host.topk_weights, use}, {}, {}, {}, {}};
+  if (given_.forms.wide_ids)
     in.wide_ids = {w, std::vector<std::int64_t>(host.topk_idx.begin(), host.topk_idx.end()), use};
   const format_facts facts = facts_of(config_.format);
-  if (!forms_.quantised || facts.scale_bytes == 0) return in;
+  if (!given_.forms.quantised || facts.scale_bytes == 0) return in;
   const std::size_t tokens = index(config_.num_max_tokens_per_rank);
   in.quantised = {w, tokens * index(facts.row_bytes(config_.hidden)), use};
   in.row_scales = {w, tokens * index(facts.row_scales(config_.hidden) * facts.scale_bytes), use};
@@ -118,7 +130,8 @@ dispatch_input ep_session::input_of(int rank, int set) const {
   dispatch_input all{.tokens = in.tokens.data(),
                      .topk_idx = in.topk_idx.data(),
                      .topk_weights = in.topk_weights.data(),
-                     .num_tokens = config_.num_max_tokens_per_rank};
+                     .num_tokens = config_.num_max_tokens_per_rank,
+                     .replicas = in.replicas.map()};
   if (in.wide_ids.size() > 0) all.topk_idx = in.wide_ids.data();
   if (in.quantised.size() > 0) all.tokens = quantised_tokens{in.quantised.data(), in.row_scales.data()};
   return all;

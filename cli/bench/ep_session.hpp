@@ -6,6 +6,7 @@
 
 #include "baton/device_buffer.hpp"
 #include "cli/bench/ep_inputs.hpp"
+#include "cli/bench/ep_replicas.hpp"
 #include "cli/bench/ep_traffic.hpp"
 
 namespace baton::cli {
@@ -25,14 +26,28 @@ struct ep_forms {
   bool wide_ids = false;   // int64
 };
 
+/// What the rounds of a session are given.
+struct ep_rounds {
+  int num_sets = 4;  // of inputs, taken in turn
+  std::uint64_t seed = 1;
+  ep_forms forms;
+  ep_routing routing = ep_routing::uniform;
+  int num_replicas = 0;                        // physical experts beyond the logical ones that tokens choose
+  const recorded_routing* recorded = nullptr;  // trace: not null
+
+  /// Of a communicator with this configuration, whose experts are the physical ones.
+  routing_case routing_of(const ep_config& config, int num_ranks) const {
+    return {routing, config.num_experts - num_replicas, config.top_k, num_ranks, seed, recorded};
+  }
+};
+
 /// Empty if the ranks can call the fused form: kernels of ranks that share a GPU could wait for each other for ever.
 std::string why_not_fused(std::span<const world> worlds);
 
 class ep_session {
  public:
-  /// Collective over `worlds`, all ranks of world::local. Makes `num_sets` sets of inputs from `seed`.
-  ep_session(std::span<const world> worlds, const ep_config& config, int num_sets, std::uint64_t seed,
-             const ep_forms& forms = {});
+  /// Collective over `worlds`, all ranks of world::local. With replicas each set has a placement of its own, by past_loads.
+  ep_session(std::span<const world> worlds, const ep_config& config, const ep_rounds& given);
 
   /// One step of one rank. Every rank's *_async step comes before any rank's matching *_wait step.
   void enqueue(ep_step step, int rank, int set, stream_ref stream);
@@ -55,10 +70,11 @@ class ep_session {
     device_buffer<float> topk_weights;
     device_buffer<std::int64_t> wide_ids;            // if any, in place of topk_idx
     device_buffer<std::byte> quantised, row_scales;  // if any, in place of tokens
+    replicas_on_device replicas;
   };
   struct input_set {
-    std::vector<rank_inputs> host;
-    std::vector<on_device> device;
+    std::vector<rank_inputs> host;  // ids of physical experts
+    std::vector<on_device> device;  // of logical ones
     ep_traffic moved;
   };
   struct rank_buffers {
@@ -68,7 +84,8 @@ class ep_session {
     received_tokens received;
   };
 
-  input_set make_set(std::uint64_t seed) const;
+  input_set make_set(int set) const;
+  void replicate(input_set& set, std::span<const std::int64_t> loads) const;
   on_device on_device_of(int rank, const rank_inputs& host) const;
   dispatch_input input_of(int rank, int set) const;
   /// Rows that lie as experts' outputs do: an expert that changes nothing has nothing to write.
@@ -82,7 +99,7 @@ class ep_session {
 
   std::span<const world> worlds_;
   ep_config config_;
-  ep_forms forms_;
+  ep_rounds given_;
   std::vector<expert_parallel> communicators_;
   std::vector<rank_buffers> ranks_;
   std::vector<input_set> sets_;

@@ -60,37 +60,45 @@ void ep_traffic::count(int source, std::span<const std::int32_t> topk_idx) {
 }
 
 template <class Bytes>
-std::uint64_t ep_traffic::most_out(Bytes bytes) const {
+std::uint64_t ep_traffic::most_of_ranks(Bytes bytes) const {
   std::uint64_t most = 0;
-  for (int from = 0; from < num_ranks_; ++from) {
-    std::uint64_t out = 0;
-    for (int to = 0; to < num_ranks_; ++to) out += to == from ? 0 : bytes(from, to);
-    most = std::max(most, out);
+  for (int rank = 0; rank < num_ranks_; ++rank) {
+    std::uint64_t sum = 0;
+    for (int other = 0; other < num_ranks_; ++other) sum += other == rank ? 0 : bytes(rank, other);
+    most = std::max(most, sum);
   }
   return most;
 }
 
 std::uint64_t ep_traffic::most_dispatch_bytes_out() const {
-  return most_out([this](int from, int to) { return dispatch_bytes(from, to); });
+  return most_of_ranks([this](int rank, int to) { return dispatch_bytes(rank, to); });
 }
 std::uint64_t ep_traffic::most_combine_bytes_out() const {
-  return most_out([this](int from, int to) { return combine_bytes(from, to); });
+  return most_of_ranks([this](int rank, int to) { return combine_bytes(rank, to); });
+}
+std::uint64_t ep_traffic::most_dispatch_bytes_in() const {
+  return most_of_ranks([this](int rank, int from) { return dispatch_bytes(from, rank); });
+}
+std::uint64_t ep_traffic::most_combine_bytes_in() const {
+  return most_of_ranks([this](int rank, int from) { return combine_bytes(from, rank); });
 }
 std::uint64_t ep_traffic::most_dispatch_bytes_of_rows_out() const {
-  return most_out(
-      [this](int from, int to) { return rows_between(from, to) * message_bytes_ + ids_[at(from, to)]; });
+  return most_of_ranks(
+      [this](int rank, int to) { return rows_between(rank, to) * message_bytes_ + ids_[at(rank, to)]; });
 }
 std::uint64_t ep_traffic::most_combine_bytes_of_rows_out() const {
-  return most_out([this](int from, int to) { return rows_between(to, from) * reply_bytes_; });
+  return most_of_ranks([this](int rank, int to) { return rows_between(to, rank) * reply_bytes_; });
+}
+
+std::uint64_t ep_traffic::rows_received(int rank) const {
+  std::uint64_t rows = 0;
+  for (int source = 0; source < num_ranks_; ++source) rows += rows_between(source, rank);
+  return rows;
 }
 
 std::uint64_t ep_traffic::most_rows_received() const {
   std::uint64_t most = 0;
-  for (int to = 0; to < num_ranks_; ++to) {
-    std::uint64_t in = 0;
-    for (int source = 0; source < num_ranks_; ++source) in += rows_between(source, to);
-    most = std::max(most, in);
-  }
+  for (int rank = 0; rank < num_ranks_; ++rank) most = std::max(most, rows_received(rank));
   return most;
 }
 

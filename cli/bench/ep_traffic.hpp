@@ -39,12 +39,16 @@ class ep_traffic {
   }
   std::uint64_t combine_bytes(int from, int to) const { return messages_between(to, from) * reply_bytes_; }
 
-  /// What the busiest rank sends to other ranks; and if it sent a message, and a reply, for each row.
+  /// What the busiest rank sends to other ranks, and what the busiest one gets from them.
   std::uint64_t most_dispatch_bytes_out() const;
   std::uint64_t most_combine_bytes_out() const;
+  std::uint64_t most_dispatch_bytes_in() const;
+  std::uint64_t most_combine_bytes_in() const;
+  /// What the busiest rank would send with a message, and a reply, for each row.
   std::uint64_t most_dispatch_bytes_of_rows_out() const;
   std::uint64_t most_combine_bytes_of_rows_out() const;
-  /// Rows that the busiest rank gets from itself and others.
+  /// Rows that a rank gets from itself and others, and the busiest rank's.
+  std::uint64_t rows_received(int rank) const;
   std::uint64_t most_rows_received() const;
 
  private:
@@ -52,8 +56,9 @@ class ep_traffic {
     return static_cast<std::size_t>(source) * static_cast<std::size_t>(num_ranks_) +
            static_cast<std::size_t>(destination);
   }
+  /// Of the busiest rank, bytes(rank, other) of all others.
   template <class Bytes>
-  std::uint64_t most_out(Bytes bytes) const;
+  std::uint64_t most_of_ranks(Bytes bytes) const;
 
   ep_config config_;
   int num_ranks_;

@@ -58,6 +58,12 @@ CLI::Option* add_path(CLI::App& command, const std::string& flag, Path& path, co
       flag, [&path](const std::string& word) { path = word; }, text);
 }
 
+/// A number, whose value before is the default that the help names.
+template <class Value>
+CLI::Option* add_count(CLI::App& command, const std::string& flag, Value& value, const std::string& text) {
+  return command.add_option(flag, value, text)->type_name("N")->capture_default_str();
+}
+
 /// --json: sets both.
 void declare_json(CLI::App& command, bool& json, bool& is_json);
 void declare_json_file(CLI::App& command, std::string& path);

@@ -8,16 +8,18 @@
 
 #include "baton/error.hpp"
 #include "cli/bench/ep_point.hpp"
+#include "cli/bench/ep_table.hpp"
 #include "cli/bench/ep_timer.hpp"
 #include "cli/bench/flag_floor.hpp"
 #include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/nccl_exchange.hpp"
 #include "cli/bench/probe/probe.hpp"
 #include "cli/bench/statistics.hpp"
-#include "cli/config_words.hpp"
+#include "cli/commands/bench_ep_points.hpp"
 #include "cli/exchange_settings.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/model/output_file.hpp"
+#include "cli/recorded_routing.hpp"
 
 namespace baton::cli {
 namespace {
@@ -25,19 +27,12 @@ namespace {
 constexpr int warm_up_repeats = 3;
 
 void require(const bench_ep_options& o) {
-  require_served(
-      {.num_experts = o.experts, .top_k = o.top_k, .hidden = o.hidden, .num_max_tokens_per_rank = 1}, o.ranks,
-      bench_words);
   constexpr int most_repeats = 1 << 20,
                 most_rounds = 128;  // a stream holds 1024 launches behind a closed gate
   if (o.repeats < 1 || o.repeats > most_repeats)
     throw invalid_argument{fmt::format("--repeats: {} is outside [1, {}]", o.repeats, most_repeats)};
   if (o.rounds < 0 || o.rounds > most_rounds)
     throw invalid_argument{fmt::format("--rounds: {} is outside [0, {}]; 0 chooses", o.rounds, most_rounds)};
-  if (o.top_k > o.experts)
-    throw invalid_argument{
-        fmt::format("--top-k: {} is more than the {} experts; the benchmark gives a token distinct experts",
-                    o.top_k, o.experts)};
 }
 
 /// The ranks on the device asked for, or on CUDA if it can serve them and on the CPU otherwise.
@@ -70,8 +65,8 @@ void measure_push(std::span<const world> worlds, ep_run& run) {
 }
 
 /// Fewer sets where one is large: what matters is that a round does not repeat the one before it.
-int num_input_sets(const bench_ep_options& o, int tokens) {
-  return std::int64_t{tokens} * o.hidden <= (4 << 20) ? 4 : 2;
+int num_input_sets(const ep_config& c) {
+  return std::int64_t{c.num_max_tokens_per_rank} * c.hidden <= (4 << 20) ? 4 : 2;
 }
 
 /// So many that what comes before and after does not count; what takes long needs fewer.
@@ -113,7 +108,7 @@ void time_form(ep_session& session, ep_form form, ep_point& point) {
 
 /// The tokens, scales and replies of the first set of inputs, one for each message, and nothing that frames them.
 void time_nccl(nccl_exchange& nccl, ep_point& point) {
-  const ep_traffic& moved = *point.moved;
+  const ep_traffic& moved = point.moved.at(0);
   const auto ranks = static_cast<std::size_t>(moved.num_ranks());
   std::vector<std::uint64_t> out(ranks * ranks), back(ranks * ranks);
   for (std::size_t s = 0; s < ranks; ++s) {
@@ -150,8 +145,8 @@ wait_matrix waits_of(std::span<const world> worlds) {
 
 void measure(std::span<const world> worlds, bool fused, nccl_exchange* nccl, ep_point& point) {
   {
-    ep_session session{worlds, point.config, point.input_sets, point.seed, point.forms};
-    point.moved = session.traffic_of_set(0);
+    ep_session session{worlds, point.config, point.given};
+    for (int set = 0; set < session.num_sets(); ++set) point.moved.push_back(session.traffic_of_set(set));
     verify(session, ep_form::split, point.verified);
     if (fused) verify(session, ep_form::fused, point.verified);
     if (!point.is_right()) return;
@@ -161,52 +156,6 @@ void measure(std::span<const world> worlds, bool fused, nccl_exchange* nccl, ep_
     point.waits = waits_of(worlds);
   }
   if (nccl != nullptr) time_nccl(*nccl, point);
-}
-
-/// A point that may not be served.
-struct wanted_point {
-  ep_config config;
-  std::string why_not;
-};
-
-/// What one layout does not serve but the other does is left out, and said.
-wanted_point wanted(const ep_config& config, int ranks) {
-  std::string reason = why_not(config, ranks);
-  ep_config other = config;
-  other.layout = config.layout == ep_layout::per_rank ? ep_layout::per_expert : ep_layout::per_rank;
-  if (reason.empty() || !why_not(other, ranks).empty()) require_served(config, ranks, bench_words);
-  return {config, std::move(reason)};
-}
-
-std::vector<wanted_point> all_points(const bench_ep_options& o, device_kind device) {
-  std::vector<int> tokens = o.tokens;
-  if (tokens.empty())
-    tokens = device == device_kind::cuda ? std::vector<int>{1, 8, 32, 128, 512, 4096} : std::vector<int>{16};
-  std::vector<wanted_point> points;
-  for (const int count : tokens) {
-    for (const token_format format : o.formats) {
-      for (const ep_layout layout : o.layouts) {
-        for (const int sms : o.num_sms) {
-          ep_config c;
-          c.num_experts = o.experts;
-          c.top_k = o.top_k;
-          c.hidden = o.hidden;
-          c.num_max_tokens_per_rank = count;
-          c.format = format;
-          c.layout = layout;
-          c.transfer = o.transfer;
-          c.rows = o.rows;
-          c.num_sms = sms;
-          c.num_threads = o.num_threads;
-          points.push_back(wanted(c, o.ranks));
-        }
-      }
-    }
-  }
-  const auto is_served = [](const wanted_point& p) { return p.why_not.empty(); };
-  if (std::none_of(points.begin(), points.end(), is_served) && !points.empty())
-    require_served(points[0].config, o.ranks, bench_words);
-  return points;
 }
 
 /// What every point is compared with.
@@ -226,14 +175,13 @@ struct listeners {
 /// Whether the point is right, or one that is left out.
 bool measure_and_tell(std::span<const world> worlds, const bench_ep_options& o, const ep_run& run,
                       const wanted_point& wanted, nccl_exchange* nccl, const listeners& to) {
-  const int tokens = wanted.config.num_max_tokens_per_rank;
   ep_point point;
   point.config = wanted.config;
-  point.forms = o.forms;
+  point.given = wanted.given;
+  point.given.num_sets = num_input_sets(wanted.config);
   point.repeats = o.repeats;
-  point.rounds = num_rounds(o, tokens, worlds[0].device());
-  point.seed = o.seed;
-  point.input_sets = num_input_sets(o, tokens);
+  point.rounds = num_rounds(o, wanted.config.num_max_tokens_per_rank, worlds[0].device());
+  if (to.table != nullptr && wanted.begins_sizes) print_sizes(point, *to.table);
   if (!wanted.why_not.empty()) {
     to.tell(skipped_json(run, point, wanted.why_not).dump());
     if (to.table != nullptr) print_skipped(point, wanted.why_not, *to.table);
@@ -245,13 +193,24 @@ bool measure_and_tell(std::span<const world> worlds, const bench_ep_options& o, 
   return point.is_right();
 }
 
+/// The recording, if some routing is of one.
+std::optional<recorded_routing> recording(const bench_ep_options& o) {
+  const bool is_wanted =
+      std::find(o.routings.begin(), o.routings.end(), ep_routing::trace) != o.routings.end();
+  if (is_wanted && o.trace.empty())
+    throw invalid_argument{"--routing trace: needs a recording; name its file with --trace"};
+  if (!is_wanted) return std::nullopt;
+  return read_recorded_routing(o.trace);
+}
+
 }  // namespace
 
 int run_bench_ep(const bench_ep_options& o, std::ostream& out) {
   require(o);
+  const std::optional<recorded_routing> recorded = recording(o);
   ep_run run;
   const std::vector<world> worlds = open_worlds(o, run);
-  const std::vector<wanted_point> points = all_points(o, worlds[0].device());
+  const std::vector<wanted_point> points = all_points(o, worlds[0].device(), recorded ? &*recorded : nullptr);
   std::optional<model::output_file> file;
   if (!o.json_path.empty()) file.emplace(o.json_path, "--json-file");
   run.date = utc_now();

@@ -92,7 +92,7 @@ TEST(bench_compare, a_table_says_what_changed_and_by_how_much) {
 
 TEST(bench_compare, what_the_benchmark_writes_is_the_same_as_itself) {
   const test::temporary_folder folder;
-  bench_ep_options run{.ranks = 2, .tokens = {2}, .hidden = 128, .top_k = 1, .experts = 2};
+  bench_ep_options run{.ranks = 2, .tokens = {2}, .hidden = {128}, .top_k = {1}, .experts = {2}};
   run.device = device_kind::cpu;
   run.repeats = 1;
   run.json = true;

@@ -112,7 +112,7 @@ TEST(bench_ep_traffic, the_busiest_rank_sends_its_rows_out_and_replies_to_those_
 TEST(bench_ep_point, rates_are_of_the_bytes_of_their_own_direction) {
   ep_point p;
   p.config = small_config(token_format::blockwise_fp8);
-  p.moved = rows_of(p.config, 2, {1, 20, 30, 4});
+  p.moved = {rows_of(p.config, 2, {1, 20, 30, 4})};
   p.split.steps.resize(4);
   p.dispatch.samples_us = {{2, 1}};
   p.combine.samples_us = {{3, 5}};
@@ -125,6 +125,22 @@ TEST(bench_ep_point, rates_are_of_the_bytes_of_their_own_direction) {
   EXPECT_EQ(rate("combine_rate", "wire_bytes"), 30 * 512);
   EXPECT_EQ(rate("combine_rate", "logical_bytes"), 31 * 512);
   EXPECT_DOUBLE_EQ(rate("combine_rate", "logical_gb_per_s"), 3.1744) << "15872 bytes in 5 us";
+}
+
+TEST(bench_ep_point, bytes_are_the_mean_of_the_sets_and_what_is_received_counts_where_it_is_more) {
+  ep_point p;
+  p.config = small_config();
+  p.split.steps.resize(4);
+  p.moved = {rows_of(p.config, 3, {0, 0, 0, 4, 0, 0, 6, 0, 0}),
+             rows_of(p.config, 3, {0, 0, 0, 2, 0, 0, 2, 0, 0})};
+  EXPECT_DOUBLE_EQ(dispatch_bytes(p).out, (6 + 2) / 2.0 * 528);
+  EXPECT_DOUBLE_EQ(dispatch_bytes(p).in, (10 + 4) / 2.0 * 528) << "all to rank 0";
+  EXPECT_DOUBLE_EQ(combine_bytes(p).out, (10 + 4) / 2.0 * 512) << "which alone replies";
+  EXPECT_DOUBLE_EQ(combine_bytes(p).in, (6 + 2) / 2.0 * 512);
+  EXPECT_EQ(rows_of_ranks(p), (std::vector<double>{7, 0, 0}));
+  ep_run run{.push_gb_per_s = 0.001};
+  run.floor.samples_us = {{0, 0, 0}};
+  EXPECT_DOUBLE_EQ(*limit_us(run, p), 7 * 528 + 7 * 512);
 }
 
 TEST(bench_ep_traffic, with_per_rank_a_token_is_one_message_for_all_its_experts_on_a_rank) {
@@ -204,9 +220,9 @@ TEST(bench_ep_timing, the_99th_percentile_leaves_out_one_of_a_hundred) {
 TEST(bench_ep_timing, a_limit_is_the_floor_and_the_bytes_at_the_push_bandwidth) {
   ep_run run;
   ep_point p;
-  p.moved.emplace(small_config(), 2);
+  p.moved.emplace_back(small_config(), 2);
   const std::int32_t ids[] = {9, 8, 7};
-  p.moved->count(0, ids);
+  p.moved[0].count(0, ids);
   EXPECT_FALSE(limit_us(run, p)) << "nothing was measured";
   run.floor.samples_us = {{3, 4}};
   run.push_gb_per_s = 0.001;
@@ -216,9 +232,9 @@ TEST(bench_ep_timing, a_limit_is_the_floor_and_the_bytes_at_the_push_bandwidth) 
 bench_ep_options small_run() {
   bench_ep_options o;
   o.ranks = 2;
-  o.hidden = 128;
-  o.top_k = 2;
-  o.experts = 5;
+  o.hidden = {128};
+  o.top_k = {2};
+  o.experts = {5};
   o.tokens = {3, 4};
   o.device = device_kind::cpu;
   o.repeats = 2;
@@ -352,7 +368,7 @@ TEST(bench_ep, options_that_cannot_be_served_are_refused_before_anything_runs) {
   o.rounds = 1000;
   EXPECT_THROW(run_bench_ep(o, out), invalid_argument);
   o = small_run();
-  o.top_k = 6;
+  o.top_k = {6};
   EXPECT_THROW(run_bench_ep(o, out), invalid_argument);
   o = small_run();
   o.tokens = {3, 0};
