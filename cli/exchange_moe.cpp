@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "baton/device_buffer.hpp"
+#include "cli/bench/ep_replicas.hpp"
 #include "cli/config_words.hpp"
 
 namespace baton::cli {
@@ -20,7 +21,7 @@ std::size_t size(int n) {
 
 ep_config communicator_config(const model::model_config& model, const exchange_options& options) {
   ep_config config;
-  config.num_experts = model.num_experts;
+  config.num_experts = model.num_experts + options.num_replicas;
   config.top_k = model.num_experts_per_tok;
   config.hidden = model.hidden_size;
   config.num_max_tokens_per_rank = options.max_tokens_per_rank;
@@ -69,6 +70,28 @@ struct exchange_moe::chunk {
   int count = 0;
 };
 
+struct exchange_moe::layer_replicas {
+  expert_placement placement;
+  std::vector<replicas_on_device> of_ranks;
+};
+
+model::expert_matrices gathered(const expert_source& experts, int layer, std::span<const std::int32_t> ids) {
+  model::expert_matrices all;
+  const auto append = [](std::vector<bfloat16>& to, const std::vector<bfloat16>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  for (const std::int32_t id : ids) {
+    const model::expert_matrices one = experts(layer, id, 1);
+    all.hidden = one.hidden;
+    all.intermediate = one.intermediate;
+    append(all.gate, one.gate);
+    append(all.up, one.up);
+    append(all.down, one.down);
+    ++all.num_experts;
+  }
+  return all;
+}
+
 exchange_moe::exchange_moe(const model::checkpoint& weights, std::span<const int> layers,
                            const exchange_options& options)
     : exchange_moe{
@@ -83,22 +106,60 @@ exchange_moe::exchange_moe(const model::model_config& config, const expert_sourc
       communicators_{expert_parallel::create_all(worlds_, config_)},
       ranks_(worlds_.size()),
       statistics_{config_, options.num_ranks, config.num_hidden_layers} {
+  if (options.num_replicas > 0) place_replicas(layers, options);
   load_experts(experts, layers);
   make_staging();
 }
 
 exchange_moe::~exchange_moe() = default;
 
+void exchange_moe::place_replicas(std::span<const int> layers, const exchange_options& options) {
+  const std::vector<std::int64_t> alike(size(config_.num_experts - options.num_replicas), 1);
+  replicas_.resize(size(statistics_.num_layers()));
+  for (const int layer : layers) {
+    const auto& loads = options.past_loads.empty() ? alike : options.past_loads.at(size(layer));
+    layer_replicas own{place_experts(loads, static_cast<int>(worlds_.size()), config_.num_experts), {}};
+    for (const world& rank : worlds_) own.of_ranks.emplace_back(rank, own.placement);
+    replicas_.at(size(layer)) = std::move(own);
+  }
+}
+
+const expert_placement* exchange_moe::placement(int layer) const {
+  const bool is_placed = size(layer) < replicas_.size() && !replicas_[size(layer)].of_ranks.empty();
+  return is_placed ? &replicas_[size(layer)].placement : nullptr;
+}
+
+std::vector<std::int32_t> exchange_moe::physical(int layer, int rank,
+                                                 std::span<const std::int32_t> topk_idx) const {
+  const expert_placement* const map = placement(layer);
+  if (map == nullptr) return {topk_idx.begin(), topk_idx.end()};
+  std::vector<std::int32_t> ids;
+  const std::size_t of_round = size(config_.num_max_tokens_per_rank) * size(config_.top_k);
+  for (std::size_t first = 0; first < topk_idx.size(); first += of_round) {
+    const auto own = physical_ids(*map, topk_idx.subspan(first, std::min(of_round, topk_idx.size() - first)),
+                                  config_.top_k, rank);
+    ids.insert(ids.end(), own.begin(), own.end());
+  }
+  return ids;
+}
+
+model::expert_matrices exchange_moe::experts_of(int rank, const expert_source& experts, int layer) const {
+  const expert_range mine = communicators_[size(rank)].local_experts();
+  const expert_placement* const map = placement(layer);
+  if (map == nullptr) return experts(layer, mine.first, mine.count);
+  return gathered(experts, layer,
+                  std::span{map->physical_to_logical}.subspan(size(mine.first), size(mine.count)));
+}
+
 void exchange_moe::load_experts(const expert_source& experts, std::span<const int> layers) {
   for (const int layer : layers) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      const expert_range mine = communicators_[r].local_experts();
-      const model::expert_matrices host = experts(layer, mine.first, mine.count);
+      const model::expert_matrices host = experts_of(static_cast<int>(r), experts, layer);
       const memory_use use{fmt::format("experts of layer {} on rank {}", layer, r), weights_knob};
       rank_state::layer_experts loaded{
           {worlds_[r], host.gate, use}, {worlds_[r], host.up, use}, {worlds_[r], host.down, use}, {}};
       loaded.weights = {loaded.gate.data(), loaded.up.data(), loaded.down.data(),
-                        mine.count,         host.hidden,      host.intermediate};
+                        host.num_experts,   host.hidden,      host.intermediate};
       ranks_[r].layers.insert_or_assign(layer, std::move(loaded));
     }
   }
@@ -176,14 +237,22 @@ void exchange_moe::run(int layer, std::span<const model::routed_tokens> ranks,
       chunks.push_back({std::min(first, rank.tokens), std::clamp(rank.tokens - first, 0, limit)});
     }
     phase(seconds.copies, [&] { copy_in(chunks, ranks); });
-    phase(seconds.dispatch, [&] { dispatch(chunks); });
+    phase(seconds.dispatch, [&] { dispatch(chunks, replicas_.empty() ? nullptr : &replicas_[size(layer)]); });
     phase(seconds.experts, [&] { run_experts(layer); });
     phase(seconds.combine, [&] { combine(); });
     phase(seconds.copies, [&] { copy_out(chunks, outputs); });
     for (expert_parallel& communicator : communicators_) communicator.check();
     ++statistics_.rounds;
   }
-  statistics_.count(layer, ranks);
+  count(layer, ranks);
+}
+
+void exchange_moe::count(int layer, std::span<const model::routed_tokens> ranks) {
+  if (replicas_.empty()) return statistics_.count(layer, ranks);
+  std::vector<model::routed_tokens> as_sent(ranks.size());
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    as_sent[r].topk_idx = physical(layer, static_cast<int>(r), ranks[r].topk_idx);
+  statistics_.count(layer, as_sent);
 }
 
 void exchange_moe::copy_in(std::span<const chunk> chunks, std::span<const model::routed_tokens> ranks) {
@@ -199,11 +268,15 @@ void exchange_moe::copy_in(std::span<const chunk> chunks, std::span<const model:
 }
 
 // All ranks send before any rank waits: they share this thread, and may share a device.
-void exchange_moe::dispatch(std::span<const chunk> chunks) {
+void exchange_moe::dispatch(std::span<const chunk> chunks, const layer_replicas* replicas) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const rank_state& rank = ranks_[r];
-    communicators_[r].dispatch_async(rank.tokens.data(), rank.topk_idx.data(), rank.topk_weights.data(),
-                                     chunks[r].count);
+    dispatch_input in{.tokens = rank.tokens.data(),
+                      .topk_idx = rank.topk_idx.data(),
+                      .topk_weights = rank.topk_weights.data(),
+                      .num_tokens = chunks[r].count};
+    if (replicas != nullptr) in.replicas = replicas->of_ranks[r].map();
+    communicators_[r].dispatch_async(in);
   }
   for (std::size_t r = 0; r < ranks_.size(); ++r) ranks_[r].received = communicators_[r].dispatch_wait();
 }

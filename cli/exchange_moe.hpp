@@ -8,6 +8,7 @@
 
 #include "baton/expert_mlp.hpp"
 #include "baton/expert_parallel.hpp"
+#include "baton/expert_placement.hpp"
 #include "baton/world.hpp"
 #include "cli/exchange_statistics.hpp"
 #include "cli/model/checkpoint.hpp"
@@ -24,13 +25,20 @@ struct exchange_options {
   ep_transfer transfer = ep_transfer::automatic;
   ep_rows rows = ep_rows::by_expert;
   int max_tokens_per_rank = 256;  // of one round; larger batches take several
+  int num_replicas = 0;           // physical experts beyond the model's
+  /// [layers][the model's experts], by which each layer's replicas are placed; empty: all are alike.
+  std::vector<std::vector<std::int64_t>> past_loads;
 };
 
 /// Gives the experts first .. first + count - 1 of a layer; what checkpoint::experts does.
 using expert_source = std::function<model::expert_matrices(int layer, int first, int count)>;
+/// These experts of a layer, in this order; one may be there several times.
+model::expert_matrices gathered(const expert_source& experts, int layer, std::span<const std::int32_t> ids);
 
 /// Every rank of world::local with its share of the experts of some layers. One communicator a rank serves
 /// all layers. Deterministic: the same input gives the same output, bit for bit, whatever ran before.
+///
+/// With replicas the communicator's experts, and those that are counted, are physical ones, of which each layer has a placement.
 class exchange_moe : public model::moe_backend {
  public:
   /// Loads the experts of `layers` from the checkpoint, each rank's onto its device.
@@ -50,6 +58,11 @@ class exchange_moe : public model::moe_backend {
   void run(int layer, std::span<const model::routed_tokens> ranks,
            std::span<std::vector<float>> outputs) override;
 
+  /// Null without replicas, and of a layer that was not loaded.
+  const expert_placement* placement(int layer) const;
+  /// The ids [tokens, top_k] of all of a rank's tokens as the exchange has them, in rounds of max_tokens_per_rank.
+  std::vector<std::int32_t> physical(int layer, int rank, std::span<const std::int32_t> topk_idx) const;
+
   const exchange_statistics& statistics() const { return statistics_; }
   const ep_config& config() const { return config_; }
   const world& rank(int index) const { return worlds_[static_cast<std::size_t>(index)]; }
@@ -58,12 +71,16 @@ class exchange_moe : public model::moe_backend {
  private:
   struct rank_state;
   struct chunk;
+  struct layer_replicas;
 
+  void place_replicas(std::span<const int> layers, const exchange_options& options);
   void load_experts(const expert_source& experts, std::span<const int> layers);
+  model::expert_matrices experts_of(int rank, const expert_source& experts, int layer) const;
   void make_staging();
   void check_arguments(int layer, std::span<const model::routed_tokens> ranks, std::size_t outputs) const;
   void copy_in(std::span<const chunk> chunks, std::span<const model::routed_tokens> ranks);
-  void dispatch(std::span<const chunk> chunks);
+  void dispatch(std::span<const chunk> chunks, const layer_replicas* replicas = nullptr);
+  void count(int layer, std::span<const model::routed_tokens> ranks);
   void run_experts(int layer);
   void combine();
   void copy_out(std::span<const chunk> chunks, std::span<std::vector<float>> outputs);
@@ -73,6 +90,7 @@ class exchange_moe : public model::moe_backend {
   std::vector<world> worlds_;
   std::vector<expert_parallel> communicators_;
   std::vector<rank_state> ranks_;
+  std::vector<layer_replicas> replicas_;  // [layers] of the model; empty: none
   exchange_statistics statistics_;
 };
 

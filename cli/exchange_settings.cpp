@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cli/config_words.hpp"
+#include "cli/recorded_routing.hpp"
 
 namespace baton::cli {
 namespace {
@@ -23,6 +24,28 @@ device_kind chosen_device(const exchange_settings& settings, std::string& why_no
     why_not_cuda = short_reason(e.what());
   }
   return device_kind::cpu;
+}
+
+/// How many, and the loads of each of the model's layers in the recording.
+void add_replicas(const model::model_config& model, const exchange_settings& settings,
+                  exchange_options& options) {
+  const int most = model.num_experts * (settings.num_ranks - 1);
+  if (settings.num_replicas > most)
+    throw invalid_argument{
+        fmt::format("--replicas: {} are more than the {} that {} experts on {} ranks can have",
+                    settings.num_replicas, most, model.num_experts, settings.num_ranks)};
+  options.num_replicas = settings.num_replicas;
+  if (settings.trace.empty()) return;
+  const recorded_routing recorded = read_recorded_routing(settings.trace);
+  const auto layers = static_cast<std::size_t>(model.num_hidden_layers);
+  if (recorded.layers.size() != layers || recorded.num_experts > model.num_experts)
+    throw invalid_argument{fmt::format("--trace: has {} layers and {} experts, the model {} and {}",
+                                       recorded.layers.size(), recorded.num_experts, layers,
+                                       model.num_experts)};
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    options.past_loads.push_back(loads_of(recorded, layer));
+    options.past_loads.back().resize(static_cast<std::size_t>(model.num_experts), 0);
+  }
 }
 
 }  // namespace
@@ -50,6 +73,10 @@ void check_settings(const exchange_settings& settings) {
                          .hidden = 128,
                          .num_max_tokens_per_rank = settings.max_tokens_per_rank};
   require_served(config, settings.num_ranks, exchange_words);
+  if (settings.num_replicas < 0)
+    throw invalid_argument{fmt::format("--replicas: {} is below 0", settings.num_replicas)};
+  if (!settings.trace.empty() && settings.num_replicas == 0)
+    throw invalid_argument{"--trace: says how --replicas are placed, of which there are none"};
 }
 
 open_exchange load_exchange(const model::checkpoint& weights, std::span<const int> layers,
@@ -68,6 +95,7 @@ open_exchange load_exchange(const model::checkpoint& weights, std::span<const in
   options.transfer = settings.transfer;
   options.rows = settings.rows;
   options.max_tokens_per_rank = std::clamp(most_tokens, 1, settings.max_tokens_per_rank);
+  if (settings.num_replicas > 0) add_replicas(weights.config(), settings, options);
   open_exchange opened;
   options.device = chosen_device(settings, opened.why_not_cuda);
   if (options.device == device_kind::cuda && options.format > token_format::blockwise_fp8)

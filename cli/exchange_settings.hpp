@@ -1,5 +1,6 @@
 #pragma once
 // The options that generate and moe share: ranks, device, token format, arrival policy, layout.
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +21,8 @@ struct exchange_settings {
   ep_transfer transfer = ep_transfer::automatic;
   ep_rows rows = ep_rows::by_expert;
   int max_tokens_per_rank = 256;
+  int num_replicas = 0;
+  std::filesystem::path trace;  // a recorded routing, by which replicas are placed; empty: by none
 };
 
 const char* name(device_kind device);

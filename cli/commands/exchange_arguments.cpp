@@ -43,6 +43,14 @@ void declare_exchange(CLI::App& command, exchange_settings& settings) {
       ->default_str("per_expert")
       ->group("Exchange");
   declare_travel(command, settings);
+  add_count(command, "--replicas", settings.num_replicas, "further copies of busy experts")
+      ->group("Exchange");
+  add_path(
+      command, "--trace", settings.trace,
+      "recorded routing (layers.L.topk_ids, layers.L.topk_weights), by which replicas are placed; without, "
+      "all experts count as equally busy")
+      ->type_name("FILE")
+      ->group("Exchange");
   command
       .add_option("--max-tokens-per-rank", settings.max_tokens_per_rank,
                   "tokens that a rank sends in a round; sizes the buffers")

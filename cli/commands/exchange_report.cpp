@@ -24,8 +24,11 @@ std::string describe(const model::checkpoint& weights) {
 std::string describe(const open_exchange& exchange, const exchange_settings& settings) {
   const std::string note = exchange.why_not_cuda.empty() ? "" : "\nnot CUDA: " + exchange.why_not_cuda;
   const bool has_words = settings.layout == ep_layout::per_expert;
-  return fmt::format("{}, {} dispatch, {}{}", placement(*exchange.experts), name(settings.format),
-                     has_words ? fmt::format("{} arrival", name(settings.arrival)) : "layout per_rank", note);
+  const std::string replicas =
+      settings.num_replicas > 0 ? fmt::format(", {} replicas of experts", settings.num_replicas) : "";
+  return fmt::format("{}, {} dispatch, {}{}{}", placement(*exchange.experts), name(settings.format),
+                     has_words ? fmt::format("{} arrival", name(settings.arrival)) : "layout per_rank",
+                     replicas, note);
 }
 
 json settings_json(const open_exchange& exchange, const exchange_settings& settings) {
@@ -36,6 +39,12 @@ json settings_json(const open_exchange& exchange, const exchange_settings& setti
          {"layout", name(settings.layout)},
          {"max_tokens_per_rank", exchange.experts->config().num_max_tokens_per_rank},
          {"device_bytes", exchange.experts->device_bytes()}};
+  if (settings.num_replicas > 0) {
+    j["replicas"] = settings.num_replicas;
+    for (int layer = 0; layer < exchange.experts->statistics().num_layers(); ++layer)
+      if (const expert_placement* const placed = exchange.experts->placement(layer))
+        j["physical_to_logical"][std::to_string(layer)] = placed->physical_to_logical;
+  }
   if (!exchange.why_not_cuda.empty()) j["why_not_cuda"] = printable(exchange.why_not_cuda);
   return j;
 }

@@ -74,14 +74,38 @@ void compute(layer_run& run, const model::routed_tokens& routed) {
     run.output.insert(run.output.end(), part.begin(), part.end());
 }
 
+/// With ids of physical experts.
+model::routed_tokens as_sent(const exchange_moe& exchange, int layer, model::routed_tokens routed,
+                             std::span<const int> tokens_of_ranks) {
+  const auto top_k = static_cast<std::size_t>(exchange.config().top_k);
+  std::vector<std::int32_t> ids;
+  for (std::size_t r = 0; r < tokens_of_ranks.size(); ++r) {
+    const auto own = std::span<const std::int32_t>{routed.topk_idx}.subspan(
+        ids.size(), static_cast<std::size_t>(tokens_of_ranks[r]) * top_k);
+    const auto physical = exchange.physical(layer, static_cast<int>(r), own);
+    ids.insert(ids.end(), physical.begin(), physical.end());
+  }
+  routed.topk_idx = std::move(ids);
+  return routed;
+}
+
 layer_error error_of(const layer_run& run, const model::routed_tokens& routed) {
   const model::model_config& config = run.weights.config();
   const exchange_moe& exchange = *run.exchange.experts;
   const model::moe_rounding rounding =
       rounding_of(exchange.config(), exchange.rank(0).device(), run.tokens_of_ranks);
-  const model::expert_matrices experts = run.weights.experts(run.options.layer, 0, config.num_experts);
-  return cli::measure(moe_error_bound(experts, routed, rounding), *run.input.expected, run.output,
-                      config.hidden_size);
+  const auto bounds = [&] {
+    const int layer = run.options.layer;
+    const expert_placement* const placement = exchange.placement(layer);
+    if (placement == nullptr)
+      return moe_error_bound(run.weights.experts(layer, 0, config.num_experts), routed, rounding);
+    const expert_source source = [&run](int l, int first, int count) {
+      return run.weights.experts(l, first, count);
+    };
+    return moe_error_bound(gathered(source, layer, placement->physical_to_logical),
+                           as_sent(exchange, layer, routed, run.tokens_of_ranks), rounding);
+  };
+  return cli::measure(bounds(), *run.input.expected, run.output, config.hidden_size);
 }
 
 }  // namespace

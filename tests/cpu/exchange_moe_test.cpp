@@ -106,6 +106,57 @@ TEST(exchange_moe, ranks_rounds_and_arrival_policy_do_not_change_a_bit) {
   }
 }
 
+/// Rows that experts of the layer get from all fixtures, by which replicas are placed.
+std::vector<std::vector<std::int64_t>> fixture_loads() {
+  std::vector<std::vector<std::int64_t>> loads(3, std::vector<std::int64_t>(64, 0));
+  for (int layer = 0; layer < 3; ++layer)
+    for (const std::int32_t id : fixture_tokens(layer).topk_idx)
+      ++loads[static_cast<std::size_t>(layer)][static_cast<std::size_t>(id)];
+  return loads;
+}
+
+std::uint64_t most_rows(const cli::exchange_moe& experts) {
+  const std::vector<std::uint64_t> rows = experts.statistics().rows_of_ranks();
+  return *std::max_element(rows.begin(), rows.end());
+}
+
+TEST(exchange_moe, replicas_do_not_change_a_bit_with_layout_per_expert_and_even_out_what_ranks_do) {
+  const model::routed_tokens tokens = some_tokens(1, 256);
+  cli::exchange_options options = on_cpu(4);
+  options.max_tokens_per_rank = 20;  // rounds in which tokens are numbered anew
+  cli::exchange_moe plain{tiny_moe(), std::vector{1}, options};
+  const std::vector<float> expected = run_layer(plain, 1, tokens);
+  options.num_replicas = 16;
+  options.past_loads = fixture_loads();
+  cli::exchange_moe replicated{tiny_moe(), std::vector{1}, options};
+  EXPECT_EQ(run_layer(replicated, 1, tokens), expected);
+  EXPECT_EQ(replicated.statistics().rows(), plain.statistics().rows());
+  EXPECT_EQ(replicated.statistics().rows_of_experts().size(), 80u);
+  EXPECT_LT(most_rows(replicated), most_rows(plain));
+  const auto mean = static_cast<double>(plain.statistics().rows()) / 4;
+  EXPECT_LT(static_cast<double>(most_rows(replicated)), 1.15 * mean);
+  EXPECT_EQ(replicated.placement(0), nullptr) << "a layer that was not loaded";
+}
+
+TEST(exchange_moe, planted_a_replica_with_another_ones_weights_changes_the_output) {
+  const model::routed_tokens tokens = some_tokens(0, 64);
+  cli::exchange_options options = on_cpu(2);
+  options.num_replicas = 8;
+  options.past_loads = fixture_loads();
+  std::vector<int> asked(64, 0);
+  const auto source = [&asked](bool wrong) {
+    asked.assign(64, 0);
+    return [&asked, wrong](int layer, int first, int count) {
+      const bool again = asked[static_cast<std::size_t>(first)]++ > 0;
+      return tiny_moe().experts(layer, wrong && again ? (first + 1) % 64 : first, count);
+    };
+  };
+  cli::exchange_moe right{config(), source(false), std::vector{0}, options};
+  const std::vector<float> expected = run_layer(right, 0, tokens);
+  cli::exchange_moe wrong{config(), source(true), std::vector{0}, options};
+  EXPECT_NE(run_layer(wrong, 0, tokens), expected);
+}
+
 TEST(exchange_moe, ranks_without_tokens_and_a_step_without_any_are_fine) {
   cli::exchange_moe experts{tiny_moe(), std::vector{0}, on_cpu(4)};
   const model::routed_tokens tokens = some_tokens(0, 2);

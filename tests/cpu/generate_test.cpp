@@ -67,6 +67,23 @@ TEST(greedy_text, is_the_same_with_either_layout_and_fp8) {
   }
 }
 
+TEST(greedy_text, equals_every_expected_continuation_with_replicas_in_either_layout) {
+  const std::vector<prompt> prompts = greedy();
+  for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
+    cli::exchange_options options;
+    options.num_ranks = 3;
+    options.layout = layout;
+    options.num_replicas = 20;  // with uneven loads and ranks of 28 experts
+    for (int l = 0; l < 3; ++l) {
+      options.past_loads.emplace_back();
+      for (int e = 0; e < 64; ++e) options.past_loads.back().push_back(e * (l + 1) % 7);
+    }
+    const std::vector<std::string> found = continuations(prompts, options);
+    for (std::size_t i = 0; i < prompts.size(); ++i)
+      EXPECT_EQ(found[i], prompts[i].expected) << "prompt " << i;
+  }
+}
+
 TEST(greedy_text, is_the_same_with_either_arrival_policy) {
   cli::exchange_options options;
   options.num_ranks = 4;

@@ -181,6 +181,34 @@ TEST(program, layout_per_rank_is_told_and_within_its_bound) {
   EXPECT_EQ(json::parse(chunks.out)["error"]["within_bound"], true);
 }
 
+TEST(program, replicas_are_placed_by_a_recorded_routing_and_texts_and_layers_are_right_with_them) {
+  const temporary_folder folder;
+  const std::string output = (folder / "y.safetensors").string();
+  const words replicas{"--replicas", "16", "--trace", (tiny_moe_folder() / "routing.safetensors").string(),
+                       "--ranks",    "4",  "--json"};
+  for (const char* layout : {"per_expert", "per_rank"}) {
+    const child_result layer =
+        run_program(moe(layer_file(folder, 1, true), output, replicas + words{"--layout", layout}));
+    ASSERT_EQ(layer.exit_code, 0) << layer.err;
+    const json j = json::parse(layer.out);
+    EXPECT_EQ(j["error"]["within_bound"], true);
+    EXPECT_EQ(j["settings"]["replicas"], 16);
+    EXPECT_EQ(j["settings"]["physical_to_logical"]["1"].size(), 80u);
+  }
+  const child_result text =
+      run_program(generate + words{"--expect", greedy_file, "--max-new", "4", "--replicas", "16"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_TRUE(says(text.out, "16 replicas of experts", "5 of 5"));
+  const child_result many =
+      run_program(generate + words{"--prompt", "a", "--replicas", "65", "--ranks", "2"});
+  EXPECT_EQ(many.exit_code, 2);
+  EXPECT_TRUE(says(many.err, "--replicas: 65", "64"));
+  const child_result none =
+      run_program(generate + words{"--prompt", "a", "--trace", "x.safetensors", "--ranks", "2"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_TRUE(says(none.err, "--trace", "--replicas"));
+}
+
 TEST(program, moe_takes_f32_and_no_tokens_at_all) {
   const temporary_folder folder;
   const std::string input = (folder / "x.safetensors").string(), output = (folder / "y.safetensors").string();
