@@ -56,9 +56,12 @@ function(baton_together target)
 endfunction()
 
 # Programs and tests run on machines other than the one that built them. (A static libstdc++ would hide
-# exceptions from AddressSanitizer.)
+# exceptions from AddressSanitizer.) With a sanitizer each of a thousand tests starts a program of 100 MB: one that stands where
+# it was linked to stand starts in half the time.
 function(baton_portable_link target)
-  if(NOT BATON_SANITIZE)
+  if(BATON_SANITIZE)
+    target_link_options(${target} PRIVATE -no-pie)
+  else()
     target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
   endif()
 endfunction()

@@ -18,7 +18,7 @@ nlohmann::json if_measured(double value) {
   return value > 0 ? nlohmann::json(value) : nlohmann::json();
 }
 
-std::string share(double part, double whole) {
+std::string percent_of(double part, double whole) {
   return part > 0 && whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
 }
 
@@ -91,10 +91,10 @@ void print(const gemm_run& run, const gemm_point& p, const gemm_point* reference
   const double us = median_of(p.burst_us);
   const bool is_other = reference != nullptr && reference != &p;
   out << fmt::format("{:>21}{:>6}  {:<8}{:>10.1f}{:>9.4g}{:>11}{:>14}{:>11}{:>11}\n", shape, p.out, p.who, us,
-                     p.teraflops(), is_other ? share(p.teraflops(), reference->teraflops()) : "-",
-                     share(least_us(run, p), us),
+                     p.teraflops(), is_other ? percent_of(p.teraflops(), reference->teraflops()) : "-",
+                     percent_of(least_us(run, p), us),
                      p.sustained_us > 0 ? fmt::format("{:.4g}", p.sustained_teraflops()) : "-",
-                     is_other ? share(p.sustained_teraflops(), reference->sustained_teraflops()) : "-");
+                     is_other ? percent_of(p.sustained_teraflops(), reference->sustained_teraflops()) : "-");
 }
 
 }  // namespace baton::cli

@@ -77,8 +77,8 @@ void declare_bench_ring_points(CLI::App& command, bench_ring_options& options) {
                                  const char* text) {
     add_counts(command, flag, values, usual, text)->group("Points");
   };
-  listed("--readers", options.readers, "1 2 ... 8", "warps that read each slot");
-  listed("--stages", options.stages, "1 2 ... 8", "slots of the ring");
+  listed("--readers", options.readers, "1 2 4 8", "warps that read each slot: 1, 2, 4 or 8");
+  listed("--stages", options.stages, "1 2 4 8", "slots of the ring: 1, 2, 4 or 8");
   listed("--sizes", options.sizes, "1024 2048 4096 8192 on CUDA, 128 on the CPU",
          "m = n = k of the products");
   add_choice<ring_gemm_tiles>(

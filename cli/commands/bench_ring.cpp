@@ -1,6 +1,7 @@
 #include "cli/commands/bench_ring.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <optional>
 
@@ -24,10 +25,16 @@ void require(const bench_ring_options& o) {
     for (const int v : values)
       if (v < 1 || v > most) throw invalid_argument{fmt::format("{}: {} is not from 1 to {}", what, v, most)};
   };
+  const auto all_counted = [](const char* what, const std::vector<int>& values) {
+    for (const int v : values)
+      if (!hand_off::is_counted(v))
+        throw invalid_argument{
+            fmt::format("{}: {} is not one of {}", what, v, fmt::join(hand_off::counts, ", "))};
+  };
   all_within("--repeats", {o.repeats}, 1 << 20);
   all_within("--hand-offs", {o.hand_offs}, 1 << 24);
-  all_within("--readers", o.readers, hand_off::most_readers);
-  all_within("--stages", o.stages, hand_off::most_stages);
+  all_counted("--readers", o.readers);
+  all_counted("--stages", o.stages);
   all_within("--sizes", o.sizes, 65536);
 }
 

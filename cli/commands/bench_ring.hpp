@@ -13,8 +13,8 @@ namespace baton::cli {
 struct bench_ring_options {
   std::vector<ring_strategy> strategies{ring_strategy::single_counter, ring_strategy::split_counter,
                                         ring_strategy::per_reader_flags, ring_strategy::mbarrier};
-  std::vector<int> readers{1, 2, 3, 4, 5, 6, 7, 8};
-  std::vector<int> stages{1, 2, 3, 4, 5, 6, 7, 8};
+  std::vector<int> readers{1, 2, 4, 8};  // each of hand_off::counts
+  std::vector<int> stages{1, 2, 4, 8};
   int hand_offs = 2000;    // timed together
   std::vector<int> sizes;  // m = n = k of the products; empty: 1024 to 8192 on CUDA, 128 on the CPU
   ring_gemm_tiles tiles = ring_gemm_tiles::automatic;

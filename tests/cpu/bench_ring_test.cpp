@@ -113,7 +113,8 @@ TEST(bench_ring, numbers_out_of_range_are_named) {
     std::ostringstream out;
     return test::message_of<invalid_argument>([&] { run_bench_ring(o, out); });
   };
-  EXPECT_TRUE(test::says(message({.readers = {9}}), "readers: 9", "1 to 8"));
+  EXPECT_TRUE(test::says(message({.readers = {9}}), "readers: 9", "1, 2, 4, 8"));
+  EXPECT_TRUE(test::says(message({.readers = {3}}), "readers: 3", "1, 2, 4, 8"));
   EXPECT_TRUE(test::says(message({.stages = {0}}), "stages: 0"));
   EXPECT_TRUE(test::says(message({.repeats = 0}), "repeats: 0"));
   EXPECT_TRUE(test::says(message({.sizes = {-4}}), "sizes: -4"));
@@ -123,6 +124,7 @@ TEST(bench_ring, hand_offs_need_a_gpu) {
   const auto worlds = world::local(1, device_kind::cpu);
   EXPECT_THROW(hand_off::measure(worlds[0], {}), unsupported);
   EXPECT_THROW(hand_off::measure(worlds[0], {.readers = 9}), invalid_argument);
+  EXPECT_THROW(hand_off::measure(worlds[0], {.stages = 3}), invalid_argument);
 }
 
 }  // namespace

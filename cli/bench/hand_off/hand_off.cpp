@@ -1,7 +1,9 @@
 #include "cli/bench/hand_off/hand_off.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <cstddef>
 #include <utility>
 
 #include "baton/device_buffer.hpp"
@@ -22,6 +24,11 @@ void require(const char* what, int value, int most) {
     throw invalid_argument{fmt::format("{}: {} is not from 1 to {}", what, value, most)};
 }
 
+void require_counted(const char* what, int value) {
+  if (!is_counted(value))
+    throw invalid_argument{fmt::format("{}: {} is not one of {}", what, value, fmt::join(counts, ", "))};
+}
+
 template <ring_strategy S, int stages>
 void launch_as(const world& w, const point& at, const params& p) {
   shared_plan block;
@@ -30,13 +37,13 @@ void launch_as(const world& w, const point& at, const params& p) {
   launch_on_cuda<hand_off_kernel<S, stages>>(w, grid, p, w.state().limits(), {});
 }
 
-template <ring_strategy S, int... i>
-void launch_with(const world& w, const point& at, const params& p, std::integer_sequence<int, i...>) {
-  ((at.stages == i + 1 ? launch_as<S, i + 1>(w, at, p) : void()), ...);
+template <ring_strategy S, std::size_t... i>
+void launch_with(const world& w, const point& at, const params& p, std::index_sequence<i...>) {
+  ((at.stages == counts[i] ? launch_as<S, counts[i]>(w, at, p) : void()), ...);
 }
 
 void launch(const world& w, const point& at, const params& p) {
-  constexpr auto stages = std::make_integer_sequence<int, most_stages>{};
+  constexpr auto stages = std::make_index_sequence<counts.size()>{};
   switch (at.strategy) {
     case ring_strategy::single_counter:
       return launch_with<ring_strategy::single_counter>(w, at, p, stages);
@@ -52,8 +59,8 @@ void launch(const world& w, const point& at, const params& p) {
 }  // namespace
 
 std::vector<double> measure(const world& world, const point& at) {
-  require("stages", at.stages, most_stages);
-  require("readers", at.readers, most_readers);
+  require_counted("stages", at.stages);
+  require_counted("readers", at.readers);
   require("hand_offs", at.hand_offs, 1 << 24);
   require("blocks", at.blocks, 1 << 16);
   if (world.device() == device_kind::cpu)

@@ -1,6 +1,7 @@
 #pragma once
 // Hand-offs and nothing else: one producer warp fills and `readers` warps read slots that hold no data, so that the time
 // is the strategy's own. The clock runs from the first acquire until all warps are through.
+#include <cstddef>
 #include <cuda/ptx>
 #include <utility>
 
@@ -20,13 +21,16 @@ struct hand_off_kernel {
 
   template <async_exec_context X>
   static BATON_FN void run(X& x, const params& p) {
-    choose(x, p, std::make_integer_sequence<int, most_readers>{});
+    choose(x, p, std::make_index_sequence<counts.size()>{});
   }
 
  private:
-  template <class X, int... i>
-  static BATON_FN void choose(X& x, const params& p, std::integer_sequence<int, i...>) {
-    ((p.readers == i + 1 ? time<i + 1>(x, p) : void()), ...);
+  template <std::size_t i>
+  static constexpr int count = counts[i];
+
+  template <class X, std::size_t... i>
+  static BATON_FN void choose(X& x, const params& p, std::index_sequence<i...>) {
+    ((p.readers == count<i> ? time<counts[i]>(x, p) : void()), ...);
   }
 
   template <int readers, class X>

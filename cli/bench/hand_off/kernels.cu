@@ -1,4 +1,4 @@
-// Hand-offs through rings of one to eight slots, by every strategy.
+// Hand-offs through rings of one to eight slots, by every strategy: a kernel for each of hand_off::counts.
 #include "cli/bench/hand_off/kernel.cuh"
 #include "device/entry.cuh"
 
@@ -15,11 +15,7 @@ using hand_off::params;
 
 BATON_HAND_OFFS(1);
 BATON_HAND_OFFS(2);
-BATON_HAND_OFFS(3);
 BATON_HAND_OFFS(4);
-BATON_HAND_OFFS(5);
-BATON_HAND_OFFS(6);
-BATON_HAND_OFFS(7);
 BATON_HAND_OFFS(8);
 
 }  // namespace baton

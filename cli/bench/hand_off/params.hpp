@@ -10,7 +10,7 @@ template <ring_strategy S, int stages, int readers>
 using strategy_at = strategy_of<S, ring_shape{stages, 1, 1, readers}>;
 
 struct params {
-  int readers;            // 1 to most_readers
+  int readers;            // of counts
   int hand_offs;          // in each block
   std::uint64_t* cycles;  // [blocks]: of all hand-offs of the block
 };
