@@ -53,13 +53,29 @@ class group_verbs {
     for (int r = 0; r < group_warp_rows; ++r)
       for (int c = 0; c < columns; c += 2) f(r, c, acc.at[r][c], acc.at[r][c + 1]);
   }
-  template <class T, int columns>
-  void put_rows(const swizzled_tile<T>& tile, const group_accumulators<columns>& acc, int first) {
+  template <int columns, class F>
+  void fold(group_accumulators<columns>& acc, F f) {
+    for (auto& row : acc.at)
+      for (int c = 0; c < columns / 2; ++c) row[c] = f(row[c], row[c + columns / 2]);
+  }
+  template <int columns>
+  struct group_results {
+    bfloat16 at[group_warp_rows][columns];
+  };
+  template <int columns, int taken>
+  void round(const group_accumulators<columns>& acc, int first, group_results<taken>& results) {
+    for (int r = 0; r < group_warp_rows; ++r)
+      for (int c = 0; c < taken; ++c) results.at[r][c] = bfloat16{acc.at[r][first + c]};
+  }
+  /// `Rows` is group_accumulators or group_results.
+  template <class T, class Rows>
+  void put_rows(const swizzled_tile<T>& tile, const Rows& from, int first) {
     constexpr int values = swizzled_tile<T>::chunk_values;
     for (int r = 0; r < group_warp_rows; ++r) {
       for (int chunk = 0; chunk < swizzled_tile<T>::chunks; ++chunk) {
         T out[values];
-        for (int i = 0; i < values; ++i) out[i] = T{acc.at[r][first + chunk * values + i]};
+        for (int i = 0; i < values; ++i)
+          out[i] = T{static_cast<float>(from.at[r][first + chunk * values + i])};
         vec16 bits;
         std::memcpy(&bits, out, sizeof bits);
         me().write(tile.chunk(r, chunk), bits);

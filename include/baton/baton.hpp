@@ -7,6 +7,7 @@
 #include "baton/expert_parallel.hpp"
 #include "baton/expert_placement.hpp"
 #include "baton/gemm.hpp"
+#include "baton/grouped_gemm.hpp"
 #include "baton/numeric.hpp"
 #include "baton/quantise.hpp"
 #include "baton/ring_gemm.hpp"

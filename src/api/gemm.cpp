@@ -11,16 +11,6 @@
 namespace baton {
 namespace {
 
-constexpr std::size_t matrix_alignment = 16;
-constexpr int row_multiple = 8;  // the copy engine moves rows that begin at multiples of 16 bytes
-
-void require_row(const char* name, int value, const char* of) {
-  require_extent(name, value);
-  if (value % row_multiple != 0)
-    throw invalid_argument{fmt::format("{}: {} is not a multiple of {}; pad the rows of {} with zeros to {}",
-                                       name, value, row_multiple, of, align_up(value, row_multiple))};
-}
-
 template <class Out>
 void require(const gemm_problem<Out>& p, const gemm_config& c) {
   require_extent("m", p.m);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/math.hpp"
 #include "baton/error.hpp"
 
 namespace baton {
@@ -15,6 +16,18 @@ inline constexpr int largest_extent = 1 << 28;
 inline void require_extent(const char* name, int value) {
   if (value < 0 || value > largest_extent)
     throw invalid_argument{fmt::format("{}: {} is outside [0, {}]", name, value, largest_extent)};
+}
+
+/// What tensor maps ask of a matrix, and of its rows: the copy engine moves rows that begin at multiples of 16 bytes.
+inline constexpr std::size_t matrix_alignment = 16;
+
+/// A number of values in a row of `of`.
+inline void require_row(const char* name, int value, const char* of) {
+  constexpr int row_multiple = 8;
+  require_extent(name, value);
+  if (value % row_multiple != 0)
+    throw invalid_argument{fmt::format("{}: {} is not a multiple of {}; pad the rows of {} with zeros to {}",
+                                       name, value, row_multiple, of, align_up(value, row_multiple))};
 }
 
 inline void require_result(int m, int n) {

@@ -83,17 +83,40 @@ class group_gpu : public async_gpu<ClusterBlocks> {
     for (int i = 0; i < columns / 4; ++i)
       f(lane / 4 + i % 2 * 8, i / 2 * 8 + lane % 4 * 2, acc.at[2 * i], acc.at[2 * i + 1]);
   }
+  template <int columns, class F>
+  BATON_FN static void fold(group_accumulators<columns>& acc, F f) {
+    BATON_UNROLL
+    for (int i = 0; i < columns / 4; ++i) acc.at[i] = f(acc.at[i], acc.at[i + columns / 4]);
+  }
+  /// at[i]: two neighbours, in the order of the accumulators.
   template <int columns>
-  BATON_FN static void put_rows(const swizzled_tile<bfloat16>& tile, const group_accumulators<columns>& acc,
+  struct group_results {
+    std::uint32_t at[columns / 4];
+  };
+  template <int columns, int taken>
+  BATON_FN static void round(const group_accumulators<columns>& acc, int first,
+                             group_results<taken>& results) {
+    BATON_UNROLL
+    for (int i = 0; i < taken / 4; ++i)
+      results.at[i] = pack_bf16(acc.at[first / 2 + 2 * i], acc.at[first / 2 + 2 * i + 1]);
+  }
+  template <int columns>
+  BATON_FN static void put_rows(const swizzled_tile<bfloat16>& tile, const group_results<columns>& results,
                                 int first) {
     const int lane = gpu::lane();
     BATON_UNROLL
     for (int j = 0; j < 4; ++j) {
-      const float* v = &acc.at[first / 2 + j * 8];
-      const std::uint32_t words[4] = {pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]),
-                                      pack_bf16(v[6], v[7])};
+      const std::uint32_t* v = &results.at[first / 4 + j * 4];
+      const std::uint32_t words[4] = {v[0], v[1], v[2], v[3]};
       ptx::stmatrix_x4(ptx::shared_address(tile.chunk(lane % 16, 2 * j + lane / 16)), words);
     }
+  }
+  template <int columns>
+  BATON_FN static void put_rows(const swizzled_tile<bfloat16>& tile, const group_accumulators<columns>& acc,
+                                int first) {
+    group_results<operand_tile::columns> results;
+    round(acc, first, results);
+    put_rows(tile, results, 0);
   }
   template <int columns>
   BATON_FN static void put_rows(const swizzled_tile<float>& tile, const group_accumulators<columns>& acc,

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "baton/error.hpp"
-#include "kernels/gemm/instances.hpp"
+#include "kernels/gemm/tile_choice.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/group_gemm_runs.hpp"
 
@@ -273,6 +273,16 @@ TEST(gemm_kernel, a_slot_that_is_never_filled_is_on_record_and_everybody_returns
   EXPECT_EQ(record.where, site{"gemm.slot_filled"});
   EXPECT_EQ(record.complete, 1u);
   EXPECT_EQ(abort, 1u);
+}
+
+TEST(gemm_config, automatic_tiles_are_those_that_were_quickest_on_an_h200) {
+  constexpr int sms = 132;
+  const auto of = [](int size) { return name(gemm_kernels::tiles_for(size, size, size, sms)); };
+  EXPECT_STREQ(of(8192), "paired");
+  EXPECT_STREQ(of(4096), "paired");
+  EXPECT_STREQ(of(2048), "wide");
+  EXPECT_STREQ(of(1024), "narrow");
+  EXPECT_STREQ(name(gemm_kernels::tiles_for(0, 8, 0, 1)), "wide");
 }
 
 TEST(gemm_config, what_cannot_run_is_refused) {

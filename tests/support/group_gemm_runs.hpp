@@ -17,11 +17,9 @@ struct gemm_run {
   wait_limits limits{.deadline_ns = 1'000'000};
 };
 
-/// `c` is C before and after.
+/// C of `problem` is C before and after.
 template <gemm_kernels::config C, class Context = sim::context, class Out>
-void run_group_gemm(const gemm_case& g, const gemm_run& run, std::vector<Out>& c) {
-  const gemm_problem<Out> problem{g.a.data(), g.b.data(), c.data(),  g.size.m,
-                                  g.size.n,   g.size.k,   run.alpha, run.beta};
+void run_group_gemm(const gemm_kernels::operands<Out>& problem, const gemm_run& run) {
   const auto p = gemm_kernels::params_of<C>(problem, sim::make_tensor_map);
   sim::machine machine{1, run.how};
   const sim::grid grid{.blocks = run.clusters * C.cluster,
@@ -36,6 +34,20 @@ void run_group_gemm(const gemm_case& g, const gemm_run& run, std::vector<Out>& c
   machine.run(0);
   machine.host(0, [] {});  // what the kernel wrote reaches memory
   machine.run(0);
+}
+
+/// `c` is C before and after.
+template <gemm_kernels::config C, class Context = sim::context, class Out>
+void run_group_gemm(const gemm_case& g, const gemm_run& run, std::vector<Out>& c) {
+  run_group_gemm<C, Context>(gemm_kernels::operands<Out>{.a = g.a.data(),
+                                                         .b = g.b.data(),
+                                                         .c = c.data(),
+                                                         .m = g.size.m,
+                                                         .n = g.size.n,
+                                                         .k = g.size.k,
+                                                         .alpha = run.alpha,
+                                                         .beta = run.beta},
+                             run);
 }
 
 }  // namespace baton::test

@@ -25,6 +25,10 @@ struct tensor_rate_kernel {
       x.template await_products<1>();
     }
     x.template await_products<0>(acc);
+    // Nobody wants the results, but a product whose result is unused is left out.
+    x.each_pair(acc, [&](int, int, float& left, float& right) {
+      if (left == p.never || right == p.never) x.write(p.found, left);
+    });
   }
 };
 

@@ -10,6 +10,8 @@ inline constexpr int shared_bytes = operand_rows * operand_tile::row_bytes;
 struct params {
   const vec16* values;  // [operand_rows * 8]: of the operands
   int steps;            // products of 64 x columns x 64 that each group does
+  float* found;         // one: gets `never` if it is a result
+  float never;
 };
 
 }  // namespace baton::tensor_rate

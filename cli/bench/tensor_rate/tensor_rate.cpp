@@ -1,5 +1,6 @@
 #include "cli/bench/tensor_rate/tensor_rate.hpp"
 
+#include <limits>
 #include <random>
 
 #include "cli/bench/tensor_rate/params.hpp"
@@ -25,13 +26,17 @@ std::vector<bfloat16> operand_values() {
 }  // namespace
 
 session::session(const world& w)
-    : world_{w}, blocks_{w.device() == device_kind::cuda ? sms_of(w) : 0}, values_{w, operand_values()} {
+    : world_{w},
+      blocks_{w.device() == device_kind::cuda ? sms_of(w) : 0},
+      values_{w, operand_values()},
+      found_{w, 1} {
   if (blocks_ == 0) throw unsupported{"tensor cores are measured on GPUs only"};
 }
 
 void session::enqueue(stream_ref stream) const {
   const launch_grid grid{.blocks = blocks_, .threads = groups * group_threads, .shared_bytes = shared_bytes};
-  const params p{reinterpret_cast<const vec16*>(values_.data()), steps};
+  const params p{reinterpret_cast<const vec16*>(values_.data()), steps, found_.data(),
+                 std::numeric_limits<float>::max()};
   launch_on_cuda<tensor_rate_kernel>(world_, grid, p, world_.state().limits(), stream);
 }
 

@@ -16,6 +16,7 @@ class session {
   world world_;
   int blocks_;
   device_buffer<bfloat16> values_;
+  mutable device_buffer<float> found_;  // nobody reads it
 };
 
 }  // namespace baton::tensor_rate

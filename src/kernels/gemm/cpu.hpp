@@ -1,6 +1,7 @@
 #pragma once
 // gemm on host memory, in plain loops.
 #include "baton/gemm.hpp"
+#include "kernels/gemm/params.hpp"
 
 namespace baton::gemm_cpu {
 
@@ -8,7 +9,13 @@ namespace baton::gemm_cpu {
 template <class Out>
 void run(const gemm_problem<Out>& problem);
 
+/// See baton::grouped_gemm, and kernel.hpp where b_up is given.
+void run(const gemm_kernels::operands<bfloat16>& problem);
+
 extern template void run(const gemm_problem<bfloat16>&);
+/// See baton::grouped_gemm, and kernel.hpp where b_up is given.
+void run(const gemm_kernels::operands<bfloat16>& problem);
+
 extern template void run(const gemm_problem<float>&);
 
 }  // namespace baton::gemm_cpu

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "base/constant.hpp"
+#include "baton/gemm.hpp"
 #include "kernels/gemm/params.hpp"
 
 namespace baton::gemm_kernels {
@@ -13,12 +14,23 @@ struct gemm_kernel;  // kernel.hpp
 /// As many slots as fit. A narrow tile of bf16 is stored at once.
 constexpr config config_of(gemm_tiles tiles, bool float_out, bool scaled) {
   config c{.float_out = float_out, .scaled = scaled};
-  if (tiles == gemm_tiles::paired || tiles == gemm_tiles::automatic) return c;
+  if (tiles == gemm_tiles::paired) return c;
   c.cluster = 1;
   if (tiles == gemm_tiles::medium) c.columns = 128, c.stages = 6;
   if (tiles == gemm_tiles::narrow) c.columns = 64, c.stages = 8, c.places = float_out ? 2 : 1;
   return c;
 }
+
+/// Of groups: blocks alone, as half of a pair has nothing to do where a group has few rows.
+constexpr config group_config_of(bool gated) {
+  config c = config_of(gemm_tiles::wide, false, false);
+  c.grouped = true;
+  c.gated = gated;
+  return c;
+}
+
+template <bool gated>
+using group_kernel_of = gemm_kernel<constant<group_config_of(gated)>>;
 
 template <class Out, gemm_tiles tiles, bool scaled>
 using kernel_of = gemm_kernel<constant<config_of(tiles, std::is_same_v<Out, float>, scaled)>>;

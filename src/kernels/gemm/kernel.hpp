@@ -17,8 +17,9 @@
 
 #include "base/constant.hpp"
 #include "base/convert.hpp"
+#include "base/silu.hpp"
 #include "exec/kernel.hpp"
-#include "kernels/gemm/params.hpp"
+#include "kernels/gemm/results.hpp"
 #include "protocol/mma_commit.hpp"
 
 namespace baton::gemm_kernels {
@@ -29,23 +30,21 @@ class block_role {
   using plan = block_plan<C>;
   using pipeline = slot_pipeline<C>;
   using accumulators = typename X::template group_accumulators<C.columns>;
-  static constexpr int b_part = C.columns / C.cluster;
-  static constexpr int slot_bytes = (block_m + C.columns) * operand_tile::row_bytes;
+  static constexpr int b_part = C.columns / C.b_boxes();
 
  public:
   BATON_FN block_role(X& x, const params& p)
-      : x_{x},
-        p_{p},
-        walk_{walk_of<C>(p.m, p.n)},
-        steps_{ceil_div(p.k, block_k)},
-        slots_{plan{}.barriers(x)} {}
+      : x_{x}, p_{p}, tiles_{x, p}, steps_{ceil_div(p.k, block_k)}, slots_{plan{}.barriers(x)} {}
 
   BATON_FN void run() {
+    x_.launch_dependents();
     x_.block_each(pipeline::num_mbars, [&](int i) {
       const bool is_full = i < pipeline::total_stages;
       x_.mbarrier_init(plan{}.barriers(x_) + i, is_full ? 1 : C.cluster * consumer.groups * group_warps);
       x_.fence_mbarrier_init();
     });
+    x_.await_dependencies();  // nobody touches the operands earlier
+    tiles_.build(x_);
     x_.sync_cluster();
     const int group = x_.group();
     if (group < producer.groups) {
@@ -59,13 +58,21 @@ class block_role {
   }
 
  private:
-  /// f(first row, first column) of each tile of this block; false ends the walk.
+  /// f(tile, look) of each tile of this block; false ends the walk. `look()` finds the next tile: to be called once, while there
+  /// is something else to wait for.
   template <class F>
   BATON_FN void each_tile(F f) {
-    const int clusters = x_.num_blocks() / C.cluster;
-    for (int index = x_.block() / C.cluster; index < walk_.size(); index += clusters) {
-      const tile_walk::place at = walk_.at(index);
-      if (!f((at.row * C.cluster + x_.cluster_block()) * block_m, at.column * C.columns)) return;
+    const int clusters = x_.num_blocks() / C.cluster, size = tiles_.size(x_);
+    int index = x_.block() / C.cluster;
+    tile next{};
+    const auto look = [&] {
+      if (index < size) next = tiles_.at(x_, index);
+    };
+    look();
+    while (index < size) {
+      const tile now = next;
+      index += clusters;
+      if (!f(now, look)) return;
     }
   }
 
@@ -78,42 +85,69 @@ class block_role {
       x_.prefetch(p_.c);
     });
     const wait_site where{.where = "gemm.slot_free"};
-    each_tile([&](int row, int column) {
+    each_tile([&](const tile& t, auto look) {
       for (int k = 0; k < steps_; ++k) {
         if (!out.producer_acquire(x_, where)) return false;
-        x_.elect([&] { fill(out.index(), out.producer_mbar(), k * block_k, row, column); });
+        x_.elect([&] { fill(out.index(), out.producer_mbar(), k * block_k, t); });
         out.step();
       }
+      look();
       return true;
     });
   }
 
-  /// One lane: the block's box of A, and its part of B for all blocks.
-  BATON_FN void fill(int stage, mbarrier* filled, int k, int row, int column) {
-    const int part = x_.cluster_block() * b_part;
-    x_.template mbarrier_arrive_expect<scope::block>(filled, slot_bytes);
-    x_.tensor_load(a_slot(stage).at, p_.a, {k, row}, filled);
-    std::byte* b = b_slot(stage).from_row(part).at;
-    if constexpr (C.cluster == 1) x_.tensor_load(b, p_.b, {k, column + part}, filled);
-    if constexpr (C.cluster > 1)
-      x_.tensor_load_to(b, p_.b, {k, column + part}, filled, (1u << C.cluster) - 1);
+  /// One lane: the block's box of A, and its part of B for all blocks. Of a group with few rows half a box of A, or none.
+  BATON_FN void fill(int stage, mbarrier* filled, int k, const tile& t) {
+    const int a_rows = C.grouped ? smaller(align_up(larger(t.rows, 0), group_rows), block_m) : block_m;
+    x_.template mbarrier_arrive_expect<scope::block>(filled, (a_rows + C.columns) * operand_tile::row_bytes);
+    if (a_rows > 0)
+      x_.tensor_load(a_slot(stage).at, a_rows == block_m ? p_.a : p_.a_half, {k, t.row}, filled);
+    BATON_UNROLL
+    for (int i = 0; i < C.b_boxes() / C.cluster; ++i) {
+      const int box = x_.cluster_block() + i, down = box * b_part;
+      std::byte* to = b_slot(stage).from_row(down).at;
+      const tensor_map& from = C.gated && box == 1 ? p_.b_up : p_.b;
+      const box_origin at{k, t.b_row + (C.gated ? 0 : down)};
+      if constexpr (C.cluster == 1) x_.tensor_load(to, from, at, filled);
+      if constexpr (C.cluster > 1) x_.tensor_load_to(to, from, at, filled, (1u << C.cluster) - 1);
+    }
   }
 
   BATON_FN void consume(int number) {
     auto in = slots_.consumer();
-    each_tile([&](int row, int column) {
+    results<C, X> results{x_, p_, number};
+    each_tile([&](const tile& t, auto look) {
+      if (C.grouped && t.rows <= number * group_rows) {
+        look();
+        return pass(in);
+      }
       accumulators acc;
-      if (!multiply(acc, in, number)) return false;
-      const int first_row = row + number * group_rows + x_.warp_of_group() * group_warp_rows;
-      if constexpr (C.scaled) scale(acc, first_row, column);
-      store(acc, number, first_row, column);
+      if (!multiply(acc, in, number, results, look)) return false;
+      const int below = number * group_rows + x_.warp_of_group() * group_warp_rows;
+      if constexpr (C.scaled) scale(acc, t.row + below, t.column);
+      if constexpr (C.gated) x_.fold(acc, [](float gate, float up) { return silu(gate) * up; });
+      results.take(acc, {t.row + below, t.rows - below, t.column});
       return true;
     });
-    x_.bulk_wait_read();
+    results.finish();
   }
 
-  /// One tile's products: those of a step run while the slot of the next is waited for. False: gave up.
-  BATON_FN bool multiply(accumulators& acc, typename pipeline::consumer_end& in, int number) {
+  /// A tile that has no rows for this group. False: gave up.
+  BATON_FN bool pass(typename pipeline::consumer_end& in) {
+    const wait_site where{.where = "gemm.slot_filled"};
+    awaited_engine<scope::block> nothing;
+    for (int k = 0; k < steps_; ++k) {
+      if (!in.consumer_wait(x_, where)) return false;
+      in.consumer_release(x_, nothing);
+    }
+    return true;
+  }
+
+  /// One tile's products: those of a step run while the slot of the next is waited for, those of the first steps while results
+  /// of the tile before are stored. False: gave up.
+  template <class Look>
+  BATON_FN bool multiply(accumulators& acc, typename pipeline::consumer_end& in, int number,
+                         results<C, X>& before_these, Look look) {
     const wait_site where{.where = "gemm.slot_filled"};
     awaited_engine<scope::block> awaited;
     if (steps_ == 0) x_.clear(acc);
@@ -123,11 +157,13 @@ class block_role {
       filled = in.consumer_wait(x_, where);
       if (!filled) break;
       x_.start_product(acc, a_slot(in.index()).from_row(number * group_rows), b_slot(in.index()), k > 0);
+      before_these.store_part();
       x_.template await_products<1>();
       if (k > 0) in.consumer_release_at(x_, awaited, before);
       before = in.index();
       in.step();
     }
+    look();
     x_.template await_products<0>(acc);
     if (filled && steps_ > 0) in.consumer_release_at(x_, awaited, before);
     return filled;
@@ -153,31 +189,11 @@ class block_role {
   /// Two neighbours of C as it was.
   BATON_FN pair read_pair(std::int64_t index) const {
     if constexpr (C.float_out) {
-      return x_.read(reinterpret_cast<const pair*>(static_cast<const float*>(p_.c_before) + index));
+      return x_.read(reinterpret_cast<const pair*>(static_cast<const float*>(p_.c_rows) + index));
     } else {
       const std::uint32_t word =
-          x_.read(reinterpret_cast<const std::uint32_t*>(static_cast<const bfloat16*>(p_.c_before) + index));
+          x_.read(reinterpret_cast<const std::uint32_t*>(static_cast<const bfloat16*>(p_.c_rows) + index));
       return {low_bf16(word), high_bf16(word)};
-    }
-  }
-
-  /// Each warp stores its 16 rows alone, out_columns at a time, through its places in turn.
-  BATON_FN void store(const accumulators& acc, int number, int first_row, int column) {
-    using result = swizzled_tile<std::conditional_t<C.float_out, float, bfloat16>>;
-    constexpr int place_rows = group_warp_rows;
-    const result places{plan{}.results(x_)->bytes};
-    const int first_place = (number * group_warps + x_.warp_of_group()) * C.places;
-    BATON_UNROLL
-    for (int done = 0; done < C.columns; done += C.out_columns()) {
-      const result place = places.from_row((first_place + done / C.out_columns() % C.places) * place_rows);
-      x_.template bulk_wait_read<C.places - 1>();
-      x_.put_rows(place, acc, done);
-      x_.each_lane([&](int) { x_.fence_proxy_async(); });
-      x_.sync_warp();
-      x_.elect([&] {
-        x_.tensor_store(p_.c, {column + done, first_row}, place.at);
-        x_.bulk_commit();
-      });
     }
   }
 
@@ -190,7 +206,7 @@ class block_role {
 
   X& x_;
   const params& p_;
-  tile_walk walk_;
+  typename tiles_of<C>::type tiles_;
   int steps_;
   pipeline slots_;
 };

@@ -2,6 +2,7 @@
 
 #include "kernels/gemm/cpu.hpp"
 #include "kernels/gemm/instances.hpp"
+#include "kernels/gemm/tile_choice.hpp"
 #include "runtime/launch_on_cuda.hpp"
 #include "runtime/tensor_map.hpp"
 #include "sim/machine.hpp"
@@ -9,14 +10,23 @@
 namespace baton::gemm_kernels {
 namespace {
 
-/// As many clusters as there are tiles for, of what the SMs hold.
+template <class Out>
+operands<Out> operands_of(const gemm_problem<Out>& p) {
+  return {.a = p.a, .b = p.b, .c = p.c, .m = p.m, .n = p.n, .k = p.k, .alpha = p.alpha, .beta = p.beta};
+}
+
+/// As many clusters as there may be tiles for, of what the SMs hold.
 template <class Kernel, config c, class Out>
-void launch_as(const world& w, const gemm_problem<Out>& problem, int num_sms, stream_ref stream) {
-  const int clusters = smaller(walk_of<c>(problem.m, problem.n).size(), larger(num_sms / c.cluster, 1));
-  const launch_grid grid{.blocks = clusters * c.cluster,
-                         .threads = num_warps * warp_lanes,
-                         .shared_bytes = block_plan<c>{}.bytes,
-                         .cluster = c.cluster};
+void launch_as(const world& w, const operands<Out>& problem, int num_sms, stream_ref stream) {
+  const int most_tiles =
+      walk_of<c>(problem.m, problem.n).size() + problem.groups * walk_of<c>(1, problem.n).size();
+  const int clusters = smaller(most_tiles, larger(num_sms / c.cluster, 1));
+  const launch_grid grid{
+      .blocks = clusters * c.cluster,
+      .threads = num_warps * warp_lanes,
+      .shared_bytes = block_plan<c>{}.bytes,
+      .cluster = c.cluster,
+      .begins_early = !c.grouped};  // groups come after an exchange, and may have to leave SMs to others
   const params p =
       params_of<c>(problem, [&](const tensor_layout& matrix) { return make_tensor_map(w, matrix); });
   launch_on_cuda<Kernel>(w, grid, p, w.state().limits(), stream);
@@ -26,9 +36,16 @@ template <gemm_tiles tiles, class Out>
 void launch_with(const world& w, const gemm_problem<Out>& problem, int num_sms, stream_ref stream) {
   constexpr bool is_float = std::is_same_v<Out, float>;
   if (problem.alpha == 1.0f && problem.beta == 0.0f)
-    launch_as<kernel_of<Out, tiles, false>, config_of(tiles, is_float, false)>(w, problem, num_sms, stream);
+    launch_as<kernel_of<Out, tiles, false>, config_of(tiles, is_float, false)>(w, operands_of(problem),
+                                                                               num_sms, stream);
   else
-    launch_as<kernel_of<Out, tiles, true>, config_of(tiles, is_float, true)>(w, problem, num_sms, stream);
+    launch_as<kernel_of<Out, tiles, true>, config_of(tiles, is_float, true)>(w, operands_of(problem), num_sms,
+                                                                             stream);
+}
+
+template <bool gated>
+void launch_groups(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream) {
+  launch_as<group_kernel_of<gated>, group_config_of(gated)>(w, problem, num_sms, stream);
 }
 
 }  // namespace
@@ -40,7 +57,10 @@ void run(const world& w, const gemm_problem<Out>& problem, const gemm_config& co
         w.rank(), [problem] { gemm_cpu::run(problem); }, stream.native);
     return;
   }
-  switch (config.tiles) {
+  const gemm_tiles tiles = config.tiles == gemm_tiles::automatic
+                               ? tiles_for(problem.m, problem.n, problem.k, config.num_sms)
+                               : config.tiles;
+  switch (tiles) {
     case gemm_tiles::wide:
       return launch_with<gemm_tiles::wide>(w, problem, config.num_sms, stream);
     case gemm_tiles::medium:
@@ -49,6 +69,17 @@ void run(const world& w, const gemm_problem<Out>& problem, const gemm_config& co
       return launch_with<gemm_tiles::narrow>(w, problem, config.num_sms, stream);
     default:
       return launch_with<gemm_tiles::paired>(w, problem, config.num_sms, stream);
+  }
+}
+
+void run(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream) {
+  if (w.device() == device_kind::cpu) {
+    w.state().machine->host(
+        w.rank(), [problem] { gemm_cpu::run(problem); }, stream.native);
+  } else if (problem.b_up != nullptr) {
+    launch_groups<true>(w, problem, num_sms, stream);
+  } else {
+    launch_groups<false>(w, problem, num_sms, stream);
   }
 }
 

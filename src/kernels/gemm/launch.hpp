@@ -1,6 +1,7 @@
 #pragma once
 // The only door from the host to the product of groups, for both devices. No device code.
 #include "baton/gemm.hpp"
+#include "kernels/gemm/params.hpp"
 
 namespace baton::gemm_kernels {
 
@@ -11,5 +12,8 @@ void run(const world& w, const gemm_problem<Out>& problem, const gemm_config& co
 
 extern template void run(const world&, const gemm_problem<bfloat16>&, const gemm_config&, stream_ref);
 extern template void run(const world&, const gemm_problem<float>&, const gemm_config&, stream_ref);
+
+/// The same for groups of rows, with the rows of each on the device; with b_up the activation between an expert's products.
+void run(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream);
 
 }  // namespace baton::gemm_kernels

@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+
+#include "baton/gemm.hpp"
+#include "baton/quantise.hpp"
+
+namespace baton {
+
+struct grouped_gemm_problem {
+  const bfloat16* a = nullptr;  // [rows.max_rows, k]
+  const bfloat16* b = nullptr;  // [rows.num_ranges, n, k]
+  bfloat16* c = nullptr;        // [rows.max_rows, n]
+  int n = 0, k = 0;
+  row_selection rows;  // of each group; see rows_of(received_tokens)
+  int stride = 0;      // rows.firsts is null: the first row of group g is g * stride
+};
+
+/// Each group of rows by a matrix of its own: `c[r, j] = sum over l of a[r, l] * b[g, j, l]` for the rows r of each group g,
+/// on this rank's device.
+///
+/// | argument      | shape                | type  | layout, alignment                                                      |
+/// |---------------|----------------------|-------|------------------------------------------------------------------------|
+/// | `a`           | [max_rows, k]        | bf16  | contiguous, 16-byte aligned                                            |
+/// | `b`           | [num_ranges, n, k]   | bf16  | contiguous, 16-byte aligned                                            |
+/// | `c`           | [max_rows, n]        | bf16  | contiguous, 16-byte aligned; rows of no group stay as they are         |
+/// | `rows.counts` | [num_ranges]         | int32 | rows of each group, 0 and up: read on the device when the work runs    |
+/// | `rows.firsts` | [num_ranges]         | int32 | the first row of each group, any; or null, with `stride`               |
+///
+/// Groups do not overlap and are of any sizes, empty ones too; nothing has to be aligned or padded. What of a group lies outside
+/// of max_rows is left out, whatever the counts are. n and k are multiples of 8, from 0; max_rows, n, k and num_ranges * n to
+/// 2^28, num_ranges from 1 to 512.
+///
+/// Rounding: as of gemm, with alpha 1 and beta 0, rounded once to bf16. Deterministic: the same bits on however many
+/// SMs, and wherever in a group a row lies. Order: on `stream`; capturable in a CUDA graph, replays read the counts anew; no host
+/// synchronisation, no allocation. Waits inside are bounded by the world's deadline.
+///
+/// Cost: 2 n k flops a row; of each group that has rows b is read once, mostly. On the CPU it is plain loops.
+/// @throws invalid_argument  an argument is not as above: names it, the value and what is expected; nothing is enqueued
+/// @throws cuda_error        the launch failed
+void grouped_gemm(const world& world, const grouped_gemm_problem& problem, stream_ref stream = {});
+
+}  // namespace baton

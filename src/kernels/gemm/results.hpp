@@ -1,0 +1,105 @@
+#pragma once
+// How a consumer warp's 16 rows of C leave: through places in shared memory in turn, some columns at a time. What of bf16 finds
+// no free place stays in registers, rounded, until the next tile's products run, and is stored beside them.
+#include <type_traits>
+
+#include "kernels/gemm/tiles.hpp"
+
+namespace baton::gemm_kernels {
+
+/// A warp's rows of a tile.
+struct result_rows {
+  int row, rows, column;  // `rows`: how many of the 16 the group has; more is all, 0 or less is none
+};
+
+template <config C, class X>
+class results {
+  using out_type = std::conditional_t<C.float_out, float, bfloat16>;
+  using tile_type = swizzled_tile<out_type>;
+  using accumulators = typename X::template group_accumulators<C.columns>;
+  static constexpr int parts = C.result_columns() / C.out_columns();
+  static constexpr int parts_kept = C.float_out ? 0 : parts - C.places;
+  static constexpr int first_kept = (parts - parts_kept) * C.out_columns();
+
+ public:
+  BATON_FN results(X& x, const params& p, int number)
+      : x_{x},
+        p_{p},
+        places_{tile_type{block_plan<C>{}.results(x)->bytes}.from_row(
+            (number * group_warps + x.warp_of_group()) * C.places * group_warp_rows)} {}
+
+  /// The rows of a tile: the last ones of them are stored by and by.
+  BATON_FN void take(const accumulators& acc, const result_rows& rows) {
+    store_rest();
+    rows_ = rows;
+    BATON_UNROLL
+    for (int i = 0; i < parts - parts_kept; ++i) store(acc, i * C.out_columns(), i);
+    if constexpr (parts_kept > 0) x_.round(acc, first_kept, kept_);
+    left_ = parts_kept;
+  }
+
+  /// The next part of those that were kept.
+  BATON_FN void store_part() {
+    if constexpr (parts_kept > 0) {
+      if (left_ == 0) return;
+      BATON_UNROLL
+      for (int i = 0; i < parts_kept; ++i)
+        if (left_ == parts_kept - i) store(kept_, i * C.out_columns(), parts - parts_kept + i);
+      --left_;
+    }
+  }
+
+  BATON_FN void finish() {
+    store_rest();
+    x_.bulk_wait_read();
+  }
+
+ private:
+  BATON_FN void store_rest() {
+    BATON_ROLLED
+    while (left_ > 0) store_part();
+  }
+
+  /// Columns `first` and on of `from`, which are a part of the tile's.
+  template <class Rows>
+  BATON_FN void store(const Rows& from, int first, int part) {
+    if (C.grouped && rows_.rows <= 0) return;
+    const tile_type place = places_.from_row(part % C.places * group_warp_rows);
+    const int column = rows_.column + part * C.out_columns();
+    x_.template bulk_wait_read<C.places - 1>();
+    x_.put_rows(place, from, first);
+    x_.each_lane([&](int) { x_.fence_proxy_async(); });
+    x_.sync_warp();
+    if (!C.grouped || rows_.rows >= group_warp_rows) {
+      x_.elect([&] {
+        x_.tensor_store(p_.c, {column, rows_.row}, place.at);
+        x_.bulk_commit();
+      });
+    } else {
+      copy_rows(place, column);
+    }
+  }
+
+  /// The end of a group: the rows behind it are another's.
+  BATON_FN void copy_rows(const tile_type& place, int column) {
+    x_.elect([&] { x_.bulk_commit(); });  // of nothing: as many groups of copies as places
+    x_.each(rows_.rows * tile_type::chunks, [&](int i) {
+      const int row = i / tile_type::chunks, chunk = i % tile_type::chunks;
+      const int at = column + chunk * tile_type::chunk_values;
+      if (at >= p_.n) return;
+      const std::int64_t index = std::int64_t{rows_.row + row} * p_.n + at;
+      x_.write(reinterpret_cast<vec16*>(static_cast<out_type*>(p_.c_rows) + index),
+               x_.read(place.chunk(row, chunk)));
+    });
+    x_.sync_warp();
+  }
+
+  X& x_;
+  const params& p_;
+  tile_type places_;
+  result_rows rows_{};
+  typename X::template group_results<larger(parts_kept, 1) * C.out_columns()> kept_;
+  int left_ = 0;
+};
+
+}  // namespace baton::gemm_kernels

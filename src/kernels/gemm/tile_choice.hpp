@@ -1,0 +1,34 @@
+#pragma once
+// Which tiles `automatic` takes: those that end first, by what was measured on an H200.
+#include "baton/gemm.hpp"
+#include "kernels/gemm/instances.hpp"
+
+namespace baton::gemm_kernels {
+
+/// At 8192 x 8192 x 8192, bf16 out, and at 2048 x 2048 x 2048 (docs/results/2026-11-22-gemm).
+struct tile_rate {
+  gemm_tiles tiles;
+  double flops_per_us;   // while every SM has one
+  double us_of_a_start;  // beyond that of the others: blocks of a pair wait for each other
+};
+inline constexpr tile_rate tile_rates[] = {{gemm_tiles::paired, 817e6, 1.2},
+                                           {gemm_tiles::wide, 810e6, 0},
+                                           {gemm_tiles::medium, 771e6, 0},
+                                           {gemm_tiles::narrow, 425e6, 0}};
+
+/// Microseconds, roughly: SMs take tiles in turns, and a turn takes as long with one tile as with one for each SM.
+constexpr double estimated_us(const tile_rate& rate, int m, int n, int k, int sms) {
+  const config c = config_of(rate.tiles, false, false);
+  const tile_walk walk{m, n, block_m * c.cluster, c.result_columns()};
+  const int turns = ceil_div(walk.size(), larger(sms / c.cluster, 1));
+  return turns * 2.0 * block_m * c.columns * k * sms / rate.flops_per_us + rate.us_of_a_start;
+}
+
+constexpr gemm_tiles tiles_for(int m, int n, int k, int sms) {
+  const tile_rate* best = &tile_rates[0];
+  for (const tile_rate& rate : tile_rates)
+    if (estimated_us(rate, m, n, k, sms) < estimated_us(*best, m, n, k, sms)) best = &rate;
+  return best->tiles;
+}
+
+}  // namespace baton::gemm_kernels

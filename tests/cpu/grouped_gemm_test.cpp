@@ -1,0 +1,183 @@
+// Products of groups of rows: as users call them on the CPU, and as the kernel runs on the CPU machine.
+#include "baton/grouped_gemm.hpp"
+
+#include <limits>
+
+#include "baton/error.hpp"
+#include "kernels/gemm/instances.hpp"
+#include "tests/cpu/says.hpp"
+#include "tests/support/group_gemm_runs.hpp"
+#include "tests/support/grouped_gemm_case.hpp"
+
+namespace baton {
+namespace {
+
+using gemm_kernels::config;
+using test::grouped_gemm_case;
+using test::integer_groups;
+
+constexpr float before = -1;
+
+std::vector<bfloat16> called_with_groups(const grouped_gemm_case& g) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  std::vector<bfloat16> c(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{before});
+  const row_selection rows{.max_rows = g.max_rows,
+                           .counts = g.counts.data(),
+                           .firsts = g.firsts.data(),
+                           .num_ranges = static_cast<int>(g.counts.size())};
+  grouped_gemm(worlds[0],
+               {.a = g.a.data(), .b = g.b.data(), .c = c.data(), .n = g.n, .k = g.k, .rows = rows});
+  worlds[0].synchronize();
+  return c;
+}
+
+TEST(grouped_gemm, each_row_is_multiplied_by_its_groups_matrix_on_the_cpu) {
+  constexpr int counts[] = {3, 0, 70, 1};
+  const grouped_gemm_case g = integer_groups(counts, 24, 40, 2);
+  EXPECT_EQ(test::wrong_value(g, called_with_groups(g), before), "");
+}
+
+template <config C, class Context = sim::context>
+std::vector<bfloat16> on_the_machine(const grouped_gemm_case& g, const sim::options& how = {},
+                                     int clusters = 2) {
+  std::vector<bfloat16> c(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{before});
+  test::run_group_gemm<C, Context>(
+      gemm_kernels::operands<bfloat16>{.a = g.a.data(),
+                                       .b = g.b.data(),
+                                       .b_up = g.b_up.data(),
+                                       .c = c.data(),
+                                       .m = g.max_rows,
+                                       .n = g.n,
+                                       .k = g.k,
+                                       .counts = g.counts.data(),
+                                       .firsts = g.firsts.data(),
+                                       .groups = static_cast<int>(g.counts.size())},
+      {.how = how, .clusters = clusters});
+  return c;
+}
+
+TEST(grouped_gemm, bad_arguments_are_named) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  alignas(16) bfloat16 values[80]{};
+  std::int32_t rows[3]{};
+  using test::says;
+  const auto message = [&](const row_selection& of, int n = 8, int k = 8, int stride = 0,
+                           const bfloat16* a = nullptr) {
+    const grouped_gemm_problem p{a, values, values, n, k, of, stride};
+    return test::message_of<invalid_argument>([&] { grouped_gemm(worlds[0], p); });
+  };
+  EXPECT_TRUE(says(message({8, rows, rows, 0}), "rows.num_ranges: 0 is outside [1, 512]"));
+  EXPECT_TRUE(says(message({8, rows, rows, 513}), "rows.num_ranges: 513"));
+  EXPECT_TRUE(says(message({-1, rows, rows, 1}), "rows.max_rows: -1"));
+  EXPECT_TRUE(says(message({8, nullptr, rows, 1}), "rows.counts: null"));
+  EXPECT_TRUE(says(message({8, rows, rows, 1, -1}), "rows.num_sms: -1"));
+  EXPECT_TRUE(says(message({8, rows, nullptr, 2}, 8, 8, -1), "stride: -1", "2 groups"));
+  EXPECT_TRUE(says(message({8, rows, nullptr, 2}, 8, 8, 1 << 28), "stride: 268435456"));
+  EXPECT_TRUE(says(message({8, rows, rows, 1}, 12), "n: 12 is not a multiple of 8"));
+  EXPECT_TRUE(says(message({8, rows, rows, 1}, 8, 4), "k: 4 is not a multiple of 8"));
+  EXPECT_TRUE(says(message({8, rows, rows, 512}, 1 << 20), "n: 1048576 rows of b for each of 512 groups"));
+  EXPECT_TRUE(says(message({8, rows, rows, 1}), "a: null", "[max_rows, k] = [8, 8]"));
+  EXPECT_TRUE(says(message({8, rows, rows, 1}, 8, 8, 0, values + 1), "a: ", "not a multiple of 16 bytes"));
+}
+
+TEST(grouped_gemm, without_first_rows_groups_lie_a_stride_apart) {
+  constexpr int counts[] = {3, 0, 5};
+  grouped_gemm_case g = integer_groups(std::span<const int>{counts}.first(0), 16, 24);
+  for (const int count : counts) {
+    const grouped_gemm_case one = integer_groups(std::span<const int>{&count, 1}, 16, 24, 6 - count);
+    g.a.insert(g.a.end(), one.a.begin(), one.a.end());
+    g.b.insert(g.b.end(), one.b.begin(), one.b.end());
+    for (const int of : one.group) g.group.push_back(of < 0 ? -1 : static_cast<int>(g.counts.size()));
+    g.counts.push_back(count);
+    g.max_rows += 6;
+  }
+  const auto worlds = world::local(1, device_kind::cpu);
+  std::vector<bfloat16> c(g.group.size() * 16, bfloat16{before});
+  grouped_gemm(worlds[0], {g.a.data(), g.b.data(), c.data(), 16, 24, {18, g.counts.data(), nullptr, 3}, 6});
+  worlds[0].synchronize();
+  EXPECT_EQ(test::wrong_value(g, c, before), "");
+}
+
+// Small tiles, to be quick.
+constexpr config narrow{.columns = 64, .stages = 2, .cluster = 1, .places = 1, .grouped = true};
+constexpr config paired{.columns = 64, .stages = 3, .places = 1, .grouped = true};
+constexpr config wide{.columns = 128, .stages = 2, .cluster = 1, .grouped = true};
+
+constexpr sim::options ways[] = {
+    {},
+    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
+    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
+
+TEST(grouped_gemm_kernel, groups_of_any_size_are_exact_and_other_rows_stay_in_every_schedule) {
+  constexpr int sizes[][5] = {{0, 1, 130, 0, 64}, {65, 0, 0, 300, 16}, {128, 17, 256, 5, 0}, {0, 0, 0, 0, 9}};
+  for (const auto& counts : sizes) {
+    for (const int gap : {0, 3}) {
+      const grouped_gemm_case g = integer_groups(counts, 136, 136, gap);
+      for (const sim::options& how : ways) {
+        EXPECT_EQ(test::wrong_value(g, on_the_machine<narrow>(g, how), before), "");
+        EXPECT_EQ(test::wrong_value(g, on_the_machine<paired>(g, how), before), "");
+        EXPECT_EQ(test::wrong_value(g, on_the_machine<wide>(g, how), before), "");
+      }
+    }
+  }
+}
+
+TEST(grouped_gemm_kernel, counts_and_firsts_that_cannot_be_are_bounded_by_the_memory_there_is) {
+  constexpr int counts[] = {40, 24, 16};
+  constexpr std::int32_t most = std::numeric_limits<std::int32_t>::max(),
+                         least = std::numeric_limits<std::int32_t>::min();
+  for (const std::int32_t wrong : {most, least, -1, 81}) {
+    grouped_gemm_case g = integer_groups(counts, 64, 64);
+    const grouped_gemm_case right = g;
+    g.counts[2] = wrong;
+    g.firsts[1] = most;  // nothing is left of group 1
+    const std::vector<bfloat16> c = on_the_machine<narrow>(g);
+    for (int row = 0; row < 80; ++row) {
+      const bool is_written = row < 40 || (row >= 64 && wrong > 0);
+      const auto expected = static_cast<float>(bfloat16{static_cast<float>(right.product(right.b, row, 0))});
+      EXPECT_EQ(static_cast<float>(c[static_cast<std::size_t>(row) * 64]), is_written ? expected : before)
+          << row;
+    }
+  }
+}
+
+/// Bugs: a kernel that stores the last rows of a group as it stores others, and one that begins before its operands are there.
+template <class Context>
+int schedules_in_which_groups_are_wrong() {
+  constexpr int counts[] = {70, 5, 200, 1};
+  const grouped_gemm_case g = integer_groups(counts, 136, 136, 16);
+  int shown = 0;
+  for (const sim::options& how : ways)
+    shown += test::wrong_value(g, on_the_machine<narrow, Context>(g, how), before).empty() ? 0 : 1;
+  return shown;
+}
+
+struct stores_whole_boxes : sim::context {
+  explicit stores_whole_boxes(const sim::context& x) : sim::context{x} {}
+  template <class F>
+  void each(int n, F f) {  // what copy_rows asks for: all 16 rows, also the next group's
+    sim::context::each(n == 0 ? 0 : group_warp_rows * operand_tile::chunks, f);
+  }
+};
+struct loads_one_group_for_all : sim::context {
+  explicit loads_one_group_for_all(const sim::context& x) : sim::context{x} {}
+  void tensor_load(void* to, const tensor_map& map, box_origin box, mbarrier* b) {
+    sim::context::tensor_load(to, map, {box.column, box.row % 136}, b);
+  }
+};
+
+TEST(grouped_gemm_kernel, rows_of_the_next_group_that_are_written_and_the_wrong_groups_matrix_show) {
+  EXPECT_EQ(schedules_in_which_groups_are_wrong<sim::context>(), 0);
+  EXPECT_EQ(schedules_in_which_groups_are_wrong<stores_whole_boxes>(), 3);
+  EXPECT_EQ(schedules_in_which_groups_are_wrong<loads_one_group_for_all>(), 3);
+}
+
+TEST(grouped_gemm_kernel, the_configuration_of_gpus_is_exact_too) {
+  constexpr int counts[] = {40, 0, 150};
+  const grouped_gemm_case g = integer_groups(counts, 264, 200);
+  EXPECT_EQ((test::wrong_value(g, on_the_machine<gemm_kernels::group_config_of(false)>(g), before)), "");
+  EXPECT_EQ((gemm_kernels::why_not<gemm_kernels::group_config_of(true)>()), nullptr);
+}
+
+}  // namespace
+}  // namespace baton
