@@ -16,6 +16,7 @@
 #include "cli/bench/probe/probe.hpp"
 #include "cli/bench/statistics.hpp"
 #include "cli/commands/bench_ep_points.hpp"
+#include "cli/config_words.hpp"
 #include "cli/exchange_settings.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/model/output_file.hpp"
@@ -33,6 +34,10 @@ void require(const bench_ep_options& o) {
     throw invalid_argument{fmt::format("--repeats: {} is outside [1, {}]", o.repeats, most_repeats)};
   if (o.rounds < 0 || o.rounds > most_rounds)
     throw invalid_argument{fmt::format("--rounds: {} is outside [0, {}]; 0 chooses", o.rounds, most_rounds)};
+  // Of sizes that can be served only the ranks are in doubt; the others are looked at point by point.
+  require_served(
+      {.num_experts = std::max(o.ranks, 1), .top_k = 1, .hidden = 128, .num_max_tokens_per_rank = 1}, o.ranks,
+      bench_words);
 }
 
 /// The ranks on the device asked for, or on CUDA if it can serve them and on the CPU otherwise.
