@@ -25,7 +25,7 @@
 // Rounds are counted in 64 bits and never start again.
 //
 // That a line is seen whole is an assumption about NVLink and the L2 of one GPU, which NCCL's LL128 makes too, not a
-// promise of the PTX memory model.
+// promise of the PTX memory model. kernels/torn_lines tries it before the first communicator that needs it.
 #include <cstdint>
 
 #include "exec/line.hpp"

@@ -1,0 +1,49 @@
+#pragma once
+// The host's part of the look, for whichever kernel: tests have one that tears.
+#include <vector>
+
+#include "base/math.hpp"
+#include "baton/device_buffer.hpp"
+#include "bootstrap/group.hpp"
+#include "exec/kernel.hpp"
+#include "kernels/torn_lines/kernel.hpp"
+#include "kernels/torn_lines/launch.hpp"
+#include "runtime/window.hpp"
+#include "runtime/world_state.hpp"
+
+namespace baton::torn_lines {
+
+/// As look(), with the kernel that `launch(grid, params)` enqueues on the rank's default stream.
+template <class Launch>
+std::vector<found> look_with(const world& w, const effort& asked, Launch launch) {
+  constexpr int warps_on_gpu = kernel::bounds.max_threads / warp_lanes, warps_on_cpu = 4;
+  constexpr int rounds_on_gpu = 4000, rounds_on_cpu = 8;  // for all ranks together; for each
+  const memory_use use{"the look for torn lines", "free memory of the devices"};
+  const bool on_cpu = w.device() == device_kind::cpu;
+  const bootstrap::group all = w.state().peers();
+  const int warps = on_cpu ? warps_on_cpu : warps_on_gpu;
+  int blocks = asked.blocks > 0 ? asked.blocks : sms_of(w);
+  for (const int of_rank : bootstrap::gather(all, blocks)) blocks = smaller(blocks, of_rank);
+  const auto area = static_cast<std::size_t>(blocks * (warps / 2)) * line_access_bytes;
+  const auto window = make_window(w, static_cast<std::size_t>(w.size()) * area, use.purpose, use.knob);
+  device_buffer<found> result{w, 1, use};
+
+  params p;
+  p.rank = w.rank();
+  p.num_ranks = w.size();
+  p.rounds = asked.rounds > 0 ? asked.rounds : on_cpu ? rounds_on_cpu : rounds_on_gpu / w.size();
+  p.looks = asked.looks > 0 ? asked.looks : 4 * p.rounds;
+  p.result = result.data();
+  for (int r = 0; r < w.size(); ++r) {
+    p.to[r] = window->peer(r) + static_cast<std::size_t>(w.rank()) * area;
+    p.from[r] = window->peer(w.rank()) + static_cast<std::size_t>(r) * area;
+  }
+  found own;
+  bootstrap::together(all, [&] {  // and so at about the same time
+    launch(launch_grid{.blocks = blocks, .threads = warps * warp_lanes}, p);
+    own = to_host(w, result.data(), 1).at(0);
+  });
+  return bootstrap::gather(all, own);  // nobody writes here any more
+}
+
+}  // namespace baton::torn_lines
