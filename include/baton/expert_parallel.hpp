@@ -176,6 +176,8 @@ class expert_parallel {
   /// @throws invalid_argument  why_not(config, world.size()), or the ranks passed different values (says
   /// which)
   /// @throws out_of_memory     with the bytes needed, the bytes free, and the setting that shrinks them
+  /// @throws unsupported       layout per_rank, and a trial of some 10 ms, the first of a process on these GPUs, saw lines of 128
+  ///                           bytes arrive in parts, which it assumes not to happen: between whom; use per_expert
   static expert_parallel create(const world& world, const ep_config& config);
 
   /// The same for all ranks of world::local at once, from one thread.

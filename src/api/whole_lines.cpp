@@ -1,0 +1,68 @@
+#include "api/whole_lines.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "baton/error.hpp"
+#include "bootstrap/group.hpp"
+#include "kernels/torn_lines/launch.hpp"
+#include "runtime/on_cuda.hpp"
+#include "runtime/world_state.hpp"
+
+namespace baton {
+namespace {
+
+/// What tore between GPUs, by their uuids in the order of ranks; "": nothing.
+class trials_of_lines {
+ public:
+  std::optional<std::string> outcome(const std::string& gpus) {
+    const std::lock_guard lock{mutex_};
+    const auto found = outcomes_.find(gpus);
+    return found == outcomes_.end() ? std::nullopt : std::optional{found->second};
+  }
+  void remember(const std::string& gpus, const std::string& what_tore) {
+    const std::lock_guard lock{mutex_};
+    outcomes_[gpus] = what_tore;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> outcomes_;
+};
+
+trials_of_lines& trials() {
+  static trials_of_lines of_process;
+  return of_process;
+}
+
+}  // namespace
+
+void require_whole_lines(const world& w) {
+  if (w.device() == device_kind::cpu) return;
+  const bootstrap::group all = w.state().peers();
+  std::string gpus;
+  for (const on_cuda::device_identity& gpu : bootstrap::gather(all, on_cuda::identify(w.device_index())))
+    gpus.append(gpu.uuid, gpu.uuid + sizeof gpu.uuid);
+  const std::optional<std::string> known = trials().outcome(gpus);
+  // Processes may have met others before: all know, or all look again.
+  const std::vector<char> who_knows = bootstrap::gather(all, static_cast<char>(known ? 1 : 0));
+  const bool all_know =
+      std::all_of(who_knows.begin(), who_knows.end(), [](char knows) { return knows != 0; });
+  std::string torn = all_know ? *known : torn_lines::what_tore(torn_lines::look(w));
+  if (!all_know) trials().remember(gpus, torn);
+  const std::vector<char> who_saw = bootstrap::gather(all, static_cast<char>(torn.empty() ? 0 : 1));
+  const auto saw = std::find(who_saw.begin(), who_saw.end(), 1);
+  if (torn.empty() && saw != who_saw.end()) torn = fmt::format("rank {} has seen it", saw - who_saw.begin());
+  if (!torn.empty())
+    throw unsupported{fmt::format(
+        "layout per_rank: lines of 128 bytes, which it assumes to arrive whole between these GPUs, "
+        "do not: {}. Use layout per_expert",
+        torn)};
+}
+
+}  // namespace baton
