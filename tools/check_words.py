@@ -8,7 +8,7 @@ import tree
 
 NOTES = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 PLACES = re.compile(r"(?<![\w.$}])/(home|work|Users|root)/\w")
-MENTION = re.compile(r"(?<![\w./-])((?:docs|tests|tools|src|sim|checks|cli|include|examples|cmake|reference|seeds)/[\w/.-]+"
+MENTION = re.compile(r"(?<![\w./-])((?:bench|docs|tests|tools|src|sim|checks|cli|include|examples|cmake|reference|seeds)/[\w/.-]+"
                      r"\.(?:md|cpp|hpp|cuh|cu|py|json|svg|cmake))\b(?!\.\w)")
 
 

@@ -4,7 +4,7 @@ import pathlib
 SOURCE_FOLDERS = ("include", "src", "sim", "checks", "cli", "tests", "examples")
 SOURCE_SUFFIXES = {".hpp", ".cpp", ".cuh", ".cu"}
 TEXT_SUFFIXES = SOURCE_SUFFIXES | {".py", ".sh", ".cmake", ".md", ".txt", ".in", ".json", ".svg", ""}
-TOP_FOLDERS = SOURCE_FOLDERS + ("tools", "cmake", "docs", ".ci")
+TOP_FOLDERS = SOURCE_FOLDERS + ("bench", "tools", "cmake", "docs", ".ci")
 
 
 def files(root, folders, suffixes):

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "baton/expert_parallel.hpp"
+#include "cli/bench/weighted_choice.hpp"
 
 namespace baton::cli {
 namespace {
@@ -36,21 +36,9 @@ token_router uniform_below(int experts) {
 }
 
 token_router zipf_over(int experts, std::uint64_t seed) {
-  std::vector<std::int32_t> by_popularity(static_cast<std::size_t>(experts));
-  std::iota(by_popularity.begin(), by_popularity.end(), 0);
-  random_bits order{seed};
-  for (int i = experts - 1; i > 0; --i)
-    std::swap(by_popularity[static_cast<std::size_t>(i)],
-              by_popularity[static_cast<std::size_t>(order.below(i + 1))]);
-  std::vector<double> up_to;  // the sum of all shares up to the n-th
-  double sum = 0;
-  for (int n = 1; n <= experts; ++n) up_to.push_back(sum += 1.0 / n);
-  return [by_popularity, up_to](random_bits& random, std::span<std::int32_t> ids, std::span<float> weights) {
-    draw_distinct(ids, [&] {
-      const double place = static_cast<double>(random.next() >> 11) * 0x1p-53 * up_to.back();
-      const auto at = std::upper_bound(up_to.begin(), up_to.end() - 1, place) - up_to.begin();
-      return by_popularity[static_cast<std::size_t>(at)];
-    });
+  return [by_popularity = shuffled(experts, seed), nth = zipf_choice(experts)](
+             random_bits& random, std::span<std::int32_t> ids, std::span<float> weights) {
+    draw_distinct(ids, [&] { return by_popularity[static_cast<std::size_t>(nth(random))]; });
     draw_weights(random, weights);
   };
 }

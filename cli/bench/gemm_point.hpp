@@ -5,19 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "cli/bench/gemm_run.hpp"
 #include "cli/bench/gemm_session.hpp"
 
 namespace baton::cli {
-
-struct gemm_run {
-  std::string device;  // "cpu" or "cuda"
-  std::string gpu, date;
-  std::string cublas;  // its version
-  std::string why_no_cublas;
-  int driver = 0;
-  // What the GPU does at most, in this run; 0: not measured.
-  double tensor_flops_per_us = 0, sustained_tensor_flops_per_us = 0, copied_bytes_per_us = 0;
-};
 
 struct gemm_point {
   gemm_shape shape;

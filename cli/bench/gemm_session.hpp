@@ -2,10 +2,10 @@
 // One product on one device, ready to run, checked and timed.
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "baton/device_buffer.hpp"
 #include "baton/gemm.hpp"
+#include "cli/bench/gemm_operands.hpp"
 
 namespace baton::cli {
 
@@ -31,7 +31,6 @@ class gemm_session {
 
   /// Poisons the result, runs once, and compares spread-out elements with sums in double precision. Empty: all right.
   std::string first_wrong(const product<Out>& run);
-  /// From here on operands are normally distributed: a GPU's clock goes by how many bits flip.
   void random_values();
   void enqueue(const product<Out>& run, stream_ref stream);
 
@@ -40,8 +39,7 @@ class gemm_session {
 
   world world_;
   gemm_shape shape_;
-  std::vector<bfloat16> host_a_, host_b_;
-  device_buffer<bfloat16> a_, b_;
+  gemm_operand a_, b_;
   device_buffer<Out> c_;
 };
 

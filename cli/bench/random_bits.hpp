@@ -19,6 +19,8 @@ class random_bits {
   }
   /// In [0, 1), from 16 of the bits.
   static float unit(std::uint64_t bits) { return static_cast<float>(bits & 0xffffu) * 0x1p-16f; }
+  /// In [0, 1), from 53 of them.
+  static double unit_53(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
  private:
   std::uint64_t state_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "baton/world.hpp"
 #include "cli/exchange_settings.hpp"
@@ -62,6 +63,12 @@ CLI::Option* add_path(CLI::App& command, const std::string& flag, Path& path, co
 template <class Value>
 CLI::Option* add_count(CLI::App& command, const std::string& flag, Value& value, const std::string& text) {
   return command.add_option(flag, value, text)->type_name("N")->capture_default_str();
+}
+
+/// Any number of counts; `usual` is the default that the help names.
+inline CLI::Option* add_counts(CLI::App& command, const std::string& flag, std::vector<int>& values,
+                               const std::string& usual, const std::string& text) {
+  return command.add_option(flag, values, text)->type_name("N ...")->default_str(usual);
 }
 
 /// --json: sets both.

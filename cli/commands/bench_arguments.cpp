@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/commands/argument_kinds.hpp"
+#include "cli/commands/bench_gemm_arguments.hpp"
 #include "cli/commands/exchange_arguments.hpp"
 
 namespace baton::cli {
@@ -18,22 +19,10 @@ const std::map<std::string, ring_strategy> strategy_names{
 const std::map<std::string, ring_gemm_tiles> tiles_names{{"automatic", ring_gemm_tiles::automatic},
                                                          {"small", ring_gemm_tiles::small},
                                                          {"large", ring_gemm_tiles::large}};
-const std::map<std::string, gemm_tiles> gemm_tiles_names{{"automatic", gemm_tiles::automatic},
-                                                         {"paired", gemm_tiles::paired},
-                                                         {"wide", gemm_tiles::wide},
-                                                         {"medium", gemm_tiles::medium},
-                                                         {"narrow", gemm_tiles::narrow}};
-
 const std::map<std::string, ep_routing> routing_names{{name(ep_routing::uniform), ep_routing::uniform},
                                                       {name(ep_routing::zipf), ep_routing::zipf},
                                                       {name(ep_routing::trace), ep_routing::trace},
                                                       {name(ep_routing::all_to_one), ep_routing::all_to_one}};
-
-/// Any number of counts.
-CLI::Option* add_counts(CLI::App& command, const std::string& flag, std::vector<int>& values,
-                        const std::string& usual, const std::string& text) {
-  return command.add_option(flag, values, text)->type_name("N ...")->default_str(usual);
-}
 
 void declare_bench_sizes(CLI::App& command, bench_ep_options& options) {
   const auto listed = [&command](const char* flag, std::vector<int>& values, const char* usual,
@@ -103,42 +92,6 @@ void declare_bench_ring(CLI::App& bench, arguments& chosen) {
       "Example:\n"
       "  baton bench ring --readers 1 4 8 --stages 2 4 --json-file ring.jsonl");
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_ring(options, out); }; });
-}
-
-void declare_bench_gemm(CLI::App& bench, arguments& chosen) {
-  bench_gemm_options& options = chosen.bench_gemm;
-  CLI::App& command = *bench.add_subcommand("gemm", "matrix products, and cuBLAS's beside them");
-  command.add_option("--shapes", options.shapes, "of the products: M,N,K, or one size for all three")
-      ->type_name("M,N,K ...")
-      ->default_str("8192 4096 2048 1024 and three others on CUDA, 128 on the CPU")
-      ->group("Points");
-  command.add_option("--out", options.out, "types of the result")
-      ->check(CLI::IsMember{{"bf16", "fp32"}})
-      ->type_name("{bf16,fp32} ...")
-      ->default_str("bf16")
-      ->group("Points");
-  add_choices(command, "--tiles", gemm_tiles_names, options.tiles, "of baton's product, side by side")
-      ->default_str("automatic")
-      ->group("Points");
-  add_count(command, "--sms", options.num_sms, "blocks of baton's product at most; 0: all SMs")
-      ->group("Points");
-  add_count(command, "--repeats", options.repeats,
-            "bursts of each product: 15 ms of runs after 150 ms of rest")
-      ->group("Measuring");
-  add_count(command, "--sustained-ms", options.sustained_ms,
-            "runs without a pause, after as many that are not timed; 0: none. CUDA only")
-      ->group("Measuring");
-  declare_device_or_none(command, options.device);
-  declare_json(command, options.json, chosen.is_json);
-  declare_json_file(command, options.json_path);
-  command.footer(
-      "Every product is checked before it is timed, with integers; then operands are random. On CUDA the "
-      "rate of tensor\n"
-      "cores alone and of a copy are measured first: no product takes less than its share of either (the "
-      "roofline).\n"
-      "Example:\n"
-      "  baton bench gemm --shapes 8192 4096,14336,4096 --out bf16 fp32 --json-file gemm.jsonl");
-  command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_gemm(options, out); }; });
 }
 
 void declare_bench_silu(CLI::App& bench, arguments& chosen) {

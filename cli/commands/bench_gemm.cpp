@@ -2,50 +2,24 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <system_error>
-
 #include "cli/bench/cublas_product.hpp"
 #include "cli/bench/gemm_point.hpp"
-#include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/paced_timer.hpp"
-#include "cli/bench/statistics.hpp"
-#include "cli/bench/tensor_rate/tensor_rate.hpp"
+#include "cli/commands/bench_grouped.hpp"
 #include "cli/commands/bench_report.hpp"
+#include "cli/commands/product_sizes.hpp"
 #include "cli/exit_code.hpp"
 
 namespace baton::cli {
 namespace {
 
-void require(const bench_gemm_options& o) {
-  const auto within = [](const char* what, int value, int least, int most) {
-    if (value < least || value > most)
-      throw invalid_argument{fmt::format("{}: {} is not from {} to {}", what, value, least, most)};
-  };
-  within("--repeats", o.repeats, 1, 1 << 20);
-  within("--sustained-ms", o.sustained_ms, 0, 60'000);
-  within("--sms", o.num_sms, 0, 1 << 16);
-}
-
 /// "M,N,K" or "N".
 gemm_shape parse_shape(const std::string& word) {
-  constexpr int most = 65536;
-  std::vector<int> sizes;
-  const char *at = word.data(), *end = at + word.size();
-  bool more = true;
-  while (more) {
-    int value = 0;
-    const auto [rest, failed] = std::from_chars(at, end, value);
-    if (failed != std::errc{} || value < 1 || value > most) break;
-    sizes.push_back(value);
-    more = rest != end && *rest == ',';
-    at = more ? rest + 1 : rest;
-  }
-  if (more || at != end || (sizes.size() != 1 && sizes.size() != 3))
-    throw invalid_argument{
-        fmt::format("--shapes: \"{}\" is not M,N,K or one size, each from 1 to {}", word, most)};
-  return sizes.size() == 1 ? gemm_shape{sizes[0], sizes[0], sizes[0]}
-                           : gemm_shape{sizes[0], sizes[1], sizes[2]};
+  const std::vector<int> sizes = product_sizes(word);
+  if (sizes.size() == 1) return {sizes[0], sizes[0], sizes[0]};
+  if (sizes.size() == 3) return {sizes[0], sizes[1], sizes[2]};
+  throw invalid_argument{
+      fmt::format("--shapes: \"{}\" is not M,N,K or one size, each from 1 to {}", word, largest_size)};
 }
 
 std::vector<gemm_shape> shapes_of(const bench_gemm_options& o, bool on_gpu) {
@@ -61,17 +35,13 @@ std::vector<gemm_shape> shapes_of(const bench_gemm_options& o, bool on_gpu) {
 class gemm_bench {
  public:
   gemm_bench(const world& where, const bench_gemm_options& o, bench_report& to)
-      : where_{where}, options_{o}, to_{to}, on_gpu_{where.device() == device_kind::cuda}, timer_{where} {
-    const std::vector<world> worlds{where};
-    run_.device = on_gpu_ ? "cuda" : "cpu";
-    run_.date = utc_now();
-    if (const std::optional<measured_gpus> gpu = facts_of(worlds)) {
-      run_.gpu = gpu->name;
-      run_.driver = gpu->driver;
-    }
+      : where_{where},
+        options_{o},
+        to_{to},
+        timer_{where},
+        run_{begin_gemm_run(where, timer_, o.sustained_ms)} {
     reference_ = open_cublas(where, run_.why_no_cublas);
     if (reference_ != nullptr) run_.cublas = reference_->version();
-    if (on_gpu_) measure_limits();
     to_.table([&](std::ostream& table) { print_header(run_, table); });
   }
 
@@ -90,19 +60,6 @@ class gemm_bench {
     gemm_point point;
     product<Out> run;
   };
-
-  void measure_limits() {
-    const tensor_rate::session tensor_cores{where_};
-    const work multiply = [&](stream_ref stream) { tensor_cores.enqueue(stream); };
-    run_.tensor_flops_per_us = tensor_cores.flops() / timer_.burst(multiply);
-    if (options_.sustained_ms > 0)
-      run_.sustained_tensor_flops_per_us =
-          tensor_cores.flops() / timer_.sustained(multiply, options_.sustained_ms);
-    constexpr std::size_t bytes = 256 << 20;  // more than the L2 holds
-    device_buffer<std::byte> from{where_, bytes}, to{where_, bytes};
-    const work copy = [&](stream_ref stream) { copy_async(where_, to.data(), from.data(), bytes, stream); };
-    run_.copied_bytes_per_us = 2.0 * bytes / timer_.burst(copy);
-  }
 
   template <class Out>
   std::vector<contestant<Out>> contestants(const gemm_shape& shape, const std::string& out) {
@@ -135,8 +92,8 @@ class gemm_bench {
       for (auto& c : all)
         if (c.point.wrong.empty()) c.point.burst_us.push_back(timer_.burst(work_of(c)));
     for (auto& c : all)
-      if (on_gpu_ && options_.sustained_ms > 0 && c.point.wrong.empty())
-        c.point.sustained_us = timer_.sustained(work_of(c), options_.sustained_ms);
+      if (run_.sustained_ms > 0 && c.point.wrong.empty())
+        c.point.sustained_us = timer_.sustained(work_of(c), run_.sustained_ms);
     return tell(all);
   }
 
@@ -155,7 +112,6 @@ class gemm_bench {
   world where_;
   const bench_gemm_options& options_;
   bench_report& to_;
-  bool on_gpu_;
   paced_timer timer_;
   gemm_run run_;
   std::unique_ptr<cublas_product> reference_;
@@ -164,7 +120,8 @@ class gemm_bench {
 }  // namespace
 
 int run_bench_gemm(const bench_gemm_options& o, std::ostream& out) {
-  require(o);
+  if (o.grouped.wanted) return run_bench_grouped(o, out);
+  require_measuring(o);
   const std::vector<world> worlds = open_one_rank(o.device);
   const std::vector<gemm_shape> shapes = shapes_of(o, worlds[0].device() == device_kind::cuda);
   bench_report to{o.json, o.json_path, out};

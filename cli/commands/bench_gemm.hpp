@@ -1,16 +1,30 @@
 #pragma once
-// `baton bench gemm`: how fast the matrix product is, beside cuBLAS and beside what the GPU does at most.
+// `baton bench gemm`: how fast the matrix product is, beside cuBLAS and beside what the GPU does at most; with --grouped, how
+// fast groups of rows are multiplied.
+#include <cstdint>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "baton/gemm.hpp"
+#include "cli/bench/grouped_points.hpp"
 
 namespace baton::cli {
 
+struct bench_grouped_options {
+  bool wanted = false;
+  std::vector<std::string> models;  // names of moe_models; empty, and no shapes: all on CUDA
+  int groups = 64;                  // of the shapes that are no model's
+  std::vector<int> rows;            // of a group on average; empty: some for the device
+  std::vector<group_routing> routings{group_routing::uniform};
+  std::uint64_t seed = 1;  // of the routings
+};
+
 struct bench_gemm_options {
-  std::vector<std::string> shapes;       // "M,N,K", or "N" for m = n = k; empty: a list for the device
+  bench_grouped_options grouped;  // not wanted: dense products
+  std::vector<std::string>
+      shapes;  // "M,N,K", or "N" for m = n = k; grouped: "N,K"; empty: a list for the device
   std::vector<std::string> out{"bf16"};  // "bf16", "fp32"
   std::vector<gemm_tiles> tiles{gemm_tiles::automatic};
   int repeats = 5;                    // bursts of each

@@ -30,8 +30,14 @@ TEST(program, help_tells_commands_exit_codes_and_environment) {
   EXPECT_EQ(help.err, "");
   EXPECT_TRUE(says(help.out, "generate", "moe", "doctor", "bench", "check", "version", "Exit codes",
                    "BATON_DEVICE", "BATON_DEADLINE_MS"));
-  for (const words& command :
-       {words{"generate"}, {"moe"}, {"doctor"}, {"bench"}, {"bench", "ep"}, {"check"}, {"version"}}) {
+  for (const words& command : {words{"generate"},
+                               {"moe"},
+                               {"doctor"},
+                               {"bench"},
+                               {"bench", "ep"},
+                               {"bench", "gemm"},
+                               {"check"},
+                               {"version"}}) {
     const child_result of_command = run_program(command + words{"--help"});
     EXPECT_EQ(of_command.exit_code, 0) << command.back();
     EXPECT_TRUE(says(of_command.out, "Usage: baton " + command[0]));

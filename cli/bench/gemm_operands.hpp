@@ -1,0 +1,57 @@
+#pragma once
+// Matrices to be multiplied by what is measured, and which of the results are looked at.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "baton/device_buffer.hpp"
+#include "baton/numeric.hpp"
+
+namespace baton::cli {
+
+/// Small integers, with which every sum of a product is exact; the same values again and again, so that gigabytes are made by
+/// copies on the device. The period is prime: no two rows of a matrix are the same, and no two matrices of a pile.
+class gemm_operand {
+ public:
+  /// @throws out_of_memory  names `use`
+  gemm_operand(const world& world, std::size_t count, std::uint32_t seed, const memory_use& use);
+
+  /// From here on normally distributed: a GPU's clock goes by how many bits flip.
+  void random_values();
+  const bfloat16* data() const { return values_.data(); }
+  double at(std::size_t i) const {
+    return static_cast<double>(static_cast<float>(period_[i % period_.size()]));
+  }
+
+ private:
+  void repeat();
+
+  world world_;
+  std::uint32_t seed_;
+  std::vector<bfloat16> period_;
+  device_buffer<bfloat16> values_;
+};
+
+/// In double precision: sum over l below k of a[a_from + l] * b[b_from + l].
+double dot(const gemm_operand& a, std::size_t a_from, const gemm_operand& b, std::size_t b_from,
+           std::size_t k);
+
+/// 256 places that are spread out over `count` values, 1 / 257 of them apart, and the last: 257 is prime, so these are rows and
+/// columns of all remainders.
+std::vector<std::size_t> spread_out(std::size_t count);
+
+/// The first place whose value is not what is expected there: "c[3, 5] = 2, expected 4". Empty: all are right. c is [.., n], on
+/// the device of `world`.
+template <class Out>
+std::string first_wrong_value(const world& world, const Out* c, std::size_t n,
+                              const std::vector<std::size_t>& places,
+                              const std::function<double(std::size_t row, std::size_t column)>& expected);
+
+extern template std::string first_wrong_value(const world&, const bfloat16*, std::size_t,
+                                              const std::vector<std::size_t>&,
+                                              const std::function<double(std::size_t, std::size_t)>&);
+extern template std::string first_wrong_value(const world&, const float*, std::size_t,
+                                              const std::vector<std::size_t>&,
+                                              const std::function<double(std::size_t, std::size_t)>&);
+
+}  // namespace baton::cli

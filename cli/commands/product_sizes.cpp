@@ -1,0 +1,37 @@
+#include "cli/commands/product_sizes.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <system_error>
+
+#include "baton/error.hpp"
+
+namespace baton::cli {
+
+std::vector<int> product_sizes(const std::string& word) {
+  std::vector<int> sizes;
+  const char *at = word.data(), *end = at + word.size();
+  while (true) {
+    int value = 0;
+    const auto [rest, failed] = std::from_chars(at, end, value);
+    if (failed != std::errc{} || value < 1 || value > largest_size) return {};
+    sizes.push_back(value);
+    if (rest == end) return sizes;
+    if (*rest != ',') return {};
+    at = rest + 1;
+  }
+}
+
+void require_within(const char* what, int value, int least, int most) {
+  if (value < least || value > most)
+    throw invalid_argument{fmt::format("{}: {} is not from {} to {}", what, value, least, most)};
+}
+
+void require_measuring(const bench_gemm_options& o) {
+  require_within("--repeats", o.repeats, 1, 1 << 20);
+  require_within("--sustained-ms", o.sustained_ms, 0, 60'000);
+  require_within("--sms", o.num_sms, 0, 1 << 16);
+}
+
+}  // namespace baton::cli
