@@ -72,7 +72,8 @@ void context::fence_proxy_async() {
   me_.stores.move_to(me_.home->stores);
   me_.home->stores.move_to(machine_.ranks[static_cast<std::size_t>(rank_)].stores);
   me_.shared_stores.to_memory();  // a later fence by another warp must not take them from the view again
-  me_.home->engine_view = me_.home->shared;
+  std::vector<std::byte>& view = me_.home->engine_view;
+  if (!view.empty()) std::memcpy(view.data(), me_.home->shared.data(), view.size());
 }
 
 void context::require_copy(const void* shared, const void* global, int bytes) const {

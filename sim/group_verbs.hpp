@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "base/convert.hpp"
+#include "base/dot.hpp"
 #include "exec/group_mma.hpp"
 
 namespace baton::sim {
@@ -109,7 +110,7 @@ class group_verbs {
         float left[operand_tile::chunk_values];
         read_chunk(a.chunk(m, chunk), left);
         for (int k = 0; k < operand_tile::chunk_values; ++k)
-          for (int n = 0; n < columns; ++n) acc.at[m][n] += left[k] * right[k][n];
+          add_scaled(acc.at[m], right[k], left[k], columns);
       }
     }
   }

@@ -2,6 +2,7 @@
 // The matrix verbs of the CPU machine (exec/mma.hpp), over the read verb of the context that inherits them: what a
 // missing hand-over leaves stale is stale here too.
 #include "base/convert.hpp"
+#include "base/dot.hpp"
 #include "exec/mma.hpp"
 
 namespace baton::sim {
@@ -36,7 +37,7 @@ class mma_verbs {
         float left[operand_tile::chunk_values];
         widen(a.chunk(m, chunk), left);
         for (int k = 0; k < operand_tile::chunk_values; ++k)
-          for (int n = 0; n < columns; ++n) acc.at[m][n] += left[k] * right[k][n];
+          add_scaled(acc.at[m], right[k], left[k], columns);
       }
     }
   }

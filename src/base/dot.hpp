@@ -31,6 +31,14 @@ BATON_READS_WHOLE_ARRAYS float dot(const A* a, const B* b, std::size_t n) {
   return sums[0];
 }
 
+/// to[i] += by * from[i]
+BATON_READS_WHOLE_ARRAYS inline void add_scaled(float* __restrict to, const float* __restrict from, float by,
+                                                std::size_t n) {
+  look_at(to, n);
+  look_at(from, n);
+  for (std::size_t i = 0; i < n; ++i) to[i] += by * from[i];
+}
+
 /// A row as fp32. bfloat16's own conversion would be a call for every value where arrays are looked at as a whole.
 BATON_READS_WHOLE_ARRAYS inline void widen(const bfloat16* from, std::size_t n, float* to) {
   look_at(from, n);
