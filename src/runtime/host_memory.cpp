@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "baton/error.hpp"
 #include "bootstrap/shared_memory.hpp"
 #include "runtime/cgroup_memory.hpp"
+#include "runtime/memory_credit.hpp"
 
 namespace baton {
 namespace {
@@ -74,7 +76,12 @@ void throw_out_of_memory(const std::string& where, const memory_use& use, std::s
 }
 
 void require_host_memory(std::size_t bytes, const memory_use& use) {
-  require(bytes, free_for_this_process(), use);
+  static memory_credit credit;
+  const auto now = std::chrono::steady_clock::now();
+  if (credit.covers(bytes, now)) return;
+  const std::size_t free = free_for_this_process();
+  require(bytes, free, use);
+  credit.found(free - bytes, now);
 }
 
 void require_host_memory_of_all(const bootstrap::group& g, std::size_t bytes, const memory_use& use) {

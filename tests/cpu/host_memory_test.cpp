@@ -4,11 +4,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 
 #include "baton/error.hpp"
 #include "runtime/cgroup_memory.hpp"
+#include "runtime/memory_credit.hpp"
 #include "runtime/world_state.hpp"
 #include "tests/cpu/temporary_folder.hpp"
 #include "tests/support/forked_ranks.hpp"
@@ -36,6 +39,28 @@ TEST(host_memory, what_is_free_is_no_more_than_the_limit_of_this_process_leaves)
     return false;
   });
   EXPECT_EQ(results[0].exit_code, 0) << results[0].thrown;
+}
+
+TEST(memory_credit, a_look_is_good_for_little_memory_and_a_short_time) {
+  const memory_credit::time now = std::chrono::steady_clock::now(),
+                            soon = now + memory_credit::good_for - std::chrono::nanoseconds{1};
+  memory_credit credit;
+  EXPECT_FALSE(credit.covers(0, now)) << "nobody has looked";
+  credit.found(1000 * memory_credit::part, now);
+  EXPECT_TRUE(credit.covers(600, now));
+  EXPECT_FALSE(credit.covers(401, soon));
+  EXPECT_TRUE(credit.covers(400, soon));
+  EXPECT_FALSE(credit.covers(1, soon));
+  credit.found(1000 * memory_credit::part, now);
+  EXPECT_FALSE(credit.covers(1, now + memory_credit::good_for));
+}
+
+TEST(memory_credit, much_that_is_free_is_no_credit_for_much) {
+  const memory_credit::time now = std::chrono::steady_clock::now();
+  memory_credit credit;
+  credit.found(std::size_t{1} << 50, now);
+  EXPECT_FALSE(credit.covers(memory_credit::most + 1, now));
+  EXPECT_TRUE(credit.covers(memory_credit::most, now));
 }
 
 /// A machine's files, as far as limits of memory are concerned.
