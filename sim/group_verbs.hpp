@@ -54,11 +54,6 @@ class group_verbs {
     for (int r = 0; r < group_warp_rows; ++r)
       for (int c = 0; c < columns; c += 2) f(r, c, acc.at[r][c], acc.at[r][c + 1]);
   }
-  template <int columns, class F>
-  void fold(group_accumulators<columns>& acc, F f) {
-    for (auto& row : acc.at)
-      for (int c = 0; c < columns / 2; ++c) row[c] = f(row[c], row[c + columns / 2]);
-  }
   template <int columns>
   struct group_results {
     bfloat16 at[group_warp_rows][columns];

@@ -83,11 +83,6 @@ class group_gpu : public async_gpu<ClusterBlocks> {
     for (int i = 0; i < columns / 4; ++i)
       f(lane / 4 + i % 2 * 8, i / 2 * 8 + lane % 4 * 2, acc.at[2 * i], acc.at[2 * i + 1]);
   }
-  template <int columns, class F>
-  BATON_FN static void fold(group_accumulators<columns>& acc, F f) {
-    BATON_UNROLL
-    for (int i = 0; i < columns / 4; ++i) acc.at[i] = f(acc.at[i], acc.at[i + columns / 4]);
-  }
   /// at[i]: two neighbours, in the order of the accumulators.
   template <int columns>
   struct group_results {

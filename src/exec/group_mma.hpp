@@ -12,7 +12,6 @@
 //   clear(acc)                         acc = 0
 //   each_pair(acc, f)                  f(row, column, v0, v1) on the lane that holds them, row from 0 to 15 of this warp; v0
 //                                      and v1 are references, acc at (row, column) and (row, column + 1)
-//   fold(acc, f)                       acc(row, column) = f(acc(row, column), acc(row, column + columns / 2)) in the left half
 //   group_results<columns>             this warp's 16 rows of 64 x columns as bf16: half the registers
 //   round(acc, first, results)         results = acc from column `first` on, as many as results has
 //   put_rows(tile, results, first)     the same of results, and
@@ -62,9 +61,6 @@ namespace exec_detail {
 struct any_pair_of_row {
   constexpr void operator()(int, int, float&, float&) const {}
 };
-struct any_fold {
-  constexpr float operator()(float left, float) const { return left; }
-};
 }  // namespace exec_detail
 
 template <class X>
@@ -79,7 +75,6 @@ concept group_exec_context = tensor_exec_context<X> &&
   x.template await_products<0>(acc);
   x.clear(acc);
   x.each_pair(acc, f);
-  x.fold(acc, exec_detail::any_fold{});
   x.round(acc, 0, results);
   x.put_rows(tile, results, 0);
   x.put_rows(tile, acc, 0);

@@ -14,8 +14,8 @@ namespace baton::test {
 struct grouped_gemm_case {
   int n, k, max_rows;
   std::vector<std::int32_t> counts, firsts;
-  std::vector<bfloat16> a, b, b_up;  // [max_rows, k], [groups, n, k], the same
-  std::vector<int> group;            // [max_rows]: the row's; -1: none's
+  std::vector<bfloat16> a, b;  // [max_rows, k], [groups, n, k]
+  std::vector<int> group;      // [max_rows]: the row's; -1: none's
 
   double product(const std::vector<bfloat16>& of, int row, int column) const {
     const auto k_values = static_cast<std::size_t>(k);
@@ -41,7 +41,7 @@ inline grouped_gemm_case integer_groups(std::span<const int> counts, int n, int 
     return bfloat16{
         static_cast<float>(static_cast<int>(random() % static_cast<unsigned>(2 * most + 1)) - most)};
   };
-  grouped_gemm_case made{n, k, 0, {}, {}, {}, {}, {}, {}};
+  grouped_gemm_case made{n, k, 0, {}, {}, {}, {}, {}};
   for (const int count : counts) {
     made.counts.push_back(count);
     made.firsts.push_back(made.max_rows);
@@ -54,7 +54,6 @@ inline grouped_gemm_case integer_groups(std::span<const int> counts, int n, int 
     for (int l = 0; l < k; ++l) made.a.push_back(group < 0 ? bfloat16{std::nanf("")} : draw());
   const auto values = counts.size() * static_cast<std::size_t>(n) * static_cast<std::size_t>(k);
   for (std::size_t i = 0; i < values; ++i) made.b.push_back(draw());
-  for (std::size_t i = 0; i < values; ++i) made.b_up.push_back(draw());
   return made;
 }
 

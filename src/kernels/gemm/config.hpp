@@ -20,14 +20,8 @@ struct config {
   bool float_out = false;  // C is fp32, else bf16
   bool scaled = false;     // alpha and beta are looked at; else they are 1 and 0
   bool grouped = false;    // rows of A belong to groups with a B of their own
-  bool gated = false;  // C = silu(A * B^T) . (A * B_up^T): half of a slot's columns are B's, half are B_up's
 
   constexpr int out_columns() const { return float_out ? 32 : 64; }  // of C that a warp stores at a time
-  constexpr int result_columns() const {
-    return gated ? columns / 2 : columns;
-  }  // of C that a block makes at a time
-  /// Boxes of B in a slot: one of each block, or one of each operand.
-  constexpr int b_boxes() const { return cluster > 1 ? cluster : gated ? 2 : 1; }
   friend constexpr bool operator==(const config&, const config&) = default;
 };
 
@@ -69,11 +63,9 @@ consteval const char* why_not() {
     return "columns: not 64, 128 or 256, which products of a group have";
   } else if constexpr (C.cluster < 1 || C.columns / C.cluster % 8 != 0) {
     return "cluster: a block's part of B is not a multiple of eight rows";
-  } else if constexpr (C.gated && C.b_boxes() != 2) {
-    return "gated: a box of B has rows of both operands";
   } else if constexpr (C.stages < 2) {
     return "stages: a ring needs two slots to overlap";
-  } else if constexpr (C.places < 1 || C.result_columns() / C.out_columns() % C.places != 0) {
+  } else if constexpr (C.places < 1 || C.columns / C.out_columns() % C.places != 0) {
     return "places: the last place of a tile is the next one's first";
   } else {
     return block_plan<C>{}.bytes <= most_shared_bytes ? nullptr

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/dot.hpp"
-#include "base/silu.hpp"
 
 namespace baton::gemm_cpu {
 
@@ -31,23 +30,13 @@ void run(const gemm_problem<Out>& p) {
   }
 }
 
-/// Group after group; the gate and what it lets through in fp32.
 void run(const gemm_kernels::operands<bfloat16>& p) {
   const auto n = static_cast<std::size_t>(p.n), k = static_cast<std::size_t>(p.k);
   for (int g = 0; g < p.groups; ++g) {
     const int first = std::clamp(p.firsts == nullptr ? g * p.stride : p.firsts[g], 0, p.m);
     const int rows = std::clamp(p.counts[g], 0, p.m - first);
     const auto row = static_cast<std::size_t>(first), group = static_cast<std::size_t>(g);
-    const bfloat16* a = p.a + row * k;
-    bfloat16* c = p.c + row * n;
-    if (p.b_up == nullptr) {
-      run(gemm_problem<bfloat16>{a, p.b + group * n * k, c, rows, p.n, p.k});
-      continue;
-    }
-    std::vector<float> gate(static_cast<std::size_t>(rows) * n), up(gate.size());
-    run(gemm_problem<float>{a, p.b + group * n * k, gate.data(), rows, p.n, p.k});
-    run(gemm_problem<float>{a, p.b_up + group * n * k, up.data(), rows, p.n, p.k});
-    for (std::size_t i = 0; i < gate.size(); ++i) c[i] = bfloat16{silu(gate[i]) * up[i]};
+    run(gemm_problem<bfloat16>{p.a + row * k, p.b + group * n * k, p.c + row * n, rows, p.n, p.k});
   }
 }
 

@@ -9,11 +9,11 @@ namespace baton::gemm_cpu {
 template <class Out>
 void run(const gemm_problem<Out>& problem);
 
-/// See baton::grouped_gemm, and kernel.hpp where b_up is given.
+/// See baton::grouped_gemm.
 void run(const gemm_kernels::operands<bfloat16>& problem);
 
 extern template void run(const gemm_problem<bfloat16>&);
-/// See baton::grouped_gemm, and kernel.hpp where b_up is given.
+/// See baton::grouped_gemm.
 void run(const gemm_kernels::operands<bfloat16>& problem);
 
 extern template void run(const gemm_problem<float>&);

@@ -5,10 +5,9 @@
 
 namespace baton {
 
-using gemm_kernels::group_kernel_of;
+using gemm_kernels::group_kernel;
 using gemm_kernels::params;
 
-BATON_KERNEL(group_kernel_of<false>, params);
-BATON_KERNEL(group_kernel_of<true>, params);
+BATON_KERNEL(group_kernel, params);
 
 }  // namespace baton

@@ -22,15 +22,14 @@ constexpr config config_of(gemm_tiles tiles, bool float_out, bool scaled) {
 }
 
 /// Of groups: blocks alone, as half of a pair has nothing to do where a group has few rows.
-constexpr config group_config_of(bool gated) {
+constexpr config make_group_config() {
   config c = config_of(gemm_tiles::wide, false, false);
   c.grouped = true;
-  c.gated = gated;
   return c;
 }
+inline constexpr config group_config = make_group_config();
 
-template <bool gated>
-using group_kernel_of = gemm_kernel<constant<group_config_of(gated)>>;
+using group_kernel = gemm_kernel<constant<group_config>>;
 
 template <class Out, gemm_tiles tiles, bool scaled>
 using kernel_of = gemm_kernel<constant<config_of(tiles, std::is_same_v<Out, float>, scaled)>>;

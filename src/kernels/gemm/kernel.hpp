@@ -17,7 +17,6 @@
 
 #include "base/constant.hpp"
 #include "base/convert.hpp"
-#include "base/silu.hpp"
 #include "exec/kernel.hpp"
 #include "kernels/gemm/results.hpp"
 #include "protocol/mma_commit.hpp"
@@ -30,7 +29,7 @@ class block_role {
   using plan = block_plan<C>;
   using pipeline = slot_pipeline<C>;
   using accumulators = typename X::template group_accumulators<C.columns>;
-  static constexpr int b_part = C.columns / C.b_boxes();
+  static constexpr int b_part = C.columns / C.cluster;
 
  public:
   BATON_FN block_role(X& x, const params& p)
@@ -102,15 +101,11 @@ class block_role {
     x_.template mbarrier_arrive_expect<scope::block>(filled, (a_rows + C.columns) * operand_tile::row_bytes);
     if (a_rows > 0)
       x_.tensor_load(a_slot(stage).at, a_rows == block_m ? p_.a : p_.a_half, {k, t.row}, filled);
-    BATON_UNROLL
-    for (int i = 0; i < C.b_boxes() / C.cluster; ++i) {
-      const int box = x_.cluster_block() + i, down = box * b_part;
-      std::byte* to = b_slot(stage).from_row(down).at;
-      const tensor_map& from = C.gated && box == 1 ? p_.b_up : p_.b;
-      const box_origin at{k, t.b_row + (C.gated ? 0 : down)};
-      if constexpr (C.cluster == 1) x_.tensor_load(to, from, at, filled);
-      if constexpr (C.cluster > 1) x_.tensor_load_to(to, from, at, filled, (1u << C.cluster) - 1);
-    }
+    const int part = x_.cluster_block() * b_part;
+    std::byte* b = b_slot(stage).from_row(part).at;
+    if constexpr (C.cluster == 1) x_.tensor_load(b, p_.b, {k, t.b_row + part}, filled);
+    if constexpr (C.cluster > 1)
+      x_.tensor_load_to(b, p_.b, {k, t.b_row + part}, filled, (1u << C.cluster) - 1);
   }
 
   BATON_FN void consume(int number) {
@@ -125,7 +120,6 @@ class block_role {
       if (!multiply(acc, in, number, results, look)) return false;
       const int below = number * group_rows + x_.warp_of_group() * group_warp_rows;
       if constexpr (C.scaled) scale(acc, t.row + below, t.column);
-      if constexpr (C.gated) x_.fold(acc, [](float gate, float up) { return silu(gate) * up; });
       results.take(acc, {t.row + below, t.rows - below, t.column});
       return true;
     });

@@ -43,11 +43,6 @@ void launch_with(const world& w, const gemm_problem<Out>& problem, int num_sms, 
                                                                              stream);
 }
 
-template <bool gated>
-void launch_groups(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream) {
-  launch_as<group_kernel_of<gated>, group_config_of(gated)>(w, problem, num_sms, stream);
-}
-
 }  // namespace
 
 template <class Out>
@@ -76,10 +71,8 @@ void run(const world& w, const operands<bfloat16>& problem, int num_sms, stream_
   if (w.device() == device_kind::cpu) {
     w.state().machine->host(
         w.rank(), [problem] { gemm_cpu::run(problem); }, stream.native);
-  } else if (problem.b_up != nullptr) {
-    launch_groups<true>(w, problem, num_sms, stream);
   } else {
-    launch_groups<false>(w, problem, num_sms, stream);
+    launch_as<group_kernel, group_config>(w, problem, num_sms, stream);
   }
 }
 

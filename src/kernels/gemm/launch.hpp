@@ -13,7 +13,7 @@ void run(const world& w, const gemm_problem<Out>& problem, const gemm_config& co
 extern template void run(const world&, const gemm_problem<bfloat16>&, const gemm_config&, stream_ref);
 extern template void run(const world&, const gemm_problem<float>&, const gemm_config&, stream_ref);
 
-/// The same for groups of rows, with the rows of each on the device; with b_up the activation between an expert's products.
+/// The same for groups of rows, with the rows of each on the device.
 void run(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream);
 
 }  // namespace baton::gemm_kernels

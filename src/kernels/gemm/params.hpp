@@ -10,8 +10,7 @@ namespace baton::gemm_kernels {
 struct params {
   tensor_map a;       // [m, k] in boxes of block_m rows; none where k is 0
   tensor_map a_half;  // the same in boxes of group_rows, where grouped
-  tensor_map b;       // [n, k], of each group, in boxes of columns / b_boxes rows; none where k is 0
-  tensor_map b_up;    // the same, where gated
+  tensor_map b;       // [n, k], of each group, in boxes of columns / cluster rows; none where k is 0
   tensor_map c;       // [m, n] in boxes of 16 rows
   void* c_rows;       // [m, n], the same memory
   int m, n, k;
@@ -28,7 +27,6 @@ template <class Out>
 struct operands {
   const bfloat16* a = nullptr;
   const bfloat16* b = nullptr;
-  const bfloat16* b_up = nullptr;
   Out* c = nullptr;
   int m = 0, n = 0, k = 0;
   float alpha = 1, beta = 0;
@@ -49,8 +47,7 @@ params params_of(const operands<Out>& p, MakeMap make_map) {
   if (p.k > 0) {
     made.a = matrix(p.a, p.m, p.k, block_m);
     if (C.grouped) made.a_half = matrix(p.a, p.m, p.k, group_rows);
-    made.b = matrix(p.b, b_rows, p.k, C.columns / C.b_boxes());
-    if (C.gated) made.b_up = matrix(p.b_up, b_rows, p.k, C.columns / C.b_boxes());
+    made.b = matrix(p.b, b_rows, p.k, C.columns / C.cluster);
   }
   made.c = matrix(p.c, p.m, p.n, group_warp_rows);
   made.c_rows = p.c;
@@ -69,7 +66,7 @@ params params_of(const operands<Out>& p, MakeMap make_map) {
 /// The tiles of all blocks of a cluster are taken at once.
 template <config C>
 constexpr tile_walk walk_of(int m, int n) {
-  return {m, n, block_m * C.cluster, C.result_columns()};
+  return {m, n, block_m * C.cluster, C.columns};
 }
 
 }  // namespace baton::gemm_kernels

@@ -17,7 +17,7 @@ class results {
   using out_type = std::conditional_t<C.float_out, float, bfloat16>;
   using tile_type = swizzled_tile<out_type>;
   using accumulators = typename X::template group_accumulators<C.columns>;
-  static constexpr int parts = C.result_columns() / C.out_columns();
+  static constexpr int parts = C.columns / C.out_columns();
   static constexpr int parts_kept = C.float_out ? 0 : parts - C.places;
   static constexpr int first_kept = (parts - parts_kept) * C.out_columns();
 

@@ -19,7 +19,7 @@ inline constexpr tile_rate tile_rates[] = {{gemm_tiles::paired, 817e6, 1.2},
 /// Microseconds, roughly: SMs take tiles in turns, and a turn takes as long with one tile as with one for each SM.
 constexpr double estimated_us(const tile_rate& rate, int m, int n, int k, int sms) {
   const config c = config_of(rate.tiles, false, false);
-  const tile_walk walk{m, n, block_m * c.cluster, c.result_columns()};
+  const tile_walk walk{m, n, block_m * c.cluster, c.columns};
   const int turns = ceil_div(walk.size(), larger(sms / c.cluster, 1));
   return turns * 2.0 * block_m * c.columns * k * sms / rate.flops_per_us + rate.us_of_a_start;
 }
