@@ -17,6 +17,7 @@
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/temporary_folder.hpp"
 #include "tests/cpu/tiny_moe.hpp"
+#include "tests/support/json_lines.hpp"
 
 namespace baton::cli {
 namespace {
@@ -185,10 +186,7 @@ bench_ep_options routed_run() {
 std::vector<nlohmann::json> points_of(const bench_ep_options& o) {
   std::ostringstream out;
   EXPECT_EQ(run_bench_ep(o, out), 0);
-  std::istringstream lines{out.str()};
-  std::vector<nlohmann::json> points;
-  for (std::string line; std::getline(lines, line);) points.push_back(nlohmann::json::parse(line));
-  return points;
+  return test::json_lines(out.str());
 }
 
 double busiest(const nlohmann::json& point) {

@@ -14,6 +14,7 @@
 #include "baton/error.hpp"
 #include "cli/bench/ep_point.hpp"
 #include "tests/cpu/temporary_folder.hpp"
+#include "tests/support/json_lines.hpp"
 
 namespace baton::cli {
 namespace {
@@ -265,9 +266,7 @@ TEST(bench_ep, tokens_that_lie_once_are_compared_too_and_said) {
 TEST(bench_ep, a_run_on_the_cpu_gives_one_object_for_each_point_with_all_samples) {
   std::ostringstream out;
   ASSERT_EQ(run_bench_ep(small_run(), out), 0);
-  std::istringstream lines{out.str()};
-  std::vector<nlohmann::json> points;
-  for (std::string line; std::getline(lines, line);) points.push_back(nlohmann::json::parse(line));
+  const std::vector<nlohmann::json> points = test::json_lines(out.str());
   ASSERT_EQ(points.size(), 8u) << "two sizes in two formats and two layouts";
   for (const nlohmann::json& point : points) {
     EXPECT_EQ(point["schema"], "baton.bench.ep/2");
@@ -329,9 +328,7 @@ TEST(bench_ep, what_only_one_layout_serves_is_left_out_of_the_other_and_said) {
   o.tokens = {3};
   std::ostringstream out, table;
   ASSERT_EQ(run_bench_ep(o, out), 0);
-  std::istringstream lines{out.str()};
-  std::vector<nlohmann::json> points;
-  for (std::string line; std::getline(lines, line);) points.push_back(nlohmann::json::parse(line));
+  const std::vector<nlohmann::json> points = test::json_lines(out.str());
   ASSERT_EQ(points.size(), 2u);
   EXPECT_EQ(points[0]["checked"], true);
   EXPECT_EQ(points[1]["axes"]["layout"], "per_rank");

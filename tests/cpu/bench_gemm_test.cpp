@@ -9,6 +9,7 @@
 #include "baton/error.hpp"
 #include "cli/bench/gemm_point.hpp"
 #include "tests/cpu/says.hpp"
+#include "tests/support/json_lines.hpp"
 
 namespace baton::cli {
 namespace {
@@ -30,10 +31,8 @@ TEST(bench_gemm, a_run_on_the_cpu_checks_and_times_each_shape_with_each_result) 
   o.json = true;
   std::ostringstream out;
   EXPECT_EQ(run_bench_gemm(o, out), 0);
-  std::istringstream lines{out.str()};
   std::vector<std::string> points;
-  for (std::string line; std::getline(lines, line);) {
-    const nlohmann::json j = nlohmann::json::parse(line);
+  for (const nlohmann::json& j : test::json_lines(out.str())) {
     EXPECT_EQ(j["schema"], "baton.bench.gemm/1");
     EXPECT_EQ(j["checked"], true);
     EXPECT_EQ(j["burst_samples_us"].size(), 2u);

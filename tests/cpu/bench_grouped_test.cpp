@@ -14,6 +14,7 @@
 #include "cli/bench/grouped_session.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/command_lines.hpp"
+#include "tests/support/json_lines.hpp"
 
 namespace baton::cli {
 namespace {
@@ -44,10 +45,8 @@ TEST(bench_grouped, a_run_on_the_cpu_checks_and_times_each_shape_routing_and_num
   o.json = true;
   std::ostringstream out;
   EXPECT_EQ(run_bench_gemm(o, out), 0);
-  std::istringstream lines{out.str()};
   std::vector<std::string> points;
-  for (std::string line; std::getline(lines, line);) {
-    const nlohmann::json j = nlohmann::json::parse(line);
+  for (const nlohmann::json& j : test::json_lines(out.str())) {
     EXPECT_EQ(j["schema"], "baton.bench.grouped_gemm/1");
     EXPECT_EQ(j["who"], "baton");
     EXPECT_EQ(j["checked"], true);

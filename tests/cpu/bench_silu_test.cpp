@@ -8,6 +8,7 @@
 
 #include "baton/error.hpp"
 #include "tests/cpu/says.hpp"
+#include "tests/support/json_lines.hpp"
 
 namespace baton::cli {
 namespace {
@@ -29,10 +30,8 @@ TEST(bench_silu, measures_every_format_beside_a_copy_of_as_many_bytes_after_a_ch
   o.json = true;
   std::ostringstream out;
   EXPECT_EQ(run_bench_silu(o, out), 0);
-  std::istringstream lines{out.str()};
   std::vector<std::string> formats;
-  for (std::string line; std::getline(lines, line);) {
-    const nlohmann::json j = nlohmann::json::parse(line);
+  for (const nlohmann::json& j : test::json_lines(out.str())) {
     EXPECT_EQ(j["schema"], "baton.bench.silu/1");
     EXPECT_EQ(j["checked"], true);
     EXPECT_EQ(j["samples_us"].size(), 2u);

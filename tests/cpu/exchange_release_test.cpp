@@ -2,7 +2,6 @@
 #include <array>
 #include <csignal>
 #include <fstream>
-#include <functional>
 
 #include "baton/error.hpp"
 #include "tests/cpu/says.hpp"
@@ -49,15 +48,6 @@ std::string run_rounds(const exchange_case& c, ranks_of_slots& slots, std::uint6
   return {};
 }
 
-std::string release_refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const invalid_argument& e) {
-    return e.what();
-  }
-  return "not refused";
-}
-
 TEST_P(exchange_release, rounds_after_it_are_right_and_everything_lies_where_it_lay) {
   const auto worlds = world::local(3, device_kind::cpu);
   const exchange_case c = travelling();
@@ -82,15 +72,16 @@ TEST_P(exchange_release, calls_before_the_memory_is_back_are_refused) {
   const exchange_case c = travelling();
   auto slots = make_on_one_stream(worlds, c);
   EXPECT_EQ(run_rounds(c, slots, 1, 1), "");
-  EXPECT_TRUE(
-      says(release_refusal([&] { reacquire_all(worlds, slots); }), "reacquire called on rank 0, which has"));
+  EXPECT_TRUE(says(message_of<invalid_argument>([&] { reacquire_all(worlds, slots); }),
+                   "reacquire called on rank 0, which has"));
   release_all(worlds, slots);
   expert_parallel& ep = slots[0][1].ep();
   const char* const why = "while this communicator's memory is released; reacquire it first, on every rank";
-  EXPECT_TRUE(says(release_refusal([&] { ep.dispatch({}); }), "dispatch called", why));
-  EXPECT_TRUE(says(release_refusal([&] { ep.dispatch_async({.slot = 1}); }), "dispatch_async called", why));
-  EXPECT_TRUE(says(release_refusal([&] { ep.check(); }), "check called", why));
-  EXPECT_TRUE(says(release_refusal([&] { release_all(worlds, slots); }), "release called", why));
+  EXPECT_TRUE(says(message_of<invalid_argument>([&] { ep.dispatch({}); }), "dispatch called", why));
+  EXPECT_TRUE(says(message_of<invalid_argument>([&] { ep.dispatch_async({.slot = 1}); }),
+                   "dispatch_async called", why));
+  EXPECT_TRUE(says(message_of<invalid_argument>([&] { ep.check(); }), "check called", why));
+  EXPECT_TRUE(says(message_of<invalid_argument>([&] { release_all(worlds, slots); }), "release called", why));
   EXPECT_EQ(ep.config(), c.config);
   reacquire_all(worlds, slots);
   EXPECT_EQ(run_rounds(c, slots, 2, 2), "");
@@ -108,7 +99,7 @@ TEST_P(exchange_release, a_round_that_is_not_over_is_named_on_every_rank_and_goe
   std::vector<std::string> told(3);
   on_every_rank(worlds, [&](int r) {
     told[static_cast<std::size_t>(r)] =
-        release_refusal([&] { slots[0][static_cast<std::size_t>(r)].ep().release(); });
+        message_of<invalid_argument>([&] { slots[0][static_cast<std::size_t>(r)].ep().release(); });
   });
   for (std::size_t r = 0; r < 3; ++r)
     EXPECT_TRUE(says(told[r], fmt::format("release called on rank {}", r).c_str(),
@@ -152,7 +143,7 @@ TEST_P(exchange_release, of_a_communicator_that_lost_work_is_refused) {
   for (const std::size_t r : {0, 2}) slots[0][r].dispatch_async();
   slots[0][0].dispatch_wait();
   EXPECT_THROW(worlds[0].synchronize(), stuck);
-  EXPECT_TRUE(says(release_refusal([&] { release_all(worlds, slots); }),
+  EXPECT_TRUE(says(message_of<invalid_argument>([&] { release_all(worlds, slots); }),
                    "release called after work of rank 0 was lost"));
 }
 
@@ -252,7 +243,8 @@ TEST(exchange_release_processes,
           try {
             mine.ep().reacquire();
           } catch (const transport_error& e) {
-            if (!says(release_refusal([&] { mine.ep().dispatch({}); }), "memory is released")) return false;
+            if (!says(message_of<invalid_argument>([&] { mine.ep().dispatch({}); }), "memory is released"))
+              return false;
             throw;
           }
           return false;
