@@ -92,6 +92,29 @@ void declare_moe(CLI::App& app, arguments& chosen) {
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_moe(options, out); }; });
 }
 
+void declare_quantize(CLI::App& app, arguments& chosen) {
+  quantize_options& options = chosen.quantize;
+  CLI::App& command = *app.add_subcommand("quantize", "write a model with its experts' weights in FP8");
+  add_path(command, "--model", options.model, "folder with config.json and *.safetensors, bf16 or f32")
+      ->required()
+      ->type_name("DIR")
+      ->group("Model");
+  add_path(command, "--output", options.output, "gets the checkpoint; an empty folder, or none yet")
+      ->required()
+      ->type_name("DIR")
+      ->group("Model");
+  declare_json(command, options.json, chosen.is_json);
+  command.footer(
+      "The layout is that of Hugging Face's DeepSeek-V3: e4m3 values, and for each NAME.weight an f32 "
+      "NAME.weight_scale_inv with a scale for each block of 128x128. Attention, routers, norms, embeddings "
+      "and "
+      "the head stay as they are. Files appear when all are written, config.json last; what else is in the "
+      "folder, such as a tokenizer, is not copied.\n"
+      "Example:\n"
+      "  baton quantize --model data/tiny-moe --output tiny-moe-fp8");
+  command.callback([&] { chosen.command = [&](std::ostream& out) { return run_quantize(options, out); }; });
+}
+
 void declare_doctor(CLI::App& app, arguments& chosen) {
   doctor_options& options = chosen.doctor;
   CLI::App& command =
@@ -205,6 +228,7 @@ void declare(CLI::App& app, arguments& chosen) {
   app.set_version_flag("--version", build_info(), "the same as the command version");
   declare_generate(app, chosen);
   declare_moe(app, chosen);
+  declare_quantize(app, chosen);
   declare_doctor(app, chosen);
   declare_bench(app, chosen);
   declare_check(app, chosen);

@@ -13,6 +13,7 @@
 #include "cli/commands/doctor.hpp"
 #include "cli/commands/generate.hpp"
 #include "cli/commands/moe.hpp"
+#include "cli/commands/quantize.hpp"
 
 namespace baton::cli {
 
@@ -20,6 +21,7 @@ namespace baton::cli {
 struct arguments {
   generate_options generate;
   moe_options moe;
+  quantize_options quantize;
   doctor_options doctor{};
   bench_ep_options bench;
   bench_gemm_options bench_gemm{};

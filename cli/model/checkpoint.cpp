@@ -126,6 +126,10 @@ void expect_head(tensor_check& check, const model_config& c, const shard_set& sh
 
 }  // namespace
 
+bool is_of_expert(std::string_view tensor) {
+  return tensor.find(".mlp.experts.") != tensor.npos;
+}
+
 checkpoint checkpoint::open(const std::filesystem::path& directory) {
   if (!std::filesystem::is_directory(directory)) {
     throw bad_file{fmt::format("{}: expected a directory with config.json and safetensors files, found {}",
@@ -145,7 +149,7 @@ checkpoint checkpoint::open(const std::filesystem::path& directory) {
   check.expect_nothing_else();
   for (const auto& [name, view] : s->shards.tensors) {
     s->weight_bytes += view->size;
-    if (name.find(".mlp.experts.") == name.npos) s->dense_bytes += view->count() * sizeof(float);
+    if (!is_of_expert(name)) s->dense_bytes += view->count() * sizeof(float);
   }
   return checkpoint{std::move(s)};
 }
@@ -155,6 +159,9 @@ const model_config& checkpoint::config() const {
 }
 const std::filesystem::path& checkpoint::directory() const {
   return state_->directory;
+}
+const shard_set& checkpoint::shards() const {
+  return state_->shards;
 }
 std::size_t checkpoint::weight_bytes() const {
   return state_->weight_bytes;

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "baton/error.hpp"
@@ -57,6 +58,11 @@ struct expert_matrices {
   std::vector<bfloat16> down;      // [num_experts, hidden, intermediate]
 };
 
+struct shard_set;
+
+/// Whether a tensor of that name is a matrix of an expert.
+bool is_of_expert(std::string_view tensor);
+
 /// An open checkpoint. Opening checks that every tensor the config calls for is there with its shape and a
 /// served dtype (bf16 or f32), before anything is computed. Copies share the open files.
 class checkpoint {
@@ -68,6 +74,7 @@ class checkpoint {
 
   const model_config& config() const;
   const std::filesystem::path& directory() const;
+  const shard_set& shards() const;   // its files, with all tensors as they are stored
   std::size_t weight_bytes() const;  // of all tensors
   std::size_t dense_bytes() const;   // of all but the experts', as fp32: what a qwen3_moe holds
 

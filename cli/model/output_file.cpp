@@ -22,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What a signal that ends the process has to remove. A handler may neither lock nor allocate, hence places for names
-/// that belong to their files.
-std::array<std::atomic<const char*>, 16> unfinished;
+/// that belong to their files: enough for all files of a checkpoint.
+std::array<std::atomic<const char*>, 1024> unfinished;
 
 void remove_unfinished(int signal) {
   for (const auto& name : unfinished)
@@ -108,6 +108,16 @@ void output_file::write(std::span<const std::byte> bytes) {
     const ssize_t done = ::write(fd_, bytes.data(), bytes.size());
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) fail("cannot be written");
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+  }
+}
+
+void output_file::write_at(std::uint64_t at, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(at));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("cannot be written");
+    at += static_cast<std::uint64_t>(done);
     bytes = bytes.subspan(static_cast<std::size_t>(done));
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 // A file that appears whole or not at all.
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -24,6 +25,8 @@ class output_file {
   /// So for both: @throws bad_file  the system refused (which call, which reason); nothing has changed
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span{text})); }
+  /// At byte `at`, wherever write() has got to.
+  void write_at(std::uint64_t at, std::span<const std::byte> bytes);
   /// Brought to disk and renamed; nothing may be written after it.
   void publish();
 

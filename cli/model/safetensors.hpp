@@ -77,6 +77,40 @@ std::vector<bfloat16> to_bfloat16(const tensor_view& tensor);
 /// Elements as int32: U8, I8, I16, U16, I32, and U32 below 2^31.
 std::vector<std::int32_t> to_int32(const tensor_view& tensor);
 
+/// Elements first .. first + to.size() - 1 as float; F32, BF16 and F16. @throws bad_file  as above
+void read_floats(const tensor_view& tensor, std::uint64_t first, std::span<float> to);
+
+/// A tensor whose values come later.
+struct tensor_plan {
+  std::string name;
+  dtype type = dtype::f32;
+  tensor_shape shape;
+};
+
+/// Writes a file piece by piece, in any order, so that no tensor has to stand in memory.
+class safetensors_writer {
+ public:
+  /// Writes the header. `file` must outlive this.
+  /// @throws invalid_argument  a name twice or reserved, or a shape of more bytes than there can be
+  /// @throws bad_file          here and below: as output_file says
+  safetensors_writer(output_file& file, std::span<const tensor_plan> tensors,
+                     const std::map<std::string, std::string>& metadata = {});
+
+  /// Bytes [at, at + bytes.size()) of a tensor, each of which is written once.
+  /// @throws invalid_argument  no such tensor, or it has fewer bytes
+  void write(const std::string& name, std::uint64_t at, std::span<const std::byte> bytes);
+
+  /// To be called before the file is published. @throws invalid_argument  a tensor of which not all has been written
+  void require_whole() const;
+
+ private:
+  struct place {
+    std::uint64_t begin = 0, size = 0, written = 0;
+  };
+  output_file& file_;
+  std::map<std::string, place> places_;
+};
+
 /// A tensor to be written; borrows its data.
 struct tensor_to_write {
   std::string name;

@@ -84,7 +84,7 @@ weight_map parse_index(const std::string& text, const std::string& label) {
 }
 
 shard_set open_shards(const fs::path& directory) {
-  const fs::path index = directory / "model.safetensors.index.json";
+  const fs::path index = directory / index_name;
   if (fs::exists(index)) return open_indexed(directory, index);
   const fs::path single = directory / "model.safetensors";
   if (!fs::exists(single)) {

@@ -10,6 +10,9 @@
 
 namespace baton::model {
 
+/// Of the file that says which shard a tensor is in.
+inline constexpr const char* index_name = "model.safetensors.index.json";
+
 struct shard_set {
   std::vector<safetensors_file> files;
   std::map<std::string_view, const tensor_view*> tensors;  // they and their names belong to the files

@@ -38,37 +38,55 @@ void require_room(const tensor_view& tensor, std::size_t bytes) {
                       {fmt::format("tensor {} of {}", tensor.name, tensor.file()), "use a smaller model"});
 }
 
-/// Pieces of the file, so that no tensor stands in memory twice; elements of them, as they may be unaligned.
+/// Elements from `first` on. Pieces of the file, so that no tensor stands in memory twice; elements of them, as they may be
+/// unaligned.
+template <class Stored, class Wanted, class Convert>
+void convert_some(const tensor_view& tensor, std::uint64_t first, std::span<Wanted> to, Convert convert) {
+  constexpr std::size_t piece = (1 << 20) / sizeof(Stored);
+  std::vector<Stored> stored(smaller(piece, to.size()));
+  while (!to.empty()) {
+    const std::size_t n = smaller(piece, to.size());
+    tensor.read(first * sizeof(Stored), std::as_writable_bytes(std::span{stored}.first(n)));
+    std::transform(stored.begin(), stored.begin() + static_cast<std::ptrdiff_t>(n), to.begin(), convert);
+    first += n;
+    to = to.subspan(n);
+  }
+}
+
 template <class Stored, class Wanted, class Convert>
 std::vector<Wanted> convert_all(const tensor_view& tensor, Convert convert) {
-  constexpr std::size_t piece = (1 << 20) / sizeof(Stored);
   const auto count = static_cast<std::size_t>(tensor.count());
   require_room(tensor, count * sizeof(Wanted));
   std::vector<Wanted> values(count);
-  std::vector<Stored> stored(smaller(piece, count));
-  for (std::size_t first = 0; first < count; first += piece) {
-    const std::size_t n = smaller(piece, count - first);
-    tensor.read(first * sizeof(Stored), std::as_writable_bytes(std::span{stored}.first(n)));
-    std::transform(stored.begin(), stored.begin() + static_cast<std::ptrdiff_t>(n),
-                   values.begin() + static_cast<std::ptrdiff_t>(first), convert);
-  }
+  convert_some<Stored>(tensor, 0, std::span{values}, convert);
   return values;
+}
+
+float from_bf16(std::uint16_t bits) {
+  return static_cast<float>(bfloat16::from_bits(bits));
 }
 
 }  // namespace
 
-std::vector<float> to_float(const tensor_view& tensor) {
+void read_floats(const tensor_view& tensor, std::uint64_t first, std::span<float> to) {
   switch (tensor.type) {
     case dtype::f32:
-      return convert_all<float, float>(tensor, [](float v) { return v; });
+      return convert_some<float>(tensor, first, to, [](float v) { return v; });
     case dtype::bf16:
-      return convert_all<std::uint16_t, float>(
-          tensor, [](std::uint16_t v) { return static_cast<float>(bfloat16::from_bits(v)); });
+      return convert_some<std::uint16_t>(tensor, first, to, from_bf16);
     case dtype::f16:
-      return convert_all<std::uint16_t, float>(tensor, half_to_float);
+      return convert_some<std::uint16_t>(tensor, first, to, half_to_float);
     default:
       wrong_type(tensor, "F32, BF16 or F16");
   }
+}
+
+std::vector<float> to_float(const tensor_view& tensor) {
+  const auto count = static_cast<std::size_t>(tensor.count());
+  require_room(tensor, count * sizeof(float));
+  std::vector<float> values(count);
+  read_floats(tensor, 0, values);
+  return values;
 }
 
 std::vector<bfloat16> to_bfloat16(const tensor_view& tensor) {

@@ -13,6 +13,7 @@
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/temporary_folder.hpp"
 #include "tests/cpu/tiny_moe.hpp"
+#include "tests/support/small_checkpoint.hpp"
 
 namespace {
 
@@ -21,73 +22,10 @@ using namespace baton::model;
 using baton::test::message_of;
 using baton::test::read_file;
 using baton::test::says;
+using baton::test::small_checkpoint;
 using baton::test::temporary_folder;
 using baton::test::write_file;
 using nlohmann::json;
-
-/// The smallest checkpoint of the format; every member can be changed before it is written.
-struct small_checkpoint {
-  json config{
-      {"model_type", "qwen3_moe"}, {"vocab_size", 5},           {"hidden_size", 8}, {"num_hidden_layers", 2},
-      {"num_attention_heads", 2},  {"num_key_value_heads", 1},  {"head_dim", 4},    {"num_experts", 3},
-      {"num_experts_per_tok", 2},  {"moe_intermediate_size", 6}};
-  std::map<std::string, tensor_shape> shapes;
-  std::map<std::string, dtype> types;    // F32 unless named here
-  std::map<std::string, int> shard;      // 0 unless named here
-  std::set<std::string> ends_otherwise;  // in their last byte
-  bool is_sharded = false;
-
-  small_checkpoint() {
-    shapes = {{"model.embed_tokens.weight", {5, 8}}, {"model.norm.weight", {8}}, {"lm_head.weight", {5, 8}}};
-    for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
-      const auto add = [&](const std::string& name, tensor_shape shape) {
-        shapes[layer + name + ".weight"] = shape;
-      };
-      add("input_layernorm", {8});
-      add("post_attention_layernorm", {8});
-      add("self_attn.q_proj", {8, 8});
-      add("self_attn.k_proj", {4, 8});
-      add("self_attn.v_proj", {4, 8});
-      add("self_attn.o_proj", {8, 8});
-      add("self_attn.q_norm", {4});
-      add("self_attn.k_norm", {4});
-      add("mlp.gate", {3, 8});
-      for (const std::string expert : {"0", "1", "2"}) {
-        add("mlp.experts." + expert + ".gate_proj", {6, 8});
-        add("mlp.experts." + expert + ".up_proj", {6, 8});
-        add("mlp.experts." + expert + ".down_proj", {8, 6});
-      }
-    }
-  }
-
-  std::string shard_name(int index) const {
-    return is_sharded ? "model-" + std::to_string(index) + ".safetensors" : "model.safetensors";
-  }
-
-  void write(const std::filesystem::path& folder) const {
-    write_file(folder / "config.json", config.dump());
-    static const std::vector<std::byte> storage(2 << 20, std::byte{0x3c});
-    static const std::vector<std::byte> otherwise = [] {
-      std::vector<std::byte> bytes = storage;
-      bytes.back() = std::byte{0x3d};
-      return bytes;
-    }();
-    std::map<int, std::vector<tensor_to_write>> files;
-    json index;
-    for (const auto& [name, shape] : shapes) {
-      const auto type = types.count(name) ? types.at(name) : dtype::f32;
-      const int file = shard.count(name) ? shard.at(name) : 0;
-      const auto count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
-      const std::size_t bytes = static_cast<std::size_t>(count) * size_of(type);
-      files[file].push_back({name, type, shape,
-                             ends_otherwise.contains(name) ? std::span{otherwise}.last(bytes)
-                                                           : std::span{storage}.first(bytes)});
-      index["weight_map"][name] = shard_name(file);
-    }
-    for (const auto& [file, tensors] : files) write_safetensors(folder / shard_name(file), tensors);
-    if (is_sharded) write_file(folder / "model.safetensors.index.json", index.dump());
-  }
-};
 
 std::string refusal(const small_checkpoint& c) {
   const temporary_folder folder;
@@ -218,7 +156,7 @@ TEST(checkpoint, a_tensor_of_another_shape_or_dtype_is_named_with_both) {
     c.shapes[name].back() += 1;
     EXPECT_TRUE(
         says(refusal(c), name, "expected shape " + to_string(shape), "found " + to_string(c.shapes[name])));
-    c = {};
+    c = small_checkpoint{};
     c.types[name] = dtype::f16;
     EXPECT_TRUE(says(refusal(c), name, "expected dtype BF16 or F32, found F16"));
   }
@@ -228,16 +166,16 @@ TEST(checkpoint, config_and_weights_that_disagree_are_refused) {
   small_checkpoint c;
   c.config["num_hidden_layers"] = 1;
   EXPECT_TRUE(says(refusal(c), "model.layers.1.", "config.json does not explain it"));
-  c = {};
+  c = small_checkpoint{};
   c.config["num_experts"] = 2;
   EXPECT_TRUE(says(refusal(c), "mlp.gate.weight", "expected shape [2, 8]", "found [3, 8]"));
-  c = {};
+  c = small_checkpoint{};
   c.config["num_experts"] = 2000000000;
   EXPECT_TRUE(says(refusal(c), "mlp.gate.weight"));
-  c = {};
+  c = small_checkpoint{};
   c.config["num_hidden_layers"] = 2000000000;
   EXPECT_TRUE(says(refusal(c), "model.layers.2.input_layernorm.weight"));
-  c = {};
+  c = small_checkpoint{};
   c.shapes["model.layers.0.mlp.experts.3.up_proj.weight"] = {6, 8};
   EXPECT_TRUE(says(refusal(c), "experts.3", "does not explain it"));
 }

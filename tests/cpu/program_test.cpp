@@ -28,10 +28,11 @@ TEST(program, help_tells_commands_exit_codes_and_environment) {
   const child_result help = run_program({"--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.err, "");
-  EXPECT_TRUE(says(help.out, "generate", "moe", "doctor", "bench", "check", "version", "Exit codes",
-                   "BATON_DEVICE", "BATON_DEADLINE_MS"));
+  EXPECT_TRUE(says(help.out, "generate", "moe", "quantize", "doctor", "bench", "check", "version",
+                   "Exit codes", "BATON_DEVICE", "BATON_DEADLINE_MS"));
   for (const words& command : {words{"generate"},
                                {"moe"},
+                               {"quantize"},
                                {"doctor"},
                                {"bench"},
                                {"bench", "ep"},
@@ -83,16 +84,34 @@ TEST(program, generate_fails_when_a_text_differs) {
 TEST(program, no_command_writes_a_line_wider_than_80_columns) {
   const words wide = generate + words{"--expect", greedy_file, "--ranks", "8", "--max-new", "1"};
   for (const words& command :
-       {words{"--help"}, words{"generate", "--help"}, words{"moe", "--help"}, words{"doctor", "--help"},
-        words{"bench", "ep", "--help"}, words{"bench", "ring", "--help"}, words{"bench", "compare", "--help"},
-        words{"check", "--help"}, words{"version"}, words{"check", "--list"},
-        words{"check", "--protocol", "gate", "--bound", "1", "--trace"}, words{"doctor", "--quick"}, wide,
+       {words{"--help"}, words{"generate", "--help"}, words{"moe", "--help"}, words{"quantize", "--help"},
+        words{"doctor", "--help"}, words{"bench", "ep", "--help"}, words{"bench", "ring", "--help"},
+        words{"bench", "compare", "--help"}, words{"check", "--help"}, words{"version"},
+        words{"check", "--list"}, words{"check", "--protocol", "gate", "--bound", "1", "--trace"},
+        words{"doctor", "--quick"}, wide,
         words{"bench", "ring", "--device", "cpu", "--sizes", "64", "--repeats", "1"},
         words{"bench", "ep", "--device", "cpu", "--ranks", "2", "--tokens", "1", "--repeats", "1"}}) {
     std::istringstream lines{run_program(command).out};
     for (std::string line; std::getline(lines, line);)
       EXPECT_LE(cli::columns(line), cli::terminal_columns) << line;
   }
+}
+
+TEST(program, quantize_tells_what_it_wrote_and_refuses_to_write_over_it) {
+  const temporary_folder folder;
+  const words command{"quantize", "--model", model_folder, "--output", (folder / "fp8").string()};
+  const child_result run = run_program(command + words{"--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json j = json::parse(run.out);
+  EXPECT_EQ(j["quantised"], 576);
+  EXPECT_EQ(j["tensors"], 605);
+  EXPECT_EQ(j["files"], 3);
+  EXPECT_LT(j["bytes_after"], 0.55 * j["bytes_before"].get<double>());
+  const child_result again = run_program(command);
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_TRUE(says(again.err, "--output", "expected an empty folder"));
+  std::filesystem::remove_all(folder / "fp8");
+  EXPECT_TRUE(says(run_program(command).out, "576 of 605 tensors", "instead of 19.3 MiB"));
 }
 
 TEST(program, generate_speaks_json) {
