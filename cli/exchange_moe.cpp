@@ -51,8 +51,15 @@ class timed {
 
 struct exchange_moe::rank_state {
   struct layer_experts {
-    device_buffer<bfloat16> gate, up, down;
+    device_buffer<std::byte> gate, up, down;
+    device_buffer<float> gate_scales, up_scales, down_scales;  // of FP8
     expert_weights weights;
+
+    layer_experts(const world& rank, const model::expert_matrices& host, const memory_use& use);
+    std::size_t bytes() const {
+      return gate.size_bytes() + up.size_bytes() + down.size_bytes() + gate_scales.size_bytes() +
+             up_scales.size_bytes() + down_scales.size_bytes();
+    }
   };
   std::map<int, layer_experts> layers;
   device_buffer<bfloat16> tokens;  // inputs of one round
@@ -63,6 +70,35 @@ struct exchange_moe::rank_state {
   device_buffer<float> output;
   received_tokens received;
 };
+
+exchange_moe::rank_state::layer_experts::layer_experts(const world& rank, const model::expert_matrices& host,
+                                                       const memory_use& use) {
+  const auto copy = [&](const auto& values) {
+    return device_buffer<std::byte>{rank, std::as_bytes(std::span{values}), use};
+  };
+  weights.num_local_experts = host.num_experts;
+  weights.hidden = host.hidden;
+  weights.intermediate = host.intermediate;
+  weights.format = host.format;
+  if (host.format == weight_format::bf16) {
+    gate = copy(host.gate);
+    up = copy(host.up);
+    down = copy(host.down);
+  } else {
+    gate = copy(host.fp8.gate);
+    up = copy(host.fp8.up);
+    down = copy(host.fp8.down);
+    gate_scales = {rank, host.fp8.gate_scales, use};
+    up_scales = {rank, host.fp8.up_scales, use};
+    down_scales = {rank, host.fp8.down_scales, use};
+    weights.gate_scales = gate_scales.data();
+    weights.up_scales = up_scales.data();
+    weights.down_scales = down_scales.data();
+  }
+  weights.gate = gate.data();
+  weights.up = up.data();
+  weights.down = down.data();
+}
 
 /// The tokens of one rank that take part in a round.
 struct exchange_moe::chunk {
@@ -77,9 +113,7 @@ struct exchange_moe::layer_replicas {
 
 model::expert_matrices gathered(const expert_source& experts, int layer, std::span<const std::int32_t> ids) {
   model::expert_matrices all;
-  const auto append = [](std::vector<bfloat16>& to, const std::vector<bfloat16>& from) {
-    to.insert(to.end(), from.begin(), from.end());
-  };
+  const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
   for (const std::int32_t id : ids) {
     const model::expert_matrices one = experts(layer, id, 1);
     all.hidden = one.hidden;
@@ -87,6 +121,13 @@ model::expert_matrices gathered(const expert_source& experts, int layer, std::sp
     append(all.gate, one.gate);
     append(all.up, one.up);
     append(all.down, one.down);
+    all.format = one.format;
+    append(all.fp8.gate, one.fp8.gate);
+    append(all.fp8.up, one.fp8.up);
+    append(all.fp8.down, one.fp8.down);
+    append(all.fp8.gate_scales, one.fp8.gate_scales);
+    append(all.fp8.up_scales, one.fp8.up_scales);
+    append(all.fp8.down_scales, one.fp8.down_scales);
     ++all.num_experts;
   }
   return all;
@@ -124,6 +165,10 @@ void exchange_moe::place_replicas(std::span<const int> layers, const exchange_op
   }
 }
 
+weight_format exchange_moe::weights_format() const {
+  return ranks_[0].layers.empty() ? weight_format::bf16 : ranks_[0].layers.begin()->second.weights.format;
+}
+
 const expert_placement* exchange_moe::placement(int layer) const {
   const bool is_placed = size(layer) < replicas_.size() && !replicas_[size(layer)].of_ranks.empty();
   return is_placed ? &replicas_[size(layer)].placement : nullptr;
@@ -146,9 +191,13 @@ std::vector<std::int32_t> exchange_moe::physical(int layer, int rank,
 model::expert_matrices exchange_moe::experts_of(int rank, const expert_source& experts, int layer) const {
   const expert_range mine = communicators_[size(rank)].local_experts();
   const expert_placement* const map = placement(layer);
-  if (map == nullptr) return experts(layer, mine.first, mine.count);
-  return gathered(experts, layer,
-                  std::span{map->physical_to_logical}.subspan(size(mine.first), size(mine.count)));
+  model::expert_matrices own =
+      map == nullptr
+          ? experts(layer, mine.first, mine.count)
+          : gathered(experts, layer,
+                     std::span{map->physical_to_logical}.subspan(size(mine.first), size(mine.count)));
+  // What GPUs multiply by is bf16.
+  return worlds_[size(rank)].device() == device_kind::cuda ? model::widened(std::move(own)) : own;
 }
 
 void exchange_moe::load_experts(const expert_source& experts, std::span<const int> layers) {
@@ -156,11 +205,7 @@ void exchange_moe::load_experts(const expert_source& experts, std::span<const in
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const model::expert_matrices host = experts_of(static_cast<int>(r), experts, layer);
       const memory_use use{fmt::format("experts of layer {} on rank {}", layer, r), weights_knob};
-      rank_state::layer_experts loaded{
-          {worlds_[r], host.gate, use}, {worlds_[r], host.up, use}, {worlds_[r], host.down, use}, {}};
-      loaded.weights = {loaded.gate.data(), loaded.up.data(), loaded.down.data(),
-                        host.num_experts,   host.hidden,      host.intermediate};
-      ranks_[r].layers.insert_or_assign(layer, std::move(loaded));
+      ranks_[r].layers.insert_or_assign(layer, rank_state::layer_experts{worlds_[r], host, use});
     }
   }
 }
@@ -314,7 +359,7 @@ std::size_t exchange_moe::device_bytes() const {
   std::size_t sum = worlds_.size() * workspace_bytes(config_, static_cast<int>(worlds_.size())).total();
   for (const rank_state& rank : ranks_) {
     for (const auto& [layer, experts] : rank.layers) {
-      sum += experts.gate.size_bytes() + experts.up.size_bytes() + experts.down.size_bytes();
+      sum += experts.bytes();
     }
     sum += rank.tokens.size_bytes() + rank.topk_idx.size_bytes() + rank.topk_weights.size_bytes() +
            rank.output.size_bytes() + rank.expert_output.size_bytes() + rank.scratch.size_bytes();

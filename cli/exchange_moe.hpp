@@ -41,7 +41,8 @@ model::expert_matrices gathered(const expert_source& experts, int layer, std::sp
 /// With replicas the communicator's experts, and those that are counted, are physical ones, of which each layer has a placement.
 class exchange_moe : public model::moe_backend {
  public:
-  /// Loads the experts of `layers` from the checkpoint, each rank's onto its device.
+  /// Loads the experts of `layers` from the checkpoint, each rank's onto its device. Those in FP8 stay so on the CPU; GPUs get
+  /// them as bf16, which takes twice the memory.
   /// @throws invalid_argument  what why_not says: more ranks than experts, top_k above the limit, ...
   /// @throws unsupported       no such device
   /// @throws out_of_memory     for weights, communicator or scratch, with the option that helps
@@ -65,6 +66,8 @@ class exchange_moe : public model::moe_backend {
 
   const exchange_statistics& statistics() const { return statistics_; }
   const ep_config& config() const { return config_; }
+  weight_format weights_format()
+      const;  // that the experts multiply by; of the first layer, and bf16 without one
   const world& rank(int index) const { return worlds_[static_cast<std::size_t>(index)]; }
   std::size_t device_bytes() const;  // all ranks: weights, communicator and staging
 

@@ -15,9 +15,11 @@ struct layer_error {
   bool is_within_bound() const { return worst.ratio <= 1.0; }
 };
 
-/// How an exchange rounds. Of the tokens that a bound is asked for, the first tokens_of_ranks[0] are rank 0's, and so on.
+/// How an exchange rounds with experts that are stored so; to GPUs FP8 goes as bf16.
+/// Of the tokens that a bound is asked for, the first tokens_of_ranks[0] are rank 0's, and so on.
 model::moe_rounding rounding_of(const ep_config& config, device_kind device,
-                                std::span<const int> tokens_of_ranks);
+                                std::span<const int> tokens_of_ranks,
+                                weight_format stored = weight_format::bf16);
 
 /// `expected` replaces the exact values of `bounds`; it is fp32, so each bound grows by half a unit in its last
 /// place.

@@ -16,9 +16,10 @@ std::string describe(const model::checkpoint& weights) {
   const std::string named = weights.directory().filename().empty()
                                 ? weights.directory().parent_path().filename().string()
                                 : weights.directory().filename().string();
-  return fmt::format("{}: {} layers, hidden {}, {} experts, top-{}, {}", printable(named),
+  return fmt::format("{}: {} layers, hidden {}, {} experts, top-{}, {}{}", printable(named),
                      config.num_hidden_layers, config.hidden_size, config.num_experts,
-                     config.num_experts_per_tok, bytes_text(weights.weight_bytes()));
+                     config.num_experts_per_tok, bytes_text(weights.weight_bytes()),
+                     config.allows_fp8 ? ", FP8" : "");
 }
 
 std::string describe(const open_exchange& exchange, const exchange_settings& settings) {
@@ -26,7 +27,8 @@ std::string describe(const open_exchange& exchange, const exchange_settings& set
   const bool has_words = settings.layout == ep_layout::per_expert;
   const std::string replicas =
       settings.num_replicas > 0 ? fmt::format(", {} replicas of experts", settings.num_replicas) : "";
-  return fmt::format("{}, {} dispatch, {}{}{}", placement(*exchange.experts), name(settings.format),
+  return fmt::format("{}, {} weights, {} dispatch, {}{}{}", placement(*exchange.experts),
+                     name(exchange.experts->weights_format()), name(settings.format),
                      has_words ? fmt::format("{} arrival", name(settings.arrival)) : "layout per_rank",
                      replicas, note);
 }
@@ -35,6 +37,7 @@ json settings_json(const open_exchange& exchange, const exchange_settings& setti
   json j{{"ranks", settings.num_ranks},
          {"device", name(exchange.experts->rank(0).device())},
          {"format", name(settings.format)},
+         {"weights", name(exchange.experts->weights_format())},
          {"arrival", name(settings.arrival)},
          {"layout", name(settings.layout)},
          {"max_tokens_per_rank", exchange.experts->config().num_max_tokens_per_rank},

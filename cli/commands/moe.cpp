@@ -92,18 +92,20 @@ model::routed_tokens as_sent(const exchange_moe& exchange, int layer, model::rou
 layer_error error_of(const layer_run& run, const model::routed_tokens& routed) {
   const model::model_config& config = run.weights.config();
   const exchange_moe& exchange = *run.exchange.experts;
-  const model::moe_rounding rounding =
-      rounding_of(exchange.config(), exchange.rank(0).device(), run.tokens_of_ranks);
   const auto bounds = [&] {
     const int layer = run.options.layer;
     const expert_placement* const placement = exchange.placement(layer);
-    if (placement == nullptr)
-      return moe_error_bound(run.weights.experts(layer, 0, config.num_experts), routed, rounding);
     const expert_source source = [&run](int l, int first, int count) {
       return run.weights.experts(l, first, count);
     };
-    return moe_error_bound(gathered(source, layer, placement->physical_to_logical),
-                           as_sent(exchange, layer, routed, run.tokens_of_ranks), rounding);
+    const model::expert_matrices experts = placement == nullptr
+                                               ? source(layer, 0, config.num_experts)
+                                               : gathered(source, layer, placement->physical_to_logical);
+    const model::moe_rounding rounding =
+        rounding_of(exchange.config(), exchange.rank(0).device(), run.tokens_of_ranks, experts.format);
+    return moe_error_bound(
+        experts, placement == nullptr ? routed : as_sent(exchange, layer, routed, run.tokens_of_ranks),
+        rounding);
   };
   return cli::measure(bounds(), *run.input.expected, run.output, config.hidden_size);
 }

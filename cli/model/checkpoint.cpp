@@ -9,6 +9,7 @@
 
 #include "base/math.hpp"
 #include "baton/device_facts.hpp"
+#include "cli/model/fp8_tensors.hpp"
 #include "cli/model/json_text.hpp"
 #include "cli/model/shards.hpp"
 
@@ -39,26 +40,43 @@ std::string expert_name(int layer, int expert, const char* part) {
 /// Compares the tensors found with what the config calls for, one by one.
 class tensor_check {
  public:
-  tensor_check(const shard_set& shards, std::string directory)
-      : tensors_{shards.tensors}, directory_{std::move(directory)} {}
+  tensor_check(const shard_set& shards, std::string directory, bool allows_fp8)
+      : tensors_{shards.tensors}, directory_{std::move(directory)}, allows_fp8_{allows_fp8} {}
 
   void expect(const std::string& name, const tensor_shape& shape) {
-    const auto at = tensors_.find(name);
-    if (at == tensors_.end()) {
-      throw bad_file{
-          fmt::format("{}: expected a tensor {} {}, as config.json says, found none among {} tensors",
-                      directory_, name, to_string(shape), tensors_.size())};
-    }
-    const tensor_view& view = *at->second;
-    if (view.shape != shape) {
-      throw bad_file{fmt::format("{}: tensor {}: expected shape {}, as config.json says, found {}",
-                                 view.file(), name, to_string(shape), to_string(view.shape))};
-    }
+    const tensor_view& view = with_shape(name, shape);
     if (view.type != dtype::bf16 && view.type != dtype::f32) {
       throw bad_file{fmt::format("{}: tensor {}: expected dtype BF16 or F32, found {}", view.file(), name,
                                  model::name(view.type))};
     }
-    expected_.insert(name);
+  }
+
+  /// The same, and where the config has it so, FP8 with its scales. Returns whether it is.
+  bool expect_projection(const std::string& name, const tensor_shape& shape) {
+    const tensor_view& view = with_shape(name, shape);
+    if (view.type != dtype::f8_e4m3) {
+      expect(name, shape);
+      return false;
+    }
+    if (!allows_fp8_) {
+      throw bad_file{
+          fmt::format("{}: tensor {}: expected dtype BF16 or F32, as config.json has no "
+                      "quantization_config, found F8_E4M3",
+                      view.file(), name)};
+    }
+    expect(scale_name(name), scale_shape(shape));
+    return true;
+  }
+
+  /// Matrices of an expert; those of one layer are of one kind, by which they are loaded.
+  void expect_expert(const std::string& name, const tensor_shape& shape, const std::string& first) {
+    const bool is_fp8 = expect_projection(name, shape);
+    if (is_fp8 == (tensors_.at(first)->type == dtype::f8_e4m3)) return;
+    throw bad_file{
+        fmt::format("{}: tensor {}: expected the dtype of {}, {}, found {}; the experts of a layer "
+                    "are in FP8 together or not at all",
+                    tensors_.at(name)->file(), name, first, model::name(tensors_.at(first)->type),
+                    model::name(tensors_.at(name)->type))};
   }
 
   /// What is left must be derived data that older files carry along.
@@ -73,8 +91,25 @@ class tensor_check {
   }
 
  private:
+  const tensor_view& with_shape(const std::string& name, const tensor_shape& shape) {
+    const auto at = tensors_.find(name);
+    if (at == tensors_.end()) {
+      throw bad_file{
+          fmt::format("{}: expected a tensor {} {}, as config.json says, found none among {} tensors",
+                      directory_, name, to_string(shape), tensors_.size())};
+    }
+    const tensor_view& view = *at->second;
+    if (view.shape != shape) {
+      throw bad_file{fmt::format("{}: tensor {}: expected shape {}, as config.json says, found {}",
+                                 view.file(), name, to_string(shape), to_string(view.shape))};
+    }
+    expected_.insert(name);
+    return view;
+  }
+
   const std::map<std::string_view, const tensor_view*>& tensors_;
   std::string directory_;
+  bool allows_fp8_;
   std::set<std::string, std::less<>> expected_;
 };
 
@@ -84,17 +119,18 @@ void expect_layer(tensor_check& check, const model_config& c, int layer) {
   const std::int64_t kv = std::int64_t{c.num_key_value_heads} * c.head_dim;
   check.expect(layer_name(layer, "input_layernorm"), {hidden});
   check.expect(layer_name(layer, "post_attention_layernorm"), {hidden});
-  check.expect(layer_name(layer, "self_attn.q_proj"), {q, hidden});
-  check.expect(layer_name(layer, "self_attn.k_proj"), {kv, hidden});
-  check.expect(layer_name(layer, "self_attn.v_proj"), {kv, hidden});
-  check.expect(layer_name(layer, "self_attn.o_proj"), {hidden, q});
+  check.expect_projection(layer_name(layer, "self_attn.q_proj"), {q, hidden});
+  check.expect_projection(layer_name(layer, "self_attn.k_proj"), {kv, hidden});
+  check.expect_projection(layer_name(layer, "self_attn.v_proj"), {kv, hidden});
+  check.expect_projection(layer_name(layer, "self_attn.o_proj"), {hidden, q});
   check.expect(layer_name(layer, "self_attn.q_norm"), {c.head_dim});
   check.expect(layer_name(layer, "self_attn.k_norm"), {c.head_dim});
   check.expect(layer_name(layer, "mlp.gate"), {c.num_experts, hidden});
+  const std::string first = expert_name(layer, 0, "gate");
   for (int e = 0; e < c.num_experts; ++e) {
-    check.expect(expert_name(layer, e, "gate"), {inter, hidden});
-    check.expect(expert_name(layer, e, "up"), {inter, hidden});
-    check.expect(expert_name(layer, e, "down"), {hidden, inter});
+    check.expect_expert(expert_name(layer, e, "gate"), {inter, hidden}, first);
+    check.expect_expert(expert_name(layer, e, "up"), {inter, hidden}, first);
+    check.expect_expert(expert_name(layer, e, "down"), {hidden, inter}, first);
   }
 }
 
@@ -124,6 +160,11 @@ void expect_head(tensor_check& check, const model_config& c, const shard_set& sh
   }
 }
 
+template <class T>
+void append(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
 }  // namespace
 
 bool is_of_expert(std::string_view tensor) {
@@ -141,7 +182,7 @@ checkpoint checkpoint::open(const std::filesystem::path& directory) {
   const auto config_path = directory / "config.json";
   s->config = parse_config(read_text(config_path, max_config_bytes), config_path.string());
   s->shards = open_shards(directory);
-  tensor_check check{s->shards, directory.string()};
+  tensor_check check{s->shards, directory.string(), s->config.allows_fp8};
   check.expect(embed_name, {s->config.vocab_size, s->config.hidden_size});
   for (int layer = 0; layer < s->config.num_hidden_layers; ++layer) expect_layer(check, s->config, layer);
   check.expect(norm_name, {s->config.hidden_size});
@@ -182,7 +223,12 @@ std::vector<float> checkpoint::final_norm() const {
 }
 
 layer_weights checkpoint::layer(int layer) const {
-  const auto read = [&](const char* part) { return to_float(state_->tensor(layer_name(layer, part))); };
+  const auto read = [&](const char* part) {
+    const std::string name = layer_name(layer, part);
+    const tensor_view& tensor = state_->tensor(name);
+    return tensor.type == dtype::f8_e4m3 ? to_float(tensor, state_->tensor(scale_name(name)))
+                                         : to_float(tensor);
+  };
   require_layer(layer);
   layer_weights w;
   w.input_norm = read("input_layernorm");
@@ -211,20 +257,30 @@ expert_matrices checkpoint::experts(int layer, int first, int count) const {
                                        c.num_experts, first, first, count)};
   }
   expert_matrices m{count, c.hidden_size, c.moe_intermediate_size, {}, {}, {}};
-  const auto append = [&](std::vector<bfloat16>& to, int expert, const char* part) {
-    const auto values = to_bfloat16(state_->tensor(expert_name(layer, expert, part)));
-    to.insert(to.end(), values.begin(), values.end());
-  };
+  if (state_->tensor(expert_name(layer, 0, "gate")).type == dtype::f8_e4m3)
+    m.format = weight_format::block_fp8;
   const auto total = static_cast<std::size_t>(count) * static_cast<std::size_t>(m.hidden) *
                      static_cast<std::size_t>(m.intermediate);
-  require_host_memory(3 * total * sizeof(bfloat16), {fmt::format("{} experts of layer {}", count, layer),
-                                                     "use more ranks, so that each holds fewer experts"});
-  for (auto* to : {&m.gate, &m.up, &m.down}) to->reserve(total);
-  for (int e = first; e < first + count; ++e) {
-    append(m.gate, e, "gate");
-    append(m.up, e, "up");
-    append(m.down, e, "down");
-  }
+  const std::size_t value_bytes = m.format == weight_format::bf16 ? sizeof(bfloat16) : sizeof(float8_e4m3);
+  require_host_memory(3 * total * value_bytes, {fmt::format("{} experts of layer {}", count, layer),
+                                                "use more ranks, so that each holds fewer experts"});
+  const auto read = [&](const char* part, std::vector<bfloat16>& wide, std::vector<float8_e4m3>& narrow,
+                        std::vector<float>& scales) {
+    m.format == weight_format::bf16 ? wide.reserve(total) : narrow.reserve(total);
+    for (int e = first; e < first + count; ++e) {
+      const std::string name = expert_name(layer, e, part);
+      const tensor_view& tensor = state_->tensor(name);
+      if (m.format == weight_format::bf16) {
+        append(wide, to_bfloat16(tensor));
+      } else {
+        append(narrow, to_e4m3(tensor));
+        append(scales, to_scales(state_->tensor(scale_name(name))));
+      }
+    }
+  };
+  read("gate", m.gate, m.fp8.gate, m.fp8.gate_scales);
+  read("up", m.up, m.fp8.up, m.fp8.up_scales);
+  read("down", m.down, m.fp8.down, m.fp8.down_scales);
   return m;
 }
 

@@ -85,8 +85,26 @@ void refuse_what_is_not_served(const members& m) {
   require("use_sliding_window", false, "attention to all positions (false)");
   require("decoder_sparse_step", 1, "models whose every layer is sparse (1)");
   require("mlp_only_layers", json::array(), "models whose every layer is sparse ([])");
-  if (m.find("quantization_config"))
-    m.not_served("quantization_config", "bf16 and f32 weights (no such member)");
+}
+
+/// Whether weights may be FP8: what DeepSeek-V3's config says of its own, and nothing that changes what they mean.
+bool read_quantization(const members& m, const std::string& label) {
+  const json* value = m.find("quantization_config");
+  if (!value) return false;
+  if (!value->is_object()) m.bad("quantization_config", "an object", shown(*value));
+  const std::string where = label + ": quantization_config";
+  const members inside{*value, where};
+  if (!inside.is("quant_method", "fp8")) inside.not_served("quant_method", "\"fp8\"");
+  const json* block = inside.find("weight_block_size");
+  if (!block || *block != json{weight_block, weight_block})
+    inside.not_served("weight_block_size", "FP8 weights in blocks of [128, 128]");
+  const auto require = [&](const char* key, const char* served) {
+    if (inside.find(key) && !inside.is(key, served)) inside.not_served(key, fmt::format("\"{}\"", served));
+  };
+  require("fmt", "e4m3");
+  require("activation_scheme", "dynamic");
+  require("scale_fmt", "float");
+  return true;
 }
 
 /// Rotary embedding of the plain kind; newer files keep its base inside rope_parameters.
@@ -149,6 +167,7 @@ model_config parse_config(const std::string& text, const std::string& label) {
   c.tie_word_embeddings = m.flag("tie_word_embeddings", false);
   c.rope_theta = read_rope_theta(m, label);
   c.rms_norm_eps = m.positive("rms_norm_eps", 1e-6);
+  c.allows_fp8 = read_quantization(m, label);
   require_consistent(c, m);
   return c;
 }

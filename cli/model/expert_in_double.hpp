@@ -10,6 +10,34 @@
 
 namespace baton::model {
 
+enum class expert_part { gate, up, down };
+
+/// One of the matrices of every expert, row by row as what the weights stand for.
+class matrix_rows {
+ public:
+  /// `experts` must outlive this.
+  matrix_rows(const expert_matrices& experts, expert_part part);
+
+  /// use(row): that row of expert `id` as columns() bf16 or doubles, valid until the next call.
+  template <class Use>
+  auto with(std::int32_t id, std::size_t row, Use use) {
+    const std::size_t first = (static_cast<std::size_t>(id) * rows_ + row) * columns_;
+    if (fp8_ == nullptr) return use(bf16_->data() + first);
+    widen(static_cast<std::size_t>(id), row, first);
+    return use(static_cast<const double*>(wide_.data()));
+  }
+  std::size_t columns() const { return columns_; }
+
+ private:
+  void widen(std::size_t id, std::size_t row, std::size_t first);
+
+  const std::vector<bfloat16>* bf16_ = nullptr;
+  const std::vector<float8_e4m3>* fp8_ = nullptr;  // null: bf16
+  const std::vector<float>* scales_ = nullptr;
+  std::size_t rows_, columns_;
+  std::vector<double> wide_;
+};
+
 class expert_in_double {
  public:
   explicit expert_in_double(const expert_matrices& experts);
@@ -22,23 +50,25 @@ class expert_in_double {
   const std::vector<double>& inner() const { return inner_; }  // [intermediate]: silu(gate x) . (up x)
 
  private:
-  const expert_matrices& experts_;
+  matrix_rows gate_rows_, up_rows_, down_rows_;
   std::vector<double> gate_, up_, inner_, out_;
 };
 
 /// v / (1 + exp(-v))
 double silu(double v);
 
-/// Row `row` of the [num_experts, rows, columns] matrices `all`, for expert `id`.
-const bfloat16* matrix_row(const std::vector<bfloat16>& all, std::int32_t id, int rows, int columns, int row);
-
 /// As the conversion of bfloat16, which a sanitizer keeps from being a part of the loops below.
 __attribute__((always_inline)) inline double widened(const bfloat16& v) {
   return double{__builtin_bit_cast(float, std::uint32_t{v.bits} << 16)};
 }
 
-/// sum of a[i] * x[i] in double.
-BATON_READS_WHOLE_ARRAYS inline double dot_in_double(const bfloat16* a, const double* x, int n) {
+__attribute__((always_inline)) inline double widened(const double& v) {
+  return v;
+}
+
+/// sum of a[i] * x[i] in double; a is bf16 or double.
+template <class Value>
+BATON_READS_WHOLE_ARRAYS double dot_in_double(const Value* a, const double* x, int n) {
   look_at(a, static_cast<std::size_t>(n));
   look_at(x, static_cast<std::size_t>(n));
   double sums[8] = {};

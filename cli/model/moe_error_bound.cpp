@@ -11,19 +11,25 @@
 //   at most gamma(n) = n s / (1 - n s) times the sum of their magnitudes (Higham, Accuracy and Stability,
 //   3.1). n + 8 instead of n leaves room for the scales of fp8 blocks and for the rounding of results.
 //
+// 0. Weights. Those that are multiplied by may be rounded from the ones given: |W~ - W| <= dW = 2^-8 |W| + t to bf16, and to FP8,
+//    with the scale c of a block of 128x128: max(2^-4 |W|, 2^-10 c) + 2^-20 |W|, as step 1 has it; none saturates, as c is the
+//    largest over 448.
 // 1. Dispatch. bf16 is exact: d = 0. Else x_i / c is rounded, c the scale of its block: to e4m3, which keeps 4 bits, or e2m1,
 //    which keeps 2: |x~_i - x_i| <= d_i = max(2^-4 |x_i|, 2^-10 c, |x_i| - 448 c) + 2^-20 |x_i|, or max(2^-2 |x_i|, 2^-2 c,
 //    |x_i| - 6 c) + 2^-20 |x_i|. The second term of the max is half the spacing below the smallest normal number, the third is
 //    what saturates, the last covers the fp32 roundings of scale, reciprocal and product (each 2^-24).
-// 2. |g~ - g| <= dg = |G| d + gamma(n + 8) |G| (|x| + d), n = hidden; dv likewise with U.
+//    Products in FP8 round rows that did not come so: with u = |x| + d, d grows by max(2^-4 u, 2^-10 c) + 2^-20 u, where c, the
+//    largest u of the block (1e-4 at least) over 448, is no less than the block's own scale.
+// 2. |g~ - g| <= dg = |G| d + gamma(n + 8) |G| (|x| + d) + (1 + gamma(n + 8)) dG (|x| + d), n = hidden; dv likewise with U. In
+//    FP8 each block of 128 adds a rounding for its scales and one for its sum to those of its products: fewer than n + 8.
 // 3. f'(v) lies within [-0.0999, 1.0999], so |f(g~) - f(g)| <= 1.1 dg. Evaluating f(z) rounds by r(z) = (8 + 2 |z|)
 //    2^-22 relatively: two roundings, and exp with a relative error of a few 2^-23 times 1 + |z| whether it goes
 //    through exp2 or not. |z| <= |g| + dg. With f = |f(g)|:
 //    |f~ - f| <= df = 1.1 dg + r(|g| + dg) (f + 1.1 dg) + t.
 // 4. The product: p = f dv + |v| df + df dv, and |h~ - h| <= dh = p + q (|h| + p) + t, where q = 2^-23, or q =
-//    b + 2^-23 when the result goes to bf16.
-// 5. |(D h)~ - y| <= dy = |D| dh + gamma(m + 8) |D| (|h| + dh), m = intermediate; rounding the row to bf16 gives
-//    |y~ - y| <= r = dy + b (|y| + dy) + t.
+//    b + 2^-23 when the result goes to bf16. Products in FP8 round h as they do rows in step 1.
+// 5. |(D h)~ - y| <= dy = |D| dh + gamma(m + 8) |D| (|h| + dh) + (1 + gamma(m + 8)) dD (|h| + dh), m = intermediate;
+//    rounding the row to bf16 gives |y~ - y| <= r = dy + b (|y| + dy) + t.
 // 6. out: sum over k of |w_k| r_k + gamma(top_k + 8) |w_k| (|y_k| + r_k) + t.
 // 7. Layout per_rank: the same over the k of each rank gives a partial sum p and its e. One of another rank than the token's
 //    is rounded to bf16, and then off by e' = e + b (|p| + e) + t; the token's own stays fp32, e' = e. out: sum over
@@ -38,6 +44,7 @@
 #include <utility>
 
 #include "base/format_error.hpp"
+#include "base/math.hpp"
 #include "baton/error.hpp"
 #include "cli/model/expert_in_double.hpp"
 
@@ -46,14 +53,16 @@ namespace {
 
 constexpr double bf16_unit = 0x1p-8;
 constexpr double underflow = 0x1p-100;
+constexpr double scale_per_value = (1 + 0x1p-22) / 448;  // of FP8, with what fp32 makes of it
 
 double gamma(int n, double unit) {
   const double product = (n + 8) * unit;
   return product / (1 - product);
 }
 
-/// sum of |a_i| * weight_i
-BATON_READS_WHOLE_ARRAYS double magnitude_dot(const bfloat16* a, const double* weight, std::size_t n) {
+/// sum of |a_i| * weight_i; a is bf16 or double.
+template <class Value>
+BATON_READS_WHOLE_ARRAYS double magnitude_dot(const Value* a, const double* weight, std::size_t n) {
   look_at(a, n);
   look_at(weight, n);
   double sums[8] = {};
@@ -62,6 +71,76 @@ BATON_READS_WHOLE_ARRAYS double magnitude_dot(const bfloat16* a, const double* w
   }
   return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
+
+/// The other side of a product.
+struct operand {
+  explicit operand(std::size_t n) : error(n), size(n) {}
+  std::vector<double> error;  // how far it may be off, with what the sum over it adds
+  std::vector<double> size;   // how large it may be, with the same
+
+  /// From |x_i| and d_i, for sums of n products with that unit.
+  void set(std::size_t i, double x, double d, double sum_error) {
+    size[i] = (1 + sum_error) * (x + d);
+    error[i] = d + sum_error * (x + d);
+  }
+};
+
+/// Rows of weights as they were given, and how far those that are multiplied by may be from them: step 0.
+class bounded_rows {
+ public:
+  bounded_rows(const expert_matrices& experts, expert_part part, weight_rounding rounding)
+      : rows_{experts, part},
+        count_{static_cast<std::size_t>(part == expert_part::down ? experts.hidden : experts.intermediate)},
+        rounding_{rounding} {
+    if (rounding == weight_rounding::to_block_fp8) find_scales(experts.num_experts);
+  }
+
+  /// |W| error + dW size of one row.
+  double error(std::int32_t id, std::size_t row, const operand& x) {
+    return rows_.with(id, row, [&](const auto* weights) {
+      const double of_sums = magnitude_dot(weights, x.error.data(), x.error.size());
+      if (rounding_ == weight_rounding::none) return of_sums;
+      if (rounding_ == weight_rounding::to_bf16)
+        return of_sums + bf16_unit * magnitude_dot(weights, x.size.data(), x.size.size()) + underflow;
+      return of_sums + fp8_error(weights, scales_of(static_cast<std::size_t>(id), row), x.size);
+    });
+  }
+
+ private:
+  std::size_t blocks() const { return ceil_div<std::size_t>(rows_.columns(), weight_block); }
+  double* scales_of(std::size_t id, std::size_t row) {
+    return scales_.data() +
+           (id * ceil_div<std::size_t>(count_, weight_block) + row / weight_block) * blocks();
+  }
+
+  void find_scales(int num_experts) {
+    scales_.assign(
+        static_cast<std::size_t>(num_experts) * ceil_div<std::size_t>(count_, weight_block) * blocks(),
+        0x1p-126);
+    for (std::int32_t id = 0; id < num_experts; ++id)
+      for (std::size_t row = 0; row < count_; ++row)
+        rows_.with(id, row, [&](const auto* weights) {
+          double* const scales = scales_of(static_cast<std::size_t>(id), row);
+          for (std::size_t i = 0; i < rows_.columns(); ++i)
+            scales[i / weight_block] =
+                std::max(scales[i / weight_block], std::fabs(widened(weights[i])) * scale_per_value);
+        });
+  }
+
+  template <class Value>
+  static double fp8_error(const Value* weights, const double* scales, const std::vector<double>& size) {
+    double sum = 0;
+    for (std::size_t i = 0; i < size.size(); ++i)
+      sum +=
+          format_error(token_format::blockwise_fp8, widened(weights[i]), scales[i / weight_block]) * size[i];
+    return sum;
+  }
+
+  matrix_rows rows_;
+  std::size_t count_;  // of rows of a matrix
+  weight_rounding rounding_;
+  std::vector<double> scales_;
+};
 
 /// Step 1 of the derivation: d for the values of one token.
 std::vector<double> dispatch_error(const bfloat16* x, std::size_t hidden, token_format format) {
@@ -75,13 +154,28 @@ std::vector<double> dispatch_error(const bfloat16* x, std::size_t hidden, token_
   return d;
 }
 
+/// What rounding to blockwise_fp8 adds to errors d of values of magnitudes x.
+void add_fp8_rounding(const std::vector<double>& x, std::vector<double>& d) {
+  constexpr auto block = static_cast<std::size_t>(facts_of(token_format::blockwise_fp8).block);
+  for (std::size_t first = 0; first < x.size(); first += block) {
+    const std::size_t last = std::min(x.size(), first + block);
+    double most = 1e-4;
+    for (std::size_t i = first; i < last; ++i) most = std::max(most, x[i] + d[i]);
+    for (std::size_t i = first; i < last; ++i)
+      d[i] += format_error(token_format::blockwise_fp8, x[i] + d[i], most * scale_per_value);
+  }
+}
+
 /// Errors of an expert's row, steps 2 to 5.
 class row_error {
  public:
   row_error(const expert_matrices& experts, const moe_rounding& rounding)
-      : experts_{experts},
-        rounding_{rounding},
+      : rounding_{rounding},
         sum_unit_{rounding.bf16_intermediate ? 0x1p-22 : 0x1p-24},
+        gate_{experts, expert_part::gate, rounding.weights},
+        up_{experts, expert_part::up, rounding.weights},
+        down_{experts, expert_part::down, rounding.weights},
+        input_(static_cast<std::size_t>(experts.hidden)),
         inner_(static_cast<std::size_t>(experts.intermediate)),
         row_(static_cast<std::size_t>(experts.hidden)) {}
 
@@ -89,49 +183,56 @@ class row_error {
   const std::vector<double>& run(std::int32_t id, const bfloat16* x, const expert_in_double& exact,
                                  const std::vector<double>& y) {
     weigh_input(x);
-    const double product_unit = (rounding_.bf16_intermediate ? bf16_unit : 0.0) + 0x1p-23;
-    const double sum_error = gamma(experts_.intermediate, sum_unit_);
-    for (std::size_t j = 0; j < inner_.size(); ++j) {
-      const double p = product_error(id, j, exact);
-      const double h = std::fabs(exact.inner()[j]);
-      const double dh = p + product_unit * (h + p) + underflow;
-      inner_[j] = dh + sum_error * (h + dh);
-    }
+    weigh_inner(id, exact);
     for (std::size_t i = 0; i < row_.size(); ++i) {
-      const double dy = magnitude_dot(
-          matrix_row(experts_.down, id, experts_.hidden, experts_.intermediate, static_cast<int>(i)),
-          inner_.data(), inner_.size());
+      const double dy = down_.error(id, i, inner_);
       row_[i] = dy + bf16_unit * (std::fabs(y[i]) + dy) + underflow;
     }
     return row_;
   }
 
  private:
-  /// What each |G_ji| is multiplied by in step 2.
+  /// Step 1, and what each |G_ji| is multiplied by in step 2.
   void weigh_input(const bfloat16* x) {
-    input_ = dispatch_error(x, row_.size(), rounding_.dispatch);
-    const double sum_error = gamma(experts_.hidden, sum_unit_);
-    for (std::size_t i = 0; i < input_.size(); ++i) {
-      input_[i] += sum_error * (std::fabs(static_cast<double>(static_cast<float>(x[i]))) + input_[i]);
+    std::vector<double> magnitudes(row_.size());
+    for (std::size_t i = 0; i < row_.size(); ++i)
+      magnitudes[i] = std::fabs(static_cast<double>(static_cast<float>(x[i])));
+    std::vector<double> d = dispatch_error(x, row_.size(), rounding_.dispatch);
+    if (rounding_.fp8_products && rounding_.dispatch != token_format::blockwise_fp8)
+      add_fp8_rounding(magnitudes, d);
+    const double sum_error = gamma(static_cast<int>(row_.size()), sum_unit_);
+    for (std::size_t i = 0; i < row_.size(); ++i) input_.set(i, magnitudes[i], d[i], sum_error);
+  }
+
+  /// Step 4, and what each |D_ij| is multiplied by in step 5.
+  void weigh_inner(std::int32_t id, const expert_in_double& exact) {
+    const std::size_t n = inner_.error.size();
+    const double product_unit = (rounding_.bf16_intermediate ? bf16_unit : 0.0) + 0x1p-23;
+    std::vector<double> h(n), dh(n);
+    for (std::size_t j = 0; j < n; ++j) {
+      const double p = product_error(id, j, exact);
+      h[j] = std::fabs(exact.inner()[j]);
+      dh[j] = p + product_unit * (h[j] + p) + underflow;
     }
+    if (rounding_.fp8_products) add_fp8_rounding(h, dh);
+    const double sum_error = gamma(static_cast<int>(n), sum_unit_);
+    for (std::size_t j = 0; j < n; ++j) inner_.set(j, h[j], dh[j], sum_error);
   }
 
   /// p of step 4
-  double product_error(std::int32_t id, std::size_t j, const expert_in_double& exact) const {
-    const auto row = [&](const std::vector<bfloat16>& all) {
-      return matrix_row(all, id, experts_.intermediate, experts_.hidden, static_cast<int>(j));
-    };
-    const double dg = 1.1 * magnitude_dot(row(experts_.gate), input_.data(), input_.size());
-    const double dv = magnitude_dot(row(experts_.up), input_.data(), input_.size());
+  double product_error(std::int32_t id, std::size_t j, const expert_in_double& exact) {
+    const double dg = 1.1 * gate_.error(id, j, input_);
+    const double dv = up_.error(id, j, input_);
     const double f = std::fabs(silu(exact.gate()[j]));
     const double df = dg + (8 + 2 * (std::fabs(exact.gate()[j]) + dg)) * 0x1p-22 * (f + dg) + underflow;
     return f * dv + std::fabs(exact.up()[j]) * df + df * dv;
   }
 
-  const expert_matrices& experts_;
   const moe_rounding& rounding_;
   double sum_unit_;
-  std::vector<double> input_, inner_, row_;
+  bounded_rows gate_, up_, down_;
+  operand input_, inner_;
+  std::vector<double> row_;
 };
 
 /// The weighted sum of one token's rows and how far it may be off: steps 6 and 7.

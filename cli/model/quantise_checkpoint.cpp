@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/weight_block.hpp"
+#include "cli/model/fp8_tensors.hpp"
 #include "cli/model/json_text.hpp"
 #include "cli/model/output_file.hpp"
 #include "cli/model/shards.hpp"
@@ -21,7 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* scale_suffix = "_scale_inv";
 constexpr std::int64_t strip_columns = 1 << 16;  // of 128 rows; a multiple of 128
 
 bool is_quantised_here(const tensor_view& tensor) {
@@ -125,7 +125,7 @@ void write(const strip& s, const tensor_view& from, safetensors_writer& to) {
   });
   const std::int64_t of_row = ceil_div<std::int64_t>(from.shape[1], weight_block);
   const std::int64_t first = s.row / weight_block * of_row + s.column / weight_block;
-  to.write(from.name + scale_suffix, static_cast<std::uint64_t>(first) * sizeof(float),
+  to.write(scale_name(from.name), static_cast<std::uint64_t>(first) * sizeof(float),
            std::as_bytes(std::span{s.scales}));
 }
 
@@ -182,8 +182,7 @@ std::vector<tensor_plan> plans_of(const std::vector<const tensor_view*>& tensors
   for (const tensor_view* t : tensors) {
     plans.push_back({t->name, is_quantised_here(*t) ? dtype::f8_e4m3 : t->type, t->shape});
     if (!is_quantised_here(*t)) continue;
-    const auto blocks = [&](std::size_t i) { return ceil_div<std::int64_t>(t->shape[i], weight_block); };
-    plans.push_back({t->name + scale_suffix, dtype::f32, {blocks(0), blocks(1)}});
+    plans.push_back({scale_name(t->name), dtype::f32, scale_shape(t->shape)});
   }
   return plans;
 }
@@ -232,6 +231,9 @@ std::string config_text(const checkpoint& from) {
 
 quantised_checkpoint quantise_checkpoint(const checkpoint& from, const fs::path& to,
                                          const quantise_progress& report) {
+  if (from.config().allows_fp8)
+    throw invalid_argument{fmt::format("{}: has a quantization_config already; quantize takes bf16 and f32",
+                                       (from.directory() / "config.json").string())};
   const output_folder folder{to, from.directory()};
   const std::string config = config_text(from);
   quantised_checkpoint done;

@@ -14,4 +14,5 @@
 #include "baton/token_format.hpp"
 #include "baton/version.hpp"
 #include "baton/wait_times.hpp"
+#include "baton/weight_format.hpp"
 #include "baton/world.hpp"

@@ -57,6 +57,15 @@ void widen_row(const received_tokens& rows, std::size_t row, float* to) {
 }
 }  // namespace stored_rows_detail
 
+/// Row `row` of blockwise_fp8 as rows.hidden values and their scales.
+inline void stored_values(const received_tokens& rows, std::size_t row, float* values, float* scales) {
+  const stored_rows_detail::stored_token token{rows, row};
+  for (int i = 0; i < rows.hidden; ++i)
+    values[i] = stored_value<token_format::blockwise_fp8>(token.values(), i);
+  for (int b = 0; b < facts_of(token_format::blockwise_fp8).row_scales(rows.hidden); ++b)
+    scales[b] = token.scale<float>(b);
+}
+
 /// Row `row` as rows.hidden floats: value * (scale * tensor scale). Everything that `rows` points to is memory of the host.
 inline void widen_row(const received_tokens& rows, std::size_t row, float* to) {
   using namespace stored_rows_detail;

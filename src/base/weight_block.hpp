@@ -1,13 +1,10 @@
 #pragma once
-// Weights in FP8 as DeepSeek-V3's checkpoints have them: e4m3, and an fp32 scale for each block of 128 x 128 of a matrix.
-// A weight is value * scale.
+// Weights of block_fp8 (baton/weight_format.hpp): how they are made.
 #include "base/math.hpp"
 #include "baton/numeric.hpp"
+#include "baton/weight_format.hpp"
 
 namespace baton {
-
-inline constexpr int weight_block =
-    128;  // rows, and columns, that share a scale; the last blocks may have fewer
 
 /// Of a block whose largest magnitude is `most`, so that it becomes e4m3's largest. A block of zeros has one too, and none is so
 /// small that its reciprocal is infinite.

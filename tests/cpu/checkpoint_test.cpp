@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -26,6 +28,16 @@ using baton::test::small_checkpoint;
 using baton::test::temporary_folder;
 using baton::test::write_file;
 using nlohmann::json;
+
+/// What DeepSeek-V3 says of its weights, with `others` in place of some of it.
+json fp8_config(const json& others) {
+  json config{{"activation_scheme", "dynamic"},
+              {"fmt", "e4m3"},
+              {"quant_method", "fp8"},
+              {"weight_block_size", {128, 128}}};
+  if (!others.is_null()) config.update(others);
+  return config;
+}
 
 std::string refusal(const small_checkpoint& c) {
   const temporary_folder folder;
@@ -228,6 +240,124 @@ TEST(checkpoint, files_larger_than_their_kind_may_be_are_refused_before_they_are
       says(refusal_of("config.json", 1ull << 40), "config.json", "at most 1048576 bytes", "1099511627776"));
 }
 
+/// Checkpoints in FP8: which of their tensors, and what may be wrong with scales and values.
+struct fp8_checkpoint : small_checkpoint {
+  fp8_checkpoint() {
+    config["quantization_config"] = fp8_config({});
+    for (const auto& [name, shape] : std::map{shapes})
+      if (is_of_expert(name)) narrow(name);
+  }
+  void narrow(const std::string& name) {
+    types[name] = dtype::f8_e4m3;
+    shapes[name + "_scale_inv"] = {1, 1};  // matrices are smaller than a block
+  }
+  /// The first bytes of a tensor, before those that are the same in all.
+  void begin(const std::string& name, std::initializer_list<int> bytes) {
+    std::vector<std::byte> all(64, std::byte{0x3c});
+    std::transform(bytes.begin(), bytes.end(), all.begin(), [](int b) { return static_cast<std::byte>(b); });
+    values[name] = all;
+  }
+  std::string refusal_when_loaded() const {
+    const temporary_folder folder;
+    write(folder.path());
+    const auto opened = checkpoint::open(folder.path());
+    return message_of<bad_file>([&] {
+      opened.experts(0, 0, 3);
+      opened.layer(0);
+    });
+  }
+};
+const std::string an_expert = "model.layers.0.mlp.experts.1.up_proj.weight",
+                  its_scale = an_expert + "_scale_inv", a_query = "model.layers.0.self_attn.q_proj.weight";
+
+TEST(fp8_checkpoint, experts_stay_as_they_are_and_attention_is_widened_with_scales_f32_or_bf16) {
+  fp8_checkpoint c;
+  c.narrow(a_query);
+  c.types[a_query + "_scale_inv"] = dtype::bf16;
+  c.begin(a_query, {0x40});  // e4m3 2
+  c.begin(an_expert, {0x40});
+  const temporary_folder folder;
+  c.write(folder.path());
+  const auto opened = checkpoint::open(folder.path());
+  const float bf16_scale = static_cast<float>(bfloat16::from_bits(0x3c3c));
+  EXPECT_EQ(opened.layer(0).q[0], 2 * bf16_scale);
+  EXPECT_EQ(opened.layer(0).q[1], 1.5f * bf16_scale);
+  const expert_matrices experts = opened.experts(0, 1, 2);
+  EXPECT_EQ(experts.fp8.up[0].bits, 0x40);
+  EXPECT_EQ(experts.fp8.up[1].bits, 0x3c);
+  EXPECT_EQ(experts.fp8.up.size(), 2u * 6 * 8);
+  EXPECT_EQ(experts.fp8.up_scales.size(), 2u);
+  qwen3_moe network{opened};
+  reference_moe reference{opened};
+  kv_cache cache = network.make_cache();
+  const auto logits = network.step(reference, std::vector<rank_step>{{{&cache, {0, 4, 2}}}});
+  EXPECT_TRUE(std::isfinite(logits[0][0][0]));
+}
+
+TEST(fp8_checkpoint, a_layer_may_be_in_fp8_and_another_not) {
+  fp8_checkpoint c;
+  for (const auto& [name, shape] : std::map{c.shapes}) {
+    if (!name.starts_with("model.layers.1.mlp.experts.")) continue;
+    c.types.erase(name);
+    if (name.ends_with("_scale_inv")) c.shapes.erase(name);
+  }
+  const temporary_folder folder;
+  c.write(folder.path());
+  const auto opened = checkpoint::open(folder.path());
+  EXPECT_EQ(opened.experts(0, 0, 3).format, weight_format::block_fp8);
+  EXPECT_EQ(opened.experts(1, 0, 3).format, weight_format::bf16);
+}
+
+TEST(fp8_checkpoint, scales_that_are_missing_too_many_or_of_another_shape_are_named) {
+  fp8_checkpoint c;
+  c.shapes.erase(its_scale);
+  EXPECT_TRUE(says(refusal(c), its_scale, "[1, 1]", "found none"));
+  c = {};
+  c.shapes[its_scale] = {2, 1};
+  EXPECT_TRUE(says(refusal(c), its_scale, "[1, 1]", "found [2, 1]"));
+  c = {};
+  c.types[its_scale] = dtype::f16;
+  EXPECT_TRUE(says(refusal(c), its_scale, "BF16 or F32", "found F16"));
+  c = {};
+  c.shapes[a_query + "_scale_inv"] = {1, 1};
+  EXPECT_TRUE(says(refusal(c), a_query + "_scale_inv", "no such tensor"));
+}
+
+TEST(fp8_checkpoint, fp8_where_it_is_not_served_is_named) {
+  fp8_checkpoint c;
+  c.types[an_expert] = dtype::bf16;
+  c.shapes.erase(its_scale);
+  EXPECT_TRUE(says(refusal(c), an_expert, "F8_E4M3", "found BF16", "together or not at all"));
+  c = {};
+  c.types["model.layers.0.mlp.gate.weight"] = dtype::f8_e4m3;
+  EXPECT_TRUE(says(refusal(c), "mlp.gate", "BF16 or F32", "found F8_E4M3"));
+  c = {};
+  c.types[an_expert] = dtype::f8_e5m2;
+  EXPECT_TRUE(says(refusal(c), an_expert, "BF16 or F32", "found F8_E5M2"));
+  c = {};
+  c.config.erase("quantization_config");
+  EXPECT_TRUE(says(refusal(c), "experts", "no quantization_config", "F8_E4M3"));
+}
+
+TEST(fp8_checkpoint, values_and_scales_that_are_no_numbers_are_named_with_their_place) {
+  for (const std::string& scale : {its_scale, a_query + "_scale_inv"}) {
+    fp8_checkpoint c;
+    c.narrow(a_query);
+    EXPECT_EQ(c.refusal_when_loaded(), "nothing was thrown");
+    c.begin(scale, {0, 0, 0xc0, 0x7f});
+    EXPECT_TRUE(says(c.refusal_when_loaded(), scale, "finite scales", "found nan at [0, 0]"));
+    c.begin(scale, {0, 0, 0x80, 0x7f});
+    EXPECT_TRUE(says(c.refusal_when_loaded(), scale, "found inf"));
+    c.begin(scale, {0, 0, 0x80, 0xbf});
+    EXPECT_TRUE(says(c.refusal_when_loaded(), scale, "not negative", "found -1"));
+    c.begin(scale, {0, 0, 0, 0});
+    EXPECT_EQ(c.refusal_when_loaded(), "nothing was thrown") << "a block of zeros";
+  }
+  fp8_checkpoint c;
+  c.begin(an_expert, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff});
+  EXPECT_TRUE(says(c.refusal_when_loaded(), an_expert, "expected numbers", "at [1, 1]"));
+}
+
 json good_config() {
   return small_checkpoint{}.config;
 }
@@ -305,6 +435,16 @@ TEST(config, a_member_twice_and_text_behind_a_zero_byte_are_refused) {
   EXPECT_TRUE(says(text_refusal(good + std::string{"\0 more", 6}), "a zero byte"));
 }
 
+TEST(config, fp8_as_deepseek_v3_has_it_is_served) {
+  json config = good_config();
+  EXPECT_FALSE(parse_config(config.dump(), "config.json").allows_fp8);
+  config["quantization_config"] = fp8_config({});
+  EXPECT_TRUE(parse_config(config.dump(), "config.json").allows_fp8);
+  config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  EXPECT_TRUE(parse_config(config.dump(), "config.json").allows_fp8);
+  EXPECT_TRUE(says(config_refusal("quantization_config", 8), "quantization_config", "an object", "found 8"));
+}
+
 TEST(config, what_is_not_served_is_refused_clearly) {
   const std::vector<std::pair<const char*, json>> cases{
       {"model_type", "mixtral"},
@@ -315,7 +455,13 @@ TEST(config, what_is_not_served_is_refused_clearly) {
       {"decoder_sparse_step", 2},
       {"mlp_only_layers", {0}},
       {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}},
-      {"quantization_config", {{"quant_method", "fp8"}}}};
+      {"quantization_config", {{"quant_method", "fp8"}}},
+      {"quantization_config", fp8_config({{"quant_method", "gptq"}})},
+      {"quantization_config", fp8_config({{"weight_block_size", {64, 128}}})},
+      {"quantization_config", fp8_config({{"weight_block_size", nullptr}})},
+      {"quantization_config", fp8_config({{"fmt", "e5m2"}})},
+      {"quantization_config", fp8_config({{"activation_scheme", "static"}})},
+      {"quantization_config", fp8_config({{"scale_fmt", "ue8m0"}})}};
   for (const auto& [key, value] : cases) {
     json config = good_config();
     config[key] = value;

@@ -112,6 +112,34 @@ TEST(expert_mlp_arguments, rows_that_only_the_cpu_decodes_are_refused_by_name_on
       "rows.format is nvfp4; on CUDA it must be bf16 or fp8");
 }
 
+TEST(expert_mlp_arguments, weights_in_fp8_need_scales_and_the_cpu) {
+  const auto in_fp8 = [](call& c) {
+    c.weights.format = weight_format::block_fp8;
+    c.weights.gate_scales = c.weights.up_scales = c.weights.down_scales =
+        static_cast<const float*>(c.rows.scales);
+  };
+  call good;
+  in_fp8(good);
+  EXPECT_NO_THROW(good.check(device_kind::cpu));
+  good.weights.gate = reinterpret_cast<const std::byte*>(good.weights.gate) + 1;
+  EXPECT_NO_THROW(good.check(device_kind::cpu)) << "bytes have no alignment";
+  expect_refused(device_kind::cuda, in_fp8, "weights.format is fp8; on CUDA it must be bf16");
+  const auto refused = [&](const std::function<void(call&)>& damage, const std::string& text) {
+    expect_refused(
+        device_kind::cpu,
+        [&](call& c) {
+          in_fp8(c);
+          damage(c);
+        },
+        text);
+  };
+  refused([](call& c) { c.weights.gate_scales = nullptr; }, "weights.gate_scales is null");
+  refused([](call& c) { c.weights.up_scales = nullptr; }, "weights.up_scales is null");
+  refused([](call& c) { c.weights.down_scales = nullptr; }, "weights.down_scales is null");
+  refused([](call& c) { c.weights.format = weight_format{7}; },
+          "weights.format is 7, which is no weight_format");
+}
+
 TEST(expert_mlp_arguments, scratch_of_fewer_than_no_rows_is_refused) {
   const expert_weights weights{.intermediate = 64}, bad{.intermediate = -64};
   EXPECT_EQ(expert_mlp_scratch_bytes(weights, 3, device_kind::cuda), 3u * 64 * 2);
@@ -133,7 +161,7 @@ TEST(expert_mlp_arguments, what_only_one_device_asks_for_is_refused_there) {
   expect_refused(
       cuda, [](call& c) { c.scratch = static_cast<std::byte*>(c.scratch) + 16; }, "scratch is");
   expect_refused(
-      cuda, [](call& c) { c.weights.gate += 1; }, "weights.gate is");
+      cuda, [](call& c) { c.weights.gate = c.out + 1; }, "weights.gate is");
   expect_refused(
       cpu, [](call& c) { c.weights.intermediate = 12; }, "intermediate is 12; on the CPU");
   expect_refused(

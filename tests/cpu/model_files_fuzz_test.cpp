@@ -158,7 +158,8 @@ const std::vector<text_kind> text_kinds{
     {"config",
      R"({"model_type":"qwen3_moe","vocab_size":5,"hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,)"
      R"("num_key_value_heads":1,"head_dim":4,"num_experts":3,"num_experts_per_tok":2,"moe_intermediate_size":6,)"
-     R"("rope_parameters":{"rope_type":"default","rope_theta":1e4},"mlp_only_layers":[],"hidden_act":"silu"})",
+     R"("rope_parameters":{"rope_type":"default","rope_theta":1e4},"mlp_only_layers":[],"hidden_act":"silu",)"
+     R"("quantization_config":{"quant_method":"fp8","fmt":"e4m3","weight_block_size":[128,128]}})",
      test::read_any_config},
     {"index", R"({"metadata":{"total_size":1},"weight_map":{)" + tensors_of_two_layers + "}}",
      test::read_any_index},

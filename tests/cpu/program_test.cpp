@@ -13,12 +13,16 @@ namespace {
 
 using nlohmann::json;
 
-/// A file with tensors of layer `layer` of the fixtures: hidden_states and, if wanted, moe_output.
-std::string layer_file(const temporary_folder& folder, int layer, bool with_output) {
+/// A file with the first tokens of layer `layer` of the fixtures: hidden_states and, if wanted, moe_output.
+std::string layer_file(const temporary_folder& folder, int layer, bool with_output,
+                       std::int64_t tokens = 1024) {
   const model::tensor_view &input = fixture(layer, "moe_input"), &output = fixture(layer, "moe_output");
-  const auto states = bytes_of(input), outputs = bytes_of(output);
-  std::vector<model::tensor_to_write> tensors{{"hidden_states", input.type, input.shape, states}};
-  if (with_output) tensors.push_back({"moe_output", output.type, output.shape, outputs});
+  auto states = bytes_of(input), outputs = bytes_of(output);
+  const model::tensor_shape shape{tokens, input.shape[1]};
+  for (auto* bytes : {&states, &outputs})
+    bytes->resize(bytes->size() / 1024 * static_cast<std::size_t>(tokens));
+  std::vector<model::tensor_to_write> tensors{{"hidden_states", input.type, shape, states}};
+  if (with_output) tensors.push_back({"moe_output", output.type, shape, outputs});
   const std::string path = (folder / "x.safetensors").string();
   model::write_safetensors(path, tensors);
   return path;
@@ -112,6 +116,25 @@ TEST(program, quantize_tells_what_it_wrote_and_refuses_to_write_over_it) {
   EXPECT_TRUE(says(again.err, "--output", "expected an empty folder"));
   std::filesystem::remove_all(folder / "fp8");
   EXPECT_TRUE(says(run_program(command).out, "576 of 605 tensors", "instead of 19.3 MiB"));
+}
+
+TEST(program, a_quantised_model_generates_its_recorded_texts_and_its_layers_are_near_those_of_bf16) {
+  const temporary_folder folder;
+  const std::string narrow = (folder / "fp8").string(), output = (folder / "y.safetensors").string();
+  ASSERT_EQ(run_program({"quantize", "--model", model_folder, "--output", narrow}).exit_code, 0);
+  const std::string recorded = (tiny_moe_folder() / "greedy-fp8.json").string();
+  const child_result texts =
+      run_program({"generate", "--model", narrow, "--device", "cpu", "--expect", recorded, "--ranks", "2"});
+  EXPECT_EQ(texts.exit_code, 0) << texts.err;
+  EXPECT_TRUE(says(texts.out, "10.4 MiB, FP8", "fp8 weights", "5 of 5"));
+  const child_result layer =
+      run_program({"moe", "--model", narrow, "--layer", "1", "--device", "cpu", "--json", "--input",
+                   layer_file(folder, 1, true, 64), "--output", output});
+  ASSERT_EQ(layer.exit_code, 0) << layer.err;
+  const json j = json::parse(layer.out);
+  EXPECT_EQ(j["settings"]["weights"], "fp8");
+  EXPECT_GT(j["error"]["rms_relative"], 0x1p-8);
+  EXPECT_LT(j["error"]["rms_relative"], 0.0884) << "sqrt(2) 2^-4: decision 0030";
 }
 
 TEST(program, generate_speaks_json) {

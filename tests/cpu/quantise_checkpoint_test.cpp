@@ -12,6 +12,7 @@
 #include "cli/model/shards.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/tiny_moe.hpp"
+#include "tests/support/block_oracle.hpp"
 #include "tests/support/small_checkpoint.hpp"
 
 namespace baton::test {
@@ -45,26 +46,10 @@ small_checkpoint odd_checkpoint(const std::vector<float>& gate) {
   return c;
 }
 
-/// All finite e4m3, by the definition of the format.
-std::vector<double> all_e4m3() {
-  std::vector<double> values;
-  for (int bits = 0; bits < 0x7f; ++bits) {
-    const int exponent = bits >> 3, mantissa = bits & 7;
-    values.push_back(exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10));
-  }
-  return values;
-}
-
 /// The code nearest to `x`, ties to the even one.
 std::uint8_t nearest_e4m3(float x) {
-  static const std::vector<double> codes = all_e4m3();
-  const double size = std::min(448.0, std::fabs(static_cast<double>(x)));
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < codes.size(); ++i) {
-    const double now = std::fabs(codes[i] - size), before = std::fabs(codes[best] - size);
-    if (now < before || (now == before && i % 2 == 0)) best = i;
-  }
-  return static_cast<std::uint8_t>(best | (std::signbit(x) ? 0x80u : 0u));
+  const int code = nearest(e4m3_magnitudes, std::fabs(static_cast<double>(x)));
+  return static_cast<std::uint8_t>(code | (std::signbit(x) ? 0x80 : 0));
 }
 
 /// What a matrix has to become, written anew from the documentation.
@@ -190,6 +175,35 @@ TEST_F(quantise_odd, a_weight_that_is_no_number_is_named_with_its_place_and_noth
     EXPECT_TRUE(says(refusal(odd_checkpoint(gate)), gate_name, "finite weights", "[150, 290]"));
     EXPECT_FALSE(fs::exists(folder_ / "out"));
   }
+}
+
+TEST_F(quantise_odd, the_loader_gives_back_what_was_written_and_half_the_bytes) {
+  const auto gate = normal_weights(160 * 300, 5);
+  quantise(odd_checkpoint(gate));
+  const auto opened = checkpoint::open(folder_ / "out");
+  const expected_matrix expected{gate, 160, 300};
+  const model::expert_matrices all = opened.experts(1, 2, 1), more = opened.experts(1, 1, 2);
+  EXPECT_EQ(all.format, weight_format::block_fp8);
+  EXPECT_TRUE(all.gate.empty());
+  ASSERT_EQ(all.fp8.gate.size(), expected.values.size());
+  EXPECT_EQ(std::memcmp(all.fp8.gate.data(), expected.values.data(), expected.values.size()), 0);
+  EXPECT_EQ(all.fp8.gate_scales, expected.scales);
+  EXPECT_EQ(more.fp8.gate_scales.size(), 2 * expected.scales.size());
+  const model::expert_matrices wide = model::widened(more);
+  EXPECT_EQ(wide.format, weight_format::bf16);
+  for (const std::size_t at : {std::size_t{0}, std::size_t{130 * 300 + 299}}) {
+    const float value = static_cast<float>(float8_e4m3::from_bits(expected.values[at]));
+    const float scale = expected.scales[at / 300 / 128 * 3 + at % 300 / 128];
+    EXPECT_EQ(wide.gate[160 * 300 + at], bfloat16{value * scale}) << at;
+  }
+}
+
+TEST_F(quantise_odd, what_is_in_fp8_already_is_refused) {
+  quantise(odd_checkpoint(normal_weights(160 * 300, 6)));
+  const auto message = message_of<invalid_argument>(
+      [&] { model::quantise_checkpoint(checkpoint::open(folder_ / "out"), folder_ / "again"); });
+  EXPECT_TRUE(says(message, "config.json", "quantization_config already"));
+  EXPECT_FALSE(fs::exists(folder_ / "again"));
 }
 
 TEST_F(quantise_odd, counts_what_it_did_and_tells_how_far_it_is) {

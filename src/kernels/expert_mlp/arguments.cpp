@@ -46,6 +46,19 @@ void require_token_rows(const received_tokens& rows) {
   require_pointer("rows.token_rows", rows.token_rows, alignof(std::int32_t));
 }
 
+void require_weights(device_kind device, const expert_weights& w) {
+  const auto values = device == device_kind::cuda       ? std::uintptr_t{16}
+                      : w.format == weight_format::bf16 ? alignof(bfloat16)
+                                                        : 1;
+  require_pointer("weights.gate", w.gate, values);
+  require_pointer("weights.up", w.up, values);
+  require_pointer("weights.down", w.down, values);
+  if (w.format == weight_format::bf16) return;
+  require_pointer("weights.gate_scales", w.gate_scales, alignof(float));
+  require_pointer("weights.up_scales", w.up_scales, alignof(float));
+  require_pointer("weights.down_scales", w.down_scales, alignof(float));
+}
+
 void require_shape(device_kind device, const expert_weights& w, const received_tokens& rows) {
   const bool cuda = device == device_kind::cuda;
   if (rows.format < token_format::bf16 || rows.format > token_format::nvfp4)
@@ -53,6 +66,10 @@ void require_shape(device_kind device, const expert_weights& w, const received_t
   if (cuda && rows.format != token_format::bf16 && rows.format != token_format::blockwise_fp8)
     refuse("rows.format is {}; on CUDA it must be bf16 or fp8: multiply such rows by kernels of your own",
            name(rows.format));
+  if (w.format < weight_format::bf16 || w.format > weight_format::block_fp8)
+    refuse("weights.format is {}, which is no weight_format", static_cast<int>(w.format));
+  if (cuda && w.format != weight_format::bf16)
+    refuse("weights.format is {}; on CUDA it must be bf16: widen the weights before", name(w.format));
   require_multiple("hidden", w.hidden, cuda ? scale_k : values_on_cpu, device);
   require_multiple("intermediate", w.intermediate, cuda ? block_k : values_on_cpu, device);
   if (w.hidden % facts_of(rows.format).multiple != 0)
@@ -83,10 +100,7 @@ void require(device_kind device, const expert_weights& weights, const received_t
   require_shape(device, weights, rows);
   if (rows.max_rows == 0 || rows.num_local_experts == 0) return;
   const bool cuda = device == device_kind::cuda;
-  const std::uintptr_t vectors = cuda ? 16 : alignof(bfloat16);
-  require_pointer("weights.gate", weights.gate, vectors);
-  require_pointer("weights.up", weights.up, vectors);
-  require_pointer("weights.down", weights.down, vectors);
+  require_weights(device, weights);
   require_pointer("rows.tokens", rows.tokens, 16);
   if (rows.token_rows != nullptr) require_token_rows(rows);
   require_pointer("rows.row_offsets", rows.row_offsets, alignof(std::int32_t));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/dot.hpp"
+#include "base/fp8_rows.hpp"
 #include "base/silu.hpp"
 #include "base/stored_rows.hpp"
 
@@ -17,12 +18,7 @@ struct extents {
   std::size_t hidden, intermediate;
 };
 
-/// One expert's matrices.
-struct matrices {
-  const bfloat16 *gate, *up, *down;
-};
-
-/// Rows in flight, as fp32.
+/// Rows in flight and rows of weights, as fp32.
 struct row_block {
   explicit row_block(extents e)
       : x(block_rows * e.hidden),
@@ -34,38 +30,113 @@ struct row_block {
   std::vector<float> weight, second_weight;  // a row of a matrix
 };
 
-/// inner = silu(gate x) . (up x)
-void gate_and_up(const matrices& m, extents e, std::size_t count, row_block& block) {
-  for (std::size_t j = 0; j < e.intermediate; ++j) {
-    widen(m.gate + j * e.hidden, e.hidden, block.weight.data());
-    widen(m.up + j * e.hidden, e.hidden, block.second_weight.data());
-    for (std::size_t r = 0; r < count; ++r) {
-      const float* x = block.x.data() + r * e.hidden;
-      const float gate = dot(block.weight.data(), x, e.hidden);
-      block.inner[r * e.intermediate + j] = silu(gate) * dot(block.second_weight.data(), x, e.hidden);
+/// Products of rows with bf16 weights: plain sums.
+class bf16_experts {
+ public:
+  bf16_experts(const expert_weights& w, extents e) : w_{w}, e_{e}, block_{e} {}
+
+  /// Rows first .. first + count - 1 of `rows` become the block's.
+  void load(const received_tokens& rows, std::size_t first, std::size_t count) {
+    for (std::size_t r = 0; r < count; ++r) widen_row(rows, first + r, block_.x.data() + r * e_.hidden);
+  }
+
+  /// inner = silu(gate x) . (up x)
+  void gate_and_up(std::size_t expert, std::size_t count) {
+    for (std::size_t j = 0; j < e_.intermediate; ++j) {
+      const std::size_t row = (expert * e_.intermediate + j) * e_.hidden;
+      widen(static_cast<const bfloat16*>(w_.gate) + row, e_.hidden, block_.weight.data());
+      widen(static_cast<const bfloat16*>(w_.up) + row, e_.hidden, block_.second_weight.data());
+      for (std::size_t r = 0; r < count; ++r) {
+        const float* x = block_.x.data() + r * e_.hidden;
+        const float gate = dot(block_.weight.data(), x, e_.hidden);
+        block_.inner[r * e_.intermediate + j] = silu(gate) * dot(block_.second_weight.data(), x, e_.hidden);
+      }
     }
   }
-}
 
-/// out = down inner, rounded once
-void down(const matrices& m, extents e, std::size_t count, row_block& block, bfloat16* out) {
-  for (std::size_t i = 0; i < e.hidden; ++i) {
-    widen(m.down + i * e.intermediate, e.intermediate, block.weight.data());
-    for (std::size_t r = 0; r < count; ++r) {
-      const float* inner = block.inner.data() + r * e.intermediate;
-      out[r * e.hidden + i] = bfloat16{dot(block.weight.data(), inner, e.intermediate)};
+  /// out = down inner, rounded once
+  void down(std::size_t expert, std::size_t count, bfloat16* out) {
+    for (std::size_t i = 0; i < e_.hidden; ++i) {
+      widen(static_cast<const bfloat16*>(w_.down) + (expert * e_.hidden + i) * e_.intermediate,
+            e_.intermediate, block_.weight.data());
+      for (std::size_t r = 0; r < count; ++r) {
+        const float* inner = block_.inner.data() + r * e_.intermediate;
+        out[r * e_.hidden + i] = bfloat16{dot(block_.weight.data(), inner, e_.intermediate)};
+      }
     }
   }
-}
 
-}  // namespace
+ private:
+  const expert_weights& w_;
+  extents e_;
+  row_block block_;
+};
 
-void run(const expert_weights& weights, const received_tokens& rows, bfloat16* out) {
+/// Products in which both sides are e4m3, and the scales of both are applied to the sums of 128 of them.
+class fp8_experts {
+ public:
+  fp8_experts(const expert_weights& w, extents e)
+      : w_{w},
+        e_{e},
+        block_{e},
+        x_scales_(block_rows * fp8_scales(e.hidden)),
+        inner_scales_(block_rows * fp8_scales(e.intermediate)) {}
+
+  void load(const received_tokens& rows, std::size_t first, std::size_t count) {
+    for (std::size_t r = 0; r < count; ++r)
+      fp8_row(rows, first + r, block_.x.data() + r * e_.hidden, x_scales_.data() + r * fp8_scales(e_.hidden));
+  }
+
+  /// inner = silu(gate x) . (up x), rounded to e4m3
+  void gate_and_up(std::size_t expert, std::size_t count) {
+    const std::size_t scales = fp8_scales(e_.hidden);
+    for (std::size_t j = 0; j < e_.intermediate; ++j) {
+      const std::size_t row = (expert * e_.intermediate + j) * e_.hidden;
+      const std::size_t scale =
+          (expert * fp8_scales(e_.intermediate) + j / weight_block) * scales;  // of the row's first block
+      widen(static_cast<const float8_e4m3*>(w_.gate) + row, e_.hidden, block_.weight.data());
+      widen(static_cast<const float8_e4m3*>(w_.up) + row, e_.hidden, block_.second_weight.data());
+      for (std::size_t r = 0; r < count; ++r) {
+        const auto product = [&](const std::vector<float>& weight, const float* weight_scales) {
+          return scaled_dot(block_.x.data() + r * e_.hidden, x_scales_.data() + r * scales, weight.data(),
+                            weight_scales, e_.hidden);
+        };
+        const float gate = product(block_.weight, w_.gate_scales + scale);
+        block_.inner[r * e_.intermediate + j] =
+            silu(gate) * product(block_.second_weight, w_.up_scales + scale);
+      }
+    }
+    for (std::size_t r = 0; r < count; ++r)
+      round_to_fp8(block_.inner.data() + r * e_.intermediate, e_.intermediate,
+                   inner_scales_.data() + r * fp8_scales(e_.intermediate));
+  }
+
+  void down(std::size_t expert, std::size_t count, bfloat16* out) {
+    const std::size_t scales = fp8_scales(e_.intermediate);
+    for (std::size_t i = 0; i < e_.hidden; ++i) {
+      widen(static_cast<const float8_e4m3*>(w_.down) + (expert * e_.hidden + i) * e_.intermediate,
+            e_.intermediate, block_.weight.data());
+      const float* const of_row =
+          w_.down_scales + (expert * fp8_scales(e_.hidden) + i / weight_block) * scales;
+      for (std::size_t r = 0; r < count; ++r)
+        out[r * e_.hidden + i] =
+            bfloat16{scaled_dot(block_.inner.data() + r * e_.intermediate, inner_scales_.data() + r * scales,
+                                block_.weight.data(), of_row, e_.intermediate)};
+    }
+  }
+
+ private:
+  const expert_weights& w_;
+  extents e_;
+  row_block block_;  // values before their scales
+  std::vector<float> x_scales_, inner_scales_;
+};
+
+template <class Experts>
+void run_as(const expert_weights& weights, const received_tokens& rows, bfloat16* out) {
   const extents e{static_cast<std::size_t>(weights.hidden), static_cast<std::size_t>(weights.intermediate)};
-  row_block block{e};
+  Experts experts{weights, e};
   for (int expert = 0; expert < rows.num_local_experts; ++expert) {
-    const std::size_t matrix = static_cast<std::size_t>(expert) * e.hidden * e.intermediate;
-    const matrices m{weights.gate + matrix, weights.up + matrix, weights.down + matrix};
     // What the device says is bounded before it is followed.
     const int offset = std::clamp(rows.row_offsets[expert], 0, rows.max_rows);
     const auto begin = static_cast<std::size_t>(offset);
@@ -73,11 +144,18 @@ void run(const expert_weights& weights, const received_tokens& rows, bfloat16* o
         begin + static_cast<std::size_t>(std::clamp(rows.row_counts[expert], 0, rows.max_rows - offset));
     for (std::size_t first = begin; first < end; first += block_rows) {
       const std::size_t count = std::min(block_rows, end - first);
-      for (std::size_t r = 0; r < count; ++r) widen_row(rows, first + r, block.x.data() + r * e.hidden);
-      gate_and_up(m, e, count, block);
-      down(m, e, count, block, out + first * e.hidden);
+      experts.load(rows, first, count);
+      experts.gate_and_up(static_cast<std::size_t>(expert), count);
+      experts.down(static_cast<std::size_t>(expert), count, out + first * e.hidden);
     }
   }
+}
+
+}  // namespace
+
+void run(const expert_weights& weights, const received_tokens& rows, bfloat16* out) {
+  weights.format == weight_format::bf16 ? run_as<bf16_experts>(weights, rows, out)
+                                        : run_as<fp8_experts>(weights, rows, out);
 }
 
 }  // namespace baton::expert_mlp_cpu

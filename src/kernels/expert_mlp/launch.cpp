@@ -51,8 +51,8 @@ void launch_both_steps(const world& w, const expert_weights& weights, const rece
     p.num_token_rows = rows.max_token_rows;
     p.row_bytes = rows.row_bytes;
   }
-  p.weights = weights.gate;
-  p.up = weights.up;
+  p.weights = static_cast<const bfloat16*>(weights.gate);
+  p.up = static_cast<const bfloat16*>(weights.up);
   p.out = intermediate;
   p.n = weights.intermediate;
   p.k = weights.hidden;
@@ -65,7 +65,7 @@ void launch_both_steps(const world& w, const expert_weights& weights, const rece
   p.token_rows = nullptr;
   p.row_bytes = static_cast<int>(sizeof(bfloat16)) * weights.intermediate;
   p.scales = nullptr;
-  p.weights = weights.down;
+  p.weights = static_cast<const bfloat16*>(weights.down);
   p.up = nullptr;
   p.out = out;
   p.n = weights.hidden;
