@@ -105,6 +105,23 @@ TEST(fp8_layers, narrower_tokens_are_within_their_bound_too) {
   EXPECT_LE(model::compare(bounds, run_layer(experts, 1, tokens), 256).ratio, 1.0);
 }
 
+TEST(fp8_layers, widened_to_bf16_as_gpus_get_them_are_within_the_bound_of_one_more_rounding) {
+  const cli::expert_source wide = [](int layer, int first, int count) {
+    return model::widened(fp8_tiny_moe().experts(layer, first, count));
+  };
+  cli::exchange_moe experts{fp8_tiny_moe().config(), wide, std::vector{2}, fp8_options(2)};
+  EXPECT_EQ(experts.weights_format(), weight_format::bf16);
+  const model::routed_tokens tokens = in_blocks(fixture_tokens(2), 32)[0];
+  const std::vector<float> found = run_layer(experts, 2, tokens);
+  const auto ratio = [&](model::weight_rounding weights) {
+    const auto bounds =
+        model::moe_error_bound(fp8_tiny_moe().experts(2, 0, 64), tokens, {.weights = weights});
+    return model::compare(bounds, found, 256).ratio;
+  };
+  EXPECT_LE(ratio(model::weight_rounding::to_bf16), 1.0);
+  EXPECT_GT(ratio(model::weight_rounding::none), ratio(model::weight_rounding::to_bf16));
+}
+
 TEST(fp8_experts, take_half_the_memory_and_what_scales_take) {
   const auto weights = [](const model::checkpoint& from) {
     const std::vector<int> none;

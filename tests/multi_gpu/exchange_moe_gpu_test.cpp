@@ -7,6 +7,7 @@
 #include "cli/generation.hpp"
 #include "cli/model/byte_tokenizer.hpp"
 #include "tests/support/command_lines.hpp"
+#include "tests/support/fp8_tiny_moe.hpp"
 #include "tests/support/gpu_count.hpp"
 #include "tests/support/layer_cases.hpp"
 
@@ -39,6 +40,15 @@ TEST_P(exchange_moe_gpu, outputs_of_layout_per_rank_are_within_the_bound_of_roun
   BATON_REQUIRE_GPUS(GetParam());
   for (const token_format format : {token_format::bf16, token_format::blockwise_fp8})
     check_layers(on_gpus(GetParam(), format, ep_layout::per_rank));
+}
+
+TEST_P(exchange_moe_gpu, experts_in_fp8_are_multiplied_as_bf16_within_their_rounding_bound) {
+  BATON_REQUIRE_GPUS(GetParam());
+  cli::exchange_moe experts{fp8_tiny_moe(), std::vector{1}, on_gpus(GetParam())};
+  EXPECT_EQ(experts.weights_format(), weight_format::bf16);
+  const auto rounding = cli::rounding_of(experts.config(), device_kind::cuda, {}, weight_format::block_fp8);
+  const auto bounds = model::moe_error_bound(fp8_tiny_moe().experts(1, 0, 64), checked_tokens(1), rounding);
+  EXPECT_LE(model::compare(bounds, run_layer(experts, 1, checked_tokens(1)), 256).ratio, 1.0);
 }
 
 TEST_P(exchange_moe_gpu, tokens_that_lie_once_do_not_change_a_bit) {
