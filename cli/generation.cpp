@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/seconds_since.hpp"
 #include "baton/error.hpp"
 #include "cli/model/byte_tokenizer.hpp"
 
@@ -12,10 +13,6 @@ namespace baton::cli {
 namespace {
 
 constexpr int default_new_tokens = 64;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 int tokens_wanted(const prompt& p, int max_new) {
   if (!p.expected) return max_new == 0 ? default_new_tokens : max_new;

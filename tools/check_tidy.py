@@ -52,7 +52,7 @@ def compiled_sources(root, build):
 
 
 def batches(sources):
-    """Lists of sources that are compiled alike, folder after folder: names of a folder's sources differ, or no build with a
+    """Lists of sources that are compiled alike, folder after folder: names of a library's sources differ, or no build with a
     sanitizer would compile them together. Sources with CUDA are apart: no such build has them, and their check() is the
     checker's namespace to others. So are examples, each of which has a main()."""
     alike = collections.defaultdict(list)

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/seconds_since.hpp"
 #include "cli/commands/exchange_report.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/model/quantise_checkpoint.hpp"
@@ -15,10 +16,6 @@ namespace baton::cli {
 namespace {
 
 using clock = std::chrono::steady_clock;
-
-double seconds_since(clock::time_point start) {
-  return std::chrono::duration<double>(clock::now() - start).count();
-}
 
 /// Now and then: a strip takes less time than a terminal.
 model::quantise_progress shown_on(progress_line& line) {

@@ -66,18 +66,23 @@ __attribute__((always_inline)) inline double widened(const double& v) {
   return v;
 }
 
-/// sum of a[i] * x[i] in double; a is bf16 or double.
+/// sum of a[i] * x[i] in double; a is bf16 or double. Two doubles multiply and add as one, however little the compiler optimises.
 template <class Value>
 BATON_READS_WHOLE_ARRAYS double dot_in_double(const Value* a, const double* x, int n) {
+  using two_doubles = double __attribute__((vector_size(16)));
   look_at(a, static_cast<std::size_t>(n));
   look_at(x, static_cast<std::size_t>(n));
-  double sums[8] = {};
+  two_doubles sums[4] = {};
   int i = 0;
   for (; i + 8 <= n; i += 8) {
-    for (int l = 0; l < 8; ++l) sums[l] += widened(a[i + l]) * x[i + l];
+    for (int v = 0; v < 4; ++v) {
+      const int at = i + 2 * v;
+      sums[v] += two_doubles{widened(a[at]), widened(a[at + 1])} * two_doubles{x[at], x[at + 1]};
+    }
   }
-  for (int l = 0; i + l < n; ++l) sums[l] += widened(a[i + l]) * x[i + l];
-  return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
+  for (int l = 0; i + l < n; ++l) sums[l / 2][l % 2] += widened(a[i + l]) * x[i + l];
+  const two_doubles low = sums[0] + sums[2], high = sums[1] + sums[3];
+  return (low[0] + low[1]) + (high[0] + high[1]);
 }
 
 /// @throws invalid_argument  the arrays of `tokens` do not fit each other or the experts

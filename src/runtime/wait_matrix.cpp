@@ -9,16 +9,16 @@
 namespace baton {
 namespace {
 
-std::size_t index(int i) {
+std::size_t unsigned_of(int i) {
   return static_cast<std::size_t>(i);
 }
 
 /// What others waited for each rank.
 std::vector<double> waited_for(const wait_matrix& m) {
-  std::vector<double> ns(index(m.num_ranks), 0.0);
+  std::vector<double> ns(unsigned_of(m.num_ranks), 0.0);
   for (int rank = 0; rank < m.num_ranks; ++rank)
     for (int peer = 0; peer < m.num_ranks; ++peer)
-      if (peer != rank) ns[index(peer)] += static_cast<double>(m.at(rank, peer).ns);
+      if (peer != rank) ns[unsigned_of(peer)] += static_cast<double>(m.at(rank, peer).ns);
   return ns;
 }
 
@@ -30,13 +30,13 @@ wait_matrix matrix_of(std::span<const peer_waits> of_ranks) {
   std::vector<bool> is_there(of_ranks.size(), false);
   for (const peer_waits& own : of_ranks) {
     if (own.rank < 0 || own.rank >= m.num_ranks || own.peers.size() != of_ranks.size() ||
-        is_there[index(own.rank)])
+        is_there[unsigned_of(own.rank)])
       throw invalid_argument{fmt::format(
           "of_ranks: {} of them, one is of rank {} and {} peers; expected one of each rank of a world",
           of_ranks.size(), own.rank, own.peers.size())};
-    is_there[index(own.rank)] = true;
+    is_there[unsigned_of(own.rank)] = true;
     std::copy(own.peers.begin(), own.peers.end(),
-              m.cells.begin() + static_cast<std::ptrdiff_t>(index(own.rank) * of_ranks.size()));
+              m.cells.begin() + static_cast<std::ptrdiff_t>(unsigned_of(own.rank) * of_ranks.size()));
   }
   return m;
 }

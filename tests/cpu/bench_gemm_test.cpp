@@ -17,7 +17,7 @@ namespace {
 using test::message_of;
 using test::says;
 
-bench_gemm_options small() {
+bench_gemm_options small_gemm() {
   bench_gemm_options o;
   o.device = device_kind::cpu;
   o.shapes = {"24,16,40", "8"};
@@ -27,7 +27,7 @@ bench_gemm_options small() {
 }
 
 TEST(bench_gemm, a_run_on_the_cpu_checks_and_times_each_shape_with_each_result) {
-  bench_gemm_options o = small();
+  bench_gemm_options o = small_gemm();
   o.json = true;
   std::ostringstream out;
   EXPECT_EQ(run_bench_gemm(o, out), 0);
@@ -46,13 +46,13 @@ TEST(bench_gemm, a_run_on_the_cpu_checks_and_times_each_shape_with_each_result) 
 
 TEST(bench_gemm, a_table_says_why_nothing_stands_beside) {
   std::ostringstream out;
-  EXPECT_EQ(run_bench_gemm(small(), out), 0);
+  EXPECT_EQ(run_bench_gemm(small_gemm(), out), 0);
   EXPECT_TRUE(says(out.str(), "on the CPU", "no cuBLAS beside: ", "24, 16, 40", "of roofline")) << out.str();
 }
 
 TEST(bench_gemm, what_is_no_shape_is_refused) {
   const auto refusal = [](auto change) {
-    bench_gemm_options o = small();
+    bench_gemm_options o = small_gemm();
     change(o);
     std::ostringstream out;
     return message_of<invalid_argument>([&] { run_bench_gemm(o, out); });

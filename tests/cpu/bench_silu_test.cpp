@@ -16,7 +16,7 @@ namespace {
 using test::message_of;
 using test::says;
 
-bench_silu_options small() {
+bench_silu_options small_silu() {
   bench_silu_options o;
   o.device = device_kind::cpu;
   o.rows = {5};
@@ -26,7 +26,7 @@ bench_silu_options small() {
 }
 
 TEST(bench_silu, measures_every_format_beside_a_copy_of_as_many_bytes_after_a_check) {
-  bench_silu_options o = small();
+  bench_silu_options o = small_silu();
   o.json = true;
   std::ostringstream out;
   EXPECT_EQ(run_bench_silu(o, out), 0);
@@ -47,13 +47,13 @@ TEST(bench_silu, measures_every_format_beside_a_copy_of_as_many_bytes_after_a_ch
 
 TEST(bench_silu, a_table_has_a_line_for_each_format) {
   std::ostringstream out;
-  EXPECT_EQ(run_bench_silu(small(), out), 0);
+  EXPECT_EQ(run_bench_silu(small_silu(), out), 0);
   EXPECT_TRUE(says(out.str(), "of a copy", "bf16", "mxfp4", "nvfp4")) << out.str();
 }
 
 TEST(bench_silu, sizes_that_do_not_fit_are_refused) {
   const auto refusal = [](auto change) {
-    bench_silu_options o = small();
+    bench_silu_options o = small_silu();
     change(o);
     std::ostringstream out;
     return message_of<invalid_argument>([&] { run_bench_silu(o, out); });

@@ -17,7 +17,6 @@
 namespace baton::cli {
 namespace {
 
-using check::verdict;
 using checks::protocol_check;
 
 /// A message from one warp to another; in order only if it is stored with release.
@@ -41,7 +40,8 @@ protocol_check message() {
           .title = "One message",
           .headers = {"sim/check.hpp"},
           .explorations = {{"2 blocks", explore_message<order::release>}},
-          .mutants = {{"the store is relaxed", "E1", {verdict::data_race}, explore_message<order::relaxed>}}};
+          .mutants = {
+              {"the store is relaxed", "E1", {check::verdict::data_race}, explore_message<order::relaxed>}}};
 }
 
 struct outcome {
@@ -75,7 +75,7 @@ TEST(check_command, no_line_is_wider_than_110_columns) {
                               r.steps = 300'000'000;
                               r.longest = 20'000;
                               r.seconds = 300;
-                              r.found = verdict::too_long;
+                              r.found = check::verdict::too_long;
                               return r;
                             }});
   std::istringstream lines{run({.mutants = true}, {p}).text};
@@ -95,8 +95,10 @@ TEST(check_command, an_exploration_that_finds_something_fails_and_says_what) {
 
 TEST(check_command, a_mutant_that_is_not_noticed_as_what_it_is_fails_and_is_named) {
   protocol_check p = message();
-  p.mutants.push_back({"nothing is wrong", "E1", {verdict::data_race}, explore_message<order::release>});
-  p.mutants.push_back({"it is not a deadlock", "E1", {verdict::deadlock}, explore_message<order::relaxed>});
+  p.mutants.push_back(
+      {"nothing is wrong", "E1", {check::verdict::data_race}, explore_message<order::release>});
+  p.mutants.push_back(
+      {"it is not a deadlock", "E1", {check::verdict::deadlock}, explore_message<order::relaxed>});
   const outcome o = run({}, {p});
   EXPECT_EQ(o.code, failed);
   EXPECT_TRUE(test::says(o.text, "1 of 3 mutants killed", "not noticed: nothing is wrong (nothing wrong)",
@@ -134,7 +136,7 @@ TEST(check_command, a_long_finding_is_cut_unless_traces_are_wanted) {
   protocol_check p = message();
   p.mutants.front().run = [](const check::bounds&) {
     check::result r;
-    r.found = verdict::data_race;
+    r.found = check::verdict::data_race;
     r.text = "everybody waits:\n  one\n  two\n  three\n  four\n  five";
     return r;
   };

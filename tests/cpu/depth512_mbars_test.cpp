@@ -13,21 +13,22 @@ namespace baton {
 namespace {
 
 // Both variants' fixed barriers in order, with the arrivals of a phase.
-struct documented {
+struct documented_block {
   int po_lo, po_hi, s_even_consumer, s_odd_consumer, c_producer, c_consumer, s_even_producer, s_odd_producer,
       o_mma_lo, o_mma_hi, num_fixed, num_high_count;
   std::vector<int> counts;
 };
-const documented& expected(bool split_o) {
-  static const documented depth_512{
+const documented_block& expected(bool split_o) {
+  static const documented_block depth_512{
       0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 6, {512, 256, 256, 256, 128, 128, 1, 1, 1, 1}};
-  static const documented depth_256{0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 8, 5, {512, 256, 256, 128, 128, 1, 1, 1}};
+  static const documented_block depth_256{
+      0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 8, 5, {512, 256, 256, 128, 128, 1, 1, 1}};
   return split_o ? depth_512 : depth_256;
 }
 
 template <class Bars>
 void expect_documented(int num_kv_stages, bool split_o) {
-  const documented& d = expected(split_o);
+  const documented_block& d = expected(split_o);
   EXPECT_EQ(Bars::po_lo_offset, d.po_lo);
   EXPECT_EQ(Bars::po_hi_offset, d.po_hi);
   EXPECT_EQ(Bars::s_even_consumer_offset, d.s_even_consumer);

@@ -22,7 +22,7 @@ static_assert(!std::is_copy_constructible_v<device_buffer<float>> &&
               !std::is_copy_assignable_v<device_buffer<float>>);
 static_assert(std::is_nothrow_move_constructible_v<device_buffer<float>>);
 
-constexpr std::size_t too_much = std::size_t{1} << 50;
+constexpr std::size_t a_pebibyte = std::size_t{1} << 50;
 
 TEST(device_buffer, is_zeroed_and_aligned_whatever_its_size) {
   const world w = world::create({});
@@ -38,12 +38,12 @@ TEST(device_buffer, is_zeroed_and_aligned_whatever_its_size) {
 TEST(device_buffer, too_much_says_needed_free_and_which_knob) {
   const world w = world::create({});
   try {
-    const device_buffer<float> b{w, too_much / 4, {"received tokens", "lower num_max_tokens_per_rank"}};
+    const device_buffer<float> b{w, a_pebibyte / 4, {"received tokens", "lower num_max_tokens_per_rank"}};
     FAIL() << "nothing was thrown";
   } catch (const out_of_memory& e) {
-    EXPECT_EQ(e.needed, too_much);
+    EXPECT_EQ(e.needed, a_pebibyte);
     EXPECT_GT(e.free, 0u);
-    EXPECT_LT(e.free, too_much);
+    EXPECT_LT(e.free, a_pebibyte);
     EXPECT_TRUE(says(e.what(), "received tokens")) << e.what();
     EXPECT_TRUE(says(e.what(), "lower num_max_tokens_per_rank")) << e.what();
   }

@@ -14,7 +14,7 @@
 #include "sim/context.hpp"
 #include "tests/support/flipped_ids.hpp"
 
-namespace baton::test {
+namespace baton::test::chunks {
 namespace {
 
 using namespace ep::per_rank_chunks;
@@ -285,4 +285,4 @@ TEST(exchange_chunks_epochs, are_counted_beyond_32_bits) {
 }
 
 }  // namespace
-}  // namespace baton::test
+}  // namespace baton::test::chunks

@@ -12,12 +12,11 @@
 namespace baton::test {
 namespace {
 
-using exchange = small_exchange;
 using setting = std::tuple<token_format, arrival_policy>;
 
 /// A rank of two experts and one of one; all pairs are used, then some are not.
-const exchange::routes first_routes{std::vector<std::int32_t>{0, 2, 1, 2}, {2, 0, 0, 1}};
-const exchange::routes second_routes{std::vector<std::int32_t>{1, 0, 2, -1}, {0, 2}};
+const small_exchange::routes first_routes{std::vector<std::int32_t>{0, 2, 1, 2}, {2, 0, 0, 1}};
+const small_exchange::routes second_routes{std::vector<std::int32_t>{1, 0, 2, -1}, {0, 2}};
 
 /// Where a part of a rank's memory begins, and how large it is.
 struct part {
@@ -78,8 +77,8 @@ class flips {
     for (const part& p : parts) {
       const bool is_bulk = p.name == "payload" || p.name == "reply" || p.name == "padding";
       for (std::size_t bit = 0; bit < 8 * p.bytes; bit += is_bulk ? 131 : 1) {
-        for (int rank = 0; rank < exchange::num_ranks; ++rank)
-          for (int stage = 0; stage < exchange::num_stages; ++stage)
+        for (int rank = 0; rank < small_exchange::num_ranks; ++rank)
+          for (int stage = 0; stage < small_exchange::num_stages; ++stage)
             count(found[p.name], rank, stage, [&](rank_memory& m) {
               (m.*where)[p.begin + bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
             });
@@ -95,7 +94,7 @@ class flips {
     flip(exchange_.of_rank(rank));
     exchange_.run(2, second_routes, stage);
     bool is_silent = false, is_named = false;
-    for (int r = 0; r < exchange::num_ranks; ++r) {
+    for (int r = 0; r < small_exchange::num_ranks; ++r) {
       const rank_memory& m = exchange_.of_rank(r);
       const bool has_named = m.record.complete != 0;
       is_named = is_named || has_named;
@@ -105,8 +104,8 @@ class flips {
     ++(is_silent ? t.silent : is_named ? t.named : t.right);
   }
 
-  exchange exchange_;
-  std::array<std::deque<rank_memory>, exchange::num_stages> before_;
+  small_exchange exchange_;
+  std::array<std::deque<rank_memory>, small_exchange::num_stages> before_;
   std::deque<rank_memory> after_;
 };
 
@@ -141,7 +140,7 @@ TEST(exchange_damage_of_local_cells, a_flipped_bit_between_kernels_is_named_or_d
 
 /// A lie that carries a right check, told before `stage` of the second round; what `rank` reports.
 template <class Lie>
-stuck_record told(exchange& e, int stage, int rank, Lie lie) {
+stuck_record told(small_exchange& e, int stage, int rank, Lie lie) {
   e.run(1, first_routes);
   e.run(2, second_routes, 0, [&](int at) {
     if (at == stage) lie();
@@ -151,7 +150,7 @@ stuck_record told(exchange& e, int stage, int rank, Lie lie) {
 
 TEST(exchange_lies, more_rows_than_a_rank_may_send_are_refused_and_nothing_is_laid_out) {
   for (const arrival_policy policy : {arrival_policy::epoch, arrival_policy::sentinel}) {
-    exchange e{token_format::bf16, policy, 12};  // six experts: rank 1 may fill two of them
+    small_exchange e{token_format::bf16, policy, 12};  // six experts: rank 1 may fill two of them
     const stuck_record r = told(e, 1, 0, [&] {
       auto* words = e.in_window<std::uint64_t>(0, &ep::window_layout::dispatch_count);
       for (int expert = 0; expert < 6; ++expert)
@@ -168,7 +167,7 @@ TEST(exchange_lies, more_rows_than_a_rank_may_send_are_refused_and_nothing_is_la
 
 TEST(exchange_lies, a_count_that_is_not_what_was_sent_is_refused_by_the_rank_that_sent) {
   for (const int said : {0, 2}) {  // to expert 2, on rank 1, rank 0 sent one copy
-    exchange e{token_format::bf16, arrival_policy::epoch, 3};
+    small_exchange e{token_format::bf16, arrival_policy::epoch, 3};
     const stuck_record r = told(e, 3, 0, [&] {
       e.in_window<std::uint64_t>(0, &ep::window_layout::combine_count)[1] =
           epoch_arrival::word(2, static_cast<std::uint32_t>(said));
@@ -183,7 +182,7 @@ TEST(exchange_lies, a_count_that_is_not_what_was_sent_is_refused_by_the_rank_tha
 
 TEST(exchange_lies, a_source_of_an_earlier_round_of_another_expert_or_of_zeroes_is_refused) {
   for (const int lie : {0, 1, 2}) {
-    exchange e{token_format::bf16, arrival_policy::epoch, 3};
+    small_exchange e{token_format::bf16, arrival_policy::epoch, 3};
     const stuck_record r = told(e, 2, 0, [&] {
       auto* sources = e.in_local<source_info>(0, &ep::local_layout::sources);
       if (lie == 0) sources[0] = {};
@@ -197,9 +196,9 @@ TEST(exchange_lies, a_source_of_an_earlier_round_of_another_expert_or_of_zeroes_
 }
 
 TEST(exchange_lies, a_source_with_a_right_seal_of_a_place_that_there_is_not_is_refused) {
-  for (const source_info& lie : {source_info{exchange::max_tokens, 0, 0, 0}, source_info{-1, 0, 0, 0},
-                                 source_info{0, exchange::top_k, 0, 0}, source_info{0, 0, 1, 0}}) {
-    exchange e{token_format::bf16, arrival_policy::epoch, 3};
+  for (const source_info& lie : {source_info{small_exchange::max_tokens, 0, 0, 0}, source_info{-1, 0, 0, 0},
+                                 source_info{0, small_exchange::top_k, 0, 0}, source_info{0, 0, 1, 0}}) {
+    small_exchange e{token_format::bf16, arrival_policy::epoch, 3};
     const stuck_record r = told(e, 2, 0, [&] {
       auto* sources = e.in_local<source_info>(0, &ep::local_layout::sources);
       sources[0] = lie;

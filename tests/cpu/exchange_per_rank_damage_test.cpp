@@ -12,7 +12,7 @@
 #include "sim/context.hpp"
 #include "tests/support/flipped_ids.hpp"
 
-namespace baton::test {
+namespace baton::test::lines {
 namespace {
 
 using namespace ep::per_rank;
@@ -186,4 +186,4 @@ TEST(exchange_per_rank_epochs, are_counted_beyond_32_bits) {
 }
 
 }  // namespace
-}  // namespace baton::test
+}  // namespace baton::test::lines

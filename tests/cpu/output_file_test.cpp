@@ -28,7 +28,7 @@ mode_t mode_of(const fs::path& path) {
   return info.st_mode & 07777u;
 }
 
-std::string refusal(const fs::path& path) {
+std::string refusal_at(const fs::path& path) {
   return message_of<bad_file>([&] { output_file{path, "--output"}; });
 }
 
@@ -67,8 +67,8 @@ TEST(output_file, a_symbolic_link_is_refused_and_what_it_points_to_is_untouched)
   write_file(folder / "y", "before");
   fs::create_symlink(folder / "y", folder / "link");
   fs::create_symlink(folder / "nothing", folder / "dangling");
-  EXPECT_TRUE(says(refusal(folder / "link"), "--output ", "link", "a symbolic link"));
-  EXPECT_TRUE(says(refusal(folder / "dangling"), "a symbolic link"));
+  EXPECT_TRUE(says(refusal_at(folder / "link"), "--output ", "link", "a symbolic link"));
+  EXPECT_TRUE(says(refusal_at(folder / "dangling"), "a symbolic link"));
   EXPECT_EQ(read_file(folder / "y"), "before");
   EXPECT_EQ(files_in(folder), 3);
 }
@@ -86,10 +86,10 @@ TEST(output_file, gets_mode_0644_less_the_umask_whatever_it_replaces) {
 
 TEST(output_file, folders_devices_and_missing_folders_are_refused) {
   const temporary_folder folder;
-  EXPECT_TRUE(says(refusal(folder.path()), "is a directory"));
-  EXPECT_TRUE(says(refusal("/dev/null"), "regular file"));
-  EXPECT_TRUE(says(refusal(folder / "none" / "y"), "there is no directory", "none"));
-  EXPECT_TRUE(says(refusal(folder / std::string(256, 'y')), "File name too long"));
+  EXPECT_TRUE(says(refusal_at(folder.path()), "is a directory"));
+  EXPECT_TRUE(says(refusal_at("/dev/null"), "regular file"));
+  EXPECT_TRUE(says(refusal_at(folder / "none" / "y"), "there is no directory", "none"));
+  EXPECT_TRUE(says(refusal_at(folder / std::string(256, 'y')), "File name too long"));
 }
 
 }  // namespace

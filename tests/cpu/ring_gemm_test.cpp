@@ -15,7 +15,7 @@
 namespace baton {
 namespace {
 
-using ring_gemm_kernels::config;
+using ring_config = ring_gemm_kernels::config;
 using ring_gemm_kernels::why_not;
 using test::gemm_case;
 using test::gemm_size;
@@ -133,8 +133,8 @@ TEST(ring_gemm, choices_that_there_are_not_are_refused) {
   EXPECT_TRUE(test::says(message({.tiles = ring_gemm_tiles{3}}), "tiles: 3 is no ring_gemm_tiles"));
 }
 
-constexpr config small_with(product_roles roles) {
-  config c = ring_gemm_kernels::small_tiles(ring_strategy::mbarrier);
+constexpr ring_config small_with(product_roles roles) {
+  ring_config c = ring_gemm_kernels::small_tiles(ring_strategy::mbarrier);
   c.roles = roles;
   return c;
 }
@@ -149,12 +149,12 @@ TEST(ring_gemm_config, what_would_deadlock_or_not_fit_is_refused) {
   EXPECT_TRUE(test::says(why_not<small_with({2, 2, 2, 2, 2, 3, across_k})>(), "consumers"));
   EXPECT_TRUE(test::says(why_not<small_with({.stages = 40, .m_warps = 2, .n_warps = 2})>(), "shared memory"));
   EXPECT_TRUE(test::says(why_not<small_with({.stages = 0})>(), "stages"));
-  EXPECT_TRUE(test::says(why_not<config{.warp_n = 24}>(), "multiples of 16"));
+  EXPECT_TRUE(test::says(why_not<ring_config{.warp_n = 24}>(), "multiples of 16"));
 }
 
 TEST(ring_gemm_config, what_fits_with_the_cells_of_one_strategy_does_not_with_those_of_another) {
   constexpr auto full = [](ring_strategy s) {
-    return config{.strategy = s, .warp_m = 16, .warp_n = 16, .roles = {7, 8, 8, 8, 8, 16}};
+    return ring_config{.strategy = s, .warp_m = 16, .warp_n = 16, .roles = {7, 8, 8, 8, 8, 16}};
   };
   EXPECT_EQ(why_not<full(ring_strategy::mbarrier)>(), nullptr) << "112 slots of 2 KiB and 1.75 KiB of cells";
   EXPECT_TRUE(test::says(why_not<full(ring_strategy::per_reader_flags)>(), "shared memory")) << "3.94 KiB";
@@ -175,14 +175,14 @@ TEST(ring_gemm_walk, every_tile_is_taken_once) {
 }
 
 /// 32 x 32 tiles of C in warp tiles of 16 x 16, to be quick under many schedules.
-constexpr config tiny(ring_strategy s, int a_producers, int b_producers, int consumers) {
+constexpr ring_config tiny(ring_strategy s, int a_producers, int b_producers, int consumers) {
   return {.strategy = s,
           .warp_m = 16,
           .warp_n = 16,
           .roles = {2, 2, 2, a_producers, b_producers, consumers, tile_order::within_k}};
 }
 
-template <config C>
+template <ring_config C>
 int wrong_schedules(const gemm_case& g, int seeds) {
   int wrong = 0;
   for (const auto order : {sim::schedule::random, sim::schedule::priority}) {

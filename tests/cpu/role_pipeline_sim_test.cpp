@@ -50,9 +50,9 @@ std::string run(int items, int seed, const pipeline_mutant& m = right_pipeline) 
 template <class Shape>
 class role_pipeline_sim : public testing::Test {};
 // Stages, sub-stages, blocks, readers in each.
-using shapes = testing::Types<hand_over<1, 1, 1, 1>, hand_over<2, 1, 1, 3>, hand_over<3, 2, 1, 2>,
-                              hand_over<1, 1, 2, 2>, hand_over<2, 2, 2, 2>>;
-TYPED_TEST_SUITE(role_pipeline_sim, shapes);
+using hand_overs = testing::Types<hand_over<1, 1, 1, 1>, hand_over<2, 1, 1, 3>, hand_over<3, 2, 1, 2>,
+                                  hand_over<1, 1, 2, 2>, hand_over<2, 2, 2, 2>>;
+TYPED_TEST_SUITE(role_pipeline_sim, hand_overs);
 
 TYPED_TEST(role_pipeline_sim, items_arrive_in_order_under_every_schedule) {
   for (int items : {1, 2, 7})

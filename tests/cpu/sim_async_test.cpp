@@ -12,7 +12,7 @@ namespace baton::sim {
 namespace {
 
 constexpr wait_site at_test{.where = "test"};
-constexpr int num_seeds = 60;
+constexpr int num_schedules = 60;
 
 /// Runs `kernel` under one schedule on a fresh machine.
 void run(schedule order, std::uint64_t seed, grid g, const std::function<void(context&)>& kernel) {
@@ -26,7 +26,7 @@ template <class Kernel>
 int schedules_with_errors(grid g, Kernel kernel) {
   int bad = 0;
   for (const auto order : {schedule::round_robin, schedule::random, schedule::priority}) {
-    for (std::uint64_t seed = 1; seed <= (order == schedule::round_robin ? 1 : num_seeds); ++seed) {
+    for (std::uint64_t seed = 1; seed <= (order == schedule::round_robin ? 1 : num_schedules); ++seed) {
       int wrong = 0;
       run(order, seed, g, [&](context& x) { kernel(x, wrong); });
       bad += wrong > 0 ? 1 : 0;
@@ -36,8 +36,8 @@ int schedules_with_errors(grid g, Kernel kernel) {
 }
 
 /// Shared memory of the tests: barriers, then two slots of 256 words.
-struct block_memory {
-  explicit block_memory(context& x)
+struct ring_memory {
+  explicit ring_memory(context& x)
       : full{reinterpret_cast<mbarrier*>(x.shared())},
         empty{full + 2},
         slot{reinterpret_cast<std::uint32_t*>(x.shared() + 64),
@@ -48,7 +48,7 @@ struct block_memory {
   std::uint32_t* slot[2];
 };
 
-void init(context& x, block_memory& m, int full, int empty) {
+void init(context& x, ring_memory& m, int full, int empty) {
   if (x.warp() == 0) {
     x.elect([&] {
       for (int s = 0; s < 2; ++s) {
@@ -70,48 +70,48 @@ std::vector<std::uint32_t> numbered(int words) {
 /// Warp 0 loads `tiles` tiles through two slots; warp 1 reads them.
 template <bool WaitsForFull, bool WaitsForEmpty>
 void stream(context& x, const std::vector<std::uint32_t>& from, int tiles, int& wrong) {
-  block_memory m{x};
+  ring_memory m{x};
   init(x, m, 1, 1);
   for (std::uint32_t t = 0; t < static_cast<std::uint32_t>(tiles); ++t) {
     const std::uint32_t s = t % 2, lap = t / 2;
     if (x.warp() == 0) {
       if (WaitsForEmpty) x.mbarrier_wait<scope::block>(m.empty + s, !parity_of(lap), at_test);
       x.elect([&] {
-        x.mbarrier_arrive_expect(m.full + s, block_memory::slot_bytes);
-        x.bulk_load(m.slot[s], from.data() + t * block_memory::words, block_memory::slot_bytes, m.full + s);
+        x.mbarrier_arrive_expect(m.full + s, ring_memory::slot_bytes);
+        x.bulk_load(m.slot[s], from.data() + t * ring_memory::words, ring_memory::slot_bytes, m.full + s);
       });
     } else {
       if (WaitsForFull) x.mbarrier_wait<scope::block>(m.full + s, parity_of(lap), at_test);
-      for (int i = 0; i < block_memory::words; ++i)
-        wrong += x.read(m.slot[s] + i) != from[t * block_memory::words + static_cast<std::uint32_t>(i)];
+      for (int i = 0; i < ring_memory::words; ++i)
+        wrong += x.read(m.slot[s] + i) != from[t * ring_memory::words + static_cast<std::uint32_t>(i)];
       x.elect([&] { x.mbarrier_arrive(m.empty + s, 1); });
     }
   }
 }
 
-constexpr grid two_warps{.blocks = 1, .warps = 2, .shared_bytes = block_memory::bytes};
+constexpr grid two_warps{.blocks = 1, .warps = 2, .shared_bytes = ring_memory::bytes};
 
 TEST(sim_async, a_load_is_whole_when_its_phase_completes) {
-  const auto from = numbered(6 * block_memory::words);
+  const auto from = numbered(6 * ring_memory::words);
   EXPECT_EQ(schedules_with_errors(two_warps,
                                   [&](context& x, int& wrong) { stream<true, true>(x, from, 6, wrong); }),
             0);
 }
 
 TEST(sim_async, reading_before_the_phase_completes_shows) {
-  const auto from = numbered(2 * block_memory::words);
+  const auto from = numbered(2 * ring_memory::words);
   EXPECT_GT(schedules_with_errors(two_warps,
                                   [&](context& x, int& wrong) { stream<false, true>(x, from, 2, wrong); }),
             10);
 }
 
 TEST(sim_async, refilling_a_slot_before_it_is_released_shows) {
-  const auto from = numbered(4 * block_memory::words);
+  const auto from = numbered(4 * ring_memory::words);
   grid g = two_warps;
   g.limits.deadline_ns =
       1000;  // a producer a whole phase ahead leaves the consumer with a parity that comes too late
   int bad = 0;
-  for (std::uint64_t seed = 1; seed <= num_seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= num_schedules; ++seed) {
     int wrong = 0;
     try {
       run(schedule::random, seed, g, [&](context& x) { stream<true, false>(x, from, 4, wrong); });
@@ -127,23 +127,23 @@ TEST(sim_async, refilling_a_slot_before_it_is_released_shows) {
 template <bool Fences, bool FencesFirst = false>
 int stores_with_errors() {
   int bad = 0;
-  for (std::uint64_t seed = 1; seed <= num_seeds; ++seed) {
-    std::vector<std::uint32_t> to(block_memory::words);
+  for (std::uint64_t seed = 1; seed <= num_schedules; ++seed) {
+    std::vector<std::uint32_t> to(ring_memory::words);
     run(schedule::random, seed, two_warps, [&](context& x) {
-      block_memory m{x};
+      ring_memory m{x};
       if (FencesFirst) x.fence_proxy_async();
-      x.block_each(block_memory::words,
+      x.block_each(ring_memory::words,
                    [&](int i) { x.write(m.slot[0] + i, static_cast<std::uint32_t>(i) + 1); });
       if (Fences) x.fence_proxy_async();
       x.sync_block();
       if (x.warp() == 0) {
         x.elect([&] {
-          x.bulk_store(to.data(), m.slot[0], block_memory::slot_bytes);
+          x.bulk_store(to.data(), m.slot[0], ring_memory::slot_bytes);
           x.bulk_commit();
         });
       }
     });
-    bad += to != numbered(block_memory::words) ? 1 : 0;
+    bad += to != numbered(ring_memory::words) ? 1 : 0;
   }
   return bad;
 }
@@ -153,31 +153,31 @@ TEST(sim_async, the_engine_sees_shared_memory_as_the_proxy_fence_left_it) {
 }
 
 TEST(sim_async, a_missing_or_early_proxy_fence_shows) {
-  EXPECT_EQ(stores_with_errors<false>(), num_seeds);
-  EXPECT_EQ((stores_with_errors<false, true>()), num_seeds);
+  EXPECT_EQ(stores_with_errors<false>(), num_schedules);
+  EXPECT_EQ((stores_with_errors<false, true>()), num_schedules);
 }
 
 /// Writes 1s, stores them, writes 2s.
 template <bool WaitsForRead, bool Commits = true>
 int overwrites() {
   int bad = 0;
-  for (std::uint64_t seed = 1; seed <= num_seeds; ++seed) {
-    std::vector<std::uint32_t> to(block_memory::words);
-    run(schedule::random, seed, {.blocks = 1, .warps = 1, .shared_bytes = block_memory::bytes},
+  for (std::uint64_t seed = 1; seed <= num_schedules; ++seed) {
+    std::vector<std::uint32_t> to(ring_memory::words);
+    run(schedule::random, seed, {.blocks = 1, .warps = 1, .shared_bytes = ring_memory::bytes},
         [&](context& x) {
-          block_memory m{x};
+          ring_memory m{x};
           for (std::uint32_t value = 1; value <= 2; ++value) {
-            x.each(block_memory::words, [&](int i) { x.write(m.slot[0] + i, value); });
+            x.each(ring_memory::words, [&](int i) { x.write(m.slot[0] + i, value); });
             x.fence_proxy_async();
             if (value == 2) return;
             x.elect([&] {
-              x.bulk_store(to.data(), m.slot[0], block_memory::slot_bytes);
+              x.bulk_store(to.data(), m.slot[0], ring_memory::slot_bytes);
               if (Commits) x.bulk_commit();
             });
             if (WaitsForRead) x.bulk_wait_read();
           }
         });
-    bad += to != std::vector<std::uint32_t>(block_memory::words, 1) ? 1 : 0;
+    bad += to != std::vector<std::uint32_t>(ring_memory::words, 1) ? 1 : 0;
   }
   return bad;
 }
@@ -252,7 +252,7 @@ TEST(sim_async, leaving_before_a_partner_arrives_is_an_error_that_says_so) {
 
 TEST(sim_async, an_init_that_nobody_ordered_shows) {
   int caught = 0;
-  for (std::uint64_t seed = 1; seed <= num_seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= num_schedules; ++seed) {
     try {
       run(schedule::random, seed, {.blocks = 1, .warps = 2, .shared_bytes = 64}, [](context& x) {
         auto* ready = reinterpret_cast<mbarrier*>(x.shared());

@@ -1,4 +1,4 @@
-# Configures and builds consumer/ with baton's source tree as a part of it. Sources of a folder are compiled together, which
+# Configures and builds consumer/ with baton's source tree as a part of it. Its sources are compiled together, which
 # takes half as long as each as it stands.
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 file(REMOVE_RECURSE ${WORK})

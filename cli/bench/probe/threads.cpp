@@ -11,6 +11,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/seconds_since.hpp"
 #include "baton/error.hpp"
 #include "cli/bench/probe/measure.hpp"
 
@@ -22,10 +23,6 @@ using clock = std::chrono::steady_clock;
 constexpr int repeats = 7;
 constexpr std::uint64_t flag_rounds = 2000;
 constexpr int spins_before_yield = 200;  // threads may share one core
-
-double seconds_since(clock::time_point start) {
-  return std::chrono::duration<double>(clock::now() - start).count();
-}
 
 using gathering = std::barrier<>;
 
