@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "exec/exec.hpp"
 #include "exec/line.hpp"
@@ -181,6 +182,17 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
     return wait_phase(b, p, where);
   }
 
+  template <scope S>
+  bool mbarrier_is_over(mbarrier* b, parity p) {
+    static_assert(S <= scope::cluster, "an mbarrier reaches no further than its cluster");
+    return phase_is_over(b, p);
+  }
+  /// Copied as late as may be: when the arrival that tells of it happens.
+  void copy_word(void* to, const void* from) {
+    copies_.push_back({static_cast<std::uint32_t*>(to), static_cast<const std::uint32_t*>(from)});
+  }
+  void mbarrier_arrive_after_copies(mbarrier* b);
+
   // Tensor copies: exec/tensor_copy.hpp, bodies in context_tensor.cpp.
   void tensor_load(void* to, const tensor_map& map, box_origin box, mbarrier* b);
   void tensor_load_to(void* to, const tensor_map& map, box_origin box, mbarrier* b, std::uint32_t blocks);
@@ -230,6 +242,7 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   }
 
   bool wait_phase(mbarrier* b, parity p, wait_site where);
+  bool phase_is_over(mbarrier* b, parity p);
   void arrive(scope reach, mbarrier* b, int n);
   void arrive_expect(scope reach, mbarrier* b, int bytes);
   void arrive_at(scope reach, mbarrier* b, int block_of_cluster, int n);
@@ -258,12 +271,18 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   stuck_record record_of(const wait_site& where, int lane, std::uint64_t seen, std::uint64_t waited_ns) const;
   void report(const wait_site& where, int lane, std::uint64_t seen, std::uint64_t waited_ns);
 
+  struct word_copy {
+    std::uint32_t* to;
+    const std::uint32_t* from;
+  };
+
   machine::state& machine_;
   warp_state& me_;
   const grid& shape_;
   int rank_, block_, warp_;
   std::byte* shared_;
   bool delays_;
+  std::vector<word_copy> copies_;
 };
 
 static_assert(line_exec_context<context> && mma_exec_context<context> && group_exec_context<context>);

@@ -134,6 +134,18 @@ bool context::wait_phase(mbarrier* b, parity p, wait_site where) {
   }
 }
 
+bool context::phase_is_over(mbarrier* b, parity p) {
+  scheduling_point();
+  reveal(b, sizeof *b);
+  return !gave_up() && mbarrier_state::of(b->opaque).completed(p);
+}
+
+void context::mbarrier_arrive_after_copies(mbarrier* b) {
+  for (const word_copy& copy : copies_) write(copy.to, read(copy.from));
+  copies_.clear();
+  arrive(scope::block, b, 1);
+}
+
 void context::sync_cluster() {
   release(scope::cluster);
   cluster_state& cluster = *me_.home->cluster;

@@ -3,6 +3,7 @@
 // in the product's schedule when it is waited for, so as late as it may be; in the others now and then at once. So operands that
 // are not there yet, or are written over too early, are multiplied as they are then. It reads shared memory as the copy engine
 // does: what was written plainly is there after a proxy fence.
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -29,8 +30,8 @@ class group_verbs {
   template <int>
   void take_registers() {}
 
-  template <int columns>
-  void start_product(group_accumulators<columns>& acc, const operand_tile& a, const operand_tile& b,
+  template <int columns, class T>
+  void start_product(group_accumulators<columns>& acc, const swizzled_tile<T>& a, const swizzled_tile<T>& b,
                      bool add) {
     if (me().has_given_up()) return;
     started_.push_back([this, &acc, a, b, add] {
@@ -38,6 +39,12 @@ class group_verbs {
       multiply(acc, a.from_row(warp_of_group() * group_warp_rows), b);
     });
     if (me().engine_is_quick()) run_all_but(0);
+  }
+  template <class T>
+  using prepared_tile = swizzled_tile<T>;
+  template <class T>
+  swizzled_tile<T> prepare(const swizzled_tile<T>& tile) {
+    return tile;
   }
   template <int newest, class... Accumulators>
   void await_products(Accumulators&...) {
@@ -53,6 +60,23 @@ class group_verbs {
   void each_pair(group_accumulators<columns>& acc, F f) {
     for (int r = 0; r < group_warp_rows; ++r)
       for (int c = 0; c < columns; c += 2) f(r, c, acc.at[r][c], acc.at[r][c + 1]);
+  }
+  struct row_values {
+    float at[group_warp_rows];
+  };
+  void read_rows(row_values& values, const float* from) {
+    for (int r = 0; r < group_warp_rows; ++r) values.at[r] = me().read(from + r);
+  }
+  template <int columns, int taken>
+  void add_scaled(group_accumulators<columns>& acc, int first, const group_accumulators<taken>& part,
+                  const row_values& by) {
+    for (int r = 0; r < group_warp_rows; ++r)
+      for (int c = 0; c < taken; ++c)
+        acc.at[r][first + c] = std::fma(part.at[r][c], by.at[r], acc.at[r][first + c]);
+  }
+  row_values times(row_values values, float factor) {
+    for (float& v : values.at) v *= factor;
+    return values;
   }
   template <int columns>
   struct group_results {
@@ -91,28 +115,30 @@ class group_verbs {
 
   /// Eight values of k at a time, those of B transposed, so that the inner loop runs along a row of acc. A function of its own:
   /// inlined into a kernel, g++ 12 does not always vectorise it.
-  template <int columns>
-  [[gnu::noinline]] void multiply(group_accumulators<columns>& acc, const operand_tile& a,
-                                  const operand_tile& b) {
-    for (int chunk = 0; chunk < operand_tile::chunks; ++chunk) {
-      float right[operand_tile::chunk_values][columns];
+  template <int columns, class T>
+  [[gnu::noinline]] void multiply(group_accumulators<columns>& acc, const swizzled_tile<T>& a,
+                                  const swizzled_tile<T>& b) {
+    constexpr int values = swizzled_tile<T>::chunk_values;
+    for (int chunk = 0; chunk < swizzled_tile<T>::chunks; ++chunk) {
+      float right[values][columns];
       for (int n = 0; n < columns; ++n) {
-        float values[operand_tile::chunk_values];
-        read_chunk(b.chunk(n, chunk), values);
-        for (int k = 0; k < operand_tile::chunk_values; ++k) right[k][n] = values[k];
+        float of_row[values];
+        read_chunk<T>(b.chunk(n, chunk), of_row);
+        for (int k = 0; k < values; ++k) right[k][n] = of_row[k];
       }
       for (int m = 0; m < group_warp_rows; ++m) {
-        float left[operand_tile::chunk_values];
-        read_chunk(a.chunk(m, chunk), left);
-        for (int k = 0; k < operand_tile::chunk_values; ++k)
-          add_scaled(acc.at[m], right[k], left[k], columns);
+        float left[values];
+        read_chunk<T>(a.chunk(m, chunk), left);
+        for (int k = 0; k < values; ++k) baton::add_scaled(acc.at[m], right[k], left[k], columns);
       }
     }
   }
-  void read_chunk(const vec16* from, float (&values)[operand_tile::chunk_values]) {
-    vec16 bits;
-    std::memcpy(&bits, me().engine_view(reinterpret_cast<const std::byte*>(from), sizeof bits), sizeof bits);
-    widen(bits.word, values);
+  template <class T>
+  void read_chunk(const vec16* from, float (&to)[swizzled_tile<T>::chunk_values]) {
+    T values[swizzled_tile<T>::chunk_values];
+    std::memcpy(values, me().engine_view(reinterpret_cast<const std::byte*>(from), sizeof values),
+                sizeof values);
+    for (std::size_t i = 0; i < std::size(values); ++i) to[i] = static_cast<float>(values[i]);
   }
 
   std::deque<std::function<void()>> started_;

@@ -11,6 +11,7 @@
 #include "baton/numeric.hpp"
 #include "baton/quantise.hpp"
 #include "baton/ring_gemm.hpp"
+#include "baton/scaled_gemm.hpp"
 #include "baton/token_format.hpp"
 #include "baton/version.hpp"
 #include "baton/wait_times.hpp"

@@ -32,8 +32,7 @@ template <class Out>
 void run(const world& world, const gemm_problem<Out>& problem, gemm_config config, stream_ref stream) {
   require(problem, config);
   if (problem.m == 0 || problem.n == 0) return;
-  const int sms = sms_of(world);
-  config.num_sms = config.num_sms == 0 ? sms : smaller(sms, config.num_sms);
+  config.num_sms = sms_for(world, config.num_sms);
   gemm_kernels::run(world, problem, config, stream);
 }
 

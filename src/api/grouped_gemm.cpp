@@ -1,41 +1,17 @@
 #include "baton/grouped_gemm.hpp"
 
-#include <fmt/format.h>
-
-#include "api/matrix_arguments.hpp"
-#include "baton/error.hpp"
-#include "kernels/gemm/config.hpp"
+#include "api/group_arguments.hpp"
 #include "kernels/gemm/launch.hpp"
 #include "runtime/world_state.hpp"
 
 namespace baton {
 namespace {
 
-using gemm_kernels::most_groups;
-
-void require_rows(const row_selection& rows, int stride) {
-  require_extent("rows.max_rows", rows.max_rows);
-  if (rows.num_ranges < 1 || rows.num_ranges > most_groups)
-    throw invalid_argument{
-        fmt::format("rows.num_ranges: {} is outside [1, {}]", rows.num_ranges, most_groups)};
-  if (rows.counts == nullptr)
-    throw invalid_argument{"rows.counts: null, expected the rows of each group in device memory"};
-  if (rows.firsts == nullptr && (stride < 0 || std::int64_t{stride} * rows.num_ranges > largest_extent))
-    throw invalid_argument{
-        fmt::format("stride: {} rows for each of {} groups, expected 0 or more, and {} in all at most",
-                    stride, rows.num_ranges, largest_extent)};
-  if (rows.num_sms < 0)
-    throw invalid_argument{fmt::format("rows.num_sms: {} must not be negative", rows.num_sms)};
-}
-
 void require(const grouped_gemm_problem& p) {
-  require_rows(p.rows, p.stride);
+  require_groups(p.rows, p.stride, p.n);
   require_row("n", p.n, "c, and the number of rows of each b,");
   require_row("k", p.k, "a and b");
   require_result(p.rows.max_rows, p.n);
-  if (std::int64_t{p.n} * p.rows.num_ranges > largest_extent)
-    throw invalid_argument{fmt::format("n: {} rows of b for each of {} groups are more than {}", p.n,
-                                       p.rows.num_ranges, largest_extent)};
   if (p.rows.max_rows == 0 || p.n == 0) return;
   require_matrix("c", p.c, matrix_alignment, "[max_rows, n]", p.rows.max_rows, p.n);
   if (p.k == 0) return;
@@ -49,7 +25,6 @@ void grouped_gemm(const world& world, const grouped_gemm_problem& problem, strea
   require(problem);
   const row_selection& rows = problem.rows;
   if (rows.max_rows == 0 || problem.n == 0) return;
-  const int sms = rows.num_sms == 0 ? sms_of(world) : smaller(sms_of(world), rows.num_sms);
   gemm_kernels::run(world,
                     {.a = problem.a,
                      .b = problem.b,
@@ -61,7 +36,7 @@ void grouped_gemm(const world& world, const grouped_gemm_problem& problem, strea
                      .firsts = rows.firsts,
                      .stride = problem.stride,
                      .groups = rows.num_ranges},
-                    sms, stream);
+                    sms_for(world, rows.num_sms), stream);
 }
 
 }  // namespace baton

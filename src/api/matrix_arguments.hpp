@@ -22,8 +22,7 @@ inline void require_extent(const char* name, int value) {
 inline constexpr std::size_t matrix_alignment = 16;
 
 /// A number of values in a row of `of`.
-inline void require_row(const char* name, int value, const char* of) {
-  constexpr int row_multiple = 8;
+inline void require_row(const char* name, int value, const char* of, int row_multiple = 8) {
   require_extent(name, value);
   if (value % row_multiple != 0)
     throw invalid_argument{fmt::format("{}: {} is not a multiple of {}; pad the rows of {} with zeros to {}",

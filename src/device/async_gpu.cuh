@@ -7,6 +7,7 @@
 #include "device/line_gpu.cuh"
 #include "exec/mbarrier.hpp"
 #include "ptx/cluster.cuh"
+#include "ptx/cp_async.cuh"
 
 namespace baton {
 
@@ -89,6 +90,14 @@ class async_gpu : public line_gpu {
     }
     __syncwarp();
     return true;
+  }
+  BATON_FN static void copy_word(void* to, const void* from) { ptx::cp_async_4(to, from); }
+  BATON_FN static void mbarrier_arrive_after_copies(mbarrier* b) { ptx::cp_async_arrive(&b->opaque); }
+  template <scope Scope = scope::cluster>
+  BATON_FN bool mbarrier_is_over(mbarrier* b, parity p) {
+    const bool over = __all_sync(whole_warp, try_wait<Scope>(b, p));
+    __syncwarp();
+    return over;
   }
 
  private:

@@ -52,16 +52,37 @@ class group_gpu : public async_gpu<ClusterBlocks> {
     float at[columns / 2];
   };
 
-  template <int columns>
-  BATON_FN static void start_product(group_accumulators<columns>& acc, const operand_tile& a,
-                                     const operand_tile& b, bool add) {
-    constexpr int steps = operand_tile::columns / 16;
-    constexpr std::uint64_t step_units = 2;  // 16 values of k are 32 bytes
-    const std::uint64_t left = descriptor(a), right = descriptor(b);
+  /// The lower half of a matrix descriptor, from a broadcast, so that the compiler knows it uniform.
+  template <class T>
+  struct prepared_tile {
+    std::uint32_t descriptor;
+    BATON_FN prepared_tile from_row(int rows) const {
+      return {descriptor + static_cast<std::uint32_t>(rows * swizzled_tile<T>::row_bytes / 16)};
+    }
+  };
+  template <class T>
+  BATON_FN static prepared_tile<T> prepare(const swizzled_tile<T>& tile) {
+    return {__shfl_sync(whole_warp, descriptor(tile.at), 0)};
+  }
+  template <int columns, class T>
+  BATON_FN static void start_product(group_accumulators<columns>& acc, const swizzled_tile<T>& a,
+                                     const swizzled_tile<T>& b, bool add) {
+    start_product(acc, prepared_tile<T>{descriptor(a.at)}, prepared_tile<T>{descriptor(b.at)}, add);
+  }
+  template <int columns, class T>
+  BATON_FN static void start_product(group_accumulators<columns>& acc, prepared_tile<T> a, prepared_tile<T> b,
+                                     bool add) {
+    constexpr std::uint32_t step_units = 2;  // a product takes 32 bytes of a row
     ptx::wgmma_fence();
     BATON_UNROLL
-    for (int i = 0; i < steps; ++i)
-      ptx::wgmma_bf16(acc.at, left + i * step_units, right + i * step_units, i > 0 || add);
+    for (int i = 0; i < 4; ++i) {
+      const std::uint64_t left = form << 32 | (a.descriptor + i * step_units),
+                          right = form << 32 | (b.descriptor + i * step_units);
+      if constexpr (std::is_same_v<T, bfloat16>)
+        ptx::wgmma_bf16(acc.at, left, right, i > 0 || add);
+      else
+        ptx::wgmma_e4m3(acc.at, left, right, i > 0 || add);
+    }
     ptx::wgmma_commit();
   }
   /// The accumulators pass through an empty statement, so that nothing that reads them moves in front of the wait.
@@ -83,6 +104,27 @@ class group_gpu : public async_gpu<ClusterBlocks> {
     for (int i = 0; i < columns / 4; ++i)
       f(lane / 4 + i % 2 * 8, i / 2 * 8 + lane % 4 * 2, acc.at[2 * i], acc.at[2 * i + 1]);
   }
+  /// Of rows lane / 4 and that + 8.
+  struct row_values {
+    float at[2];
+  };
+  BATON_FN static void read_rows(row_values& values, const float* from) {
+    const int row = gpu::lane() / 4;
+    values = {{from[row], from[row + 8]}};
+  }
+  BATON_FN static row_values times(const row_values& values, float factor) {
+    return {{values.at[0] * factor, values.at[1] * factor}};
+  }
+  template <int columns, int taken>
+  BATON_FN static void add_scaled(group_accumulators<columns>& acc, int first,
+                                  const group_accumulators<taken>& part, const row_values& scales) {
+    BATON_UNROLL
+    for (int i = 0; i < taken / 2; ++i) {
+      float& v = acc.at[first / 2 + i];
+      v = __fmaf_rn(part.at[i], scales.at[i / 2 % 2], v);
+    }
+  }
+
   /// at[i]: two neighbours, in the order of the accumulators.
   template <int columns>
   struct group_results {
@@ -138,10 +180,9 @@ class group_gpu : public async_gpu<ClusterBlocks> {
 
  private:
   /// A matrix descriptor: the start, 8 rows are 1024 bytes, swizzle of 128 bytes; units of 16 bytes.
-  BATON_FN static std::uint64_t descriptor(const operand_tile& tile) {
-    constexpr std::uint64_t unused = 1, eight_rows = 1024 / 16, swizzle_128 = 1;
-    constexpr std::uint64_t form = unused << 16 | eight_rows << 32 | swizzle_128 << 62;
-    return (ptx::shared_address(tile.at) & 0x3ffffu) >> 4 | form;
+  static constexpr std::uint64_t form = 1024 / 16 | 1u << 30;
+  BATON_FN static std::uint32_t descriptor(const std::byte* tile) {
+    return ptx::shared_address(tile) >> 4 | 1u << 16;
   }
   template <int n>
   BATON_FN static void pin(float (&at)[n]) {

@@ -6,12 +6,19 @@
 //   group(), warp_of_group()           which group of the block, which warp of the group
 //   group_accumulators<columns>        this warp's 16 rows of 64 x columns fp32; columns is 64, 128 or 256
 //   start_product(acc, a, b, add)      acc = A * B^T, plus acc where `add`: starts it. A is 64 rows, B `columns` rows, both
-//                                      operand_tiles. Products are done in the order of their start
+//                                      operand_tiles of bf16, or of e4m3 (64 or 128 columns). Products are done in the order of
+//                                      their start
+//   prepare(tile)                      a prepared_tile<T>, which start_product takes too: what there is to work out of a place
+//                                      is worked out before it is waited for. from_row(n) as of the tile
 //   await_products<n>(done...)         until all but the newest n products are done; `done` are accumulators of none of
 //                                      those n. Before it whoever touches acc, or writes over A or B, has a race
 //   clear(acc)                         acc = 0
 //   each_pair(acc, f)                  f(row, column, v0, v1) on the lane that holds them, row from 0 to 15 of this warp; v0
 //                                      and v1 are references, acc at (row, column) and (row, column + 1)
+//   row_values                         a float for each of this warp's 16 rows
+//   read_rows(values, from)            plain reads of 16 floats of shared memory
+//   times(values, factor)              row_values, each times `factor`
+//   add_scaled(acc, first, part, by)   acc += by[row] * part, with one rounding, at as many columns from `first` on as part has
 //   group_results<columns>             this warp's 16 rows of 64 x columns as bf16: half the registers
 //   round(acc, first, results)         results = acc from column `first` on, as many as results has
 //   put_rows(tile, results, first)     the same of results, and
@@ -66,11 +73,13 @@ struct any_pair_of_row {
 template <class X>
 concept group_exec_context = tensor_exec_context<X> &&
     requires(X& x, typename X::template group_accumulators<128> acc,
-             typename X::template group_results<64> results, operand_tile tile,
-             swizzled_tile<float> wide_tile, exec_detail::any_pair_of_row f) {
+             typename X::template group_results<64> results, typename X::row_values values, operand_tile tile,
+             operand_tile_e4m3 small_tile, swizzled_tile<float> wide_tile, exec_detail::any_pair_of_row f,
+             mbarrier* b, float* rows) {
   { x.group() } -> std::convertible_to<int>;
   { x.warp_of_group() } -> std::convertible_to<int>;
   x.start_product(acc, tile, tile, true);
+  x.start_product(acc, x.prepare(small_tile), x.prepare(small_tile).from_row(8), true);
   x.template await_products<1>();
   x.template await_products<0>(acc);
   x.clear(acc);
@@ -82,6 +91,11 @@ concept group_exec_context = tensor_exec_context<X> &&
   x.template leave_registers<40>();
   x.template take_registers<232>();
   x.sync_groups(1, 1);
+  x.read_rows(values, rows);
+  x.add_scaled(acc, 0, acc, x.times(values, 2.0f));
+  x.copy_word(rows, rows);
+  x.mbarrier_arrive_after_copies(b);
+  { x.template mbarrier_is_over<scope::block>(b, parity::even) } -> std::same_as<bool>;
 };
 
 }  // namespace baton

@@ -25,7 +25,8 @@ struct swizzled_tile {
   BATON_FN swizzled_tile from_row(int rows) const { return {at + rows * row_bytes}; }
 };
 
-/// 64 values of k of as many rows as the product needs.
+/// Values of k of as many rows as the product needs: 64 of them, or 128.
 using operand_tile = swizzled_tile<bfloat16>;
+using operand_tile_e4m3 = swizzled_tile<float8_e4m3>;
 
 }  // namespace baton

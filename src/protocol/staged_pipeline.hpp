@@ -84,6 +84,11 @@ class staged_pipeline<kv_stages, qk_stages, cta_group, Reach>::consumer_end : pu
   BATON_FN bool consumer_wait(X& x, const wait_site& where) const {
     return x.template mbarrier_wait<Reach>(this->producer_mbar(part), this->state_.parity, where);
   }
+  /// Whether it has landed (K1, if so), without waiting. For contexts with groups.
+  template <int part = 0, async_exec_context X>
+  BATON_FN bool consumer_sees(X& x) const {
+    return x.template mbarrier_is_over<Reach>(this->producer_mbar(part), this->state_.parity);
+  }
   /// The part is free when the products issued so far are done (K2); on to the next stage after the last part.
   template <int part = qk_stages - 1, async_exec_context X, commit_engine<X> Engine>
   BATON_FN void consumer_release(X& x, Engine& engine) {

@@ -13,6 +13,23 @@ __device__ __forceinline__ void cp_async_16(void* to_shared, const void* from_gl
                : "memory");
 }
 
+/// cp.async.ca.shared.global [to], [from], 4                                      (PTX 7.0, sm_80)
+__device__ __forceinline__ void cp_async_4(void* to_shared, const void* from_global) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+               :
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to_shared))), "l"(from_global)
+               : "memory");
+}
+
+/// cp.async.mbarrier.arrive.noinc: one arrival, of those that the barrier was made for, when this thread's copies so far are done
+/// (PTX 7.0, sm_80)
+__device__ __forceinline__ void cp_async_arrive(std::uint64_t* mbarrier_shared) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];"
+               :
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(mbarrier_shared)))
+               : "memory");
+}
+
 /// cp.async.commit_group                                                          (PTX 7.0, sm_80)
 __device__ __forceinline__ void cp_async_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");

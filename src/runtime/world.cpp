@@ -1,5 +1,6 @@
 #include "baton/world.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "baton/error.hpp"
@@ -92,6 +93,10 @@ void synchronize_all(const world& world) {
 
 int sms_of(const world& world) {
   return world.device() == device_kind::cuda ? on_cuda::num_sms(world.state()) : sms_of_the_cpu;
+}
+
+int sms_for(const world& world, int num_sms) {
+  return num_sms == 0 ? sms_of(world) : std::min(num_sms, sms_of(world));
 }
 
 }  // namespace baton

@@ -85,6 +85,8 @@ void forget_waits(const detail::world_state& state);
 
 /// SMs a kernel of this rank may use: the device's, divided by the ranks that share it; 2 on the CPU.
 int sms_of(const world& world);
+/// Those that work may have that asked for `num_sms`, 0: for all.
+int sms_for(const world& world, int num_sms);
 
 /// Waits for what this rank enqueued on any stream: on CUDA for all work of its device. @throws as world::synchronize
 void synchronize_all(const world& world);

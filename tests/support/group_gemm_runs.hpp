@@ -18,8 +18,8 @@ struct gemm_run {
 };
 
 /// C of `problem` is C before and after.
-template <gemm_kernels::config C, class Context = sim::context, class Out>
-void run_group_gemm(const gemm_kernels::operands<Out>& problem, const gemm_run& run) {
+template <gemm_kernels::config C, class Context = sim::context, class Out, class In>
+void run_group_gemm(const gemm_kernels::operands<Out, In>& problem, const gemm_run& run) {
   const auto p = gemm_kernels::params_of<C>(problem, sim::make_tensor_map);
   sim::machine machine{1, run.how};
   const sim::grid grid{.blocks = run.clusters * C.cluster,

@@ -1,5 +1,7 @@
 #pragma once
 // What the product of groups decides before it runs. A structural type: one value is one instantiation.
+#include <type_traits>
+
 #include "exec/group_mma.hpp"
 #include "exec/shared_plan.hpp"
 #include "protocol/staged_pipeline.hpp"
@@ -13,13 +15,14 @@ inline constexpr role_groups roles[] = {producer, consumer};
 static_assert(why_not(roles) == nullptr);
 
 struct config {
-  int columns = 256;       // of a block's tile of C, whose rows are block_m
-  int stages = 4;          // slots of the ring
-  int cluster = 2;         // blocks, one below the other: each loads its part of B and gives it to all
-  int places = 2;          // of 16 rows of results, of each consumer warp
-  bool float_out = false;  // C is fp32, else bf16
-  bool scaled = false;     // alpha and beta are looked at; else they are 1 and 0
-  bool grouped = false;    // rows of A belong to groups with a B of their own
+  int columns = 256;          // of a block's tile of C, whose rows are block_m
+  int stages = 4;             // slots of the ring
+  int cluster = 2;            // blocks, one below the other: each loads its part of B and gives it to all
+  int places = 2;             // of 16 rows of results, of each consumer warp
+  bool float_out = false;     // C is fp32, else bf16
+  bool scaled = false;        // alpha and beta are looked at; else they are 1 and 0
+  bool grouped = false;       // rows of A belong to groups with a B of their own
+  bool block_scaled = false;  // operands are e4m3, 128 values of k share a scale; else bf16
 
   constexpr int out_columns() const { return float_out ? 32 : 64; }  // of C that a warp stores at a time
   friend constexpr bool operator==(const config&, const config&) = default;
@@ -27,8 +30,22 @@ struct config {
 
 inline constexpr int block_m = consumer.groups * group_rows;
 inline constexpr int most_groups = 512;
-inline constexpr int block_k = operand_tile::columns;
 inline constexpr int num_warps = (producer.groups + consumer.groups) * group_warps;
+
+/// Of a slot: rows of 128 bytes.
+template <config C>
+using operand = std::conditional_t<C.block_scaled, operand_tile_e4m3, operand_tile>;
+template <config C>
+inline constexpr int block_k = operand<C>::columns;
+
+/// Columns of B that share a scale, and what a slot has of scales, for its 128 values of k.
+inline constexpr int scaled_columns = 128;
+template <config C>
+struct slot_scales {
+  static constexpr int b_blocks = C.columns / scaled_columns;
+  float a[block_m];
+  float b[b_blocks];
+};
 
 /// Rows of an operand in a slot, and rows of results.
 struct alignas(1024) eight_rows {
@@ -46,14 +63,16 @@ struct block_plan : shared_plan {
   shared_array<eight_rows> b;        // [stages][columns / 8]
   shared_array<eight_rows> results;  // [consumer warps][places][16 / 8]
   shared_array<mbarrier> barriers;
-  shared_array<std::int32_t> tiles;  // [most_groups + 1]: of the groups before this one
+  shared_array<std::int32_t> tiles;     // [most_groups + 1]: of the groups before this one
+  shared_array<slot_scales<C>> scales;  // [stages]
 
   constexpr block_plan()
       : a{take<eight_rows>(C.stages * block_m / 8)},
         b{take<eight_rows>(C.stages * C.columns / 8)},
         results{take<eight_rows>(consumer.groups * group_warps * C.places * group_warp_rows / 8)},
         barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)},
-        tiles{take<std::int32_t>(C.grouped ? most_groups + 1 : 0)} {}
+        tiles{take<std::int32_t>(C.grouped ? most_groups + 1 : 0)},
+        scales{take<slot_scales<C>>(C.block_scaled ? C.stages : 0)} {}
 };
 
 /// Null if the kernel can run C, otherwise the first reason it cannot.
@@ -67,10 +86,22 @@ consteval const char* why_not() {
     return "stages: a ring needs two slots to overlap";
   } else if constexpr (C.places < 1 || C.columns / C.out_columns() % C.places != 0) {
     return "places: the last place of a tile is the next one's first";
+  } else if constexpr (C.block_scaled && (C.columns % scaled_columns != 0 || C.float_out || C.scaled)) {
+    return "block_scaled: neither tiles that share a scale with their neighbours, nor fp32, alpha or beta";
   } else {
     return block_plan<C>{}.bytes <= most_shared_bytes ? nullptr
                                                       : "stages: more shared memory than a block has";
   }
+}
+
+/// The operands in a slot.
+template <config C, class X>
+BATON_FN operand<C> a_slot(X& x, int stage) {
+  return operand<C>{block_plan<C>{}.a(x)->bytes}.from_row(stage * block_m);
+}
+template <config C, class X>
+BATON_FN operand<C> b_slot(X& x, int stage) {
+  return operand<C>{block_plan<C>{}.b(x)->bytes}.from_row(stage * C.columns);
 }
 
 }  // namespace baton::gemm_kernels

@@ -31,6 +31,20 @@ inline constexpr config group_config = make_group_config();
 
 using group_kernel = gemm_kernel<constant<group_config>>;
 
+/// Of e4m3 with scales: the results of a tile go through one place of each warp, as registers and slots leave no more.
+constexpr config make_scaled_config(bool grouped) {
+  config c = config_of(grouped ? gemm_tiles::wide : gemm_tiles::paired, false, false);
+  c.grouped = grouped;
+  c.places = 1;
+  c.block_scaled = true;
+  return c;
+}
+inline constexpr config scaled_config = make_scaled_config(false),
+                        scaled_group_config = make_scaled_config(true);
+
+using scaled_kernel = gemm_kernel<constant<scaled_config>>;
+using scaled_group_kernel = gemm_kernel<constant<scaled_group_config>>;
+
 template <class Out, gemm_tiles tiles, bool scaled>
 using kernel_of = gemm_kernel<constant<config_of(tiles, std::is_same_v<Out, float>, scaled)>>;
 

@@ -1,9 +1,11 @@
 #pragma once
-// C = alpha * A * B^T + beta * C on tensor cores, warp-specialised, persistent, in clusters: bf16 in, bf16 or fp32 out.
+// C = alpha * A * B^T + beta * C on tensor cores, warp-specialised, persistent, in clusters: bf16 in, bf16 or fp32 out; and C = A *
+// B^T of e4m3 with scales (scaled_products.hpp), bf16 out.
 //
-//   role       groups     registers  takes           gives           work per slot (64 values of k)
+//   role       groups     registers  takes           gives           work per slot (64 values of k, or 128 of e4m3)
 //   producer   1 (1 warp) 40         free slots      filled slots    a box of A; its part of B, to all blocks of the cluster
-//   consumer   2          232        filled slots    free slots      64 x columns x 64; at a tile's end 16 rows a warp
+//   + scales   (2 warps)             the same        the same        block-scaled: what of scales goes with 64 rows of A each
+//   consumer   2          232        filled slots    free slots      64 x columns x 64 (128); at a tile's end 16 rows a warp
 //
 //   producer    | fill 0 | fill 1 | fill 2 | fill 3 | wait | fill 4 | ...      slot = step mod stages; tiles go on
 //   consumer 0           | mul 0 . mul 1, free 0 . mul 2, free 1 . ...  last | store | mul ...
@@ -18,8 +20,8 @@
 #include "base/constant.hpp"
 #include "base/convert.hpp"
 #include "exec/kernel.hpp"
-#include "kernels/gemm/results.hpp"
-#include "protocol/mma_commit.hpp"
+#include "kernels/gemm/products.hpp"
+#include "kernels/gemm/scaled_products.hpp"
 
 namespace baton::gemm_kernels {
 
@@ -29,17 +31,22 @@ class block_role {
   using plan = block_plan<C>;
   using pipeline = slot_pipeline<C>;
   using accumulators = typename X::template group_accumulators<C.columns>;
+  using products = typename products_of<C, X>::type;
+  static constexpr int filling_warps = C.block_scaled ? 1 + consumer.groups : 1;
+  static constexpr int fillings =
+      C.block_scaled ? 1 + consumer.groups * warp_lanes : 1;  // arrivals that fill a slot
   static constexpr int b_part = C.columns / C.cluster;
 
  public:
   BATON_FN block_role(X& x, const params& p)
-      : x_{x}, p_{p}, tiles_{x, p}, steps_{ceil_div(p.k, block_k)}, slots_{plan{}.barriers(x)} {}
+      : x_{x}, p_{p}, tiles_{x, p}, steps_{ceil_div(p.k, block_k<C>)}, slots_{plan{}.barriers(x)} {}
 
   BATON_FN void run() {
     x_.launch_dependents();
     x_.block_each(pipeline::num_mbars, [&](int i) {
       const bool is_full = i < pipeline::total_stages;
-      x_.mbarrier_init(plan{}.barriers(x_) + i, is_full ? 1 : C.cluster * consumer.groups * group_warps);
+      x_.mbarrier_init(plan{}.barriers(x_) + i,
+                       is_full ? fillings : C.cluster * consumer.groups * group_warps);
       x_.fence_mbarrier_init();
     });
     x_.await_dependencies();  // nobody touches the operands earlier
@@ -49,6 +56,8 @@ class block_role {
     if (group < producer.groups) {
       x_.template leave_registers<producer.registers>();
       if (x_.warp() == 0) produce();
+      if constexpr (C.block_scaled)
+        if (x_.warp() > 0 && x_.warp() < filling_warps) feed_scales(x_.warp() - 1);
     } else {
       x_.template take_registers<consumer.registers>();
       consume(group - producer.groups);
@@ -87,9 +96,18 @@ class block_role {
     each_tile([&](const tile& t, auto look) {
       for (int k = 0; k < steps_; ++k) {
         if (!out.producer_acquire(x_, where)) return false;
-        x_.elect([&] { fill(out.index(), out.producer_mbar(), k * block_k, t); });
+        x_.elect([&] { fill(out.index(), out.producer_mbar(), k * block_k<C>, t); });
         out.step();
       }
+      look();
+      return true;
+    });
+  }
+
+  BATON_FN void feed_scales(int number) {
+    scale_feed<C, X> feed{x_, p_, steps_, number};
+    each_tile([&](const tile& t, auto look) {
+      if (!feed.run(t)) return false;
       look();
       return true;
     });
@@ -98,69 +116,32 @@ class block_role {
   /// One lane: the block's box of A, and its part of B for all blocks. Of a group with few rows half a box of A, or none.
   BATON_FN void fill(int stage, mbarrier* filled, int k, const tile& t) {
     const int a_rows = C.grouped ? smaller(align_up(larger(t.rows, 0), group_rows), block_m) : block_m;
-    x_.template mbarrier_arrive_expect<scope::block>(filled, (a_rows + C.columns) * operand_tile::row_bytes);
+    x_.template mbarrier_arrive_expect<scope::block>(filled, (a_rows + C.columns) * operand<C>::row_bytes);
     if (a_rows > 0)
-      x_.tensor_load(a_slot(stage).at, a_rows == block_m ? p_.a : p_.a_half, {k, t.row}, filled);
+      x_.tensor_load(a_slot<C>(x_, stage).at, a_rows == block_m ? p_.a : p_.a_half, {k, t.row}, filled);
     const int part = x_.cluster_block() * b_part;
-    std::byte* b = b_slot(stage).from_row(part).at;
+    std::byte* b = b_slot<C>(x_, stage).from_row(part).at;
     if constexpr (C.cluster == 1) x_.tensor_load(b, p_.b, {k, t.b_row + part}, filled);
     if constexpr (C.cluster > 1)
       x_.tensor_load_to(b, p_.b, {k, t.b_row + part}, filled, (1u << C.cluster) - 1);
   }
 
   BATON_FN void consume(int number) {
-    auto in = slots_.consumer();
+    products products{x_, steps_, number};
     results<C, X> results{x_, p_, number};
     each_tile([&](const tile& t, auto look) {
       if (C.grouped && t.rows <= number * group_rows) {
         look();
-        return pass(in);
+        return products.pass();
       }
       accumulators acc;
-      if (!multiply(acc, in, number, results, look)) return false;
+      if (!products.multiply(acc, results, look)) return false;
       const int below = number * group_rows + x_.warp_of_group() * group_warp_rows;
       if constexpr (C.scaled) scale(acc, t.row + below, t.column);
       results.take(acc, {t.row + below, t.rows - below, t.column});
       return true;
     });
     results.finish();
-  }
-
-  /// A tile that has no rows for this group. False: gave up.
-  BATON_FN bool pass(typename pipeline::consumer_end& in) {
-    const wait_site where{.where = "gemm.slot_filled"};
-    awaited_engine<scope::block> nothing;
-    for (int k = 0; k < steps_; ++k) {
-      if (!in.consumer_wait(x_, where)) return false;
-      in.consumer_release(x_, nothing);
-    }
-    return true;
-  }
-
-  /// One tile's products: those of a step run while the slot of the next is waited for, those of the first steps while results
-  /// of the tile before are stored. False: gave up.
-  template <class Look>
-  BATON_FN bool multiply(accumulators& acc, typename pipeline::consumer_end& in, int number,
-                         results<C, X>& before_these, Look look) {
-    const wait_site where{.where = "gemm.slot_filled"};
-    awaited_engine<scope::block> awaited;
-    if (steps_ == 0) x_.clear(acc);
-    bool filled = true;
-    int before = 0;
-    for (int k = 0; k < steps_; ++k) {
-      filled = in.consumer_wait(x_, where);
-      if (!filled) break;
-      x_.start_product(acc, a_slot(in.index()).from_row(number * group_rows), b_slot(in.index()), k > 0);
-      before_these.store_part();
-      x_.template await_products<1>();
-      if (k > 0) in.consumer_release_at(x_, awaited, before);
-      before = in.index();
-      in.step();
-    }
-    look();
-    x_.template await_products<0>(acc);
-    if (filled && steps_ > 0) in.consumer_release_at(x_, awaited, before);
-    return filled;
   }
 
   /// alpha * acc + beta * C, from the warp's first row and the tile's first column on.
@@ -189,13 +170,6 @@ class block_role {
           x_.read(reinterpret_cast<const std::uint32_t*>(static_cast<const bfloat16*>(p_.c_rows) + index));
       return {low_bf16(word), high_bf16(word)};
     }
-  }
-
-  BATON_FN operand_tile a_slot(int stage) const {
-    return operand_tile{plan{}.a(x_)->bytes}.from_row(stage * block_m);
-  }
-  BATON_FN operand_tile b_slot(int stage) const {
-    return operand_tile{plan{}.b(x_)->bytes}.from_row(stage * C.columns);
   }
 
   X& x_;

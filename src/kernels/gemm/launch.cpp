@@ -16,8 +16,8 @@ operands<Out> operands_of(const gemm_problem<Out>& p) {
 }
 
 /// As many clusters as there may be tiles for, of what the SMs hold.
-template <class Kernel, config c, class Out>
-void launch_as(const world& w, const operands<Out>& problem, int num_sms, stream_ref stream) {
+template <class Kernel, config c, class Out, class In>
+void launch_as(const world& w, const operands<Out, In>& problem, int num_sms, stream_ref stream) {
   const int most_tiles =
       walk_of<c>(problem.m, problem.n).size() + problem.groups * walk_of<c>(1, problem.n).size();
   const int clusters = smaller(most_tiles, larger(num_sms / c.cluster, 1));
@@ -73,6 +73,17 @@ void run(const world& w, const operands<bfloat16>& problem, int num_sms, stream_
         w.rank(), [problem] { gemm_cpu::run(problem); }, stream.native);
   } else {
     launch_as<group_kernel, group_config>(w, problem, num_sms, stream);
+  }
+}
+
+void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num_sms, stream_ref stream) {
+  if (w.device() == device_kind::cpu) {
+    w.state().machine->host(
+        w.rank(), [problem] { gemm_cpu::run(problem); }, stream.native);
+  } else if (problem.groups > 0) {
+    launch_as<scaled_group_kernel, scaled_group_config>(w, problem, num_sms, stream);
+  } else {
+    launch_as<scaled_kernel, scaled_config>(w, problem, num_sms, stream);
   }
 }
 

@@ -16,4 +16,7 @@ extern template void run(const world&, const gemm_problem<float>&, const gemm_co
 /// The same for groups of rows, with the rows of each on the device.
 void run(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream);
 
+/// The same of e4m3 with scales, for groups of rows or, where there are none, for one product.
+void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num_sms, stream_ref stream);
+
 }  // namespace baton::gemm_kernels

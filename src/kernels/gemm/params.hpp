@@ -20,24 +20,34 @@ struct params {
   const std::int32_t* counts;  // [groups]
   const std::int32_t* firsts;  // [groups]; null: g * stride
   int stride, groups;
+
+  // Block-scaled: block j of row r of A times a_scales[r * a_scale_row + j * a_scale_block], and of row r of B, of group g, times
+  // b_scales[(g * ceil(n / 128) + r / 128) * ceil(k / 128) + j].
+  const float *a_scales, *b_scales;
+  int a_scale_row;
+  std::int64_t a_scale_block;
 };
 
 /// What is multiplied, as the host says it.
-template <class Out>
+template <class Out, class In = bfloat16>
 struct operands {
-  const bfloat16* a = nullptr;
-  const bfloat16* b = nullptr;
+  const In* a = nullptr;
+  const In* b = nullptr;
   Out* c = nullptr;
   int m = 0, n = 0, k = 0;
   float alpha = 1, beta = 0;
   const std::int32_t* counts = nullptr;
   const std::int32_t* firsts = nullptr;
-  int stride = 0, groups = 0;  // 0: not grouped
+  int stride = 0, groups = 0;       // 0: not grouped
+  const float* a_scales = nullptr;  // of e4m3
+  const float* b_scales = nullptr;
+  int a_scale_row = 0;
+  std::int64_t a_scale_block = 0;
 };
 
 /// `make_map(tensor_layout)` is the device's.
-template <config C, class Out, class MakeMap>
-params params_of(const operands<Out>& p, MakeMap make_map) {
+template <config C, class Out, class In, class MakeMap>
+params params_of(const operands<Out, In>& p, MakeMap make_map) {
   const auto matrix = [&](const auto* at, std::int64_t rows, int columns, int box_rows) {
     const int bytes = static_cast<int>(sizeof(*at));
     return make_map(tensor_layout{at, bytes, columns, rows, std::int64_t{columns} * bytes, box_rows});
@@ -60,6 +70,10 @@ params params_of(const operands<Out>& p, MakeMap make_map) {
   made.firsts = p.firsts;
   made.stride = p.stride;
   made.groups = p.groups;
+  made.a_scales = p.a_scales;
+  made.b_scales = p.b_scales;
+  made.a_scale_row = p.a_scale_row;
+  made.a_scale_block = p.a_scale_block;
   return made;
 }
 

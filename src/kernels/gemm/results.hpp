@@ -18,7 +18,7 @@ class results {
   using tile_type = swizzled_tile<out_type>;
   using accumulators = typename X::template group_accumulators<C.columns>;
   static constexpr int parts = C.columns / C.out_columns();
-  static constexpr int parts_kept = C.float_out ? 0 : parts - C.places;
+  static constexpr int parts_kept = C.float_out || C.block_scaled ? 0 : parts - C.places;
   static constexpr int first_kept = (parts - parts_kept) * C.out_columns();
 
  public:

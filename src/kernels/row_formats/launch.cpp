@@ -32,7 +32,7 @@ void launch_as(const world& w, const request& a, stream_ref stream) {
   const int threads = w.device() == device_kind::cuda ? Kernel::bounds.max_threads : threads_on_cpu;
   const std::int64_t most =
       ceil_div(std::int64_t{a.rows.max_rows} * steps, std::int64_t{threads / warp_lanes});
-  const int sms = a.rows.num_sms == 0 ? sms_of(w) : smaller(a.rows.num_sms, sms_of(w));
+  const int sms = sms_for(w, a.rows.num_sms);
   const int blocks = static_cast<int>(smaller<std::int64_t>(most, sms * Kernel::bounds.blocks_per_sm));
   baton::launch<Kernel>(w, {blocks, threads, range_plan{a.rows.num_ranges}.bytes}, params_of(a, steps),
                         stream);

@@ -1,0 +1,78 @@
+#include "baton/scaled_gemm.hpp"
+
+#include "api/group_arguments.hpp"
+#include "kernels/gemm/launch.hpp"
+#include "runtime/world_state.hpp"
+
+namespace baton {
+namespace {
+
+constexpr int scaled_values = 128;  // of a row that share a scale
+
+using scaled_operands = gemm_kernels::operands<bfloat16, float8_e4m3>;
+
+/// `sizes` and `b_sizes` name those of a and of b.
+void require_scaled(const scaled_operands& p, scale_layout layout, const char* c_sizes, const char* a_sizes,
+                    const char* b_sizes) {
+  constexpr int row_multiple = 16;
+  require_row("k", p.k, "a and b", row_multiple);
+  require_result(p.m, p.n);
+  if (layout != scale_layout::row_major && layout != scale_layout::column_major)
+    throw invalid_argument{fmt::format("a_layout: {}, expected row_major or column_major", name(layout))};
+  if (p.m == 0 || p.n == 0) return;
+  require_matrix("c", p.c, matrix_alignment, c_sizes, p.m, p.n);
+  if (p.k == 0) return;
+  const int groups = larger(p.groups, 1);
+  require_matrix("a", p.a, matrix_alignment, a_sizes, p.m, p.k);
+  require_matrix("b", p.b, matrix_alignment, b_sizes, groups * p.n, p.k);
+  const int blocks = ceil_div(p.k, scaled_values);
+  require_matrix("a_scales", p.a_scales, alignof(float), "[rows, ceil(k / 128)]", p.m, blocks);
+  require_matrix("b_scales", p.b_scales, alignof(float), "[groups * ceil(n / 128), ceil(k / 128)]",
+                 groups * ceil_div(p.n, scaled_values), blocks);
+}
+
+void run(const world& world, scaled_operands p, scale_layout layout, int num_sms, stream_ref stream) {
+  if (p.m == 0 || p.n == 0) return;
+  const bool by_row = layout == scale_layout::row_major;
+  p.a_scale_row = by_row ? ceil_div(p.k, scaled_values) : 1;
+  p.a_scale_block = by_row ? 1 : p.m;
+  gemm_kernels::run(world, p, sms_for(world, num_sms), stream);
+}
+
+}  // namespace
+
+void scaled_gemm(const world& world, const scaled_gemm_problem& p, int num_sms, stream_ref stream) {
+  require_extent("m", p.m);
+  require_row("n", p.n, "c, and the number of rows of b,");
+  if (num_sms < 0) throw invalid_argument{fmt::format("num_sms: {} must not be negative", num_sms)};
+  const scaled_operands operands{.a = p.a,
+                                 .b = p.b,
+                                 .c = p.c,
+                                 .m = p.m,
+                                 .n = p.n,
+                                 .k = p.k,
+                                 .a_scales = p.a_scales,
+                                 .b_scales = p.b_scales};
+  require_scaled(operands, p.a_layout, "[m, n]", "[m, k]", "[n, k]");
+  run(world, operands, p.a_layout, num_sms, stream);
+}
+
+void scaled_grouped_gemm(const world& world, const scaled_grouped_gemm_problem& p, stream_ref stream) {
+  require_groups(p.rows, p.stride, p.n);
+  const scaled_operands operands{.a = p.a,
+                                 .b = p.b,
+                                 .c = p.c,
+                                 .m = p.rows.max_rows,
+                                 .n = p.n,
+                                 .k = p.k,
+                                 .counts = p.rows.counts,
+                                 .firsts = p.rows.firsts,
+                                 .stride = p.stride,
+                                 .groups = p.rows.num_ranges,
+                                 .a_scales = p.a_scales,
+                                 .b_scales = p.b_scales};
+  require_scaled(operands, p.a_layout, "[max_rows, n]", "[max_rows, k]", "[num_ranges * n, k]");
+  run(world, operands, p.a_layout, p.rows.num_sms, stream);
+}
+
+}  // namespace baton

@@ -1,0 +1,180 @@
+#pragma once
+// How a consumer group makes its 64 rows of a tile of e4m3 with scales:
+//
+//   acc = sum over blocks j of 128 values of k of a_scale[row, j] * b_scale[column / 128, j] * (A_j * B_j^T)
+//
+// Tensor cores add up one block of 128 columns and no more; what they give is scaled and added in fp32.
+//
+//   tensor cores   | left half of slot s       | right half of slot s                       | left half of slot s + 1
+//   group          | waits                | acc += | waits for slot s + 1, reads its scales | acc += | ...
+//   other group      acc += |   waits ...                the same, half a turn later: each fills the other's gaps
+//
+// Where the time goes, and what was tried: docs/decisions/0030-scaled-products.md.
+#include "kernels/gemm/products.hpp"
+
+namespace baton::gemm_kernels {
+
+/// A warp that puts the scales of a consumer group's rows into slots; the first one those of B too. They are copied without
+/// passing through registers, so that many slots' are on their way at a time.
+template <config C, class X>
+class scale_feed {
+  using pipeline = slot_pipeline<C>;
+  using slot = slot_scales<C>;
+  static constexpr int rows_a_lane = group_rows / warp_lanes;
+
+ public:
+  BATON_FN scale_feed(X& x, const params& p, int steps, int number)
+      : x_{x},
+        p_{p},
+        steps_{steps},
+        number_{number},
+        out_{pipeline{block_plan<C>{}.barriers(x)}.producer()} {}
+
+  /// Those of one tile. False: gave up.
+  BATON_FN bool run(const tile& t) {
+    x_.each_lane([&](int lane) { from_[lane] = places_of(t, lane); });
+    BATON_ROLLED
+    for (int k = 0; k < steps_; ++k) {
+      if (!out_.producer_acquire(x_, {.where = "gemm.slot_free"})) return false;
+      x_.each_lane([&](int lane) { copy(k, lane); });
+      out_.step();
+    }
+    return true;
+  }
+
+ private:
+  /// Where a lane has it from what it puts into slots: of rows lane and lane + 32, and of a block of B's columns.
+  struct places {
+    const float *a[rows_a_lane], *b;
+  };
+  /// Of rows that there are not, another row's: what comes of them is not stored.
+  BATON_FN places places_of(const tile& t, int lane) const {
+    places from;
+    const int first = t.row + number_ * group_rows + lane;
+    BATON_UNROLL
+    for (int r = 0; r < rows_a_lane; ++r)
+      from.a[r] = p_.a_scales + std::int64_t{smaller(first + r * warp_lanes, p_.m - 1)} * p_.a_scale_row;
+    const int blocks = ceil_div(p_.n, scaled_columns), group = C.grouped ? t.b_row / p_.n : 0;
+    const int block = smaller(t.column / scaled_columns + lane % slot::b_blocks, blocks - 1);
+    from.b = p_.b_scales + (std::int64_t{group} * blocks + block) * steps_;
+    return from;
+  }
+  BATON_FN void copy(int k, int lane) {
+    slot& to = block_plan<C>{}.scales(x_)[out_.index()];
+    const places& from = from_[lane];
+    BATON_UNROLL
+    for (int r = 0; r < rows_a_lane; ++r)
+      x_.copy_word(&to.a[number_ * group_rows + lane + r * warp_lanes], from.a[r] + k * p_.a_scale_block);
+    if (number_ == 0 && lane < slot::b_blocks) x_.copy_word(&to.b[lane], from.b + k);
+    x_.mbarrier_arrive_after_copies(out_.producer_mbar());
+  }
+
+  X& x_;
+  const params& p_;
+  int steps_, number_;
+  typename X::template lanes<places> from_;
+  typename pipeline::producer_end out_;
+};
+
+template <config C, class X>
+class scaled_products {
+  using pipeline = slot_pipeline<C>;
+  using accumulators = typename X::template group_accumulators<C.columns>;
+  using part = typename X::template group_accumulators<scaled_columns>;
+  using row_values = typename X::row_values;
+  static constexpr int parts = C.columns / scaled_columns;
+
+ public:
+  BATON_FN scaled_products(X& x, int steps, int number)
+      : x_{x}, steps_{steps}, number_{number}, in_{pipeline{block_plan<C>{}.barriers(x)}.consumer()} {}
+
+  /// A tile that has no rows for this group. False: gave up.
+  BATON_FN bool pass() { return pass_slots(x_, in_, steps_); }
+
+  /// One tile's products. A slot that is there already is seen in the inner loop; the wait for one that is not stands outside, so
+  /// that the loop is short and in one piece. The last product of a slot runs meanwhile. False: gave up.
+  template <class Look>
+  BATON_FN bool multiply(accumulators& acc, results<C, X>&, Look look) {
+    x_.clear(acc);
+    if (steps_ == 0) {
+      look();
+      return true;
+    }
+    part product;
+    bool filled = wait();
+    scales by = scales_of(in_.index());
+    all_but_last(acc, product, operands_of(in_.index()), by);
+    int before = in_.index();
+    in_.step();
+    for (int k = 1; k < steps_ && filled;) {
+      filled = wait();
+      BATON_ROLLED
+      for (; k < steps_; ++k) {
+        const slot_operands slot = operands_of(in_.index());
+        if (!in_.consumer_sees(x_)) break;
+        const scales next = scales_of(in_.index());
+        last(acc, product, before, by);
+        by = next;
+        before = in_.index();
+        all_but_last(acc, product, slot, by);
+        in_.step();
+      }
+    }
+    look();
+    last(acc, product, before, by);
+    return filled;
+  }
+
+ private:
+  struct slot_operands {
+    typename X::template prepared_tile<float8_e4m3> a, b;
+  };
+  /// For each part the products of a row's scale and that of B.
+  struct scales {
+    row_values of[parts];
+  };
+
+  BATON_FN bool wait() { return in_.consumer_wait(x_, {.where = "gemm.slot_filled"}); }
+
+  BATON_FN slot_operands operands_of(int slot) {
+    return {x_.prepare(a_slot<C>(x_, slot).from_row(number_ * group_rows)), x_.prepare(b_slot<C>(x_, slot))};
+  }
+  BATON_FN scales scales_of(int slot) {
+    const slot_scales<C>& from = block_plan<C>{}.scales(x_)[slot];
+    row_values rows;
+    x_.read_rows(rows, from.a + number_ * group_rows + x_.warp_of_group() * group_warp_rows);
+    scales by;
+    BATON_UNROLL
+    for (int i = 0; i < parts; ++i) by.of[i] = x_.times(rows, x_.read(from.b + i));
+    return by;
+  }
+
+  /// Leaves the last product of the slot running.
+  BATON_FN void all_but_last(accumulators& acc, part& product, const slot_operands& slot, const scales& by) {
+    BATON_UNROLL
+    for (int i = 0; i < parts; ++i) {
+      x_.start_product(product, slot.a, slot.b.from_row(i * scaled_columns), false);
+      if (i + 1 == parts) return;
+      x_.template await_products<0>(product);
+      x_.add_scaled(acc, i * scaled_columns, product, by.of[i]);
+    }
+  }
+  /// That one, and slot `slot` is free.
+  BATON_FN void last(accumulators& acc, part& product, int slot, const scales& by) {
+    x_.template await_products<0>(product);
+    in_.consumer_release_at(x_, awaited_, slot);
+    x_.add_scaled(acc, (parts - 1) * scaled_columns, product, by.of[parts - 1]);
+  }
+
+  X& x_;
+  int steps_, number_;
+  typename pipeline::consumer_end in_;
+  awaited_engine<scope::block> awaited_;
+};
+
+template <config C, class X>
+requires(C.block_scaled) struct products_of<C, X> {
+  using type = scaled_products<C, X>;
+};
+
+}  // namespace baton::gemm_kernels

@@ -1,0 +1,241 @@
+// Products of e4m3 with scales: as users call them on the CPU, and as the kernel runs on the CPU machine.
+#include "baton/scaled_gemm.hpp"
+
+#include <limits>
+
+#include "baton/error.hpp"
+#include "kernels/gemm/instances.hpp"
+#include "tests/cpu/says.hpp"
+#include "tests/support/group_gemm_runs.hpp"
+#include "tests/support/scaled_gemm_case.hpp"
+
+namespace baton {
+namespace {
+
+using gemm_kernels::config;
+using test::exact_draws;
+using test::random_draws;
+using test::scaled_gemm_case;
+using test::scaled_groups;
+
+constexpr float left_alone = -1;
+/// fp32 sums of k up to 300 terms, and the product of two scales: each rounding is at most 2^-24 of the terms' magnitudes.
+constexpr double fp32_sums = 304 * 0x1p-24;
+
+std::vector<bfloat16> called_with_scales(const scaled_gemm_case& g) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  std::vector<bfloat16> c(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{left_alone});
+  const row_selection rows{.max_rows = g.max_rows,
+                           .counts = g.counts.data(),
+                           .firsts = g.firsts.data(),
+                           .num_ranges = static_cast<int>(g.counts.size())};
+  scaled_grouped_gemm(worlds[0], {.a = g.a.data(),
+                                  .a_scales = g.a_scales.data(),
+                                  .b = g.b.data(),
+                                  .b_scales = g.b_scales.data(),
+                                  .c = c.data(),
+                                  .n = g.n,
+                                  .k = g.k,
+                                  .rows = rows,
+                                  .a_layout = g.layout});
+  worlds[0].synchronize();
+  return c;
+}
+
+TEST(scaled_gemm, each_rows_blocks_are_scaled_by_their_own_and_their_groups_scales_on_the_cpu) {
+  constexpr int counts[] = {3, 0, 20, 1};
+  for (const scale_layout layout : {scale_layout::row_major, scale_layout::column_major}) {
+    const scaled_gemm_case exact = scaled_groups(counts, 136, 272, exact_draws(1), layout, 2);
+    EXPECT_EQ(test::wrong_value(exact, called_with_scales(exact), left_alone), "");
+    const scaled_gemm_case random = scaled_groups(counts, 136, 272, random_draws(2), layout);
+    EXPECT_EQ(test::wrong_value(random, called_with_scales(random), left_alone, fp32_sums), "");
+  }
+}
+
+TEST(scaled_gemm, a_dense_product_is_that_of_one_group) {
+  constexpr int rows[] = {37};
+  const scaled_gemm_case g = scaled_groups(rows, 264, 144, exact_draws(3));
+  const auto worlds = world::local(1, device_kind::cpu);
+  std::vector<bfloat16> c(g.group.size() * static_cast<std::size_t>(g.n));
+  scaled_gemm(worlds[0],
+              {g.a.data(), g.a_scales.data(), g.b.data(), g.b_scales.data(), c.data(), 37, g.n, g.k});
+  worlds[0].synchronize();
+  EXPECT_EQ(test::wrong_value(g, c, left_alone), "");
+}
+
+TEST(scaled_gemm, a_product_without_k_is_zero) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  std::vector<bfloat16> c(64, bfloat16{left_alone});
+  scaled_gemm(worlds[0], {.c = c.data(), .m = 8, .n = 8});
+  worlds[0].synchronize();
+  for (const bfloat16 v : c) EXPECT_EQ(static_cast<float>(v), 0.0f);
+}
+
+TEST(scaled_gemm, bad_arguments_are_named) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  alignas(16) float8_e4m3 values[256]{};
+  alignas(16) bfloat16 c[64]{};
+  const float scales[4]{};
+  using test::says;
+  const auto dense = [&](const scaled_gemm_problem& p, int sms = 0) {
+    return test::message_of<invalid_argument>([&] { scaled_gemm(worlds[0], p, sms); });
+  };
+  EXPECT_TRUE(says(dense({values, scales, values, scales, c, 8, 12, 16}), "n: 12 is not a multiple of 8"));
+  EXPECT_TRUE(says(dense({values, scales, values, scales, c, 8, 8, 24}), "k: 24 is not a multiple of 16"));
+  EXPECT_TRUE(says(dense({values, scales, values, scales, c, -1, 8, 16}), "m: -1"));
+  EXPECT_TRUE(says(dense({values, scales, values, scales, c, 8, 8, 16}, -1), "num_sms: -1"));
+  EXPECT_TRUE(says(dense({nullptr, scales, values, scales, c, 8, 8, 16}), "a: null", "[m, k] = [8, 16]"));
+  EXPECT_TRUE(says(dense({values + 1, scales, values, scales, c, 8, 8, 16}), "a: ", "16 bytes"));
+  EXPECT_TRUE(says(dense({values, nullptr, values, scales, c, 8, 8, 16}), "a_scales: null", "[8, 1]"));
+  EXPECT_TRUE(says(dense({values, scales, values, nullptr, c, 8, 8, 16}), "b_scales: null", "[1, 1]"));
+  EXPECT_TRUE(says(dense({values, scales, values, scales, c, 8, 8, 16, scale_layout::tiled_128x4}),
+                   "a_layout: tiled_128x4", "row_major or column_major"));
+  std::int32_t counts[2]{};
+  const auto grouped = [&](const row_selection& rows, int n = 8) {
+    const scaled_grouped_gemm_problem p{values, scales, values, scales, c, n, 16, rows};
+    return test::message_of<invalid_argument>([&] { scaled_grouped_gemm(worlds[0], p); });
+  };
+  EXPECT_TRUE(says(grouped({8, counts, counts, 0}), "rows.num_ranges: 0 is outside [1, 512]"));
+  EXPECT_TRUE(says(grouped({8, counts, counts, 2}, 4), "n: 4 is not a multiple of 8"));
+}
+
+template <config C, class Context = sim::context>
+std::vector<bfloat16> scaled_on_the_machine(const scaled_gemm_case& g, const sim::options& how = {},
+                                            int clusters = 2) {
+  std::vector<bfloat16> c(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{left_alone});
+  gemm_kernels::operands<bfloat16, float8_e4m3> p{
+      .a = g.a.data(),
+      .b = g.b.data(),
+      .c = c.data(),
+      .m = g.max_rows,
+      .n = g.n,
+      .k = g.k,
+      .a_scales = g.a_scales.data(),
+      .b_scales = g.b_scales.data(),
+      .a_scale_row = static_cast<int>(g.a_scale_row()),
+      .a_scale_block = static_cast<std::int64_t>(g.a_scale_block())};
+  if (C.grouped) {
+    p.counts = g.counts.data();
+    p.firsts = g.firsts.data();
+    p.groups = static_cast<int>(g.counts.size());
+  }
+  test::run_group_gemm<C, Context>(p, {.how = how, .clusters = clusters});
+  return c;
+}
+
+// Small tiles, to be quick.
+constexpr config one_part{
+    .columns = 128, .stages = 2, .cluster = 1, .places = 1, .grouped = true, .block_scaled = true};
+constexpr config two_parts{
+    .columns = 256, .stages = 2, .cluster = 1, .places = 1, .grouped = true, .block_scaled = true};
+constexpr config of_pairs{.columns = 128, .stages = 3, .places = 1, .block_scaled = true};
+
+constexpr sim::options schedules[] = {
+    {},
+    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
+    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
+
+TEST(scaled_gemm_kernel, groups_of_any_size_are_exact_and_other_rows_stay_in_every_schedule) {
+  constexpr int some[] = {0, 1, 130, 64}, others[] = {65, 0, 5, 16};
+  const scaled_gemm_case cases[] = {
+      scaled_groups(some, 136, 272, exact_draws(4), scale_layout::row_major, 3),
+      scaled_groups(others, 136, 400, exact_draws(5), scale_layout::column_major)};
+  for (const scaled_gemm_case& g : cases) {
+    for (const sim::options& how : schedules) {
+      EXPECT_EQ(test::wrong_value(g, scaled_on_the_machine<one_part>(g, how), left_alone), "");
+      EXPECT_EQ(test::wrong_value(g, scaled_on_the_machine<two_parts>(g, how), left_alone), "");
+    }
+  }
+}
+
+TEST(scaled_gemm_kernel, pairs_of_blocks_share_what_they_read_of_b_and_scales_are_each_blocks_own) {
+  constexpr int rows[] = {300};
+  const scaled_gemm_case g = scaled_groups(rows, 264, 272, exact_draws(5));
+  for (const sim::options& how : schedules)
+    EXPECT_EQ(test::wrong_value(g, scaled_on_the_machine<of_pairs>(g, how), left_alone), "");
+}
+
+TEST(scaled_gemm_kernel, the_same_bits_as_the_loops_on_the_cpu_but_for_the_order_of_a_blocks_sum) {
+  constexpr int counts[] = {70, 9};
+  const scaled_gemm_case g = scaled_groups(counts, 136, 272, random_draws(6));
+  EXPECT_EQ(test::wrong_value(g, scaled_on_the_machine<two_parts>(g), left_alone, fp32_sums), "");
+}
+
+TEST(scaled_gemm_kernel, the_configurations_of_gpus_are_exact_too) {
+  constexpr int counts[] = {40, 0, 150}, rows[] = {150};
+  const scaled_gemm_case groups = scaled_groups(counts, 264, 208, exact_draws(7));
+  EXPECT_EQ(
+      test::wrong_value(groups, scaled_on_the_machine<gemm_kernels::scaled_group_config>(groups), left_alone),
+      "");
+  const scaled_gemm_case dense = scaled_groups(rows, 264, 208, exact_draws(8));
+  EXPECT_EQ(test::wrong_value(dense, scaled_on_the_machine<gemm_kernels::scaled_config>(dense), left_alone),
+            "");
+}
+
+/// Bugs: scales that are taken before they are there, a slot's scales told of before they are copied, and those of another block.
+template <class Context>
+int schedules_in_which_scaled_products_are_wrong() {
+  constexpr int counts[] = {70, 30};
+  const scaled_gemm_case g = scaled_groups(counts, 136, 528, exact_draws(9));
+  int shown = 0;
+  for (const sim::options& how : schedules) {
+    try {
+      shown +=
+          test::wrong_value(g, scaled_on_the_machine<two_parts, Context>(g, how), left_alone).empty() ? 0 : 1;
+    } catch (const std::exception&) {  // the machine's own checks
+      ++shown;
+    }
+  }
+  return shown;
+}
+
+struct sees_slots_that_are_not_there : sim::context {
+  explicit sees_slots_that_are_not_there(const sim::context& x) : sim::context{x} {}
+  template <scope S>
+  bool mbarrier_is_over(mbarrier*, parity) {
+    return true;
+  }
+};
+struct tells_before_it_copies : sim::context {
+  explicit tells_before_it_copies(const sim::context& x) : sim::context{x} {}
+  void copy_word(void* to, const void* from) { late_.emplace_back(to, from); }
+  void mbarrier_arrive_after_copies(mbarrier* b) {
+    sim::context::mbarrier_arrive<scope::block>(b, 1);
+    for (const auto& [to, from] : late_)
+      write(static_cast<float*>(to), read(static_cast<const float*>(from)));
+    late_.clear();
+  }
+  std::vector<std::pair<void*, const void*>> late_;
+};
+struct releases_before_products_are_done : sim::context {
+  explicit releases_before_products_are_done(const sim::context& x) : sim::context{x} {}
+  template <int newest, class... Accumulators>
+  void await_products(Accumulators&... done) {
+    sim::context::await_products<newest + 1>(done...);
+  }
+};
+
+TEST(scaled_gemm_kernel, slots_taken_early_scales_told_of_early_and_products_not_awaited_show) {
+  EXPECT_EQ(schedules_in_which_scaled_products_are_wrong<sim::context>(), 0);
+  EXPECT_GT(schedules_in_which_scaled_products_are_wrong<sees_slots_that_are_not_there>(), 0);
+  EXPECT_GT(schedules_in_which_scaled_products_are_wrong<tells_before_it_copies>(), 0);
+  EXPECT_EQ(schedules_in_which_scaled_products_are_wrong<releases_before_products_are_done>(), 3);
+}
+
+TEST(scaled_gemm_kernel, counts_and_firsts_that_cannot_be_are_bounded_by_the_memory_there_is) {
+  constexpr int counts[] = {40, 24, 16};
+  constexpr std::int32_t most = std::numeric_limits<std::int32_t>::max();
+  for (const std::int32_t wrong : {most, -1, 81}) {
+    scaled_gemm_case g = scaled_groups(counts, 64, 144, exact_draws(10));
+    const scaled_gemm_case right = g;
+    g.counts[2] = wrong;
+    g.firsts[1] = most;  // nothing is left of group 1
+    const std::vector<bfloat16> c = scaled_on_the_machine<one_part>(g);
+    for (int row = 0; row < 40; ++row)
+      EXPECT_EQ(static_cast<float>(c[static_cast<std::size_t>(row) * 64]),
+                static_cast<float>(bfloat16{static_cast<float>(right.at(row, 0).sum)}));
+  }
+}
+
+}  // namespace
+}  // namespace baton

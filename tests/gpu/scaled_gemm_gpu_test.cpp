@@ -1,0 +1,123 @@
+// Products of e4m3 with scales on a GPU: exact where they can be, whatever the groups' sizes are, and other rows untouched.
+#include "baton/scaled_gemm.hpp"
+
+#include <limits>
+
+#include "baton/device_buffer.hpp"
+#include "tests/gpu/gpu_case.hpp"
+#include "tests/support/scaled_gemm_case.hpp"
+
+namespace baton {
+namespace {
+
+using test::exact_draws;
+using test::random_draws;
+using test::scaled_gemm_case;
+using test::scaled_groups;
+
+/// Tensor cores add 32 products at a time to what they have, and keep 13 bits below the largest of them: of a block's sum, four
+/// times 33 terms cut off at 2^-13 of the largest, which is at most the sum of all magnitudes.
+constexpr double tensor_core_sums = 4 * 33 * 0x1p-13;
+
+class scaled_gemm_gpu : public test::gpu_case {
+ protected:
+  void SetUp() override {
+    test::gpu_case::SetUp();
+    if (!IsSkipped()) worlds_ = world::local(1, device_kind::cuda);
+  }
+  std::vector<bfloat16> product(const scaled_gemm_case& g, int num_sms = 0) {
+    const device_buffer<float8_e4m3> a{worlds_[0], g.a}, b{worlds_[0], g.b};
+    const device_buffer<float> a_scales{worlds_[0], g.a_scales}, b_scales{worlds_[0], g.b_scales};
+    const device_buffer<std::int32_t> counts{worlds_[0], g.counts}, firsts{worlds_[0], g.firsts};
+    device_buffer<bfloat16> c{
+        worlds_[0],
+        std::vector<bfloat16>(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{left_alone})};
+    const row_selection rows{g.max_rows, counts.data(), firsts.data(), static_cast<int>(g.counts.size()),
+                             num_sms};
+    scaled_grouped_gemm(worlds_[0], {a.data(), a_scales.data(), b.data(), b_scales.data(), c.data(), g.n, g.k,
+                                     rows, 0, g.layout});
+    return c.to_host();
+  }
+  std::vector<bfloat16> dense_product(const scaled_gemm_case& g, int num_sms = 0) {
+    const device_buffer<float8_e4m3> a{worlds_[0], g.a}, b{worlds_[0], g.b};
+    const device_buffer<float> a_scales{worlds_[0], g.a_scales}, b_scales{worlds_[0], g.b_scales};
+    device_buffer<bfloat16> c{worlds_[0], g.group.size() * static_cast<std::size_t>(g.n)};
+    scaled_gemm(
+        worlds_[0],
+        {a.data(), a_scales.data(), b.data(), b_scales.data(), c.data(), g.max_rows, g.n, g.k, g.layout},
+        num_sms);
+    return c.to_host();
+  }
+  void expect_exact(const scaled_gemm_case& g) {
+    EXPECT_EQ(test::wrong_value(g, product(g), left_alone), "");
+  }
+  static constexpr float left_alone = -1;
+  std::vector<world> worlds_;
+};
+
+TEST_F(scaled_gemm_gpu, integers_are_exact_and_other_rows_stay_at_sizes_around_the_tiles_borders) {
+  constexpr int sizes[][6] = {{0, 1, 130, 0, 64, 8}, {65, 0, 0, 300, 16, 15}, {128, 17, 256, 5, 0, 127},
+                              {0, 0, 0, 0, 9, 0},    {1, 1, 1, 1, 1, 1},      {129, 255, 257, 63, 1, 2}};
+  std::uint32_t seed = 1;
+  for (const auto& counts : sizes)
+    for (const scale_layout layout : {scale_layout::row_major, scale_layout::column_major}) {
+      expect_exact(scaled_groups(counts, 264, 272, exact_draws(seed++), layout, 3));
+      expect_exact(scaled_groups(counts, 512, 640, exact_draws(seed++), layout));
+    }
+}
+
+TEST_F(scaled_gemm_gpu, integers_are_exact_with_groups_that_are_drawn) {
+  std::mt19937 random{5};
+  const auto up_to = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
+  for (std::uint32_t i = 0; i < 30; ++i) {
+    std::vector<int> counts(static_cast<std::size_t>(1 + up_to(40)));
+    for (int& count : counts) count = up_to(3) == 0 ? up_to(300) : up_to(20);
+    expect_exact(scaled_groups(counts, 8 + 8 * up_to(60), 16 + 16 * up_to(40), exact_draws(i),
+                               scale_layout::column_major, up_to(2)));
+  }
+}
+
+TEST_F(scaled_gemm_gpu, dense_products_are_exact_at_sizes_around_the_tiles_borders) {
+  constexpr int rows[] = {1, 64, 127, 128, 129, 255, 257, 600};
+  std::uint32_t seed = 1;
+  for (const int m : rows)
+    for (const int n : {8, 248, 256, 264, 520})
+      for (const int k : {16, 128, 144, 1040}) {
+        const scaled_gemm_case g = scaled_groups(std::span<const int>{&m, 1}, n, k, exact_draws(seed++));
+        ASSERT_EQ(test::wrong_value(g, dense_product(g), left_alone), "") << m << " " << n << " " << k;
+      }
+}
+
+TEST_F(scaled_gemm_gpu,
+       random_values_are_within_what_tensor_cores_cut_off_and_the_same_on_any_number_of_sms) {
+  constexpr int counts[] = {200, 3, 0, 400}, rows[] = {700};
+  const scaled_gemm_case groups = scaled_groups(counts, 520, 2064, random_draws(1)),
+                         dense = scaled_groups(rows, 520, 2064, random_draws(2), scale_layout::column_major);
+  const std::vector<bfloat16> of_groups = product(groups), of_dense = dense_product(dense);
+  EXPECT_EQ(test::wrong_value(groups, of_groups, left_alone, tensor_core_sums), "");
+  EXPECT_EQ(test::wrong_value(dense, of_dense, left_alone, tensor_core_sums), "");
+  for (const int sms : {1, 2, 7, 50}) {
+    EXPECT_TRUE(product(groups, sms) == of_groups) << sms;
+    EXPECT_TRUE(dense_product(dense, sms) == of_dense) << sms;
+  }
+}
+
+TEST_F(scaled_gemm_gpu, counts_that_cannot_be_touch_no_memory_outside) {
+  constexpr int counts[] = {40, 24, 16};
+  scaled_gemm_case g = scaled_groups(counts, 64, 144, exact_draws(3));
+  const scaled_gemm_case expected = g;
+  constexpr std::int32_t most = std::numeric_limits<std::int32_t>::max(),
+                         least = std::numeric_limits<std::int32_t>::min();
+  for (const std::int32_t wrong : {most, least, -1, 81}) {
+    g.counts[2] = wrong;
+    g.firsts[1] = wrong;
+    const std::vector<bfloat16> c = product(g);
+    if (wrong < 0) continue;  // group 1 was said to begin where group 0 does
+    for (int row = 0; row < 40; ++row)
+      EXPECT_EQ(static_cast<float>(c[static_cast<std::size_t>(row) * 64]),
+                static_cast<float>(bfloat16{static_cast<float>(expected.at(row, 0).sum)}));
+  }
+}
+
+}  // namespace
+}  // namespace baton
