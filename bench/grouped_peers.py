@@ -31,9 +31,10 @@ WRONG, BAD_FILE, NOT_HERE = 1, 2, 4
 
 def read_points(path):
     """What baton measured on a GPU. @raises ValueError  a line of another schema, or nothing of the kind"""
-    points = [p for p in plots.read_points(path, SCHEMA) if p["who"] == "baton" and p["device"] == "cuda" and p["checked"]]
+    points = [p for p in plots.read_points(path, SCHEMA) if p["who"] == "baton" and p["device"] == "cuda" and p["checked"]
+              and p.get("format", "bf16") == "bf16"]
     if not points:
-        raise ValueError(f"{path}: no point of it was right and measured on a GPU")
+        raise ValueError(f"{path}: no point of bf16 was right and measured on a GPU")
     return points
 
 

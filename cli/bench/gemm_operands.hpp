@@ -9,16 +9,18 @@
 
 namespace baton::cli {
 
-/// Small integers, with which every sum of a product is exact; the same values again and again, so that gigabytes are made by
-/// copies on the device. The period is prime: no two rows of a matrix are the same, and no two matrices of a pile.
+/// Values with which every sum of a product is exact, small integers, or powers of two where they are scales (float); the same ones
+/// again and again, so that gigabytes are made by copies on the device. The period is prime: no two rows of a matrix are the
+/// same, and no two matrices of a pile.
+template <class T>
 class gemm_operand {
  public:
   /// @throws out_of_memory  names `use`
   gemm_operand(const world& world, std::size_t count, std::uint32_t seed, const memory_use& use);
 
-  /// From here on normally distributed: a GPU's clock goes by how many bits flip.
+  /// From here on normally distributed, scales within a factor of two: a GPU's clock goes by how many bits flip.
   void random_values();
-  const bfloat16* data() const { return values_.data(); }
+  const T* data() const { return values_.data(); }
   double at(std::size_t i) const {
     return static_cast<double>(static_cast<float>(period_[i % period_.size()]));
   }
@@ -28,13 +30,21 @@ class gemm_operand {
 
   world world_;
   std::uint32_t seed_;
-  std::vector<bfloat16> period_;
-  device_buffer<bfloat16> values_;
+  std::vector<T> period_;
+  device_buffer<T> values_;
 };
+extern template class gemm_operand<bfloat16>;
+extern template class gemm_operand<float8_e4m3>;
+extern template class gemm_operand<float>;
 
 /// In double precision: sum over l below k of a[a_from + l] * b[b_from + l].
-double dot(const gemm_operand& a, std::size_t a_from, const gemm_operand& b, std::size_t b_from,
-           std::size_t k);
+template <class T>
+double dot(const gemm_operand<T>& a, std::size_t a_from, const gemm_operand<T>& b, std::size_t b_from,
+           std::size_t k) {
+  double sum = 0;
+  for (std::size_t l = 0; l < k; ++l) sum += a.at(a_from + l) * b.at(b_from + l);
+  return sum;
+}
 
 /// 256 places that are spread out over `count` values, 1 / 257 of them apart, and the last: 257 is prime, so these are rows and
 /// columns of all remainders.

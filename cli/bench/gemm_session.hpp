@@ -39,7 +39,7 @@ class gemm_session {
 
   world world_;
   gemm_shape shape_;
-  gemm_operand a_, b_;
+  gemm_operand<bfloat16> a_, b_;
   device_buffer<Out> c_;
 };
 

@@ -35,6 +35,7 @@ nlohmann::json to_json(const gemm_run& run, const grouped_point& p) {
        {"who", "baton"},
        {"model", if_of_a_model(p.shape.model)},
        {"product", if_of_a_model(p.shape.product)},
+       {"format", name(p.format)},
        {"groups", p.shape.groups},
        {"n", p.shape.n},
        {"k", p.shape.k},
@@ -49,9 +50,10 @@ nlohmann::json to_json(const gemm_run& run, const grouped_point& p) {
       run, {p.flops(), p.bytes(), p.wrong, p.burst_us, p.sustained_us});
 }
 
-void print_heading(const grouped_shape& s, std::ostream& out) {
+void print_heading(const grouped_shape& s, operand_format format, std::ostream& out) {
   const std::string of_model = s.model.empty() ? "" : fmt::format("{} {}: ", s.model, s.product);
-  out << fmt::format("\n{}{} groups, n {}, k {}\n", of_model, s.groups, s.n, s.k);
+  out << fmt::format("\n{}{} groups, n {}, k {}, {}\n", of_model, s.groups, s.n, s.k,
+                     name(format));
   out << fmt::format("{:>9}{:>9}{:>9}{:>11}{:>8}{:>9}{:>14}{:>13}{:>14}{:>9}\n", "rows each", "routing",
                      "largest", "burst us", "MAD", "TFLOP/s", "weights GB/s", "of roofline", "sustained us",
                      "TFLOP/s");

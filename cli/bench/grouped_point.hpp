@@ -13,6 +13,7 @@ namespace baton::cli {
 
 struct grouped_point {
   grouped_shape shape;
+  operand_format format = operand_format::bf16;
   int rows_per_group = 0;  // on average
   group_routing routing = group_routing::uniform;
   std::uint64_t seed = 0;
@@ -23,16 +24,20 @@ struct grouped_point {
 
   std::int64_t rows() const;
   int groups_with_rows() const;
+  /// Of operands; scales, a thirty-second more or less, are left out.
+  double value_bytes() const { return format == operand_format::bf16 ? 2.0 : 1.0; }
   /// Of the rows that there are.
   double flops() const { return 2.0 * static_cast<double>(rows()) * shape.n * shape.k; }
   /// Of the matrices of groups that have rows, read once.
-  double weight_bytes() const { return 2.0 * groups_with_rows() * shape.n * shape.k; }
+  double weight_bytes() const { return value_bytes() * groups_with_rows() * shape.n * shape.k; }
   /// And every row read, and every result written, once.
-  double bytes() const { return weight_bytes() + 2.0 * static_cast<double>(rows()) * (shape.n + shape.k); }
+  double bytes() const {
+    return weight_bytes() + static_cast<double>(rows()) * (2.0 * shape.n + value_bytes() * shape.k);
+  }
 };
 
 nlohmann::json to_json(const gemm_run& run, const grouped_point& point);
-void print_heading(const grouped_shape& shape, std::ostream& out);
+void print_heading(const grouped_shape& shape, operand_format format, std::ostream& out);
 void print(const gemm_run& run, const grouped_point& point, std::ostream& out);
 
 }  // namespace baton::cli

@@ -6,22 +6,17 @@
 namespace baton::cli {
 namespace {
 
-constexpr const char* fewer_rows = "lower --rows";
-
 std::vector<std::int32_t> firsts_of(const std::vector<std::int32_t>& counts) {
   std::vector<std::int32_t> firsts(counts.size());
   std::exclusive_scan(counts.begin(), counts.end(), firsts.begin(), 0);
   return firsts;
 }
 
-std::size_t volume(int matrices, int rows, int columns) {
-  return static_cast<std::size_t>(matrices) * static_cast<std::size_t>(rows) *
-         static_cast<std::size_t>(columns);
-}
-
 }  // namespace
 
-grouped_session::grouped_session(const world& world, const grouped_shape& s, std::vector<std::int32_t> counts)
+template <class Problem>
+grouped_session<Problem>::grouped_session(const world& world, const grouped_shape& s,
+                                          std::vector<std::int32_t> counts)
     : world_{world},
       shape_{s},
       counts_{std::move(counts)},
@@ -29,26 +24,22 @@ grouped_session::grouped_session(const world& world, const grouped_shape& s, std
       rows_{firsts_.back() + counts_.back()},
       device_counts_{world, counts_},
       device_firsts_{world, firsts_},
-      a_{world, volume(1, rows_, s.k), 1, {"the rows", fewer_rows}},
-      b_{world, volume(s.groups, s.n, s.k), 2, {"the groups' matrices", "lower --groups or the sizes"}},
-      c_{world, volume(1, rows_, s.n), {"the products", fewer_rows}} {}
+      operands_{world, s, rows_},
+      c_{world, static_cast<std::size_t>(rows_) * static_cast<std::size_t>(s.n),
+         {"the products", "lower --rows"}} {}
 
-void grouped_session::enqueue(const grouped_product& run, stream_ref stream) {
-  run({a_.data(),
-       b_.data(),
-       c_.data(),
-       shape_.n,
-       shape_.k,
-       {rows_, device_counts_.data(), device_firsts_.data(), shape_.groups}},
-      stream);
+template <class Problem>
+void grouped_session<Problem>::enqueue(const grouped_product<Problem>& run, stream_ref stream) {
+  Problem p = operands_.problem();
+  p.c = c_.data();
+  p.n = shape_.n;
+  p.k = shape_.k;
+  p.rows = {rows_, device_counts_.data(), device_firsts_.data(), shape_.groups};
+  run(p, stream);
 }
 
-void grouped_session::random_values() {
-  a_.random_values();
-  b_.random_values();
-}
-
-std::vector<std::size_t> grouped_session::places() const {
+template <class Problem>
+std::vector<std::size_t> grouped_session<Problem>::places() const {
   const auto n = static_cast<std::size_t>(shape_.n);
   std::vector<std::size_t> places = spread_out(c_.size());
   for (std::size_t g = 0; g < counts_.size(); ++g) {
@@ -60,20 +51,24 @@ std::vector<std::size_t> grouped_session::places() const {
   return places;
 }
 
-double grouped_session::expected(std::size_t row, std::size_t column) const {
-  const auto n = static_cast<std::size_t>(shape_.n), k = static_cast<std::size_t>(shape_.k);
+template <class Problem>
+double grouped_session<Problem>::expected(std::size_t row, std::size_t column) const {
   // Behind the last group that begins at or before the row; empty ones begin where the next one does.
   const auto behind = std::upper_bound(firsts_.begin(), firsts_.end(), static_cast<std::int32_t>(row));
   const auto group = static_cast<std::size_t>(behind - firsts_.begin()) - 1;
-  return dot(a_, row * k, b_, (group * n + column) * k, k);
+  return operands_.expected(row, column, group);
 }
 
-std::string grouped_session::first_wrong(const grouped_product& run) {
+template <class Problem>
+std::string grouped_session<Problem>::first_wrong(const grouped_product<Problem>& run) {
   constexpr unsigned char poison = 0xff;  // NaN
   c_.fill_async(poison);
   enqueue(run, {});
   return first_wrong_value(world_, c_.data(), static_cast<std::size_t>(shape_.n), places(),
                            [this](std::size_t row, std::size_t column) { return expected(row, column); });
 }
+
+template class grouped_session<grouped_gemm_problem>;
+template class grouped_session<scaled_grouped_gemm_problem>;
 
 }  // namespace baton::cli

@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "baton/grouped_gemm.hpp"
-#include "cli/bench/gemm_operands.hpp"
-#include "cli/bench/grouped_points.hpp"
+#include "cli/bench/grouped_operands.hpp"
 
 namespace baton::cli {
 
 /// Puts one product on a stream.
-using grouped_product = std::function<void(const grouped_gemm_problem&, stream_ref)>;
+template <class Problem>
+using grouped_product = std::function<void(const Problem&, stream_ref)>;
 
-/// Groups lie one behind the other, in order. Operands of small integers, so that every result is exact, until random_values().
+/// Groups lie one behind the other, in order. Operands with which every result is exact, until random_values().
+template <class Problem>
 class grouped_session {
  public:
   /// `counts`: of each of the shape's groups; not all are 0.
@@ -22,9 +22,9 @@ class grouped_session {
 
   /// Poisons the result, runs once, and compares spread-out elements, and one of the first and the last row of each group, with
   /// sums in double precision. Empty: all right.
-  std::string first_wrong(const grouped_product& run);
-  void random_values();
-  void enqueue(const grouped_product& run, stream_ref stream);
+  std::string first_wrong(const grouped_product<Problem>& run);
+  void random_values() { operands_.random_values(); }
+  void enqueue(const grouped_product<Problem>& run, stream_ref stream);
 
  private:
   std::vector<std::size_t> places() const;
@@ -35,8 +35,10 @@ class grouped_session {
   std::vector<std::int32_t> counts_, firsts_;
   int rows_;
   device_buffer<std::int32_t> device_counts_, device_firsts_;
-  gemm_operand a_, b_;
+  grouped_operands<Problem> operands_;
   device_buffer<bfloat16> c_;
 };
+extern template class grouped_session<grouped_gemm_problem>;
+extern template class grouped_session<scaled_grouped_gemm_problem>;
 
 }  // namespace baton::cli

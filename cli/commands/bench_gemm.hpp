@@ -18,6 +18,7 @@ struct bench_grouped_options {
   int groups = 64;                  // of the shapes that are no model's
   std::vector<int> rows;            // of a group on average; empty: some for the device
   std::vector<group_routing> routings{group_routing::uniform};
+  std::vector<operand_format> formats{operand_format::bf16};
   std::uint64_t seed = 1;  // of the routings
 };
 

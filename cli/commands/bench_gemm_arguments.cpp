@@ -18,6 +18,9 @@ const std::map<std::string, group_routing> group_routing_names{
     {name(group_routing::zipf), group_routing::zipf},
     {name(group_routing::skewed), group_routing::skewed}};
 
+const std::map<std::string, operand_format> operand_format_names{
+    {name(operand_format::bf16), operand_format::bf16}, {name(operand_format::e4m3), operand_format::e4m3}};
+
 std::string model_names() {
   std::string text;
   for (const moe_model& model : moe_models()) text += (text.empty() ? "{" : ",") + std::string{model.name};
@@ -65,6 +68,9 @@ void declare_grouped(CLI::App& command, bench_grouped_options& options, CLI::Opt
                          "which group a row is in; uniform: as many in each; zipf: the n-th most popular one "
                          "in proportion to 1/n; skewed: in proportion to squares of random numbers")
                  ->default_str("uniform"));
+  of_grouped(add_choices(command, "--format", operand_format_names, options.formats,
+                         "of the operands; e4m3: with scales of 1x128 and 128x128 values")
+                 ->default_str("bf16"));
   of_grouped(add_count(command, "--seed", options.seed, "of --routing"));
 }
 
@@ -94,7 +100,7 @@ void declare_bench_gemm(CLI::App& bench, arguments& chosen) {
       "Examples:\n"
       "  baton bench gemm --shapes 8192 4096,14336,4096 --out bf16 fp32 --json-file gemm.jsonl\n"
       "  baton bench gemm --grouped --models deepseek-v3 --rows 64 512 --routing uniform skewed\n"
-      "  baton bench gemm --grouped --shapes 4096,7168 --groups 32 --rows 128");
+      "  baton bench gemm --grouped --shapes 4096,7168 --groups 32 --rows 128 --format bf16 e4m3");
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_gemm(options, out); }; });
 }
 

@@ -101,9 +101,12 @@ TEST(bench_grouped, options_of_groups_need_them_and_those_of_dense_products_excl
     EXPECT_EQ(run.exit_code, 2);
     return run.err;
   };
-  for (const char* option : {"--models", "--groups", "--rows", "--routing", "--seed"})
-    EXPECT_TRUE(
-        says(refusal({option, std::string{option} == "--routing" ? "zipf" : "8"}), option, "--grouped"));
+  for (const char* option : {"--models", "--groups", "--rows", "--routing", "--format", "--seed"}) {
+    const std::string value = std::string{option} == "--routing"  ? "zipf"
+                              : std::string{option} == "--format" ? "e4m3"
+                                                                  : "8";
+    EXPECT_TRUE(says(refusal({option, value}), option, "--grouped"));
+  }
   EXPECT_TRUE(says(refusal({"--grouped", "--out", "fp32"}), "--grouped", "--out"));
   EXPECT_TRUE(says(refusal({"--grouped", "--tiles", "wide"}), "--grouped", "--tiles"));
 }
@@ -157,8 +160,8 @@ TEST(bench_grouped_points, rows_spread_as_the_routing_says) {
 
 TEST(bench_grouped_session, a_right_product_passes_and_bugs_are_noticed) {
   const world cpu = world::local(1, device_kind::cpu)[0];
-  grouped_session session{cpu, {{}, {}, 3, 16, 24}, {3, 0, 5}};
-  const grouped_product right = [&](const grouped_gemm_problem& p, stream_ref s) { grouped_gemm(cpu, p, s); };
+  grouped_session<grouped_gemm_problem> session{cpu, {{}, {}, 3, 16, 24}, {3, 0, 5}};
+  const grouped_product<grouped_gemm_problem> right = [&](const grouped_gemm_problem& p, stream_ref s) { grouped_gemm(cpu, p, s); };
   EXPECT_EQ(session.first_wrong(right), "");
 
   EXPECT_TRUE(says(session.first_wrong([](const grouped_gemm_problem&, stream_ref) {}),
@@ -182,8 +185,40 @@ TEST(bench_grouped_session, a_right_product_passes_and_bugs_are_noticed) {
   cpu.synchronize();
 }
 
+TEST(bench_grouped_session, a_right_product_of_e4m3_passes_and_wrong_scales_are_noticed) {
+  const world cpu = world::local(1, device_kind::cpu)[0];
+  grouped_session<scaled_grouped_gemm_problem> session{cpu, {{}, {}, 3, 136, 272}, {3, 0, 5}};
+  using problem = scaled_grouped_gemm_problem;
+  EXPECT_EQ(session.first_wrong([&](const problem& p, stream_ref s) { scaled_grouped_gemm(cpu, p, s); }), "");
+  EXPECT_TRUE(says(session.first_wrong([&](problem p, stream_ref s) {
+    p.a_layout = scale_layout::column_major;  // scales of other rows and blocks
+    scaled_grouped_gemm(cpu, p, s);
+  }),
+                   "c[", "expected"));
+  EXPECT_TRUE(says(session.first_wrong([&](problem p, stream_ref s) {
+    p.b_scales = p.b_scales + 3;  // those of the next columns
+    scaled_grouped_gemm(cpu, p, s);
+  }),
+                   "c[", "expected"));
+}
+
+TEST(bench_grouped, products_of_e4m3_are_checked_and_timed_too) {
+  bench_gemm_options o = small_groups();
+  o.json = true;
+  o.shapes = {"136,272"};
+  o.grouped.formats = {operand_format::e4m3};
+  o.grouped.routings = {group_routing::uniform};
+  std::ostringstream out;
+  EXPECT_EQ(run_bench_gemm(o, out), 0);
+  for (const nlohmann::json& j : test::json_lines(out.str())) {
+    EXPECT_EQ(j["format"], "e4m3");
+    EXPECT_EQ(j["checked"], true);
+    EXPECT_EQ(j["weight_bytes"], 3.0 * 136 * 272);
+  }
+}
+
 TEST(bench_grouped_point, only_groups_with_rows_are_read_and_only_rows_that_there_are_count) {
-  const grouped_point p{{{}, {}, 3, 100, 10}, 4, group_routing::skewed, 1, {10, 0, 2}, {}, {1.0, 2.0, 4.0}};
+  const grouped_point p{{{}, {}, 3, 100, 10}, operand_format::bf16, 4, group_routing::skewed, 1, {10, 0, 2}, {}, {1.0, 2.0, 4.0}};
   EXPECT_EQ(p.flops(), 2.0 * 12 * 100 * 10);
   EXPECT_EQ(p.weight_bytes(), 2.0 * 2 * 100 * 10);
   EXPECT_EQ(p.bytes(), p.weight_bytes() + 2.0 * 12 * 110);
@@ -202,7 +237,7 @@ TEST(bench_grouped_point, only_groups_with_rows_are_read_and_only_rows_that_ther
 }
 
 TEST(bench_grouped_point, a_wrong_product_has_no_times) {
-  const grouped_point p{{{}, {}, 1, 8, 8}, 1, group_routing::uniform, 1, {1}, "c[0, 0] = 1, expected 2", {}};
+  const grouped_point p{{{}, {}, 1, 8, 8}, operand_format::bf16, 1, group_routing::uniform, 1, {1}, "c[0, 0] = 1, expected 2", {}};
   const nlohmann::json j = to_json({}, p);
   EXPECT_EQ(j["checked"], false);
   EXPECT_TRUE(j["burst_tflops"].is_null() && j["weights_gb_per_s"].is_null());

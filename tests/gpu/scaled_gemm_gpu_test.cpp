@@ -62,17 +62,17 @@ TEST_F(scaled_gemm_gpu, integers_are_exact_and_other_rows_stay_at_sizes_around_t
   for (const auto& counts : sizes)
     for (const scale_layout layout : {scale_layout::row_major, scale_layout::column_major}) {
       expect_exact(scaled_groups(counts, 264, 272, exact_draws(seed++), layout, 3));
-      expect_exact(scaled_groups(counts, 512, 640, exact_draws(seed++), layout));
+      expect_exact(scaled_groups(counts, 128, 640, exact_draws(seed++), layout));
     }
 }
 
 TEST_F(scaled_gemm_gpu, integers_are_exact_with_groups_that_are_drawn) {
   std::mt19937 random{5};
   const auto up_to = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
-  for (std::uint32_t i = 0; i < 30; ++i) {
+  for (std::uint32_t i = 0; i < 20; ++i) {
     std::vector<int> counts(static_cast<std::size_t>(1 + up_to(40)));
     for (int& count : counts) count = up_to(3) == 0 ? up_to(300) : up_to(20);
-    expect_exact(scaled_groups(counts, 8 + 8 * up_to(60), 16 + 16 * up_to(40), exact_draws(i),
+    expect_exact(scaled_groups(counts, 8 + 8 * up_to(40), 16 + 16 * up_to(30), exact_draws(i),
                                scale_layout::column_major, up_to(2)));
   }
 }
@@ -81,8 +81,8 @@ TEST_F(scaled_gemm_gpu, dense_products_are_exact_at_sizes_around_the_tiles_borde
   constexpr int rows[] = {1, 64, 127, 128, 129, 255, 257, 600};
   std::uint32_t seed = 1;
   for (const int m : rows)
-    for (const int n : {8, 248, 256, 264, 520})
-      for (const int k : {16, 128, 144, 1040}) {
+    for (const int n : {8, 248, 264, 520})
+      for (const int k : {16, 144, 640}) {
         const scaled_gemm_case g = scaled_groups(std::span<const int>{&m, 1}, n, k, exact_draws(seed++));
         ASSERT_EQ(test::wrong_value(g, dense_product(g), left_alone), "") << m << " " << n << " " << k;
       }

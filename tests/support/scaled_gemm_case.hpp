@@ -1,5 +1,6 @@
 #pragma once
 // Products of e4m3 with scales, dense and of groups of rows, and what must come out, for both devices.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,17 @@ struct scaled_gemm_case {
     return static_cast<std::size_t>(layout == scale_layout::row_major ? 1 : max_rows);
   }
 
+  static double value_of(float8_e4m3 v) {
+    static const std::vector<double> values = [] {
+      std::vector<double> of;
+      for (int bits = 0; bits < 256; ++bits)
+        of.push_back(static_cast<double>(
+            static_cast<float>(float8_e4m3::from_bits(static_cast<std::uint8_t>(bits)))));
+      return of;
+    }();
+    return values[v.bits];
+  }
+
   /// What must come out at a row and a column, and the sum of its terms' magnitudes.
   struct value {
     double sum = 0, weight = 0;
@@ -43,13 +55,17 @@ struct scaled_gemm_case {
     const auto steps = static_cast<std::size_t>(blocks()), rows_of_b = static_cast<std::size_t>(n);
     const auto blocks_of_b = static_cast<std::size_t>(ceil_div(n, block));
     value out;
-    for (std::size_t l = 0; l < depth; ++l) {
-      const double scale = static_cast<double>(a_scales[r * a_scale_row() + l / block * a_scale_block()]) *
-                           static_cast<double>(b_scales[(g * blocks_of_b + j / block) * steps + l / block]);
-      const double term = static_cast<double>(static_cast<float>(a[r * depth + l])) *
-                          static_cast<double>(static_cast<float>(b[(g * rows_of_b + j) * depth + l])) * scale;
-      out.sum += term;
-      out.weight += std::abs(term);
+    for (std::size_t step = 0; step < steps; ++step) {
+      value of_block;
+      for (std::size_t l = step * block; l < std::min(depth, (step + 1) * block); ++l) {
+        const double term = value_of(a[r * depth + l]) * value_of(b[(g * rows_of_b + j) * depth + l]);
+        of_block.sum += term;
+        of_block.weight += std::abs(term);
+      }
+      const double scale = static_cast<double>(a_scales[r * a_scale_row() + step * a_scale_block()]) *
+                           static_cast<double>(b_scales[(g * blocks_of_b + j / block) * steps + step]);
+      out.sum += of_block.sum * scale;
+      out.weight += of_block.weight * scale;
     }
     return out;
   }

@@ -9,7 +9,7 @@
 //   group          | waits                | acc += | waits for slot s + 1, reads its scales | acc += | ...
 //   other group      acc += |   waits ...                the same, half a turn later: each fills the other's gaps
 //
-// Where the time goes, and what was tried: docs/decisions/0030-scaled-products.md.
+// Where the time goes, and what was tried: docs/decisions/0031-scaled-products.md.
 #include "kernels/gemm/products.hpp"
 
 namespace baton::gemm_kernels {
@@ -104,6 +104,7 @@ class scaled_products {
     bool filled = wait();
     scales by = scales_of(in_.index());
     all_but_last(acc, product, operands_of(in_.index()), by);
+    look();
     int before = in_.index();
     in_.step();
     for (int k = 1; k < steps_ && filled;) {
@@ -120,7 +121,6 @@ class scaled_products {
         in_.step();
       }
     }
-    look();
     last(acc, product, before, by);
     return filled;
   }
