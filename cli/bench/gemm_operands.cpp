@@ -21,7 +21,8 @@ struct drawn<bfloat16> {
   static constexpr float deviation = 1;
 };
 template <>
-struct drawn<float8_e4m3> {  // sums of a block stay below 2^13, and values use the format as those that are quantised do
+struct drawn<
+    float8_e4m3> {  // sums of a block stay below 2^13, and values use the format as those that are quantised do
   static constexpr int most = 2;
   static constexpr float deviation = 100;
 };
@@ -39,7 +40,8 @@ T small(Random& random) {
 }  // namespace
 
 template <class T>
-gemm_operand<T>::gemm_operand(const world& world, std::size_t count, std::uint32_t seed, const memory_use& use)
+gemm_operand<T>::gemm_operand(const world& world, std::size_t count, std::uint32_t seed,
+                              const memory_use& use)
     : world_{world}, seed_{seed}, period_(std::min(count, longest_period)), values_{world, count, use} {
   std::minstd_rand random{seed};
   for (T& v : period_) v = small<T>(random);

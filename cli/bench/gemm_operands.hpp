@@ -9,8 +9,8 @@
 
 namespace baton::cli {
 
-/// Values with which every sum of a product is exact, small integers, or powers of two where they are scales (float); the same ones
-/// again and again, so that gigabytes are made by copies on the device. The period is prime: no two rows of a matrix are the
+/// Values with which every sum of a product is exact, small integers, or powers of two where they are scales (float); the same
+/// ones again and again, so that gigabytes are made by copies on the device. The period is prime: no two rows of a matrix are the
 /// same, and no two matrices of a pile.
 template <class T>
 class gemm_operand {

@@ -63,9 +63,8 @@ double grouped_operands<scaled_grouped_gemm_problem>::expected(std::size_t row, 
   double sum = 0;
   for (std::size_t step = 0; step < steps_; ++step) {
     const std::size_t at = step * scaled_values;
-    const double scale =
-        a_scales_.at(row * steps_ + step) *
-        b_scales_.at((group * column_blocks_ + column / scaled_values) * steps_ + step);
+    const double scale = a_scales_.at(row * steps_ + step) *
+                         b_scales_.at((group * column_blocks_ + column / scaled_values) * steps_ + step);
     sum += scale * dot(a_, row * k + at, b_, b_row + at, std::min<std::size_t>(scaled_values, k - at));
   }
   return sum;

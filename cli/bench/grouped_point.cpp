@@ -52,8 +52,7 @@ nlohmann::json to_json(const gemm_run& run, const grouped_point& p) {
 
 void print_heading(const grouped_shape& s, operand_format format, std::ostream& out) {
   const std::string of_model = s.model.empty() ? "" : fmt::format("{} {}: ", s.model, s.product);
-  out << fmt::format("\n{}{} groups, n {}, k {}, {}\n", of_model, s.groups, s.n, s.k,
-                     name(format));
+  out << fmt::format("\n{}{} groups, n {}, k {}, {}\n", of_model, s.groups, s.n, s.k, name(format));
   out << fmt::format("{:>9}{:>9}{:>9}{:>11}{:>8}{:>9}{:>14}{:>13}{:>14}{:>9}\n", "rows each", "routing",
                      "largest", "burst us", "MAD", "TFLOP/s", "weights GB/s", "of roofline", "sustained us",
                      "TFLOP/s");

@@ -18,8 +18,8 @@ struct grouped_point {
   group_routing routing = group_routing::uniform;
   std::uint64_t seed = 0;
   std::vector<std::int32_t> counts;  // rows of each group
-  std::string wrong;                 // the first wrong element; empty: all that were looked at are exact
-  std::vector<double> burst_us;
+  std::string wrong{};               // the first wrong element; empty: all that were looked at are exact
+  std::vector<double> burst_us{};
   double sustained_us = 0;  // 0: not measured
 
   std::int64_t rows() const;

@@ -25,7 +25,8 @@ grouped_session<Problem>::grouped_session(const world& world, const grouped_shap
       device_counts_{world, counts_},
       device_firsts_{world, firsts_},
       operands_{world, s, rows_},
-      c_{world, static_cast<std::size_t>(rows_) * static_cast<std::size_t>(s.n),
+      c_{world,
+         static_cast<std::size_t>(rows_) * static_cast<std::size_t>(s.n),
          {"the products", "lower --rows"}} {}
 
 template <class Problem>

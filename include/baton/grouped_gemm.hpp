@@ -11,8 +11,8 @@ struct grouped_gemm_problem {
   const bfloat16* b = nullptr;  // [rows.num_ranges, n, k]
   bfloat16* c = nullptr;        // [rows.max_rows, n]
   int n = 0, k = 0;
-  row_selection rows;  // of each group; see rows_of(received_tokens)
-  int stride = 0;      // rows.firsts is null: the first row of group g is g * stride
+  row_selection rows{};  // of each group; see rows_of(received_tokens)
+  int stride = 0;        // rows.firsts is null: the first row of group g is g * stride
 };
 
 /// Each group of rows by a matrix of its own: `c[r, j] = sum over l of a[r, l] * b[g, j, l]` for the rows r of each group g,

@@ -21,15 +21,15 @@ struct scaled_grouped_gemm_problem {
   const float* b_scales = nullptr;  // [rows.num_ranges, ceil(n / 128), ceil(k / 128)]
   bfloat16* c = nullptr;            // [rows.max_rows, n]
   int n = 0, k = 0;
-  row_selection rows;  // as of grouped_gemm_problem
+  row_selection rows{};  // as of grouped_gemm_problem
   int stride = 0;
   scale_layout a_layout = scale_layout::row_major;
 };
 
 /// Products of e4m3 with a scale for each 1x128 block of a and each 128x128 block of b, as DeepSeek-V3 has them:
-/// `c[i, j] = sum over blocks s of 128 values of k of a_scales[i, s] * b_scales[j / 128, s] * (sum over l in s of a[i, l] * b[j, l])`,
-/// on this rank's device; of groups of rows by a matrix each, as grouped_gemm. What quantise and dispatch write as blockwise_fp8
-/// is an `a` with its scales: by expert with column_major, by token with row_major.
+/// `c[i, j] = sum over blocks s of 128 values of k of a_scales[i, s] * b_scales[j / 128, s] * (sum over l in s of
+/// a[i, l] * b[j, l])`, on this rank's device; of groups of rows by a matrix each, as grouped_gemm. What quantise and dispatch
+/// write as blockwise_fp8 is an `a` with its scales: by expert with column_major, by token with row_major.
 ///
 /// | argument   | shape                              | type | layout, alignment                                              |
 /// |------------|------------------------------------|------|----------------------------------------------------------------|
@@ -41,11 +41,11 @@ struct scaled_grouped_gemm_problem {
 ///
 /// n is a multiple of 8, k of 16, both from 0; the last blocks may be smaller. Everything else as of gemm and grouped_gemm.
 ///
-/// Rounding: products of e4m3 are exact. What the tensor cores sum of a block they keep, on Hopper, to some 13 bits below its largest
-/// term; the block's sum times the product of both scales, rounded to fp32, is added in fp32 with one rounding, blocks in
+/// Rounding: products of e4m3 are exact. What the tensor cores sum of a block they keep, on Hopper, to some 13 bits below its
+/// largest term; the block's sum times the product of both scales, rounded to fp32, is added in fp32 with one rounding, blocks in
 /// order; the result is rounded to bf16. On the CPU a block is summed in fp32. Exact wherever a block's sums are integers below
-/// 2^13, scales are powers of two, and the result is a bf16. Deterministic: the same bits on however many SMs, wherever a row lies.
-/// Order: on `stream`; capturable in a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the
+/// 2^13, scales are powers of two, and the result is a bf16. Deterministic: the same bits on however many SMs, wherever a row
+/// lies. Order: on `stream`; capturable in a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the
 /// world's deadline.
 ///
 /// Cost: 2 n k flops a row at the rate of e4m3. On the CPU it is plain loops.

@@ -161,7 +161,9 @@ TEST(bench_grouped_points, rows_spread_as_the_routing_says) {
 TEST(bench_grouped_session, a_right_product_passes_and_bugs_are_noticed) {
   const world cpu = world::local(1, device_kind::cpu)[0];
   grouped_session<grouped_gemm_problem> session{cpu, {{}, {}, 3, 16, 24}, {3, 0, 5}};
-  const grouped_product<grouped_gemm_problem> right = [&](const grouped_gemm_problem& p, stream_ref s) { grouped_gemm(cpu, p, s); };
+  const grouped_product<grouped_gemm_problem> right = [&](const grouped_gemm_problem& p, stream_ref s) {
+    grouped_gemm(cpu, p, s);
+  };
   EXPECT_EQ(session.first_wrong(right), "");
 
   EXPECT_TRUE(says(session.first_wrong([](const grouped_gemm_problem&, stream_ref) {}),
@@ -218,7 +220,9 @@ TEST(bench_grouped, products_of_e4m3_are_checked_and_timed_too) {
 }
 
 TEST(bench_grouped_point, only_groups_with_rows_are_read_and_only_rows_that_there_are_count) {
-  const grouped_point p{{{}, {}, 3, 100, 10}, operand_format::bf16, 4, group_routing::skewed, 1, {10, 0, 2}, {}, {1.0, 2.0, 4.0}};
+  const grouped_point p{
+      {{}, {}, 3, 100, 10}, operand_format::bf16, 4, group_routing::skewed, 1, {10, 0, 2}, {},
+      {1.0, 2.0, 4.0}};
   EXPECT_EQ(p.flops(), 2.0 * 12 * 100 * 10);
   EXPECT_EQ(p.weight_bytes(), 2.0 * 2 * 100 * 10);
   EXPECT_EQ(p.bytes(), p.weight_bytes() + 2.0 * 12 * 110);
@@ -237,7 +241,14 @@ TEST(bench_grouped_point, only_groups_with_rows_are_read_and_only_rows_that_ther
 }
 
 TEST(bench_grouped_point, a_wrong_product_has_no_times) {
-  const grouped_point p{{{}, {}, 1, 8, 8}, operand_format::bf16, 1, group_routing::uniform, 1, {1}, "c[0, 0] = 1, expected 2", {}};
+  const grouped_point p{{{}, {}, 1, 8, 8},
+                        operand_format::bf16,
+                        1,
+                        group_routing::uniform,
+                        1,
+                        {1},
+                        "c[0, 0] = 1, expected 2",
+                        {}};
   const nlohmann::json j = to_json({}, p);
   EXPECT_EQ(j["checked"], false);
   EXPECT_TRUE(j["burst_tflops"].is_null() && j["weights_gb_per_s"].is_null());

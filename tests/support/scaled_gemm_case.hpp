@@ -38,8 +38,8 @@ struct scaled_gemm_case {
     static const std::vector<double> values = [] {
       std::vector<double> of;
       for (int bits = 0; bits < 256; ++bits)
-        of.push_back(static_cast<double>(
-            static_cast<float>(float8_e4m3::from_bits(static_cast<std::uint8_t>(bits)))));
+        of.push_back(
+            static_cast<double>(static_cast<float>(float8_e4m3::from_bits(static_cast<std::uint8_t>(bits)))));
       return of;
     }();
     return values[v.bits];

@@ -1,6 +1,6 @@
 #pragma once
-// C = alpha * A * B^T + beta * C on tensor cores, warp-specialised, persistent, in clusters: bf16 in, bf16 or fp32 out; and C = A *
-// B^T of e4m3 with scales (scaled_products.hpp), bf16 out.
+// C = alpha * A * B^T + beta * C on tensor cores, warp-specialised, persistent, in clusters: bf16 in, bf16 or fp32 out;
+// and C = A * B^T of e4m3 with scales (scaled_products.hpp), bf16 out.
 //
 //   role       groups     registers  takes           gives           work per slot (64 values of k, or 128 of e4m3)
 //   producer   1 (1 warp) 40         free slots      filled slots    a box of A; its part of B, to all blocks of the cluster
