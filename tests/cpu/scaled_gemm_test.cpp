@@ -130,7 +130,7 @@ constexpr config two_parts{
     .columns = 256, .stages = 2, .cluster = 1, .places = 1, .grouped = true, .block_scaled = true};
 constexpr config of_pairs{.columns = 128, .stages = 3, .places = 1, .block_scaled = true};
 
-constexpr sim::options schedules[] = {
+constexpr sim::options scaled_schedules[] = {
     {},
     {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
     {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
@@ -141,7 +141,7 @@ TEST(scaled_gemm_kernel, groups_of_any_size_are_exact_and_other_rows_stay_in_eve
       scaled_groups(some, 136, 272, exact_draws(4), scale_layout::row_major, 3),
       scaled_groups(others, 136, 400, exact_draws(5), scale_layout::column_major)};
   for (const scaled_gemm_case& g : cases) {
-    for (const sim::options& how : schedules) {
+    for (const sim::options& how : scaled_schedules) {
       EXPECT_EQ(test::wrong_value(g, scaled_on_the_machine<one_part>(g, how), left_alone), "");
       EXPECT_EQ(test::wrong_value(g, scaled_on_the_machine<two_parts>(g, how), left_alone), "");
     }
@@ -151,7 +151,7 @@ TEST(scaled_gemm_kernel, groups_of_any_size_are_exact_and_other_rows_stay_in_eve
 TEST(scaled_gemm_kernel, pairs_of_blocks_share_what_they_read_of_b_and_scales_are_each_blocks_own) {
   constexpr int rows[] = {300};
   const scaled_gemm_case g = scaled_groups(rows, 264, 272, exact_draws(5));
-  for (const sim::options& how : schedules)
+  for (const sim::options& how : scaled_schedules)
     EXPECT_EQ(test::wrong_value(g, scaled_on_the_machine<of_pairs>(g, how), left_alone), "");
 }
 
@@ -178,7 +178,7 @@ int schedules_in_which_scaled_products_are_wrong() {
   constexpr int counts[] = {70, 30};
   const scaled_gemm_case g = scaled_groups(counts, 136, 528, exact_draws(9));
   int shown = 0;
-  for (const sim::options& how : schedules) {
+  for (const sim::options& how : scaled_schedules) {
     try {
       shown +=
           test::wrong_value(g, scaled_on_the_machine<two_parts, Context>(g, how), left_alone).empty() ? 0 : 1;
