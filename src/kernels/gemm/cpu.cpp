@@ -1,13 +1,12 @@
 #include "kernels/gemm/cpu.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <vector>
 
 #include "base/dot.hpp"
-#include "base/math.hpp"
+#include "base/fp8_rows.hpp"
 
 namespace baton::gemm_cpu {
 
@@ -49,33 +48,24 @@ void each_group(const Operands& p, F f) {
   }
 }
 
-void widen(const float8_e4m3* from, std::size_t n, float* to) {
-  static const std::array<float, 256> value = [] {
-    std::array<float, 256> of{};
-    for (std::size_t bits = 0; bits < of.size(); ++bits)
-      of[bits] = static_cast<float>(float8_e4m3::from_bits(static_cast<std::uint8_t>(bits)));
-    return of;
-  }();
-  for (std::size_t i = 0; i < n; ++i) to[i] = value[from[i].bits];
-}
-
-/// By one row of b.
-void multiply(const gemm_kernels::operands<bfloat16, float8_e4m3>& p, const group_rows& rows, std::size_t j,
-              const std::vector<float>& left, std::vector<float>& right) {
-  constexpr std::size_t block = 128;
+/// Some rows of a group, with one conversion of each row of b.
+void multiply(const gemm_kernels::operands<bfloat16, float8_e4m3>& p, const group_rows& rows) {
   const auto n = static_cast<std::size_t>(p.n), k = static_cast<std::size_t>(p.k);
-  const std::size_t steps = ceil_div(k, block);
-  widen(p.b + (rows.group * n + j) * k, k, right.data());
-  const float* b_scales = p.b_scales + (rows.group * ceil_div(n, block) + j / block) * steps;
-  for (std::size_t r = 0; r < rows.count; ++r) {
-    const float* a_scales = p.a_scales + (rows.first + r) * static_cast<std::size_t>(p.a_scale_row);
-    float sum = 0;
-    for (std::size_t s = 0; s < steps; ++s) {
-      const std::size_t at = s * block;
-      const float part = dot(left.data() + r * k + at, right.data() + at, std::min(block, k - at));
-      sum = std::fma(part, a_scales[s * static_cast<std::size_t>(p.a_scale_block)] * b_scales[s], sum);
+  const std::size_t steps = fp8_scales(k);
+  std::vector<float> left(rows.count * k), right(k), scales(rows.count * steps);
+  if (k > 0) widen(p.a + rows.first * k, left.size(), left.data());
+  for (std::size_t i = 0; i < scales.size(); ++i)
+    scales[i] = p.a_scales[(rows.first + i / steps) * static_cast<std::size_t>(p.a_scale_row) +
+                           i % steps * static_cast<std::size_t>(p.a_scale_block)];
+  for (std::size_t j = 0; j < n; ++j) {
+    if (k > 0) widen(p.b + (rows.group * n + j) * k, k, right.data());
+    const std::size_t of_b = (rows.group * fp8_scales(n) + j / fp8_block) * steps;
+    for (std::size_t r = 0; r < rows.count; ++r) {
+      const float sum = k == 0 ? 0.0f
+                               : scaled_dot(left.data() + r * k, scales.data() + r * steps, right.data(),
+                                            p.b_scales + of_b, k);
+      p.c[(rows.first + r) * n + j] = bfloat16{sum};
     }
-    p.c[(rows.first + r) * n + j] = bfloat16{sum};
   }
 }
 
@@ -90,14 +80,9 @@ void run(const gemm_kernels::operands<bfloat16>& p) {
 }
 
 void run(const gemm_kernels::operands<bfloat16, float8_e4m3>& p) {
-  const auto k = static_cast<std::size_t>(p.k);
-  std::vector<float> left(block_rows * k), right(k);
   const auto multiply_group = [&](const group_rows& rows) {
-    for (std::size_t done = 0; done < rows.count; done += block_rows) {
-      const group_rows some{rows.group, rows.first + done, std::min(block_rows, rows.count - done)};
-      if (k > 0) widen(p.a + some.first * k, some.count * k, left.data());
-      for (std::size_t j = 0; j < static_cast<std::size_t>(p.n); ++j) multiply(p, some, j, left, right);
-    }
+    for (std::size_t done = 0; done < rows.count; done += block_rows)
+      multiply(p, {rows.group, rows.first + done, std::min(block_rows, rows.count - done)});
   };
   if (p.groups == 0) return multiply_group({0, 0, static_cast<std::size_t>(p.m)});
   each_group(p, multiply_group);
