@@ -34,7 +34,7 @@ struct scaled_grouped_gemm_problem {
 /// | argument   | shape                              | type | layout, alignment                                              |
 /// |------------|------------------------------------|------|----------------------------------------------------------------|
 /// | `a`        | [m, k]                             | e4m3 | contiguous, 16-byte aligned                                    |
-/// | `a_scales` | [m, ceil(k / 128)]                 | fp32 | row-major, or column-major: of a block m (max_rows) in a row   |
+/// | `a_scales` | [m, ceil(k / 128)]                 | fp32 | row-major, or column-major: m (max_rows) of a block in a row   |
 /// | `b`        | [n, k], for each group             | e4m3 | contiguous, 16-byte aligned                                    |
 /// | `b_scales` | [ceil(n / 128), ceil(k / 128)]     | fp32 | row-major, for each group                                      |
 /// | `c`        | [m, n]                             | bf16 | contiguous, 16-byte aligned; rows of no group stay as they are |
@@ -43,10 +43,10 @@ struct scaled_grouped_gemm_problem {
 ///
 /// Rounding: products of e4m3 are exact. What the tensor cores sum of a block they keep, on Hopper, to some 13 bits below its
 /// largest term; the block's sum times the product of both scales, rounded to fp32, is added in fp32 with one rounding, blocks in
-/// order; the result is rounded to bf16. On the CPU a block is summed in fp32. Exact wherever a block's sums are integers below
-/// 2^13, scales are powers of two, and the result is a bf16. Deterministic: the same bits on however many SMs, wherever a row
-/// lies. Order: on `stream`; capturable in a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the
-/// world's deadline.
+/// order; the result is rounded to bf16. On the CPU a block is summed in fp32. Exact wherever the magnitudes of a block's
+/// products are integers that add up to less than 2^13, scales are powers of two, the sums of blocks are fp32 values and the
+/// result is a bf16. Deterministic: the same bits on however many SMs, wherever a row lies. Order: on `stream`; capturable in
+/// a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the world's deadline.
 ///
 /// Cost: 2 n k flops a row at the rate of e4m3. On the CPU it is plain loops.
 /// @throws invalid_argument  an argument is not as above: names it, the value and what is expected; nothing is enqueued

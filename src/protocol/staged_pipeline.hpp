@@ -19,7 +19,7 @@
 // Progress: the ends use parts in the same order, and every awaited part is released.
 // Reach:    how far waits order the warps' plain accesses; arrivals are the engine's. scope::block is enough for slots that only
 //           the copy engine writes and only products, or warps of the block, read: what engines did is known wherever it is
-//           waited for.
+//           waited for; and for what warps of the block copy into a slot beside it, with arrivals of their own.
 // Checked:  checks/staged_pipeline.cpp and, in use, checks/pair_attention.cpp have the bounds and the planted bugs.
 #include "base/macros.hpp"
 #include "exec/mbarrier.hpp"

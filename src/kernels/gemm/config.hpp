@@ -52,7 +52,7 @@ struct alignas(1024) eight_rows {
   std::byte bytes[8 * operand_tile::row_bytes];
 };
 
-/// Slots are free and filled without regard to plain accesses: the copy engine writes them, products read them.
+/// At block scope: the copy engine writes slots and products read them; scales are copied and read by warps of one block.
 template <config C>
 using slot_pipeline = staged_pipeline<C.stages, 1, C.cluster, scope::block>;
 

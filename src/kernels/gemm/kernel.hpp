@@ -105,6 +105,7 @@ class block_role {
   }
 
   BATON_FN void feed_scales(int number) {
+    if (steps_ == 0) return;
     scale_feed<C, X> feed{x_, p_, steps_, number};
     each_tile([&](const tile& t, auto look) {
       if (!feed.run(t)) return false;

@@ -100,8 +100,9 @@ class scaled_products {
       look();
       return true;
     }
+    if (!wait()) return false;
+    bool filled = true;
     part product;
-    bool filled = wait();
     scales by = scales_of(in_.index());
     all_but_last(acc, product, operands_of(in_.index()), by);
     look();
