@@ -122,9 +122,14 @@ void output_file::write_at(std::uint64_t at, std::span<const std::byte> bytes) {
   }
 }
 
-void output_file::publish() {
+void output_file::finish() {
   if (::fchmod(fd_, mode_of_new_files()) != 0) fail("its permissions cannot be set");
   if (::fsync(fd_) != 0) fail("cannot be brought to disk");
+  is_finished_ = true;
+}
+
+void output_file::publish() {
+  if (!is_finished_) finish();
   if (::rename(temporary_.c_str(), destination_.c_str()) != 0) fail("cannot be renamed into place");
   forget(temporary_.c_str());
   ::close(std::exchange(fd_, -1));

@@ -27,7 +27,9 @@ class output_file {
   void write(std::string_view text) { write(std::as_bytes(std::span{text})); }
   /// At byte `at`, wherever write() has got to.
   void write_at(std::uint64_t at, std::span<const std::byte> bytes);
-  /// Brought to disk and renamed; nothing may be written after it.
+  /// Brought to disk; nothing may be written after it. Of several files that belong together, before the first is published.
+  void finish();
+  /// Finished, if it was not, and renamed.
   void publish();
 
  private:
@@ -36,6 +38,7 @@ class output_file {
   std::filesystem::path destination_;
   std::string label_, temporary_;
   int fd_ = -1;
+  bool is_finished_ = false;
 };
 
 }  // namespace baton::model

@@ -1,6 +1,7 @@
 #include "cli/model/quantise_checkpoint.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -24,8 +25,19 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t strip_columns = 1 << 16;  // of 128 rows; a multiple of 128
 
+/// Not what older files carry along beside the matrices.
 bool is_quantised_here(const tensor_view& tensor) {
-  return is_of_expert(tensor.name);
+  return is_of_expert(tensor.name) && tensor.name.ends_with("_proj.weight");
+}
+
+/// What is read and what is written stay open until all of it is there.
+void require_open_files(std::size_t shards) {
+  constexpr std::size_t most = 1022, others = 32;  // with index and config as many as output_file remembers
+  if (shards > most) throw bad_file{fmt::format("{} shards: quantize takes {} at most", shards, most)};
+  struct rlimit open {};
+  if (::getrlimit(RLIMIT_NOFILE, &open) != 0 || 2 * shards + others <= open.rlim_cur) return;
+  throw bad_file{fmt::format("{} shards need {} open files, {} are allowed; raise `ulimit -n`", shards,
+                             2 * shards + others, open.rlim_cur)};
 }
 
 /// An empty folder, which goes again unless something is left in it.
@@ -234,6 +246,7 @@ quantised_checkpoint quantise_checkpoint(const checkpoint& from, const fs::path&
   if (from.config().allows_fp8)
     throw invalid_argument{fmt::format("{}: has a quantization_config already; quantize takes bf16 and f32",
                                        (from.directory() / "config.json").string())};
+  require_open_files(from.shards().files.size());
   const output_folder folder{to, from.directory()};
   const std::string config = config_text(from);
   quantised_checkpoint done;
@@ -249,6 +262,7 @@ quantised_checkpoint quantise_checkpoint(const checkpoint& from, const fs::path&
     files.emplace_back(to / index_name, "--output").write(index.dump(2) + '\n');
   }
   files.emplace_back(to / "config.json", "--output").write(config);
+  for (output_file& file : files) file.finish();
   for (output_file& file : files) file.publish();
   return done;
 }

@@ -20,7 +20,7 @@ inline constexpr int weight_block =
 
 /// Scales along `values` rows or columns.
 constexpr int weight_scales(int values) {
-  return (values + weight_block - 1) / weight_block;
+  return values / weight_block + (values % weight_block == 0 ? 0 : 1);
 }
 
 }  // namespace baton
