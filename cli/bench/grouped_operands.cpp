@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
-#include "base/math.hpp"
+#include "baton/weight_format.hpp"
 
 namespace baton::cli {
 namespace {
 
-constexpr int scaled_values = 128;  // of k, and of columns, that share a scale
 const memory_use of_rows{"the rows", "lower --rows"},
     of_matrices{"the groups' matrices", "lower --groups or the sizes"};
 
@@ -42,8 +41,8 @@ double grouped_operands<grouped_gemm_problem>::expected(std::size_t row, std::si
 grouped_operands<scaled_grouped_gemm_problem>::grouped_operands(const world& world, const grouped_shape& s,
                                                                 int rows)
     : shape_{s},
-      steps_{static_cast<std::size_t>(ceil_div(s.k, scaled_values))},
-      column_blocks_{static_cast<std::size_t>(ceil_div(s.n, scaled_values))},
+      steps_{static_cast<std::size_t>(weight_scales(s.k))},
+      column_blocks_{static_cast<std::size_t>(weight_scales(s.n))},
       a_{world, volume(1, rows, s.k), 1, of_rows},
       b_{world, volume(s.groups, s.n, s.k), 2, of_matrices},
       a_scales_{world, static_cast<std::size_t>(rows) * steps_, 3, of_rows},
@@ -62,10 +61,10 @@ double grouped_operands<scaled_grouped_gemm_problem>::expected(std::size_t row, 
   const std::size_t b_row = row_of_b(shape_, column, group);
   double sum = 0;
   for (std::size_t step = 0; step < steps_; ++step) {
-    const std::size_t at = step * scaled_values;
+    const std::size_t at = step * weight_block;
     const double scale = a_scales_.at(row * steps_ + step) *
-                         b_scales_.at((group * column_blocks_ + column / scaled_values) * steps_ + step);
-    sum += scale * dot(a_, row * k + at, b_, b_row + at, std::min<std::size_t>(scaled_values, k - at));
+                         b_scales_.at((group * column_blocks_ + column / weight_block) * steps_ + step);
+    sum += scale * dot(a_, row * k + at, b_, b_row + at, std::min<std::size_t>(weight_block, k - at));
   }
   return sum;
 }

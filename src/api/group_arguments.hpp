@@ -3,6 +3,7 @@
 #include "api/matrix_arguments.hpp"
 #include "baton/quantise.hpp"
 #include "kernels/gemm/config.hpp"
+#include "kernels/gemm/params.hpp"
 
 namespace baton {
 
@@ -25,6 +26,21 @@ inline void require_groups(const row_selection& rows, int stride, int n) {
   if (std::int64_t{n} * rows.num_ranges > largest_extent)
     throw invalid_argument{fmt::format("n: {} rows of b for each of {} groups are more than {}", n,
                                        rows.num_ranges, largest_extent)};
+}
+
+/// What kernels take of a problem of groups.
+template <class In, class Problem>
+gemm_kernels::operands<bfloat16, In> operands_of_groups(const Problem& p) {
+  return {.a = p.a,
+          .b = p.b,
+          .c = p.c,
+          .m = p.rows.max_rows,
+          .n = p.n,
+          .k = p.k,
+          .counts = p.rows.counts,
+          .firsts = p.rows.firsts,
+          .stride = p.stride,
+          .groups = p.rows.num_ranges};
 }
 
 }  // namespace baton

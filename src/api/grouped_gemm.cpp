@@ -9,7 +9,6 @@ namespace {
 
 void require(const grouped_gemm_problem& p) {
   require_groups(p.rows, p.stride, p.n);
-  require_row("n", p.n, "c, and the number of rows of each b,");
   require_row("k", p.k, "a and b");
   require_result(p.rows.max_rows, p.n);
   if (p.rows.max_rows == 0 || p.n == 0) return;
@@ -23,20 +22,9 @@ void require(const grouped_gemm_problem& p) {
 
 void grouped_gemm(const world& world, const grouped_gemm_problem& problem, stream_ref stream) {
   require(problem);
-  const row_selection& rows = problem.rows;
-  if (rows.max_rows == 0 || problem.n == 0) return;
-  gemm_kernels::run(world,
-                    {.a = problem.a,
-                     .b = problem.b,
-                     .c = problem.c,
-                     .m = rows.max_rows,
-                     .n = problem.n,
-                     .k = problem.k,
-                     .counts = rows.counts,
-                     .firsts = rows.firsts,
-                     .stride = problem.stride,
-                     .groups = rows.num_ranges},
-                    sms_for(world, rows.num_sms), stream);
+  if (problem.rows.max_rows == 0 || problem.n == 0) return;
+  gemm_kernels::run(world, operands_of_groups<bfloat16>(problem), sms_for(world, problem.rows.num_sms),
+                    stream);
 }
 
 }  // namespace baton

@@ -1,17 +1,16 @@
 #include "baton/scaled_gemm.hpp"
 
 #include "api/group_arguments.hpp"
+#include "baton/weight_format.hpp"
 #include "kernels/gemm/launch.hpp"
 #include "runtime/world_state.hpp"
 
 namespace baton {
 namespace {
 
-constexpr int scaled_values = 128;  // of a row that share a scale
-
 using scaled_operands = gemm_kernels::operands<bfloat16, float8_e4m3>;
 
-/// `sizes` and `b_sizes` name those of a and of b.
+/// `c_sizes` and so on name the extents of c, a and b.
 void require_scaled(const scaled_operands& p, scale_layout layout, const char* c_sizes, const char* a_sizes,
                     const char* b_sizes) {
   constexpr int row_multiple = 16;
@@ -25,16 +24,16 @@ void require_scaled(const scaled_operands& p, scale_layout layout, const char* c
   const int groups = larger(p.groups, 1);
   require_matrix("a", p.a, matrix_alignment, a_sizes, p.m, p.k);
   require_matrix("b", p.b, matrix_alignment, b_sizes, groups * p.n, p.k);
-  const int blocks = ceil_div(p.k, scaled_values);
+  const int blocks = weight_scales(p.k);
   require_matrix("a_scales", p.a_scales, alignof(float), "[rows, ceil(k / 128)]", p.m, blocks);
   require_matrix("b_scales", p.b_scales, alignof(float), "[groups * ceil(n / 128), ceil(k / 128)]",
-                 groups * ceil_div(p.n, scaled_values), blocks);
+                 groups * weight_scales(p.n), blocks);
 }
 
 void run(const world& world, scaled_operands p, scale_layout layout, int num_sms, stream_ref stream) {
   if (p.m == 0 || p.n == 0) return;
   const bool by_row = layout == scale_layout::row_major;
-  p.a_scale_row = by_row ? ceil_div(p.k, scaled_values) : 1;
+  p.a_scale_row = by_row ? weight_scales(p.k) : 1;
   p.a_scale_block = by_row ? 1 : p.m;
   gemm_kernels::run(world, p, sms_for(world, num_sms), stream);
 }
@@ -59,18 +58,9 @@ void scaled_gemm(const world& world, const scaled_gemm_problem& p, int num_sms, 
 
 void scaled_grouped_gemm(const world& world, const scaled_grouped_gemm_problem& p, stream_ref stream) {
   require_groups(p.rows, p.stride, p.n);
-  const scaled_operands operands{.a = p.a,
-                                 .b = p.b,
-                                 .c = p.c,
-                                 .m = p.rows.max_rows,
-                                 .n = p.n,
-                                 .k = p.k,
-                                 .counts = p.rows.counts,
-                                 .firsts = p.rows.firsts,
-                                 .stride = p.stride,
-                                 .groups = p.rows.num_ranges,
-                                 .a_scales = p.a_scales,
-                                 .b_scales = p.b_scales};
+  scaled_operands operands = operands_of_groups<float8_e4m3>(p);
+  operands.a_scales = p.a_scales;
+  operands.b_scales = p.b_scales;
   require_scaled(operands, p.a_layout, "[max_rows, n]", "[max_rows, k]", "[num_ranges * n, k]");
   run(world, operands, p.a_layout, p.rows.num_sms, stream);
 }

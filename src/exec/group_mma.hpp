@@ -6,7 +6,7 @@
 //   group(), warp_of_group()           which group of the block, which warp of the group
 //   group_accumulators<columns>        this warp's 16 rows of 64 x columns fp32; columns is 64, 128 or 256
 //   start_product(acc, a, b, add)      acc = A * B^T, plus acc where `add`: starts it. A is 64 rows, B `columns` rows, both
-//                                      operand_tiles of bf16, or of e4m3 (64 or 128 columns). Products are done in the order of
+//                                      operand_tiles of bf16, or of e4m3 (128 columns). Products are done in the order of
 //                                      their start
 //   prepare(tile)                      a prepared_tile<T>, which start_product takes too: what there is to work out of a place
 //                                      is worked out before it is waited for. from_row(n) as of the tile

@@ -74,15 +74,6 @@ __device__ __forceinline__ void wgmma_bf16(float (&acc)[128], std::uint64_t a, s
       : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));
 }
 
-/// wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3: acc = a * b^T, plus acc where `add`
-__device__ __forceinline__ void wgmma_e4m3(float (&acc)[32], std::uint64_t a, std::uint64_t b, bool add) {
-  asm volatile(
-      "{\n  .reg .pred p;\n  setp.ne.b32 p, %34, 0;\n"
-      "  wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {" BATON_OPERANDS_32 "}, %32, %33, p, 1, 1;\n}"
-      : BATON_ACC_32(0)
-      : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));
-}
-
 /// wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3: acc = a * b^T, plus acc where `add`
 __device__ __forceinline__ void wgmma_e4m3(float (&acc)[64], std::uint64_t a, std::uint64_t b, bool add) {
   asm volatile(

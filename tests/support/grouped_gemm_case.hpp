@@ -32,7 +32,20 @@ struct grouped_gemm_case {
   }
 };
 
-/// Rows of a group lie one after the other, `gap` rows of nobody behind each. Integers from -`most` to `most`, and NaN in rows of
+/// Says in `made` which rows are whose: those of a group lie one after the other, `gap` rows of nobody behind each.
+template <class Case>
+void lay_groups_out(Case& made, std::span<const int> counts, int gap) {
+  for (const int count : counts) {
+    made.counts.push_back(count);
+    made.firsts.push_back(made.max_rows);
+    made.group.insert(made.group.end(), static_cast<std::size_t>(count),
+                      static_cast<int>(made.counts.size()) - 1);
+    made.group.insert(made.group.end(), static_cast<std::size_t>(gap), -1);
+    made.max_rows += count + gap;
+  }
+}
+
+/// Groups laid out so. Integers from -`most` to `most`, and NaN in rows of
 /// nobody.
 inline grouped_gemm_case integer_groups(std::span<const int> counts, int n, int k, int gap = 0,
                                         std::uint32_t seed = 1, int most = 19) {
@@ -42,14 +55,7 @@ inline grouped_gemm_case integer_groups(std::span<const int> counts, int n, int 
         static_cast<float>(static_cast<int>(random() % static_cast<unsigned>(2 * most + 1)) - most)};
   };
   grouped_gemm_case made{n, k, 0, {}, {}, {}, {}, {}};
-  for (const int count : counts) {
-    made.counts.push_back(count);
-    made.firsts.push_back(made.max_rows);
-    made.group.insert(made.group.end(), static_cast<std::size_t>(count),
-                      static_cast<int>(made.counts.size()) - 1);
-    made.group.insert(made.group.end(), static_cast<std::size_t>(gap), -1);
-    made.max_rows += count + gap;
-  }
+  lay_groups_out(made, counts, gap);
   for (const int group : made.group)
     for (int l = 0; l < k; ++l) made.a.push_back(group < 0 ? bfloat16{std::nanf("")} : draw());
   const auto values = counts.size() * static_cast<std::size_t>(n) * static_cast<std::size_t>(k);

@@ -13,6 +13,7 @@
 #include "base/math.hpp"
 #include "baton/numeric.hpp"
 #include "baton/token_format.hpp"
+#include "tests/support/grouped_gemm_case.hpp"
 
 namespace baton::test {
 
@@ -92,14 +93,7 @@ inline scaled_draws random_draws(std::uint32_t seed) {
 inline scaled_gemm_case scaled_groups(std::span<const int> counts, int n, int k, const scaled_draws& draw,
                                       scale_layout layout = scale_layout::row_major, int gap = 0) {
   scaled_gemm_case made{.n = n, .k = k, .layout = layout};
-  for (const int count : counts) {
-    made.counts.push_back(count);
-    made.firsts.push_back(made.max_rows);
-    made.group.insert(made.group.end(), static_cast<std::size_t>(count),
-                      static_cast<int>(made.counts.size()) - 1);
-    made.group.insert(made.group.end(), static_cast<std::size_t>(gap), -1);
-    made.max_rows += count + gap;
-  }
+  lay_groups_out(made, counts, gap);
   const auto depth = static_cast<std::size_t>(k), steps = static_cast<std::size_t>(made.blocks());
   made.a_scales.resize(made.group.size() * steps);
   for (std::size_t row = 0; row < made.group.size(); ++row) {

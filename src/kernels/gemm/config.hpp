@@ -2,6 +2,7 @@
 // What the product of groups decides before it runs. A structural type: one value is one instantiation.
 #include <type_traits>
 
+#include "baton/weight_format.hpp"
 #include "exec/group_mma.hpp"
 #include "exec/shared_plan.hpp"
 #include "protocol/staged_pipeline.hpp"
@@ -39,7 +40,7 @@ template <config C>
 inline constexpr int block_k = operand<C>::columns;
 
 /// Columns of B that share a scale, and what a slot has of scales, for its 128 values of k.
-inline constexpr int scaled_columns = 128;
+inline constexpr int scaled_columns = weight_block;
 template <config C>
 struct slot_scales {
   static constexpr int b_blocks = C.columns / scaled_columns;
