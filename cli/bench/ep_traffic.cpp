@@ -7,7 +7,7 @@
 namespace baton::cli {
 namespace {
 
-constexpr std::uint64_t unit_bytes = 8 * 128, unit_payload = 896, unit_weights = 8;
+constexpr std::uint64_t unit_bytes = 8 * 128, unit_weights = 8;
 constexpr std::uint64_t sum_unit_bytes = 4 * 128, sum_unit_columns = 240;
 constexpr std::uint64_t id_unit_bytes = 4 * 128, ids_of_unit = 224;
 
@@ -29,6 +29,7 @@ ep_traffic::ep_traffic(const ep_config& c, int num_ranks)
         payload + align_up(scales, std::uint64_t{16}) + align_up(sizeof(float) * top_k, std::uint64_t{16});
     reply_bytes_ = 2 * hidden;
   } else if (c.layout == ep_layout::per_rank) {
+    const std::uint64_t unit_payload = facts.value_bits == 4 ? 768 : 896;
     message_bytes_ = unit_bytes * std::max(ceil_div(payload, unit_payload), ceil_div(top_k, unit_weights));
     reply_bytes_ = sum_unit_bytes * ceil_div(hidden, sum_unit_columns);
   } else {

@@ -46,7 +46,7 @@ struct ep_config {
   int top_k = 0;                    // 1 to 32
   int hidden = 0;                   // values in a token: a multiple of facts_of(format).multiple, up to 65536
   int num_max_tokens_per_rank = 0;  // 1 to 65536
-  token_format format = token_format::bf16;  // mxfp8, mxfp4 and nvfp4 with layout per_expert only
+  token_format format = token_format::bf16;
   arrival_policy arrival = arrival_policy::epoch;
   int p2p_group_size = 0;  // ranks that reach each other's memory; 0: all. Fewer is not supported yet
   int num_sms = 0;         // blocks of a kernel, up to 1024; 0: all SMs (2 on the CPU). A call may take fewer
@@ -57,7 +57,7 @@ struct ep_config {
   ep_transfer transfer = ep_transfer::automatic;
   ep_rows rows = ep_rows::by_expert;
   bool tiled_scales =
-      false;  // mxfp8, mxfp4, nvfp4: received scales in tiles of 128x4, and experts' rows from multiples of 128
+      false;  // mxfp8, mxfp4, nvfp4 by_expert: received scales in tiles of 128x4, experts' rows from multiples of 128
   /// Experts' first rows are multiples of it: a power of two up to 128, and at least what the format asks for, which is 4 with
   /// blockwise_fp8, 128 with tiled_scales, else 1. 0: that.
   int row_alignment = 0;
@@ -77,10 +77,11 @@ ep_transfer transfer_of(const ep_config& config);
 /// window: the part its peers write into. local: everything else. With E expert slots (num_experts rounded up
 /// to a multiple of num_ranks), T = num_max_tokens_per_rank, M = message bytes (payload, scales rounded up to 16, 16):
 /// per_expert: window = E*T*M + T*top_k*hidden*2 + 16*E, local = the received tokens, offsets, source info and counters.
-/// per_rank, R ranks, in lines: window = R*(2*T*1024*max(ceil(payload/896), ceil(top_k/8)) + T*512*ceil(hidden/240) +
-/// 2*512*ceil(T*top_k/224)), local = the same, what dispatch leaves for combine, and T*hidden*4. In chunks: window =
-/// R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2 + 2*512*ceil(T*top_k/224) and
-/// 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 + T/16*(E/R*9 + 8)).
+/// per_rank, R ranks, in lines: window = R*(2*T*1024*max(ceil(payload/P), ceil(top_k/8)) + T*512*ceil(hidden/240) +
+/// 2*512*ceil(T*top_k/224)), P being 896, or 768 with mxfp4 and nvfp4; local = the same, what dispatch leaves for combine, and
+/// T*hidden*4. In chunks: window = R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2 +
+/// 2*512*ceil(T*top_k/224) and 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 +
+/// T/16*(E/R*9 + 8)).
 /// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
 /// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows.
 /// That is one slot; num_slots of them take as often as much, each but the last one rounded up to 256 bytes. CUDA rounds

@@ -42,6 +42,9 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
   if (c.tiled_scales && facts.scale_bytes != 1)
     return fmt::format("tiled_scales: tiles are of scales of one byte, which format {} does not have",
                        name(c.format));
+  if (c.tiled_scales && c.rows == ep_rows::by_token)
+    return "tiled_scales: with rows by_token a token's scales lie beside its values, not in tiles; use rows "
+           "by_expert";
   if (c.hidden > ep::max_hidden) return outside("hidden", c.hidden, unit, ep::max_hidden);
   return {};
 }
@@ -79,9 +82,6 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
            "per_rank, or "
            "by_expert";
   if (c.layout == ep_layout::per_rank) {
-    if (c.format != token_format::bf16 && c.format != token_format::blockwise_fp8)
-      return fmt::format("format: {} does not travel with layout per_rank yet; use per_expert, bf16 or fp8",
-                         name(c.format));
     if (c.num_threads != 0 && (c.num_threads < 96 || c.num_threads > 768))
       return fmt::format("num_threads: {} is outside [96, 768], what layout per_rank's blocks may have",
                          c.num_threads);

@@ -51,6 +51,7 @@ void ep_round::begin(const dispatch_input& in, const char* called) {
   num_tokens_ = in.num_tokens;
   num_logical_ = in.replicas.replica_counts != nullptr ? in.replicas.num_logical : 0;
   weights_given_ = in.topk_weights != nullptr;
+  tensor_scale_ = config_.format == token_format::nvfp4 ? in.input_scales : nullptr;
 }
 
 void ep_round::check_input(const combine_input& in) const {
@@ -63,7 +64,8 @@ void ep_round::check_input(const combine_input& in) const {
 }
 
 /// The round's tokens are known.
-received_tokens ep_round::dispatched(const received_tokens& received) {
+received_tokens ep_round::dispatched(received_tokens received) {
+  received.tensor_scale = tensor_scale_;
   tokens_once_ = received.token_rows != nullptr ? received.tokens : nullptr;
   done(step::dispatch_wait);
   return received;

@@ -39,7 +39,7 @@ class ep_round {
   void require(step due, const char* called) const;
   void begin(const dispatch_input& in, const char* called);
   void check_input(const combine_input& in) const;
-  received_tokens dispatched(const received_tokens& received);
+  received_tokens dispatched(received_tokens received);
   void done(step called) { next_ = static_cast<step>((static_cast<int>(called) + 1) % 4); }
 
   world ranks_;
@@ -49,9 +49,10 @@ class ep_round {
   std::atomic<step> next_ = step::dispatch_async;  // dump_state reads these two from any thread
   std::atomic<std::uint64_t> rounds_called_ = 0;
   int num_tokens_ = 0;
-  int num_logical_ = 0;                // experts that the round's ids are of, if there is a map
-  bool weights_given_ = false;         // at dispatch
-  const void* tokens_once_ = nullptr;  // the round's received tokens, where they do not lie by expert
+  int num_logical_ = 0;                  // experts that the round's ids are of, if there is a map
+  bool weights_given_ = false;           // at dispatch
+  const void* tokens_once_ = nullptr;    // the round's received tokens, where they do not lie by expert
+  const float* tensor_scale_ = nullptr;  // nvfp4: the input scale that this rank gave
 };
 
 }  // namespace baton

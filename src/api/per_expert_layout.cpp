@@ -36,7 +36,6 @@ class per_expert_layout final : public ep_layout_calls {
   void dispatch_async(const dispatch_input& in, stream_ref stream) override {
     num_tokens_ = in.num_tokens;
     weights_ = in.topk_weights;
-    input_scales_ = in.input_scales;
     reports_ = {in.host_counts, in.expert_load};
     dispatch_ = with_sms(in.num_sms);
     const token_source from = source_of(in);
@@ -46,9 +45,7 @@ class per_expert_layout final : public ep_layout_calls {
   }
   received_tokens dispatch_wait(stream_ref stream) override {
     ep::launch(ranks_, dispatch_, end_.dispatch_wait(reports_), stream);
-    received_tokens received = end_.received();
-    if (received.format == token_format::nvfp4) received.tensor_scale = input_scales_;
-    return received;
+    return end_.received();
   }
   received_tokens dispatch(const dispatch_input& in, stream_ref stream) override {
     dispatch_async(in, stream);
@@ -85,7 +82,6 @@ class per_expert_layout final : public ep_layout_calls {
   ep::endpoint end_;
   int num_tokens_ = 0;
   const float* weights_ = nullptr;
-  const float* input_scales_ = nullptr;
   ep::row_reports reports_{};
 };
 

@@ -88,6 +88,20 @@ TEST(bench_ep_traffic, narrow_formats_have_their_own_bytes) {
   EXPECT_EQ(bytes(token_format::nvfp4), (std::pair<std::uint64_t, std::uint64_t>{128 + 16, 128 + 16 + 16}));
 }
 
+TEST(bench_ep_traffic, lines_of_formats_whose_scales_lie_in_the_data_take_less_payload) {
+  const auto bytes = [](token_format format) {
+    ep_config c = small_config(format);
+    c.hidden = 7168;
+    c.layout = ep_layout::per_rank;
+    c.transfer = ep_transfer::lines;
+    return ep_traffic{c, 3}.message_bytes();
+  };
+  EXPECT_EQ(bytes(token_format::blockwise_fp8), 8u * 1024) << "7168 bytes, 896 in 8 lines";
+  EXPECT_EQ(bytes(token_format::mxfp8), 8u * 1024);
+  EXPECT_EQ(bytes(token_format::mxfp4), 5u * 1024) << "3584 bytes, 768 in 8 lines";
+  EXPECT_EQ(bytes(token_format::nvfp4), 5u * 1024);
+}
+
 /// Rows from source to destination as these say: [source, destination].
 ep_traffic rows_of(ep_config c, int num_ranks, const std::vector<int>& rows) {
   c.num_experts = num_ranks;

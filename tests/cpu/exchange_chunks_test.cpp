@@ -11,6 +11,7 @@
 #include "kernels/ep/per_rank_chunks/dispatch.hpp"
 #include "kernels/ep/per_rank_chunks/endpoint.hpp"
 #include "kernels/ep/per_rank_chunks/grid.hpp"
+#include "kernels/ep/with_tokens.hpp"
 #include "sim/context.hpp"
 #include "tests/support/flipped_ids.hpp"
 
@@ -20,6 +21,7 @@ namespace {
 using namespace ep::per_rank_chunks;
 
 constexpr int num_ranks = 2, top_k = 2, hidden = 1032;
+constexpr int hidden_of_blocks = 2080;  // of which e2m1 and its scales are several pieces, the last one short
 
 /// Two ranks whose experts return what they get, each token (and each choice) another value. A round is four kernels a rank,
 /// and a test may change memory before each.
@@ -28,23 +30,28 @@ class chunk_rounds {
   enum stage { send, receive, send_sums, receive_sums, num_stages };
 
   explicit chunk_rounds(const std::array<int, num_ranks>& tokens, const chunk_settings& settings = {},
-                        const sim::options& options = {}, ep::row_storage rows = ep::row_storage::of_experts)
+                        const sim::options& options = {}, ep::row_storage rows = ep::row_storage::of_experts,
+                        token_format format = token_format::bf16)
       : settings_{settings}, num_tokens_{tokens}, machine_{num_ranks, options} {
     shape_.rows = rows;
+    shape_.format = format;
+    shape_.facts = facts_of(format);
+    if (format != token_format::bf16) shape_.hidden = hidden_of_blocks;
     shape_.max_tokens = std::max(1, *std::max_element(tokens.begin(), tokens.end()));
     for (std::size_t r = 0; r < num_ranks; ++r) {
       memory[r].window.resize(cells{shape_, settings}.bytes);
       memory[r].local.resize(local_cells{shape_, settings}.bytes);
       memory[r].out.resize(static_cast<std::size_t>(shape_.max_tokens * hidden));
       const int most = shape_.max_tokens;
-      for (int i = 0; i < most * hidden; ++i)
+      for (int i = 0; i < most * shape_.hidden; ++i)
         tokens_[r].emplace_back(static_cast<float>(i % 97 + 100 * static_cast<int>(r)));
       for (int i = 0; i < most * top_k; ++i) ids_[r].push_back((i * i + i / 3 + static_cast<int>(r)) % 4 - 1);
     }
   }
 
-  void run(int first_stage = send, const std::function<void(int)>& before_stage = {}) {
-    for (int at = first_stage; at < num_stages; ++at) {
+  void run(int first_stage = send, const std::function<void(int)>& before_stage = {},
+           int stages = num_stages) {
+    for (int at = first_stage; at < stages; ++at) {
       if (before_stage) before_stage(at);
       for (int rank = 0; rank < num_ranks; ++rank) enqueue(at, rank);
       for (int rank = 0; rank < num_ranks; ++rank) machine_.run(rank);
@@ -52,6 +59,7 @@ class chunk_rounds {
   }
 
   const ep::shape& shape() const { return shape_; }
+  received_tokens received(int rank) { return end_of(rank).received(); }
   rank_memory& of_rank(int rank) { return memory[static_cast<std::size_t>(rank)]; }
   template <class T>
   T* own(int rank, std::size_t local_cells::*offset) {
@@ -84,7 +92,9 @@ class chunk_rounds {
       const block_roles roles{sends ? 1 : 0, sends ? 2 : 3, settings_.dispatch_stages};
       const auto p =
           e.dispatch({tokens_[r].data(), ids_[r].data(), nullptr, num_tokens_[r], {}}, roles, !sends);
-      return launch<dispatch_kernel<ep::bf16_tokens>>(rank, p, dispatch_plan(p.window, roles));
+      return ep::with_tokens(shape_.format, false, [&]<class Tokens>() {
+        launch<dispatch_kernel<Tokens>>(rank, p, dispatch_plan(p.window, roles));
+      });
     }
     const block_roles roles{sends ? 2 : 0, sends ? 0 : 2};
     const auto p = e.combine({returned(e), num_tokens_[r]}, roles, !sends,
@@ -205,6 +215,43 @@ TEST(exchange_chunks_damage, a_flipped_bit_of_an_arrival_word_is_named_by_token_
     ASSERT_EQ(e.of_rank(0).record.complete, 1u) << "bit " << bit;
     EXPECT_EQ(name(e.of_rank(0).record.where), "dispatch.chunk");
     EXPECT_EQ(e.of_rank(0).record.peer, 1);
+  }
+}
+
+/// A rank's rows with their scales, after a dispatch.
+std::vector<std::byte> rows_and_scales(chunk_rounds& e, int rank) {
+  const received_tokens got = e.received(rank);
+  const scale_places places{got.scales_layout, got.max_rows, facts_of(got.format).row_scales(got.hidden)};
+  const auto values = static_cast<std::size_t>(facts_of(got.format).row_bytes(got.hidden));
+  std::vector<std::byte> all;
+  for (int local = 0; local < got.num_local_experts; ++local)
+    for (int row = got.row_offsets[local]; row < got.row_offsets[local] + got.row_counts[local]; ++row) {
+      const auto* at = static_cast<const std::byte*>(got.tokens) + static_cast<std::size_t>(row) * values;
+      all.insert(all.end(), at, at + values);
+      for (int b = 0; b < places.blocks; ++b)
+        all.push_back(static_cast<const std::byte*>(got.scales)[places.at(row, b)]);
+    }
+  return all;
+}
+
+TEST(exchange_chunks_settings, change_no_bit_of_values_and_scales_in_formats_of_fewer_bits) {
+  using enum token_format;
+  const auto dispatched = [](chunk_rounds& e) {
+    e.run(chunk_rounds::send, {}, chunk_rounds::send_sums);
+    return std::array{rows_and_scales(e, 0), rows_and_scales(e, 1)};
+  };
+  for (const token_format format : {mxfp8, mxfp4, nvfp4}) {
+    chunk_rounds usual{few, {}, {}, ep::row_storage::of_experts, format};
+    const auto right = dispatched(usual);
+    EXPECT_GT(right[0].size(), std::size_t{hidden_of_blocks});
+    for (const auto& [chunk, piece, stages] : {std::array{1, 512, 1}, {4, 1024, 2}, {8, 1536, 3}}) {
+      chunk_settings s;
+      s.chunk_tokens = chunk;
+      s.piece_bytes = piece;
+      s.dispatch_stages = stages;
+      chunk_rounds e{few, s, {}, ep::row_storage::of_experts, format};
+      EXPECT_EQ(dispatched(e), right) << name(format) << ", pieces of " << piece;
+    }
   }
 }
 

@@ -103,7 +103,6 @@ TEST_P(exchange_forms, tokens_that_are_given_in_the_format_arrive_bit_for_bit) {
   const auto worlds = world::local(3, device_kind::cpu);
   using enum token_format;
   for (const token_format format : {blockwise_fp8, mxfp8, mxfp4, nvfp4}) {
-    if (GetParam() != travel::by_expert && format != blockwise_fp8) continue;
     for (const int hidden : {128, 1152, 7168}) {
       exchange_case c = travelling({3, sizes(11, 3, 128, 9), {9, 2, 0}, routing::sparse}, format);
       c.config.hidden = hidden;

@@ -38,6 +38,11 @@ INSTANTIATE_TEST_SUITE_P(cpu, exchange_per_rank,
                          testing::Combine(testing::Values(1, 2, 3, 4, 8),
                                           testing::Values(token_format::bf16, token_format::blockwise_fp8)));
 
+INSTANTIATE_TEST_SUITE_P(narrow, exchange_per_rank,
+                         testing::Combine(testing::Values(3),
+                                          testing::Values(token_format::mxfp8, token_format::mxfp4,
+                                                          token_format::nvfp4)));
+
 TEST(exchange_by_token, no_token_lies_twice_and_pointers_are_those_of_every_round) {
   for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks}) {
     const exchange_case c = per_rank({2, sizes(8, 4, 264, 20), {20, 9}, routing::repeated},

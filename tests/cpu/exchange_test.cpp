@@ -31,44 +31,6 @@ INSTANTIATE_TEST_SUITE_P(narrow, exchange,
                                           testing::Values(token_format::mxfp8, token_format::mxfp4,
                                                           token_format::nvfp4)));
 
-TEST(exchange_scales, in_tiles_lie_as_products_want_them_and_experts_begin_with_a_tile) {
-  const auto worlds = world::local(2, device_kind::cpu);
-  for (const token_format format : {token_format::mxfp8, token_format::mxfp4, token_format::nvfp4}) {
-    for (const int hidden : {32, 224, 1024}) {
-      exchange_case c{2, sizes(5, 2, hidden, 150), {150, 40}, routing::sparse};
-      c.config.format = format;
-      c.config.tiled_scales = true;
-      auto ranks = make_ranks(worlds, c.config);
-      EXPECT_EQ(run_round(c, ranks, 1), "") << name(format) << ", hidden " << hidden;
-    }
-  }
-}
-
-TEST(exchange_scales, of_nvfp4_are_relative_to_the_callers_tensor_scale) {
-  exchange_case c{1, sizes(4, 1, 64, 3), {3}, routing::distinct};
-  c.config.format = token_format::nvfp4;
-  auto ranks = make_ranks(world::local(1, device_kind::cpu), c.config);
-  const rank_inputs in = draw_inputs(c, 2)[0];
-  const float tensor_scale = 0.004f;
-  exchange_rank& rank = ranks[0];
-  rank.load(in);
-  const device_buffer<float> scale{rank.ranks(), std::vector<float>{tensor_scale}};
-  rank.dispatch(scale.data());
-  const received_copy got = rank.read_received();
-  EXPECT_EQ(rank.received().tensor_scale, scale.data());
-  for (std::size_t row = 0; row < 3; ++row) {
-    const auto* token = in.tokens.data() + static_cast<std::size_t>(got.sources[row].token) * 64;
-    for (std::size_t block = 0; block < 4; ++block) {
-      std::vector<float> x;
-      for (std::size_t i = 0; i < 16; ++i) x.push_back(static_cast<float>(token[block * 16 + i]));
-      const expected_block right = expected(token_format::nvfp4, x, tensor_scale);
-      EXPECT_EQ(read_scale(token_format::nvfp4, got.scales, row * 4 + block), right.scale);
-      for (std::size_t i = 0; i < 16; ++i)
-        EXPECT_EQ(read_value(token_format::nvfp4, got.tokens, row * 64 + block * 16 + i), right.values[i]);
-    }
-  }
-}
-
 TEST(exchange_fused, one_call_for_two_with_weights_at_dispatch_gives_the_same) {
   const auto worlds = world::local(3, device_kind::cpu);
   const exchange_case c{3, sizes(10, 3, 64, 9), {9, 2, 0}, routing::sparse};

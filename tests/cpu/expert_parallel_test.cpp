@@ -55,9 +55,12 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
             "tiled_scales: tiles are of scales of one byte, which format fp8 does not have");
   EXPECT_EQ(reason([](ep_config& c) {
               c.format = token_format::mxfp4;
+              c.tiled_scales = true;
               c.layout = ep_layout::per_rank;
+              c.rows = ep_rows::by_token;
             }),
-            "format: mxfp4 does not travel with layout per_rank yet; use per_expert, bf16 or fp8");
+            "tiled_scales: with rows by_token a token's scales lie beside its values, not in tiles; use rows "
+            "by_expert");
   for (const int alignment : {-1, 3, 48, 256}) {
     EXPECT_EQ(reason([=](ep_config& c) { c.row_alignment = alignment; }),
               "row_alignment: " + std::to_string(alignment) +

@@ -49,9 +49,14 @@ TEST_P(exchange_forms_gpu,
        ids_of_64_bits_given_tokens_alignment_fewer_sms_counts_and_loads_are_right_together) {
   BATON_REQUIRE_GPUS(2);
   const auto worlds = world::local(2, device_kind::cuda);
-  for (const bool given : {true, false}) {
+  using enum token_format;
+  for (const auto& [format, given] : {std::pair{blockwise_fp8, true},
+                                      {blockwise_fp8, false},
+                                      {mxfp8, true},
+                                      {mxfp4, true},
+                                      {nvfp4, true}}) {
     exchange_case c{2, sizes(33, 8, 1408, 128), {128, 37}, routing::sparse};
-    c = travelling(GetParam(), std::move(c), token_format::blockwise_fp8);
+    c = travelling(GetParam(), std::move(c), format);
     c.config.row_alignment = 64;
     c.wide_ids = true;
     c.given_tokens = given;

@@ -30,6 +30,14 @@ INSTANTIATE_TEST_SUITE_P(cuda, exchange_per_rank_gpu,
                                           testing::Values(ep_transfer::lines, ep_transfer::chunks),
                                           testing::Values(ep_rows::by_expert, ep_rows::by_token)));
 
+INSTANTIATE_TEST_SUITE_P(narrow, exchange_per_rank_gpu,
+                         testing::Combine(testing::Values(2),
+                                          testing::Values(token_format::mxfp8, token_format::mxfp4,
+                                                          token_format::nvfp4),
+                                          testing::Values(calls::apart, calls::fused),
+                                          testing::Values(ep_transfer::lines, ep_transfer::chunks),
+                                          testing::Values(ep_rows::by_expert, ep_rows::by_token)));
+
 class exchange_per_rank_gpu_by : public testing::TestWithParam<ep_transfer> {};
 
 INSTANTIATE_TEST_SUITE_P(cuda, exchange_per_rank_gpu_by,
@@ -66,16 +74,20 @@ TEST_P(exchange_per_rank_gpu_by, a_thousand_rounds_on_the_same_buffers_with_chan
 TEST_P(exchange_per_rank_gpu_by, the_sizes_of_a_large_model_are_right_for_every_number_of_tokens) {
   BATON_REQUIRE_GPUS(2);
   const auto worlds = world::local(2, device_kind::cuda);
-  exchange_case c{2, sizes(256, 8, 7168, 128), {128, 128}, routing::distinct};
-  c.config.format = token_format::blockwise_fp8;
-  c.config.layout = ep_layout::per_rank;
-  c.config.transfer = GetParam();
-  auto ranks = make_ranks(worlds, c.config);
-  std::uint64_t seed = 1;
-  for (const auto& tokens : {std::vector{1, 1}, {8, 5}, {0, 3}, {33, 32}, {128, 1}, {128, 128}}) {
-    c.tokens = tokens;
-    EXPECT_EQ(run_round(c, ranks, seed++, calls::fused), "")
-        << tokens[0] << " and " << tokens[1] << " tokens";
+  using enum token_format;
+  for (const token_format format : {blockwise_fp8, mxfp8, mxfp4, nvfp4}) {
+    exchange_case c{2, sizes(256, 8, 7168, 128), {128, 128}, routing::distinct};
+    c.config.format = format;
+    c.config.layout = ep_layout::per_rank;
+    c.config.transfer = GetParam();
+    c.config.tiled_scales = format != blockwise_fp8;
+    auto ranks = make_ranks(worlds, c.config);
+    std::uint64_t seed = 1;
+    for (const auto& tokens : {std::vector{1, 1}, {8, 5}, {0, 3}, {33, 32}, {128, 1}, {128, 128}}) {
+      c.tokens = tokens;
+      EXPECT_EQ(run_round(c, ranks, seed++, calls::fused), "")
+          << name(format) << ", " << tokens[0] << " and " << tokens[1] << " tokens";
+    }
   }
 }
 

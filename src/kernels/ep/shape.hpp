@@ -28,6 +28,11 @@ enum class row_storage : std::uint8_t {
   in_window,   // in a row each, where they arrive
 };
 
+/// Payload for which a message has a byte of scales; of a format without scales, anything.
+constexpr int payload_of_scale_byte(const format_facts& f) {
+  return f.block == 0 ? 32 : f.row_bytes(f.block) / f.scale_bytes;
+}
+
 /// Run-time sizes, the same on every rank but for `rank`.
 struct shape {
   int num_experts = 0;

@@ -13,7 +13,7 @@
 //
 // A warp loads a step of values of a token from `first`, those before `end`, and encodes one or more: apart, so that several
 // loads are in flight before the first is used, and together, so that no step waits for another. A sink takes what a step
-// yields: payload(byte offset, vec16) and scale(block, float), one lane each.
+// yields, one lane each: payload(byte offset, vec16) and scale(nth, what is stored for scale_values values: a scale, or two).
 #include <type_traits>
 
 #include "base/block_format.hpp"
@@ -23,17 +23,19 @@
 
 namespace baton::ep {
 
-/// A sink in shared memory, of a part of a token: payload from `first_byte` on, scales from `first_block` on.
+/// A sink in shared memory, of a part of a token: payload from `first_byte` on, scales from the `first_scale`-th on, counted as
+/// the format stores them: one for scale_values values.
 template <class X>
 struct shared_sink {
   X& x;
   std::byte *payload_at, *scales_at;
-  int first_byte, first_block;
+  int first_byte, first_scale;
   BATON_FN void payload(int offset, const vec16& bits) const {
     x.write(reinterpret_cast<vec16*>(payload_at + (offset - first_byte)), bits);
   }
-  BATON_FN void scale(int block, float value) const {
-    x.write(reinterpret_cast<float*>(scales_at) + (block - first_block), value);
+  template <class Scale>
+  BATON_FN void scale(int nth, Scale value) const {
+    x.write(reinterpret_cast<Scale*>(scales_at) + (nth - first_scale), value);
   }
 };
 
@@ -49,6 +51,7 @@ struct bf16_source {
 struct bf16_tokens : bf16_source {
   static constexpr token_format format = token_format::bf16;
   static constexpr int step_values = 256;
+  static constexpr int scale_values = step_values;  // it has none
 
   static constexpr int lane_values = 8;
 
@@ -81,8 +84,9 @@ struct bf16_tokens : bf16_source {
 struct fp8_tokens : bf16_source {
   static constexpr token_format format = token_format::blockwise_fp8;
   static constexpr int step_values = 512;
+  static constexpr int scale_values = 128;
   static constexpr int lane_values = 16;
-  static constexpr int lanes_per_block = 128 / lane_values;
+  static constexpr int lanes_per_block = scale_values / lane_values;
 
   struct lane_input {
     vec16 low, high;
@@ -152,10 +156,12 @@ struct fp8_tokens : bf16_source {
 /// lane of nvfp4 are stored as one.
 template <token_format Format>
 struct block_tokens : bf16_source {
+  static constexpr token_format format = Format;
   using blocks = block_format<Format>;
   static constexpr int pieces = 8 / blocks::facts.value_bits;
   static constexpr int values_of_lane = pieces * lane_values;
   static constexpr int step_values = warp_lanes * values_of_lane;
+  static constexpr int scale_values = larger(values_of_lane, blocks::facts.block);
 
   struct lane_input {
     vec16 eight[2 * pieces];
@@ -199,9 +205,9 @@ struct block_tokens : bf16_source {
             scales_of_lane = static_cast<std::uint16_t>(scales_of_lane | scale.stored.bits << (8 * j));
         }
         if constexpr (blocks::facts.block < values_of_lane)
-          sink.scale(value / values_of_lane, scales_of_lane);
-        else if (value % blocks::facts.block == 0)
-          sink.scale(value / blocks::facts.block, static_cast<std::uint8_t>(scales_of_lane));
+          sink.scale(value / scale_values, scales_of_lane);
+        else if (value % scale_values == 0)
+          sink.scale(value / scale_values, static_cast<std::uint8_t>(scales_of_lane));
         sink.payload(value / 8 * blocks::facts.value_bits, bits);
       });
     }

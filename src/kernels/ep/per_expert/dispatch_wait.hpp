@@ -18,6 +18,7 @@
 #include "kernels/ep/per_expert/row_table.hpp"
 #include "kernels/ep/per_expert/waiting.hpp"
 #include "kernels/ep/row_reports.hpp"
+#include "kernels/ep/row_scales.hpp"
 #include "kernels/ep/token_format.hpp"
 #include "protocol/gate.hpp"
 
@@ -137,28 +138,11 @@ struct dispatch_wait_kernel {
   template <class X>
   static BATON_FN void copy_particulars(X& x, const dispatch_wait_params& p, const std::byte* message,
                                         int row) {
-    if (p.s.scale_blocks() > 0) copy_scales(x, p, message + p.s.payload_bytes(), row);
+    if (p.s.scale_blocks() > 0)
+      row_scales::of_row(p.s.facts, p.s.received_scales(), p.scales, row)
+          .copy_all(x, message + p.s.payload_bytes(), 0, p.s.scale_bytes());
     x.elect([&] {
       x.write(p.sources + row, x.read(reinterpret_cast<const source_info*>(message + p.s.trailer_offset())));
-    });
-  }
-
-  /// Scales of one byte go four at a time where all four have the place of a word: in tiles always. In every layout the places of
-  /// a row's words, or bytes, are equally far apart.
-  template <class X>
-  static BATON_FN void copy_scales(X& x, const dispatch_wait_params& p, const std::byte* from, int row) {
-    const scale_places places = p.s.received_scales();
-    const bool is_tiled = places.layout == scale_layout::tiled_128x4;
-    const int width = p.s.facts.scale_bytes == 4 || is_tiled || places.blocks % 4 == 0 ? 4 : 1;
-    const int apart = p.s.facts.scale_bytes == 4 ? 4 * places.rows : is_tiled ? 512 : width;
-    std::byte* const to = p.scales + places.at(row, 0) * p.s.facts.scale_bytes;
-    x.each(ceil_div(p.s.scale_bytes(), width), [&](int i) {
-      const std::int64_t at = std::int64_t{i} * apart;
-      if (width == 4)
-        x.write(reinterpret_cast<std::uint32_t*>(to + at),
-                x.read(reinterpret_cast<const std::uint32_t*>(from) + i));
-      else
-        x.write(to + at, x.read(from + i));
     });
   }
 };

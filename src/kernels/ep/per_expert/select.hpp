@@ -5,6 +5,7 @@
 #include "kernels/ep/per_expert/dispatch_async.hpp"
 #include "kernels/ep/per_expert/dispatch_wait.hpp"
 #include "kernels/ep/per_expert/launch.hpp"
+#include "kernels/ep/with_tokens.hpp"
 
 namespace baton::ep {
 
@@ -18,49 +19,12 @@ void with_arrival(arrival_policy policy, F f) {
 }
 
 template <class F>
-void with_tokens(token_format format, F f) {
-  switch (format) {
-    case token_format::bf16:
-      return f.template operator()<bf16_tokens>();
-    case token_format::blockwise_fp8:
-      return f.template operator()<fp8_tokens>();
-    case token_format::mxfp8:
-      return f.template operator()<block_tokens<token_format::mxfp8>>();
-    case token_format::mxfp4:
-      return f.template operator()<block_tokens<token_format::mxfp4>>();
-    case token_format::nvfp4:
-      return f.template operator()<block_tokens<token_format::nvfp4>>();
-  }
-}
-
-/// The same for tokens that are given in the format.
-template <class F>
-void with_given_tokens(token_format format, F f) {
-  switch (format) {
-    case token_format::bf16:
-      return f.template operator()<bf16_tokens>();
-    case token_format::blockwise_fp8:
-      return f.template operator()<given_tokens<token_format::blockwise_fp8>>();
-    case token_format::mxfp8:
-      return f.template operator()<given_tokens<token_format::mxfp8>>();
-    case token_format::mxfp4:
-      return f.template operator()<given_tokens<token_format::mxfp4>>();
-    case token_format::nvfp4:
-      return f.template operator()<given_tokens<token_format::nvfp4>>();
-  }
-}
-
-template <class F>
 void select(const launch_config& c, const dispatch_async_params<>& p, F launch_as) {
   with_arrival(c.arrival, [&]<class Arrival>() {
     const std::size_t shared = dispatch_async_plan{p.s}.bytes;
-    const auto launch_with = [&]<class Format>() {
+    with_tokens(c.format, c.tokens_are_given, [&]<class Format>() {
       launch_as.template operator()<dispatch_async_kernel<Format, Arrival>>(shared);
-    };
-    if (c.tokens_are_given)
-      with_given_tokens(c.format, launch_with);
-    else
-      with_tokens(c.format, launch_with);
+    });
   });
 }
 

@@ -5,8 +5,9 @@
 //   cell          index                               holds                                        written by
 //   ids           [epoch & 1][source][id line]        56 ids of 16 bits; tokens of the source;     every rank to every rank
 //                                                     a check over these and the round
-//   tokens        [epoch & 1][source][token][unit]    8 lines: 896 bytes of payload, 7 scales,     the source, to ranks of the
-//                                                     8 router weights                             token's experts
+//   tokens        [epoch & 1][source][token][unit]    8 lines: 896 bytes of payload, their         the source, to ranks of the
+//                                                     scales in 7 words, 8 router weights; or      token's experts
+//                                                     768 of e2m1, with their scales behind them
 //   sums          [rank of the experts][token][unit]  4 lines: 240 columns of bf16                 ranks of the token's experts
 //
 // An id travels as its number, or as no_id; one that no rank has an expert for reaches nobody.
@@ -24,11 +25,30 @@ inline constexpr std::uint32_t no_id = 0x8000;
 
 inline constexpr int unit_accesses = 2;  // of a token's unit
 inline constexpr int chunks_of_access = lines_of_access * chunks_of_line;
-inline constexpr int unit_payload = unit_accesses * chunks_of_access * static_cast<int>(sizeof(vec16));
+inline constexpr int unit_data = unit_accesses * chunks_of_access * static_cast<int>(sizeof(vec16));
 inline constexpr int unit_bytes = unit_accesses * line_access_bytes;
 inline constexpr int unit_weights = unit_accesses * lines_of_access;
-// Whole fp8 blocks, and a place for each one's scale.
-static_assert(unit_payload % 128 == 0 && unit_payload / 128 <= unit_accesses * lines_of_access);
+
+/// What a unit takes of a token. Scales lie in the ends of its lines, a word in each, where there is room for them; else in its
+/// data, behind its payload.
+struct unit_room {
+  int payload;      // bytes
+  int scale_words;  // of its scales
+  bool scales_in_data;
+  int payload_of_scale;  // bytes, for a byte of scales
+
+  constexpr explicit unit_room(token_format format)
+      : payload{unit_data},
+        scale_words{},
+        scales_in_data{},
+        payload_of_scale{payload_of_scale_byte(facts_of(format))} {
+    constexpr int least_data = 768;  // whole blocks, and whole vec16s of scales, of every format
+    if (facts_of(format).block == 0) return;
+    scales_in_data = payload / payload_of_scale > 4 * unit_accesses * lines_of_access;
+    if (scales_in_data) payload = least_data;
+    scale_words = payload / payload_of_scale / 4;
+  }
+};
 
 // Of a block: more would not leave threads the registers they need.
 inline constexpr int max_warps = 24, max_combine_warps = 20;
@@ -62,7 +82,8 @@ struct cells {
 
   constexpr explicit cells(const shape& s)
       : id_accesses{larger(1, ceil_div(s.max_tokens * s.top_k, ids_of_access))},
-        token_units{larger(ceil_div(s.payload_bytes(), unit_payload), ceil_div(s.top_k, unit_weights))},
+        token_units{larger(ceil_div(s.payload_bytes(), unit_room{s.format}.payload),
+                           ceil_div(s.top_k, unit_weights))},
         sum_units{ceil_div(s.hidden, sum_columns)},
         max_rows{s.max_rows()},
         row_alignment{s.row_alignment()},

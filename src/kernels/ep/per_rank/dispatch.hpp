@@ -126,7 +126,7 @@ struct dispatch_kernel {
       const bool given = lane < unit_weights && k < p.s.top_k && p.topk_weights != nullptr;
       weight[lane] = given ? x.read(p.topk_weights + at.token * p.s.top_k + k) : 1.0f;
     });
-    constexpr int values = has_scales ? unit_payload : unit_payload / 2,
+    constexpr int values = P::unit.payload * 8 / P::facts.value_bits,
                   steps_of_unit = ceil_div(values, Format::step_values);
     const int first = at.unit * values, end = smaller(p.s.hidden, first + values);
     const typename Format::source from = Format::token(p, at.token);
@@ -135,11 +135,12 @@ struct dispatch_kernel {
     for (int i = 0; i < steps_of_unit; ++i)
       Format::load(x, from, first + i * Format::step_values, end, in[i]);
     x.sync_warp();  // the unit before has left the staging
-    const shared_sink<X> sink{x, staging, staging + unit_payload, at.unit * unit_payload, first / 128};
+    std::byte* const scales = staging + (P::unit.scales_in_data ? P::unit.payload : unit_data);
+    const shared_sink<X> sink{x, staging, scales, at.unit * P::unit.payload, first / Format::scale_values};
     Format::encode(x, in, first, end, p.input_scales, sink);
     x.each_lane([&](int lane) {
       if (lane < unit_weights)
-        x.write(reinterpret_cast<float*>(staging + unit_payload) + unit_weights + lane, weight[lane]);
+        x.write(reinterpret_cast<float*>(staging + unit_data) + unit_weights + lane, weight[lane]);
     });
     x.sync_warp();
     return ranks_of(x, p, id);
@@ -150,10 +151,10 @@ struct dispatch_kernel {
   static BATON_FN void send_unit(X& x, const P& p, const std::byte* staging, std::uint64_t epoch,
                                  const token_unit& at, std::uint32_t wanted) {
     const int nth = at.token * p.window.token_units + at.unit;
-    const int bytes = smaller(unit_payload, p.payload_bytes() - at.unit * unit_payload);
+    const int bytes = smaller(P::unit.payload, p.payload_bytes() - at.unit * P::unit.payload);
     typename X::template lanes<vec16> lines[unit_accesses];
     BATON_UNROLL
-    for (int i = 0; i < unit_accesses; ++i) cut_lines(x, staging, bytes, i, epoch, lines[i]);
+    for (int i = 0; i < unit_accesses; ++i) cut_lines<P>(x, staging, bytes, i, epoch, lines[i]);
     for (int i = 1, to = p.s.rank; i <= p.num_ranks(); ++i) {
       if (++to == p.num_ranks()) to = 0;
       if ((wanted >> to & 1) == 0) continue;
@@ -164,21 +165,25 @@ struct dispatch_kernel {
     if (at.unit == 0) x.elect([&] { x.write(p.rank_sets + at.token, wanted); });
   }
 
-  /// The four lines of an access: payload in seven places each, scale and weight in the eighth.
-  template <class X>
+  /// The four lines of an access, of a unit with `bytes` of payload: data in seven places each, scales and weight in the eighth.
+  template <class P, class X>
   static BATON_FN void cut_lines(X& x, const std::byte* staging, int bytes, int access, std::uint64_t epoch,
                                  typename X::template lanes<vec16>& v) {
     x.each_lane([&](int lane) {
       const int line = lane / lanes_of_line, place = lane % lanes_of_line;
       if (holds_flag(lane)) {
         const int nth = access * lines_of_access + line;
-        const auto* aux = reinterpret_cast<const std::uint32_t*>(staging + unit_payload);
-        const std::uint32_t scale = has_scales && nth * 128 < bytes ? x.read(aux + nth) : 0;
-        v[lane] = with_flag(scale, x.read(aux + unit_weights + nth), line_flag(epoch));
+        const auto* ends = reinterpret_cast<const std::uint32_t*>(staging + unit_data);
+        constexpr bool has_word = has_scales && !P::unit.scales_in_data;
+        const std::uint32_t scales =
+            has_word && nth * (4 * P::unit.payload_of_scale) < bytes ? x.read(ends + nth) : 0;
+        v[lane] = with_flag(scales, x.read(ends + unit_weights + nth), line_flag(epoch));
       } else {
         const int at =
             (access * chunks_of_access + line * chunks_of_line + place) * static_cast<int>(sizeof(vec16));
-        v[lane] = at < bytes ? x.read(reinterpret_cast<const vec16*>(staging + at)) : vec16{};
+        const bool is_scales = P::unit.scales_in_data && at >= P::unit.payload &&
+                               (at - P::unit.payload) * P::unit.payload_of_scale < bytes;
+        v[lane] = at < bytes || is_scales ? x.read(reinterpret_cast<const vec16*>(staging + at)) : vec16{};
       }
     });
   }

@@ -6,17 +6,18 @@
 #include "kernels/ep/per_rank/dispatch.hpp"
 #include "kernels/ep/per_rank/grid.hpp"
 #include "kernels/ep/per_rank/known_ranks.hpp"
+#include "kernels/ep/with_tokens.hpp"
 #include "kernels/launch.hpp"
 
 namespace baton::ep::per_rank {
 namespace {
 
 /// On the CPU machine the kernels that take any number of ranks, on GPUs those for this number, if there are.
-template <template <int> class Kernel, class Params>
+template <template <int> class Kernel, token_format Format = token_format::bf16, class Params>
 void launch_kernel(const world& w, const launch_grid& grid, const Params& p, stream_ref stream) {
   if (w.device() == device_kind::cpu)
     return launch_on_cpu<Kernel<0>>(w, grid, typename Kernel<0>::params{p}, stream);
-  with_known_ranks(p.s.num_ranks, [&](auto ranks) {
+  with_known_ranks<is_compiled_for_each(Format)>(p.s.num_ranks, [&](auto ranks) {
     using kernel = Kernel<ranks.value>;
     launch_on_cuda<kernel>(w, grid, typename kernel::params{p}, w.state().limits(grid.slot), stream);
   });
@@ -54,12 +55,15 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
   const dispatch_params p = end.dispatch(in, g.senders, limits.which != half::send);
-  with_tokens(end.s, in, [&]<class Format>() {
+  with_tokens(end.s.format, in.tokens_are_given, [&]<class Format>() {
     const auto launch_with = [&]<class Id>(const Id*) {
-      launch_kernel<dispatch_of<Format, Id>::template kernel>(w, grid, p, stream);
+      launch_kernel<dispatch_of<Format, Id>::template kernel, Format::format>(w, grid, p, stream);
     };
-    if (in.replicas.replica_counts != nullptr)
-      launch_with(static_cast<const any_ids*>(nullptr));
+    constexpr const any_ids* any = nullptr;
+    if constexpr (!is_compiled_for_each(Format::format))
+      launch_with(any);
+    else if (in.replicas.replica_counts != nullptr)
+      launch_with(any);
     else
       with_width(in.topk_idx, launch_with);
   });

@@ -3,7 +3,6 @@
 #include "baton/world.hpp"
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/per_rank/endpoint.hpp"
-#include "kernels/ep/token_format.hpp"
 
 namespace baton::ep::per_rank {
 
@@ -20,14 +19,6 @@ struct launch_limits {
   /// A kernel that has begun and waits for the one before it keeps SMs that another slot's may need to go on.
   bool begin_early() const { return slot < 0; }
 };
-
-/// f with what takes the tokens in.
-template <class F>
-void with_tokens(const shape& s, const round_input& in, F f) {
-  if (!s.is_fp8()) return f.template operator()<bf16_tokens>();
-  if (in.tokens_are_given) return f.template operator()<given_tokens<token_format::blockwise_fp8>>();
-  f.template operator()<fp8_tokens>();
-}
 
 /// Empty if a dispatch block has room for a communicator of these sizes; otherwise why not.
 std::string why_not(const shape& s);

@@ -11,7 +11,9 @@ namespace baton::ep::per_rank {
 /// the number of ranks, which is worth 1.5 us a round (docs/decisions/0017). Combine depends on neither format nor ids.
 template <class Params, int KnownRanks, token_format Format = token_format::bf16, class Id = std::int32_t>
 struct sized : Params {
-  static constexpr bool has_scales = Format == token_format::blockwise_fp8;
+  static constexpr format_facts facts = facts_of(Format);
+  static constexpr unit_room unit{Format};
+  static constexpr bool has_scales = facts.block > 0;
 
   BATON_FN int num_ranks() const { return KnownRanks > 0 ? KnownRanks : this->s.num_ranks; }
   BATON_FN auto ids() const {
@@ -20,8 +22,11 @@ struct sized : Params {
     else
       return static_cast<const Id*>(this->topk_idx);
   }
-  BATON_FN int payload_bytes() const { return has_scales ? this->s.hidden : 2 * this->s.hidden; }
-  BATON_FN int scale_blocks() const { return has_scales ? this->s.hidden / 128 : 0; }
+  BATON_FN int payload_bytes() const { return this->s.hidden * facts.value_bits / 8; }
+  BATON_FN int scale_blocks() const { return has_scales ? this->s.hidden / larger(1, facts.block) : 0; }
+  BATON_FN int scale_words() const {
+    return facts.scale_bytes == 4 ? scale_blocks() : ceil_div(scale_blocks(), 4);
+  }
 };
 
 /// What dispatch reads, however tokens travel; `Cells` say what a window holds.

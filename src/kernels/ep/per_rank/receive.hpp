@@ -2,6 +2,7 @@
 // Units of received tokens, from lines to rows.
 #include "kernels/ep/per_rank/plan.hpp"
 #include "kernels/ep/per_rank/row_index.hpp"
+#include "kernels/ep/row_scales.hpp"
 
 namespace baton::ep::per_rank {
 
@@ -87,8 +88,7 @@ BATON_FN void note_choices(X& x, const P& p, const token_unit& at, const token_r
   });
 }
 
-inline constexpr int rows_together = 4, blocks_of_unit = unit_payload / 128;
-static_assert(rows_together * blocks_of_unit <= warp_lanes);  // a lane for each scale
+inline constexpr int rows_together = 4;
 
 struct rows_here {
   const int (&at)[rows_together];
@@ -102,7 +102,7 @@ BATON_FN void write_payload(X& x, const P& p, int unit, int lane, const rows_her
   constexpr int access_payload = chunks_of_access * static_cast<int>(sizeof(vec16));
   if (holds_flag(lane)) return;
   const int chunk = lane / lanes_of_line * chunks_of_line + lane % lanes_of_line;
-  const int offset = unit * unit_payload + chunk * static_cast<int>(sizeof(vec16));
+  const int in_unit = chunk * static_cast<int>(sizeof(vec16)), offset = unit * P::unit.payload + in_unit;
   std::byte* to[rows_together];
   BATON_UNROLL
   for (int r = 0; r < rows_together; ++r)
@@ -110,29 +110,73 @@ BATON_FN void write_payload(X& x, const P& p, int unit, int lane, const rows_her
   BATON_UNROLL
   for (int i = 0; i < unit_accesses; ++i) {
     if (offset + i * access_payload >= p.payload_bytes()) return;
+    if (P::unit.scales_in_data && in_unit + i * access_payload >= P::unit.payload) return;
     BATON_UNROLL
     for (int r = 0; r < rows_together; ++r)
       if (r < rows.count) x.write(reinterpret_cast<vec16*>(to[r] + i * access_payload), v[i][lane]);
   }
 }
 
-/// The scales that the unit has brought: lane has that of block lane % blocks_of_unit.
-template <class X>
-BATON_FN typename X::template lanes<std::uint32_t> scales_of_unit(
+/// The scales that the unit has brought: lane has word lane % scale_words of them.
+template <class P, class X>
+BATON_FN typename X::template lanes<std::uint32_t> scales_in_ends(
     X& x, const typename X::template lanes<vec16> (&v)[unit_accesses]) {
+  constexpr int words = P::unit.scale_words;
   typename X::template lanes<int> from;
   typename X::template lanes<std::uint32_t> scale[unit_accesses], found;
   x.each_lane([&](int lane) {
-    from[lane] = lane % blocks_of_unit % lines_of_access * lanes_of_line + lanes_of_line - 1;
+    from[lane] = lane % words % lines_of_access * lanes_of_line + lanes_of_line - 1;
     BATON_UNROLL
     for (int i = 0; i < unit_accesses; ++i) scale[i][lane] = v[i][lane].word[0];
   });
   BATON_UNROLL
   for (int i = 0; i < unit_accesses; ++i) scale[i] = x.shuffle(scale[i], from);
+  x.each_lane(
+      [&](int lane) { found[lane] = lane % words < lines_of_access ? scale[0][lane] : scale[1][lane]; });
+  return found;
+}
+template <class P, class X>
+BATON_FN typename X::template lanes<std::uint32_t> scales_in_data(
+    X& x, const typename X::template lanes<vec16> (&v)[unit_accesses]) {
+  constexpr int words = P::unit.scale_words, last = unit_accesses - 1;
+  constexpr int first_chunk = P::unit.payload / static_cast<int>(sizeof(vec16)) - last * chunks_of_access;
+  static_assert(first_chunk >= 0 && first_chunk + words / 4 <= chunks_of_access && words % 4 == 0);
+  typename X::template lanes<int> from;
+  typename X::template lanes<std::uint32_t> word[4], found;
   x.each_lane([&](int lane) {
-    found[lane] = lane % blocks_of_unit < lines_of_access ? scale[0][lane] : scale[1][lane];
+    const int chunk = first_chunk + lane % words / 4;
+    from[lane] = chunk / chunks_of_line * lanes_of_line + chunk % chunks_of_line;
+    BATON_UNROLL
+    for (int i = 0; i < 4; ++i) word[i][lane] = v[last][lane].word[i];
+  });
+  BATON_UNROLL
+  for (int i = 0; i < 4; ++i) word[i] = x.shuffle(word[i], from);
+  x.each_lane([&](int lane) {
+    const int nth = lane % words % 4;
+    const std::uint32_t low = nth == 0 ? word[0][lane] : word[1][lane],
+                        high = nth == 2 ? word[2][lane] : word[3][lane];
+    found[lane] = nth < 2 ? low : high;
   });
   return found;
+}
+
+template <class P>
+BATON_FN row_scales scales_of(const P& p, int row) {
+  constexpr format_facts facts = P::facts;
+  auto* const scales = reinterpret_cast<std::byte*>(p.scales);
+  if (p.s.by_token()) return row_scales::of_token(p.s, scales, row);
+  return row_scales::of_row(facts, {p.s.scales_layout(), p.window.max_rows, p.scale_blocks()}, scales, row);
+}
+
+/// One lane: a word of a row's scales.
+template <class X, class P>
+BATON_FN void write_scales(X& x, const P& p, int row, int word, std::uint32_t bits) {
+  if constexpr (P::facts.scale_bytes == 4)
+    x.write(p.scales + static_cast<std::int64_t>(word) * p.scale_block +
+                static_cast<std::int64_t>(row) * p.scale_row,
+            std::bit_cast<float>(bits));
+  else
+    scales_of(p, row).write_word(x, word, bits, p.scale_blocks());
 }
 
 /// The unit's payload and scales, to every row of the token, four rows at a time; or to the only one.
@@ -140,7 +184,10 @@ template <class X, class P>
 BATON_FN void write_rows(X& x, const P& p, const token_unit& at, const token_rows<X>& found,
                          const typename X::template lanes<vec16> (&v)[unit_accesses]) {
   typename X::template lanes<std::uint32_t> scale;
-  if constexpr (P::has_scales) scale = scales_of_unit(x, v);
+  if constexpr (P::unit.scales_in_data)
+    scale = scales_in_data<P>(x, v);
+  else if constexpr (P::has_scales)
+    scale = scales_in_ends<P>(x, v);
   typename X::template lanes<std::int32_t> to_row = found.of_choice;
   std::uint32_t left = found.first;
   if (p.token_rows != nullptr) {
@@ -156,15 +203,18 @@ BATON_FN void write_rows(X& x, const P& p, const token_unit& at, const token_row
       left &= left - 1;
     }
     x.each_lane([&](int lane) { write_payload(x, p, at.unit, lane, {row, here}, v); });
-    if constexpr (P::has_scales) {
-      x.each_lane([&](int lane) {
-        const int nth = lane / blocks_of_unit, block = at.unit * blocks_of_unit + lane % blocks_of_unit;
+    if constexpr (P::has_scales) {  // as many rows at once as there are lanes for
+      constexpr int words = P::unit.scale_words, at_once = smaller(rows_together, warp_lanes / words);
+      const auto write_some = [&](int lane, int first) {
+        const int nth = first + lane / words, word = at.unit * words + lane % words;
         const int to = nth == 0 ? row[0] : nth == 1 ? row[1] : nth == 2 ? row[2] : row[3];
-        if (nth < here && block < p.scale_blocks())
-          x.write(p.scales + static_cast<std::int64_t>(block) * p.scale_block +
-                      static_cast<std::int64_t>(to) * p.scale_row,
-                  std::bit_cast<float>(scale[lane]));
-      });
+        const bool is_mine = at_once == rows_together || lane / words < at_once;
+        if (is_mine && nth < here && word < p.scale_words()) write_scales(x, p, to, word, scale[lane]);
+      };
+      x.each_lane([&](int lane) { write_some(lane, 0); });
+      if constexpr (at_once < rows_together)
+        for (int first = at_once; first < here; first += at_once)
+          x.each_lane([&](int lane) { write_some(lane, first); });
     }
   } while (left != 0);
 }

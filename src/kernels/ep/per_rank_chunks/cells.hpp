@@ -74,7 +74,7 @@ inline constexpr int most_sum_parts = 4;         // of a token
 /// A piece within its token: some of the payload, and what lies behind all of that. Where it is staged the two follow each other.
 struct piece_span {
   int begin, bytes;
-  int rest, rest_bytes;  // scales, four bytes for each 128 of payload, and behind them weights
+  int rest, rest_bytes;  // its scales, and behind those of the last one weights
   constexpr bool is_one() const { return rest_bytes == 0 || rest == begin + bytes; }
 };
 
@@ -119,13 +119,14 @@ struct cells {
         sums{},
         sum_words{},
         bytes{} {
-    constexpr int step_bytes = 512;  // whole steps of a format, and whole fp8 blocks
+    constexpr int step_bytes = 512;  // whole steps of a format, whole blocks, and whole vec16s of scales
     if (const int least = ceil_div(s.payload_bytes(), settings.piece_bytes); least > 1) {
       piece_payload = align_up(ceil_div(s.payload_bytes(), least), step_bytes);
       pieces = ceil_div(s.payload_bytes(), piece_payload);
     }
+    const int of_scale = payload_of_scale_byte(s.facts);
     for (int i = 0; i < pieces; ++i)
-      piece_room = larger(piece_room, span_of(i).bytes + span_of(i).rest_bytes);
+      piece_room = larger(piece_room, span_of(i, of_scale).bytes + span_of(i, of_scale).rest_bytes);
     const std::size_t ranks = size(s.num_ranks), most = size(s.max_tokens);
     token_words = tokens + 2 * ranks * most * size(token_bytes);
     sums = align_up(token_words + 2 * ranks * size(chunks) * sizeof(std::uint64_t), std::size_t{128});
@@ -146,11 +147,12 @@ struct cells {
   constexpr std::size_t token_at(const shape& s, std::uint64_t epoch, int source, int token) const {
     return tokens + size(token_row(s, epoch, source, token)) * size(token_bytes);
   }
-  constexpr piece_span span_of(int piece) const {
+  /// `of_scale` is payload_of_scale_byte() of the format, which the compiler knows in kernels.
+  constexpr piece_span span_of(int piece, int of_scale) const {
     const int begin = piece * piece_payload, bytes = smaller(piece_payload, payload - begin);
     const bool has_scales = weights_at > payload, is_last = piece + 1 == pieces;
-    const int rest = payload + (has_scales ? begin / 32 : 0);
-    return {begin, bytes, rest, is_last ? token_bytes - rest : has_scales ? bytes / 32 : 0};
+    const int rest = payload + (has_scales ? begin / of_scale : 0);
+    return {begin, bytes, rest, is_last ? token_bytes - rest : has_scales ? bytes / of_scale : 0};
   }
   constexpr std::size_t token_word_at(const shape& s, std::uint64_t epoch, int source, int chunk) const {
     return token_words +

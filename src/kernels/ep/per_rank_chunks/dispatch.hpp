@@ -77,7 +77,7 @@ struct dispatch_kernel {
     x.sync_warp();
     warp_ring<X> ring{shared.room_of(x, x.warp()), p.window.piece_room,
                       shared.landed(x) + x.warp() * p.roles.stages, p.roles.stages};
-    chunk_receiver<X> receiver{p, epoch, ring};
+    chunk_receiver<Format::format, X> receiver{p, epoch, ring};
     if (!receiver.receive_all(x, shared.next(x) + 1)) ring.drain(x, {.where = receive_sites::piece()});
     x.bulk_wait();
   }

@@ -7,9 +7,16 @@
 namespace baton {
 using namespace ep::per_rank_chunks;
 
-BATON_KERNEL(dispatch_kernel<ep::bf16_tokens>, dispatch_params);
-BATON_KERNEL(dispatch_kernel<ep::fp8_tokens>, dispatch_params);
-BATON_KERNEL(dispatch_kernel<ep::given_tokens<token_format::blockwise_fp8>>, dispatch_params);
+#define BATON_DISPATCH_OF(...) BATON_KERNEL(dispatch_kernel<__VA_ARGS__>, dispatch_params)
+BATON_DISPATCH_OF(ep::bf16_tokens);
+BATON_DISPATCH_OF(ep::fp8_tokens);
+BATON_DISPATCH_OF(ep::block_tokens<token_format::mxfp8>);
+BATON_DISPATCH_OF(ep::block_tokens<token_format::mxfp4>);
+BATON_DISPATCH_OF(ep::block_tokens<token_format::nvfp4>);
+BATON_DISPATCH_OF(ep::given_tokens<token_format::blockwise_fp8>);
+BATON_DISPATCH_OF(ep::given_tokens<token_format::mxfp8>);
+BATON_DISPATCH_OF(ep::given_tokens<token_format::mxfp4>);
+BATON_DISPATCH_OF(ep::given_tokens<token_format::nvfp4>);
 BATON_KERNEL(combine_kernel<ep::store_fp32>, combine_params<ep::store_fp32>);
 BATON_KERNEL(combine_kernel<ep::store_bf16>, combine_params<ep::store_bf16>);
 

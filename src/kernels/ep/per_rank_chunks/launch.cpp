@@ -5,6 +5,7 @@
 #include "kernels/ep/per_rank_chunks/combine.hpp"
 #include "kernels/ep/per_rank_chunks/dispatch.hpp"
 #include "kernels/ep/per_rank_chunks/grid.hpp"
+#include "kernels/ep/with_tokens.hpp"
 #include "kernels/launch.hpp"
 
 namespace baton::ep::per_rank_chunks {
@@ -30,8 +31,8 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .shared_bytes = dispatch_plan(p.window, g.roles).bytes,
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
-  per_rank::with_tokens(end.s, in,
-                        [&]<class Format>() { baton::launch<dispatch_kernel<Format>>(w, grid, p, stream); });
+  with_tokens(end.s.format, in.tokens_are_given,
+              [&]<class Format>() { baton::launch<dispatch_kernel<Format>>(w, grid, p, stream); });
 }
 
 template <class Output>

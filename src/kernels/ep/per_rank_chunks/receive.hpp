@@ -4,6 +4,7 @@
 #include "kernels/ep/per_rank_chunks/arrived_chunks.hpp"
 #include "kernels/ep/per_rank_chunks/tile_index.hpp"
 #include "kernels/ep/per_rank_chunks/warp_ring.hpp"
+#include "kernels/ep/row_scales.hpp"
 
 namespace baton::ep::per_rank_chunks {
 
@@ -20,8 +21,10 @@ struct piece_walk {
   }
 };
 
-template <class X>
+template <token_format Format, class X>
 struct chunk_receiver {
+  static constexpr int of_scale = payload_of_scale_byte(facts_of(Format));
+
   const dispatch_params& p;
   std::uint64_t epoch;
   warp_ring<X>& ring;
@@ -90,7 +93,7 @@ struct chunk_receiver {
   BATON_FN void ask(X& x, const chunk& c, const piece_walk& at) {
     const std::byte* token =
         p.windows.at[p.s.rank] + p.window.token_at(p.s, epoch, c.of.source, c.first_token + at.token());
-    ring.load(x, token, p.window.span_of(at.piece));
+    ring.load(x, token, p.window.span_of(at.piece, of_scale));
   }
 
   /// False: a row that there is not.
@@ -112,14 +115,22 @@ struct chunk_receiver {
 
   /// A piece to all rows of its token; with the last one what combine has to know.
   BATON_FN void write(X& x, const chunk& c, const token_rows& rows, int nth, const std::byte* piece) {
-    const piece_span span = p.window.span_of(nth);
+    const piece_span span = p.window.span_of(nth, of_scale);
     x.each_lane([&](int k) {
       if ((rows.first >> k & 1) == 0) return;
       std::byte* row = p.rows + static_cast<std::int64_t>(rows.of_choice[k]) * p.window.payload;
       x.bulk_store(row + span.begin, piece, span.bytes);
       x.bulk_commit();
     });
-    if (p.s.is_fp8()) {
+    if constexpr (facts_of(Format).scale_bytes == 1) {
+      const int before = span.begin / of_scale,
+                bytes = smaller(span.bytes / of_scale, p.s.scale_bytes() - before);
+      for (std::uint32_t left = rows.first; left != 0; left &= left - 1)
+        row_scales::of_row(facts_of(Format), {p.s.scales_layout(), p.window.max_rows, p.s.scale_blocks()},
+                           reinterpret_cast<std::byte*>(p.scales),
+                           x.broadcast(rows.of_choice, lowest_bit(left)))
+            .copy_all(x, piece + span.bytes, before, bytes);
+    } else if (p.s.is_fp8()) {
       const auto* scales = reinterpret_cast<const float*>(piece + span.bytes);
       for (std::uint32_t left = rows.first; left != 0; left &= left - 1) {
         float* to = p.scales + x.broadcast(rows.of_choice, lowest_bit(left));

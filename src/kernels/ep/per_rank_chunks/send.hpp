@@ -36,7 +36,9 @@ struct sent_chunk {
 
 template <class Format>
 struct chunk_sender {
-  static constexpr int together = 4;  // steps whose loads are in flight together: half a group
+  /// Steps whose loads are in flight together, half a group: as many as a lane has registers for.
+  static constexpr int together = sizeof(typename Format::lane_input) > 2 * sizeof(vec16) ? 1 : 4;
+  static constexpr int of_scale = payload_of_scale_byte(facts_of(Format::format));
   static constexpr int half_values = together * Format::step_values;
   template <class X>
   struct half {
@@ -136,7 +138,7 @@ struct chunk_sender {
       const bool is_last = piece + 1 == p.window.pieces;
       stage_piece(x, to, {token, piece}, is_last ? token_piece{behind, 0} : token_piece{token, piece + 1},
                   begin);
-      const piece_span span = p.window.span_of(piece);
+      const piece_span span = p.window.span_of(piece, of_scale);
       if (is_last) {
         auto* weights = reinterpret_cast<float*>(to + span.bytes + (p.window.weights_at - span.rest));
         x.each_lane([&](int k) {
@@ -163,8 +165,8 @@ struct chunk_sender {
   template <class X>
   BATON_FN void stage_piece(X& x, std::byte* to, const token_piece& at, const token_piece& next,
                             half<X>& begin) const {
-    const shared_sink<X> sink{x, to, to + p.window.span_of(at.piece).bytes, at.piece * p.window.piece_payload,
-                              values_of(at).first / 128};
+    const shared_sink<X> sink{x, to, to + p.window.span_of(at.piece, of_scale).bytes,
+                              at.piece * p.window.piece_payload, values_of(at).first / Format::scale_values};
     const piece_values behind = values_of(next);
     for (piece_values now = values_of(at); now.first < now.end; now.first += 2 * half_values) {
       const int middle = now.first + half_values, first = now.first + 2 * half_values;
