@@ -17,7 +17,7 @@ struct exchange_settings {
   device_choice device = device_choice::automatic;
   token_format format = token_format::bf16;
   arrival_policy arrival = arrival_policy::epoch;
-  ep_layout layout = ep_layout::per_expert;
+  ep_layout layout = ep_layout::per_rank;
   ep_transfer transfer = ep_transfer::automatic;
   ep_rows rows = ep_rows::by_expert;
   int max_tokens_per_rank = 256;

@@ -44,10 +44,10 @@ double busiest_to_mean(const ep_point& p) {
   return sum > 0 ? *std::max_element(rows.begin(), rows.end()) * static_cast<double>(rows.size()) / sum : 0;
 }
 
-std::string point_name(const ep_point& p) {
+std::string point_name(const ep_run& run, const ep_point& p) {
   const ep_config& c = p.config;
   return fmt::format("{:>5} {:>5} {:>10} {:>4}", c.num_max_tokens_per_rank, name(c.format),
-                     p.uses_chunks() ? "by chunks" : p.layout_name(),
+                     p.uses_chunks(run.ranks) ? "by chunks" : p.layout_name(),
                      c.num_sms == 0 ? "all" : fmt::format("{}", c.num_sms));
 }
 
@@ -97,13 +97,13 @@ void print_sizes(const ep_point& p, std::ostream& out) {
 
 void print_row(const ep_run& run, const ep_point& p, std::ostream& out) {
   if (!p.is_right()) {
-    out << fmt::format("{} | WRONG: {} of {} values, by up to {:g}\n", point_name(p), p.verified.wrong,
+    out << fmt::format("{} | WRONG: {} of {} values, by up to {:g}\n", point_name(run, p), p.verified.wrong,
                        p.verified.values, p.verified.worst_error);
     return;
   }
   const ep_form_times& best = p.best_form();
   const auto further = [&out](const std::string& text) { out << fmt::format(further_line, "", text); };
-  out << fmt::format(columns_of_row, point_name(p), us(p.dispatch_time()), us(p.combine_time()),
+  out << fmt::format(columns_of_row, point_name(run, p), us(p.dispatch_time()), us(p.combine_time()),
                      us(best.round), p99(best.round), us(best.replay), p99(best.replay));
   further(fmt::format("apart: {} + {}, {} + {}; graph {}", us(p.split.steps[0]), us(p.split.steps[1]),
                       us(p.split.steps[2]), us(p.split.steps[3]), us(p.split.replay)));
@@ -123,8 +123,8 @@ void print_row(const ep_run& run, const ep_point& p, std::ostream& out) {
     further(fmt::format("NCCL: dispatch {}, combine {}", us(p.nccl_dispatch), us(p.nccl_combine)));
 }
 
-void print_skipped(const ep_point& p, const std::string& reason, std::ostream& out) {
-  out << hanging(fmt::format("{} | skipped: {}", point_name(p), reason), 4) << '\n';
+void print_skipped(const ep_run& run, const ep_point& p, const std::string& reason, std::ostream& out) {
+  out << hanging(fmt::format("{} | skipped: {}", point_name(run, p), reason), 4) << '\n';
 }
 
 }  // namespace baton::cli

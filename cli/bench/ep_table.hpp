@@ -12,6 +12,6 @@ void print_header(const ep_run& run, const ep_config& config, const ep_forms& fo
 /// What the sizes and the routing of the next rows are: "hidden 7168, top-8 of 256 experts, uniform routing".
 void print_sizes(const ep_point& point, std::ostream& out);
 void print_row(const ep_run& run, const ep_point& point, std::ostream& out);
-void print_skipped(const ep_point& point, const std::string& reason, std::ostream& out);
+void print_skipped(const ep_run& run, const ep_point& point, const std::string& reason, std::ostream& out);
 
 }  // namespace baton::cli

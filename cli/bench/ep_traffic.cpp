@@ -24,7 +24,7 @@ ep_traffic::ep_traffic(const ep_config& c, int num_ranks)
   const auto payload = static_cast<std::uint64_t>(facts.row_bytes(c.hidden));
   const auto scales = static_cast<std::uint64_t>(facts.row_scales(c.hidden) * facts.scale_bytes);
   row_bytes_ = payload + scales;
-  if (c.layout == ep_layout::per_rank && transfer_of(c) == ep_transfer::chunks) {
+  if (c.layout == ep_layout::per_rank && transfer_of(c, num_ranks) == ep_transfer::chunks) {
     message_bytes_ =
         payload + align_up(scales, std::uint64_t{16}) + align_up(sizeof(float) * top_k, std::uint64_t{16});
     reply_bytes_ = 2 * hidden;

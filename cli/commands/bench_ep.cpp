@@ -189,7 +189,7 @@ bool measure_and_tell(std::span<const world> worlds, const bench_ep_options& o, 
   if (to.table != nullptr && wanted.begins_sizes) print_sizes(point, *to.table);
   if (!wanted.why_not.empty()) {
     to.tell(skipped_json(run, point, wanted.why_not).dump());
-    if (to.table != nullptr) print_skipped(point, wanted.why_not, *to.table);
+    if (to.table != nullptr) print_skipped(run, point, wanted.why_not, *to.table);
     return true;
   }
   measure(worlds, run.why_not_fused.empty(), nccl, point);

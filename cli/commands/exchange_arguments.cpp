@@ -34,13 +34,13 @@ void declare_exchange(CLI::App& command, exchange_settings& settings) {
   add_choice<arrival_policy>(
       command, "--arrival", arrival_names,
       [&settings](arrival_policy arrival) { settings.arrival = arrival; },
-      "how arrival words tell rounds apart; layout per_rank has none")
+      "how arrival words of layout per_expert tell rounds apart")
       ->default_str("epoch")
       ->group("Exchange");
   add_choice<ep_layout>(
       command, "--layout", layout_names, [&settings](ep_layout layout) { settings.layout = layout; },
       "a message for each token and expert, or for each token and rank")
-      ->default_str("per_expert")
+      ->default_str("per_rank")
       ->group("Exchange");
   declare_travel(command, settings);
   add_count(command, "--replicas", settings.num_replicas, "further copies of busy experts")

@@ -16,13 +16,13 @@ namespace baton {
 
 /// What travels between ranks, and what a rank receives it in.
 enum class ep_layout {
-  per_expert,  // a message for each token and expert, and a reply for each; any number of tokens
-  per_rank,    // a message for each token and rank, and one partial sum back
+  per_expert,  // a message for each token and expert, and a reply for each
+  per_rank,    // a message for each token and rank, and one partial sum back: the default, and the faster one
 };
 
 /// How tokens and sums of layout per_rank travel; results are the same bits. per_expert knows one way.
 enum class ep_transfer {
-  automatic,  // chunks where num_max_tokens_per_rank is over 1024, else lines
+  automatic,  // chunks where num_max_tokens_per_rank is over 1024, or a block of lines has no room for the routing; else lines
   lines,      // 128 bytes that carry their own flag: few tokens, low latency
   chunks,     // bulk copies of whole tokens, a flag for several: any number of tokens, few SMs
 };
@@ -53,7 +53,7 @@ struct ep_config {
   int num_threads =
       0;  // threads of a block, a multiple of 32 up to 1024; 0: 1024 (64 on the CPU); layout per_rank:
           // 96 to 768 (in chunks at most 512 are used), and 0: as many as the tokens need
-  ep_layout layout = ep_layout::per_expert;
+  ep_layout layout = ep_layout::per_rank;
   ep_transfer transfer = ep_transfer::automatic;
   ep_rows rows = ep_rows::by_expert;
   bool tiled_scales =
@@ -69,8 +69,9 @@ struct ep_config {
 /// Empty if `config` can be served with `num_ranks` ranks; otherwise the first reason, with names and values.
 std::string why_not(const ep_config& config, int num_ranks);
 
-/// How tokens travel with this configuration: `transfer` if it says, else what automatic means. @throws nothing
-ep_transfer transfer_of(const ep_config& config);
+/// How tokens travel with layout per_rank in this configuration, one that why_not has nothing against: `transfer` if it says,
+/// else what automatic means. @throws nothing
+ep_transfer transfer_of(const ep_config& config, int num_ranks);
 
 /// Bytes of device memory a communicator of this configuration takes on each rank: an exact, pure function.
 ///
@@ -138,7 +139,8 @@ struct received_tokens {
   int row_bytes = 0;  // a multiple of 16
 };
 
-/// Expert-parallel token exchange between the ranks of a world: four kernels a round, or two with layout per_rank.
+/// Expert-parallel token exchange between the ranks of a world: two kernels a round, or four where its calls are apart, and with
+/// layout per_expert always.
 ///
 /// One that was moved from throws invalid_argument.
 ///
@@ -170,7 +172,8 @@ struct received_tokens {
 /// Tokens, scales and replies carry no check: a bit that flips there is a wrong number. Nor, with layout per_rank, do router
 /// weights, and what a rank notes for itself from one kernel to the next (rounds, counts, choices).
 ///
-/// Determinism: row order, results and error reports depend on the inputs only, bit for bit.
+/// Determinism: row order, results and error reports depend on the inputs only, bit for bit. Results of layout per_expert do not
+/// depend on how many ranks there are; with per_rank they do, as a rank's sum is rounded to bf16 before it travels.
 class expert_parallel {
  public:
   /// Collective over `world`: allocates and maps all memory.
@@ -257,9 +260,10 @@ class expert_parallel {
   }
 
   /// Waits for all ranks' combine_async, then `out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :]`,
-  /// where y is the output of the token's k-th expert and zero where topk_idx was -1. Accumulates in fp32
-  /// with fused multiply-adds, k ascending; `out` is fp32 or bf16 (rounded once). Without weights every
-  /// weight is 1.
+  /// where y is the output of the token's k-th expert and zero where topk_idx was -1. Layout per_expert accumulates in fp32
+  /// with fused multiply-adds, k ascending, per_rank as combine() says; `out` is fp32 or bf16 (rounded once). The weights are
+  /// those that dispatch was given, and then, and with per_rank always, `topk_weights` is null here; without any, every weight
+  /// is 1.
   void combine_wait(const float* topk_weights, float* out, stream_ref stream = {}, int slot = 0);
   void combine_wait(const float* topk_weights, bfloat16* out, stream_ref stream = {}, int slot = 0);
 

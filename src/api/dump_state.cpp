@@ -80,14 +80,14 @@ void look_at_waits(const world& ranks, ep_state& state) {
     state.stuck = stuck_text(*w.reports.record_host);
 }
 
-std::string text_of(const ep_config& c, device_kind device) {
-  const bool in_lines = transfer_of(c) == ep_transfer::lines;
+std::string text_of(const ep_config& c, const world& ranks) {
+  const bool in_lines = transfer_of(c, ranks.size()) == ep_transfer::lines;
   return fmt::format("layout {} on {}: {} experts, top-{}, hidden {}, {}, up to {} tokens",
                      c.layout == ep_layout::per_expert ? "per_expert"
                      : in_lines                        ? "per_rank in lines"
                                                        : "per_rank in chunks",
-                     device == device_kind::cuda ? "CUDA" : "the CPU", c.num_experts, c.top_k, c.hidden,
-                     name(c.format), c.num_max_tokens_per_rank);
+                     ranks.device() == device_kind::cuda ? "CUDA" : "the CPU", c.num_experts, c.top_k,
+                     c.hidden, name(c.format), c.num_max_tokens_per_rank);
 }
 
 std::string to_text(const ep_state& s) {

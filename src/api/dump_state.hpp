@@ -8,6 +8,6 @@ namespace baton {
 void look_at_waits(const world& ranks, ep_state& state);
 
 /// Its sizes, in words.
-std::string text_of(const ep_config& config, device_kind device);
+std::string text_of(const ep_config& config, const world& ranks);
 
 }  // namespace baton

@@ -86,7 +86,8 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
       return fmt::format("num_threads: {} is outside [96, 768], what layout per_rank's blocks may have",
                          c.num_threads);
     const ep::shape s = shape_of(c, num_ranks, 0);
-    return transfer_of(c) == ep_transfer::lines ? ep::per_rank::why_not(s) : ep::per_rank_chunks::why_not(s);
+    return transfer_of(c, num_ranks) == ep_transfer::lines ? ep::per_rank::why_not(s)
+                                                           : ep::per_rank_chunks::why_not(s);
   }
   return {};
 }
@@ -99,18 +100,24 @@ std::string why_not(const ep_config& config, int num_ranks) {
   return reason.empty() ? why_not_launch(config, num_ranks) : reason;
 }
 
-/// Over so many tokens chunks are faster than lines.
-ep_transfer transfer_of(const ep_config& c) {
+/// Over so many tokens chunks are faster than lines, whose blocks keep the routing of all ranks: for fewer too there may be no
+/// room.
+ep_transfer transfer_of(const ep_config& c, int num_ranks) {
   constexpr int most_tokens_of_lines = 1024;
   if (c.transfer != ep_transfer::automatic) return c.transfer;
-  return c.num_max_tokens_per_rank > most_tokens_of_lines ? ep_transfer::chunks : ep_transfer::lines;
+  if (c.num_max_tokens_per_rank > most_tokens_of_lines) return ep_transfer::chunks;
+  if (c.num_max_tokens_per_rank < 1 || !why_not_shape(c, num_ranks).empty()) return ep_transfer::lines;
+  ep_config in_lines = c;
+  in_lines.transfer = ep_transfer::lines;
+  const bool has_room = ep::per_rank::why_not(shape_of(in_lines, num_ranks, 0)).empty();
+  return has_room ? ep_transfer::lines : ep_transfer::chunks;
 }
 
 namespace {
 
 workspace_size bytes_of_slot(const ep_config& c, int num_ranks) {
   const ep::shape s = shape_of(c, num_ranks, 0);
-  if (c.layout == ep_layout::per_rank && transfer_of(c) == ep_transfer::chunks)
+  if (c.layout == ep_layout::per_rank && transfer_of(c, num_ranks) == ep_transfer::chunks)
     return {ep::per_rank_chunks::cells{s}.bytes, ep::per_rank_chunks::local_cells{s}.bytes};
   if (c.layout == ep_layout::per_rank)
     return {ep::per_rank::cells{s}.bytes(), ep::per_rank::local_cells{s}.bytes};

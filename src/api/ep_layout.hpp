@@ -69,17 +69,24 @@ inline token_source source_of(const dispatch_input& in) {
 }
 
 /// Chunks arrive as rows; lines have to be put together.
-inline ep::row_storage storage_of(const ep_config& c) {
+inline ep::row_storage storage_of(const ep_config& c, int num_ranks) {
   if (c.rows == ep_rows::by_expert) return ep::row_storage::of_experts;
-  return transfer_of(c) == ep_transfer::chunks ? ep::row_storage::in_window : ep::row_storage::of_tokens;
+  const bool in_chunks = transfer_of(c, num_ranks) == ep_transfer::chunks;
+  return in_chunks ? ep::row_storage::in_window : ep::row_storage::of_tokens;
 }
 
 /// The sizes of a communicator.
 inline ep::shape shape_of(const ep_config& c, int num_ranks, int rank) {
-  return {c.num_experts, num_ranks,      rank,
-          c.top_k,       c.hidden,       c.num_max_tokens_per_rank,
-          c.format,      c.tiled_scales, static_cast<std::uint8_t>(c.row_alignment),
-          storage_of(c)};
+  return {c.num_experts,
+          num_ranks,
+          rank,
+          c.top_k,
+          c.hidden,
+          c.num_max_tokens_per_rank,
+          c.format,
+          c.tiled_scales,
+          static_cast<std::uint8_t>(c.row_alignment),
+          storage_of(c, num_ranks)};
 }
 
 }  // namespace baton

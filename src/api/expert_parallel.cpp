@@ -270,7 +270,7 @@ ep_state expert_parallel::dump_state() const {
   const state& st = present(state_);
   ep_state found;
   look_at_waits(st.ranks, found);
-  found.configuration = text_of(st.config, st.ranks.device());
+  found.configuration = text_of(st.config, st.ranks);
   // Of the first slot whose round is not over.
   const ep_round* shown = &st.rounds.front();
   for (const ep_round& of_slot : st.rounds)

@@ -93,7 +93,7 @@ class per_rank_layout final : public ep_layout_calls {
 }  // namespace
 
 std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& c, int sms, int slot) {
-  if (transfer_of(c) == ep_transfer::chunks)
+  if (transfer_of(c, w.size()) == ep_transfer::chunks)
     return std::make_unique<per_rank_layout<ep::per_rank_chunks::endpoint>>(w, c, sms, slot);
   return std::make_unique<per_rank_layout<ep::per_rank::endpoint>>(w, c, sms, slot);
 }

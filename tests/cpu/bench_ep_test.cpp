@@ -26,6 +26,7 @@ ep_config small_config(token_format format = token_format::bf16) {
   c.hidden = 256;
   c.num_max_tokens_per_rank = 20;
   c.format = format;
+  c.layout = ep_layout::per_expert;
   return c;
 }
 

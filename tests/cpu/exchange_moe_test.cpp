@@ -270,6 +270,7 @@ TEST(exchange_moe, a_message_is_as_large_in_the_statistics_as_in_the_documented_
     c.hidden = 256;
     c.num_max_tokens_per_rank = 10;
     c.format = format;
+    c.layout = ep_layout::per_expert;
     const std::uint64_t message = cli::ep_traffic{c, 4}.message_bytes();
     EXPECT_EQ(workspace_bytes(c, 4).window, 60 * 10 * message + 10 * 8 * 256 * 2 + 16 * 60);
   }

@@ -224,6 +224,16 @@ TEST(exchange_per_rank_limits, as_many_tokens_as_a_block_can_keep_the_routing_of
   }
 }
 
+TEST(exchange_per_rank_limits, automatic_takes_chunks_where_a_block_has_no_room_for_the_routing) {
+  exchange_case c = per_rank({8, sizes(1024, 8, 8, 1024), {3, 0, 2, 1, 5, 0, 9, 4}, routing::sparse});
+  EXPECT_EQ(transfer_of(c.config, 2), ep_transfer::lines);
+  EXPECT_EQ(transfer_of(c.config, 8), ep_transfer::chunks);
+  auto ranks = make_ranks(world::local(8, device_kind::cpu), c.config);
+  for (const calls how : {calls::fused, calls::apart}) EXPECT_EQ(run_round(c, ranks, 1, how), "");
+  c.config.transfer = ep_transfer::lines;
+  EXPECT_TRUE(says(why_not(c.config, 8), "num_max_tokens_per_rank", "let tokens travel in chunks"));
+}
+
 TEST(exchange_per_rank_limits, what_is_served_has_room_for_every_number_of_tokens_blocks_and_threads) {
   for (const int num_ranks : {1, 2, 3, 8}) {
     ep_config c = sizes(256, 8, 7168, 1);

@@ -28,6 +28,7 @@ ep_config config_of(int experts) {
   c.top_k = 1;
   c.hidden = 128;
   c.num_max_tokens_per_rank = 8;
+  c.layout = ep_layout::per_expert;
   return c;
 }
 

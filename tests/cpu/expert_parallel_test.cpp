@@ -8,6 +8,7 @@
 
 #include "baton/error.hpp"
 #include "kernels/ep/shape.hpp"
+#include "tests/cpu/says.hpp"
 #include "tests/support/exchange_cases.hpp"
 
 namespace baton::test {
@@ -101,7 +102,38 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
   EXPECT_EQ(reason(many_rows(17)),
             "num_max_tokens_per_rank: with layout per_rank in chunks the experts' outputs of a rank may be "
             "4456448 rows of 8192 values, 68 GiB, and combine finds rows in the first 64 GiB; lower it, or "
-            "top_k");
+            "top_k, or use layout per_expert");
+}
+
+TEST(why_not, the_default_layout_serves_what_per_expert_does_but_for_outputs_of_more_than_64_gib) {
+  EXPECT_EQ(ep_config{}.layout, ep_layout::per_rank);
+  int served = 0, too_large = 0;
+  const auto compare = [&](ep_config c, int ranks) {
+    c.layout = ep_layout::per_expert;
+    if (!why_not(c, ranks).empty()) return;
+    ++served;
+    c.layout = ep_config{}.layout;
+    const std::string reason = why_not(c, ranks);
+    if (reason.empty()) return;
+    ++too_large;
+    EXPECT_TRUE(says(reason, "64 GiB", "use layout per_expert")) << reason;
+    // Rows are these and padding.
+    const double rows = 1.0 * ranks * c.num_max_tokens_per_rank * c.top_k;
+    EXPECT_GE(rows * c.hidden * 2, static_cast<double>(std::int64_t{1} << 36));
+  };
+  for (const int ranks : {1, 2, 3, 8})
+    for (const int experts : {8, 11, 256, 1024})
+      for (const int top_k : {1, 8, 32})
+        for (const int tokens : {1, 128, 700, 1024, 1025, 8192, 65536})
+          for (const int hidden : {128, 7168, 65536})
+            for (const token_format format : {token_format::bf16, token_format::mxfp8, token_format::nvfp4}) {
+              ep_config c = sizes(experts, top_k, hidden, tokens);
+              c.format = format;
+              c.tiled_scales = format != token_format::bf16;
+              compare(c, ranks);
+            }
+  EXPECT_GT(served, 2000);
+  EXPECT_LT(too_large, served / 5);
 }
 
 TEST(workspace_bytes, is_the_documented_formula) {

@@ -23,6 +23,7 @@ cli::exchange_options fp8_options(int num_ranks, token_format format = token_for
   cli::exchange_options options;
   options.num_ranks = num_ranks;
   options.format = format;
+  options.layout = ep_layout::per_expert;
   return options;
 }
 
@@ -43,6 +44,7 @@ cli::layer_error error_of_layer(int layer, const std::vector<float>& found,
                                 const model::expert_matrices& exact, model::weight_rounding weights) {
   ep_config config;
   config.num_experts = tiny_moe().config().num_experts;
+  config.layout = ep_layout::per_expert;
   model::moe_rounding rounding = cli::rounding_of(config, device_kind::cpu, {}, weight_format::block_fp8);
   rounding.weights = weights;
   const model::bounded_moe bounds = model::moe_error_bound(exact, first_tokens(layer), rounding);

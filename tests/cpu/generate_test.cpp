@@ -34,19 +34,20 @@ std::vector<std::string> continuations(const std::vector<prompt>& prompts,
 
 class greedy_text : public testing::TestWithParam<int> {};
 
-TEST_P(greedy_text, equals_every_expected_continuation) {
+TEST_P(greedy_text, equals_every_expected_continuation_with_layout_per_expert) {
   cli::exchange_options options;
   options.num_ranks = GetParam();
+  options.layout = ep_layout::per_expert;
   options.arrival = GetParam() % 2 == 0 ? arrival_policy::epoch : arrival_policy::sentinel;
   const std::vector<prompt> prompts = greedy();
   const std::vector<std::string> found = continuations(prompts, options);
   for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(found[i], prompts[i].expected) << "prompt " << i;
 }
 
-TEST_P(greedy_text, equals_every_expected_continuation_with_layout_per_rank) {
+TEST_P(greedy_text, equals_every_expected_continuation_by_default) {
   cli::exchange_options options;
   options.num_ranks = GetParam();
-  options.layout = ep_layout::per_rank;
+  EXPECT_EQ(options.layout, ep_config{}.layout);
   const std::vector<prompt> prompts = greedy();
   const std::vector<std::string> found = continuations(prompts, options);
   for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(found[i], prompts[i].expected) << "prompt " << i;
@@ -59,6 +60,7 @@ TEST(greedy_text, is_the_same_with_either_layout_and_fp8) {
   cli::exchange_options options;
   options.num_ranks = 4;
   options.format = token_format::blockwise_fp8;
+  options.layout = ep_layout::per_expert;
   const std::vector<std::string> per_expert = continuations(prompts, options);
   options.layout = ep_layout::per_rank;
   for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks}) {
@@ -87,6 +89,7 @@ TEST(greedy_text, equals_every_expected_continuation_with_replicas_in_either_lay
 TEST(greedy_text, is_the_same_with_either_arrival_policy) {
   cli::exchange_options options;
   options.num_ranks = 4;
+  options.layout = ep_layout::per_expert;
   const std::vector<prompt> prompts{greedy()[0]};
   for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel}) {
     options.arrival = arrival;

@@ -73,7 +73,7 @@ const std::vector<bad_case> bad_cases{
      2,
      {"--columns: 40 is not a multiple of 128, as format fp8 needs"}},
     {"rows_of_another_layout",
-     generate + words{"--prompt", "a", "--rows", "token"},
+     generate + words{"--prompt", "a", "--layout", "per_expert", "--rows", "token"},
      2,
      {"--rows: by_token, but layout per_expert"}},
     {"bench_hand_offs", {"bench", "ring", "--hand-offs", "0"}, 2, {"--hand-offs: 0"}},

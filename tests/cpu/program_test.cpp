@@ -124,7 +124,8 @@ TEST(program, a_quantised_model_generates_its_recorded_texts_and_its_layers_are_
   ASSERT_EQ(run_program({"quantize", "--model", model_folder, "--output", narrow}).exit_code, 0);
   const std::string recorded = (tiny_moe_folder() / "greedy-fp8.json").string();
   const child_result texts =
-      run_program({"generate", "--model", narrow, "--device", "cpu", "--expect", recorded, "--ranks", "2"});
+      run_program({"generate", "--model", narrow, "--device", "cpu", "--expect", recorded, "--ranks", "2",
+                   "--layout", "per_expert"});  // the same bits as on the one rank of the recording
   EXPECT_EQ(texts.exit_code, 0) << texts.err;
   EXPECT_TRUE(says(texts.out, "10.4 MiB, FP8", "fp8 weights", "5 of 5"));
   const child_result layer =
@@ -148,6 +149,7 @@ TEST(program, generate_speaks_json) {
   EXPECT_EQ(j["sequences"][4]["rank"], 1);
   EXPECT_EQ(j["as_expected"]["good"], 5);
   EXPECT_EQ(j["settings"]["arrival"], "sentinel");
+  EXPECT_EQ(j["settings"]["layout"], "per_rank");
   EXPECT_EQ(j["exchange"]["rows_of_experts"].size(), 3u);
   EXPECT_EQ(j["exchange"]["dispatch_bytes"].size(), 3u);
   EXPECT_GT(j["exchange"]["wire_bytes"], j["exchange"]["local_bytes"]);

@@ -19,7 +19,11 @@ namespace {
 using test::message_of;
 using test::says;
 
-constexpr ep_config small{.num_experts = 4, .top_k = 2, .hidden = 64, .num_max_tokens_per_rank = 3};
+constexpr ep_config small{.num_experts = 4,
+                          .top_k = 2,
+                          .hidden = 64,
+                          .num_max_tokens_per_rank = 3,
+                          .layout = ep_layout::per_expert};
 
 std::vector<bfloat16> tokens_of_one_rank() {
   return std::vector<bfloat16>(3 * 64, bfloat16{1.0f});

@@ -16,8 +16,10 @@ inline void PrintTo(const named_case& c, std::ostream* out) {
   *out << c.name;
 }
 
+/// Of layout per_expert, unless per_rank() or travelling() says otherwise.
 inline ep_config sizes(int experts, int top_k, int hidden, int max_tokens) {
   ep_config c;
+  c.layout = ep_layout::per_expert;
   c.num_experts = experts;
   c.top_k = top_k;
   c.hidden = hidden;

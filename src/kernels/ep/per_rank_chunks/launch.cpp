@@ -18,7 +18,8 @@ std::string why_not(const shape& s) {
   if (vectors <= most) return {};
   return fmt::format(
       "num_max_tokens_per_rank: with layout per_rank in chunks the experts' outputs of a rank may be {} "
-      "rows of {} values, {} GiB, and combine finds rows in the first 64 GiB; lower it, or top_k",
+      "rows of {} values, {} GiB, and combine finds rows in the first 64 GiB; lower it, or top_k, or use "
+      "layout per_expert",
       s.max_rows(), s.hidden, vectors * std::int64_t{sizeof(vec16)} >> 30);
 }
 
