@@ -191,13 +191,10 @@ std::vector<std::int32_t> exchange_moe::physical(int layer, int rank,
 model::expert_matrices exchange_moe::experts_of(int rank, const expert_source& experts, int layer) const {
   const expert_range mine = communicators_[size(rank)].local_experts();
   const expert_placement* const map = placement(layer);
-  model::expert_matrices own =
-      map == nullptr
-          ? experts(layer, mine.first, mine.count)
-          : gathered(experts, layer,
-                     std::span{map->physical_to_logical}.subspan(size(mine.first), size(mine.count)));
-  // What GPUs multiply by is bf16.
-  return worlds_[size(rank)].device() == device_kind::cuda ? model::widened(std::move(own)) : own;
+  return map == nullptr
+             ? experts(layer, mine.first, mine.count)
+             : gathered(experts, layer,
+                        std::span{map->physical_to_logical}.subspan(size(mine.first), size(mine.count)));
 }
 
 void exchange_moe::load_experts(const expert_source& experts, std::span<const int> layers) {
@@ -230,7 +227,7 @@ void exchange_moe::make_staging() {
     std::size_t scratch = 0;
     for (const auto& [layer, experts] : rank.layers) {
       const device_kind device = worlds_[r].device();
-      scratch = std::max(scratch, expert_mlp_scratch_bytes(experts.weights, rank.received.max_rows, device));
+      scratch = std::max(scratch, expert_mlp_scratch_bytes(experts.weights, rank.received, device));
     }
     rank.scratch = {worlds_[r], scratch, use(r)};
   }

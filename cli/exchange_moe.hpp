@@ -41,8 +41,7 @@ model::expert_matrices gathered(const expert_source& experts, int layer, std::sp
 /// With replicas the communicator's experts, and those that are counted, are physical ones, of which each layer has a placement.
 class exchange_moe : public model::moe_backend {
  public:
-  /// Loads the experts of `layers` from the checkpoint, each rank's onto its device. Those in FP8 stay so on the CPU; GPUs get
-  /// them as bf16, which takes twice the memory.
+  /// Loads the experts of `layers` from the checkpoint, each rank's onto its device, as they are stored.
   /// @throws invalid_argument  what why_not says: more ranks than experts, top_k above the limit, ...
   /// @throws unsupported       no such device
   /// @throws out_of_memory     for weights, communicator or scratch, with the option that helps

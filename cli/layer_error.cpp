@@ -8,10 +8,8 @@ namespace baton::cli {
 
 model::moe_rounding rounding_of(const ep_config& config, device_kind device,
                                 std::span<const int> tokens_of_ranks, weight_format stored) {
-  const bool is_cuda = device == device_kind::cuda, is_fp8 = stored == weight_format::block_fp8;
-  model::moe_rounding rounding{.bf16_intermediate = is_cuda, .dispatch = config.format};
-  rounding.fp8_products = is_fp8 && !is_cuda;
-  if (is_fp8 && is_cuda) rounding.weights = model::weight_rounding::to_bf16;
+  model::moe_rounding rounding{.tensor_cores = device == device_kind::cuda, .dispatch = config.format};
+  rounding.fp8_products = stored == weight_format::block_fp8;
   if (config.layout != ep_layout::per_rank) return rounding;
   const int ranks = static_cast<int>(tokens_of_ranks.size());
   const auto append = [](std::vector<int>& to, int count, int rank) {

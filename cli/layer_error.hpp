@@ -15,7 +15,7 @@ struct layer_error {
   bool is_within_bound() const { return worst.ratio <= 1.0; }
 };
 
-/// How an exchange rounds with experts that are stored so; to GPUs FP8 goes as bf16.
+/// How an exchange rounds with experts that are stored so.
 /// Of the tokens that a bound is asked for, the first tokens_of_ranks[0] are rank 0's, and so on.
 model::moe_rounding rounding_of(const ep_config& config, device_kind device,
                                 std::span<const int> tokens_of_ranks,

@@ -58,7 +58,7 @@ bool run_layer(const baton::world& rank) {
   // Their size is that of the most rows that can come, the same in every round: a model makes them once.
   baton::device_buffer<baton::bfloat16> answers{rank, static_cast<std::size_t>(rows.max_rows) * hidden};
   baton::device_buffer<std::byte> scratch{
-      rank, baton::expert_mlp_scratch_bytes(experts.weights(), rows.max_rows, rank.device())};
+      rank, baton::expert_mlp_scratch_bytes(experts.weights(), rows, rank.device())};
   baton::expert_mlp(rank, experts.weights(), rows, answers.data(), scratch.data());
   moe.combine(answers.data(), out.data());
 

@@ -191,6 +191,18 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   void copy_word(void* to, const void* from) {
     copies_.push_back({static_cast<std::uint32_t*>(to), static_cast<const std::uint32_t*>(from)});
   }
+  void copy_chunk(void* to, const void* from, int bytes) {
+    for (int i = 0; i < 16; i += 4)
+      copies_.push_back(
+          {reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(to) + i),
+           bytes == 0 ? nullptr
+                      : reinterpret_cast<const std::uint32_t*>(static_cast<const std::byte*>(from) + i)});
+  }
+  void commit_copies() { committed_.push_back(copies_.size()); }
+  template <int newest>
+  void await_copies() {
+    await_all_copies_but(newest);
+  }
   void mbarrier_arrive_after_copies(mbarrier* b);
 
   // Tensor copies: exec/tensor_copy.hpp, bodies in context_tensor.cpp.
@@ -269,6 +281,8 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   /// True: a wait is over, which it was at once, or when lane `last` had what it waited for.
   bool waited(const wait_site& where, std::uint64_t began, int last);
   stuck_record record_of(const wait_site& where, int lane, std::uint64_t seen, std::uint64_t waited_ns) const;
+  void copy_words(std::size_t count);
+  void await_all_copies_but(std::size_t newest);
   void report(const wait_site& where, int lane, std::uint64_t seen, std::uint64_t waited_ns);
 
   struct word_copy {
@@ -283,6 +297,7 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   std::byte* shared_;
   bool delays_;
   std::vector<word_copy> copies_;
+  std::vector<std::size_t> committed_;  // how many copies there were at the end of each group
 };
 
 static_assert(line_exec_context<context> && mma_exec_context<context> && group_exec_context<context>);

@@ -140,9 +140,26 @@ bool context::phase_is_over(mbarrier* b, parity p) {
   return !gave_up() && mbarrier_state::of(b->opaque).completed(p);
 }
 
+/// The first `count` of those that are on their way.
+void context::copy_words(std::size_t count) {
+  const auto end = copies_.begin() + static_cast<std::ptrdiff_t>(count);
+  for (auto copy = copies_.begin(); copy != end; ++copy)
+    write(copy->to, copy->from == nullptr ? 0u : read(copy->from));
+  copies_.erase(copies_.begin(), end);
+}
+
+void context::await_all_copies_but(std::size_t newest) {
+  if (committed_.size() <= newest) return;
+  const auto last = committed_.end() - static_cast<std::ptrdiff_t>(newest) - 1;
+  const std::size_t done = *last;
+  copy_words(done);
+  committed_.erase(committed_.begin(), last + 1);
+  for (std::size_t& end : committed_) end -= done;
+}
+
 void context::mbarrier_arrive_after_copies(mbarrier* b) {
-  for (const word_copy& copy : copies_) write(copy.to, read(copy.from));
-  copies_.clear();
+  copy_words(copies_.size());
+  committed_.clear();
   arrive(scope::block, b, 1);
 }
 

@@ -3,6 +3,7 @@
 // in the product's schedule when it is waited for, so as late as it may be; in the others now and then at once. So operands that
 // are not there yet, or are written over too early, are multiplied as they are then. It reads shared memory as the copy engine
 // does: what was written plainly is there after a proxy fence.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -74,9 +75,27 @@ class group_verbs {
       for (int c = 0; c < taken; ++c)
         acc.at[r][first + c] = std::fma(part.at[r][c], by.at[r], acc.at[r][first + c]);
   }
-  row_values times(row_values values, float factor) {
-    for (float& v : values.at) v *= factor;
+  template <class F>
+  row_values mapped(row_values values, F f) {
+    for (float& v : values.at) v = f(v);
     return values;
+  }
+  template <class F>
+  void each_row(const row_values& values, F f) {
+    for (int r = 0; r < group_warp_rows; ++r) f(r, values.at[r]);
+  }
+  template <int columns>
+  row_values largest_of_rows(const group_accumulators<columns>& acc, int taken) {
+    row_values most{};
+    for (int r = 0; r < group_warp_rows; ++r)
+      for (int c = 0; c < std::min(taken, columns / 2); ++c)
+        most.at[r] = std::max(most.at[r], std::fabs(acc.at[r][c]));  // what is no number loses
+    return most;
+  }
+  template <int columns, class F>
+  void fold_halves(group_accumulators<columns>& acc, F f) {
+    for (auto& row : acc.at)
+      for (int c = 0; c < columns / 2; ++c) row[c] = f(row[c], row[c + columns / 2]);
   }
   template <int columns>
   struct group_results {
@@ -90,21 +109,30 @@ class group_verbs {
   /// `Rows` is group_accumulators or group_results.
   template <class T, class Rows>
   void put_rows(const swizzled_tile<T>& tile, const Rows& from, int first) {
+    put_each(tile, [&](int row, int column) { return static_cast<float>(from.at[row][first + column]); });
+  }
+  template <int columns>
+  void put_rows(const swizzled_tile<float8_e4m3>& tile, const group_accumulators<columns>& acc, int first,
+                const row_values& by) {
+    put_each(tile, [&](int row, int column) { return acc.at[row][first + column] * by.at[row]; });
+  }
+
+ private:
+  Context& me() { return *static_cast<Context*>(this); }
+
+  template <class T, class Value>
+  void put_each(const swizzled_tile<T>& tile, Value value) {
     constexpr int values = swizzled_tile<T>::chunk_values;
     for (int r = 0; r < group_warp_rows; ++r) {
       for (int chunk = 0; chunk < swizzled_tile<T>::chunks; ++chunk) {
         T out[values];
-        for (int i = 0; i < values; ++i)
-          out[i] = T{static_cast<float>(from.at[r][first + chunk * values + i])};
+        for (int i = 0; i < values; ++i) out[i] = T{value(r, chunk * values + i)};
         vec16 bits;
         std::memcpy(&bits, out, sizeof bits);
         me().write(tile.chunk(r, chunk), bits);
       }
     }
   }
-
- private:
-  Context& me() { return *static_cast<Context*>(this); }
 
   void run_all_but(std::size_t newest) {
     while (started_.size() > newest) {

@@ -60,7 +60,7 @@ void declare_generate(CLI::App& app, arguments& chosen) {
   command.footer(
       "Prompt i runs on rank i modulo N. Decoding is greedy; the model's vocabulary must be the 256 bytes. "
       "The first text is shown as it is made, and load, bytes and times at the end. Weights in FP8 (baton "
-      "quantize) are multiplied in FP8 on the CPU; GPUs get them as bf16, twice the memory.\n"
+      "quantize) are multiplied in FP8.\n"
       "Examples:\n"
       "  baton generate --model data/tiny-moe --prompt 'def __init__(self' --ranks 4\n"
       "  baton generate --model data/tiny-moe --expect data/tiny-moe/greedy.json --json");

@@ -27,8 +27,7 @@ void declare_exchange(CLI::App& command, exchange_settings& settings) {
   declare_device(command, [&settings](device_choice device) { settings.device = device; });
   add_choice<token_format>(
       command, "--format", format_names, [&settings](token_format format) { settings.format = format; },
-      "how tokens travel; fp8: e4m3 with a scale for each 128 values. mxfp8, mxfp4, nvfp4: experts "
-      "on the CPU")
+      "how tokens travel; fp8: e4m3 with a scale for each 128 values")
       ->default_str("bf16")
       ->group("Exchange");
   add_choice<arrival_policy>(

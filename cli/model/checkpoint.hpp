@@ -68,9 +68,6 @@ struct expert_matrices {
   fp8_matrices fp8 = {};  // empty with bf16
 };
 
-/// The same as bf16: each value * scale rounded to fp32, and that to bf16.
-expert_matrices widened(expert_matrices experts);
-
 struct shard_set;
 
 /// Whether a tensor of that name is a matrix of an expert.

@@ -9,26 +9,28 @@
 //   accumulator to the largest and drop what is below its 24th bit: at most 17 * 2^-23 of the sum of
 //   magnitudes a step, less than 16 * 2^-22. Hence s = 2^-22 there. A sum of n products is then off by
 //   at most gamma(n) = n s / (1 - n s) times the sum of their magnitudes (Higham, Accuracy and Stability,
-//   3.1). n + 8 instead of n leaves room for the scales of fp8 blocks and for the rounding of results.
+//   3.1). n + 8 instead of n leaves room for the scales of fp8 blocks and for the rounding of results. Of e4m3 tensor cores add
+//   32 products at a time to what they have and keep 13 bits below the largest of these 33: four times in a block of 128,
+//   whose sum is then off by at most 4 * 33 * 2^-13 of its magnitudes, F below; F = 0 where they do not multiply so.
 //
-// 0. Weights. Those that are multiplied by may be rounded from the ones given: |W~ - W| <= dW = 2^-8 |W| + t to bf16, and to FP8,
-//    with the scale c of a block of 128x128: max(2^-4 |W|, 2^-10 c) + 2^-20 |W|, as step 1 has it; none saturates, as c is the
-//    largest over 448.
+// 0. Weights. Those that are multiplied by may be rounded to FP8 from the ones given: with the scale c of a block of 128x128
+//    |W~ - W| <= dW = max(2^-4 |W|, 2^-10 c) + 2^-20 |W|, as step 1 has it; none saturates, as c is the largest over 448.
 // 1. Dispatch. bf16 is exact: d = 0. Else x_i / c is rounded, c the scale of its block: to e4m3, which keeps 4 bits, or e2m1,
 //    which keeps 2: |x~_i - x_i| <= d_i = max(2^-4 |x_i|, 2^-10 c, |x_i| - 448 c) + 2^-20 |x_i|, or max(2^-2 |x_i|, 2^-2 c,
 //    |x_i| - 6 c) + 2^-20 |x_i|. The second term of the max is half the spacing below the smallest normal number, the third is
 //    what saturates, the last covers the fp32 roundings of scale, reciprocal and product (each 2^-24).
+//    For products in bf16 what did not come so is rounded to it: d grows by b (|x| + d) + t.
 //    Products in FP8 round rows that did not come so: with u = |x| + d, d grows by max(2^-4 u, 2^-10 c) + 2^-20 u, where c, the
 //    largest u of the block (1e-4 at least) over 448, is no less than the block's own scale.
-// 2. |g~ - g| <= dg = |G| d + gamma(n + 8) |G| (|x| + d) + (1 + gamma(n + 8)) dG (|x| + d), n = hidden; dv likewise with U. In
-//    FP8 each block of 128 adds a rounding for its scales and one for its sum to those of its products: fewer than n + 8.
+// 2. |g~ - g| <= dg = |G| d + e |G| (|x| + d) + (1 + e) dG (|x| + d), e = gamma(n + 8) + 1.01 F, n = hidden; dv likewise with U.
+//    In FP8 each block of 128 adds a rounding for its scales and one for its sum to those of its products: fewer than n + 8.
 // 3. f'(v) lies within [-0.0999, 1.0999], so |f(g~) - f(g)| <= 1.1 dg. Evaluating f(z) rounds by r(z) = (8 + 2 |z|)
 //    2^-22 relatively: two roundings, and exp with a relative error of a few 2^-23 times 1 + |z| whether it goes
 //    through exp2 or not. |z| <= |g| + dg. With f = |f(g)|:
 //    |f~ - f| <= df = 1.1 dg + r(|g| + dg) (f + 1.1 dg) + t.
-// 4. The product: p = f dv + |v| df + df dv, and |h~ - h| <= dh = p + q (|h| + p) + t, where q = 2^-23, or q =
-//    b + 2^-23 when the result goes to bf16. Products in FP8 round h as they do rows in step 1.
-// 5. |(D h)~ - y| <= dy = |D| dh + gamma(m + 8) |D| (|h| + dh) + (1 + gamma(m + 8)) dD (|h| + dh), m = intermediate;
+// 4. The product: p = f dv + |v| df + df dv, and |h~ - h| <= dh = p + q (|h| + p) + t, where q = b + 2^-23, as the result goes
+//    to bf16; or q = 2^-23, and products in FP8 round h as they do rows in step 1.
+// 5. |(D h)~ - y| <= dy = |D| dh + e |D| (|h| + dh) + (1 + e) dD (|h| + dh), e = gamma(m + 8) + 1.01 F, m = intermediate;
 //    rounding the row to bf16 gives |y~ - y| <= r = dy + b (|y| + dy) + t.
 // 6. out: sum over k of |w_k| r_k + gamma(top_k + 8) |w_k| (|y_k| + r_k) + t.
 // 7. Layout per_rank: the same over the k of each rank gives a partial sum p and its e. One of another rank than the token's
@@ -100,8 +102,6 @@ class bounded_rows {
     return rows_.with(id, row, [&](const auto* weights) {
       const double of_sums = magnitude_dot(weights, x.error.data(), x.error.size());
       if (rounding_ == weight_rounding::none) return of_sums;
-      if (rounding_ == weight_rounding::to_bf16)
-        return of_sums + bf16_unit * magnitude_dot(weights, x.size.data(), x.size.size()) + underflow;
       return of_sums + fp8_error(weights, scales_of(static_cast<std::size_t>(id), row), x.size);
     });
   }
@@ -171,7 +171,6 @@ class row_error {
  public:
   row_error(const expert_matrices& experts, const moe_rounding& rounding)
       : rounding_{rounding},
-        sum_unit_{rounding.bf16_intermediate ? 0x1p-22 : 0x1p-24},
         gate_{experts, expert_part::gate, rounding.weights},
         up_{experts, expert_part::up, rounding.weights},
         down_{experts, expert_part::down, rounding.weights},
@@ -200,14 +199,16 @@ class row_error {
     std::vector<double> d = dispatch_error(x, row_.size(), rounding_.dispatch);
     if (rounding_.fp8_products && rounding_.dispatch != token_format::blockwise_fp8)
       add_fp8_rounding(magnitudes, d);
-    const double sum_error = gamma(static_cast<int>(row_.size()), sum_unit_);
+    if (!rounding_.fp8_products && rounding_.dispatch != token_format::bf16)
+      for (std::size_t i = 0; i < d.size(); ++i) d[i] += bf16_unit * (magnitudes[i] + d[i]) + underflow;
+    const double sum_error = error_of_sum(row_.size());
     for (std::size_t i = 0; i < row_.size(); ++i) input_.set(i, magnitudes[i], d[i], sum_error);
   }
 
   /// Step 4, and what each |D_ij| is multiplied by in step 5.
   void weigh_inner(std::int32_t id, const expert_in_double& exact) {
     const std::size_t n = inner_.error.size();
-    const double product_unit = (rounding_.bf16_intermediate ? bf16_unit : 0.0) + 0x1p-23;
+    const double product_unit = (rounding_.fp8_products ? 0.0 : bf16_unit) + 0x1p-23;
     std::vector<double> h(n), dh(n);
     for (std::size_t j = 0; j < n; ++j) {
       const double p = product_error(id, j, exact);
@@ -215,7 +216,7 @@ class row_error {
       dh[j] = p + product_unit * (h[j] + p) + underflow;
     }
     if (rounding_.fp8_products) add_fp8_rounding(h, dh);
-    const double sum_error = gamma(static_cast<int>(n), sum_unit_);
+    const double sum_error = error_of_sum(n);
     for (std::size_t j = 0; j < n; ++j) inner_.set(j, h[j], dh[j], sum_error);
   }
 
@@ -228,8 +229,14 @@ class row_error {
     return f * dv + std::fabs(exact.up()[j]) * df + df * dv;
   }
 
+  /// e of steps 2 and 5: of a sum of n products, as a part of their magnitudes.
+  double error_of_sum(std::size_t n) const {
+    constexpr double fp8_on_tensor_cores = 1.01 * 4 * 33 * 0x1p-13;
+    return gamma(static_cast<int>(n), rounding_.tensor_cores ? 0x1p-22 : 0x1p-24) +
+           (rounding_.tensor_cores && rounding_.fp8_products ? fp8_on_tensor_cores : 0.0);
+  }
+
   const moe_rounding& rounding_;
-  double sum_unit_;
   bounded_rows gate_, up_, down_;
   operand input_, inner_;
   std::vector<double> row_;

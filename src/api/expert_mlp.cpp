@@ -4,8 +4,9 @@
 
 namespace baton {
 
-std::size_t expert_mlp_scratch_bytes(const expert_weights& weights, int max_rows, device_kind device) {
-  return expert_mlp_kernels::scratch_bytes(weights, max_rows, device);
+std::size_t expert_mlp_scratch_bytes(const expert_weights& weights, const received_tokens& rows,
+                                     device_kind device) {
+  return expert_mlp_kernels::scratch_bytes(weights, rows, device);
 }
 
 void expert_mlp(const world& world, const expert_weights& weights, const received_tokens& rows, bfloat16* out,

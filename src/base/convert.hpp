@@ -86,6 +86,31 @@ BATON_FN std::uint32_t pack_e4m3(float a, float b, float c, float d) {
 #endif
 }
 
+/// Two of them.
+BATON_FN std::uint16_t pack_e4m3(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E4M3);
+#else
+  return static_cast<std::uint16_t>(float8_e4m3{low}.bits | float8_e4m3{high}.bits << 8);
+#endif
+}
+
+/// Four e4m3, the first in the lowest byte.
+BATON_FN void widen_e4m3(std::uint32_t word, float* four) {
+#if defined(__CUDA_ARCH__)
+  BATON_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    const auto two = static_cast<__nv_fp8x2_storage_t>(word >> (16 * i));
+    const float2 values = __half22float2(__half2{__nv_cvt_fp8x2_to_halfraw2(two, __NV_E4M3)});
+    four[2 * i] = values.x;
+    four[2 * i + 1] = values.y;
+  }
+#else
+  for (int i = 0; i < 4; ++i)
+    four[i] = static_cast<float>(float8_e4m3::from_bits(static_cast<std::uint8_t>(word >> (8 * i))));
+#endif
+}
+
 /// Eight floats rounded to e2m1 with saturation, the first in the lowest four bits. Integer arithmetic on every device: sm_90
 /// has no instruction for it, and the toolkit's software path goes through double.
 BATON_FN std::uint32_t pack_e2m1(const float (&v)[8]) {

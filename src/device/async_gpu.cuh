@@ -92,6 +92,14 @@ class async_gpu : public line_gpu {
     return true;
   }
   BATON_FN static void copy_word(void* to, const void* from) { ptx::cp_async_4(to, from); }
+  BATON_FN static void copy_chunk(void* to, const void* from, int bytes) {
+    ptx::cp_async_16(to, from, bytes);
+  }
+  BATON_FN static void commit_copies() { ptx::cp_async_commit(); }
+  template <int newest>
+  BATON_FN static void await_copies() {
+    ptx::cp_async_wait<newest>();
+  }
   BATON_FN static void mbarrier_arrive_after_copies(mbarrier* b) { ptx::cp_async_arrive(&b->opaque); }
   template <scope Scope = scope::cluster>
   BATON_FN bool mbarrier_is_over(mbarrier* b, parity p) {

@@ -112,8 +112,36 @@ class group_gpu : public async_gpu<ClusterBlocks> {
     const int row = gpu::lane() / 4;
     values = {{from[row], from[row + 8]}};
   }
-  BATON_FN static row_values times(const row_values& values, float factor) {
-    return {{values.at[0] * factor, values.at[1] * factor}};
+  template <class F>
+  BATON_FN static row_values mapped(const row_values& values, F f) {
+    return {{f(values.at[0]), f(values.at[1])}};
+  }
+  /// Four lanes have the same rows.
+  template <class F>
+  BATON_FN static void each_row(const row_values& values, F f) {
+    const int lane = gpu::lane();
+    if (lane % 4 != 0) return;
+    f(lane / 4, values.at[0]);
+    f(lane / 4 + 8, values.at[1]);
+  }
+  template <int columns>
+  BATON_FN static row_values largest_of_rows(const group_accumulators<columns>& acc, int taken) {
+    row_values most{};
+    BATON_UNROLL
+    for (int j = 0; j < columns / 16; ++j) {
+      if (j * 8 >= taken) continue;
+      BATON_UNROLL
+      for (int i = 0; i < 4; ++i) most.at[i / 2] = fmaxf(most.at[i / 2], fabsf(acc.at[4 * j + i]));
+    }
+    BATON_UNROLL
+    for (int mask = 1; mask < 4; mask *= 2)
+      for (float& v : most.at) v = fmaxf(v, __shfl_xor_sync(whole_warp, v, mask));
+    return most;
+  }
+  template <int columns, class F>
+  BATON_FN static void fold_halves(group_accumulators<columns>& acc, F f) {
+    BATON_UNROLL
+    for (int i = 0; i < columns / 4; ++i) acc.at[i] = f(acc.at[i], acc.at[i + columns / 4]);
   }
   template <int columns, int taken>
   BATON_FN static void add_scaled(group_accumulators<columns>& acc, int first,
@@ -165,6 +193,22 @@ class group_gpu : public async_gpu<ClusterBlocks> {
       const int chunk = 2 * j + lane % 4 / 2;
       reinterpret_cast<float2*>(tile.chunk(row, chunk))[lane % 2] = make_float2(v[0], v[1]);
       reinterpret_cast<float2*>(tile.chunk(row + 8, chunk))[lane % 2] = make_float2(v[2], v[3]);
+    }
+  }
+
+  template <int columns>
+  BATON_FN static void put_rows(const swizzled_tile<float8_e4m3>& tile,
+                                const group_accumulators<columns>& acc, int first, const row_values& by) {
+    const int lane = gpu::lane();
+    int row = lane / 4;
+    asm volatile(""
+                 : "+r"(row));  // addresses are worked out here, and not kept in registers while products run
+    BATON_UNROLL
+    for (int j = 0; j < operand_tile_e4m3::columns / 8; ++j) {
+      const float* v = &acc.at[first / 2 + j * 4];
+      std::uint16_t* to = reinterpret_cast<std::uint16_t*>(tile.chunk(row, j / 2)) + j % 2 * 4 + lane % 4;
+      to[0] = pack_e4m3(v[0] * by.at[0], v[1] * by.at[0]);
+      to[8 * operand_tile_e4m3::row_bytes / 2] = pack_e4m3(v[2] * by.at[1], v[3] * by.at[1]);
     }
   }
 

@@ -17,13 +17,18 @@
 //                                      and v1 are references, acc at (row, column) and (row, column + 1)
 //   row_values                         a float for each of this warp's 16 rows
 //   read_rows(values, from)            plain reads of 16 floats of shared memory
-//   times(values, factor)              row_values, each times `factor`
+//   mapped(values, f)                  row_values, f of each
+//   each_row(values, f)                f(row, value) of each of this warp's 16 rows, on one lane
+//   largest_of_rows(acc, columns)      row_values: of each row the largest magnitude in the left half of acc, among the first
+//                                      `columns`, a multiple of 8. What is no number loses
+//   fold_halves(acc, f)                each value of the left half of acc becomes f(it, the one as far right of the middle)
 //   add_scaled(acc, first, part, by)   acc += by[row] * part, with one rounding, at as many columns from `first` on as part has
 //   group_results<columns>             this warp's 16 rows of 64 x columns as bf16: half the registers
 //   round(acc, first, results)         results = acc from column `first` on, as many as results has
 //   put_rows(tile, results, first)     the same of results, and
 //   put_rows(tile, acc, first)         this warp's 16 rows, columns first to first + tile.columns - 1, rounded to the tile's
 //                                      type, bf16 or fp32, into 16 rows of a tile
+//   put_rows(tile, acc, first, by)     the same as e4m3, of acc * by[row]
 //   leave_registers<n>()               the group keeps n registers a thread, the rest are free for others
 //   take_registers<n>()                the group gets n registers a thread; waits until they are free
 //   sync_groups(id, groups)            barrier `id`, 1 to 15, of all warps of `groups` groups; orders memory at block scope
@@ -68,6 +73,15 @@ namespace exec_detail {
 struct any_pair_of_row {
   constexpr void operator()(int, int, float&, float&) const {}
 };
+struct value_of_value {
+  constexpr float operator()(float v) const { return v; }
+};
+struct value_of_row {
+  constexpr void operator()(int, float) const {}
+};
+struct value_of_two {
+  constexpr float operator()(float v, float) const { return v; }
+};
 }  // namespace exec_detail
 
 template <class X>
@@ -92,8 +106,14 @@ concept group_exec_context = tensor_exec_context<X> &&
   x.template take_registers<232>();
   x.sync_groups(1, 1);
   x.read_rows(values, rows);
-  x.add_scaled(acc, 0, acc, x.times(values, 2.0f));
+  x.add_scaled(acc, 0, acc, x.mapped(values, exec_detail::value_of_value{}));
+  x.each_row(x.largest_of_rows(acc, 8), exec_detail::value_of_row{});
+  x.fold_halves(acc, exec_detail::value_of_two{});
+  x.put_rows(small_tile, acc, 0, values);
   x.copy_word(rows, rows);
+  x.copy_chunk(rows, rows, 16);
+  x.commit_copies();
+  x.template await_copies<1>();
   x.mbarrier_arrive_after_copies(b);
   { x.template mbarrier_is_over<scope::block>(b, parity::even) } -> std::same_as<bool>;
 };

@@ -16,10 +16,13 @@
 //     bulk_store(to, from, bytes)        shared to global; bulk_commit() closes a group of them
 //   verbs of one lane, of contexts with groups (exec/group_mma.hpp)
 //     copy_word(to, from)                4 bytes from global to shared memory, without waiting
+//     copy_chunk(to, from, bytes)        the same of 16, both aligned so; bytes 0: zeros in their place, `from` is not read
 //     mbarrier_arrive_after_copies(b)    arrives once at b, now or when what this lane copied so is there; tells of these copies
 //                                        at block scope, of nothing else. Several are on their way at a time, and no
 //                                        register holds what they bring
 //   verbs of the warp
+//     commit_copies()                    of contexts with groups: closes a group of what its lanes copied by words and chunks
+//     await_copies<newest>()             until all groups but the `newest` are there, for the lanes that asked for them
 //     mbarrier_wait<scope>(b, p, where)  until the phase of parity p has completed; acquire. False: gave up
 //     mbarrier_is_over<scope>(b, p)      of contexts with groups: whether it has, without waiting; if so, acquire. What a wait
 //                                        would tell is left to a wait

@@ -13,6 +13,16 @@ __device__ __forceinline__ void cp_async_16(void* to_shared, const void* from_gl
                : "memory");
 }
 
+/// cp.async.cg.shared.global [to], [from], 16, bytes                              (PTX 7.0, sm_80)
+/// The first `bytes` are copied, zeros follow.
+__device__ __forceinline__ void cp_async_16(void* to_shared, const void* from_global, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to_shared))), "l"(from_global),
+                 "r"(bytes)
+               : "memory");
+}
+
 /// cp.async.ca.shared.global [to], [from], 4                                      (PTX 7.0, sm_80)
 __device__ __forceinline__ void cp_async_4(void* to_shared, const void* from_global) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"

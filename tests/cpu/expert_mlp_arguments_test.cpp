@@ -6,18 +6,11 @@
 #include <functional>
 
 #include "baton/error.hpp"
-#include "kernels/expert_mlp/config.hpp"
+#include "kernels/expert_mlp/scratch.hpp"
 #include "tests/cpu/says.hpp"
 
 namespace baton::expert_mlp_kernels {
 namespace {
-
-static_assert(why_not(gate_up_bf16) == nullptr);
-static_assert(why_not(gate_up_fp8) == nullptr);
-static_assert(why_not(down_bf16) == nullptr);
-static_assert(why_not(config{.stages = 1}) != nullptr);
-static_assert(why_not(config{.stages = 4, .blocks_per_sm = 2}) != nullptr, "132 KiB twice");
-static_assert(why_not(config{.what = step::down, .input = token_format::blockwise_fp8}) != nullptr);
 
 struct call {
   alignas(256) std::byte memory[256];
@@ -66,6 +59,9 @@ TEST(expert_mlp_arguments, what_it_does_not_is_refused_by_name_and_value) {
   refused([](call& c) { c.rows.num_local_experts = 3; }, "rows has 3");
   refused([](call& c) { c.rows.hidden = 384; }, "weights.hidden is 256, rows.hidden is 384");
   refused([](call& c) { c.rows.hidden = 0; }, "rows.hidden is 0");
+  refused([](call& c) { c.weights.intermediate = 12; },
+          "intermediate is 12; it must be a positive multiple of 8");
+  refused([](call& c) { c.weights.hidden = 200; }, "hidden is 200; with fp8 rows");
   refused([](call& c) { c.weights.num_local_experts = c.rows.num_local_experts = 1025; }, "1025");
   refused([](call& c) { c.rows.max_rows = -1; }, "max_rows is -1");
   refused([](call& c) { c.weights.up = nullptr; }, "weights.up is null");
@@ -103,72 +99,97 @@ TEST(expert_mlp_arguments, of_tokens_that_lie_once_are_refused_by_name_and_value
   }
 }
 
-TEST(expert_mlp_arguments, rows_that_only_the_cpu_decodes_are_refused_by_name_on_cuda) {
-  call c;
-  c.rows.format = token_format::nvfp4;
-  EXPECT_NO_THROW(c.check(device_kind::cpu));
-  expect_refused(
-      device_kind::cuda, [](call& on_cuda) { on_cuda.rows.format = token_format::nvfp4; },
-      "rows.format is nvfp4; on CUDA it must be bf16 or fp8");
+TEST(expert_mlp_arguments, rows_of_every_format_pass_on_both_devices) {
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8, token_format::mxfp8,
+                                    token_format::mxfp4, token_format::nvfp4}) {
+    call c;
+    c.rows.format = format;
+    EXPECT_NO_THROW(c.check(device_kind::cpu));
+    EXPECT_NO_THROW(c.check(device_kind::cuda));
+  }
 }
 
-TEST(expert_mlp_arguments, weights_in_fp8_need_scales_and_the_cpu) {
-  const auto in_fp8 = [](call& c) {
-    c.weights.format = weight_format::block_fp8;
-    c.weights.gate_scales = c.weights.up_scales = c.weights.down_scales =
-        static_cast<const float*>(c.rows.scales);
-  };
+void in_fp8(call& c) {
+  c.weights.format = weight_format::block_fp8;
+  c.weights.gate_scales = c.weights.up_scales = c.weights.down_scales =
+      static_cast<const float*>(c.rows.scales);
+}
+
+TEST(expert_mlp_arguments, weights_in_fp8_need_scales) {
   call good;
   in_fp8(good);
   EXPECT_NO_THROW(good.check(device_kind::cpu));
+  EXPECT_NO_THROW(good.check(device_kind::cuda));
   good.weights.gate = reinterpret_cast<const std::byte*>(good.weights.gate) + 1;
   EXPECT_NO_THROW(good.check(device_kind::cpu)) << "bytes have no alignment";
-  expect_refused(device_kind::cuda, in_fp8, "weights.format is fp8; on CUDA it must be bf16");
-  const auto refused = [&](const std::function<void(call&)>& damage, const std::string& text) {
-    expect_refused(
-        device_kind::cpu,
-        [&](call& c) {
-          in_fp8(c);
-          damage(c);
-        },
-        text);
+  for (const device_kind device : {device_kind::cuda, device_kind::cpu}) {
+    const auto refused = [&](const std::function<void(call&)>& damage, const std::string& text) {
+      expect_refused(
+          device,
+          [&](call& c) {
+            in_fp8(c);
+            damage(c);
+          },
+          text);
+    };
+    refused([](call& c) { c.weights.gate_scales = nullptr; }, "weights.gate_scales is null");
+    refused([](call& c) { c.weights.up_scales = nullptr; }, "weights.up_scales is null");
+    refused([](call& c) { c.weights.down_scales = nullptr; }, "weights.down_scales is null");
+    refused([](call& c) { c.weights.format = weight_format{7}; },
+            "weights.format is 7, which is no weight_format");
+  }
+}
+
+TEST(expert_mlp_arguments, scratch_is_what_lies_between_the_steps_and_rows_that_came_in_another_type) {
+  expert_weights weights{.hidden = 256, .intermediate = 64};
+  received_tokens rows;
+  rows.max_rows = 300;
+  rows.hidden = 256;
+  const auto bytes = [&](token_format format, weight_format of_weights) {
+    rows.format = format;
+    weights.format = of_weights;
+    EXPECT_EQ(expert_mlp_scratch_bytes(weights, rows, device_kind::cpu), 0u);
+    return expert_mlp_scratch_bytes(weights, rows, device_kind::cuda);
   };
-  refused([](call& c) { c.weights.gate_scales = nullptr; }, "weights.gate_scales is null");
-  refused([](call& c) { c.weights.up_scales = nullptr; }, "weights.up_scales is null");
-  refused([](call& c) { c.weights.down_scales = nullptr; }, "weights.down_scales is null");
-  refused([](call& c) { c.weights.format = weight_format{7}; },
-          "weights.format is 7, which is no weight_format");
+  const std::size_t inner = 300 * 64 * 2, inner_fp8 = 300 * 64 + 1280;  // 300 scales are 1,200 bytes
+  EXPECT_EQ(bytes(token_format::bf16, weight_format::bf16), inner);
+  EXPECT_EQ(bytes(token_format::blockwise_fp8, weight_format::bf16), inner + 300 * 256 * 2);
+  EXPECT_EQ(bytes(token_format::blockwise_fp8, weight_format::block_fp8), inner_fp8);
+  EXPECT_EQ(bytes(token_format::bf16, weight_format::block_fp8), inner_fp8 + 300 * 256 + 2560);
 }
 
 TEST(expert_mlp_arguments, scratch_of_fewer_than_no_rows_is_refused) {
-  const expert_weights weights{.intermediate = 64}, bad{.intermediate = -64};
-  EXPECT_EQ(expert_mlp_scratch_bytes(weights, 3, device_kind::cuda), 3u * 64 * 2);
+  const auto message = [&](int max_rows, int hidden, int intermediate, device_kind device) {
+    received_tokens rows;
+    rows.max_rows = max_rows;
+    rows.hidden = hidden;
+    return test::message_of<invalid_argument>(
+        [&] { expert_mlp_scratch_bytes({.intermediate = intermediate}, rows, device); });
+  };
   for (const device_kind device : {device_kind::cuda, device_kind::cpu}) {
-    const auto message = [&](const expert_weights& w, int rows) {
-      return test::message_of<invalid_argument>([&] { expert_mlp_scratch_bytes(w, rows, device); });
-    };
-    EXPECT_TRUE(test::says(message(weights, -1), "max_rows is -1"));
-    EXPECT_TRUE(test::says(message(bad, 3), "intermediate is -64"));
+    EXPECT_TRUE(test::says(message(-1, 64, 64, device), "rows.max_rows is -1"));
+    EXPECT_TRUE(test::says(message(3, -64, 64, device), "rows.hidden is -64"));
+    EXPECT_TRUE(test::says(message(3, 64, -64, device), "intermediate is -64"));
   }
 }
 
 TEST(expert_mlp_arguments, what_only_one_device_asks_for_is_refused_there) {
   using enum device_kind;
-  expect_refused(
-      cuda, [](call& c) { c.weights.hidden = 200; }, "hidden is 200; on CUDA");
-  expect_refused(
-      cuda, [](call& c) { c.weights.intermediate = 96; }, "intermediate is 96; on CUDA");
-  expect_refused(
-      cuda, [](call& c) { c.scratch = static_cast<std::byte*>(c.scratch) + 16; }, "scratch is");
-  expect_refused(
-      cuda, [](call& c) { c.weights.gate = c.out + 1; }, "weights.gate is");
-  expect_refused(
-      cpu, [](call& c) { c.weights.intermediate = 12; }, "intermediate is 12; on the CPU");
-  expect_refused(
-      cpu, [](call& c) { c.weights.hidden = 200; }, "hidden is 200; with fp8 rows");
+  const auto odd_fp8 = [](call& c) {
+    in_fp8(c);
+    c.weights.intermediate = 72;
+  };
+  expect_refused(cuda, odd_fp8, "intermediate is 72; it must be a positive multiple of 16");
   call c;
-  c.scratch = nullptr;
-  EXPECT_NO_THROW(c.check(cpu)) << "it needs none";
+  odd_fp8(c);
+  EXPECT_NO_THROW(c.check(cpu));
+  expect_refused(
+      cuda, [](call& of) { of.scratch = static_cast<std::byte*>(of.scratch) + 16; }, "scratch is");
+  expect_refused(
+      cuda, [](call& of) { of.weights.gate = of.out + 1; }, "weights.gate is");
+  call without;
+  without.scratch = nullptr;
+  EXPECT_NO_THROW(without.check(cpu)) << "it needs none";
 }
 
 TEST(expert_mlp_arguments, are_checked_before_anything_is_queued) {

@@ -1,7 +1,6 @@
 // The small model with weights in FP8: layers against bounds, logits and greedy texts.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
@@ -9,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/generation.hpp"
-#include "cli/model/byte_tokenizer.hpp"
 #include "cli/model/reference_moe.hpp"
 #include "cli/prompts.hpp"
+#include "tests/support/fp8_texts.hpp"
 #include "tests/support/fp8_tiny_moe.hpp"
 #include "tests/support/layer_cases.hpp"
 
@@ -26,13 +24,6 @@ cli::exchange_options fp8_options(int num_ranks, token_format format = token_for
   options.layout = ep_layout::per_expert;
   return options;
 }
-
-/// Independent relative errors of at most u = 2^-4, spread evenly, have a root mean square of u / sqrt(3). Six of them meet in an
-/// expert's output, one for each side of its three products; so a layer is off by sqrt(6) u / sqrt(3).
-const double typical_fp8_layer = std::sqrt(2.0) * 0x1p-4;
-/// Layers look at normalised inputs: a relative error of what they get is one of what they add. Where they do not make it grow,
-/// the errors that three layers add, each of a part of the sum, are at most these together.
-const double typical_fp8_logits = std::sqrt(3.0) * typical_fp8_layer;
 
 /// The fixtures' first tokens: bounds take most of the time.
 model::routed_tokens first_tokens(int layer) {
@@ -107,23 +98,6 @@ TEST(fp8_layers, narrower_tokens_are_within_their_bound_too) {
   EXPECT_LE(model::compare(bounds, run_layer(experts, 1, tokens), 256).ratio, 1.0);
 }
 
-TEST(fp8_layers, widened_to_bf16_as_gpus_get_them_are_within_the_bound_of_one_more_rounding) {
-  const cli::expert_source wide = [](int layer, int first, int count) {
-    return model::widened(fp8_tiny_moe().experts(layer, first, count));
-  };
-  cli::exchange_moe experts{fp8_tiny_moe().config(), wide, std::vector{2}, fp8_options(2)};
-  EXPECT_EQ(experts.weights_format(), weight_format::bf16);
-  const model::routed_tokens tokens = in_blocks(fixture_tokens(2), 32)[0];
-  const std::vector<float> found = run_layer(experts, 2, tokens);
-  const auto ratio = [&](model::weight_rounding weights) {
-    const auto bounds =
-        model::moe_error_bound(fp8_tiny_moe().experts(2, 0, 64), tokens, {.weights = weights});
-    return model::compare(bounds, found, 256).ratio;
-  };
-  EXPECT_LE(ratio(model::weight_rounding::to_bf16), 1.0);
-  EXPECT_GT(ratio(model::weight_rounding::none), ratio(model::weight_rounding::to_bf16));
-}
-
 TEST(fp8_experts, take_half_the_memory_and_what_scales_take) {
   const auto weights = [](const model::checkpoint& from) {
     const std::vector<int> none;
@@ -135,14 +109,6 @@ TEST(fp8_experts, take_half_the_memory_and_what_scales_take) {
   const std::size_t values = 3ul * 64 * 3 * 64 * 256;  // matrices are half a block wide: two scales each
   EXPECT_EQ(weights(tiny_moe()), 2 * values);
   EXPECT_EQ(weights(fp8_tiny_moe()), values + 3ul * 64 * 3 * 2 * sizeof(float));
-}
-
-/// Logits of every position of a text.
-std::vector<float> logits_of_text(model::qwen3_moe& network, model::moe_backend& experts,
-                                  const std::string& text) {
-  model::kv_cache cache = network.make_cache();
-  const std::vector<model::rank_step> ranks{{{&cache, model::encode_bytes(text)}}};
-  return network.step(experts, ranks, model::logits_of::all_positions)[0][0];
 }
 
 /// Root of sum (found - expected)^2 over sum (expected - their position's mean)^2: what softmax sees.
@@ -174,17 +140,6 @@ TEST(fp8_logits, are_as_near_to_those_of_bf16_weights_as_independent_roundings_l
   }
 }
 
-std::vector<std::string> fp8_continuations(const cli::exchange_options& options) {
-  const auto prompts = cli::read_expectations(tiny_moe_folder() / "greedy.json");
-  cli::exchange_moe experts{fp8_tiny_moe(), all_layers(), options};
-  model::qwen3_moe network{fp8_tiny_moe()};
-  std::vector<cli::sequence> sequences = cli::spread(prompts, fp8_tiny_moe().config(), options.num_ranks, 0);
-  cli::generate_greedily(network, experts, sequences, options.num_ranks, [](std::size_t) {});
-  std::vector<std::string> texts;
-  for (const cli::sequence& s : sequences) texts.push_back(model::decode_bytes(s.generated));
-  return texts;
-}
-
 /// As recorded once. Three are those of the bf16 weights; where the two others part, the first two letters are as good.
 TEST(fp8_greedy_texts, are_the_recorded_ones_on_any_ranks_however_tokens_travel) {
   const auto recorded = cli::read_expectations(tiny_moe_folder() / "greedy-fp8.json");
@@ -196,23 +151,8 @@ TEST(fp8_greedy_texts, are_the_recorded_ones_on_any_ranks_however_tokens_travel)
 }
 
 TEST(fp8_greedy_texts, part_from_those_of_bf16_weights_where_two_letters_are_nearly_alike) {
-  const auto wide = cli::read_expectations(tiny_moe_folder() / "greedy.json");
-  const std::vector<std::string> narrow = fp8_continuations(fp8_options(1));
   cli::exchange_moe experts{tiny_moe(), all_layers(), fp8_options(1)};
-  model::qwen3_moe network{tiny_moe()};
-  for (std::size_t i = 0; i < wide.size(); ++i) {
-    const std::string& expected = *wide[i].expected;
-    const auto at = std::mismatch(narrow[i].begin(), narrow[i].end(), expected.begin());
-    if (at.first == narrow[i].end()) continue;
-    const std::string before = wide[i].text + std::string{narrow[i].begin(), at.first};
-    const std::vector<float> logits = logits_of_text(network, experts, before);
-    const auto last = std::span{logits}.last(256);
-    const double mean = std::accumulate(last.begin(), last.end(), 0.0) / 256;
-    double squares = 0;
-    for (const float v : last) squares += (static_cast<double>(v) - mean) * (static_cast<double>(v) - mean);
-    const auto letter = [&](char c) { return static_cast<double>(last[static_cast<unsigned char>(c)]); };
-    EXPECT_LT(letter(*at.second) - letter(*at.first), 2 * typical_fp8_logits * std::sqrt(squares / 256)) << i;
-  }
+  expect_near_letters_where_texts_part(fp8_continuations(fp8_options(1)), "greedy.json", tiny_moe(), experts);
 }
 
 }  // namespace

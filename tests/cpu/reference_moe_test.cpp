@@ -233,13 +233,12 @@ TEST(moe_error_bound, each_further_rounding_widens_it) {
   const auto experts = test::tiny_moe().experts(0, 0, 64);
   const auto tokens = first_tokens(0, 4);
   const auto plain = moe_error_bound(experts, tokens, {}).bound;
-  const auto bf16 = moe_error_bound(experts, tokens, {.bf16_intermediate = true}).bound;
+  const auto on_gpus = moe_error_bound(experts, tokens, {.tensor_cores = true}).bound;
   const auto fp8 =
-      moe_error_bound(experts, tokens, {.bf16_intermediate = true, .dispatch = token_format::blockwise_fp8})
-          .bound;
+      moe_error_bound(experts, tokens, {.tensor_cores = true, .dispatch = token_format::blockwise_fp8}).bound;
   for (std::size_t i = 0; i < plain.size(); ++i) {
-    ASSERT_LT(plain[i], bf16[i]);
-    ASSERT_LT(bf16[i], fp8[i]);
+    ASSERT_LT(plain[i], on_gpus[i]);
+    ASSERT_LT(on_gpus[i], fp8[i]);
   }
 }
 

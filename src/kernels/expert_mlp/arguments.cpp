@@ -5,12 +5,14 @@
 #include <cstdint>
 
 #include "baton/error.hpp"
-#include "kernels/expert_mlp/config.hpp"
 
 namespace baton::expert_mlp_kernels {
 namespace {
 
-constexpr int values_on_cpu = 8;
+/// Rows of a matrix begin at multiples of 16 bytes where the copy engine reads them.
+constexpr int row_multiple(device_kind device, weight_format weights) {
+  return device == device_kind::cuda && weights == weight_format::block_fp8 ? 16 : 8;
+}
 
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
@@ -23,10 +25,9 @@ void require_pointer(const char* name, const void* pointer, std::uintptr_t align
     refuse("{} is {}; it must be a multiple of {} bytes", name, pointer, alignment);
 }
 
-void require_multiple(const char* name, int value, int of, device_kind device) {
+void require_multiple(const char* name, int value, int of) {
   if (value < of || value % of != 0)
-    refuse("{} is {}; on {} it must be a positive multiple of {}", name, value,
-           device == device_kind::cuda ? "CUDA" : "the CPU", of);
+    refuse("{} is {}; it must be a positive multiple of {}", name, value, of);
 }
 
 void require_count(const char* name, int value) {
@@ -60,18 +61,12 @@ void require_weights(device_kind device, const expert_weights& w) {
 }
 
 void require_shape(device_kind device, const expert_weights& w, const received_tokens& rows) {
-  const bool cuda = device == device_kind::cuda;
   if (rows.format < token_format::bf16 || rows.format > token_format::nvfp4)
     refuse("rows.format is {}, which is no token_format", static_cast<int>(rows.format));
-  if (cuda && rows.format != token_format::bf16 && rows.format != token_format::blockwise_fp8)
-    refuse("rows.format is {}; on CUDA it must be bf16 or fp8: multiply such rows by kernels of your own",
-           name(rows.format));
   if (w.format < weight_format::bf16 || w.format > weight_format::block_fp8)
     refuse("weights.format is {}, which is no weight_format", static_cast<int>(w.format));
-  if (cuda && w.format != weight_format::bf16)
-    refuse("weights.format is {}; on CUDA it must be bf16: widen the weights before", name(w.format));
-  require_multiple("hidden", w.hidden, cuda ? scale_k : values_on_cpu, device);
-  require_multiple("intermediate", w.intermediate, cuda ? block_k : values_on_cpu, device);
+  require_multiple("hidden", w.hidden, row_multiple(device, w.format));
+  require_multiple("intermediate", w.intermediate, row_multiple(device, w.format));
   if (w.hidden % facts_of(rows.format).multiple != 0)
     refuse("hidden is {}; with {} rows it must be a multiple of {}", w.hidden, name(rows.format),
            facts_of(rows.format).multiple);
@@ -90,8 +85,9 @@ void require_shape(device_kind device, const expert_weights& w, const received_t
 
 }  // namespace
 
-void require_sizes(const expert_weights& weights, int max_rows) {
-  require_count("max_rows", max_rows);
+void require_sizes(const expert_weights& weights, const received_tokens& rows) {
+  require_count("rows.max_rows", rows.max_rows);
+  require_count("rows.hidden", rows.hidden);
   require_count("intermediate", weights.intermediate);
 }
 

@@ -30,7 +30,11 @@ struct row_block {
   std::vector<float> weight, second_weight;  // a row of a matrix
 };
 
-/// Products of rows with bf16 weights: plain sums.
+void round_to_bf16(float* values, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(bfloat16{values[i]});
+}
+
+/// Products of bf16 rows with bf16 weights: plain sums.
 class bf16_experts {
  public:
   bf16_experts(const expert_weights& w, extents e) : w_{w}, e_{e}, block_{e} {}
@@ -38,9 +42,10 @@ class bf16_experts {
   /// Rows first .. first + count - 1 of `rows` become the block's.
   void load(const received_tokens& rows, std::size_t first, std::size_t count) {
     for (std::size_t r = 0; r < count; ++r) widen_row(rows, first + r, block_.x.data() + r * e_.hidden);
+    if (rows.format != token_format::bf16) round_to_bf16(block_.x.data(), count * e_.hidden);
   }
 
-  /// inner = silu(gate x) . (up x)
+  /// inner = silu(gate x) . (up x), rounded
   void gate_and_up(std::size_t expert, std::size_t count) {
     for (std::size_t j = 0; j < e_.intermediate; ++j) {
       const std::size_t row = (expert * e_.intermediate + j) * e_.hidden;
@@ -52,6 +57,7 @@ class bf16_experts {
         block_.inner[r * e_.intermediate + j] = silu(gate) * dot(block_.second_weight.data(), x, e_.hidden);
       }
     }
+    round_to_bf16(block_.inner.data(), count * e_.intermediate);
   }
 
   /// out = down inner, rounded once

@@ -1,95 +1,139 @@
 #include "kernels/expert_mlp/launch.hpp"
 
-#include "base/constant.hpp"
 #include "kernels/expert_mlp/arguments.hpp"
-#include "kernels/expert_mlp/config.hpp"
 #include "kernels/expert_mlp/cpu.hpp"
-#include "kernels/expert_mlp/params.hpp"
-#include "runtime/launch_on_cuda.hpp"
+#include "kernels/expert_mlp/scratch.hpp"
+#include "kernels/gemm/launch.hpp"
+#include "kernels/row_formats/launch.hpp"
+#include "runtime/world_state.hpp"
 #include "sim/machine.hpp"
 
 namespace baton::expert_mlp_kernels {
-
-template <class Config>
-struct expert_mlp_kernel;  // device code: kernel.cuh
-
 namespace {
 
-/// Enough blocks to fill the rank's SMs, and no more than the largest possible number of tiles.
-template <config C>
-void launch_as(const world& w, const params& p, stream_ref stream) {
-  const long long row_tiles = p.max_rows / block_rows + p.num_experts;
-  const long long tiles = row_tiles * (p.n / block_columns(C));
-  const int blocks = static_cast<int>(smaller<long long>(tiles, sms_of(w) * C.blocks_per_sm));
-  const launch_grid grid{blocks, num_threads, block_plan{C}.bytes};
-  launch_on_cuda<expert_mlp_kernel<constant<C>>>(w, grid, p, w.state().limits(), stream);
+/// The rows as they are multiplied: those that came, or what a kernel makes of them in scratch.
+received_tokens multiplied_rows(const world& w, weight_format format, const received_tokens& rows,
+                                std::byte* scratch, const scratch_plan& plan, stream_ref stream) {
+  const token_format needed = multiplied_as(format);
+  if (rows.format == needed) return rows;
+  received_tokens made = rows;
+  made.format = needed;
+  made.tokens = scratch + plan.rows;
+  made.scales = needed == token_format::bf16 ? nullptr : scratch + plan.row_scales;
+  made.scales_layout = scale_layout::column_major;
+  made.token_rows = nullptr;
+  row_formats::restore(w, rows,
+                       {.format = needed,
+                        .values = scratch + plan.rows,
+                        .scales = scratch + plan.row_scales,
+                        .layout = scale_layout::column_major},
+                       stream);
+  return made;
 }
 
-void place_scales(const received_tokens& rows, params& p) {
-  p.scales = static_cast<const float*>(rows.scales);
-  const bool by_column = rows.scales_layout == scale_layout::column_major;
-  p.scale_block = by_column ? rows.max_rows : 1;
-  p.scale_row = by_column                    ? 1
-                : rows.token_rows != nullptr ? rows.row_bytes / static_cast<int>(sizeof(float))
-                                             : facts_of(rows.format).row_scales(rows.hidden);
-}
+/// So many experts from `first` on, as a kernel takes them at a time.
+struct some_experts {
+  int first, count;
 
-void launch_both_steps(const world& w, const expert_weights& weights, const received_tokens& rows,
-                       bfloat16* out, void* scratch, stream_ref stream) {
-  auto* intermediate = static_cast<bfloat16*>(scratch);
-  params p{};
-  p.row_offsets = rows.row_offsets;
-  p.row_counts = rows.row_counts;
-  p.num_experts = rows.num_local_experts;
-  p.max_rows = rows.max_rows;
-
-  p.a = rows.tokens;
-  p.row_bytes = facts_of(rows.format).row_bytes(rows.hidden);
-  if (rows.format != token_format::bf16) place_scales(rows, p);
-  if (rows.token_rows != nullptr) {
-    p.token_rows = rows.token_rows;
-    p.num_token_rows = rows.max_token_rows;
-    p.row_bytes = rows.row_bytes;
+  template <class T>
+  const T* of(const void* matrices, int rows, int columns) const {
+    return static_cast<const T*>(matrices) + std::int64_t{first} * rows * columns;
   }
-  p.weights = static_cast<const bfloat16*>(weights.gate);
-  p.up = static_cast<const bfloat16*>(weights.up);
-  p.out = intermediate;
-  p.n = weights.intermediate;
-  p.k = weights.hidden;
-  if (rows.format == token_format::bf16)
-    launch_as<gate_up_bf16>(w, p, stream);
-  else
-    launch_as<gate_up_fp8>(w, p, stream);
+};
 
-  p.a = intermediate;
-  p.token_rows = nullptr;
-  p.row_bytes = static_cast<int>(sizeof(bfloat16)) * weights.intermediate;
-  p.scales = nullptr;
-  p.weights = static_cast<const bfloat16*>(weights.down);
-  p.up = nullptr;
-  p.out = out;
-  p.n = weights.hidden;
-  p.k = weights.intermediate;
-  launch_as<down_bf16>(w, p, stream);
+/// What both products have in common.
+template <class Operands>
+Operands group_operands(const received_tokens& rows, const some_experts& some) {
+  return {.m = rows.max_rows,
+          .counts = rows.row_counts + some.first,
+          .firsts = rows.row_offsets + some.first,
+          .groups = some.count};
+}
+
+/// inner = silu(gate * x) . (up * x); `Value` is what is multiplied, and what comes out.
+template <class Value>
+gemm_kernels::operands<Value, Value> gate_and_up(const expert_weights& w, const received_tokens& rows,
+                                                 const some_experts& some, Value* inner,
+                                                 float* inner_scales) {
+  auto p = group_operands<gemm_kernels::operands<Value, Value>>(rows, some);
+  const int n = w.intermediate, k = w.hidden;
+  p.a = static_cast<const Value*>(rows.tokens);
+  p.b = some.of<Value>(w.gate, n, k);
+  p.b_up = some.of<Value>(w.up, n, k);
+  p.c = inner;
+  p.n = n;
+  p.k = k;
+  if (rows.token_rows != nullptr) {
+    p.a_list = rows.token_rows;
+    p.a_row_bytes = rows.row_bytes;
+    p.num_a_rows = rows.max_token_rows;
+  }
+  if (rows.scales == nullptr) return p;
+  const bool by_column = rows.scales_layout == scale_layout::column_major;
+  p.a_scales = static_cast<const float*>(rows.scales);
+  p.a_scale_block = by_column ? rows.max_rows : 1;
+  p.a_scale_row = by_column                    ? 1
+                  : rows.token_rows != nullptr ? rows.row_bytes / static_cast<int>(sizeof(float))
+                                               : weight_scales(k);
+  p.b_scales = some.of<float>(w.gate_scales, weight_scales(n), weight_scales(k));
+  p.b_up_scales = some.of<float>(w.up_scales, weight_scales(n), weight_scales(k));
+  p.c_scales = inner_scales;
+  return p;
+}
+
+/// out = down * inner
+template <class Value>
+gemm_kernels::operands<bfloat16, Value> down(const expert_weights& w, const received_tokens& rows,
+                                             const some_experts& some, const Value* inner,
+                                             const float* inner_scales, bfloat16* out) {
+  auto p = group_operands<gemm_kernels::operands<bfloat16, Value>>(rows, some);
+  p.a = inner;
+  p.b = some.of<Value>(w.down, w.hidden, w.intermediate);
+  p.c = out;
+  p.n = w.hidden;
+  p.k = w.intermediate;
+  if (w.format == weight_format::bf16) return p;
+  p.a_scales = inner_scales;
+  p.a_scale_row = 1;
+  p.a_scale_block = rows.max_rows;
+  p.b_scales = some.of<float>(w.down_scales, weight_scales(w.hidden), weight_scales(w.intermediate));
+  return p;
+}
+
+template <class Value>
+void multiply(const world& w, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
+              std::byte* scratch, stream_ref stream) {
+  const scratch_plan plan{weights, rows};
+  const received_tokens taken = multiplied_rows(w, weights.format, rows, scratch, plan, stream);
+  auto* inner = reinterpret_cast<Value*>(scratch + plan.inner);
+  auto* inner_scales = reinterpret_cast<float*>(scratch + plan.inner_scales);
+  const int sms = sms_of(w);
+  for (int first = 0; first < rows.num_local_experts; first += gemm_kernels::most_groups) {
+    const some_experts some{first, smaller(rows.num_local_experts - first, gemm_kernels::most_groups)};
+    gemm_kernels::run_gated(w, gate_and_up<Value>(weights, taken, some, inner, inner_scales), sms, stream);
+    gemm_kernels::run(w, down<Value>(weights, taken, some, inner, inner_scales, out), sms, stream);
+  }
 }
 
 }  // namespace
 
-std::size_t scratch_bytes(const expert_weights& weights, int max_rows, device_kind device) {
-  require_sizes(weights, max_rows);
-  if (device == device_kind::cpu) return 0;
-  return static_cast<std::size_t>(max_rows) * static_cast<std::size_t>(weights.intermediate) *
-         sizeof(bfloat16);
+std::size_t scratch_bytes(const expert_weights& weights, const received_tokens& rows, device_kind device) {
+  require_sizes(weights, rows);
+  return device == device_kind::cpu ? 0 : scratch_plan{weights, rows}.bytes;
 }
 
 void run(const world& world, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
          void* scratch, stream_ref stream) {
   require(world.device(), weights, rows, out, scratch);
   if (rows.max_rows == 0 || rows.num_local_experts == 0) return;
-  if (world.device() == device_kind::cuda)
-    return launch_both_steps(world, weights, rows, out, scratch, stream);
-  const auto work = [weights, rows, out] { expert_mlp_cpu::run(weights, rows, out); };
-  world.state().machine->host(world.rank(), work, stream.native);
+  if (world.device() == device_kind::cpu) {
+    const auto work = [weights, rows, out] { expert_mlp_cpu::run(weights, rows, out); };
+    world.state().machine->host(world.rank(), work, stream.native);
+  } else if (weights.format == weight_format::bf16) {
+    multiply<bfloat16>(world, weights, rows, out, static_cast<std::byte*>(scratch), stream);
+  } else {
+    multiply<float8_e4m3>(world, weights, rows, out, static_cast<std::byte*>(scratch), stream);
+  }
 }
 
 }  // namespace baton::expert_mlp_kernels

@@ -24,8 +24,17 @@ struct config {
   bool scaled = false;        // alpha and beta are looked at; else they are 1 and 0
   bool grouped = false;       // rows of A belong to groups with a B of their own
   bool block_scaled = false;  // operands are e4m3, 128 values of k share a scale; else bf16
+  bool gated =
+      false;  // B is two matrices; C = silu(A * B^T) . (A * B_up^T), with scales of its own where it is e4m3
+  bool listed = false;  // rows of A lie where a list says
 
-  constexpr int out_columns() const { return float_out ? 32 : 64; }  // of C that a warp stores at a time
+  constexpr bool e4m3_out() const { return gated && block_scaled; }
+  constexpr int out_columns() const {  // of C that a warp stores at a time
+    return e4m3_out() ? 128 : float_out ? 32 : 64;
+  }
+  constexpr int result_columns() const { return gated ? columns / 2 : columns; }  // of C in a tile
+  constexpr int b_box_rows() const { return result_columns() / cluster; }
+  constexpr bool fed_by_warps() const { return block_scaled || listed; }
   friend constexpr bool operator==(const config&, const config&) = default;
 };
 
@@ -66,6 +75,7 @@ struct block_plan : shared_plan {
   shared_array<mbarrier> barriers;
   shared_array<std::int32_t> tiles;     // [most_groups + 1]: of the groups before this one
   shared_array<slot_scales<C>> scales;  // [stages]
+  shared_array<std::int32_t> rows;      // [block_m]: where those of a tile's A lie
 
   constexpr block_plan()
       : a{take<eight_rows>(C.stages * block_m / 8)},
@@ -73,7 +83,8 @@ struct block_plan : shared_plan {
         results{take<eight_rows>(consumer.groups * group_warps * C.places * group_warp_rows / 8)},
         barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)},
         tiles{take<std::int32_t>(C.grouped ? most_groups + 1 : 0)},
-        scales{take<slot_scales<C>>(C.block_scaled ? C.stages : 0)} {}
+        scales{take<slot_scales<C>>(C.block_scaled ? C.stages : 0)},
+        rows{take<std::int32_t>(C.listed ? block_m : 0)} {}
 };
 
 /// Null if the kernel can run C, otherwise the first reason it cannot.
@@ -85,10 +96,17 @@ consteval const char* why_not() {
     return "cluster: a block's part of B is not a multiple of eight rows";
   } else if constexpr (C.stages < 2) {
     return "stages: a ring needs two slots to overlap";
-  } else if constexpr (C.places < 1 || C.columns / C.out_columns() % C.places != 0) {
+  } else if constexpr (C.listed && C.stages < 3) {
+    return "stages: a slot with rows of a list is told of behind the next one, before which one has to be "
+           "free";
+  } else if constexpr (C.places < 1 || C.result_columns() / C.out_columns() % C.places != 0) {
     return "places: the last place of a tile is the next one's first";
   } else if constexpr (C.block_scaled && (C.columns % scaled_columns != 0 || C.float_out || C.scaled)) {
     return "block_scaled: neither tiles that share a scale with their neighbours, nor fp32, alpha or beta";
+  } else if constexpr ((C.gated || C.listed) && (!C.grouped || C.cluster > 1)) {
+    return "gated, listed: of groups, in blocks alone";
+  } else if constexpr (C.gated && (C.columns != 256 || C.float_out || C.scaled)) {
+    return "gated: 128 columns of each matrix, which share a scale of C; neither fp32, alpha nor beta";
   } else {
     return block_plan<C>{}.bytes <= most_shared_bytes ? nullptr
                                                       : "stages: more shared memory than a block has";

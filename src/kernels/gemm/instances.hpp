@@ -42,6 +42,18 @@ constexpr config make_scaled_config(bool grouped) {
 inline constexpr config scaled_config = make_scaled_config(false),
                         scaled_group_config = make_scaled_config(true);
 
+/// silu(A * gate^T) . (A * up^T) of groups; C of e4m3 leaves with its scales.
+constexpr config make_gated_config(bool block_scaled, bool listed) {
+  config c = block_scaled ? make_scaled_config(true) : make_group_config();
+  c.gated = true;
+  c.listed = listed;
+  return c;
+}
+template <bool block_scaled, bool listed>
+inline constexpr config gated_config = make_gated_config(block_scaled, listed);
+template <bool block_scaled, bool listed>
+using gated_kernel = gemm_kernel<constant<gated_config<block_scaled, listed>>>;
+
 using scaled_kernel = gemm_kernel<constant<scaled_config>>;
 using scaled_group_kernel = gemm_kernel<constant<scaled_group_config>>;
 

@@ -4,7 +4,7 @@
 //
 //   role       groups     registers  takes           gives           work per slot (64 values of k, or 128 of e4m3)
 //   producer   1 (1 warp) 40         free slots      filled slots    a box of A; its part of B, to all blocks of the cluster
-//   + scales   (2 warps)             the same        the same        block-scaled: what of scales goes with 64 rows of A each
+//   + feed     (2 warps)             the same        the same        what goes with 64 rows of A each: e4m3: scales; listed: they
 //   consumer   2          232        filled slots    free slots      64 x columns x 64 (128); at a tile's end 16 rows a warp
 //
 //   producer    | fill 0 | fill 1 | fill 2 | fill 3 | wait | fill 4 | ...      slot = step mod stages; tiles go on
@@ -19,7 +19,9 @@
 
 #include "base/constant.hpp"
 #include "base/convert.hpp"
+#include "base/silu.hpp"
 #include "exec/kernel.hpp"
+#include "kernels/gemm/feed.hpp"
 #include "kernels/gemm/products.hpp"
 #include "kernels/gemm/scaled_products.hpp"
 
@@ -32,10 +34,8 @@ class block_role {
   using pipeline = slot_pipeline<C>;
   using accumulators = typename X::template group_accumulators<C.columns>;
   using products = typename products_of<C, X>::type;
-  static constexpr int filling_warps = C.block_scaled ? 1 + consumer.groups : 1;
-  static constexpr int fillings =
-      C.block_scaled ? 1 + consumer.groups * warp_lanes : 1;  // arrivals that fill a slot
-  static constexpr int b_part = C.columns / C.cluster;
+  using feed_role = feed<C, X>;
+  static constexpr int fillings = 1 + feed_role::arrivals;  // of a slot
 
  public:
   BATON_FN block_role(X& x, const params& p)
@@ -56,8 +56,8 @@ class block_role {
     if (group < producer.groups) {
       x_.template leave_registers<producer.registers>();
       if (x_.warp() == 0) produce();
-      if constexpr (C.block_scaled)
-        if (x_.warp() > 0 && x_.warp() < filling_warps) feed_scales(x_.warp() - 1);
+      if constexpr (feed_role::warps > 0)
+        if (x_.warp() > 0 && x_.warp() <= feed_role::warps) feed_slots(x_.warp() - 1);
     } else {
       x_.template take_registers<consumer.registers>();
       consume(group - producer.groups);
@@ -88,8 +88,9 @@ class block_role {
     auto out = slots_.producer();
     if (steps_ == 0) return;
     x_.elect([&] {
-      x_.prefetch(p_.a);
+      if constexpr (!C.listed) x_.prefetch(p_.a);
       x_.prefetch(p_.b);
+      if constexpr (C.gated) x_.prefetch(p_.b_up);
       x_.prefetch(p_.c);
     });
     const wait_site where{.where = "gemm.slot_free"};
@@ -104,25 +105,30 @@ class block_role {
     });
   }
 
-  BATON_FN void feed_scales(int number) {
+  BATON_FN void feed_slots(int number) {
     if (steps_ == 0) return;
-    scale_feed<C, X> feed{x_, p_, steps_, number};
+    feed_role role{x_, p_, steps_, number};
     each_tile([&](const tile& t, auto look) {
-      if (!feed.run(t)) return false;
+      if (!role.run(t)) return false;
       look();
       return true;
     });
+    role.finish();
   }
 
   /// One lane: the block's box of A, and its part of B for all blocks. Of a group with few rows half a box of A, or none.
   BATON_FN void fill(int stage, mbarrier* filled, int k, const tile& t) {
-    const int a_rows = C.grouped ? smaller(align_up(larger(t.rows, 0), group_rows), block_m) : block_m;
+    const int a_rows = C.listed    ? 0
+                       : C.grouped ? smaller(align_up(larger(t.rows, 0), group_rows), block_m)
+                                   : block_m;
     x_.template mbarrier_arrive_expect<scope::block>(filled, (a_rows + C.columns) * operand<C>::row_bytes);
     if (a_rows > 0)
       x_.tensor_load(a_slot<C>(x_, stage).at, a_rows == block_m ? p_.a : p_.a_half, {k, t.row}, filled);
-    const int part = x_.cluster_block() * b_part;
+    const int part = x_.cluster_block() * C.b_box_rows();
     std::byte* b = b_slot<C>(x_, stage).from_row(part).at;
     if constexpr (C.cluster == 1) x_.tensor_load(b, p_.b, {k, t.b_row + part}, filled);
+    if constexpr (C.gated)
+      x_.tensor_load(b_slot<C>(x_, stage).from_row(C.b_box_rows()).at, p_.b_up, {k, t.b_row}, filled);
     if constexpr (C.cluster > 1)
       x_.tensor_load_to(b, p_.b, {k, t.b_row + part}, filled, (1u << C.cluster) - 1);
   }
@@ -139,6 +145,7 @@ class block_role {
       if (!products.multiply(acc, results, look)) return false;
       const int below = number * group_rows + x_.warp_of_group() * group_warp_rows;
       if constexpr (C.scaled) scale(acc, t.row + below, t.column);
+      if constexpr (C.gated) x_.fold_halves(acc, [](float gate, float up) { return silu(gate) * up; });
       results.take(acc, {t.row + below, t.rows - below, t.column});
       return true;
     });

@@ -43,6 +43,16 @@ void launch_with(const world& w, const gemm_problem<Out>& problem, int num_sms, 
                                                                              stream);
 }
 
+template <bool block_scaled, class Value>
+void launch_gated(const world& w, const operands<Value, Value>& problem, int num_sms, stream_ref stream) {
+  if (problem.a_list == nullptr)
+    launch_as<gated_kernel<block_scaled, false>, gated_config<block_scaled, false>>(w, problem, num_sms,
+                                                                                    stream);
+  else
+    launch_as<gated_kernel<block_scaled, true>, gated_config<block_scaled, true>>(w, problem, num_sms,
+                                                                                  stream);
+}
+
 }  // namespace
 
 template <class Out>
@@ -85,6 +95,15 @@ void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num
   } else {
     launch_as<scaled_kernel, scaled_config>(w, problem, num_sms, stream);
   }
+}
+
+void run_gated(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream) {
+  launch_gated<false>(w, problem, num_sms, stream);
+}
+
+void run_gated(const world& w, const operands<float8_e4m3, float8_e4m3>& problem, int num_sms,
+               stream_ref stream) {
+  launch_gated<true>(w, problem, num_sms, stream);
 }
 
 template void run(const world&, const gemm_problem<bfloat16>&, const gemm_config&, stream_ref);

@@ -19,4 +19,9 @@ void run(const world& w, const operands<bfloat16>& problem, int num_sms, stream_
 /// The same of e4m3 with scales, for groups of rows or, where there are none, for one product.
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num_sms, stream_ref stream);
 
+/// c = silu(a * b^T) . (a * b_up^T) of groups of rows, on CUDA; of e4m3 c has scales too. With a_list a's rows lie where it says.
+void run_gated(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream);
+void run_gated(const world& w, const operands<float8_e4m3, float8_e4m3>& problem, int num_sms,
+               stream_ref stream);
+
 }  // namespace baton::gemm_kernels

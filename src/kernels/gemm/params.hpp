@@ -10,7 +10,8 @@ namespace baton::gemm_kernels {
 struct params {
   tensor_map a;       // [m, k] in boxes of block_m rows; none where k is 0
   tensor_map a_half;  // the same in boxes of group_rows, where grouped
-  tensor_map b;       // [n, k], of each group, in boxes of columns / cluster rows; none where k is 0
+  tensor_map b;       // [n, k], of each group, in boxes of b_box_rows; none where k is 0
+  tensor_map b_up;    // the same, where gated
   tensor_map c;       // [m, n] in boxes of 16 rows
   void* c_rows;       // [m, n], the same memory
   int m, n, k;
@@ -26,6 +27,15 @@ struct params {
   const float *a_scales, *b_scales;
   int a_scale_row;
   std::int64_t a_scale_block;
+
+  // Gated: scales of b_up; and where C is e4m3, of row r of C and its block j: c_scales[j * m + r].
+  const float* b_up_scales;
+  float* c_scales;
+
+  // Listed: row r of A is a_rows + a_list[r] * a_row_bytes, and has the scales of row a_list[r], one of num_a_rows.
+  const std::byte* a_rows;
+  const std::int32_t* a_list;
+  int a_row_bytes, num_a_rows;
 };
 
 /// What is multiplied, as the host says it.
@@ -43,6 +53,11 @@ struct operands {
   const float* b_scales = nullptr;
   int a_scale_row = 0;
   std::int64_t a_scale_block = 0;
+  const In* b_up = nullptr;  // of gated products
+  const float* b_up_scales = nullptr;
+  float* c_scales = nullptr;             // of e4m3
+  const std::int32_t* a_list = nullptr;  // null: row r of A is its r-th
+  int a_row_bytes = 0, num_a_rows = 0;   // of a list
 };
 
 /// `make_map(tensor_layout)` is the device's.
@@ -55,9 +70,10 @@ params params_of(const operands<Out, In>& p, MakeMap make_map) {
   const std::int64_t b_rows = std::int64_t{C.grouped ? p.groups : 1} * p.n;
   params made{};
   if (p.k > 0) {
-    made.a = matrix(p.a, p.m, p.k, block_m);
-    if (C.grouped) made.a_half = matrix(p.a, p.m, p.k, group_rows);
-    made.b = matrix(p.b, b_rows, p.k, C.columns / C.cluster);
+    if (!C.listed) made.a = matrix(p.a, p.m, p.k, block_m);
+    if (C.grouped && !C.listed) made.a_half = matrix(p.a, p.m, p.k, group_rows);
+    made.b = matrix(p.b, b_rows, p.k, C.b_box_rows());
+    if (C.gated) made.b_up = matrix(p.b_up, b_rows, p.k, C.b_box_rows());
   }
   made.c = matrix(p.c, p.m, p.n, group_warp_rows);
   made.c_rows = p.c;
@@ -74,13 +90,19 @@ params params_of(const operands<Out, In>& p, MakeMap make_map) {
   made.b_scales = p.b_scales;
   made.a_scale_row = p.a_scale_row;
   made.a_scale_block = p.a_scale_block;
+  made.b_up_scales = p.b_up_scales;
+  made.c_scales = p.c_scales;
+  made.a_rows = reinterpret_cast<const std::byte*>(p.a);
+  made.a_list = p.a_list;
+  made.a_row_bytes = p.a_row_bytes;
+  made.num_a_rows = p.num_a_rows;
   return made;
 }
 
 /// The tiles of all blocks of a cluster are taken at once.
 template <config C>
 constexpr tile_walk walk_of(int m, int n) {
-  return {m, n, block_m * C.cluster, C.columns};
+  return {m, n, block_m * C.cluster, C.result_columns()};
 }
 
 }  // namespace baton::gemm_kernels

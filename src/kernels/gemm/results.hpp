@@ -1,8 +1,10 @@
 #pragma once
 // How a consumer warp's 16 rows of C leave: through places in shared memory in turn, some columns at a time. What of bf16 finds
 // no free place stays in registers, rounded, until the next tile's products run, and is stored beside them.
+#include <bit>
 #include <type_traits>
 
+#include "base/block_format.hpp"
 #include "kernels/gemm/tiles.hpp"
 
 namespace baton::gemm_kernels {
@@ -14,10 +16,11 @@ struct result_rows {
 
 template <config C, class X>
 class results {
-  using out_type = std::conditional_t<C.float_out, float, bfloat16>;
+  using out_type =
+      std::conditional_t<C.e4m3_out(), float8_e4m3, std::conditional_t<C.float_out, float, bfloat16>>;
   using tile_type = swizzled_tile<out_type>;
   using accumulators = typename X::template group_accumulators<C.columns>;
-  static constexpr int parts = C.columns / C.out_columns();
+  static constexpr int parts = C.result_columns() / C.out_columns();
   static constexpr int parts_kept = C.float_out || C.block_scaled ? 0 : parts - C.places;
   static constexpr int first_kept = (parts - parts_kept) * C.out_columns();
 
@@ -32,6 +35,7 @@ class results {
   BATON_FN void take(const accumulators& acc, const result_rows& rows) {
     store_rest();
     rows_ = rows;
+    if constexpr (C.e4m3_out()) choose_scales(acc);
     BATON_UNROLL
     for (int i = 0; i < parts - parts_kept; ++i) store(acc, i * C.out_columns(), i);
     if constexpr (parts_kept > 0) x_.round(acc, first_kept, kept_);
@@ -67,7 +71,10 @@ class results {
     const tile_type place = places_.from_row(part % C.places * group_warp_rows);
     const int column = rows_.column + part * C.out_columns();
     x_.template bulk_wait_read<C.places - 1>();
-    x_.put_rows(place, from, first);
+    if constexpr (C.e4m3_out())
+      x_.put_rows(place, from, first, inverse_);
+    else
+      x_.put_rows(place, from, first);
     x_.each_lane([&](int) { x_.fence_proxy_async(); });
     x_.sync_warp();
     if (!C.grouped || rows_.rows >= group_warp_rows) {
@@ -78,6 +85,20 @@ class results {
     } else {
       copy_rows(place, column);
     }
+  }
+
+  /// A tile's columns are a block of C that shares a scale, as token_format says of blockwise_fp8.
+  BATON_FN void choose_scales(const accumulators& acc) {
+    using format = block_format<token_format::blockwise_fp8>;
+    const auto most = x_.largest_of_rows(acc, smaller(p_.n - rows_.column, C.result_columns()));
+    const auto scale_of = [](float largest) {
+      return format::scale_of(std::bit_cast<std::uint32_t>(largest), {});
+    };
+    inverse_ = x_.mapped(most, [&](float largest) { return scale_of(largest).inverse; });
+    float* const scales = p_.c_scales + std::int64_t{rows_.column / C.result_columns()} * p_.m + rows_.row;
+    x_.each_row(most, [&](int row, float largest) {
+      if (row < rows_.rows) x_.write(scales + row, scale_of(largest).stored);
+    });
   }
 
   /// The end of a group: the rows behind it are another's.
@@ -99,6 +120,7 @@ class results {
   tile_type places_;
   result_rows rows_{};
   typename X::template group_results<larger(parts_kept, 1) * C.out_columns()> kept_;
+  typename X::row_values inverse_{};  // of the scales of e4m3
   int left_ = 0;
 };
 

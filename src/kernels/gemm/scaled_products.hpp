@@ -14,68 +14,6 @@
 
 namespace baton::gemm_kernels {
 
-/// A warp that puts the scales of a consumer group's rows into slots; the first one those of B too. They are copied without
-/// passing through registers, so that many slots' are on their way at a time.
-template <config C, class X>
-class scale_feed {
-  using pipeline = slot_pipeline<C>;
-  using slot = slot_scales<C>;
-  static constexpr int rows_a_lane = group_rows / warp_lanes;
-
- public:
-  BATON_FN scale_feed(X& x, const params& p, int steps, int number)
-      : x_{x},
-        p_{p},
-        steps_{steps},
-        number_{number},
-        out_{pipeline{block_plan<C>{}.barriers(x)}.producer()} {}
-
-  /// Those of one tile. False: gave up.
-  BATON_FN bool run(const tile& t) {
-    x_.each_lane([&](int lane) { from_[lane] = places_of(t, lane); });
-    BATON_ROLLED
-    for (int k = 0; k < steps_; ++k) {
-      if (!out_.producer_acquire(x_, {.where = "gemm.slot_free"})) return false;
-      x_.each_lane([&](int lane) { copy(k, lane); });
-      out_.step();
-    }
-    return true;
-  }
-
- private:
-  /// Where a lane has it from what it puts into slots: of rows lane and lane + 32, and of a block of B's columns.
-  struct places {
-    const float *a[rows_a_lane], *b;
-  };
-  /// Of rows that there are not, another row's: what comes of them is not stored.
-  BATON_FN places places_of(const tile& t, int lane) const {
-    places from;
-    const int first = t.row + number_ * group_rows + lane;
-    BATON_UNROLL
-    for (int r = 0; r < rows_a_lane; ++r)
-      from.a[r] = p_.a_scales + std::int64_t{smaller(first + r * warp_lanes, p_.m - 1)} * p_.a_scale_row;
-    const int blocks = ceil_div(p_.n, scaled_columns), group = C.grouped ? t.b_row / p_.n : 0;
-    const int block = smaller(t.column / scaled_columns + lane % slot::b_blocks, blocks - 1);
-    from.b = p_.b_scales + (std::int64_t{group} * blocks + block) * steps_;
-    return from;
-  }
-  BATON_FN void copy(int k, int lane) {
-    slot& to = block_plan<C>{}.scales(x_)[out_.index()];
-    const places& from = from_[lane];
-    BATON_UNROLL
-    for (int r = 0; r < rows_a_lane; ++r)
-      x_.copy_word(&to.a[number_ * group_rows + lane + r * warp_lanes], from.a[r] + k * p_.a_scale_block);
-    if (number_ == 0 && lane < slot::b_blocks) x_.copy_word(&to.b[lane], from.b + k);
-    x_.mbarrier_arrive_after_copies(out_.producer_mbar());
-  }
-
-  X& x_;
-  const params& p_;
-  int steps_, number_;
-  typename X::template lanes<places> from_;
-  typename pipeline::producer_end out_;
-};
-
 template <config C, class X>
 class scaled_products {
   using pipeline = slot_pipeline<C>;
@@ -146,7 +84,10 @@ class scaled_products {
     x_.read_rows(rows, from.a + number_ * group_rows + x_.warp_of_group() * group_warp_rows);
     scales by;
     BATON_UNROLL
-    for (int i = 0; i < parts; ++i) by.of[i] = x_.times(rows, x_.read(from.b + i));
+    for (int i = 0; i < parts; ++i) {
+      const float of_b = x_.read(from.b + i);
+      by.of[i] = x_.mapped(rows, [&](float of_row) { return of_row * of_b; });
+    }
     return by;
   }
 

@@ -14,7 +14,7 @@ struct tile {
 
 template <config C>
 BATON_FN tile tile_of(int cluster_block, tile_walk::place at, int first_row, int rows, int first_b_row) {
-  const int down = (at.row * C.cluster + cluster_block) * block_m, column = at.column * C.columns;
+  const int down = (at.row * C.cluster + cluster_block) * block_m, column = at.column * C.result_columns();
   return {first_row + down, rows - down, column, first_b_row + column};
 }
 

@@ -5,6 +5,7 @@
 //   bf16_values   in[r, i]
 //   fp32_values   in[r, i]
 //   silu_values   silu(gate[r, i]) * up[r, i], gate | up = in[r, :]
+//   stored_rows   what row r of a dispatch stands for (stored_rows.hpp)
 //
 //   step      who              does
 //   ranges    each block       row counts and prefix sums into shared memory, if rows are in ranges

@@ -9,9 +9,20 @@ namespace baton::row_formats {
 
 inline constexpr int max_ranges = 1024;
 
+/// Of rows that a dispatch left; see received_tokens.
+struct stored_input {
+  const void* scales;
+  scale_places places;
+  const float* tensor_scale;       // nvfp4
+  const std::int32_t* token_rows;  // null: row r is the r-th
+  int num_token_rows, row_bytes;
+};
+
 struct params {
-  const void* in;  // [max_rows, columns] bf16 or fp32, or [max_rows, 2 * columns] bf16: gate | up
-  void* values;    // [max_rows, columns] in the format
+  const void*
+      in;  // [max_rows, columns] bf16 or fp32, or [max_rows, 2 * columns] bf16: gate | up; or stored rows
+  stored_input stored;
+  void* values;  // [max_rows, columns] in the format
   void* scales;
   const float* tensor_scale;   // nvfp4: one, or null
   const std::int32_t* counts;  // [num_ranges]; null: all rows
