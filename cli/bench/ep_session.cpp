@@ -50,13 +50,23 @@ struct rows_on_host {
 }  // namespace
 
 std::span<const ep_step> steps_of(ep_form form) {
-  if (form == ep_form::split) return split_steps;
-  return fused_steps;
+  switch (form) {
+    case ep_form::split:
+      return split_steps;
+    case ep_form::fused:
+      return fused_steps;
+    case ep_form::split_layer:
+      return split_layer_steps;
+    case ep_form::fused_layer:
+      return fused_layer_steps;
+    default:
+      return experts_alone;
+  }
 }
 
 const char* name(ep_step step) {
-  constexpr const char* names[] = {"dispatch_async", "dispatch_wait", "combine_async",
-                                   "combine_wait",   "dispatch",      "combine"};
+  constexpr const char* names[] = {"dispatch_async", "dispatch_wait", "combine_async", "combine_wait",
+                                   "dispatch",       "combine",       "experts"};
   return names[static_cast<std::size_t>(step)];
 }
 
@@ -139,6 +149,7 @@ dispatch_input ep_session::input_of(int rank, int set) const {
 
 const bfloat16* ep_session::expert_output_of(int rank) const {
   const rank_buffers& own = ranks_[index(rank)];
+  if (experts_ != nullptr) return experts_->output(rank);
   return sends_back() ? static_cast<const bfloat16*>(own.received.tokens) : own.expert_output.data();
 }
 
@@ -160,6 +171,9 @@ void ep_session::enqueue(ep_step step, int rank, int set, stream_ref stream) {
         communicator.combine_wait(nullptr, own.sums.data(), stream);
       else
         communicator.combine_wait(nullptr, own.output.data(), stream);
+      break;
+    case ep_step::experts:
+      experts_->enqueue(rank, own.received, stream);
       break;
     case ep_step::dispatch:
       own.received = communicator.dispatch(input_of(rank, set), stream);
@@ -212,7 +226,7 @@ void ep_session::run_round(int set, ep_form form) {
     for (int r = 0; r < num_ranks(); ++r) enqueue(step, r, set, {});
     synchronize();
     const bool received = step == ep_step::dispatch_wait || step == ep_step::dispatch;
-    if (received && !sends_back())
+    if (received && experts_ == nullptr && !sends_back())
       for (int r = 0; r < num_ranks(); ++r) fill_expert_output(r);
   }
   for (expert_parallel& communicator : communicators_) communicator.check();

@@ -11,12 +11,17 @@
 
 namespace baton::cli {
 
-/// The calls of a round, and the two forms that a round can have.
-enum class ep_step { dispatch_async, dispatch_wait, combine_async, combine_wait, dispatch, combine };
-enum class ep_form { split, fused };
+/// The calls of a round, and the forms that a round can have: with identity experts, or as a layer with others, or these alone.
+enum class ep_step { dispatch_async, dispatch_wait, combine_async, combine_wait, dispatch, combine, experts };
+enum class ep_form { split, fused, split_layer, fused_layer, experts };
 inline constexpr ep_step split_steps[] = {ep_step::dispatch_async, ep_step::dispatch_wait,
                                           ep_step::combine_async, ep_step::combine_wait};
 inline constexpr ep_step fused_steps[] = {ep_step::dispatch, ep_step::combine};
+inline constexpr ep_step split_layer_steps[] = {ep_step::dispatch_async, ep_step::dispatch_wait,
+                                                ep_step::experts, ep_step::combine_async,
+                                                ep_step::combine_wait};
+inline constexpr ep_step fused_layer_steps[] = {ep_step::dispatch, ep_step::experts, ep_step::combine};
+inline constexpr ep_step experts_alone[] = {ep_step::experts};
 std::span<const ep_step> steps_of(ep_form form);
 const char* name(ep_step step);
 
@@ -44,6 +49,15 @@ struct ep_rounds {
 /// Empty if the ranks can call the fused form: kernels of ranks that share a GPU could wait for each other for ever.
 std::string why_not_fused(std::span<const world> worlds);
 
+/// What a session's layers multiply by.
+class ep_experts {
+ public:
+  virtual ~ep_experts() = default;
+  /// The rank's experts on what it received, into output(rank).
+  virtual void enqueue(int rank, const received_tokens& rows, stream_ref stream) = 0;
+  virtual const bfloat16* output(int rank) const = 0;
+};
+
 class ep_session {
  public:
   /// Collective over `worlds`, all ranks of world::local. With replicas each set has a placement of its own, by past_loads.
@@ -53,6 +67,19 @@ class ep_session {
   void enqueue(ep_step step, int rank, int set, stream_ref stream);
   /// Overwrites the rank's outputs with NaNs.
   void poison(int rank, stream_ref stream);
+  /// Rounds are layers from here on, unless their form has no such step; experts see what the last dispatch left. They must
+  /// outlive the session. verify() is of identity experts.
+  void use(ep_experts& experts) { experts_ = &experts; }
+  /// A round on poisoned outputs, and these of a rank: [tokens, hidden].
+  void run_round(int set, ep_form form);
+  std::vector<bfloat16> output_of(int rank) const {
+    return ranks_[static_cast<std::size_t>(rank)].output.to_host();
+  }
+  const rank_inputs& inputs_of(int rank, int set) const {
+    return sets_[static_cast<std::size_t>(set)].host[static_cast<std::size_t>(rank)];
+  }
+  const received_tokens& received(int rank) const { return ranks_[static_cast<std::size_t>(rank)].received; }
+
   /// Two rounds on poisoned outputs: compares every fp32 sum of every rank, then every value as it is timed, rounded to bf16,
   /// with these. Leaves the expert outputs of `set` behind.
   comparison verify(int set, ep_form form);
@@ -94,7 +121,6 @@ class ep_session {
   }
   const bfloat16* expert_output_of(int rank) const;
   void fill_expert_output(int rank);
-  void run_round(int set, ep_form form);
   void synchronize() const;
 
   std::span<const world> worlds_;
@@ -103,7 +129,8 @@ class ep_session {
   std::vector<expert_parallel> communicators_;
   std::vector<rank_buffers> ranks_;
   std::vector<input_set> sets_;
-  bool as_sums_ = false;  // combine gives fp32
+  bool as_sums_ = false;           // combine gives fp32
+  ep_experts* experts_ = nullptr;  // null: identity experts
 };
 
 }  // namespace baton::cli

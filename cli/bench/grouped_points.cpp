@@ -1,5 +1,11 @@
 #include "cli/bench/grouped_points.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "baton/error.hpp"
 #include "cli/bench/weighted_choice.hpp"
 
 namespace baton::cli {
@@ -7,10 +13,10 @@ namespace {
 
 // As their config.json says: hidden_size, and moe_intermediate_size or intermediate_size of an expert. DeepSeek-V3 has 256
 // experts a layer, a quarter of which is what one of four GPUs has.
-constexpr moe_model models[] = {{"deepseek-v3", 64, 7168, 2048},
-                                {"qwen3-235b", 128, 4096, 1536},
-                                {"gpt-oss-120b", 128, 2880, 2880},
-                                {"mixtral-8x7b", 8, 4096, 14336}};
+constexpr moe_model models[] = {{"deepseek-v3", 64, 7168, 2048, 256, 8},
+                                {"qwen3-235b", 128, 4096, 1536, 128, 8},
+                                {"gpt-oss-120b", 128, 2880, 2880, 128, 4},
+                                {"mixtral-8x7b", 8, 4096, 14336, 8, 2}};
 
 /// Group g in proportion to the g-th draw's square.
 weighted_choice skewed_choice(int groups, std::uint64_t seed) {
@@ -36,6 +42,19 @@ std::vector<std::int32_t> counted(int groups, int rows, std::uint64_t seed, Draw
 
 std::span<const moe_model> moe_models() {
   return models;
+}
+
+std::string model_names() {
+  std::string text;
+  for (const moe_model& model : models) text += (text.empty() ? "{" : ",") + std::string{model.name};
+  return text + "}";
+}
+
+const moe_model& moe_model_named(const std::string& name) {
+  const auto at =
+      std::find_if(std::begin(models), std::end(models), [&](const moe_model& m) { return name == m.name; });
+  if (at != std::end(models)) return *at;
+  throw invalid_argument{fmt::format("--models: \"{}\" is not one of {}", name, model_names())};
 }
 
 std::vector<grouped_shape> products_of(const moe_model& m) {

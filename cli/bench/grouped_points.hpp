@@ -20,12 +20,17 @@ constexpr const char* name(operand_format format) {
   return format == operand_format::bf16 ? "bf16" : "e4m3";
 }
 
-/// Models by name, with the experts of a layer that one GPU has.
+/// Models by name, with the experts of a layer that one GPU has, and what a layer has.
 struct moe_model {
   const char* name;
   int experts, hidden, intermediate;
+  int experts_of_layer, top_k;
 };
 std::span<const moe_model> moe_models();
+/// "{deepseek-v3,...}"
+std::string model_names();
+/// @throws invalid_argument  there is none of that name: which there are
+const moe_model& moe_model_named(const std::string& name);
 /// Both of its products.
 std::vector<grouped_shape> products_of(const moe_model& model);
 

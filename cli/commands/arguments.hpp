@@ -7,6 +7,7 @@
 #include "cli/commands/bench_compare.hpp"
 #include "cli/commands/bench_ep.hpp"
 #include "cli/commands/bench_gemm.hpp"
+#include "cli/commands/bench_moe.hpp"
 #include "cli/commands/bench_ring.hpp"
 #include "cli/commands/bench_silu.hpp"
 #include "cli/commands/check.hpp"
@@ -25,6 +26,7 @@ struct arguments {
   doctor_options doctor{};
   bench_ep_options bench;
   bench_gemm_options bench_gemm{};
+  bench_moe_options bench_moe{};
   bench_ring_options bench_ring{};
   bench_silu_options bench_silu{};
   bench_compare_options bench_compare{};

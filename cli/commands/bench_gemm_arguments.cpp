@@ -21,12 +21,6 @@ const std::map<std::string, group_routing> group_routing_names{
 const std::map<std::string, operand_format> operand_format_names{
     {name(operand_format::bf16), operand_format::bf16}, {name(operand_format::e4m3), operand_format::e4m3}};
 
-std::string model_names() {
-  std::string text;
-  for (const moe_model& model : moe_models()) text += (text.empty() ? "{" : ",") + std::string{model.name};
-  return text + "}";
-}
-
 /// Returns --grouped.
 CLI::Option* declare_points(CLI::App& command, bench_gemm_options& options) {
   command

@@ -1,7 +1,6 @@
 #include "cli/commands/bench_grouped.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -22,22 +21,12 @@ void require(const bench_gemm_options& o) {
   for (const int rows : o.grouped.rows) require_within("--rows", rows, 1, 65536);
 }
 
-const moe_model& model_named(const std::string& name) {
-  const std::span<const moe_model> models = moe_models();
-  const auto at =
-      std::find_if(models.begin(), models.end(), [&](const moe_model& model) { return name == model.name; });
-  if (at != models.end()) return *at;
-  std::vector<std::string> names;
-  for (const moe_model& model : models) names.emplace_back(model.name);
-  throw invalid_argument{fmt::format("--models: \"{}\" is not one of {}", name, fmt::join(names, ", "))};
-}
-
 std::vector<grouped_shape> grouped_shapes_of(const bench_gemm_options& o, bool on_gpu) {
   std::vector<grouped_shape> shapes;
   const auto add = [&shapes](const moe_model& model) {
     for (grouped_shape& product : products_of(model)) shapes.push_back(std::move(product));
   };
-  for (const std::string& model : o.grouped.models) add(model_named(model));
+  for (const std::string& model : o.grouped.models) add(moe_model_named(model));
   for (const std::string& word : o.shapes) {
     const std::vector<int> sizes = product_sizes(word);
     if (sizes.size() != 2)
