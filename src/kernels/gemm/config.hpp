@@ -66,6 +66,11 @@ struct alignas(1024) eight_rows {
 template <config C>
 using slot_pipeline = staged_pipeline<C.stages, 1, C.cluster, scope::block>;
 
+/// Which tile of groups a warp takes next, of whole ones and of parts.
+struct tile_cursor {
+  std::int32_t whole, part;
+};
+
 /// A block's shared memory.
 template <config C>
 struct block_plan : shared_plan {
@@ -73,7 +78,9 @@ struct block_plan : shared_plan {
   shared_array<eight_rows> b;        // [stages][columns / 8]
   shared_array<eight_rows> results;  // [consumer warps][places][16 / 8]
   shared_array<mbarrier> barriers;
-  shared_array<std::int32_t> tiles;     // [most_groups + 1]: of the groups before this one
+  shared_array<std::int32_t> tiles;     // [most_groups + 1]: whole ones, of the groups before this one
+  shared_array<std::uint32_t> parts;    // bit g: group g has a part of a tile; behind the bits how many have
+  shared_array<tile_cursor> cursors;    // [num_warps]
   shared_array<slot_scales<C>> scales;  // [stages]
   shared_array<std::int32_t> rows;      // [block_m]: where those of a tile's A lie
 
@@ -83,6 +90,8 @@ struct block_plan : shared_plan {
         results{take<eight_rows>(consumer.groups * group_warps * C.places * group_warp_rows / 8)},
         barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)},
         tiles{take<std::int32_t>(C.grouped ? most_groups + 1 : 0)},
+        parts{take<std::uint32_t>(C.grouped ? most_groups / warp_lanes + 1 : 0)},
+        cursors{take<tile_cursor>(C.grouped ? num_warps : 0)},
         scales{take<slot_scales<C>>(C.block_scaled ? C.stages : 0)},
         rows{take<std::int32_t>(C.listed ? block_m : 0)} {}
 };

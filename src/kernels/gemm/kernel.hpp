@@ -70,16 +70,13 @@ class block_role {
   /// is something else to wait for.
   template <class F>
   BATON_FN void each_tile(F f) {
-    const int clusters = x_.num_blocks() / C.cluster, size = tiles_.size(x_);
-    int index = x_.block() / C.cluster;
+    typename tiles_of<C>::type::cursor cursor{x_, tiles_};
     tile next{};
-    const auto look = [&] {
-      if (index < size) next = tiles_.at(x_, index);
-    };
+    const auto look = [&] { cursor.look(x_, next); };
     look();
-    while (index < size) {
+    while (cursor.is_at(next)) {
       const tile now = next;
-      index += clusters;
+      cursor.step(x_);
       if (!f(now, look)) return;
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
 // Which tile of C a block computes when. Roles ask alike and get the same answers.
+#include "base/bits.hpp"
 #include "exec/collectives.hpp"
 #include "kernels/gemm/params.hpp"
 
@@ -18,7 +19,7 @@ BATON_FN tile tile_of(int cluster_block, tile_walk::place at, int first_row, int
   return {first_row + down, rows - down, column, first_b_row + column};
 }
 
-/// Of one product.
+/// Of one product: cluster i takes tiles i, i + clusters, ...
 template <config C>
 class dense_tiles {
  public:
@@ -27,52 +28,107 @@ class dense_tiles {
 
   template <class X>
   BATON_FN void build(X&) const {}
-  template <class X>
-  BATON_FN int size(X&) const {
-    return walk_.size();
-  }
-  template <class X>
-  BATON_FN tile at(X& x, int index) const {
-    return tile_of<C>(x.cluster_block(), walk_.at(index), 0, rows_, 0);
-  }
+
+  class cursor {
+   public:
+    template <class X>
+    BATON_FN cursor(X& x, const dense_tiles& of) : of_{of}, index_{x.block() / C.cluster} {}
+    /// The next tile, if there is one.
+    template <class X>
+    BATON_FN void look(X& x, tile& next) const {
+      if (is_at(next)) next = tile_of<C>(x.cluster_block(), of_.walk_.at(index_), 0, of_.rows_, 0);
+    }
+    BATON_FN bool is_at(const tile&) const { return index_ < of_.walk_.size(); }
+    template <class X>
+    BATON_FN void step(X& x) {
+      index_ += x.num_blocks() / C.cluster;
+    }
+
+   private:
+    const dense_tiles& of_;
+    int index_;
+  };
 
  private:
   int rows_;
   tile_walk walk_;
 };
 
-/// Of a product for each group of rows, group after group, as the device says where they are: bounded before it is followed.
+/// None is left.
+inline constexpr tile no_tile{0, -0x7fffffff - 1, 0, 0};
+
+/// Of a product for each group of rows, as the device says where they are: bounded before it is followed.
+///
+/// A group's last rows may fill no more than half a tile, which takes less time than others. So whole tiles and such parts are
+/// dealt out apart, the nth to cluster n mod clusters: each gets as many of both as any other, give or take one. A cluster takes
+/// its own in the order of groups, so that those that read the same matrix run at about the same time.
 template <config C>
 class group_tiles {
+  static constexpr int rows_of_tile = block_m * C.cluster;
+
  public:
   template <class X>
-  BATON_FN group_tiles(X& x, const params& p) : p_{p}, before_{block_plan<C>{}.tiles(x)} {}
+  BATON_FN group_tiles(X& x, const params& p)
+      : p_{p}, before_{block_plan<C>{}.tiles(x)}, parts_{block_plan<C>{}.parts(x)} {}
 
   /// All warps of the block; a barrier of the block has to follow.
   template <class X>
   BATON_FN void build(X& x) const {
-    x.block_each(p_.groups, [&](int g) {
-      const range rows = rows_of(x, g);
-      x.write(before_ + g + 1, smaller(walk_of<C>(rows.count, p_.n).size(), 0x7fffffff / p_.groups));
-    });
+    const int warp = warp_of(x);
+    for (int word = warp; word * warp_lanes < p_.groups; word += x.num_warps()) {
+      typename X::template lanes<bool> has_part;
+      x.each_lane([&](int lane) {
+        const int g = word * warp_lanes + lane, rows = g < p_.groups ? rows_of(x, g).count : 0;
+        has_part[lane] = whole(rows) * rows_of_tile < rows;
+        if (g < p_.groups) x.write(before_ + g + 1, smaller(whole(rows) * columns(), 0x7fffffff / p_.groups));
+      });
+      const std::uint32_t bits = x.ballot(has_part);
+      x.elect([&] { x.write(parts_ + word, bits); });
+    }
     x.sync_block();
-    if (x.warp() == 0) sum_up(x, before_, p_.groups);
-  }
-  template <class X>
-  BATON_FN int size(X& x) const {
-    return x.from_one([&] { return x.read(before_ + p_.groups); });
-  }
-  template <class X>
-  BATON_FN tile at(X& x, int index) const {
-    return x.from_one([&] {
-      const int g = last_not_above(x, before_, p_.groups, index);
-      const range rows = rows_of(x, g);
-      const tile_walk::place at = walk_of<C>(rows.count, p_.n).at(index - x.read(before_ + g));
-      return tile_of<C>(x.cluster_block(), at, rows.first, rows.count, g * p_.n);
-    });
+    if (warp == 0) sum_up(x, before_, p_.groups);
+    if (warp == 1) x.elect([&] { x.write(parts_ + most_groups / warp_lanes, count_parts(x)); });
   }
 
+  /// Of a warp. What it has come to lies in shared memory: registers are for sums.
+  class cursor {
+   public:
+    /// Parts begin behind the last whole tile: clusters that have one less of these get one more of those.
+    template <class X>
+    BATON_FN cursor(X& x, const group_tiles& of) : of_{of} {
+      tile_cursor* const at = cell(x);
+      x.elect([&] {
+        const int own = x.block() / C.cluster, clusters = x.num_blocks() / C.cluster;
+        const int after = of.whole_tiles(x) % clusters;
+        x.write(at, tile_cursor{own, own - after + (own < after ? clusters : 0)});
+      });
+      x.sync_warp();
+    }
+    /// The next tile, or none. It is not looked for again.
+    template <class X>
+    BATON_FN void look(X& x, tile& next) const {
+      tile_cursor* const at = cell(x);
+      next = x.from_one([&] { return of_.take(x, at); });
+      x.sync_warp();
+    }
+    BATON_FN bool is_at(const tile& next) const { return next.rows != no_tile.rows; }
+    template <class X>
+    BATON_FN void step(X&) const {}
+
+   private:
+    template <class X>
+    BATON_FN static tile_cursor* cell(X& x) {
+      return block_plan<C>{}.cursors(x) + warp_of(x);
+    }
+    const group_tiles& of_;
+  };
+
  private:
+  /// From a broadcast, so that the compiler knows it uniform, and keeps it in no register of each thread.
+  template <class X>
+  BATON_FN static int warp_of(X& x) {
+    return x.from_one([&] { return x.warp(); });
+  }
   struct range {
     int first, count;
   };
@@ -83,9 +139,63 @@ class group_tiles {
     const int first = smaller(larger(said, 0), p_.m);
     return {first, smaller(larger(x.read(p_.counts + g), 0), p_.m - first)};
   }
+  BATON_FN int columns() const { return walk_of<C>(1, p_.n).columns; }
+  /// Tiles down that count as whole.
+  BATON_FN static int whole(int rows) { return (rows + rows_of_tile / 2 - 1) / rows_of_tile; }
+
+  /// What follows is done by one lane.
+  template <class X>
+  BATON_FN int whole_tiles(X& x) const {
+    return x.read(before_ + p_.groups);
+  }
+  template <class X>
+  BATON_FN int part_tiles(X& x) const {
+    return columns() * static_cast<int>(x.read(parts_ + most_groups / warp_lanes));
+  }
+  template <class X>
+  BATON_FN std::uint32_t count_parts(X& x) const {
+    std::uint32_t count = 0;
+    for (int word = 0; word * warp_lanes < p_.groups; ++word) count += count_bits(x.read(parts_ + word));
+    return count;
+  }
+
+  /// The next tile, whole or a part: that of the earlier group.
+  template <class X>
+  BATON_FN tile take(X& x, tile_cursor* at) const {
+    tile_cursor now = x.read(at);
+    const int of_whole =
+        now.whole < whole_tiles(x) ? last_not_above(x, before_, p_.groups, now.whole) : most_groups;
+    const int of_part = now.part < part_tiles(x) ? group_of_part(x, now.part / columns()) : most_groups;
+    const int g = smaller(of_whole, of_part), clusters = x.num_blocks() / C.cluster;
+    if (g == most_groups) return no_tile;
+    const range rows = rows_of(x, g);
+    const int down = whole(rows.count);
+    tile_walk::place place{down, now.part % columns()};
+    if (of_whole <= of_part) {
+      place = walk_of<C>(down * rows_of_tile, p_.n).at(now.whole - x.read(before_ + g));
+      now.whole += clusters;
+    } else {
+      now.part += clusters;
+    }
+    x.write(at, now);
+    return tile_of<C>(x.cluster_block(), place, rows.first, rows.count, g * p_.n);
+  }
+  /// Of the nth group that has a part.
+  template <class X>
+  BATON_FN int group_of_part(X& x, int nth) const {
+    int word = 0;
+    std::uint32_t bits = x.read(parts_);
+    for (int here = count_bits(bits); here <= nth; here = count_bits(bits)) {
+      nth -= here;
+      bits = x.read(parts_ + ++word);
+    }
+    for (; nth > 0; --nth) bits &= bits - 1;
+    return word * warp_lanes + lowest_bit(bits);
+  }
 
   const params& p_;
-  std::int32_t* before_;
+  std::int32_t* before_;  // whole tiles of the groups before each; see block_plan
+  std::uint32_t* parts_;
 };
 
 template <config C>
