@@ -1,6 +1,7 @@
 #include "checks/per_rank_exploration.hpp"
 
 #include "checks/per_rank_rounds.hpp"
+#include "kernels/ep/per_rank/by_flags.hpp"
 #include "kernels/ep/per_rank/combine.hpp"
 #include "kernels/ep/per_rank/dispatch.hpp"
 #include "kernels/ep/per_rank/grid.hpp"
@@ -8,53 +9,88 @@
 namespace baton::checks {
 namespace {
 
-namespace line_layout = ep::per_rank;
+namespace units = ep::per_rank;
 
-struct line_kernels {
+/// By `Way`; what differs between them are cells of the window.
+template <class Way, class Endpoint>
+struct kernels_by {
   using setting = exchange_setting;
   using context = exchange_context;
-  using endpoint = line_layout::endpoint;
+  using endpoint = Endpoint;
+  using cells = typename Way::cells;
 
-  static std::size_t window_bytes(const setting&, const ep::shape& s) {
-    return line_layout::cells{s}.bytes();
+  static std::size_t window_bytes(const setting& e, const ep::shape& s) {
+    return end(e, s).window_cells().bytes();
   }
-  static std::size_t local_bytes(const setting&, const ep::shape& s) {
-    return line_layout::local_cells{s}.bytes;
+  static std::size_t local_bytes(const setting&, const ep::shape& s) { return units::local_cells{s}.bytes; }
+  static endpoint end(const setting& e, const ep::shape& s) {
+    endpoint made = endpoint::of(s);
+    if constexpr (requires { made.few_tokens; }) made.few_tokens = e.few_tokens;
+    return made;
   }
-  static endpoint end(const setting&, const ep::shape& s) { return {s, {}, nullptr}; }
 
   static void name(check::program& p, const endpoint& end, const std::string& whose) {
-    const line_layout::cells window{end.s};
+    const cells window = end.window_cells();
     const std::size_t tokens = window.token_at(end.s, 0, 0, 0), sums = window.sum_at(end.s, 0, 0);
-    const auto name = [&](std::size_t begin, std::size_t behind, const char* what) {
-      p.name(reinterpret_cast<const line_cell*>(end.windows.at[end.s.rank] + begin), what + whose,
-             (behind - begin) / line_bytes);
-    };
-    name(0, tokens / 2, "even ids");
-    name(tokens / 2, tokens, "odd ids");
-    name(tokens, (tokens + sums) / 2, "even tokens");
-    name((tokens + sums) / 2, sums, "odd tokens");
-    name(sums, window.bytes(), "sums");
+    const namer name{p, end.windows.at[end.s.rank], whose};
+    name.halves(0, tokens, "ids");
+    name.halves(tokens, sums, "tokens");
+    name_behind(name, window, end.s, sums);
   }
 
-  static void dispatch(exchange_context& x, const endpoint& end, const line_layout::launch_limits& limits,
-                       const line_layout::round_input& in) {
-    const auto grid = line_layout::grid_of_dispatch(end, limits, in.num_tokens);
-    using kernel = line_layout::dispatch_kernel<ep::bf16_tokens>;
-    kernel::run(x, kernel::params{end.dispatch(in, grid.senders, limits.which != half::send)});
+  static void dispatch(exchange_context& x, const endpoint& end, const units::launch_limits& limits,
+                       const units::round_input& in) {
+    const auto grid = units::grid_of_dispatch(end, limits, in.num_tokens);
+    using kernel = units::dispatch_kernel<ep::bf16_tokens, 0, std::int32_t, Way>;
+    kernel::run(x, typename kernel::params{end.dispatch(in, grid.senders, limits.which != half::send)});
   }
-  static void combine(exchange_context& x, const endpoint& end, const line_layout::launch_limits& limits,
-                      const line_layout::combine_input& in, const ep::store_fp32& store) {
-    const auto grid = line_layout::grid_of_combine(end, limits, in.num_tokens);
-    using kernel = line_layout::combine_kernel<ep::store_fp32>;
-    kernel::run(x, kernel::params{end.combine(in, grid.senders, limits.which != half::send, store)});
+  static void combine(exchange_context& x, const endpoint& end, const units::launch_limits& limits,
+                      const units::combine_input& in, const ep::store_fp32& store) {
+    const auto grid = units::grid_of_combine(end, limits, in.num_tokens);
+    using kernel = units::combine_kernel<ep::store_fp32, 0, Way>;
+    kernel::run(x, typename kernel::params{end.combine(in, grid.senders, limits.which != half::send, store)});
+  }
+
+ private:
+  struct namer {
+    check::program& p;
+    std::byte* window;
+    const std::string& whose;
+
+    /// Lines of a window; a word's name is its line's.
+    void whole(std::size_t begin, std::size_t behind, const std::string& what) const {
+      p.name(reinterpret_cast<const line_cell*>(window + begin), what + whose, (behind - begin) / line_bytes);
+    }
+    /// Of even rounds and of odd ones.
+    void halves(std::size_t begin, std::size_t behind, const std::string& what) const {
+      whole(begin, (begin + behind) / 2, "even " + what);
+      whole((begin + behind) / 2, behind, "odd " + what);
+    }
+  };
+
+  static void name_behind(const namer& name, const units::cells& window, const ep::shape&, std::size_t sums) {
+    name.whole(sums, window.bytes(), "sums");
+  }
+  static void name_behind(const namer& name, const units::flag_cells& window, const ep::shape& s,
+                          std::size_t sums) {
+    const std::size_t of_tokens = window.token_flag_at(s, 0, 0, 0), of_sums = window.sum_flag_at(s, 0, 0),
+                      token_words = window.token_words_at(s, 0, 0, 0), sum_words = window.sum_words_at(0, 0);
+    name.whole(sums, of_tokens, "sums");
+    name.whole(of_tokens, of_sums, "token flags");
+    name.whole(of_sums, token_words, "sum flags");
+    name.halves(token_words, sum_words, "words of tokens");
+    name.whole(sum_words, window.bytes(), "words of sums");
   }
 };
 
 }  // namespace
 
 check::result check_per_rank(const exchange_setting& e, check::bounds limits) {
-  return explore_per_rank<line_kernels>(e, std::move(limits));
+  return explore_per_rank<kernels_by<units::by_lines, units::endpoint>>(e, std::move(limits));
+}
+
+check::result check_by_flags(const exchange_setting& e, check::bounds limits) {
+  return explore_per_rank<kernels_by<units::by_flags, units::flag_endpoint>>(e, std::move(limits));
 }
 
 }  // namespace baton::checks

@@ -8,11 +8,14 @@
 namespace baton::checks {
 
 check::result check_per_rank(const exchange_setting& e, check::bounds limits = {});
+/// By released flags.
+check::result check_by_flags(const exchange_setting& e, check::bounds limits = {});
 
 /// From the cells of even rounds to those of odd ones.
-inline std::int64_t bytes_of_ids(const exchange_setting& e) {
+template <class Cells = ep::per_rank::cells>
+std::int64_t bytes_of_ids(const exchange_setting& e) {
   const ep::shape s = shape_of(e, 0);
-  const ep::per_rank::cells window{s};
+  const Cells window{s};
   return static_cast<std::int64_t>(window.ids_at(s, 1, 0, 0) - window.ids_at(s, 0, 0, 0));
 }
 

@@ -45,7 +45,7 @@ def line_name(point, different, of_sms=False):
     """What a line stands for: "per_rank fp8, zipf, 32 replicas"."""
     axes = point["axes"]
     words = {"hidden": "hidden {}", "top_k": "top-{}", "experts": "{} experts", "replicas": "{} replicas"}
-    parts = [f"{axes['layout']}{' by chunks' if 'transfer' in axes else ''} {axes['format']}"]
+    parts = [f"{axes['layout']}{' by ' + axes['transfer'] if 'transfer' in axes else ''} {axes['format']}"]
     parts += ["given"] if axes.get("input") == "quantised" else []
     parts += [words.get(name, "{}").format(axis(point, name)) for name in different]
     if of_sms:

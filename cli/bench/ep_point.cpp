@@ -86,7 +86,8 @@ nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
                          {"routing", name(p.given.routing)},
                          {"output", "bf16"},
                          {"seed", p.given.seed}};
-  if (p.uses_chunks(run.ranks)) axes["transfer"] = "chunks";
+  if (const std::string transfer = p.transfer_name(run.ranks); !transfer.empty() && transfer != "lines")
+    axes["transfer"] = transfer;
   if (p.given.num_replicas > 0) axes["replicas"] = p.given.num_replicas;
   if (p.given.forms.quantised && facts_of(p.config.format).scale_bytes > 0) axes["input"] = "quantised";
   if (p.given.forms.wide_ids) axes["ids"] = "int64";
@@ -169,8 +170,10 @@ double ep_timing::p99_us() const {
 const char* ep_point::layout_name() const {
   return config.layout == ep_layout::per_expert ? "per_expert" : "per_rank";
 }
-bool ep_point::uses_chunks(int num_ranks) const {
-  return config.layout == ep_layout::per_rank && transfer_of(config, num_ranks) == ep_transfer::chunks;
+const char* ep_point::transfer_name(int num_ranks) const {
+  if (config.layout != ep_layout::per_rank) return "";
+  const ep_transfer transfer = transfer_of(config, num_ranks);
+  return transfer == ep_transfer::chunks ? "chunks" : transfer == ep_transfer::flags ? "flags" : "lines";
 }
 
 std::vector<double> rows_of_ranks(const ep_point& p) {

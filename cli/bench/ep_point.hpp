@@ -55,7 +55,8 @@ struct ep_point {
 
   int num_experts() const { return config.num_experts - given.num_replicas; }  // logical ones
   const char* layout_name() const;
-  bool uses_chunks(int num_ranks) const;
+  /// "lines", "chunks", "flags"; "": the layout's only one.
+  const char* transfer_name(int num_ranks) const;
   bool is_right() const { return verified.values > 0 && verified.wrong == 0; }
   /// Of the fused call where it was measured.
   const ep_timing& dispatch_time() const { return fused.steps.empty() ? dispatch : fused.steps[0]; }

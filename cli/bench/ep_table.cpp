@@ -46,8 +46,10 @@ double busiest_to_mean(const ep_point& p) {
 
 std::string point_name(const ep_run& run, const ep_point& p) {
   const ep_config& c = p.config;
+  const std::string transfer = p.transfer_name(run.ranks);
+  const bool is_named = !transfer.empty() && transfer != "lines";
   return fmt::format("{:>5} {:>5} {:>10} {:>4}", c.num_max_tokens_per_rank, name(c.format),
-                     p.uses_chunks(run.ranks) ? "by chunks" : p.layout_name(),
+                     is_named ? "by " + transfer : p.layout_name(),
                      c.num_sms == 0 ? "all" : fmt::format("{}", c.num_sms));
 }
 
@@ -76,10 +78,10 @@ void print_header(const ep_run& run, const ep_config& c, const ep_forms& forms, 
     line("NCCL: not measured: " + run.why_no_nccl);
   out << "Microseconds a round: median of each rank, then the slowest rank; beside it the\n"
          "99th percentile. Eager: no graph. Fused calls; apart: the four calls. By chunks:\n"
-         "layout per_rank, tokens in bulk copies. Sent: bytes that leave the busiest rank;\n"
-         "in brackets with a message for each expert. GB/s: what the busiest rank sends or\n"
-         "gets, and its share of the push bandwidth. Limit: the floor, and these bytes at\n"
-         "that bandwidth.\n";
+         "layout per_rank, tokens in bulk copies; by flags: without lines. Sent: bytes\n"
+         "that leave the busiest rank; in brackets with a message for each expert. GB/s:\n"
+         "what the busiest rank sends or gets, and its share of the push bandwidth. Limit:\n"
+         "the floor, and these bytes at that bandwidth.\n";
 }
 
 void print_sizes(const ep_point& p, std::ostream& out) {

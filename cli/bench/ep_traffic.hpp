@@ -25,9 +25,10 @@ class ep_traffic {
 
   /// As it crosses a link. per_expert: payload, scales padded to 16 bytes, source info. per_rank: whole units of 8 lines
   /// of 128 bytes; a unit has room for 896 bytes of payload, 768 of e2m1, and 8 router weights. In chunks: payload, scales
-  /// and weights, each padded to 16 bytes.
+  /// and weights, each padded to 16 bytes. Flags, eight bytes for each unit, are not counted; few tokens by
+  /// flags are payload, scales and weights in words of which half is data.
   std::uint64_t message_bytes() const { return message_bytes_; }
-  /// per_expert, and in chunks: hidden x bf16. per_rank in lines: whole units of 4; a unit has room for 240 columns.
+  /// per_expert, and in chunks: hidden x bf16. per_rank in lines and by flags: whole units of 4; a unit has room for 240 columns.
   std::uint64_t reply_bytes() const { return reply_bytes_; }
   /// Of a message: tokens and scales alone.
   std::uint64_t row_bytes() const { return row_bytes_; }

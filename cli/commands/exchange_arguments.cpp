@@ -15,8 +15,10 @@ const std::map<std::string, token_format> format_names{{"bf16", token_format::bf
                                                        {"nvfp4", token_format::nvfp4}};
 const std::map<std::string, ep_layout> layout_names{{"per_expert", ep_layout::per_expert},
                                                     {"per_rank", ep_layout::per_rank}};
-const std::map<std::string, ep_transfer> transfer_names{
-    {"auto", ep_transfer::automatic}, {"lines", ep_transfer::lines}, {"chunks", ep_transfer::chunks}};
+const std::map<std::string, ep_transfer> transfer_names{{"auto", ep_transfer::automatic},
+                                                        {"lines", ep_transfer::lines},
+                                                        {"chunks", ep_transfer::chunks},
+                                                        {"flags", ep_transfer::flags}};
 const std::map<std::string, ep_rows> rows_names{{"expert", ep_rows::by_expert}, {"token", ep_rows::by_token}};
 
 void declare_exchange(CLI::App& command, exchange_settings& settings) {

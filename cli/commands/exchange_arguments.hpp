@@ -20,7 +20,7 @@ template <class Settings>
 void declare_travel(CLI::App& command, Settings& settings) {
   add_choice<ep_transfer>(
       command, "--transfer", transfer_names, [&settings](ep_transfer how) { settings.transfer = how; },
-      "how tokens of layout per_rank travel: lines for few, chunks for many")
+      "how tokens of layout per_rank travel: lines for few, chunks for many; flags for few where lines tear")
       ->default_str("auto")
       ->group("Exchange");
   add_choice<ep_rows>(

@@ -25,6 +25,7 @@ enum class ep_transfer {
   automatic,  // chunks where num_max_tokens_per_rank is over 1024, or a block of lines has no room for the routing; else lines
   lines,      // 128 bytes that carry their own flag: few tokens, low latency
   chunks,     // bulk copies of whole tokens, a flag for several: any number of tokens, few SMs
+  flags,  // few tokens, as lines, but with nothing that PTX does not promise: words of 64 bits, released flags
 };
 
 /// How received tokens lie on a rank; results are the same bits. by_token is for layout per_rank: fewer bytes are written,
@@ -80,7 +81,9 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 /// per_expert: window = E*T*M + T*top_k*hidden*2 + 16*E, local = the received tokens, offsets, source info and counters.
 /// per_rank, R ranks, in lines: window = R*(2*T*1024*max(ceil(payload/P), ceil(top_k/8)) + T*512*ceil(hidden/240) +
 /// 2*512*ceil(T*top_k/224)), P being 896, or 768 with mxfp4 and nvfp4; local = the same, what dispatch leaves for combine, and
-/// T*hidden*4. In chunks: window = R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2 +
+/// T*hidden*4. By flags window has 2*256*ceil(T*top_k/124) for ids, 8 bytes more for each 1024 and 512 of the others, and these
+/// with F for T twice again, F = min(T, 16/max(1, R-1)), all but the last in whole 128 bytes; local is that of lines. In chunks:
+/// window = R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2 +
 /// 2*512*ceil(T*top_k/224) and 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 +
 /// T/16*(E/R*9 + 8)).
 /// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
@@ -180,8 +183,9 @@ class expert_parallel {
   /// @throws invalid_argument  why_not(config, world.size()), or the ranks passed different values (says
   /// which)
   /// @throws out_of_memory     with the bytes needed, the bytes free, and the setting that shrinks them
-  /// @throws unsupported       layout per_rank, and a trial of some 10 ms, the first of a process on these GPUs, saw lines of 128
-  ///                           bytes arrive in parts, which it assumes not to happen: between whom; use per_expert
+  /// @throws unsupported       layout per_rank, but for transfer flags, and a trial of some 10 ms, the first of a process on
+  ///                           these GPUs, saw lines of 128 bytes arrive in parts, which it assumes not to happen: between
+  ///                           whom; use flags or per_expert
   static expert_parallel create(const world& world, const ep_config& config);
 
   /// The same for all ranks of world::local at once, from one thread.

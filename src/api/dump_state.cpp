@@ -81,10 +81,11 @@ void look_at_waits(const world& ranks, ep_state& state) {
 }
 
 std::string text_of(const ep_config& c, const world& ranks) {
-  const bool in_lines = transfer_of(c, ranks.size()) == ep_transfer::lines;
+  const ep_transfer transfer = transfer_of(c, ranks.size());
   return fmt::format("layout {} on {}: {} experts, top-{}, hidden {}, {}, up to {} tokens",
                      c.layout == ep_layout::per_expert ? "per_expert"
-                     : in_lines                        ? "per_rank in lines"
+                     : transfer == ep_transfer::lines  ? "per_rank in lines"
+                     : transfer == ep_transfer::flags  ? "per_rank by flags"
                                                        : "per_rank in chunks",
                      ranks.device() == device_kind::cuda ? "CUDA" : "the CPU", c.num_experts, c.top_k,
                      c.hidden, name(c.format), c.num_max_tokens_per_rank);

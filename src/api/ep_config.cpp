@@ -31,7 +31,7 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
   if (c.arrival != arrival_policy::epoch && c.arrival != arrival_policy::sentinel)
     return fmt::format("arrival: {} is no arrival_policy", static_cast<int>(c.arrival));
   if (c.transfer != ep_transfer::automatic && c.transfer != ep_transfer::lines &&
-      c.transfer != ep_transfer::chunks)
+      c.transfer != ep_transfer::chunks && c.transfer != ep_transfer::flags)
     return fmt::format("transfer: {} is no ep_transfer", static_cast<int>(c.transfer));
   if (c.rows != ep_rows::by_expert && c.rows != ep_rows::by_token)
     return fmt::format("rows: {} is no ep_rows", static_cast<int>(c.rows));
@@ -85,9 +85,12 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
     if (c.num_threads != 0 && (c.num_threads < 96 || c.num_threads > 768))
       return fmt::format("num_threads: {} is outside [96, 768], what layout per_rank's blocks may have",
                          c.num_threads);
+    if (c.transfer == ep_transfer::flags && facts_of(c.format).scale_bytes == 1)
+      return fmt::format("format: {} does not travel by flags yet; use transfer automatic, lines or chunks",
+                         name(c.format));
     const ep::shape s = shape_of(c, num_ranks, 0);
-    return transfer_of(c, num_ranks) == ep_transfer::lines ? ep::per_rank::why_not(s)
-                                                           : ep::per_rank_chunks::why_not(s);
+    return transfer_of(c, num_ranks) == ep_transfer::chunks ? ep::per_rank_chunks::why_not(s)
+                                                            : ep::per_rank::why_not(s);
   }
   return {};
 }
@@ -119,8 +122,11 @@ workspace_size bytes_of_slot(const ep_config& c, int num_ranks) {
   const ep::shape s = shape_of(c, num_ranks, 0);
   if (c.layout == ep_layout::per_rank && transfer_of(c, num_ranks) == ep_transfer::chunks)
     return {ep::per_rank_chunks::cells{s}.bytes, ep::per_rank_chunks::local_cells{s}.bytes};
-  if (c.layout == ep_layout::per_rank)
-    return {ep::per_rank::cells{s}.bytes(), ep::per_rank::local_cells{s}.bytes};
+  if (c.layout == ep_layout::per_rank) {
+    const bool by_flags = transfer_of(c, num_ranks) == ep_transfer::flags;
+    return {by_flags ? ep::per_rank::flag_cells{s}.bytes() : ep::per_rank::cells{s}.bytes(),
+            ep::per_rank::local_cells{s}.bytes};
+  }
   return {ep::window_layout{s}.bytes, ep::local_layout{s}.bytes};
 }
 

@@ -131,7 +131,8 @@ void expert_parallel::state::require_idle() const {
 expert_parallel expert_parallel::create(const world& w, const ep_config& config) {
   require_agreement(w, config);
   if (const std::string reason = why_not(config, w.size()); !reason.empty()) throw invalid_argument{reason};
-  if (config.layout == ep_layout::per_rank) require_whole_lines(w);
+  if (config.layout == ep_layout::per_rank && transfer_of(config, w.size()) != ep_transfer::flags)
+    require_whole_lines(w);
   std::unique_ptr<state> s;
   bootstrap::together(w.state().peers(), [&] { s = std::make_unique<state>(w, config); });
   s->allocate();

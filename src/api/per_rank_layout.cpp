@@ -8,7 +8,7 @@ namespace {
 
 using ep::per_rank::half;
 
-/// Endpoints are those of lines or of chunks; the kernels' doors have the same names.
+/// Endpoints are those of lines, of chunks or of flags; the kernels' doors have the same names.
 template <class Endpoint>
 class per_rank_layout final : public ep_layout_calls {
  public:
@@ -95,6 +95,8 @@ class per_rank_layout final : public ep_layout_calls {
 std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& c, int sms, int slot) {
   if (transfer_of(c, w.size()) == ep_transfer::chunks)
     return std::make_unique<per_rank_layout<ep::per_rank_chunks::endpoint>>(w, c, sms, slot);
+  if (transfer_of(c, w.size()) == ep_transfer::flags)
+    return std::make_unique<per_rank_layout<ep::per_rank::flag_endpoint>>(w, c, sms, slot);
   return std::make_unique<per_rank_layout<ep::per_rank::endpoint>>(w, c, sms, slot);
 }
 

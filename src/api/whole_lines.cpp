@@ -61,7 +61,7 @@ void require_whole_lines(const world& w) {
   if (!torn.empty())
     throw unsupported{fmt::format(
         "layout per_rank: lines of 128 bytes, which it assumes to arrive whole between these GPUs, "
-        "do not: {}. Use layout per_expert",
+        "do not: {}. Use transfer flags, which does without them, or layout per_expert",
         torn)};
 }
 

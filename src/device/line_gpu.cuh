@@ -45,6 +45,35 @@ class line_gpu : public mma_gpu {
     }
   }
 
+  /// As in exec/word_wait.hpp: the loads of all words are in flight together.
+  template <int n, class WordAt, class Done>
+  BATON_FN bool wait_words(WordAt word_at, Done done, const wait_site& where,
+                           lanes<std::uint64_t> (&seen)[n]) {
+    std::uint64_t start = 0;
+    for (std::uint32_t polls = 1;; ++polls) {
+      BATON_UNROLL
+      for (int i = 0; i < n; ++i) {
+        seen[i].value = 0;
+        if (const std::uint64_t* word = word_at(i, lane()); word != nullptr)
+          seen[i].value = load<order::relaxed, scope::system>(word);
+      }
+      bool ok = true;
+      std::uint64_t missing = 0;
+      BATON_UNROLL
+      for (int i = 0; i < n; ++i) {
+        const bool here = word_at(i, lane()) == nullptr || done(lane(), seen[i].value);
+        if (!here) missing = seen[i].value;
+        ok = ok & here;
+      }
+      if (__all_sync(whole_warp, ok)) {
+        if (where.peer >= 0 && start != 0) note_wait(where, 0, start);
+        return true;
+      }
+      start_clock(polls, where, start);
+      if (polls % polls_between_clock_reads == 0 && gives_up(ok, missing, where, start)) return false;
+    }
+  }
+
   /// An ordinary load: the warps of an SM ask the L2 once between them.
   BATON_FN std::uint32_t gave_up_before() const { return limits().abort != nullptr ? *limits().abort : 0; }
   BATON_FN static void launch_dependents() { cudaTriggerProgrammaticLaunchCompletion(); }

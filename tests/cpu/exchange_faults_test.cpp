@@ -95,7 +95,7 @@ TEST(exchange_faults, a_rank_that_dies_at_any_step_leaves_survivors_that_return)
 TEST(exchange_faults, a_rank_of_per_rank_that_dies_at_any_step_is_the_only_one_that_survivors_name) {
   exchange_case c = small_case(3);
   c.config.layout = ep_layout::per_rank;
-  for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks}) {
+  for (const ep_transfer transfer : every_transfer) {
     c.config.transfer = transfer;
     EXPECT_GT(of_a_rank_that_dies_at_any_of(60, c).stuck, 0);
   }

@@ -80,7 +80,7 @@ TEST(exchange_moe, tokens_that_lie_once_do_not_change_a_bit) {
     cli::exchange_moe by_expert{tiny_moe(), std::vector{1}, options};
     const std::vector<float> expected = run_layer(by_expert, 1, tokens);
     options.rows = ep_rows::by_token;
-    for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks}) {
+    for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks, ep_transfer::flags}) {
       options.transfer = transfer;
       cli::exchange_moe by_token{tiny_moe(), std::vector{1}, options};
       EXPECT_EQ(run_layer(by_token, 1, tokens), expected);

@@ -1,4 +1,6 @@
 // Layout per_rank on the CPU: the conformance suite, fused and apart, and what differs from per_expert.
+#include <fmt/format.h>
+
 #include <map>
 #include <set>
 #include <tuple>
@@ -13,23 +15,23 @@ namespace {
 
 class exchange_per_rank : public testing::TestWithParam<std::tuple<int, token_format>> {};
 
-TEST_P(exchange_per_rank, every_row_and_every_sum_is_right_to_the_bit_by_lines_and_chunks_fused_and_apart) {
+TEST_P(exchange_per_rank, every_row_and_every_sum_is_right_to_the_bit_however_tokens_travel_fused_and_apart) {
   const auto [num_ranks, format] = GetParam();
   const auto worlds = world::local(num_ranks, device_kind::cpu);
   for (const named_case& c : conformance_cases(num_ranks)) {
     SCOPED_TRACE(c.name);
-    ep_config lines = per_rank(c.what, format, ep_transfer::lines).config;
-    ep_config chunks = per_rank(c.what, format, ep_transfer::chunks).config;
-    std::vector<exchange_way> ways{{"lines, apart", lines, calls::apart},
-                                   {"lines, fused", lines, calls::fused},
-                                   {"chunks, apart", chunks, calls::apart},
-                                   {"chunks, fused", chunks, calls::fused}};
-    lines.rows = chunks.rows = ep_rows::by_token;
-    if (num_ranks == 3)
-      ways.insert(ways.end(), {{"lines by token, apart", lines, calls::apart},
-                               {"lines by token, fused", lines, calls::fused},
-                               {"chunks by token, apart", chunks, calls::apart},
-                               {"chunks by token, fused", chunks, calls::fused}});
+    std::vector<exchange_way> ways;
+    for (const ep_transfer transfer : every_transfer) {
+      for (const ep_rows rows : {ep_rows::by_expert, ep_rows::by_token}) {
+        if (rows == ep_rows::by_token && num_ranks != 3) continue;
+        const ep_config config = per_rank(c.what, format, transfer, rows).config;
+        for (const calls how : {calls::apart, calls::fused})
+          ways.push_back(
+              {fmt::format("{}{}, {}", name(transfer), rows == ep_rows::by_token ? " by token" : "",
+                           how == calls::apart ? "apart" : "fused"),
+               config, how});
+      }
+    }
     expect_rounds_in_every_way(worlds, per_rank(c.what, format), ways);
   }
 }
@@ -44,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(narrow, exchange_per_rank,
                                                           token_format::nvfp4)));
 
 TEST(exchange_by_token, no_token_lies_twice_and_pointers_are_those_of_every_round) {
-  for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks}) {
+  for (const ep_transfer transfer : every_transfer) {
     const exchange_case c = per_rank({2, sizes(8, 4, 264, 20), {20, 9}, routing::repeated},
                                      token_format::bf16, transfer, ep_rows::by_token);
     auto ranks = make_ranks(world::local(2, device_kind::cpu), c.config);
@@ -80,10 +82,8 @@ class exchange_per_rank_by : public testing::TestWithParam<ep_transfer> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(cpu, exchange_per_rank_by, testing::Values(ep_transfer::lines, ep_transfer::chunks),
-                         [](const auto& how) {
-                           return how.param == ep_transfer::lines ? "lines" : "chunks";
-                         });
+INSTANTIATE_TEST_SUITE_P(cpu, exchange_per_rank_by, testing::ValuesIn(every_transfer),
+                         [](const auto& how) { return name(how.param); });
 
 TEST_P(exchange_per_rank_by, any_number_of_blocks_and_threads_gives_the_same_bits) {
   const auto worlds = world::local(3, device_kind::cpu);
@@ -109,12 +109,12 @@ TEST_P(exchange_per_rank_by, units_of_a_token_of_a_large_model_are_more_than_tho
   }
 }
 
-TEST_P(exchange_per_rank_by, ids_of_more_tokens_than_four_lines_hold_are_all_there) {
+TEST_P(exchange_per_rank_by, ids_of_more_tokens_than_one_access_holds_are_all_there) {
   const auto worlds = world::local(2, device_kind::cpu);
   exchange_case c = per_rank({2, sizes(20, 8, 16, 90), {}, routing::distinct});
   auto ranks = make_ranks(worlds, c.config);
-  // 224 ids are four lines. As many, one token more, and three times as many and a token less.
-  for (const auto& tokens : {std::vector{28, 29}, {84, 83}, {90, 0}}) {
+  // 224 ids are four lines. As many, one token more, and three times as many and a token less. By words 124 are an access.
+  for (const auto& tokens : {std::vector{28, 29}, {84, 83}, {15, 16}, {31, 32}, {90, 0}}) {
     c.tokens = tokens;
     for (const calls how : {calls::fused, calls::apart})
       EXPECT_EQ(run_round(c, ranks, 1, how), "") << tokens[0] << " and " << tokens[1] << " tokens";
@@ -203,10 +203,13 @@ TEST_P(exchange_per_rank_by, a_thousand_rounds_with_changing_routing_and_calls_n
 TEST(exchange_per_rank_limits, as_many_tokens_as_a_block_can_keep_the_routing_of_and_a_reason_for_more) {
   ep_config c = sizes(256, 8, 7168, 2048);
   c.layout = ep_layout::per_rank;
-  c.transfer = ep_transfer::lines;
-  EXPECT_EQ(why_not(c, 2), "");
-  c.num_max_tokens_per_rank = 4096;
-  EXPECT_TRUE(says(why_not(c, 2), "num_max_tokens_per_rank", "layout per_rank"));
+  for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::flags}) {
+    c.transfer = transfer;
+    c.num_max_tokens_per_rank = 2048;
+    EXPECT_EQ(why_not(c, 2), "");
+    c.num_max_tokens_per_rank = 4096;
+    EXPECT_TRUE(says(why_not(c, 2), "num_max_tokens_per_rank", "layout per_rank"));
+  }
   for (const ep_transfer transfer : {ep_transfer::automatic, ep_transfer::chunks}) {
     c.transfer = transfer;
     EXPECT_EQ(why_not(c, 2), "");

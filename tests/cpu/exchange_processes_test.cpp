@@ -64,9 +64,9 @@ std::vector<rank_result> in_worlds_of_three(int worlds, const std::function<bool
 
 TEST(exchange_processes, survivors_of_a_killed_process_name_it_and_make_a_world_without_it) {
   constexpr const char* before[] = {"dispatch.arrival", "dispatch.ids", "dispatch.ids", "dispatch.ids",
-                                    "dispatch.ids"};
-  constexpr const char* within[] = {"combine.arrival", "combine.line", "combine.sum", "combine.line",
-                                    "combine.sum"};
+                                    "dispatch.ids",     "dispatch.ids", "dispatch.ids"};
+  constexpr const char* within[] = {"combine.arrival", "combine.line",  "combine.sum",  "combine.line",
+                                    "combine.sum",     "combine.words", "combine.words"};
   const pid_t parent = ::getpid();
   const auto results =
       in_worlds_of_three(2 * static_cast<int>(std::size(every_travel)), [&](int nth, int rank) {
@@ -102,7 +102,7 @@ TEST(exchange_processes, a_rank_with_another_configuration_is_named_on_every_ran
       {"num_max_tokens_per_rank is 5 on rank 0 and 6", [](ep_config& c) { c.num_max_tokens_per_rank = 6; }}};
   const pid_t parent = ::getpid();
   const auto results = in_processes({0, 1, 2}, [&](int rank) -> bool {
-    set_launch_environment(rank, 3, port_of(20, parent));
+    set_launch_environment(rank, 3, port_of(30, parent));
     const world w = world::from_environment(device_kind::cpu);
     for (const auto& [difference, change] : changes) {
       ep_config mine = lines.config;
@@ -129,7 +129,7 @@ TEST(exchange_processes, a_process_that_never_launches_is_named_on_every_other) 
   const pid_t parent = ::getpid();
   const auto results = in_worlds_of_three(std::size(every_travel), [&](int nth, int rank) {
     const travel how = every_travel[nth];
-    set_launch_environment(rank, 3, port_of(21 + nth, parent));
+    set_launch_environment(rank, 3, port_of(31 + nth, parent));
     const world w = world::from_environment(device_kind::cpu);
     const exchange_case c = travelling(how, {3, sizes(6, 2, 64, 5), {5, 5, 5}, routing::distinct});
     exchange_rank mine{expert_parallel::create(w, c.config)};

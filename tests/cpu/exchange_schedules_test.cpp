@@ -58,7 +58,7 @@ std::string run_per_rank_under(const sim::options& options, ep_transfer transfer
 
 TEST(exchange_schedules, results_of_per_rank_are_the_same_bits_for_every_seed) {
   for (const sim::schedule order : {sim::schedule::random, sim::schedule::priority})
-    for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks})
+    for (const ep_transfer transfer : every_transfer)
       for (std::uint64_t seed = 1; seed <= 50; ++seed)
         EXPECT_EQ(run_per_rank_under(schedule_of(order, seed), transfer, 3), "");
 }
@@ -86,8 +86,7 @@ TEST(exchange_schedules, a_slow_rank_changes_nothing) {
     sim::options options = schedule_of(sim::schedule::random, 5);
     options.faults = {{sim::fault::kind::slow, slow}};
     EXPECT_EQ(run_under(options, arrival_policy::epoch, 5), "");
-    for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks})
-      EXPECT_EQ(run_per_rank_under(options, transfer, 5), "");
+    for (const ep_transfer transfer : every_transfer) EXPECT_EQ(run_per_rank_under(options, transfer, 5), "");
   }
 }
 

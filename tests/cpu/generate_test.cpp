@@ -63,7 +63,7 @@ TEST(greedy_text, is_the_same_with_either_layout_and_fp8) {
   options.layout = ep_layout::per_expert;
   const std::vector<std::string> per_expert = continuations(prompts, options);
   options.layout = ep_layout::per_rank;
-  for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks}) {
+  for (const ep_transfer transfer : {ep_transfer::lines, ep_transfer::chunks, ep_transfer::flags}) {
     options.transfer = transfer;
     EXPECT_EQ(continuations(prompts, options), per_expert);
   }

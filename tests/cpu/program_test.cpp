@@ -224,11 +224,13 @@ TEST(program, layout_per_rank_is_told_and_within_its_bound) {
       run_program(generate + words{"--expect", greedy_file, "--max-new", "4"} + per_rank);
   ASSERT_EQ(text.exit_code, 0) << text.err;
   EXPECT_EQ(json::parse(text.out)["as_expected"]["good"], 5);
-  const child_result chunks =
-      run_program(moe(layer_file(folder, 1, true), output,
-                      per_rank + words{"--format", "fp8", "--transfer", "chunks", "--rows", "token"}));
-  ASSERT_EQ(chunks.exit_code, 0) << chunks.err;
-  EXPECT_EQ(json::parse(chunks.out)["error"]["within_bound"], true);
+  for (const char* transfer : {"chunks", "flags"}) {
+    const child_result other =
+        run_program(moe(layer_file(folder, 1, true), output,
+                        per_rank + words{"--format", "fp8", "--transfer", transfer, "--rows", "token"}));
+    ASSERT_EQ(other.exit_code, 0) << other.err;
+    EXPECT_EQ(json::parse(other.out)["error"]["within_bound"], true) << transfer;
+  }
 }
 
 TEST(program, replicas_are_placed_by_a_recorded_routing_and_texts_and_layers_are_right_with_them) {

@@ -99,7 +99,8 @@ class waiting_ranks : public testing::TestWithParam<travel> {
 };
 
 INSTANTIATE_TEST_SUITE_P(cpu, waiting_ranks,
-                         testing::Values(travel::by_expert, travel::in_lines, travel::in_chunks),
+                         testing::Values(travel::by_expert, travel::in_lines, travel::in_chunks,
+                                         travel::by_flags),
                          [](const auto& how) { return name(how.param); });
 
 TEST_P(waiting_ranks, a_rank_that_comes_late_is_named_by_the_others_waits) {

@@ -38,7 +38,7 @@ TEST_P(exchange_gpu_processes, graphs_captured_before_memory_went_are_right_once
   const auto results = in_processes(all, [&](int rank) -> bool {
     set_launch_environment(rank, size, port);
     const world w = world::from_environment(device_kind::cuda);
-    for (const travel how : {travel::by_expert, travel::in_lines, travel::in_chunks}) {
+    for (const travel how : {travel::by_expert, travel::in_lines, travel::in_chunks, travel::by_flags}) {
       const exchange_case c = travelling(
           how, {size, sizes(24, 4, 1024, 200), std::vector<int>(all.size(), 200), routing::sparse});
       captured_rank captured;

@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(cuda, exchange_per_rank_gpu,
                          testing::Combine(testing::Values(1, 2, 4),
                                           testing::Values(token_format::bf16, token_format::blockwise_fp8),
                                           testing::Values(calls::apart, calls::fused),
-                                          testing::Values(ep_transfer::lines, ep_transfer::chunks),
+                                          testing::ValuesIn(every_transfer),
                                           testing::Values(ep_rows::by_expert, ep_rows::by_token)));
 
 INSTANTIATE_TEST_SUITE_P(narrow, exchange_per_rank_gpu,
@@ -40,10 +40,8 @@ INSTANTIATE_TEST_SUITE_P(narrow, exchange_per_rank_gpu,
 
 class exchange_per_rank_gpu_by : public testing::TestWithParam<ep_transfer> {};
 
-INSTANTIATE_TEST_SUITE_P(cuda, exchange_per_rank_gpu_by,
-                         testing::Values(ep_transfer::lines, ep_transfer::chunks), [](const auto& how) {
-                           return how.param == ep_transfer::lines ? "lines" : "chunks";
-                         });
+INSTANTIATE_TEST_SUITE_P(cuda, exchange_per_rank_gpu_by, testing::ValuesIn(every_transfer),
+                         [](const auto& how) { return name(how.param); });
 
 TEST_P(exchange_per_rank_gpu_by, ranks_that_share_a_gpu_are_right_too) {
   BATON_REQUIRE_GPUS(1);

@@ -12,7 +12,8 @@ class exchange_release_gpu : public testing::TestWithParam<travel> {};
 
 // Experts that return rows take them by expert.
 INSTANTIATE_TEST_SUITE_P(cuda, exchange_release_gpu,
-                         testing::Values(travel::by_expert, travel::in_lines, travel::in_chunks),
+                         testing::Values(travel::by_expert, travel::in_lines, travel::in_chunks,
+                                         travel::by_flags),
                          [](const auto& how) { return name(how.param); });
 
 void replay_all(const exchange_case& c, std::vector<exchange_rank>& ranks,
@@ -34,7 +35,8 @@ TEST_P(exchange_release_gpu, graphs_captured_before_are_right_after_and_the_gpus
   const auto worlds = world::local(n, device_kind::cuda);
   exchange_case c = travelling(
       GetParam(), {n, sizes(24, 4, 4096, 2048), std::vector<int>(worlds.size(), 40), routing::sparse});
-  if (GetParam() == travel::in_lines) c.config.num_max_tokens_per_rank = 512;
+  if (GetParam() == travel::in_lines || GetParam() == travel::by_flags)
+    c.config.num_max_tokens_per_rank = 512;
   std::vector<captured_rank> captured;
   auto ranks = make_captured_ranks(worlds, c.config, captured);
   auto inputs = draw_inputs(c, 1);

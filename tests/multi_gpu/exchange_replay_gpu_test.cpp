@@ -9,10 +9,8 @@ namespace {
 
 class exchange_replay_gpu : public testing::TestWithParam<ep_transfer> {};
 
-INSTANTIATE_TEST_SUITE_P(cuda, exchange_replay_gpu, testing::Values(ep_transfer::lines, ep_transfer::chunks),
-                         [](const auto& how) {
-                           return how.param == ep_transfer::lines ? "lines" : "chunks";
-                         });
+INSTANTIATE_TEST_SUITE_P(cuda, exchange_replay_gpu, testing::ValuesIn(every_transfer),
+                         [](const auto& how) { return name(how.param); });
 
 TEST_P(exchange_replay_gpu, ten_thousand_replays_with_changing_routing_stay_right_to_the_bit) {
   if (num_gpus() < 2) GTEST_SKIP() << "needs 2 GPUs, found " << num_gpus();

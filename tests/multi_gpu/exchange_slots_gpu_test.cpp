@@ -70,7 +70,8 @@ class exchange_slots_gpu : public testing::TestWithParam<travel> {
 
 // Experts that return rows take them by expert.
 INSTANTIATE_TEST_SUITE_P(cuda, exchange_slots_gpu,
-                         testing::Values(travel::by_expert, travel::in_lines, travel::in_chunks),
+                         testing::Values(travel::by_expert, travel::in_lines, travel::in_chunks,
+                                         travel::by_flags),
                          [](const auto& how) { return name(how.param); });
 
 TEST_P(exchange_slots_gpu, graphs_of_all_slots_replayed_side_by_side_stay_right_to_the_bit) {

@@ -74,20 +74,40 @@ inline exchange_case per_rank(exchange_case c, token_format format = token_forma
   return c;
 }
 
+inline constexpr ep_transfer every_transfer[] = {ep_transfer::lines, ep_transfer::chunks, ep_transfer::flags};
+constexpr const char* name(ep_transfer how) {
+  constexpr const char* names[] = {"automatic", "lines", "chunks", "flags"};
+  return names[static_cast<std::size_t>(how)];
+}
+
 /// The ways in which tokens travel, and with layout per_rank how they lie when they are there.
-enum class travel { by_expert, in_lines, in_chunks, in_lines_by_token, in_chunks_by_token };
-inline constexpr travel every_travel[] = {travel::by_expert, travel::in_lines, travel::in_chunks,
-                                          travel::in_lines_by_token, travel::in_chunks_by_token};
+enum class travel {
+  by_expert,
+  in_lines,
+  in_chunks,
+  in_lines_by_token,
+  in_chunks_by_token,
+  by_flags,
+  by_flags_by_token
+};
+inline constexpr travel every_travel[] = {
+    travel::by_expert,          travel::in_lines, travel::in_chunks,        travel::in_lines_by_token,
+    travel::in_chunks_by_token, travel::by_flags, travel::by_flags_by_token};
 constexpr const char* name(travel how) {
-  constexpr const char* names[] = {"by_expert", "in_lines", "in_chunks", "in_lines_by_token",
-                                   "in_chunks_by_token"};
+  constexpr const char* names[] = {"by_expert",          "in_lines", "in_chunks",        "in_lines_by_token",
+                                   "in_chunks_by_token", "by_flags", "by_flags_by_token"};
   return names[static_cast<std::size_t>(how)];
 }
 inline exchange_case travelling(travel how, exchange_case c, token_format format = token_format::bf16) {
   if (how == travel::by_expert) return with(std::move(c), format, arrival_policy::epoch);
   const bool in_lines = how == travel::in_lines || how == travel::in_lines_by_token;
-  const bool by_token = how == travel::in_lines_by_token || how == travel::in_chunks_by_token;
-  return per_rank(std::move(c), format, in_lines ? ep_transfer::lines : ep_transfer::chunks,
+  const bool by_flags = how == travel::by_flags || how == travel::by_flags_by_token;
+  const bool by_token = how == travel::in_lines_by_token || how == travel::in_chunks_by_token ||
+                        how == travel::by_flags_by_token;
+  return per_rank(std::move(c), format,
+                  in_lines   ? ep_transfer::lines
+                  : by_flags ? ep_transfer::flags
+                             : ep_transfer::chunks,
                   by_token ? ep_rows::by_token : ep_rows::by_expert);
 }
 

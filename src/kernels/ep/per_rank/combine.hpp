@@ -15,12 +15,12 @@
 #include "base/add_weighted.hpp"
 #include "base/bits.hpp"
 #include "exec/kernel.hpp"
+#include "kernels/ep/per_rank/by_lines.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
 
 namespace baton::ep::per_rank {
 
 struct combine_sites {
-  static consteval site line() { return "combine.line"; }
   static consteval site row() { return "combine.damaged_row"; }
   static consteval site count() { return "combine.damaged_count"; }
 };
@@ -30,25 +30,9 @@ struct columns8 {
   float at[8];
 };
 
-/// A lane's eight columns of a unit. Lines hold 15 chunks of them for each two: the lanes with flags share one between
-/// two lines, half each.
-struct lane_columns {
-  int first;   // column
-  int offset;  // of what this lane puts into its line, in its chunk
-  int count;
-  BATON_FN lane_columns(int unit, int lane) {
-    const int line = lane / lanes_of_line, place = lane % lanes_of_line;
-    const int whole = lines_of_access * (lanes_of_line - 1);
-    const int chunk = holds_flag(lane) ? whole + line / 2 : line * (lanes_of_line - 1) + place;
-    first = unit * sum_columns + chunk * 8;
-    offset = holds_flag(lane) ? line % 2 * 4 : 0;
-    count = holds_flag(lane) ? 4 : 8;
-  }
-};
-
-template <class Output, int KnownRanks = 0>
+template <class Output, int KnownRanks = 0, class Way = by_lines>
 struct combine_kernel {
-  using params = sized<combine_params<Output>, KnownRanks>;
+  using params = sized<combine_params<Output, typename Way::cells>, KnownRanks>;
   static constexpr kernel_bounds bounds{.max_threads = max_combine_warps * warp_lanes};
 
   template <line_exec_context X>
@@ -58,10 +42,12 @@ struct combine_kernel {
     const auto start = begin_round(x, &p.epochs->dispatched);
     if (x.warp() < p.senders) {
       const int nth = x.warp() * x.num_blocks() + x.block(), warps = p.senders * x.num_blocks();
+      typename Way::untold untold;
       for (int i = 1, to = p.s.rank; i <= (p.receives ? p.num_ranks() - 1 : p.num_ranks()); ++i) {
         if (++to == p.num_ranks()) to = 0;
-        if (!send_sums(x, p, start, {to, nth, warps})) return;
+        if (!send_sums(x, p, start, {to, nth, warps}, untold)) return;
       }
+      Way::tell_sums(x, p, untold);
     } else if (p.receives) {
       const int nth = (x.warp() - p.senders) * x.num_blocks() + x.block();
       receive(x, p, start, {p.s.rank, nth, (x.num_warps() - p.senders) * x.num_blocks()});
@@ -99,7 +85,7 @@ struct combine_kernel {
   /// False: the rank has given up, or what it knows of the source cannot be.
   template <class X>
   static BATON_FN bool send_sums(X& x, const params& p, const typename X::template lanes<round_start>& start,
-                                 const share& mine) {
+                                 const share& mine, typename Way::untold& untold) {
     const int most = p.s.max_tokens * p.window.sum_units;
     int tokens = -1;
     for (int i = mine.nth; i < most; i += mine.warps) {
@@ -127,8 +113,8 @@ struct combine_kernel {
       if (mine.source == p.s.rank)
         keep(x, p, token, unit, sum);
       else
-        x.store_lines(p.windows.at[mine.source] + p.window.sum_at(p.s, p.s.rank, i),
-                      lines_of(x, sum, unit, now.epoch()));
+        Way::send_sum(x, p, now.epoch(), {mine.source, i, tokens}, lines_of(x, sum, unit, now.epoch()),
+                      untold);
     }
     return true;
   }
@@ -223,6 +209,7 @@ struct combine_kernel {
       const std::uint32_t ranks = x.broadcast(set, 0);
       const round_start now = x.broadcast(start, 0);
       if (now.aborted != 0) return;
+      if (!Way::await_sums(x, p, now.epoch(), ranks, i)) return;
       lane_sums<X> total;
       x.each_lane([&](int lane) {
         for (float& v : total[lane].at) v = 0.0f;
@@ -233,7 +220,7 @@ struct combine_kernel {
           x.each_lane([&](int lane) {
             for (int c = 0; c < 8; ++c) total[lane].at[c] += own[lane].at[c];
           });
-        } else if (!add_lines(x, p, now.epoch(), r, i, total)) {
+        } else if (!add_sum(x, p, now.epoch(), {r, i, p.num_tokens}, total)) {
           return;
         }
       }
@@ -267,12 +254,10 @@ struct combine_kernel {
   }
 
   template <class X>
-  static BATON_FN bool add_lines(X& x, const params& p, std::uint64_t epoch, int from, int unit,
-                                 lane_sums<X>& total) {
+  static BATON_FN bool add_sum(X& x, const params& p, std::uint64_t epoch, const unit_place& from,
+                               lane_sums<X>& total) {
     typename X::template lanes<vec16> v[1];
-    const std::byte* cell = p.windows.at[p.s.rank] + p.window.sum_at(p.s, from, unit);
-    if (!await_lines(x, line_places<1>{{cell}}, epoch, {.where = combine_sites::line(), .peer = from}, v))
-      return false;
+    if (!Way::take_sum(x, p, epoch, from, v)) return false;
     x.each_lane([&](int lane) {
       float(&t)[8] = total[lane].at;
       BATON_UNROLL

@@ -18,7 +18,7 @@
 #include <type_traits>
 
 #include "exec/kernel.hpp"
-#include "kernels/ep/per_rank/id_lines.hpp"
+#include "kernels/ep/per_rank/by_lines.hpp"
 #include "kernels/ep/per_rank/plan.hpp"
 #include "kernels/ep/per_rank/receive.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
@@ -27,9 +27,10 @@
 
 namespace baton::ep::per_rank {
 
-template <class Format, int KnownRanks = 0, class Id = std::int32_t>
+/// `Way`: how ids and units travel, by_lines or by_flags.
+template <class Format, int KnownRanks = 0, class Id = std::int32_t, class Way = by_lines>
 struct dispatch_kernel {
-  using params = sized<dispatch_params, KnownRanks, Format::format, Id>;
+  using params = sized<dispatch_params_of<typename Way::cells>, KnownRanks, Format::format, Id>;
   static constexpr kernel_bounds bounds{.max_threads = max_warps * warp_lanes};
   static constexpr bool has_scales = params::has_scales;
 
@@ -63,12 +64,12 @@ struct dispatch_kernel {
     const bool sends = x.warp() < p.senders;
     looked_at<X> first;
     if (sends)
-      look(x, p, epoch, mine, first);  // its own
+      Way::look(x, p, epoch, {mine.source, mine.nth, 0}, first);  // its own
     else if (!index(x, p, shared, epoch, mine, first))
       return;
     if (!await_all(x, shared.known(x), index_sites::known())) return;
     const row_index<P> rows = shared.find_rows(x, p);
-    if (receive_all(x, p, rows, epoch, mine, first) && x.block() == 0 && x.warp() == p.senders)
+    if (receive_all<Way>(x, p, rows, epoch, mine, first) && x.block() == 0 && x.warp() == p.senders)
       publish(x, p, rows, epoch);
   }
 
@@ -106,10 +107,10 @@ struct dispatch_kernel {
   static BATON_FN bool send_ids(X& x, const P& p, const typename X::template lanes<round_start>& start,
                                 const unit_share& mine) {
     for (int access = mine.nth; access < p.window.id_accesses; access += mine.warps) {
-      const auto ids = load_ids(x, p, access);
+      const auto ids = Way::load_ids(x, p, access);
       const round_start now = x.broadcast(start, 0);
       if (now.aborted != 0) return false;
-      store_ids(x, p, now.epoch() + 1, ids);
+      Way::store_ids(x, p, now.epoch() + 1, ids);
     }
     return true;
   }
@@ -146,7 +147,7 @@ struct dispatch_kernel {
     return ranks_of(x, p, id);
   }
 
-  /// Stores the unit's lines to the ranks that want it.
+  /// Stores the unit to the ranks that want it.
   template <class X, class P>
   static BATON_FN void send_unit(X& x, const P& p, const std::byte* staging, std::uint64_t epoch,
                                  const token_unit& at, std::uint32_t wanted) {
@@ -155,13 +156,7 @@ struct dispatch_kernel {
     typename X::template lanes<vec16> lines[unit_accesses];
     BATON_UNROLL
     for (int i = 0; i < unit_accesses; ++i) cut_lines<P>(x, staging, bytes, i, epoch, lines[i]);
-    for (int i = 1, to = p.s.rank; i <= p.num_ranks(); ++i) {
-      if (++to == p.num_ranks()) to = 0;
-      if ((wanted >> to & 1) == 0) continue;
-      std::byte* cell = p.windows.at[to] + p.window.token_at(p.s, epoch, p.s.rank, nth);
-      x.store_lines(cell, lines[0]);
-      x.store_lines(cell + line_access_bytes, lines[1]);
-    }
+    Way::send_unit(x, p, epoch, {p.s.rank, nth, p.num_tokens}, wanted, lines);
     if (at.unit == 0) x.elect([&] { x.write(p.rank_sets + at.token, wanted); });
   }
 
@@ -195,7 +190,7 @@ struct dispatch_kernel {
                              const unit_share& mine, looked_at<X>& first_unit) {
     const row_index<P> rows = shared.find_rows(x, p);
     if (!note_all(x, p, shared, rows, epoch)) return false;
-    look(x, p, epoch, mine, first_unit);  // on its way while rows are numbered
+    Way::look(x, p, epoch, {mine.source, mine.nth, 0}, first_unit);  // on its way while rows are numbered
     if (x.warp() != p.senders) return true;
     if (!await_all(x, shared.noted(x), index_sites::noted())) return false;
     rows.number(x);
@@ -207,19 +202,17 @@ struct dispatch_kernel {
   template <class X, class P>
   static BATON_FN bool note_all(X& x, const P& p, const dispatch_plan& shared, const row_index<P>& rows,
                                 std::uint64_t epoch) {
-    typename X::template lanes<vec16> ids[1];
+    typename Way::template ids<X> ids;
     int checked = -1;  // the source of `ids`, if they have not been checked
     for (int i = x.warp() - p.senders;; i += x.num_warps() - p.senders) {
       const bool last = i >= p.num_ranks() * p.window.id_accesses;
       if (last) arrive(x, shared.noted(x));
-      if (checked >= 0 && !sound_ids(x, p, epoch, checked, ids[0])) return false;
+      if (checked >= 0 && !Way::sound_ids(x, p, epoch, checked, ids)) return false;
       if (last) return true;
       const int nth = p.window.by_id_accesses.quotient(i), access = i - nth * p.window.id_accesses;
       checked = p.s.rank + nth < p.num_ranks() ? p.s.rank + nth : p.s.rank + nth - p.num_ranks();
-      const std::byte* from = p.windows.at[p.s.rank] + p.window.ids_at(p.s, epoch, checked, access);
-      if (!await_lines(x, line_places<1>{{from}}, epoch, {.where = id_sites::ids(), .peer = checked}, ids))
-        return false;
-      note_ids(x, p, rows, {checked, access * ids_of_access}, ids[0]);
+      if (!Way::await_ids(x, p, epoch, {checked, access}, ids)) return false;
+      Way::note_ids(x, p, rows, {checked, access}, ids);
     }
   }
 

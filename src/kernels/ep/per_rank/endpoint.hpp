@@ -37,7 +37,20 @@ struct endpoint {
   received_tokens received() const { return received_at(local, local_cells{s}, s); }
 
   dispatch_params dispatch(const round_input& in, int senders, bool receives) const {
-    dispatch_params p{{s, cells{s}}};
+    return dispatch_with(window_cells(), in, senders, receives);
+  }
+
+  template <class Output>
+  combine_params<Output> combine(const combine_input& in, int senders, bool receives,
+                                 const Output& output) const {
+    return combine_with(window_cells(), in, senders, receives, output);
+  }
+
+ protected:
+  template <class Cells>
+  dispatch_params_of<Cells> dispatch_with(const Cells& window, const round_input& in, int senders,
+                                          bool receives) const {
+    dispatch_params_of<Cells> p{{s, window}};
     fill(p, in, receives);
     p.senders = senders;
     p.row_bytes = s.by_token() ? s.token_row_bytes() : s.payload_bytes();
@@ -45,18 +58,15 @@ struct endpoint {
     p.scale_block = s.by_token() ? 1 : s.max_rows();
     return p;
   }
-
-  template <class Output>
-  combine_params<Output> combine(const combine_input& in, int senders, bool receives,
-                                 const Output& output) const {
-    combine_params<Output> p{{s, cells{s}}};
+  template <class Cells, class Output>
+  combine_params<Output, Cells> combine_with(const Cells& window, const combine_input& in, int senders,
+                                             bool receives, const Output& output) const {
+    combine_params<Output, Cells> p{{s, window}};
     fill(p, in, receives);
     p.senders = senders;
     p.output = output;
     return p;
   }
-
- protected:
   template <class Cells>
   void fill(dispatch_round<Cells>& p, const round_input& in, bool receives) const {
     p.receives = receives;
@@ -95,6 +105,23 @@ struct endpoint {
     p.choices = own<std::uint32_t>(&local_cells::choices);
     p.entries = own<entry>(&local_cells::entries);
     p.own_sums = own<float>(&local_cells::own_sums);
+  }
+};
+
+/// The same where flags tell of tokens and sums.
+struct flag_endpoint : endpoint {
+  int few_tokens = 0;
+
+  static flag_endpoint of(const shape& s) { return {{s, {}}, few_tokens_of(s)}; }
+  flag_cells window_cells() const { return {s, few_tokens}; }
+
+  dispatch_params_of<flag_cells> dispatch(const round_input& in, int senders, bool receives) const {
+    return dispatch_with(window_cells(), in, senders, receives);
+  }
+  template <class Output>
+  combine_params<Output, flag_cells> combine(const combine_input& in, int senders, bool receives,
+                                             const Output& output) const {
+    return combine_with(window_cells(), in, senders, receives, output);
   }
 };
 

@@ -67,67 +67,76 @@ struct packed_ids {
   bool bad;
 };
 
-struct eight_ids {
-  std::int32_t id[ids_of_chunk];
+template <int n>
+struct some_ids {
+  std::int32_t id[n];
 };
 
-/// One lane: eight ids from index `first` on, of which `here` exist. All loads are in flight before the first is used.
-template <class Id, class X>
-BATON_FN eight_ids load_eight(X& x, const Id* ids, int first, int here) {
+/// One lane: n ids from index `first` on, of which `here` exist. All loads are in flight before the first is used.
+template <int n, class Id, class X>
+BATON_FN some_ids<n> load_some(X& x, const Id* ids, int first, int here) {
   const Id* from = ids + first;
   struct several {
     Id id[sizeof(vec16) / sizeof(Id)];
   };
-  constexpr int each = sizeof(vec16) / sizeof(Id), vectors = ids_of_chunk / each;
-  eight_ids in;
-  if (here >= ids_of_chunk && reinterpret_cast<std::uintptr_t>(from) % sizeof(vec16) == 0) {
+  constexpr int each = sizeof(vec16) / sizeof(Id), vectors = n / each;
+  some_ids<n> in;
+  if (here >= n && reinterpret_cast<std::uintptr_t>(from) % sizeof(vec16) == 0) {
     several all[vectors];
     BATON_UNROLL
     for (int i = 0; i < vectors; ++i)
       all[i] = std::bit_cast<several>(x.read(reinterpret_cast<const vec16*>(from) + i));
     BATON_UNROLL
-    for (int i = 0; i < ids_of_chunk; ++i) in.id[i] = narrowed(all[i / each].id[i % each]);
+    for (int i = 0; i < n; ++i) in.id[i] = narrowed(all[i / each].id[i % each]);
     return in;
   }
   BATON_UNROLL
-  for (int i = 0; i < ids_of_chunk; ++i) in.id[i] = -1;
+  for (int i = 0; i < n; ++i) in.id[i] = -1;
   if (here <= 0) return in;
   BATON_UNROLL
-  for (int i = 0; i < ids_of_chunk; ++i)
+  for (int i = 0; i < n; ++i)
     if (i < here) in.id[i] = read_id(x, from, i);
   return in;
 }
-template <class X>
-BATON_FN eight_ids load_eight(X& x, const any_ids& ids, int first, int here) {
-  eight_ids in =
-      with_width(ids.given, [&](const auto* of_width) { return load_eight(x, of_width, first, here); });
+template <int n, class X>
+BATON_FN some_ids<n> load_some(X& x, const any_ids& ids, int first, int here) {
+  some_ids<n> in =
+      with_width(ids.given, [&](const auto* of_width) { return load_some<n>(x, of_width, first, here); });
   if (ids.map.replica_counts == nullptr) return in;
-  int token[ids_of_chunk];
+  int token[n];
   BATON_UNROLL
-  for (int i = 0; i < ids_of_chunk; ++i) token[i] = ids.by_top_k.quotient(first + i);
+  for (int i = 0; i < n; ++i) token[i] = ids.by_top_k.quotient(first + i);
   take_replicas(x, ids, token, in.id);
   return in;
+}
+
+/// Whether there is an id that cannot be.
+template <int n, class P>
+BATON_FN bool has_bad_id(const P& p, const some_ids<n>& in) {
+  bool bad = false;
+  BATON_UNROLL
+  for (int i = 0; i < n; ++i) {
+    const auto number = static_cast<std::uint32_t>(in.id[i]);
+    bad |= number >= static_cast<std::uint32_t>(p.s.num_experts) && number != ~0u;
+  }
+  return bad;
 }
 
 /// One lane: ids from index `first` on.
 template <class X, class P>
 BATON_FN packed_ids pack_ids(X& x, const P& p, int first) {
-  const eight_ids in = load_eight(x, p.ids(), first, p.num_tokens * p.s.top_k - first);
-  const auto& id = in.id;
-  packed_ids out{};
+  const auto in = load_some<ids_of_chunk>(x, p.ids(), first, p.num_tokens * p.s.top_k - first);
+  packed_ids out{{}, has_bad_id(p, in)};
   BATON_UNROLL
-  for (int i = 0; i < ids_of_chunk; ++i) {
-    const auto number = static_cast<std::uint32_t>(id[i]);
-    out.words.word[i / 2] |= smaller(number, no_id) << (16 * (i % 2));
-    out.bad |= number >= static_cast<std::uint32_t>(p.s.num_experts) && number != ~0u;
-  }
+  for (int i = 0; i < ids_of_chunk; ++i)
+    out.words.word[i / 2] |= smaller(static_cast<std::uint32_t>(in.id[i]), no_id) << (16 * (i % 2));
   return out;
 }
 
-/// One lane: those of its eight ids that cannot be, for check().
-template <class X, class P>
+/// One lane: those of its n ids that cannot be, for check().
+template <int n, class X, class P>
 BATON_FN void report_ids(X& x, const P& p, int first) {
-  const int end = smaller(first + ids_of_chunk, p.num_tokens * p.s.top_k);
+  const int end = smaller(first + n, p.num_tokens * p.s.top_k);
   BATON_ROLLED
   for (int at = first; at < end; ++at) {
     const std::int32_t id = read_id(x, p.ids(), at);
@@ -177,7 +186,7 @@ BATON_FN void store_ids(X& x, const P& p, std::uint64_t epoch, const outgoing_id
     x.store_lines(p.windows.at[to] + p.window.ids_at(p.s, epoch, p.s.rank, ids.access), v);
   }
   x.each_lane([&](int lane) {
-    if (ids.packed[lane].bad) report_ids(x, p, first_id_of(ids.access, lane));
+    if (ids.packed[lane].bad) report_ids<ids_of_chunk>(x, p, first_id_of(ids.access, lane));
   });
 }
 

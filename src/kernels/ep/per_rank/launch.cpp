@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/ep/per_rank/by_flags.hpp"
 #include "kernels/ep/per_rank/combine.hpp"
 #include "kernels/ep/per_rank/dispatch.hpp"
 #include "kernels/ep/per_rank/grid.hpp"
@@ -13,26 +14,55 @@ namespace baton::ep::per_rank {
 namespace {
 
 /// On the CPU machine the kernels that take any number of ranks, on GPUs those for this number, if there are.
-template <template <int> class Kernel, token_format Format = token_format::bf16, class Params>
+template <class Way, template <int> class Kernel, token_format Format = token_format::bf16, class Params>
 void launch_kernel(const world& w, const launch_grid& grid, const Params& p, stream_ref stream) {
   if (w.device() == device_kind::cpu)
     return launch_on_cpu<Kernel<0>>(w, grid, typename Kernel<0>::params{p}, stream);
-  with_known_ranks<is_compiled_for_each(Format)>(p.s.num_ranks, [&](auto ranks) {
+  with_known_ranks<Way, is_compiled_for_each(Format)>(p.s.num_ranks, [&](auto ranks) {
     using kernel = Kernel<ranks.value>;
     launch_on_cuda<kernel>(w, grid, typename kernel::params{p}, w.state().limits(grid.slot), stream);
   });
 }
 
-template <class Format, class Id>
+template <class Format, class Id, class Way>
 struct dispatch_of {
   template <int KnownRanks>
-  using kernel = dispatch_kernel<Format, KnownRanks, Id>;
+  using kernel = dispatch_kernel<Format, KnownRanks, Id, Way>;
 };
-template <class Output>
+template <class Output, class Way>
 struct combine_of {
   template <int KnownRanks>
-  using kernel = combine_kernel<Output, KnownRanks>;
+  using kernel = combine_kernel<Output, KnownRanks, Way>;
 };
+
+template <class Way, class Endpoint>
+void launch_dispatch(const world& w, const Endpoint& end, const launch_limits& limits, const round_input& in,
+                     stream_ref stream) {
+  const role_grid g = grid_of_dispatch(end, limits, in.num_tokens);
+  const launch_grid grid{.blocks = g.blocks,
+                         .threads = g.threads(),
+                         .shared_bytes = dispatch_plan{end.s, g.senders}.bytes,
+                         .begins_early = limits.begin_early(),
+                         .slot = limits.slot};
+  const auto p = end.dispatch(in, g.senders, limits.which != half::send);
+  with_tokens(end.s.format, in.tokens_are_given, [&]<class Format>() {
+    if constexpr (serves<Way>(Format::format)) {
+      with_ids<Way, is_compiled_for_each(Format::format)>(in, [&]<class Id>(const Id*) {
+        launch_kernel<Way, dispatch_of<Format, Id, Way>::template kernel, Format::format>(w, grid, p, stream);
+      });
+    }
+  });
+}
+
+template <class Way, class Endpoint, class Output>
+void launch_combine(const world& w, const Endpoint& end, const launch_limits& limits, const combine_input& in,
+                    const Output& output, stream_ref stream) {
+  const role_grid g = grid_of_combine(end, limits, in.num_tokens);
+  const launch_grid grid{
+      .blocks = g.blocks, .threads = g.threads(), .begins_early = limits.begin_early(), .slot = limits.slot};
+  launch_kernel<Way, combine_of<Output, Way>::template kernel>(
+      w, grid, end.combine(in, g.senders, g.receivers > 0, output), stream);
+}
 
 }  // namespace
 
@@ -48,40 +78,31 @@ std::string why_not(const shape& s) {
 
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const round_input& in,
             stream_ref stream) {
-  const role_grid g = grid_of_dispatch(end, limits, in.num_tokens);
-  const launch_grid grid{.blocks = g.blocks,
-                         .threads = g.threads(),
-                         .shared_bytes = dispatch_plan{end.s, g.senders}.bytes,
-                         .begins_early = limits.begin_early(),
-                         .slot = limits.slot};
-  const dispatch_params p = end.dispatch(in, g.senders, limits.which != half::send);
-  with_tokens(end.s.format, in.tokens_are_given, [&]<class Format>() {
-    const auto launch_with = [&]<class Id>(const Id*) {
-      launch_kernel<dispatch_of<Format, Id>::template kernel, Format::format>(w, grid, p, stream);
-    };
-    constexpr const any_ids* any = nullptr;
-    if constexpr (!is_compiled_for_each(Format::format))
-      launch_with(any);
-    else if (in.replicas.replica_counts != nullptr)
-      launch_with(any);
-    else
-      with_width(in.topk_idx, launch_with);
-  });
+  launch_dispatch<by_lines>(w, end, limits, in, stream);
+}
+void launch(const world& w, const flag_endpoint& end, const launch_limits& limits, const round_input& in,
+            stream_ref stream) {
+  launch_dispatch<by_flags>(w, end, limits, in, stream);
 }
 
 template <class Output>
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
             const Output& output, stream_ref stream) {
-  const role_grid g = grid_of_combine(end, limits, in.num_tokens);
-  const launch_grid grid{
-      .blocks = g.blocks, .threads = g.threads(), .begins_early = limits.begin_early(), .slot = limits.slot};
-  launch_kernel<combine_of<Output>::template kernel>(
-      w, grid, end.combine(in, g.senders, g.receivers > 0, output), stream);
+  launch_combine<by_lines>(w, end, limits, in, output, stream);
+}
+template <class Output>
+void launch(const world& w, const flag_endpoint& end, const launch_limits& limits, const combine_input& in,
+            const Output& output, stream_ref stream) {
+  launch_combine<by_flags>(w, end, limits, in, output, stream);
 }
 using limits = launch_limits;
 template void launch(const world&, const endpoint&, const limits&, const combine_input&, const store_fp32&,
                      stream_ref);
 template void launch(const world&, const endpoint&, const limits&, const combine_input&, const store_bf16&,
                      stream_ref);
+template void launch(const world&, const flag_endpoint&, const limits&, const combine_input&,
+                     const store_fp32&, stream_ref);
+template void launch(const world&, const flag_endpoint&, const limits&, const combine_input&,
+                     const store_bf16&, stream_ref);
 
 }  // namespace baton::ep::per_rank

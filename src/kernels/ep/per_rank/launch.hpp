@@ -23,13 +23,18 @@ struct launch_limits {
 /// Empty if a dispatch block has room for a communicator of these sizes; otherwise why not.
 std::string why_not(const shape& s);
 
-/// Enqueues dispatch, or a half of it.
+/// Enqueues dispatch, or a half of it; by lines or by flags, as the endpoint is.
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const round_input& in,
+            stream_ref stream);
+void launch(const world& w, const flag_endpoint& end, const launch_limits& limits, const round_input& in,
             stream_ref stream);
 
 /// Enqueues combine, or a half of it. Defined for store_fp32 and store_bf16.
 template <class Output>
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
+            const Output& output, stream_ref stream);
+template <class Output>
+void launch(const world& w, const flag_endpoint& end, const launch_limits& limits, const combine_input& in,
             const Output& output, stream_ref stream);
 
 }  // namespace baton::ep::per_rank

@@ -83,14 +83,16 @@ struct combine_round {
   float* own_sums{};  // [T, H]; used by kernels that do not both send and receive
 };
 
-struct dispatch_params : dispatch_round<cells> {
+template <class Cells>
+struct dispatch_params_of : dispatch_round<Cells> {
   int senders{};                   // warps of a block: the first ones; 0: only receives
   int row_bytes{};                 // of `rows`, from one to the next
   int scale_row{}, scale_block{};  // of `scales`, from a row's to the next one's and from a block's
 };
+using dispatch_params = dispatch_params_of<cells>;
 
-template <class Output>
-struct combine_params : combine_round<cells> {
+template <class Output, class Cells = cells>
+struct combine_params : combine_round<Cells> {
   int senders{};  // warps of a block; 0: only receives
   Output output{};
 };

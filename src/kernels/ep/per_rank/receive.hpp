@@ -1,16 +1,11 @@
 #pragma once
-// Units of received tokens, from lines to rows.
+// Units of received tokens, from where they arrive to rows.
 #include "kernels/ep/per_rank/plan.hpp"
 #include "kernels/ep/per_rank/row_index.hpp"
+#include "kernels/ep/per_rank/unit.hpp"
 #include "kernels/ep/row_scales.hpp"
 
 namespace baton::ep::per_rank {
-
-struct index_sites {
-  static consteval site noted() { return "dispatch.ids_noted"; }
-  static consteval site known() { return "dispatch.rows_known"; }
-  static consteval site line() { return "dispatch.line"; }
-};
 
 /// Until all have arrived that should. False: gave up.
 template <class X>
@@ -22,11 +17,7 @@ BATON_FN bool await_all(X& x, mbarrier* all, site where) {
 struct unit_share {
   int source, nth, warps;
   int sources = 1;  // those behind it too
-};
-
-/// A unit of a token of `source`.
-struct token_unit {
-  int source, token, unit;
+  int tokens = 0;   // of the source, once known
 };
 
 /// What the warp knows of a token's rows: lane k has choice k's, or -1.
@@ -219,31 +210,8 @@ BATON_FN void write_rows(X& x, const P& p, const token_unit& at, const token_row
   } while (left != 0);
 }
 
-/// A unit's lines, and whether somebody has looked at them.
-template <class X>
-struct looked_at {
-  typename X::template lanes<vec16> v[unit_accesses];
-  bool valid;
-};
-
-template <class P>
-BATON_FN line_places<unit_accesses> lines_of_unit(const P& p, std::uint64_t epoch, int source, int unit) {
-  const std::byte* first = p.windows.at[p.s.rank] + p.window.token_at(p.s, epoch, source, unit);
-  return {{first, first + line_access_bytes}};
-}
-
-/// One look at a warp's first unit: whether its lines will come at all is known only when rows are.
-template <class X, class P>
-BATON_FN void look(X& x, const P& p, std::uint64_t epoch, const unit_share& mine, looked_at<X>& first) {
-  first.valid = mine.nth < p.s.max_tokens * p.window.token_units;
-  if (!first.valid) return;
-  const auto from = lines_of_unit(p, epoch, mine.source, mine.nth);
-  BATON_UNROLL
-  for (int i = 0; i < unit_accesses; ++i) first.v[i] = x.load_lines(from.at[i]);
-}
-
 /// One warp: a unit, the source's nth, as soon as it is here. False: gave up.
-template <class X, class P>
+template <class Way, class X, class P>
 BATON_FN bool receive_unit(X& x, const P& p, const row_index<P>& rows, std::uint64_t epoch,
                            const unit_share& mine, looked_at<X>& first) {
   const int token = p.window.by_token_units.quotient(mine.nth);
@@ -253,24 +221,22 @@ BATON_FN bool receive_unit(X& x, const P& p, const row_index<P>& rows, std::uint
     if (at.unit == 0) x.elect([&] { x.write(p.choices + at.source * p.s.max_tokens + at.token, 0u); });
     return true;
   }
-  const bool here = first.valid && all_carry(x, first.v, line_flag(epoch));
-  if (!here && !await_lines(x, lines_of_unit(p, epoch, at.source, mine.nth), epoch,
-                            {.where = index_sites::line(), .peer = at.source}, first.v))
-    return false;
+  if (!Way::await_unit(x, p, epoch, {at.source, mine.nth, mine.tokens}, first)) return false;
   note_choices(x, p, at, found, first.v);
   write_rows(x, p, at, found, first.v);
   return true;
 }
 
 /// One warp: its share of the units of ranks from mine.source on, each as soon as it is here. False: gave up.
-template <class X, class P>
+template <class Way, class X, class P>
 BATON_FN bool receive_all(X& x, const P& p, const row_index<P>& rows, std::uint64_t epoch, unit_share mine,
                           looked_at<X>& first) {
   const int nth = mine.nth;
   for (; mine.sources > 0; --mine.sources) {
-    const int units = x.from_one([&] { return x.read(rows.counts + mine.source); }) * p.window.token_units;
+    mine.tokens = x.from_one([&] { return x.read(rows.counts + mine.source); });
+    const int units = mine.tokens * p.window.token_units;
     for (mine.nth = nth; mine.nth < units; mine.nth += mine.warps) {
-      if (!receive_unit(x, p, rows, epoch, mine, first)) return false;
+      if (!receive_unit<Way>(x, p, rows, epoch, mine, first)) return false;
       first.valid = false;
     }
     first.valid = false;

@@ -39,21 +39,22 @@ struct row_index {
 
   BATON_FN int num_experts() const { return p.window.experts_here; }
 
-  /// One lane: eight ids of `source` from index `first` on are known; ids past its `end` are none. There are no branches
-  /// in it, nor does an id wait for the one before: what is of no expert here goes to a spare word.
-  template <class X>
-  BATON_FN void note(X& x, int lane, int source, int first, int end, const vec16& chunk) const {
-    x.write(reinterpret_cast<vec16*>(ids + source * size.id_stride + first), chunk);
+  /// One lane: a chunk of ids of `source` from index `first` on, eight in a vec16, is known; ids past its `end` are none.
+  /// There are no branches in it, nor does an id wait for the one before: what is of no expert here goes to a spare word.
+  template <class Chunk, class X>
+  BATON_FN void note(X& x, int lane, int source, int first, int end, const Chunk& chunk) const {
+    constexpr int n = static_cast<int>(sizeof(Chunk)) / id_bytes;
+    x.write(reinterpret_cast<Chunk*>(ids + source * size.id_stride + first), chunk);
     int token = p.window.by_top_k.quotient(first), k = first - token * p.s.top_k;
-    chosen of[ids_of_chunk];
+    chosen of[n];
     BATON_UNROLL
-    for (int i = 0; i < ids_of_chunk; ++i) {
+    for (int i = 0; i < n; ++i) {
       const std::uint32_t id = chunk.word[i / 2] >> (16 * (i % 2)) & 0xffffu;
       of[i] = mark(x, lane, source, token, first + i < end ? id : no_id);
       if (++k == p.s.top_k) k = 0, ++token;
     }
     BATON_UNROLL
-    for (int i = 0; i < ids_of_chunk; ++i)
+    for (int i = 0; i < n; ++i)
       x.template fetch_add<order::relaxed, scope::block>(
           (of[i].before & of[i].bit) == 0 ? rows + of[i].pair
                                           : reinterpret_cast<std::int32_t*>(spare_word(x, lane)),

@@ -1,0 +1,107 @@
+#pragma once
+// The way of lines: ids, units of tokens and units of sums each are their own news (protocol/line.hpp). Kernels of layout
+// per_rank are templates on a way; by_flags.hpp is the other. What a way is asked:
+//
+//   cells                                      what the window holds
+//   ids: load, store to all ranks, await, note in the index, sound: whether what they say can be
+//   send_unit(x, p, epoch, place, ranks, v)    a unit, to these ranks
+//   look, await_unit(x, p, epoch, place, first)    the unit's data; look does not wait
+//   send_sum(x, p, epoch, place, v, untold)    a unit of a sum, to the rank of its token; tell_sums behind the warp's last
+//   await_sums(x, p, epoch, ranks, unit)       where they are awaited together
+//   take_sum(x, p, epoch, place, v)            a rank's
+#include "kernels/ep/per_rank/id_lines.hpp"
+#include "kernels/ep/per_rank/unit.hpp"
+
+namespace baton::ep::per_rank {
+
+struct by_lines {
+  using cells = per_rank::cells;
+
+  template <class X>
+  struct ids {
+    typename X::template lanes<vec16> v[1];
+  };
+  template <class X, class P>
+  static BATON_FN outgoing_ids<X> load_ids(X& x, const P& p, int access) {
+    return per_rank::load_ids(x, p, access);
+  }
+  template <class X, class P>
+  static BATON_FN void store_ids(X& x, const P& p, std::uint64_t epoch, const outgoing_ids<X>& ids) {
+    per_rank::store_ids(x, p, epoch, ids);
+  }
+  template <class X, class P>
+  static BATON_FN bool await_ids(X& x, const P& p, std::uint64_t epoch, const id_access& at, ids<X>& seen) {
+    const std::byte* from = p.windows.at[p.s.rank] + p.window.ids_at(p.s, epoch, at.source, at.access);
+    return await_lines(x, line_places<1>{{from}}, epoch, {.where = id_sites::ids(), .peer = at.source},
+                       seen.v);
+  }
+  template <class X, class P>
+  static BATON_FN void note_ids(X& x, const P& p, const row_index<P>& rows, const id_access& at,
+                                const ids<X>& seen) {
+    per_rank::note_ids(x, p, rows, {at.source, at.access * ids_of_access}, seen.v[0]);
+  }
+  template <class X, class P>
+  static BATON_FN bool sound_ids(X& x, const P& p, std::uint64_t epoch, int source, const ids<X>& seen) {
+    return per_rank::sound_ids(x, p, epoch, source, seen.v[0]);
+  }
+
+  template <class X, class P>
+  static BATON_FN void send_unit(X& x, const P& p, std::uint64_t epoch, const unit_place& at,
+                                 std::uint32_t wanted,
+                                 const typename X::template lanes<vec16> (&v)[unit_accesses]) {
+    for (int i = 1, to = p.s.rank; i <= p.num_ranks(); ++i) {
+      if (++to == p.num_ranks()) to = 0;
+      if ((wanted >> to & 1) == 0) continue;
+      std::byte* cell = p.windows.at[to] + p.window.token_at(p.s, epoch, p.s.rank, at.unit);
+      x.store_lines(cell, v[0]);
+      x.store_lines(cell + line_access_bytes, v[1]);
+    }
+  }
+
+  /// One look at a warp's first unit: whether its lines will come at all is known only when rows are.
+  template <class X, class P>
+  static BATON_FN void look(X& x, const P& p, std::uint64_t epoch, const unit_place& at,
+                            looked_at<X>& first) {
+    first.valid = at.unit < p.s.max_tokens * p.window.token_units;
+    if (!first.valid) return;
+    const auto from = lines_of_unit(p, epoch, at);
+    BATON_UNROLL
+    for (int i = 0; i < unit_accesses; ++i) first.v[i] = x.load_lines(from.at[i]);
+  }
+  template <class X, class P>
+  static BATON_FN bool await_unit(X& x, const P& p, std::uint64_t epoch, const unit_place& at,
+                                  looked_at<X>& first) {
+    if (first.valid && all_carry(x, first.v, line_flag(epoch))) return true;
+    return await_lines(x, lines_of_unit(p, epoch, at), epoch, {.where = index_sites::line(), .peer = at.rank},
+                       first.v);
+  }
+
+  struct untold {};
+  template <class X, class P>
+  static BATON_FN void send_sum(X& x, const P& p, std::uint64_t, const unit_place& at,
+                                const typename X::template lanes<vec16>& v, untold&) {
+    x.store_lines(p.windows.at[at.rank] + p.window.sum_at(p.s, p.s.rank, at.unit), v);
+  }
+  template <class X, class P>
+  static BATON_FN void tell_sums(X&, const P&, const untold&) {}
+  template <class X, class P>
+  static BATON_FN bool await_sums(X&, const P&, std::uint64_t, std::uint32_t, int) {
+    return true;
+  }
+  template <class X, class P>
+  static BATON_FN bool take_sum(X& x, const P& p, std::uint64_t epoch, const unit_place& at,
+                                typename X::template lanes<vec16> (&v)[1]) {
+    const std::byte* cell = p.windows.at[p.s.rank] + p.window.sum_at(p.s, at.rank, at.unit);
+    return await_lines(x, line_places<1>{{cell}}, epoch, {.where = sum_sites::line(), .peer = at.rank}, v);
+  }
+
+ private:
+  template <class P>
+  static BATON_FN line_places<unit_accesses> lines_of_unit(const P& p, std::uint64_t epoch,
+                                                           const unit_place& at) {
+    const std::byte* first = p.windows.at[p.s.rank] + p.window.token_at(p.s, epoch, at.rank, at.unit);
+    return {{first, first + line_access_bytes}};
+  }
+};
+
+}  // namespace baton::ep::per_rank
