@@ -66,7 +66,8 @@ void layer_experts<Value>::enqueue(int rank, const received_tokens& rows, stream
                     scratch = expert_mlp_scratch_bytes(weights, rows, w.device());
   if (own.output.size() < values) own.output = {w, values, of_layer_rows};
   if (own.scratch.size() < scratch) own.scratch = {w, scratch, of_layer_rows};
-  expert_mlp(w, weights, rows, own.output.data(), own.scratch.data(), stream);
+  expert_mlp(w, weights, rows, own.output.data(), own.scratch.size() > 0 ? own.scratch.data() : nullptr,
+             stream);
 }
 
 template class layer_experts<bfloat16>;

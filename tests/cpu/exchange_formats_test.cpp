@@ -115,7 +115,8 @@ INSTANTIATE_TEST_SUITE_P(cpu, exchange_scales, testing::ValuesIn(every_travel),
 
 TEST_P(exchange_scales, in_tiles_lie_as_products_want_them_and_experts_begin_with_a_tile) {
   const auto worlds = world::local(2, device_kind::cpu);
-  const bool by_token = GetParam() == travel::in_lines_by_token || GetParam() == travel::in_chunks_by_token;
+  const bool by_token = GetParam() == travel::in_lines_by_token || GetParam() == travel::in_chunks_by_token ||
+                        GetParam() == travel::by_flags_by_token;
   for (const token_format format : {token_format::mxfp8, token_format::mxfp4, token_format::nvfp4}) {
     for (const int hidden : {32, 224, 1024, 3104}) {
       exchange_case c =
@@ -125,6 +126,7 @@ TEST_P(exchange_scales, in_tiles_lie_as_products_want_them_and_experts_begin_wit
         EXPECT_TRUE(says(why_not(c.config, 2), "tiled_scales: with rows by_token", "use rows by_expert"));
         continue;
       }
+      if (!carries(c.config.transfer, format)) continue;
       auto ranks = make_ranks(worlds, c.config);
       EXPECT_EQ(run_round(c, ranks, 1), "") << name(format) << ", hidden " << hidden;
     }
@@ -134,6 +136,7 @@ TEST_P(exchange_scales, in_tiles_lie_as_products_want_them_and_experts_begin_wit
 TEST_P(exchange_scales, of_nvfp4_are_relative_to_the_callers_tensor_scale) {
   const exchange_case c =
       travelling_with(GetParam(), token_format::nvfp4, 64, {1, sizes(4, 1, 8, 3), {3}, routing::distinct});
+  if (!carries(c.config.transfer, c.config.format)) GTEST_SKIP() << why_not(c.config, 1);
   auto ranks = make_ranks(world::local(1, device_kind::cpu), c.config);
   const rank_inputs in = draw_inputs(c, 2)[0];
   const float tensor_scale = 0.004f;

@@ -74,6 +74,10 @@ inline exchange_case per_rank(exchange_case c, token_format format = token_forma
   return c;
 }
 
+/// Whether tokens of the format travel so; why_not says it too.
+constexpr bool carries(ep_transfer transfer, token_format format) {
+  return transfer != ep_transfer::flags || facts_of(format).scale_bytes != 1;
+}
 inline constexpr ep_transfer every_transfer[] = {ep_transfer::lines, ep_transfer::chunks, ep_transfer::flags};
 constexpr const char* name(ep_transfer how) {
   constexpr const char* names[] = {"automatic", "lines", "chunks", "flags"};

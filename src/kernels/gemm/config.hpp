@@ -27,6 +27,7 @@ struct config {
   bool gated =
       false;  // B is two matrices; C = silu(A * B^T) . (A * B_up^T), with scales of its own where it is e4m3
   bool listed = false;  // rows of A lie where a list says
+  bool evenly = false;  // tiles of groups are dealt out so that blocks end together; else in order
 
   constexpr bool e4m3_out() const { return gated && block_scaled; }
   constexpr int out_columns() const {  // of C that a warp stores at a time
@@ -90,8 +91,8 @@ struct block_plan : shared_plan {
         results{take<eight_rows>(consumer.groups * group_warps * C.places * group_warp_rows / 8)},
         barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)},
         tiles{take<std::int32_t>(C.grouped ? most_groups + 1 : 0)},
-        parts{take<std::uint32_t>(C.grouped ? most_groups / warp_lanes + 1 : 0)},
-        cursors{take<tile_cursor>(C.grouped ? num_warps : 0)},
+        parts{take<std::uint32_t>(C.evenly ? most_groups / warp_lanes + 1 : 0)},
+        cursors{take<tile_cursor>(C.evenly ? num_warps : 0)},
         scales{take<slot_scales<C>>(C.block_scaled ? C.stages : 0)},
         rows{take<std::int32_t>(C.listed ? block_m : 0)} {}
 };

@@ -54,10 +54,77 @@ class dense_tiles {
   tile_walk walk_;
 };
 
+/// Rows of a group.
+struct group_range {
+  int first, count;
+};
+/// Those of group g for which there is memory, as the device says where they are: bounded before it is followed.
+template <class X>
+BATON_FN group_range rows_of_group(X& x, const params& p, int g) {
+  const int said = p.firsts == nullptr ? g * p.stride : x.read(p.firsts + g);
+  const int first = smaller(larger(said, 0), p.m);
+  return {first, smaller(larger(x.read(p.counts + g), 0), p.m - first)};
+}
+
+/// Of a product for each group of rows, group after group: cluster i takes tiles i, i + clusters, ...
+template <config C>
+class groups_in_order {
+ public:
+  template <class X>
+  BATON_FN groups_in_order(X& x, const params& p) : p_{p}, before_{block_plan<C>{}.tiles(x)} {}
+
+  /// All warps of the block; a barrier of the block has to follow.
+  template <class X>
+  BATON_FN void build(X& x) const {
+    x.block_each(p_.groups, [&](int g) {
+      const group_range rows = rows_of_group(x, p_, g);
+      x.write(before_ + g + 1, smaller(walk_of<C>(rows.count, p_.n).size(), 0x7fffffff / p_.groups));
+    });
+    x.sync_block();
+    if (x.warp() == 0) sum_up(x, before_, p_.groups);
+  }
+
+  class cursor {
+   public:
+    template <class X>
+    BATON_FN cursor(X& x, const groups_in_order& of)
+        : of_{of}, index_{x.block() / C.cluster}, size_{x.from_one([&] {
+            return x.read(of.before_ + of.p_.groups);
+          })} {}
+    template <class X>
+    BATON_FN void look(X& x, tile& next) const {
+      if (is_at(next)) next = of_.at(x, index_);
+    }
+    BATON_FN bool is_at(const tile&) const { return index_ < size_; }
+    template <class X>
+    BATON_FN void step(X& x) {
+      index_ += x.num_blocks() / C.cluster;
+    }
+
+   private:
+    const groups_in_order& of_;
+    int index_, size_;
+  };
+
+ private:
+  template <class X>
+  BATON_FN tile at(X& x, int index) const {
+    return x.from_one([&] {
+      const int g = last_not_above(x, before_, p_.groups, index);
+      const group_range rows = rows_of_group(x, p_, g);
+      const tile_walk::place at = walk_of<C>(rows.count, p_.n).at(index - x.read(before_ + g));
+      return tile_of<C>(x.cluster_block(), at, rows.first, rows.count, g * p_.n);
+    });
+  }
+
+  const params& p_;
+  std::int32_t* before_;  // tiles of the groups before each
+};
+
 /// None is left.
 inline constexpr tile no_tile{0, -0x7fffffff - 1, 0, 0};
 
-/// Of a product for each group of rows, as the device says where they are: bounded before it is followed.
+/// The same, dealt out evenly.
 ///
 /// A group's last rows may fill no more than half a tile, which takes less time than others. So whole tiles and such parts are
 /// dealt out apart, the nth to cluster n mod clusters: each gets as many of both as any other, give or take one. A cluster takes
@@ -78,7 +145,7 @@ class group_tiles {
     for (int word = warp; word * warp_lanes < p_.groups; word += x.num_warps()) {
       typename X::template lanes<bool> has_part;
       x.each_lane([&](int lane) {
-        const int g = word * warp_lanes + lane, rows = g < p_.groups ? rows_of(x, g).count : 0;
+        const int g = word * warp_lanes + lane, rows = g < p_.groups ? rows_of_group(x, p_, g).count : 0;
         has_part[lane] = whole(rows) * rows_of_tile < rows;
         if (g < p_.groups) x.write(before_ + g + 1, smaller(whole(rows) * columns(), 0x7fffffff / p_.groups));
       });
@@ -129,16 +196,6 @@ class group_tiles {
   BATON_FN static int warp_of(X& x) {
     return x.from_one([&] { return x.warp(); });
   }
-  struct range {
-    int first, count;
-  };
-  /// Those of group g for which there is memory.
-  template <class X>
-  BATON_FN range rows_of(X& x, int g) const {
-    const int said = p_.firsts == nullptr ? g * p_.stride : x.read(p_.firsts + g);
-    const int first = smaller(larger(said, 0), p_.m);
-    return {first, smaller(larger(x.read(p_.counts + g), 0), p_.m - first)};
-  }
   BATON_FN int columns() const { return walk_of<C>(1, p_.n).columns; }
   /// Tiles down that count as whole.
   BATON_FN static int whole(int rows) { return (rows + rows_of_tile / 2 - 1) / rows_of_tile; }
@@ -168,7 +225,7 @@ class group_tiles {
     const int of_part = now.part < part_tiles(x) ? group_of_part(x, now.part / columns()) : most_groups;
     const int g = smaller(of_whole, of_part), clusters = x.num_blocks() / C.cluster;
     if (g == most_groups) return no_tile;
-    const range rows = rows_of(x, g);
+    const group_range rows = rows_of_group(x, p_, g);
     const int down = whole(rows.count);
     tile_walk::place place{down, now.part % columns()};
     if (of_whole <= of_part) {
@@ -204,7 +261,7 @@ struct tiles_of {
 };
 template <config C>
 requires(C.grouped) struct tiles_of<C> {
-  using type = group_tiles<C>;
+  using type = std::conditional_t<C.evenly, group_tiles<C>, groups_in_order<C>>;
 };
 
 }  // namespace baton::gemm_kernels
