@@ -116,14 +116,15 @@ struct by_flags {
     const std::size_t at = p.window.sum_flag_at(p.s, p.s.rank, last.unit);
     tell_flags(x, flags_at(x, p, 1u << last.rank, at), last.epoch);
   }
-  /// Those of all ranks at once.
+  /// Those of all ranks at once; of bits that are no rank's, as damage may leave them, nothing is awaited.
   template <class X, class P>
   static BATON_FN bool await_sums(X& x, const P& p, std::uint64_t epoch, std::uint32_t ranks, int unit) {
     if (has_words(p, epoch, p.num_tokens)) return true;
     const std::uint32_t others = ranks & ~(1u << p.s.rank);
     typename X::template lanes<std::uint64_t*> flags;
     x.each_lane([&](int r) {
-      flags[r] = (others >> r & 1) != 0 ? own_flag(p, p.window.sum_flag_at(p.s, r, unit)) : nullptr;
+      flags[r] = r < p.num_ranks() && (others >> r & 1) != 0 ? own_flag(p, p.window.sum_flag_at(p.s, r, unit))
+                                                             : nullptr;
     });
     return await_flags(x, flags, epoch,
                        {.where = flag_sites::sum(), .peer = 0, .peer_modulus = p.num_ranks()});
