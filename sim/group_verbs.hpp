@@ -97,14 +97,14 @@ class group_verbs {
     for (auto& row : acc.at)
       for (int c = 0; c < columns / 2; ++c) row[c] = f(row[c], row[c + columns / 2]);
   }
-  template <int columns>
+  template <int columns, class T>
   struct group_results {
-    bfloat16 at[group_warp_rows][columns];
+    T at[group_warp_rows][columns];
   };
-  template <int columns, int taken>
-  void round(const group_accumulators<columns>& acc, int first, group_results<taken>& results) {
+  template <int columns, int taken, class T>
+  void round(const group_accumulators<columns>& acc, int first, group_results<taken, T>& results) {
     for (int r = 0; r < group_warp_rows; ++r)
-      for (int c = 0; c < taken; ++c) results.at[r][c] = bfloat16{acc.at[r][first + c]};
+      for (int c = 0; c < taken; ++c) results.at[r][c] = T{acc.at[r][first + c]};
   }
   /// `Rows` is group_accumulators or group_results.
   template <class T, class Rows>

@@ -14,6 +14,8 @@ class cublas_product {
   /// The same operands and result as gemm.
   virtual void enqueue(const gemm_problem<bfloat16>& problem, stream_ref stream) = 0;
   virtual void enqueue(const gemm_problem<float>& problem, stream_ref stream) = 0;
+  virtual void enqueue(const gemm_problem<float16, float16>& problem, stream_ref stream) = 0;
+  virtual void enqueue(const gemm_problem<float, float16>& problem, stream_ref stream) = 0;
 };
 
 /// Null, and why, where there is no cuBLAS, no GPU or no CUDA in this build. BATON_CUBLAS names the library.

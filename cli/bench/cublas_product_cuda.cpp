@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <type_traits>
 
 #include "baton/error.hpp"
 #include "cli/bench/loaded_library.hpp"
@@ -13,7 +14,7 @@ namespace baton::cli {
 namespace {
 
 // cuBLAS's C interface, as cublas_api.h and library_types.h declare it; only what one product needs.
-constexpr int op_none = 0, op_transpose = 1, type_bf16 = 14, type_fp32 = 0, compute_fp32 = 68,
+constexpr int op_none = 0, op_transpose = 1, type_bf16 = 14, type_fp16 = 2, type_fp32 = 0, compute_fp32 = 68,
               algorithm_default = -1;
 struct cublas_handle;
 
@@ -55,18 +56,26 @@ class loaded_cublas : public cublas_product {
     return fmt::format("{}.{}.{}", version_ / 10000, version_ / 100 % 100, version_ % 100);
   }
 
-  void enqueue(const gemm_problem<bfloat16>& p, stream_ref stream) override { run(p, type_bf16, stream); }
-  void enqueue(const gemm_problem<float>& p, stream_ref stream) override { run(p, type_fp32, stream); }
+  void enqueue(const gemm_problem<bfloat16>& p, stream_ref stream) override { run(p, stream); }
+  void enqueue(const gemm_problem<float>& p, stream_ref stream) override { run(p, stream); }
+  void enqueue(const gemm_problem<float16, float16>& p, stream_ref stream) override { run(p, stream); }
+  void enqueue(const gemm_problem<float, float16>& p, stream_ref stream) override { run(p, stream); }
 
  private:
   /// Column-major: c^T = b * a^T.
-  template <class Out>
-  void run(const gemm_problem<Out>& p, int type_out, stream_ref stream) {
+  template <class Out, class In>
+  void run(const gemm_problem<Out, In>& p, stream_ref stream) {
+    constexpr int in = type_of<In>, out = type_of<Out>;
     must(calls_.set_stream(handle_, static_cast<cudaStream_t>(stream.native)), "cublasSetStream");
-    must(calls_.gemm_ex(handle_, op_transpose, op_none, p.n, p.m, p.k, &p.alpha, p.b, type_bf16, p.k, p.a,
-                        type_bf16, p.k, &p.beta, p.c, type_out, p.n, compute_fp32, algorithm_default),
+    must(calls_.gemm_ex(handle_, op_transpose, op_none, p.n, p.m, p.k, &p.alpha, p.b, in, p.k, p.a, in, p.k,
+                        &p.beta, p.c, out, p.n, compute_fp32, algorithm_default),
          "cublasGemmEx");
   }
+
+  template <class T>
+  static constexpr int type_of = std::is_same_v<T, float>     ? type_fp32
+                                 : std::is_same_v<T, float16> ? type_fp16
+                                                              : type_bf16;
 
   static void must(int status, const char* call) {
     if (status != 0) throw cuda_error{fmt::format("{}: status {}", call, status)};

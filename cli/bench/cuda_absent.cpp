@@ -2,6 +2,7 @@
 // asked to measure one.
 #include "baton/error.hpp"
 #include "cli/bench/cublas_product.hpp"
+#include "cli/bench/cublaslt_product.hpp"
 #include "cli/bench/ep_timer.hpp"
 #include "cli/bench/flag_floor.hpp"
 #include "cli/bench/gpu_facts.hpp"
@@ -33,6 +34,10 @@ std::optional<measured_gpus> facts_of(std::span<const world>) {
   return std::nullopt;
 }
 std::unique_ptr<cublas_product> open_cublas(const world&, std::string& why_not) {
+  why_not = "this build of baton has no CUDA";
+  return nullptr;
+}
+std::unique_ptr<cublaslt_product> open_cublaslt(const world&, std::string& why_not) {
   why_not = "this build of baton has no CUDA";
   return nullptr;
 }

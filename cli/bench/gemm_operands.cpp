@@ -21,6 +21,8 @@ struct drawn<bfloat16> {
   static constexpr float deviation = 1;
 };
 template <>
+struct drawn<float16> : drawn<bfloat16> {};
+template <>
 struct drawn<
     float8_e4m3> {  // sums of a block stay below 2^13, and values use the format as those that are quantised do
   static constexpr int most = 2;
@@ -72,6 +74,7 @@ void gemm_operand<T>::repeat() {
 }
 
 template class gemm_operand<bfloat16>;
+template class gemm_operand<float16>;
 template class gemm_operand<float8_e4m3>;
 template class gemm_operand<float>;
 
@@ -96,6 +99,9 @@ std::string first_wrong_value(const world& world, const Out* c, std::size_t n,
 }
 
 template std::string first_wrong_value(const world&, const bfloat16*, std::size_t,
+                                       const std::vector<std::size_t>&,
+                                       const std::function<double(std::size_t, std::size_t)>&);
+template std::string first_wrong_value(const world&, const float16*, std::size_t,
                                        const std::vector<std::size_t>&,
                                        const std::function<double(std::size_t, std::size_t)>&);
 template std::string first_wrong_value(const world&, const float*, std::size_t,

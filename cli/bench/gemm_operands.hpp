@@ -34,6 +34,7 @@ class gemm_operand {
   device_buffer<T> values_;
 };
 extern template class gemm_operand<bfloat16>;
+extern template class gemm_operand<float16>;
 extern template class gemm_operand<float8_e4m3>;
 extern template class gemm_operand<float>;
 
@@ -58,6 +59,9 @@ std::string first_wrong_value(const world& world, const Out* c, std::size_t n,
                               const std::function<double(std::size_t row, std::size_t column)>& expected);
 
 extern template std::string first_wrong_value(const world&, const bfloat16*, std::size_t,
+                                              const std::vector<std::size_t>&,
+                                              const std::function<double(std::size_t, std::size_t)>&);
+extern template std::string first_wrong_value(const world&, const float16*, std::size_t,
                                               const std::vector<std::size_t>&,
                                               const std::function<double(std::size_t, std::size_t)>&);
 extern template std::string first_wrong_value(const world&, const float*, std::size_t,

@@ -13,8 +13,13 @@ double gemm_point::sustained_teraflops() const {
   return cli::teraflops(shape.flops(), sustained_us);
 }
 
+double gemm_point::bytes() const {
+  const double in = value_bytes(format), result = out == "fp32" ? 4 : 2;
+  return in * shape.k * (static_cast<double>(shape.m) + shape.n) + result * shape.m * shape.n;
+}
+
 double least_us(const gemm_run& run, const gemm_point& p) {
-  return least_us(run, p.shape.flops(), p.shape.bytes(p.out_bytes()));
+  return least_us(run, p.shape.flops(), p.bytes());
 }
 
 nlohmann::json to_json(const gemm_run& run, const gemm_point& p) {
@@ -23,28 +28,27 @@ nlohmann::json to_json(const gemm_run& run, const gemm_point& p) {
                      {"m", p.shape.m},
                      {"n", p.shape.n},
                      {"k", p.shape.k},
+                     {"format", name(p.format)},
                      {"out", p.out}},
-                    run,
-                    {p.shape.flops(), p.shape.bytes(p.out_bytes()), p.wrong, p.burst_us, p.sustained_us});
+                    run, {p.shape.flops(), p.bytes(), p.wrong, p.burst_us, p.sustained_us});
 }
 
-void print_header(const gemm_run& run, std::ostream& out) {
-  print_limits(run, "C = A * B^T, bf16 operands", out);
-  if (!run.why_no_cublas.empty()) out << fmt::format("no cuBLAS beside: {}\n", run.why_no_cublas);
-  out << fmt::format("\n{:>21}{:>6}  {:<8}{:>10}{:>9}{:>11}{:>14}{:>11}{:>11}\n", "m, n, k", "out", "who",
-                     "burst us", "TFLOP/s", "of cuBLAS", "of roofline", "sustained", "of cuBLAS");
+void print_columns(std::ostream& out) {
+  out << fmt::format("\n{:>21}{:>6}{:>6}  {:<9}{:>10}{:>9}{:>11}{:>14}{:>11}{:>11}\n", "m, n, k", "of", "out",
+                     "who", "burst us", "TFLOP/s", "of cuBLAS", "of roofline", "sustained", "of cuBLAS");
 }
 
 void print(const gemm_run& run, const gemm_point& p, const gemm_point* reference, std::ostream& out) {
   const std::string shape = fmt::format("{}, {}, {}", p.shape.m, p.shape.n, p.shape.k);
   if (!p.wrong.empty()) {
-    out << fmt::format("{:>21}{:>6}  {:<8}WRONG: {}\n", shape, p.out, p.who, p.wrong);
+    out << fmt::format("{:>21}{:>6}{:>6}  {:<9}WRONG: {}\n", shape, name(p.format), p.out, p.who, p.wrong);
     return;
   }
   const double us = median_of(p.burst_us);
   const bool is_other = reference != nullptr && reference != &p;
-  out << fmt::format("{:>21}{:>6}  {:<8}{:>10.1f}{:>9.4g}{:>11}{:>14}{:>11}{:>11}\n", shape, p.out, p.who, us,
-                     p.teraflops(), is_other ? percent_of(p.teraflops(), reference->teraflops()) : "-",
+  out << fmt::format("{:>21}{:>6}{:>6}  {:<9}{:>10.1f}{:>9.4g}{:>11}{:>14}{:>11}{:>11}\n", shape,
+                     name(p.format), p.out, p.who, us, p.teraflops(),
+                     is_other ? percent_of(p.teraflops(), reference->teraflops()) : "-",
                      percent_of(least_us(run, p), us),
                      p.sustained_us > 0 ? fmt::format("{:.4g}", p.sustained_teraflops()) : "-",
                      is_other ? percent_of(p.sustained_teraflops(), reference->sustained_teraflops()) : "-");

@@ -48,6 +48,13 @@ gemm_run begin_gemm_run(const world& where, paced_timer& timer, int sustained_ms
   return run;
 }
 
+gemm_run limits_of(gemm_run run, operand_format format) {
+  const double rate = format == operand_format::e4m3 ? 2 : 1;  // of tensor cores
+  run.tensor_flops_per_us *= rate;
+  run.sustained_tensor_flops_per_us *= rate;
+  return run;
+}
+
 double least_us(const gemm_run& run, double flops, double bytes) {
   if (run.tensor_flops_per_us <= 0 || run.copied_bytes_per_us <= 0) return 0;
   return std::max(flops / run.tensor_flops_per_us, bytes / run.copied_bytes_per_us);
@@ -83,6 +90,7 @@ nlohmann::json with_times(nlohmann::json point, const gemm_run& run, const gemm_
                 {"sustained_tensor_tflops", if_measured(run.sustained_tensor_flops_per_us / 1e6)},
                 {"copied_gb_per_s", if_measured(run.copied_bytes_per_us / 1e3)},
                 {"cublas", if_known(run.cublas)},
+                {"cublaslt", if_known(run.cublaslt)},
                 {"device", run.device},
                 {"gpu", if_known(run.gpu)},
                 {"driver", run.driver == 0 ? nlohmann::json() : nlohmann::json(run.driver)},

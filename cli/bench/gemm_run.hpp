@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/bench/grouped_points.hpp"
 #include "cli/bench/paced_timer.hpp"
 
 namespace baton::cli {
@@ -13,8 +14,7 @@ namespace baton::cli {
 struct gemm_run {
   std::string device;  // "cpu" or "cuda"
   std::string gpu, date;
-  std::string cublas;  // its version
-  std::string why_no_cublas;
+  std::string cublas, cublaslt;  // their versions
   int driver = 0;
   int sustained_ms = 0;  // 0: bursts alone
   // What the GPU does at most, in this run; 0: not measured.
@@ -23,6 +23,9 @@ struct gemm_run {
 
 /// Where and when; on CUDA also the limits. On the CPU nothing is sustained.
 gemm_run begin_gemm_run(const world& where, paced_timer& timer, int sustained_ms);
+
+/// The run with the limits of products of such operands: those measured are of bf16.
+gemm_run limits_of(gemm_run run, operand_format format);
 
 /// The roofline: nothing that does `flops` and moves `bytes` takes less, in a burst. 0: not measured.
 double least_us(const gemm_run& run, double flops, double bytes);

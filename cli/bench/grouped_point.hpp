@@ -25,7 +25,7 @@ struct grouped_point {
   std::int64_t rows() const;
   int groups_with_rows() const;
   /// Of operands; scales, a thirty-second more or less, are left out.
-  double value_bytes() const { return format == operand_format::bf16 ? 2.0 : 1.0; }
+  double value_bytes() const { return cli::value_bytes(format); }
   /// Of the rows that there are.
   double flops() const { return 2.0 * static_cast<double>(rows()) * shape.n * shape.k; }
   /// Of the matrices of groups that have rows, read once.

@@ -14,10 +14,13 @@ struct grouped_shape {
   int groups = 0, n = 0, k = 0;
 };
 
-/// bf16, or e4m3 with scales of 128 values of k and 128 columns.
-enum class operand_format { bf16, e4m3 };
+/// e4m3 with scales of 128 values of k and 128 columns.
+enum class operand_format { bf16, fp16, e4m3 };
 constexpr const char* name(operand_format format) {
-  return format == operand_format::bf16 ? "bf16" : "e4m3";
+  return format == operand_format::bf16 ? "bf16" : format == operand_format::fp16 ? "fp16" : "e4m3";
+}
+constexpr int value_bytes(operand_format format) {
+  return format == operand_format::e4m3 ? 1 : 2;
 }
 
 /// Models by name, with the experts of a layer that one GPU has, and what a layer has.

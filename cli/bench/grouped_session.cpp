@@ -70,6 +70,7 @@ std::string grouped_session<Problem>::first_wrong(const grouped_product<Problem>
 }
 
 template class grouped_session<grouped_gemm_problem>;
+template class grouped_session<fp16_grouped_gemm_problem>;
 template class grouped_session<scaled_grouped_gemm_problem>;
 
 }  // namespace baton::cli

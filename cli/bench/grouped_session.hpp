@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "cli/bench/grouped_operands.hpp"
@@ -36,9 +37,10 @@ class grouped_session {
   int rows_;
   device_buffer<std::int32_t> device_counts_, device_firsts_;
   grouped_operands<Problem> operands_;
-  device_buffer<bfloat16> c_;
+  device_buffer<std::remove_pointer_t<decltype(Problem::c)>> c_;
 };
 extern template class grouped_session<grouped_gemm_problem>;
+extern template class grouped_session<fp16_grouped_gemm_problem>;
 extern template class grouped_session<scaled_grouped_gemm_problem>;
 
 }  // namespace baton::cli

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/bench/cublas_product.hpp"
+#include "cli/bench/cublaslt_product.hpp"
 #include "cli/bench/gemm_point.hpp"
 #include "cli/bench/paced_timer.hpp"
 #include "cli/commands/bench_grouped.hpp"
@@ -31,6 +34,28 @@ std::vector<gemm_shape> shapes_of(const bench_gemm_options& o, bool on_gpu) {
           {16384, 4096, 4096}, {4096, 14336, 4096}, {4096, 4096, 14336}};
 }
 
+/// Types of results that products of such operands have.
+std::vector<std::string> outs_of(operand_format format) {
+  if (format == operand_format::e4m3) return {"bf16"};
+  return {name(format), "fp32"};
+}
+
+bool is_in(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// What there is to be measured: each format has its results, and e4m3 tiles of one kind.
+void require_dense(const bench_gemm_options& o) {
+  require_measuring(o);
+  for (const operand_format format : o.formats) {
+    for (const std::string& out : o.out)
+      if (!is_in(outs_of(format), out))
+        throw invalid_argument{fmt::format("--out: products of {} have no results of {}", name(format), out)};
+    if (format == operand_format::e4m3 && o.tiles != std::vector<gemm_tiles>{gemm_tiles::automatic})
+      throw invalid_argument{"--tiles: products of e4m3 have tiles of one kind"};
+  }
+}
+
 /// Measures and tells.
 class gemm_bench {
  public:
@@ -40,52 +65,97 @@ class gemm_bench {
         to_{to},
         timer_{where},
         run_{begin_gemm_run(where, timer_, o.sustained_ms)} {
-    reference_ = open_cublas(where, run_.why_no_cublas);
-    if (reference_ != nullptr) run_.cublas = reference_->version();
-    to_.table([&](std::ostream& table) { print_header(run_, table); });
+    const bool scaled = std::count(o.formats.begin(), o.formats.end(), operand_format::e4m3) > 0,
+               others = std::count(o.formats.begin(), o.formats.end(), operand_format::e4m3) <
+                        static_cast<std::ptrdiff_t>(o.formats.size());
+    to_.table([&](std::ostream& table) { print_limits(run_, "C = A * B^T", table); });
+    std::string why_not;
+    if (others) {
+      cublas_ = open_cublas(where, why_not);
+      if (cublas_ == nullptr) tell_who_lacks("cuBLAS", why_not);
+    }
+    if (scaled) {
+      cublaslt_ = open_cublaslt(where, why_not);
+      if (cublaslt_ == nullptr) tell_who_lacks("cuBLASLt", why_not);
+    }
+    to_.table([](std::ostream& table) { print_columns(table); });
   }
 
   /// True: all products were right.
-  bool measure(const gemm_shape& shape) {
+  bool measure(const gemm_shape& shape, operand_format format) {
     bool all_right = true;
-    for (const std::string& out : options_.out)
-      all_right =
-          (out == "fp32" ? measure_as<float>(shape, out) : measure_as<bfloat16>(shape, out)) && all_right;
+    for (const std::string& out : options_.out.empty() ? std::vector{outs_of(format)[0]} : options_.out)
+      all_right = measure({shape, out}, format) && all_right;
     return all_right;
   }
 
  private:
-  template <class Out>
+  template <class Problem>
   struct contestant {
     gemm_point point;
-    product<Out> run;
+    product<Problem> run;
+    bool is_reference;
   };
+  bool measure(const gemm_point& point, operand_format format) {
+    const bool to_fp32 = point.out == "fp32";
+    if (format == operand_format::e4m3) return measure_as<scaled_gemm_problem>(point, format);
+    if (format == operand_format::fp16)
+      return to_fp32 ? measure_as<gemm_problem<float, float16>>(point, format)
+                     : measure_as<gemm_problem<float16, float16>>(point, format);
+    return to_fp32 ? measure_as<gemm_problem<float>>(point, format)
+                   : measure_as<gemm_problem<bfloat16>>(point, format);
+  }
 
-  template <class Out>
-  std::vector<contestant<Out>> contestants(const gemm_shape& shape, const std::string& out) {
-    std::vector<contestant<Out>> all;
-    const auto add = [&](const char* who, product<Out> run) {
-      all.push_back({{shape, out, who, {}, {}}, std::move(run)});
-    };
+  template <class Problem>
+  using contestants = std::vector<contestant<Problem>>;
+
+  void tell_who_lacks(const char* who, const std::string& why) {
+    to_.table([&](std::ostream& table) { table << fmt::format("no {} beside: {}\n", who, why); });
+  }
+
+  /// The reference is the last.
+  template <class Out, class In>
+  void add_all(contestants<gemm_problem<Out, In>>& all, gemm_point point, const gemm_problem<Out, In>&) {
     for (const gemm_tiles tiles : options_.tiles) {
-      add(name(tiles), [this, tiles](const gemm_problem<Out>& p, stream_ref stream) {
-        gemm(where_, p, {tiles, options_.num_sms}, stream);
-      });
+      point.who = name(tiles);
+      all.push_back({point,
+                     [this, tiles](const gemm_problem<Out, In>& p, stream_ref stream) {
+                       gemm(where_, p, {tiles, options_.num_sms}, stream);
+                     },
+                     false});
     }
-    if (reference_ != nullptr)
-      add("cublas",
-          [this](const gemm_problem<Out>& p, stream_ref stream) { reference_->enqueue(p, stream); });
-    return all;
+    if (cublas_ == nullptr) return;
+    point.who = "cublas";
+    all.push_back({point,
+                   [this](const gemm_problem<Out, In>& p, stream_ref stream) { cublas_->enqueue(p, stream); },
+                   true});
+  }
+  void add_all(contestants<scaled_gemm_problem>& all, gemm_point point, const scaled_gemm_problem& problem) {
+    point.who = name(gemm_tiles::automatic);
+    all.push_back({point,
+                   [this](const scaled_gemm_problem& p, stream_ref stream) {
+                     scaled_gemm(where_, p, options_.num_sms, stream);
+                   },
+                   false});
+    if (cublaslt_ == nullptr) return;
+    if (const std::string why = cublaslt_->why_not(problem); !why.empty())
+      return tell_who_lacks("cuBLASLt", why);
+    point.who = "cublaslt";
+    all.push_back({point,
+                   [this](const scaled_gemm_problem& p, stream_ref stream) { cublaslt_->enqueue(p, stream); },
+                   true});
   }
 
   /// They take turns, so that a clock that drifts drifts for all of them.
-  template <class Out>
-  bool measure_as(const gemm_shape& shape, const std::string& out) {
-    gemm_session<Out> session{where_, shape};
-    std::vector<contestant<Out>> all = contestants<Out>(shape, out);
+  template <class Problem>
+  bool measure_as(gemm_point point, operand_format format) {
+    point.format = format;
+    gemm_session<Problem> session{where_, point.shape};
+    contestants<Problem> all;
+    add_all(all, point, session.problem());
     for (auto& c : all) c.point.wrong = session.first_wrong(c.run);
     session.random_values();
-    const auto work_of = [&](const contestant<Out>& c) {
+    const auto work_of = [&](const contestant<Problem>& c) {
       return [&session, &c](stream_ref stream) { session.enqueue(c.run, stream); };
     };
     for (int i = 0; i < options_.repeats; ++i)
@@ -97,14 +167,17 @@ class gemm_bench {
     return tell(all);
   }
 
-  template <class Out>
-  bool tell(const std::vector<contestant<Out>>& all) {
-    const gemm_point* reference = reference_ != nullptr ? &all.back().point : nullptr;
+  template <class Problem>
+  bool tell(const contestants<Problem>& all) {
+    gemm_run run = limits_of(run_, all.back().point.format);
+    if (cublas_ != nullptr) run.cublas = cublas_->version();
+    if (cublaslt_ != nullptr) run.cublaslt = cublaslt_->version();
+    const gemm_point* reference = all.back().is_reference ? &all.back().point : nullptr;
     bool all_right = true;
     for (const auto& c : all) {
       all_right = all_right && c.point.wrong.empty();
-      to_.add(to_json(run_, c.point));
-      to_.table([&](std::ostream& table) { print(run_, c.point, reference, table); });
+      to_.add(to_json(run, c.point));
+      to_.table([&](std::ostream& table) { print(run, c.point, reference, table); });
     }
     return all_right;
   }
@@ -114,20 +187,22 @@ class gemm_bench {
   bench_report& to_;
   paced_timer timer_;
   gemm_run run_;
-  std::unique_ptr<cublas_product> reference_;
+  std::unique_ptr<cublas_product> cublas_;
+  std::unique_ptr<cublaslt_product> cublaslt_;
 };
 
 }  // namespace
 
 int run_bench_gemm(const bench_gemm_options& o, std::ostream& out) {
   if (o.grouped.wanted) return run_bench_grouped(o, out);
-  require_measuring(o);
+  require_dense(o);
   const std::vector<world> worlds = open_one_rank(o.device);
   const std::vector<gemm_shape> shapes = shapes_of(o, worlds[0].device() == device_kind::cuda);
   bench_report to{o.json, o.json_path, out};
   gemm_bench bench{worlds[0], o, to};
   bool all_right = true;
-  for (const gemm_shape& shape : shapes) all_right = bench.measure(shape) && all_right;
+  for (const gemm_shape& shape : shapes)
+    for (const operand_format format : o.formats) all_right = bench.measure(shape, format) && all_right;
   to.publish();
   return static_cast<int>(all_right ? exit_code::ok : exit_code::check_failed);
 }

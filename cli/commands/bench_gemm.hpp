@@ -18,7 +18,6 @@ struct bench_grouped_options {
   int groups = 64;                  // of the shapes that are no model's
   std::vector<int> rows;            // of a group on average; empty: some for the device
   std::vector<group_routing> routings{group_routing::uniform};
-  std::vector<operand_format> formats{operand_format::bf16};
   std::uint64_t seed = 1;  // of the routings
 };
 
@@ -26,7 +25,9 @@ struct bench_gemm_options {
   bench_grouped_options grouped;  // not wanted: dense products
   std::vector<std::string>
       shapes;  // "M,N,K", or "N" for m = n = k; grouped: "N,K"; empty: a list for the device
-  std::vector<std::string> out{"bf16"};  // "bf16", "fp32"
+  std::vector<operand_format> formats{operand_format::bf16};
+  std::vector<std::string>
+      out;  // "bf16", "fp16", "fp32", as each format has; empty: that of the operands, of e4m3 bf16
   std::vector<gemm_tiles> tiles{gemm_tiles::automatic};
   int repeats = 5;                    // bursts of each
   int sustained_ms = 500;             // 0: bursts alone
@@ -36,9 +37,9 @@ struct bench_gemm_options {
   std::string json_path;              // if not empty, this file gets the JSON as well
 };
 
-/// Checks every product, then times it in bursts and, on CUDA, without a pause; cuBLAS beside it where it can be loaded. On CUDA
-/// the rates of tensor cores alone and of a copy are measured first. Returns an exit_code: check_failed if a product was wrong
-/// (it has no times then).
+/// Checks every product, then times it in bursts and, on CUDA, without a pause; cuBLAS, or of e4m3 cuBLASLt, beside it where it
+/// can be loaded. On CUDA the rates of tensor cores alone and of a copy are measured first. Returns an exit_code: check_failed
+/// if a product was wrong (it has no times then).
 /// @throws baton::error  what the kernels throw; invalid_argument for what is no shape, or a number out of range
 int run_bench_gemm(const bench_gemm_options& options, std::ostream& out);
 

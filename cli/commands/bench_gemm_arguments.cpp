@@ -19,7 +19,9 @@ const std::map<std::string, group_routing> group_routing_names{
     {name(group_routing::skewed), group_routing::skewed}};
 
 const std::map<std::string, operand_format> operand_format_names{
-    {name(operand_format::bf16), operand_format::bf16}, {name(operand_format::e4m3), operand_format::e4m3}};
+    {name(operand_format::bf16), operand_format::bf16},
+    {name(operand_format::fp16), operand_format::fp16},
+    {name(operand_format::e4m3), operand_format::e4m3}};
 
 /// Returns --grouped.
 CLI::Option* declare_points(CLI::App& command, bench_gemm_options& options) {
@@ -31,6 +33,10 @@ CLI::Option* declare_points(CLI::App& command, bench_gemm_options& options) {
       ->group("Points");
   add_count(command, "--sms", options.num_sms, "blocks of baton's product at most; 0: all SMs")
       ->group("Points");
+  add_choices(command, "--format", operand_format_names, options.formats,
+              "of the operands; e4m3: with scales of 1x128 and 128x128 values")
+      ->default_str("bf16")
+      ->group("Points");
   CLI::Option* grouped = command.add_flag("--grouped", options.grouped.wanted,
                                           "rows of groups, as of experts, by a matrix of each group");
   grouped->group("Points");
@@ -41,13 +47,13 @@ void declare_dense(CLI::App& command, bench_gemm_options& options, CLI::Option* 
   const auto of_dense = [grouped](CLI::Option* option) {
     option->excludes(grouped)->group("Without --grouped");
   };
-  of_dense(command.add_option("--out", options.out, "types of the result")
-               ->check(CLI::IsMember{{"bf16", "fp32"}})
-               ->type_name("{bf16,fp32} ...")
-               ->default_str("bf16"));
-  of_dense(
-      add_choices(command, "--tiles", gemm_tiles_names, options.tiles, "of baton's product, side by side")
-          ->default_str("automatic"));
+  of_dense(command.add_option("--out", options.out, "types of the result; of e4m3 bf16 alone")
+               ->check(CLI::IsMember{{"bf16", "fp16", "fp32"}})
+               ->type_name("{bf16,fp16,fp32} ...")
+               ->default_str("that of the operands"));
+  of_dense(add_choices(command, "--tiles", gemm_tiles_names, options.tiles,
+                       "of baton's product of 16-bit operands, side by side")
+               ->default_str("automatic"));
 }
 
 void declare_grouped(CLI::App& command, bench_grouped_options& options, CLI::Option* grouped) {
@@ -62,9 +68,6 @@ void declare_grouped(CLI::App& command, bench_grouped_options& options, CLI::Opt
                          "which group a row is in; uniform: as many in each; zipf: the n-th most popular one "
                          "in proportion to 1/n; skewed: in proportion to squares of random numbers")
                  ->default_str("uniform"));
-  of_grouped(add_choices(command, "--format", operand_format_names, options.formats,
-                         "of the operands; e4m3: with scales of 1x128 and 128x128 values")
-                 ->default_str("bf16"));
   of_grouped(add_count(command, "--seed", options.seed, "of --routing"));
 }
 
@@ -93,6 +96,7 @@ void declare_bench_gemm(CLI::App& bench, arguments& chosen) {
       "--json-file.\n"
       "Examples:\n"
       "  baton bench gemm --shapes 8192 4096,14336,4096 --out bf16 fp32 --json-file gemm.jsonl\n"
+      "  baton bench gemm --shapes 8192 --format bf16 e4m3\n"
       "  baton bench gemm --grouped --models deepseek-v3 --rows 64 512 --routing uniform skewed\n"
       "  baton bench gemm --grouped --shapes 4096,7168 --groups 32 --rows 128 --format bf16 e4m3");
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_gemm(options, out); }; });

@@ -45,7 +45,8 @@ std::vector<int> rows_each(const bench_gemm_options& o, bool on_gpu) {
   return on_gpu ? std::vector<int>{8, 16, 32, 64, 128, 512} : std::vector<int>{8};
 }
 
-void multiply(const world& where, const grouped_gemm_problem& p, stream_ref stream) {
+template <class Value>
+void multiply(const world& where, const grouped_problem<Value>& p, stream_ref stream) {
   grouped_gemm(where, p, stream);
 }
 void multiply(const world& where, const scaled_grouped_gemm_problem& p, stream_ref stream) {
@@ -77,12 +78,10 @@ class grouped_bench {
                         .routing = routing,
                         .seed = seed,
                         .counts = group_counts(routing, shape.groups, rows, seed)};
-    if (format == operand_format::bf16) {
-      measure<grouped_gemm_problem>(point);
-    } else {
-      measure<scaled_grouped_gemm_problem>(point);
-    }
-    const gemm_run run = limits_of(format);
+    if (format == operand_format::bf16) measure<grouped_gemm_problem>(point);
+    if (format == operand_format::fp16) measure<fp16_grouped_gemm_problem>(point);
+    if (format == operand_format::e4m3) measure<scaled_grouped_gemm_problem>(point);
+    const gemm_run run = limits_of(run_, format);
     to_.add(to_json(run, point));
     to_.table([&](std::ostream& table) { print(run, point, table); });
     return point.wrong.empty();
@@ -103,14 +102,6 @@ class grouped_bench {
     for (int i = 0; i < options_.repeats; ++i) point.burst_us.push_back(timer_.burst(enqueue));
     if (run_.sustained_ms > 0) point.sustained_us = timer_.sustained(enqueue, run_.sustained_ms);
   }
-  /// Tensor cores multiply e4m3 at twice the rate of bf16, which is what was measured.
-  gemm_run limits_of(operand_format format) const {
-    gemm_run run = run_;
-    const double rate = format == operand_format::bf16 ? 1 : 2;
-    run.tensor_flops_per_us *= rate;
-    run.sustained_tensor_flops_per_us *= rate;
-    return run;
-  }
 
   world where_;
   const bench_gemm_options& options_;
@@ -130,7 +121,7 @@ int run_bench_grouped(const bench_gemm_options& o, std::ostream& out) {
   grouped_bench bench{worlds[0], o, to};
   bool all_right = true;
   for (const grouped_shape& shape : shapes) {
-    for (const operand_format format : o.grouped.formats) {
+    for (const operand_format format : o.formats) {
       bench.begin(shape, format);
       for (const group_routing routing : o.grouped.routings)
         for (const int rows : rows_each(o, on_gpu))

@@ -1,4 +1,5 @@
 #pragma once
+#include "baton/activation.hpp"
 #include "baton/numeric.hpp"
 #include "baton/world.hpp"
 
@@ -28,31 +29,37 @@ struct gemm_config {
   int num_sms = 0;  // blocks at most, but at least one or a pair; 0: all of the rank's SMs
 };
 
-/// `Out` is bfloat16 or float.
-template <class Out>
+/// `In` is bfloat16 or float16, `Out` the same or float.
+template <class Out, class In = bfloat16>
 struct gemm_problem {
-  const bfloat16* a = nullptr;  // [m, k]
-  const bfloat16* b = nullptr;  // [n, k]
-  Out* c = nullptr;             // [m, n]
+  const In* a = nullptr;  // [m, k]
+  const In* b = nullptr;  // [n, k]
+  Out* c = nullptr;       // [m, n]
   int m = 0, n = 0, k = 0;
   float alpha = 1, beta = 0;
+  const Out* bias = nullptr;         // [n], or
+  const float* fp32_bias = nullptr;  // [n]; not both
+  activation act = activation::none;
 };
 
-/// `c = alpha * a * b^T + beta * c`: c[i, j] = alpha * (sum over l of a[i, l] * b[j, l]) + beta * c[i, j], on this
-/// rank's device.
+/// `c = act(alpha * a * b^T + beta * c + bias)`: c[i, j] = act(alpha * (sum over l of a[i, l] * b[j, l]) + beta * c[i, j] +
+/// bias[j]), on this rank's device.
 ///
-/// | argument | shape  | type         | layout, alignment                                                    |
-/// |----------|--------|--------------|----------------------------------------------------------------------|
-/// | `a`      | [m, k] | bf16         | contiguous, 16-byte aligned                                          |
-/// | `b`      | [n, k] | bf16         | contiguous, 16-byte aligned                                          |
-/// | `c`      | [m, n] | bf16 or fp32 | contiguous, 16-byte aligned; read only where beta is not 0           |
+/// | argument            | shape  | type               | layout, alignment                                          |
+/// |---------------------|--------|--------------------|------------------------------------------------------------|
+/// | `a`                 | [m, k] | bf16 or fp16       | contiguous, 16-byte aligned                                |
+/// | `b`                 | [n, k] | that of a          | contiguous, 16-byte aligned                                |
+/// | `c`                 | [m, n] | that of a, or fp32 | contiguous, 16-byte aligned; read only where beta is not 0 |
+/// | `bias`, `fp32_bias` | [n]    | that of c, or fp32 | 16-byte aligned; one of them, or none                      |
 ///
-/// Any m, and n and k that are multiples of 8, from 0 to 2^28, m * n to 2^40, without padding; k = 0 gives beta * c.
-/// Memory of the world's device; `c` overlaps neither operand.
+/// Any m, and n and k that are multiples of 8, from 0 to 2^28, m * n to 2^40, without padding; k = 0 gives act(beta * c + bias).
+/// Memory of the world's device; `c` overlaps nothing else.
 ///
 /// Rounding: products are exact in fp32 and summed in fp32, k ascending within what the tensor cores fix, which truncate where
-/// they add; the sum is multiplied by alpha, beta * c is added with one rounding, and the result is rounded to nearest once more
-/// where c is bf16. Exact wherever all partial sums are integers below 2^24 and the result is a value of c's type.
+/// they add; the sum is multiplied by alpha, beta * c is added with one rounding, the bias with another; silu is within 4 units
+/// in the last place of fp32, gelu within 4 (1 + |u|) of them, where u is what its tanh is of; the result is rounded to nearest
+/// once more where c is not fp32; fp16 beyond 65504 becomes infinite. Exact wherever all partial sums are integers below 2^24, no
+/// silu or gelu is asked for and the result is a value of c's type.
 /// Deterministic: the same bits on every run, whatever the configuration is.
 /// Order: on `stream`; capturable in a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the
 /// world's deadline.
@@ -65,6 +72,10 @@ struct gemm_problem {
 void gemm(const world& world, const gemm_problem<bfloat16>& problem, const gemm_config& config = {},
           stream_ref stream = {});
 void gemm(const world& world, const gemm_problem<float>& problem, const gemm_config& config = {},
+          stream_ref stream = {});
+void gemm(const world& world, const gemm_problem<float16, float16>& problem, const gemm_config& config = {},
+          stream_ref stream = {});
+void gemm(const world& world, const gemm_problem<float, float16>& problem, const gemm_config& config = {},
           stream_ref stream = {});
 
 }  // namespace baton

@@ -6,31 +6,35 @@
 
 namespace baton {
 
-struct grouped_gemm_problem {
-  const bfloat16* a = nullptr;  // [rows.max_rows, k]
-  const bfloat16* b = nullptr;  // [rows.num_ranges, n, k]
-  bfloat16* c = nullptr;        // [rows.max_rows, n]
+/// `Value` is bfloat16 or float16.
+template <class Value>
+struct grouped_problem {
+  const Value* a = nullptr;  // [rows.max_rows, k]
+  const Value* b = nullptr;  // [rows.num_ranges, n, k]
+  Value* c = nullptr;        // [rows.max_rows, n]
   int n = 0, k = 0;
   row_selection rows{};  // of each group; see rows_of(received_tokens)
   int stride = 0;        // rows.firsts is null: the first row of group g is g * stride
 };
+using grouped_gemm_problem = grouped_problem<bfloat16>;
+using fp16_grouped_gemm_problem = grouped_problem<float16>;
 
 /// Each group of rows by a matrix of its own: `c[r, j] = sum over l of a[r, l] * b[g, j, l]` for the rows r of each group g,
 /// on this rank's device.
 ///
-/// | argument      | shape                | type  | layout, alignment                                                      |
-/// |---------------|----------------------|-------|------------------------------------------------------------------------|
-/// | `a`           | [max_rows, k]        | bf16  | contiguous, 16-byte aligned                                            |
-/// | `b`           | [num_ranges, n, k]   | bf16  | contiguous, 16-byte aligned                                            |
-/// | `c`           | [max_rows, n]        | bf16  | contiguous, 16-byte aligned; rows of no group stay as they are         |
-/// | `rows.counts` | [num_ranges]         | int32 | rows of each group, 0 and up: read on the device when the work runs    |
-/// | `rows.firsts` | [num_ranges]         | int32 | the first row of each group, any; or null, with `stride`               |
+/// | argument      | shape              | type         | layout, alignment                                                   |
+/// |---------------|--------------------|--------------|---------------------------------------------------------------------|
+/// | `a`           | [max_rows, k]      | bf16 or fp16 | contiguous, 16-byte aligned                                         |
+/// | `b`           | [num_ranges, n, k] | that of a    | contiguous, 16-byte aligned                                         |
+/// | `c`           | [max_rows, n]      | that of a    | contiguous, 16-byte aligned; rows of no group stay as they are      |
+/// | `rows.counts` | [num_ranges]       | int32        | rows of each group, 0 and up: read on the device when the work runs |
+/// | `rows.firsts` | [num_ranges]       | int32        | the first row of each group, any; or null, with `stride`            |
 ///
 /// Groups do not overlap and are of any sizes, empty ones too; nothing has to be aligned or padded. What of a group lies outside
 /// of max_rows is left out, whatever the counts are. n and k are multiples of 8, from 0; max_rows, n, k and num_ranges * n to
 /// 2^28, num_ranges from 1 to 512.
 ///
-/// Rounding: as of gemm, with alpha 1 and beta 0, rounded once to bf16. Deterministic: the same bits on however many
+/// Rounding: as of gemm, with alpha 1 and beta 0, rounded once to the type of c. Deterministic: the same bits on however many
 /// SMs, and wherever in a group a row lies. Order: on `stream`; capturable in a CUDA graph, replays read the counts anew; no host
 /// synchronisation, no allocation. Waits inside are bounded by the world's deadline.
 ///
@@ -38,5 +42,6 @@ struct grouped_gemm_problem {
 /// @throws invalid_argument  an argument is not as above: names it, the value and what is expected; nothing is enqueued
 /// @throws cuda_error        the launch failed
 void grouped_gemm(const world& world, const grouped_gemm_problem& problem, stream_ref stream = {});
+void grouped_gemm(const world& world, const fp16_grouped_gemm_problem& problem, stream_ref stream = {});
 
 }  // namespace baton

@@ -27,6 +27,42 @@ struct bfloat16 {
   }
 };
 
+/// IEEE half precision. Conversion from float rounds to nearest, ties to even; what rounds past 65504 becomes infinite, as
+/// `cvt.rn.f16.f32` does.
+struct float16 {
+  std::uint16_t bits = 0;
+
+  float16() = default;
+  constexpr explicit float16(float value) : bits{round(std::bit_cast<std::uint32_t>(value))} {}
+  constexpr explicit operator float() const {
+    const std::uint32_t magnitude = (bits & 0x7fffu) << 13;
+    const float number =
+        std::bit_cast<float>(magnitude) * 0x1p112f;  // exponents begin 112 lower; subnormals too
+    const std::uint32_t found =
+        magnitude < 0x0f800000u ? std::bit_cast<std::uint32_t>(number) : magnitude | 0x7f800000u;
+    return std::bit_cast<float>((bits & 0x8000u) << 16 | found);
+  }
+  static constexpr float16 from_bits(std::uint16_t bits) {
+    float16 f;
+    f.bits = bits;
+    return f;
+  }
+  friend constexpr bool operator==(float16, float16) = default;  // compares bits
+
+ private:
+  static constexpr std::uint16_t round(std::uint32_t f) {
+    const std::uint32_t sign = f >> 16 & 0x8000u, magnitude = f & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
+    if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // >= 65520
+    if (magnitude < 0x38800000u) {  // below 2^-14: multiples of 2^-24. Adding 0.5 leaves just those bits
+      const float scaled = std::bit_cast<float>(magnitude) + 0.5f;
+      return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(scaled) - 0x3f000000u));
+    }
+    const std::uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
+    return static_cast<std::uint16_t>(sign | ((rounded >> 13) - (112u << 10)));
+  }
+};
+
 /// float8 e4m3 (OCP "e4m3fn"): no infinities, largest value 448, NaN is 0x7f. Conversion from float rounds to
 /// nearest, ties to even, and saturates to +-448, as `cvt.rn.satfinite.e4m3x2.f32` does.
 struct float8_e4m3 {

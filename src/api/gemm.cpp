@@ -11,8 +11,8 @@
 namespace baton {
 namespace {
 
-template <class Out>
-void require(const gemm_problem<Out>& p, const gemm_config& c) {
+template <class Out, class In>
+void require(const gemm_problem<Out, In>& p, const gemm_config& c) {
   require_extent("m", p.m);
   require_row("n", p.n, "c, and the number of rows of b,");
   require_row("k", p.k, "a and b");
@@ -21,15 +21,22 @@ void require(const gemm_problem<Out>& p, const gemm_config& c) {
   if (tiles < 0 || tiles > static_cast<int>(gemm_tiles::narrow))
     throw invalid_argument{fmt::format("tiles: {} is no gemm_tiles", tiles)};
   if (c.num_sms < 0) throw invalid_argument{fmt::format("num_sms: {} must not be negative", c.num_sms)};
+  const int act = static_cast<int>(p.act);
+  if (act < 0 || act > static_cast<int>(activation::gelu))
+    throw invalid_argument{fmt::format("act: {} is no activation", act)};
+  if (p.bias != nullptr && p.fp32_bias != nullptr)
+    throw invalid_argument{"bias and fp32_bias: both are given, expected one of them at most"};
   if (p.m == 0 || p.n == 0) return;
   require_matrix("c", p.c, matrix_alignment, "[m, n]", p.m, p.n);
+  if (p.bias != nullptr) require_matrix("bias", p.bias, matrix_alignment, "[1, n]", 1, p.n);
+  if (p.fp32_bias != nullptr) require_matrix("fp32_bias", p.fp32_bias, matrix_alignment, "[1, n]", 1, p.n);
   if (p.k == 0) return;
   require_matrix("a", p.a, matrix_alignment, "[m, k]", p.m, p.k);
   require_matrix("b", p.b, matrix_alignment, "[n, k]", p.n, p.k);
 }
 
-template <class Out>
-void run(const world& world, const gemm_problem<Out>& problem, gemm_config config, stream_ref stream) {
+template <class Out, class In>
+void run(const world& world, const gemm_problem<Out, In>& problem, gemm_config config, stream_ref stream) {
   require(problem, config);
   if (problem.m == 0 || problem.n == 0) return;
   config.num_sms = sms_for(world, config.num_sms);
@@ -43,6 +50,14 @@ void gemm(const world& world, const gemm_problem<bfloat16>& problem, const gemm_
   run(world, problem, config, stream);
 }
 void gemm(const world& world, const gemm_problem<float>& problem, const gemm_config& config,
+          stream_ref stream) {
+  run(world, problem, config, stream);
+}
+void gemm(const world& world, const gemm_problem<float16, float16>& problem, const gemm_config& config,
+          stream_ref stream) {
+  run(world, problem, config, stream);
+}
+void gemm(const world& world, const gemm_problem<float, float16>& problem, const gemm_config& config,
           stream_ref stream) {
   run(world, problem, config, stream);
 }

@@ -29,8 +29,8 @@ inline void require_groups(const row_selection& rows, int stride, int n) {
 }
 
 /// What kernels take of a problem of groups.
-template <class In, class Problem>
-gemm_kernels::operands<bfloat16, In> operands_of_groups(const Problem& p) {
+template <class Out, class In, class Problem>
+gemm_kernels::operands<Out, In> operands_of_groups(const Problem& p) {
   return {.a = p.a,
           .b = p.b,
           .c = p.c,

@@ -58,7 +58,7 @@ void scaled_gemm(const world& world, const scaled_gemm_problem& p, int num_sms, 
 
 void scaled_grouped_gemm(const world& world, const scaled_grouped_gemm_problem& p, stream_ref stream) {
   require_groups(p.rows, p.stride, p.n);
-  scaled_operands operands = operands_of_groups<float8_e4m3>(p);
+  scaled_operands operands = operands_of_groups<bfloat16, float8_e4m3>(p);
   operands.a_scales = p.a_scales;
   operands.b_scales = p.b_scales;
   require_scaled(operands, p.a_layout, "[max_rows, n]", "[max_rows, k]", "[num_ranges * n, k]");

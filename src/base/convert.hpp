@@ -3,11 +3,13 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "base/macros.hpp"
 #include "baton/numeric.hpp"
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #endif
 
@@ -41,6 +43,52 @@ BATON_FN std::uint32_t pack_bf16(float low, float high) {
   return static_cast<std::uint32_t>(bfloat16{low}.bits) | static_cast<std::uint32_t>(bfloat16{high}.bits)
                                                               << 16;
 #endif
+}
+
+/// Two floats rounded to fp16 in a word, `low` in the low half. What is no number becomes some NaN.
+BATON_FN std::uint32_t pack_fp16(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  const __half2 pair = __floats2half2_rn(low, high);
+  std::uint32_t word;
+  std::memcpy(&word, &pair, sizeof(word));
+  return word;
+#else
+  return static_cast<std::uint32_t>(float16{low}.bits) | static_cast<std::uint32_t>(float16{high}.bits) << 16;
+#endif
+}
+
+struct two_floats {
+  float low, high;
+};
+/// The two fp16 of a word.
+BATON_FN two_floats widen_fp16(std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  __half2 pair;
+  std::memcpy(&pair, &word, sizeof(word));
+  const float2 values = __half22float2(pair);
+  return {values.x, values.y};
+#else
+  const auto half = [](std::uint32_t bits) {
+    return static_cast<float>(float16::from_bits(static_cast<std::uint16_t>(bits)));
+  };
+  return {half(word & 0xffffu), half(word >> 16)};
+#endif
+}
+
+/// The same of T, which is bfloat16 or float16.
+template <class T>
+BATON_FN std::uint32_t pack_two(float low, float high) {
+  if constexpr (std::is_same_v<T, float16>)
+    return pack_fp16(low, high);
+  else
+    return pack_bf16(low, high);
+}
+template <class T>
+BATON_FN two_floats widen_two(std::uint32_t word) {
+  if constexpr (std::is_same_v<T, float16>)
+    return widen_fp16(word);
+  else
+    return {low_bf16(word), high_bf16(word)};
 }
 
 /// The larger of the magnitudes of two bf16, in both halves; what is no number loses.

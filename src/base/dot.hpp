@@ -52,6 +52,22 @@ BATON_READS_WHOLE_ARRAYS inline void widen(const bfloat16* from, std::size_t n, 
   }
 }
 
+BATON_READS_WHOLE_ARRAYS inline void widen(const float16* from, std::size_t n, float* to) {
+  look_at(from, n);
+  look_at(to, n);
+  constexpr std::uint32_t infinity = 0x7c00u << 13;
+  for (std::size_t i = 0; i < n; ++i) {  // see float16
+    const std::uint32_t sign = (from[i].bits & 0x8000u) << 16, magnitude = (from[i].bits & 0x7fffu) << 13;
+    float number;
+    std::memcpy(&number, &magnitude, sizeof number);
+    number *= 0x1p112f;
+    std::uint32_t found;
+    std::memcpy(&found, &number, sizeof found);
+    found = sign | (magnitude < infinity ? found : magnitude | 0x7f800000u);
+    std::memcpy(to + i, &found, sizeof found);
+  }
+}
+
 /// y[r, o] = dot(weight[o, :], x[r, :]) for `rows` rows. Rows are taken sixteen at a time, so that a weight row stays
 /// in the nearest cache while it is used.
 inline void multiply_rows(const float* weight, std::size_t outputs, std::size_t inputs, const float* x,

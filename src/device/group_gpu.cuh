@@ -80,6 +80,8 @@ class group_gpu : public async_gpu<ClusterBlocks> {
                           right = form << 32 | (b.descriptor + i * step_units);
       if constexpr (std::is_same_v<T, bfloat16>)
         ptx::wgmma_bf16(acc.at, left, right, i > 0 || add);
+      else if constexpr (std::is_same_v<T, float16>)
+        ptx::wgmma_fp16(acc.at, left, right, i > 0 || add);
       else
         ptx::wgmma_e4m3(acc.at, left, right, i > 0 || add);
     }
@@ -99,7 +101,7 @@ class group_gpu : public async_gpu<ClusterBlocks> {
   }
   template <int columns, class F>
   BATON_FN static void each_pair(group_accumulators<columns>& acc, F f) {
-    const int lane = gpu::lane();
+    const int lane = lane_here();
     BATON_UNROLL
     for (int i = 0; i < columns / 4; ++i)
       f(lane / 4 + i % 2 * 8, i / 2 * 8 + lane % 4 * 2, acc.at[2 * i], acc.at[2 * i + 1]);
@@ -154,19 +156,19 @@ class group_gpu : public async_gpu<ClusterBlocks> {
   }
 
   /// at[i]: two neighbours, in the order of the accumulators.
-  template <int columns>
+  template <int columns, class T>
   struct group_results {
     std::uint32_t at[columns / 4];
   };
-  template <int columns, int taken>
+  template <int columns, int taken, class T>
   BATON_FN static void round(const group_accumulators<columns>& acc, int first,
-                             group_results<taken>& results) {
+                             group_results<taken, T>& results) {
     BATON_UNROLL
     for (int i = 0; i < taken / 4; ++i)
-      results.at[i] = pack_bf16(acc.at[first / 2 + 2 * i], acc.at[first / 2 + 2 * i + 1]);
+      results.at[i] = pack_two<T>(acc.at[first / 2 + 2 * i], acc.at[first / 2 + 2 * i + 1]);
   }
-  template <int columns>
-  BATON_FN static void put_rows(const swizzled_tile<bfloat16>& tile, const group_results<columns>& results,
+  template <int columns, class T>
+  BATON_FN static void put_rows(const swizzled_tile<T>& tile, const group_results<columns, T>& results,
                                 int first) {
     const int lane = gpu::lane();
     BATON_UNROLL
@@ -176,10 +178,10 @@ class group_gpu : public async_gpu<ClusterBlocks> {
       ptx::stmatrix_x4(ptx::shared_address(tile.chunk(lane % 16, 2 * j + lane / 16)), words);
     }
   }
-  template <int columns>
-  BATON_FN static void put_rows(const swizzled_tile<bfloat16>& tile, const group_accumulators<columns>& acc,
+  template <int columns, class T>
+  BATON_FN static void put_rows(const swizzled_tile<T>& tile, const group_accumulators<columns>& acc,
                                 int first) {
-    group_results<operand_tile::columns> results;
+    group_results<swizzled_tile<T>::columns, T> results;
     round(acc, first, results);
     put_rows(tile, results, 0);
   }
@@ -223,6 +225,12 @@ class group_gpu : public async_gpu<ClusterBlocks> {
   BATON_FN static void sync_groups(int id, int groups) { ptx::barrier_sync(id, groups * group_threads); }
 
  private:
+  /// What is worked out of it is worked out where it is used, and not kept in registers while products run.
+  BATON_FN static int lane_here() {
+    int lane = gpu::lane();
+    asm volatile("" : "+r"(lane));
+    return lane;
+  }
   /// A matrix descriptor: the start, 8 rows are 1024 bytes, swizzle of 128 bytes; units of 16 bytes.
   static constexpr std::uint64_t form = 1024 / 16 | 1u << 30;
   BATON_FN static std::uint32_t descriptor(const std::byte* tile) {

@@ -6,7 +6,7 @@
 //   group(), warp_of_group()           which group of the block, which warp of the group
 //   group_accumulators<columns>        this warp's 16 rows of 64 x columns fp32; columns is 64, 128 or 256
 //   start_product(acc, a, b, add)      acc = A * B^T, plus acc where `add`: starts it. A is 64 rows, B `columns` rows, both
-//                                      operand_tiles of bf16, or of e4m3 (128 columns). Products are done in the order of
+//                                      operand_tiles of bf16 or fp16, or of e4m3 (128 columns). Products are done in the order of
 //                                      their start
 //   prepare(tile)                      a prepared_tile<T>, which start_product takes too: what there is to work out of a place
 //                                      is worked out before it is waited for. from_row(n) as of the tile
@@ -23,11 +23,11 @@
 //                                      `columns`, a multiple of 8. What is no number loses
 //   fold_halves(acc, f)                each value of the left half of acc becomes f(it, the one as far right of the middle)
 //   add_scaled(acc, first, part, by)   acc += by[row] * part, with one rounding, at as many columns from `first` on as part has
-//   group_results<columns>             this warp's 16 rows of 64 x columns as bf16: half the registers
+//   group_results<columns, T>          this warp's 16 rows of 64 x columns as T, bf16 or fp16: half the registers
 //   round(acc, first, results)         results = acc from column `first` on, as many as results has
 //   put_rows(tile, results, first)     the same of results, and
 //   put_rows(tile, acc, first)         this warp's 16 rows, columns first to first + tile.columns - 1, rounded to the tile's
-//                                      type, bf16 or fp32, into 16 rows of a tile
+//                                      type, bf16, fp16 or fp32, into 16 rows of a tile
 //   put_rows(tile, acc, first, by)     the same as e4m3, of acc * by[row]
 //   leave_registers<n>()               the group keeps n registers a thread, the rest are free for others
 //   take_registers<n>()                the group gets n registers a thread; waits until they are free
@@ -87,12 +87,14 @@ struct value_of_two {
 template <class X>
 concept group_exec_context = tensor_exec_context<X> &&
     requires(X& x, typename X::template group_accumulators<128> acc,
-             typename X::template group_results<64> results, typename X::row_values values, operand_tile tile,
-             operand_tile_e4m3 small_tile, swizzled_tile<float> wide_tile, exec_detail::any_pair_of_row f,
-             mbarrier* b, float* rows) {
+             typename X::template group_results<64, bfloat16> results,
+             typename X::template group_results<64, float16> half_results, typename X::row_values values,
+             operand_tile tile, operand_tile_fp16 half_tile, operand_tile_e4m3 small_tile,
+             swizzled_tile<float> wide_tile, exec_detail::any_pair_of_row f, mbarrier* b, float* rows) {
   { x.group() } -> std::convertible_to<int>;
   { x.warp_of_group() } -> std::convertible_to<int>;
   x.start_product(acc, tile, tile, true);
+  x.start_product(acc, half_tile, half_tile, true);
   x.start_product(acc, x.prepare(small_tile), x.prepare(small_tile).from_row(8), true);
   x.template await_products<1>();
   x.template await_products<0>(acc);
@@ -101,6 +103,9 @@ concept group_exec_context = tensor_exec_context<X> &&
   x.round(acc, 0, results);
   x.put_rows(tile, results, 0);
   x.put_rows(tile, acc, 0);
+  x.round(acc, 0, half_results);
+  x.put_rows(half_tile, half_results, 0);
+  x.put_rows(half_tile, acc, 0);
   x.put_rows(wide_tile, acc, 0);
   x.template leave_registers<40>();
   x.template take_registers<232>();

@@ -27,6 +27,7 @@ struct swizzled_tile {
 
 /// Values of k of as many rows as the product needs: 64 of them, or 128.
 using operand_tile = swizzled_tile<bfloat16>;
+using operand_tile_fp16 = swizzled_tile<float16>;
 using operand_tile_e4m3 = swizzled_tile<float8_e4m3>;
 
 }  // namespace baton

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "baton/error.hpp"
+#include "cli/bench/cublaslt_product.hpp"
 #include "cli/bench/gemm_point.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/json_lines.hpp"
@@ -48,6 +49,86 @@ TEST(bench_gemm, a_table_says_why_nothing_stands_beside) {
   std::ostringstream out;
   EXPECT_EQ(run_bench_gemm(small_gemm(), out), 0);
   EXPECT_TRUE(says(out.str(), "on the CPU", "no cuBLAS beside: ", "24, 16, 40", "of roofline")) << out.str();
+}
+
+TEST(bench_gemm, products_of_each_format_are_checked_and_timed) {
+  bench_gemm_options o = small_gemm();
+  o.json = true;
+  o.shapes = {"24,136,272"};
+  o.out = {};
+  o.formats = {operand_format::bf16, operand_format::fp16, operand_format::e4m3};
+  std::ostringstream out;
+  EXPECT_EQ(run_bench_gemm(o, out), 0);
+  std::vector<std::string> points;
+  for (const nlohmann::json& j : test::json_lines(out.str())) {
+    EXPECT_EQ(j["checked"], true);
+    EXPECT_TRUE(j["cublaslt"].is_null());
+    points.push_back(j["format"].get<std::string>() + " " + j["out"].get<std::string>() + " " +
+                     j["bytes"].dump());
+  }
+  const int values = 272 * (24 + 136), results = 24 * 136;
+  EXPECT_EQ(points, (std::vector<std::string>{"bf16 bf16 " + std::to_string(2 * values + 2 * results) + ".0",
+                                              "fp16 fp16 " + std::to_string(2 * values + 2 * results) + ".0",
+                                              "e4m3 bf16 " + std::to_string(values + 2 * results) + ".0"}));
+}
+
+TEST(bench_gemm, a_table_of_e4m3_says_why_no_cublaslt_stands_beside) {
+  bench_gemm_options o = small_gemm();
+  o.shapes = {"16"};
+  o.out = {"bf16"};
+  o.formats = {operand_format::e4m3};
+  std::ostringstream out;
+  EXPECT_EQ(run_bench_gemm(o, out), 0);
+  EXPECT_TRUE(says(out.str(), "no cuBLASLt beside: ", "16, 16, 16", "e4m3")) << out.str();
+  EXPECT_FALSE(says(out.str(), "no cuBLAS beside")) << "it was not asked for";
+}
+
+TEST(bench_gemm, results_and_tiles_that_products_of_e4m3_do_not_have_are_refused) {
+  const auto refusal = [](auto change) {
+    bench_gemm_options o = small_gemm();
+    o.formats = {operand_format::bf16, operand_format::e4m3};
+    o.out = {"bf16"};
+    change(o);
+    std::ostringstream out;
+    return message_of<invalid_argument>([&] { run_bench_gemm(o, out); });
+  };
+  EXPECT_TRUE(says(refusal([](bench_gemm_options& o) {
+                     o.out = {"bf16", "fp32"};
+                   }),
+                   "--out: ", "e4m3", "fp32"));
+  EXPECT_TRUE(says(refusal([](bench_gemm_options& o) {
+                     o.formats = {operand_format::fp16};
+                     o.out = {"bf16"};
+                   }),
+                   "--out: ", "fp16", "bf16"));
+  EXPECT_TRUE(
+      says(refusal([](bench_gemm_options& o) { o.tiles = {gemm_tiles::wide}; }), "--tiles: ", "e4m3"));
+  EXPECT_TRUE(says(refusal([](bench_gemm_options& o) { o.shapes = {"8,8,24"}; }), "k: 24 is not a multiple"));
+}
+
+TEST(bench_gemm, what_cublaslt_asks_of_a_problem_is_told) {
+  const auto why_not = [](int m, int k, scale_layout layout) {
+    const char* reason = why_not_cublaslt({.m = m, .n = 8, .k = k, .a_layout = layout});
+    return std::string{reason == nullptr ? "" : reason};
+  };
+  EXPECT_EQ(why_not(4, 512, scale_layout::column_major), "");
+  EXPECT_EQ(why_not(4, 400, scale_layout::column_major), "") << "the fourth block is a part of one";
+  EXPECT_TRUE(says(why_not(6, 512, scale_layout::column_major), "m is no multiple of 4"));
+  EXPECT_TRUE(says(why_not(4, 528, scale_layout::column_major), "scales are no multiple of 4"));
+  EXPECT_TRUE(says(why_not(4, 512, scale_layout::row_major), "not column-major"));
+}
+
+TEST(bench_gemm_session, a_right_product_of_e4m3_passes_and_wrong_scales_are_noticed) {
+  const world cpu = world::local(1, device_kind::cpu)[0];
+  gemm_session<scaled_gemm_problem> session{cpu, {24, 136, 272}};
+  using problem = scaled_gemm_problem;
+  EXPECT_EQ(session.first_wrong([&](const problem& p, stream_ref s) { scaled_gemm(cpu, p, 0, s); }), "");
+  EXPECT_TRUE(says(session.first_wrong([&](problem p, stream_ref s) {
+    p.a_layout = scale_layout::row_major;
+    scaled_gemm(cpu, p, 0, s);
+  }),
+                   "c[", "expected"));
+  EXPECT_TRUE(says(session.first_wrong([](const problem&, stream_ref) {}), "c[0, 0] = ", "nan, expected"));
 }
 
 TEST(bench_gemm, what_is_no_shape_is_refused) {

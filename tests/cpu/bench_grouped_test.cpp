@@ -101,10 +101,8 @@ TEST(bench_grouped, options_of_groups_need_them_and_those_of_dense_products_excl
     EXPECT_EQ(run.exit_code, 2);
     return run.err;
   };
-  for (const char* option : {"--models", "--groups", "--rows", "--routing", "--format", "--seed"}) {
-    const std::string value = std::string{option} == "--routing"  ? "zipf"
-                              : std::string{option} == "--format" ? "e4m3"
-                                                                  : "8";
+  for (const char* option : {"--models", "--groups", "--rows", "--routing", "--seed"}) {
+    const std::string value = std::string{option} == "--routing" ? "zipf" : "8";
     EXPECT_TRUE(says(refusal({option, value}), option, "--grouped"));
   }
   EXPECT_TRUE(says(refusal({"--grouped", "--out", "fp32"}), "--grouped", "--out"));
@@ -208,7 +206,7 @@ TEST(bench_grouped, products_of_e4m3_are_checked_and_timed_too) {
   bench_gemm_options o = small_groups();
   o.json = true;
   o.shapes = {"136,272"};
-  o.grouped.formats = {operand_format::e4m3};
+  o.formats = {operand_format::e4m3};
   o.grouped.routings = {group_routing::uniform};
   std::ostringstream out;
   EXPECT_EQ(run_bench_gemm(o, out), 0);
@@ -216,6 +214,21 @@ TEST(bench_grouped, products_of_e4m3_are_checked_and_timed_too) {
     EXPECT_EQ(j["format"], "e4m3");
     EXPECT_EQ(j["checked"], true);
     EXPECT_EQ(j["weight_bytes"], 3.0 * 136 * 272);
+  }
+}
+
+TEST(bench_grouped, products_of_fp16_are_checked_and_timed_too) {
+  bench_gemm_options o = small_groups();
+  o.json = true;
+  o.shapes = {"136,272"};
+  o.formats = {operand_format::fp16};
+  o.grouped.routings = {group_routing::uniform};
+  std::ostringstream out;
+  EXPECT_EQ(run_bench_gemm(o, out), 0);
+  for (const nlohmann::json& j : test::json_lines(out.str())) {
+    EXPECT_EQ(j["format"], "fp16");
+    EXPECT_EQ(j["checked"], true);
+    EXPECT_EQ(j["weight_bytes"], 2 * 3.0 * 136 * 272);
   }
 }
 

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/bits.hpp"
+#include "base/dot.hpp"
 #include "base/math.hpp"
 
 namespace baton::test {
@@ -40,6 +42,51 @@ TEST(divided_by_448, is_the_division_for_every_scale_that_there_is) {
     ++tried;
   }
   EXPECT_EQ(tried, 0x7f80);
+}
+
+/// What the format says of the bits of a number of no sign.
+double value_of_fp16(std::uint16_t bits) {
+  const int exponent = bits >> 10, mantissa = bits & 0x3ff;
+  return exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(0x400 + mantissa, exponent - 25);
+}
+
+TEST(float16, every_number_is_what_the_format_says_alone_and_in_an_array) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const float16 half = float16::from_bits(static_cast<std::uint16_t>(bits));
+    const auto magnitude = static_cast<std::uint16_t>(bits & 0x7fff);
+    const auto found = static_cast<float>(half);
+    float of_array;
+    widen(&half, 1, &of_array);
+    EXPECT_EQ(std::signbit(found), bits >= 0x8000);
+    EXPECT_EQ(std::signbit(of_array), bits >= 0x8000);
+    if (magnitude > 0x7c00) {
+      EXPECT_TRUE(std::isnan(found) && std::isnan(of_array));
+      EXPECT_GT(float16{found}.bits & 0x7fff, 0x7c00);
+      continue;
+    }
+    EXPECT_EQ(static_cast<double>(std::fabs(found)),
+              magnitude == 0x7c00 ? std::numeric_limits<double>::infinity() : value_of_fp16(magnitude))
+        << bits;
+    EXPECT_EQ(found, of_array);
+    EXPECT_EQ(float16{found}, half) << bits;
+  }
+}
+
+TEST(float16, floats_become_the_nearest_and_ties_the_even_one) {
+  for (std::uint16_t bits = 0; bits < 0x7c00; ++bits) {
+    const auto next = static_cast<std::uint16_t>(bits + 1);  // of the largest: infinity, as if it were 65536
+    const auto middle = static_cast<float>((value_of_fp16(bits) + value_of_fp16(next)) / 2);
+    EXPECT_EQ(float16{middle}.bits, bits % 2 == 0 ? bits : next) << bits;
+    EXPECT_EQ(float16{std::nextafter(middle, 0.0f)}.bits, bits);
+    EXPECT_EQ(float16{-std::nextafter(middle, 1e9f)}.bits, next | 0x8000);
+    EXPECT_EQ(pack_fp16(middle, -std::nextafter(middle, 0.0f)),
+              float16{middle}.bits | static_cast<std::uint32_t>(bits | 0x8000) << 16);
+    const two_floats both = widen_fp16(next | static_cast<std::uint32_t>(bits) << 16);
+    EXPECT_EQ(both.low, static_cast<float>(float16::from_bits(next)));
+    EXPECT_EQ(both.high, static_cast<float>(float16::from_bits(bits)));
+  }
+  EXPECT_EQ(float16{1e30f}.bits, 0x7c00);
+  EXPECT_EQ(float16{-1e-30f}.bits, 0x8000);
 }
 
 TEST(larger_magnitudes, compares_both_halves_and_what_is_no_number_loses) {

@@ -3,25 +3,28 @@
 
 #include <limits>
 
+#include "base/activation.hpp"
 #include "baton/error.hpp"
 #include "kernels/gemm/tile_choice.hpp"
 #include "tests/cpu/says.hpp"
+#include "tests/support/epilogue_case.hpp"
 #include "tests/support/group_gemm_runs.hpp"
 
 namespace baton {
 namespace {
 
 using gemm_kernels::config;
+using gemm_kernels::operand_type;
 using gemm_kernels::why_not;
 using test::gemm_case;
 using test::gemm_run;
 using test::gemm_size;
 
-template <class Out>
-std::vector<Out> called(const gemm_case& g) {
+template <class Out, class In>
+std::vector<Out> called(const test::typed_gemm_case<In>& g) {
   const auto worlds = world::local(1, device_kind::cpu);
   std::vector<Out> out(g.c.size(), Out{-1.0f});
-  gemm(worlds[0], gemm_problem<Out>{g.a.data(), g.b.data(), out.data(), g.size.m, g.size.n, g.size.k});
+  gemm(worlds[0], gemm_problem<Out, In>{g.a.data(), g.b.data(), out.data(), g.size.m, g.size.n, g.size.k});
   worlds[0].synchronize();
   return out;
 }
@@ -31,6 +34,9 @@ TEST(gemm, integers_are_exact_on_the_cpu) {
     const gemm_case g = test::integer_gemm(size);
     EXPECT_EQ(test::wrong_element(g, called<float>(g).data()), "");
     EXPECT_EQ(test::wrong_element(g, called<bfloat16>(g).data()), "");
+    const auto halves = test::integer_gemm<float16>(size);
+    EXPECT_EQ(test::wrong_element(halves, called<float>(halves).data()), "");
+    EXPECT_EQ(test::wrong_element(halves, called<float16>(halves).data()), "");
   }
 }
 
@@ -38,10 +44,20 @@ TEST(gemm, real_values_stay_within_one_rounding_a_term_on_the_cpu) {
   const gemm_case g = test::real_gemm({70, 88, 336});
   EXPECT_EQ(test::wrong_element(g, called<float>(g).data(), 336), "");
   EXPECT_EQ(test::wrong_element(g, called<bfloat16>(g).data(), 336), "");
+  const auto halves = test::real_gemm<float16>({70, 88, 336});
+  EXPECT_EQ(test::wrong_element(halves, called<float>(halves).data(), 336), "");
+  EXPECT_EQ(test::wrong_element(halves, called<float16>(halves).data(), 336), "");
+}
+
+TEST(gemm, sums_beyond_what_fp16_holds_become_infinite) {
+  const auto g = test::make_gemm<float16>({1, 8, 16}, [] { return 64.0f; });
+  EXPECT_EQ(called<float>(g)[0], 65536.0f);
+  EXPECT_EQ(static_cast<float>(called<float16>(g)[0]), std::numeric_limits<float>::infinity());
 }
 
 /// `g` with its result multiplied by alpha and beta times what was there added.
-gemm_case scaled(gemm_case g, double alpha, double beta, double before) {
+template <class In>
+test::typed_gemm_case<In> scaled(test::typed_gemm_case<In> g, double alpha, double beta, double before) {
   for (double& v : g.c) v = alpha * v + beta * before;
   return g;
 }
@@ -53,6 +69,50 @@ TEST(gemm, alpha_and_beta_scale_the_product_and_what_was_there) {
   gemm(worlds[0], gemm_problem<float>{g.a.data(), g.b.data(), out.data(), 20, 24, 40, -2.0f, 0.5f});
   worlds[0].synchronize();
   EXPECT_EQ(test::wrong_element(scaled(g, -2, 0.5, 6), out.data()), "");
+}
+
+template <class Out, class In>
+void expect_epilogues_on_the_cpu(const test::typed_gemm_case<In>& g) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  const std::vector<Out> own = test::biases<Out>(g.size.n);
+  const std::vector<float> fp32 = test::biases<float>(g.size.n);
+  for (const test::epilogue_case& e : test::epilogue_cases()) {
+    std::vector<Out> out(g.c.size(), Out{e.before});
+    gemm(worlds[0],
+         gemm_problem<Out, In>{.a = g.a.data(),
+                               .b = g.b.data(),
+                               .c = out.data(),
+                               .m = g.size.m,
+                               .n = g.size.n,
+                               .k = g.size.k,
+                               .alpha = e.alpha,
+                               .beta = e.beta,
+                               .bias = e.bias == test::bias_kind::own ? own.data() : nullptr,
+                               .fp32_bias = e.bias == test::bias_kind::fp32 ? fp32.data() : nullptr,
+                               .act = e.act});
+    worlds[0].synchronize();
+    EXPECT_EQ(test::wrong_epilogue(e, g, out.data()), "");
+  }
+}
+
+TEST(gemm, a_bias_of_each_column_and_an_activation_come_behind_the_sums) {
+  const gemm_case g = test::integer_gemm({20, 40, 24});
+  expect_epilogues_on_the_cpu<float>(g);
+  expect_epilogues_on_the_cpu<bfloat16>(g);
+  const auto halves = test::integer_gemm<float16>({20, 40, 24});
+  expect_epilogues_on_the_cpu<float>(halves);
+  expect_epilogues_on_the_cpu<float16>(halves);
+}
+
+TEST(gemm, an_activation_of_what_is_no_number_or_infinite_is_what_its_formula_says) {
+  using enum activation;
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const activation a : {relu, silu, gelu}) {
+    EXPECT_TRUE(std::isnan(activated(a, std::numeric_limits<float>::quiet_NaN()))) << name(a);
+    EXPECT_EQ(activated(a, infinity), infinity) << name(a);
+    EXPECT_EQ(activated(a, 3e38f), 3e38f) << name(a);
+    EXPECT_EQ(activated(a, -3e38f), 0.0f) << name(a);
+  }
 }
 
 TEST(gemm, what_was_there_is_not_read_where_beta_is_zero) {
@@ -89,6 +149,13 @@ TEST(gemm, bad_arguments_are_named) {
   EXPECT_TRUE(says(message({operand, operand, nullptr, 8, 8, 8}), "c: null", "[m, n]"));
   EXPECT_TRUE(says(message({operand + 1, operand, out, 8, 8, 8}), "a: ", "not a multiple of 16 bytes"));
   EXPECT_TRUE(says(message({operand, operand, out + 1, 8, 8, 8}), "c: ", "not a multiple of 16 bytes"));
+  EXPECT_TRUE(
+      says(message({operand, operand, out, 8, 8, 8, 1, 0, out + 1}), "bias: ", "not a multiple of 16"));
+  EXPECT_TRUE(says(message({operand, operand, out, 8, 8, 8, 1, 0, nullptr, out + 1}),
+                   "fp32_bias: ", "not a multiple"));
+  EXPECT_TRUE(says(message({operand, operand, out, 8, 8, 8, 1, 0, out, out}), "both are given"));
+  EXPECT_TRUE(says(message({operand, operand, out, 8, 8, 8, 1, 0, nullptr, nullptr, activation{4}}),
+                   "act: 4 is no activation"));
   EXPECT_TRUE(says(message({operand, operand, out, 8, 8, 8}, {.num_sms = -2}), "num_sms: -2"));
   EXPECT_TRUE(says(message({operand, operand, out, 8, 8, 8}, {.tiles = gemm_tiles{5}}), "tiles: 5 is no"));
 }
@@ -97,8 +164,12 @@ TEST(gemm, bad_arguments_are_named) {
 constexpr config pair{.columns = 64, .stages = 2, .places = 1};
 constexpr config pair_of_floats{.columns = 64, .stages = 3, .float_out = true};
 constexpr config alone{.columns = 128, .stages = 2, .cluster = 1};
-constexpr config scaled_pair{.columns = 64, .stages = 2, .places = 1, .scaled = true};
-constexpr config scaled_floats{.columns = 64, .stages = 2, .float_out = true, .scaled = true};
+constexpr config pair_of_halves{.columns = 64, .stages = 2, .places = 1, .in = operand_type::fp16};
+constexpr config halves_to_floats{
+    .columns = 64, .stages = 2, .cluster = 1, .float_out = true, .in = operand_type::fp16};
+constexpr config scaled_halves{.columns = 128, .stages = 2, .epilogue = true, .in = operand_type::fp16};
+constexpr config scaled_pair{.columns = 64, .stages = 2, .places = 1, .epilogue = true};
+constexpr config scaled_floats{.columns = 64, .stages = 2, .float_out = true, .epilogue = true};
 
 constexpr sim::options schedules[] = {
     {},
@@ -106,10 +177,10 @@ constexpr sim::options schedules[] = {
     {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
 
 template <config C>
-using out_of = std::conditional_t<C.float_out, float, bfloat16>;
+using out_of = gemm_kernels::out_value<C>;
 
-template <config C>
-std::string wrong_on_the_machine(const gemm_case& g, const sim::options& how, int steps = 0) {
+template <config C, class In>
+std::string wrong_on_the_machine(const test::typed_gemm_case<In>& g, const sim::options& how, int steps = 0) {
   std::vector<out_of<C>> out(g.c.size(), out_of<C>{-1.0f});
   test::run_group_gemm<C>(g, {.how = how}, out);
   return test::wrong_element(g, out.data(), steps);
@@ -122,6 +193,9 @@ TEST(gemm_kernel, integers_are_exact_in_every_schedule_at_sizes_around_the_tiles
       EXPECT_EQ(wrong_on_the_machine<pair>(g, how), "");
       EXPECT_EQ(wrong_on_the_machine<pair_of_floats>(g, how), "");
       EXPECT_EQ(wrong_on_the_machine<alone>(g, how), "");
+      const auto halves = test::integer_gemm<float16>(size);
+      EXPECT_EQ(wrong_on_the_machine<pair_of_halves>(halves, how), "");
+      EXPECT_EQ(wrong_on_the_machine<halves_to_floats>(halves, how), "");
     }
   }
 }
@@ -134,18 +208,30 @@ void expect_exact_as_on_gpus(const gemm_case& g) {
   EXPECT_EQ(why_not<gemm_kernels::config_of(T, true, true)>(), nullptr) << name(T);
 }
 
+template <gemm_tiles T>
+void expect_exact_as_on_gpus(const test::typed_gemm_case<float16>& g) {
+  using gemm_kernels::dense_config;
+  EXPECT_EQ((wrong_on_the_machine<dense_config<float16, float16, T, false>>(g, {})), "") << name(T);
+  EXPECT_EQ((wrong_on_the_machine<dense_config<float, float16, T, false>>(g, {})), "") << name(T);
+}
+
 TEST(gemm_kernel, the_configurations_of_gpus_are_exact_too) {
-  const gemm_case g = test::integer_gemm({260, 264, 328});
-  expect_exact_as_on_gpus<gemm_tiles::paired>(g);
-  expect_exact_as_on_gpus<gemm_tiles::wide>(g);
-  expect_exact_as_on_gpus<gemm_tiles::medium>(g);
-  expect_exact_as_on_gpus<gemm_tiles::narrow>(g);
+  const auto with_all_tiles = [](const auto& g) {
+    expect_exact_as_on_gpus<gemm_tiles::paired>(g);
+    expect_exact_as_on_gpus<gemm_tiles::wide>(g);
+    expect_exact_as_on_gpus<gemm_tiles::medium>(g);
+    expect_exact_as_on_gpus<gemm_tiles::narrow>(g);
+  };
+  with_all_tiles(test::integer_gemm({260, 264, 328}));
+  with_all_tiles(test::integer_gemm<float16>({260, 264, 328}));
 }
 
 TEST(gemm_kernel, real_values_stay_within_one_rounding_a_term) {
   const gemm_case g = test::real_gemm({140, 72, 264});
   EXPECT_EQ(wrong_on_the_machine<pair_of_floats>(g, {}, 264), "");
   EXPECT_EQ(wrong_on_the_machine<pair>(g, {}, 264), "");
+  const auto halves = test::real_gemm<float16>({140, 72, 264});
+  EXPECT_EQ(wrong_on_the_machine<pair_of_halves>(halves, {}, 264), "");
 }
 
 TEST(gemm_kernel, alpha_and_beta_scale_the_product_and_what_was_there) {
@@ -157,7 +243,43 @@ TEST(gemm_kernel, alpha_and_beta_scale_the_product_and_what_was_there) {
     std::vector<bfloat16> halves(g.c.size(), bfloat16{6.0f});
     test::run_group_gemm<scaled_pair>(g, {.how = how, .alpha = -2, .beta = 0.5f}, halves);
     EXPECT_EQ(test::wrong_element(scaled(g, -2, 0.5, 6), halves.data()), "");
+    const auto of_fp16 = test::integer_gemm<float16>({130, 72, 72});
+    std::vector<float16> fp16(g.c.size(), float16{6.0f});
+    test::run_group_gemm<scaled_halves>(of_fp16, {.how = how, .alpha = -2, .beta = 0.5f}, fp16);
+    EXPECT_EQ(test::wrong_element(scaled(of_fp16, -2, 0.5, 6), fp16.data()), "");
   }
+}
+
+template <config C, class In>
+void expect_epilogues_on_the_machine(const test::typed_gemm_case<In>& g, const sim::options& how) {
+  using out = out_of<C>;
+  const std::vector<out> own = test::biases<out>(g.size.n);
+  const std::vector<float> fp32 = test::biases<float>(g.size.n);
+  for (const test::epilogue_case& e : test::epilogue_cases()) {
+    std::vector<out> c(g.c.size(), out{e.before});
+    test::run_group_gemm<C>(
+        gemm_kernels::operands<out, In>{.a = g.a.data(),
+                                        .b = g.b.data(),
+                                        .c = c.data(),
+                                        .m = g.size.m,
+                                        .n = g.size.n,
+                                        .k = g.size.k,
+                                        .alpha = e.alpha,
+                                        .beta = e.beta,
+                                        .bias = e.bias == test::bias_kind::own ? own.data() : nullptr,
+                                        .fp32_bias = e.bias == test::bias_kind::fp32 ? fp32.data() : nullptr,
+                                        .act = e.act},
+        {.how = how});
+    EXPECT_EQ(test::wrong_epilogue(e, g, c.data()), "");
+  }
+}
+
+TEST(gemm_kernel, a_bias_of_each_column_and_an_activation_come_behind_the_sums) {
+  const gemm_case g = test::integer_gemm({130, 72, 72});
+  const auto halves = test::integer_gemm<float16>({130, 136, 72});
+  expect_epilogues_on_the_machine<scaled_floats>(g, schedules[0]);
+  expect_epilogues_on_the_machine<scaled_pair>(g, schedules[1]);
+  expect_epilogues_on_the_machine<scaled_halves>(halves, schedules[2]);
 }
 
 TEST(gemm_kernel, nothing_to_sum_gives_zeros_or_what_was_there) {

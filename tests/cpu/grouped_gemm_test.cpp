@@ -18,15 +18,17 @@ using test::integer_groups;
 
 constexpr float before = -1;
 
-std::vector<bfloat16> called_with_groups(const grouped_gemm_case& g) {
+template <class Value>
+std::vector<Value> called_with_groups(const test::typed_grouped_case<Value>& g) {
   const auto worlds = world::local(1, device_kind::cpu);
-  std::vector<bfloat16> c(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{before});
+  std::vector<Value> c(g.group.size() * static_cast<std::size_t>(g.n), Value{before});
   const row_selection rows{.max_rows = g.max_rows,
                            .counts = g.counts.data(),
                            .firsts = g.firsts.data(),
                            .num_ranges = static_cast<int>(g.counts.size())};
   grouped_gemm(worlds[0],
-               {.a = g.a.data(), .b = g.b.data(), .c = c.data(), .n = g.n, .k = g.k, .rows = rows});
+               grouped_problem<Value>{
+                   .a = g.a.data(), .b = g.b.data(), .c = c.data(), .n = g.n, .k = g.k, .rows = rows});
   worlds[0].synchronize();
   return c;
 }
@@ -35,22 +37,24 @@ TEST(grouped_gemm, each_row_is_multiplied_by_its_groups_matrix_on_the_cpu) {
   constexpr int counts[] = {3, 0, 70, 1};
   const grouped_gemm_case g = integer_groups(counts, 24, 40, 2);
   EXPECT_EQ(test::wrong_value(g, called_with_groups(g), before), "");
+  const auto halves = integer_groups<float16>(counts, 24, 40, 2);
+  EXPECT_EQ(test::wrong_value(halves, called_with_groups(halves), before), "");
 }
 
-template <config C, class Context = sim::context>
-std::vector<bfloat16> on_the_machine(const grouped_gemm_case& g, const sim::options& how = {},
-                                     int clusters = 2) {
-  std::vector<bfloat16> c(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{before});
+template <config C, class Context = sim::context, class Value = bfloat16>
+std::vector<Value> on_the_machine(const test::typed_grouped_case<Value>& g, const sim::options& how = {},
+                                  int clusters = 2) {
+  std::vector<Value> c(g.group.size() * static_cast<std::size_t>(g.n), Value{before});
   test::run_group_gemm<C, Context>(
-      gemm_kernels::operands<bfloat16>{.a = g.a.data(),
-                                       .b = g.b.data(),
-                                       .c = c.data(),
-                                       .m = g.max_rows,
-                                       .n = g.n,
-                                       .k = g.k,
-                                       .counts = g.counts.data(),
-                                       .firsts = g.firsts.data(),
-                                       .groups = static_cast<int>(g.counts.size())},
+      gemm_kernels::operands<Value, Value>{.a = g.a.data(),
+                                           .b = g.b.data(),
+                                           .c = c.data(),
+                                           .m = g.max_rows,
+                                           .n = g.n,
+                                           .k = g.k,
+                                           .counts = g.counts.data(),
+                                           .firsts = g.firsts.data(),
+                                           .groups = static_cast<int>(g.counts.size())},
       {.how = how, .clusters = clusters});
   return c;
 }
@@ -174,7 +178,10 @@ TEST(grouped_gemm_kernel, rows_of_the_next_group_that_are_written_and_the_wrong_
 TEST(grouped_gemm_kernel, the_configuration_of_gpus_is_exact_too) {
   constexpr int counts[] = {40, 0, 150};
   const grouped_gemm_case g = integer_groups(counts, 264, 200);
-  EXPECT_EQ((test::wrong_value(g, on_the_machine<gemm_kernels::group_config>(g), before)), "");
+  EXPECT_EQ((test::wrong_value(g, on_the_machine<gemm_kernels::group_config<bfloat16>>(g), before)), "");
+  const auto halves = integer_groups<float16>(counts, 264, 200);
+  EXPECT_EQ((test::wrong_value(halves, on_the_machine<gemm_kernels::group_config<float16>>(halves), before)),
+            "");
 }
 
 }  // namespace

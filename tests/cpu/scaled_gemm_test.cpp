@@ -13,6 +13,7 @@ namespace baton {
 namespace {
 
 using gemm_kernels::config;
+using gemm_kernels::operand_type;
 using test::exact_draws;
 using test::random_draws;
 using test::scaled_gemm_case;
@@ -125,10 +126,10 @@ std::vector<bfloat16> scaled_on_the_machine(const scaled_gemm_case& g, const sim
 
 // Small tiles, to be quick.
 constexpr config one_part{
-    .columns = 128, .stages = 2, .cluster = 1, .places = 1, .grouped = true, .block_scaled = true};
+    .columns = 128, .stages = 2, .cluster = 1, .places = 1, .grouped = true, .in = operand_type::e4m3};
 constexpr config two_parts{
-    .columns = 256, .stages = 2, .cluster = 1, .places = 1, .grouped = true, .block_scaled = true};
-constexpr config of_pairs{.columns = 128, .stages = 3, .places = 1, .block_scaled = true};
+    .columns = 256, .stages = 2, .cluster = 1, .places = 1, .grouped = true, .in = operand_type::e4m3};
+constexpr config of_pairs{.columns = 128, .stages = 3, .places = 1, .in = operand_type::e4m3};
 
 constexpr sim::options scaled_schedules[] = {
     {},

@@ -423,7 +423,7 @@ TEST(sim_products, results_are_kept_rounded) {
     x.each_pair(acc, [](int row, int column, float& low, float& high) {
       low = static_cast<float>(row * 128 + column), high = low + 1;
     });
-    context::group_results<64> right;
+    context::group_results<64, bfloat16> right;
     x.round(acc, 64, right), x.put_rows(m.tile[0], right, 0);
     for (int i = 0; i < group_warp_rows * 64; ++i) {
       const auto left = static_cast<float>(i / 64 * 128 + i % 64);

@@ -6,6 +6,7 @@
 
 #include "baton/device_buffer.hpp"
 #include "tests/gpu/gpu_case.hpp"
+#include "tests/support/epilogue_case.hpp"
 #include "tests/support/gemm_case.hpp"
 
 namespace baton {
@@ -24,21 +25,49 @@ class gemm_gpu : public test::gpu_case {
     test::gpu_case::SetUp();
     if (!IsSkipped()) worlds_ = world::local(1, device_kind::cuda);
   }
-  template <class Out>
-  std::vector<Out> product(const gemm_case& g, const gemm_config& config = {}, const scaling& s = {}) {
-    const device_buffer<bfloat16> a{worlds_[0], g.a}, b{worlds_[0], g.b};
+  template <class Out, class In>
+  std::vector<Out> product(const test::typed_gemm_case<In>& g, const gemm_config& config = {},
+                           const scaling& s = {}) {
+    const device_buffer<In> a{worlds_[0], g.a}, b{worlds_[0], g.b};
     device_buffer<Out> c{worlds_[0], std::vector<Out>(g.c.size(), Out{s.before})};
     gemm(worlds_[0],
-         gemm_problem<Out>{a.data(), b.data(), c.data(), g.size.m, g.size.n, g.size.k, s.alpha, s.beta},
+         gemm_problem<Out, In>{a.data(), b.data(), c.data(), g.size.m, g.size.n, g.size.k, s.alpha, s.beta},
          config);
     return c.to_host();
   }
   /// With every tile.
-  template <class Out>
-  void expect_right(const gemm_case& g, int steps = 0) {
+  template <class Out, class In>
+  void expect_right(const test::typed_gemm_case<In>& g, int steps = 0) {
     using enum gemm_tiles;
     for (const gemm_tiles tiles : {paired, wide, medium, narrow})
       EXPECT_EQ(test::wrong_element(g, product<Out>(g, {.tiles = tiles}).data(), steps), "") << name(tiles);
+  }
+  /// Each, with every tile.
+  template <class Out, class In>
+  void expect_epilogues(const test::typed_gemm_case<In>& g) {
+    const device_buffer<In> a{worlds_[0], g.a}, b{worlds_[0], g.b};
+    const device_buffer<Out> own{worlds_[0], test::biases<Out>(g.size.n)};
+    const device_buffer<float> fp32{worlds_[0], test::biases<float>(g.size.n)};
+    using enum gemm_tiles;
+    for (const test::epilogue_case& e : test::epilogue_cases()) {
+      for (const gemm_tiles tiles : {paired, wide, medium, narrow}) {
+        device_buffer<Out> c{worlds_[0], std::vector<Out>(g.c.size(), Out{e.before})};
+        gemm(worlds_[0],
+             gemm_problem<Out, In>{.a = a.data(),
+                                   .b = b.data(),
+                                   .c = c.data(),
+                                   .m = g.size.m,
+                                   .n = g.size.n,
+                                   .k = g.size.k,
+                                   .alpha = e.alpha,
+                                   .beta = e.beta,
+                                   .bias = e.bias == test::bias_kind::own ? own.data() : nullptr,
+                                   .fp32_bias = e.bias == test::bias_kind::fp32 ? fp32.data() : nullptr,
+                                   .act = e.act},
+             {.tiles = tiles});
+        EXPECT_EQ(test::wrong_epilogue(e, g, c.to_host().data()), "") << name(tiles);
+      }
+    }
   }
   std::vector<world> worlds_;
 };
@@ -58,6 +87,9 @@ TEST_F(gemm_gpu, integers_are_exact_at_sizes_around_the_tiles_borders) {
     const gemm_case g = test::integer_gemm(size);
     expect_right<float>(g);
     expect_right<bfloat16>(g);
+    const auto halves = test::integer_gemm<float16>(size);
+    expect_right<float>(halves);
+    expect_right<float16>(halves);
   }
 }
 
@@ -65,9 +97,13 @@ TEST_F(gemm_gpu, integers_are_exact_at_sizes_that_are_drawn) {
   std::mt19937 random{5};
   const auto up_to = [&](int most) { return 1 + static_cast<int>(random() % static_cast<unsigned>(most)); };
   for (std::uint32_t i = 0; i < 60; ++i) {
-    const gemm_case g = test::integer_gemm({up_to(700), 8 * up_to(80), 8 * up_to(60)}, i);
+    const gemm_size size{up_to(700), 8 * up_to(80), 8 * up_to(60)};
+    const gemm_case g = test::integer_gemm(size, i);
     expect_right<float>(g);
     expect_right<bfloat16>(g);
+    const auto halves = test::integer_gemm<float16>(size, i);
+    expect_right<float>(halves);
+    expect_right<float16>(halves);
   }
 }
 
@@ -81,6 +117,9 @@ TEST_F(gemm_gpu, real_values_stay_within_one_rounding_a_term) {
   const gemm_case g = test::real_gemm({190, 264, 776});
   expect_right<float>(g, 776);
   expect_right<bfloat16>(g, 776);
+  const auto halves = test::real_gemm<float16>({190, 264, 776});
+  expect_right<float>(halves, 776);
+  expect_right<float16>(halves, 776);
 }
 
 TEST_F(gemm_gpu, tiles_sms_and_the_run_change_no_bit) {
@@ -102,6 +141,25 @@ TEST_F(gemm_gpu, alpha_and_beta_scale_the_product_and_what_was_there) {
       EXPECT_EQ(test::wrong_element(g, product<float>(g, {.tiles = tiles}, s).data()), "") << name(tiles);
       EXPECT_EQ(test::wrong_element(g, product<bfloat16>(g, {.tiles = tiles}, s).data()), "") << name(tiles);
     }
+    auto halves = test::integer_gemm<float16>(size);
+    for (double& v : halves.c) v = -2 * v + 0.5 * 6;
+    for (const gemm_tiles tiles : {paired, wide, medium, narrow}) {
+      EXPECT_EQ(test::wrong_element(halves, product<float>(halves, {.tiles = tiles}, s).data()), "")
+          << name(tiles);
+      EXPECT_EQ(test::wrong_element(halves, product<float16>(halves, {.tiles = tiles}, s).data()), "")
+          << name(tiles);
+    }
+  }
+}
+
+TEST_F(gemm_gpu, a_bias_of_each_column_and_an_activation_come_behind_the_sums) {
+  for (const auto& size : {gemm_size{300, 264, 136}, {130, 72, 0}, {1, 520, 64}}) {
+    const gemm_case g = test::integer_gemm(size);
+    expect_epilogues<float>(g);
+    expect_epilogues<bfloat16>(g);
+    const auto halves = test::integer_gemm<float16>(size);
+    expect_epilogues<float>(halves);
+    expect_epilogues<float16>(halves);
   }
 }
 

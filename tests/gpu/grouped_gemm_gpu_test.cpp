@@ -19,17 +19,21 @@ class grouped_gemm_gpu : public test::gpu_case {
     test::gpu_case::SetUp();
     if (!IsSkipped()) worlds_ = world::local(1, device_kind::cuda);
   }
-  std::vector<bfloat16> product(const grouped_gemm_case& g, int num_sms = 0) {
-    const device_buffer<bfloat16> a{worlds_[0], g.a}, b{worlds_[0], g.b};
+  template <class Value>
+  std::vector<Value> product(const test::typed_grouped_case<Value>& g, int num_sms = 0) {
+    const device_buffer<Value> a{worlds_[0], g.a}, b{worlds_[0], g.b};
     const device_buffer<std::int32_t> counts{worlds_[0], g.counts}, firsts{worlds_[0], g.firsts};
-    device_buffer<bfloat16> c{
-        worlds_[0], std::vector<bfloat16>(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{before})};
+    device_buffer<Value> c{worlds_[0],
+                           std::vector<Value>(g.group.size() * static_cast<std::size_t>(g.n), Value{before})};
     const row_selection rows{g.max_rows, counts.data(), firsts.data(), static_cast<int>(g.counts.size()),
                              num_sms};
-    grouped_gemm(worlds_[0], {a.data(), b.data(), c.data(), g.n, g.k, rows});
+    grouped_gemm(worlds_[0], grouped_problem<Value>{a.data(), b.data(), c.data(), g.n, g.k, rows});
     return c.to_host();
   }
-  void expect_right(const grouped_gemm_case& g) { EXPECT_EQ(test::wrong_value(g, product(g), before), ""); }
+  template <class Value>
+  void expect_right(const test::typed_grouped_case<Value>& g) {
+    EXPECT_EQ(test::wrong_value(g, product(g), before), "");
+  }
   static constexpr float before = -1;
   std::vector<world> worlds_;
 };
@@ -42,6 +46,7 @@ TEST_F(grouped_gemm_gpu, integers_are_exact_and_other_rows_stay_at_sizes_around_
     for (const int gap : {0, 3}) {
       expect_right(integer_groups(counts, 264, 136, gap));
       expect_right(integer_groups(counts, 512, 192, gap));
+      expect_right(integer_groups<float16>(counts, 264, 136, gap));
     }
 }
 

@@ -1,6 +1,7 @@
 // baton/numeric.hpp and base/convert.hpp against the GPU's own conversions, bit for bit. NaNs need only stay
 // NaNs: the hardware has one, we keep payload bits.
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
 #include <bit>
@@ -20,6 +21,7 @@ class numeric_gpu : public test::gpu_case {};
 struct conversions {
   std::uint16_t bf16;         // hardware
   std::uint16_t bf16_packed;  // base/convert.hpp on the device
+  std::uint16_t fp16, fp16_packed;
   std::uint8_t e4m3;
   std::uint8_t e4m3_packed;
   std::uint8_t e2m1_packed;
@@ -31,6 +33,8 @@ __global__ void convert(const float* in, conversions* out, int n) {
     const float v = in[i];
     out[i].bf16 = __bfloat16_as_ushort(__float2bfloat16_rn(v));
     out[i].bf16_packed = static_cast<std::uint16_t>(pack_bf16(0.0f, v) >> 16);
+    out[i].fp16 = __half_as_ushort(__float2half_rn(v));
+    out[i].fp16_packed = static_cast<std::uint16_t>(pack_fp16(0.0f, v) >> 16);
     out[i].e4m3 = __nv_cvt_float_to_fp8(v, __NV_SATFINITE, __NV_E4M3);
     const float eight[8] = {0, 0, v};
     out[i].e2m1_packed = static_cast<std::uint8_t>(pack_e2m1(eight) >> 8);
@@ -88,16 +92,21 @@ void expect_equal(const std::vector<float>& values) {
   for (std::size_t i = 0; i < values.size() && wrong < 10; ++i) {
     const float v = values[i];
     const std::uint16_t bf16 = bfloat16{v}.bits;
+    const std::uint16_t fp16 = float16{v}.bits;
     const std::uint8_t e4m3 = float8_e4m3{v}.bits;
     const bool same =
-        device[i].bf16_packed == device[i].bf16 && device[i].e2m1_packed == float4_e2m1{v}.bits &&
+        device[i].bf16_packed == device[i].bf16 && device[i].fp16_packed == device[i].fp16 &&
+        device[i].e2m1_packed == float4_e2m1{v}.bits &&
         (std::isnan(v) ? (bf16 & 0x7fffu) > 0x7f80u && (device[i].bf16 & 0x7fffu) > 0x7f80u &&
+                             (fp16 & 0x7fffu) > 0x7c00u && (device[i].fp16 & 0x7fffu) > 0x7c00u &&
                              (e4m3 & 0x7fu) == 0x7fu && (device[i].e4m3 & 0x7fu) == 0x7fu
-                       : bf16 == device[i].bf16 && e4m3 == device[i].e4m3 && e4m3 == device[i].e4m3_packed);
+                       : bf16 == device[i].bf16 && fp16 == device[i].fp16 && e4m3 == device[i].e4m3 &&
+                             e4m3 == device[i].e4m3_packed);
     if (same) continue;
     ++wrong;
     ADD_FAILURE() << std::hexfloat << v << " (bits " << std::hex << std::bit_cast<std::uint32_t>(v)
                   << "): bf16 " << bf16 << ", device " << device[i].bf16 << " and " << device[i].bf16_packed
+                  << "; fp16 " << fp16 << ", device " << device[i].fp16 << " and " << device[i].fp16_packed
                   << "; e4m3 " << +e4m3 << ", device " << +device[i].e4m3 << " and " << +device[i].e4m3_packed
                   << "; e2m1 " << +float4_e2m1{v}.bits << ", device " << +device[i].e2m1_packed;
   }
@@ -111,10 +120,32 @@ TEST_F(numeric_gpu, ties_between_e4m3_and_saturation_are_the_gpus) {
   expect_equal(e4m3_ties());
 }
 
-__global__ void widen(float* from_bf16, float* from_bf16_word, float* from_e4m3) {
+/// As e4m3_ties; there are fewer than 2^15 numbers of each sign.
+std::vector<float> fp16_ties() {
+  std::vector<float> values;
+  for (std::uint16_t b = 0; b < 0x7c00; ++b) {
+    const float low = static_cast<float>(float16::from_bits(b));
+    const float high = b + 1 == 0x7c00
+                           ? 65536.0f
+                           : static_cast<float>(float16::from_bits(static_cast<std::uint16_t>(b + 1)));
+    const float middle = (low + high) / 2;
+    for (const float v : {low, std::nextafter(middle, 0.0f), middle, std::nextafter(middle, 1e9f)}) {
+      values.push_back(v);
+      values.push_back(-v);
+    }
+  }
+  return values;
+}
+
+TEST_F(numeric_gpu, ties_between_fp16_and_overflow_are_the_gpus) {
+  expect_equal(fp16_ties());
+}
+
+__global__ void widen(float* from_bf16, float* from_bf16_word, float* from_fp16_word, float* from_e4m3) {
   for (std::uint32_t i = threadIdx.x; i < 0x10000u; i += blockDim.x) {
     from_bf16[i] = __bfloat162float(__ushort_as_bfloat16(static_cast<unsigned short>(i)));
     from_bf16_word[i] = high_bf16(i << 16 | 0x1234u);
+    from_fp16_word[i] = widen_fp16(i << 16 | 0x1234u).high;
   }
   for (std::uint32_t i = threadIdx.x; i < 0x100u; i += blockDim.x) {
     __nv_fp8_e4m3 value;
@@ -127,14 +158,16 @@ bool same_value(float a, float b) {
   return std::isnan(a) ? std::isnan(b) : std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
 
-TEST_F(numeric_gpu, every_bf16_and_e4m3_widens_to_the_same_float_as_on_the_gpu) {
-  both_sides<float> from_bf16{0x10000}, from_word{0x10000}, from_e4m3{0x100};
-  widen<<<1, 1024>>>(from_bf16.data(), from_word.data(), from_e4m3.data());
+TEST_F(numeric_gpu, every_bf16_fp16_and_e4m3_widens_to_the_same_float_as_on_the_gpu) {
+  both_sides<float> from_bf16{0x10000}, from_word{0x10000}, from_fp16{0x10000}, from_e4m3{0x100};
+  widen<<<1, 1024>>>(from_bf16.data(), from_word.data(), from_fp16.data(), from_e4m3.data());
   test::finish();
   for (std::uint32_t i = 0; i < 0x10000u; ++i) {
     const auto host = static_cast<float>(bfloat16::from_bits(static_cast<std::uint16_t>(i)));
     ASSERT_TRUE(same_value(host, from_bf16[i])) << "bf16 " << i;
     ASSERT_TRUE(same_value(host, from_word[i])) << "bf16 in a word " << i;
+    const auto half = static_cast<float>(float16::from_bits(static_cast<std::uint16_t>(i)));
+    ASSERT_TRUE(same_value(half, from_fp16[i])) << "fp16 in a word " << i;
   }
   for (std::uint32_t i = 0; i < 0x100u; ++i) {
     const auto host = static_cast<float>(float8_e4m3::from_bits(static_cast<std::uint8_t>(i)));

@@ -37,16 +37,16 @@ void run_group_gemm(const gemm_kernels::operands<Out, In>& problem, const gemm_r
 }
 
 /// `c` is C before and after.
-template <gemm_kernels::config C, class Context = sim::context, class Out>
-void run_group_gemm(const gemm_case& g, const gemm_run& run, std::vector<Out>& c) {
-  run_group_gemm<C, Context>(gemm_kernels::operands<Out>{.a = g.a.data(),
-                                                         .b = g.b.data(),
-                                                         .c = c.data(),
-                                                         .m = g.size.m,
-                                                         .n = g.size.n,
-                                                         .k = g.size.k,
-                                                         .alpha = run.alpha,
-                                                         .beta = run.beta},
+template <gemm_kernels::config C, class Context = sim::context, class Out, class In>
+void run_group_gemm(const typed_gemm_case<In>& g, const gemm_run& run, std::vector<Out>& c) {
+  run_group_gemm<C, Context>(gemm_kernels::operands<Out, In>{.a = g.a.data(),
+                                                             .b = g.b.data(),
+                                                             .c = c.data(),
+                                                             .m = g.size.m,
+                                                             .n = g.size.n,
+                                                             .k = g.size.k,
+                                                             .alpha = run.alpha,
+                                                             .beta = run.beta},
                              run);
 }
 

@@ -15,27 +15,31 @@ inline constexpr role_groups consumer{.groups = 2, .registers = 232};
 inline constexpr role_groups roles[] = {producer, consumer};
 static_assert(why_not(roles) == nullptr);
 
+/// Values of A and B.
+enum class operand_type { bf16, fp16, e4m3 };
+
 struct config {
-  int columns = 256;          // of a block's tile of C, whose rows are block_m
-  int stages = 4;             // slots of the ring
-  int cluster = 2;            // blocks, one below the other: each loads its part of B and gives it to all
-  int places = 2;             // of 16 rows of results, of each consumer warp
-  bool float_out = false;     // C is fp32, else bf16
-  bool scaled = false;        // alpha and beta are looked at; else they are 1 and 0
-  bool grouped = false;       // rows of A belong to groups with a B of their own
-  bool block_scaled = false;  // operands are e4m3, 128 values of k share a scale; else bf16
+  int columns = 256;       // of a block's tile of C, whose rows are block_m
+  int stages = 4;          // slots of the ring
+  int cluster = 2;         // blocks, one below the other: each loads its part of B and gives it to all
+  int places = 2;          // of 16 rows of results, of each consumer warp
+  bool float_out = false;  // C is fp32, else of the operands' type, or bf16
+  bool epilogue = false;   // alpha, beta, bias and activation are looked at; else they are 1, 0 and none
+  bool grouped = false;    // rows of A belong to groups with a B of their own
+  operand_type in = operand_type::bf16;  // e4m3: 128 values of k share a scale
   bool gated =
       false;  // B is two matrices; C = silu(A * B^T) . (A * B_up^T), with scales of its own where it is e4m3
   bool listed = false;  // rows of A lie where a list says
   bool evenly = false;  // tiles of groups are dealt out so that blocks end together; else in order
 
-  constexpr bool e4m3_out() const { return gated && block_scaled; }
+  constexpr bool block_scaled() const { return in == operand_type::e4m3; }
+  constexpr bool e4m3_out() const { return gated && block_scaled(); }
   constexpr int out_columns() const {  // of C that a warp stores at a time
     return e4m3_out() ? 128 : float_out ? 32 : 64;
   }
   constexpr int result_columns() const { return gated ? columns / 2 : columns; }  // of C in a tile
   constexpr int b_box_rows() const { return result_columns() / cluster; }
-  constexpr bool fed_by_warps() const { return block_scaled || listed; }
+  constexpr bool fed_by_warps() const { return block_scaled() || listed; }
   friend constexpr bool operator==(const config&, const config&) = default;
 };
 
@@ -45,9 +49,18 @@ inline constexpr int num_warps = (producer.groups + consumer.groups) * group_war
 
 /// Of a slot: rows of 128 bytes.
 template <config C>
-using operand = std::conditional_t<C.block_scaled, operand_tile_e4m3, operand_tile>;
+using operand =
+    std::conditional_t<C.block_scaled(), operand_tile_e4m3,
+                       std::conditional_t<C.in == operand_type::fp16, operand_tile_fp16, operand_tile>>;
 template <config C>
 inline constexpr int block_k = operand<C>::columns;
+
+/// A value of C.
+template <config C>
+using out_value =
+    std::conditional_t<C.e4m3_out(), float8_e4m3,
+                       std::conditional_t<C.float_out, float,
+                                          std::conditional_t<C.in == operand_type::fp16, float16, bfloat16>>>;
 
 /// Columns of B that share a scale, and what a slot has of scales, for its 128 values of k.
 inline constexpr int scaled_columns = weight_block;
@@ -93,7 +106,7 @@ struct block_plan : shared_plan {
         tiles{take<std::int32_t>(C.grouped ? most_groups + 1 : 0)},
         parts{take<std::uint32_t>(C.evenly ? most_groups / warp_lanes + 1 : 0)},
         cursors{take<tile_cursor>(C.evenly ? num_warps : 0)},
-        scales{take<slot_scales<C>>(C.block_scaled ? C.stages : 0)},
+        scales{take<slot_scales<C>>(C.block_scaled() ? C.stages : 0)},
         rows{take<std::int32_t>(C.listed ? block_m : 0)} {}
 };
 
@@ -111,12 +124,12 @@ consteval const char* why_not() {
            "free";
   } else if constexpr (C.places < 1 || C.result_columns() / C.out_columns() % C.places != 0) {
     return "places: the last place of a tile is the next one's first";
-  } else if constexpr (C.block_scaled && (C.columns % scaled_columns != 0 || C.float_out || C.scaled)) {
-    return "block_scaled: neither tiles that share a scale with their neighbours, nor fp32, alpha or beta";
+  } else if constexpr (C.block_scaled() && (C.columns % scaled_columns != 0 || C.float_out || C.epilogue)) {
+    return "block_scaled: neither tiles that share a scale with their neighbours, nor fp32, nor an epilogue";
   } else if constexpr ((C.gated || C.listed) && (!C.grouped || C.cluster > 1)) {
     return "gated, listed: of groups, in blocks alone";
-  } else if constexpr (C.gated && (C.columns != 256 || C.float_out || C.scaled)) {
-    return "gated: 128 columns of each matrix, which share a scale of C; neither fp32, alpha nor beta";
+  } else if constexpr (C.gated && (C.columns != 256 || C.float_out || C.epilogue)) {
+    return "gated: 128 columns of each matrix, which share a scale of C; neither fp32 nor an epilogue";
   } else {
     return block_plan<C>{}.bytes <= most_shared_bytes ? nullptr
                                                       : "stages: more shared memory than a block has";

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/activation.hpp"
 #include "base/dot.hpp"
 #include "base/fp8_rows.hpp"
 
@@ -13,8 +14,8 @@ namespace baton::gemm_cpu {
 /// Rows of A that share one conversion of each row of B.
 constexpr std::size_t block_rows = 16;
 
-template <class Out>
-void run(const gemm_problem<Out>& p) {
+template <class Out, class In>
+void run(const gemm_problem<Out, In>& p) {
   const auto m = static_cast<std::size_t>(p.m), n = static_cast<std::size_t>(p.n),
              k = static_cast<std::size_t>(p.k);
   std::vector<float> left(block_rows * k), right(k);
@@ -25,8 +26,11 @@ void run(const gemm_problem<Out>& p) {
       if (k > 0) widen(p.b + j * k, k, right.data());
       for (std::size_t r = 0; r < rows; ++r) {
         Out& c = p.c[(first + r) * n + j];
-        const float sum = p.alpha * (k > 0 ? dot(left.data() + r * k, right.data(), k) : 0.0f);
-        c = Out{p.beta == 0.0f ? sum : std::fma(p.beta, static_cast<float>(c), sum)};
+        float sum = p.alpha * (k > 0 ? dot(left.data() + r * k, right.data(), k) : 0.0f);
+        if (p.beta != 0.0f) sum = std::fma(p.beta, static_cast<float>(c), sum);
+        if (p.fp32_bias != nullptr) sum += p.fp32_bias[j];
+        if (p.bias != nullptr) sum += static_cast<float>(p.bias[j]);
+        c = Out{activated(p.act, sum)};
       }
     }
   }
@@ -71,11 +75,12 @@ void multiply(const gemm_kernels::operands<bfloat16, float8_e4m3>& p, const grou
 
 }  // namespace
 
-void run(const gemm_kernels::operands<bfloat16>& p) {
+template <class Value>
+void run(const gemm_kernels::operands<Value, Value>& p) {
   const auto n = static_cast<std::size_t>(p.n), k = static_cast<std::size_t>(p.k);
   each_group(p, [&](const group_rows& rows) {
-    run(gemm_problem<bfloat16>{p.a + rows.first * k, p.b + rows.group * n * k, p.c + rows.first * n,
-                               static_cast<int>(rows.count), p.n, p.k});
+    run(gemm_problem<Value, Value>{p.a + rows.first * k, p.b + rows.group * n * k, p.c + rows.first * n,
+                                   static_cast<int>(rows.count), p.n, p.k});
   });
 }
 
@@ -90,5 +95,9 @@ void run(const gemm_kernels::operands<bfloat16, float8_e4m3>& p) {
 
 template void run(const gemm_problem<bfloat16>&);
 template void run(const gemm_problem<float>&);
+template void run(const gemm_problem<float16, float16>&);
+template void run(const gemm_problem<float, float16>&);
+template void run(const gemm_kernels::operands<bfloat16>&);
+template void run(const gemm_kernels::operands<float16, float16>&);
 
 }  // namespace baton::gemm_cpu

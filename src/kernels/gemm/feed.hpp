@@ -27,13 +27,13 @@ class feed {
   BATON_FN bool run(const tile& t) {
     const int first = t.row + number_ * group_rows, rows = t.rows - number_ * group_rows;
     if constexpr (C.listed) look_rows_up(first);
-    if constexpr (C.block_scaled) x_.each_lane([&](int lane) { from_[lane] = places_of(t, first, lane); });
+    if constexpr (C.block_scaled()) x_.each_lane([&](int lane) { from_[lane] = places_of(t, first, lane); });
     BATON_ROLLED
     for (int k = 0; k < steps_; ++k) {
       if (!out_.producer_acquire(x_, {.where = "gemm.slot_free"})) return false;
       x_.each_lane([&](int lane) {
         if constexpr (C.listed) copy_rows(k, lane, rows);
-        if constexpr (C.block_scaled) copy_scales(k, lane);
+        if constexpr (C.block_scaled()) copy_scales(k, lane);
         if constexpr (!C.listed) x_.mbarrier_arrive_after_copies(out_.producer_mbar());
       });
       if constexpr (C.listed) {

@@ -8,6 +8,6 @@ namespace baton {
 using gemm_kernels::group_kernel;
 using gemm_kernels::params;
 
-BATON_KERNEL(group_kernel, params);
+BATON_KERNEL(group_kernel<bfloat16>, params);
 
 }  // namespace baton

@@ -11,9 +11,15 @@ namespace baton::gemm_kernels {
 template <class Config>
 struct gemm_kernel;  // kernel.hpp
 
-/// As many slots as fit. A narrow tile of bf16 is stored at once.
-constexpr config config_of(gemm_tiles tiles, bool float_out, bool scaled) {
-  config c{.float_out = float_out, .scaled = scaled};
+template <class In>
+inline constexpr operand_type type_of = std::is_same_v<In, float16>       ? operand_type::fp16
+                                        : std::is_same_v<In, float8_e4m3> ? operand_type::e4m3
+                                                                          : operand_type::bf16;
+
+/// As many slots as fit. A narrow tile of 16-bit results is stored at once.
+constexpr config config_of(gemm_tiles tiles, bool float_out, bool epilogue,
+                           operand_type in = operand_type::bf16) {
+  config c{.float_out = float_out, .epilogue = epilogue, .in = in};
   if (tiles == gemm_tiles::paired) return c;
   c.cluster = 1;
   if (tiles == gemm_tiles::medium) c.columns = 128, c.stages = 6;
@@ -22,23 +28,23 @@ constexpr config config_of(gemm_tiles tiles, bool float_out, bool scaled) {
 }
 
 /// Of groups: blocks alone, as half of a pair has nothing to do where a group has few rows.
-constexpr config make_group_config() {
-  config c = config_of(gemm_tiles::wide, false, false);
+constexpr config make_group_config(operand_type in) {
+  config c = config_of(gemm_tiles::wide, false, false, in);
   c.grouped = true;
   c.evenly = true;
   return c;
 }
-inline constexpr config group_config = make_group_config();
-
-using group_kernel = gemm_kernel<constant<group_config>>;
+template <class In>
+inline constexpr config group_config = make_group_config(type_of<In>);
+template <class In>
+using group_kernel = gemm_kernel<constant<group_config<In>>>;
 
 /// Of e4m3 with scales: the results of a tile go through one place of each warp, as registers and slots leave no more. Groups
 /// are dealt out in order: with the other way ptxas orders the inner loop so that it takes 22 % longer at k 7168.
 constexpr config make_scaled_config(bool grouped) {
-  config c = config_of(grouped ? gemm_tiles::wide : gemm_tiles::paired, false, false);
+  config c = config_of(grouped ? gemm_tiles::wide : gemm_tiles::paired, false, false, operand_type::e4m3);
   c.grouped = grouped;
   c.places = 1;
-  c.block_scaled = true;
   return c;
 }
 inline constexpr config scaled_config = make_scaled_config(false),
@@ -46,7 +52,7 @@ inline constexpr config scaled_config = make_scaled_config(false),
 
 /// silu(A * gate^T) . (A * up^T) of groups; C of e4m3 leaves with its scales.
 constexpr config make_gated_config(bool block_scaled, bool listed) {
-  config c = block_scaled ? make_scaled_config(true) : make_group_config();
+  config c = block_scaled ? make_scaled_config(true) : make_group_config(operand_type::bf16);
   c.gated = true;
   c.listed = listed;
   c.evenly = true;
@@ -60,7 +66,11 @@ using gated_kernel = gemm_kernel<constant<gated_config<block_scaled, listed>>>;
 using scaled_kernel = gemm_kernel<constant<scaled_config>>;
 using scaled_group_kernel = gemm_kernel<constant<scaled_group_config>>;
 
-template <class Out, gemm_tiles tiles, bool scaled>
-using kernel_of = gemm_kernel<constant<config_of(tiles, std::is_same_v<Out, float>, scaled)>>;
+/// Products of fp16 have one kernel, with and without an epilogue, to be compiled once.
+template <class Out, class In, gemm_tiles tiles, bool epilogue>
+inline constexpr config dense_config = config_of(tiles, std::is_same_v<Out, float>,
+                                                 epilogue || std::is_same_v<In, float16>, type_of<In>);
+template <class Out, class In, gemm_tiles tiles, bool epilogue>
+using kernel_of = gemm_kernel<constant<dense_config<Out, In, tiles, epilogue>>>;
 
 }  // namespace baton::gemm_kernels

@@ -1,6 +1,6 @@
 #pragma once
-// C = alpha * A * B^T + beta * C on tensor cores, warp-specialised, persistent, in clusters: bf16 in, bf16 or fp32 out;
-// and C = A * B^T of e4m3 with scales (scaled_products.hpp), bf16 out.
+// C = activation(alpha * A * B^T + beta * C + bias) on tensor cores, warp-specialised, persistent, in clusters: bf16 or fp16 in,
+// the same or fp32 out; and C = A * B^T of e4m3 with scales (scaled_products.hpp), bf16 out.
 //
 //   role       groups     registers  takes           gives           work per slot (64 values of k, or 128 of e4m3)
 //   producer   1 (1 warp) 40         free slots      filled slots    a box of A; its part of B, to all blocks of the cluster
@@ -14,13 +14,12 @@
 // Hand-over: protocol/staged_pipeline.hpp. A slot is filled when its bytes have landed, those from the other blocks too. It is
 // free when the consumer warps of all blocks of the cluster have released it: what a block loads goes to each of them. Cluster i
 // takes tiles i, i + clusters, ... of the walk; roles agree on them without a word.
-#include <cmath>
 #include <type_traits>
 
 #include "base/constant.hpp"
-#include "base/convert.hpp"
 #include "base/silu.hpp"
 #include "exec/kernel.hpp"
+#include "kernels/gemm/epilogue.hpp"
 #include "kernels/gemm/feed.hpp"
 #include "kernels/gemm/products.hpp"
 #include "kernels/gemm/scaled_products.hpp"
@@ -141,40 +140,15 @@ class block_role {
       accumulators acc;
       if (!products.multiply(acc, results, look)) return false;
       const int below = number * group_rows + x_.warp_of_group() * group_warp_rows;
-      if constexpr (C.scaled) scale(acc, t.row + below, t.column);
+      if constexpr (C.epilogue) {
+        results.store_rest();
+        epilogue<C, X>{x_, p_}.run(acc, t.row + below, t.column);
+      }
       if constexpr (C.gated) x_.fold_halves(acc, [](float gate, float up) { return silu(gate) * up; });
       results.take(acc, {t.row + below, t.rows - below, t.column});
       return true;
     });
     results.finish();
-  }
-
-  /// alpha * acc + beta * C, from the warp's first row and the tile's first column on.
-  BATON_FN void scale(accumulators& acc, int first_row, int first_column) {
-    x_.each_pair(acc, [&](int row, int column, float& low, float& high) {
-      low *= p_.alpha;
-      high *= p_.alpha;
-      row += first_row;
-      column += first_column;
-      if (p_.beta == 0.0f || row >= p_.m || column >= p_.n) return;
-      const pair before = read_pair(std::int64_t{row} * p_.n + column);
-      low = std::fma(p_.beta, before.low, low);
-      high = std::fma(p_.beta, before.high, high);
-    });
-  }
-
-  struct alignas(8) pair {
-    float low, high;
-  };
-  /// Two neighbours of C as it was.
-  BATON_FN pair read_pair(std::int64_t index) const {
-    if constexpr (C.float_out) {
-      return x_.read(reinterpret_cast<const pair*>(static_cast<const float*>(p_.c_rows) + index));
-    } else {
-      const std::uint32_t word =
-          x_.read(reinterpret_cast<const std::uint32_t*>(static_cast<const bfloat16*>(p_.c_rows) + index));
-      return {low_bf16(word), high_bf16(word)};
-    }
   }
 
   X& x_;

@@ -1,4 +1,4 @@
-// The product of groups, compiled for GPUs.
+// The products of bf16, compiled for GPUs.
 #include "device/entry.cuh"
 #include "kernels/gemm/instances.hpp"
 #include "kernels/gemm/kernel.hpp"
@@ -8,11 +8,11 @@ namespace baton {
 using gemm_kernels::kernel_of;
 using gemm_kernels::params;
 
-#define BATON_GEMM(tiles)                                  \
-  BATON_KERNEL(kernel_of<bfloat16, tiles, false>, params); \
-  BATON_KERNEL(kernel_of<bfloat16, tiles, true>, params);  \
-  BATON_KERNEL(kernel_of<float, tiles, false>, params);    \
-  BATON_KERNEL(kernel_of<float, tiles, true>, params)
+#define BATON_GEMM(tiles)                                            \
+  BATON_KERNEL(kernel_of<bfloat16, bfloat16, tiles, false>, params); \
+  BATON_KERNEL(kernel_of<bfloat16, bfloat16, tiles, true>, params);  \
+  BATON_KERNEL(kernel_of<float, bfloat16, tiles, false>, params);    \
+  BATON_KERNEL(kernel_of<float, bfloat16, tiles, true>, params)
 
 BATON_GEMM(gemm_tiles::paired);
 BATON_GEMM(gemm_tiles::wide);

@@ -10,9 +10,19 @@
 namespace baton::gemm_kernels {
 namespace {
 
-template <class Out>
-operands<Out> operands_of(const gemm_problem<Out>& p) {
-  return {.a = p.a, .b = p.b, .c = p.c, .m = p.m, .n = p.n, .k = p.k, .alpha = p.alpha, .beta = p.beta};
+template <class Out, class In>
+operands<Out, In> operands_of(const gemm_problem<Out, In>& p) {
+  return {.a = p.a,
+          .b = p.b,
+          .c = p.c,
+          .m = p.m,
+          .n = p.n,
+          .k = p.k,
+          .alpha = p.alpha,
+          .beta = p.beta,
+          .bias = p.bias,
+          .fp32_bias = p.fp32_bias,
+          .act = p.act};
 }
 
 /// As many clusters as there may be tiles for, of what the SMs hold.
@@ -32,15 +42,30 @@ void launch_as(const world& w, const operands<Out, In>& problem, int num_sms, st
   launch_on_cuda<Kernel>(w, grid, p, w.state().limits(), stream);
 }
 
-template <gemm_tiles tiles, class Out>
-void launch_with(const world& w, const gemm_problem<Out>& problem, int num_sms, stream_ref stream) {
-  constexpr bool is_float = std::is_same_v<Out, float>;
-  if (problem.alpha == 1.0f && problem.beta == 0.0f)
-    launch_as<kernel_of<Out, tiles, false>, config_of(tiles, is_float, false)>(w, operands_of(problem),
-                                                                               num_sms, stream);
+template <class Out, class In>
+bool is_plain(const gemm_problem<Out, In>& p) {
+  return p.alpha == 1.0f && p.beta == 0.0f && p.bias == nullptr && p.fp32_bias == nullptr &&
+         p.act == activation::none;
+}
+
+template <gemm_tiles tiles, class Out, class In>
+void launch_with(const world& w, const gemm_problem<Out, In>& problem, int num_sms, stream_ref stream) {
+  if (is_plain(problem))
+    launch_as<kernel_of<Out, In, tiles, false>, dense_config<Out, In, tiles, false>>(w, operands_of(problem),
+                                                                                     num_sms, stream);
   else
-    launch_as<kernel_of<Out, tiles, true>, config_of(tiles, is_float, true)>(w, operands_of(problem), num_sms,
-                                                                             stream);
+    launch_as<kernel_of<Out, In, tiles, true>, dense_config<Out, In, tiles, true>>(w, operands_of(problem),
+                                                                                   num_sms, stream);
+}
+
+template <class Value>
+void run_groups(const world& w, const operands<Value, Value>& problem, int num_sms, stream_ref stream) {
+  if (w.device() == device_kind::cpu) {
+    w.state().machine->host(
+        w.rank(), [problem] { gemm_cpu::run(problem); }, stream.native);
+  } else {
+    launch_as<group_kernel<Value>, group_config<Value>>(w, problem, num_sms, stream);
+  }
 }
 
 template <bool block_scaled, class Value>
@@ -55,8 +80,8 @@ void launch_gated(const world& w, const operands<Value, Value>& problem, int num
 
 }  // namespace
 
-template <class Out>
-void run(const world& w, const gemm_problem<Out>& problem, const gemm_config& config, stream_ref stream) {
+template <class Out, class In>
+void run(const world& w, const gemm_problem<Out, In>& problem, const gemm_config& config, stream_ref stream) {
   if (w.device() == device_kind::cpu) {
     w.state().machine->host(
         w.rank(), [problem] { gemm_cpu::run(problem); }, stream.native);
@@ -78,12 +103,10 @@ void run(const world& w, const gemm_problem<Out>& problem, const gemm_config& co
 }
 
 void run(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream) {
-  if (w.device() == device_kind::cpu) {
-    w.state().machine->host(
-        w.rank(), [problem] { gemm_cpu::run(problem); }, stream.native);
-  } else {
-    launch_as<group_kernel, group_config>(w, problem, num_sms, stream);
-  }
+  run_groups(w, problem, num_sms, stream);
+}
+void run(const world& w, const operands<float16, float16>& problem, int num_sms, stream_ref stream) {
+  run_groups(w, problem, num_sms, stream);
 }
 
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num_sms, stream_ref stream) {
@@ -108,5 +131,7 @@ void run_gated(const world& w, const operands<float8_e4m3, float8_e4m3>& problem
 
 template void run(const world&, const gemm_problem<bfloat16>&, const gemm_config&, stream_ref);
 template void run(const world&, const gemm_problem<float>&, const gemm_config&, stream_ref);
+template void run(const world&, const gemm_problem<float16, float16>&, const gemm_config&, stream_ref);
+template void run(const world&, const gemm_problem<float, float16>&, const gemm_config&, stream_ref);
 
 }  // namespace baton::gemm_kernels

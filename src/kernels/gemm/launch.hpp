@@ -5,16 +5,20 @@
 
 namespace baton::gemm_kernels {
 
-/// Enqueues c = alpha * a * b^T + beta * c on `stream` and returns: a kernel on CUDA, with at most `config.num_sms` blocks and at
-/// least a cluster; plain loops on the CPU. All has been checked. Throws cuda_error if the launch fails.
-template <class Out>
-void run(const world& w, const gemm_problem<Out>& problem, const gemm_config& config, stream_ref stream);
+/// Enqueues c = activation(alpha * a * b^T + beta * c + bias) on `stream` and returns: a kernel on CUDA, with at most
+/// `config.num_sms` blocks and at least a cluster; plain loops on the CPU. All has been checked. Throws cuda_error if the launch
+/// fails.
+template <class Out, class In>
+void run(const world& w, const gemm_problem<Out, In>& problem, const gemm_config& config, stream_ref stream);
 
 extern template void run(const world&, const gemm_problem<bfloat16>&, const gemm_config&, stream_ref);
 extern template void run(const world&, const gemm_problem<float>&, const gemm_config&, stream_ref);
+extern template void run(const world&, const gemm_problem<float16, float16>&, const gemm_config&, stream_ref);
+extern template void run(const world&, const gemm_problem<float, float16>&, const gemm_config&, stream_ref);
 
 /// The same for groups of rows, with the rows of each on the device.
 void run(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream);
+void run(const world& w, const operands<float16, float16>& problem, int num_sms, stream_ref stream);
 
 /// The same of e4m3 with scales, for groups of rows or, where there are none, for one product.
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num_sms, stream_ref stream);

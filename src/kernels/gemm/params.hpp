@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "base/tile_walk.hpp"
+#include "baton/activation.hpp"
 #include "kernels/gemm/config.hpp"
 
 namespace baton::gemm_kernels {
@@ -36,6 +37,11 @@ struct params {
   const std::byte* a_rows;
   const std::int32_t* a_list;
   int a_row_bytes, num_a_rows;
+
+  // With an epilogue: of each column, a float or a value of C's type; null: none.
+  const float* fp32_bias;
+  const void* bias;
+  activation act;
 };
 
 /// What is multiplied, as the host says it.
@@ -58,6 +64,9 @@ struct operands {
   float* c_scales = nullptr;             // of e4m3
   const std::int32_t* a_list = nullptr;  // null: row r of A is its r-th
   int a_row_bytes = 0, num_a_rows = 0;   // of a list
+  const Out* bias = nullptr;             // [n]
+  const float* fp32_bias = nullptr;
+  activation act = activation::none;
 };
 
 /// `make_map(tensor_layout)` is the device's.
@@ -96,6 +105,9 @@ params params_of(const operands<Out, In>& p, MakeMap make_map) {
   made.a_list = p.a_list;
   made.a_row_bytes = p.a_row_bytes;
   made.num_a_rows = p.num_a_rows;
+  made.fp32_bias = p.fp32_bias;
+  made.bias = p.bias;
+  made.act = p.act;
   return made;
 }
 

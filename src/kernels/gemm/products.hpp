@@ -1,5 +1,5 @@
 #pragma once
-// How a consumer group makes its 64 rows of a tile: the products of bf16.
+// How a consumer group makes its 64 rows of a tile: the products of bf16 and fp16.
 #include "kernels/gemm/results.hpp"
 #include "protocol/mma_commit.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
-// How a consumer warp's 16 rows of C leave: through places in shared memory in turn, some columns at a time. What of bf16 finds
-// no free place stays in registers, rounded, until the next tile's products run, and is stored beside them.
+// How a consumer warp's 16 rows of C leave: through places in shared memory in turn, some columns at a time. 16-bit ones
+// that find no free place stay in registers, rounded, until the next tile's products run, and are stored beside them.
 #include <bit>
 #include <type_traits>
 
@@ -16,12 +16,11 @@ struct result_rows {
 
 template <config C, class X>
 class results {
-  using out_type =
-      std::conditional_t<C.e4m3_out(), float8_e4m3, std::conditional_t<C.float_out, float, bfloat16>>;
+  using out_type = out_value<C>;
   using tile_type = swizzled_tile<out_type>;
   using accumulators = typename X::template group_accumulators<C.columns>;
   static constexpr int parts = C.result_columns() / C.out_columns();
-  static constexpr int parts_kept = C.float_out || C.block_scaled ? 0 : parts - C.places;
+  static constexpr int parts_kept = C.float_out || C.block_scaled() ? 0 : parts - C.places;
   static constexpr int first_kept = (parts - parts_kept) * C.out_columns();
 
  public:
@@ -53,17 +52,18 @@ class results {
     }
   }
 
+  /// All that were kept: their registers are free.
+  BATON_FN void store_rest() {
+    BATON_ROLLED
+    while (left_ > 0) store_part();
+  }
+
   BATON_FN void finish() {
     store_rest();
     x_.bulk_wait_read();
   }
 
  private:
-  BATON_FN void store_rest() {
-    BATON_ROLLED
-    while (left_ > 0) store_part();
-  }
-
   /// Columns `first` and on of `from`, which are a part of the tile's.
   template <class Rows>
   BATON_FN void store(const Rows& from, int first, int part) {
@@ -119,7 +119,9 @@ class results {
   const params& p_;
   tile_type places_;
   result_rows rows_{};
-  typename X::template group_results<larger(parts_kept, 1) * C.out_columns()> kept_;
+  typename X::template group_results<larger(parts_kept, 1) * C.out_columns(),
+                                     std::conditional_t<(parts_kept > 0), out_type, bfloat16>>
+      kept_;
   typename X::row_values inverse_{};  // of the scales of e4m3
   int left_ = 0;
 };

@@ -115,7 +115,7 @@ class scaled_products {
 };
 
 template <config C, class X>
-requires(C.block_scaled) struct products_of<C, X> {
+requires(C.block_scaled()) struct products_of<C, X> {
   using type = scaled_products<C, X>;
 };
 

@@ -1,0 +1,22 @@
+#pragma once
+
+namespace baton {
+
+/// What becomes of each value v of a product: v; the larger of v and 0; v / (1 + exp(-v));
+/// v / 2 (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))).
+enum class activation { none, relu, silu, gelu };
+
+constexpr const char* name(activation a) {
+  switch (a) {
+    case activation::relu:
+      return "relu";
+    case activation::silu:
+      return "silu";
+    case activation::gelu:
+      return "gelu";
+    default:
+      return "none";
+  }
+}
+
+}  // namespace baton

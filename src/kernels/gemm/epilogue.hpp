@@ -1,0 +1,83 @@
+#pragma once
+// What becomes of a product's sums before they are rounded: activation(alpha * acc + beta * C + bias).
+//
+// Each step is a pass over a thread's accumulators, or is left out for all of them: what a product asks for is the same in all
+// threads, and one long pass would be the longest for everybody.
+#include <cmath>
+
+#include "base/activation.hpp"
+#include "base/convert.hpp"
+#include "kernels/gemm/tiles.hpp"
+
+namespace baton::gemm_kernels {
+
+template <config C, class X>
+class epilogue {
+  using accumulators = typename X::template group_accumulators<C.columns>;
+
+ public:
+  BATON_FN epilogue(X& x, const params& p) : x_{x}, p_{p} {}
+
+  /// `row` and `column`: of C, where the warp's accumulators begin.
+  BATON_FN void run(accumulators& acc, int row, int column) {
+    if (p_.alpha != 1.0f || p_.beta != 0.0f || p_.bias != nullptr || p_.fp32_bias != nullptr)
+      add(acc, row, column);
+    if (p_.act == activation::relu) {
+      x_.each_pair(acc, [](int, int, float& low, float& high) {
+        low = relu(low);
+        high = relu(high);
+      });
+    } else if (p_.act != activation::none) {
+      const sigmoid_factors factors = factors_of(p_.act);
+      x_.each_pair(acc, [&](int, int, float& low, float& high) {
+        low = by_sigmoid(low, factors);
+        high = by_sigmoid(high, factors);
+      });
+    }
+  }
+
+ private:
+  /// alpha * acc + beta * C + bias
+  BATON_FN void add(accumulators& acc, int first_row, int first_column) {
+    x_.each_pair(acc, [&](int row, int column, float& low, float& high) {
+      low *= p_.alpha;
+      high *= p_.alpha;
+      row += first_row;
+      column += first_column;
+      if (row >= p_.m || column >= p_.n) return;
+      if (p_.beta != 0.0f) {
+        const two_floats before =
+            two_at(static_cast<const out_value<C>*>(p_.c_rows), std::int64_t{row} * p_.n + column);
+        low = std::fma(p_.beta, before.low, low);
+        high = std::fma(p_.beta, before.high, high);
+      }
+      if (p_.fp32_bias != nullptr) add_two(two_floats_at(p_.fp32_bias, column), low, high);
+      if (p_.bias != nullptr) add_two(two_at(static_cast<const out_value<C>*>(p_.bias), column), low, high);
+    });
+  }
+  BATON_FN static void add_two(const two_floats& two, float& low, float& high) {
+    low += two.low;
+    high += two.high;
+  }
+
+  /// Two neighbours; the first has an even number.
+  BATON_FN two_floats two_floats_at(const float* from, std::int64_t index) const {
+    struct alignas(8) pair {
+      float low, high;
+    };
+    const pair both = x_.read(reinterpret_cast<const pair*>(from + index));
+    return {both.low, both.high};
+  }
+  template <class T>
+  BATON_FN two_floats two_at(const T* from, std::int64_t index) const {
+    if constexpr (C.float_out)
+      return two_floats_at(from, index);
+    else
+      return widen_two<T>(x_.read(reinterpret_cast<const std::uint32_t*>(from + index)));
+  }
+
+  X& x_;
+  const params& p_;
+};
+
+}  // namespace baton::gemm_kernels
