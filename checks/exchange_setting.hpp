@@ -67,7 +67,6 @@ struct exchange_setting {
   bool combines = true;   // if not, dispatch follows dispatch
   int looks = 2;          // bounds::looks
   bool is_apart = false;  // layout per_rank: four kernels a round, not two
-  int few_tokens = 0;     // layout per_rank by flags: so many of a rank travel in halves of words
   ep::row_storage rows = ep::row_storage::of_experts;
   planted_bug bug = {};
   std::shared_ptr<exchange_tally> tally = nullptr;

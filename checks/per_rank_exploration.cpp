@@ -23,11 +23,7 @@ struct kernels_by {
     return end(e, s).window_cells().bytes();
   }
   static std::size_t local_bytes(const setting&, const ep::shape& s) { return units::local_cells{s}.bytes; }
-  static endpoint end(const setting& e, const ep::shape& s) {
-    endpoint made = endpoint::of(s);
-    if constexpr (requires { made.few_tokens; }) made.few_tokens = e.few_tokens;
-    return made;
-  }
+  static endpoint end(const setting&, const ep::shape& s) { return endpoint::of(s); }
 
   static void name(check::program& p, const endpoint& end, const std::string& whose) {
     const cells window = end.window_cells();
@@ -73,13 +69,9 @@ struct kernels_by {
   }
   static void name_behind(const namer& name, const units::flag_cells& window, const ep::shape& s,
                           std::size_t sums) {
-    const std::size_t of_tokens = window.token_flag_at(s, 0, 0, 0), of_sums = window.sum_flag_at(s, 0, 0),
-                      token_words = window.token_words_at(s, 0, 0, 0), sum_words = window.sum_words_at(0, 0);
-    name.whole(sums, of_tokens, "sums");
-    name.whole(of_tokens, of_sums, "token flags");
-    name.whole(of_sums, token_words, "sum flags");
-    name.halves(token_words, sum_words, "words of tokens");
-    name.whole(sum_words, window.bytes(), "words of sums");
+    const std::size_t cleared = window.cleared_at(s, 0, 0);
+    name.whole(sums, cleared, "sums");
+    name.whole(cleared, window.bytes(), "flags of what is cleared");
   }
 };
 

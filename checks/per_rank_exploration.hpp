@@ -8,7 +8,7 @@
 namespace baton::checks {
 
 check::result check_per_rank(const exchange_setting& e, check::bounds limits = {});
-/// By released flags.
+/// By flags.
 check::result check_by_flags(const exchange_setting& e, check::bounds limits = {});
 
 /// From the cells of even rounds to those of odd ones.

@@ -1,4 +1,4 @@
-// Layout per_rank by released flags: rounds in a row on the same cells, and ranks that give up at any wait.
+// Layout per_rank by flags: rounds in a row on the same cells, and ranks that give up at any wait.
 #include "checks/all.hpp"
 #include "checks/per_rank_exploration.hpp"
 #include "protocol/line.hpp"
@@ -31,25 +31,11 @@ std::vector<exploration> rounds_by_flags() {
           {.warps = {3}, .experts = 4, .top_k = 3, .tokens = {2}, .route = routing::with_holes, .rounds = 1}),
       flags_hold("2 ranks, the first of 2 blocks, 1 round",
                  {.blocks = {2, 1}, .warps = {3}, .tokens = {2}, .rounds = 1}),
-      flags_hold("2 ranks, tokens and sums of 2 units, 1 round", {.warps = {3}, .hidden = 456, .rounds = 1}),
+      flags_hold("2 ranks, tokens and sums of 2 units, 3 rounds", {.warps = {3}, .hidden = 456, .rounds = 3}),
       flags_hold("2 ranks, ids of 2 accesses, 1 round",
                  {.warps = {2}, .experts = 32, .top_k = 32, .tokens = {4, 1}, .rounds = 1}),
-      flags_hold("3 ranks, 1 round", {.ranks = 3, .warps = {3}, .experts = 3, .rounds = 1}),
+      flags_hold("3 ranks, 3 rounds", {.ranks = 3, .warps = {3}, .experts = 3, .rounds = 3}),
       flags_hold("2 ranks, 4 kernels a round, 3 rounds", {.warps = {3}, .rounds = 3, .is_apart = true}),
-  };
-}
-
-std::vector<exploration> rounds_by_words() {
-  return {
-      flags_hold("in words: 2 ranks, 3 rounds", {.warps = {3}, .rounds = 3, .few_tokens = 1}),
-      flags_hold("in words: 2 ranks, all tokens to one expert, 3 rounds",
-                 {.warps = {3}, .route = routing::one_expert, .rounds = 3, .few_tokens = 1}),
-      flags_hold("2 tokens by flags and 1 in words, 3 rounds",
-                 {.warps = {3}, .experts = 4, .top_k = 2, .tokens = {2, 1}, .rounds = 3, .few_tokens = 1}),
-      flags_hold("in words: 2 ranks, tokens and sums of 2 units, 1 round",
-                 {.warps = {3}, .hidden = 456, .rounds = 1, .few_tokens = 1}),
-      flags_hold("in words: 2 ranks, 4 kernels a round, 3 rounds",
-                 {.warps = {3}, .rounds = 3, .is_apart = true, .few_tokens = 1}),
   };
 }
 
@@ -63,19 +49,12 @@ std::vector<exploration> failures_by_flags() {
                   .route = routing::one_expert,
                   .rounds = 1,
                   .gives_up = {anywhere}}),
-      flags_hold("in words: 2 ranks, 1 round, a token of the second to the first, every wait may give up",
-                 {.warps = {3},
-                  .tokens = {0, 1},
-                  .route = routing::one_expert,
-                  .rounds = 1,
-                  .gives_up = {anywhere},
-                  .few_tokens = 1}),
   };
 }
 
 // Cells, as per_rank_exploration.cpp names them.
 constexpr const char* ids_in_words = "even ids, odd ids";
-constexpr const char* units_of_tokens = "even tokens, odd tokens";
+constexpr const char* flag_of_cleared = "flags of what is cleared";
 
 mutant flags_wrong(const char* name, const char* breaks, const std::vector<verdict>& as,
                    const planted_bug& bug, exchange_setting e) {
@@ -89,39 +68,31 @@ const std::vector<verdict>& lost_edge() {
   return any;
 }
 
-/// Of flags and what they tell of.
-std::vector<mutant> bugs_of_flags() {
+/// Rank 0 sends, rank 1 receives: what rank 1 stores into its own tokens, and rank 0 into its own sums, clears.
+exchange_setting one_way(int rounds) {
+  return {.warps = {3}, .tokens = {1, 0}, .rounds = rounds};
+}
+
+/// Of what is cleared and how others hear of it.
+std::vector<mutant> bugs_of_clearing() {
   using enum change;
-  constexpr verbs stores = verbs::release_store;
-  const exchange_setting two{.warps = {3}, .rounds = 2};
-  const auto older = -static_cast<std::int64_t>(line_flag(1));
+  constexpr verbs stores = verbs::release_store, clears = verbs::relaxed_store;
+  const auto older = -static_cast<std::int64_t>(line_flag(2));
   return {
-      flags_wrong("a token's flag comes before its data", "E1", lost_edge(),
-                  {.what = verbs::write, .how = late, .cell = units_of_tokens, .until = stores}, two),
-      flags_wrong("a sum's flag comes before its data", "E1", lost_edge(),
-                  {.what = verbs::write, .how = late, .cell = "sums", .until = stores}, two),
-      flags_wrong("flags of tokens release nothing", "E1", lost_edge(),
-                  {.what = stores, .how = relaxed, .cell = "token flags"}, two),
-      flags_wrong("flags of sums release nothing", "E1", lost_edge(),
-                  {.what = stores, .how = relaxed, .cell = "sum flags"}, two),
-      flags_wrong("flags of tokens reach this rank only", "E1", lost_edge(),
-                  {.what = stores, .how = narrow, .cell = "token flags"}, two),
-      flags_wrong("flags of sums reach this rank only", "E1", lost_edge(),
-                  {.what = stores, .how = narrow, .cell = "sum flags"}, two),
-      flags_wrong("who waits for a token acquires nothing", "E1", lost_edge(),
-                  {.what = verbs::wait, .how = without_acquire, .where = "dispatch.flag"}, two),
-      flags_wrong("who waits for a sum acquires nothing", "E1", lost_edge(),
-                  {.what = verbs::wait, .how = without_acquire, .where = "combine.flag"}, two),
-      flags_wrong("tokens are not awaited", "E1", lost_edge(),
-                  {.what = verbs::wait, .how = lost, .where = "dispatch.flag"}, two),
-      flags_wrong("sums are not awaited", "E1", lost_edge(),
-                  {.what = verbs::wait, .how = lost, .where = "combine.flag"}, two),
-      flags_wrong("lanes do not meet before one of them tells", "E1", lost_edge(),
-                  {.what = verbs::sync_warp, .how = lost}, two),
-      flags_wrong("flags of tokens are of the round before", "Start", {verdict::deadlock},
-                  {.what = stores, .how = shifted, .cell = "token flags", .by = older}, two),
-      flags_wrong("sums' flags of the round before count as this round's", "E2", lost_edge(),
-                  {.what = verbs::wait, .how = shifted, .where = "combine.flag", .by = -older}, two),
+      flags_wrong("tokens are not cleared", "W2", lost_edge(),
+                  {.what = clears, .how = lost, .cell = "odd tokens of rank 1", .rank = 1}, one_way(3)),
+      flags_wrong("sums are not cleared", "W2", lost_edge(),
+                  {.what = clears, .how = lost, .cell = "sums of rank 0", .rank = 0}, one_way(2)),
+      flags_wrong("flags of what is cleared release nothing", "E1", lost_edge(),
+                  {.what = stores, .how = relaxed, .cell = flag_of_cleared}, one_way(3)),
+      flags_wrong("flags of what is cleared reach this rank only", "E1", lost_edge(),
+                  {.what = stores, .how = narrow, .cell = flag_of_cleared}, one_way(3)),
+      flags_wrong("who waits for what is cleared acquires nothing", "E1", lost_edge(),
+                  {.what = verbs::wait, .how = without_acquire, .where = "dispatch.cleared"}, one_way(3)),
+      flags_wrong("what is cleared is not awaited", "E1", lost_edge(),
+                  {.what = verbs::wait, .how = lost, .where = "dispatch.cleared"}, one_way(3)),
+      flags_wrong("flags of what is cleared are of rounds before", "Start", {verdict::deadlock},
+                  {.what = stores, .how = shifted, .cell = flag_of_cleared, .by = older}, one_way(3)),
   };
 }
 
@@ -146,7 +117,7 @@ std::vector<mutant> bugs_of_rounds_by_flags() {
                   {.warps = {3}, .tokens = {0}, .rounds = 3}),
       flags_wrong("ids carry another round's check", "Start", {verdict::deadlock},
                   {.what = verbs::relaxed_store, .how = shifted, .cell = ids_in_words, .by = 1}, two),
-      flags_wrong("kernels do not await those before them", "E2", lost_edge(),
+      flags_wrong("kernels do not await those before them", "W2", lost_edge(),
                   {.what = verbs::await_dependencies, .how = lost}, two),
       flags_wrong("kernels do not look whether their rank gave up", "Progress", {verdict::broken_promise},
                   {.what = verbs::has_given_up, .how = lost},
@@ -159,30 +130,25 @@ std::vector<mutant> bugs_of_rounds_by_flags() {
   };
 }
 
-/// Of units in halves of words.
+/// Of units.
 std::vector<mutant> bugs_of_words() {
   using enum change;
   constexpr verbs stores = verbs::relaxed_store;
-  const exchange_setting two{.warps = {3}, .rounds = 2, .few_tokens = 1};
-  const auto older = -static_cast<std::int64_t>(line_flag(1) << 32);
+  const exchange_setting two{.warps = {3}, .rounds = 2};
   return {
-      flags_wrong(
-          "words of tokens are of the round before", "Start", {verdict::deadlock},
-          {.what = stores, .how = shifted, .cell = "even words of tokens, odd words of tokens", .by = older},
-          two),
       flags_wrong("words of tokens are not awaited", "W1", lost_edge(),
                   {.what = verbs::wait, .how = lost, .where = "dispatch.words"}, two),
       flags_wrong("words of sums are not awaited", "W1", lost_edge(),
                   {.what = verbs::wait, .how = lost, .where = "combine.words"}, two),
-      flags_wrong("words of sums of the round before count as this round's", "W2", lost_edge(),
-                  {.what = verbs::wait, .how = shifted, .where = "combine.words", .by = -older}, two),
       flags_wrong("a word of a token is lost", "Progress", {verdict::deadlock},
-                  {.what = stores, .how = lost, .cell = "odd words of tokens", .time = 1}, two),
+                  {.what = stores, .how = lost, .cell = "odd tokens", .time = 1}, two),
+      flags_wrong("a word of a sum is lost", "Progress", {verdict::deadlock},
+                  {.what = stores, .how = lost, .cell = "sums", .time = 1}, two),
       flags_wrong(
           "a wait for words that gave up counts as arrived", "W1",
           {verdict::broken_promise, verdict::outside_memory, verdict::data_race, verdict::garbage_read},
           {.what = verbs::wait, .how = taken_for_success, .where = "combine.words"},
-          {.warps = {3}, .rounds = 1, .gives_up = {anywhere}, .few_tokens = 1}),
+          {.warps = {3}, .rounds = 1, .gives_up = {anywhere}}),
   };
 }
 
@@ -190,17 +156,17 @@ std::vector<mutant> bugs_of_words() {
 
 protocol_check exchange_flags_check() {
   const std::string kernels = "src/kernels/ep/per_rank/", protocol = "src/protocol/";
-  protocol_check c{.name = "exchange_flags",
-                   .title =
-                       "Dispatch and combine, a message for each token and rank: data in words or told of by "
-                       "released flags",
-                   .headers = {protocol + "released_flag.hpp", protocol + "id_word.hpp",
-                               protocol + "half_word.hpp", kernels + "by_flags.hpp", kernels + "id_words.hpp",
-                               kernels + "dispatch.hpp", kernels + "combine.hpp"},
-                   .explorations = rounds_by_flags(),
-                   .mutants = bugs_of_flags()};
-  for (const auto& more : {rounds_by_words(), failures_by_flags()})
-    c.explorations.insert(c.explorations.end(), more.begin(), more.end());
+  protocol_check c{
+      .name = "exchange_flags",
+      .title =
+          "Dispatch and combine, a message for each token and rank: data in words that are their "
+          "own news",
+      .headers = {protocol + "cleared_line.hpp", protocol + "released_flag.hpp", protocol + "id_word.hpp",
+                  kernels + "by_flags.hpp", kernels + "id_words.hpp", kernels + "dispatch.hpp",
+                  kernels + "combine.hpp"},
+      .explorations = rounds_by_flags(),
+      .mutants = bugs_of_clearing()};
+  for (const auto& more : failures_by_flags()) c.explorations.push_back(more);
   for (const auto& more : {bugs_of_rounds_by_flags(), bugs_of_words()})
     c.mutants.insert(c.mutants.end(), more.begin(), more.end());
   return c;

@@ -16,7 +16,8 @@ class per_rank_layout final : public ep_layout_calls {
       : ranks_{w},
         limits_{.blocks = c.num_sms > 0 ? c.num_sms : sms,
                 .threads = c.num_threads == 0 && w.device() == device_kind::cpu ? cpu_threads : c.num_threads,
-                .slot = reported_slot(c, slot)},
+                .slot = reported_slot(c, slot),
+                .threads_are_asked_for = c.num_threads != 0},
         end_{Endpoint::of(shape_of(c, w.size(), w.rank()))} {}
 
   void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
@@ -58,7 +59,10 @@ class per_rank_layout final : public ep_layout_calls {
   static constexpr int cpu_threads = 96;  // a warp for each role
 
   ep::per_rank::launch_limits limits(half which, int num_sms) const {
-    return {num_sms > 0 ? num_sms : limits_.blocks, limits_.threads, which, limits_.slot};
+    ep::per_rank::launch_limits all = limits_;
+    if (num_sms > 0) all.blocks = num_sms;
+    all.which = which;
+    return all;
   }
   void send(const dispatch_input& in, half which, stream_ref stream) {
     num_tokens_ = in.num_tokens;

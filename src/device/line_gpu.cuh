@@ -6,6 +6,7 @@
 // it. Both instructions need a converged warp, hence the __syncwarp before each.
 #include "device/mma_gpu.cuh"
 #include "exec/line.hpp"
+#include "exec/word_pair.hpp"
 #include "ptx/line.cuh"
 
 namespace baton {
@@ -45,24 +46,30 @@ class line_gpu : public mma_gpu {
     }
   }
 
-  /// As in exec/word_wait.hpp: the loads of all words are in flight together.
-  template <int n, class WordAt, class Done>
-  BATON_FN bool wait_words(WordAt word_at, Done done, const wait_site& where,
-                           lanes<std::uint64_t> (&seen)[n]) {
+  // Pairs of words: exec/word_pair.hpp.
+  template <class PairAt>
+  BATON_FN static void store_pairs(PairAt pair_at, const lanes<word_pair>& values) {
+    if (word_pair* const to = pair_at(lane()); to != nullptr)
+      ptx::st_words(to->word, values.value.word[0], values.value.word[1]);
+  }
+  /// The loads of all pairs are in flight together.
+  template <int n, class PairAt, class Done>
+  BATON_FN bool wait_pairs(PairAt pair_at, Done done, const wait_site& where, lanes<word_pair> (&seen)[n]) {
     std::uint64_t start = 0;
     for (std::uint32_t polls = 1;; ++polls) {
       BATON_UNROLL
       for (int i = 0; i < n; ++i) {
-        seen[i].value = 0;
-        if (const std::uint64_t* word = word_at(i, lane()); word != nullptr)
-          seen[i].value = load<order::relaxed, scope::system>(word);
+        seen[i].value = {};
+        if (const word_pair* pair = pair_at(i, lane()); pair != nullptr)
+          ptx::ld_words(pair->word, seen[i].value.word[0], seen[i].value.word[1]);
       }
       bool ok = true;
       std::uint64_t missing = 0;
       BATON_UNROLL
-      for (int i = 0; i < n; ++i) {
-        const bool here = word_at(i, lane()) == nullptr || done(lane(), seen[i].value);
-        if (!here) missing = seen[i].value;
+      for (int i = 0; i < 2 * n; ++i) {
+        const std::uint64_t word = seen[i / 2].value.word[i % 2];
+        const bool here = pair_at(i / 2, lane()) == nullptr || done(lane(), i % 2, word);
+        if (!here) missing = word;
         ok = ok & here;
       }
       if (__all_sync(whole_warp, ok)) {

@@ -1,33 +1,26 @@
 #pragma once
-// Released flags: data that is stored plainly, and told of by a word beside it.
+// Released flags: a word that tells of what its writer knows to be done.
 //
 //   cell                       written by                               read by
-//   data, in the owner's       one warp of the sender, at most once a   warps of the owner that have seen the flag in that
-//   window                     round                                    round
-//   flag, 64 bits, there too   a lane of that warp, then: store         those warps: wait acquire, system
-//                              release, system
+//   flag, 64 bits, in the      a lane of the sender, at most once a     a warp of the owner: wait acquire, system
+//   owner's window             round: store release, system
 //
 //   state of a flag            seen by a reader in round n
 //   of a round before          not here yet: loads again
 //   of round n                 here, and all that it tells of
 //   anything else              never ends a wait; reported as a stuck record with the flag as seen
 //
-// E1: what happens before tell_flags() happens before what follows await_flags(), as with arrival words. Other lanes'
-//     data is among it: tell_flags() meets them first.
-// E2: data and a flag may be written again in round m only by who has heard, by a released flag, that their reader has done
-//     with the round that wrote them last: whoever uses flags says which one.
+// E1: what happens before tell_flags(), for the lanes that tell, happens before what follows await_flags().
+// W2: a flag may be written again when its reader has acted on it: whoever uses flags says why it has.
 // Start:    all bytes 0; the first round is 1. Flags are those of lines (line.hpp): all rounds differ, in many bits.
 // Progress: no wait precedes the release it depends on; a reader waits only for flags that it knows somebody stores.
-//
-// Nothing here is assumed that PTX does not promise.
 #include "protocol/line.hpp"
 
 namespace baton {
 
-/// The warp: each lane whose flag is not null tells of what all lanes have done before. One fence of the warp for all of them.
+/// The warp: each lane whose flag is not null tells of what has happened before.
 template <exec_context X>
 BATON_FN void tell_flags(X& x, const typename X::template lanes<std::uint64_t*>& flags, std::uint64_t epoch) {
-  x.sync_warp();
   x.each_lane([&](int lane) {
     if (flags[lane] != nullptr)
       x.template store<order::release, scope::system>(flags[lane], line_flag(epoch));

@@ -1,7 +1,8 @@
 #pragma once
-// 16 bytes of a line: accesses that are neither cached, merged nor reordered by the compiler with each other.
+// 16 bytes of a line, or two words: accesses that are neither cached, merged nor reordered by the compiler with each other.
 // PTX ISA 9.7.9.8 "ld.volatile", 9.7.9.12 "st.volatile": relaxed at system scope.
 #include <cstddef>
+#include <cstdint>
 
 namespace baton::ptx {
 
@@ -19,6 +20,22 @@ __device__ __forceinline__ uint4 ld_line(const std::byte* from) {
                : "l"(from)
                : "memory");
   return v;
+}
+
+// Two words of 64 bits, each seen whole: a vector is as many accesses to its words as PTX ISA 8.2.2 has it.
+__device__ __forceinline__ void st_words(std::uint64_t* to, std::uint64_t first, std::uint64_t second) {
+  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};"
+               :
+               : "l"(to), "l"(first), "l"(second)
+               : "memory");
+}
+
+__device__ __forceinline__ void ld_words(const std::uint64_t* from, std::uint64_t& first,
+                                         std::uint64_t& second) {
+  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(first), "=l"(second)
+               : "l"(from)
+               : "memory");
 }
 
 }  // namespace baton::ptx

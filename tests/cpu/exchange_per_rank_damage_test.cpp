@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <functional>
 
@@ -20,11 +21,11 @@ namespace {
 using namespace ep::per_rank;
 
 constexpr int num_ranks = 2, max_tokens = 3, hidden = 8;
-const std::array<std::vector<std::int32_t>, num_ranks> routes{std::vector<std::int32_t>{0, 2, 1, 2, 2, 2},
-                                                              {2, 0, -1, 1}};
+using routing_of_ranks = std::array<std::vector<std::int32_t>, num_ranks>;
+const routing_of_ranks usual_routes{std::vector<std::int32_t>{0, 2, 1, 2, 2, 2}, {2, 0, -1, 1}};
 
 /// Two ranks whose experts return what they get. A round is four kernels a rank, and a test may change memory before each.
-template <class Way, class Endpoint, int few_tokens = 0>
+template <class Way, class Endpoint>
 class split_rounds {
  public:
   enum stage { send, receive, send_sums, receive_sums, num_stages };
@@ -46,7 +47,9 @@ class split_rounds {
     }
   }
 
-  void send_tokens_of(float value) { tokens_.assign(tokens_.size(), bfloat16{value}); }
+  void send_tokens_of(float value) { send_tokens_of(bfloat16{value}); }
+  void send_tokens_of(bfloat16 value) { tokens_.assign(tokens_.size(), value); }
+  void route(const routing_of_ranks& routes) { routes_ = routes; }
   const ep::shape& shape() const { return shape_; }
   typename Way::cells window() const { return end().window_cells(); }
   rank_memory& of_rank(int rank) { return memory[static_cast<std::size_t>(rank)]; }
@@ -58,11 +61,7 @@ class split_rounds {
   std::array<rank_memory, num_ranks> memory;
 
  private:
-  Endpoint end() const {
-    Endpoint e = Endpoint::of(shape_);
-    if constexpr (requires { e.few_tokens; }) e.few_tokens = few_tokens;
-    return e;
-  }
+  Endpoint end() const { return Endpoint::of(shape_); }
   Endpoint end_of(int rank) {
     Endpoint e = end();
     e.local = of_rank(rank).local.data();
@@ -78,7 +77,7 @@ class split_rounds {
   }
   void enqueue(int at, int rank) {
     const Endpoint e = end_of(rank);
-    const auto& ids = routes[static_cast<std::size_t>(rank)];
+    const auto& ids = routes_[static_cast<std::size_t>(rank)];
     const int tokens = static_cast<int>(ids.size()) / shape_.top_k;
     if (at == send || at == receive) {
       const int senders = at == send ? 1 : 0;
@@ -99,18 +98,18 @@ class split_rounds {
                    .max_tokens = max_tokens,
                    .format = token_format::bf16};
   sim::machine machine_{num_ranks};
+  routing_of_ranks routes_ = usual_routes;
   std::vector<bfloat16> tokens_ = std::vector<bfloat16>(max_tokens * hidden, bfloat16{1.5f});
 };
 
 using rounds_in_lines = split_rounds<by_lines, endpoint>;
 using rounds_by_flags = split_rounds<by_flags, flag_endpoint>;
-using rounds_in_words = split_rounds<by_flags, flag_endpoint, max_tokens>;
 
 template <class Rounds>
 class exchange_per_rank_damage : public testing::Test {};
 template <class Rounds>
 class exchange_per_rank_epochs : public testing::Test {};
-using every_way = testing::Types<rounds_in_lines, rounds_by_flags, rounds_in_words>;
+using every_way = testing::Types<rounds_in_lines, rounds_by_flags>;
 TYPED_TEST_SUITE(exchange_per_rank_damage, every_way, );
 TYPED_TEST_SUITE(exchange_per_rank_epochs, every_way, );
 
@@ -150,22 +149,117 @@ TYPED_TEST(exchange_per_rank_damage, data_and_what_a_rank_notes_for_itself_carry
   const ep::shape s = TypeParam{}.shape();
   const local_cells own{s};
   const auto window = TypeParam{}.window();
-  for (const std::size_t at :
-       {own.epochs, own.token_counts, own.rank_sets, own.choices, own.entries, own.own_sums})
+  for (const std::size_t at : {own.token_counts, own.rank_sets, own.choices, own.entries, own.own_sums})
     EXPECT_GT(silent_flips<TypeParam>(at, at == own.token_counts ? 8 : 16, &rank_memory::local, 1), 0)
         << at << ": if it carries one now, say so in docs";
-  std::size_t tokens = window.token_at(s, 0, 1, 0), sums = window.sum_at(s, 1, 0);
-  if constexpr (std::is_same_v<TypeParam, rounds_in_words>)
-    tokens = window.token_words_at(s, 0, 1, 0), sums = window.sum_words_at(1, 0);
-  EXPECT_GT(silent_flips<TypeParam>(tokens, 512, &rank_memory::window, 7), 0);
-  EXPECT_GT(silent_flips<TypeParam>(sums, 512, &rank_memory::window, 7), 0);
+  const int wrong_rounds = silent_flips<TypeParam>(own.epochs, 16, &rank_memory::local, 1);
+  if (std::is_same_v<TypeParam, rounds_by_flags>)
+    EXPECT_EQ(wrong_rounds, 0) << "what a round before was told is cleared";
+  else
+    EXPECT_GT(wrong_rounds, 0);
+  for (const std::size_t at : {window.token_at(s, 0, 1, 0), window.sum_at(s, 1, 0)})
+    EXPECT_GT(silent_flips<TypeParam>(at, 512, &rank_memory::window, 7), 0);
 }
 
 TEST(exchange_flags_damage, a_flag_with_a_flipped_bit_is_named_or_does_no_harm) {
   const ep::shape s = rounds_by_flags{}.shape();
   const flag_cells window = rounds_by_flags{}.window();
-  const std::size_t begin = window.token_flag_at(s, 0, 0, 0);
-  EXPECT_EQ(silent_flips<rounds_by_flags>(begin, window.bytes() - begin, &rank_memory::window, 13), 0);
+  constexpr std::size_t bytes = sizeof(std::uint64_t);
+  for (std::uint64_t round = 0; round < 2; ++round)
+    EXPECT_EQ(
+        silent_flips<rounds_by_flags>(window.cleared_at(s, round, 0), 2 * bytes, &rank_memory::window, 3), 0);
+  for (const std::size_t line : {window.token_at(s, 0, 1, 0), window.sum_at(s, 1, 0)})
+    EXPECT_EQ(silent_flips<rounds_by_flags>(line + line_bytes - bytes, bytes, &rank_memory::window, 1), 0);
+}
+
+TEST(exchange_flags_damage, a_line_of_another_round_is_named) {
+  const ep::shape s = rounds_by_flags{}.shape();
+  const flag_cells window = rounds_by_flags{}.window();
+  const auto named_at = [&](int wanted, std::size_t line) {
+    rounds_by_flags e;
+    e.run(rounds_by_flags::send, [&](int stage) {
+      const std::uint64_t older = cleared_line_flag(7);
+      if (stage == wanted)
+        std::memcpy(e.of_rank(0).window.data() + line + line_bytes - sizeof older, &older, sizeof older);
+    });
+    const stuck_record& r = e.of_rank(0).record;
+    return r.complete == 1 ? std::string{name(r.where)} : "nothing";
+  };
+  EXPECT_EQ(named_at(rounds_by_flags::receive, window.token_at(s, 1, 1, 0)), "dispatch.words");
+  EXPECT_EQ(named_at(rounds_by_flags::receive_sums, window.sum_at(s, 1, 0)), "combine.words");
+}
+
+/// Words of units that are not 0, in both windows.
+int words_left(rounds_by_flags& e) {
+  const std::size_t first = e.window().token_at(e.shape(), 0, 0, 0),
+                    behind = e.window().cleared_at(e.shape(), 0, 0);
+  int left = 0;
+  for (const rank_memory& m : e.memory) {
+    for (std::size_t at = first; at < behind; at += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, m.window.data() + at, sizeof word);
+      left += word != 0;
+    }
+  }
+  return left;
+}
+
+TEST(exchange_flags_words, of_units_are_all_0_behind_every_round_however_many_tokens_it_has) {
+  rounds_by_flags e;
+  const routing_of_ranks rounds[] = {usual_routes,
+                                     {std::vector<std::int32_t>{2, 2}, {1, 0, 0, 1, 2, -1}},
+                                     {std::vector<std::int32_t>{}, {-1, -1, 2, 1}},
+                                     {std::vector<std::int32_t>{0, 1, 1, 0, 2, 1}, {}},
+                                     {std::vector<std::int32_t>{-1, 0}, {2, 1}}};
+  for (int nth = 0; nth < 15; ++nth) {
+    e.route(rounds[nth % 5]);
+    e.run(rounds_by_flags::send, [&](int stage) {
+      if (stage == rounds_by_flags::receive) {
+        EXPECT_GT(words_left(e), 0) << "round " << nth;
+      }
+    });
+    for (int rank = 0; rank < num_ranks; ++rank) EXPECT_EQ(e.of_rank(rank).record.complete, 0u) << nth;
+    EXPECT_EQ(words_left(e), 0) << "round " << nth;
+  }
+}
+
+TEST(exchange_flags_words, of_64_ones_arrive_and_are_no_numbers) {
+  rounds_by_flags e;
+  e.send_tokens_of(bfloat16::from_bits(0xffff));
+  e.run();
+  for (int rank = 0; rank < num_ranks; ++rank) EXPECT_EQ(e.of_rank(rank).record.complete, 0u);
+  for (const float v : e.of_rank(0).out) EXPECT_TRUE(std::isnan(v));
+  EXPECT_EQ(words_left(e), 0);
+}
+
+TEST(exchange_flags_words, with_a_flipped_bit_from_between_two_rounds_are_overwritten_by_data) {
+  rounds_by_flags e;
+  e.run();
+  const auto first = e.of_rank(0).out;
+  const std::size_t begin = e.window().token_at(e.shape(), 0, 0, 0),
+                    behind = e.window().cleared_at(e.shape(), 0, 0);
+  for (std::size_t bit = 0; bit < 8 * (behind - begin); bit += 61) {
+    e.of_rank(0).window[begin + bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+    for (int round = 0; round < 2; ++round) {
+      e.run();
+      ASSERT_EQ(e.of_rank(0).record.complete, 0u) << bit;
+      ASSERT_EQ(e.of_rank(0).out, first) << bit;
+    }
+  }
+}
+
+TEST(exchange_flags_damage, a_rank_that_gave_up_clears_nothing_more_tells_nothing_more_and_is_named) {
+  rounds_by_flags e;
+  e.run(rounds_by_flags::send, [&](int stage) {
+    if (stage == rounds_by_flags::receive) e.of_rank(0).abort = 1;
+  });
+  const stuck_record& r = e.of_rank(1).record;
+  ASSERT_EQ(r.complete, 1u);
+  EXPECT_EQ(name(r.where), "combine.words");
+  EXPECT_EQ(r.peer, 0);
+  const auto window = e.of_rank(1).window;
+  e.run();
+  EXPECT_EQ(e.of_rank(1).window, window);
 }
 
 TEST(exchange_flags_damage, more_tokens_of_a_rank_than_there_may_be_are_refused) {
@@ -182,17 +276,6 @@ TEST(exchange_flags_damage, more_tokens_of_a_rank_than_there_may_be_are_refused)
     EXPECT_EQ(name(r.where), "dispatch.damaged_ids");
     EXPECT_EQ(r.peer, 1);
   }
-}
-
-TEST(exchange_flags_damage, a_word_with_a_flipped_bit_of_its_round_is_named_or_does_no_harm) {
-  const ep::shape s = rounds_in_words{}.shape();
-  const flag_cells window = rounds_in_words{}.window();
-  constexpr std::size_t words = 64, bytes = sizeof(std::uint64_t);
-  for (const std::size_t begin : {window.token_words_at(s, 0, 1, 0), window.sum_words_at(1, 0)})
-    for (std::size_t word = 0; word < words; word += 9)
-      EXPECT_EQ(
-          silent_flips<rounds_in_words>(begin + word * bytes + bytes / 2, bytes / 2, &rank_memory::window, 5),
-          0);
 }
 
 /// What rank 0 reports of what it finds at combine_async.

@@ -1,36 +1,39 @@
 #pragma once
-// The way of released flags: nothing is assumed that PTX does not promise. Ids are words that are their own news
-// (protocol/id_word.hpp), so that no fence stands before them; a unit of a token or of a sum is stored plainly by its warp,
-// which then tells of it with a flag (protocol/released_flag.hpp): one fence a warp and unit, whatever the number of ranks.
-// What a way is asked: by_lines.hpp.
+// The way of flags: nothing is assumed that PTX does not promise, and no fence stands between data and its news. Ids are words
+// that are their own news (protocol/id_word.hpp); units of tokens and sums are lines whose words are (protocol/cleared_line.hpp),
+// which who reads them clears. That they are cleared each rank tells every rank once a round, with a released flag
+// (protocol/released_flag.hpp) that nobody is in a hurry for. What a way is asked: by_lines.hpp.
 //
 //   rank s                                                   rank d
+//     flag: all before this round is cleared      -- E1 ->     awaits it before its dispatch ends
 //     words of all ids                            -- W1 ->     awaits them; derives counts, rows, who sends what
-//     units of tokens for d; a flag for each      -- E1 ->     awaits the flags of those that d's experts want
-//     awaits the flags; adds up                   <- E1 --     units of sums of these tokens; a flag for each
-//
-// Of a source with few tokens units go in halves of words (protocol/half_word.hpp), tokens and sums: as many bytes again, and
-// no fence. Both ends know how many tokens it has: from the call, or from its ids.
-//
-// In combine a warp tells of a unit when it has summed up its next one: then the fence waits for little.
+//     units of tokens for d                       -- W1 ->     takes those that d's experts want, and clears them
+//     takes them, clears them, adds up            <- W1 --     units of sums of these tokens
 //
 // Why cells may be used again:
-//   - E2: what s reads of d's sum in round n - 1, it has read when its kernels of that round have ended; the flags of its
-//     tokens in round n come later, and d, which sends a sum only of a token that it has received, has awaited them: one copy
-//     of sums suffices. d's flag of the sum tells s in round n that d has read the token: s may store into its place again
-//     from round n + 1 on.
-//   - Two copies of tokens, as with lines, leave what is received where it is until a rank's own next dispatch.
-//   - W2: ids, halves of words and flags are read at once. s stores its ids of round m when it has acted on those of m - 1,
-//     and d its own of m when it has acted on s's of m - 1, as id_lines.hpp says of lines: two copies.
+//   - W2: d clears a token of round n in its dispatch of n, and s stores into its place in that of n + 2. Between them lies the
+//     flag of n + 1 (E1), released in d's next dispatch and acquired in s's, and the ends of kernels on both sides.
+//   - s clears a sum of round n in its combine, and d stores the next one there in its combine of n + 1: between them lies the
+//     same flag. One copy of sums suffices.
+//   - A rank's own tokens, which it sends to itself, are cleared two of its own kernels before.
+//   - Every unit that is sent is taken, since both ends know from the ids alone which ones are, and combine has as many tokens as
+//     its round's dispatch: a round leaves no word behind, whatever the next one sends.
+//   - A rank that gave up takes, clears and tells nothing more, nor is it awaited for longer than a deadline: its peers miss its
+//     ids, its flag or its sums. There is no round after that in the same memory: whoever lost work makes a communicator anew,
+//     and memory that was released comes back as zeros, with rounds counted from 1 on every rank.
+//   - Two copies of tokens, as with lines: s may be a round ahead of d.
+//   - Ids and flags are read at once. s stores those of round m when it has acted on those of m - 1, and d its own of m when it
+//     has acted on s's of m - 1, as id_lines.hpp says of lines: two copies.
 #include "kernels/ep/per_rank/id_words.hpp"
 #include "kernels/ep/per_rank/unit.hpp"
-#include "protocol/half_word.hpp"
+#include "protocol/cleared_line.hpp"
 #include "protocol/released_flag.hpp"
 
 namespace baton::ep::per_rank {
 
 struct by_flags {
   using cells = flag_cells;
+  static constexpr bool clears = true;
 
   template <class X>
   struct ids {
@@ -62,21 +65,15 @@ struct by_flags {
   static BATON_FN void send_unit(X& x, const P& p, std::uint64_t epoch, const unit_place& at,
                                  std::uint32_t wanted,
                                  const typename X::template lanes<vec16> (&v)[unit_accesses]) {
-    const bool in_words = has_words(p, epoch, at.tokens);
     for (int i = 1, to = p.s.rank; i <= p.num_ranks(); ++i) {
       if (++to == p.num_ranks()) to = 0;
       if ((wanted >> to & 1) == 0) continue;
-      if (in_words)
-        store_half_words(x, p.windows.at[to] + p.window.token_words_at(p.s, epoch, p.s.rank, at.unit), v,
-                         epoch, token_words(p, at.unit));
-      else
-        store(x, p.windows.at[to] + p.window.token_at(p.s, epoch, p.s.rank, at.unit), v);
+      store_cleared_lines(x, p.windows.at[to] + p.window.token_at(p.s, epoch, p.s.rank, at.unit), v,
+                          parts_of_token(p, at.unit));
     }
-    if (!in_words)
-      tell_flags(x, flags_at(x, p, wanted, p.window.token_flag_at(p.s, epoch, p.s.rank, at.unit)), epoch);
   }
 
-  /// A look would wait for the flag: there is none.
+  /// Words that are not here would be looked at twice: there is no look.
   template <class X, class P>
   static BATON_FN void look(X&, const P&, std::uint64_t, const unit_place&, looked_at<X>& first) {
     first.valid = false;
@@ -84,117 +81,69 @@ struct by_flags {
   template <class X, class P>
   static BATON_FN bool await_unit(X& x, const P& p, std::uint64_t epoch, const unit_place& at,
                                   looked_at<X>& first) {
-    if (has_words(p, epoch, at.tokens))
-      return await_half_words(
-          x, p.windows.at[p.s.rank] + p.window.token_words_at(p.s, epoch, at.rank, at.unit), epoch,
-          token_words(p, at.unit), {.where = flag_sites::unit_words(), .peer = at.rank}, first.v);
-    typename X::template lanes<std::uint64_t*> flag{};
-    x.elect([&] { flag[0] = own_flag(p, p.window.token_flag_at(p.s, epoch, at.rank, at.unit)); });
-    if (!await_flags(x, flag, epoch, {.where = flag_sites::unit(), .peer = at.rank})) return false;
-    load(x, p.windows.at[p.s.rank] + p.window.token_at(p.s, epoch, at.rank, at.unit), first.v);
-    return true;
+    return take_cleared_lines(x, p.windows.at[p.s.rank] + p.window.token_at(p.s, epoch, at.rank, at.unit),
+                              epoch, parts_of_token(p, at.unit),
+                              {.where = flag_sites::unit(), .peer = at.rank}, first.v);
   }
 
-  struct untold {
-    int rank = -1, unit = 0;
-    std::uint64_t epoch = 0;
-  };
   template <class X, class P>
-  static BATON_FN void send_sum(X& x, const P& p, std::uint64_t epoch, const unit_place& at,
-                                const typename X::template lanes<vec16>& v, untold& last) {
+  static BATON_FN void send_sum(X& x, const P& p, std::uint64_t, const unit_place& at,
+                                const typename X::template lanes<vec16>& v) {
     const typename X::template lanes<vec16> unit[1] = {v};
-    if (has_words(p, epoch, at.tokens))
-      return store_half_words(x, p.windows.at[at.rank] + p.window.sum_words_at(p.s.rank, at.unit), unit,
-                              epoch, sum_words(p, at.unit));
-    tell_sums(x, p, last);
-    store(x, p.windows.at[at.rank] + p.window.sum_at(p.s, p.s.rank, at.unit), unit);
-    last = {at.rank, at.unit, epoch};
-  }
-  template <class X, class P>
-  static BATON_FN void tell_sums(X& x, const P& p, const untold& last) {
-    if (last.rank < 0) return;
-    const std::size_t at = p.window.sum_flag_at(p.s, p.s.rank, last.unit);
-    tell_flags(x, flags_at(x, p, 1u << last.rank, at), last.epoch);
-  }
-  /// Those of all ranks at once; of bits that are no rank's, as damage may leave them, nothing is awaited.
-  template <class X, class P>
-  static BATON_FN bool await_sums(X& x, const P& p, std::uint64_t epoch, std::uint32_t ranks, int unit) {
-    if (has_words(p, epoch, p.num_tokens)) return true;
-    const std::uint32_t others = ranks & ~(1u << p.s.rank);
-    typename X::template lanes<std::uint64_t*> flags;
-    x.each_lane([&](int r) {
-      flags[r] = r < p.num_ranks() && (others >> r & 1) != 0 ? own_flag(p, p.window.sum_flag_at(p.s, r, unit))
-                                                             : nullptr;
-    });
-    return await_flags(x, flags, epoch,
-                       {.where = flag_sites::sum(), .peer = 0, .peer_modulus = p.num_ranks()});
+    store_cleared_lines(x, p.windows.at[at.rank] + p.window.sum_at(p.s, p.s.rank, at.unit), unit,
+                        parts_of_sum(p, at.unit));
   }
   template <class X, class P>
   static BATON_FN bool take_sum(X& x, const P& p, std::uint64_t epoch, const unit_place& at,
                                 typename X::template lanes<vec16> (&v)[1]) {
-    if (has_words(p, epoch, at.tokens))
-      return await_half_words(x, p.windows.at[p.s.rank] + p.window.sum_words_at(at.rank, at.unit), epoch,
-                              sum_words(p, at.unit), {.where = flag_sites::sum_words(), .peer = at.rank}, v);
-    load(x, p.windows.at[p.s.rank] + p.window.sum_at(p.s, at.rank, at.unit), v);
-    return true;
+    return take_cleared_lines(x, p.windows.at[p.s.rank] + p.window.sum_at(p.s, at.rank, at.unit), epoch,
+                              parts_of_sum(p, at.unit), {.where = flag_sites::sum(), .peer = at.rank}, v);
+  }
+
+  template <class X, class P>
+  static BATON_FN void tell_cleared(X& x, const P& p, std::uint64_t epoch) {
+    typename X::template lanes<std::uint64_t*> flags;
+    x.each_lane([&](int r) {
+      flags[r] = r < p.num_ranks() ? flag_in(p, r, p.window.cleared_at(p.s, epoch, p.s.rank)) : nullptr;
+    });
+    tell_flags(x, flags, epoch);
+  }
+  template <class X, class P>
+  static BATON_FN bool await_cleared(X& x, const P& p, std::uint64_t epoch) {
+    typename X::template lanes<std::uint64_t*> flags;
+    x.each_lane([&](int r) {
+      flags[r] = r < p.num_ranks() ? flag_in(p, p.s.rank, p.window.cleared_at(p.s, epoch, r)) : nullptr;
+    });
+    return await_flags(x, flags, epoch,
+                       {.where = flag_sites::cleared(), .peer = 0, .peer_modulus = p.num_ranks()});
   }
 
  private:
   template <class P>
-  static BATON_FN std::uint64_t* own_flag(const P& p, std::size_t at) {
-    return reinterpret_cast<std::uint64_t*>(p.windows.at[p.s.rank] + at);
+  static BATON_FN std::uint64_t* flag_in(const P& p, int rank, std::size_t at) {
+    return reinterpret_cast<std::uint64_t*>(p.windows.at[rank] + at);
   }
+  /// Which lanes' parts of a unit of a token hold something: a line's last one, where another of the line does.
   template <class P>
-  static BATON_FN bool has_words(const P& p, std::uint64_t epoch, int tokens) {
-    return tokens <= p.window.few_tokens && has_half_words(epoch);
-  }
-  /// Of a lane's part of a unit of a token: how many of its words hold something.
-  template <class P>
-  static BATON_FN auto token_words(const P& p, int nth) {
+  static BATON_FN auto parts_of_token(const P& p, int nth) {
     const int unit = nth - p.window.by_token_units.quotient(nth) * p.window.token_units;
+    static_assert(!P::unit.scales_in_data);
     const int bytes = smaller(P::unit.payload, p.payload_bytes() - unit * P::unit.payload);
     const int weights = p.s.top_k - unit * unit_weights;
     return [=](int access, int lane) {
-      const int line = lane / lanes_of_line, aux = access * lines_of_access + line;
-      if (holds_flag(lane)) return aux < weights ? 2 : P::has_scales && aux * 128 < bytes ? 1 : 0;
-      const int chunk = access * chunks_of_access + line * chunks_of_line + lane % lanes_of_line;
-      return chunk * static_cast<int>(sizeof(vec16)) < bytes ? words_of_vec : 0;
+      const int line = access * lines_of_access + lane / lanes_of_line;
+      const int chunk = line * chunks_of_line + (holds_flag(lane) ? 0 : lane % lanes_of_line);
+      return chunk * static_cast<int>(sizeof(vec16)) < bytes || (holds_flag(lane) && line < weights);
     };
   }
   /// The same of a sum.
   template <class P>
-  static BATON_FN auto sum_words(const P& p, int nth) {
+  static BATON_FN auto parts_of_sum(const P& p, int nth) {
     const int unit = nth - p.window.by_sum_units.quotient(nth) * p.window.sum_units, hidden = p.s.hidden;
     return [=](int, int lane) {
-      const lane_columns mine{unit, lane};
-      return mine.first < hidden ? mine.count / 2 : 0;
+      return lane_columns{unit, lane}.first < hidden ||
+             (holds_flag(lane) && lane_columns{unit, lane - lane % lanes_of_line}.first < hidden);
     };
-  }
-  template <int n, class X>
-  static BATON_FN void store(X& x, std::byte* to, const typename X::template lanes<vec16> (&v)[n]) {
-    x.each_lane([&](int lane) {
-      BATON_UNROLL
-      for (int i = 0; i < n; ++i)
-        x.write(reinterpret_cast<vec16*>(to + i * line_access_bytes) + lane, v[i][lane]);
-    });
-  }
-  /// Lane r has that in the window of rank r, if it is among `ranks`.
-  template <class X, class P>
-  static BATON_FN typename X::template lanes<std::uint64_t*> flags_at(X& x, const P& p, std::uint32_t ranks,
-                                                                      std::size_t at) {
-    typename X::template lanes<std::uint64_t*> flags;
-    x.each_lane([&](int r) {
-      flags[r] = (ranks >> r & 1) != 0 ? reinterpret_cast<std::uint64_t*>(p.windows.at[r] + at) : nullptr;
-    });
-    return flags;
-  }
-  template <int n, class X>
-  static BATON_FN void load(X& x, const std::byte* from, typename X::template lanes<vec16> (&v)[n]) {
-    x.each_lane([&](int lane) {
-      BATON_UNROLL
-      for (int i = 0; i < n; ++i)
-        v[i][lane] = x.read(reinterpret_cast<const vec16*>(from + i * line_access_bytes) + lane);
-    });
   }
 };
 

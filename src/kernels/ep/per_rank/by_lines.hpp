@@ -6,9 +6,11 @@
 //   ids: load, store to all ranks, await, note in the index, sound: whether what they say can be
 //   send_unit(x, p, epoch, place, ranks, v)    a unit, to these ranks
 //   look, await_unit(x, p, epoch, place, first)    the unit's data; look does not wait
-//   send_sum(x, p, epoch, place, v, untold)    a unit of a sum, to the rank of its token; tell_sums behind the warp's last
-//   await_sums(x, p, epoch, ranks, unit)       where they are awaited together
-//   take_sum(x, p, epoch, place, v)            a rank's
+//   send_sum(x, p, epoch, place, v)            a unit of a sum, to the rank of its token
+//   take_sum(x, p, epoch, place, v)            one, once it is here
+//   clears                                     whether cells are cleared when read; then, by one warp of each rank:
+//   tell_cleared(x, p, epoch)                  tells all ranks that what came before this round is
+//   await_cleared(x, p, epoch)                 until all ranks have
 #include "kernels/ep/per_rank/id_lines.hpp"
 #include "kernels/ep/per_rank/unit.hpp"
 
@@ -16,6 +18,7 @@ namespace baton::ep::per_rank {
 
 struct by_lines {
   using cells = per_rank::cells;
+  static constexpr bool clears = false;  // what carries another round's flag is nobody's
 
   template <class X>
   struct ids {
@@ -76,17 +79,10 @@ struct by_lines {
                        first.v);
   }
 
-  struct untold {};
   template <class X, class P>
   static BATON_FN void send_sum(X& x, const P& p, std::uint64_t, const unit_place& at,
-                                const typename X::template lanes<vec16>& v, untold&) {
+                                const typename X::template lanes<vec16>& v) {
     x.store_lines(p.windows.at[at.rank] + p.window.sum_at(p.s, p.s.rank, at.unit), v);
-  }
-  template <class X, class P>
-  static BATON_FN void tell_sums(X&, const P&, const untold&) {}
-  template <class X, class P>
-  static BATON_FN bool await_sums(X&, const P&, std::uint64_t, std::uint32_t, int) {
-    return true;
   }
   template <class X, class P>
   static BATON_FN bool take_sum(X& x, const P& p, std::uint64_t epoch, const unit_place& at,

@@ -12,17 +12,13 @@
 //
 // An id travels as its number, or as no_id; one that no rank has an expert for reaches nobody.
 //
-// Where flags tell of tokens and sums (by_flags.hpp), units are the same; instead of the lines of ids, and behind the sums,
-// there are:
+// By flags (by_flags.hpp) tokens and sums lie the same; instead of the lines of ids, and behind the sums, there are:
 //
 //   ids           [epoch & 1][source][access][lane]   words of 64 bits: four ids of 11 bits, in    every rank to every rank
 //                                                     the last lane's the source's tokens
-//   token_flags   [epoch & 1][source][token][unit]    flags of units of tokens                     as tokens
-//   sum_flags     [rank of the experts][token][unit]  flags of units of sums                       as sums
-//   token_words   [epoch & 1][source][token][unit]    units of tokens in halves of words: of       as tokens
-//   sum_words     [rank of the experts][token][unit]  sources with few tokens, instead             as sums
+//   cleared       [epoch & 1][source]                 a released flag: what came before this       every rank to every rank
+//                                                     round is cleared
 #include "kernels/ep/received.hpp"
-#include "protocol/half_word.hpp"
 #include "protocol/line.hpp"
 
 namespace baton::ep::per_rank {
@@ -145,30 +141,17 @@ inline constexpr int ids_of_word_access = count_lane * ids_of_word;
 inline constexpr std::uint32_t no_word_id = (1u << word_id_bits) - 1;
 static_assert(max_experts <= static_cast<int>(no_word_id));
 
-/// So many tokens of a rank travel in halves of words: twice the bytes (8 KB and 15 KB a token and rank, some 70 ns), but no
-/// fence, which is worth a microsecond or two.
-constexpr int few_tokens_of(const shape& s) {
-  return smaller(s.max_tokens, 16 / larger(1, s.num_ranks - 1));
-}
-
 struct flag_cells : cells {
-  int few_tokens;
-  std::uint32_t token_flags, sum_flags, token_words, sum_words;  // first line
+  std::uint32_t cleared;  // first line
 
-  constexpr explicit flag_cells(const shape& s) : flag_cells{s, few_tokens_of(s)} {}
-  constexpr flag_cells(const shape& s, int few)
-      : cells{s}, few_tokens{few}, token_flags{}, sum_flags{}, token_words{}, sum_words{} {
+  constexpr explicit flag_cells(const shape& s) : cells{s}, cleared{} {
     const std::uint32_t ids_before = tokens;
     id_accesses = larger(1, ceil_div(s.max_tokens * s.top_k, ids_of_word_access));
     by_id_accesses = divider{id_accesses};
-    const std::uint32_t ids = lines_of_words(lines_of(2 * s.num_ranks, id_accesses, warp_lanes));
-    tokens = ids;
-    sums = sums - ids_before + ids;
-    token_flags = lines - ids_before + ids;
-    sum_flags = token_flags + lines_of_words(lines_of(2 * s.num_ranks, s.max_tokens, token_units));
-    token_words = sum_flags + lines_of_words(lines_of(s.num_ranks, s.max_tokens, sum_units));
-    sum_words = token_words + lines_of(2 * s.num_ranks, few_tokens * token_units, token_word_lines);
-    lines = sum_words + lines_of(s.num_ranks, few_tokens * sum_units, sum_word_lines);
+    tokens = lines_of_words(lines_of(2 * s.num_ranks, id_accesses, warp_lanes));
+    sums = sums - ids_before + tokens;
+    cleared = lines - ids_before + tokens;
+    lines = cleared + lines_of_words(lines_of(2, s.num_ranks, 1));
   }
 
   /// Of the access's first lane.
@@ -176,29 +159,11 @@ struct flag_cells : cells {
     return word_at(
         0, lines_of(of_round(s, epoch, source), id_accesses, warp_lanes) + lines_of(access, warp_lanes, 1));
   }
-  /// `unit` counts through all tokens of the source.
-  constexpr std::size_t token_flag_at(const shape& s, std::uint64_t epoch, int source, int unit) const {
-    return word_at(token_flags, lines_of(of_round(s, epoch, source), s.max_tokens, token_units) +
-                                    static_cast<std::uint32_t>(unit));
-  }
-  /// `unit` counts through all tokens.
-  constexpr std::size_t sum_flag_at(const shape& s, int from, int unit) const {
-    return word_at(sum_flags, lines_of(from, s.max_tokens, sum_units) + static_cast<std::uint32_t>(unit));
-  }
-  /// Of a source with few tokens.
-  constexpr std::size_t token_words_at(const shape& s, std::uint64_t epoch, int source, int unit) const {
-    const std::uint32_t nth = lines_of(of_round(s, epoch, source), few_tokens, token_units);
-    return at(token_words + (nth + static_cast<std::uint32_t>(unit)) * token_word_lines);
-  }
-  constexpr std::size_t sum_words_at(int from, int unit) const {
-    return at(sum_words +
-              (lines_of(from, few_tokens, sum_units) + static_cast<std::uint32_t>(unit)) * sum_word_lines);
+  constexpr std::size_t cleared_at(const shape& s, std::uint64_t epoch, int source) const {
+    return word_at(cleared, static_cast<std::uint32_t>(of_round(s, epoch, source)));
   }
 
  private:
-  static constexpr int sum_word_lines = half_word_access_bytes / line_bytes,
-                       token_word_lines = unit_accesses * sum_word_lines;
-
   static constexpr std::uint32_t lines_of_words(std::uint32_t words) {
     constexpr std::uint32_t each = line_bytes / sizeof(std::uint64_t);
     return (words + each - 1) / each;

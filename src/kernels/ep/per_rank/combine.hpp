@@ -42,12 +42,10 @@ struct combine_kernel {
     const auto start = begin_round(x, &p.epochs->dispatched);
     if (x.warp() < p.senders) {
       const int nth = x.warp() * x.num_blocks() + x.block(), warps = p.senders * x.num_blocks();
-      typename Way::untold untold;
       for (int i = 1, to = p.s.rank; i <= (p.receives ? p.num_ranks() - 1 : p.num_ranks()); ++i) {
         if (++to == p.num_ranks()) to = 0;
-        if (!send_sums(x, p, start, {to, nth, warps}, untold)) return;
+        if (!send_sums(x, p, start, {to, nth, warps})) return;
       }
-      Way::tell_sums(x, p, untold);
     } else if (p.receives) {
       const int nth = (x.warp() - p.senders) * x.num_blocks() + x.block();
       receive(x, p, start, {p.s.rank, nth, (x.num_warps() - p.senders) * x.num_blocks()});
@@ -85,7 +83,7 @@ struct combine_kernel {
   /// False: the rank has given up, or what it knows of the source cannot be.
   template <class X>
   static BATON_FN bool send_sums(X& x, const params& p, const typename X::template lanes<round_start>& start,
-                                 const share& mine, typename Way::untold& untold) {
+                                 const share& mine) {
     const int most = p.s.max_tokens * p.window.sum_units;
     int tokens = -1;
     for (int i = mine.nth; i < most; i += mine.warps) {
@@ -113,8 +111,7 @@ struct combine_kernel {
       if (mine.source == p.s.rank)
         keep(x, p, token, unit, sum);
       else
-        Way::send_sum(x, p, now.epoch(), {mine.source, i, tokens}, lines_of(x, sum, unit, now.epoch()),
-                      untold);
+        Way::send_sum(x, p, now.epoch(), {mine.source, i}, lines_of(x, sum, unit, now.epoch()));
     }
     return true;
   }
@@ -209,7 +206,6 @@ struct combine_kernel {
       const std::uint32_t ranks = x.broadcast(set, 0);
       const round_start now = x.broadcast(start, 0);
       if (now.aborted != 0) return;
-      if (!Way::await_sums(x, p, now.epoch(), ranks, i)) return;
       lane_sums<X> total;
       x.each_lane([&](int lane) {
         for (float& v : total[lane].at) v = 0.0f;
@@ -220,7 +216,7 @@ struct combine_kernel {
           x.each_lane([&](int lane) {
             for (int c = 0; c < 8; ++c) total[lane].at[c] += own[lane].at[c];
           });
-        } else if (!add_sum(x, p, now.epoch(), {r, i, p.num_tokens}, total)) {
+        } else if (!add_sum(x, p, now.epoch(), {r, i}, total)) {
           return;
         }
       }

@@ -64,13 +64,21 @@ struct dispatch_kernel {
     const bool sends = x.warp() < p.senders;
     looked_at<X> first;
     if (sends)
-      Way::look(x, p, epoch, {mine.source, mine.nth, 0}, first);  // its own
+      Way::look(x, p, epoch, {mine.source, mine.nth}, first);  // its own
     else if (!index(x, p, shared, epoch, mine, first))
       return;
     if (!await_all(x, shared.known(x), index_sites::known())) return;
     const row_index<P> rows = shared.find_rows(x, p);
-    if (receive_all<Way>(x, p, rows, epoch, mine, first) && x.block() == 0 && x.warp() == p.senders)
-      publish(x, p, rows, epoch);
+    if (!receive_all<Way>(x, p, rows, epoch, mine, first)) return;
+    if constexpr (Way::clears)
+      if (is_last(x) && !Way::await_cleared(x, p, epoch)) return;
+    if (x.block() == 0 && x.warp() == p.senders) publish(x, p, rows, epoch);
+  }
+
+  /// The warp that has fewest ids and units, if any.
+  template <class X>
+  static BATON_FN bool is_last(const X& x) {
+    return x.block() == x.num_blocks() - 1 && x.warp() == x.num_warps() - 1;
   }
 
   template <class X, class P>
@@ -106,6 +114,13 @@ struct dispatch_kernel {
   template <class X, class P>
   static BATON_FN bool send_ids(X& x, const P& p, const typename X::template lanes<round_start>& start,
                                 const unit_share& mine) {
+    if constexpr (Way::clears) {
+      if (is_last(x)) {
+        const round_start now = x.broadcast(start, 0);
+        if (now.aborted != 0) return false;
+        Way::tell_cleared(x, p, now.epoch() + 1);
+      }
+    }
     for (int access = mine.nth; access < p.window.id_accesses; access += mine.warps) {
       const auto ids = Way::load_ids(x, p, access);
       const round_start now = x.broadcast(start, 0);
@@ -156,7 +171,7 @@ struct dispatch_kernel {
     typename X::template lanes<vec16> lines[unit_accesses];
     BATON_UNROLL
     for (int i = 0; i < unit_accesses; ++i) cut_lines<P>(x, staging, bytes, i, epoch, lines[i]);
-    Way::send_unit(x, p, epoch, {p.s.rank, nth, p.num_tokens}, wanted, lines);
+    Way::send_unit(x, p, epoch, {p.s.rank, nth}, wanted, lines);
     if (at.unit == 0) x.elect([&] { x.write(p.rank_sets + at.token, wanted); });
   }
 
@@ -190,7 +205,7 @@ struct dispatch_kernel {
                              const unit_share& mine, looked_at<X>& first_unit) {
     const row_index<P> rows = shared.find_rows(x, p);
     if (!note_all(x, p, shared, rows, epoch)) return false;
-    Way::look(x, p, epoch, {mine.source, mine.nth, 0}, first_unit);  // on its way while rows are numbered
+    Way::look(x, p, epoch, {mine.source, mine.nth}, first_unit);  // on its way while rows are numbered
     if (x.warp() != p.senders) return true;
     if (!await_all(x, shared.noted(x), index_sites::noted())) return false;
     rows.number(x);

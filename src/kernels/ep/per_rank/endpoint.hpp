@@ -108,12 +108,10 @@ struct endpoint {
   }
 };
 
-/// The same where flags tell of tokens and sums.
+/// The same by flags.
 struct flag_endpoint : endpoint {
-  int few_tokens = 0;
-
-  static flag_endpoint of(const shape& s) { return {{s, {}}, few_tokens_of(s)}; }
-  flag_cells window_cells() const { return {s, few_tokens}; }
+  static flag_endpoint of(const shape& s) { return {{s, {}}}; }
+  flag_cells window_cells() const { return flag_cells{s}; }
 
   dispatch_params_of<flag_cells> dispatch(const round_input& in, int senders, bool receives) const {
     return dispatch_with(window_cells(), in, senders, receives);

@@ -1,4 +1,4 @@
-// The kernels of layout per_rank that are compiled for GPUs, by released flags.
+// The kernels of layout per_rank that are compiled for GPUs, by flags.
 #include "device/entry.cuh"
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/per_rank/by_flags.hpp"

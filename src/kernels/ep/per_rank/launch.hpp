@@ -14,7 +14,8 @@ struct launch_limits {
   int blocks = 1;
   int threads = 0;  // of a block; 0: as many as the work needs
   half which = half::both;
-  int slot = -1;  // of the communicator, if it has several
+  int slot = -1;                       // of the communicator, if it has several
+  bool threads_are_asked_for = false;  // by the caller; else a kernel that needs others takes them
 
   /// A kernel that has begun and waits for the one before it keeps SMs that another slot's may need to go on.
   bool begin_early() const { return slot < 0; }

@@ -17,7 +17,6 @@ BATON_FN bool await_all(X& x, mbarrier* all, site where) {
 struct unit_share {
   int source, nth, warps;
   int sources = 1;  // those behind it too
-  int tokens = 0;   // of the source, once known
 };
 
 /// What the warp knows of a token's rows: lane k has choice k's, or -1.
@@ -221,7 +220,7 @@ BATON_FN bool receive_unit(X& x, const P& p, const row_index<P>& rows, std::uint
     if (at.unit == 0) x.elect([&] { x.write(p.choices + at.source * p.s.max_tokens + at.token, 0u); });
     return true;
   }
-  if (!Way::await_unit(x, p, epoch, {at.source, mine.nth, mine.tokens}, first)) return false;
+  if (!Way::await_unit(x, p, epoch, {at.source, mine.nth}, first)) return false;
   note_choices(x, p, at, found, first.v);
   write_rows(x, p, at, found, first.v);
   return true;
@@ -233,8 +232,8 @@ BATON_FN bool receive_all(X& x, const P& p, const row_index<P>& rows, std::uint6
                           looked_at<X>& first) {
   const int nth = mine.nth;
   for (; mine.sources > 0; --mine.sources) {
-    mine.tokens = x.from_one([&] { return x.read(rows.counts + mine.source); });
-    const int units = mine.tokens * p.window.token_units;
+    const int tokens = x.from_one([&] { return x.read(rows.counts + mine.source); });
+    const int units = tokens * p.window.token_units;
     for (mine.nth = nth; mine.nth < units; mine.nth += mine.warps) {
       if (!receive_unit<Way>(x, p, rows, epoch, mine, first)) return false;
       first.valid = false;

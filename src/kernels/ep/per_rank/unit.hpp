@@ -14,10 +14,9 @@ struct sum_sites {
 };
 /// By flags.
 struct flag_sites {
-  static consteval site unit() { return "dispatch.flag"; }
-  static consteval site unit_words() { return "dispatch.words"; }
-  static consteval site sum() { return "combine.flag"; }
-  static consteval site sum_words() { return "combine.words"; }
+  static consteval site unit() { return "dispatch.words"; }
+  static consteval site sum() { return "combine.words"; }
+  static consteval site cleared() { return "dispatch.cleared"; }
 };
 
 /// An access of a source's ids.
@@ -25,10 +24,10 @@ struct id_access {
   int source, access;
 };
 
-/// A unit of a token or a sum, by its number among all of a rank's tokens; whose token it is, or who has made the sum or is
-/// to get it; and how many tokens the rank has whose token it is, where that is known.
+/// A unit of a token or a sum, by its number among all of a rank's tokens; and whose token it is, or who has made the sum or is
+/// to get it.
 struct unit_place {
-  int rank, unit, tokens;
+  int rank, unit;
 };
 
 /// A unit of a token of `source`.
