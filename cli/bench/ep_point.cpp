@@ -18,15 +18,6 @@ double mean_of_sets(const ep_point& p, auto figure) {
   return p.moved.empty() ? 0 : sum / static_cast<double>(p.moved.size());
 }
 
-nlohmann::json timing_json(const ep_timing& t) {
-  if (t.empty()) return nullptr;
-  return {{"median_us", t.median_us()},
-          {"mad_us", t.mad_us()},
-          {"p99_us", t.p99_us()},
-          {"median_us_of_ranks", t.median_of_ranks()},
-          {"samples_us", t.samples_us}};
-}
-
 /// [who waits][for whom], while all forms were timed.
 nlohmann::json waits_json(const wait_matrix& m) {
   nlohmann::json ns = nlohmann::json::array(), waits = ns;
@@ -46,10 +37,9 @@ nlohmann::json waits_json(const wait_matrix& m) {
 nlohmann::json form_json(ep_form form, const ep_form_times& times) {
   nlohmann::json kernels;
   for (std::size_t i = 0; i < times.steps.size(); ++i)
-    kernels[name(steps_of(form)[i])] = timing_json(times.steps[i]);
-  return {{"calls", kernels},
-          {"round_trip", timing_json(times.round)},
-          {"round_trip_graph", timing_json(times.replay)}};
+    kernels[name(steps_of(form)[i])] = to_json(times.steps[i]);
+  return {
+      {"calls", kernels}, {"round_trip", to_json(times.round)}, {"round_trip_graph", to_json(times.replay)}};
 }
 
 nlohmann::json rate_json(const ep_run& run, const ep_bytes& bytes, double logical, const ep_timing& t) {
@@ -86,7 +76,8 @@ nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
                          {"routing", name(p.given.routing)},
                          {"output", "bf16"},
                          {"seed", p.given.seed}};
-  if (const std::string transfer = p.transfer_name(run.ranks); !transfer.empty() && transfer != "lines")
+  if (const std::string transfer = transfer_name(p.config, run.ranks);
+      !transfer.empty() && transfer != "lines")
     axes["transfer"] = transfer;
   if (p.given.num_replicas > 0) axes["replicas"] = p.given.num_replicas;
   if (p.given.forms.quantised && facts_of(p.config.format).scale_bytes > 0) axes["input"] = "quantised";
@@ -111,14 +102,14 @@ nlohmann::json head_json(const ep_run& run, const ep_point& p) {
 nlohmann::json nccl_json(const ep_run& run, const ep_point& p) {
   if (p.nccl_dispatch.empty()) return nullptr;
   return {{"version", run.nccl_version},
-          {"all_to_all_of_dispatch", timing_json(p.nccl_dispatch)},
-          {"all_to_all_of_combine", timing_json(p.nccl_combine)}};
+          {"all_to_all_of_dispatch", to_json(p.nccl_dispatch)},
+          {"all_to_all_of_combine", to_json(p.nccl_combine)}};
 }
 
 /// How much of a round's time its floor and its limit are.
 nlohmann::json limits_json(const ep_run& run, const ep_point& p) {
   const std::optional<double> limit = limit_us(run, p);
-  nlohmann::json j{{"floor", timing_json(run.floor)},
+  nlohmann::json j{{"floor", to_json(run.floor)},
                    {"limit_us", limit ? nlohmann::json(*limit) : nlohmann::json()},
                    {"fraction_of_floor", nullptr},
                    {"fraction_of_limit", nullptr}};
@@ -129,6 +120,15 @@ nlohmann::json limits_json(const ep_run& run, const ep_point& p) {
 }
 
 }  // namespace
+
+nlohmann::json to_json(const ep_timing& t) {
+  if (t.empty()) return nullptr;
+  return {{"median_us", t.median_us()},
+          {"mad_us", t.mad_us()},
+          {"p99_us", t.p99_us()},
+          {"median_us_of_ranks", t.median_of_ranks()},
+          {"samples_us", t.samples_us}};
+}
 
 std::vector<double> ep_timing::median_of_ranks() const {
   std::vector<double> medians;
@@ -170,7 +170,7 @@ double ep_timing::p99_us() const {
 const char* ep_point::layout_name() const {
   return config.layout == ep_layout::per_expert ? "per_expert" : "per_rank";
 }
-const char* ep_point::transfer_name(int num_ranks) const {
+const char* transfer_name(const ep_config& config, int num_ranks) {
   if (config.layout != ep_layout::per_rank) return "";
   const ep_transfer transfer = transfer_of(config, num_ranks);
   return transfer == ep_transfer::chunks ? "chunks" : transfer == ep_transfer::flags ? "flags" : "lines";
@@ -215,8 +215,8 @@ nlohmann::json to_json(const ep_run& run, const ep_point& p) {
   point["rounds_timed_together"] = p.rounds;
   point["l2"] = fmt::format("{} sets of inputs in turn; not flushed", p.given.num_sets);
   point["split"] = form_json(ep_form::split, p.split);
-  point["split"]["dispatch"] = timing_json(p.dispatch);
-  point["split"]["combine"] = timing_json(p.combine);
+  point["split"]["dispatch"] = to_json(p.dispatch);
+  point["split"]["combine"] = to_json(p.combine);
   point["fused"] = p.fused.steps.empty() ? nlohmann::json() : form_json(ep_form::fused, p.fused);
   point["why_not_fused"] = text_or_null(run.why_not_fused);
   point["rows_of_ranks"] = rows_of_ranks(p);

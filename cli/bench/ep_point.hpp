@@ -22,6 +22,12 @@ struct ep_timing {
   double p99_us() const;
 };
 
+/// Null where nothing was timed.
+nlohmann::json to_json(const ep_timing& times);
+
+/// How tokens travel: "lines", "chunks", "flags"; "": the layout's only way.
+const char* transfer_name(const ep_config& config, int num_ranks);
+
 /// What all points of a run share.
 struct ep_run {
   std::string device;  // "cpu" or "cuda"
@@ -55,8 +61,6 @@ struct ep_point {
 
   int num_experts() const { return config.num_experts - given.num_replicas; }  // logical ones
   const char* layout_name() const;
-  /// "lines", "chunks", "flags"; "": the layout's only one.
-  const char* transfer_name(int num_ranks) const;
   bool is_right() const { return verified.values > 0 && verified.wrong == 0; }
   /// Of the fused call where it was measured.
   const ep_timing& dispatch_time() const { return fused.steps.empty() ? dispatch : fused.steps[0]; }

@@ -78,7 +78,6 @@ class ep_session {
   const rank_inputs& inputs_of(int rank, int set) const {
     return sets_[static_cast<std::size_t>(set)].host[static_cast<std::size_t>(rank)];
   }
-  const received_tokens& received(int rank) const { return ranks_[static_cast<std::size_t>(rank)].received; }
 
   /// Two rounds on poisoned outputs: compares every fp32 sum of every rank, then every value as it is timed, rounded to bf16,
   /// with these. Leaves the expert outputs of `set` behind.

@@ -46,7 +46,7 @@ double busiest_to_mean(const ep_point& p) {
 
 std::string point_name(const ep_run& run, const ep_point& p) {
   const ep_config& c = p.config;
-  const std::string transfer = p.transfer_name(run.ranks);
+  const std::string transfer = transfer_name(p.config, run.ranks);
   const bool is_named = !transfer.empty() && transfer != "lines";
   return fmt::format("{:>5} {:>5} {:>10} {:>4}", c.num_max_tokens_per_rank, name(c.format),
                      is_named ? "by " + transfer : p.layout_name(),

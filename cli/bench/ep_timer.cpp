@@ -51,6 +51,12 @@ class cpu_timer : public ep_timer {
 
 }  // namespace
 
+std::vector<double> of_step(const std::vector<std::vector<double>>& times, std::size_t step) {
+  std::vector<double> values;
+  for (const std::vector<double>& of_rank : times) values.push_back(of_rank[step]);
+  return values;
+}
+
 std::unique_ptr<ep_timer> make_timer(ep_session& session) {
   const bool cpu = session.worlds()[0].device() == device_kind::cpu;
   return cpu ? make_cpu_timer(session) : make_cuda_timer(session);

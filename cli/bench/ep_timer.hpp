@@ -24,6 +24,9 @@ class ep_timer {
   virtual std::optional<std::vector<double>> time_replay(ep_form form, int rounds) = 0;
 };
 
+/// A step's of each rank, of what time_steps gave.
+std::vector<double> of_step(const std::vector<std::vector<double>>& times, std::size_t step);
+
 /// The session must outlive the timer.
 std::unique_ptr<ep_timer> make_timer(ep_session& session);
 

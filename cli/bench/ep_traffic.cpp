@@ -10,14 +10,7 @@ namespace {
 constexpr std::uint64_t unit_bytes = 8 * 128, unit_weights = 8;
 constexpr std::uint64_t sum_unit_bytes = 4 * 128, sum_unit_columns = 240;
 constexpr std::uint64_t id_unit_bytes = 4 * 128, ids_of_unit = 224;
-// By flags: ids in words; units of few tokens in words of which half is data.
-constexpr std::uint64_t id_words_bytes = 32 * 8, ids_of_words = 124;
-constexpr int most_in_words = 16;
-
-bool goes_in_words(const ep_config& c, int num_ranks) {
-  return c.layout == ep_layout::per_rank && transfer_of(c, num_ranks) == ep_transfer::flags &&
-         c.num_max_tokens_per_rank <= most_in_words / std::max(1, num_ranks - 1);
-}
+constexpr std::uint64_t id_words_bytes = 32 * 8, ids_of_words = 124;  // by flags
 
 }  // namespace
 
@@ -36,9 +29,6 @@ ep_traffic::ep_traffic(const ep_config& c, int num_ranks)
     message_bytes_ =
         payload + align_up(scales, std::uint64_t{16}) + align_up(sizeof(float) * top_k, std::uint64_t{16});
     reply_bytes_ = 2 * hidden;
-  } else if (goes_in_words(c, num_ranks)) {
-    message_bytes_ = 2 * (payload + scales + sizeof(float) * top_k);
-    reply_bytes_ = 2 * 2 * hidden;
   } else if (c.layout == ep_layout::per_rank) {
     const std::uint64_t unit_payload = facts.value_bits == 4 ? 768 : 896;
     message_bytes_ = unit_bytes * std::max(ceil_div(payload, unit_payload), ceil_div(top_k, unit_weights));

@@ -80,12 +80,6 @@ int num_rounds(const bench_ep_options& o, int tokens, device_kind device) {
   return device == device_kind::cpu ? 1 : std::clamp(40 * 512 / tokens, 4, 40);
 }
 
-std::vector<double> column(const std::vector<std::vector<double>>& times, std::size_t step) {
-  std::vector<double> values;
-  for (const std::vector<double>& of_rank : times) values.push_back(of_rank[step]);
-  return values;
-}
-
 std::vector<double> sum(std::vector<double> a, const std::vector<double>& b) {
   std::transform(a.begin(), a.end(), b.begin(), a.begin(), std::plus{});
   return a;
@@ -102,12 +96,12 @@ void time_form(ep_session& session, ep_form form, ep_point& point) {
     std::optional<std::vector<double>> replay = timer->time_replay(form, point.rounds);
     if (i < 0) continue;
     for (std::size_t s = 0; s < times.steps.size(); ++s)
-      times.steps[s].samples_us.push_back(column(steps, s));
+      times.steps[s].samples_us.push_back(of_step(steps, s));
     times.round.samples_us.push_back(std::move(round));
     if (replay) times.replay.samples_us.push_back(std::move(*replay));
     if (form != ep_form::split) continue;
-    point.dispatch.samples_us.push_back(sum(column(steps, 0), column(steps, 1)));
-    point.combine.samples_us.push_back(sum(column(steps, 2), column(steps, 3)));
+    point.dispatch.samples_us.push_back(sum(of_step(steps, 0), of_step(steps, 1)));
+    point.combine.samples_us.push_back(sum(of_step(steps, 2), of_step(steps, 3)));
   }
 }
 

@@ -64,6 +64,12 @@ void append(std::vector<Value>& values, std::vector<float>& scales, const layer_
     scales.push_back(static_cast<float>(from.scales->at(static_cast<std::size_t>(expert) * blocks + i)));
 }
 
+int rank_of_expert(const moe_point& p, std::int32_t id) {
+  int rank = p.ranks - 1;
+  while (id < experts_of_rank(p.config.num_experts, p.ranks, rank).first) --rank;
+  return rank;
+}
+
 /// The experts of one token, numbered as it lists them.
 template <class Value>
 model::expert_matrices experts_of_token(const layer_experts<Value>& experts, const moe_point& p,
@@ -78,10 +84,7 @@ model::expert_matrices experts_of_token(const layer_experts<Value>& experts, con
   const int hidden = p.model.hidden, intermediate = p.model.intermediate;
   std::vector<float> no_scales;
   for (const std::int32_t id : ids) {
-    int rank = 0;
-    while (id >= experts_of_rank(p.config.num_experts, p.ranks, rank).first +
-                     experts_of_rank(p.config.num_experts, p.ranks, rank).count)
-      ++rank;
+    const int rank = rank_of_expert(p, id);
     const int own = id - experts_of_rank(p.config.num_experts, p.ranks, rank).first;
     const auto& from = experts.weights(rank);
     if constexpr (std::is_same_v<Value, bfloat16>) {
@@ -100,15 +103,10 @@ model::expert_matrices experts_of_token(const layer_experts<Value>& experts, con
 /// How an exchange rounds what a token's experts give, which are numbered as it lists them.
 model::moe_rounding rounding_of_token(const moe_point& p, int rank, std::span<const std::int32_t> ids,
                                       device_kind device) {
-  model::moe_rounding rounding{.tensor_cores = device == device_kind::cuda, .dispatch = p.config.format};
-  rounding.fp8_products = p.weights == weight_format::block_fp8;
+  model::moe_rounding rounding = rounding_of(p.config, device, {}, p.weights);
   if (p.config.layout != ep_layout::per_rank) return rounding;
   rounding.rank_of_token = {rank};
-  for (const std::int32_t id : ids)
-    for (int r = 0; r < p.ranks; ++r) {
-      const expert_range own = experts_of_rank(p.config.num_experts, p.ranks, r);
-      if (id >= own.first && id < own.first + own.count) rounding.rank_of_expert.push_back(r);
-    }
+  for (const std::int32_t id : ids) rounding.rank_of_expert.push_back(rank_of_expert(p, id));
   return rounding;
 }
 
@@ -169,11 +167,8 @@ void time_steps(ep_timer& timer, const ep_session& session, moe_point& p, int re
   p.steps.resize(steps_of(p.form).size());
   for (int i = -moe_warm_up; i < repeats; ++i) {
     const auto times = timer.time_steps(p.form, (i + moe_warm_up) % session.num_sets());
-    for (std::size_t s = 0; i >= 0 && s < p.steps.size(); ++s) {
-      std::vector<double> of_ranks;
-      for (const std::vector<double>& of_rank : times) of_ranks.push_back(of_rank[s]);
-      p.steps[s].samples_us.push_back(std::move(of_ranks));
-    }
+    for (std::size_t s = 0; i >= 0 && s < p.steps.size(); ++s)
+      p.steps[s].samples_us.push_back(of_step(times, s));
   }
 }
 

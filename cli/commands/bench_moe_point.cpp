@@ -8,22 +8,6 @@
 #include "cli/exchange_settings.hpp"
 
 namespace baton::cli {
-namespace {
-
-nlohmann::json layer_timing(const ep_timing& t) {
-  if (t.empty()) return nullptr;
-  return {{"median_us", t.median_us()},
-          {"mad_us", t.mad_us()},
-          {"p99_us", t.p99_us()},
-          {"samples_us", t.samples_us}};
-}
-
-bool in_fp8(const moe_point& p) {
-  return p.weights == weight_format::block_fp8;
-}
-
-}  // namespace
-
 double moe_point::weight_bytes() const {
   const int own = experts_of_rank(config.num_experts, ranks, 0).count;
   return (weights == weight_format::bf16 ? 2.0 : 1.0) * 3 * own * model.hidden * model.intermediate;
@@ -38,9 +22,9 @@ double moe_point::least_experts_us(const gemm_run& run) const {
 }
 
 nlohmann::json to_json(const gemm_run& run, const moe_point& p) {
+  const std::string transfer = transfer_name(p.config, p.ranks);
   nlohmann::json calls;
-  for (std::size_t i = 0; i < p.steps.size(); ++i)
-    calls[name(steps_of(p.form)[i])] = layer_timing(p.steps[i]);
+  for (std::size_t i = 0; i < p.steps.size(); ++i) calls[name(steps_of(p.form)[i])] = to_json(p.steps[i]);
   return {{"schema", "baton.bench.moe/1"},
           {"model", p.model.name},
           {"ranks", p.ranks},
@@ -52,7 +36,7 @@ nlohmann::json to_json(const gemm_run& run, const moe_point& p) {
           {"weights", name(p.weights)},
           {"format", name(p.config.format)},
           {"layout", name(p.config.layout)},
-          {"transfer", transfer_of(p.config, p.ranks) == ep_transfer::chunks ? "chunks" : "lines"},
+          {"transfer", transfer.empty() ? nlohmann::json() : nlohmann::json(transfer)},
           {"rows", p.config.rows == ep_rows::by_token ? "by_token" : "by_expert"},
           {"routing", name(p.given.routing)},
           {"seed", p.given.seed},
@@ -61,9 +45,9 @@ nlohmann::json to_json(const gemm_run& run, const moe_point& p) {
           {"wrong", p.wrong.empty() ? nlohmann::json() : nlohmann::json(p.wrong)},
           {"worst_part_of_bound", p.worst},
           {"rounds_timed_together", p.rounds},
-          {"layer", layer_timing(p.layer)},
-          {"exchange", layer_timing(p.exchange)},
-          {"experts_alone", layer_timing(p.experts)},
+          {"layer", to_json(p.layer)},
+          {"exchange", to_json(p.exchange)},
+          {"experts_alone", to_json(p.experts)},
           {"calls", calls},
           {"experts_flops", p.flops()},
           {"experts_weight_bytes", p.weight_bytes()},
@@ -90,7 +74,7 @@ void print_heading(const gemm_run& run, std::ostream& out) {
 void print(const gemm_run& run, const moe_point& p, std::ostream& out) {
   const std::string point =
       fmt::format("{:<14}{:>6}{:>8}{:>9}{:>8}{:>9}", p.model.name, p.ranks, p.config.num_max_tokens_per_rank,
-                  in_fp8(p) ? "fp8" : "bf16", name(p.config.format), name(p.given.routing));
+                  name(p.weights), name(p.config.format), name(p.given.routing));
   if (!p.wrong.empty()) {
     out << fmt::format("{}  WRONG: {}\n", point, p.wrong);
     return;

@@ -70,19 +70,20 @@ const char* name_of(ring_gemm_tiles tiles) {
 /// What is measured at one size: the strategies, and cuBLAS if it is there.
 struct contestant {
   ring_gemm_point point;
-  product<float> run;
+  product<gemm_problem<float>> run;
 };
 
-product<float> with(const world& where, const ring_gemm_config& config) {
+product<gemm_problem<float>> with(const world& where, const ring_gemm_config& config) {
   return [where, config](const gemm_problem<float>& p, stream_ref stream) {
     ring_gemm(where, {p.a, p.b, p.c, p.m, p.n, p.k}, config, stream);
   };
 }
 
-std::vector<contestant> contestants(const world& where, gemm_session<float>& session, int size,
+std::vector<contestant> contestants(const world& where, gemm_session<gemm_problem<float>>& session, int size,
                                     const bench_ring_options& o, cublas_product* reference) {
   std::vector<contestant> all;
-  const auto add = [&](std::optional<ring_strategy> strategy, const char* tiles, product<float> run) {
+  const auto add = [&](std::optional<ring_strategy> strategy, const char* tiles,
+                       product<gemm_problem<float>> run) {
     contestant& c = all.emplace_back();
     c.point.strategy = strategy;
     c.point.size = size;
@@ -109,7 +110,7 @@ bool run_products(const world& where, const bench_ring_options& o, const ring_ru
   bool all_right = true;
   to.table(print_gemm_header);
   for (const int size : sizes) {
-    gemm_session<float> session{where, {size, size, size}};
+    gemm_session<gemm_problem<float>> session{where, {size, size, size}};
     std::vector<contestant> all = contestants(where, session, size, o, reference);
     for (int i = -warm_up_rounds; i < o.repeats; ++i) {
       for (contestant& c : all) {
