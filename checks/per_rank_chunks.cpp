@@ -21,6 +21,41 @@ constexpr ep::per_rank_chunks::chunk_settings one_stage{
     .chunk_tokens = 1, .tile_tokens = 2, .piece_bytes = 512, .dispatch_stages = 1};
 constexpr ep::per_rank_chunks::chunk_settings two_stages{
     .chunk_tokens = 1, .tile_tokens = 2, .piece_bytes = 512, .dispatch_stages = 2};
+/// Combine's warps in a team of one adder. Parts are dealt before: nothing is taken in it.
+constexpr ep::per_rank_chunks::chunk_settings in_team(const ep::per_rank_chunks::team_roles& team) {
+  return {.chunk_tokens = 1, .tile_tokens = 2, .dispatch_senders = 1, .teams = team};
+}
+constexpr ep::per_rank_chunks::chunk_settings team{in_team({.teams = 1, .stages = 2})},
+    one_at_a_time{in_team({.teams = 1, .stages = 1})},
+    told_together{in_team({.teams = 1, .stages = 2, .ahead = 1, .at_once = 2})};
+
+constexpr ep::per_rank_chunks::chunk_settings four_at_once{
+    .chunk_tokens = 1, .tile_tokens = 2, .told_at_once = 4};
+
+std::vector<exploration> in_teams() {
+  return {
+      holds("2 ranks in teams, 2 rounds, takes drawn once", {{.warps = {4}, .rounds = 2}, team, 1}),
+      holds("2 ranks in teams, 3 and 2 tokens, sums told of one by one, takes drawn 2 times",
+            {{.warps = {4}, .tokens = {3, 2}, .rounds = 2}, team, 2}),
+      holds("2 ranks in teams, 3 and 2 tokens, one stage, two sums told of at once, takes drawn 2 times",
+            {{.warps = {4}, .tokens = {3, 2}, .rounds = 1},
+             in_team({.teams = 1, .stages = 1, .ahead = 1, .at_once = 2}),
+             2}),
+      holds("2 ranks in teams, all tokens to one expert, two sums told of at once, takes drawn once",
+            {{.warps = {4}, .tokens = {4, 2}, .route = routing::one_expert, .rounds = 2}, told_together, 1}),
+      holds("2 ranks, of which the first has 2 blocks of teams, 2 rounds, takes drawn once",
+            {{.blocks = {2, 1}, .warps = {4}, .tokens = {3, 2}, .rounds = 2}, told_together, 1}),
+      holds("3 ranks in teams, top 3 of 3 experts, takes drawn once",
+            {{.ranks = 3, .warps = {4}, .experts = 3, .top_k = 3, .rounds = 1}, team, 1}),
+      holds(
+          "2 ranks in teams, ids that are no expert's, takes drawn once",
+          {{.warps = {4}, .experts = 4, .top_k = 3, .tokens = {2}, .route = routing::with_holes, .rounds = 1},
+           told_together,
+           1}),
+      holds("1 rank in a team, every wait may give up, takes drawn once",
+            {{.ranks = 1, .warps = {4}, .rounds = 1, .gives_up = {anywhere}}, team, 1}),
+  };
+}
 
 std::vector<exploration> every_order_of_takes() {
   return {
@@ -85,6 +120,8 @@ std::vector<exploration> drawn_takes() {
               .rows = ep::row_storage::in_window},
              two_send,
              5}),
+      holds("2 ranks, chunks told of four at once, 2 rounds, takes drawn 3 times",
+            {{.warps = {2}, .tokens = {6, 3}, .rounds = 2}, four_at_once, 3}),
       holds("1 rank, 3 rounds, every wait may give up, takes drawn 4 times",
             {{.ranks = 1, .warps = {2}, .rounds = 3, .gives_up = {anywhere}}, single, 4}),
       holds("2 ranks, every wait may give up, takes drawn 4 times",
@@ -117,7 +154,11 @@ struct chunk_bugs {
       indexed{{.warps = {3}, .tokens = {2}, .rounds = 1}, single, 1},
       in_window{{.warps = {2}, .rounds = 2, .rows = ep::row_storage::in_window}, single, 1},
       any_take{{.warps = {2}, .rounds = 1}, single},
-      gives_up{{.warps = {2}, .rounds = 1, .gives_up = {anywhere}}, single, 1};
+      gives_up{{.warps = {2}, .rounds = 1, .gives_up = {anywhere}}, single, 1},
+      teams{{.warps = {4}, .tokens = {3, 2}, .rounds = 2}, team, 1},
+      tight{{.warps = {4}, .tokens = {3}, .rounds = 1}, one_at_a_time, 1},
+      many{{.warps = {4}, .tokens = {2, 8}, .route = routing::one_expert, .rounds = 1}, team, 1},
+      held_back{{.warps = {4}, .tokens = {3, 2}, .rounds = 1}, told_together, 1};
 
   static mutant wrong(const char* name, const char* breaks, const std::vector<verdict>& as,
                       const planted_bug& bug, chunks_setting e) {
@@ -165,6 +206,9 @@ struct chunk_bugs {
               {.what = verbs::bulk_wait, .how = lost}, two),
         wrong("a chunk is told of with those before it", "T3", lost_order,
               {.what = verbs::bulk_wait, .how = shifted}, two),
+        wrong("chunks are told of at once before the first of them is done", "T3", lost_order,
+              {.what = verbs::bulk_wait, .how = lost},
+              {{.warps = {2}, .tokens = {6, 3}, .rounds = 1}, four_at_once, 1}),
         wrong("a chunk's word is stored relaxed", "T3", lost_order,
               {.what = verbs::release_store, .how = relaxed, .cell = token_words}, two),
         wrong("a chunk's word is for its own device", "T3", {verdict::scope_race},
@@ -238,9 +282,36 @@ struct chunk_bugs {
     };
   }
 
+  std::vector<mutant> of_teams() const {
+    return {
+        wrong("a row is added up before it is here", "R4", lost_order,
+              {.what = verbs::mbarrier_wait, .how = lost, .where = "combine.row"}, teams),
+        wrong("a stage is filled before adders have left it", "R5", {verdict::mbarrier_misuse},
+              {.what = verbs::mbarrier_wait, .how = lost, .where = "combine.stage_free"}, tight),
+        wrong("a sum is told of before adders have stored it", "S1", lost_order,
+              {.what = verbs::mbarrier_wait, .how = lost, .where = "combine.summed"}, teams),
+        wrong("a slot is taken before its sum was told of", "R6", lost_order,
+              {.what = verbs::mbarrier_wait, .how = lost, .where = "combine.slot_free"}, many),
+        wrong("others' sums are asked for before they are here", "S2", lost_order,
+              {.what = verbs::wait, .how = lost, .where = "combine.sums_here"}, teams),
+        wrong("who asks for others' sums does not acquire", "S2", lost_order,
+              {.what = verbs::wait, .how = without_acquire, .where = "combine.sums_here"}, teams),
+        wrong("a team's sums are awaited without acquire", "S2", lost_order,
+              {.what = verbs::wait, .how = without_acquire, .where = "combine.sum"}, teams),
+        wrong("a team's sums are not awaited", "S2", lost_order,
+              {.what = verbs::wait, .how = lost, .where = "combine.sum"}, teams),
+        wrong("a team's word of a sum is stored relaxed", "S1", lost_order,
+              {.what = verbs::release_store, .how = relaxed, .cell = "sum words"}, teams),
+        wrong("a team's word of a sum is for its own device", "S1", {verdict::scope_race},
+              {.what = verbs::release_store, .how = narrow, .cell = "sum words"}, teams),
+        wrong("a row's stage expects sixteen bytes fewer", "R4", lost_order,
+              {.what = verbs::mbarrier_expect, .how = shifted, .by = -16}, teams),
+    };
+  }
+
   std::vector<mutant> all() const {
     std::vector<mutant> all = of_rows();
-    for (const auto& some : {of_chunks(), of_takes_and_sums()})
+    for (const auto& some : {of_chunks(), of_takes_and_sums(), of_teams()})
       all.insert(all.end(), some.begin(), some.end());
     return all;
   }
@@ -258,10 +329,12 @@ protocol_check exchange_chunks_check() {
       .headers = {kernels + "cells.hpp", kernels + "dispatch.hpp", kernels + "send.hpp",
                   kernels + "tile_index.hpp", kernels + "arrived_chunks.hpp", kernels + "receive.hpp",
                   kernels + "list.hpp", kernels + "warp_ring.hpp", kernels + "combine.hpp",
+                  kernels + "token_parts.hpp", kernels + "team_combine.hpp",
                   "src/kernels/ep/per_rank/id_lines.hpp", "src/protocol/line.hpp"},
       .explorations = every_order_of_takes(),
       .mutants = chunk_bugs{}.all()};
-  for (const exploration& e : drawn_takes()) c.explorations.push_back(e);
+  for (const auto& some : {drawn_takes(), in_teams()})
+    c.explorations.insert(c.explorations.end(), some.begin(), some.end());
   return c;
 }
 

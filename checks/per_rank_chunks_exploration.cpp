@@ -6,6 +6,7 @@
 #include "kernels/ep/per_rank_chunks/combine.hpp"
 #include "kernels/ep/per_rank_chunks/dispatch.hpp"
 #include "kernels/ep/per_rank_chunks/grid.hpp"
+#include "kernels/ep/per_rank_chunks/team_combine.hpp"
 
 namespace baton::checks {
 namespace {
@@ -94,6 +95,11 @@ struct chunk_kernels {
   }
   static void combine(chunk_context& x, const endpoint& end, const chunk_layout::launch_limits& limits,
                       const chunk_layout::combine_input& in, const ep::store_fp32& store) {
+    if (chunk_layout::is_in_teams(end, limits)) {
+      const auto teams = chunk_layout::grid_of_teams(end, limits).roles;
+      using kernel = chunk_layout::team_combine_kernel<ep::store_fp32, 1>;
+      return kernel::run(x, end.combine(in, {}, true, store, teams));
+    }
     const auto grid = chunk_layout::grid_of_combine(end, limits);
     x.begin_takes(chunk_layout::combine_plan{}.next(x), grid.roles.senders);
     using kernel = chunk_layout::combine_kernel<ep::store_fp32>;

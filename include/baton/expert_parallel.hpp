@@ -25,7 +25,7 @@ enum class ep_transfer {
   automatic,  // chunks where num_max_tokens_per_rank is over 1024, or a block of lines has no room for the routing; else lines
   lines,      // 128 bytes that carry their own flag: few tokens, low latency
   chunks,     // bulk copies of whole tokens, a flag for several: any number of tokens, few SMs
-  flags,  // few tokens, as lines, but with nothing that PTX does not promise: words of 64 bits, released flags
+  flags,  // few tokens, as lines, but with nothing that PTX does not promise: words of 64 bits, a flag a round
 };
 
 /// How received tokens lie on a rank; results are the same bits. by_token is for layout per_rank: fewer bytes are written,
@@ -81,8 +81,8 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 /// per_expert: window = E*T*M + T*top_k*hidden*2 + 16*E, local = the received tokens, offsets, source info and counters.
 /// per_rank, R ranks, in lines: window = R*(2*T*1024*max(ceil(payload/P), ceil(top_k/8)) + T*512*ceil(hidden/240) +
 /// 2*512*ceil(T*top_k/224)), P being 896, or 768 with mxfp4 and nvfp4; local = the same, what dispatch leaves for combine, and
-/// T*hidden*4. By flags window has 2*256*ceil(T*top_k/124) for ids, 8 bytes more for each 1024 and 512 of the others, and these
-/// with F for T twice again, F = min(T, 16/max(1, R-1)), all but the last in whole 128 bytes; local is that of lines. In chunks:
+/// T*hidden*4. By flags window has
+/// 2*256*ceil(T*top_k/124) for ids, and 16 bytes more for each rank, in whole 128; local is that of lines. In chunks:
 /// window = R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2 +
 /// 2*512*ceil(T*top_k/224) and 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 +
 /// T/16*(E/R*9 + 8)).

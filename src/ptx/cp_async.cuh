@@ -1,20 +1,12 @@
 #pragma once
-// cp.async: 16 bytes from global to shared memory without passing through registers.
+// cp.async: 4 or 16 bytes from global to shared memory without passing through registers.
 #include <cstdint>
 
 namespace baton::ptx {
 
-/// cp.async.cg.shared.global [to], [from], 16                                     (PTX 7.0, sm_80)
-/// Both addresses are multiples of 16. Complete after a wait on the group that the thread commits next.
-__device__ __forceinline__ void cp_async_16(void* to_shared, const void* from_global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-               :
-               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to_shared))), "l"(from_global)
-               : "memory");
-}
-
 /// cp.async.cg.shared.global [to], [from], 16, bytes                              (PTX 7.0, sm_80)
-/// The first `bytes` are copied, zeros follow.
+/// Both addresses are multiples of 16. The first `bytes` are copied, zeros follow. Complete after a wait on the group that the
+/// thread commits next.
 __device__ __forceinline__ void cp_async_16(void* to_shared, const void* from_global, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :

@@ -27,7 +27,7 @@
 //     awaits the word; adds up               <- S1 --     a part's sum; publish
 //
 // Edges stand where they are made: L1 in protocol/line.hpp, T1 and T2 in tile_index.hpp, T3 and R3 in send.hpp, R1 and R2 in
-// warp_ring.hpp, D1 in plan.hpp, S1 in combine.hpp. And:
+// warp_ring.hpp, D1 in plan.hpp, S1 in token_parts.hpp, R4 to R6 and S2 in team_combine.hpp. And:
 // K1: a kernel's plain writes and awaited copies happen before the next kernel's reads: await_dependencies. Every warp awaits
 //     its copies before it ends.
 // L2: cells may be used again as per_rank/id_lines.hpp says of lines: two copies of ids, tokens and their words, one of sums and
@@ -43,6 +43,19 @@ namespace baton::ep::per_rank_chunks {
 using per_rank::entry;
 using per_rank::round_epochs;
 
+/// Combine's, where a block's warps work in teams (team_combine.hpp).
+struct team_roles {
+  static constexpr int others = 3;  // warps of a team beside adders
+  int teams = 0;                    // of a block; 0: its warps do not
+  int stages = 1;
+  int ahead = 1;    // parts that are sent before this rank's first
+  int at_once = 1;  // sums that are told of with one fence, at most `ahead` + 1
+  constexpr int warps(int adders) const { return teams * (others + adders); }
+};
+
+inline constexpr int team_adders = 4, most_teams = 2;
+inline constexpr int most_team_columns = 7168;  // of a sum: what a team's adders have registers for
+
 /// What the ranks of a communicator agree on beside its shape, and how its kernels' blocks are made up. Dispatch's own are those
 /// that were measured fastest where tokens lie by expert; settings_for() has those for by token.
 struct chunk_settings {
@@ -52,10 +65,13 @@ struct chunk_settings {
   int dispatch_warps = 14;  // up to max_warps; of them
   int dispatch_senders = 6;
   int dispatch_stages = 2;  // pieces that a warp has room for, where there is room for all warps'
+  int told_at_once = 0;     // chunks, with one fence; 0: as measured fastest
   int combine_warps = 16;   // up to max_combine_warps; of them
   int combine_senders = 8;
   int least_sums =
       2048;  // parts of a rank's sums: few tokens are divided, so that there is one for each warp
+  int team_tokens = 2048;  // of a rank at most, from which on combine's warps work in teams
+  team_roles teams{};      // of none: as measured fastest
 };
 
 /// Where tokens stay where they arrive, no warp has pieces of them on their way to rows: more warps with room for one each, and
@@ -67,7 +83,7 @@ constexpr chunk_settings settings_for(const shape& s) {
 }
 
 // Of a block: more would not leave threads the registers they need.
-inline constexpr int max_warps = 16, max_combine_warps = 16;
+inline constexpr int max_warps = 16, max_combine_warps = 16, max_team_warps = most_teams * (3 + team_adders);
 inline constexpr int sum_step = 8 * warp_lanes;  // columns of a sum that a warp loads at once
 inline constexpr int most_sum_parts = 4;         // of a token
 
@@ -107,7 +123,8 @@ struct cells {
         weights_at{s.trailer_offset()},
         token_bytes{s.token_row_bytes()},
         piece_room{},
-        sum_parts{smaller(most_sum_parts, ceil_div(settings.least_sums, larger(1, s.max_tokens)))},
+        sum_parts{larger(ceil_div(s.hidden, most_team_columns),
+                         smaller(most_sum_parts, ceil_div(settings.least_sums, larger(1, s.max_tokens))))},
         sum_columns{align_up(ceil_div(s.hidden, larger(1, sum_parts)), sum_step)},
         max_rows{s.max_rows()},
         row_alignment{s.row_alignment()},

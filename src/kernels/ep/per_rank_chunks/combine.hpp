@@ -15,21 +15,11 @@
 // Everything moves through registers: rows' next columns are on their way while some are summed, and what a block's next part
 // needs to know while the one before is. Apart, combine_async sends, this rank's own sums to its own
 // memory, and combine_wait receives.
-//
-// S1: a part's sums happen before its arrival word is seen: the warp's stores, sync_warp, then one lane publishes (E1 of
-//     protocol/arrival.hpp).
 #include "exec/kernel.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
-#include "kernels/ep/per_rank_chunks/token_sum.hpp"
-#include "protocol/arrival.hpp"
+#include "kernels/ep/per_rank_chunks/token_parts.hpp"
 
 namespace baton::ep::per_rank_chunks {
-
-struct combine_sites {
-  static consteval site sum() { return "combine.sum"; }
-  static consteval site row() { return "combine.damaged_row"; }
-  static consteval site count() { return "combine.damaged_count"; }
-};
 
 template <class Output>
 struct combine_kernel {
@@ -45,7 +35,9 @@ struct combine_kernel {
     x.await_dependencies();
     const auto start = per_rank::begin_round(x, &p.epochs->dispatched);
     deal<X> others{shared.next(x), p.receives ? 1 : 0, p.s.num_ranks - (p.receives ? 1 : 0)};
-    if (!read_counts(x, p, others)) return;
+    if (!read_counts(x, p, others.tokens)) return;
+    for (int i = 0; i < others.sources; ++i)
+      others.most = larger(others.most, x.broadcast(others.tokens, turned(p, others.turn + i)));
     const per_rank::round_start now = x.broadcast(start, 0);
     if (now.aborted != 0) return;
     sum_part untold{0, -1, 0};
@@ -72,47 +64,6 @@ struct combine_kernel {
     typename X::template lanes<int> tokens{};  // lane r: of rank r
   };
 
-  struct sum_part {
-    int source, token, part;  // token < 0: none is left
-  };
-
-  /// A part, and what dispatch left of its token: lane k has choice k's.
-  template <class X>
-  struct known_part {
-    sum_part at;
-    typename X::template lanes<std::uint32_t> choices;
-    typename X::template lanes<std::uint32_t> ranks;  // of this rank's tokens
-    typename X::template lanes<entry> entries;
-  };
-
-  /// Tokens of all ranks. False: a number that cannot be.
-  template <class X>
-  static BATON_FN bool read_counts(X& x, const params& p, deal<X>& others) {
-    typename X::template lanes<bool> sound;
-    x.each_lane([&](int r) {
-      others.tokens[r] = r < p.s.num_ranks ? x.read(p.token_counts + r) : 0;
-      sound[r] = others.tokens[r] >= 0 && others.tokens[r] <= p.s.max_tokens;
-    });
-    if (const std::uint32_t all = x.ballot(sound); all != 0xffffffffu) {
-      const int source = lowest_bit(~all), tokens = x.broadcast(others.tokens, source);
-      x.elect([&] {
-        x.refuse({.where = combine_sites::count(),
-                  .peer = source,
-                  .expected = static_cast<std::uint64_t>(p.s.max_tokens)},
-                 static_cast<std::uint32_t>(tokens));
-      });
-      return false;
-    }
-    for (int i = 0; i < others.sources; ++i)
-      others.most = larger(others.most, x.broadcast(others.tokens, turned(p, others.turn + i)));
-    return true;
-  }
-
-  static BATON_FN int turned(const params& p, int turn) {
-    const int rank = p.s.rank + turn;
-    return rank < p.s.num_ranks ? rank : rank - p.s.num_ranks;
-  }
-
   /// One warp: f(part) for parts of the deal, as long as the block has some and f returns true.
   template <class X, class F>
   static BATON_FN bool each_part(X& x, const params& p, const deal<X>& from, F f) {
@@ -137,44 +88,19 @@ struct combine_kernel {
     }
   }
 
-  /// Loads that nobody waits for yet. What is known of choices that are not here is of other rounds, and harmless.
-  template <class X>
-  static BATON_FN known_part<X> look_up(X& x, const params& p, const sum_part& at) {
-    known_part<X> found{at, {}, {}, {}};
-    if (at.token < 0) return found;
-    const std::int64_t token = static_cast<std::int64_t>(at.source) * p.s.max_tokens + at.token;
-    x.each_lane([&](int k) {
-      found.choices[k] = x.read(p.choices + token);
-      found.ranks[k] = at.source == p.s.rank ? x.read(p.rank_sets + at.token) : 0;
-      found.entries[k] = k < p.s.top_k ? x.read(p.entries + token * p.s.top_k + k) : entry{0, 0.0f};
-    });
-    return found;
-  }
-
   /// False: a row that there is not.
   template <class X>
   static BATON_FN bool find_rows(X& x, const params& p, const known_part<X>& part, std::uint32_t choices,
                                  addends<X>& all) {
     all.choices = choices;
     all.rows.base = reinterpret_cast<const vec16*>(p.expert_output);
-    typename X::template lanes<bool> sound;
     x.each_lane([&](int k) {
       const entry& e = part.entries[k];
-      sound[k] = (choices >> k & 1) == 0 || (e.row >= 0 && e.row < p.window.max_rows);
       all.rows.first[k] =
           static_cast<std::uint32_t>(e.row) * static_cast<std::uint32_t>(p.s.hidden / columns_of_lane);
       all.rows.weight[k] = e.weight;
     });
-    const std::uint32_t all_sound = x.ballot(sound);
-    if (all_sound == 0xffffffffu) return true;
-    const int row = x.broadcast(part.entries, lowest_bit(~all_sound)).row;
-    x.elect([&] {
-      x.refuse({.where = combine_sites::row(),
-                .peer = part.at.source,
-                .expected = static_cast<std::uint64_t>(p.window.max_rows)},
-               static_cast<std::uint32_t>(row));
-    });
-    return false;
+    return are_rows_here(x, p, part, choices);
   }
 
   template <class X>
@@ -210,10 +136,7 @@ struct combine_kernel {
   static BATON_FN void tell(X& x, const params& p, std::uint64_t epoch, sum_part& sent) {
     if (sent.token < 0) return;
     x.sync_warp();
-    x.elect([&] {
-      auto* word = p.windows.at[sent.source] + p.window.sum_word_at(p.s, p.s.rank, sent.token, sent.part);
-      publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word), static_cast<std::uint32_t>(epoch), 1);
-    });
+    x.elect([&] { publish<epoch_arrival>(x, word_of_sum(p, sent), static_cast<std::uint32_t>(epoch), 1); });
     sent.token = -1;
   }
 
@@ -227,7 +150,13 @@ struct combine_kernel {
     if (is_own && !is_fused) all.own = p.own_sums + static_cast<std::int64_t>(at.token) * p.s.hidden;
     all.below = ranks & (own - 1);
     all.above = ranks & ~own & ~(own - 1);
-    if (!await_sums(x, p, epoch, at, all)) return false;
+    if (!await_sums(x, p, epoch, at, all.below | all.above)) return false;
+    all.sums.base = reinterpret_cast<const vec16*>(p.windows.at[p.s.rank] + p.window.sums);
+    x.each_lane([&](int r) {
+      all.sums.first[r] = static_cast<std::uint32_t>(r * p.s.max_tokens + at.token) *
+                          static_cast<std::uint32_t>(p.s.hidden / columns_of_lane);
+      all.sums.weight[r] = 1.0f;  // fma(1, v, s) is s + v
+    });
     sum_up(
         x, column_range{p.s, p.window, at.part}, all, [] {},
         [&](int place, const float(&sum)[columns_of_lane]) {
@@ -237,35 +166,6 @@ struct combine_kernel {
           p.output(x, at.token, place * columns_of_lane, out);
         });
     return true;
-  }
-
-  /// Until all other ranks' sums of the part are here (S1). False: gave up.
-  template <class X>
-  static BATON_FN bool await_sums(X& x, const params& p, std::uint64_t epoch, const sum_part& at,
-                                  addends<X>& all) {
-    std::byte* window = p.windows.at[p.s.rank];
-    all.sums.base = reinterpret_cast<const vec16*>(window + p.window.sums);
-    typename X::template lanes<std::uint64_t*> words;
-    typename X::template lanes<std::uint64_t> seen;
-    x.each_lane([&](int r) {
-      const bool comes = ((all.below | all.above) >> r & 1) != 0;
-      words[r] =
-          comes ? reinterpret_cast<std::uint64_t*>(window + p.window.sum_word_at(p.s, r, at.token, at.part))
-                : nullptr;
-      all.sums.first[r] = static_cast<std::uint32_t>(r * p.s.max_tokens + at.token) *
-                          static_cast<std::uint32_t>(p.s.hidden / columns_of_lane);
-      all.sums.weight[r] = 1.0f;  // fma(1, v, s) is s + v
-    });
-    const auto round = static_cast<std::uint32_t>(epoch);
-    const std::uint64_t arrived = epoch_arrival::word(round, 1);
-    return x.template wait<order::acquire, scope::system>(
-        words, [arrived](int, std::uint64_t word) { return word == arrived; },
-        {.where = combine_sites::sum(),
-         .peer = 0,
-         .epoch = round,
-         .expected = arrived,
-         .peer_modulus = p.s.num_ranks},
-        seen);
   }
 };
 

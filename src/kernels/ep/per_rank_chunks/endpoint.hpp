@@ -45,10 +45,11 @@ struct endpoint : per_rank::endpoint {
 
   template <class Output>
   combine_params<Output> combine(const combine_input& in, const block_roles& roles, bool receives,
-                                 const Output& output) const {
+                                 const Output& output, const team_roles& teams = {}) const {
     combine_params<Output> p{{s, cells{s, settings}}};
     fill(p, in, receives);
     p.roles = roles;
+    p.teams = teams;
     p.output = output;
     return p;
   }

@@ -2,6 +2,7 @@
 // How many blocks and warps a kernel that moves chunks takes, and how many stages its warps have room for.
 #include "kernels/ep/per_rank_chunks/launch.hpp"
 #include "kernels/ep/per_rank_chunks/plan.hpp"
+#include "kernels/ep/per_rank_chunks/team_plan.hpp"
 
 namespace baton::ep::per_rank_chunks {
 
@@ -36,8 +37,9 @@ inline chunk_grid grid_of_dispatch(const endpoint& end, const launch_limits& lim
   block_roles roles = roles_of(limits, is_sending ? set.dispatch_warps * 7 / 8 : set.dispatch_senders,
                                set.dispatch_warps, max_warps);
   roles.stages = larger(1, set.dispatch_stages);
+  roles.at_once = set.told_at_once > 0 ? set.told_at_once : is_few(blocks_for(end, limits)) ? 4 : 1;
   while (roles.stages > 1 && dispatch_plan(window, roles).bytes > most_shared_bytes) --roles.stages;
-  if (limits.which == half::receive) roles = {0, roles.warps(), roles.stages};
+  if (limits.which == half::receive) roles = {0, roles.warps(), roles.stages, roles.at_once};
   return {blocks_for(end, limits), roles};
 }
 
@@ -48,6 +50,29 @@ inline chunk_grid grid_of_combine(const endpoint& end, const launch_limits& limi
                set.combine_warps, max_combine_warps);
   if (limits.which == half::receive) roles = {0, roles.warps()};
   if (limits.which == half::send) roles = {roles.warps(), 0};
+  return {blocks_for(end, limits), roles};
+}
+
+struct team_grid {
+  int blocks;
+  team_roles roles;
+  int threads() const { return roles.warps(team_adders) * warp_lanes; }
+};
+
+/// Whether combine's warps work in teams: for many tokens on many blocks, both halves at once, unless the caller has said how
+/// many warps. Measured on 2 H200 (docs/decisions/0020).
+inline bool is_in_teams(const endpoint& end, const launch_limits& limits) {
+  const chunk_settings& set = end.settings;
+  const bool by_itself = !limits.threads_are_asked_for && end.s.max_tokens >= set.team_tokens &&
+                         !is_few(blocks_for(end, limits));
+  return limits.which == half::both && (set.teams.teams > 0 || by_itself);
+}
+
+inline team_grid grid_of_teams(const endpoint& end, const launch_limits& limits) {
+  const cells window{end.s, end.settings};
+  team_roles roles{.teams = most_teams, .stages = most_team_stages, .ahead = 2};
+  if (end.settings.teams.teams > 0) roles = end.settings.teams;
+  while (roles.stages > 1 && team_plan{end.s, window, roles}.bytes > most_shared_bytes) --roles.stages;
   return {blocks_for(end, limits), roles};
 }
 

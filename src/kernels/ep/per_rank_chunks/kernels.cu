@@ -3,6 +3,7 @@
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/per_rank_chunks/combine.hpp"
 #include "kernels/ep/per_rank_chunks/dispatch.hpp"
+#include "kernels/ep/per_rank_chunks/team_combine.hpp"
 
 namespace baton {
 using namespace ep::per_rank_chunks;
@@ -19,5 +20,7 @@ BATON_DISPATCH_OF(ep::given_tokens<token_format::mxfp4>);
 BATON_DISPATCH_OF(ep::given_tokens<token_format::nvfp4>);
 BATON_KERNEL(combine_kernel<ep::store_fp32>, combine_params<ep::store_fp32>);
 BATON_KERNEL(combine_kernel<ep::store_bf16>, combine_params<ep::store_bf16>);
+BATON_KERNEL(team_combine_kernel<ep::store_fp32>, combine_params<ep::store_fp32>);
+BATON_KERNEL(team_combine_kernel<ep::store_bf16>, combine_params<ep::store_bf16>);
 
 }  // namespace baton

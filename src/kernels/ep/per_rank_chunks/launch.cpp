@@ -5,6 +5,7 @@
 #include "kernels/ep/per_rank_chunks/combine.hpp"
 #include "kernels/ep/per_rank_chunks/dispatch.hpp"
 #include "kernels/ep/per_rank_chunks/grid.hpp"
+#include "kernels/ep/per_rank_chunks/team_combine.hpp"
 #include "kernels/ep/with_tokens.hpp"
 #include "kernels/launch.hpp"
 
@@ -36,9 +37,26 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
               [&]<class Format>() { baton::launch<dispatch_kernel<Format>>(w, grid, p, stream); });
 }
 
+namespace {
+
+template <class Output>
+void launch_teams(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
+                  const Output& output, stream_ref stream) {
+  const team_grid g = grid_of_teams(end, limits);
+  const launch_grid grid{.blocks = g.blocks,
+                         .threads = g.threads(),
+                         .shared_bytes = team_plan{end.s, end.window_cells(), g.roles}.bytes,
+                         .begins_early = limits.begin_early(),
+                         .slot = limits.slot};
+  baton::launch<team_combine_kernel<Output>>(w, grid, end.combine(in, {}, true, output, g.roles), stream);
+}
+
+}  // namespace
+
 template <class Output>
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
             const Output& output, stream_ref stream) {
+  if (is_in_teams(end, limits)) return launch_teams(w, end, limits, in, output, stream);
   const chunk_grid g = grid_of_combine(end, limits);
   const launch_grid grid{.blocks = g.blocks,
                          .threads = g.threads(),

@@ -9,7 +9,8 @@ namespace baton::ep::per_rank_chunks {
 struct block_roles {
   int senders = 0;  // the first ones, which send before they receive; 0: only receives
   int others = 0;
-  int stages = 1;  // pieces that a warp has room for
+  int stages = 1;   // pieces that a warp has room for
+  int at_once = 1;  // chunks that are told of with one fence, up to sent_chunks::most
   constexpr int warps() const { return senders + others; }
 };
 
@@ -28,6 +29,7 @@ struct dispatch_params : per_rank::dispatch_round<cells> {
 template <class Output>
 struct combine_params : per_rank::combine_round<cells> {
   block_roles roles{};
+  team_roles teams{};
   Output output{};
 };
 

@@ -1,8 +1,9 @@
 #pragma once
 // Chunks of this rank's tokens, to the ranks of their experts.
 //
-// Some values are on their way while others are cast, across tokens too; a chunk is published when copies of the next one have
-// been asked for, so that a warp waits for a round trip between GPUs at its last only.
+// Some values are on their way while others are cast, across tokens too; chunks are published when copies of the next one have
+// been asked for, so that a warp waits for a round trip between GPUs at its last only: one by one, or, where a block sends many
+// and each fence holds up its multiprocessor, some with one fence.
 //
 // R3: what a warp casts happens before copies read it: each lane fences, sync_warp, then one lane asks for them. They have read
 //     it before it is cast into again: bulk_wait_read.
@@ -27,11 +28,26 @@ struct staging {
   int stages, next;
 };
 
-/// A chunk whose copies have been asked for, and of which nobody was told. Lane r: tokens of it that rank r wants.
+/// Chunks whose copies have been asked for, and of which nobody was told: up to `most`, so that one fence is for all.
 template <class X>
-struct sent_chunk {
-  int nth = -1;
-  typename X::template lanes<int> wanted{};
+struct sent_chunks {
+  static constexpr int most = warp_lanes / max_ranks;
+  int held = 0;
+  // Of the i-th chunk: lane i * max_ranks + r has its number, and how many tokens of it rank r wants.
+  typename X::template lanes<int> nth{}, wanted{};
+
+  /// Tokens of it that rank r wants: lane r of `of_ranks`.
+  BATON_FN void hold(X& x, int chunk, const typename X::template lanes<int>& of_ranks) {
+    typename X::template lanes<int> from;
+    x.each_lane([&](int lane) { from[lane] = lane % max_ranks; });
+    const auto of_rank = x.shuffle(of_ranks, from);
+    x.each_lane([&](int lane) {
+      if (lane / max_ranks != held) return;
+      nth[lane] = chunk;
+      wanted[lane] = of_rank[lane];
+    });
+    ++held;
+  }
 };
 
 template <class Format>
@@ -52,28 +68,30 @@ struct chunk_sender {
   /// One warp: chunks of this rank, as long as the block has some.
   template <class X>
   BATON_FN void send_all(X& x, staging stage) const {
-    sent_chunk<X> before;
+    sent_chunks<X> untold;
     half<X> begin;
     int chunk = take(x);
     load(x, values_of({first_of(chunk), 0}), begin);
     for (int next; first_of(chunk) >= 0; chunk = next) {
       next = take(x);
-      sent_chunk<X> now{chunk, {}};
+      typename X::template lanes<int> wanted{};
       bool any = false;
       const int first = first_of(chunk), end = smaller(p.num_tokens, first + p.window.chunk_tokens);
       for (int token = first; token < end; ++token) {
         const int behind = token + 1 < end ? token + 1 : first_of(next);
         const std::uint32_t ranks = send_token(x, stage, token, behind, begin);
-        x.each_lane([&](int r) { now.wanted[r] += static_cast<int>(ranks >> r & 1); });
+        x.each_lane([&](int r) { wanted[r] += static_cast<int>(ranks >> r & 1); });
         any = any || ranks != 0;
       }
       if (!any) continue;
-      x.template bulk_wait<1>();  // all but this chunk's last piece
-      tell(x, before);
-      before = now;
+      if (untold.held >= p.roles.at_once) {
+        x.template bulk_wait<1>();  // all but this chunk's last piece
+        tell(x, untold);
+      }
+      untold.hold(x, chunk, wanted);
     }
     x.bulk_wait();
-    tell(x, before);
+    tell(x, untold);
   }
 
  private:
@@ -106,15 +124,16 @@ struct chunk_sender {
   }
 
   template <class X>
-  BATON_FN void tell(X& x, const sent_chunk<X>& chunk) const {
-    if (chunk.nth < 0) return;
-    x.each_lane([&](int r) {
-      if (chunk.wanted[r] == 0) return;
+  BATON_FN void tell(X& x, sent_chunks<X>& chunks) const {
+    x.each_lane([&](int lane) {
+      if (lane / max_ranks >= chunks.held || chunks.wanted[lane] == 0) return;
       x.fence_proxy_async_global();
-      auto* word = p.windows.at[r] + p.window.token_word_at(p.s, epoch, p.s.rank, chunk.nth);
+      auto* word =
+          p.windows.at[lane % max_ranks] + p.window.token_word_at(p.s, epoch, p.s.rank, chunks.nth[lane]);
       publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word), static_cast<std::uint32_t>(epoch),
-                             chunk.wanted[r]);
+                             chunks.wanted[lane]);
     });
+    chunks.held = 0;
   }
 
   /// The ranks that want it: bit r. `begin` holds its first values, and then those of token `behind`.

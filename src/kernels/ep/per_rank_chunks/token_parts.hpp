@@ -1,0 +1,123 @@
+#pragma once
+// Parts of tokens' sums, as combine's kernels go through them: what dispatch left of a part's token, and other ranks' sums of it.
+//
+// S1: a part's sums happen before its arrival word is seen: all stores, then one lane that knows of them publishes (E1 of
+//     protocol/arrival.hpp).
+#include "base/bits.hpp"
+#include "kernels/ep/per_rank_chunks/token_sum.hpp"
+#include "protocol/arrival.hpp"
+
+namespace baton::ep::per_rank_chunks {
+
+struct combine_sites {
+  static consteval site sum() { return "combine.sum"; }
+  static consteval site row() { return "combine.damaged_row"; }
+  static consteval site count() { return "combine.damaged_count"; }
+};
+
+struct sum_part {
+  int source, token, part;  // token < 0: none is left
+};
+
+/// A part, and what dispatch left of its token: lane k has choice k's.
+template <class X>
+struct known_part {
+  sum_part at;
+  typename X::template lanes<std::uint32_t> choices;
+  typename X::template lanes<std::uint32_t> ranks;  // of this rank's tokens
+  typename X::template lanes<entry> entries;
+};
+
+/// The rank that is `turn` behind this one.
+template <class P>
+BATON_FN int turned(const P& p, int turn) {
+  const int rank = p.s.rank + turn;
+  return rank < p.s.num_ranks ? rank : rank - p.s.num_ranks;
+}
+
+/// Tokens of all ranks, lane r those of rank r. False: a number that cannot be.
+template <class X, class P>
+BATON_FN bool read_counts(X& x, const P& p, typename X::template lanes<int>& tokens) {
+  typename X::template lanes<bool> sound;
+  x.each_lane([&](int r) {
+    tokens[r] = r < p.s.num_ranks ? x.read(p.token_counts + r) : 0;
+    sound[r] = tokens[r] >= 0 && tokens[r] <= p.s.max_tokens;
+  });
+  const std::uint32_t all = x.ballot(sound);
+  if (all == 0xffffffffu) return true;
+  const int source = lowest_bit(~all), found = x.broadcast(tokens, source);
+  x.elect([&] {
+    x.refuse({.where = combine_sites::count(),
+              .peer = source,
+              .expected = static_cast<std::uint64_t>(p.s.max_tokens)},
+             static_cast<std::uint32_t>(found));
+  });
+  return false;
+}
+
+/// Loads that nobody waits for yet. What is known of choices that are not here is of other rounds, and harmless.
+template <class X, class P>
+BATON_FN known_part<X> look_up(X& x, const P& p, const sum_part& at) {
+  known_part<X> found{at, {}, {}, {}};
+  if (at.token < 0) return found;
+  const std::int64_t token = static_cast<std::int64_t>(at.source) * p.s.max_tokens + at.token;
+  x.each_lane([&](int k) {
+    found.choices[k] = x.read(p.choices + token);
+    found.ranks[k] = at.source == p.s.rank ? x.read(p.rank_sets + at.token) : 0;
+    found.entries[k] = k < p.s.top_k ? x.read(p.entries + token * p.s.top_k + k) : entry{0, 0.0f};
+  });
+  return found;
+}
+
+/// False: one of these choices has a row that there is not.
+template <class X, class P>
+BATON_FN bool are_rows_here(X& x, const P& p, const known_part<X>& part, std::uint32_t choices) {
+  typename X::template lanes<bool> sound;
+  x.each_lane([&](int k) {
+    const int row = part.entries[k].row;
+    sound[k] = (choices >> k & 1) == 0 || (row >= 0 && row < p.window.max_rows);
+  });
+  const std::uint32_t all_sound = x.ballot(sound);
+  if (all_sound == 0xffffffffu) return true;
+  const int row = x.broadcast(part.entries, lowest_bit(~all_sound)).row;
+  x.elect([&] {
+    x.refuse({.where = combine_sites::row(),
+              .peer = part.at.source,
+              .expected = static_cast<std::uint64_t>(p.window.max_rows)},
+             static_cast<std::uint32_t>(row));
+  });
+  return false;
+}
+
+/// The word that tells rank `at.source` of this rank's sum of a part.
+template <class P>
+BATON_FN std::uint64_t* word_of_sum(const P& p, const sum_part& at) {
+  return reinterpret_cast<std::uint64_t*>(p.windows.at[at.source] +
+                                          p.window.sum_word_at(p.s, p.s.rank, at.token, at.part));
+}
+
+/// Until the sums of a part of this rank's token by `ranks` are here (S1). False: gave up.
+template <class X, class P>
+BATON_FN bool await_sums(X& x, const P& p, std::uint64_t epoch, const sum_part& at, std::uint32_t ranks) {
+  std::byte* window = p.windows.at[p.s.rank];
+  typename X::template lanes<std::uint64_t*> words;
+  typename X::template lanes<std::uint64_t> seen;
+  x.each_lane([&](int r) {
+    const bool comes = (ranks >> r & 1) != 0;
+    words[r] =
+        comes ? reinterpret_cast<std::uint64_t*>(window + p.window.sum_word_at(p.s, r, at.token, at.part))
+              : nullptr;
+  });
+  const auto round = static_cast<std::uint32_t>(epoch);
+  const std::uint64_t arrived = epoch_arrival::word(round, 1);
+  return x.template wait<order::acquire, scope::system>(
+      words, [arrived](int, std::uint64_t word) { return word == arrived; },
+      {.where = combine_sites::sum(),
+       .peer = 0,
+       .epoch = round,
+       .expected = arrived,
+       .peer_modulus = p.s.num_ranks},
+      seen);
+}
+
+}  // namespace baton::ep::per_rank_chunks

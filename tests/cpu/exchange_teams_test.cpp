@@ -1,0 +1,30 @@
+// Combine in teams of warps, which communicators for many tokens have: what comes of it is what every other way gives.
+#include "tests/support/team_cases.hpp"
+
+namespace baton::test {
+namespace {
+
+void expect_right_in_teams(const std::vector<named_case>& cases, int num_ranks) {
+  const auto worlds = world::local(num_ranks, device_kind::cpu);
+  for (const named_case& c : cases) {
+    SCOPED_TRACE(c.name);
+    exchange_case in_chunks = per_rank(c.what, token_format::bf16, ep_transfer::chunks);
+    in_chunks.config.num_sms = least_blocks;
+    expect_rounds_in_every_way(worlds, in_chunks, {{"fused", in_chunks.config, calls::fused}});
+  }
+}
+
+class exchange_teams : public testing::TestWithParam<int> {};
+
+TEST_P(exchange_teams, every_sum_is_right_to_the_bit) {
+  expect_right_in_teams(team_cases(GetParam()), GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(cpu, exchange_teams, testing::Values(1, 2, 3, 4));
+
+TEST(exchange_teams, wide_sums_are_right_to_the_bit_in_one_part_and_in_several) {
+  expect_right_in_teams(wide_team_cases(2), 2);
+}
+
+}  // namespace
+}  // namespace baton::test

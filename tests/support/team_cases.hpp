@@ -1,0 +1,38 @@
+#pragma once
+// What combine in teams of warps is tested with: communicators for as many tokens as take it, and few of them.
+#include "kernels/ep/per_rank_chunks/cells.hpp"
+#include "tests/support/exchange_cases.hpp"
+
+namespace baton::test {
+
+inline constexpr int least_tokens = ep::per_rank_chunks::chunk_settings{}.team_tokens, least_blocks = 66;
+
+inline std::vector<named_case> team_cases(int ranks) {
+  const auto n = static_cast<std::size_t>(ranks);
+  std::vector<int> ragged(n), one_busy(n, 0);
+  for (std::size_t r = 0; r < n; ++r) ragged[r] = (static_cast<int>(r) * 23 + 31) % 47;
+  one_busy[n - 1] = 40;
+  const std::vector<int> some(n, 30), none(n, 0);
+  const auto t = least_tokens;
+  return {
+      {"usual", {ranks, sizes(16, 4, 264, t), ragged, routing::distinct}},
+      {"a_column_vector", {ranks, sizes(16, 4, 8, t), some, routing::distinct}},
+      {"tokens_without_experts", {ranks, sizes(16, 2, 128, t), some, routing::sparse}},
+      {"all_to_one_rank", {ranks, sizes(16, 1, 128, t), some, routing::one_expert}},
+      {"all_of_one_rank", {ranks, sizes(16, 4, 128, t), one_busy, routing::distinct}},
+      {"more_rows_than_stages", {ranks, sizes(16, 16, 8, t), some, routing::distinct}},
+      {"repeated_ids", {ranks, sizes(16, 6, 64, t), some, routing::repeated}},
+      {"no_tokens", {ranks, sizes(16, 4, 128, t), none, routing::distinct}},
+  };
+}
+
+/// One row of each token, as wide as adders take at once, and wider.
+inline std::vector<named_case> wide_team_cases(int ranks) {
+  const auto n = static_cast<std::size_t>(ranks);
+  const auto of = [&](int hidden) {
+    return exchange_case{ranks, sizes(8, 1, hidden, least_tokens), std::vector<int>(n, 5), routing::distinct};
+  };
+  return {{"one_part", of(7168)}, {"several_parts", of(16384)}};
+}
+
+}  // namespace baton::test
