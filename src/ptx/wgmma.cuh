@@ -44,65 +44,37 @@ __device__ __forceinline__ void wgmma_wait() {
 #define BATON_ACC_32(i) BATON_ACC_8(i), BATON_ACC_8(i + 8), BATON_ACC_8(i + 16), BATON_ACC_8(i + 24)
 #define BATON_ACC_64(i) BATON_ACC_32(i), BATON_ACC_32(i + 32)
 
-/// wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16: acc = a * b^T, plus acc where `add`
-__device__ __forceinline__ void wgmma_bf16(float (&acc)[32], std::uint64_t a, std::uint64_t b, bool add) {
-  asm volatile(
-      "{\n  .reg .pred p;\n  setp.ne.b32 p, %34, 0;\n"
-      "  wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" BATON_OPERANDS_32
-      "}, %32, %33, p, 1, 1, 0, 0;\n}"
-      : BATON_ACC_32(0)
-      : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));
-}
+// Three overloads, by the columns of B: acc = a * b^T, plus acc where `add`.
+#define BATON_WGMMA_16(name, type)                                                                     \
+  __device__ __forceinline__ void name(float(&acc)[32], std::uint64_t a, std::uint64_t b, bool add) {  \
+    asm volatile(                                                                                      \
+        "{\n  .reg .pred p;\n  setp.ne.b32 p, %34, 0;\n"                                               \
+        "  wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" BATON_OPERANDS_32           \
+        "}, %32, %33, p, 1, 1, 0, 0;\n}"                                                               \
+        : BATON_ACC_32(0)                                                                              \
+        : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));                                       \
+  }                                                                                                    \
+  __device__ __forceinline__ void name(float(&acc)[64], std::uint64_t a, std::uint64_t b, bool add) {  \
+    asm volatile(                                                                                      \
+        "{\n  .reg .pred p;\n  setp.ne.b32 p, %66, 0;\n"                                               \
+        "  wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" BATON_OPERANDS_64          \
+        "}, %64, %65, p, 1, 1, 0, 0;\n}"                                                               \
+        : BATON_ACC_64(0)                                                                              \
+        : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));                                       \
+  }                                                                                                    \
+  __device__ __forceinline__ void name(float(&acc)[128], std::uint64_t a, std::uint64_t b, bool add) { \
+    asm volatile(                                                                                      \
+        "{\n  .reg .pred p;\n  setp.ne.b32 p, %130, 0;\n"                                              \
+        "  wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" BATON_OPERANDS_128         \
+        "}, %128, %129, p, 1, 1, 0, 0;\n}"                                                             \
+        : BATON_ACC_64(0), BATON_ACC_64(64)                                                            \
+        : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));                                       \
+  }
 
-/// wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16: acc = a * b^T, plus acc where `add`
-__device__ __forceinline__ void wgmma_bf16(float (&acc)[64], std::uint64_t a, std::uint64_t b, bool add) {
-  asm volatile(
-      "{\n  .reg .pred p;\n  setp.ne.b32 p, %66, 0;\n"
-      "  wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" BATON_OPERANDS_64
-      "}, %64, %65, p, 1, 1, 0, 0;\n}"
-      : BATON_ACC_64(0)
-      : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));
-}
-
-/// wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16: acc = a * b^T, plus acc where `add`
-__device__ __forceinline__ void wgmma_bf16(float (&acc)[128], std::uint64_t a, std::uint64_t b, bool add) {
-  asm volatile(
-      "{\n  .reg .pred p;\n  setp.ne.b32 p, %130, 0;\n"
-      "  wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" BATON_OPERANDS_128
-      "}, %128, %129, p, 1, 1, 0, 0;\n}"
-      : BATON_ACC_64(0), BATON_ACC_64(64)
-      : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));
-}
-
-/// wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16: acc = a * b^T, plus acc where `add`
-__device__ __forceinline__ void wgmma_fp16(float (&acc)[32], std::uint64_t a, std::uint64_t b, bool add) {
-  asm volatile(
-      "{\n  .reg .pred p;\n  setp.ne.b32 p, %34, 0;\n"
-      "  wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" BATON_OPERANDS_32
-      "}, %32, %33, p, 1, 1, 0, 0;\n}"
-      : BATON_ACC_32(0)
-      : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));
-}
-
-/// wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16: acc = a * b^T, plus acc where `add`
-__device__ __forceinline__ void wgmma_fp16(float (&acc)[64], std::uint64_t a, std::uint64_t b, bool add) {
-  asm volatile(
-      "{\n  .reg .pred p;\n  setp.ne.b32 p, %66, 0;\n"
-      "  wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" BATON_OPERANDS_64
-      "}, %64, %65, p, 1, 1, 0, 0;\n}"
-      : BATON_ACC_64(0)
-      : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));
-}
-
-/// wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16: acc = a * b^T, plus acc where `add`
-__device__ __forceinline__ void wgmma_fp16(float (&acc)[128], std::uint64_t a, std::uint64_t b, bool add) {
-  asm volatile(
-      "{\n  .reg .pred p;\n  setp.ne.b32 p, %130, 0;\n"
-      "  wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" BATON_OPERANDS_128
-      "}, %128, %129, p, 1, 1, 0, 0;\n}"
-      : BATON_ACC_64(0), BATON_ACC_64(64)
-      : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));
-}
+/// wgmma.mma_async.sync.aligned.m64n{64|128|256}k16.f32.bf16.bf16
+BATON_WGMMA_16(wgmma_bf16, "bf16")
+/// wgmma.mma_async.sync.aligned.m64n{64|128|256}k16.f32.f16.f16
+BATON_WGMMA_16(wgmma_fp16, "f16")
 
 /// wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3: acc = a * b^T, plus acc where `add`
 __device__ __forceinline__ void wgmma_e4m3(float (&acc)[64], std::uint64_t a, std::uint64_t b, bool add) {
@@ -113,6 +85,7 @@ __device__ __forceinline__ void wgmma_e4m3(float (&acc)[64], std::uint64_t a, st
       : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));
 }
 
+#undef BATON_WGMMA_16
 #undef BATON_OPERANDS_32
 #undef BATON_OPERANDS_64
 #undef BATON_OPERANDS_128

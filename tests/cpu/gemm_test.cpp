@@ -78,18 +78,8 @@ void expect_epilogues_on_the_cpu(const test::typed_gemm_case<In>& g) {
   const std::vector<float> fp32 = test::biases<float>(g.size.n);
   for (const test::epilogue_case& e : test::epilogue_cases()) {
     std::vector<Out> out(g.c.size(), Out{e.before});
-    gemm(worlds[0],
-         gemm_problem<Out, In>{.a = g.a.data(),
-                               .b = g.b.data(),
-                               .c = out.data(),
-                               .m = g.size.m,
-                               .n = g.size.n,
-                               .k = g.size.k,
-                               .alpha = e.alpha,
-                               .beta = e.beta,
-                               .bias = e.bias == test::bias_kind::own ? own.data() : nullptr,
-                               .fp32_bias = e.bias == test::bias_kind::fp32 ? fp32.data() : nullptr,
-                               .act = e.act});
+    gemm(worlds[0], test::problem_of<gemm_problem<Out, In>>(e, g.size, g.a.data(), g.b.data(), out.data(),
+                                                            own.data(), fp32.data()));
     worlds[0].synchronize();
     EXPECT_EQ(test::wrong_epilogue(e, g, out.data()), "");
   }
@@ -257,19 +247,9 @@ void expect_epilogues_on_the_machine(const test::typed_gemm_case<In>& g, const s
   const std::vector<float> fp32 = test::biases<float>(g.size.n);
   for (const test::epilogue_case& e : test::epilogue_cases()) {
     std::vector<out> c(g.c.size(), out{e.before});
-    test::run_group_gemm<C>(
-        gemm_kernels::operands<out, In>{.a = g.a.data(),
-                                        .b = g.b.data(),
-                                        .c = c.data(),
-                                        .m = g.size.m,
-                                        .n = g.size.n,
-                                        .k = g.size.k,
-                                        .alpha = e.alpha,
-                                        .beta = e.beta,
-                                        .bias = e.bias == test::bias_kind::own ? own.data() : nullptr,
-                                        .fp32_bias = e.bias == test::bias_kind::fp32 ? fp32.data() : nullptr,
-                                        .act = e.act},
-        {.how = how});
+    test::run_group_gemm<C>(test::problem_of<gemm_kernels::operands<out, In>>(
+                                e, g.size, g.a.data(), g.b.data(), c.data(), own.data(), fp32.data()),
+                            {.how = how});
     EXPECT_EQ(test::wrong_epilogue(e, g, c.data()), "");
   }
 }

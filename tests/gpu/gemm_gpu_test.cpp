@@ -53,17 +53,8 @@ class gemm_gpu : public test::gpu_case {
       for (const gemm_tiles tiles : {paired, wide, medium, narrow}) {
         device_buffer<Out> c{worlds_[0], std::vector<Out>(g.c.size(), Out{e.before})};
         gemm(worlds_[0],
-             gemm_problem<Out, In>{.a = a.data(),
-                                   .b = b.data(),
-                                   .c = c.data(),
-                                   .m = g.size.m,
-                                   .n = g.size.n,
-                                   .k = g.size.k,
-                                   .alpha = e.alpha,
-                                   .beta = e.beta,
-                                   .bias = e.bias == test::bias_kind::own ? own.data() : nullptr,
-                                   .fp32_bias = e.bias == test::bias_kind::fp32 ? fp32.data() : nullptr,
-                                   .act = e.act},
+             test::problem_of<gemm_problem<Out, In>>(e, g.size, a.data(), b.data(), c.data(), own.data(),
+                                                     fp32.data()),
              {.tiles = tiles});
         EXPECT_EQ(test::wrong_epilogue(e, g, c.to_host().data()), "") << name(tiles);
       }

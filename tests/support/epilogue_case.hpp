@@ -41,6 +41,23 @@ inline std::vector<epilogue_case> epilogue_cases() {
           {.alpha = -0x1p-7f, .beta = -0.5f, .before = 3, .bias = bias_kind::own, .act = gelu}};
 }
 
+/// `Problem` has the fields of gemm_problem. Biases are of the type of C, and of fp32.
+template <class Problem, class Out, class In>
+Problem problem_of(const epilogue_case& e, const gemm_size& size, const In* a, const In* b, Out* c,
+                   const Out* own_bias, const float* fp32_bias) {
+  return {.a = a,
+          .b = b,
+          .c = c,
+          .m = size.m,
+          .n = size.n,
+          .k = size.k,
+          .alpha = e.alpha,
+          .beta = e.beta,
+          .bias = e.bias == bias_kind::own ? own_bias : nullptr,
+          .fp32_bias = e.bias == bias_kind::fp32 ? fp32_bias : nullptr,
+          .act = e.act};
+}
+
 inline std::string text(const epilogue_case& e) {
   return std::string{name(e.act)} + ", alpha " + std::to_string(e.alpha) + ", beta " +
          std::to_string(e.beta) + ", bias " + std::to_string(static_cast<int>(e.bias));

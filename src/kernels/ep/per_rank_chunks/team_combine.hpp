@@ -225,19 +225,15 @@ class team_asker {
       x_.bulk_load(team_.row(x_, stage), row + begin, bytes, cells_->landed + stage);
     });
     stage_.step(team_.roles.stages);
-    asked_ = smaller(asked_ + 1, team_.roles.stages);
     return true;
   }
   BATON_FN int row_bytes() const { return p_.s.hidden * static_cast<int>(sizeof(bfloat16)); }
 
   /// Before the warp returns early: nothing may land in memory that is no longer the block's.
   BATON_FN void drain() {
-    ring_turn at = stage_;
-    for (int i = asked_; i < team_.roles.stages; ++i) at.step(team_.roles.stages);
-    if (asked_ == team_.roles.stages || at.index > stage_.index) at.parity = !at.parity;
-    for (int i = 0; i < asked_; ++i, at.step(team_.roles.stages))
-      x_.template mbarrier_wait<scope::block>(cells_->landed + at.index, at.parity,
-                                              in_team(team_sites::row()));
+    for (int i = 0; i < team_.roles.stages; ++i)
+      x_.template mbarrier_wait<scope::block>(
+          cells_->landed + i, i < stage_.index ? stage_.parity : !stage_.parity, in_team(team_sites::row()));
   }
 
   X& x_;
@@ -247,7 +243,6 @@ class team_asker {
   typename X::template lanes<int> tokens_{};  // lane r: of rank r
   int turns_ = 0, turn_ = 0, of_turn_ = 1;
   ring_turn stage_, slot_;
-  int asked_ = 0;
   int untold_ = 0, oldest_untold_ = 0;  // sums that were asked for and will not be told of by themselves
   std::uint32_t own_parts_ = 0;
 };
