@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "baton/error.hpp"
@@ -59,9 +60,18 @@ void machine::state::idle(std::unique_lock<std::mutex>& lock) {
   if (opts.virtual_clock) {
     advance_clock();
   } else {
-    enqueued.wait_for(lock, std::chrono::microseconds{20});
+    wait_for_others(lock);
   }
-  ++version;
+  seen_idle = ++version;
+}
+
+/// For what other processes store, the more patiently the longer nothing has happened here: their cores may be ours.
+void machine::state::wait_for_others(std::unique_lock<std::mutex>& lock) {
+  using namespace std::chrono;
+  constexpr nanoseconds shortest = microseconds{20}, longest = milliseconds{1};
+  const auto now = steady_clock::now();
+  if (version != seen_idle) idle_since = now;
+  enqueued.wait_for(lock, std::clamp<nanoseconds>((now - idle_since) / 16, shortest, longest));
 }
 
 void machine::state::advance_clock() {

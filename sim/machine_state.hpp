@@ -1,5 +1,6 @@
 #pragma once
 // The machine's inside: queues, scheduler, clock, faults.
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -71,6 +72,7 @@ struct machine::state {
   void open_barrier(block_state& b, int group_barrier);
   void leave_barriers(warp_state& w);  // of a warp that has ended
   void idle(std::unique_lock<std::mutex>& lock);
+  void wait_for_others(std::unique_lock<std::mutex>& lock);
   void advance_clock();
   std::string who_waits() const;
 
@@ -96,9 +98,11 @@ struct machine::state {
   std::vector<rank_state> ranks;
   std::vector<warp_state*> active;
   std::vector<copy_piece> copies;
-  std::size_t next = 0;        // round robin
-  std::exception_ptr failure;  // thrown inside a kernel just now
-  std::uint64_t version = 1;   // of memory: a wait that found nothing looks again when it changes
+  std::size_t next = 0;         // round robin
+  std::exception_ptr failure;   // thrown inside a kernel just now
+  std::uint64_t version = 1;    // of memory: a wait that found nothing looks again when it changes
+  std::uint64_t seen_idle = 0;  // version, when it was last found that nobody can run
+  std::chrono::steady_clock::time_point idle_since;
   std::uint64_t clock = 0;
   std::uint64_t total_steps = 0;
   std::set<std::uint64_t> change_points;  // schedule::priority

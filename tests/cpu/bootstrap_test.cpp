@@ -32,13 +32,8 @@ std::shared_ptr<bootstrap::process_rendezvous> join_at(const std::string& name, 
       bootstrap::rendezvous_config{name, rank, size, milliseconds{20'000}});
 }
 
-/// As a launcher sets it, with a run id of this test's own.
 void set_environment(int rank, int size, const std::string& run, const char* deadline_ms = "20000") {
-  ::setenv("RANK", std::to_string(rank).c_str(), 1);
-  ::setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
-  ::setenv("LOCAL_RANK", std::to_string(rank).c_str(), 1);
-  ::setenv("MASTER_PORT", "29411", 1);
-  ::setenv("TORCHELASTIC_RUN_ID", run.c_str(), 1);
+  test::set_launch_environment(rank, size, run);
   ::setenv("BATON_DEADLINE_MS", deadline_ms, 1);
 }
 

@@ -16,11 +16,6 @@ TEST(exchange_processes, ranks_in_processes_of_their_own_exchange_through_shared
   for (const int ranks : {2, 3}) expect_conformance_of_processes(ranks, device_kind::cpu, 2);
 }
 
-/// The nth of the ports of the process that forks ranks.
-int port_of(int nth, pid_t parent) {
-  return 40000 + static_cast<int>((parent + 131 * nth) % 20000);
-}
-
 void expect_no_error(const std::string& wrong) {
   if (!wrong.empty()) throw std::runtime_error{wrong};
 }
@@ -52,13 +47,15 @@ std::string missed_killed_rank(const exchange_case& c, exchange_rank& mine, bool
   return "nowhere";
 }
 
-/// Worlds of three processes side by side, as they mostly wait: work(which world, rank).
-std::vector<rank_result> in_worlds_of_three(int worlds, const std::function<bool(int, int)>& work) {
+/// Worlds of three processes side by side, as they mostly wait: work(which world, rank, the name of its job).
+std::vector<rank_result> in_worlds_of_three(
+    int worlds, const std::function<bool(int, int, const std::string& run)>& work) {
   std::vector<int> all(static_cast<std::size_t>(3 * worlds));
   std::iota(all.begin(), all.end(), 0);
+  const std::string run = unique_name();
   return in_processes(all, [&](int nth) {
-    ::setenv("BATON_DEADLINE_MS", "400", 1);
-    return work(nth / 3, nth % 3);
+    ::setenv("BATON_DEADLINE_MS", "3000", 1);  // all are started well within it, however busy the machine is
+    return work(nth / 3, nth % 3, run + "-" + std::to_string(nth / 3));
   });
 }
 
@@ -67,12 +64,11 @@ TEST(exchange_processes, survivors_of_a_killed_process_name_it_and_make_a_world_
                                     "dispatch.ids",     "dispatch.ids", "dispatch.ids"};
   constexpr const char* within[] = {"combine.arrival", "combine.line",  "combine.sum",  "combine.line",
                                     "combine.sum",     "combine.words", "combine.words"};
-  const pid_t parent = ::getpid();
-  const auto results =
-      in_worlds_of_three(2 * static_cast<int>(std::size(every_travel)), [&](int nth, int rank) {
+  const auto results = in_worlds_of_three(
+      2 * static_cast<int>(std::size(every_travel)), [&](int nth, int rank, const std::string& run) {
         const travel how = every_travel[nth / 2];
         const bool is_killed_between = nth % 2 == 0;
-        set_launch_environment(rank, 3, port_of(2 * nth, parent));
+        set_launch_environment(rank, 3, run);
         {
           const exchange_case c = travelling(how, {3, sizes(6, 6, 64, 5), {5, 5, 5}, routing::distinct});
           exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
@@ -82,7 +78,7 @@ TEST(exchange_processes, survivors_of_a_killed_process_name_it_and_make_a_world_
           if (site != sites[nth / 2]) throw std::runtime_error{site};
         }
         const exchange_case less = travelling(how, {2, sizes(6, 3, 64, 5), {5, 4}, routing::distinct});
-        set_launch_environment(rank / 2, 2, port_of(2 * nth + 1, parent));
+        set_launch_environment(rank / 2, 2, run + "-less");
         exchange_rank again{expert_parallel::create(world::from_environment(device_kind::cpu), less.config)};
         expect_no_error(run_rank(less, again, 2));
         return true;
@@ -100,9 +96,9 @@ TEST(exchange_processes, a_rank_with_another_configuration_is_named_on_every_ran
       {"transfer is 1 on rank 0 and 2", [](ep_config& c) { c.transfer = ep_transfer::chunks; }},
       {"top_k is 2 on rank 0 and 3", [](ep_config& c) { c.top_k = 3; }},
       {"num_max_tokens_per_rank is 5 on rank 0 and 6", [](ep_config& c) { c.num_max_tokens_per_rank = 6; }}};
-  const pid_t parent = ::getpid();
+  const std::string run = unique_name();
   const auto results = in_processes({0, 1, 2}, [&](int rank) -> bool {
-    set_launch_environment(rank, 3, port_of(30, parent));
+    set_launch_environment(rank, 3, run);
     const world w = world::from_environment(device_kind::cpu);
     for (const auto& [difference, change] : changes) {
       ep_config mine = lines.config;
@@ -126,37 +122,37 @@ TEST(exchange_processes, a_rank_with_another_configuration_is_named_on_every_ran
 }
 
 TEST(exchange_processes, a_process_that_never_launches_is_named_on_every_other) {
-  const pid_t parent = ::getpid();
-  const auto results = in_worlds_of_three(std::size(every_travel), [&](int nth, int rank) {
-    const travel how = every_travel[nth];
-    set_launch_environment(rank, 3, port_of(31 + nth, parent));
-    const world w = world::from_environment(device_kind::cpu);
-    const exchange_case c = travelling(how, {3, sizes(6, 2, 64, 5), {5, 5, 5}, routing::distinct});
-    exchange_rank mine{expert_parallel::create(w, c.config)};
-    if (rank == 2) {
-      ::usleep(200'000);  // or it would not meet who waits for it in vain first
-    } else {
-      try {
-        run_rank(c, mine, 1);
-        return false;
-      } catch (const stuck& e) {
-        if (e.where.peer != 2 ||
-            e.where.site != (how == travel::by_expert ? "dispatch.arrival" : "dispatch.ids"))
-          throw;
-      }
-    }
-    exchange_rank anew{expert_parallel::create(w, c.config)};
-    expect_no_error(run_rank(c, anew, 1));
-    return true;
-  });
+  const auto results =
+      in_worlds_of_three(std::size(every_travel), [&](int nth, int rank, const std::string& run) {
+        const travel how = every_travel[nth];
+        set_launch_environment(rank, 3, run);
+        const world w = world::from_environment(device_kind::cpu);
+        const exchange_case c = travelling(how, {3, sizes(6, 2, 64, 5), {5, 5, 5}, routing::distinct});
+        exchange_rank mine{expert_parallel::create(w, c.config)};
+        if (rank == 2) {
+          ::usleep(1'500'000);  // or it would not meet who waits for it in vain first
+        } else {
+          try {
+            run_rank(c, mine, 1);
+            return false;
+          } catch (const stuck& e) {
+            if (e.where.peer != 2 ||
+                e.where.site != (how == travel::by_expert ? "dispatch.arrival" : "dispatch.ids"))
+              throw;
+          }
+        }
+        exchange_rank anew{expert_parallel::create(w, c.config)};
+        expect_no_error(run_rank(c, anew, 1));
+        return true;
+      });
   for (const rank_result& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
 }
 
 TEST(exchange_processes, a_rank_that_cannot_allocate_tells_the_others_at_once) {
   const exchange_case c{2, sizes(2, 1, 8192, 512), {}, routing::distinct};
-  const int port = 40000 + static_cast<int>(::getpid() % 20000);
+  const std::string run = unique_name();
   const auto results = in_processes({0, 1}, [&](int rank) -> bool {
-    set_launch_environment(rank, 2, port);
+    set_launch_environment(rank, 2, run);
     const world w = world::from_environment(device_kind::cpu);
     if (rank == 1) {
       std::size_t pages = 0;

@@ -188,16 +188,13 @@ TEST_P(exchange_release, the_machine_has_the_memory_in_between) {
   EXPECT_EQ(run_rounds(c, slots, 2, 1), "");
 }
 
-int release_port_of(int nth) {
-  return 20000 + static_cast<int>((::getppid() * 7 + 131 * nth) % 20000);
-}
-
 /// Processes of three worlds' ranks, with a short deadline.
-void in_three_processes(int port, const std::function<bool(const world&)>& work,
+void in_three_processes(const std::function<bool(const world&)>& work,
                         const std::function<void(const std::vector<rank_result>&)>& look) {
+  const std::string run = unique_name();
   look(in_processes({0, 1, 2}, [&](int rank) -> bool {
     ::setenv("BATON_DEADLINE_MS", "2000", 1);
-    set_launch_environment(rank, 3, port);
+    set_launch_environment(rank, 3, run);
     return work(world::from_environment(device_kind::cpu));
   }));
 }
@@ -205,7 +202,6 @@ void in_three_processes(int port, const std::function<bool(const world&)>& work,
 TEST_P(exchange_release, processes_give_back_what_they_share_and_share_it_again) {
   const exchange_case c = large_case(GetParam());
   in_three_processes(
-      release_port_of(static_cast<int>(GetParam())),
       [&](const world& w) {
         exchange_rank mine{expert_parallel::create(w, c.config)};
         const auto right = [&](const std::string& wrong) {
@@ -233,7 +229,6 @@ TEST(exchange_release_processes,
   const exchange_case c = travelling(travel::in_lines, {3, sizes(6, 2, 64, 5), {5, 5, 5}, routing::distinct});
   for (const bool is_killed : {true, false}) {
     in_three_processes(
-        release_port_of(is_killed ? 10 : 11),
         [&](const world& w) {
           exchange_rank mine{expert_parallel::create(w, c.config)};
           run_rank(c, mine, 1);

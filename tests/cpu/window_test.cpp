@@ -101,10 +101,7 @@ TEST(window, threads_with_a_callback_share_pointers) {
 
 /// Joins through the environment of a launcher, as rank `rank` of `size`.
 world join(int rank, int size, const std::string& run) {
-  ::setenv("RANK", std::to_string(rank).c_str(), 1);
-  ::setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
-  ::setenv("MASTER_PORT", "29412", 1);
-  ::setenv("TORCHELASTIC_RUN_ID", run.c_str(), 1);
+  test::set_launch_environment(rank, size, run);
   return world::from_environment(device_kind::cpu);
 }
 

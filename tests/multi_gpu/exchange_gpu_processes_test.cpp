@@ -34,9 +34,9 @@ TEST_P(exchange_gpu_processes, graphs_captured_before_memory_went_are_right_once
   if (devices < size) GTEST_SKIP() << "needs " << size << " GPUs, found " << devices;
   std::vector<int> all(static_cast<std::size_t>(size));
   for (int r = 0; r < size; ++r) all[static_cast<std::size_t>(r)] = r;
-  const int port = 40000 + static_cast<int>(::getpid() % 20000);
+  const std::string run = unique_name();
   const auto results = in_processes(all, [&](int rank) -> bool {
-    set_launch_environment(rank, size, port);
+    set_launch_environment(rank, size, run);
     const world w = world::from_environment(device_kind::cuda);
     for (const travel how : {travel::by_expert, travel::in_lines, travel::in_chunks, travel::by_flags}) {
       const exchange_case c = travelling(

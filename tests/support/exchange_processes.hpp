@@ -1,7 +1,5 @@
 #pragma once
 // The exchange with one process a rank, as a launcher starts them.
-#include <cstdlib>
-
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/forked_ranks.hpp"
 
@@ -27,20 +25,13 @@ inline std::string run_rank(const exchange_case& c, exchange_rank& mine, int rou
   return {};
 }
 
-/// Sets what torchrun sets, in a child.
-inline void set_launch_environment(int rank, int size, int port) {
-  for (const auto& [name, value] :
-       {std::pair{"RANK", rank}, {"WORLD_SIZE", size}, {"LOCAL_RANK", rank}, {"MASTER_PORT", port}})
-    ::setenv(name, std::to_string(value).c_str(), 1);
-}
-
 /// Forks `size` ranks that run every conformance case. Call before this process has threads or a CUDA context.
 inline void expect_conformance_of_processes(int size, device_kind device, int rounds, int scale = 1) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
   for (int r = 0; r < size; ++r) ranks[static_cast<std::size_t>(r)] = r;
-  const int port = 20000 + static_cast<int>(::getpid() % 20000);
+  const std::string run = unique_name();
   const auto results = in_processes(ranks, [&](int rank) -> bool {
-    set_launch_environment(rank, size, port);
+    set_launch_environment(rank, size, run);
     const world w = world::from_environment(device);
     for (const named_case& c : conformance_cases(size, scale)) {
       for (const auto format : {token_format::bf16, token_format::blockwise_fp8}) {

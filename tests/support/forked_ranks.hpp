@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bootstrap/unix_socket.hpp"
@@ -17,6 +18,14 @@ namespace baton::test {
 /// A name at which no other test meets.
 inline std::string unique_name() {
   return "baton-test-" + std::to_string(bootstrap::random_bits());
+}
+
+/// Sets what torchrun sets, in a child. Jobs with a run of their own never meet, whatever else runs here.
+inline void set_launch_environment(int rank, int size, const std::string& run) {
+  for (const auto& [name, value] :
+       {std::pair{"RANK", rank}, {"WORLD_SIZE", size}, {"LOCAL_RANK", rank}, {"MASTER_PORT", 29411}})
+    ::setenv(name, std::to_string(value).c_str(), 1);
+  ::setenv("TORCHELASTIC_RUN_ID", run.c_str(), 1);
 }
 
 struct rank_result {

@@ -14,14 +14,10 @@ namespace baton::test {
 inline void expect_windows_between_processes(int size, int num_devices) {
   std::vector<int> ranks;
   for (int r = 0; r < size; ++r) ranks.push_back(r);
-  const std::string run = std::to_string(::getpid()) + "-" + std::to_string(size);
+  const std::string run = unique_name();
   const auto results = in_processes(ranks, [&](int rank) -> bool {
-    const std::string number = std::to_string(rank);
-    ::setenv("RANK", number.c_str(), 1);
+    set_launch_environment(rank, size, run);
     ::setenv("LOCAL_RANK", std::to_string(rank % num_devices).c_str(), 1);
-    ::setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
-    ::setenv("MASTER_PORT", "29413", 1);
-    ::setenv("TORCHELASTIC_RUN_ID", run.c_str(), 1);
     const world w = world::from_environment(device_kind::cuda);
     if (w.device_index() != rank % num_devices) throw std::runtime_error{"wrong device"};
     for (int turn = 0; turn < 2; ++turn) {
