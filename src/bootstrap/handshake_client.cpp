@@ -46,10 +46,10 @@ file_descriptor connect_to_root(const rendezvous_config& m, const time_limit& li
   for (clock::time_point open = clock::now();;) {
     if (file_descriptor root = try_connect(m.name)) return root;
     const bool claimed = is_claimed(m.name);
-    if (was_cut_off && (!claimed || limit.passed())) say_cut_off(m);
+    if (was_cut_off && !claimed) say_cut_off(m);
     if (!claimed || meetings_held::all().has(m.name))
       open = clock::now();
-    else if (clock::now() - open > patience)
+    else if (clock::now() - open > patience || (was_cut_off && limit.passed()))
       throw transport_error{
           fmt::format("rank {} came too late to the abstract Unix socket '{}': the world that met there is "
                       "complete and still "

@@ -94,6 +94,7 @@ TEST(two_jobs, that_two_launchers_start_at_once_at_one_name_never_mix_and_the_fi
     const shared_steps steps;
     const auto launchers = in_processes({0, 1}, [&](int job) {
       int works = 0, told = 0;
+      std::string said;
       for (const rank_result& r : in_processes({2, 0, 1}, [&](int rank) {
              try {
                process_rendezvous met{config_at(name, rank, size, 2000)};
@@ -107,11 +108,13 @@ TEST(two_jobs, that_two_launchers_start_at_once_at_one_name_never_mix_and_the_fi
            })) {
         if (r.exit_code == 0) ++works;
         if (r.exit_code == 2 && names_the_other_job(r.thrown)) ++told;
+        said += fmt::format("\n{}: {}", r.exit_code, r.thrown);
       }
       if (works == size) steps.done(1);
-      return works == size || told == size;
+      if (works < size && told < size) throw std::runtime_error{said};
+      return true;
     });
-    for (const rank_result& r : launchers) EXPECT_EQ(r.exit_code, 0);
+    for (const rank_result& r : launchers) EXPECT_EQ(r.exit_code, 0) << r.thrown;
     EXPECT_TRUE(steps.wait(1));
   }
 }
