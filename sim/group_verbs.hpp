@@ -31,9 +31,9 @@ class group_verbs {
   template <int>
   void take_registers() {}
 
-  template <int columns, class T>
-  void start_product(group_accumulators<columns>& acc, const swizzled_tile<T>& a, const swizzled_tile<T>& b,
-                     bool add) {
+  /// `B` is swizzled_tile<T> or rows_of_k<T>.
+  template <int columns, class T, class B>
+  void start_product(group_accumulators<columns>& acc, const swizzled_tile<T>& a, const B& b, bool add) {
     if (me().has_given_up()) return;
     started_.push_back([this, &acc, a, b, add] {
       if (!add) clear(acc);
@@ -143,21 +143,35 @@ class group_verbs {
 
   /// Eight values of k at a time, those of B transposed, so that the inner loop runs along a row of acc. A function of its own:
   /// inlined into a kernel, g++ 12 does not always vectorise it.
-  template <int columns, class T>
-  [[gnu::noinline]] void multiply(group_accumulators<columns>& acc, const swizzled_tile<T>& a,
-                                  const swizzled_tile<T>& b) {
+  template <int columns, class T, class B>
+  [[gnu::noinline]] void multiply(group_accumulators<columns>& acc, const swizzled_tile<T>& a, const B& b) {
     constexpr int values = swizzled_tile<T>::chunk_values;
     for (int chunk = 0; chunk < swizzled_tile<T>::chunks; ++chunk) {
       float right[values][columns];
-      for (int n = 0; n < columns; ++n) {
-        float of_row[values];
-        read_chunk<T>(b.chunk(n, chunk), of_row);
-        for (int k = 0; k < values; ++k) right[k][n] = of_row[k];
-      }
+      read_values_of_k(b, chunk, right);
       for (int m = 0; m < group_warp_rows; ++m) {
         float left[values];
         read_chunk<T>(a.chunk(m, chunk), left);
         for (int k = 0; k < values; ++k) baton::add_scaled(acc.at[m], right[k], left[k], columns);
+      }
+    }
+  }
+  /// Those of chunk `chunk` of A, of each column of the product.
+  template <int values, int columns, class T>
+  void read_values_of_k(const swizzled_tile<T>& b, int chunk, float (&right)[values][columns]) {
+    for (int n = 0; n < columns; ++n) {
+      float of_row[values];
+      read_chunk<T>(b.chunk(n, chunk), of_row);
+      for (int k = 0; k < values; ++k) right[k][n] = of_row[k];
+    }
+  }
+  template <int values, int columns, class T>
+  void read_values_of_k(const rows_of_k<T>& b, int chunk, float (&right)[values][columns]) {
+    for (int k = 0; k < values; ++k) {
+      for (int n = 0; n < columns; n += values) {
+        float eight[values];
+        read_chunk<T>(b.tile(n).chunk(chunk * values + k, n / values % swizzled_tile<T>::chunks), eight);
+        std::copy(eight, eight + values, right[k] + n);
       }
     }
   }

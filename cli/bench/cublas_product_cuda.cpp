@@ -62,13 +62,15 @@ class loaded_cublas : public cublas_product {
   void enqueue(const gemm_problem<float, float16>& p, stream_ref stream) override { run(p, stream); }
 
  private:
-  /// Column-major: c^T = b * a^T.
+  /// Column-major: c^T = b * a^T, or b^T * a^T of b [k, n].
   template <class Out, class In>
   void run(const gemm_problem<Out, In>& p, stream_ref stream) {
     constexpr int in = type_of<In>, out = type_of<Out>;
     must(calls_.set_stream(handle_, static_cast<cudaStream_t>(stream.native)), "cublasSetStream");
-    must(calls_.gemm_ex(handle_, op_transpose, op_none, p.n, p.m, p.k, &p.alpha, p.b, in, p.k, p.a, in, p.k,
-                        &p.beta, p.c, out, p.n, compute_fp32, algorithm_default),
+    const bool k_by_n = p.b_layout == gemm_b_layout::k_by_n;
+    must(calls_.gemm_ex(handle_, k_by_n ? op_none : op_transpose, op_none, p.n, p.m, p.k, &p.alpha, p.b, in,
+                        k_by_n ? p.n : p.k, p.a, in, p.k, &p.beta, p.c, out, p.n, compute_fp32,
+                        algorithm_default),
          "cublasGemmEx");
   }
 

@@ -38,12 +38,12 @@ extern template class gemm_operand<float16>;
 extern template class gemm_operand<float8_e4m3>;
 extern template class gemm_operand<float>;
 
-/// In double precision: sum over l below k of a[a_from + l] * b[b_from + l].
+/// In double precision: sum over l below k of a[a_from + l] * b[b_from + l * b_step].
 template <class T>
 double dot(const gemm_operand<T>& a, std::size_t a_from, const gemm_operand<T>& b, std::size_t b_from,
-           std::size_t k) {
+           std::size_t k, std::size_t b_step = 1) {
   double sum = 0;
-  for (std::size_t l = 0; l < k; ++l) sum += a.at(a_from + l) * b.at(b_from + l);
+  for (std::size_t l = 0; l < k; ++l) sum += a.at(a_from + l) * b.at(b_from + l * b_step);
   return sum;
 }
 

@@ -28,26 +28,29 @@ nlohmann::json to_json(const gemm_run& run, const gemm_point& p) {
                      {"m", p.shape.m},
                      {"n", p.shape.n},
                      {"k", p.shape.k},
+                     {"b_layout", name(p.shape.b_layout)},
                      {"format", name(p.format)},
                      {"out", p.out}},
                     run, {p.shape.flops(), p.bytes(), p.wrong, p.burst_us, p.sustained_us});
 }
 
 void print_columns(std::ostream& out) {
-  out << fmt::format("\n{:>21}{:>6}{:>6}  {:<9}{:>10}{:>9}{:>11}{:>14}{:>11}{:>11}\n", "m, n, k", "of", "out",
-                     "who", "burst us", "TFLOP/s", "of cuBLAS", "of roofline", "sustained", "of cuBLAS");
+  out << fmt::format("\n{:>21}{:>8}{:>6}{:>6}  {:<9}{:>10}{:>9}{:>11}{:>14}{:>11}{:>11}\n", "m, n, k", "b",
+                     "of", "out", "who", "burst us", "TFLOP/s", "of cuBLAS", "of roofline", "sustained",
+                     "of cuBLAS");
 }
 
 void print(const gemm_run& run, const gemm_point& p, const gemm_point* reference, std::ostream& out) {
   const std::string shape = fmt::format("{}, {}, {}", p.shape.m, p.shape.n, p.shape.k);
   if (!p.wrong.empty()) {
-    out << fmt::format("{:>21}{:>6}{:>6}  {:<9}WRONG: {}\n", shape, name(p.format), p.out, p.who, p.wrong);
+    out << fmt::format("{:>21}{:>8}{:>6}{:>6}  {:<9}WRONG: {}\n", shape, name(p.shape.b_layout),
+                       name(p.format), p.out, p.who, p.wrong);
     return;
   }
   const double us = median_of(p.burst_us);
   const bool is_other = reference != nullptr && reference != &p;
-  out << fmt::format("{:>21}{:>6}{:>6}  {:<9}{:>10.1f}{:>9.4g}{:>11}{:>14}{:>11}{:>11}\n", shape,
-                     name(p.format), p.out, p.who, us, p.teraflops(),
+  out << fmt::format("{:>21}{:>8}{:>6}{:>6}  {:<9}{:>10.1f}{:>9.4g}{:>11}{:>14}{:>11}{:>11}\n", shape,
+                     name(p.shape.b_layout), name(p.format), p.out, p.who, us, p.teraflops(),
                      is_other ? percent_of(p.teraflops(), reference->teraflops()) : "-",
                      percent_of(least_us(run, p), us),
                      p.sustained_us > 0 ? fmt::format("{:.4g}", p.sustained_teraflops()) : "-",

@@ -34,8 +34,17 @@ Problem gemm_session<Problem>::problem() {
     p.a_scales = of.a_scales;
     p.b_scales = of.b_scales;
     p.a_layout = of.a_layout;
+  } else {
+    p.b_layout = shape_.b_layout;
   }
   return p;
+}
+
+template <class Problem>
+double gemm_session<Problem>::expected(std::size_t row, std::size_t column) const {
+  if constexpr (!std::is_same_v<Problem, scaled_gemm_problem>)
+    if (shape_.b_layout == gemm_b_layout::k_by_n) return operands_.expected_of_k_by_n(row, column);
+  return operands_.expected(row, column, 0);
 }
 
 template <class Problem>
@@ -43,9 +52,8 @@ std::string gemm_session<Problem>::first_wrong(const product<Problem>& run) {
   constexpr unsigned char poison = 0xff;  // NaN
   c_.fill_async(poison);
   enqueue(run, {});
-  return first_wrong_value(
-      world_, c_.data(), static_cast<std::size_t>(shape_.n), spread_out(c_.size()),
-      [this](std::size_t row, std::size_t column) { return operands_.expected(row, column, 0); });
+  return first_wrong_value(world_, c_.data(), static_cast<std::size_t>(shape_.n), spread_out(c_.size()),
+                           [this](std::size_t row, std::size_t column) { return expected(row, column); });
 }
 
 template class gemm_session<gemm_problem<bfloat16>>;

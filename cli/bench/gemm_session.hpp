@@ -12,6 +12,7 @@ namespace baton::cli {
 
 struct gemm_shape {
   int m = 0, n = 0, k = 0;
+  gemm_b_layout b_layout = gemm_b_layout::n_by_k;  // of e4m3 there is no other
 
   double flops() const { return 2.0 * m * n * k; }
 };
@@ -49,6 +50,7 @@ class gemm_session {
 
  private:
   static operands operands_of(const world& world, const gemm_shape& shape);
+  double expected(std::size_t row, std::size_t column) const;
 
   world world_;
   gemm_shape shape_;

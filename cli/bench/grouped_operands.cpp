@@ -42,6 +42,13 @@ double grouped_operands<grouped_problem<Value>>::expected(std::size_t row, std::
   return dot(a_, row * k, b_, row_of_b(shape_, column, group), k);
 }
 
+template <class Value>
+double grouped_operands<grouped_problem<Value>>::expected_of_k_by_n(std::size_t row,
+                                                                    std::size_t column) const {
+  const auto k = static_cast<std::size_t>(shape_.k);
+  return dot(a_, row * k, b_, column, k, static_cast<std::size_t>(shape_.n));
+}
+
 template class grouped_operands<grouped_gemm_problem>;
 template class grouped_operands<fp16_grouped_gemm_problem>;
 

@@ -21,6 +21,8 @@ class grouped_operands<grouped_problem<Value>> {
   void random_values();
   /// What must come out.
   double expected(std::size_t row, std::size_t column, std::size_t group) const;
+  /// The same of the only group, whose b is taken as [k, n].
+  double expected_of_k_by_n(std::size_t row, std::size_t column) const;
 
  private:
   grouped_shape shape_;

@@ -44,15 +44,19 @@ bool is_in(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// What there is to be measured: each format has its results, and e4m3 tiles of one kind.
+/// What there is to be measured: each format has its results; e4m3 has fewer tiles and one way in which b lies.
 void require_dense(const bench_gemm_options& o) {
   require_measuring(o);
   for (const operand_format format : o.formats) {
     for (const std::string& out : o.out)
       if (!is_in(outs_of(format), out))
         throw invalid_argument{fmt::format("--out: products of {} have no results of {}", name(format), out)};
-    if (format == operand_format::e4m3 && o.tiles != std::vector<gemm_tiles>{gemm_tiles::automatic})
-      throw invalid_argument{"--tiles: products of e4m3 have tiles of one kind"};
+    if (format != operand_format::e4m3) continue;
+    for (const gemm_tiles tiles : o.tiles)
+      if (tiles == gemm_tiles::wide || tiles == gemm_tiles::narrow)
+        throw invalid_argument{fmt::format("--tiles: products of e4m3 have no {} ones", name(tiles))};
+    if (o.b_layouts != std::vector<gemm_b_layout>{gemm_b_layout::n_by_k})
+      throw invalid_argument{"--b: b of e4m3 is n_by_k"};
   }
 }
 
@@ -131,12 +135,14 @@ class gemm_bench {
                    true});
   }
   void add_all(contestants<scaled_gemm_problem>& all, gemm_point point, const scaled_gemm_problem& problem) {
-    point.who = name(gemm_tiles::automatic);
-    all.push_back({point,
-                   [this](const scaled_gemm_problem& p, stream_ref stream) {
-                     scaled_gemm(where_, p, options_.num_sms, stream);
-                   },
-                   false});
+    for (const gemm_tiles tiles : options_.tiles) {
+      point.who = name(tiles);
+      all.push_back({point,
+                     [this, tiles](const scaled_gemm_problem& p, stream_ref stream) {
+                       scaled_gemm(where_, p, {tiles, options_.num_sms}, stream);
+                     },
+                     false});
+    }
     if (cublaslt_ == nullptr) return;
     if (const std::string why = cublaslt_->why_not(problem); !why.empty())
       return tell_who_lacks("cuBLASLt", why);
@@ -201,8 +207,11 @@ int run_bench_gemm(const bench_gemm_options& o, std::ostream& out) {
   bench_report to{o.json, o.json_path, out};
   gemm_bench bench{worlds[0], o, to};
   bool all_right = true;
-  for (const gemm_shape& shape : shapes)
-    for (const operand_format format : o.formats) all_right = bench.measure(shape, format) && all_right;
+  for (gemm_shape shape : shapes)
+    for (const gemm_b_layout layout : o.b_layouts) {
+      shape.b_layout = layout;
+      for (const operand_format format : o.formats) all_right = bench.measure(shape, format) && all_right;
+    }
   to.publish();
   return static_cast<int>(all_right ? exit_code::ok : exit_code::check_failed);
 }

@@ -13,6 +13,9 @@ const std::map<std::string, gemm_tiles> gemm_tiles_names{{"automatic", gemm_tile
                                                          {"wide", gemm_tiles::wide},
                                                          {"medium", gemm_tiles::medium},
                                                          {"narrow", gemm_tiles::narrow}};
+const std::map<std::string, gemm_b_layout> gemm_b_layout_names{
+    {name(gemm_b_layout::n_by_k), gemm_b_layout::n_by_k},
+    {name(gemm_b_layout::k_by_n), gemm_b_layout::k_by_n}};
 const std::map<std::string, group_routing> group_routing_names{
     {name(group_routing::uniform), group_routing::uniform},
     {name(group_routing::zipf), group_routing::zipf},
@@ -52,8 +55,11 @@ void declare_dense(CLI::App& command, bench_gemm_options& options, CLI::Option* 
                ->type_name("{bf16,fp16,fp32} ...")
                ->default_str("that of the operands"));
   of_dense(add_choices(command, "--tiles", gemm_tiles_names, options.tiles,
-                       "of baton's product of 16-bit operands, side by side")
+                       "of baton's product, side by side; of e4m3 automatic, paired and medium")
                ->default_str("automatic"));
+  of_dense(add_choices(command, "--b", gemm_b_layout_names, options.b_layouts,
+                       "how b lies; of 16-bit operands, side by side")
+               ->default_str("n_by_k"));
 }
 
 void declare_grouped(CLI::App& command, bench_grouped_options& options, CLI::Option* grouped) {

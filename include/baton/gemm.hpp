@@ -24,6 +24,13 @@ constexpr const char* name(gemm_tiles t) {
   }
 }
 
+/// How b lies: as weights of a layer mostly do, whose row j makes column j of c; or as the right one of two matrices.
+enum class gemm_b_layout { n_by_k, k_by_n };
+
+constexpr const char* name(gemm_b_layout l) {
+  return l == gemm_b_layout::k_by_n ? "k_by_n" : "n_by_k";
+}
+
 struct gemm_config {
   gemm_tiles tiles = gemm_tiles::automatic;  // those that were quickest with as many tiles for as many SMs
   int num_sms = 0;  // blocks at most, but at least one or a pair; 0: all of the rank's SMs
@@ -33,22 +40,23 @@ struct gemm_config {
 template <class Out, class In = bfloat16>
 struct gemm_problem {
   const In* a = nullptr;  // [m, k]
-  const In* b = nullptr;  // [n, k]
+  const In* b = nullptr;  // [n, k]; [k, n] with b_layout k_by_n
   Out* c = nullptr;       // [m, n]
   int m = 0, n = 0, k = 0;
   float alpha = 1, beta = 0;
   const Out* bias = nullptr;         // [n], or
   const float* fp32_bias = nullptr;  // [n]; not both
   activation act = activation::none;
+  gemm_b_layout b_layout = gemm_b_layout::n_by_k;
 };
 
 /// `c = act(alpha * a * b^T + beta * c + bias)`: c[i, j] = act(alpha * (sum over l of a[i, l] * b[j, l]) + beta * c[i, j] +
-/// bias[j]), on this rank's device.
+/// bias[j]), on this rank's device; b[l, j] with b_layout k_by_n, which is a * b.
 ///
 /// | argument            | shape  | type               | layout, alignment                                          |
 /// |---------------------|--------|--------------------|------------------------------------------------------------|
 /// | `a`                 | [m, k] | bf16 or fp16       | contiguous, 16-byte aligned                                |
-/// | `b`                 | [n, k] | that of a          | contiguous, 16-byte aligned                                |
+/// | `b`                 | [n, k] | that of a          | contiguous, 16-byte aligned; [k, n] with k_by_n            |
 /// | `c`                 | [m, n] | that of a, or fp32 | contiguous, 16-byte aligned; read only where beta is not 0 |
 /// | `bias`, `fp32_bias` | [n]    | that of c, or fp32 | 16-byte aligned; one of them, or none                      |
 ///
@@ -64,7 +72,8 @@ struct gemm_problem {
 /// Order: on `stream`; capturable in a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the
 /// world's deadline.
 ///
-/// Cost: 2 m n k flops; on CUDA a is read n / 256 times and b m / 256 times, mostly from L2. On the CPU it is plain loops.
+/// Cost: 2 m n k flops; on CUDA a is read n / 256 times and b m / 256 times, mostly from L2, and whatever differs from alpha 1,
+/// beta 0, no bias, no act and b n_by_k costs a little at each tile's end. On the CPU it is plain loops.
 /// @throws invalid_argument  a size out of range or no multiple of 8, a null or misaligned pointer to something that is not
 ///                           empty: names the argument, the value and what is expected; nothing is enqueued. Or a choice of the
 ///                           configuration that there is not

@@ -1,4 +1,5 @@
 #pragma once
+#include "baton/gemm.hpp"
 #include "baton/grouped_gemm.hpp"
 #include "baton/token_format.hpp"
 
@@ -42,16 +43,17 @@ struct scaled_grouped_gemm_problem {
 /// n is a multiple of 8, k of 16, both from 0; the last blocks may be smaller. Everything else as of gemm and grouped_gemm.
 ///
 /// Rounding: products of e4m3 are exact. What the tensor cores sum of a block they keep, on Hopper, to some 13 bits below its
-/// largest term; the block's sum times the product of both scales, rounded to fp32, is added in fp32 with one rounding, blocks in
-/// order; the result is rounded to bf16. On the CPU a block is summed in fp32. Exact wherever the magnitudes of a block's
-/// products are integers that add up to less than 2^13, scales are powers of two, the sums of blocks are fp32 values and the
-/// result is a bf16. Deterministic: the same bits on however many SMs, wherever a row lies. Order: on `stream`; capturable in
-/// a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the world's deadline.
-///
+/// largest term; the block's sum times the product of both scales, rounded to fp32, is added in fp32 with one rounding,
+/// blocks in order; the result is rounded to bf16. On the CPU a block is summed in fp32. Exact wherever the magnitudes of a
+/// block's products are integers that add up to less than 2^13, scales are powers of two, the sums of blocks are fp32 values
+/// and the result is a bf16. Deterministic: the same bits on however many SMs, with whatever tiles, wherever a row lies.
+/// Order: on `stream`; capturable in a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the
+/// world's deadline.
+/// `config`: tiles are automatic, paired or medium.
 /// Cost: 2 n k flops a row at the rate of e4m3. On the CPU it is plain loops.
 /// @throws invalid_argument  an argument is not as above: names it, the value and what is expected; nothing is enqueued
 /// @throws cuda_error        the launch failed
-void scaled_gemm(const world& world, const scaled_gemm_problem& problem, int num_sms = 0,
+void scaled_gemm(const world& world, const scaled_gemm_problem& problem, const gemm_config& config = {},
                  stream_ref stream = {});
 void scaled_grouped_gemm(const world& world, const scaled_grouped_gemm_problem& problem,
                          stream_ref stream = {});

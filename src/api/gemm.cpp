@@ -17,13 +17,13 @@ void require(const gemm_problem<Out, In>& p, const gemm_config& c) {
   require_row("n", p.n, "c, and the number of rows of b,");
   require_row("k", p.k, "a and b");
   require_result(p.m, p.n);
-  const int tiles = static_cast<int>(c.tiles);
-  if (tiles < 0 || tiles > static_cast<int>(gemm_tiles::narrow))
-    throw invalid_argument{fmt::format("tiles: {} is no gemm_tiles", tiles)};
-  if (c.num_sms < 0) throw invalid_argument{fmt::format("num_sms: {} must not be negative", c.num_sms)};
+  require_config(c);
   const int act = static_cast<int>(p.act);
   if (act < 0 || act > static_cast<int>(activation::gelu))
     throw invalid_argument{fmt::format("act: {} is no activation", act)};
+  const bool k_by_n = p.b_layout == gemm_b_layout::k_by_n;
+  if (!k_by_n && p.b_layout != gemm_b_layout::n_by_k)
+    throw invalid_argument{fmt::format("b_layout: {} is no gemm_b_layout", static_cast<int>(p.b_layout))};
   if (p.bias != nullptr && p.fp32_bias != nullptr)
     throw invalid_argument{"bias and fp32_bias: both are given, expected one of them at most"};
   if (p.m == 0 || p.n == 0) return;
@@ -32,7 +32,10 @@ void require(const gemm_problem<Out, In>& p, const gemm_config& c) {
   if (p.fp32_bias != nullptr) require_matrix("fp32_bias", p.fp32_bias, matrix_alignment, "[1, n]", 1, p.n);
   if (p.k == 0) return;
   require_matrix("a", p.a, matrix_alignment, "[m, k]", p.m, p.k);
-  require_matrix("b", p.b, matrix_alignment, "[n, k]", p.n, p.k);
+  if (k_by_n)
+    require_matrix("b", p.b, matrix_alignment, "[k, n]", p.k, p.n);
+  else
+    require_matrix("b", p.b, matrix_alignment, "[n, k]", p.n, p.k);
 }
 
 template <class Out, class In>

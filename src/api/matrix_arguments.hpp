@@ -7,6 +7,7 @@
 
 #include "base/math.hpp"
 #include "baton/error.hpp"
+#include "baton/gemm.hpp"
 
 namespace baton {
 
@@ -33,6 +34,13 @@ inline void require_result(int m, int n) {
   constexpr std::int64_t largest = std::int64_t{1} << 40;
   if (std::int64_t{m} * n > largest)
     throw invalid_argument{fmt::format("c: {} x {} are more than {} values", m, n, largest)};
+}
+
+inline void require_config(const gemm_config& c) {
+  const int tiles = static_cast<int>(c.tiles);
+  if (tiles < 0 || tiles > static_cast<int>(gemm_tiles::narrow))
+    throw invalid_argument{fmt::format("tiles: {} is no gemm_tiles", tiles)};
+  if (c.num_sms < 0) throw invalid_argument{fmt::format("num_sms: {} must not be negative", c.num_sms)};
 }
 
 /// `extents` names those of the matrix, as "[m, n]".

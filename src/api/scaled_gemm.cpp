@@ -30,30 +30,35 @@ void require_scaled(const scaled_operands& p, scale_layout layout, const char* c
                  groups * weight_scales(p.n), blocks);
 }
 
-void run(const world& world, scaled_operands p, scale_layout layout, int num_sms, stream_ref stream) {
-  if (p.m == 0 || p.n == 0) return;
+/// `p` with the steps between its scales, if there is anything to multiply.
+bool find_scales(scaled_operands& p, scale_layout layout) {
   const bool by_row = layout == scale_layout::row_major;
   p.a_scale_row = by_row ? weight_scales(p.k) : 1;
   p.a_scale_block = by_row ? 1 : p.m;
-  gemm_kernels::run(world, p, sms_for(world, num_sms), stream);
+  return p.m > 0 && p.n > 0;
 }
 
 }  // namespace
 
-void scaled_gemm(const world& world, const scaled_gemm_problem& p, int num_sms, stream_ref stream) {
+void scaled_gemm(const world& world, const scaled_gemm_problem& p, const gemm_config& config,
+                 stream_ref stream) {
   require_extent("m", p.m);
   require_row("n", p.n, "c, and the number of rows of b,");
-  if (num_sms < 0) throw invalid_argument{fmt::format("num_sms: {} must not be negative", num_sms)};
-  const scaled_operands operands{.a = p.a,
-                                 .b = p.b,
-                                 .c = p.c,
-                                 .m = p.m,
-                                 .n = p.n,
-                                 .k = p.k,
-                                 .a_scales = p.a_scales,
-                                 .b_scales = p.b_scales};
+  require_config(config);
+  if (config.tiles == gemm_tiles::wide || config.tiles == gemm_tiles::narrow)
+    throw invalid_argument{
+        fmt::format("tiles: {}, expected automatic, paired or medium with e4m3", name(config.tiles))};
+  scaled_operands operands{.a = p.a,
+                           .b = p.b,
+                           .c = p.c,
+                           .m = p.m,
+                           .n = p.n,
+                           .k = p.k,
+                           .a_scales = p.a_scales,
+                           .b_scales = p.b_scales};
   require_scaled(operands, p.a_layout, "[m, n]", "[m, k]", "[n, k]");
-  run(world, operands, p.a_layout, num_sms, stream);
+  if (!find_scales(operands, p.a_layout)) return;
+  gemm_kernels::run(world, operands, {config.tiles, sms_for(world, config.num_sms)}, stream);
 }
 
 void scaled_grouped_gemm(const world& world, const scaled_grouped_gemm_problem& p, stream_ref stream) {
@@ -62,7 +67,8 @@ void scaled_grouped_gemm(const world& world, const scaled_grouped_gemm_problem& 
   operands.a_scales = p.a_scales;
   operands.b_scales = p.b_scales;
   require_scaled(operands, p.a_layout, "[max_rows, n]", "[max_rows, k]", "[num_ranges * n, k]");
-  run(world, operands, p.a_layout, p.rows.num_sms, stream);
+  if (!find_scales(operands, p.a_layout)) return;
+  gemm_kernels::run(world, operands, sms_for(world, p.rows.num_sms), stream);
 }
 
 }  // namespace baton

@@ -72,20 +72,12 @@ class group_gpu : public async_gpu<ClusterBlocks> {
   template <int columns, class T>
   BATON_FN static void start_product(group_accumulators<columns>& acc, prepared_tile<T> a, prepared_tile<T> b,
                                      bool add) {
-    constexpr std::uint32_t step_units = 2;  // a product takes 32 bytes of a row
-    ptx::wgmma_fence();
-    BATON_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const std::uint64_t left = form << 32 | (a.descriptor + i * step_units),
-                          right = form << 32 | (b.descriptor + i * step_units);
-      if constexpr (std::is_same_v<T, bfloat16>)
-        ptx::wgmma_bf16(acc.at, left, right, i > 0 || add);
-      else if constexpr (std::is_same_v<T, float16>)
-        ptx::wgmma_fp16(acc.at, left, right, i > 0 || add);
-      else
-        ptx::wgmma_e4m3(acc.at, left, right, i > 0 || add);
-    }
-    ptx::wgmma_commit();
+    start<T, false>(acc, a.descriptor, b.descriptor, add);
+  }
+  template <int columns, class T>
+  BATON_FN static void start_product(group_accumulators<columns>& acc, const swizzled_tile<T>& a,
+                                     const rows_of_k<T>& b, bool add) {
+    start<T, true>(acc, descriptor(a.at), rows_of_k_descriptor(b.first.at), add);
   }
   /// The accumulators pass through an empty statement, so that nothing that reads them moves in front of the wait.
   template <int newest, class... Accumulators>
@@ -231,10 +223,32 @@ class group_gpu : public async_gpu<ClusterBlocks> {
     asm volatile("" : "+r"(lane));
     return lane;
   }
+  template <class T, bool b_is_rows_of_k, int columns>
+  BATON_FN static void start(group_accumulators<columns>& acc, std::uint32_t a, std::uint32_t b, bool add) {
+    constexpr std::uint32_t step_units = 2;  // a product takes 32 bytes of a row, or 16 rows of k
+    constexpr std::uint32_t b_units = b_is_rows_of_k ? 16 * swizzled_tile<T>::row_bytes / 16 : step_units;
+    ptx::wgmma_fence();
+    BATON_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const std::uint64_t left = form << 32 | (a + i * step_units), right = form << 32 | (b + i * b_units);
+      if constexpr (std::is_same_v<T, bfloat16>)
+        ptx::wgmma_bf16<b_is_rows_of_k>(acc.at, left, right, i > 0 || add);
+      else if constexpr (std::is_same_v<T, float16>)
+        ptx::wgmma_fp16<b_is_rows_of_k>(acc.at, left, right, i > 0 || add);
+      else
+        ptx::wgmma_e4m3(acc.at, left, right, i > 0 || add);
+    }
+    ptx::wgmma_commit();
+  }
   /// A matrix descriptor: the start, 8 rows are 1024 bytes, swizzle of 128 bytes; units of 16 bytes.
   static constexpr std::uint64_t form = 1024 / 16 | 1u << 30;
   BATON_FN static std::uint32_t descriptor(const std::byte* tile) {
     return ptx::shared_address(tile) >> 4 | 1u << 16;
+  }
+  /// The same where rows are values of k: the next 64 columns are a tile of 64 rows further on.
+  BATON_FN static std::uint32_t rows_of_k_descriptor(const std::byte* tile) {
+    constexpr std::uint32_t tile_units = rows_of_k<bfloat16>::k * operand_tile::row_bytes / 16;
+    return ptx::shared_address(tile) >> 4 | tile_units << 16;
   }
   template <int n>
   BATON_FN static void pin(float (&at)[n]) {

@@ -7,7 +7,7 @@
 //   group_accumulators<columns>        this warp's 16 rows of 64 x columns fp32; columns is 64, 128 or 256
 //   start_product(acc, a, b, add)      acc = A * B^T, plus acc where `add`: starts it. A is 64 rows, B `columns` rows, both
 //                                      operand_tiles of bf16 or fp16, or of e4m3 (128 columns). Products are done in the order of
-//                                      their start
+//                                      their start. B of bf16 or fp16 may be rows_of_k, too: then it is A * B
 //   prepare(tile)                      a prepared_tile<T>, which start_product takes too: what there is to work out of a place
 //                                      is worked out before it is waited for. from_row(n) as of the tile
 //   await_products<n>(done...)         until all but the newest n products are done; `done` are accumulators of none of
@@ -95,6 +95,8 @@ concept group_exec_context = tensor_exec_context<X> &&
   { x.warp_of_group() } -> std::convertible_to<int>;
   x.start_product(acc, tile, tile, true);
   x.start_product(acc, half_tile, half_tile, true);
+  x.start_product(acc, tile, rows_of_k<bfloat16>{tile}, true);
+  x.start_product(acc, half_tile, rows_of_k<float16>{half_tile}, true);
   x.start_product(acc, x.prepare(small_tile), x.prepare(small_tile).from_row(8), true);
   x.template await_products<1>();
   x.template await_products<0>(acc);

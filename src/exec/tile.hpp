@@ -25,6 +25,24 @@ struct swizzled_tile {
   BATON_FN swizzled_tile from_row(int rows) const { return {at + rows * row_bytes}; }
 };
 
+/// An operand whose rows are values of k, 64 of them: columns 64 j to 64 j + 63 stand in the tile that begins 64 j rows further
+/// down.
+template <class T>
+struct rows_of_k {
+  static constexpr int k = 64, columns_a_tile = swizzled_tile<T>::columns;
+  static_assert(columns_a_tile == 64, "products take such operands in 16 bits only");
+
+  swizzled_tile<T> first;
+
+  /// Of column `column` on, a multiple of 64.
+  BATON_FN swizzled_tile<T> tile(int column) const { return first.from_row(column / columns_a_tile * k); }
+};
+
+template <class T>
+BATON_FN rows_of_k<T> as_rows_of_k(const swizzled_tile<T>& first) {
+  return {first};
+}
+
 /// Values of k of as many rows as the product needs: 64 of them, or 128.
 using operand_tile = swizzled_tile<bfloat16>;
 using operand_tile_fp16 = swizzled_tile<float16>;

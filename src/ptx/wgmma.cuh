@@ -1,9 +1,9 @@
 #pragma once
 // wgmma: the four warps of a group multiply 64 rows of A by n rows of B, asynchronously.            (PTX 8.0, sm_90a)
 //
-// A and B are matrix descriptors of shared memory, k contiguous. acc[4 j ... 4 j + 3] of lane l of warp w: rows 16 w + l / 4
-// (the last two: + 8), columns 8 j + 2 (l % 4) and one on. Products have no memory clobber: wgmma_fence before and wgmma_wait
-// after have it, and volatile keeps the order among them.
+// A and B are matrix descriptors of shared memory, k contiguous but where B is transposed. acc[4 j ... 4 j + 3] of lane l of
+// warp w: rows 16 w + l / 4 (the last two: + 8), columns 8 j + 2 (l % 4) and one on. Products have no memory clobber:
+// wgmma_fence before and wgmma_wait after have it, and volatile keeps the order among them.
 #include <cstdint>
 
 namespace baton::ptx {
@@ -44,31 +44,34 @@ __device__ __forceinline__ void wgmma_wait() {
 #define BATON_ACC_32(i) BATON_ACC_8(i), BATON_ACC_8(i + 8), BATON_ACC_8(i + 16), BATON_ACC_8(i + 24)
 #define BATON_ACC_64(i) BATON_ACC_32(i), BATON_ACC_32(i + 32)
 
-// Three overloads, by the columns of B: acc = a * b^T, plus acc where `add`.
+// Three overloads, by the columns of acc: acc = a * b^T, plus acc where `add`. `transposed`: b's rows are values of k.
 #define BATON_WGMMA_16(name, type)                                                                     \
+  template <bool transposed = false>                                                                   \
   __device__ __forceinline__ void name(float(&acc)[32], std::uint64_t a, std::uint64_t b, bool add) {  \
     asm volatile(                                                                                      \
         "{\n  .reg .pred p;\n  setp.ne.b32 p, %34, 0;\n"                                               \
         "  wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" BATON_OPERANDS_32           \
-        "}, %32, %33, p, 1, 1, 0, 0;\n}"                                                               \
+        "}, %32, %33, p, 1, 1, 0, %35;\n}"                                                             \
         : BATON_ACC_32(0)                                                                              \
-        : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));                                       \
+        : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)), "n"(transposed ? 1 : 0));              \
   }                                                                                                    \
+  template <bool transposed = false>                                                                   \
   __device__ __forceinline__ void name(float(&acc)[64], std::uint64_t a, std::uint64_t b, bool add) {  \
     asm volatile(                                                                                      \
         "{\n  .reg .pred p;\n  setp.ne.b32 p, %66, 0;\n"                                               \
         "  wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" BATON_OPERANDS_64          \
-        "}, %64, %65, p, 1, 1, 0, 0;\n}"                                                               \
+        "}, %64, %65, p, 1, 1, 0, %67;\n}"                                                             \
         : BATON_ACC_64(0)                                                                              \
-        : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));                                       \
+        : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)), "n"(transposed ? 1 : 0));              \
   }                                                                                                    \
+  template <bool transposed = false>                                                                   \
   __device__ __forceinline__ void name(float(&acc)[128], std::uint64_t a, std::uint64_t b, bool add) { \
     asm volatile(                                                                                      \
         "{\n  .reg .pred p;\n  setp.ne.b32 p, %130, 0;\n"                                              \
         "  wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" BATON_OPERANDS_128         \
-        "}, %128, %129, p, 1, 1, 0, 0;\n}"                                                             \
+        "}, %128, %129, p, 1, 1, 0, %131;\n}"                                                          \
         : BATON_ACC_64(0), BATON_ACC_64(64)                                                            \
-        : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));                                       \
+        : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)), "n"(transposed ? 1 : 0));              \
   }
 
 /// wgmma.mma_async.sync.aligned.m64n{64|128|256}k16.f32.bf16.bf16

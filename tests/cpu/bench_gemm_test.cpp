@@ -72,6 +72,30 @@ TEST(bench_gemm, products_of_each_format_are_checked_and_timed) {
                                               "e4m3 bf16 " + std::to_string(values + 2 * results) + ".0"}));
 }
 
+TEST(bench_gemm, products_with_b_in_either_layout_are_checked) {
+  bench_gemm_options o = small_gemm();
+  o.json = true;
+  o.b_layouts = {gemm_b_layout::n_by_k, gemm_b_layout::k_by_n};
+  std::ostringstream out;
+  EXPECT_EQ(run_bench_gemm(o, out), 0);
+  std::string layouts;
+  for (const nlohmann::json& j : test::json_lines(out.str())) {
+    EXPECT_EQ(j["checked"], true);
+    layouts += j["b_layout"].get<std::string>() + " ";
+  }
+  EXPECT_EQ(layouts, "n_by_k n_by_k k_by_n k_by_n n_by_k n_by_k k_by_n k_by_n ");
+}
+
+TEST(bench_gemm_session, a_product_that_takes_b_for_the_other_layout_is_noticed) {
+  const world cpu = world::local(1, device_kind::cpu)[0];
+  gemm_session<gemm_problem<bfloat16>> session{cpu, {24, 16, 40, gemm_b_layout::k_by_n}};
+  EXPECT_TRUE(says(session.first_wrong([&](gemm_problem<bfloat16> p, stream_ref s) {
+    p.b_layout = gemm_b_layout::n_by_k;
+    gemm(cpu, p, {}, s);
+  }),
+                   "c[", "expected"));
+}
+
 TEST(bench_gemm, a_table_of_e4m3_says_why_no_cublaslt_stands_beside) {
   bench_gemm_options o = small_gemm();
   o.shapes = {"16"};
@@ -103,6 +127,8 @@ TEST(bench_gemm, results_and_tiles_that_products_of_e4m3_do_not_have_are_refused
                    "--out: ", "fp16", "bf16"));
   EXPECT_TRUE(
       says(refusal([](bench_gemm_options& o) { o.tiles = {gemm_tiles::wide}; }), "--tiles: ", "e4m3"));
+  EXPECT_TRUE(
+      says(refusal([](bench_gemm_options& o) { o.b_layouts = {gemm_b_layout::k_by_n}; }), "--b: ", "e4m3"));
   EXPECT_TRUE(says(refusal([](bench_gemm_options& o) { o.shapes = {"8,8,24"}; }), "k: 24 is not a multiple"));
 }
 
@@ -122,10 +148,10 @@ TEST(bench_gemm_session, a_right_product_of_e4m3_passes_and_wrong_scales_are_not
   const world cpu = world::local(1, device_kind::cpu)[0];
   gemm_session<scaled_gemm_problem> session{cpu, {24, 136, 272}};
   using problem = scaled_gemm_problem;
-  EXPECT_EQ(session.first_wrong([&](const problem& p, stream_ref s) { scaled_gemm(cpu, p, 0, s); }), "");
+  EXPECT_EQ(session.first_wrong([&](const problem& p, stream_ref s) { scaled_gemm(cpu, p, {}, s); }), "");
   EXPECT_TRUE(says(session.first_wrong([&](problem p, stream_ref s) {
     p.a_layout = scale_layout::row_major;
-    scaled_gemm(cpu, p, 0, s);
+    scaled_gemm(cpu, p, {}, s);
   }),
                    "c[", "expected"));
   EXPECT_TRUE(says(session.first_wrong([](const problem&, stream_ref) {}), "c[0, 0] = ", "nan, expected"));

@@ -21,10 +21,17 @@ using test::gemm_run;
 using test::gemm_size;
 
 template <class Out, class In>
-std::vector<Out> called(const test::typed_gemm_case<In>& g) {
+std::vector<Out> called(const test::typed_gemm_case<In>& g, gemm_b_layout layout = gemm_b_layout::n_by_k) {
   const auto worlds = world::local(1, device_kind::cpu);
+  const std::vector<In> b = layout == gemm_b_layout::k_by_n ? test::b_of_rows_of_k(g) : g.b;
   std::vector<Out> out(g.c.size(), Out{-1.0f});
-  gemm(worlds[0], gemm_problem<Out, In>{g.a.data(), g.b.data(), out.data(), g.size.m, g.size.n, g.size.k});
+  gemm(worlds[0], gemm_problem<Out, In>{.a = g.a.data(),
+                                        .b = b.data(),
+                                        .c = out.data(),
+                                        .m = g.size.m,
+                                        .n = g.size.n,
+                                        .k = g.size.k,
+                                        .b_layout = layout});
   worlds[0].synchronize();
   return out;
 }
@@ -47,6 +54,15 @@ TEST(gemm, real_values_stay_within_one_rounding_a_term_on_the_cpu) {
   const auto halves = test::real_gemm<float16>({70, 88, 336});
   EXPECT_EQ(test::wrong_element(halves, called<float>(halves).data(), 336), "");
   EXPECT_EQ(test::wrong_element(halves, called<float16>(halves).data(), 336), "");
+}
+
+TEST(gemm, the_layout_of_b_changes_no_bit_on_the_cpu) {
+  for (const auto& size : {gemm_size{1, 8, 8}, {33, 56, 136}, {7, 200, 72}, {3, 8, 1000}, {5, 8, 0}}) {
+    const gemm_case g = test::real_gemm(size);
+    EXPECT_EQ(called<float>(g, gemm_b_layout::k_by_n), called<float>(g)) << test::text(size);
+    const auto halves = test::real_gemm<float16>(size);
+    EXPECT_EQ(called<float>(halves, gemm_b_layout::k_by_n), called<float>(halves)) << test::text(size);
+  }
 }
 
 TEST(gemm, sums_beyond_what_fp16_holds_become_infinite) {
@@ -146,6 +162,10 @@ TEST(gemm, bad_arguments_are_named) {
   EXPECT_TRUE(says(message({operand, operand, out, 8, 8, 8, 1, 0, out, out}), "both are given"));
   EXPECT_TRUE(says(message({operand, operand, out, 8, 8, 8, 1, 0, nullptr, nullptr, activation{4}}),
                    "act: 4 is no activation"));
+  EXPECT_TRUE(
+      says(message({.a = operand, .c = out, .m = 8, .n = 16, .k = 8, .b_layout = gemm_b_layout::k_by_n}),
+           "b: null", "[k, n] = [8, 16]"));
+  EXPECT_TRUE(says(message({.m = 8, .n = 8, .k = 8, .b_layout = gemm_b_layout{2}}), "b_layout: 2 is no"));
   EXPECT_TRUE(says(message({operand, operand, out, 8, 8, 8}, {.num_sms = -2}), "num_sms: -2"));
   EXPECT_TRUE(says(message({operand, operand, out, 8, 8, 8}, {.tiles = gemm_tiles{5}}), "tiles: 5 is no"));
 }
@@ -157,9 +177,9 @@ constexpr config alone{.columns = 128, .stages = 2, .cluster = 1};
 constexpr config pair_of_halves{.columns = 64, .stages = 2, .places = 1, .in = operand_type::fp16};
 constexpr config halves_to_floats{
     .columns = 64, .stages = 2, .cluster = 1, .float_out = true, .in = operand_type::fp16};
-constexpr config scaled_halves{.columns = 128, .stages = 2, .epilogue = true, .in = operand_type::fp16};
-constexpr config scaled_pair{.columns = 64, .stages = 2, .places = 1, .epilogue = true};
-constexpr config scaled_floats{.columns = 64, .stages = 2, .float_out = true, .epilogue = true};
+constexpr config scaled_halves{.columns = 256, .stages = 2, .epilogue = true, .in = operand_type::fp16};
+constexpr config scaled_pair{.columns = 128, .stages = 2, .places = 1, .epilogue = true};
+constexpr config scaled_floats{.columns = 128, .stages = 2, .float_out = true, .epilogue = true};
 
 constexpr sim::options schedules[] = {
     {},
@@ -190,11 +210,39 @@ TEST(gemm_kernel, integers_are_exact_in_every_schedule_at_sizes_around_the_tiles
   }
 }
 
+/// Of b as [k, n].
+template <config C, class In>
+std::string wrong_with_rows_of_k(const test::typed_gemm_case<In>& g, const sim::options& how, int steps = 0) {
+  const std::vector<In> b = test::b_of_rows_of_k(g);
+  std::vector<out_of<C>> out(g.c.size(), out_of<C>{-1.0f});
+  test::run_group_gemm<C>(gemm_kernels::operands<out_of<C>, In>{.a = g.a.data(),
+                                                                .b = b.data(),
+                                                                .c = out.data(),
+                                                                .m = g.size.m,
+                                                                .n = g.size.n,
+                                                                .k = g.size.k,
+                                                                .b_is_rows_of_k = true},
+                          {.how = how});
+  return test::wrong_element(g, out.data(), steps);
+}
+
+TEST(gemm_kernel, b_may_be_rows_of_k_in_every_schedule_at_sizes_around_the_tiles_borders) {
+  for (const auto& size : {gemm_size{1, 8, 8}, {256, 64, 64}, {300, 136, 200}, {257, 72, 128}}) {
+    const gemm_case g = test::integer_gemm(size);
+    const auto halves = test::integer_gemm<float16>(size);
+    for (const sim::options& how : schedules) {
+      EXPECT_EQ(wrong_with_rows_of_k<scaled_pair>(g, how), "");
+      EXPECT_EQ(wrong_with_rows_of_k<scaled_floats>(g, how), "");
+      EXPECT_EQ(wrong_with_rows_of_k<scaled_halves>(halves, how), "");
+    }
+  }
+}
+
 template <gemm_tiles T>
 void expect_exact_as_on_gpus(const gemm_case& g) {
   EXPECT_EQ((wrong_on_the_machine<gemm_kernels::config_of(T, false, false)>(g, {})), "") << name(T);
   EXPECT_EQ((wrong_on_the_machine<gemm_kernels::config_of(T, true, false)>(g, {})), "") << name(T);
-  EXPECT_EQ(why_not<gemm_kernels::config_of(T, false, true)>(), nullptr) << name(T);
+  EXPECT_EQ((wrong_with_rows_of_k<gemm_kernels::config_of(T, false, true)>(g, {})), "") << name(T);
   EXPECT_EQ(why_not<gemm_kernels::config_of(T, true, true)>(), nullptr) << name(T);
 }
 
@@ -394,6 +442,7 @@ TEST(gemm_config, what_cannot_run_is_refused) {
   EXPECT_TRUE(test::says(why_not<config{.stages = 5}>(), "more shared memory"));
   EXPECT_TRUE(test::says(why_not<config{.places = 3}>(), "the last place of a tile is the next one's first"));
   EXPECT_TRUE(test::says(why_not<config{.columns = 64, .cluster = 16}>(), "a multiple of eight rows"));
+  EXPECT_TRUE(test::says(why_not<config{.columns = 64, .epilogue = true}>(), "a multiple of 64 columns"));
 }
 
 }  // namespace

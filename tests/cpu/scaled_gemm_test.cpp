@@ -5,6 +5,7 @@
 
 #include "baton/error.hpp"
 #include "kernels/gemm/instances.hpp"
+#include "kernels/gemm/tile_choice.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/group_gemm_runs.hpp"
 #include "tests/support/scaled_gemm_case.hpp"
@@ -78,13 +79,15 @@ TEST(scaled_gemm, bad_arguments_are_named) {
   alignas(16) bfloat16 c[64]{};
   const float scales[4]{};
   using test::says;
-  const auto dense = [&](const scaled_gemm_problem& p, int sms = 0) {
-    return test::message_of<invalid_argument>([&] { scaled_gemm(worlds[0], p, sms); });
+  const auto dense = [&](const scaled_gemm_problem& p, const gemm_config& config = {}) {
+    return test::message_of<invalid_argument>([&] { scaled_gemm(worlds[0], p, config); });
   };
   EXPECT_TRUE(says(dense({values, scales, values, scales, c, 8, 12, 16}), "n: 12 is not a multiple of 8"));
   EXPECT_TRUE(says(dense({values, scales, values, scales, c, 8, 8, 24}), "k: 24 is not a multiple of 16"));
   EXPECT_TRUE(says(dense({values, scales, values, scales, c, -1, 8, 16}), "m: -1"));
-  EXPECT_TRUE(says(dense({values, scales, values, scales, c, 8, 8, 16}, -1), "num_sms: -1"));
+  EXPECT_TRUE(says(dense({values, scales, values, scales, c, 8, 8, 16}, {.num_sms = -1}), "num_sms: -1"));
+  EXPECT_TRUE(says(dense({values, scales, values, scales, c, 8, 8, 16}, {.tiles = gemm_tiles::wide}),
+                   "tiles: wide", "paired or medium"));
   EXPECT_TRUE(says(dense({nullptr, scales, values, scales, c, 8, 8, 16}), "a: null", "[m, k] = [8, 16]"));
   EXPECT_TRUE(says(dense({values + 1, scales, values, scales, c, 8, 8, 16}), "a: ", "16 bytes"));
   EXPECT_TRUE(says(dense({values, nullptr, values, scales, c, 8, 8, 16}), "a_scales: null", "[8, 1]"));
@@ -169,8 +172,22 @@ TEST(scaled_gemm_kernel, the_configurations_of_gpus_are_exact_too) {
       test::wrong_value(groups, scaled_on_the_machine<gemm_kernels::scaled_group_config>(groups), left_alone),
       "");
   const scaled_gemm_case dense = scaled_groups(rows, 264, 208, exact_draws(8));
-  EXPECT_EQ(test::wrong_value(dense, scaled_on_the_machine<gemm_kernels::scaled_config>(dense), left_alone),
-            "");
+  using gemm_kernels::scaled_config;
+  EXPECT_EQ(
+      test::wrong_value(dense, scaled_on_the_machine<scaled_config<gemm_tiles::paired>>(dense), left_alone),
+      "");
+  EXPECT_EQ(
+      test::wrong_value(dense, scaled_on_the_machine<scaled_config<gemm_tiles::medium>>(dense), left_alone),
+      "");
+}
+
+TEST(scaled_gemm_config, automatic_tiles_are_small_where_few_large_ones_leave_sms_idle) {
+  constexpr int sms = 132;
+  const auto of = [](int m, int n, int k) { return name(gemm_kernels::scaled_tiles_for(m, n, k, sms)); };
+  EXPECT_STREQ(of(8192, 8192, 8192), "paired");
+  EXPECT_STREQ(of(2048, 2048, 2048), "paired");
+  EXPECT_STREQ(of(1024, 1024, 1024), "medium");
+  EXPECT_STREQ(of(128, 7168, 2048), "medium");
 }
 
 TEST(scaled_gemm_kernel, without_k_all_results_are_zero_and_no_scale_is_looked_at) {

@@ -1,90 +1,15 @@
-// Tensor copies and products of groups on the CPU machine: what each verb does and orders, and that leaving out an order shows
-// in some schedule.
+// Tensor copies, arrivals and group barriers on the CPU machine: what each verb does and orders, and that leaving out an order
+// shows in some schedule.
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "baton/error.hpp"
-#include "sim/context.hpp"
-#include "sim/tensor_map.hpp"
 #include "tests/cpu/says.hpp"
+#include "tests/support/sim_group_case.hpp"
 
 namespace baton::sim {
 namespace {
-
-constexpr wait_site for_slot{.where = "test"};
-constexpr int num_seeds = 20;
-constexpr int tile_bytes = group_rows * box_row_bytes;
-
-void run_once(schedule order, std::uint64_t seed, const grid& g,
-              const std::function<void(context&)>& kernel) {
-  machine m{1, {.order = order, .seed = seed, .delay_stores = order != schedule::round_robin, .faults = {}}};
-  m.launch(0, g, kernel);
-  m.run(0);
-}
-
-/// How many of the schedules make `wrong`, which the kernel counts up, or end in an error.
-template <class Kernel>
-int schedules_that_show(const grid& g, Kernel kernel) {
-  int bad = 0;
-  for (const auto order : {schedule::round_robin, schedule::random, schedule::priority}) {
-    for (std::uint64_t seed = 1; seed <= (order == schedule::round_robin ? 1 : num_seeds); ++seed) {
-      int wrong = 0;
-      run_once(order, seed, g, [&](context& x) { kernel(x, wrong); });
-      bad += wrong > 0 ? 1 : 0;
-    }
-  }
-  return bad;
-}
-
-/// A matrix of `rows` x `columns` bf16, of which the value at (r, c) is an integer of its own below 256.
-struct matrix {
-  int rows, columns;
-  std::vector<bfloat16> values;
-
-  matrix(int r, int c)
-      : rows{r}, columns{c}, values(static_cast<std::size_t>(r) * static_cast<std::size_t>(c)) {
-    for (int i = 0; i < r; ++i)
-      for (int j = 0; j < c; ++j) values[index(i, j)] = bfloat16{value(i, j)};
-  }
-  static float value(int row, int column) { return static_cast<float>((row * 31 + column * 7) % 251 + 1); }
-  std::size_t index(int row, int column) const { return static_cast<std::size_t>(row * columns + column); }
-  float at(int row, int column) const { return static_cast<float>(values[index(row, column)]); }
-  float or_zero(int row, int column) const {
-    return row >= 0 && column >= 0 && row < rows && column < columns ? at(row, column) : 0.0f;
-  }
-  tensor_map map(int box_rows) const {
-    return make_tensor_map({values.data(), 2, columns, rows, std::int64_t{columns} * 2, box_rows});
-  }
-};
-
-float value_of(context& x, const operand_tile& tile, int row, int column) {
-  const vec16 chunk = x.read(tile.chunk(row, column / operand_tile::chunk_values));
-  float eight[8];
-  widen(chunk.word, eight);
-  return eight[column % 8];
-}
-
-/// Shared memory of the tests: three tiles of 64 rows, then barriers.
-struct block_memory {
-  static constexpr std::size_t bytes = 3 * tile_bytes + 64;
-  explicit block_memory(context& x)
-      : tile{{x.shared()}, {x.shared() + tile_bytes}, {x.shared() + 2 * tile_bytes}},
-        ready{reinterpret_cast<mbarrier*>(x.shared() + 3 * tile_bytes)} {}
-  operand_tile tile[3];
-  mbarrier* ready;
-};
-
-void init(context& x, const block_memory& m, int arrivals) {
-  if (x.warp() == 0) {
-    x.mbarrier_init(m.ready, arrivals);
-    x.fence_mbarrier_init();
-  }
-  x.sync_cluster();
-}
-
-constexpr grid one_warp{.blocks = 1, .warps = 1, .shared_bytes = block_memory::bytes};
-constexpr grid one_group{.blocks = 1, .warps = group_warps, .shared_bytes = block_memory::bytes};
 
 TEST(sim_tensor_copy, a_box_lands_swizzled_with_zeros_outside_the_matrix) {
   const matrix from{70, 88};
@@ -252,203 +177,6 @@ TEST(sim_tensor_copy, misuse_is_told_with_its_place) {
                          "barrier 3 of 2 groups", "of 1 to 1"));
 }
 
-/// Sum over 64 values of k of rows of two matrices.
-float product_at(const matrix& a, const matrix& b, int row, int column) {
-  float sum = 0;
-  for (int k = 0; k < 64; ++k) sum += a.at(row, k) * b.at(column, k);
-  return sum;
-}
-
-/// Both operands of one product: 64 x 64 of small integers.
-struct operands {
-  matrix a{64, 64}, b{64, 64}, other{64, 64};
-  operands() {
-    for (auto& v : a.values)
-      v = bfloat16{static_cast<float>(static_cast<int>(static_cast<float>(v)) % 17 - 8)};
-    for (auto& v : b.values)
-      v = bfloat16{static_cast<float>(static_cast<int>(static_cast<float>(v)) % 13 - 6)};
-    for (auto& v : other.values)
-      v = bfloat16{static_cast<float>(static_cast<int>(static_cast<float>(v)) % 5)};
-  }
-};
-
-int wrong_values(context& x, context::group_accumulators<64>& acc, const operands& o, float times = 1.0f) {
-  int wrong = 0;
-  x.each_pair(acc, [&](int row, int column, float& low, float& high) {
-    row += x.warp_of_group() * group_warp_rows;
-    wrong += low != times * product_at(o.a, o.b, row, column);
-    wrong += high != times * product_at(o.a, o.b, row, column + 1);
-  });
-  return wrong;
-}
-
-/// What a warp of the group does around its product of tiles 0 and 1, which one lane loads.
-struct product_steps {
-  bool waits = true;           // for the operands to land
-  bool awaits_in_time = true;  // before the operands are written over
-  bool awaits_before_use = true;
-};
-
-template <product_steps S>
-int products_that_show() {
-  const operands o;
-  const tensor_map a = o.a.map(64), b = o.b.map(64), other = o.other.map(64);
-  return schedules_that_show(one_group, [&](context& x, int& wrong) {
-    const block_memory m{x};
-    init(x, m, 1);
-    if (x.warp() == 0) {
-      x.mbarrier_arrive_expect(m.ready, 2 * tile_bytes);
-      x.tensor_load(m.tile[0].at, a, {0, 0}, m.ready);
-      x.tensor_load(m.tile[1].at, b, {0, 0}, m.ready);
-    }
-    if (S.waits) x.mbarrier_wait<scope::block>(m.ready, parity::even, for_slot);
-    context::group_accumulators<64> acc;
-    x.clear(acc);
-    x.start_product(acc, m.tile[0], m.tile[1], false);
-    x.start_product(acc, m.tile[0], m.tile[1], true);
-    if (!S.awaits_before_use) wrong += wrong_values(x, acc, o, 2);
-    if (S.awaits_in_time) x.await_products<0>(acc);
-    if (S.waits) {
-      x.sync_block();
-      if (x.warp() == 0) {
-        x.mbarrier_arrive_expect(m.ready, tile_bytes);
-        x.tensor_load(m.tile[0].at, other, {0, 0}, m.ready);
-      }
-      x.mbarrier_wait<scope::block>(m.ready, parity::odd, for_slot);
-    }
-    x.await_products<0>(acc);
-    wrong += wrong_values(x, acc, o, 2);
-    x.mbarrier_wait<scope::block>(m.ready, parity::even, for_slot);
-  });
-}
-
-TEST(sim_products, products_of_operands_that_have_landed_are_right_and_done_in_order) {
-  EXPECT_EQ(products_that_show<product_steps{}>(), 0);
-}
-
-TEST(sim_products, a_product_started_before_its_operands_have_landed_shows) {
-  EXPECT_GT(products_that_show<product_steps{.waits = false}>(), 5);
-}
-
-TEST(sim_products, operands_written_over_before_the_product_is_awaited_show) {
-  EXPECT_GT(products_that_show<product_steps{.awaits_in_time = false}>(), 10);
-}
-
-TEST(sim_products, accumulators_read_before_the_product_is_awaited_show) {
-  EXPECT_GT(products_that_show<product_steps{.awaits_before_use = false}>(), 10);
-}
-
-TEST(sim_products, all_but_the_newest_are_awaited) {
-  const operands o;
-  const tensor_map a = o.a.map(64), b = o.b.map(64);
-  const auto run_with = [&](auto awaited) {
-    return schedules_that_show(one_group, [&](context& x, int& wrong) {
-      const block_memory m{x};
-      init(x, m, 1);
-      if (x.warp() == 0) {
-        x.mbarrier_arrive_expect(m.ready, 2 * tile_bytes);
-        x.tensor_load(m.tile[0].at, a, {0, 0}, m.ready);
-        x.tensor_load(m.tile[1].at, b, {0, 0}, m.ready);
-      }
-      x.mbarrier_wait<scope::block>(m.ready, parity::even, for_slot);
-      context::group_accumulators<64> first, second;
-      x.clear(first);
-      x.start_product(first, m.tile[0], m.tile[1], false);
-      x.start_product(second, m.tile[0], m.tile[1], false);
-      x.await_products<awaited.value>(first);
-      wrong += wrong_values(x, first, o);
-      x.await_products<0>(first, second);
-      wrong += wrong_values(x, second, o);
-    });
-  };
-  EXPECT_EQ(run_with(std::integral_constant<int, 1>{}), 0);
-  EXPECT_GT(run_with(std::integral_constant<int, 2>{}), 10) << "one too many left running";
-}
-
-/// The warps of the group write the operands themselves.
-template <bool Fences>
-int plain_operands_that_show() {
-  const operands o;
-  return schedules_that_show(one_group, [&](context& x, int& wrong) {
-    const block_memory m{x};
-    for (int i = x.warp(); i < group_rows * 8; i += group_warps) {
-      vec16 chunk;
-      std::memcpy(&chunk, &o.a.values[static_cast<std::size_t>(i) * 8], sizeof chunk);
-      x.write(m.tile[0].chunk(i / 8, i % 8), chunk);
-      std::memcpy(&chunk, &o.b.values[static_cast<std::size_t>(i) * 8], sizeof chunk);
-      x.write(m.tile[1].chunk(i / 8, i % 8), chunk);
-    }
-    if (Fences) x.fence_proxy_async();
-    x.sync_groups(1, 1);
-    context::group_accumulators<64> acc;
-    x.start_product(acc, m.tile[0], m.tile[1], false);
-    x.await_products<0>(acc);
-    wrong += wrong_values(x, acc, o);
-  });
-}
-
-TEST(sim_products, operands_written_plainly_are_there_after_a_proxy_fence) {
-  EXPECT_EQ(plain_operands_that_show<true>(), 0);
-  EXPECT_GE(plain_operands_that_show<false>(), 2 * num_seeds) << "in every schedule that delays stores";
-}
-
-TEST(sim_products, rows_are_put_rounded_into_tiles_of_both_types) {
-  run_once(schedule::round_robin, 1, one_warp, [](context& x) {
-    const block_memory m{x};
-    context::group_accumulators<128> acc;
-    x.each_pair(acc, [](int row, int column, float& low, float& high) {
-      low = static_cast<float>(row) + static_cast<float>(column) * 0x1p-10f;
-      high = static_cast<float>(row) + static_cast<float>(column + 1) * 0x1p-10f;
-    });
-    x.put_rows(m.tile[0], acc, 64);
-    x.put_rows(swizzled_tile<float>{m.tile[1].at}, acc, 32);
-    for (int r = 0; r < group_warp_rows; ++r) {
-      for (int c = 0; c < 64; ++c)
-        EXPECT_EQ(
-            value_of(x, m.tile[0], r, c),
-            static_cast<float>(bfloat16{static_cast<float>(r) + static_cast<float>(64 + c) * 0x1p-10f}));
-      for (int c = 0; c < 32; ++c) {
-        const vec16 chunk = x.read(swizzled_tile<float>{m.tile[1].at}.chunk(r, c / 4));
-        EXPECT_EQ(std::bit_cast<float>(chunk.word[c % 4]),
-                  static_cast<float>(r) + static_cast<float>(32 + c) * 0x1p-10f);
-      }
-    }
-  });
-}
-
-TEST(sim_products, results_are_kept_rounded) {
-  run_once(schedule::round_robin, 1, one_warp, [](context& x) {
-    const block_memory m{x};
-    context::group_accumulators<128> acc;
-    x.each_pair(acc, [](int row, int column, float& low, float& high) {
-      low = static_cast<float>(row * 128 + column), high = low + 1;
-    });
-    context::group_results<64, bfloat16> right;
-    x.round(acc, 64, right), x.put_rows(m.tile[0], right, 0);
-    for (int i = 0; i < group_warp_rows * 64; ++i) {
-      const auto left = static_cast<float>(i / 64 * 128 + i % 64);
-      EXPECT_EQ(value_of(x, m.tile[0], i / 64, i % 64), static_cast<float>(bfloat16{left + 64}));
-    }
-  });
-}
-
-TEST(sim_products, a_warp_that_gave_up_starts_none) {
-  const operands o;
-  std::uint32_t abort = 0;
-  grid g = one_group;
-  g.limits = {.deadline_ns = 1000, .abort = &abort};
-  run_once(schedule::round_robin, 1, g, [&](context& x) {
-    const block_memory m{x};
-    init(x, m, 1);
-    context::group_accumulators<64> acc;
-    x.clear(acc);
-    EXPECT_FALSE(x.mbarrier_wait<scope::block>(m.ready, parity::even, for_slot)) << "nobody fills it";
-    x.start_product(acc, m.tile[0], operand_tile{x.shared() - 4096}, true);  // an operand that is nowhere
-    x.await_products<0>(acc);
-    x.each_pair(acc, [](int, int, float& low, float& high) { EXPECT_EQ(low + high, 0.0f); });
-  });
-}
-
 constexpr grid three_groups{.blocks = 1, .warps = 3 * group_warps, .shared_bytes = block_memory::bytes};
 
 /// Groups 0 and 1 hand a word over through barrier 2, while group 2 never comes there.
@@ -466,12 +194,12 @@ int meetings_that_show() {
   });
 }
 
-TEST(sim_products, groups_meet_at_a_barrier_that_orders_memory_without_the_others) {
+TEST(sim_groups, groups_meet_at_a_barrier_that_orders_memory_without_the_others) {
   EXPECT_EQ(meetings_that_show<true>(), 0);
   EXPECT_GT(meetings_that_show<false>(), num_seeds);
 }
 
-TEST(sim_products, a_group_that_never_comes_is_a_deadlock_that_names_the_barrier) {
+TEST(sim_groups, a_group_that_never_comes_is_a_deadlock_that_names_the_barrier) {
   grid g = three_groups;
   g.limits.deadline_ns = 0;
   try {
@@ -486,7 +214,7 @@ TEST(sim_products, a_group_that_never_comes_is_a_deadlock_that_names_the_barrier
 
 static_assert(registers_at_start(3) == 168 && registers_at_start(4) == 128);
 
-TEST(sim_products, roles_that_ask_for_more_registers_than_there_are_are_refused) {
+TEST(sim_groups, roles_that_ask_for_more_registers_than_there_are_are_refused) {
   constexpr role_groups right[] = {{1, 40}, {2, 232}}, many[] = {{1, 40}, {2, 240}}, odd[] = {{1, 20}};
   EXPECT_EQ(why_not(right), nullptr);
   EXPECT_TRUE(test::says(why_not(many), "more than the block begins with"));

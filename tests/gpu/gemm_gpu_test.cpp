@@ -27,11 +27,20 @@ class gemm_gpu : public test::gpu_case {
   }
   template <class Out, class In>
   std::vector<Out> product(const test::typed_gemm_case<In>& g, const gemm_config& config = {},
-                           const scaling& s = {}) {
-    const device_buffer<In> a{worlds_[0], g.a}, b{worlds_[0], g.b};
+                           const scaling& s = {}, gemm_b_layout layout = gemm_b_layout::n_by_k) {
+    const device_buffer<In> a{worlds_[0], g.a},
+        b{worlds_[0], layout == gemm_b_layout::k_by_n ? test::b_of_rows_of_k(g) : g.b};
     device_buffer<Out> c{worlds_[0], std::vector<Out>(g.c.size(), Out{s.before})};
     gemm(worlds_[0],
-         gemm_problem<Out, In>{a.data(), b.data(), c.data(), g.size.m, g.size.n, g.size.k, s.alpha, s.beta},
+         gemm_problem<Out, In>{.a = a.data(),
+                               .b = b.data(),
+                               .c = c.data(),
+                               .m = g.size.m,
+                               .n = g.size.n,
+                               .k = g.size.k,
+                               .alpha = s.alpha,
+                               .beta = s.beta,
+                               .b_layout = layout},
          config);
     return c.to_host();
   }
@@ -95,6 +104,27 @@ TEST_F(gemm_gpu, integers_are_exact_at_sizes_that_are_drawn) {
     const auto halves = test::integer_gemm<float16>(size, i);
     expect_right<float>(halves);
     expect_right<float16>(halves);
+  }
+}
+
+TEST_F(gemm_gpu, the_layout_of_b_changes_no_bit) {
+  using enum gemm_tiles;
+  for (const auto& size :
+       {gemm_size{1, 8, 8}, {129, 264, 72}, {300, 136, 200}, {512, 640, 1024}, {9, 520, 0}}) {
+    const gemm_case g = test::real_gemm(size);
+    const auto halves = test::real_gemm<float16>(size);
+    for (const gemm_tiles tiles : {paired, wide, medium, narrow}) {
+      const gemm_config config{.tiles = tiles};
+      const auto as_rows_of_k = [&]<class Out>(Out, const auto& of) {
+        return product<Out>(of, config, {}, gemm_b_layout::k_by_n);
+      };
+      EXPECT_EQ(as_rows_of_k(0.0f, g), product<float>(g, config)) << test::text(size) << name(tiles);
+      EXPECT_EQ(as_rows_of_k(bfloat16{}, g), product<bfloat16>(g, config)) << test::text(size) << name(tiles);
+      EXPECT_EQ(as_rows_of_k(0.0f, halves), product<float>(halves, config))
+          << test::text(size) << name(tiles);
+      EXPECT_EQ(as_rows_of_k(float16{}, halves), product<float16>(halves, config))
+          << test::text(size) << name(tiles);
+    }
   }
 }
 

@@ -45,12 +45,12 @@ BATON_FN void init(X& x, mbarrier* ready) {
   x.sync_cluster();
 }
 
-template <int columns>
+template <int columns, bool b_is_rows_of_k>
 struct fp32_pairs {
   static constexpr kernel_bounds bounds{
       .max_threads = 3 * group_threads, .blocks_per_sm = 1, .in_groups = true};
 
-  /// out[64, columns] = twice a * b^T, by two products of group 1; group 0 loads, group 2 does nothing.
+  /// out[64, columns] = twice a * b^T, or a * b, by two products of group 1; group 0 loads, group 2 does nothing.
   template <group_exec_context X>
   static BATON_FN void run(X& x, const params& p) {
     const block_memory<X> m{x};
@@ -63,7 +63,8 @@ struct fp32_pairs {
           x.template mbarrier_arrive_expect<scope::block>(m.ready,
                                                           tile_bytes + columns * operand_tile::row_bytes);
           x.tensor_load(m.a.at, p.a, {0, 0}, m.ready);
-          x.tensor_load(m.b.at, p.b, {0, 0}, m.ready);
+          for (int column = 0; column < (b_is_rows_of_k ? columns : 1); column += 64)
+            x.tensor_load(as_rows_of_k(m.b).tile(column).at, p.b, {column, 0}, m.ready);
         });
       }
       return;
@@ -71,8 +72,13 @@ struct fp32_pairs {
     x.template take_registers<232>();
     typename X::template group_accumulators<columns> acc;
     if (!x.template mbarrier_wait<scope::block>(m.ready, parity::even, at_verb())) return;
-    x.start_product(acc, m.a, m.b, false);
-    x.start_product(acc, m.a, m.b, true);
+    if constexpr (b_is_rows_of_k) {
+      x.start_product(acc, m.a, as_rows_of_k(m.b), false);
+      x.start_product(acc, m.a, as_rows_of_k(m.b), true);
+    } else {
+      x.start_product(acc, m.a, m.b, false);
+      x.start_product(acc, m.a, m.b, true);
+    }
     x.template await_products<0>(acc);
     x.each_pair(acc, [&](int row, int column, float& low, float& high) {
       row += x.warp_of_group() * group_warp_rows;
@@ -222,13 +228,17 @@ class gpu_group : public test::waiting_case {
   void expect_product() {
     const test::gemm_size size{64, columns, 64};
     const test::gemm_case g = test::integer_gemm(size);
-    const auto a = on_gpu(g.a), b = on_gpu(g.b);
+    const auto a = on_gpu(g.a), b = on_gpu(g.b), rows_of_k = on_gpu(test::b_of_rows_of_k(g));
     params p{};
     p.a = map_of(a, 64, 64, 64);
     p.b = map_of(b, columns, 64, columns);
-    const auto out = run<fp32_pairs<columns>>(p, g.c.size(), 3);
-    for (std::size_t i = 0; i < out.size(); ++i)
+    const auto out = run<fp32_pairs<columns, false>>(p, g.c.size(), 3);
+    p.b = map_of(rows_of_k, 64, columns, 64);
+    const auto same = run<fp32_pairs<columns, true>>(p, g.c.size(), 3);
+    for (std::size_t i = 0; i < out.size(); ++i) {
       ASSERT_EQ(static_cast<double>(out[i]), 2 * g.c[i]) << columns << " " << i;
+      ASSERT_EQ(same[i], out[i]) << columns << " " << i << ", b of rows of k";
+    }
   }
   std::vector<world> worlds_;
 };

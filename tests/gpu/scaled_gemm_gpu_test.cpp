@@ -38,14 +38,14 @@ class scaled_gemm_gpu : public test::gpu_case {
                                      rows, 0, g.layout});
     return c.to_host();
   }
-  std::vector<bfloat16> dense_product(const scaled_gemm_case& g, int num_sms = 0) {
+  std::vector<bfloat16> dense_product(const scaled_gemm_case& g, const gemm_config& config = {}) {
     const device_buffer<float8_e4m3> a{worlds_[0], g.a}, b{worlds_[0], g.b};
     const device_buffer<float> a_scales{worlds_[0], g.a_scales}, b_scales{worlds_[0], g.b_scales};
     device_buffer<bfloat16> c{worlds_[0], g.group.size() * static_cast<std::size_t>(g.n)};
     scaled_gemm(
         worlds_[0],
         {a.data(), a_scales.data(), b.data(), b_scales.data(), c.data(), g.max_rows, g.n, g.k, g.layout},
-        num_sms);
+        config);
     return c.to_host();
   }
   void expect_exact(const scaled_gemm_case& g) {
@@ -84,7 +84,9 @@ TEST_F(scaled_gemm_gpu, dense_products_are_exact_at_sizes_around_the_tiles_borde
     for (const int n : {8, 248, 264, 520})
       for (const int k : {16, 144, 640}) {
         const scaled_gemm_case g = scaled_groups(std::span<const int>{&m, 1}, n, k, exact_draws(seed++));
-        ASSERT_EQ(test::wrong_value(g, dense_product(g), left_alone), "") << m << " " << n << " " << k;
+        for (const gemm_tiles tiles : {gemm_tiles::paired, gemm_tiles::medium})
+          ASSERT_EQ(test::wrong_value(g, dense_product(g, {.tiles = tiles}), left_alone), "")
+              << m << " " << n << " " << k << " " << name(tiles);
       }
 }
 
@@ -98,7 +100,8 @@ TEST_F(scaled_gemm_gpu,
   EXPECT_EQ(test::wrong_value(dense, of_dense, left_alone, tensor_core_sums), "");
   for (const int sms : {1, 2, 7, 50}) {
     EXPECT_TRUE(product(groups, sms) == of_groups) << sms;
-    EXPECT_TRUE(dense_product(dense, sms) == of_dense) << sms;
+    for (const gemm_tiles tiles : {gemm_tiles::paired, gemm_tiles::medium})
+      EXPECT_TRUE(dense_product(dense, {tiles, sms}) == of_dense) << sms << name(tiles);
   }
 }
 

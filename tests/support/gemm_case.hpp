@@ -52,6 +52,16 @@ typed_gemm_case<In> make_gemm(const gemm_size& s, Draw draw) {
   return made;
 }
 
+/// b of a case as [k, n].
+template <class In>
+std::vector<In> b_of_rows_of_k(const typed_gemm_case<In>& g) {
+  const auto n = static_cast<std::size_t>(g.size.n), k = static_cast<std::size_t>(g.size.k);
+  std::vector<In> b(g.b.size());
+  for (std::size_t j = 0; j < n; ++j)
+    for (std::size_t l = 0; l < k; ++l) b[l * n + j] = g.b[j * k + l];
+  return b;
+}
+
 /// Integers from -19 to 19: all partial sums are exact in fp32 for k below 46,000.
 template <class In = bfloat16>
 typed_gemm_case<In> integer_gemm(const gemm_size& s, std::uint32_t seed = 1) {

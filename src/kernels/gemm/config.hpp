@@ -117,6 +117,8 @@ consteval const char* why_not() {
     return "columns: not 64, 128 or 256, which products of a group have";
   } else if constexpr (C.cluster < 1 || C.columns / C.cluster % 8 != 0) {
     return "cluster: a block's part of B is not a multiple of eight rows";
+  } else if constexpr (C.epilogue && C.b_box_rows() % 64 != 0) {
+    return "epilogue: a block's part of B is not a multiple of 64 columns, in which rows of k come";
   } else if constexpr (C.stages < 2) {
     return "stages: a ring needs two slots to overlap";
   } else if constexpr (C.listed && C.stages < 3) {

@@ -11,22 +11,34 @@
 
 namespace baton::gemm_cpu {
 
-/// Rows of A that share one conversion of each row of B.
-constexpr std::size_t block_rows = 16;
+/// Rows of A that share one conversion of each row of B, and columns of B [k, n] that are read together.
+constexpr std::size_t block_rows = 16, block_columns = 16;
+
+/// Columns `first` on of B [k, n], one after the other.
+template <class In>
+void widen_columns(const In* b, std::size_t k, std::size_t n, std::size_t first, std::size_t count,
+                   float* to) {
+  for (std::size_t l = 0; l < k; ++l)
+    for (std::size_t j = 0; j < count; ++j) to[j * k + l] = static_cast<float>(b[l * n + first + j]);
+}
 
 template <class Out, class In>
 void run(const gemm_problem<Out, In>& p) {
   const auto m = static_cast<std::size_t>(p.m), n = static_cast<std::size_t>(p.n),
              k = static_cast<std::size_t>(p.k);
-  std::vector<float> left(block_rows * k), right(k);
+  std::vector<float> left(block_rows * k), right(block_columns * k);
   for (std::size_t first = 0; first < m; first += block_rows) {
     const std::size_t rows = std::min(block_rows, m - first);
     if (k > 0) widen(p.a + first * k, rows * k, left.data());
     for (std::size_t j = 0; j < n; ++j) {
-      if (k > 0) widen(p.b + j * k, k, right.data());
+      const std::size_t column = j % block_columns, columns = std::min(block_columns, n - j);
+      if (column == 0 && k > 0 && p.b_layout == gemm_b_layout::n_by_k)
+        widen(p.b + j * k, columns * k, right.data());
+      else if (column == 0 && k > 0)
+        widen_columns(p.b, k, n, j, columns, right.data());
       for (std::size_t r = 0; r < rows; ++r) {
         Out& c = p.c[(first + r) * n + j];
-        float sum = p.alpha * (k > 0 ? dot(left.data() + r * k, right.data(), k) : 0.0f);
+        float sum = p.alpha * (k > 0 ? dot(left.data() + r * k, right.data() + column * k, k) : 0.0f);
         if (p.beta != 0.0f) sum = std::fma(p.beta, static_cast<float>(c), sum);
         if (p.fp32_bias != nullptr) sum += p.fp32_bias[j];
         if (p.bias != nullptr) sum += static_cast<float>(p.bias[j]);

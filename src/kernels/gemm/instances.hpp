@@ -41,18 +41,21 @@ using group_kernel = gemm_kernel<constant<group_config<In>>>;
 
 /// Of e4m3 with scales: the results of a tile go through one place of each warp, as registers and slots leave no more. Groups
 /// are dealt out in order: with the other way ptxas orders the inner loop so that it takes 22 % longer at k 7168.
-constexpr config make_scaled_config(bool grouped) {
-  config c = config_of(grouped ? gemm_tiles::wide : gemm_tiles::paired, false, false, operand_type::e4m3);
+constexpr config make_scaled_config(gemm_tiles tiles, bool grouped) {
+  config c = config_of(tiles, false, false, operand_type::e4m3);
   c.grouped = grouped;
   c.places = 1;
   return c;
 }
-inline constexpr config scaled_config = make_scaled_config(false),
-                        scaled_group_config = make_scaled_config(true);
+/// Dense ones have paired and medium tiles: what a slot has of B shares its scales.
+template <gemm_tiles tiles>
+inline constexpr config scaled_config = make_scaled_config(tiles, false);
+inline constexpr config scaled_group_config = make_scaled_config(gemm_tiles::wide, true);
 
 /// silu(A * gate^T) . (A * up^T) of groups; C of e4m3 leaves with its scales.
 constexpr config make_gated_config(bool block_scaled, bool listed) {
-  config c = block_scaled ? make_scaled_config(true) : make_group_config(operand_type::bf16);
+  config c =
+      block_scaled ? make_scaled_config(gemm_tiles::wide, true) : make_group_config(operand_type::bf16);
   c.gated = true;
   c.listed = listed;
   c.evenly = true;
@@ -63,7 +66,8 @@ inline constexpr config gated_config = make_gated_config(block_scaled, listed);
 template <bool block_scaled, bool listed>
 using gated_kernel = gemm_kernel<constant<gated_config<block_scaled, listed>>>;
 
-using scaled_kernel = gemm_kernel<constant<scaled_config>>;
+template <gemm_tiles tiles>
+using scaled_kernel = gemm_kernel<constant<scaled_config<tiles>>>;
 using scaled_group_kernel = gemm_kernel<constant<scaled_group_config>>;
 
 /// Products of fp16 have one kernel, with and without an epilogue, to be compiled once.

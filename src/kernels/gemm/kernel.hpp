@@ -121,6 +121,8 @@ class block_role {
     if (a_rows > 0)
       x_.tensor_load(a_slot<C>(x_, stage).at, a_rows == block_m ? p_.a : p_.a_half, {k, t.row}, filled);
     const int part = x_.cluster_block() * C.b_box_rows();
+    if constexpr (C.epilogue)
+      if (p_.b_is_rows_of_k) return fill_rows_of_k(stage, filled, k, t.column, part);
     std::byte* b = b_slot<C>(x_, stage).from_row(part).at;
     if constexpr (C.cluster == 1) x_.tensor_load(b, p_.b, {k, t.b_row + part}, filled);
     if constexpr (C.gated)
@@ -129,8 +131,18 @@ class block_role {
       x_.tensor_load_to(b, p_.b, {k, t.b_row + part}, filled, (1u << C.cluster) - 1);
   }
 
+  /// The block's part of B's columns, a box for each 64 of them.
+  BATON_FN void fill_rows_of_k(int stage, mbarrier* filled, int k, int column, int part) {
+    const auto b = as_rows_of_k(b_slot<C>(x_, stage));
+    for (int i = part; i < part + C.b_box_rows(); i += b.columns_a_tile) {
+      if constexpr (C.cluster == 1) x_.tensor_load(b.tile(i).at, p_.b, {column + i, k}, filled);
+      if constexpr (C.cluster > 1)
+        x_.tensor_load_to(b.tile(i).at, p_.b, {column + i, k}, filled, (1u << C.cluster) - 1);
+    }
+  }
+
   BATON_FN void consume(int number) {
-    products products{x_, steps_, number};
+    products products{x_, p_, steps_, number};
     results<C, X> results{x_, p_, number};
     each_tile([&](const tile& t, auto look) {
       if (C.grouped && t.rows <= number * group_rows) {

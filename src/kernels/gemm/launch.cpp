@@ -22,7 +22,8 @@ operands<Out, In> operands_of(const gemm_problem<Out, In>& p) {
           .beta = p.beta,
           .bias = p.bias,
           .fp32_bias = p.fp32_bias,
-          .act = p.act};
+          .act = p.act,
+          .b_is_rows_of_k = p.b_layout == gemm_b_layout::k_by_n};
 }
 
 /// As many clusters as there may be tiles for, of what the SMs hold.
@@ -45,7 +46,7 @@ void launch_as(const world& w, const operands<Out, In>& problem, int num_sms, st
 template <class Out, class In>
 bool is_plain(const gemm_problem<Out, In>& p) {
   return p.alpha == 1.0f && p.beta == 0.0f && p.bias == nullptr && p.fp32_bias == nullptr &&
-         p.act == activation::none;
+         p.act == activation::none && p.b_layout == gemm_b_layout::n_by_k;
 }
 
 template <gemm_tiles tiles, class Out, class In>
@@ -58,14 +59,22 @@ void launch_with(const world& w, const gemm_problem<Out, In>& problem, int num_s
                                                                                    num_sms, stream);
 }
 
+template <gemm_tiles tiles>
+void launch_scaled(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num_sms,
+                   stream_ref stream) {
+  launch_as<scaled_kernel<tiles>, scaled_config<tiles>>(w, problem, num_sms, stream);
+}
+
+template <class Problem>
+void run_on_cpu(const world& w, const Problem& problem, stream_ref stream) {
+  w.state().machine->host(
+      w.rank(), [problem] { gemm_cpu::run(problem); }, stream.native);
+}
+
 template <class Value>
 void run_groups(const world& w, const operands<Value, Value>& problem, int num_sms, stream_ref stream) {
-  if (w.device() == device_kind::cpu) {
-    w.state().machine->host(
-        w.rank(), [problem] { gemm_cpu::run(problem); }, stream.native);
-  } else {
-    launch_as<group_kernel<Value>, group_config<Value>>(w, problem, num_sms, stream);
-  }
+  if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
+  launch_as<group_kernel<Value>, group_config<Value>>(w, problem, num_sms, stream);
 }
 
 template <bool block_scaled, class Value>
@@ -82,11 +91,7 @@ void launch_gated(const world& w, const operands<Value, Value>& problem, int num
 
 template <class Out, class In>
 void run(const world& w, const gemm_problem<Out, In>& problem, const gemm_config& config, stream_ref stream) {
-  if (w.device() == device_kind::cpu) {
-    w.state().machine->host(
-        w.rank(), [problem] { gemm_cpu::run(problem); }, stream.native);
-    return;
-  }
+  if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
   const gemm_tiles tiles = config.tiles == gemm_tiles::automatic
                                ? tiles_for(problem.m, problem.n, problem.k, config.num_sms)
                                : config.tiles;
@@ -110,14 +115,19 @@ void run(const world& w, const operands<float16, float16>& problem, int num_sms,
 }
 
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num_sms, stream_ref stream) {
-  if (w.device() == device_kind::cpu) {
-    w.state().machine->host(
-        w.rank(), [problem] { gemm_cpu::run(problem); }, stream.native);
-  } else if (problem.groups > 0) {
-    launch_as<scaled_group_kernel, scaled_group_config>(w, problem, num_sms, stream);
-  } else {
-    launch_as<scaled_kernel, scaled_config>(w, problem, num_sms, stream);
-  }
+  if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
+  launch_as<scaled_group_kernel, scaled_group_config>(w, problem, num_sms, stream);
+}
+void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, const gemm_config& config,
+         stream_ref stream) {
+  if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
+  const gemm_tiles tiles = config.tiles == gemm_tiles::automatic
+                               ? scaled_tiles_for(problem.m, problem.n, problem.k, config.num_sms)
+                               : config.tiles;
+  if (tiles == gemm_tiles::medium)
+    launch_scaled<gemm_tiles::medium>(w, problem, config.num_sms, stream);
+  else
+    launch_scaled<gemm_tiles::paired>(w, problem, config.num_sms, stream);
 }
 
 void run_gated(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream) {

@@ -20,8 +20,10 @@ extern template void run(const world&, const gemm_problem<float, float16>&, cons
 void run(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream);
 void run(const world& w, const operands<float16, float16>& problem, int num_sms, stream_ref stream);
 
-/// The same of e4m3 with scales, for groups of rows or, where there are none, for one product.
+/// The same of e4m3 with scales: for groups of rows, and for one product, with tiles automatic, paired or medium.
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num_sms, stream_ref stream);
+void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, const gemm_config& config,
+         stream_ref stream);
 
 /// c = silu(a * b^T) . (a * b_up^T) of groups of rows, on CUDA; of e4m3 c has scales too. With a_list a's rows lie where it says.
 void run_gated(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream);

@@ -11,10 +11,11 @@ namespace baton::gemm_kernels {
 struct params {
   tensor_map a;       // [m, k] in boxes of block_m rows; none where k is 0
   tensor_map a_half;  // the same in boxes of group_rows, where grouped
-  tensor_map b;       // [n, k], of each group, in boxes of b_box_rows; none where k is 0
-  tensor_map b_up;    // the same, where gated
-  tensor_map c;       // [m, n] in boxes of 16 rows
-  void* c_rows;       // [m, n], the same memory
+  tensor_map
+      b;  // [n, k], of each group, in boxes of b_box_rows, or [k, n] in boxes of block_k; none where k is 0
+  tensor_map b_up;  // the same, where gated
+  tensor_map c;     // [m, n] in boxes of 16 rows
+  void* c_rows;     // [m, n], the same memory
   int m, n, k;
   float alpha, beta;
 
@@ -42,6 +43,7 @@ struct params {
   const float* fp32_bias;
   const void* bias;
   activation act;
+  bool b_is_rows_of_k;  // b is [k, n]
 };
 
 /// What is multiplied, as the host says it.
@@ -67,6 +69,7 @@ struct operands {
   const Out* bias = nullptr;             // [n]
   const float* fp32_bias = nullptr;
   activation act = activation::none;
+  bool b_is_rows_of_k = false;  // b is [k, n]: with an epilogue
 };
 
 /// `make_map(tensor_layout)` is the device's.
@@ -81,7 +84,8 @@ params params_of(const operands<Out, In>& p, MakeMap make_map) {
   if (p.k > 0) {
     if (!C.listed) made.a = matrix(p.a, p.m, p.k, block_m);
     if (C.grouped && !C.listed) made.a_half = matrix(p.a, p.m, p.k, group_rows);
-    made.b = matrix(p.b, b_rows, p.k, C.b_box_rows());
+    made.b_is_rows_of_k = p.b_is_rows_of_k;
+    made.b = p.b_is_rows_of_k ? matrix(p.b, p.k, p.n, block_k<C>) : matrix(p.b, b_rows, p.k, C.b_box_rows());
     if (C.gated) made.b_up = matrix(p.b_up, b_rows, p.k, C.b_box_rows());
   }
   made.c = matrix(p.c, p.m, p.n, group_warp_rows);

@@ -23,8 +23,8 @@ class plain_products {
   using accumulators = typename X::template group_accumulators<C.columns>;
 
  public:
-  BATON_FN plain_products(X& x, int steps, int number)
-      : x_{x}, steps_{steps}, number_{number}, in_{pipeline{block_plan<C>{}.barriers(x)}.consumer()} {}
+  BATON_FN plain_products(X& x, const params& p, int steps, int number)
+      : x_{x}, p_{p}, steps_{steps}, number_{number}, in_{pipeline{block_plan<C>{}.barriers(x)}.consumer()} {}
 
   /// A tile that has no rows for this group. False: gave up.
   BATON_FN bool pass() { return pass_slots(x_, in_, steps_); }
@@ -33,6 +33,17 @@ class plain_products {
   /// of the tile before are stored. False: gave up.
   template <class Look>
   BATON_FN bool multiply(accumulators& acc, results<C, X>& before_these, Look look) {
+    if constexpr (C.epilogue)
+      if (p_.b_is_rows_of_k)
+        return multiply_by(acc, before_these, look,
+                           [this](int slot) { return as_rows_of_k(b_slot<C>(x_, slot)); });
+    return multiply_by(acc, before_these, look, [this](int slot) { return b_slot<C>(x_, slot); });
+  }
+
+ private:
+  /// `b(slot)` is the operand in it.
+  template <class Look, class B>
+  BATON_FN bool multiply_by(accumulators& acc, results<C, X>& before_these, Look look, B b) {
     const wait_site where{.where = "gemm.slot_filled"};
     awaited_engine<scope::block> awaited;
     if (steps_ == 0) x_.clear(acc);
@@ -41,8 +52,7 @@ class plain_products {
     for (int k = 0; k < steps_; ++k) {
       filled = in_.consumer_wait(x_, where);
       if (!filled) break;
-      x_.start_product(acc, a_slot<C>(x_, in_.index()).from_row(number_ * group_rows),
-                       b_slot<C>(x_, in_.index()), k > 0);
+      x_.start_product(acc, a_slot<C>(x_, in_.index()).from_row(number_ * group_rows), b(in_.index()), k > 0);
       before_these.store_part();
       x_.template await_products<1>();
       if (k > 0) in_.consumer_release_at(x_, awaited, before);
@@ -55,8 +65,8 @@ class plain_products {
     return filled;
   }
 
- private:
   X& x_;
+  const params& p_;
   int steps_, number_;
   typename pipeline::consumer_end in_;
 };

@@ -9,7 +9,8 @@ using gemm_kernels::params;
 using gemm_kernels::scaled_group_kernel;
 using gemm_kernels::scaled_kernel;
 
-BATON_KERNEL(scaled_kernel, params);
+BATON_KERNEL(scaled_kernel<gemm_tiles::paired>, params);
+BATON_KERNEL(scaled_kernel<gemm_tiles::medium>, params);
 BATON_KERNEL(scaled_group_kernel, params);
 
 }  // namespace baton

@@ -23,7 +23,7 @@ class scaled_products {
   static constexpr int parts = C.columns / scaled_columns;
 
  public:
-  BATON_FN scaled_products(X& x, int steps, int number)
+  BATON_FN scaled_products(X& x, const params&, int steps, int number)
       : x_{x}, steps_{steps}, number_{number}, in_{pipeline{block_plan<C>{}.barriers(x)}.consumer()} {}
 
   /// A tile that has no rows for this group. False: gave up.

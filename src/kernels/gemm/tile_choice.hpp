@@ -15,6 +15,8 @@ inline constexpr tile_rate tile_rates[] = {{gemm_tiles::paired, 817e6, 1.2},
                                            {gemm_tiles::wide, 810e6, 0},
                                            {gemm_tiles::medium, 771e6, 0},
                                            {gemm_tiles::narrow, 425e6, 0}};
+inline constexpr tile_rate scaled_tile_rates[] = {{gemm_tiles::paired, 1386e6, 1.2},
+                                                  {gemm_tiles::medium, 1000e6, 0}};
 
 /// Microseconds, roughly: SMs take tiles in turns, and a turn takes as long with one tile as with one for each SM.
 constexpr double estimated_us(const tile_rate& rate, int m, int n, int k, int sms) {
@@ -24,11 +26,20 @@ constexpr double estimated_us(const tile_rate& rate, int m, int n, int k, int sm
   return turns * 2.0 * block_m * c.columns * k * sms / rate.flops_per_us + rate.us_of_a_start;
 }
 
-constexpr gemm_tiles tiles_for(int m, int n, int k, int sms) {
-  const tile_rate* best = &tile_rates[0];
-  for (const tile_rate& rate : tile_rates)
+/// Of `rates`.
+template <int n_rates>
+constexpr gemm_tiles quickest_of(const tile_rate (&rates)[n_rates], int m, int n, int k, int sms) {
+  const tile_rate* best = &rates[0];
+  for (const tile_rate& rate : rates)
     if (estimated_us(rate, m, n, k, sms) < estimated_us(*best, m, n, k, sms)) best = &rate;
   return best->tiles;
+}
+constexpr gemm_tiles tiles_for(int m, int n, int k, int sms) {
+  return quickest_of(tile_rates, m, n, k, sms);
+}
+/// Of e4m3 with scales.
+constexpr gemm_tiles scaled_tiles_for(int m, int n, int k, int sms) {
+  return quickest_of(scaled_tile_rates, m, n, k, sms);
 }
 
 }  // namespace baton::gemm_kernels
