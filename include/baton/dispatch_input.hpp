@@ -97,11 +97,18 @@ struct dispatch_input {
 };
 
 /// What a rank gives to combine.
+///
+/// `shared_output`: what shared experts, which every token has, made of this rank's tokens here, so that no pass of its own has
+/// to add it. Token t's row is added to the finished sum of its chosen experts, as expert_parallel::combine() says; a token
+/// without any gets just that row. Device memory, 16-byte aligned, apart from `out`, unchanged until combine, or the round's
+/// combine_wait, is done. Of the split form combine_async is given it and combine_wait reads it: shared experts may compute
+/// between the two, while others' outputs travel. Of a round without tokens it is not looked at.
 struct combine_input {
   const bfloat16* expert_output = nullptr;  // [max_rows, hidden]: of row r of the slot's received_tokens at r
   int num_sms =
       0;  // blocks of this combine's kernels, at most the communicator's; 0: those. Ranks need not agree
-  int slot = 0;  // whose round this goes on with
+  int slot = 0;                             // whose round this goes on with
+  const bfloat16* shared_output = nullptr;  // [num_tokens of the round's dispatch, hidden]; null: none
 };
 
 }  // namespace baton

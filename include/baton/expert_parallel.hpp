@@ -257,7 +257,8 @@ class expert_parallel {
   /// what is valid.
   received_tokens dispatch_wait(stream_ref stream = {}, int slot = 0);
 
-  /// Sends expert outputs back to the ranks of their tokens. combine_wait takes as many SMs.
+  /// Sends expert outputs back to the ranks of their tokens. combine_wait takes as many SMs, and adds the shared_output that was
+  /// given here.
   void combine_async(const combine_input& in, stream_ref stream = {});
   void combine_async(const bfloat16* expert_output, stream_ref stream = {}) {
     combine_async({.expert_output = expert_output}, stream);
@@ -267,13 +268,16 @@ class expert_parallel {
   /// where y is the output of the token's k-th expert and zero where topk_idx was -1. Layout per_expert accumulates in fp32
   /// with fused multiply-adds, k ascending, per_rank as combine() says; `out` is fp32 or bf16 (rounded once). The weights are
   /// those that dispatch was given, and then, and with per_rank always, `topk_weights` is null here; without any, every weight
-  /// is 1.
+  /// is 1. The shared_output of combine_async comes last, as combine() says.
   void combine_wait(const float* topk_weights, float* out, stream_ref stream = {}, int slot = 0);
   void combine_wait(const float* topk_weights, bfloat16* out, stream_ref stream = {}, int slot = 0);
 
   /// combine_async and combine_wait, with the weights that dispatch was given; with layout per_rank in one kernel:
   /// out[t, :] = sum over ranks r, ascending, of p_r[t, :], where p_r = sum over the choices k of t on r, ascending, of
   /// weight * y[t, k, :] in fp32, rounded to bf16 if r is another rank.
+  ///
+  /// With a shared_output, in every layout and form: out[t, :] = that sum + shared_output[t, :], one more addition in fp32, the
+  /// last one before `out` is rounded.
   void combine(const combine_input& in, float* out, stream_ref stream = {});
   void combine(const combine_input& in, bfloat16* out, stream_ref stream = {});
   void combine(const bfloat16* expert_output, float* out, stream_ref stream = {}) {
@@ -284,6 +288,8 @@ class expert_parallel {
   }
 
   /// The unreduced form, with layout per_expert only: out[t, k, :] = y[t, k, :], bf16; zeros where topk_idx was -1.
+  /// @throws invalid_argument  combine_async was given a shared_output: it is added to sums, and here there are none. The round
+  ///                           goes on with combine_wait
   void combine_wait_unreduced(bfloat16* out, stream_ref stream = {}, int slot = 0);
 
   /// Reports what the kernels found since the last check. Call after the stream has been synchronised.

@@ -16,6 +16,12 @@ class ep_layout_calls {
  public:
   using output = std::variant<ep::store_fp32, ep::store_bf16, ep::store_unreduced>;
 
+  /// What combine_wait reads of the round's own rank.
+  struct late_input {
+    const float* topk_weights;      // null: dispatch's, or 1
+    const bfloat16* shared_output;  // of combine_async
+  };
+
   struct creating_host {
     virtual ~creating_host() = default;
     virtual void fill(void* at, unsigned char byte, std::size_t bytes) const = 0;
@@ -36,7 +42,7 @@ class ep_layout_calls {
   virtual received_tokens dispatch_wait(stream_ref stream) = 0;
   virtual received_tokens dispatch(const dispatch_input& in, stream_ref stream) = 0;
   virtual void combine_async(const combine_input& in, stream_ref stream) = 0;
-  virtual void combine_wait(const float* topk_weights, const output& out, stream_ref stream) = 0;
+  virtual void combine_wait(const late_input& in, const output& out, stream_ref stream) = 0;
   virtual void combine(const combine_input& in, const output& out, stream_ref stream) = 0;
 };
 

@@ -60,6 +60,7 @@ void ep_round::check_input(const combine_input& in) const {
     throw invalid_argument{
         "expert_output: the received tokens themselves, which with rows by_token do not lie by expert; give "
         "[max_rows, hidden] bf16, the output for row r at r"};
+  if (in.shared_output != nullptr && num_tokens_ > 0) require_aligned("shared_output", in.shared_output, 16);
   require_sms(in.num_sms, calls_->num_sms());
 }
 
@@ -91,6 +92,7 @@ void ep_round::combine_async(const combine_input& in, stream_ref stream) {
   require(step::combine_async, "combine_async");
   check_input(in);
   calls_->combine_async(in, stream);
+  shared_output_ = in.shared_output;
   done(step::combine_async);
 }
 
@@ -105,7 +107,12 @@ void ep_round::combine_wait(const float* topk_weights, const void* out, const ep
     throw invalid_argument{
         "topk_weights: with layout per_rank the experts' ranks apply them: give them to dispatch or "
         "dispatch_async"};
-  calls_->combine_wait(topk_weights, output, stream);
+  if (shared_output_ != nullptr && std::holds_alternative<ep::store_unreduced>(output))
+    throw invalid_argument{
+        "combine_wait_unreduced: combine_async was given a shared_output, which is added to a token's sum, "
+        "and "
+        "here there is none; call combine_wait, or add it to the sum of the rows"};
+  calls_->combine_wait({topk_weights, shared_output_}, output, stream);
   done(step::combine_wait);
 }
 

@@ -49,10 +49,11 @@ class ep_round {
   std::atomic<step> next_ = step::dispatch_async;  // dump_state reads these two from any thread
   std::atomic<std::uint64_t> rounds_called_ = 0;
   int num_tokens_ = 0;
-  int num_logical_ = 0;                  // experts that the round's ids are of, if there is a map
-  bool weights_given_ = false;           // at dispatch
-  const void* tokens_once_ = nullptr;    // the round's received tokens, where they do not lie by expert
-  const float* tensor_scale_ = nullptr;  // nvfp4: the input scale that this rank gave
+  int num_logical_ = 0;                      // experts that the round's ids are of, if there is a map
+  bool weights_given_ = false;               // at dispatch
+  const bfloat16* shared_output_ = nullptr;  // at combine_async, for combine_wait
+  const void* tokens_once_ = nullptr;        // the round's received tokens, where they do not lie by expert
+  const float* tensor_scale_ = nullptr;      // nvfp4: the input scale that this rank gave
 };
 
 }  // namespace baton

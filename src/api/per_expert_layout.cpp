@@ -55,17 +55,17 @@ class per_expert_layout final : public ep_layout_calls {
     combine_ = with_sms(in.num_sms);
     ep::launch(ranks_, combine_, end_.combine_async(in.expert_output), stream);
   }
-  void combine_wait(const float* topk_weights, const output& out, stream_ref stream) override {
-    const float* weights = weights_ != nullptr ? weights_ : topk_weights;
+  void combine_wait(const late_input& in, const output& out, stream_ref stream) override {
+    const float* weights = weights_ != nullptr ? weights_ : in.topk_weights;
     std::visit(
         [&](const auto& o) {
-          ep::launch(ranks_, combine_, end_.combine_wait(num_tokens_, weights, o), stream);
+          ep::launch(ranks_, combine_, end_.combine_wait(num_tokens_, weights, o, in.shared_output), stream);
         },
         out);
   }
   void combine(const combine_input& in, const output& out, stream_ref stream) override {
     combine_async(in, stream);
-    combine_wait(nullptr, out, stream);
+    combine_wait({nullptr, in.shared_output}, out, stream);
   }
 
  private:

@@ -45,14 +45,14 @@ class per_rank_layout final : public ep_layout_calls {
   }
   void combine_async(const combine_input& in, stream_ref stream) override {
     combine_sms_ = in.num_sms;
-    run({in.expert_output, num_tokens_}, ep::store_fp32{}, half::send, stream);
+    run({.expert_output = in.expert_output, .num_tokens = num_tokens_}, ep::store_fp32{}, half::send, stream);
   }
-  void combine_wait(const float*, const output& out, stream_ref stream) override {
-    run({nullptr, num_tokens_}, out, half::receive, stream);
+  void combine_wait(const late_input& in, const output& out, stream_ref stream) override {
+    run({.num_tokens = num_tokens_, .shared_output = in.shared_output}, out, half::receive, stream);
   }
   void combine(const combine_input& in, const output& out, stream_ref stream) override {
     combine_sms_ = in.num_sms;
-    run({in.expert_output, num_tokens_}, out, half::both, stream);
+    run({in.expert_output, num_tokens_, in.shared_output}, out, half::both, stream);
   }
 
  private:

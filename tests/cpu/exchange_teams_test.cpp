@@ -1,4 +1,5 @@
 // Combine in teams of warps, which communicators for many tokens have: what comes of it is what every other way gives.
+#include "tests/support/shared_cases.hpp"
 #include "tests/support/team_cases.hpp"
 
 namespace baton::test {
@@ -21,6 +22,28 @@ TEST_P(exchange_teams, every_sum_is_right_to_the_bit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(cpu, exchange_teams, testing::Values(1, 2, 3, 4));
+
+class shared_in_teams : public testing::TestWithParam<int> {};
+
+TEST_P(shared_in_teams, what_shared_experts_made_is_the_last_addend_of_every_sum) {
+  const auto worlds = world::local(GetParam(), device_kind::cpu);
+  for (const named_case& c : team_cases(GetParam())) {
+    SCOPED_TRACE(c.name);
+    exchange_case shared = per_rank(c.what, token_format::bf16, ep_transfer::chunks);
+    shared.config.num_sms = least_blocks;
+    shared.shared_experts = true;
+    expect_shared_rounds(worlds, shared, {calls::fused});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(cpu, shared_in_teams, testing::Values(1, 2, 4));
+
+TEST(exchange_teams, what_shared_experts_made_is_added_to_sums_of_several_parts) {
+  exchange_case c = per_rank(wide_team_cases(2)[1].what, token_format::bf16, ep_transfer::chunks);
+  c.config.num_sms = least_blocks;
+  c.shared_experts = true;
+  expect_shared_rounds(world::local(2, device_kind::cpu), c, {calls::fused});
+}
 
 TEST(exchange_teams, wide_sums_are_right_to_the_bit_in_one_part_and_in_several) {
   expect_right_in_teams(wide_team_cases(2), 2);

@@ -25,8 +25,10 @@ struct exchange_case {
   ep_config config;
   std::vector<int> tokens;  // of each rank
   routing ids = routing::distinct;
-  bool wide_ids = false;      // given as int64
-  bool given_tokens = false;  // in the format
+  bool wide_ids = false;        // given as int64
+  bool given_tokens = false;    // in the format
+  bool shared_experts = false;  // every rank gives combine a shared_output
+  bool bf16_output = false;     // of combine, and so of expected_output
   /// Of each physical expert, the one whose weights it has; empty: its own.
   std::vector<std::int32_t> weights_of = {};
 };
@@ -48,8 +50,9 @@ struct rank_inputs {
   std::vector<bfloat16> tokens;
   std::vector<std::int32_t> topk_idx;
   std::vector<float> topk_weights;
-  std::vector<std::int64_t> wide_ids;  // if any, given in place of topk_idx, which says what they count as
-  std::vector<encoded_token> given;    // if any, in place of tokens
+  std::vector<std::int64_t> wide_ids;   // if any, given in place of topk_idx, which says what they count as
+  std::vector<encoded_token> given;     // if any, in place of tokens
+  std::vector<bfloat16> shared_output;  // if any, given to combine
 };
 
 inline std::vector<std::int32_t> draw_ids(const exchange_case& c, std::mt19937_64& random) {
@@ -116,6 +119,8 @@ inline std::vector<rank_inputs> draw_inputs(const exchange_case& c, std::uint64_
     for (int t = 0; c.given_tokens && t < in.num_tokens; ++t)
       in.given.push_back(draw_encoded(c.config, random));
     if (c.wide_ids) in.wide_ids.assign(in.topk_idx.begin(), in.topk_idx.end());
+    for (std::size_t i = 0; c.shared_experts && i < in.tokens.size(); ++i)
+      in.shared_output.emplace_back(i % 31 == 0 ? -0.0f : normal(random));
   }
   return all;
 }
@@ -263,10 +268,9 @@ inline std::vector<float> expected_sums_of_ranks(const expected_round& round, in
   return out;
 }
 
-/// out[t, :] of one rank, with the documented order of operations: bit for bit what combine_wait must give.
-inline std::vector<float> expected_output(const expected_round& round, int rank) {
+/// expected_output with layout per_expert: a sum over choices.
+inline std::vector<float> expected_sums_of_choices(const expected_round& round, int rank) {
   const exchange_case& c = round.c;
-  if (c.config.layout == ep_layout::per_rank) return expected_sums_of_ranks(round, rank);
   const auto hidden = static_cast<std::size_t>(c.config.hidden), k = static_cast<std::size_t>(c.config.top_k);
   const rank_inputs& in = round.inputs[static_cast<std::size_t>(rank)];
   std::vector<int> expert_of(in.topk_idx.size(), -1);
@@ -284,6 +288,24 @@ inline std::vector<float> expected_output(const expected_round& round, int rank)
     add_weighted_reply(in.topk_weights[i], weights_of(c, expert_of[i]), token.values,
                        out.data() + i / k * hidden);
   }
+  return out;
+}
+
+/// What is left when all choices are added up: last comes what shared experts made, and then sums are rounded.
+inline void finish_sums(const exchange_case& c, const rank_inputs& in, std::vector<float>& sums) {
+  for (std::size_t i = 0; i < in.shared_output.size(); ++i)
+    sums[i] += static_cast<float>(in.shared_output[i]);
+  if (c.bf16_output)
+    for (float& v : sums) v = static_cast<float>(bfloat16{v});
+}
+
+/// out[t, :] of one rank, with the documented order of operations: bit for bit what combine_wait must give.
+inline std::vector<float> expected_output(const expected_round& round, int rank) {
+  const exchange_case& c = round.c;
+  const rank_inputs& in = round.inputs[static_cast<std::size_t>(rank)];
+  std::vector<float> out = c.config.layout == ep_layout::per_rank ? expected_sums_of_ranks(round, rank)
+                                                                  : expected_sums_of_choices(round, rank);
+  finish_sums(c, in, out);
   return out;
 }
 

@@ -45,6 +45,7 @@ class exchange_rank {
     std::int64_t* expert_load = nullptr;
     expert_map replicas = {};
     std::vector<std::int32_t> weights_of = {};  // exchange_case::weights_of
+    bool bf16_output = false;                   // exchange_case::bf16_output
   } options;
 
   expert_parallel& ep() { return *ep_; }
@@ -57,7 +58,10 @@ class exchange_rank {
     wide_ids_.copy_from_async(in_.wide_ids, stream_);
     if (!in_.given.empty()) load_given();
     topk_weights_.copy_from_async(in_.topk_weights, stream_);
+    if (!in_.shared_output.empty()) write_shared_output(in_.shared_output);
     out_.fill_async(0xff, stream_);  // NaN: every element must be written
+    if (bf16_out_.size() == 0 && options.bf16_output) bf16_out_ = {ranks(), out_.size()};
+    if (bf16_out_.size() > 0) bf16_out_.fill_async(0xff, stream_);
   }
   void dispatch_async() { ep_->dispatch_async(input(early_weights()), stream_); }
   void dispatch(const float* input_scales = nullptr) {
@@ -68,16 +72,27 @@ class exchange_rank {
   void dispatch_with(const dispatch_input& in) { received_ = ep_->dispatch(in, stream_); }
   /// Of experts that return the rows at `expert_output`.
   void combine(const bfloat16* expert_output) {
-    ep_->combine({expert_output, options.combine_sms, slot_}, out_.data(), stream_);
+    if (options.bf16_output)
+      ep_->combine(combine_of(expert_output), bf16_out_.data(), stream_);
+    else
+      ep_->combine(combine_of(expert_output), out_.data(), stream_);
   }
   void combine() { combine(expert_output_.data()); }
   void dispatch_wait() { received_ = ep_->dispatch_wait(stream_, slot_); }
   void combine_async(const bfloat16* expert_output) {
-    ep_->combine_async({expert_output, options.combine_sms, slot_}, stream_);
+    ep_->combine_async(combine_of(expert_output), stream_);
   }
   void combine_wait() {
-    ep_->combine_wait(early_weights() == nullptr ? topk_weights_.data() : nullptr, out_.data(), stream_,
-                      slot_);
+    const float* weights = early_weights() == nullptr ? topk_weights_.data() : nullptr;
+    if (options.bf16_output)
+      ep_->combine_wait(weights, bf16_out_.data(), stream_, slot_);
+    else
+      ep_->combine_wait(weights, out_.data(), stream_, slot_);
+  }
+  /// What the round's shared_output points to is these from here on, in stream order. They stay until the stream is waited for.
+  void write_shared_output(const std::vector<bfloat16>& rows) {
+    if (shared_output_.size() == 0) shared_output_ = {ranks(), out_.size()};
+    shared_output_.copy_from_async(rows, stream_);
   }
 
   /// The experts of the tests, on the host: computes from the received rows, and enqueues combine_async.
@@ -137,9 +152,11 @@ class exchange_rank {
   }
 
   std::vector<float> read_output() {
-    return to_host(ranks(), out_.data(),
-                   static_cast<std::size_t>(in_.num_tokens) * static_cast<std::size_t>(ep_->config().hidden),
-                   stream_);
+    const auto values =
+        static_cast<std::size_t>(in_.num_tokens) * static_cast<std::size_t>(ep_->config().hidden);
+    if (!options.bf16_output) return to_host(ranks(), out_.data(), values, stream_);
+    const auto rounded = to_host(ranks(), bf16_out_.data(), values, stream_);
+    return {rounded.begin(), rounded.end()};
   }
 
   const received_tokens& received() const { return received_; }
@@ -161,6 +178,12 @@ class exchange_rank {
     }
     given_values_ = {ranks(), std::span<const std::uint8_t>{values}};
     given_scales_ = {ranks(), std::span<const std::uint8_t>{scales}};
+  }
+  combine_input combine_of(const bfloat16* expert_output) const {
+    return {.expert_output = expert_output,
+            .num_sms = options.combine_sms,
+            .slot = slot_,
+            .shared_output = in_.shared_output.empty() ? nullptr : shared_output_.data()};
   }
   dispatch_input input(const float* weights) const {
     dispatch_input in{.tokens = tokens_.data(),
@@ -232,7 +255,7 @@ class exchange_rank {
   device_buffer<std::int64_t> wide_ids_;
   device_buffer<std::uint8_t> given_values_, given_scales_;
   device_buffer<float> topk_weights_, out_;
-  device_buffer<bfloat16> expert_output_;
+  device_buffer<bfloat16> expert_output_, shared_output_, bf16_out_;
   rank_inputs in_;
   received_tokens received_;
   std::vector<bfloat16> reply_;

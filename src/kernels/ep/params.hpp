@@ -1,6 +1,7 @@
 #pragma once
 // What the kernels of every layout are given: passed by value, as all their parameters. H as in shape.hpp.
 #include "base/macros.hpp"
+#include "exec/exec.hpp"
 #include "kernels/ep/shape.hpp"
 
 namespace baton::ep {
@@ -26,6 +27,18 @@ struct any_ids {
   divider by_top_k;  // position to token
   int num_experts;   // physical
   int rank;
+};
+
+/// What shared experts made of this rank's tokens: one more addend of each token's sum, of weight 1 and the last one. So
+/// out = round(sum + row), whichever kernel adds it, and it comes the way that the other addends of that kernel come.
+struct shared_rows {
+  static constexpr float weight = 1.0f;  // fma(1, v, s) is s + v
+  const bfloat16* rows;                  // [T, H] or null: none
+
+  BATON_FN bool present() const { return rows != nullptr; }
+  BATON_FN const vec16* of(int token, int hidden, int column = 0) const {
+    return reinterpret_cast<const vec16*>(rows + static_cast<std::int64_t>(token) * hidden + column);
+  }
 };
 
 /// Where a dispatch tells of its rows beside received_tokens.

@@ -1,6 +1,7 @@
 #pragma once
-// combine_wait: out[t, :] = sum over k, ascending, of weight(t, k) * reply[t, k, :], in fp32; or the K rows
-// unreduced. Choices that were not sent (id -1, out of range, over capacity) contribute nothing.
+// combine_wait: out[t, :] = sum over k, ascending, of weight(t, k) * reply[t, k, :], in fp32, and last the token's row of
+// shared experts, if there are some; or the K rows unreduced. Choices that were not sent (id -1, out of range, over
+// capacity) contribute nothing.
 //
 //   step      who               does
 //   begin     each block        returns at once if a wait of this rank gave up in an earlier kernel
@@ -81,6 +82,9 @@ struct combine_wait_kernel {
   template <class X, class Params>
   static BATON_FN void reduce_columns(X& x, const Params& p, int token, int column) {
     float sum[lane_values] = {};
+    vec16 shared{};
+    if constexpr (Output<Params>::is_reduced)
+      if (p.shared.present()) shared = x.read(p.shared.of(token, p.s.hidden, column));
     int damaged = -1;  // a choice of which dispatch_async noted neither a slot nor -1
     for (int first = 0; first < p.s.top_k; first += batch) {
       vec16 values[batch];
@@ -103,7 +107,10 @@ struct combine_wait_kernel {
         }
       }
     }
-    if constexpr (Output<Params>::is_reduced) p.output(x, token, column, sum);
+    if constexpr (Output<Params>::is_reduced) {
+      if (p.shared.present()) add_weighted(sum, p.shared.weight, shared.word);
+      p.output(x, token, column, sum);
+    }
     if (damaged >= 0) refuse_slot(x, p, token, damaged);
   }
 

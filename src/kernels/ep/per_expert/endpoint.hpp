@@ -91,8 +91,8 @@ struct endpoint {
 
   /// `num_tokens`: those of the round's dispatch_async.
   template <class Output>
-  combine_wait_params<Output> combine_wait(int num_tokens, const float* topk_weights,
-                                           const Output& output) const {
+  combine_wait_params<Output> combine_wait(int num_tokens, const float* topk_weights, const Output& output,
+                                           const bfloat16* shared_output = nullptr) const {
     combine_wait_params<Output> p{};
     p.s = s;
     p.num_tokens = num_tokens;
@@ -105,6 +105,7 @@ struct endpoint {
     p.sent_counts = own<std::int32_t>(&local_layout::sent_counts);
     p.router_weights = {topk_weights, s.top_k};
     p.output = output;
+    p.shared = {shared_output};
     return p;
   }
 };

@@ -71,6 +71,7 @@ struct combine_wait_params {
   const std::int32_t* sent_counts;  // [E]
   Weights router_weights;
   Output output;
+  shared_rows shared;  // [T, H]
 };
 
 }  // namespace baton::ep

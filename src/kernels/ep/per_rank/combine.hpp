@@ -3,6 +3,7 @@
 //   partial(s, t, :) = sum over these k, ascending, of weight(s, t, k) * expert_output[row(s, t, k), :]       in fp32
 // goes to s as one row of bf16 (this rank's own stay fp32); and there, ranks ascending:
 //   out[t, :] = sum over d of partial_d(t, :)                                                                 in fp32
+// and last the token's row of shared experts, if there are some.
 //
 //   role      warps       does
 //   send      senders     sums a unit of 240 columns of another rank's token; stores its lines there
@@ -201,6 +202,7 @@ struct combine_kernel {
       const int token = p.window.by_sum_units.quotient(i), unit = i - token * p.window.sum_units;
       typename X::template lanes<std::uint32_t> set;
       x.each_lane([&](int lane) { set[lane] = x.read(p.rank_sets + token); });
+      auto shared = shared_row(x, p, token, unit);
       lane_sums<X> own;
       if (!own_sum(x, p, {p.s.rank, token, unit}, own)) return;
       const std::uint32_t ranks = x.broadcast(set, 0);
@@ -220,6 +222,7 @@ struct combine_kernel {
           return;
         }
       }
+      if (p.shared.present()) add_shared(x, unit, shared, total);
       write_out(x, p, token, unit, total);
     }
     if (mine.nth != 0) return;
@@ -249,20 +252,47 @@ struct combine_kernel {
     return true;
   }
 
+  /// What shared experts made of a unit of a token, on its way before anything is waited for.
+  template <class X>
+  static BATON_FN typename X::template lanes<vec16> shared_row(X& x, const params& p, int token, int unit) {
+    typename X::template lanes<vec16> v{};
+    if (!p.shared.present()) return v;
+    x.each_lane([&](int lane) {
+      const int column = smaller(lane_columns{unit, lane}.first, p.s.hidden - 8);
+      v[lane] = x.read(p.shared.of(token, p.s.hidden, column));
+    });
+    return v;
+  }
+
+  /// Lanes that share a chunk add their halves of it, as they do of lines. Not before: nobody waits for the row until now.
+  template <class X>
+  static BATON_FN void add_shared(X& x, int unit, typename X::template lanes<vec16>& row,
+                                  lane_sums<X>& total) {
+    x.each_lane([&](int lane) {
+      if (lane_columns{unit, lane}.offset != 0) row[lane] = vec16{{row[lane].word[2], row[lane].word[3]}};
+    });
+    add_row(x, row, total);
+  }
+
   template <class X>
   static BATON_FN bool add_sum(X& x, const params& p, std::uint64_t epoch, const unit_place& from,
                                lane_sums<X>& total) {
     typename X::template lanes<vec16> v[1];
     if (!Way::take_sum(x, p, epoch, from, v)) return false;
+    add_row(x, v[0], total);
+    return true;
+  }
+
+  template <class X>
+  static BATON_FN void add_row(X& x, const typename X::template lanes<vec16>& row, lane_sums<X>& total) {
     x.each_lane([&](int lane) {
       float(&t)[8] = total[lane].at;
       BATON_UNROLL
       for (int i = 0; i < 4; ++i) {
-        t[2 * i] += low_bf16(v[0][lane].word[i]);
-        t[2 * i + 1] += high_bf16(v[0][lane].word[i]);
+        t[2 * i] += low_bf16(row[lane].word[i]);
+        t[2 * i + 1] += high_bf16(row[lane].word[i]);
       }
     });
-    return true;
   }
 
   template <class X>

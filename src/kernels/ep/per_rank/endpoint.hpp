@@ -18,6 +18,7 @@ struct round_input {
 struct combine_input {
   const bfloat16* expert_output = nullptr;  // [max_rows, H]
   int num_tokens = 0;                       // of the round's dispatch
+  const bfloat16* shared_output = nullptr;  // [num_tokens, H] or null; of a kernel that receives
 };
 
 struct endpoint {
@@ -105,6 +106,7 @@ struct endpoint {
     p.choices = own<std::uint32_t>(&local_cells::choices);
     p.entries = own<entry>(&local_cells::entries);
     p.own_sums = own<float>(&local_cells::own_sums);
+    p.shared = {in.shared_output};
   }
 };
 

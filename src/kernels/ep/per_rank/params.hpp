@@ -80,7 +80,8 @@ struct combine_round {
   const std::uint32_t* rank_sets{};
   const std::uint32_t* choices{};
   const entry* entries{};
-  float* own_sums{};  // [T, H]; used by kernels that do not both send and receive
+  float* own_sums{};     // [T, H]; used by kernels that do not both send and receive
+  shared_rows shared{};  // [num_tokens, H]; of kernels that receive
 };
 
 template <class Cells>

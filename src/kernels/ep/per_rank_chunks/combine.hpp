@@ -3,7 +3,7 @@
 //   partial(s, t, :) = sum over these k, ascending, of weight(s, t, k) * expert_output[row(s, t, k), :]       in fp32
 // goes to s as one row of bf16 (this rank's own stay fp32); and there, ranks ascending:
 //   out[t, :] = sum over d of partial_d(t, :)                                                                 in fp32
-// The same bits as per_rank/combine.hpp.
+// and last the token's row of shared experts, if there are some. The same bits as per_rank/combine.hpp.
 //
 //   role      warps       does
 //   send      senders     sum up parts of other ranks' tokens, store the sums there, publish each; then receive
@@ -150,6 +150,7 @@ struct combine_kernel {
     if (is_own && !is_fused) all.own = p.own_sums + static_cast<std::int64_t>(at.token) * p.s.hidden;
     all.below = ranks & (own - 1);
     all.above = ranks & ~own & ~(own - 1);
+    if (p.shared.present()) all.shared = p.shared.of(at.token, p.s.hidden);
     if (!await_sums(x, p, epoch, at, all.below | all.above)) return false;
     all.sums.base = reinterpret_cast<const vec16*>(p.windows.at[p.s.rank] + p.window.sums);
     x.each_lane([&](int r) {

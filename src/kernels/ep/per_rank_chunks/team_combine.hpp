@@ -6,7 +6,7 @@
 //   role     warps of a team   does
 //   await    1                 awaits the other ranks' sums of this rank's tokens, part after part; says how many are here
 //   ask      1                 finds rows of other ranks' parts and, `ahead` parts later, of this rank's; asks the copy engine
-//                              for each and for others' sums, into the next stage
+//                              for each, for others' sums and for what shared experts made, into the next stage
 //   tell     1                 publishes sums that all adders have stored, `at_once` of them with one fence
 //   add      adders            add up what comes, a share of the columns each; store the sum
 //
@@ -134,7 +134,8 @@ class team_asker {
     return ask_rows(part, choices, addend_note::is_sent, addend_note::is_last);
   }
 
-  /// This rank's rows, and others' sums: in the order of ranks, or this rank first where that is the same bits. False: gave up.
+  /// This rank's rows, and others' sums: in the order of ranks, or this rank first where that is the same bits; and the row of
+  /// shared experts. False: gave up.
   BATON_FN bool ask_own(const known_part<X>& part) {
     const std::uint32_t own = 1u << p_.s.rank, all = (own << (p_.s.num_ranks - 1 - p_.s.rank) << 1) - 1;
     const std::uint32_t ranks = x_.broadcast(part.ranks, 0) & all, below = ranks & (own - 1);
@@ -142,9 +143,10 @@ class team_asker {
     std::uint32_t others = ranks & ~own;
     ++own_parts_;
     if (!are_rows_here(x_, p_, part, choices)) return false;
-    if ((choices | others) == 0)
+    const std::uint32_t ends = p_.shared.present() ? 0u : addend_note::is_last;  // the sum of chosen experts
+    if ((choices | others) == 0 && ends != 0)
       return ask({0.0f, addend_note::is_last | addend_note::has_nothing}, part.at, nullptr);
-    if (!ask_rows(part, choices, 0, others == 0 ? addend_note::is_last : 0u)) return false;
+    if (!ask_rows(part, choices, 0, others == 0 ? ends : 0u)) return false;
     if (others != 0 && !await_here(part.at)) return false;
     const bool is_apart = choices != 0 && (below & (below - 1)) != 0;
     std::uint32_t what = is_apart ? addend_note::keeps : 0u;
@@ -152,12 +154,15 @@ class team_asker {
       const int rank = lowest_bit(others);
       others &= others - 1;
       if (is_apart && (others & below) == 0 && (below >> rank & 1) != 0) what |= addend_note::joins;
-      if (others == 0) what |= addend_note::is_last;
+      if (others == 0) what |= ends;
       const std::byte* sums = p_.windows.at[p_.s.rank] + p_.window.sum_at(p_.s, rank, part.at.token);
       if (!ask({1.0f, what}, part.at, sums)) return false;
       what = 0;
     }
-    return true;
+    if (ends != 0) return true;
+    const vec16* shared = p_.shared.of(part.at.token, p_.s.hidden);
+    return ask({shared_rows::weight, addend_note::is_last}, part.at,
+               reinterpret_cast<const std::byte*>(shared));
   }
 
   BATON_FN bool ask_rows(const known_part<X>& part, std::uint32_t choices, std::uint32_t what,

@@ -1,6 +1,6 @@
 #pragma once
 // What becomes of a part of a token in combine: the weighted sum of its rows on this rank and, on its own rank, the sum of
-// that and of what other ranks made of it. A lane has 8 columns of each 256.
+// that, of what other ranks made of it and, last, of what shared experts did. A lane has 8 columns of each 256.
 //
 //   sum_at_once    up to most_at_once addends: all loads of some columns are in flight before the first is used, straight-line
 //                  code for each number of addends. The usual case
@@ -82,13 +82,16 @@ struct addend_values {
   vec16 at[n][steps];
 };
 
-/// What is added up: this rank's rows, by choice, and what other ranks made of the token, by rank.
+/// What is added up: this rank's rows, by choice, what other ranks made of the token, by rank, and its row of shared experts.
 template <class X>
 struct addends {
   std::uint32_t choices = 0, below = 0, above = 0;  // ranks below this one and above
   weighted_rows<X> rows{}, sums{};
-  const float* own = nullptr;  // not null: this rank's part, summed before; no choices then
-  BATON_FN int count() const { return count_bits(choices) + count_bits(below | above); }
+  const float* own = nullptr;     // not null: this rank's part, summed before; no choices then
+  const vec16* shared = nullptr;  // the last one; null: none
+  BATON_FN int count() const {
+    return count_bits(choices) + count_bits(below | above) + (shared != nullptr ? 1 : 0);
+  }
   /// Whether this rank's rows may come first, then others' sums: two numbers can be added either way round.
   BATON_FN bool at_once() const {
     return own == nullptr && count() <= most_at_once && (below & (below - 1)) == 0;
@@ -106,10 +109,12 @@ BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Re
   BATON_UNROLL
   for (int i = 0; i < n; ++i) {
     const bool is_row = choices != 0;
-    const int at = lowest_bit(is_row ? choices : ranks);
+    const std::uint32_t left = is_row ? choices : ranks;  // 0: the row of shared experts is
+    const int at = left != 0 ? lowest_bit(left) : 0;
     typename X::template lanes<std::uint32_t> first;
     x.each_lane([&](int lane) { first[lane] = is_row ? all.rows.first[lane] : all.sums.first[lane]; });
-    from[i] = (is_row ? all.rows.base : all.sums.base) + x.broadcast(first, at);
+    const std::uint32_t of_base = x.broadcast(first, at);
+    from[i] = left == 0 ? all.shared : (is_row ? all.rows.base : all.sums.base) + of_base;
     const float of_choice = x.broadcast(all.rows.weight, at);
     weight[i] = is_row ? of_choice : 1.0f;  // fma(1, v, s) is s + v
     ranks = is_row ? ranks : ranks & (ranks - 1);
@@ -159,6 +164,9 @@ BATON_FN void sum_in_order(X& x, const column_range& c, const addends<X>& all, F
     });
     add_all(x, c, first, all.above, all.sums, total);
     x.each_lane([&](int lane) {
+      if (all.shared != nullptr)
+        add_weighted(total.of[lane].at, shared_rows::weight,
+                     x.read(all.shared + c.place(first, 0, lane)).word);
       if (c.has(first, 0, lane)) finish(c.place(first, 0, lane), total.of[lane].at);
     });
   }
