@@ -47,6 +47,7 @@ def line_name(point, different, of_sms=False):
     words = {"hidden": "hidden {}", "top_k": "top-{}", "experts": "{} experts", "replicas": "{} replicas"}
     parts = [f"{axes['layout']}{' by ' + axes['transfer'] if 'transfer' in axes else ''} {axes['format']}"]
     parts += ["given"] if axes.get("input") == "quantised" else []
+    parts += ["shared"] if axes.get("shared_output") else []
     parts += [words.get(name, "{}").format(axis(point, name)) for name in different]
     if of_sms:
         parts.append(f"{axes['tokens']} tokens")

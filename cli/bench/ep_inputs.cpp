@@ -38,7 +38,23 @@ float sum_of_ranks(const token_choices& choices, const std::vector<int>& home, r
   return sum;
 }
 
+/// In [-1, 1).
+void draw_values(random_bits& random, std::vector<bfloat16>& values) {
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    bits = i % 4 == 0 ? random.next() : bits >> 16;
+    values[i] = bfloat16{random_bits::unit(bits) * 2.0f - 1.0f};
+  }
+}
+
 }  // namespace
+
+std::vector<bfloat16> random_rows(const ep_config& c, int num_tokens, std::uint64_t seed) {
+  std::vector<bfloat16> rows(static_cast<std::size_t>(num_tokens) * static_cast<std::size_t>(c.hidden));
+  random_bits random{seed};
+  draw_values(random, rows);
+  return rows;
+}
 
 rank_inputs random_inputs(const ep_config& c, int num_tokens, std::uint64_t seed, const token_router& route) {
   const auto tokens = static_cast<std::size_t>(num_tokens), top_k = static_cast<std::size_t>(c.top_k);
@@ -47,11 +63,7 @@ rank_inputs random_inputs(const ep_config& c, int num_tokens, std::uint64_t seed
   in.topk_idx.resize(tokens * top_k);
   in.topk_weights.resize(tokens * top_k);
   random_bits random{seed};
-  std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < in.tokens.size(); ++i) {
-    bits = i % 4 == 0 ? random.next() : bits >> 16;
-    in.tokens[i] = bfloat16{random_bits::unit(bits) * 2.0f - 1.0f};
-  }
+  draw_values(random, in.tokens);
   for (std::size_t t = 0; t < tokens; ++t) {
     route(random, std::span{in.topk_idx}.subspan(t * top_k, top_k),
           std::span{in.topk_weights}.subspan(t * top_k, top_k));
@@ -77,7 +89,9 @@ comparison compare_identity(const ep_config& c, rank_of_ranks of, const rank_inp
     for (std::size_t h = 0; h < hidden; ++h) {
       const auto x = static_cast<float>(in.tokens[t * hidden + h]);
       if (!exact && h % block == 0) scale = scale_of(c.format, in.tokens.data() + t * hidden + h);
-      const float expected = per_rank ? sum_of_ranks(choices, home, of, x) : sum_of_choices(choices, x);
+      float expected = per_rank ? sum_of_ranks(choices, home, of, x) : sum_of_choices(choices, x);
+      const bool is_shared = !in.shared_output.empty();
+      if (is_shared) expected += static_cast<float>(in.shared_output[t * hidden + h]);
       const double error = std::abs(static_cast<double>(out[t * hidden + h]) - static_cast<double>(expected));
       const double size = std::abs(static_cast<double>(x));
       double allowed = 0;
@@ -86,6 +100,7 @@ comparison compare_identity(const ep_config& c, rank_of_ranks of, const rank_inp
         allowed = 1.01 * moved + (size + moved) * 0x1p-8;
       }
       if (!exact && per_rank) allowed += 2 * 0x1p-8 * (size + allowed);
+      if (!exact && is_shared) allowed += 0x1p-23 * std::abs(static_cast<double>(expected));
       ++result.values;
       if (!(error <= allowed)) ++result.wrong;
       if (!(error <= result.worst_error)) result.worst_error = error;

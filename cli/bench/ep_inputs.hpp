@@ -11,13 +11,16 @@ namespace baton::cli {
 
 /// One rank's tokens: values in [-1, 1), top_k distinct experts, chosen uniformly unless `route` says, weights that sum to 1.
 struct rank_inputs {
-  std::vector<bfloat16> tokens;        // [tokens, hidden]
-  std::vector<std::int32_t> topk_idx;  // [tokens, top_k]
-  std::vector<float> topk_weights;     // [tokens, top_k]
+  std::vector<bfloat16> tokens;         // [tokens, hidden]
+  std::vector<std::int32_t> topk_idx;   // [tokens, top_k]
+  std::vector<float> topk_weights;      // [tokens, top_k]
+  std::vector<bfloat16> shared_output;  // [tokens, hidden], or empty
 };
 rank_inputs random_inputs(const ep_config& config, int num_tokens, std::uint64_t seed,
                           const token_router& route);
 rank_inputs random_inputs(const ep_config& config, int num_tokens, std::uint64_t seed);
+/// Values as tokens have them.
+std::vector<bfloat16> random_rows(const ep_config& config, int num_tokens, std::uint64_t seed);
 
 /// How a combined output differs from what identity experts must give. Ids of `in` are physical experts: the communicator's.
 ///
@@ -26,6 +29,7 @@ rank_inputs random_inputs(const ep_config& config, int num_tokens, std::uint64_t
 /// Formats with scales: storing moves x by at most format_error, and rounding that to bf16 by at most 2^-8 of it; the weights are
 /// positive and sum to 1, so out may be that far from x. Layout per_rank: and by 2^-8 of what is left, for the partial sums; the
 /// same for what is expected.
+/// With a shared_output: that is added to what is expected, in fp32; where no bits are compared both sums may be rounded.
 struct comparison {
   std::uint64_t values = 0;
   std::uint64_t wrong = 0;

@@ -61,7 +61,7 @@ nlohmann::json text_or_null(const std::string& text) {
 }
 
 /// Where nothing is said of the transfer it is in lines, or the layout's only one; of the input, bf16; of ids, int32; of rows,
-/// they are by expert; of replicas, there are none.
+/// they are by expert; of replicas, there are none; of a shared output, combine adds none.
 nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
   nlohmann::json axes = {{"device", run.device},
                          {"ranks", run.ranks},
@@ -83,6 +83,7 @@ nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
   if (p.given.forms.quantised && facts_of(p.config.format).scale_bytes > 0) axes["input"] = "quantised";
   if (p.given.forms.wide_ids) axes["ids"] = "int64";
   if (p.config.rows == ep_rows::by_token) axes["rows"] = "by_token";
+  if (p.given.forms.shared_output) axes["shared_output"] = true;
   return axes;
 }
 

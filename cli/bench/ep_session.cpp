@@ -101,6 +101,8 @@ ep_session::input_set ep_session::make_set(int number) const {
     const std::uint64_t own = seed * 8191 + static_cast<std::uint64_t>(r);
     set.host[index(r)] =
         random_inputs(config_, config_.num_max_tokens_per_rank, own, router_of(routing, number));
+    if (given_.forms.shared_output)
+      set.host[index(r)].shared_output = random_rows(config_, config_.num_max_tokens_per_rank, ~own);
   });
   for (int r = 0; r < num_ranks(); ++r) set.device.push_back(on_device_of(r, set.host[index(r)]));
   if (given_.num_replicas > 0) replicate(set, past_loads(routing, number));
@@ -121,7 +123,9 @@ void ep_session::replicate(input_set& set, std::span<const std::int64_t> loads) 
 ep_session::on_device ep_session::on_device_of(int rank, const rank_inputs& host) const {
   const world& w = worlds_[index(rank)];
   const memory_use use = use_for("inputs of the benchmark");
-  on_device in{{w, host.tokens, use}, {w, host.topk_idx, use}, {w, host.topk_weights, use}, {}, {}, {}, {}};
+  on_device in{
+      {w, host.tokens, use}, {w, host.topk_idx, use}, {w, host.topk_weights, use}, {}, {}, {}, {}, {}};
+  if (given_.forms.shared_output) in.shared_output = {w, host.shared_output, use};
   if (given_.forms.wide_ids)
     in.wide_ids = {w, std::vector<std::int64_t>(host.topk_idx.begin(), host.topk_idx.end()), use};
   const format_facts facts = facts_of(config_.format);
@@ -153,6 +157,13 @@ const bfloat16* ep_session::expert_output_of(int rank) const {
   return sends_back() ? static_cast<const bfloat16*>(own.received.tokens) : own.expert_output.data();
 }
 
+combine_input ep_session::combine_input_of(int rank, int set) const {
+  combine_input in{.expert_output = expert_output_of(rank)};
+  if (given_.forms.shared_output)
+    in.shared_output = sets_[index(set)].device[index(rank)].shared_output.data();
+  return in;
+}
+
 void ep_session::enqueue(ep_step step, int rank, int set, stream_ref stream) {
   expert_parallel& communicator = communicators_[index(rank)];
   rank_buffers& own = ranks_[index(rank)];
@@ -164,7 +175,7 @@ void ep_session::enqueue(ep_step step, int rank, int set, stream_ref stream) {
       own.received = communicator.dispatch_wait(stream);
       break;
     case ep_step::combine_async:
-      communicator.combine_async(expert_output_of(rank), stream);
+      communicator.combine_async(combine_input_of(rank, set), stream);
       break;
     case ep_step::combine_wait:
       if (as_sums_)
@@ -180,9 +191,9 @@ void ep_session::enqueue(ep_step step, int rank, int set, stream_ref stream) {
       break;
     case ep_step::combine:
       if (as_sums_)
-        communicator.combine(expert_output_of(rank), own.sums.data(), stream);
+        communicator.combine(combine_input_of(rank, set), own.sums.data(), stream);
       else
-        communicator.combine(expert_output_of(rank), own.output.data(), stream);
+        communicator.combine(combine_input_of(rank, set), own.output.data(), stream);
       break;
   }
 }

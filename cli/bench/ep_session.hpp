@@ -25,10 +25,11 @@ inline constexpr ep_step experts_alone[] = {ep_step::experts};
 std::span<const ep_step> steps_of(ep_form form);
 const char* name(ep_step step);
 
-/// How the inputs of a round are held.
+/// How the inputs of a round are held, and what there is beside what is needed.
 struct ep_forms {
-  bool quantised = false;  // tokens in the communicator's format, if it has scales
-  bool wide_ids = false;   // int64
+  bool quantised = false;      // tokens in the communicator's format, if it has scales
+  bool wide_ids = false;       // int64
+  bool shared_output = false;  // combine adds that of shared experts
 };
 
 /// What the rounds of a session are given.
@@ -97,6 +98,7 @@ class ep_session {
     device_buffer<std::int64_t> wide_ids;            // if any, in place of topk_idx
     device_buffer<std::byte> quantised, row_scales;  // if any, in place of tokens
     replicas_on_device replicas;
+    device_buffer<bfloat16> shared_output;  // if any, given to combine
   };
   struct input_set {
     std::vector<rank_inputs> host;  // ids of physical experts
@@ -119,6 +121,7 @@ class ep_session {
     return config_.format == token_format::bf16 && config_.rows == ep_rows::by_expert;
   }
   const bfloat16* expert_output_of(int rank) const;
+  combine_input combine_input_of(int rank, int set) const;
   void fill_expert_output(int rank);
   void synchronize() const;
 

@@ -151,6 +151,10 @@ void declare_bench_ep(CLI::App& bench, arguments& chosen) {
   command.add_flag("--quantised", options.forms.quantised, "give tokens in their format, if it has scales")
       ->group("Exchange");
   command.add_flag("--wide-ids", options.forms.wide_ids, "give ids as int64")->group("Exchange");
+  command
+      .add_flag("--shared-output", options.forms.shared_output,
+                "combine adds what shared experts made of each token")
+      ->group("Exchange");
   add_count(command, "--repeats", options.repeats, "samples of each time")->group("Measuring");
   command.add_option("--rounds", options.rounds, "rounds timed together for a sample")
       ->type_name("N")

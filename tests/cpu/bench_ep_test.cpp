@@ -250,6 +250,20 @@ TEST(bench_ep_timing, a_limit_is_the_floor_and_the_bytes_at_the_push_bandwidth) 
   EXPECT_DOUBLE_EQ(*limit_us(run, p), 4.0 + 3 * 528 + 3 * 512);
 }
 
+TEST(bench_ep_check, what_shared_experts_made_is_expected_on_top_of_the_sum_in_fp32) {
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
+    const ep_config c = small_config(format);
+    rank_inputs in = random_inputs(c, 20, 5);
+    std::vector<float> out = combined(c, in);
+    in.shared_output = random_rows(c, 20, 6);
+    EXPECT_GT(compare_identity(c, first_of_two, in, out).wrong, 4000u) << "of 5120: it is not in there";
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] += static_cast<float>(in.shared_output[i]);
+    EXPECT_EQ(compare_identity(c, first_of_two, in, out).wrong, 0u);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] += static_cast<float>(in.shared_output[i]);
+    EXPECT_GT(compare_identity(c, first_of_two, in, out).wrong, 4000u) << "it is in there twice";
+  }
+}
+
 bench_ep_options small_run() {
   bench_ep_options o;
   o.ranks = 2;
@@ -339,6 +353,25 @@ TEST(bench_ep, inputs_may_be_quantised_and_ids_wide_which_the_axes_say) {
   ASSERT_EQ(run_bench_ep(o, table), 0);
   EXPECT_NE(table.str().find("tokens are given in their format"), std::string::npos) << table.str();
   EXPECT_NE(table.str().find("ids are int64"), std::string::npos) << table.str();
+}
+
+TEST(bench_ep, combine_may_add_what_shared_experts_made_which_is_checked_and_said) {
+  bench_ep_options o = small_run();
+  o.tokens = {3};
+  o.repeats = 1;
+  o.forms.shared_output = true;
+  std::ostringstream out;
+  ASSERT_EQ(run_bench_ep(o, out), 0);
+  const std::vector<nlohmann::json> points = test::json_lines(out.str());
+  ASSERT_EQ(points.size(), 4u) << "two formats in two layouts";
+  for (const nlohmann::json& point : points) {
+    EXPECT_EQ(point["checked"], true);
+    EXPECT_EQ(point["axes"]["shared_output"], true);
+  }
+  o.json = false;
+  std::ostringstream table;
+  ASSERT_EQ(run_bench_ep(o, table), 0);
+  EXPECT_NE(table.str().find("combine adds what shared experts made"), std::string::npos) << table.str();
 }
 
 TEST(bench_ep, what_only_one_layout_serves_is_left_out_of_the_other_and_said) {

@@ -37,6 +37,10 @@ class plot_of_an_exchange_benchmark(unittest.TestCase):
         self.assertEqual(list(plot_ep.round_lines(points)),
                          ["per_rank fp8, uniform, 0 replicas", "per_rank fp8, zipf, 0 replicas", "per_rank fp8, zipf, 32 replicas"])
 
+    def test_rounds_that_add_what_shared_experts_made_have_a_line_of_their_own(self):
+        points = [point("per_rank", 1), point("per_rank", 1, shared_output=True)]
+        self.assertEqual(list(plot_ep.round_lines(points)), ["per_rank fp8", "per_rank fp8, shared"])
+
     def test_speed_against_sms_is_drawn_where_several_were_measured_in_the_order_of_sms(self):
         points = [point("per_rank", 4096, sms=24), point("per_rank", 4096, sms=4), point("per_rank", 128, sms=4),
                   point("per_expert", 128)]
