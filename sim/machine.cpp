@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "baton/error.hpp"
+#include "exec/site_name.hpp"
 #include "sim/context.hpp"
 #include "sim/machine_state.hpp"
 

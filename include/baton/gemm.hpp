@@ -1,28 +1,10 @@
 #pragma once
 #include "baton/activation.hpp"
+#include "baton/gemm_config.hpp"
 #include "baton/numeric.hpp"
 #include "baton/world.hpp"
 
 namespace baton {
-
-/// Of a block on CUDA, all of them 128 rows: paired is 256 columns wide, and two blocks share what they read of b; wide is the
-/// same without a partner; medium is 128, narrow 64 wide. Same bits, different speed; `baton bench gemm` measures them.
-enum class gemm_tiles { automatic, paired, wide, medium, narrow };
-
-constexpr const char* name(gemm_tiles t) {
-  switch (t) {
-    case gemm_tiles::paired:
-      return "paired";
-    case gemm_tiles::wide:
-      return "wide";
-    case gemm_tiles::medium:
-      return "medium";
-    case gemm_tiles::narrow:
-      return "narrow";
-    default:
-      return "automatic";
-  }
-}
 
 /// How b lies: as weights of a layer mostly do, whose row j makes column j of c; or as the right one of two matrices.
 enum class gemm_b_layout { n_by_k, k_by_n };
@@ -30,11 +12,6 @@ enum class gemm_b_layout { n_by_k, k_by_n };
 constexpr const char* name(gemm_b_layout l) {
   return l == gemm_b_layout::k_by_n ? "k_by_n" : "n_by_k";
 }
-
-struct gemm_config {
-  gemm_tiles tiles = gemm_tiles::automatic;  // those that were quickest with as many tiles for as many SMs
-  int num_sms = 0;  // blocks at most, but at least one or a pair; 0: all of the rank's SMs
-};
 
 /// `In` is bfloat16 or float16, `Out` the same or float.
 template <class Out, class In = bfloat16>

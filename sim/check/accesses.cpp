@@ -3,6 +3,7 @@
 
 #include <exception>
 
+#include "exec/site_name.hpp"
 #include "sim/check/execution.hpp"
 
 namespace baton::check {

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "exec/site_name.hpp"
 #include "sim/bulk_copy_rules.hpp"
 #include "sim/check/execution.hpp"
 

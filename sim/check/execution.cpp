@@ -1,5 +1,6 @@
 // The steps of an execution. Its beginning, barriers and end: sim/check/lifecycle.cpp.
 #include "sim/check/execution.hpp"
+#include "exec/site_name.hpp"
 
 #include <fmt/format.h>
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "exec/site_name.hpp"
 #include "sim/check/context.hpp"
 #include "sim/check/execution.hpp"
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "exec/site_name.hpp"
 #include "sim/check/execution.hpp"
 
 namespace baton::check {

@@ -1,5 +1,6 @@
 // Words, histories and plain accesses. What atomic accesses order: sim/check/edges.cpp.
 #include "sim/check/memory.hpp"
+#include "exec/site_name.hpp"
 
 #include <fmt/format.h>
 

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "exec/line.hpp"
+#include "exec/site_name.hpp"
 
 namespace baton::check {
 namespace {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "exec/site_name.hpp"
 #include "runtime/stuck_report.hpp"
 #include "runtime/world_state.hpp"
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "baton/error.hpp"
+#include "baton/expert_parallel.hpp"
 #include "kernels/ep/shape.hpp"
 
 namespace baton {

@@ -1,7 +1,7 @@
 #pragma once
 // A site: a place where somebody waits or refuses what he finds, by name, as stuck records, traces and the checker show it.
+#include <cstddef>
 #include <cstdint>
-#include <string>
 
 namespace baton {
 
@@ -19,15 +19,11 @@ class site {
 
   friend constexpr bool operator==(const site&, const site&) = default;
 
-  /// "none" if there is none.
-  friend std::string name(const site& s) {
-    std::string text;
-    for (std::size_t i = 0; i < max_length; ++i) {
-      const std::uint64_t code = s.word_[i / word_length] >> (bits * (i % word_length)) & 31;
-      if (code == 0) break;
-      text += alphabet[code];
-    }
-    return text.empty() ? "none" : text;
+  /// The nth character of its name, from 0; 0 behind the last.
+  constexpr char letter(std::size_t nth) const {
+    if (nth >= max_length) return 0;
+    const std::uint64_t code = word_[nth / word_length] >> (bits * (nth % word_length)) & 31;
+    return code == 0 ? '\0' : alphabet[code];
   }
 
  private:

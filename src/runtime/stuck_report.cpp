@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "exec/site_name.hpp"
 #include "runtime/on_cuda.hpp"
 
 namespace baton {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 
+#include "exec/site_name.hpp"
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/per_rank_chunks/combine.hpp"
 #include "kernels/ep/per_rank_chunks/dispatch.hpp"

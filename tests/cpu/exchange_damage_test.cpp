@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "exec/site_name.hpp"
 #include "runtime/stuck_report.hpp"
 #include "tests/support/small_exchange.hpp"
 

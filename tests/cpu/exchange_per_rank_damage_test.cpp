@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 
+#include "exec/site_name.hpp"
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/per_rank/by_flags.hpp"
 #include "kernels/ep/per_rank/combine.hpp"

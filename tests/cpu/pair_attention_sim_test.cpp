@@ -10,6 +10,7 @@
 
 #include "checks/machine_names.hpp"
 #include "checks/pair_attention_runs.hpp"
+#include "exec/site_name.hpp"
 #include "sim/context.hpp"
 
 namespace baton::checks {

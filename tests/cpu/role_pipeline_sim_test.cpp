@@ -7,6 +7,7 @@
 
 #include "checks/machine_names.hpp"
 #include "checks/role_pipeline_runs.hpp"
+#include "exec/site_name.hpp"
 #include "sim/context.hpp"
 
 namespace baton::checks {

@@ -1,4 +1,5 @@
 #include "exec/site.hpp"
+#include "exec/site_name.hpp"
 
 #include <gtest/gtest.h>
 

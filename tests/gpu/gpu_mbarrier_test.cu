@@ -1,6 +1,7 @@
 // Mbarriers, the copy engine and clusters on a GPU: what each verb does and orders, and how a wait gives up.
 #include <numeric>
 
+#include "exec/site_name.hpp"
 #include "tests/gpu/start.cuh"
 #include "tests/gpu/waiting_case.hpp"
 

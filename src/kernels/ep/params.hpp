@@ -1,6 +1,7 @@
 #pragma once
 // What the kernels of every layout are given: passed by value, as all their parameters. H as in shape.hpp.
 #include "base/macros.hpp"
+#include "baton/dispatch_input.hpp"
 #include "exec/exec.hpp"
 #include "kernels/ep/shape.hpp"
 

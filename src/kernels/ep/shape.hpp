@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/math.hpp"
-#include "baton/expert_parallel.hpp"
+#include "baton/received_tokens.hpp"
 
 namespace baton::ep {
 

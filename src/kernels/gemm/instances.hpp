@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "base/constant.hpp"
-#include "baton/gemm.hpp"
+#include "baton/gemm_config.hpp"
 #include "kernels/gemm/params.hpp"
 
 namespace baton::gemm_kernels {

@@ -1,6 +1,6 @@
 #pragma once
 // Which tiles `automatic` takes: those that end first, by what was measured on an H200.
-#include "baton/gemm.hpp"
+#include "baton/gemm_config.hpp"
 #include "kernels/gemm/instances.hpp"
 
 namespace baton::gemm_kernels {

@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "base/tile_walk.hpp"
-#include "baton/ring_gemm.hpp"
+#include "baton/ring_gemm_config.hpp"
 
 namespace baton::ring_gemm_kernels {
 

@@ -1,6 +1,6 @@
 #pragma once
 // The strategy of a name.
-#include "baton/ring_gemm.hpp"
+#include "baton/ring_gemm_config.hpp"
 #include "protocol/ring/mbarrier_sync.hpp"
 #include "protocol/ring/per_reader_flags.hpp"
 #include "protocol/ring/single_counter.hpp"

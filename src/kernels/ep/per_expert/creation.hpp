@@ -1,5 +1,6 @@
 #pragma once
 // The last step of a communicator's creation, the same for the library and for the checker's ranks.
+#include "baton/expert_parallel.hpp"
 #include "kernels/ep/per_expert/endpoint.hpp"
 
 namespace baton::ep {

@@ -1,5 +1,6 @@
 #pragma once
 // The door from the host to the kernels of layout per_expert, for both devices. No device code.
+#include "baton/expert_parallel.hpp"
 #include "baton/world.hpp"
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/per_expert/params.hpp"

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "baton/ep_state.hpp"
+#include "baton/expert_parallel.hpp"
 #include "kernels/ep/per_expert/endpoint.hpp"
 #include "kernels/ep/progress.hpp"
 

@@ -1,5 +1,6 @@
 #pragma once
 // From run-time choices to kernel types: `launch_as` gets the kernel and its shared bytes.
+#include "baton/expert_parallel.hpp"
 #include "kernels/ep/per_expert/combine_async.hpp"
 #include "kernels/ep/per_expert/combine_wait.hpp"
 #include "kernels/ep/per_expert/dispatch_async.hpp"
