@@ -7,7 +7,7 @@
 
 #include "base/math.hpp"
 #include "baton/error.hpp"
-#include "baton/gemm.hpp"
+#include "baton/gemm_config.hpp"
 
 namespace baton {
 

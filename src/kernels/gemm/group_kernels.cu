@@ -1,13 +1,27 @@
-// The products of groups of rows, compiled for GPUs.
+// The products of groups of rows, gated ones too, and those of e4m3 with scales, compiled for GPUs.
 #include "device/entry.cuh"
 #include "kernels/gemm/instances.hpp"
 #include "kernels/gemm/kernel.hpp"
 
 namespace baton {
 
+using gemm_kernels::gated_kernel;
 using gemm_kernels::group_kernel;
 using gemm_kernels::params;
+using gemm_kernels::scaled_group_kernel;
+using gemm_kernels::scaled_kernel;
 
 BATON_KERNEL(group_kernel<bfloat16>, params);
+
+BATON_KERNEL(scaled_kernel<gemm_tiles::paired>, params);
+BATON_KERNEL(scaled_kernel<gemm_tiles::medium>, params);
+BATON_KERNEL(scaled_group_kernel, params);
+
+#define BATON_GATED(block_scaled)                          \
+  BATON_KERNEL(gated_kernel<block_scaled, false>, params); \
+  BATON_KERNEL(gated_kernel<block_scaled, true>, params)
+
+BATON_GATED(false);
+BATON_GATED(true);
 
 }  // namespace baton
