@@ -1,5 +1,6 @@
 // Tensor copies, products of groups and their barriers on a GPU: what each verb does.
 #include "baton/device_buffer.hpp"
+#include "exec/site_name.hpp"
 #include "tests/gpu/start.cuh"
 #include "tests/gpu/waiting_case.hpp"
 #include "tests/support/gemm_case.hpp"

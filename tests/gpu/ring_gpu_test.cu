@@ -1,6 +1,7 @@
 // Ring buffers on a GPU: every strategy hands every item over whole, and a reader that stops leaves a record.
 #include "base/math.hpp"
 #include "checks/ring_rounds.hpp"
+#include "exec/site_name.hpp"
 #include "protocol/ring/strategies.hpp"
 #include "tests/gpu/start.cuh"
 #include "tests/gpu/waiting_case.hpp"
