@@ -81,7 +81,7 @@ if(BATON_CUDA)
 endif()
 
 # -std=c++20 by hand: CMake 3.25 (Debian 12) does not know that nvcc 13 can do C++20. Lines of sources change no instruction and
-# take a seventh of the time of a file of kernels: for who profiles one.
+# take a tenth of the time of a file of kernels: for who profiles one.
 function(baton_cuda_options target)
   set(launcher ${PROJECT_SOURCE_DIR}/cmake/kept_listing.sh ${CMAKE_CUDA_COMPILER_LAUNCHER})
   set_target_properties(${target} PROPERTIES CUDA_COMPILER_LAUNCHER "${launcher}")
