@@ -68,9 +68,9 @@ void machine::state::idle(std::unique_lock<std::mutex>& lock) {
 
 /// For what other processes store, the more patiently the longer nothing has happened here: their cores may be ours.
 void machine::state::wait_for_others(std::unique_lock<std::mutex>& lock) {
-  using namespace std::chrono;
-  constexpr nanoseconds shortest = microseconds{20}, longest = milliseconds{1};
-  const auto now = steady_clock::now();
+  using std::chrono::nanoseconds;
+  constexpr nanoseconds shortest = std::chrono::microseconds{20}, longest = std::chrono::milliseconds{1};
+  const auto now = std::chrono::steady_clock::now();
   if (version != seen_idle) idle_since = now;
   enqueued.wait_for(lock, std::clamp<nanoseconds>((now - idle_since) / 16, shortest, longest));
 }

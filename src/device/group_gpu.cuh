@@ -242,13 +242,16 @@ class group_gpu : public async_gpu<ClusterBlocks> {
   }
   /// A matrix descriptor: the start, 8 rows are 1024 bytes, swizzle of 128 bytes; units of 16 bytes.
   static constexpr std::uint64_t form = 1024 / 16 | 1u << 30;
+  /// Of rows that hold k the second field says nothing where they are swizzled.
   BATON_FN static std::uint32_t descriptor(const std::byte* tile) {
     return ptx::shared_address(tile) >> 4 | 1u << 16;
   }
-  /// The same where rows are values of k: the next 64 columns are a tile of 64 rows further on.
+  /// The same where rows are values of k: the next 64 columns are a tile of 64 rows further on. That field is looked at here, and
+  /// in a cluster addresses have the block's number above the 18 bits of its memory.
   BATON_FN static std::uint32_t rows_of_k_descriptor(const std::byte* tile) {
     constexpr std::uint32_t tile_units = rows_of_k<bfloat16>::k * operand_tile::row_bytes / 16;
-    return ptx::shared_address(tile) >> 4 | tile_units << 16;
+    constexpr std::uint32_t address_bits = (1u << 18) - 1;
+    return (ptx::shared_address(tile) & address_bits) >> 4 | tile_units << 16;
   }
   template <int n>
   BATON_FN static void pin(float (&at)[n]) {
