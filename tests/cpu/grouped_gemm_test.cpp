@@ -8,6 +8,7 @@
 #include "tests/cpu/says.hpp"
 #include "tests/support/group_gemm_runs.hpp"
 #include "tests/support/grouped_gemm_case.hpp"
+#include "tests/support/listed_rows.hpp"
 
 namespace baton {
 namespace {
@@ -18,17 +19,24 @@ using test::integer_groups;
 
 constexpr float before = -1;
 
+/// With the rows of a one after the other, or where a list says.
 template <class Value>
-std::vector<Value> called_with_groups(const test::typed_grouped_case<Value>& g) {
+std::vector<Value> called_with_groups(const test::typed_grouped_case<Value>& g, bool is_listed = false) {
   const auto worlds = world::local(1, device_kind::cpu);
   std::vector<Value> c(g.group.size() * static_cast<std::size_t>(g.n), Value{before});
   const row_selection rows{.max_rows = g.max_rows,
                            .counts = g.counts.data(),
                            .firsts = g.firsts.data(),
                            .num_ranges = static_cast<int>(g.counts.size())};
-  grouped_gemm(worlds[0],
-               grouped_problem<Value>{
-                   .a = g.a.data(), .b = g.b.data(), .c = c.data(), .n = g.n, .k = g.k, .rows = rows});
+  grouped_problem<Value> p{.a = g.a.data(), .b = g.b.data(), .c = c.data(), .n = g.n, .k = g.k, .rows = rows};
+  test::listed_rows<Value> listed{g.a, {}, g.max_rows, g.k};
+  if (is_listed) {
+    p.a = reinterpret_cast<const Value*>(listed.data());
+    p.a_rows = listed.list.data();
+    p.num_a_rows = g.max_rows;
+    p.a_row_bytes = listed.row_bytes;
+  }
+  grouped_gemm(worlds[0], p);
   worlds[0].synchronize();
   return c;
 }
@@ -41,21 +49,59 @@ TEST(grouped_gemm, each_row_is_multiplied_by_its_groups_matrix_on_the_cpu) {
   EXPECT_EQ(test::wrong_value(halves, called_with_groups(halves), before), "");
 }
 
+TEST(grouped_gemm, rows_are_taken_from_where_a_list_says_on_the_cpu) {
+  constexpr int counts[] = {3, 0, 70, 1};
+  const grouped_gemm_case g = integer_groups(counts, 24, 40, 2);
+  EXPECT_EQ(test::wrong_value(g, called_with_groups(g, true), before), "");
+  const auto halves = integer_groups<float16>(counts, 24, 40, 2);
+  EXPECT_EQ(test::wrong_value(halves, called_with_groups(halves, true), before), "");
+  const grouped_gemm_case nothing_to_sum = integer_groups(counts, 24, 0);
+  EXPECT_EQ(test::wrong_value(nothing_to_sum, called_with_groups(nothing_to_sum, true), before), "");
+}
+
+TEST(grouped_gemm, groups_may_read_the_same_row_and_a_row_that_is_none_is_the_first_or_last) {
+  constexpr int counts[] = {4, 3};
+  grouped_gemm_case g = integer_groups(counts, 16, 24);
+  const std::int32_t list[] = {1, 1, -5, 0, 2, 1, 99};
+  constexpr int taken[] = {1, 1, 0, 0, 2, 1, 2};
+  const std::vector<bfloat16> few(g.a.begin(), g.a.begin() + std::ptrdiff_t{3} * 24);
+  for (std::size_t r = 0; r < 7; ++r)
+    std::copy_n(few.begin() + taken[r] * 24, 24, g.a.begin() + static_cast<std::ptrdiff_t>(r) * 24);
+  const auto worlds = world::local(1, device_kind::cpu);
+  std::vector<bfloat16> c(std::size_t{7} * 16, bfloat16{before});
+  grouped_gemm(worlds[0], grouped_gemm_problem{.a = few.data(),
+                                               .b = g.b.data(),
+                                               .c = c.data(),
+                                               .n = 16,
+                                               .k = 24,
+                                               .rows = {7, g.counts.data(), g.firsts.data(), 2},
+                                               .a_rows = list,
+                                               .num_a_rows = 3});
+  worlds[0].synchronize();
+  EXPECT_EQ(test::wrong_value(g, c, before), "");
+}
+
 template <config C, class Context = sim::context, class Value = bfloat16>
 std::vector<Value> on_the_machine(const test::typed_grouped_case<Value>& g, const sim::options& how = {},
                                   int clusters = 2) {
   std::vector<Value> c(g.group.size() * static_cast<std::size_t>(g.n), Value{before});
-  test::run_group_gemm<C, Context>(
-      gemm_kernels::operands<Value, Value>{.a = g.a.data(),
-                                           .b = g.b.data(),
-                                           .c = c.data(),
-                                           .m = g.max_rows,
-                                           .n = g.n,
-                                           .k = g.k,
-                                           .counts = g.counts.data(),
-                                           .firsts = g.firsts.data(),
-                                           .groups = static_cast<int>(g.counts.size())},
-      {.how = how, .clusters = clusters});
+  gemm_kernels::operands<Value, Value> p{.a = g.a.data(),
+                                         .b = g.b.data(),
+                                         .c = c.data(),
+                                         .m = g.max_rows,
+                                         .n = g.n,
+                                         .k = g.k,
+                                         .counts = g.counts.data(),
+                                         .firsts = g.firsts.data(),
+                                         .groups = static_cast<int>(g.counts.size())};
+  test::listed_rows<Value> listed{g.a, {}, g.max_rows, g.k};
+  if constexpr (C.listed) {
+    p.a = reinterpret_cast<const Value*>(listed.data());
+    p.a_list = listed.list.data();
+    p.num_a_rows = g.max_rows;
+    p.a_row_bytes = listed.row_bytes;
+  }
+  test::run_group_gemm<C, Context>(p, {.how = how, .clusters = clusters});
   return c;
 }
 
@@ -83,6 +129,24 @@ TEST(grouped_gemm, bad_arguments_are_named) {
   EXPECT_TRUE(says(message({8, rows, rows, 1}, 8, 8, 0, values + 1), "a: ", "not a multiple of 16 bytes"));
 }
 
+TEST(grouped_gemm, bad_lists_are_named) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  alignas(16) bfloat16 values[80]{};
+  std::int32_t rows[3]{};
+  const auto message = [&](int num_a_rows, int a_row_bytes, const std::int32_t* list) {
+    const grouped_gemm_problem p{values, values, values,     8,          16, {2, rows, rows, 1},
+                                 0,      list,   num_a_rows, a_row_bytes};
+    return test::message_of<invalid_argument>([&] { grouped_gemm(worlds[0], p); });
+  };
+  using test::says;
+  EXPECT_TRUE(says(message(0, 0, rows), "num_a_rows: 0 is outside [1, "));
+  EXPECT_TRUE(says(message(2, 16, rows), "a_row_bytes: 16, expected 0 or a multiple of 16", "16 values of k",
+                   "32 bytes"));
+  EXPECT_TRUE(says(message(2, 40, rows), "a_row_bytes: 40"));
+  const auto* odd = reinterpret_cast<const std::int32_t*>(reinterpret_cast<const std::byte*>(rows) + 2);
+  EXPECT_TRUE(says(message(2, 0, odd), "a_rows: ", "not a multiple of 4 bytes"));
+}
+
 TEST(grouped_gemm, without_first_rows_groups_lie_a_stride_apart) {
   constexpr int counts[] = {3, 0, 5};
   grouped_gemm_case g = integer_groups(std::span<const int>{counts}.first(0), 16, 24);
@@ -105,6 +169,8 @@ TEST(grouped_gemm, without_first_rows_groups_lie_a_stride_apart) {
 constexpr config narrow{.columns = 64, .stages = 2, .cluster = 1, .places = 1, .grouped = true};
 constexpr config paired{.columns = 64, .stages = 3, .places = 1, .grouped = true};
 constexpr config wide{.columns = 128, .stages = 2, .cluster = 1, .grouped = true};
+constexpr config listed{
+    .columns = 64, .stages = 3, .cluster = 1, .places = 1, .grouped = true, .listed = true};
 
 constexpr sim::options ways[] = {
     {},
@@ -120,6 +186,7 @@ TEST(grouped_gemm_kernel, groups_of_any_size_are_exact_and_other_rows_stay_in_ev
         EXPECT_EQ(test::wrong_value(g, on_the_machine<narrow>(g, how), before), "");
         EXPECT_EQ(test::wrong_value(g, on_the_machine<paired>(g, how), before), "");
         EXPECT_EQ(test::wrong_value(g, on_the_machine<wide>(g, how), before), "");
+        EXPECT_EQ(test::wrong_value(g, on_the_machine<listed>(g, how), before), "");
       }
     }
   }
@@ -178,10 +245,12 @@ TEST(grouped_gemm_kernel, rows_of_the_next_group_that_are_written_and_the_wrong_
 TEST(grouped_gemm_kernel, the_configuration_of_gpus_is_exact_too) {
   constexpr int counts[] = {40, 0, 150};
   const grouped_gemm_case g = integer_groups(counts, 264, 200);
-  EXPECT_EQ((test::wrong_value(g, on_the_machine<gemm_kernels::group_config<bfloat16>>(g), before)), "");
   const auto halves = integer_groups<float16>(counts, 264, 200);
-  EXPECT_EQ((test::wrong_value(halves, on_the_machine<gemm_kernels::group_config<float16>>(halves), before)),
-            "");
+  using gemm_kernels::group_config;
+  EXPECT_EQ((test::wrong_value(g, on_the_machine<group_config<bfloat16, false>>(g), before)), "");
+  EXPECT_EQ((test::wrong_value(g, on_the_machine<group_config<bfloat16, true>>(g), before)), "");
+  EXPECT_EQ((test::wrong_value(halves, on_the_machine<group_config<float16, false>>(halves), before)), "");
+  EXPECT_EQ((test::wrong_value(halves, on_the_machine<group_config<float16, true>>(halves), before)), "");
 }
 
 }  // namespace

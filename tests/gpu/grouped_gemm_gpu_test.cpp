@@ -6,6 +6,7 @@
 #include "baton/device_buffer.hpp"
 #include "tests/gpu/gpu_case.hpp"
 #include "tests/support/grouped_gemm_case.hpp"
+#include "tests/support/listed_rows.hpp"
 
 namespace baton {
 namespace {
@@ -30,9 +31,29 @@ class grouped_gemm_gpu : public test::gpu_case {
     grouped_gemm(worlds_[0], grouped_problem<Value>{a.data(), b.data(), c.data(), g.n, g.k, rows});
     return c.to_host();
   }
+  /// Of rows that lie where a list says.
+  template <class Value>
+  std::vector<Value> listed_product(const test::typed_grouped_case<Value>& g, int num_sms = 0) {
+    test::listed_rows<Value> listed{g.a, {}, g.max_rows, g.k};
+    const std::vector<std::byte> bytes(listed.data(),
+                                       listed.data() + std::ptrdiff_t{listed.row_bytes} * g.max_rows);
+    const device_buffer<std::byte> a{worlds_[0], bytes};
+    const device_buffer<Value> b{worlds_[0], g.b};
+    const device_buffer<std::int32_t> counts{worlds_[0], g.counts}, firsts{worlds_[0], g.firsts},
+        list{worlds_[0], listed.list};
+    device_buffer<Value> c{worlds_[0],
+                           std::vector<Value>(g.group.size() * static_cast<std::size_t>(g.n), Value{before})};
+    const row_selection rows{g.max_rows, counts.data(), firsts.data(), static_cast<int>(g.counts.size()),
+                             num_sms};
+    grouped_gemm(worlds_[0],
+                 grouped_problem<Value>{reinterpret_cast<const Value*>(a.data()), b.data(), c.data(), g.n,
+                                        g.k, rows, 0, list.data(), g.max_rows, listed.row_bytes});
+    return c.to_host();
+  }
   template <class Value>
   void expect_right(const test::typed_grouped_case<Value>& g) {
     EXPECT_EQ(test::wrong_value(g, product(g), before), "");
+    EXPECT_EQ(test::wrong_value(g, listed_product(g), before), "");
   }
   static constexpr float before = -1;
   std::vector<world> worlds_;
@@ -69,7 +90,10 @@ TEST_F(grouped_gemm_gpu, no_group_has_rows_and_nothing_is_written) {
 TEST_F(grouped_gemm_gpu, few_sms_take_many_tiles_each_and_change_no_bit) {
   constexpr int counts[] = {200, 3, 0, 400};
   const grouped_gemm_case g = integer_groups(counts, 520, 72);
-  for (const int sms : {1, 2, 7, 50}) EXPECT_EQ(test::wrong_value(g, product(g, sms), before), "") << sms;
+  for (const int sms : {1, 2, 7, 50}) {
+    EXPECT_EQ(test::wrong_value(g, product(g, sms), before), "") << sms;
+    EXPECT_EQ(test::wrong_value(g, listed_product(g, sms), before), "") << sms;
+  }
 }
 
 TEST_F(grouped_gemm_gpu, counts_that_cannot_be_touch_no_memory_outside) {

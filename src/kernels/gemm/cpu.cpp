@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "base/activation.hpp"
@@ -87,11 +88,30 @@ void multiply(const gemm_kernels::operands<bfloat16, float8_e4m3>& p, const grou
 
 }  // namespace
 
+namespace {
+
+/// Rows of a that a list names, one after the other.
+template <class Value>
+std::vector<Value> listed_rows(const gemm_kernels::operands<Value, Value>& p, const group_rows& rows) {
+  const auto k = static_cast<std::size_t>(p.k);
+  std::vector<Value> gathered(rows.count * k);
+  for (std::size_t r = 0; r < rows.count && k > 0; ++r) {
+    const int row = std::clamp(p.a_list[rows.first + r], 0, p.num_a_rows - 1);
+    const std::byte* const from = reinterpret_cast<const std::byte*>(p.a) + std::int64_t{row} * p.a_row_bytes;
+    std::memcpy(gathered.data() + r * k, from, k * sizeof(Value));
+  }
+  return gathered;
+}
+
+}  // namespace
+
 template <class Value>
 void run(const gemm_kernels::operands<Value, Value>& p) {
   const auto n = static_cast<std::size_t>(p.n), k = static_cast<std::size_t>(p.k);
   each_group(p, [&](const group_rows& rows) {
-    run(gemm_problem<Value, Value>{p.a + rows.first * k, p.b + rows.group * n * k, p.c + rows.first * n,
+    const std::vector<Value> gathered = p.a_list == nullptr ? std::vector<Value>{} : listed_rows(p, rows);
+    run(gemm_problem<Value, Value>{p.a_list == nullptr ? p.a + rows.first * k : gathered.data(),
+                                   p.b + rows.group * n * k, p.c + rows.first * n,
                                    static_cast<int>(rows.count), p.n, p.k});
   });
 }

@@ -17,6 +17,7 @@ BATON_FP16_GEMM(gemm_tiles::paired);
 BATON_FP16_GEMM(gemm_tiles::wide);
 BATON_FP16_GEMM(gemm_tiles::medium);
 BATON_FP16_GEMM(gemm_tiles::narrow);
-BATON_KERNEL(group_kernel<float16>, params);
+BATON_KERNEL(group_kernel<float16, false>, params);
+BATON_KERNEL(group_kernel<float16, true>, params);
 
 }  // namespace baton

@@ -11,7 +11,8 @@ using gemm_kernels::params;
 using gemm_kernels::scaled_group_kernel;
 using gemm_kernels::scaled_kernel;
 
-BATON_KERNEL(group_kernel<bfloat16>, params);
+BATON_KERNEL(group_kernel<bfloat16, false>, params);
+BATON_KERNEL(group_kernel<bfloat16, true>, params);
 
 BATON_KERNEL(scaled_kernel<gemm_tiles::paired>, params);
 BATON_KERNEL(scaled_kernel<gemm_tiles::medium>, params);

@@ -28,16 +28,17 @@ constexpr config config_of(gemm_tiles tiles, bool float_out, bool epilogue,
 }
 
 /// Of groups: blocks alone, as half of a pair has nothing to do where a group has few rows.
-constexpr config make_group_config(operand_type in) {
+constexpr config make_group_config(operand_type in, bool listed) {
   config c = config_of(gemm_tiles::wide, false, false, in);
   c.grouped = true;
   c.evenly = true;
+  c.listed = listed;
   return c;
 }
-template <class In>
-inline constexpr config group_config = make_group_config(type_of<In>);
-template <class In>
-using group_kernel = gemm_kernel<constant<group_config<In>>>;
+template <class In, bool listed>
+inline constexpr config group_config = make_group_config(type_of<In>, listed);
+template <class In, bool listed>
+using group_kernel = gemm_kernel<constant<group_config<In, listed>>>;
 
 /// Of e4m3 with scales: the results of a tile go through one place of each warp, as registers and slots leave no more. Groups
 /// are dealt out in order: with the other way ptxas orders the inner loop so that it takes 22 % longer at k 7168.
@@ -54,8 +55,8 @@ inline constexpr config scaled_group_config = make_scaled_config(gemm_tiles::wid
 
 /// silu(A * gate^T) . (A * up^T) of groups; C of e4m3 leaves with its scales.
 constexpr config make_gated_config(bool block_scaled, bool listed) {
-  config c =
-      block_scaled ? make_scaled_config(gemm_tiles::wide, true) : make_group_config(operand_type::bf16);
+  config c = block_scaled ? make_scaled_config(gemm_tiles::wide, true)
+                          : make_group_config(operand_type::bf16, listed);
   c.gated = true;
   c.listed = listed;
   c.evenly = true;

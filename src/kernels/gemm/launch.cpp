@@ -74,7 +74,10 @@ void run_on_cpu(const world& w, const Problem& problem, stream_ref stream) {
 template <class Value>
 void run_groups(const world& w, const operands<Value, Value>& problem, int num_sms, stream_ref stream) {
   if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
-  launch_as<group_kernel<Value>, group_config<Value>>(w, problem, num_sms, stream);
+  if (problem.a_list == nullptr)
+    launch_as<group_kernel<Value, false>, group_config<Value, false>>(w, problem, num_sms, stream);
+  else
+    launch_as<group_kernel<Value, true>, group_config<Value, true>>(w, problem, num_sms, stream);
 }
 
 template <bool block_scaled, class Value>
