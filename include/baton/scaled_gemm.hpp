@@ -25,6 +25,11 @@ struct scaled_grouped_gemm_problem {
   row_selection rows{};  // as of grouped_gemm_problem
   int stride = 0;
   scale_layout a_layout = scale_layout::row_major;
+  /// As of grouped_gemm_problem, for a and its scales alike, which are row-major then: of a row of a those at
+  /// a_scales + row * a_row_bytes, in bytes; a_row_bytes 0: [num_a_rows, k] and [num_a_rows, ceil(k / 128)].
+  const std::int32_t* a_rows = nullptr;
+  int num_a_rows = 0;
+  int a_row_bytes = 0;
 };
 
 /// Products of e4m3 with a scale for each 1x128 block of a and each 128x128 block of b, as DeepSeek-V3 has them:

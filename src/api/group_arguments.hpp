@@ -28,6 +28,23 @@ inline void require_groups(const row_selection& rows, int stride, int n) {
                                        rows.num_ranges, largest_extent)};
 }
 
+/// That a has the rows that are asked for, one after the other or where a list says.
+template <class Problem>
+void require_rows_of_a(const Problem& p) {
+  if (p.a_rows == nullptr)
+    return require_matrix("a", p.a, matrix_alignment, "[max_rows, k]", p.rows.max_rows, p.k);
+  const std::int64_t least = std::int64_t{p.k} * static_cast<int>(sizeof(*p.a));
+  if (p.num_a_rows < 1 || p.num_a_rows > largest_extent)
+    throw invalid_argument{fmt::format("num_a_rows: {} is outside [1, {}]", p.num_a_rows, largest_extent)};
+  if (p.a_row_bytes != 0 &&
+      (p.a_row_bytes < least || p.a_row_bytes % static_cast<int>(matrix_alignment) != 0))
+    throw invalid_argument{
+        fmt::format("a_row_bytes: {}, expected 0 or a multiple of {} that {} values of k fit in, {} bytes",
+                    p.a_row_bytes, matrix_alignment, p.k, least)};
+  require_matrix("a", p.a, matrix_alignment, "[num_a_rows, k]", p.num_a_rows, p.k);
+  require_matrix("a_rows", p.a_rows, alignof(std::int32_t), "[1, max_rows]", 1, p.rows.max_rows);
+}
+
 /// What kernels take of a problem of groups.
 template <class Out, class In, class Problem>
 gemm_kernels::operands<Out, In> operands_of_groups(const Problem& p) {
@@ -40,7 +57,10 @@ gemm_kernels::operands<Out, In> operands_of_groups(const Problem& p) {
           .counts = p.rows.counts,
           .firsts = p.rows.firsts,
           .stride = p.stride,
-          .groups = p.rows.num_ranges};
+          .groups = p.rows.num_ranges,
+          .a_list = p.a_rows,
+          .a_row_bytes = p.a_row_bytes != 0 ? p.a_row_bytes : p.k * static_cast<int>(sizeof(In)),
+          .num_a_rows = p.num_a_rows};
 }
 
 }  // namespace baton

@@ -68,6 +68,12 @@ void scaled_grouped_gemm(const world& world, const scaled_grouped_gemm_problem& 
   operands.b_scales = p.b_scales;
   require_scaled(operands, p.a_layout, "[max_rows, n]", "[max_rows, k]", "[num_ranges * n, k]");
   if (!find_scales(operands, p.a_layout)) return;
+  if (p.a_rows != nullptr && p.k > 0) {
+    if (p.a_layout != scale_layout::row_major)
+      throw invalid_argument{fmt::format("a_layout: {}, expected row_major with a_rows", name(p.a_layout))};
+    require_rows_of_a(p);
+    if (p.a_row_bytes != 0) operands.a_scale_row = p.a_row_bytes / static_cast<int>(sizeof(float));
+  }
   gemm_kernels::run(world, operands, sms_for(world, p.rows.num_sms), stream);
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/gemm/tile_choice.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/group_gemm_runs.hpp"
+#include "tests/support/listed_rows.hpp"
 #include "tests/support/scaled_gemm_case.hpp"
 
 namespace baton {
@@ -24,22 +25,32 @@ constexpr float left_alone = -1;
 /// fp32 sums of k up to 300 terms, and the product of two scales: each rounding is at most 2^-24 of the terms' magnitudes.
 constexpr double fp32_sums = 304 * 0x1p-24;
 
-std::vector<bfloat16> called_with_scales(const scaled_gemm_case& g) {
+/// With the rows of a one after the other, or where a list says.
+std::vector<bfloat16> called_with_scales(const scaled_gemm_case& g, bool is_listed = false) {
   const auto worlds = world::local(1, device_kind::cpu);
   std::vector<bfloat16> c(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{left_alone});
   const row_selection rows{.max_rows = g.max_rows,
                            .counts = g.counts.data(),
                            .firsts = g.firsts.data(),
                            .num_ranges = static_cast<int>(g.counts.size())};
-  scaled_grouped_gemm(worlds[0], {.a = g.a.data(),
-                                  .a_scales = g.a_scales.data(),
-                                  .b = g.b.data(),
-                                  .b_scales = g.b_scales.data(),
-                                  .c = c.data(),
-                                  .n = g.n,
-                                  .k = g.k,
-                                  .rows = rows,
-                                  .a_layout = g.layout});
+  scaled_grouped_gemm_problem p{.a = g.a.data(),
+                                .a_scales = g.a_scales.data(),
+                                .b = g.b.data(),
+                                .b_scales = g.b_scales.data(),
+                                .c = c.data(),
+                                .n = g.n,
+                                .k = g.k,
+                                .rows = rows,
+                                .a_layout = g.layout};
+  test::listed_rows<float8_e4m3> listed{g.a, g.a_scales, g.max_rows, g.k};
+  if (is_listed) {
+    p.a = reinterpret_cast<const float8_e4m3*>(listed.data());
+    p.a_scales = reinterpret_cast<const float*>(listed.data() + listed.scales_at);
+    p.a_rows = listed.list.data();
+    p.num_a_rows = g.max_rows;
+    p.a_row_bytes = listed.row_bytes;
+  }
+  scaled_grouped_gemm(worlds[0], p);
   worlds[0].synchronize();
   return c;
 }
@@ -52,6 +63,38 @@ TEST(scaled_gemm, each_rows_blocks_are_scaled_by_their_own_and_their_groups_scal
     const scaled_gemm_case random = scaled_groups(counts, 136, 272, random_draws(2), layout);
     EXPECT_EQ(test::wrong_value(random, called_with_scales(random), left_alone, fp32_sums), "");
   }
+}
+
+TEST(scaled_gemm, rows_and_their_scales_are_taken_from_where_a_list_says_on_the_cpu) {
+  constexpr int counts[] = {3, 0, 20, 1};
+  const scaled_gemm_case g = scaled_groups(counts, 136, 272, exact_draws(5), scale_layout::row_major, 2);
+  EXPECT_EQ(test::wrong_value(g, called_with_scales(g, true), left_alone), "");
+}
+
+TEST(scaled_gemm, rows_of_a_list_lie_close_together_without_a_step) {
+  constexpr int counts[] = {2, 2};
+  scaled_gemm_case g = scaled_groups(counts, 16, 144, exact_draws(6));
+  const std::vector<float8_e4m3> few(g.a.begin() + 144, g.a.begin() + 3 * 144);
+  const std::vector<float> scales(g.a_scales.begin() + 2, g.a_scales.begin() + 6);
+  constexpr std::int32_t list[] = {1, 0, 1, 1};
+  for (std::size_t r = 0; r < 4; ++r) {
+    std::copy_n(few.begin() + list[r] * 144, 144, g.a.begin() + static_cast<std::ptrdiff_t>(r) * 144);
+    std::copy_n(scales.begin() + list[r] * 2, 2, g.a_scales.begin() + static_cast<std::ptrdiff_t>(r) * 2);
+  }
+  const auto worlds = world::local(1, device_kind::cpu);
+  std::vector<bfloat16> c(std::size_t{4} * 16);
+  scaled_grouped_gemm(worlds[0], {.a = few.data(),
+                                  .a_scales = scales.data(),
+                                  .b = g.b.data(),
+                                  .b_scales = g.b_scales.data(),
+                                  .c = c.data(),
+                                  .n = 16,
+                                  .k = 144,
+                                  .rows = {4, g.counts.data(), g.firsts.data(), 2},
+                                  .a_rows = list,
+                                  .num_a_rows = 2});
+  worlds[0].synchronize();
+  EXPECT_EQ(test::wrong_value(g, c, left_alone), "");
 }
 
 TEST(scaled_gemm, a_dense_product_is_that_of_one_group) {
@@ -101,6 +144,11 @@ TEST(scaled_gemm, bad_arguments_are_named) {
   };
   EXPECT_TRUE(says(grouped({8, counts, counts, 0}), "rows.num_ranges: 0 is outside [1, 512]"));
   EXPECT_TRUE(says(grouped({8, counts, counts, 2}, 4), "n: 4 is not a multiple of 8"));
+  const scaled_grouped_gemm_problem by_column{
+      values, scales, values, scales, c, 8, 16, {8, counts, counts, 2}, 0, scale_layout::column_major,
+      counts, 8};
+  EXPECT_TRUE(says(test::message_of<invalid_argument>([&] { scaled_grouped_gemm(worlds[0], by_column); }),
+                   "a_layout: column_major, expected row_major with a_rows"));
 }
 
 template <config C, class Context = sim::context>
@@ -122,6 +170,15 @@ std::vector<bfloat16> scaled_on_the_machine(const scaled_gemm_case& g, const sim
     p.counts = g.counts.data();
     p.firsts = g.firsts.data();
     p.groups = static_cast<int>(g.counts.size());
+  }
+  test::listed_rows<float8_e4m3> listed{g.a, g.a_scales, g.max_rows, g.k};
+  if constexpr (C.listed) {
+    p.a = reinterpret_cast<const float8_e4m3*>(listed.data());
+    p.a_scales = reinterpret_cast<const float*>(listed.data() + listed.scales_at);
+    p.a_scale_row = listed.row_bytes / 4;
+    p.a_list = listed.list.data();
+    p.a_row_bytes = listed.row_bytes;
+    p.num_a_rows = g.max_rows;
   }
   test::run_group_gemm<C, Context>(p, {.how = how, .clusters = clusters});
   return c;
@@ -168,9 +225,11 @@ TEST(scaled_gemm_kernel, the_same_bits_as_the_loops_on_the_cpu_but_for_the_order
 TEST(scaled_gemm_kernel, the_configurations_of_gpus_are_exact_too) {
   constexpr int counts[] = {40, 0, 150}, rows[] = {150};
   const scaled_gemm_case groups = scaled_groups(counts, 264, 208, exact_draws(7));
-  EXPECT_EQ(
-      test::wrong_value(groups, scaled_on_the_machine<gemm_kernels::scaled_group_config>(groups), left_alone),
-      "");
+  using gemm_kernels::scaled_group_config;
+  EXPECT_EQ(test::wrong_value(groups, scaled_on_the_machine<scaled_group_config<false>>(groups), left_alone),
+            "");
+  EXPECT_EQ(test::wrong_value(groups, scaled_on_the_machine<scaled_group_config<true>>(groups), left_alone),
+            "");
   const scaled_gemm_case dense = scaled_groups(rows, 264, 208, exact_draws(8));
   using gemm_kernels::scaled_config;
   EXPECT_EQ(

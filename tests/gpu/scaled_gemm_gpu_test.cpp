@@ -5,6 +5,7 @@
 
 #include "baton/device_buffer.hpp"
 #include "tests/gpu/gpu_case.hpp"
+#include "tests/support/listed_rows.hpp"
 #include "tests/support/scaled_gemm_case.hpp"
 
 namespace baton {
@@ -38,6 +39,33 @@ class scaled_gemm_gpu : public test::gpu_case {
                                      rows, 0, g.layout});
     return c.to_host();
   }
+  /// Of rows that lie where a list says, with their scales.
+  std::vector<bfloat16> listed_product(const scaled_gemm_case& g) {
+    test::listed_rows<float8_e4m3> listed{g.a, g.a_scales, g.max_rows, g.k};
+    const std::vector<std::byte> bytes(listed.data(),
+                                       listed.data() + std::ptrdiff_t{listed.row_bytes} * g.max_rows);
+    const device_buffer<std::byte> a{worlds_[0], bytes};
+    const device_buffer<float8_e4m3> b{worlds_[0], g.b};
+    const device_buffer<float> b_scales{worlds_[0], g.b_scales};
+    const device_buffer<std::int32_t> counts{worlds_[0], g.counts}, firsts{worlds_[0], g.firsts},
+        list{worlds_[0], listed.list};
+    device_buffer<bfloat16> c{
+        worlds_[0],
+        std::vector<bfloat16>(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{left_alone})};
+    const row_selection rows{g.max_rows, counts.data(), firsts.data(), static_cast<int>(g.counts.size())};
+    scaled_grouped_gemm(worlds_[0], {.a = reinterpret_cast<const float8_e4m3*>(a.data()),
+                                     .a_scales = reinterpret_cast<const float*>(a.data() + listed.scales_at),
+                                     .b = b.data(),
+                                     .b_scales = b_scales.data(),
+                                     .c = c.data(),
+                                     .n = g.n,
+                                     .k = g.k,
+                                     .rows = rows,
+                                     .a_rows = list.data(),
+                                     .num_a_rows = g.max_rows,
+                                     .a_row_bytes = listed.row_bytes});
+    return c.to_host();
+  }
   std::vector<bfloat16> dense_product(const scaled_gemm_case& g, const gemm_config& config = {}) {
     const device_buffer<float8_e4m3> a{worlds_[0], g.a}, b{worlds_[0], g.b};
     const device_buffer<float> a_scales{worlds_[0], g.a_scales}, b_scales{worlds_[0], g.b_scales};
@@ -50,6 +78,8 @@ class scaled_gemm_gpu : public test::gpu_case {
   }
   void expect_exact(const scaled_gemm_case& g) {
     EXPECT_EQ(test::wrong_value(g, product(g), left_alone), "");
+    if (g.layout == scale_layout::row_major && g.max_rows > 0)
+      EXPECT_EQ(test::wrong_value(g, listed_product(g), left_alone), "");
   }
   static constexpr float left_alone = -1;
   std::vector<world> worlds_;

@@ -16,7 +16,8 @@ BATON_KERNEL(group_kernel<bfloat16, true>, params);
 
 BATON_KERNEL(scaled_kernel<gemm_tiles::paired>, params);
 BATON_KERNEL(scaled_kernel<gemm_tiles::medium>, params);
-BATON_KERNEL(scaled_group_kernel, params);
+BATON_KERNEL(scaled_group_kernel<false>, params);
+BATON_KERNEL(scaled_group_kernel<true>, params);
 
 #define BATON_GATED(block_scaled)                          \
   BATON_KERNEL(gated_kernel<block_scaled, false>, params); \

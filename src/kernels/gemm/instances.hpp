@@ -42,23 +42,24 @@ using group_kernel = gemm_kernel<constant<group_config<In, listed>>>;
 
 /// Of e4m3 with scales: the results of a tile go through one place of each warp, as registers and slots leave no more. Groups
 /// are dealt out in order: with the other way ptxas orders the inner loop so that it takes 22 % longer at k 7168.
-constexpr config make_scaled_config(gemm_tiles tiles, bool grouped) {
+constexpr config make_scaled_config(gemm_tiles tiles, bool grouped, bool listed) {
   config c = config_of(tiles, false, false, operand_type::e4m3);
   c.grouped = grouped;
+  c.listed = listed;
   c.places = 1;
   return c;
 }
 /// Dense ones have paired and medium tiles: what a slot has of B shares its scales.
 template <gemm_tiles tiles>
-inline constexpr config scaled_config = make_scaled_config(tiles, false);
-inline constexpr config scaled_group_config = make_scaled_config(gemm_tiles::wide, true);
+inline constexpr config scaled_config = make_scaled_config(tiles, false, false);
+template <bool listed>
+inline constexpr config scaled_group_config = make_scaled_config(gemm_tiles::wide, true, listed);
 
 /// silu(A * gate^T) . (A * up^T) of groups; C of e4m3 leaves with its scales.
 constexpr config make_gated_config(bool block_scaled, bool listed) {
-  config c = block_scaled ? make_scaled_config(gemm_tiles::wide, true)
+  config c = block_scaled ? make_scaled_config(gemm_tiles::wide, true, listed)
                           : make_group_config(operand_type::bf16, listed);
   c.gated = true;
-  c.listed = listed;
   c.evenly = true;
   return c;
 }
@@ -69,7 +70,8 @@ using gated_kernel = gemm_kernel<constant<gated_config<block_scaled, listed>>>;
 
 template <gemm_tiles tiles>
 using scaled_kernel = gemm_kernel<constant<scaled_config<tiles>>>;
-using scaled_group_kernel = gemm_kernel<constant<scaled_group_config>>;
+template <bool listed>
+using scaled_group_kernel = gemm_kernel<constant<scaled_group_config<listed>>>;
 
 /// Products of fp16 have one kernel, with and without an epilogue, to be compiled once.
 template <class Out, class In, gemm_tiles tiles, bool epilogue>

@@ -119,7 +119,10 @@ void run(const world& w, const operands<float16, float16>& problem, int num_sms,
 
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num_sms, stream_ref stream) {
   if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
-  launch_as<scaled_group_kernel, scaled_group_config>(w, problem, num_sms, stream);
+  if (problem.a_list == nullptr)
+    launch_as<scaled_group_kernel<false>, scaled_group_config<false>>(w, problem, num_sms, stream);
+  else
+    launch_as<scaled_group_kernel<true>, scaled_group_config<true>>(w, problem, num_sms, stream);
 }
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, const gemm_config& config,
          stream_ref stream) {
