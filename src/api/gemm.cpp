@@ -39,9 +39,10 @@ void require(const gemm_problem<Out, In>& p, const gemm_config& c) {
 }
 
 template <class Out, class In>
-void run(const world& world, const gemm_problem<Out, In>& problem, gemm_config config, stream_ref stream) {
+void run(const world& world, gemm_problem<Out, In> problem, gemm_config config, stream_ref stream) {
   require(problem, config);
   if (problem.m == 0 || problem.n == 0) return;
+  if (problem.k == 0) problem.alpha = 1;  // it multiplies nothing, also where it is no number
   config.num_sms = sms_for(world, config.num_sms);
   gemm_kernels::run(world, problem, config, stream);
 }

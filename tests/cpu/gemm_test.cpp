@@ -1,6 +1,7 @@
 // The product of groups: as users call it on the CPU, as the kernel runs on the CPU machine, and bugs planted into that.
 #include "baton/gemm.hpp"
 
+#include <bit>
 #include <limits>
 
 #include "base/activation.hpp"
@@ -93,7 +94,7 @@ void expect_epilogues_on_the_cpu(const test::typed_gemm_case<In>& g) {
   const std::vector<Out> own = test::biases<Out>(g.size.n);
   const std::vector<float> fp32 = test::biases<float>(g.size.n);
   for (const test::epilogue_case& e : test::epilogue_cases()) {
-    std::vector<Out> out(g.c.size(), Out{e.before});
+    std::vector<Out> out = test::what_was_there<Out>(e, g.c.size());
     gemm(worlds[0], test::problem_of<gemm_problem<Out, In>>(e, g.size, g.a.data(), g.b.data(), out.data(),
                                                             own.data(), fp32.data()));
     worlds[0].synchronize();
@@ -121,6 +122,19 @@ TEST(gemm, an_activation_of_what_is_no_number_or_infinite_is_what_its_formula_sa
   }
 }
 
+TEST(gemm, activations_of_all_magnitudes_are_as_near_as_the_header_says) {
+  for (const activation a : {activation::silu, activation::gelu}) {
+    for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32; bits += 65537) {
+      const float v = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+      if (!std::isfinite(v)) continue;
+      const double x = v, u = std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x);
+      const double right = x / (1 + std::exp(a == activation::silu ? -x : -2 * u));
+      const double promised = 0x1p-21 * std::abs(right) * (a == activation::silu ? 1 : 1 + std::abs(u));
+      ASSERT_NEAR(activated(a, v), right, std::max(promised, 0x1p-121)) << name(a) << " of " << v;
+    }
+  }
+}
+
 TEST(gemm, what_was_there_is_not_read_where_beta_is_zero) {
   const gemm_case g = test::integer_gemm({9, 16, 8});
   const auto worlds = world::local(1, device_kind::cpu);
@@ -134,6 +148,17 @@ TEST(gemm, nothing_to_sum_gives_zeros_and_nothing_to_write_writes_nothing) {
   EXPECT_EQ(called<float>(test::integer_gemm({5, 8, 0})), std::vector<float>(40, 0.0f));
   EXPECT_TRUE(called<float>(test::integer_gemm({0, 8, 8})).empty());
   EXPECT_TRUE(called<float>(test::integer_gemm({5, 0, 8})).empty());
+}
+
+TEST(gemm, alpha_does_not_matter_where_there_is_nothing_to_sum) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const float alpha : {0.0f, -3.0f, infinity, std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> out(40, 6.0f);
+    gemm(worlds[0], gemm_problem<float>{.c = out.data(), .m = 5, .n = 8, .alpha = alpha, .beta = 0.5f});
+    worlds[0].synchronize();
+    EXPECT_EQ(out, std::vector<float>(40, 3.0f)) << alpha;
+  }
 }
 
 TEST(gemm, bad_arguments_are_named) {
@@ -294,7 +319,7 @@ void expect_epilogues_on_the_machine(const test::typed_gemm_case<In>& g, const s
   const std::vector<out> own = test::biases<out>(g.size.n);
   const std::vector<float> fp32 = test::biases<float>(g.size.n);
   for (const test::epilogue_case& e : test::epilogue_cases()) {
-    std::vector<out> c(g.c.size(), out{e.before});
+    std::vector<out> c = test::what_was_there<out>(e, g.c.size());
     test::run_group_gemm<C>(test::problem_of<gemm_kernels::operands<out, In>>(
                                 e, g.size, g.a.data(), g.b.data(), c.data(), own.data(), fp32.data()),
                             {.how = how});

@@ -60,7 +60,7 @@ class gemm_gpu : public test::gpu_case {
     using enum gemm_tiles;
     for (const test::epilogue_case& e : test::epilogue_cases()) {
       for (const gemm_tiles tiles : {paired, wide, medium, narrow}) {
-        device_buffer<Out> c{worlds_[0], std::vector<Out>(g.c.size(), Out{e.before})};
+        device_buffer<Out> c{worlds_[0], test::what_was_there<Out>(e, g.c.size())};
         gemm(worlds_[0],
              test::problem_of<gemm_problem<Out, In>>(e, g.size, a.data(), b.data(), c.data(), own.data(),
                                                      fp32.data()),

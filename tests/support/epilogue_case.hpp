@@ -12,7 +12,7 @@ namespace baton::test {
 enum class bias_kind { none, own, fp32 };  // of the type of C, or fp32
 
 struct epilogue_case {
-  float alpha = 1, beta = 0, before = 0;  // before: what C held
+  float alpha = 1, beta = 0, before = 0;  // before: of what C held
   bias_kind bias = bias_kind::none;
   activation act = activation::none;
 };
@@ -28,11 +28,23 @@ std::vector<T> biases(int n) {
   return made;
 }
 
-/// With all of them alpha * product + beta * before + bias is exact in fp32 where products are integers below 2^17.
+/// What C held: an integer below 2^5, which every type holds; neighbours' and those of other rows and tiles differ.
+inline float held_by(const epilogue_case& e, std::size_t i) {
+  return e.before + static_cast<float>(i % 19);
+}
+template <class T>
+std::vector<T> what_was_there(const epilogue_case& e, std::size_t values) {
+  std::vector<T> made;
+  for (std::size_t i = 0; i < values; ++i) made.push_back(T{held_by(e, i)});
+  return made;
+}
+
+/// With all of them alpha * product + beta * what C held + bias is exact in fp32 where products are integers below 2^17.
 inline std::vector<epilogue_case> epilogue_cases() {
   using enum activation;
   return {{.bias = bias_kind::own},
           {.bias = bias_kind::fp32},
+          {.beta = -2, .before = 5},
           {.act = relu},
           {.alpha = -2, .beta = 0.5f, .before = 6, .bias = bias_kind::own, .act = relu},
           {.alpha = 0x1p-7f, .act = silu},
@@ -84,7 +96,7 @@ std::string wrong_epilogue(const epilogue_case& e, const typed_gemm_case<In>& g,
   const auto n = static_cast<std::size_t>(g.size.n);
   for (std::size_t i = 0; i < g.c.size(); ++i) {
     const double sum =
-        e.alpha * g.c[i] + e.beta * e.before + (e.bias == bias_kind::none ? 0 : bias_of(i % n));
+        e.alpha * g.c[i] + e.beta * held_by(e, i) + (e.bias == bias_kind::none ? 0 : bias_of(i % n));
     const activated_value value = exactly_activated(e.act, sum);
     const double found = static_cast<double>(static_cast<float>(c[i]));
     // Rounding is monotonic: what is between two floats becomes what is between what they become.
