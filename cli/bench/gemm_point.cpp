@@ -49,7 +49,7 @@ void print(const gemm_run& run, const gemm_point& p, const gemm_point* reference
   }
   const double us = median_of(p.burst_us);
   const bool is_other = reference != nullptr && reference != &p;
-  out << fmt::format("{:>21}{:>8}{:>6}{:>6}  {:<9}{:>10.1f}{:>9.4g}{:>11}{:>14}{:>11}{:>11}\n", shape,
+  out << fmt::format("{:>21}{:>8}{:>6}{:>6}  {:<9}{:>10.1f} {:>8.4g}{:>11}{:>14}{:>11}{:>11}\n", shape,
                      name(p.shape.b_layout), name(p.format), p.out, p.who, us, p.teraflops(),
                      is_other ? percent_of(p.teraflops(), reference->teraflops()) : "-",
                      percent_of(least_us(run, p), us),

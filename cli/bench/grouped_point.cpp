@@ -68,8 +68,8 @@ void print(const gemm_run& run, const grouped_point& p, std::ostream& out) {
   }
   const double us = median_of(p.burst_us);
   const bool sustained = p.sustained_us > 0;
-  out << fmt::format("{}{:>11.1f}{:>8.1f}{:>9.4g}{:>14.4g}{:>13}{:>14}{:>9}\n", point, us, mad_of(p.burst_us),
-                     teraflops(p.flops(), us), gigabytes_per_s(p.weight_bytes(), us),
+  out << fmt::format("{}{:>11.1f}{:>8.1f} {:>8.4g}{:>14.4g}{:>13}{:>14}{:>9}\n", point, us,
+                     mad_of(p.burst_us), teraflops(p.flops(), us), gigabytes_per_s(p.weight_bytes(), us),
                      percent_of(least_us(run, p.flops(), p.bytes()), us),
                      sustained ? fmt::format("{:.1f}", p.sustained_us) : "-",
                      sustained ? fmt::format("{:.4g}", teraflops(p.flops(), p.sustained_us)) : "-");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "cli/bench/cublas_product.hpp"
 #include "cli/bench/cublaslt_product.hpp"
@@ -60,6 +61,17 @@ void require_dense(const bench_gemm_options& o) {
   }
 }
 
+/// What a problem multiplies and makes, as its type says: what is told is what was measured.
+template <class Out, class In>
+void say_types(gemm_point& of, const gemm_problem<Out, In>&) {
+  of.format = std::is_same_v<In, float16> ? operand_format::fp16 : operand_format::bf16;
+  of.out = std::is_same_v<Out, float> ? "fp32" : name(of.format);
+}
+void say_types(gemm_point& of, const scaled_gemm_problem&) {
+  of.format = operand_format::e4m3;
+  of.out = "bf16";
+}
+
 /// Measures and tells.
 class gemm_bench {
  public:
@@ -89,7 +101,7 @@ class gemm_bench {
   bool measure(const gemm_shape& shape, operand_format format) {
     bool all_right = true;
     for (const std::string& out : options_.out.empty() ? std::vector{outs_of(format)[0]} : options_.out)
-      all_right = measure({shape, out}, format) && all_right;
+      all_right = measure(shape, format, out == "fp32") && all_right;
     return all_right;
   }
 
@@ -100,14 +112,12 @@ class gemm_bench {
     product<Problem> run;
     bool is_reference;
   };
-  bool measure(const gemm_point& point, operand_format format) {
-    const bool to_fp32 = point.out == "fp32";
-    if (format == operand_format::e4m3) return measure_as<scaled_gemm_problem>(point, format);
+  bool measure(const gemm_shape& shape, operand_format format, bool to_fp32) {
+    if (format == operand_format::e4m3) return measure_as<scaled_gemm_problem>(shape);
     if (format == operand_format::fp16)
-      return to_fp32 ? measure_as<gemm_problem<float, float16>>(point, format)
-                     : measure_as<gemm_problem<float16, float16>>(point, format);
-    return to_fp32 ? measure_as<gemm_problem<float>>(point, format)
-                   : measure_as<gemm_problem<bfloat16>>(point, format);
+      return to_fp32 ? measure_as<gemm_problem<float, float16>>(shape)
+                     : measure_as<gemm_problem<float16, float16>>(shape);
+    return to_fp32 ? measure_as<gemm_problem<float>>(shape) : measure_as<gemm_problem<bfloat16>>(shape);
   }
 
   template <class Problem>
@@ -154,9 +164,10 @@ class gemm_bench {
 
   /// They take turns, so that a clock that drifts drifts for all of them.
   template <class Problem>
-  bool measure_as(gemm_point point, operand_format format) {
-    point.format = format;
-    gemm_session<Problem> session{where_, point.shape};
+  bool measure_as(const gemm_shape& shape) {
+    gemm_session<Problem> session{where_, shape};
+    gemm_point point{.shape = shape};
+    say_types(point, session.problem());
     contestants<Problem> all;
     add_all(all, point, session.problem());
     for (auto& c : all) c.point.wrong = session.first_wrong(c.run);

@@ -42,9 +42,9 @@ struct gemm_problem {
 ///
 /// Rounding: products are exact in fp32 and summed in fp32, k ascending within what the tensor cores fix, which truncate where
 /// they add; the sum is multiplied by alpha, beta * c is added with one rounding, the bias with another; silu is off by 2^-21 of
-/// its value at most, gelu by (1 + |u|) times that, where u is what its tanh is of, either by 2^-121 where that is more; the result
-/// is rounded to nearest once more where c is not fp32; fp16 that rounds beyond 65504 becomes infinite. Exact wherever all partial
-/// sums are integers below 2^24, no silu or gelu is asked for and the result is a value of c's type.
+/// its value at most, gelu by (1 + |u|) times that, where u is what its tanh is of, either by 2^-121 where that is more; the
+/// result is rounded to nearest once more where c is not fp32; fp16 that rounds beyond 65504 becomes infinite. Exact wherever
+/// all partial sums are integers below 2^24, no silu or gelu is asked for and the result is a value of c's type.
 /// Alpha 0 multiplies, too: unlike in BLAS, what is infinite or no number in a and b stays seen.
 /// Deterministic: the same bits on every run, whatever the configuration is.
 /// Order: on `stream`; capturable in a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the

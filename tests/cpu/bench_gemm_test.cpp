@@ -72,6 +72,20 @@ TEST(bench_gemm, products_of_each_format_are_checked_and_timed) {
                                               "e4m3 bf16 " + std::to_string(values + 2 * results) + ".0"}));
 }
 
+TEST(bench_gemm, results_of_fp32_are_told_of_both_formats_of_16_bits) {
+  bench_gemm_options o = small_gemm();
+  o.json = true;
+  o.shapes = {"8"};
+  o.out = {"fp32"};
+  o.formats = {operand_format::bf16, operand_format::fp16};
+  std::ostringstream out;
+  EXPECT_EQ(run_bench_gemm(o, out), 0);
+  std::string points;
+  for (const nlohmann::json& j : test::json_lines(out.str()))
+    points += j["format"].get<std::string>() + " " + j["out"].get<std::string>() + ", ";
+  EXPECT_EQ(points, "bf16 fp32, fp16 fp32, ");
+}
+
 TEST(bench_gemm, products_with_b_in_either_layout_are_checked) {
   bench_gemm_options o = small_gemm();
   o.json = true;
@@ -205,6 +219,12 @@ TEST(bench_gemm_point, a_product_is_told_beside_the_reference_and_the_limits_of_
   std::ostringstream out;
   print(run, ours, &reference, out);
   EXPECT_TRUE(says(out.str(), "500", "75.0 %", "50.0 %", "400", "120.0 %")) << out.str();
+}
+
+TEST(bench_gemm_point, a_rate_of_very_few_values_stands_apart_from_its_time) {
+  std::ostringstream out;
+  print({}, {{8, 8, 8}, "bf16", "baton", {}, {1.362}}, nullptr, out);
+  EXPECT_TRUE(says(out.str(), " 1.4 0.0007518 ")) << out.str();
 }
 
 }  // namespace
