@@ -36,16 +36,16 @@ using fp16_grouped_gemm_problem = grouped_problem<float16>;
 /// | `rows.firsts` | [num_ranges]       | int32        | the first row of each group, any; or null, with `stride`            |
 /// | `a_rows`      | [max_rows]         | int32        | where rows of a lie, read on the device; or null. a is [num_a_rows, k] |
 ///
-/// Groups do not overlap and are of any sizes, empty ones too; nothing has to be aligned or padded. What of a group lies outside
-/// of max_rows is left out, whatever the counts are, and a row of the list that is none of a is the first or last one. n and k are multiples of 8, from 0; max_rows, n, k and num_ranges * n to
-/// 2^28, num_ranges from 1 to 512.
+/// Groups do not overlap and are of any sizes, empty ones too; nothing has to be aligned or padded. What of a group lies
+/// outside of max_rows is left out, whatever the counts are, and a row of the list that is none of a is the first or last
+/// one. n and k are multiples of 8, from 0; max_rows, n, k and num_ranges * n to 2^28, num_ranges from 1 to 512.
 ///
 /// Rounding: as of gemm, with alpha 1 and beta 0, rounded once to the type of c. Deterministic: the same bits on however many
 /// SMs, and wherever in a group a row lies. Order: on `stream`; capturable in a CUDA graph, replays read the counts anew; no host
 /// synchronisation, no allocation. Waits inside are bounded by the world's deadline.
 ///
-/// Cost: 2 n k flops a row; of each group that has rows b is read once, mostly. Rows of a list are not copied first; warps fetch
-/// them, not the copy engine. On the CPU it is plain loops.
+/// Cost: 2 n k flops a row; of each group that has rows b is read once, mostly. Rows of a list are not copied first: warps fetch
+/// them in place of the copy engine. On the CPU it is plain loops.
 /// @throws invalid_argument  an argument is not as above: names it, the value and what is expected; nothing is enqueued
 /// @throws cuda_error        the launch failed
 void grouped_gemm(const world& world, const grouped_gemm_problem& problem, stream_ref stream = {});

@@ -27,7 +27,7 @@ template <class Out, class In>
 void run(const gemm_problem<Out, In>& p) {
   const auto m = static_cast<std::size_t>(p.m), n = static_cast<std::size_t>(p.n),
              k = static_cast<std::size_t>(p.k);
-  std::vector<float> left(block_rows * k), right(block_columns * k);
+  std::vector<float> left(std::min(block_rows, m) * k), right(std::min(block_columns, n) * k);
   for (std::size_t first = 0; first < m; first += block_rows) {
     const std::size_t rows = std::min(block_rows, m - first);
     if (k > 0) widen(p.a + first * k, rows * k, left.data());

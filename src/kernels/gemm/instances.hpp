@@ -52,8 +52,11 @@ constexpr config make_scaled_config(gemm_tiles tiles, bool grouped, bool listed)
 /// Dense ones have paired and medium tiles: what a slot has of B shares its scales.
 template <gemm_tiles tiles>
 inline constexpr config scaled_config = make_scaled_config(tiles, false, false);
+/// With a list in tiles of 128 columns: in those of 256 ptxas spills 24 bytes.
 template <bool listed>
-inline constexpr config scaled_group_config = make_scaled_config(gemm_tiles::wide, true, listed);
+inline constexpr config scaled_group_config = make_scaled_config(listed ? gemm_tiles::medium
+                                                                        : gemm_tiles::wide,
+                                                                 true, listed);
 
 /// silu(A * gate^T) . (A * up^T) of groups; C of e4m3 leaves with its scales.
 constexpr config make_gated_config(bool block_scaled, bool listed) {
