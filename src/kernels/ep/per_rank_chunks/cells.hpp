@@ -49,7 +49,7 @@ struct team_roles {
   int teams = 0;                    // of a block; 0: its warps do not
   int stages = 1;
   int ahead = 1;    // parts that are sent before this rank's first
-  int at_once = 1;  // sums that are told of with one fence, at most `ahead` + 1
+  int at_once = 1;  // sums that are told of with one fence, at most `ahead` + 1; what is launched takes one
   constexpr int warps(int adders) const { return teams * (others + adders); }
 };
 

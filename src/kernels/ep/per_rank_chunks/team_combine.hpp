@@ -255,7 +255,7 @@ class team_asker {
 /// A warp that adds up its share of the columns: of each 256 for each adder, 8 a lane.
 template <int Adders, class X, class P>
 class team_adder {
-  static constexpr int steps = ceil_div(most_team_columns, team_adders* sum_step);
+  static constexpr int steps = ceil_div(most_team_columns, Adders* sum_step);
   struct sums {
     float at[steps][columns_of_lane];
   };
