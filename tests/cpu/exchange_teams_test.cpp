@@ -45,6 +45,10 @@ TEST(exchange_teams, what_shared_experts_made_is_added_to_sums_of_several_parts)
   expect_shared_rounds(world::local(2, device_kind::cpu), c, {calls::fused});
 }
 
+TEST(exchange_teams, many_sums_of_each_team_are_right_to_the_bit) {
+  for (const named_case& c : busy_team_cases()) expect_right_in_teams({c}, c.what.ranks);
+}
+
 TEST(exchange_teams, wide_sums_are_right_to_the_bit_in_one_part_and_in_several) {
   expect_right_in_teams(wide_team_cases(2), 2);
 }

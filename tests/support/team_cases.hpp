@@ -1,5 +1,7 @@
 #pragma once
 // What combine in teams of warps is tested with: communicators for as many tokens as take it, and few of them.
+#include <algorithm>
+
 #include "kernels/ep/per_rank_chunks/cells.hpp"
 #include "tests/support/exchange_cases.hpp"
 
@@ -24,6 +26,16 @@ inline std::vector<named_case> team_cases(int ranks) {
       {"repeated_ids", {ranks, sizes(16, 6, 64, t), some, routing::repeated}},
       {"no_tokens", {ranks, sizes(16, 4, 128, t), none, routing::distinct}},
   };
+}
+
+/// Many sums for each team, of other ranks' tokens and of its own: more than lanes, stages, slots and what is sent ahead.
+inline std::vector<named_case> busy_team_cases() {
+  const auto of = [](int ranks, int tokens) {
+    const ep_config config = sizes(ranks, ranks, 8, std::max(least_tokens, tokens));
+    return exchange_case{ranks, config, std::vector<int>(static_cast<std::size_t>(ranks), tokens),
+                         routing::distinct};
+  };
+  return {{"of_two_ranks", of(2, 4700)}, {"of_four_ranks", of(4, 600)}};
 }
 
 /// One row of each token, as wide as adders take at once, and wider.
