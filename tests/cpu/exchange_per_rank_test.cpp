@@ -113,6 +113,20 @@ TEST_P(exchange_per_rank_by, units_of_a_token_of_a_large_model_are_more_than_tho
   }
 }
 
+TEST_P(exchange_per_rank_by, tokens_that_nobody_wants_lie_between_wide_ones_that_somebody_does) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  exchange_case c = per_rank({2, sizes(5, 2, 8320, 24), {24, 17}, routing::sparse});
+  c.config.num_sms = 1;
+  auto ranks = make_ranks(worlds, c.config);
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    auto inputs = draw_inputs(c, seed);
+    for (rank_inputs& in : inputs)
+      for (std::size_t i = 0; i < in.topk_idx.size(); ++i)
+        if (i / 2 % 3 != 2) in.topk_idx[i] = -1;
+    EXPECT_EQ(run_round(expected_round{c, inputs}, ranks, calls::fused), "") << seed;
+  }
+}
+
 TEST_P(exchange_per_rank_by, ids_of_more_tokens_than_one_access_holds_are_all_there) {
   const auto worlds = world::local(2, device_kind::cpu);
   exchange_case c = per_rank({2, sizes(20, 8, 16, 90), {}, routing::distinct});
