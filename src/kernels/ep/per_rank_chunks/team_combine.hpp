@@ -137,8 +137,8 @@ class team_asker {
   /// This rank's rows, and others' sums: in the order of ranks, or this rank first where that is the same bits; and the row of
   /// shared experts. False: gave up.
   BATON_FN bool ask_own(const known_part<X>& part) {
-    const std::uint32_t own = 1u << p_.s.rank, all = (own << (p_.s.num_ranks - 1 - p_.s.rank) << 1) - 1;
-    const std::uint32_t ranks = x_.broadcast(part.ranks, 0) & all, below = ranks & (own - 1);
+    const std::uint32_t own = 1u << p_.s.rank;
+    const std::uint32_t ranks = x_.broadcast(part.ranks, 0), below = ranks & (own - 1);
     const std::uint32_t choices = (ranks & own) != 0 ? x_.broadcast(part.choices, 0) : 0;
     std::uint32_t others = ranks & ~own;
     ++own_parts_;
@@ -421,7 +421,7 @@ struct team_combine_kernel {
     for (int nth = team.first; nth < p.num_tokens * p.window.sum_parts; nth += team.step) {
       const int token = nth / p.window.sum_parts;
       typename X::template lanes<std::uint32_t> ranks;
-      x.each_lane([&](int lane) { ranks[lane] = x.read(p.rank_sets + token); });
+      x.each_lane([&](int lane) { ranks[lane] = ranks_of(x, p, token); });
       const std::uint32_t others = x.broadcast(ranks, 0) & ~(1u << p.s.rank);
       if (!await_sums(x, p, epoch, {p.s.rank, token, nth - token * p.window.sum_parts}, others)) return;
       ++here;

@@ -55,6 +55,13 @@ BATON_FN bool read_counts(X& x, const P& p, typename X::template lanes<int>& tok
   return false;
 }
 
+/// The ranks that own experts of one of this rank's tokens, whatever is said of others that there are not.
+template <class X, class P>
+BATON_FN std::uint32_t ranks_of(X& x, const P& p, int token) {
+  const std::uint32_t all = (1u << (p.s.num_ranks - 1) << 1) - 1;
+  return x.read(p.rank_sets + token) & all;
+}
+
 /// Loads that nobody waits for yet. What is known of choices that are not here is of other rounds, and harmless.
 template <class X, class P>
 BATON_FN known_part<X> look_up(X& x, const P& p, const sum_part& at) {
@@ -63,7 +70,7 @@ BATON_FN known_part<X> look_up(X& x, const P& p, const sum_part& at) {
   const std::int64_t token = static_cast<std::int64_t>(at.source) * p.s.max_tokens + at.token;
   x.each_lane([&](int k) {
     found.choices[k] = x.read(p.choices + token);
-    found.ranks[k] = at.source == p.s.rank ? x.read(p.rank_sets + at.token) : 0;
+    found.ranks[k] = at.source == p.s.rank ? ranks_of(x, p, at.token) : 0;
     found.entries[k] = k < p.s.top_k ? x.read(p.entries + token * p.s.top_k + k) : entry{0, 0.0f};
   });
   return found;
