@@ -21,11 +21,11 @@ struct typed_grouped_case {
 
   double product(const std::vector<Value>& of, int row, int column) const {
     const auto k_values = static_cast<std::size_t>(k);
-    const auto* left = &a[static_cast<std::size_t>(row) * k_values];
-    const auto* right =
-        &of[(static_cast<std::size_t>(group[static_cast<std::size_t>(row)]) * static_cast<std::size_t>(n) +
-             static_cast<std::size_t>(column)) *
-            k_values];
+    const auto* left = a.data() + static_cast<std::size_t>(row) * k_values;
+    const auto* right = of.data() + (static_cast<std::size_t>(group[static_cast<std::size_t>(row)]) *
+                                         static_cast<std::size_t>(n) +
+                                     static_cast<std::size_t>(column)) *
+                                        k_values;
     double sum = 0;
     for (std::size_t l = 0; l < k_values; ++l)
       sum += static_cast<double>(static_cast<float>(left[l])) *
