@@ -30,12 +30,11 @@ void require_scaled(const scaled_operands& p, scale_layout layout, const char* c
                  groups * weight_scales(p.n), blocks);
 }
 
-/// `p` with the steps between its scales, if there is anything to multiply.
-bool find_scales(scaled_operands& p, scale_layout layout) {
+/// From one scale of a to the next.
+void set_scale_steps(scaled_operands& p, scale_layout layout) {
   const bool by_row = layout == scale_layout::row_major;
   p.a_scale_row = by_row ? weight_scales(p.k) : 1;
   p.a_scale_block = by_row ? 1 : p.m;
-  return p.m > 0 && p.n > 0;
 }
 
 }  // namespace
@@ -57,7 +56,8 @@ void scaled_gemm(const world& world, const scaled_gemm_problem& p, const gemm_co
                            .a_scales = p.a_scales,
                            .b_scales = p.b_scales};
   require_scaled(operands, p.a_layout, "[m, n]", "[m, k]", "[n, k]");
-  if (!find_scales(operands, p.a_layout)) return;
+  if (operands.m == 0 || operands.n == 0) return;
+  set_scale_steps(operands, p.a_layout);
   gemm_kernels::run(world, operands, {config.tiles, sms_for(world, config.num_sms)}, stream);
 }
 
@@ -67,7 +67,8 @@ void scaled_grouped_gemm(const world& world, const scaled_grouped_gemm_problem& 
   operands.a_scales = p.a_scales;
   operands.b_scales = p.b_scales;
   require_scaled(operands, p.a_layout, "[max_rows, n]", "[max_rows, k]", "[num_ranges * n, k]");
-  if (!find_scales(operands, p.a_layout)) return;
+  if (operands.m == 0 || operands.n == 0) return;
+  set_scale_steps(operands, p.a_layout);
   if (p.a_rows != nullptr && p.k > 0) {
     if (p.a_layout != scale_layout::row_major)
       throw invalid_argument{fmt::format("a_layout: {}, expected row_major with a_rows", name(p.a_layout))};

@@ -19,12 +19,7 @@ constexpr float as_it_was = -1;
 template <config C, class Context>
 void run_gated(gemm_kernels::operands<bfloat16> p, const std::vector<bfloat16>& a, const sim::options& how) {
   listed_rows<bfloat16> listed{a, {}, p.m, p.k};
-  if constexpr (C.listed) {
-    p.a = reinterpret_cast<const bfloat16*>(listed.data());
-    p.a_list = listed.list.data();
-    p.a_row_bytes = listed.row_bytes;
-    p.num_a_rows = p.m;
-  }
+  if constexpr (C.listed) listed.give_to(p);
   test::run_group_gemm<C, Context>(p, {.how = how});
 }
 
@@ -88,14 +83,7 @@ e4m3_result gated_in_e4m3(const scaled_gated_case& g, const sim::options& how) {
       .b_up_scales = g.up.b_scales.data(),
       .c_scales = c.scales.data()};
   listed_rows<float8_e4m3> listed{of.a, of.a_scales, of.max_rows, of.k};
-  if constexpr (C.listed) {
-    p.a = reinterpret_cast<const float8_e4m3*>(listed.data());
-    p.a_scales = reinterpret_cast<const float*>(listed.data() + listed.scales_at);
-    p.a_scale_row = listed.row_bytes / 4;
-    p.a_list = listed.list.data();
-    p.a_row_bytes = listed.row_bytes;
-    p.num_a_rows = of.max_rows;
-  }
+  if constexpr (C.listed) listed.give_to(p);
   test::run_group_gemm<C, Context>(p, {.how = how});
   return c;
 }

@@ -30,12 +30,7 @@ std::vector<Value> called_with_groups(const test::typed_grouped_case<Value>& g, 
                            .num_ranges = static_cast<int>(g.counts.size())};
   grouped_problem<Value> p{.a = g.a.data(), .b = g.b.data(), .c = c.data(), .n = g.n, .k = g.k, .rows = rows};
   test::listed_rows<Value> listed{g.a, {}, g.max_rows, g.k};
-  if (is_listed) {
-    p.a = reinterpret_cast<const Value*>(listed.data());
-    p.a_rows = listed.list.data();
-    p.num_a_rows = g.max_rows;
-    p.a_row_bytes = listed.row_bytes;
-  }
+  if (is_listed) listed.give_to(p);
   grouped_gemm(worlds[0], p);
   worlds[0].synchronize();
   return c;
@@ -95,12 +90,7 @@ std::vector<Value> on_the_machine(const test::typed_grouped_case<Value>& g, cons
                                          .firsts = g.firsts.data(),
                                          .groups = static_cast<int>(g.counts.size())};
   test::listed_rows<Value> listed{g.a, {}, g.max_rows, g.k};
-  if constexpr (C.listed) {
-    p.a = reinterpret_cast<const Value*>(listed.data());
-    p.a_list = listed.list.data();
-    p.num_a_rows = g.max_rows;
-    p.a_row_bytes = listed.row_bytes;
-  }
+  if constexpr (C.listed) listed.give_to(p);
   test::run_group_gemm<C, Context>(p, {.how = how, .clusters = clusters});
   return c;
 }

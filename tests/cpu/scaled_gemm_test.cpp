@@ -43,13 +43,7 @@ std::vector<bfloat16> called_with_scales(const scaled_gemm_case& g, bool is_list
                                 .rows = rows,
                                 .a_layout = g.layout};
   test::listed_rows<float8_e4m3> listed{g.a, g.a_scales, g.max_rows, g.k};
-  if (is_listed) {
-    p.a = reinterpret_cast<const float8_e4m3*>(listed.data());
-    p.a_scales = reinterpret_cast<const float*>(listed.data() + listed.scales_at);
-    p.a_rows = listed.list.data();
-    p.num_a_rows = g.max_rows;
-    p.a_row_bytes = listed.row_bytes;
-  }
+  if (is_listed) listed.give_to(p);
   scaled_grouped_gemm(worlds[0], p);
   worlds[0].synchronize();
   return c;
@@ -172,14 +166,7 @@ std::vector<bfloat16> scaled_on_the_machine(const scaled_gemm_case& g, const sim
     p.groups = static_cast<int>(g.counts.size());
   }
   test::listed_rows<float8_e4m3> listed{g.a, g.a_scales, g.max_rows, g.k};
-  if constexpr (C.listed) {
-    p.a = reinterpret_cast<const float8_e4m3*>(listed.data());
-    p.a_scales = reinterpret_cast<const float*>(listed.data() + listed.scales_at);
-    p.a_scale_row = listed.row_bytes / 4;
-    p.a_list = listed.list.data();
-    p.a_row_bytes = listed.row_bytes;
-    p.num_a_rows = g.max_rows;
-  }
+  if constexpr (C.listed) listed.give_to(p);
   test::run_group_gemm<C, Context>(p, {.how = how, .clusters = clusters});
   return c;
 }

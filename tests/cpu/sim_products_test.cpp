@@ -26,6 +26,14 @@ struct operands {
   }
 };
 
+/// One warp asks for both operands, into tiles 0 and 1, and for `more` bytes that it asks for itself.
+void load_operands(context& x, const block_memory& m, const tensor_map& a, const tensor_map& b,
+                   int more = 0) {
+  x.mbarrier_arrive_expect(m.ready, 2 * tile_bytes + more);
+  x.tensor_load(m.tile[0].at, a, {0, 0}, m.ready);
+  x.tensor_load(m.tile[1].at, b, {0, 0}, m.ready);
+}
+
 int wrong_values(context& x, context::group_accumulators<64>& acc, const operands& o, float times = 1.0f) {
   int wrong = 0;
   x.each_pair(acc, [&](int row, int column, float& low, float& high) {
@@ -43,9 +51,7 @@ TEST(sim_products, rows_of_k_are_multiplied_as_they_lie) {
     const block_memory m{x};
     init(x, m, 1);
     if (x.warp() == 0) {
-      x.mbarrier_arrive_expect(m.ready, 3 * tile_bytes);
-      x.tensor_load(m.tile[0].at, a, {0, 0}, m.ready);
-      x.tensor_load(m.tile[1].at, b, {0, 0}, m.ready);
+      load_operands(x, m, a, b, tile_bytes);
       x.tensor_load(m.tile[2].at, other, {0, 0}, m.ready);
     }
     x.mbarrier_wait<scope::block>(m.ready, parity::even, for_slot);
@@ -78,11 +84,7 @@ int products_that_show() {
   return schedules_that_show(one_group, [&](context& x, int& wrong) {
     const block_memory m{x};
     init(x, m, 1);
-    if (x.warp() == 0) {
-      x.mbarrier_arrive_expect(m.ready, 2 * tile_bytes);
-      x.tensor_load(m.tile[0].at, a, {0, 0}, m.ready);
-      x.tensor_load(m.tile[1].at, b, {0, 0}, m.ready);
-    }
+    if (x.warp() == 0) load_operands(x, m, a, b);
     if (S.waits) x.mbarrier_wait<scope::block>(m.ready, parity::even, for_slot);
     context::group_accumulators<64> acc;
     x.clear(acc);
@@ -127,11 +129,7 @@ TEST(sim_products, all_but_the_newest_are_awaited) {
     return schedules_that_show(one_group, [&](context& x, int& wrong) {
       const block_memory m{x};
       init(x, m, 1);
-      if (x.warp() == 0) {
-        x.mbarrier_arrive_expect(m.ready, 2 * tile_bytes);
-        x.tensor_load(m.tile[0].at, a, {0, 0}, m.ready);
-        x.tensor_load(m.tile[1].at, b, {0, 0}, m.ready);
-      }
+      if (x.warp() == 0) load_operands(x, m, a, b);
       x.mbarrier_wait<scope::block>(m.ready, parity::even, for_slot);
       context::group_accumulators<64> first, second;
       x.clear(first);

@@ -14,9 +14,12 @@ struct listed_rows {
   std::vector<std::int32_t> list{};
   std::vector<std::byte> bytes{};
   int row_bytes, scales_at, count;
+  bool has_scales;
 
   listed_rows(const std::vector<Value>& a, const std::vector<float>& scales, int rows, int k)
-      : scales_at{(k * static_cast<int>(sizeof(Value)) + 15) / 16 * 16}, count{rows} {
+      : scales_at{(k * static_cast<int>(sizeof(Value)) + 15) / 16 * 16},
+        count{rows},
+        has_scales{!scales.empty()} {
     const int blocks = scales.empty() ? 0 : static_cast<int>(scales.size()) / std::max(rows, 1);
     row_bytes = scales_at + (blocks * 4 + 15) / 16 * 16 + 16;
     bytes.assign(static_cast<std::size_t>(row_bytes) * static_cast<std::size_t>(rows + 1), std::byte{0xff});
@@ -32,6 +35,21 @@ struct listed_rows {
   std::byte* data() {
     const auto at = reinterpret_cast<std::uintptr_t>(bytes.data());
     return bytes.data() + ((at + 15) / 16 * 16 - at);
+  }
+  /// `p` finds its rows of A here: a problem as users give it, or what a kernel takes.
+  template <class Problem>
+  void give_to(Problem& p) {
+    p.a = reinterpret_cast<const Value*>(data());
+    p.num_a_rows = count;
+    p.a_row_bytes = row_bytes;
+    if constexpr (requires { p.a_list; })
+      p.a_list = list.data();
+    else
+      p.a_rows = list.data();
+    if constexpr (requires { p.a_scales; })
+      if (has_scales) p.a_scales = reinterpret_cast<const float*>(data() + scales_at);
+    if constexpr (requires { p.a_scale_row; })
+      if (has_scales) p.a_scale_row = row_bytes / static_cast<int>(sizeof(float));
   }
 };
 

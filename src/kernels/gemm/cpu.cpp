@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <vector>
 
 #include "base/activation.hpp"
@@ -71,16 +70,11 @@ std::size_t row_of_a(const Operands& p, std::size_t r) {
   return p.a_list == nullptr ? r : static_cast<std::size_t>(std::clamp(p.a_list[r], 0, p.num_a_rows - 1));
 }
 
-/// The rows of a that those of a group are made of, one after the other.
 template <class Out, class In>
-std::vector<In> gathered(const gemm_kernels::operands<Out, In>& p, const group_rows& rows) {
-  const std::size_t bytes = static_cast<std::size_t>(p.k) * sizeof(In);
-  const std::size_t step = p.a_list == nullptr ? bytes : static_cast<std::size_t>(p.a_row_bytes);
-  std::vector<In> all(rows.count * static_cast<std::size_t>(p.k));
-  for (std::size_t r = 0; r < rows.count && bytes > 0; ++r)
-    std::memcpy(reinterpret_cast<std::byte*>(all.data()) + r * bytes,
-                reinterpret_cast<const std::byte*>(p.a) + row_of_a(p, rows.first + r) * step, bytes);
-  return all;
+const In* values_of(const gemm_kernels::operands<Out, In>& p, std::size_t r) {
+  const std::size_t step = p.a_list == nullptr ? static_cast<std::size_t>(p.k) * sizeof(In)
+                                               : static_cast<std::size_t>(p.a_row_bytes);
+  return reinterpret_cast<const In*>(reinterpret_cast<const std::byte*>(p.a) + row_of_a(p, r) * step);
 }
 
 /// Some rows of a group, with one conversion of each row of b.
@@ -88,7 +82,8 @@ void multiply(const gemm_kernels::operands<bfloat16, float8_e4m3>& p, const grou
   const auto n = static_cast<std::size_t>(p.n), k = static_cast<std::size_t>(p.k);
   const std::size_t steps = fp8_scales(k);
   std::vector<float> left(rows.count * k), right(k), scales(rows.count * steps);
-  if (k > 0) widen(gathered(p, rows).data(), left.size(), left.data());
+  for (std::size_t r = 0; r < rows.count && k > 0; ++r)
+    widen(values_of(p, rows.first + r), k, left.data() + r * k);
   for (std::size_t i = 0; i < scales.size(); ++i)
     scales[i] = p.a_scales[row_of_a(p, rows.first + i / steps) * static_cast<std::size_t>(p.a_scale_row) +
                            i % steps * static_cast<std::size_t>(p.a_scale_block)];
@@ -110,7 +105,9 @@ template <class Value>
 void run(const gemm_kernels::operands<Value, Value>& p) {
   const auto n = static_cast<std::size_t>(p.n), k = static_cast<std::size_t>(p.k);
   each_group(p, [&](const group_rows& rows) {
-    const std::vector<Value> listed = p.a_list == nullptr ? std::vector<Value>{} : gathered(p, rows);
+    std::vector<Value> listed(p.a_list == nullptr ? 0 : rows.count * k);
+    for (std::size_t r = 0; r < rows.count && !listed.empty(); ++r)
+      std::copy_n(values_of(p, rows.first + r), k, listed.data() + r * k);
     run(gemm_problem<Value, Value>{p.a_list == nullptr ? p.a + rows.first * k : listed.data(),
                                    p.b + rows.group * n * k, p.c + rows.first * n,
                                    static_cast<int>(rows.count), p.n, p.k});

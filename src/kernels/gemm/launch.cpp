@@ -27,7 +27,7 @@ operands<Out, In> operands_of(const gemm_problem<Out, In>& p) {
 }
 
 /// As many clusters as there may be tiles for, of what the SMs hold.
-template <class Kernel, config c, class Out, class In>
+template <config c, class Out, class In>
 void launch_as(const world& w, const operands<Out, In>& problem, int num_sms, stream_ref stream) {
   const int most_tiles =
       walk_of<c>(problem.m, problem.n).size() + problem.groups * walk_of<c>(1, problem.n).size();
@@ -40,7 +40,7 @@ void launch_as(const world& w, const operands<Out, In>& problem, int num_sms, st
       .begins_early = !c.grouped};  // groups come after an exchange, and may have to leave SMs to others
   const params p =
       params_of<c>(problem, [&](const tensor_layout& matrix) { return make_tensor_map(w, matrix); });
-  launch_on_cuda<Kernel>(w, grid, p, w.state().limits(), stream);
+  launch_on_cuda<gemm_kernel<constant<c>>>(w, grid, p, w.state().limits(), stream);
 }
 
 template <class Out, class In>
@@ -52,17 +52,9 @@ bool is_plain(const gemm_problem<Out, In>& p) {
 template <gemm_tiles tiles, class Out, class In>
 void launch_with(const world& w, const gemm_problem<Out, In>& problem, int num_sms, stream_ref stream) {
   if (is_plain(problem))
-    launch_as<kernel_of<Out, In, tiles, false>, dense_config<Out, In, tiles, false>>(w, operands_of(problem),
-                                                                                     num_sms, stream);
+    launch_as<dense_config<Out, In, tiles, false>>(w, operands_of(problem), num_sms, stream);
   else
-    launch_as<kernel_of<Out, In, tiles, true>, dense_config<Out, In, tiles, true>>(w, operands_of(problem),
-                                                                                   num_sms, stream);
-}
-
-template <gemm_tiles tiles>
-void launch_scaled(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num_sms,
-                   stream_ref stream) {
-  launch_as<scaled_kernel<tiles>, scaled_config<tiles>>(w, problem, num_sms, stream);
+    launch_as<dense_config<Out, In, tiles, true>>(w, operands_of(problem), num_sms, stream);
 }
 
 template <class Problem>
@@ -75,19 +67,17 @@ template <class Value>
 void run_groups(const world& w, const operands<Value, Value>& problem, int num_sms, stream_ref stream) {
   if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
   if (problem.a_list == nullptr)
-    launch_as<group_kernel<Value, false>, group_config<Value, false>>(w, problem, num_sms, stream);
+    launch_as<group_config<Value, false>>(w, problem, num_sms, stream);
   else
-    launch_as<group_kernel<Value, true>, group_config<Value, true>>(w, problem, num_sms, stream);
+    launch_as<group_config<Value, true>>(w, problem, num_sms, stream);
 }
 
 template <bool block_scaled, class Value>
 void launch_gated(const world& w, const operands<Value, Value>& problem, int num_sms, stream_ref stream) {
   if (problem.a_list == nullptr)
-    launch_as<gated_kernel<block_scaled, false>, gated_config<block_scaled, false>>(w, problem, num_sms,
-                                                                                    stream);
+    launch_as<gated_config<block_scaled, false>>(w, problem, num_sms, stream);
   else
-    launch_as<gated_kernel<block_scaled, true>, gated_config<block_scaled, true>>(w, problem, num_sms,
-                                                                                  stream);
+    launch_as<gated_config<block_scaled, true>>(w, problem, num_sms, stream);
 }
 
 }  // namespace
@@ -120,9 +110,9 @@ void run(const world& w, const operands<float16, float16>& problem, int num_sms,
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num_sms, stream_ref stream) {
   if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
   if (problem.a_list == nullptr)
-    launch_as<scaled_group_kernel<false>, scaled_group_config<false>>(w, problem, num_sms, stream);
+    launch_as<scaled_group_config<false>>(w, problem, num_sms, stream);
   else
-    launch_as<scaled_group_kernel<true>, scaled_group_config<true>>(w, problem, num_sms, stream);
+    launch_as<scaled_group_config<true>>(w, problem, num_sms, stream);
 }
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, const gemm_config& config,
          stream_ref stream) {
@@ -131,9 +121,9 @@ void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, const g
                                ? scaled_tiles_for(problem.m, problem.n, problem.k, config.num_sms)
                                : config.tiles;
   if (tiles == gemm_tiles::medium)
-    launch_scaled<gemm_tiles::medium>(w, problem, config.num_sms, stream);
+    launch_as<scaled_config<gemm_tiles::medium>>(w, problem, config.num_sms, stream);
   else
-    launch_scaled<gemm_tiles::paired>(w, problem, config.num_sms, stream);
+    launch_as<scaled_config<gemm_tiles::paired>>(w, problem, config.num_sms, stream);
 }
 
 void run_gated(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream) {

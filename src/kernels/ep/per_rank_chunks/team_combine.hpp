@@ -331,27 +331,23 @@ class team_adder {
 
   /// Own rows' sum, until those of ranks below this one are added up.
   BATON_FN void keep() {
-    float* kept = kept_of_team();
-    x_.each_lane([&](int lane) {
-      BATON_UNROLL
-      for (int s = 0; s < steps; ++s) {
-        if (place_of(s, lane) >= p_.window.sum_columns / columns_of_lane) continue;
-        BATON_UNROLL
-        for (int i = 0; i < columns_of_lane; ++i)
-          x_.write(kept + place_of(s, lane) * columns_of_lane + i, sums_[lane].at[s][i]);
-      }
-    });
+    each_kept([&](float* kept, const float& sum) { x_.write(kept, sum); });
     clear();
   }
   BATON_FN void join() {
-    const float* kept = kept_of_team();
+    each_kept([&](const float* kept, float& sum) { sum += x_.read(kept); });
+  }
+  /// f(where it is kept, the sum) of each column of a part.
+  template <class F>
+  BATON_FN void each_kept(F f) {
+    float* const kept = kept_of_team();
     x_.each_lane([&](int lane) {
       BATON_UNROLL
       for (int s = 0; s < steps; ++s) {
         if (place_of(s, lane) >= p_.window.sum_columns / columns_of_lane) continue;
         BATON_UNROLL
         for (int i = 0; i < columns_of_lane; ++i)
-          sums_[lane].at[s][i] += x_.read(kept + place_of(s, lane) * columns_of_lane + i);
+          f(kept + place_of(s, lane) * columns_of_lane + i, sums_[lane].at[s][i]);
       }
     });
   }
