@@ -14,6 +14,7 @@ const std::vector<protocol_check>& all_protocol_checks() {
                                                ring_gemm_check(),
                                                role_pipeline_check(),
                                                staged_pipeline_check(),
+                                               split_sum_check(),
                                                pair_attention_512_check(),
                                                pair_attention_256_check(),
                                                exchange_check(),

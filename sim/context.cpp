@@ -1,5 +1,7 @@
 #include "sim/context.hpp"
 
+#include <algorithm>
+
 #include "sim/machine_state.hpp"
 
 namespace baton::sim {
@@ -44,6 +46,17 @@ void context::scheduling_point() {
 /// Somebody else may act on a signal before this warp does another thing.
 void context::after_signal() {
   if (machine_.opts.order == schedule::random && machine_.random() % 2 == 0) machine_.yield(me_);
+}
+
+/// Of this block, or of another one of its cluster.
+bool context::is_shared(const void* at) const {
+  const auto* byte = static_cast<const std::byte*>(at);
+  const auto lies_in = [&](const std::byte* shared) {
+    return byte >= shared && byte < shared + shape_.shared_bytes;
+  };
+  if (shape_.cluster == 1) return lies_in(shared_);
+  return std::ranges::any_of(me_.home->cluster->blocks,
+                             [&](const block_state* block) { return lies_in(block->shared.data()); });
 }
 
 void context::reveal(const void* at, std::size_t size) {

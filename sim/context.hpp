@@ -148,6 +148,10 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   // The asynchronous half: exec/mbarrier.hpp, bodies in context_async.cpp.
   int cluster_block() const { return block_ % shape_.cluster; }
   int cluster_blocks() const { return shape_.cluster; }
+  template <class T>
+  T* in_block(T* at, int block) const {
+    return reinterpret_cast<T*>(place_in_block(reinterpret_cast<std::byte*>(at), block));
+  }
   void sync_cluster();
   void mbarrier_init(mbarrier* b, int arrivals);
   template <scope Reach = scope::cluster>
@@ -241,10 +245,7 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
     if (O != order::relaxed) after_signal();
     return before;
   }
-  bool is_shared(const void* at) const {
-    const auto* byte = static_cast<const std::byte*>(at);
-    return byte >= shared_ && byte < shared_ + shape_.shared_bytes;
-  }
+  bool is_shared(const void* at) const;
   /// Relaxed access at block scope is counting in shared memory: too frequent to switch at.
   void step(order o, scope s) {
     if (s != scope::block || o != order::relaxed) scheduling_point();
@@ -259,6 +260,7 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   void arrive_expect(scope reach, mbarrier* b, int bytes);
   void arrive_at(scope reach, mbarrier* b, int block_of_cluster, int n);
   block_state& block_of_cluster(const char* verb, int block) const;
+  std::byte* place_in_block(std::byte* at, int block) const;
   void load_box(block_state& to_block, void* to, const tensor_map& map, box_origin box, mbarrier* b);
   template <class Transition>
   void change(mbarrier* b, Transition transition);

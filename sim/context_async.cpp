@@ -54,6 +54,10 @@ block_state& context::block_of_cluster(const char* verb, int block) const {
   return target;
 }
 
+std::byte* context::place_in_block(std::byte* at, int block) const {
+  return block_of_cluster("in_block", block).shared.data() + (at - shared_);
+}
+
 void context::arrive_at(scope reach, mbarrier* b, int block, int n) {
   scheduling_point();
   block_state& target = block_of_cluster("mbarrier_arrive_at", block);

@@ -48,6 +48,10 @@ bool is_in(const std::vector<std::string>& words, const std::string& word) {
 /// What there is to be measured: each format has its results; e4m3 has fewer tiles and one way in which b lies.
 void require_dense(const bench_gemm_options& o) {
   require_measuring(o);
+  const bool splits = std::any_of(o.splits.begin(), o.splits.end(), [](int of) { return of > 1; });
+  for (const gemm_tiles tiles : o.tiles)
+    if (splits && tiles != gemm_tiles::automatic && tiles != gemm_tiles::medium)
+      throw invalid_argument{fmt::format("--tiles: {} ones share no k: --splits 1", name(tiles))};
   for (const operand_format format : o.formats) {
     for (const std::string& out : o.out)
       if (!is_in(outs_of(format), out))
@@ -127,17 +131,26 @@ class gemm_bench {
     to_.table([&](std::ostream& table) { table << fmt::format("no {} beside: {}\n", who, why); });
   }
 
+  /// f(name, config): each of the tiles with each number of splits.
+  template <class F>
+  void each_config(F f) const {
+    for (const gemm_tiles tiles : options_.tiles)
+      for (const int splits : options_.splits)
+        f(splits == 0 ? name(tiles) : fmt::format("{}, k/{}", name(tiles), splits),
+          gemm_config{tiles, options_.num_sms, splits});
+  }
+
   /// The reference is the last.
   template <class Out, class In>
   void add_all(contestants<gemm_problem<Out, In>>& all, gemm_point point, const gemm_problem<Out, In>&) {
-    for (const gemm_tiles tiles : options_.tiles) {
-      point.who = name(tiles);
+    each_config([&](const std::string& who, const gemm_config& config) {
+      point.who = who;
       all.push_back({point,
-                     [this, tiles](const gemm_problem<Out, In>& p, stream_ref stream) {
-                       gemm(where_, p, {tiles, options_.num_sms}, stream);
+                     [this, config](const gemm_problem<Out, In>& p, stream_ref stream) {
+                       gemm(where_, p, config, stream);
                      },
                      false});
-    }
+    });
     if (cublas_ == nullptr) return;
     point.who = "cublas";
     all.push_back({point,
@@ -145,14 +158,14 @@ class gemm_bench {
                    true});
   }
   void add_all(contestants<scaled_gemm_problem>& all, gemm_point point, const scaled_gemm_problem& problem) {
-    for (const gemm_tiles tiles : options_.tiles) {
-      point.who = name(tiles);
+    each_config([&](const std::string& who, const gemm_config& config) {
+      point.who = who;
       all.push_back({point,
-                     [this, tiles](const scaled_gemm_problem& p, stream_ref stream) {
-                       scaled_gemm(where_, p, {tiles, options_.num_sms}, stream);
+                     [this, config](const scaled_gemm_problem& p, stream_ref stream) {
+                       scaled_gemm(where_, p, config, stream);
                      },
                      false});
-    }
+    });
     if (cublaslt_ == nullptr) return;
     if (const std::string why = cublaslt_->why_not(problem); !why.empty())
       return tell_who_lacks("cuBLASLt", why);

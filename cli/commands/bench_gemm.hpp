@@ -29,6 +29,7 @@ struct bench_gemm_options {
   std::vector<std::string>
       out;  // "bf16", "fp16", "fp32", as each format has; empty: that of the operands, of e4m3 bf16
   std::vector<gemm_tiles> tiles{gemm_tiles::automatic};
+  std::vector<int> splits{0};  // blocks that share out k; 0: as is quickest
   std::vector<gemm_b_layout> b_layouts{gemm_b_layout::n_by_k};
   int repeats = 5;                    // bursts of each
   int sustained_ms = 500;             // 0: bursts alone

@@ -57,6 +57,12 @@ void declare_dense(CLI::App& command, bench_gemm_options& options, CLI::Option* 
   of_dense(add_choices(command, "--tiles", gemm_tiles_names, options.tiles,
                        "of baton's product, side by side; of e4m3 automatic, paired and medium")
                ->default_str("automatic"));
+  of_dense(
+      command
+          .add_option("--splits", options.splits, "blocks that share out k, side by side; 0: as is quickest")
+          ->check(CLI::IsMember{{0, 1, 2, 4, 8}})
+          ->type_name("{0,1,2,4,8} ...")
+          ->default_str("0"));
   of_dense(add_choices(command, "--b", gemm_b_layout_names, options.b_layouts,
                        "how b lies; of 16-bit operands, side by side")
                ->default_str("n_by_k"));

@@ -26,12 +26,14 @@ void execution::require_progress(int warp) {
   throw body_ended{};
 }
 
-void execution::require_memory(int warp, const void* first, std::size_t bytes) const {
+void execution::require_memory(int warp, const void* first, std::size_t bytes) {
   const position& me = where(warp);
   const allocation* at = shop_.allocated.holding(first, bytes);
   if (at != nullptr && at->block < 0) return;
-  if (at != nullptr && reaches(me, scope::cluster, {at->rank, at->block, 0, at->block / program_.cluster_}))
+  if (at != nullptr && reaches(me, scope::cluster, {at->rank, at->block, 0, at->block / program_.cluster_})) {
+    if (at->block != me.block) note_access_to(at->block, warp);
     return;
+  }
   std::string text = fmt::format("{} accesses {} bytes at {}", name(me), bytes, shop_.names.of(first));
   const allocation* before = shop_.allocated.before(first);
   if (at != nullptr) {

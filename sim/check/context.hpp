@@ -191,6 +191,10 @@ class context : public sim::lane_verbs<context> {
   // The asynchronous half: exec/mbarrier.hpp.
   int cluster_block() const { return block() % run_.cluster(); }
   int cluster_blocks() const { return run_.cluster(); }
+  template <class T>
+  T* in_block(T* p, int block) const {
+    return reinterpret_cast<T*>(run_.place_in_block(warp_, reinterpret_cast<std::byte*>(p), block));
+  }
   void sync_cluster() { run_.perform(warp_, {verb::sync_cluster, order::acq_rel, scope::cluster}); }
   void mbarrier_init(mbarrier* b, int arrivals) { write(b, mbarrier{sim::initialised(arrivals).word()}); }
   void mbarrier_arrive(mbarrier* b, int n) { arrive(verb::arrive, b, n); }

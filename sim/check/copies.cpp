@@ -180,17 +180,34 @@ std::byte* execution::shared_of(int rank, int block) const {
   return nullptr;
 }
 
+/// Null if the cluster has no such block.
+std::byte* execution::place_in_block(int warp, std::byte* at, int block_of_cluster) {
+  const position& me = where(warp);
+  const int first = me.block / program_.cluster_ * program_.cluster_;
+  std::byte* there = shared_of(me.rank, first + block_of_cluster);
+  if (block_of_cluster >= 0 && block_of_cluster < program_.cluster_ && there != nullptr)
+    return there + (at - shared(warp));
+  shop_.found.add(verdict::mbarrier_misuse, fmt::format("{} reaches for block {} of a cluster of {}",
+                                                        name(me), block_of_cluster, program_.cluster_));
+  return nullptr;
+}
+
+void execution::note_access_to(int block, int warp) {
+  const tick now = shop_.ram.knowledge(warp).now[warp];
+  const auto before = std::ranges::find_if(
+      remote_accesses_, [&](const remote_access& a) { return a.warp == warp && a.to_block == block; });
+  if (before != remote_accesses_.end())
+    before->when = now;
+  else
+    remote_accesses_.push_back({warp, block, now});
+}
+
 void execution::arrive_at(int warp, mbarrier* b, int block_of_cluster, int arrivals) {
   require_memory(warp, b, sizeof(mbarrier));
-  const position& me = where(warp);
-  const int block = me.block / program_.cluster_ * program_.cluster_ + block_of_cluster;
-  std::byte* there = shared_of(me.rank, block);
-  if (block_of_cluster < 0 || block_of_cluster >= program_.cluster_ || there == nullptr)
-    return shop_.found.add(verdict::mbarrier_misuse,
-                           fmt::format("{} arrives at block {} of a cluster of {}", name(me),
-                                       block_of_cluster, program_.cluster_));
-  auto* target = reinterpret_cast<mbarrier*>(there + (reinterpret_cast<std::byte*>(b) - shared(warp)));
-  remote_arrivals_.push_back({warp, block, shop_.ram.knowledge(warp).now[warp]});
+  auto* target =
+      reinterpret_cast<mbarrier*>(place_in_block(warp, reinterpret_cast<std::byte*>(b), block_of_cluster));
+  if (target == nullptr) return;
+  require_memory(warp, target, sizeof(mbarrier));
   perform(warp, {verb::arrive, order::release, scope::cluster, sizeof(mbarrier), target,
                  static_cast<std::uint64_t>(arrivals), nullptr, true});
 }
@@ -217,14 +234,13 @@ void execution::report_loose_ends(int rank) {
         fmt::format("rank {} block {} may end while {} is on its way: nobody there waits for it", rank,
                     state.where.block, name(state.where)));
   }
-  for (const remote_arrival& arrival : remote_arrivals_) {
-    const position& from = where(arrival.warp);
-    if (from.rank != rank || anybody_knows(rank, arrival.to_block, arrival.warp, arrival.when)) continue;
-    return shop_.found.add(
-        verdict::loose_end,
-        fmt::format(
-            "rank {} block {} may end before {} arrives there: synchronise the cluster before leaving", rank,
-            arrival.to_block, name(from)));
+  for (const remote_access& access : remote_accesses_) {
+    const position& from = where(access.warp);
+    if (from.rank != rank || anybody_knows(rank, access.to_block, access.warp, access.when)) continue;
+    return shop_.found.add(verdict::loose_end,
+                           fmt::format("rank {} block {} may end before {} is done with its shared memory: "
+                                       "synchronise the cluster before leaving",
+                                       rank, access.to_block, name(from)));
   }
 }
 

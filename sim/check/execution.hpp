@@ -143,6 +143,7 @@ class execution {
   void bulk_wait_read(int warp, int newest);
   void bulk_wait(int warp, int newest);
   void arrive_at(int warp, mbarrier* b, int block_of_cluster, int arrivals);
+  std::byte* place_in_block(int warp, std::byte* at, int block_of_cluster);
   int cluster() const { return program_.cluster_; }
   const position& where(int warp) const { return warps_[static_cast<std::size_t>(warp)].where; }
   int num_blocks(int warp) const { return warps_[static_cast<std::size_t>(warp)].num_blocks; }
@@ -152,8 +153,8 @@ class execution {
   std::byte* shared(int warp) const { return warps_[static_cast<std::size_t>(warp)].shared; }
 
  private:
-  /// An arrival in another block, which must not have ended by then.
-  struct remote_arrival {
+  /// A warp's last access to another block's shared memory, which must not have ended by then.
+  struct remote_access {
     int warp = 0, to_block = 0;
     tick when = 0;
   };
@@ -163,7 +164,8 @@ class execution {
   /// Nobody may count on what is in the shared memory of a rank's blocks.
   void spoil_shared_memory(int rank);
   /// Throws out of the warp's body if the bytes are not the program's, or shared memory of a block outside the cluster.
-  void require_memory(int warp, const void* first, std::size_t bytes) const;
+  void require_memory(int warp, const void* first, std::size_t bytes);
+  void note_access_to(int block, int warp);
   void require_progress(int warp);
   int issue(int warp, copy_work work, verb what);
   int place_for_copy(int warp);
@@ -212,7 +214,7 @@ class execution {
   int num_real_warps_ = 0;
   std::uint64_t* copied_out_ = nullptr;  // [participant]: stores it has read the source of
   std::uint32_t* aborts_ = nullptr;      // [rank]: its waits that gave up
-  std::vector<remote_arrival> remote_arrivals_;
+  std::vector<remote_access> remote_accesses_;
   const bounds& limits_;
   std::vector<event>* trace_;
   program program_;

@@ -58,7 +58,7 @@ void scaled_gemm(const world& world, const scaled_gemm_problem& p, const gemm_co
   require_scaled(operands, p.a_layout, "[m, n]", "[m, k]", "[n, k]");
   if (operands.m == 0 || operands.n == 0) return;
   set_scale_steps(operands, p.a_layout);
-  gemm_kernels::run(world, operands, {config.tiles, sms_for(world, config.num_sms)}, stream);
+  gemm_kernels::run(world, operands, {config.tiles, sms_for(world, config.num_sms), config.splits}, stream);
 }
 
 void scaled_grouped_gemm(const world& world, const scaled_grouped_gemm_problem& p, stream_ref stream) {

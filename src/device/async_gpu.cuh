@@ -2,8 +2,8 @@
 // The execution context that every kernel is given: gpu, the matrix verbs, lines, and the asynchronous ones. What each verb
 // means: exec/mbarrier.hpp.
 //
-// `ClusterBlocks` is the cluster's size that the kernel is launched with; 1 keeps arrivals and waits at block
-// scope.
+// `ClusterBlocks` is the cluster's size that the kernel is launched with; 1 keeps arrivals and waits at block scope, 0 is any
+// size.
 #include "device/line_gpu.cuh"
 #include "exec/mbarrier.hpp"
 #include "ptx/cluster.cuh"
@@ -16,10 +16,17 @@ class async_gpu : public line_gpu {
  public:
   using line_gpu::line_gpu;
 
-  BATON_FN static int cluster_blocks() { return ClusterBlocks; }
+  BATON_FN static int cluster_blocks() {
+    if constexpr (ClusterBlocks == 0) return static_cast<int>(cuda::ptx::get_sreg_cluster_nctarank());
+    return ClusterBlocks;
+  }
   BATON_FN static int cluster_block() {
     if constexpr (in_cluster) return static_cast<int>(cuda::ptx::get_sreg_cluster_ctarank());
     return 0;
+  }
+  template <class T>
+  BATON_FN static T* in_block(T* at, int block) {
+    return ptx::mapa_generic(at, static_cast<std::uint32_t>(block));
   }
   /// All threads of all blocks of the cluster.
   BATON_FN static void sync_cluster() {
@@ -109,7 +116,7 @@ class async_gpu : public line_gpu {
   }
 
  private:
-  static constexpr bool in_cluster = ClusterBlocks > 1;
+  static constexpr bool in_cluster = ClusterBlocks != 1;
   template <scope Reach>
   using scope_tag = std::conditional_t<in_cluster && Reach != scope::block, cuda::ptx::scope_cluster_t,
                                        cuda::ptx::scope_cta_t>;

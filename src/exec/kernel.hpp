@@ -13,7 +13,7 @@ namespace baton {
 struct kernel_bounds {
   int max_threads = 1024;  // of a block; a thread has 64 K / (max_threads * blocks_per_sm) registers
   int blocks_per_sm = 0;   // at least; 0: not promised
-  int cluster = 1;         // blocks of a cluster
+  int cluster = 1;         // blocks of a cluster; 0: as many as it is launched with
   bool in_groups = false;  // its warps work in groups of four: exec/group_mma.hpp
 };
 

@@ -30,6 +30,8 @@
 //                                        the `newest` groups (0: all)
 //     bulk_wait<newest>()                until they are done: what follows may tell of them
 //     cluster_block(), cluster_blocks()  position in the cluster; 0 and 1 without one
+//     in_block(p, block)                 where block `block` of the cluster keeps what is at p, in shared memory, here: for plain
+//                                        accesses, which barriers of the cluster and arrivals at cluster scope order
 //     sync_cluster()                     barrier of all warps of the cluster; orders memory among them
 //
 // The copy engine is a participant of its own: it sees the issuer's earlier plain writes to shared memory only through
@@ -76,6 +78,7 @@ concept async_exec_context = exec_context<X> &&
   { x.template mbarrier_wait<scope::block>(b, parity::even, where) } -> std::same_as<bool>;
   { x.cluster_block() } -> std::convertible_to<int>;
   { x.cluster_blocks() } -> std::convertible_to<int>;
+  { x.in_block(memory, 0) } -> std::same_as<std::byte*>;
   x.sync_cluster();
 };
 

@@ -12,6 +12,14 @@ __device__ __forceinline__ std::uint32_t mapa(std::uint32_t at, std::uint32_t ra
   return there;
 }
 
+/// mapa.u64: the same of generic addresses, which plain accesses take
+template <class T>
+__device__ __forceinline__ T* mapa_generic(T* at, std::uint32_t rank) {
+  T* there;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(at), "r"(rank));
+  return there;
+}
+
 /// mbarrier.arrive.release.cluster.shared::cluster.b64: `at` is an address of mapa.               (PTX 8.0)
 __device__ __forceinline__ void mbarrier_arrive_remote(std::uint32_t at, std::uint32_t n) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0], %1;"

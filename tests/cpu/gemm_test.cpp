@@ -452,12 +452,16 @@ TEST(gemm_kernel, a_slot_that_is_never_filled_is_on_record_and_everybody_returns
 
 TEST(gemm_config, automatic_tiles_are_those_that_were_quickest_on_an_h200) {
   constexpr int sms = 132;
-  const auto of = [](int size) { return name(gemm_kernels::tiles_for(size, size, size, sms)); };
+  const auto tiles_of = [](int m, int n, int k, int on) {
+    return name(
+        gemm_kernels::chosen_of(gemm_kernels::tile_rates, {.num_sms = on, .splits = 1}, m, n, k).tiles);
+  };
+  const auto of = [&](int size) { return tiles_of(size, size, size, sms); };
   EXPECT_STREQ(of(8192), "paired");
   EXPECT_STREQ(of(4096), "paired");
   EXPECT_STREQ(of(2048), "wide");
   EXPECT_STREQ(of(1024), "narrow");
-  EXPECT_STREQ(name(gemm_kernels::tiles_for(0, 8, 0, 1)), "wide");
+  EXPECT_STREQ(tiles_of(0, 8, 0, 1), "wide");
 }
 
 TEST(gemm_config, what_cannot_run_is_refused) {

@@ -229,7 +229,11 @@ TEST(scaled_gemm_kernel, the_configurations_of_gpus_are_exact_too) {
 
 TEST(scaled_gemm_config, automatic_tiles_are_small_where_few_large_ones_leave_sms_idle) {
   constexpr int sms = 132;
-  const auto of = [](int m, int n, int k) { return name(gemm_kernels::scaled_tiles_for(m, n, k, sms)); };
+  const auto of = [](int m, int n, int k) {
+    return name(
+        gemm_kernels::chosen_of(gemm_kernels::scaled_tile_rates, {.num_sms = sms, .splits = 1}, m, n, k)
+            .tiles);
+  };
   EXPECT_STREQ(of(8192, 8192, 8192), "paired");
   EXPECT_STREQ(of(2048, 2048, 2048), "paired");
   EXPECT_STREQ(of(1024, 1024, 1024), "medium");

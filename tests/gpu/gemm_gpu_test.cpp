@@ -15,6 +15,16 @@ namespace {
 using test::gemm_case;
 using test::gemm_size;
 
+/// Every kernel that there is: the tiles, and how many blocks share out k.
+constexpr gemm_config all_configs[] = {
+    {.tiles = gemm_tiles::paired, .splits = 1}, {.tiles = gemm_tiles::wide, .splits = 1},
+    {.tiles = gemm_tiles::medium, .splits = 1}, {.tiles = gemm_tiles::narrow, .splits = 1},
+    {.tiles = gemm_tiles::medium, .splits = 2}, {.tiles = gemm_tiles::medium, .splits = 4},
+    {.tiles = gemm_tiles::medium, .splits = 8}};
+std::string text(const gemm_config& c) {
+  return std::string{name(c.tiles)} + " " + std::to_string(c.splits);
+}
+
 struct scaling {
   float alpha = 1, beta = 0, before = -1;
 };
@@ -44,28 +54,26 @@ class gemm_gpu : public test::gpu_case {
          config);
     return c.to_host();
   }
-  /// With every tile.
+  /// By every kernel.
   template <class Out, class In>
   void expect_right(const test::typed_gemm_case<In>& g, int steps = 0) {
-    using enum gemm_tiles;
-    for (const gemm_tiles tiles : {paired, wide, medium, narrow})
-      EXPECT_EQ(test::wrong_element(g, product<Out>(g, {.tiles = tiles}).data(), steps), "") << name(tiles);
+    for (const gemm_config& config : all_configs)
+      EXPECT_EQ(test::wrong_element(g, product<Out>(g, config).data(), steps), "") << text(config);
   }
-  /// Each, with every tile.
+  /// Each, by every kernel.
   template <class Out, class In>
   void expect_epilogues(const test::typed_gemm_case<In>& g) {
     const device_buffer<In> a{worlds_[0], g.a}, b{worlds_[0], g.b};
     const device_buffer<Out> own{worlds_[0], test::biases<Out>(g.size.n)};
     const device_buffer<float> fp32{worlds_[0], test::biases<float>(g.size.n)};
-    using enum gemm_tiles;
     for (const test::epilogue_case& e : test::epilogue_cases()) {
-      for (const gemm_tiles tiles : {paired, wide, medium, narrow}) {
+      for (const gemm_config& config : all_configs) {
         device_buffer<Out> c{worlds_[0], test::what_was_there<Out>(e, g.c.size())};
         gemm(worlds_[0],
              test::problem_of<gemm_problem<Out, In>>(e, g.size, a.data(), b.data(), c.data(), own.data(),
                                                      fp32.data()),
-             {.tiles = tiles});
-        EXPECT_EQ(test::wrong_epilogue(e, g, c.to_host().data()), "") << name(tiles);
+             config);
+        EXPECT_EQ(test::wrong_epilogue(e, g, c.to_host().data()), "") << text(config);
       }
     }
   }
@@ -108,22 +116,21 @@ TEST_F(gemm_gpu, integers_are_exact_at_sizes_that_are_drawn) {
 }
 
 TEST_F(gemm_gpu, the_layout_of_b_changes_no_bit) {
-  using enum gemm_tiles;
   for (const auto& size :
        {gemm_size{1, 8, 8}, {129, 264, 72}, {300, 136, 200}, {512, 640, 1024}, {9, 520, 0}}) {
     const gemm_case g = test::real_gemm(size);
     const auto halves = test::real_gemm<float16>(size);
-    for (const gemm_tiles tiles : {paired, wide, medium, narrow}) {
-      const gemm_config config{.tiles = tiles};
+    for (const gemm_config& config : all_configs) {
       const auto as_rows_of_k = [&]<class Out>(Out, const auto& of) {
         return product<Out>(of, config, {}, gemm_b_layout::k_by_n);
       };
-      EXPECT_EQ(as_rows_of_k(0.0f, g), product<float>(g, config)) << test::text(size) << name(tiles);
-      EXPECT_EQ(as_rows_of_k(bfloat16{}, g), product<bfloat16>(g, config)) << test::text(size) << name(tiles);
+      EXPECT_EQ(as_rows_of_k(0.0f, g), product<float>(g, config)) << test::text(size) << text(config);
+      EXPECT_EQ(as_rows_of_k(bfloat16{}, g), product<bfloat16>(g, config))
+          << test::text(size) << text(config);
       EXPECT_EQ(as_rows_of_k(0.0f, halves), product<float>(halves, config))
-          << test::text(size) << name(tiles);
+          << test::text(size) << text(config);
       EXPECT_EQ(as_rows_of_k(float16{}, halves), product<float16>(halves, config))
-          << test::text(size) << name(tiles);
+          << test::text(size) << text(config);
     }
   }
 }
@@ -131,7 +138,9 @@ TEST_F(gemm_gpu, the_layout_of_b_changes_no_bit) {
 TEST_F(gemm_gpu, few_sms_take_many_tiles_each) {
   const gemm_case g = test::integer_gemm({900, 1000, 136});
   for (const int sms : {1, 2, 7, 1000})
-    EXPECT_EQ(test::wrong_element(g, product<float>(g, {.num_sms = sms}).data()), "") << sms;
+    for (const int splits : {0, 1, 2, 8})
+      EXPECT_EQ(test::wrong_element(g, product<float>(g, {.num_sms = sms, .splits = splits}).data()), "")
+          << sms << " " << splits;
 }
 
 TEST_F(gemm_gpu, real_values_stay_within_one_rounding_a_term) {
@@ -145,11 +154,16 @@ TEST_F(gemm_gpu, real_values_stay_within_one_rounding_a_term) {
 
 TEST_F(gemm_gpu, tiles_sms_and_the_run_change_no_bit) {
   const gemm_case g = test::real_gemm({700, 896, 264});
-  const auto first = product<float>(g);
   using enum gemm_tiles;
+  const auto first = product<float>(g, {.splits = 1});
   for (const int sms : {2, 50, 0})
     for (const gemm_tiles tiles : {paired, wide, medium, narrow})
-      EXPECT_EQ(first, product<float>(g, {tiles, sms})) << name(tiles) << " " << sms;
+      EXPECT_EQ(first, product<float>(g, {tiles, sms, 1})) << name(tiles) << " " << sms;
+  for (const int splits : {2, 4, 8}) {
+    const auto shared_out = product<float>(g, {.splits = splits});
+    for (const int sms : {8, 50, 0})
+      EXPECT_EQ(shared_out, product<float>(g, {medium, sms, splits})) << splits << " " << sms;
+  }
 }
 
 TEST_F(gemm_gpu, alpha_and_beta_scale_the_product_and_what_was_there) {
@@ -157,18 +171,15 @@ TEST_F(gemm_gpu, alpha_and_beta_scale_the_product_and_what_was_there) {
     gemm_case g = test::integer_gemm(size);
     for (double& v : g.c) v = -2 * v + 0.5 * 6;
     const scaling s{-2, 0.5f, 6};
-    using enum gemm_tiles;
-    for (const gemm_tiles tiles : {paired, wide, medium, narrow}) {
-      EXPECT_EQ(test::wrong_element(g, product<float>(g, {.tiles = tiles}, s).data()), "") << name(tiles);
-      EXPECT_EQ(test::wrong_element(g, product<bfloat16>(g, {.tiles = tiles}, s).data()), "") << name(tiles);
+    for (const gemm_config& config : all_configs) {
+      EXPECT_EQ(test::wrong_element(g, product<float>(g, config, s).data()), "") << text(config);
+      EXPECT_EQ(test::wrong_element(g, product<bfloat16>(g, config, s).data()), "") << text(config);
     }
     auto halves = test::integer_gemm<float16>(size);
     for (double& v : halves.c) v = -2 * v + 0.5 * 6;
-    for (const gemm_tiles tiles : {paired, wide, medium, narrow}) {
-      EXPECT_EQ(test::wrong_element(halves, product<float>(halves, {.tiles = tiles}, s).data()), "")
-          << name(tiles);
-      EXPECT_EQ(test::wrong_element(halves, product<float16>(halves, {.tiles = tiles}, s).data()), "")
-          << name(tiles);
+    for (const gemm_config& config : all_configs) {
+      EXPECT_EQ(test::wrong_element(halves, product<float>(halves, config, s).data()), "") << text(config);
+      EXPECT_EQ(test::wrong_element(halves, product<float16>(halves, config, s).data()), "") << text(config);
     }
   }
 }

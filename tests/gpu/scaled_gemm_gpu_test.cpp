@@ -114,9 +114,12 @@ TEST_F(scaled_gemm_gpu, dense_products_are_exact_at_sizes_around_the_tiles_borde
     for (const int n : {8, 248, 264, 520})
       for (const int k : {16, 144, 640}) {
         const scaled_gemm_case g = scaled_groups(std::span<const int>{&m, 1}, n, k, exact_draws(seed++));
-        for (const gemm_tiles tiles : {gemm_tiles::paired, gemm_tiles::medium})
-          ASSERT_EQ(test::wrong_value(g, dense_product(g, {.tiles = tiles}), left_alone), "")
-              << m << " " << n << " " << k << " " << name(tiles);
+        ASSERT_EQ(test::wrong_value(g, dense_product(g, {.tiles = gemm_tiles::paired}), left_alone), "");
+        for (const int splits : {1, 2, 4, 8})
+          ASSERT_EQ(test::wrong_value(g, dense_product(g, {.tiles = gemm_tiles::medium, .splits = splits}),
+                                      left_alone),
+                    "")
+              << m << " " << n << " " << k << " " << splits;
       }
 }
 
@@ -125,13 +128,16 @@ TEST_F(scaled_gemm_gpu,
   constexpr int counts[] = {200, 3, 0, 400}, rows[] = {700};
   const scaled_gemm_case groups = scaled_groups(counts, 520, 2064, random_draws(1)),
                          dense = scaled_groups(rows, 520, 2064, random_draws(2), scale_layout::column_major);
-  const std::vector<bfloat16> of_groups = product(groups), of_dense = dense_product(dense);
+  const std::vector<bfloat16> of_groups = product(groups), of_dense = dense_product(dense, {.splits = 1}),
+                              shared_out = dense_product(dense, {.splits = 4});
   EXPECT_EQ(test::wrong_value(groups, of_groups, left_alone, tensor_core_sums), "");
   EXPECT_EQ(test::wrong_value(dense, of_dense, left_alone, tensor_core_sums), "");
+  EXPECT_EQ(test::wrong_value(dense, shared_out, left_alone, tensor_core_sums), "");
   for (const int sms : {1, 2, 7, 50}) {
     EXPECT_TRUE(product(groups, sms) == of_groups) << sms;
     for (const gemm_tiles tiles : {gemm_tiles::paired, gemm_tiles::medium})
-      EXPECT_TRUE(dense_product(dense, {tiles, sms}) == of_dense) << sms << name(tiles);
+      EXPECT_TRUE(dense_product(dense, {tiles, sms, 1}) == of_dense) << sms << name(tiles);
+    EXPECT_TRUE(dense_product(dense, {.num_sms = sms, .splits = 4}) == shared_out) << sms;
   }
 }
 

@@ -13,6 +13,7 @@ namespace baton::test {
 struct gemm_run {
   sim::options how{};
   int clusters = 2;
+  int splits = 1;  // blocks of a cluster that share out k, where the kernel does
   float alpha = 1, beta = 0;
   wait_limits limits{.deadline_ns = 1'000'000};
 };
@@ -22,11 +23,12 @@ template <gemm_kernels::config C, class Context = sim::context, class Out, class
 void run_group_gemm(const gemm_kernels::operands<Out, In>& problem, const gemm_run& run) {
   const auto p = gemm_kernels::params_of<C>(problem, sim::make_tensor_map);
   sim::machine machine{1, run.how};
-  const sim::grid grid{.blocks = run.clusters * C.cluster,
+  const int cluster = C.split ? run.splits : C.cluster;
+  const sim::grid grid{.blocks = run.clusters * cluster,
                        .warps = gemm_kernels::num_warps,
                        .shared_bytes = gemm_kernels::block_plan<C>{}.bytes,
                        .limits = run.limits,
-                       .cluster = C.cluster};
+                       .cluster = cluster};
   machine.launch(0, grid, [&](sim::context& base) {
     Context x{base};
     gemm_kernels::gemm_kernel<constant<C>>::run(x, p);

@@ -5,6 +5,7 @@
 #include "baton/weight_format.hpp"
 #include "exec/group_mma.hpp"
 #include "exec/shared_plan.hpp"
+#include "protocol/split_sum.hpp"
 #include "protocol/staged_pipeline.hpp"
 
 namespace baton::gemm_kernels {
@@ -31,6 +32,7 @@ struct config {
       false;  // B is two matrices; C = silu(A * B^T) . (A * B_up^T), with scales of its own where it is e4m3
   bool listed = false;  // rows of A lie where a list says
   bool evenly = false;  // tiles of groups are dealt out so that blocks end together; else in order
+  bool split = false;   // blocks of a cluster, of any size, share out k, and add up what they make of a tile
 
   constexpr bool block_scaled() const { return in == operand_type::e4m3; }
   constexpr bool e4m3_out() const { return gated && block_scaled(); }
@@ -46,6 +48,16 @@ struct config {
 inline constexpr int block_m = consumer.groups * group_rows;
 inline constexpr int most_groups = 512;
 inline constexpr int num_warps = (producer.groups + consumer.groups) * group_warps;
+inline constexpr int consumer_warps = consumer.groups * group_warps;
+
+/// Blocks that k is shared out to, at most: each adds up the rows of a consumer warp or more.
+inline constexpr int most_splits = consumer_warps;
+/// Two neighbours in a row of sums.
+struct alignas(8) sum_pair {
+  float low, high;
+};
+template <config C>
+inline constexpr int pairs_of_warp = group_warp_rows* C.columns / 2;
 
 /// Of a slot: rows of 128 bytes.
 template <config C>
@@ -92,6 +104,9 @@ struct block_plan : shared_plan {
   shared_array<eight_rows> b;        // [stages][columns / 8]
   shared_array<eight_rows> results;  // [consumer warps][places][16 / 8]
   shared_array<mbarrier> barriers;
+  shared_array<mbarrier> sum_barriers;  // [consumer warps]
+  shared_array<sum_pair>
+      sums;  // [places][pairs_of_warp]: what other blocks made of rows that this one adds up
   shared_array<std::int32_t> tiles;     // [most_groups + 1]: whole ones, of the groups before this one
   shared_array<std::uint32_t> parts;    // bit g: group g has a part of a tile; behind the bits how many have
   shared_array<tile_cursor> cursors;    // [num_warps]
@@ -101,8 +116,10 @@ struct block_plan : shared_plan {
   constexpr block_plan()
       : a{take<eight_rows>(C.stages * block_m / 8)},
         b{take<eight_rows>(C.stages * C.columns / 8)},
-        results{take<eight_rows>(consumer.groups * group_warps * C.places * group_warp_rows / 8)},
+        results{take<eight_rows>(consumer_warps * C.places * group_warp_rows / 8)},
         barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)},
+        sum_barriers{take<mbarrier>(C.split ? consumer_warps : 0)},
+        sums{take<sum_pair>(C.split ? split_sum::most_places(consumer_warps) * pairs_of_warp<C> : 0)},
         tiles{take<std::int32_t>(C.grouped ? most_groups + 1 : 0)},
         parts{take<std::uint32_t>(C.evenly ? most_groups / warp_lanes + 1 : 0)},
         cursors{take<tile_cursor>(C.evenly ? num_warps : 0)},
@@ -130,6 +147,8 @@ consteval const char* why_not() {
     return "block_scaled: neither tiles that share a scale with their neighbours, nor fp32, nor an epilogue";
   } else if constexpr ((C.gated || C.listed) && (!C.grouped || C.cluster > 1)) {
     return "gated, listed: of groups, in blocks alone";
+  } else if constexpr (C.split && (C.grouped || C.cluster > 1)) {
+    return "split: of one product, in clusters that share nothing else";
   } else if constexpr (C.gated && (C.columns != 256 || C.float_out || C.epilogue)) {
     return "gated: 128 columns of each matrix, which share a scale of C; neither fp32 nor an epilogue";
   } else {

@@ -2,7 +2,7 @@
 // Warps that put into slots what the copy engine does not: the scales of e4m3, and rows of A that lie where a list says. A warp
 // for each consumer group. All is copied without passing through registers, so that many slots' are on their way at a time.
 #include "exec/group_mma.hpp"
-#include "kernels/gemm/tiles.hpp"
+#include "kernels/gemm/block_sums.hpp"
 
 namespace baton::gemm_kernels {
 
@@ -16,7 +16,7 @@ class feed {
   static constexpr int warps = C.fed_by_warps() ? consumer.groups : 0;
   static constexpr int arrivals = warps * warp_lanes;  // for each slot
 
-  BATON_FN feed(X& x, const params& p, int steps, int number)
+  BATON_FN feed(X& x, const params& p, const k_steps& steps, int number)
       : x_{x},
         p_{p},
         steps_{steps},
@@ -29,7 +29,7 @@ class feed {
     if constexpr (C.listed) look_rows_up(first);
     if constexpr (C.block_scaled()) x_.each_lane([&](int lane) { from_[lane] = places_of(t, first, lane); });
     BATON_ROLLED
-    for (int k = 0; k < steps_; ++k) {
+    for (int k = steps_.first; k < steps_.first + steps_.count; ++k) {
       if (!out_.producer_acquire(x_, {.where = "gemm.slot_free"})) return false;
       x_.each_lane([&](int lane) {
         if constexpr (C.listed) copy_rows(k, lane, rows);
@@ -85,7 +85,7 @@ class feed {
     const int part = lane % slot::b_blocks, of_tile = t.column / scaled_columns;
     const int block = C.gated ? of_tile : smaller(of_tile + part, blocks - 1);
     const float* scales = C.gated && part == 1 ? p_.b_up_scales : p_.b_scales;
-    from.b = scales + (std::int64_t{group} * blocks + block) * steps_;
+    from.b = scales + (std::int64_t{group} * blocks + block) * steps_.all;
     return from;
   }
   BATON_FN void copy_scales(int k, int lane) {
@@ -130,7 +130,8 @@ class feed {
 
   X& x_;
   const params& p_;
-  int steps_, number_;
+  k_steps steps_;
+  int number_;
   typename X::template lanes<places> from_;
   typename pipeline::producer_end out_;
   int untold_ = -1;  // a slot that has been asked for, and is not told of yet

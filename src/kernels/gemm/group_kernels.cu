@@ -10,12 +10,14 @@ using gemm_kernels::group_kernel;
 using gemm_kernels::params;
 using gemm_kernels::scaled_group_kernel;
 using gemm_kernels::scaled_kernel;
+using gemm_kernels::split_kernel;
 
 BATON_KERNEL(group_kernel<bfloat16, false>, params);
 BATON_KERNEL(group_kernel<bfloat16, true>, params);
 
 BATON_KERNEL(scaled_kernel<gemm_tiles::paired>, params);
 BATON_KERNEL(scaled_kernel<gemm_tiles::medium>, params);
+BATON_KERNEL(split_kernel<bfloat16, float8_e4m3>, params);
 BATON_KERNEL(scaled_group_kernel<false>, params);
 BATON_KERNEL(scaled_group_kernel<true>, params);
 

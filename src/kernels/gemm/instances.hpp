@@ -71,6 +71,19 @@ inline constexpr config gated_config = make_gated_config(block_scaled, listed);
 template <bool block_scaled, bool listed>
 using gated_kernel = gemm_kernel<constant<gated_config<block_scaled, listed>>>;
 
+/// Blocks that share out k: medium tiles, and slots that leave room for the others' sums.
+constexpr config make_split_config(bool float_out, operand_type in) {
+  config c = config_of(gemm_tiles::medium, float_out, in != operand_type::e4m3, in);
+  c.split = true;
+  c.stages = 4;
+  if (in == operand_type::e4m3) c.places = 1;
+  return c;
+}
+template <class Out, class In>
+inline constexpr config split_config = make_split_config(std::is_same_v<Out, float>, type_of<In>);
+template <class Out, class In>
+using split_kernel = gemm_kernel<constant<split_config<Out, In>>>;
+
 template <gemm_tiles tiles>
 using scaled_kernel = gemm_kernel<constant<scaled_config<tiles>>>;
 template <bool listed>

@@ -13,12 +13,14 @@
 //
 // Hand-over: protocol/staged_pipeline.hpp. A slot is filled when its bytes have landed, those from the other blocks too. It is
 // free when the consumer warps of all blocks of the cluster have released it: what a block loads goes to each of them. Cluster i
-// takes tiles i, i + clusters, ... of the walk; roles agree on them without a word.
+// takes tiles i, i + clusters, ... of the walk; roles agree on them without a word. Blocks that share out k give each other
+// nothing but sums, at a tile's end (block_sums.hpp).
 #include <type_traits>
 
 #include "base/constant.hpp"
 #include "base/silu.hpp"
 #include "exec/kernel.hpp"
+#include "kernels/gemm/block_sums.hpp"
 #include "kernels/gemm/epilogue.hpp"
 #include "kernels/gemm/feed.hpp"
 #include "kernels/gemm/products.hpp"
@@ -34,20 +36,25 @@ class block_role {
   using accumulators = typename X::template group_accumulators<C.columns>;
   using products = typename products_of<C, X>::type;
   using feed_role = feed<C, X>;
+  using sums = typename sums_of<C, X>::type;
   static constexpr int fillings = 1 + feed_role::arrivals;  // of a slot
 
  public:
   BATON_FN block_role(X& x, const params& p)
-      : x_{x}, p_{p}, tiles_{x, p}, steps_{ceil_div(p.k, block_k<C>)}, slots_{plan{}.barriers(x)} {}
+      : x_{x}, p_{p}, tiles_{x, p}, steps_{steps_of<C>(x, p.k)}, slots_{plan{}.barriers(x)} {}
 
   BATON_FN void run() {
     x_.launch_dependents();
     x_.block_each(pipeline::num_mbars, [&](int i) {
       const bool is_full = i < pipeline::total_stages;
-      x_.mbarrier_init(plan{}.barriers(x_) + i,
-                       is_full ? fillings : C.cluster * consumer.groups * group_warps);
+      x_.mbarrier_init(plan{}.barriers(x_) + i, is_full ? fillings : C.cluster * consumer_warps);
       x_.fence_mbarrier_init();
     });
+    if constexpr (C.split)
+      x_.block_each(consumer_warps, [&](int share) {
+        split_sum::prepare(x_, plan{}.sum_barriers(x_), share, consumer_warps);
+        x_.fence_mbarrier_init();
+      });
     x_.await_dependencies();  // nobody touches the operands earlier
     tiles_.build(x_);
     x_.sync_cluster();
@@ -82,7 +89,7 @@ class block_role {
 
   BATON_FN void produce() {
     auto out = slots_.producer();
-    if (steps_ == 0) return;
+    if (steps_.count == 0) return;
     x_.elect([&] {
       if constexpr (!C.listed) x_.prefetch(p_.a);
       x_.prefetch(p_.b);
@@ -91,9 +98,9 @@ class block_role {
     });
     const wait_site where{.where = "gemm.slot_free"};
     each_tile([&](const tile& t, auto look) {
-      for (int k = 0; k < steps_; ++k) {
+      for (int k = 0; k < steps_.count; ++k) {
         if (!out.producer_acquire(x_, where)) return false;
-        x_.elect([&] { fill(out.index(), out.producer_mbar(), k * block_k<C>, t); });
+        x_.elect([&] { fill(out.index(), out.producer_mbar(), (steps_.first + k) * block_k<C>, t); });
         out.step();
       }
       look();
@@ -102,7 +109,7 @@ class block_role {
   }
 
   BATON_FN void feed_slots(int number) {
-    if (steps_ == 0) return;
+    if (steps_.count == 0) return;
     feed_role role{x_, p_, steps_, number};
     each_tile([&](const tile& t, auto look) {
       if (!role.run(t)) return false;
@@ -120,7 +127,7 @@ class block_role {
     x_.template mbarrier_arrive_expect<scope::block>(filled, (a_rows + C.columns) * operand<C>::row_bytes);
     if (a_rows > 0)
       x_.tensor_load(a_slot<C>(x_, stage).at, a_rows == block_m ? p_.a : p_.a_half, {k, t.row}, filled);
-    const int part = x_.cluster_block() * C.b_box_rows();
+    const int part = C.split ? 0 : x_.cluster_block() * C.b_box_rows();
     if constexpr (C.epilogue)
       if (p_.b_is_rows_of_k) return fill_rows_of_k(stage, filled, k, t.column, part);
     std::byte* b = b_slot<C>(x_, stage).from_row(part).at;
@@ -142,8 +149,9 @@ class block_role {
   }
 
   BATON_FN void consume(int number) {
-    products products{x_, p_, steps_, number};
+    products products{x_, p_, steps_.count, number};
     results<C, X> results{x_, p_, number};
+    sums sums{x_, number};
     each_tile([&](const tile& t, auto look) {
       if (C.grouped && t.rows <= number * group_rows) {
         look();
@@ -151,6 +159,8 @@ class block_role {
       }
       accumulators acc;
       if (!products.multiply(acc, results, look)) return false;
+      if (!sums.add_up(acc)) return false;
+      if (!sums.owns()) return true;
       const int below = number * group_rows + x_.warp_of_group() * group_warp_rows;
       if constexpr (C.epilogue) {
         results.store_rest();
@@ -166,7 +176,7 @@ class block_role {
   X& x_;
   const params& p_;
   typename tiles_of<C>::type tiles_;
-  int steps_;
+  k_steps steps_;
   pipeline slots_;
 };
 
@@ -174,8 +184,10 @@ class block_role {
 template <class Config>
 struct gemm_kernel {
   static constexpr config c = Config::value;
-  static constexpr kernel_bounds bounds{
-      .max_threads = num_warps * warp_lanes, .blocks_per_sm = 1, .cluster = c.cluster, .in_groups = true};
+  static constexpr kernel_bounds bounds{.max_threads = num_warps * warp_lanes,
+                                        .blocks_per_sm = 1,
+                                        .cluster = c.split ? 0 : c.cluster,
+                                        .in_groups = true};
 
   template <group_exec_context X>
   static BATON_FN void run(X& x, const params& p) {

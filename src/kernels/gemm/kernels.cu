@@ -7,6 +7,7 @@ namespace baton {
 
 using gemm_kernels::kernel_of;
 using gemm_kernels::params;
+using gemm_kernels::split_kernel;
 
 #define BATON_GEMM(tiles)                                            \
   BATON_KERNEL(kernel_of<bfloat16, bfloat16, tiles, false>, params); \
@@ -18,5 +19,7 @@ BATON_GEMM(gemm_tiles::paired);
 BATON_GEMM(gemm_tiles::wide);
 BATON_GEMM(gemm_tiles::medium);
 BATON_GEMM(gemm_tiles::narrow);
+BATON_KERNEL(split_kernel<bfloat16, bfloat16>, params);
+BATON_KERNEL(split_kernel<float, bfloat16>, params);
 
 }  // namespace baton

@@ -28,15 +28,16 @@ operands<Out, In> operands_of(const gemm_problem<Out, In>& p) {
 
 /// As many clusters as there may be tiles for, of what the SMs hold.
 template <config c, class Out, class In>
-void launch_as(const world& w, const operands<Out, In>& problem, int num_sms, stream_ref stream) {
+void launch_as(const world& w, const operands<Out, In>& problem, int num_sms, stream_ref stream,
+               int cluster = c.cluster) {
   const int most_tiles =
       walk_of<c>(problem.m, problem.n).size() + problem.groups * walk_of<c>(1, problem.n).size();
-  const int clusters = smaller(most_tiles, larger(num_sms / c.cluster, 1));
+  const int clusters = smaller(most_tiles, larger(num_sms / cluster, 1));
   const launch_grid grid{
-      .blocks = clusters * c.cluster,
+      .blocks = clusters * cluster,
       .threads = num_warps * warp_lanes,
       .shared_bytes = block_plan<c>{}.bytes,
-      .cluster = c.cluster,
+      .cluster = cluster,
       .begins_early = !c.grouped};  // groups come after an exchange, and may have to leave SMs to others
   const params p =
       params_of<c>(problem, [&](const tensor_layout& matrix) { return make_tensor_map(w, matrix); });
@@ -85,10 +86,10 @@ void launch_gated(const world& w, const operands<Value, Value>& problem, int num
 template <class Out, class In>
 void run(const world& w, const gemm_problem<Out, In>& problem, const gemm_config& config, stream_ref stream) {
   if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
-  const gemm_tiles tiles = config.tiles == gemm_tiles::automatic
-                               ? tiles_for(problem.m, problem.n, problem.k, config.num_sms)
-                               : config.tiles;
-  switch (tiles) {
+  const tile_choice chosen = chosen_of(tile_rates, config, problem.m, problem.n, problem.k);
+  if (chosen.splits > 1)
+    return launch_as<split_config<Out, In>>(w, operands_of(problem), config.num_sms, stream, chosen.splits);
+  switch (chosen.tiles) {
     case gemm_tiles::wide:
       return launch_with<gemm_tiles::wide>(w, problem, config.num_sms, stream);
     case gemm_tiles::medium:
@@ -117,10 +118,10 @@ void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, const gemm_config& config,
          stream_ref stream) {
   if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
-  const gemm_tiles tiles = config.tiles == gemm_tiles::automatic
-                               ? scaled_tiles_for(problem.m, problem.n, problem.k, config.num_sms)
-                               : config.tiles;
-  if (tiles == gemm_tiles::medium)
+  const tile_choice chosen = chosen_of(scaled_tile_rates, config, problem.m, problem.n, problem.k);
+  if (chosen.splits > 1)
+    launch_as<split_config<bfloat16, float8_e4m3>>(w, problem, config.num_sms, stream, chosen.splits);
+  else if (chosen.tiles == gemm_tiles::medium)
     launch_as<scaled_config<gemm_tiles::medium>>(w, problem, config.num_sms, stream);
   else
     launch_as<scaled_config<gemm_tiles::paired>>(w, problem, config.num_sms, stream);

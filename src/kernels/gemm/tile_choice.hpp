@@ -18,28 +18,41 @@ inline constexpr tile_rate tile_rates[] = {{gemm_tiles::paired, 817e6, 1.2},
 inline constexpr tile_rate scaled_tile_rates[] = {{gemm_tiles::paired, 1386e6, 1.2},
                                                   {gemm_tiles::medium, 1000e6, 0}};
 
+/// What a product is computed with.
+struct tile_choice {
+  gemm_tiles tiles;
+  int splits;
+};
+/// What it takes to add up sums of several blocks (docs/results/2026-11-23-split-k).
+inline constexpr double us_of_sums = 2;
+
 /// Microseconds, roughly: SMs take tiles in turns, and a turn takes as long with one tile as with one for each SM.
-constexpr double estimated_us(const tile_rate& rate, int m, int n, int k, int sms) {
+constexpr double estimated_us(const tile_rate& rate, int splits, int m, int n, int k, int sms) {
   const config c = config_of(rate.tiles, false, false);
   const tile_walk walk{m, n, block_m * c.cluster, c.columns};
-  const int turns = ceil_div(walk.size(), larger(sms / c.cluster, 1));
-  return turns * 2.0 * block_m * c.columns * k * sms / rate.flops_per_us + rate.us_of_a_start;
+  const int turns = ceil_div(walk.size(), larger(sms / (c.cluster * splits), 1));
+  return turns * 2.0 * block_m * c.columns * k / splits * sms / rate.flops_per_us + rate.us_of_a_start +
+         (splits > 1 ? us_of_sums : 0);
 }
 
-/// Of `rates`.
+/// The quickest of `rates`, as far as `config` leaves a choice.
 template <int n_rates>
-constexpr gemm_tiles quickest_of(const tile_rate (&rates)[n_rates], int m, int n, int k, int sms) {
-  const tile_rate* best = &rates[0];
-  for (const tile_rate& rate : rates)
-    if (estimated_us(rate, m, n, k, sms) < estimated_us(*best, m, n, k, sms)) best = &rate;
-  return best->tiles;
-}
-constexpr gemm_tiles tiles_for(int m, int n, int k, int sms) {
-  return quickest_of(tile_rates, m, n, k, sms);
-}
-/// Of e4m3 with scales.
-constexpr gemm_tiles scaled_tiles_for(int m, int n, int k, int sms) {
-  return quickest_of(scaled_tile_rates, m, n, k, sms);
+constexpr tile_choice chosen_of(const tile_rate (&rates)[n_rates], const gemm_config& config, int m, int n,
+                                int k) {
+  tile_choice best{config.tiles, larger(config.splits, 1)};
+  double least = -1;
+  for (const tile_rate& rate : rates) {
+    if (config.tiles != gemm_tiles::automatic && config.tiles != rate.tiles) continue;
+    for (int splits = 1; splits <= most_splits; splits *= 2) {
+      if (config.splits != 0 && config.splits != splits) continue;
+      if (splits > 1 && rate.tiles != gemm_tiles::medium) continue;
+      const double us = estimated_us(rate, splits, m, n, k, config.num_sms);
+      if (least >= 0 && us >= least) continue;
+      least = us;
+      best = {rate.tiles, splits};
+    }
+  }
+  return best;
 }
 
 }  // namespace baton::gemm_kernels

@@ -19,6 +19,12 @@ BATON_FN tile tile_of(int cluster_block, tile_walk::place at, int first_row, int
   return {first_row + down, rows - down, column, first_b_row + column};
 }
 
+/// Blocks that compute tiles together.
+template <config C, class X>
+BATON_FN int tile_blocks(X& x) {
+  return C.split ? x.cluster_blocks() : C.cluster;
+}
+
 /// Of one product: cluster i takes tiles i, i + clusters, ...
 template <config C>
 class dense_tiles {
@@ -32,16 +38,17 @@ class dense_tiles {
   class cursor {
    public:
     template <class X>
-    BATON_FN cursor(X& x, const dense_tiles& of) : of_{of}, index_{x.block() / C.cluster} {}
+    BATON_FN cursor(X& x, const dense_tiles& of) : of_{of}, index_{x.block() / tile_blocks<C>(x)} {}
     /// The next tile, if there is one.
     template <class X>
     BATON_FN void look(X& x, tile& next) const {
-      if (is_at(next)) next = tile_of<C>(x.cluster_block(), of_.walk_.at(index_), 0, of_.rows_, 0);
+      if (is_at(next))
+        next = tile_of<C>(C.split ? 0 : x.cluster_block(), of_.walk_.at(index_), 0, of_.rows_, 0);
     }
     BATON_FN bool is_at(const tile&) const { return index_ < of_.walk_.size(); }
     template <class X>
     BATON_FN void step(X& x) {
-      index_ += x.num_blocks() / C.cluster;
+      index_ += x.num_blocks() / tile_blocks<C>(x);
     }
 
    private:
