@@ -50,7 +50,7 @@ void require_dense(const bench_gemm_options& o) {
   require_measuring(o);
   const bool splits = std::any_of(o.splits.begin(), o.splits.end(), [](int of) { return of > 1; });
   for (const gemm_tiles tiles : o.tiles)
-    if (splits && tiles != gemm_tiles::automatic && tiles != gemm_tiles::medium)
+    if (splits && tiles != gemm_tiles::automatic)
       throw invalid_argument{fmt::format("--tiles: {} ones share no k: --splits 1", name(tiles))};
   for (const operand_format format : o.formats) {
     for (const std::string& out : o.out)

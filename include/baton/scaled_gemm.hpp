@@ -51,10 +51,11 @@ struct scaled_grouped_gemm_problem {
 /// largest term; the block's sum times the product of both scales, rounded to fp32, is added in fp32 with one rounding,
 /// blocks in order; the result is rounded to bf16. On the CPU a block is summed in fp32. Exact wherever the magnitudes of a
 /// block's products are integers that add up to less than 2^13, scales are powers of two, the sums of blocks are fp32 values
-/// and the result is a bf16. Deterministic: the same bits on however many SMs, with whatever tiles, wherever a row lies.
+/// and the result is a bf16. Deterministic: the same bits on however many SMs, with whatever tiles, wherever a row lies, where
+/// `config.splits` is said; 0, the default, may choose another number of parts of k, with other roundings, for another m, n or k.
 /// Order: on `stream`; capturable in a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the
 /// world's deadline.
-/// `config`: tiles are automatic, paired or medium.
+/// `config`: tiles are automatic, paired or medium; blocks that share out k (`splits`) are of dense products.
 /// Cost: 2 n k flops a row at the rate of e4m3. On the CPU it is plain loops.
 /// @throws invalid_argument  an argument is not as above: names it, the value and what is expected; nothing is enqueued
 /// @throws cuda_error        the launch failed

@@ -43,9 +43,9 @@ inline void require_config(const gemm_config& c) {
   if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8)
     throw invalid_argument{
         fmt::format("splits: {}, expected 1, 2, 4 or 8, or 0 for what is quickest", c.splits)};
-  if (c.splits > 1 && c.tiles != gemm_tiles::automatic && c.tiles != gemm_tiles::medium)
+  if (c.splits > 1 && c.tiles != gemm_tiles::automatic)
     throw invalid_argument{
-        fmt::format("tiles: {}, expected automatic or medium where splits is {}", name(c.tiles), c.splits)};
+        fmt::format("tiles: {}, expected automatic where splits is {}", name(c.tiles), c.splits)};
   if (c.num_sms < 0) throw invalid_argument{fmt::format("num_sms: {} must not be negative", c.num_sms)};
 }
 

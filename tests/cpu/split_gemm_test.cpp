@@ -198,10 +198,12 @@ TEST(split_gemm_config, k_is_shared_out_where_tiles_are_few_and_k_is_long) {
     return chosen_of(gemm_kernels::scaled_tile_rates, {.num_sms = sms}, m, n, k).splits;
   };
   EXPECT_EQ(of(8192, 8192, 8192), 1);
-  EXPECT_EQ(of(128, 4096, 7168), 4);
-  EXPECT_EQ(of(128, 7168, 2048), 2);
+  EXPECT_EQ(of(128, 4096, 7168), 2);
+  EXPECT_EQ(of(128, 1024, 7168), 4);
   EXPECT_EQ(of(128, 512, 7168), 8);
-  EXPECT_EQ(of(128, 4096, 128), 1);
+  EXPECT_EQ(of(512, 512, 8192), 2) << "clusters of 4 would take turns";
+  EXPECT_EQ(of(128, 7168, 2048), 1);
+  EXPECT_EQ(of(1024, 1024, 1024), 1);
 }
 
 TEST(split_gemm_config, what_is_asked_for_is_taken) {
@@ -212,7 +214,7 @@ TEST(split_gemm_config, what_is_asked_for_is_taken) {
   EXPECT_EQ(of({.num_sms = 132, .splits = 8}).splits, 8);
   EXPECT_EQ(of({.num_sms = 1, .splits = 8}).splits, 8);
   EXPECT_EQ(of({.tiles = gemm_tiles::narrow, .num_sms = 132}).splits, 1);
-  EXPECT_EQ(of({.tiles = gemm_tiles::medium, .num_sms = 132, .splits = 2}).tiles, gemm_tiles::medium);
+  EXPECT_EQ(of({.num_sms = 132, .splits = 2}).tiles, gemm_tiles::narrow);
 }
 
 TEST(split_gemm_config, what_cannot_run_is_refused) {
@@ -225,7 +227,7 @@ TEST(split_gemm_config, what_cannot_run_is_refused) {
   EXPECT_TRUE(test::says(refused({.splits = 3}), "splits: 3, expected 1, 2, 4 or 8, or 0"));
   EXPECT_TRUE(test::says(refused({.splits = -1}), "splits: -1"));
   EXPECT_TRUE(
-      test::says(refused({.tiles = gemm_tiles::paired, .splits = 2}), "tiles: paired", "splits is 2"));
+      test::says(refused({.tiles = gemm_tiles::narrow, .splits = 2}), "tiles: narrow", "splits is 2"));
 }
 
 }  // namespace

@@ -16,11 +16,13 @@ using test::gemm_case;
 using test::gemm_size;
 
 /// Every kernel that there is: the tiles, and how many blocks share out k.
-constexpr gemm_config all_configs[] = {
-    {.tiles = gemm_tiles::paired, .splits = 1}, {.tiles = gemm_tiles::wide, .splits = 1},
-    {.tiles = gemm_tiles::medium, .splits = 1}, {.tiles = gemm_tiles::narrow, .splits = 1},
-    {.tiles = gemm_tiles::medium, .splits = 2}, {.tiles = gemm_tiles::medium, .splits = 4},
-    {.tiles = gemm_tiles::medium, .splits = 8}};
+constexpr gemm_config all_configs[] = {{.tiles = gemm_tiles::paired, .splits = 1},
+                                       {.tiles = gemm_tiles::wide, .splits = 1},
+                                       {.tiles = gemm_tiles::medium, .splits = 1},
+                                       {.tiles = gemm_tiles::narrow, .splits = 1},
+                                       {.splits = 2},
+                                       {.splits = 4},
+                                       {.splits = 8}};
 std::string text(const gemm_config& c) {
   return std::string{name(c.tiles)} + " " + std::to_string(c.splits);
 }
@@ -162,7 +164,7 @@ TEST_F(gemm_gpu, tiles_sms_and_the_run_change_no_bit) {
   for (const int splits : {2, 4, 8}) {
     const auto shared_out = product<float>(g, {.splits = splits});
     for (const int sms : {8, 50, 0})
-      EXPECT_EQ(shared_out, product<float>(g, {medium, sms, splits})) << splits << " " << sms;
+      EXPECT_EQ(shared_out, product<float>(g, {.num_sms = sms, .splits = splits})) << splits << " " << sms;
   }
 }
 

@@ -114,12 +114,13 @@ TEST_F(scaled_gemm_gpu, dense_products_are_exact_at_sizes_around_the_tiles_borde
     for (const int n : {8, 248, 264, 520})
       for (const int k : {16, 144, 640}) {
         const scaled_gemm_case g = scaled_groups(std::span<const int>{&m, 1}, n, k, exact_draws(seed++));
-        ASSERT_EQ(test::wrong_value(g, dense_product(g, {.tiles = gemm_tiles::paired}), left_alone), "");
-        for (const int splits : {1, 2, 4, 8})
-          ASSERT_EQ(test::wrong_value(g, dense_product(g, {.tiles = gemm_tiles::medium, .splits = splits}),
-                                      left_alone),
-                    "")
-              << m << " " << n << " " << k << " " << splits;
+        for (const gemm_config& config : {gemm_config{.tiles = gemm_tiles::paired, .splits = 1},
+                                          {.tiles = gemm_tiles::medium, .splits = 1},
+                                          {.splits = 2},
+                                          {.splits = 4},
+                                          {.splits = 8}})
+          ASSERT_EQ(test::wrong_value(g, dense_product(g, config), left_alone), "")
+              << m << " " << n << " " << k << " " << name(config.tiles) << " " << config.splits;
       }
 }
 

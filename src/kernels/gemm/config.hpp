@@ -78,7 +78,7 @@ using out_value =
 inline constexpr int scaled_columns = weight_block;
 template <config C>
 struct slot_scales {
-  static constexpr int b_blocks = C.columns / scaled_columns;
+  static constexpr int b_blocks = ceil_div(C.columns, scaled_columns);
   float a[block_m];
   float b[b_blocks];
 };
@@ -143,8 +143,8 @@ consteval const char* why_not() {
            "free";
   } else if constexpr (C.places < 1 || C.result_columns() / C.out_columns() % C.places != 0) {
     return "places: the last place of a tile is the next one's first";
-  } else if constexpr (C.block_scaled() && (C.columns % scaled_columns != 0 || C.float_out || C.epilogue)) {
-    return "block_scaled: neither tiles that share a scale with their neighbours, nor fp32, nor an epilogue";
+  } else if constexpr (C.block_scaled() && (C.float_out || C.epilogue)) {
+    return "block_scaled: neither fp32, nor an epilogue";
   } else if constexpr ((C.gated || C.listed) && (!C.grouped || C.cluster > 1)) {
     return "gated, listed: of groups, in blocks alone";
   } else if constexpr (C.split && (C.grouped || C.cluster > 1)) {

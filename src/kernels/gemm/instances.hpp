@@ -71,12 +71,11 @@ inline constexpr config gated_config = make_gated_config(block_scaled, listed);
 template <bool block_scaled, bool listed>
 using gated_kernel = gemm_kernel<constant<gated_config<block_scaled, listed>>>;
 
-/// Blocks that share out k: medium tiles, and slots that leave room for the others' sums.
+/// Blocks that share out k: narrow tiles, as what blocks send each other takes longest, and slots that leave room for it.
 constexpr config make_split_config(bool float_out, operand_type in) {
-  config c = config_of(gemm_tiles::medium, float_out, in != operand_type::e4m3, in);
+  config c = config_of(gemm_tiles::narrow, float_out, in != operand_type::e4m3, in);
   c.split = true;
-  c.stages = 4;
-  if (in == operand_type::e4m3) c.places = 1;
+  c.stages = 6;
   return c;
 }
 template <class Out, class In>

@@ -18,9 +18,9 @@ template <config C, class X>
 class scaled_products {
   using pipeline = slot_pipeline<C>;
   using accumulators = typename X::template group_accumulators<C.columns>;
-  using part = typename X::template group_accumulators<scaled_columns>;
+  using part = typename X::template group_accumulators<smaller(C.columns, scaled_columns)>;
   using row_values = typename X::row_values;
-  static constexpr int parts = C.columns / scaled_columns;
+  static constexpr int parts = slot_scales<C>::b_blocks;
 
  public:
   BATON_FN scaled_products(X& x, const params&, int steps, int number)

@@ -10,29 +10,38 @@ struct tile_rate {
   gemm_tiles tiles;
   double flops_per_us;   // while every SM has one
   double us_of_a_start;  // beyond that of the others: blocks of a pair wait for each other
+  bool alone = true;     // blocks may have all of k
 };
 inline constexpr tile_rate tile_rates[] = {{gemm_tiles::paired, 817e6, 1.2},
                                            {gemm_tiles::wide, 810e6, 0},
                                            {gemm_tiles::medium, 771e6, 0},
                                            {gemm_tiles::narrow, 425e6, 0}};
 inline constexpr tile_rate scaled_tile_rates[] = {{gemm_tiles::paired, 1386e6, 1.2},
-                                                  {gemm_tiles::medium, 1000e6, 0}};
+                                                  {gemm_tiles::medium, 1000e6, 0},
+                                                  {gemm_tiles::narrow, 700e6, 0, false}};
 
 /// What a product is computed with.
 struct tile_choice {
   gemm_tiles tiles;
   int splits;
 };
-/// What it takes to add up sums of several blocks (docs/results/2026-11-23-split-k).
-inline constexpr double us_of_sums = 2;
+/// What sharing out k takes beside a part's products at that rate: blocks wait for each other, and sums travel
+/// (docs/results/2026-11-23-split-k).
+constexpr double us_of_sums(int splits) {
+  return splits == 1 ? 0 : splits == 2 ? 3 : splits == 4 ? 4 : 6;
+}
+/// Clusters that run at once: those of four blocks or more leave SMs over, as not all processing clusters have as many.
+constexpr int clusters_of(int blocks, int sms) {
+  return larger((blocks > 2 ? sms * 10 / 11 : sms) / blocks, 1);
+}
 
 /// Microseconds, roughly: SMs take tiles in turns, and a turn takes as long with one tile as with one for each SM.
 constexpr double estimated_us(const tile_rate& rate, int splits, int m, int n, int k, int sms) {
   const config c = config_of(rate.tiles, false, false);
   const tile_walk walk{m, n, block_m * c.cluster, c.columns};
-  const int turns = ceil_div(walk.size(), larger(sms / (c.cluster * splits), 1));
-  return turns * 2.0 * block_m * c.columns * k / splits * sms / rate.flops_per_us + rate.us_of_a_start +
-         (splits > 1 ? us_of_sums : 0);
+  const int turns = ceil_div(walk.size(), clusters_of(c.cluster * splits, sms));
+  return turns * (2.0 * block_m * c.columns * k / splits * sms / rate.flops_per_us + us_of_sums(splits)) +
+         rate.us_of_a_start;
 }
 
 /// The quickest of `rates`, as far as `config` leaves a choice.
@@ -45,7 +54,8 @@ constexpr tile_choice chosen_of(const tile_rate (&rates)[n_rates], const gemm_co
     if (config.tiles != gemm_tiles::automatic && config.tiles != rate.tiles) continue;
     for (int splits = 1; splits <= most_splits; splits *= 2) {
       if (config.splits != 0 && config.splits != splits) continue;
-      if (splits > 1 && rate.tiles != gemm_tiles::medium) continue;
+      if (splits > 1 && (rate.tiles != gemm_tiles::narrow || config.tiles != gemm_tiles::automatic)) continue;
+      if (splits == 1 && !rate.alone) continue;
       const double us = estimated_us(rate, splits, m, n, k, config.num_sms);
       if (least >= 0 && us >= least) continue;
       least = us;
