@@ -46,8 +46,8 @@ struct gemm_problem {
 /// result is rounded to nearest once more where c is not fp32; fp16 that rounds beyond 65504 becomes infinite. Exact wherever
 /// all partial sums are integers below 2^24, no silu or gelu is asked for and the result is a value of c's type.
 /// Alpha 0 multiplies, too: unlike in BLAS, what is infinite or no number in a and b stays seen.
-/// Deterministic: the same bits on every run, wherever a row lies, with whatever tiles and SMs, where `config.splits` is said; 0, the
-/// default, may choose another number, with other roundings, for another m, n, k or number of SMs. splits 1 sums k in one piece.
+/// Deterministic: the same bits on every run, wherever a row lies, with whatever tiles and SMs, where `config.splits` is said; 0,
+/// the default, may choose another number, with other roundings, for another m, n, k or number of SMs. 1 sums k in one piece.
 /// Order: on `stream`; capturable in a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the
 /// world's deadline.
 ///

@@ -79,7 +79,14 @@ BATON_WGMMA_16(wgmma_bf16, "bf16")
 /// wgmma.mma_async.sync.aligned.m64n{64|128|256}k16.f32.f16.f16
 BATON_WGMMA_16(wgmma_fp16, "f16")
 
-/// wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3: acc = a * b^T, plus acc where `add`
+/// wgmma.mma_async.sync.aligned.m64n{64|128}k32.f32.e4m3.e4m3: acc = a * b^T, plus acc where `add`
+__device__ __forceinline__ void wgmma_e4m3(float (&acc)[32], std::uint64_t a, std::uint64_t b, bool add) {
+  asm volatile(
+      "{\n  .reg .pred p;\n  setp.ne.b32 p, %34, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {" BATON_OPERANDS_32 "}, %32, %33, p, 1, 1;\n}"
+      : BATON_ACC_32(0)
+      : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)));
+}
 __device__ __forceinline__ void wgmma_e4m3(float (&acc)[64], std::uint64_t a, std::uint64_t b, bool add) {
   asm volatile(
       "{\n  .reg .pred p;\n  setp.ne.b32 p, %66, 0;\n"

@@ -71,11 +71,11 @@ inline constexpr config gated_config = make_gated_config(block_scaled, listed);
 template <bool block_scaled, bool listed>
 using gated_kernel = gemm_kernel<constant<gated_config<block_scaled, listed>>>;
 
-/// Blocks that share out k: narrow tiles, as what blocks send each other takes longest, and slots that leave room for it.
+/// Blocks that share out k: narrow tiles, as what blocks send each other takes longest, and as many slots as leave room for it.
 constexpr config make_split_config(bool float_out, operand_type in) {
   config c = config_of(gemm_tiles::narrow, float_out, in != operand_type::e4m3, in);
   c.split = true;
-  c.stages = 6;
+  c.stages = float_out ? 6 : 7;
   return c;
 }
 template <class Out, class In>
