@@ -29,12 +29,12 @@ struct quantised_tokens {
 /// (expert_placement.hpp makes the tables). Device memory; both of them, or neither: then ids are the communicator's.
 ///
 /// Of logical expert e with n = replica_counts[e], token t of rank r goes to logical_to_physical[e, (t + r) % n]: the same on
-/// every run, whatever else is routed.
+/// every run, whatever else is routed. With n = 0 the expert is not this communicator's: its choices count as -1 (own_experts).
 struct expert_map {
   const std::int32_t* logical_to_physical =
       nullptr;  // [num_logical, max_replicas], what lies behind a count is not read
-  const std::int32_t* replica_counts = nullptr;  // [num_logical]: 1 to max_replicas
-  int num_logical = 0;                           // at most the communicator's num_experts
+  const std::int32_t* replica_counts = nullptr;  // [num_logical]: 0 to max_replicas
+  int num_logical = 0;                           // at most 1024
   int max_replicas = 0;
 };
 

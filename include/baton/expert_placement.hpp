@@ -56,4 +56,12 @@ struct replica_tables {
 /// @throws invalid_argument  rank is not one of num_ranks
 replica_tables nearest_replicas(const expert_placement& placement, int rank);
 
+/// Tables for a rank by itself, where every rank has all tokens, as behind attention that is split by heads: nothing needs to be
+/// sent. Each rank has a communicator of its own, over a world of one rank, with the experts that experts_of_rank gives it,
+/// numbered from 0; ids are of all num_experts, and those of other ranks' experts count as -1. What its combine gives is this
+/// rank's part of each token's sum; the parts are added up by the all-reduce that such attention ends in anyway. Shared experts'
+/// output is given to one rank's combine. Of the tables num_logical is num_experts, and max_replicas 1.
+/// @throws invalid_argument  num_experts is not num_ranks to 1024, or rank is not one of num_ranks
+replica_tables own_experts(int num_experts, int num_ranks, int rank);
+
 }  // namespace baton

@@ -4,6 +4,7 @@
 
 #include "api/ep_layout.hpp"
 #include "baton/error.hpp"
+#include "kernels/ep/shape.hpp"
 #include "runtime/on_cuda.hpp"
 #include "runtime/world_state.hpp"
 
@@ -52,14 +53,13 @@ void require_map(const ep_config& config, const expert_map& map) {
   if (map.logical_to_physical == nullptr && map.replica_counts == nullptr) return;
   require_aligned("replicas.logical_to_physical", map.logical_to_physical, 4);
   require_aligned("replicas.replica_counts", map.replica_counts, 4);
-  const auto require_count = [&](const char* name, int value) {
-    if (value < 1 || value > config.num_experts)
-      throw invalid_argument{
-          fmt::format("replicas.{}: {} is outside [1, {}], the experts of this communicator", name, value,
-                      config.num_experts)};
-  };
-  require_count("num_logical", map.num_logical);
-  require_count("max_replicas", map.max_replicas);
+  if (map.num_logical < 1 || map.num_logical > ep::max_experts)
+    throw invalid_argument{
+        fmt::format("replicas.num_logical: {} is outside [1, {}]", map.num_logical, ep::max_experts)};
+  if (map.max_replicas < 1 || map.max_replicas > config.num_experts)
+    throw invalid_argument{
+        fmt::format("replicas.max_replicas: {} is outside [1, {}], the experts of this communicator",
+                    map.max_replicas, config.num_experts)};
 }
 
 }  // namespace

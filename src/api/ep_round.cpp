@@ -27,7 +27,7 @@ std::string ep_round::why_no_expert(std::int32_t id) const {
   if (id >= 0 && id < num_logical_)
     return fmt::format(
         "logical expert {}, of which replicas name none of the {} experts of this communicator: a count is "
-        "outside [1, max_replicas], or a physical expert outside [0, {})",
+        "outside [0, max_replicas], or a physical expert outside [0, {})",
         id, config_.num_experts, config_.num_experts);
   return fmt::format("{}{}, outside [-1, {})", id,
                      id == limits::max()   ? " or more"

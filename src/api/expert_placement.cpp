@@ -254,4 +254,21 @@ replica_tables nearest_replicas(const expert_placement& p, int rank) {
   return t;
 }
 
+replica_tables own_experts(int num_experts, int num_ranks, int rank) {
+  if (num_ranks < 1) throw invalid_argument{fmt::format("num_ranks: {} is not positive", num_ranks)};
+  if (num_experts < num_ranks || num_experts > ep::max_experts)
+    throw invalid_argument{fmt::format("num_experts: {} is outside [{}, {}]: one for each rank at least",
+                                       num_experts, num_ranks, ep::max_experts)};
+  if (rank < 0 || rank >= num_ranks)
+    throw invalid_argument{fmt::format("rank: {} is outside [0, {})", rank, num_ranks)};
+  const expert_range own = experts_of_rank(num_experts, num_ranks, rank);
+  replica_tables t{std::vector<std::int32_t>(index(num_experts), -1),
+                   std::vector<std::int32_t>(index(num_experts), 0)};
+  for (int i = 0; i < own.count; ++i) {
+    t.logical_to_physical[index(own.first + i)] = i;
+    t.replica_counts[index(own.first + i)] = 1;
+  }
+  return t;
+}
+
 }  // namespace baton

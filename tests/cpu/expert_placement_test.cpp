@@ -195,6 +195,19 @@ TEST(expert_placement, a_rank_that_has_replicas_lists_no_others_and_keeps_all_wh
   }
 }
 
+TEST(expert_placement, a_rank_by_itself_has_its_own_experts_from_0_and_no_others) {
+  const replica_tables first = own_experts(5, 2, 0), second = own_experts(5, 2, 1);
+  EXPECT_EQ(first.replica_counts, (std::vector<std::int32_t>{1, 1, 1, 0, 0}));
+  EXPECT_EQ(first.logical_to_physical, (std::vector<std::int32_t>{0, 1, 2, -1, -1}));
+  EXPECT_EQ(second.replica_counts, (std::vector<std::int32_t>{0, 0, 0, 1, 1}));
+  EXPECT_EQ(second.logical_to_physical, (std::vector<std::int32_t>{-1, -1, -1, 0, 1}));
+  EXPECT_TRUE(test::says(test::message_of<invalid_argument>([] { own_experts(3, 4, 0); }),
+                         "num_experts: 3 is outside [4, 1024]"));
+  EXPECT_TRUE(test::says(test::message_of<invalid_argument>([] { own_experts(8, 2, 2); }),
+                         "rank: 2 is outside [0, 2)"));
+  EXPECT_TRUE(test::says(test::message_of<invalid_argument>([] { own_experts(8, 0, 0); }), "num_ranks: 0"));
+}
+
 TEST(expert_placement, sizes_and_loads_that_cannot_be_are_refused_by_name) {
   const auto refused = [](const expert_loads& loads, int ranks, int physical) {
     return message_of<invalid_argument>([&] { place_experts(loads, ranks, physical); });

@@ -58,6 +58,7 @@ inline std::int32_t physical_of(const replica_tables& t, std::int32_t logical, i
   const auto e = static_cast<std::size_t>(logical),
              wide = t.logical_to_physical.size() / t.replica_counts.size();
   const auto count = static_cast<std::size_t>(t.replica_counts[e]);
+  if (count == 0) return -1;
   return t.logical_to_physical[e * wide + static_cast<std::size_t>(token + rank) % count];
 }
 

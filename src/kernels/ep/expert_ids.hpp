@@ -50,6 +50,7 @@ BATON_FN void take_replicas(X& x, const any_ids& ids, const int (&token)[n], std
   }
   BATON_UNROLL
   for (int i = 0; i < n; ++i) {
+    if (known[i] && count[i] == 0) id[i] = -1;  // elsewhere
     known[i] = known[i] && count[i] >= 1 && count[i] <= map.max_replicas;
     // At most 1024 rows of 1024.
     const auto turn = static_cast<std::uint32_t>(token[i] + ids.rank),
