@@ -49,6 +49,9 @@ struct ep_config {
   int hidden = 0;                   // values in a token: a multiple of facts_of(format).multiple, up to 65536
   int num_max_tokens_per_rank = 0;  // 1 to 65536
   token_format format = token_format::bf16;
+  /// How another rank's part of a token's result travels back: bf16, or blockwise_fp8 with layout per_rank, for half the bytes.
+  /// hidden is a multiple of its facts_of(), too.
+  token_format combine_format = token_format::bf16;
   arrival_policy arrival = arrival_policy::epoch;
   int p2p_group_size = 0;  // ranks that reach each other's memory; 0: all. Fewer is not supported yet
   int num_sms = 0;         // blocks of a kernel, up to 1024; 0: all SMs (2 on the CPU). A call may take fewer
@@ -80,11 +83,12 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 /// window: the part its peers write into. local: everything else. With E expert slots (num_experts rounded up
 /// to a multiple of num_ranks), T = num_max_tokens_per_rank, M = message bytes (payload, scales rounded up to 16, 16):
 /// per_expert: window = E*T*M + T*top_k*hidden*2 + 16*E, local = the received tokens, offsets, source info and counters.
-/// per_rank, R ranks, in lines: window = R*(2*T*1024*max(ceil(payload/P), ceil(top_k/8)) + T*512*ceil(hidden/240) +
-/// 2*512*ceil(T*top_k/224)), P being 896, or 768 with mxfp4 and nvfp4; local = the same, what dispatch leaves for combine, and
-/// T*hidden*4. By flags window has
+/// per_rank, R ranks, in lines: window = R*(2*T*1024*max(ceil(payload/P), ceil(top_k/8)) + T*512*ceil(hidden/C) +
+/// 2*512*ceil(T*top_k/224)), P being 896, or 768 with mxfp4 and nvfp4, and C 240, or 384 with combine_format blockwise_fp8; local =
+/// the same, what dispatch leaves for combine, and T*hidden*4. By flags window has
 /// 2*256*ceil(T*top_k/124) for ids, and 16 bytes more for each rank, in whole 128; local is that of lines. In chunks:
-/// window = R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2 +
+/// window = R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2, or with
+/// combine_format blockwise_fp8 T*(hidden + hidden/32, in whole 16 bytes of whole parts), +
 /// 2*512*ceil(T*top_k/224) and 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 +
 /// T/16*(E/R*9 + 8)).
 /// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
@@ -141,7 +145,7 @@ expert_range experts_of_rank(int num_experts, int num_ranks, int rank);
 /// weights, and what a rank notes for itself from one kernel to the next (rounds, counts, choices).
 ///
 /// Determinism: row order, results and error reports depend on the inputs only, bit for bit. Results of layout per_expert do not
-/// depend on how many ranks there are; with per_rank they do, as a rank's sum is rounded to bf16 before it travels.
+/// depend on how many ranks there are; with per_rank they do, as a rank's sum is rounded to combine_format before it travels.
 class expert_parallel {
  public:
   /// Collective over `world`: allocates and maps all memory.

@@ -13,8 +13,8 @@ struct field {
   const char* name;
   std::int64_t value;
 };
-using fields = std::array<field, 16>;
-using values = std::array<std::int64_t, 16>;
+using fields = std::array<field, 17>;
+using values = std::array<std::int64_t, 17>;
 
 fields fields_of(const ep_config& c) {
   return {{{"num_experts", c.num_experts},
@@ -22,6 +22,7 @@ fields fields_of(const ep_config& c) {
            {"hidden", c.hidden},
            {"num_max_tokens_per_rank", c.num_max_tokens_per_rank},
            {"format", static_cast<int>(c.format)},
+           {"combine_format", static_cast<int>(c.combine_format)},
            {"arrival", static_cast<int>(c.arrival)},
            {"p2p_group_size", c.p2p_group_size},
            {"num_sms", c.num_sms},

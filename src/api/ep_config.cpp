@@ -28,6 +28,8 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
   if (c.top_k < 1 || c.top_k > ep::max_top_k) return outside("top_k", c.top_k, 1, ep::max_top_k);
   if (c.format < token_format::bf16 || c.format > token_format::nvfp4)
     return fmt::format("format: {} is no token_format", static_cast<int>(c.format));
+  if (c.combine_format < token_format::bf16 || c.combine_format > token_format::nvfp4)
+    return fmt::format("combine_format: {} is no token_format", static_cast<int>(c.combine_format));
   if (c.arrival != arrival_policy::epoch && c.arrival != arrival_policy::sentinel)
     return fmt::format("arrival: {} is no arrival_policy", static_cast<int>(c.arrival));
   if (c.transfer != ep_transfer::automatic && c.transfer != ep_transfer::lines &&
@@ -46,6 +48,23 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
     return "tiled_scales: with rows by_token a token's scales lie beside its values, not in tiles; use rows "
            "by_expert";
   if (c.hidden > ep::max_hidden) return outside("hidden", c.hidden, unit, ep::max_hidden);
+  return {};
+}
+
+/// What travels back. A reply of layout per_expert is an expert's output as it is, which nothing has been added to.
+std::string why_not_back(const ep_config& c) {
+  if (c.combine_format == token_format::bf16) return {};
+  if (c.combine_format != token_format::blockwise_fp8)
+    return fmt::format("combine_format: sums travel back in {} or {}, not in {}; use one of these",
+                       name(token_format::bf16), name(token_format::blockwise_fp8), name(c.combine_format));
+  if (c.layout != ep_layout::per_rank)
+    return fmt::format(
+        "combine_format: {}, but with layout per_expert experts' outputs travel back as they are; use layout "
+        "per_rank, or {}",
+        name(c.combine_format), name(token_format::bf16));
+  if (const int unit = facts_of(c.combine_format).multiple; c.hidden % unit != 0)
+    return fmt::format("hidden: {} is not a multiple of {}, as combine_format {} asks for", c.hidden, unit,
+                       name(c.combine_format));
   return {};
 }
 
@@ -99,6 +118,7 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
 
 std::string why_not(const ep_config& config, int num_ranks) {
   std::string reason = why_not_shape(config, num_ranks);
+  if (reason.empty()) reason = why_not_back(config);
   if (reason.empty()) reason = why_not_alignment(config);
   return reason.empty() ? why_not_launch(config, num_ranks) : reason;
 }

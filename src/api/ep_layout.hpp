@@ -92,7 +92,8 @@ inline ep::shape shape_of(const ep_config& c, int num_ranks, int rank) {
           c.format,
           c.tiled_scales,
           static_cast<std::uint8_t>(c.row_alignment),
-          storage_of(c, num_ranks)};
+          storage_of(c, num_ranks),
+          c.combine_format == token_format::blockwise_fp8};
 }
 
 }  // namespace baton

@@ -1,6 +1,6 @@
 #pragma once
-// Rows whose values share scales (baton/token_format.hpp has the rules): what one lane does with 16 consecutive values.
-// The same arithmetic on every device, bit for bit.
+// Rows whose values share scales (baton/token_format.hpp has the rules): what one lane does with 16 consecutive values, or with
+// as many as are packed into whole words. The same arithmetic on every device, bit for bit.
 //
 // block_format<F>, for F with scales:
 //   lanes_per_block          lanes whose largest() make up a block's
@@ -52,10 +52,11 @@ struct block_format {
   using stored = std::conditional_t<is_fp8_block, float, std::conditional_t<is_nv, float8_e4m3, float8_e8m0>>;
 
   /// NaN is above infinity above all numbers, but for blockwise_fp8, where it loses.
-  static BATON_FN std::uint32_t largest(const float (&v)[lane_values]) {
+  template <int n>
+  static BATON_FN std::uint32_t largest(const float (&v)[n]) {
     std::uint32_t most = 0;
     BATON_UNROLL
-    for (int i = 0; i < lane_values; ++i) {
+    for (int i = 0; i < n; ++i) {
       const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(v[i]) & 0x7fffffffu;
       if (!is_fp8_block || magnitude <= infinity) most = larger(most, magnitude);
     }
@@ -80,11 +81,12 @@ struct block_format {
     }
   }
 
-  static BATON_FN void pack(const float (&v)[lane_values], const block_scale<stored>& s,
-                            std::uint32_t (&word)[words]) {
+  template <int n>
+  static BATON_FN void pack(const float (&v)[n], const block_scale<stored>& s,
+                            std::uint32_t (&word)[n * words / lane_values]) {
     constexpr int values = lane_values / words;
     BATON_UNROLL
-    for (int i = 0; i < words; ++i) {
+    for (int i = 0; i < n / values; ++i) {
       float scaled[values];
       BATON_UNROLL
       for (int j = 0; j < values; ++j) scaled[j] = v[i * values + j] * s.inverse;

@@ -242,6 +242,18 @@ inline void add_weighted_reply(float weight, int expert, const std::vector<float
     sum[h] = std::fma(weight, static_cast<float>(expert_value(expert, token[h])), sum[h]);
 }
 
+/// A rank's part of a token as another one gets it: each value rounded once.
+inline void round_as_it_travels(const ep_config& c, std::vector<float>& part) {
+  if (c.combine_format == token_format::bf16) {
+    for (float& v : part) v = static_cast<float>(bfloat16{v});
+    return;
+  }
+  encoded_token out;
+  const auto block = facts_of(c.combine_format).block;
+  for (auto at = part.begin(); at != part.end(); at += block) encode_fp8({at, at + block}, out);
+  part = out.values;
+}
+
 /// expected_output with layout per_rank: sums of each rank's experts, rounded if they travel, ranks in order.
 inline std::vector<float> expected_sums_of_ranks(const expected_round& round, int rank) {
   const exchange_case& c = round.c;
@@ -261,8 +273,8 @@ inline std::vector<float> expected_sums_of_ranks(const expected_round& round, in
         part.resize(hidden, 0.0f);
         add_weighted_reply(in.topk_weights[i], weights_of(c, in.topk_idx[i]), token.values, part.data());
       }
-      for (std::size_t h = 0; h < part.size(); ++h)
-        out[t * hidden + h] += r == rank ? part[h] : static_cast<float>(bfloat16{part[h]});
+      if (r != rank) round_as_it_travels(c.config, part);
+      for (std::size_t h = 0; h < part.size(); ++h) out[t * hidden + h] += part[h];
     }
   }
   return out;

@@ -16,21 +16,21 @@ float weighted_sum(const exchange_case& c, const rank_inputs& in, std::size_t va
   return sum;
 }
 
-/// What they give: with layout per_rank each rank's weighted sum, rounded to bf16 if it comes from another, added in the order
-/// of ranks; with per_expert the weighted sum of all choices.
+/// What they give: with layout per_rank each rank's weighted sum, rounded if it comes from another, added in the order of ranks;
+/// with per_expert the weighted sum of all choices.
 inline std::vector<float> identity_output(const exchange_case& c, const rank_inputs& in, int rank) {
-  std::vector<float> out;
-  for (std::size_t i = 0; i < in.tokens.size(); ++i) {
-    if (c.config.layout == ep_layout::per_expert) {
-      out.push_back(weighted_sum(c, in, i, [](int id) { return id >= 0; }));
-      continue;
-    }
-    float sum = 0.0f;
+  const std::size_t values = in.tokens.size();
+  std::vector<float> out(values, 0.0f);
+  if (c.config.layout == ep_layout::per_expert) {
+    for (std::size_t i = 0; i < values; ++i) out[i] = weighted_sum(c, in, i, [](int id) { return id >= 0; });
+  } else {
     for (int r = 0; r < c.ranks; ++r) {
-      const float part = weighted_sum(c, in, i, [&](int id) { return rank_of_expert(c, id) == r; });
-      sum += r == rank ? part : static_cast<float>(bfloat16{part});
+      std::vector<float> part(values);
+      for (std::size_t i = 0; i < values; ++i)
+        part[i] = weighted_sum(c, in, i, [&](int id) { return rank_of_expert(c, id) == r; });
+      if (r != rank) round_as_it_travels(c.config, part);
+      for (std::size_t i = 0; i < values; ++i) out[i] += part[i];
     }
-    out.push_back(sum);
   }
   finish_sums(c, in, out);
   return out;

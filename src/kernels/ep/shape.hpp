@@ -45,6 +45,7 @@ struct shape {
   bool tiled_scales = false;
   std::uint8_t least_alignment = 0;  // ep_config::row_alignment
   row_storage rows = row_storage::of_experts;
+  bool fp8_sums = false;  // ep_config::combine_format is blockwise_fp8
   format_facts facts = facts_of(format);
 
   constexpr int max_local_experts() const { return ceil_div(num_experts, num_ranks); }
@@ -71,6 +72,10 @@ struct shape {
   constexpr int trailer_offset() const { return payload_bytes() + align_up(scale_bytes(), 16); }
   constexpr int message_bytes() const { return trailer_offset() + static_cast<int>(sizeof(source_info)); }
   constexpr int combine_bytes() const { return 2 * hidden; }
+  /// Of what layout per_rank sends back.
+  constexpr token_format sum_format() const {
+    return fp8_sums ? token_format::blockwise_fp8 : token_format::bf16;
+  }
 
   /// A token's row where each has one: its trailer is router weights, padded to 16.
   constexpr int token_row_bytes() const { return trailer_offset() + align_up(4 * top_k, 16); }

@@ -140,9 +140,10 @@ struct by_flags {
   template <class P>
   static BATON_FN auto parts_of_sum(const P& p, int nth) {
     const int unit = nth - p.window.by_sum_units.quotient(nth) * p.window.sum_units, hidden = p.s.hidden;
+    using columns = lane_columns_in<P::format>;
     return [=](int, int lane) {
-      return lane_columns{unit, lane}.first < hidden ||
-             (holds_flag(lane) && lane_columns{unit, lane - lane % lanes_of_line}.first < hidden);
+      return columns{unit, lane}.first < hidden ||
+             (holds_flag(lane) && columns{unit, lane - lane % lanes_of_line}.first < hidden);
     };
   }
 };

@@ -8,7 +8,8 @@
 //   tokens        [epoch & 1][source][token][unit]    8 lines: 896 bytes of payload, their         the source, to ranks of the
 //                                                     scales in 7 words, 8 router weights; or      token's experts
 //                                                     768 of e2m1, with their scales behind them
-//   sums          [rank of the experts][token][unit]  4 lines: 240 columns of bf16                 ranks of the token's experts
+//   sums          [rank of the experts][token][unit]  4 lines: 240 columns of bf16; or 3 blocks    ranks of the token's experts
+//                                                     of 128 e4m3, their scales in 3 words
 //
 // An id travels as its number, or as no_id; one that no rank has an expert for reaches nobody.
 //
@@ -61,6 +62,8 @@ struct unit_room {
 inline constexpr int max_warps = 24, max_combine_warps = 20;
 
 inline constexpr int sum_columns = 240;  // of a unit of sums: 15 chunks of 8 for each two lines
+inline constexpr int blocks_of_sum = 3;  // of a unit of sums in block FP8
+inline constexpr int fp8_sum_columns = blocks_of_sum * facts_of(token_format::blockwise_fp8).block;
 
 /// The choice of a received token that is here: its row, and what its expert's output is weighted with.
 struct entry {
@@ -91,7 +94,7 @@ struct cells {
       : id_accesses{larger(1, ceil_div(s.max_tokens * s.top_k, ids_of_access))},
         token_units{larger(ceil_div(s.payload_bytes(), unit_room{s.format}.payload),
                            ceil_div(s.top_k, unit_weights))},
-        sum_units{ceil_div(s.hidden, sum_columns)},
+        sum_units{ceil_div(s.hidden, s.fp8_sums ? fp8_sum_columns : sum_columns)},
         max_rows{s.max_rows()},
         row_alignment{s.row_alignment()},
         by_top_k{larger(1, s.top_k)},

@@ -1,23 +1,23 @@
 #pragma once
 // combine, layout per_rank: on every rank d, for every token t of rank s that has choices here,
 //   partial(s, t, :) = sum over these k, ascending, of weight(s, t, k) * expert_output[row(s, t, k), :]       in fp32
-// goes to s as one row of bf16 (this rank's own stay fp32); and there, ranks ascending:
+// goes to s as one row of bf16, or of e4m3 with scales (this rank's own stay fp32); and there, ranks ascending:
 //   out[t, :] = sum over d of partial_d(t, :)                                                                 in fp32
 // and last the token's row of shared experts, if there are some.
 //
 //   role      warps       does
-//   send      senders     sums a unit of 240 columns of another rank's token; stores its lines there
+//   send      senders     sums a unit of 240 columns, or 384, of another rank's token; stores its lines there
 //   receive   the others  sums the same of a token of this rank, waits for the other ranks' lines, adds, writes
 //
 //   send      | sum, store lines ............ |
 //   receive   | sum own | wait lines, add, write ... |
 //
 // Apart, combine_async sends, this rank's own sums to its own memory, and combine_wait receives.
-#include "base/add_weighted.hpp"
 #include "base/bits.hpp"
 #include "exec/kernel.hpp"
 #include "kernels/ep/per_rank/by_lines.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
+#include "kernels/ep/per_rank/sum_format.hpp"
 
 namespace baton::ep::per_rank {
 
@@ -26,14 +26,9 @@ struct combine_sites {
   static consteval site count() { return "combine.damaged_count"; }
 };
 
-/// Eight columns in fp32.
-struct columns8 {
-  float at[8];
-};
-
-template <class Output, int KnownRanks = 0, class Way = by_lines>
+template <class Output, int KnownRanks = 0, class Way = by_lines, token_format Sums = token_format::bf16>
 struct combine_kernel {
-  using params = sized<combine_params<Output, typename Way::cells>, KnownRanks>;
+  using params = sized<combine_params<Output, typename Way::cells>, KnownRanks, Sums>;
   static constexpr kernel_bounds bounds{.max_threads = max_combine_warps * warp_lanes};
 
   template <line_exec_context X>
@@ -57,8 +52,28 @@ struct combine_kernel {
   struct share {
     int source, nth, warps;
   };
+  using sums = sum_format<Sums>;
+  using lane_columns = lane_columns_in<Sums>;
+  /// Whether two lanes have half of the same columns each.
+  static constexpr bool halves = Sums == token_format::bf16;
+  static constexpr int row_vectors = sums::columns * 2 / static_cast<int>(sizeof(vec16));
   template <class X>
-  using lane_sums = typename X::template lanes<columns8>;
+  using lane_sums = typename sums::template lane_sums<X>;
+  /// A lane's columns of a row of bf16.
+  struct row_part {
+    vec16 at[row_vectors];
+  };
+  template <class X>
+  static BATON_FN row_part read_part(X& x, const vec16* from) {
+    row_part part;
+    BATON_UNROLL
+    for (int v = 0; v < row_vectors; ++v) part.at[v] = x.read(from + v);
+    return part;
+  }
+  /// The last ones where a lane has none.
+  static BATON_FN int column_of(const params& p, int unit, int lane) {
+    return smaller(lane_columns{unit, lane}.first, p.s.hidden - sums::columns);
+  }
 
   /// What dispatch left of a token's choices on this rank: lane k has choice k's.
   template <class X>
@@ -112,7 +127,7 @@ struct combine_kernel {
       if (mine.source == p.s.rank)
         keep(x, p, token, unit, sum);
       else
-        Way::send_sum(x, p, now.epoch(), {mine.source, i}, lines_of(x, sum, unit, now.epoch()));
+        Way::send_sum(x, p, now.epoch(), {mine.source, i}, sums::lines_of(x, sum, unit, now.epoch()));
     }
     return true;
   }
@@ -151,38 +166,27 @@ struct combine_kernel {
                                 const typename X::template lanes<entry>& entries, std::uint32_t& left,
                                 lane_sums<X>& sum) {
     constexpr int together = 4;
-    typename X::template lanes<vec16> values[together];
+    typename X::template lanes<row_part> values[together];
     std::uint32_t to_load = left;
     BATON_UNROLL
     for (int i = 0; i < together; ++i, to_load &= to_load - 1) {
       const int row = x.broadcast(entries, to_load != 0 ? lowest_bit(to_load) : 0).row;
       const bfloat16* from = p.expert_output + static_cast<std::int64_t>(row) * p.s.hidden;
       x.each_lane([&](int lane) {
-        const int column = smaller(lane_columns{unit, lane}.first, p.s.hidden - 8);
+        const int column = column_of(p, unit, lane);
         values[i][lane] = {};
-        if (to_load != 0) values[i][lane] = x.read(reinterpret_cast<const vec16*>(from + column));
+        if (to_load != 0) values[i][lane] = read_part(x, reinterpret_cast<const vec16*>(from + column));
       });
     }
     BATON_UNROLL
     for (int i = 0; i < together; ++i, left &= left - 1) {
       const float weight = left != 0 ? x.broadcast(entries, lowest_bit(left)).weight : 0.0f;
-      x.each_lane([&](int lane) { add_weighted(sum[lane].at, weight, values[i][lane].word); });
+      x.each_lane([&](int lane) {
+        BATON_UNROLL
+        for (int v = 0; v < row_vectors; ++v)
+          add_weighted(eight_of(sum[lane].at, v), weight, values[i][lane].at[v].word);
+      });
     }
-  }
-
-  template <class X>
-  static BATON_FN typename X::template lanes<vec16> lines_of(X& x, const lane_sums<X>& sum, int unit,
-                                                             std::uint64_t epoch) {
-    typename X::template lanes<vec16> v;
-    x.each_lane([&](int lane) {
-      const float(&s)[8] = sum[lane].at;
-      const bool upper = lane_columns{unit, lane}.offset != 0;
-      const std::uint32_t a = pack_bf16(s[0], s[1]), b = pack_bf16(s[2], s[3]), c = pack_bf16(s[4], s[5]),
-                          d = pack_bf16(s[6], s[7]);
-      v[lane] =
-          holds_flag(lane) ? with_flag(upper ? c : a, upper ? d : b, line_flag(epoch)) : vec16{{a, b, c, d}};
-    });
-    return v;
   }
 
   template <class X>
@@ -191,7 +195,7 @@ struct combine_kernel {
       const lane_columns mine{unit, lane};
       if (mine.first >= p.s.hidden || mine.offset != 0) return;
       float* at = p.own_sums + static_cast<std::int64_t>(token) * p.s.hidden + mine.first;
-      for (int i = 0; i < 8; ++i) x.write(at + i, sum[lane].at[i]);
+      for (int i = 0; i < sums::columns; ++i) x.write(at + i, sum[lane].at[i]);
     });
   }
 
@@ -216,7 +220,7 @@ struct combine_kernel {
         if (((ranks >> r) & 1) == 0) continue;
         if (r == p.s.rank) {
           x.each_lane([&](int lane) {
-            for (int c = 0; c < 8; ++c) total[lane].at[c] += own[lane].at[c];
+            for (int c = 0; c < sums::columns; ++c) total[lane].at[c] += own[lane].at[c];
           });
         } else if (!add_sum(x, p, now.epoch(), {r, i}, total)) {
           return;
@@ -243,10 +247,10 @@ struct combine_kernel {
       const lane_columns mine{at.unit, lane};
       if (p.senders == 0) {
         const float* from = p.own_sums + static_cast<std::int64_t>(at.token) * p.s.hidden +
-                            smaller(mine.first, p.s.hidden - 8);
-        for (int c = 0; c < 8; ++c) own[lane].at[c] = x.read(from + c);
+                            smaller(mine.first, p.s.hidden - sums::columns);
+        for (int c = 0; c < sums::columns; ++c) own[lane].at[c] = x.read(from + c);
       }
-      if (mine.offset != 0)
+      if (halves && mine.offset != 0)
         for (int c = 0; c < 4; ++c) own[lane].at[c] = own[lane].at[c + 4];
     });
     return true;
@@ -254,24 +258,26 @@ struct combine_kernel {
 
   /// What shared experts made of a unit of a token, on its way before anything is waited for.
   template <class X>
-  static BATON_FN typename X::template lanes<vec16> shared_row(X& x, const params& p, int token, int unit) {
-    typename X::template lanes<vec16> v{};
-    if (!p.shared.present()) return v;
+  static BATON_FN typename X::template lanes<row_part> shared_row(X& x, const params& p, int token,
+                                                                  int unit) {
+    typename X::template lanes<row_part> row{};
+    if (!p.shared.present()) return row;
     x.each_lane([&](int lane) {
-      const int column = smaller(lane_columns{unit, lane}.first, p.s.hidden - 8);
-      v[lane] = x.read(p.shared.of(token, p.s.hidden, column));
+      row[lane] = read_part(x, p.shared.of(token, p.s.hidden, column_of(p, unit, lane)));
     });
-    return v;
+    return row;
   }
 
   /// Lanes that share a chunk add their halves of it, as they do of lines. Not before: nobody waits for the row until now.
   template <class X>
-  static BATON_FN void add_shared(X& x, int unit, typename X::template lanes<vec16>& row,
+  static BATON_FN void add_shared(X& x, int unit, typename X::template lanes<row_part>& row,
                                   lane_sums<X>& total) {
     x.each_lane([&](int lane) {
-      if (lane_columns{unit, lane}.offset != 0) row[lane] = vec16{{row[lane].word[2], row[lane].word[3]}};
+      vec16(&part)[row_vectors] = row[lane].at;
+      if (halves && lane_columns{unit, lane}.offset != 0) part[0] = vec16{{part[0].word[2], part[0].word[3]}};
+      BATON_UNROLL
+      for (int v = 0; v < row_vectors; ++v) add_bf16(total[lane].at + 8 * v, part[v]);
     });
-    add_row(x, row, total);
   }
 
   template <class X>
@@ -279,20 +285,8 @@ struct combine_kernel {
                                lane_sums<X>& total) {
     typename X::template lanes<vec16> v[1];
     if (!Way::take_sum(x, p, epoch, from, v)) return false;
-    add_row(x, v[0], total);
+    sums::add(x, v[0], total);
     return true;
-  }
-
-  template <class X>
-  static BATON_FN void add_row(X& x, const typename X::template lanes<vec16>& row, lane_sums<X>& total) {
-    x.each_lane([&](int lane) {
-      float(&t)[8] = total[lane].at;
-      BATON_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        t[2 * i] += low_bf16(row[lane].word[i]);
-        t[2 * i + 1] += high_bf16(row[lane].word[i]);
-      }
-    });
   }
 
   template <class X>
@@ -300,10 +294,15 @@ struct combine_kernel {
     x.each_lane([&](int lane) {
       const lane_columns mine{unit, lane};
       if (mine.first >= p.s.hidden) return;
-      const float(&t)[8] = total[lane].at;
-      if (mine.count == 8) return p.output(x, token, mine.first, t);
-      const float half[4] = {t[0], t[1], t[2], t[3]};
-      p.output(x, token, mine.first + mine.offset, half);
+      const float(&t)[sums::columns] = total[lane].at;
+      if constexpr (halves) {
+        if (mine.count == 8) return p.output(x, token, mine.first, t);
+        const float half[4] = {t[0], t[1], t[2], t[3]};
+        p.output(x, token, mine.first + mine.offset, half);
+      } else if (mine.offset == 0) {
+        BATON_UNROLL
+        for (int v = 0; v < row_vectors; ++v) p.output(x, token, mine.first + 8 * v, eight_of(t, v));
+      }
     });
   }
 

@@ -13,6 +13,9 @@ namespace baton::ep::per_rank {
 #define BATON_FOR_KNOWN_RANKS(f) f(0) f(2) f(4) f(8)
 #define BATON_FOR_KNOWN_RANKS_BY_FLAGS(f) f(0) f(2)
 
+/// Of combines that send block FP8, too, there are only those for any number of ranks: they are for many tokens, where a round
+/// takes long beside what it is worth to know it.
+///
 /// Whether there is a dispatch for each number of ranks and each kind of ids. Of the formats with scales of one byte there is
 /// only that which takes any of both: those for each would be twice as many kernels as all others are.
 constexpr bool is_compiled_for_each(token_format format) {

@@ -14,11 +14,11 @@ namespace baton::ep::per_rank {
 namespace {
 
 /// On the CPU machine the kernels that take any number of ranks, on GPUs those for this number, if there are.
-template <class Way, template <int> class Kernel, token_format Format = token_format::bf16, class Params>
+template <class Way, template <int> class Kernel, bool for_each, class Params>
 void launch_kernel(const world& w, const launch_grid& grid, const Params& p, stream_ref stream) {
   if (w.device() == device_kind::cpu)
     return launch_on_cpu<Kernel<0>>(w, grid, typename Kernel<0>::params{p}, stream);
-  with_known_ranks<Way, is_compiled_for_each(Format)>(p.s.num_ranks, [&](auto ranks) {
+  with_known_ranks<Way, for_each>(p.s.num_ranks, [&](auto ranks) {
     using kernel = Kernel<ranks.value>;
     launch_on_cuda<kernel>(w, grid, typename kernel::params{p}, w.state().limits(grid.slot), stream);
   });
@@ -29,10 +29,10 @@ struct dispatch_of {
   template <int KnownRanks>
   using kernel = dispatch_kernel<Format, KnownRanks, Id, Way>;
 };
-template <class Output, class Way>
+template <class Output, class Way, token_format Sums>
 struct combine_of {
   template <int KnownRanks>
-  using kernel = combine_kernel<Output, KnownRanks, Way>;
+  using kernel = combine_kernel<Output, KnownRanks, Way, Sums>;
 };
 
 template <class Way, class Endpoint>
@@ -47,8 +47,9 @@ void launch_dispatch(const world& w, const Endpoint& end, const launch_limits& l
   const auto p = end.dispatch(in, g.senders, limits.which != half::send);
   with_tokens(end.s.format, in.tokens_are_given, [&]<class Format>() {
     if constexpr (serves<Way>(Format::format)) {
-      with_ids<Way, is_compiled_for_each(Format::format)>(in, [&]<class Id>(const Id*) {
-        launch_kernel<Way, dispatch_of<Format, Id, Way>::template kernel, Format::format>(w, grid, p, stream);
+      constexpr bool for_each = is_compiled_for_each(Format::format);
+      with_ids<Way, for_each>(in, [&]<class Id>(const Id*) {
+        launch_kernel<Way, dispatch_of<Format, Id, Way>::template kernel, for_each>(w, grid, p, stream);
       });
     }
   });
@@ -60,8 +61,12 @@ void launch_combine(const world& w, const Endpoint& end, const launch_limits& li
   const role_grid g = grid_of_combine(end, limits, in.num_tokens);
   const launch_grid grid{
       .blocks = g.blocks, .threads = g.threads(), .begins_early = limits.begin_early(), .slot = limits.slot};
-  launch_kernel<Way, combine_of<Output, Way>::template kernel>(
-      w, grid, end.combine(in, g.senders, g.receivers > 0, output), stream);
+  const auto p = end.combine(in, g.senders, g.receivers > 0, output);
+  constexpr token_format bf16 = token_format::bf16, fp8 = token_format::blockwise_fp8;
+  if (end.s.fp8_sums)
+    launch_kernel<Way, combine_of<Output, Way, fp8>::template kernel, false>(w, grid, p, stream);
+  else
+    launch_kernel<Way, combine_of<Output, Way, bf16>::template kernel, true>(w, grid, p, stream);
 }
 
 }  // namespace

@@ -7,10 +7,12 @@
 
 namespace baton::ep::per_rank {
 
-/// A kernel's parameters, with what the compiler knows: the format, what ids are (unless they are any_ids), and, if it is not 0,
-/// the number of ranks, which is worth 1.5 us a round (docs/decisions/0017). Combine depends on neither format nor ids.
+/// A kernel's parameters, with what the compiler knows: the format, in combine that of sums, what ids are (unless they are
+/// any_ids), and, if it is not 0, the number of ranks, which is worth 1.5 us a round (docs/decisions/0017). Combine does not
+/// depend on ids.
 template <class Params, int KnownRanks, token_format Format = token_format::bf16, class Id = std::int32_t>
 struct sized : Params {
+  static constexpr token_format format = Format;
   static constexpr format_facts facts = facts_of(Format);
   static constexpr unit_room unit{Format};
   static constexpr bool has_scales = facts.block > 0;

@@ -51,6 +51,28 @@ struct lane_columns {
   }
 };
 
+/// The same of a unit in block FP8: three blocks of 128 columns, of which eight lanes have sixteen each. The last of these holds
+/// a flag, and the block's scale before it; so a lane of the last line brings its columns.
+///
+///   lane   0-6, 8-14, 16-22   7, 15, 23        24, 25, 26               27-30     31
+///   holds  16 e4m3            scale and flag   16 e4m3, of 7, 15, 23    nothing   flag
+struct fp8_lane_columns {
+  static constexpr int lanes_of_block = lanes_of_line, columns_of_lane = 16, first_moved = 3 * lanes_of_line;
+  int first;   // column; behind all of them where a lane has none
+  int offset;  // not 0: another lane brings them
+  int block;   // of the unit's
+  BATON_FN fp8_lane_columns(int unit, int lane) {
+    const bool is_moved = lane >= first_moved;
+    block = is_moved ? lane - first_moved : lane / lanes_of_block;
+    const int chunk = is_moved ? (block + 1) * lanes_of_block - 1 : lane;
+    first = block < blocks_of_sum ? unit * fp8_sum_columns + chunk * columns_of_lane : max_hidden;
+    offset = holds_flag(lane) ? columns_of_lane : 0;
+  }
+};
+template <token_format Sums>
+using lane_columns_in =
+    std::conditional_t<Sums == token_format::blockwise_fp8, fp8_lane_columns, lane_columns>;
+
 /// A unit's data, and whether somebody has looked at it.
 template <class X>
 struct looked_at {

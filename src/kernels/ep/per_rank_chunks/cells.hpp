@@ -7,7 +7,8 @@
 //   tokens        [epoch & 1][source][token]          payload, scales and router weights           the source, to ranks of the
 //   token_words   [epoch & 1][source][chunk]          arrival words: tokens of the chunk that      token's experts
 //                                                     were sent
-//   sums          [rank of the experts][token]        H bf16                                       ranks of the token's experts
+//   sums          [rank of the experts][token]        H bf16; or of each part e4m3 and, behind     ranks of the token's experts
+//                                                     them, in whole 16 bytes, their scales
 //   sum_words     [rank of the experts][token][part]  arrival words: the sum's columns of a part
 //
 // A token is sent in pieces of its payload, each with its scales; the last one takes the weights too. A chunk is a few
@@ -94,6 +95,14 @@ struct piece_span {
   constexpr bool is_one() const { return rest_bytes == 0 || rest == begin + bytes; }
 };
 
+/// Of so many columns of a sum, a part's at most.
+constexpr int sum_bytes_of(token_format sums, int columns) {
+  const format_facts facts = facts_of(sums);
+  if (facts.block == 0) return 2 * columns;
+  return facts.row_bytes(columns) +
+         align_up(facts.row_scales(columns) * facts.scale_bytes, static_cast<int>(sizeof(vec16)));
+}
+
 /// Offsets into a rank's window, and the sizes that kernels index with.
 struct cells {
   int chunk_tokens, tile_tokens;
@@ -147,8 +156,8 @@ struct cells {
     const std::size_t ranks = size(s.num_ranks), most = size(s.max_tokens);
     token_words = tokens + 2 * ranks * most * size(token_bytes);
     sums = align_up(token_words + 2 * ranks * size(chunks) * sizeof(std::uint64_t), std::size_t{128});
-    sum_words = sums + ranks * most * size(2 * s.hidden);
     sum_parts = ceil_div(s.hidden, sum_columns);
+    sum_words = sums + ranks * most * size(sum_bytes(s, s.sum_format()));
     bytes = align_up(sum_words + ranks * most * size(sum_parts) * sizeof(std::uint64_t), std::size_t{128});
     for (int r = 0; r <= max_ranks; ++r)
       first_expert[r] = r < s.num_ranks ? s.first_expert(r) : s.num_experts;
@@ -175,8 +184,14 @@ struct cells {
     return token_words +
            (size(of_round(s, epoch, source)) * size(chunks) + size(chunk)) * sizeof(std::uint64_t);
   }
-  constexpr std::size_t sum_at(const shape& s, int from, int token) const {
-    return sums + (size(from) * size(s.max_tokens) + size(token)) * size(2 * s.hidden);
+  /// Of a token: its parts. `of` is the communicator's format of sums, which the compiler knows in kernels.
+  constexpr int sum_bytes(const shape& s, token_format of) const {
+    if (of == token_format::bf16) return sum_bytes_of(of, s.hidden);
+    const int before = sum_parts - 1;
+    return before * sum_bytes_of(of, sum_columns) + sum_bytes_of(of, s.hidden - before * sum_columns);
+  }
+  constexpr std::size_t sum_at(const shape& s, int from, int token, token_format of) const {
+    return sums + (size(from) * size(s.max_tokens) + size(token)) * size(sum_bytes(s, of));
   }
   constexpr std::size_t sum_word_at(const shape& s, int from, int token, int part) const {
     const std::size_t nth = size(from) * size(s.max_tokens) + size(token);

@@ -1,7 +1,7 @@
 #pragma once
 // combine, layout per_rank, for many tokens: on every rank d, for every token t of rank s that has choices here,
 //   partial(s, t, :) = sum over these k, ascending, of weight(s, t, k) * expert_output[row(s, t, k), :]       in fp32
-// goes to s as one row of bf16 (this rank's own stay fp32); and there, ranks ascending:
+// goes to s as one row of bf16, or of e4m3 with scales (this rank's own stay fp32); and there, ranks ascending:
 //   out[t, :] = sum over d of partial_d(t, :)                                                                 in fp32
 // and last the token's row of shared experts, if there are some. The same bits as per_rank/combine.hpp.
 //
@@ -17,11 +17,12 @@
 // memory, and combine_wait receives.
 #include "exec/kernel.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
+#include "kernels/ep/per_rank_chunks/fp8_part.hpp"
 #include "kernels/ep/per_rank_chunks/token_parts.hpp"
 
 namespace baton::ep::per_rank_chunks {
 
-template <class Output>
+template <class Output, token_format Sums = token_format::bf16>
 struct combine_kernel {
   using params = combine_params<Output>;
   static constexpr kernel_bounds bounds{.max_threads = max_combine_warps * warp_lanes, .blocks_per_sm = 1};
@@ -114,20 +115,31 @@ struct combine_kernel {
     const column_range columns{p.s, p.window, at.part};
     if (at.source == p.s.rank) {
       float* kept = p.own_sums + static_cast<std::int64_t>(at.token) * p.s.hidden;
-      sum_in_order(x, columns, all, [&](int place, const float(&sum)[columns_of_lane]) {
+      sum_in_order<Sums>(x, columns, all, [&](int place, const float(&sum)[columns_of_lane]) {
         for (int i = 0; i < columns_of_lane; ++i) x.write(kept + place * columns_of_lane + i, sum[i]);
       });
       return true;
     }
     std::byte* window = p.windows.at[at.source];
-    auto* sums = reinterpret_cast<vec16*>(window + p.window.sum_at(p.s, p.s.rank, at.token));
+    std::byte* sums = window + p.window.sum_at(p.s, p.s.rank, at.token, Sums);
     const auto tell_before = [&] { tell(x, p, epoch, untold); };
-    sum_up(x, columns, all, tell_before, [&](int place, const float(&s)[columns_of_lane]) {
-      x.write(sums + place, vec16{{pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]), pack_bf16(s[4], s[5]),
-                                   pack_bf16(s[6], s[7])}});
-    });
+    constexpr token_format rows_only = token_format::bf16;  // nothing of other ranks is among the addends
+    if constexpr (Sums == token_format::bf16)
+      sum_up<rows_only>(x, columns, all, tell_before, [&](int place, const float(&s)[columns_of_lane]) {
+        x.write(reinterpret_cast<vec16*>(sums) + place,
+                vec16{{pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]), pack_bf16(s[4], s[5]),
+                       pack_bf16(s[6], s[7])}});
+      });
+    else
+      sum_up<rows_only>(x, columns, all, tell_before,
+                        fp8_part_writer<X>{x, columns, sums + before_part(p, at.part)});
     untold = at;
     return true;
+  }
+
+  /// Bytes of a sum before a part, where the part lies by itself.
+  static BATON_FN int before_part(const params& p, int part) {
+    return Sums == token_format::bf16 ? 0 : part * sum_bytes_of(Sums, p.window.sum_columns);
   }
 
   /// Of the part that was sent before (S1). Nothing of the next one is stored yet: what has to be done before was asked for long
@@ -154,11 +166,13 @@ struct combine_kernel {
     if (!await_sums(x, p, epoch, at, all.below | all.above)) return false;
     all.sums.base = reinterpret_cast<const vec16*>(p.windows.at[p.s.rank] + p.window.sums);
     x.each_lane([&](int r) {
+      constexpr auto vector = static_cast<int>(sizeof(vec16));
       all.sums.first[r] = static_cast<std::uint32_t>(r * p.s.max_tokens + at.token) *
-                          static_cast<std::uint32_t>(p.s.hidden / columns_of_lane);
+                              static_cast<std::uint32_t>(p.window.sum_bytes(p.s, Sums) / vector) +
+                          static_cast<std::uint32_t>(before_part(p, at.part) / vector);
       all.sums.weight[r] = 1.0f;  // fma(1, v, s) is s + v
     });
-    sum_up(
+    sum_up<Sums>(
         x, column_range{p.s, p.window, at.part}, all, [] {},
         [&](int place, const float(&sum)[columns_of_lane]) {
           float out[columns_of_lane];

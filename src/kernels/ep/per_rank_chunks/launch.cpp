@@ -48,7 +48,12 @@ void launch_teams(const world& w, const endpoint& end, const launch_limits& limi
                          .shared_bytes = team_plan{end.s, end.window_cells(), g.roles}.bytes,
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
-  baton::launch<team_combine_kernel<Output>>(w, grid, end.combine(in, {}, true, output, g.roles), stream);
+  const combine_params<Output> p = end.combine(in, {}, true, output, g.roles);
+  constexpr token_format fp8 = token_format::blockwise_fp8;
+  if (end.s.fp8_sums)
+    baton::launch<team_combine_kernel<Output, team_adders, fp8>>(w, grid, p, stream);
+  else
+    baton::launch<team_combine_kernel<Output>>(w, grid, p, stream);
 }
 
 }  // namespace
@@ -63,8 +68,11 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .shared_bytes = combine_plan{}.bytes,
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
-  baton::launch<combine_kernel<Output>>(w, grid, end.combine(in, g.roles, limits.which != half::send, output),
-                                        stream);
+  const combine_params<Output> p = end.combine(in, g.roles, limits.which != half::send, output);
+  if (end.s.fp8_sums)
+    baton::launch<combine_kernel<Output, token_format::blockwise_fp8>>(w, grid, p, stream);
+  else
+    baton::launch<combine_kernel<Output>>(w, grid, p, stream);
 }
 template void launch(const world&, const endpoint&, const launch_limits&, const combine_input&,
                      const store_fp32&, stream_ref);

@@ -31,49 +31,17 @@
 //           So of all parts that are waited for, the sum of the lowest one is on its way.
 #include "exec/kernel.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
-#include "kernels/ep/per_rank_chunks/team_plan.hpp"
+#include "kernels/ep/per_rank_chunks/team_adder.hpp"
 #include "kernels/ep/per_rank_chunks/token_parts.hpp"
 
 namespace baton::ep::per_rank_chunks {
 
-struct team_sites {
-  static consteval site stage() { return "combine.stage_free"; }
-  static consteval site row() { return "combine.row"; }
-  static consteval site slot() { return "combine.slot_free"; }
-  static consteval site summed() { return "combine.summed"; }
-  static consteval site here() { return "combine.sums_here"; }
-};
-
-/// A warp's team, and what of the round is the team's: parts first, first + step, ...
-template <class X>
-struct team_of {
-  team_plan shared;
-  const team_roles& roles;
-  int nth, role;
-  int first, step;
-
-  BATON_FN team_of(X& x, const team_plan& plan, const team_roles& r)
-      : shared{plan},
-        roles{r},
-        nth{x.warp() % r.teams},
-        role{x.warp() / r.teams},
-        first{nth * x.num_blocks() + x.block()},
-        step{r.teams * x.num_blocks()} {}
-
-  BATON_FN std::byte* row(X& x, int stage) const {
-    return shared.rows(x) + static_cast<std::uint32_t>(nth * roles.stages + stage) * shared.stage_bytes;
-  }
-  BATON_FN team_cells& cells_of(X& x) const { return shared.cells_of(x)[nth]; }
-};
-
-/// Waits for another warp of the team, which waits in its turn: that wait reports first.
-consteval wait_site in_team(site where) {
-  return {.where = where, .patience = 2};
-}
-
 /// The warp that finds rows and asks for them.
-template <class X, class P>
+template <token_format Sums, class X, class P>
 class team_asker {
+  /// Of what comes from another rank.
+  static constexpr std::uint32_t of_sum = Sums == token_format::bf16 ? 0u : addend_note::is_fp8;
+
  public:
   BATON_FN team_asker(X& x, const P& p, const team_of<X>& team)
       : x_{x}, p_{p}, team_{team}, cells_{&team.cells_of(x)} {}
@@ -149,15 +117,15 @@ class team_asker {
     if (!ask_rows(part, choices, 0, others == 0 ? ends : 0u)) return false;
     if (others != 0 && !await_here(part.at)) return false;
     const bool is_apart = choices != 0 && (below & (below - 1)) != 0;
-    std::uint32_t what = is_apart ? addend_note::keeps : 0u;
+    std::uint32_t what = of_sum | (is_apart ? addend_note::keeps : 0u);
     while (others != 0) {
       const int rank = lowest_bit(others);
       others &= others - 1;
       if (is_apart && (others & below) == 0 && (below >> rank & 1) != 0) what |= addend_note::joins;
       if (others == 0) what |= ends;
-      const std::byte* sums = p_.windows.at[p_.s.rank] + p_.window.sum_at(p_.s, rank, part.at.token);
+      const std::byte* sums = p_.windows.at[p_.s.rank] + p_.window.sum_at(p_.s, rank, part.at.token, Sums);
       if (!ask({1.0f, what}, part.at, sums)) return false;
-      what = 0;
+      what = of_sum;
     }
     if (ends != 0) return true;
     const vec16* shared = p_.shared.of(part.at.token, p_.s.hidden);
@@ -223,9 +191,12 @@ class team_asker {
                                                                           << 16;
       x_.write(cells_->notes + stage, addend_note{what.weight, what.what | place, of.token, 0});
       if (row == nullptr) return x_.mbarrier_arrive(cells_->landed + stage, 1);
-      const int begin = of.part * p_.window.sum_columns * static_cast<int>(sizeof(bfloat16));
-      const int bytes =
-          smaller(p_.window.sum_columns * static_cast<int>(sizeof(bfloat16)), row_bytes() - begin);
+      int begin = of.part * p_.window.sum_columns * static_cast<int>(sizeof(bfloat16));
+      int bytes = smaller(p_.window.sum_columns * static_cast<int>(sizeof(bfloat16)), row_bytes() - begin);
+      if ((what.what & of_sum) != 0) {
+        begin = of.part * sum_bytes_of(Sums, p_.window.sum_columns);
+        bytes = sum_bytes_of(Sums, bytes / static_cast<int>(sizeof(bfloat16)));
+      }
       x_.mbarrier_arrive_expect(cells_->landed + stage, bytes);
       x_.bulk_load(team_.row(x_, stage), row + begin, bytes, cells_->landed + stage);
     });
@@ -252,140 +223,7 @@ class team_asker {
   std::uint32_t own_parts_ = 0;
 };
 
-/// A warp that adds up its share of the columns: of each 256 for each adder, 8 a lane.
-template <int Adders, class X, class P>
-class team_adder {
-  static constexpr int steps = ceil_div(most_team_columns, Adders* sum_step);
-  struct sums {
-    float at[steps][columns_of_lane];
-  };
-
- public:
-  BATON_FN team_adder(X& x, const P& p, const team_of<X>& team)
-      : x_{x}, p_{p}, team_{team}, cells_{&team.cells_of(x)}, nth_{team.role - team_roles::others} {}
-
-  BATON_FN void run() {
-    clear();
-    for (ring_turn stage;; stage.step(team_.roles.stages)) {
-      if (!x_.template mbarrier_wait<scope::block>(cells_->landed + stage.index, stage.parity,
-                                                   in_team(team_sites::row())))
-        return;
-      typename X::template lanes<addend_note> note;
-      typename X::template lanes<std::uint32_t> what_of;
-      x_.each_lane([&](int lane) {
-        note[lane] = x_.read(cells_->notes + stage.index);
-        what_of[lane] = note[lane].what;
-      });
-      const std::uint32_t what = x_.broadcast(what_of, 0);
-      if ((what & addend_note::keeps) != 0) keep();
-      if ((what & (addend_note::has_nothing | addend_note::tells | addend_note::ends)) == 0)
-        add(stage.index, vectors_of(part_of(what)), note);
-      x_.each_lane([&](int) { x_.fence_proxy_async(); });
-      x_.sync_warp();
-      x_.elect([&] { x_.mbarrier_arrive(cells_->left + stage.index, 1); });
-      if ((what & addend_note::joins) != 0) join();
-      if ((what & addend_note::is_last) != 0) store(x_.broadcast(note, 0));
-      if (is_for_slot(what)) {
-        x_.sync_warp();
-        x_.elect([&] { x_.mbarrier_arrive(cells_->summed + slot_.index, 1); });
-        slot_.step(sum_slots);
-      }
-      if ((what & addend_note::ends) != 0) return;
-    }
-  }
-
- private:
-  BATON_FN static bool is_for_slot(std::uint32_t what) {
-    constexpr std::uint32_t sent = addend_note::is_last | addend_note::is_sent;
-    return (what & sent) == sent || (what & (addend_note::tells | addend_note::ends)) != 0;
-  }
-  BATON_FN void clear() {
-    x_.each_lane([&](int lane) { sums_[lane] = {}; });
-  }
-  /// Among the vec16s of a part.
-  BATON_FN int place_of(int step, int lane) const { return (step * Adders + nth_) * warp_lanes + lane; }
-  BATON_FN int vectors_of(int part) const {
-    return smaller(p_.window.sum_columns, p_.s.hidden - part * p_.window.sum_columns) / columns_of_lane;
-  }
-
-  /// Of a part as wide as there is room for without a look at what columns there are.
-  BATON_FN void add(int stage, int vectors, const typename X::template lanes<addend_note>& note) {
-    const auto* row = reinterpret_cast<const vec16*>(team_.row(x_, stage));
-    constexpr int all = most_team_columns / columns_of_lane;
-    if (vectors == all && steps * Adders * warp_lanes == all)
-      add_some(row, note, [](int) { return true; });
-    else
-      add_some(row, note, [vectors](int place) { return place < vectors; });
-  }
-  template <class Has>
-  BATON_FN void add_some(const vec16* row, const typename X::template lanes<addend_note>& note, Has has) {
-    x_.each_lane([&](int lane) {
-      BATON_UNROLL
-      for (int s = 0; s < steps; ++s) {
-        if (!has(place_of(s, lane))) continue;
-        const vec16 v = x_.read(row + place_of(s, lane));
-        add_weighted(sums_[lane].at[s], note[lane].weight, v.word);
-      }
-    });
-  }
-
-  /// Own rows' sum, until those of ranks below this one are added up.
-  BATON_FN void keep() {
-    each_kept([&](float* kept, const float& sum) { x_.write(kept, sum); });
-    clear();
-  }
-  BATON_FN void join() {
-    each_kept([&](const float* kept, float& sum) { sum += x_.read(kept); });
-  }
-  /// f(where it is kept, the sum) of each column of a part.
-  template <class F>
-  BATON_FN void each_kept(F f) {
-    float* const kept = kept_of_team();
-    x_.each_lane([&](int lane) {
-      BATON_UNROLL
-      for (int s = 0; s < steps; ++s) {
-        if (place_of(s, lane) >= p_.window.sum_columns / columns_of_lane) continue;
-        BATON_UNROLL
-        for (int i = 0; i < columns_of_lane; ++i)
-          f(kept + place_of(s, lane) * columns_of_lane + i, sums_[lane].at[s][i]);
-      }
-    });
-  }
-  BATON_FN float* kept_of_team() const { return team_.shared.kept(x_) + team_.nth * p_.window.sum_columns; }
-
-  BATON_FN void store(const addend_note& of) {
-    const int vectors = vectors_of(part_of(of.what)),
-              first = part_of(of.what) * p_.window.sum_columns / columns_of_lane;
-    const bool is_sent = (of.what & addend_note::is_sent) != 0;
-    auto* to = reinterpret_cast<vec16*>(p_.windows.at[source_of(of.what)] +
-                                        p_.window.sum_at(p_.s, p_.s.rank, of.token));
-    x_.each_lane([&](int lane) {
-      BATON_UNROLL
-      for (int s = 0; s < steps; ++s) {
-        float(&v)[columns_of_lane] = sums_[lane].at[s];
-        const int place = place_of(s, lane);
-        if (place < vectors && is_sent)
-          x_.write(to + first + place, vec16{{pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]),
-                                              pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7])}});
-        if (place >= vectors || is_sent) continue;
-        BATON_UNROLL
-        for (int i = 0; i < columns_of_lane; ++i) v[i] += 0.0f;  // as if added to 0: never -0
-        p_.output(x_, of.token, (first + place) * columns_of_lane, v);
-      }
-    });
-    clear();
-  }
-
-  X& x_;
-  const P& p_;
-  const team_of<X>& team_;
-  team_cells* cells_;
-  int nth_;
-  ring_turn slot_;
-  typename X::template lanes<sums> sums_;
-};
-
-template <class Output, int Adders = team_adders>
+template <class Output, int Adders = team_adders, token_format Sums = token_format::bf16>
 struct team_combine_kernel {
   using params = combine_params<Output>;
   static constexpr kernel_bounds bounds{.max_threads = max_team_warps * warp_lanes, .blocks_per_sm = 1};
@@ -403,11 +241,11 @@ struct team_combine_kernel {
     if (team.role == 0)
       await(x, p, team, now.epoch());
     else if (team.role == 1)
-      team_asker<X, params>{x, p, team}.run();
+      team_asker<Sums, X, params>{x, p, team}.run();
     else if (team.role == 2)
       tell(x, team, now.epoch());
     else
-      team_adder<Adders, X, params>{x, p, team}.run();
+      team_adder<Adders, Sums, X, params>{x, p, team}.run();
   }
 
  private:

@@ -20,6 +20,7 @@ struct addend_note {
     joins = 16,       // behind: what was kept apart is added
     tells = 32,       // nothing is stored: adders arrive for the slot
     ends = 64,        // as tells; there are no more parts
+    is_fp8 = 128,     // e4m3 with scales came, not bf16
   };
   float weight;
   std::uint32_t what;  // of these; source << 8, part << 16

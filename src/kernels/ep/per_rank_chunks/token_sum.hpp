@@ -5,14 +5,20 @@
 //   sum_at_once    up to most_at_once addends: all loads of some columns are in flight before the first is used, straight-line
 //                  code for each number of addends. The usual case
 //   sum_in_order   any number of them, this rank's part summed apart: also where that comes from memory
+//
+// Both are templates on the format of other ranks' sums. What finishes a sum is called by one lane each, or by the warp with all
+// of a step (is_of_warp).
 #include "base/add_weighted.hpp"
 #include "base/bits.hpp"
+#include "base/block_format.hpp"
 #include "kernels/ep/per_rank_chunks/plan.hpp"
 
 namespace baton::ep::per_rank_chunks {
 
 inline constexpr int columns_of_lane = static_cast<int>(sizeof(vec16) / sizeof(bfloat16));
-inline constexpr int most_at_once = 8;
+
+using fp8_blocks = block_format<token_format::blockwise_fp8>;
+inline constexpr int lanes_of_block = fp8_blocks::facts.block / columns_of_lane;
 
 /// Of a token, in vec16s of eight.
 struct column_range {
@@ -44,8 +50,32 @@ struct weighted_rows {
   typename X::template lanes<float> weight;
 };
 
+/// A lane's eight columns of another rank's sum: bf16, or two words of e4m3 and their scale.
+template <token_format Sums, class X>
+BATON_FN vec16 read_sum(X& x, const column_range& c, const vec16* from, int place) {
+  if constexpr (Sums == token_format::bf16) {
+    return x.read(from + place);
+  } else {
+    const auto* values = reinterpret_cast<const std::uint64_t*>(from);  // of the part
+    const auto* scales = reinterpret_cast<const float*>(values + (c.end - c.begin));
+    const std::uint64_t eight = x.read(values + (place - c.begin));
+    const float scale = x.read(scales + (place - c.begin) / lanes_of_block);
+    return {{static_cast<std::uint32_t>(eight), static_cast<std::uint32_t>(eight >> 32),
+             std::bit_cast<std::uint32_t>(scale), 0}};
+  }
+}
+template <token_format Sums>
+BATON_FN void add_sum(float (&sum)[columns_of_lane], float weight, const vec16& v) {
+  if constexpr (Sums == token_format::bf16) {
+    add_weighted(sum, weight, v.word);
+  } else {
+    add_scaled_e4m3(sum, std::bit_cast<float>(v.word[2]), v.word[0]);
+    add_scaled_e4m3(sum + 4, std::bit_cast<float>(v.word[2]), v.word[1]);
+  }
+}
+
 /// The n lowest of `which`, which it takes away.
-template <int n, class X>
+template <int n, token_format Sums, class X>
 BATON_FN void add_some(X& x, const column_range& c, int first, std::uint32_t& which,
                        const weighted_rows<X>& rows, step_sums<X>& sum) {
   typename X::template lanes<vec16> v[n];
@@ -54,26 +84,26 @@ BATON_FN void add_some(X& x, const column_range& c, int first, std::uint32_t& wh
   for (int i = 0; i < n; ++i, which &= which - 1) {
     const vec16* from = rows.base + x.broadcast(rows.first, lowest_bit(which));
     weight[i] = x.broadcast(rows.weight, lowest_bit(which));
-    x.each_lane([&](int lane) { v[i][lane] = x.read(from + c.place(first, 0, lane)); });
+    x.each_lane([&](int lane) { v[i][lane] = read_sum<Sums>(x, c, from, c.place(first, 0, lane)); });
   }
   x.each_lane([&](int lane) {
     BATON_UNROLL
-    for (int i = 0; i < n; ++i) add_weighted(sum.of[lane].at, weight[i], v[i][lane].word);
+    for (int i = 0; i < n; ++i) add_sum<Sums>(sum.of[lane].at, weight[i], v[i][lane]);
   });
 }
 
 /// All of `which`, ascending.
-template <class X>
+template <token_format Sums, class X>
 BATON_FN void add_all(X& x, const column_range& c, int first, std::uint32_t which,
                       const weighted_rows<X>& rows, step_sums<X>& sum) {
   while (which != 0) {
     const int left = count_bits(which);
     if (left >= 4)
-      add_some<4>(x, c, first, which, rows, sum);
+      add_some<4, Sums>(x, c, first, which, rows, sum);
     else if (left >= 2)
-      add_some<2>(x, c, first, which, rows, sum);
+      add_some<2, Sums>(x, c, first, which, rows, sum);
     else
-      add_some<1>(x, c, first, which, rows, sum);
+      add_some<1, Sums>(x, c, first, which, rows, sum);
   }
 }
 
@@ -93,18 +123,30 @@ struct addends {
     return count_bits(choices) + count_bits(below | above) + (shared != nullptr ? 1 : 0);
   }
   /// Whether this rank's rows may come first, then others' sums: two numbers can be added either way round.
+  template <int most>
   BATON_FN bool at_once() const {
-    return own == nullptr && count() <= most_at_once && (below & (below - 1)) == 0;
+    return own == nullptr && count() <= most && (below & (below - 1)) == 0;
   }
 };
 
+/// Whether a warp finishes sums together: finish(first vec16 of a step, its sums), at the end of the range for lanes without any.
+template <class Finish>
+concept is_of_warp = requires {
+  Finish::is_of_warp;
+};
+
+/// Where values are widened from e4m3 or rounded to it, more addends would not leave registers for the next ones.
+template <token_format Sums, class Finish>
+inline constexpr int most_at_once = Sums == token_format::bf16 && !is_of_warp<Finish> ? 8 : 6;
+
 /// finish(vec16 of the token, 8 sums) for what the range has; n addends. ready() when the first loads are on their way. Those
 /// of the next columns are while some are added up.
-template <int n, class X, class Ready, class Finish>
+template <int n, token_format Sums, class X, class Ready, class Finish>
 BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Ready ready, Finish finish) {
   constexpr int steps = n <= 2 ? 4 : n <= 4 ? 2 : 1;
   const vec16* from[n];
   float weight[n];
+  bool is_sum[n];
   std::uint32_t choices = all.choices, ranks = all.below | all.above;
   BATON_UNROLL
   for (int i = 0; i < n; ++i) {
@@ -117,6 +159,7 @@ BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Re
     from[i] = left == 0 ? all.shared : (is_row ? all.rows.base : all.sums.base) + of_base;
     const float of_choice = x.broadcast(all.rows.weight, at);
     weight[i] = is_row ? of_choice : 1.0f;  // fma(1, v, s) is s + v
+    is_sum[i] = Sums != token_format::bf16 && !is_row && left != 0;
     ranks = is_row ? ranks : ranks & (ranks - 1);
     choices &= choices - 1;
   }
@@ -125,29 +168,52 @@ BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Re
     BATON_UNROLL
     for (int i = 0; i < n; ++i) {
       BATON_UNROLL
-      for (int s = 0; s < steps; ++s) next[lane].at[i][s] = x.read(from[i] + c.place(first, s, lane));
+      for (int s = 0; s < steps; ++s) {
+        const int place = c.place(first, s, lane);
+        next[lane].at[i][s] = is_sum[i] ? read_sum<Sums>(x, c, from[i], place) : x.read(from[i] + place);
+      }
     }
+  };
+  const auto add = [&](float(&sum)[columns_of_lane], int i, const vec16& v) {
+    if (is_sum[i])
+      add_sum<Sums>(sum, weight[i], v);
+    else
+      add_weighted(sum, weight[i], v.word);
   };
   x.each_lane([&](int lane) { load(lane, c.begin); });
   ready();
   BATON_ROLLED
   for (int first = c.begin; first < c.end; first += steps * warp_lanes) {
-    x.each_lane([&](int lane) {
-      const addend_values<n, steps> now = next[lane];
-      load(lane, first + steps * warp_lanes);
+    if constexpr (is_of_warp<Finish>) {
+      const auto now = next;
+      x.each_lane([&](int lane) { load(lane, first + steps * warp_lanes); });
       BATON_UNROLL
       for (int s = 0; s < steps; ++s) {
-        float sum[columns_of_lane] = {};
-        BATON_UNROLL
-        for (int i = 0; i < n; ++i) add_weighted(sum, weight[i], now.at[i][s].word);
-        if (c.has(first, s, lane)) finish(c.place(first, s, lane), sum);
+        step_sums<X> sum;
+        x.each_lane([&](int lane) {
+          BATON_UNROLL
+          for (int i = 0; i < n; ++i) add(sum.of[lane].at, i, now[lane].at[i][s]);
+        });
+        finish(first + s * warp_lanes, sum);
       }
-    });
+    } else {
+      x.each_lane([&](int lane) {
+        const addend_values<n, steps> now = next[lane];
+        load(lane, first + steps * warp_lanes);
+        BATON_UNROLL
+        for (int s = 0; s < steps; ++s) {
+          float sum[columns_of_lane] = {};
+          BATON_UNROLL
+          for (int i = 0; i < n; ++i) add(sum, i, now.at[i][s]);
+          if (c.has(first, s, lane)) finish(c.place(first, s, lane), sum);
+        }
+      });
+    }
   }
 }
 
 /// The same for any number of addends: ((ranks below) + this rank) + ranks above.
-template <class X, class Finish>
+template <token_format Sums, class X, class Finish>
 BATON_FN void sum_in_order(X& x, const column_range& c, const addends<X>& all, Finish finish) {
   BATON_ROLLED
   for (int first = c.begin; first < c.end; first += warp_lanes) {
@@ -157,44 +223,49 @@ BATON_FN void sum_in_order(X& x, const column_range& c, const addends<X>& all, F
         const float* from = all.own + static_cast<std::int64_t>(c.place(first, 0, lane)) * columns_of_lane;
         for (int i = 0; i < columns_of_lane; ++i) own.of[lane].at[i] = x.read(from + i);
       });
-    add_all(x, c, first, all.choices, all.rows, own);
-    add_all(x, c, first, all.below, all.sums, total);
+    add_all<token_format::bf16>(x, c, first, all.choices, all.rows, own);
+    add_all<Sums>(x, c, first, all.below, all.sums, total);
     x.each_lane([&](int lane) {
       for (int i = 0; i < columns_of_lane; ++i) total.of[lane].at[i] += own.of[lane].at[i];
     });
-    add_all(x, c, first, all.above, all.sums, total);
+    add_all<Sums>(x, c, first, all.above, all.sums, total);
     x.each_lane([&](int lane) {
       if (all.shared != nullptr)
         add_weighted(total.of[lane].at, shared_rows::weight,
                      x.read(all.shared + c.place(first, 0, lane)).word);
-      if (c.has(first, 0, lane)) finish(c.place(first, 0, lane), total.of[lane].at);
+      if constexpr (!is_of_warp<Finish>)
+        if (c.has(first, 0, lane)) finish(c.place(first, 0, lane), total.of[lane].at);
     });
+    if constexpr (is_of_warp<Finish>) finish(first, total);
   }
 }
 
 /// One warp: finish(vec16 of the token, 8 sums), by one lane each, for all that the range has; before the first, ready().
-template <class X, class Ready, class Finish>
+template <token_format Sums, class X, class Ready, class Finish>
 BATON_FN void sum_up(X& x, const column_range& c, const addends<X>& all, Ready ready, Finish finish) {
-  switch (all.at_once() ? all.count() : 0) {
+  constexpr int most = most_at_once<Sums, Finish>;
+  switch (all.template at_once<most>() ? all.count() : 0) {
     case 1:
-      return sum_at_once<1>(x, c, all, ready, finish);
+      return sum_at_once<1, Sums>(x, c, all, ready, finish);
     case 2:
-      return sum_at_once<2>(x, c, all, ready, finish);
+      return sum_at_once<2, Sums>(x, c, all, ready, finish);
     case 3:
-      return sum_at_once<3>(x, c, all, ready, finish);
+      return sum_at_once<3, Sums>(x, c, all, ready, finish);
     case 4:
-      return sum_at_once<4>(x, c, all, ready, finish);
+      return sum_at_once<4, Sums>(x, c, all, ready, finish);
     case 5:
-      return sum_at_once<5>(x, c, all, ready, finish);
+      return sum_at_once<5, Sums>(x, c, all, ready, finish);
     case 6:
-      return sum_at_once<6>(x, c, all, ready, finish);
+      return sum_at_once<6, Sums>(x, c, all, ready, finish);
     case 7:
-      return sum_at_once<7>(x, c, all, ready, finish);
+      if constexpr (most >= 7) return sum_at_once<7, Sums>(x, c, all, ready, finish);
+      [[fallthrough]];
     case 8:
-      return sum_at_once<8>(x, c, all, ready, finish);
+      if constexpr (most >= 8) return sum_at_once<8, Sums>(x, c, all, ready, finish);
+      [[fallthrough]];
     default:
       ready();
-      return sum_in_order(x, c, all, finish);
+      return sum_in_order<Sums>(x, c, all, finish);
   }
 }
 
