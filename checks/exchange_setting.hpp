@@ -68,6 +68,7 @@ struct exchange_setting {
   int looks = 2;          // bounds::looks
   bool is_apart = false;  // layout per_rank: four kernels a round, not two
   ep::row_storage rows = ep::row_storage::of_experts;
+  bool fp8_sums = false;  // layout per_rank; hidden is a multiple of 128
   planted_bug bug = {};
   std::shared_ptr<exchange_tally> tally = nullptr;
 
@@ -109,7 +110,8 @@ inline ep::shape shape_of(const exchange_setting& e, int rank) {
           .hidden = e.hidden,
           .max_tokens = e.max_tokens(),
           .format = e.format,
-          .rows = e.rows};
+          .rows = e.rows,
+          .fp8_sums = e.fp8_sums};
 }
 
 }  // namespace baton::checks

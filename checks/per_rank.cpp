@@ -31,6 +31,8 @@ std::vector<exploration> rounds_that_hold() {
       holds("2 ranks, the first of 2 blocks, 1 round",
             {.blocks = {2, 1}, .warps = {3}, .tokens = {2}, .rounds = 1}),
       holds("2 ranks, tokens of 2 units, 1 round", {.warps = {3}, .hidden = 456, .rounds = 1}),
+      holds("2 ranks, sums in block FP8, 1 round",
+            {.warps = {3}, .hidden = 512, .rounds = 1, .fp8_sums = true}),
       holds("2 ranks, ids of 2 accesses, 1 round",
             {.warps = {2}, .experts = 32, .top_k = 32, .tokens = {8, 1}, .rounds = 1}),
       holds("3 ranks, 1 round", {.ranks = 3, .warps = {3}, .experts = 3, .rounds = 1}),

@@ -62,6 +62,10 @@ std::vector<exploration> in_teams() {
             {{.ranks = 3, .warps = {8}, .experts = 3, .top_k = 3, .tokens = {2}, .rounds = 1},
              in_team({.teams = 2, .stages = 2}),
              1}),
+      holds("2 ranks in teams, sums in block FP8, 2 rounds, takes drawn once",
+            {{.warps = {4}, .top_k = 2, .hidden = 256, .tokens = {2, 1}, .rounds = 2, .fp8_sums = true},
+             team,
+             1}),
       holds("1 rank in a team, every wait may give up, takes drawn once",
             {{.ranks = 1, .warps = {4}, .rounds = 1, .gives_up = {anywhere}}, team, 1}),
   };
@@ -130,6 +134,8 @@ std::vector<exploration> drawn_takes() {
               .rows = ep::row_storage::in_window},
              two_send,
              5}),
+      holds("2 ranks, sums in block FP8, 2 rounds, takes drawn 2 times",
+            {{.warps = {2}, .hidden = 384, .tokens = {2, 1}, .rounds = 2, .fp8_sums = true}, single, 2}),
       holds("2 ranks, chunks told of four at once, 2 rounds, takes drawn 3 times",
             {{.warps = {2}, .tokens = {6, 3}, .rounds = 2}, four_at_once, 3}),
       holds("1 rank, 3 rounds, every wait may give up, takes drawn 4 times",
@@ -339,8 +345,9 @@ protocol_check exchange_chunks_check() {
       .headers = {kernels + "cells.hpp", kernels + "dispatch.hpp", kernels + "send.hpp",
                   kernels + "tile_index.hpp", kernels + "arrived_chunks.hpp", kernels + "receive.hpp",
                   kernels + "list.hpp", kernels + "warp_ring.hpp", kernels + "combine.hpp",
-                  kernels + "token_parts.hpp", kernels + "team_combine.hpp",
-                  "src/kernels/ep/per_rank/id_lines.hpp", "src/protocol/line.hpp"},
+                  kernels + "token_parts.hpp", kernels + "fp8_part.hpp", kernels + "team_combine.hpp",
+                  kernels + "team_adder.hpp", "src/kernels/ep/per_rank/id_lines.hpp",
+                  "src/protocol/line.hpp"},
       .explorations = every_order_of_takes(),
       .mutants = chunk_bugs{}.all()};
   for (const auto& some : {drawn_takes(), in_teams()})

@@ -97,13 +97,17 @@ struct chunk_kernels {
                       const chunk_layout::combine_input& in, const ep::store_fp32& store) {
     if (chunk_layout::is_in_teams(end, limits)) {
       const auto teams = chunk_layout::grid_of_teams(end, limits).roles;
-      using kernel = chunk_layout::team_combine_kernel<ep::store_fp32, 1>;
-      return kernel::run(x, end.combine(in, {}, true, store, teams));
+      const auto p = end.combine(in, {}, true, store, teams);
+      constexpr auto fp8 = token_format::blockwise_fp8;
+      if (end.s.fp8_sums) return chunk_layout::team_combine_kernel<ep::store_fp32, 1, fp8>::run(x, p);
+      return chunk_layout::team_combine_kernel<ep::store_fp32, 1>::run(x, p);
     }
     const auto grid = chunk_layout::grid_of_combine(end, limits);
     x.begin_takes(chunk_layout::combine_plan{}.next(x), grid.roles.senders);
-    using kernel = chunk_layout::combine_kernel<ep::store_fp32>;
-    kernel::run(x, end.combine(in, grid.roles, limits.which != half::send, store));
+    const auto p = end.combine(in, grid.roles, limits.which != half::send, store);
+    if (end.s.fp8_sums)
+      return chunk_layout::combine_kernel<ep::store_fp32, token_format::blockwise_fp8>::run(x, p);
+    chunk_layout::combine_kernel<ep::store_fp32>::run(x, p);
   }
 
  private:

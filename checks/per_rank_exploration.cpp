@@ -43,8 +43,11 @@ struct kernels_by {
   static void combine(exchange_context& x, const endpoint& end, const units::launch_limits& limits,
                       const units::combine_input& in, const ep::store_fp32& store) {
     const auto grid = units::grid_of_combine(end, limits, in.num_tokens);
+    const auto p = end.combine(in, grid.senders, limits.which != half::send, store);
     using kernel = units::combine_kernel<ep::store_fp32, 0, Way>;
-    kernel::run(x, typename kernel::params{end.combine(in, grid.senders, limits.which != half::send, store)});
+    using fp8_kernel = units::combine_kernel<ep::store_fp32, 0, Way, token_format::blockwise_fp8>;
+    if (end.s.fp8_sums) return fp8_kernel::run(x, typename fp8_kernel::params{p});
+    kernel::run(x, typename kernel::params{p});
   }
 
  private:

@@ -36,6 +36,8 @@ std::vector<exploration> rounds_by_flags() {
                  {.warps = {2}, .experts = 32, .top_k = 32, .tokens = {4, 1}, .rounds = 1}),
       flags_hold("3 ranks, 3 rounds", {.ranks = 3, .warps = {3}, .experts = 3, .rounds = 3}),
       flags_hold("2 ranks, 4 kernels a round, 3 rounds", {.warps = {3}, .rounds = 3, .is_apart = true}),
+      flags_hold("2 ranks, sums in block FP8, 1 round",
+                 {.warps = {3}, .hidden = 512, .rounds = 1, .fp8_sums = true}),
   };
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/add_weighted.hpp"
 #include "checks/exchange_context.hpp"
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/per_rank/launch.hpp"
@@ -205,9 +206,15 @@ class per_rank_rank {
         if (id < 0 || id >= setting_.experts || end_.s.home(id).rank != rank) continue;
         part += weight_of(x_.rank(), round, i, setting_.top_k) * value;
       }
-      all += rank == x_.rank() ? part : static_cast<float>(bfloat16{part});
+      all += rank == x_.rank() ? part : as_it_travels(part);
     }
     return all;
+  }
+  /// Of a row of one value.
+  float as_it_travels(float part) const {
+    if (!setting_.fp8_sums) return static_cast<float>(bfloat16{part});
+    const float scale = std::max(part, 1e-4f) / 448.0f;
+    return rounded_product(static_cast<float>(float8_e4m3{part * (1.0f / scale)}), scale);
   }
 
   context& x_;

@@ -26,6 +26,7 @@ ep_config communicator_config(const model::model_config& model, const exchange_o
   config.hidden = model.hidden_size;
   config.num_max_tokens_per_rank = options.max_tokens_per_rank;
   config.format = options.format;
+  config.combine_format = options.combine_format;
   config.arrival = options.arrival;
   config.layout = options.layout;
   config.transfer = options.transfer;

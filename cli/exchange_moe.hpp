@@ -20,6 +20,7 @@ struct exchange_options {
   int num_ranks = 1;
   device_kind device = device_kind::cpu;
   token_format format = token_format::bf16;
+  token_format combine_format = token_format::bf16;
   arrival_policy arrival = arrival_policy::epoch;
   ep_layout layout = ep_layout::per_rank;
   ep_transfer transfer = ep_transfer::automatic;

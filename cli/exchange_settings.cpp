@@ -90,6 +90,7 @@ open_exchange load_exchange(const model::checkpoint& weights, std::span<const in
   exchange_options options;
   options.num_ranks = settings.num_ranks;
   options.format = settings.format;
+  options.combine_format = settings.combine_format;
   options.arrival = settings.arrival;
   options.layout = settings.layout;
   options.transfer = settings.transfer;

@@ -16,6 +16,7 @@ struct exchange_settings {
   int num_ranks = 4;
   device_choice device = device_choice::automatic;
   token_format format = token_format::bf16;
+  token_format combine_format = token_format::bf16;
   arrival_policy arrival = arrival_policy::epoch;
   ep_layout layout = ep_layout::per_rank;
   ep_transfer transfer = ep_transfer::automatic;

@@ -10,6 +10,7 @@ model::moe_rounding rounding_of(const ep_config& config, device_kind device,
                                 std::span<const int> tokens_of_ranks, weight_format stored) {
   model::moe_rounding rounding{.tensor_cores = device == device_kind::cuda, .dispatch = config.format};
   rounding.fp8_products = stored == weight_format::block_fp8;
+  rounding.combine = config.combine_format;
   if (config.layout != ep_layout::per_rank) return rounding;
   const int ranks = static_cast<int>(tokens_of_ranks.size());
   const auto append = [](std::vector<int>& to, int count, int rank) {

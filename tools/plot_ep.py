@@ -48,6 +48,7 @@ def line_name(point, different, of_sms=False):
     parts = [f"{axes['layout']}{' by ' + axes['transfer'] if 'transfer' in axes else ''} {axes['format']}"]
     parts += ["given"] if axes.get("input") == "quantised" else []
     parts += ["shared"] if axes.get("shared_output") else []
+    parts += [f"back in {axes['combine_format']}"] if "combine_format" in axes else []
     parts += [words.get(name, "{}").format(axis(point, name)) for name in different]
     if of_sms:
         parts.append(f"{axes['tokens']} tokens")

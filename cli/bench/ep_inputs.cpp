@@ -26,16 +26,31 @@ float sum_of_choices(const token_choices& choices, float x) {
   return sum;
 }
 
-float sum_of_ranks(const token_choices& choices, const std::vector<int>& home, rank_of_ranks of, float x) {
+/// Sums of other ranks are rounded to bf16, or left as they are.
+float sum_of_ranks(const token_choices& choices, const std::vector<int>& home, rank_of_ranks of, float x,
+                   bool rounds) {
   float sum = 0;
   for (int r = 0; r < of.num_ranks; ++r) {
     float partial = 0;
     for (std::size_t k = 0; k < choices.ids.size(); ++k)
       if (home[static_cast<std::size_t>(choices.ids[k])] == r)
         partial = std::fma(choices.weights[k], x, partial);
-    sum += r == of.rank ? partial : static_cast<float>(bfloat16{partial});
+    sum += r == of.rank || !rounds ? partial : static_cast<float>(bfloat16{partial});
   }
   return sum;
+}
+
+/// By how much the way back in block FP8 may move a sum: weights times x each, of a block whose scale is at most that of the
+/// tokens', larger by what storing moved its largest value, times the weights; or the least there is, on each rank.
+double moved_back(const token_choices& choices, const std::vector<int>& home, rank_of_ranks of, double size,
+                  double scale) {
+  double weights = 0;
+  for (std::size_t k = 0; k < choices.ids.size(); ++k)
+    if (home[static_cast<std::size_t>(choices.ids[k])] != of.rank)
+      weights += static_cast<double>(choices.weights[k]);
+  const double least = of.num_ranks * 0x1p-10 * 1e-4 / 448;
+  return 1.01 * weights * format_error(token_format::blockwise_fp8, size, 1.26 * scale) + 0x1p-20 * size +
+         least;
 }
 
 /// In [-1, 1).
@@ -78,28 +93,35 @@ rank_inputs random_inputs(const ep_config& c, int num_tokens, std::uint64_t seed
 comparison compare_identity(const ep_config& c, rank_of_ranks of, const rank_inputs& in,
                             std::span<const float> out) {
   const auto hidden = static_cast<std::size_t>(c.hidden), top_k = static_cast<std::size_t>(c.top_k);
-  const bool exact = c.format == token_format::bf16, per_rank = c.layout == ep_layout::per_rank;
+  constexpr token_format fp8 = token_format::blockwise_fp8;
+  const bool is_cast = c.format != token_format::bf16, per_rank = c.layout == ep_layout::per_rank;
+  const bool is_cast_back = c.combine_format == fp8, exact = !is_cast && !is_cast_back;
   const auto block = static_cast<std::size_t>(facts_of(c.format).block);
   const std::vector<int> home = owners(c, of.num_ranks);
   comparison result;
   for (std::size_t t = 0; t < in.topk_idx.size() / top_k; ++t) {
     const token_choices choices{std::span{in.topk_idx}.subspan(t * top_k, top_k),
                                 std::span{in.topk_weights}.subspan(t * top_k, top_k)};
-    double scale = 0;
+    double scale = 0, scale_back = 0;
     for (std::size_t h = 0; h < hidden; ++h) {
       const auto x = static_cast<float>(in.tokens[t * hidden + h]);
-      if (!exact && h % block == 0) scale = scale_of(c.format, in.tokens.data() + t * hidden + h);
-      float expected = per_rank ? sum_of_ranks(choices, home, of, x) : sum_of_choices(choices, x);
+      const bfloat16* from = in.tokens.data() + t * hidden + h;
+      if (is_cast && h % block == 0) scale = scale_of(c.format, from);
+      if (is_cast_back && h % static_cast<std::size_t>(facts_of(fp8).block) == 0)
+        scale_back = scale_of(fp8, from);
+      float expected =
+          per_rank ? sum_of_ranks(choices, home, of, x, !is_cast_back) : sum_of_choices(choices, x);
       const bool is_shared = !in.shared_output.empty();
       if (is_shared) expected += static_cast<float>(in.shared_output[t * hidden + h]);
       const double error = std::abs(static_cast<double>(out[t * hidden + h]) - static_cast<double>(expected));
       const double size = std::abs(static_cast<double>(x));
       double allowed = 0;
-      if (!exact) {
+      if (is_cast) {
         const double moved = format_error(c.format, static_cast<double>(x), scale);
         allowed = 1.01 * moved + (size + moved) * 0x1p-8;
       }
-      if (!exact && per_rank) allowed += 2 * 0x1p-8 * (size + allowed);
+      if (is_cast && per_rank) allowed += 2 * 0x1p-8 * (size + allowed);
+      if (is_cast_back) allowed += moved_back(choices, home, of, size + allowed, scale_back);
       if (!exact && is_shared) allowed += 0x1p-23 * std::abs(static_cast<double>(expected));
       ++result.values;
       if (!(error <= allowed)) ++result.wrong;

@@ -29,6 +29,7 @@ std::vector<bfloat16> random_rows(const ep_config& config, int num_tokens, std::
 /// Formats with scales: storing moves x by at most format_error, and rounding that to bf16 by at most 2^-8 of it; the weights are
 /// positive and sum to 1, so out may be that far from x. Layout per_rank: and by 2^-8 of what is left, for the partial sums; the
 /// same for what is expected.
+/// With combine_format blockwise_fp8: and by what that moves other ranks' sums.
 /// With a shared_output: that is added to what is expected, in fp32; where no bits are compared both sums may be rounded.
 struct comparison {
   std::uint64_t values = 0;

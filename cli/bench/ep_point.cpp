@@ -61,7 +61,7 @@ nlohmann::json text_or_null(const std::string& text) {
 }
 
 /// Where nothing is said of the transfer it is in lines, or the layout's only one; of the input, bf16; of ids, int32; of rows,
-/// they are by expert; of replicas, there are none; of a shared output, combine adds none.
+/// they are by expert; of replicas, there are none; of a shared output, combine adds none; of combine's format, it is bf16.
 nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
   nlohmann::json axes = {{"device", run.device},
                          {"ranks", run.ranks},
@@ -84,6 +84,7 @@ nlohmann::json axes_json(const ep_run& run, const ep_point& p) {
   if (p.given.forms.wide_ids) axes["ids"] = "int64";
   if (p.config.rows == ep_rows::by_token) axes["rows"] = "by_token";
   if (p.given.forms.shared_output) axes["shared_output"] = true;
+  if (p.config.combine_format != token_format::bf16) axes["combine_format"] = name(p.config.combine_format);
   return axes;
 }
 

@@ -62,6 +62,8 @@ void print_header(const ep_run& run, const ep_config& c, const ep_forms& forms, 
   if (forms.quantised) line("tokens are given in their format, where that has scales");
   if (forms.wide_ids) line("ids are int64");
   if (forms.shared_output) line("combine adds what shared experts made");
+  if (c.combine_format != token_format::bf16)
+    line(fmt::format("sums of layout per_rank travel back in {}", name(c.combine_format)));
   if (c.rows == ep_rows::by_token) line("received tokens lie once each, by token");
   if (!run.why_not_cuda.empty()) line("CUDA is not used: " + run.why_not_cuda);
   if (!run.why_not_fused.empty()) line("fused calls: not measured: " + run.why_not_fused);

@@ -8,7 +8,7 @@ namespace baton::cli {
 namespace {
 
 constexpr std::uint64_t unit_bytes = 8 * 128, unit_weights = 8;
-constexpr std::uint64_t sum_unit_bytes = 4 * 128, sum_unit_columns = 240;
+constexpr std::uint64_t sum_unit_bytes = 4 * 128, sum_unit_columns = 240, fp8_unit_columns = 384;
 constexpr std::uint64_t id_unit_bytes = 4 * 128, ids_of_unit = 224;
 constexpr std::uint64_t id_words_bytes = 32 * 8, ids_of_words = 124;  // by flags
 
@@ -28,11 +28,15 @@ ep_traffic::ep_traffic(const ep_config& c, int num_ranks)
   if (c.layout == ep_layout::per_rank && transfer_of(c, num_ranks) == ep_transfer::chunks) {
     message_bytes_ =
         payload + align_up(scales, std::uint64_t{16}) + align_up(sizeof(float) * top_k, std::uint64_t{16});
-    reply_bytes_ = 2 * hidden;
+    const format_facts back = facts_of(c.combine_format);
+    reply_bytes_ = static_cast<std::uint64_t>(back.row_bytes(c.hidden)) +
+                   static_cast<std::uint64_t>(back.row_scales(c.hidden) * back.scale_bytes);
   } else if (c.layout == ep_layout::per_rank) {
     const std::uint64_t unit_payload = facts.value_bits == 4 ? 768 : 896;
     message_bytes_ = unit_bytes * std::max(ceil_div(payload, unit_payload), ceil_div(top_k, unit_weights));
-    reply_bytes_ = sum_unit_bytes * ceil_div(hidden, sum_unit_columns);
+    reply_bytes_ =
+        sum_unit_bytes * ceil_div(hidden, c.combine_format == token_format::blockwise_fp8 ? fp8_unit_columns
+                                                                                          : sum_unit_columns);
   } else {
     message_bytes_ = payload + align_up(scales, std::uint64_t{16}) + sizeof(source_info);
     reply_bytes_ = 2 * hidden;

@@ -9,7 +9,8 @@
 namespace baton::cli {
 
 /// Counts what ranks send each other. A row is one token on its way to one expert; layout per_expert sends a message for
-/// each row, per_rank one for all rows of a token on a rank, and each message is answered by one row of bf16.
+/// each row, per_rank one for all rows of a token on a rank, and each message is answered by one row: of bf16, or with per_rank
+/// in combine_format.
 class ep_traffic {
  public:
   ep_traffic(const ep_config& config, int num_ranks);
@@ -29,6 +30,7 @@ class ep_traffic {
   /// flags are payload, scales and weights in words of which half is data.
   std::uint64_t message_bytes() const { return message_bytes_; }
   /// per_expert, and in chunks: hidden x bf16. per_rank in lines and by flags: whole units of 4; a unit has room for 240 columns.
+  /// In block FP8 chunks send values and scales, and a unit has room for 384 columns.
   std::uint64_t reply_bytes() const { return reply_bytes_; }
   /// Of a message: tokens and scales alone.
   std::uint64_t row_bytes() const { return row_bytes_; }

@@ -22,6 +22,7 @@ struct bench_ep_options {
   std::filesystem::path trace;   // of routing trace: as read_recorded_routing has it
   std::vector<int> replicas{0};  // physical experts beyond the others
   std::vector<token_format> formats{token_format::bf16, token_format::blockwise_fp8};
+  token_format combine_format = token_format::bf16;
   std::vector<ep_layout> layouts{ep_layout::per_expert, ep_layout::per_rank};
   ep_transfer transfer = ep_transfer::automatic;
   ep_rows rows = ep_rows::by_expert;

@@ -50,6 +50,7 @@ std::vector<wanted_point> all_sizes(const bench_ep_options& o, const recorded_ro
 std::vector<ep_config> configs_of(const bench_ep_options& o, const ep_config& sizes, device_kind device) {
   std::vector<ep_config> configs;
   ep_config c = sizes;
+  c.combine_format = o.combine_format;
   c.transfer = o.transfer;
   c.rows = o.rows;
   c.num_threads = o.num_threads;

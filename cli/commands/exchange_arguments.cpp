@@ -32,6 +32,12 @@ void declare_exchange(CLI::App& command, exchange_settings& settings) {
       "how tokens travel; fp8: e4m3 with a scale for each 128 values")
       ->default_str("bf16")
       ->group("Exchange");
+  add_choice<token_format>(
+      command, "--combine-format", format_names,
+      [&settings](token_format format) { settings.combine_format = format; },
+      "how other ranks' sums of layout per_rank travel back: bf16 or fp8")
+      ->default_str("bf16")
+      ->group("Exchange");
   add_choice<arrival_policy>(
       command, "--arrival", arrival_names,
       [&settings](arrival_policy arrival) { settings.arrival = arrival; },

@@ -27,8 +27,11 @@ std::string describe(const open_exchange& exchange, const exchange_settings& set
   const bool has_words = settings.layout == ep_layout::per_expert;
   const std::string replicas =
       settings.num_replicas > 0 ? fmt::format(", {} replicas of experts", settings.num_replicas) : "";
-  return fmt::format("{}, {} weights, {} dispatch, {}{}{}", placement(*exchange.experts),
-                     name(exchange.experts->weights_format()), name(settings.format),
+  const std::string back = settings.combine_format == token_format::bf16
+                               ? ""
+                               : fmt::format("{} combine, ", name(settings.combine_format));
+  return fmt::format("{}, {} weights, {} dispatch, {}{}{}{}", placement(*exchange.experts),
+                     name(exchange.experts->weights_format()), name(settings.format), back,
                      has_words ? fmt::format("{} arrival", name(settings.arrival)) : "layout per_rank",
                      replicas, note);
 }
@@ -37,6 +40,7 @@ json settings_json(const open_exchange& exchange, const exchange_settings& setti
   json j{{"ranks", settings.num_ranks},
          {"device", name(exchange.experts->rank(0).device())},
          {"format", name(settings.format)},
+         {"combine_format", name(settings.combine_format)},
          {"weights", name(exchange.experts->weights_format())},
          {"arrival", name(settings.arrival)},
          {"layout", name(settings.layout)},

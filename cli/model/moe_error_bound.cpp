@@ -34,8 +34,8 @@
 //    rounding the row to bf16 gives |y~ - y| <= r = dy + b (|y| + dy) + t.
 // 6. out: sum over k of |w_k| r_k + gamma(top_k + 8) |w_k| (|y_k| + r_k) + t.
 // 7. Layout per_rank: the same over the k of each rank gives a partial sum p and its e. One of another rank than the token's
-//    is rounded to bf16, and then off by e' = e + b (|p| + e) + t; the token's own stays fp32, e' = e. out: sum over
-//    ranks of e' + gamma(ranks + 8) (|p| + e').
+//    is rounded to bf16, and then off by e' = e + b (|p| + e) + t, or in FP8 as rows are in step 1; the token's own stays fp32,
+//    e' = e. out: sum over ranks of e' + gamma(ranks + 8) (|p| + e').
 #include "cli/model/moe_error_bound.hpp"
 
 #include <fmt/format.h>
@@ -270,10 +270,10 @@ class token_sum {
       const bool travels =
           !rounding_.rank_of_token.empty() && rounding_.rank_of_token[token] != static_cast<int>(rank);
       partial& sum = of_ranks_[rank];
+      if (travels) add_rounding(sum);
       const std::size_t first = token * sum.exact.size();
       for (std::size_t i = 0; i < sum.exact.size(); ++i) {
-        const double p = std::fabs(sum.exact[i]);
-        const double e = sum.error[i] + (travels ? bf16_unit * (p + sum.error[i]) + underflow : 0.0);
+        const double p = std::fabs(sum.exact[i]), e = sum.error[i];
         result.exact[first + i] += sum.exact[i];
         result.bound[first + i] += e + over_ranks_ * (p + e);
         sum.exact[i] = sum.error[i] = 0;
@@ -285,6 +285,15 @@ class token_sum {
   struct partial {
     std::vector<double> exact, error;
   };
+  /// What the way to the token's rank adds.
+  void add_rounding(partial& sum) const {
+    std::vector<double> magnitudes(sum.exact.size());
+    for (std::size_t i = 0; i < magnitudes.size(); ++i) magnitudes[i] = std::fabs(sum.exact[i]);
+    if (rounding_.combine == token_format::blockwise_fp8) return add_fp8_rounding(magnitudes, sum.error);
+    for (std::size_t i = 0; i < magnitudes.size(); ++i)
+      sum.error[i] += bf16_unit * (magnitudes[i] + sum.error[i]) + underflow;
+  }
+
   const moe_rounding& rounding_;
   double over_choices_, over_ranks_;
   std::vector<partial> of_ranks_;

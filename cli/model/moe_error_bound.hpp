@@ -9,11 +9,12 @@ namespace baton::model {
 
 /// How an implementation rounds on its way through an MoE layer. Sums of products are fp32 in all of them,
 /// each expert's output row is rounded to bf16, and the sum over k is fp32; or, where there are ranks, the sums over the
-/// k of each rank are fp32, those of other ranks than the token's are rounded to bf16, and the sum over ranks is fp32.
+/// k of each rank are fp32, those of other ranks than the token's are rounded, and the sum over ranks is fp32.
 enum class weight_rounding { none, to_block_fp8 };
 struct moe_rounding {
-  bool tensor_cores = false;                                 // sums are theirs: CUDA
-  token_format dispatch = token_format::bf16;                // how tokens travel
+  bool tensor_cores = false;                   // sums are theirs: CUDA
+  token_format dispatch = token_format::bf16;  // how tokens travel
+  token_format combine = token_format::bf16;   // how sums of other ranks do: bf16 or blockwise_fp8
   std::vector<int> rank_of_expert = {}, rank_of_token = {};  // layout per_rank; empty: one sum over k
   // Both sides of products are e4m3: rows, and silu(gate) * up, rounded as blockwise_fp8 has it. Else both are bf16.
   bool fp8_products = false;

@@ -84,8 +84,8 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 /// to a multiple of num_ranks), T = num_max_tokens_per_rank, M = message bytes (payload, scales rounded up to 16, 16):
 /// per_expert: window = E*T*M + T*top_k*hidden*2 + 16*E, local = the received tokens, offsets, source info and counters.
 /// per_rank, R ranks, in lines: window = R*(2*T*1024*max(ceil(payload/P), ceil(top_k/8)) + T*512*ceil(hidden/C) +
-/// 2*512*ceil(T*top_k/224)), P being 896, or 768 with mxfp4 and nvfp4, and C 240, or 384 with combine_format blockwise_fp8; local =
-/// the same, what dispatch leaves for combine, and T*hidden*4. By flags window has
+/// 2*512*ceil(T*top_k/224)), P being 896, or 768 with mxfp4 and nvfp4, and C 240, or 384 with combine_format blockwise_fp8;
+/// local = the same, what dispatch leaves for combine, and T*hidden*4. By flags window has
 /// 2*256*ceil(T*top_k/124) for ids, and 16 bytes more for each rank, in whole 128; local is that of lines. In chunks:
 /// window = R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2, or with
 /// combine_format blockwise_fp8 T*(hidden + hidden/32, in whole 16 bytes of whole parts), +
@@ -243,7 +243,7 @@ class expert_parallel {
 
   /// combine_async and combine_wait, with the weights that dispatch was given; with layout per_rank in one kernel:
   /// out[t, :] = sum over ranks r, ascending, of p_r[t, :], where p_r = sum over the choices k of t on r, ascending, of
-  /// weight * y[t, k, :] in fp32, rounded to bf16 if r is another rank.
+  /// weight * y[t, k, :] in fp32, rounded to combine_format if r is another rank (with scales: each value * its scale, in fp32).
   ///
   /// With a shared_output, in every layout and form: out[t, :] = that sum + shared_output[t, :], one more addition in fp32, the
   /// last one before `out` is rounded.

@@ -36,8 +36,8 @@ BATON_FN float rounded_product(float x, float y) {
 #endif
 }
 
-/// Four e4m3 with a scale: sum[i] += value[i] * scale, product and sum rounded each, so that what is added is a number of its own,
-/// and two such sums can be added either way round.
+/// Four e4m3 with a scale: sum[i] += value[i] * scale, product and sum rounded each, so that what is added is a number of its
+/// own, and two such sums can be added either way round.
 BATON_FN void add_scaled_e4m3(float* sum, float scale, std::uint32_t values) {
   float value[4];
   widen_e4m3(values, value);

@@ -188,6 +188,22 @@ TEST(bench_ep_traffic, with_per_rank_a_token_is_one_message_for_all_its_experts_
   EXPECT_EQ(flags.combine_bytes(1, 0), 2 * 2 * 512u);
 }
 
+TEST(bench_ep_traffic, sums_that_travel_back_in_fp8_are_half_as_many_bytes) {
+  ep_config c = small_config();
+  c.layout = ep_layout::per_rank;
+  c.combine_format = token_format::blockwise_fp8;
+  const auto reply_bytes = [&c](ep_transfer how, int hidden) {
+    c.transfer = how;
+    c.hidden = hidden;
+    return ep_traffic{c, 2}.reply_bytes();
+  };
+  for (const ep_transfer how : {ep_transfer::lines, ep_transfer::flags}) {
+    EXPECT_EQ(reply_bytes(how, 384), 512u);
+    EXPECT_EQ(reply_bytes(how, 7168), 19 * 512u);
+  }
+  EXPECT_EQ(reply_bytes(ep_transfer::chunks, 7168), 7168u + 56 * 4);
+}
+
 constexpr rank_of_ranks first_of_two{0, 2};
 
 TEST(bench_ep_check, one_wrong_bit_of_a_bf16_round_is_found) {
@@ -261,6 +277,19 @@ TEST(bench_ep_check, what_shared_experts_made_is_expected_on_top_of_the_sum_in_f
     EXPECT_EQ(compare_identity(c, first_of_two, in, out).wrong, 0u);
     for (std::size_t i = 0; i < out.size(); ++i) out[i] += static_cast<float>(in.shared_output[i]);
     EXPECT_GT(compare_identity(c, first_of_two, in, out).wrong, 4000u) << "it is in there twice";
+  }
+}
+
+TEST(bench_ep_check, what_the_way_back_in_fp8_may_move_is_allowed_and_no_more) {
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
+    ep_config c = small_config(format);
+    c.layout = ep_layout::per_rank;
+    c.combine_format = token_format::blockwise_fp8;
+    const rank_inputs in = random_inputs(c, 20, 5);
+    std::vector<float> out = combined(c, in);
+    EXPECT_EQ(compare_identity(c, first_of_two, in, out).wrong, 0u);
+    for (float& v : out) v *= 1.25f;
+    EXPECT_GT(compare_identity(c, first_of_two, in, out).wrong, 3500u) << "of 5120";
   }
 }
 
@@ -372,6 +401,28 @@ TEST(bench_ep, combine_may_add_what_shared_experts_made_which_is_checked_and_sai
   std::ostringstream table;
   ASSERT_EQ(run_bench_ep(o, table), 0);
   EXPECT_NE(table.str().find("combine adds what shared experts made"), std::string::npos) << table.str();
+}
+
+TEST(bench_ep, sums_may_travel_back_in_fp8_which_is_checked_and_said) {
+  bench_ep_options o = small_run();
+  o.tokens = {3};
+  o.repeats = 1;
+  o.combine_format = token_format::blockwise_fp8;
+  std::ostringstream out;
+  ASSERT_EQ(run_bench_ep(o, out), 0);
+  int checked = 0;
+  for (const nlohmann::json& point : test::json_lines(out.str())) {
+    if (point["axes"]["layout"] == "per_expert") continue;  // which has no sums, and is left out
+    EXPECT_EQ(point["checked"], true);
+    EXPECT_EQ(point["axes"]["combine_format"], "fp8");
+    ++checked;
+  }
+  EXPECT_EQ(checked, 2) << "formats";
+  o.json = false;
+  std::ostringstream table;
+  ASSERT_EQ(run_bench_ep(o, table), 0);
+  EXPECT_NE(table.str().find("travel back in fp8"), std::string::npos) << table.str();
+  EXPECT_NE(table.str().find("use layout per_rank"), std::string::npos) << table.str();
 }
 
 TEST(bench_ep, what_only_one_layout_serves_is_left_out_of_the_other_and_said) {

@@ -63,6 +63,14 @@ INSTANTIATE_TEST_SUITE_P(cpu, exchange_layers_per_rank,
                          testing::Values(std::tuple{3, token_format::bf16},
                                          std::tuple{8, token_format::blockwise_fp8}));
 
+TEST(exchange_moe, outputs_are_within_the_bound_of_sums_that_travel_back_in_fp8) {
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
+    cli::exchange_options options = on_cpu(3, format, ep_layout::per_rank);
+    options.combine_format = token_format::blockwise_fp8;
+    check_layers(options);
+  }
+}
+
 TEST(exchange_moe, many_rounds_with_layout_per_rank_do_not_change_a_bit) {
   const model::routed_tokens tokens = some_tokens(1, 64);
   cli::exchange_options options = on_cpu(5, token_format::bf16, ep_layout::per_rank);

@@ -41,6 +41,10 @@ class plot_of_an_exchange_benchmark(unittest.TestCase):
         points = [point("per_rank", 1), point("per_rank", 1, shared_output=True)]
         self.assertEqual(list(plot_ep.round_lines(points)), ["per_rank fp8", "per_rank fp8, shared"])
 
+    def test_rounds_whose_sums_come_back_in_fewer_bits_have_a_line_of_their_own(self):
+        points = [point("per_rank", 1), point("per_rank", 1, combine_format="fp8")]
+        self.assertEqual(list(plot_ep.round_lines(points)), ["per_rank fp8", "per_rank fp8, back in fp8"])
+
     def test_speed_against_sms_is_drawn_where_several_were_measured_in_the_order_of_sms(self):
         points = [point("per_rank", 4096, sms=24), point("per_rank", 4096, sms=4), point("per_rank", 128, sms=4),
                   point("per_expert", 128)]

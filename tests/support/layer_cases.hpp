@@ -60,13 +60,14 @@ inline model::routed_tokens checked_tokens(int layer) {
 
 /// Bounds of a layer on checked_tokens, spread in blocks; computed once.
 inline const model::bounded_moe& fixture_bounds(int layer, const cli::exchange_options& options) {
-  static std::map<std::tuple<int, device_kind, token_format, int>, model::bounded_moe> known;
+  static std::map<std::tuple<int, device_kind, token_format, token_format, int>, model::bounded_moe> known;
   const int ranks_that_round = options.layout == ep_layout::per_rank ? options.num_ranks : 0;
-  const std::tuple key{layer, options.device, options.format, ranks_that_round};
+  const std::tuple key{layer, options.device, options.format, options.combine_format, ranks_that_round};
   if (!known.contains(key)) {
     ep_config config;
     config.num_experts = tiny_moe().config().num_experts;
     config.format = options.format;
+    config.combine_format = options.combine_format;
     config.layout = options.layout;
     const model::routed_tokens tokens = checked_tokens(layer);
     std::vector<int> tokens_of_ranks;
@@ -89,13 +90,14 @@ inline cli::layer_error fixture_error(int layer, const cli::exchange_options& op
 /// The bound above allows all errors to point the same way. Independent ones of relative size at most u, spread evenly,
 /// have a root mean square of u / sqrt(3). bf16: u = 2^-8, from rounding the experts' rows. fp8: u = 2^-4, which
 /// reaches the output on two paths, through gate and up; mxfp8: 2^-3, what its largest values lose; e2m1: 2^-2. Layout per_rank
-/// rounds partial sums to bf16 once more.
+/// rounds partial sums to bf16, or e4m3, once more.
 inline double typical_error(const cli::exchange_options& options) {
   const double u = options.format == token_format::blockwise_fp8 ? 0x1p-4
                    : options.format == token_format::mxfp8       ? 0x1p-3
                                                                  : 0x1p-2;
   const double of_format = options.format == token_format::bf16 ? 0x1p-8 : std::sqrt(2.0) * u;
-  return std::hypot(of_format, options.layout == ep_layout::per_rank ? 0x1p-8 : 0.0) / std::sqrt(3.0);
+  const double of_sums = options.combine_format == token_format::bf16 ? 0x1p-8 : 0x1p-4;
+  return std::hypot(of_format, options.layout == ep_layout::per_rank ? of_sums : 0.0) / std::sqrt(3.0);
 }
 
 /// Every layer on the fixtures' tokens is within its bound, and the same bits come out twice.
