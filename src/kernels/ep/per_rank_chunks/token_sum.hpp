@@ -74,6 +74,15 @@ BATON_FN void add_sum(float (&sum)[columns_of_lane], float weight, const vec16& 
   }
 }
 
+/// A row is always of bf16.
+template <token_format Sums>
+BATON_FN void add_row_or_sum(float (&sum)[columns_of_lane], bool is_sum, float weight, const vec16& v) {
+  if (Sums != token_format::bf16 && is_sum)
+    add_sum<Sums>(sum, weight, v);
+  else
+    add_weighted(sum, weight, v.word);
+}
+
 /// The n lowest of `which`, which it takes away.
 template <int n, token_format Sums, class X>
 BATON_FN void add_some(X& x, const column_range& c, int first, std::uint32_t& which,
@@ -174,12 +183,6 @@ BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Re
       }
     }
   };
-  const auto add = [&](float(&sum)[columns_of_lane], int i, const vec16& v) {
-    if (is_sum[i])
-      add_sum<Sums>(sum, weight[i], v);
-    else
-      add_weighted(sum, weight[i], v.word);
-  };
   x.each_lane([&](int lane) { load(lane, c.begin); });
   ready();
   BATON_ROLLED
@@ -192,7 +195,8 @@ BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Re
         step_sums<X> sum;
         x.each_lane([&](int lane) {
           BATON_UNROLL
-          for (int i = 0; i < n; ++i) add(sum.of[lane].at, i, now[lane].at[i][s]);
+          for (int i = 0; i < n; ++i)
+            add_row_or_sum<Sums>(sum.of[lane].at, is_sum[i], weight[i], now[lane].at[i][s]);
         });
         finish(first + s * warp_lanes, sum);
       }
@@ -204,7 +208,7 @@ BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Re
         for (int s = 0; s < steps; ++s) {
           float sum[columns_of_lane] = {};
           BATON_UNROLL
-          for (int i = 0; i < n; ++i) add(sum, i, now.at[i][s]);
+          for (int i = 0; i < n; ++i) add_row_or_sum<Sums>(sum, is_sum[i], weight[i], now.at[i][s]);
           if (c.has(first, s, lane)) finish(c.place(first, s, lane), sum);
         }
       });
