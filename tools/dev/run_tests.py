@@ -22,7 +22,7 @@ import threading
 import time
 import xml.etree.ElementTree as xml
 
-ALONE = r"\b(fork|setenv|unsetenv|setrlimit|run_forked|run_as_processes)\(|_DEATH\(|forked_ranks\.hpp|exchange_processes\.hpp"
+ALONE = r"\b(fork|setenv|unsetenv|setrlimit)\(|_(DEATH|EXIT)\(|/(forked_ranks|exchange_processes)\.hpp"
 AT_MOST = 32  # tests in a process
 # So that all that a test started can be ended. Not a session of its own: jobs are told apart by those, too.
 OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
@@ -60,7 +60,7 @@ class result:
 def suites_alone(tests_folder):
     """The suites of files that do something to their process. (Tests of GPUs are alone in any case.)"""
     suites = set()
-    for path in [*tests_folder.glob("cpu/*_test.cpp"), *tests_folder.glob("check/*_test.cpp")]:
+    for path in (path for label in ("cpu", "check", "threads") for path in tests_folder.glob(f"{label}/*_test.cpp")):
         text = path.read_text()
         if re.search(ALONE, text):
             suites.update(re.findall(r"^(?:TYPED_)?TEST(?:_F|_P)?\((\w+)", text, re.MULTILINE))
