@@ -224,8 +224,8 @@ struct expected_round {
 };
 
 /// What the tests' experts compute: a different factor for each expert, so that no two can be confused.
-inline bfloat16 expert_value(int expert, float value) {
-  return bfloat16{value * (1.0f + 0.125f * static_cast<float>(expert % 29))};
+inline float expert_factor(int expert) {
+  return 1.0f + 0.125f * static_cast<float>(expert % 29);
 }
 
 inline int rank_of_expert(const exchange_case& c, int expert) {
@@ -238,8 +238,11 @@ inline int rank_of_expert(const exchange_case& c, int expert) {
 
 /// Adds what an expert makes of a token, weighted, in one rounding.
 inline void add_weighted_reply(float weight, int expert, const std::vector<float>& token, float* sum) {
-  for (std::size_t h = 0; h < token.size(); ++h)
-    sum[h] = std::fma(weight, static_cast<float>(expert_value(expert, token[h])), sum[h]);
+  const float factor = expert_factor(expert);
+  for (const float value : token) {
+    *sum = std::fma(weight, static_cast<float>(bfloat16{value * factor}), *sum);
+    ++sum;
+  }
 }
 
 /// A rank's part of a token as another one gets it: each value rounded once.

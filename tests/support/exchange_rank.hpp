@@ -105,13 +105,16 @@ class exchange_rank {
     const auto hidden = static_cast<std::size_t>(c.hidden),
                rows = static_cast<std::size_t>(received_.max_rows);
     reply_.assign(rows * hidden, bfloat16::from_bits(0x7fff));  // NaN where no row is
+    std::vector<float> values(hidden);
     for (std::size_t e = 0; e < got.row_counts.size(); ++e) {
       const auto id = static_cast<std::size_t>(got.expert_ids[e]);
-      const int weights = options.weights_of.empty() ? got.expert_ids[e] : options.weights_of[id];
+      const float factor =
+          expert_factor(options.weights_of.empty() ? got.expert_ids[e] : options.weights_of[id]);
       for (std::int32_t i = 0; i < got.row_counts[e]; ++i) {
         const auto row = static_cast<std::size_t>(got.row_offsets[e] + i);
-        for (std::size_t h = 0; h < hidden; ++h)
-          reply_[row * hidden + h] = expert_value(weights, value_at(got, row, h));
+        read_row(got, row, values);
+        bfloat16* to = &reply_.at(row * hidden);
+        for (const float value : values) *to++ = bfloat16{value * factor};
       }
     }
     if (expert_output_.size() == 0) expert_output_ = {ranks(), reply_.size()};
@@ -226,25 +229,38 @@ class exchange_rank {
   void fetch(std::vector<T>& to, const void* from) {
     if (!to.empty()) copy_async(ranks(), to.data(), from, to.size() * sizeof(T), stream_);
   }
-  float value_at(const received_copy& got, std::size_t row, std::size_t h) const {
+  /// A received row as floats. Each scale is looked up once.
+  void read_row(const received_copy& got, std::size_t row, std::span<float> values) const {
     const token_format format = received_.format;
-    const std::size_t at = row * static_cast<std::size_t>(received_.hidden) + h;
+    const std::size_t at = row * values.size();
     if (format == token_format::bf16) {
-      bfloat16 v;
-      std::memcpy(&v, &got.tokens[at * 2], 2);
-      return static_cast<float>(v);
+      const std::uint8_t* from = &got.tokens.at(at * 2);
+      for (float& value : values) {
+        bfloat16 v;
+        std::memcpy(&v, from, 2);
+        value = static_cast<float>(v);
+        from += 2;
+      }
+      return;
     }
-    if (format == token_format::blockwise_fp8) {
-      float scale;
-      const auto place =
-          static_cast<std::size_t>(got.places.at(static_cast<int>(row), static_cast<int>(h / 128)));
-      std::memcpy(&scale, &got.scales[place * 4], 4);
-      return static_cast<float>(float8_e4m3::from_bits(got.tokens[at])) * scale;
+    const auto block = static_cast<std::size_t>(facts_of(format).block);
+    for (std::size_t first = 0; first < values.size(); first += block) {
+      const float scale = scale_at(got, row, first / block);
+      const std::size_t end = std::min(first + block, values.size());
+      for (std::size_t h = first; h < end; ++h)
+        values[h] = format == token_format::blockwise_fp8
+                        ? static_cast<float>(float8_e4m3::from_bits(got.tokens[at + h])) * scale
+                        : static_cast<float>(read_value(format, got.tokens, at + h)) * scale;
     }
-    const int block = static_cast<int>(h) / facts_of(format).block;
-    const auto scale =
-        read_scale(format, got.scales, static_cast<std::size_t>(got.places.at(static_cast<int>(row), block)));
-    return static_cast<float>(read_value(format, got.tokens, at)) * static_cast<float>(scale);
+  }
+  float scale_at(const received_copy& got, std::size_t row, std::size_t block) const {
+    const auto place =
+        static_cast<std::size_t>(got.places.at(static_cast<int>(row), static_cast<int>(block)));
+    if (received_.format != token_format::blockwise_fp8)
+      return static_cast<float>(read_scale(received_.format, got.scales, place));
+    float scale;
+    std::memcpy(&scale, &got.scales[place * 4], 4);
+    return scale;
   }
 
   std::shared_ptr<expert_parallel> ep_;
