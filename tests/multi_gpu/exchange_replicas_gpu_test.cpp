@@ -81,6 +81,14 @@ TEST_P(exchange_replicas_gpu, a_captured_dispatch_goes_by_the_map_that_is_there_
   destroy(captured);
 }
 
+TEST_P(exchange_replicas_gpu, ranks_that_have_all_tokens_each_make_their_own_experts_part_of_the_sums) {
+  BATON_REQUIRE_GPUS(1);
+  const exchange_case c = travelling(GetParam(), {1, sizes(24, 8, 1408, 128), {128}, routing::distinct},
+                                     token_format::blockwise_fp8);
+  for (const calls how : {calls::fused, calls::apart})
+    EXPECT_EQ(run_ranks_alone(c, 3, how, device_kind::cuda), "");
+}
+
 TEST_P(exchange_replicas_gpu, a_rank_that_waits_is_asked_beside_its_kernels_and_names_who_is_late) {
   BATON_REQUIRE_GPUS(2);
   const auto worlds = world::local(2, device_kind::cuda);

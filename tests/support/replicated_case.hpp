@@ -87,4 +87,30 @@ inline std::string run_replicated_round(const exchange_case& c, const std::vecto
   return run_round(expected, ranks, how, &logical);
 }
 
+/// Ranks each by themselves, given the same tokens: what differs from the parts of the sums that each must make of its own
+/// experts, or says that a choice was no rank's, or two ranks'. `c` is of one rank with all experts and distinct ids.
+inline std::string run_ranks_alone(const exchange_case& c, int num_ranks, calls how, device_kind device) {
+  const std::vector<rank_inputs> all = draw_inputs(c, 5);
+  std::int64_t rows = 0;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    const expert_range own = experts_of_rank(c.config.num_experts, num_ranks, rank);
+    exchange_case part = c;
+    part.config.num_experts = own.count;
+    for (int e = 0; e < own.count; ++e) part.weights_of.push_back(own.first + e);
+    const auto worlds = world::local(1, device);
+    std::vector<device_map> maps;
+    maps.emplace_back(worlds[0], own_experts(c.config.num_experts, num_ranks, rank));
+    device_buffer<std::int64_t> load{worlds[0],
+                                     std::vector<std::int64_t>(static_cast<std::size_t>(own.count), 0)};
+    auto ranks = make_ranks(worlds, part.config);
+    ranks[0].options.expert_load = load.data();
+    const std::string differs = run_replicated_round(part, all, maps, ranks, how);
+    if (!differs.empty()) return "rank " + std::to_string(rank) + ": " + differs;
+    ranks[0].ep().check();
+    for (const std::int64_t of_expert : load.to_host()) rows += of_expert;
+  }
+  const auto choices = static_cast<std::int64_t>(all[0].topk_idx.size());
+  return rows == choices ? "" : std::to_string(rows) + " rows of " + std::to_string(choices) + " choices";
+}
+
 }  // namespace baton::test
