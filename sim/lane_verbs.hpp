@@ -69,9 +69,11 @@ class lane_verbs {
   lanes<std::uint32_t> equal_lanes(const lanes<int>& v) {
     lanes<std::uint32_t> equal;
     for (int lane = 0; lane < warp_lanes; ++lane) {
-      lanes<bool> same;
-      for (int other = 0; other < warp_lanes; ++other) same[other] = v[other] == v[lane];
-      equal[lane] = ballot(same);
+      const int value = v[lane];
+      std::uint32_t bits = 0;
+      for (int other = 0; other < warp_lanes; ++other)
+        bits |= static_cast<std::uint32_t>(v.value[other] == value) << other;
+      equal[lane] = bits;
     }
     return equal;
   }

@@ -37,8 +37,7 @@ INSTANTIATE_TEST_SUITE_P(cpu, exchange_formats,
 /// Values and scales of all rows, in order.
 std::vector<std::uint8_t> bytes_of_rows(const received_copy& got, const format_facts& facts) {
   std::vector<std::uint8_t> all;
-  const auto scale = static_cast<std::size_t>(facts.scale_bytes),
-             values = got.tokens.size() / static_cast<std::size_t>(got.places.rows);
+  const auto scale = static_cast<std::size_t>(facts.scale_bytes), values = got.row_bytes;
   const auto append_from = [&](const std::vector<std::uint8_t>& from, std::size_t at, std::size_t bytes) {
     for (std::size_t i = at; i < at + bytes; ++i) all.push_back(from[i]);
   };

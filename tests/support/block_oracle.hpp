@@ -100,14 +100,14 @@ inline expected_block spoiled_fp8(const std::vector<float>& x) {
   return b;
 }
 
-/// Value `index` of stored values, by the oracle's tables.
-inline double read_value(token_format format, const std::vector<std::uint8_t>& values, std::size_t index) {
-  if (format == token_format::bf16) {
+/// Value `index` of stored values of so many bits, by the oracle's tables.
+inline double read_value(int value_bits, const std::vector<std::uint8_t>& values, std::size_t index) {
+  if (value_bits == 16) {
     std::uint16_t bits;
     std::memcpy(&bits, values.data() + 2 * index, 2);
     return static_cast<double>(static_cast<float>(bfloat16::from_bits(bits)));
   }
-  if (facts_of(format).value_bits == 8) {
+  if (value_bits == 8) {
     const std::uint8_t code = values[index];
     const double v = (code & 0x7f) == 0x7f ? std::nan("") : e4m3_magnitudes[code & 0x7f];
     return code >= 0x80 ? -v : v;
@@ -115,6 +115,9 @@ inline double read_value(token_format format, const std::vector<std::uint8_t>& v
   const int code = values[index / 2] >> (index % 2 * 4) & 15;
   const double v = e2m1_magnitudes[static_cast<std::size_t>(code & 7)];
   return code >= 8 ? -v : v;
+}
+inline double read_value(token_format format, const std::vector<std::uint8_t>& values, std::size_t index) {
+  return read_value(facts_of(format).value_bits, values, index);
 }
 inline double read_scale(token_format format, const std::vector<std::uint8_t>& scales, std::size_t index) {
   if (format == token_format::blockwise_fp8) {

@@ -94,10 +94,11 @@ inline encoded_token draw_encoded(const ep_config& c, std::mt19937_64& random) {
     else
       append(out.scales, scale_bytes(c.format, static_cast<double>(fp32)));
   }
-  for (int h = 0; h < c.hidden; ++h) {
-    const auto at = static_cast<std::size_t>(h), block = static_cast<std::size_t>(h / facts.block);
-    out.values.push_back(static_cast<float>(read_value(c.format, out.payload, at)) *
-                         static_cast<float>(read_scale(c.format, out.scales, block)));
+  const auto block = static_cast<std::size_t>(facts.block);
+  for (std::size_t h = 0; h < static_cast<std::size_t>(c.hidden); h += block) {
+    const auto scale = static_cast<float>(read_scale(c.format, out.scales, h / block));
+    for (std::size_t i = h; i < h + block; ++i)
+      out.values.push_back(static_cast<float>(read_value(facts.value_bits, out.payload, i)) * scale);
   }
   return out;
 }

@@ -3,6 +3,7 @@
 // return what differs, or nothing, so that they also serve ranks in other processes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -13,8 +14,10 @@
 
 namespace baton::test {
 
-/// What dispatch_wait left, on the host; tokens that have a row each, once for each of their experts.
+/// What dispatch_wait left, on the host, of the rows that it says there are, not of all that there is room for; tokens that have
+/// a row each, once for each of their experts.
 struct received_copy {
+  std::size_t row_bytes = 0;
   std::vector<std::uint8_t> tokens, scales;
   std::vector<std::int32_t> row_offsets, row_counts, expert_ids;
   std::vector<source_info> sources;
@@ -101,10 +104,10 @@ class exchange_rank {
     combine_async(expert_output_.data());
   }
   void apply_experts(const received_copy& got) {
-    const ep_config& c = ep_->config();
-    const auto hidden = static_cast<std::size_t>(c.hidden),
-               rows = static_cast<std::size_t>(received_.max_rows);
-    reply_.assign(rows * hidden, bfloat16::from_bits(0x7fff));  // NaN where no row is
+    const auto hidden = static_cast<std::size_t>(ep_->config().hidden);
+    const std::size_t rows = got.sources.size();
+    reply_.assign(std::max(rows, replied_) * hidden, bfloat16::from_bits(0x7fff));  // NaN where no row is
+    replied_ = rows;
     std::vector<float> values(hidden);
     for (std::size_t e = 0; e < got.row_counts.size(); ++e) {
       const auto id = static_cast<std::size_t>(got.expert_ids[e]);
@@ -117,40 +120,38 @@ class exchange_rank {
         for (const float value : values) *to++ = bfloat16{value * factor};
       }
     }
-    if (expert_output_.size() == 0) expert_output_ = {ranks(), reply_.size()};
+    if (expert_output_.size() == 0) {
+      expert_output_ = {ranks(), static_cast<std::size_t>(received_.max_rows) * hidden};
+      expert_output_.fill_async(0xff, stream_);  // NaN, too
+    }
     expert_output_.copy_from_async(reply_, stream_);
   }
 
   received_copy read_received() {
     received_copy got;
-    const auto rows = static_cast<std::size_t>(received_.max_rows);
     const format_facts facts = facts_of(received_.format);
     const auto experts = static_cast<std::size_t>(received_.num_local_experts);
-    got.tokens.resize(rows * static_cast<std::size_t>(facts.row_bytes(received_.hidden)));
-    got.scales.resize(static_cast<std::size_t>(places().count() * facts.scale_bytes));
-    const bool by_token = received_.token_rows != nullptr;
-    std::vector<std::uint8_t> stored;
-    std::vector<std::int32_t> token_rows(by_token ? rows : 0);
+    got.row_bytes = static_cast<std::size_t>(facts.row_bytes(received_.hidden));
     got.places = places();
     got.row_offsets.resize(experts + 1);
     got.row_counts.resize(experts);
     got.expert_ids.resize(experts);
+    fetch(got.row_offsets, received_.row_offsets);
+    fetch(got.row_counts, received_.row_counts);
+    fetch(got.expert_ids, received_.expert_ids);
+    ranks().synchronize(stream_);
+    const std::size_t rows = rows_there(got);
     got.sources.resize(rows);
-    if (by_token) {
-      stored.resize(static_cast<std::size_t>(received_.max_token_rows) *
-                    static_cast<std::size_t>(received_.row_bytes));
-      fetch(stored, received_.tokens);
-      fetch(token_rows, received_.token_rows);
+    got.tokens.resize(rows * got.row_bytes);
+    got.scales.resize(static_cast<std::size_t>(places().count() * facts.scale_bytes));
+    fetch(got.sources, received_.sources);
+    if (received_.token_rows != nullptr) {
+      lay_out(got);
     } else {
       fetch(got.tokens, received_.tokens);
       fetch(got.scales, received_.scales);
     }
-    fetch(got.row_offsets, received_.row_offsets);
-    fetch(got.row_counts, received_.row_counts);
-    fetch(got.expert_ids, received_.expert_ids);
-    fetch(got.sources, received_.sources);
     ranks().synchronize(stream_);
-    if (by_token) lay_out(got, stored, token_rows);
     return got;
   }
 
@@ -204,26 +205,46 @@ class exchange_rank {
       in.topk_idx = topk_idx_.data();
     return in;
   }
-  /// Tokens and their scales from where they lie into rows of experts.
-  void lay_out(received_copy& got, const std::vector<std::uint8_t>& stored,
-               const std::vector<std::int32_t>& token_rows) const {
-    const format_facts facts = facts_of(received_.format);
-    const auto values = static_cast<std::size_t>(facts.row_bytes(received_.hidden)),
-               scales = static_cast<std::size_t>(facts.row_scales(received_.hidden) * facts.scale_bytes);
-    const auto scales_begin = scales == 0 ? 0
-                                          : static_cast<const std::uint8_t*>(received_.scales) -
-                                                static_cast<const std::uint8_t*>(received_.tokens);
+  /// Up to the end that is said, and up to that of each expert; no more than there is room for.
+  std::size_t rows_there(const received_copy& got) const {
+    std::int64_t end = got.row_offsets.back();
+    for (std::size_t e = 0; e < got.row_counts.size(); ++e)
+      end = std::max(end, std::int64_t{got.row_offsets[e]} + got.row_counts[e]);
+    return static_cast<std::size_t>(std::clamp<std::int64_t>(end, 0, received_.max_rows));
+  }
+  /// Calls f with each row of an expert and where its token lies.
+  template <class F>
+  void each_token_row(const received_copy& got, const std::vector<std::int32_t>& token_rows, F f) const {
     for (std::size_t e = 0; e < got.row_counts.size(); ++e) {
       for (std::int32_t i = 0; i < got.row_counts[e]; ++i) {
         const auto row = static_cast<std::size_t>(got.row_offsets[e] + i);
-        if (token_rows[row] < 0 || token_rows[row] >= received_.max_token_rows)
+        if (token_rows.at(row) < 0 || token_rows[row] >= received_.max_token_rows)
           throw std::out_of_range{fmt::format("token_rows[{}] is {}", row, token_rows[row])};
-        const std::uint8_t* from =
-            stored.data() + static_cast<std::ptrdiff_t>(token_rows[row]) * received_.row_bytes;
-        std::memcpy(got.tokens.data() + row * values, from, values);
-        if (scales > 0) std::memcpy(got.scales.data() + row * scales, from + scales_begin, scales);
+        f(row, static_cast<std::size_t>(token_rows[row]));
       }
     }
+  }
+  /// Tokens and their scales from where they lie into rows of experts.
+  void lay_out(received_copy& got) {
+    const format_facts facts = facts_of(received_.format);
+    const auto scales = static_cast<std::size_t>(facts.row_scales(received_.hidden) * facts.scale_bytes),
+               stride = static_cast<std::size_t>(received_.row_bytes);
+    const auto scales_begin = scales == 0 ? 0
+                                          : static_cast<const std::uint8_t*>(received_.scales) -
+                                                static_cast<const std::uint8_t*>(received_.tokens);
+    std::vector<std::int32_t> token_rows(got.sources.size());
+    fetch(token_rows, received_.token_rows);
+    ranks().synchronize(stream_);
+    std::size_t end = 0;
+    each_token_row(got, token_rows, [&](std::size_t, std::size_t at) { end = std::max(end, at + 1); });
+    std::vector<std::uint8_t> stored(end * stride);
+    fetch(stored, received_.tokens);
+    ranks().synchronize(stream_);
+    each_token_row(got, token_rows, [&](std::size_t row, std::size_t at) {
+      const std::uint8_t* from = stored.data() + at * stride;
+      std::memcpy(got.tokens.data() + row * got.row_bytes, from, got.row_bytes);
+      if (scales > 0) std::memcpy(got.scales.data() + row * scales, from + scales_begin, scales);
+    });
   }
   template <class T>
   void fetch(std::vector<T>& to, const void* from) {
@@ -243,6 +264,7 @@ class exchange_rank {
       }
       return;
     }
+    const int bits = facts_of(format).value_bits;
     const auto block = static_cast<std::size_t>(facts_of(format).block);
     for (std::size_t first = 0; first < values.size(); first += block) {
       const float scale = scale_at(got, row, first / block);
@@ -250,7 +272,7 @@ class exchange_rank {
       for (std::size_t h = first; h < end; ++h)
         values[h] = format == token_format::blockwise_fp8
                         ? static_cast<float>(float8_e4m3::from_bits(got.tokens[at + h])) * scale
-                        : static_cast<float>(read_value(format, got.tokens, at + h)) * scale;
+                        : static_cast<float>(read_value(bits, got.tokens, at + h)) * scale;
     }
   }
   float scale_at(const received_copy& got, std::size_t row, std::size_t block) const {
@@ -275,6 +297,7 @@ class exchange_rank {
   rank_inputs in_;
   received_tokens received_;
   std::vector<bfloat16> reply_;
+  std::size_t replied_ = 0;  // rows of the last reply
 };
 
 /// What is wrong with the rows that `rank` received; empty if nothing.
