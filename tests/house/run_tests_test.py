@@ -70,8 +70,8 @@ class running(planted_tree):
     def test_one_that_the_program_does_not_know_fails(self):
         self.assertEqual(self.run_all("a.good", "a.unknown"), {"a.good": "run", "a.unknown": "fail"})
 
-    def test_a_suite_that_is_alone_has_a_process_for_each(self):
-        self.run_all("a.good", "a.skips", "b.good/0", alone=["a"])
+    def test_those_that_are_alone_have_a_process_each(self):
+        self.run_all("a.good", "a.skips", "b.good/0", alone=[("a", "good"), ("a", "skips")])
         self.assertEqual(sorted(self.processes), ["a.good", "a.skips", "b.good/0"])
 
     def test_a_program_that_is_missing_fails_all_its_tests(self):
@@ -81,13 +81,44 @@ class running(planted_tree):
 
 
 class choosing(planted_tree):
-    def test_suites_of_files_that_fork_are_alone_and_others_are_not(self):
-        self.plant("cpu/one_test.cpp", "TEST(forks, now) { ::fork(); }\nTEST_P(forks_too, now) {}\n")
-        self.plant("cpu/two_test.cpp", "TEST(adds, up) {}\n")
-        self.assertEqual(run_tests.suites_alone(self.root), {"forks", "forks_too"})
+    def test_what_forks_is_alone_by_itself_by_a_function_by_its_fixture_and_by_a_header(self):
+        self.plant("support/forked_ranks.hpp", "inline int in_processes(\n    int n) {\n  return ::fork();\n}\n")
+        self.plant("cpu/one_test.cpp", """#include "tests/support/forked_ranks.hpp"
+void helps() {
+  ::setenv("A", "b", 1);
+}
+int calls_it() {
+  helps();
+}
+class fixture : public testing::Test {
+  fixture() { ::setrlimit(1, 2); }
+};
+TEST(suite, forks) {
+  ::fork();
+}
+TEST(suite, adds_up) {
+  EXPECT_EQ(1 + 1, 2);
+}
+TEST_P(suite, is_helped) {
+  calls_it();
+}
+TEST_F(fixture, is_there) {
+}
+TEST(suite, takes_processes) {
+  in_processes(2);
+}
+TEST(suite,
+     dies) {
+  EXPECT_DEATH(f(), "");
+}
+""")
+        self.plant("cpu/two_test.cpp", "TEST(in_processes, is_but_a_name_here) {}\n")
+        self.assertEqual(run_tests.tests_alone(self.root), {("suite", "forks"), ("suite", "is_helped"), ("fixture", "is_there"),
+                                                            ("suite", "takes_processes"), ("suite", "dies")})
 
     def test_the_suite_of_a_name_with_parameters_or_types(self):
         self.assertEqual([run_tests.suite_of(n) for n in ("s.t", "cpu/s.t/3", "s/0.t", "cpu/s/1.t/by_flags")], ["s"] * 4)
+        self.assertEqual([run_tests.test_of(n) for n in ("s.t", "cpu/s.t/3", "s/0.t", "cpu/s/1.t/by_flags")], ["t"] * 4)
 
     def test_a_property_that_is_not_known_is_refused(self):
         listing = json.dumps({"tests": [{"name": "a", "command": ["a"], "properties": [{"name": "WILL_FAIL", "value": True}]}]})

@@ -3,7 +3,7 @@
 
 ctest says which tests there are; it starts a process for each, which with a sanitizer is most of what a small test takes. Every
 test is reported by its own name, in the form of ctest's results. Not shared: the process of a test that runs alone (RUN_SERIAL,
-PROCESSORS) and of a suite whose file does something to its process (see ALONE). The tests after one that ends its process
+PROCESSORS) and of one that does something to its process (see ALONE). The tests after one that ends its process
 get a new one. If all tests of a process passed and it failed, as it does when memory leaks, each is run in one of its own.
 """
 import argparse
@@ -22,7 +22,8 @@ import threading
 import time
 import xml.etree.ElementTree as xml
 
-ALONE = r"\b(fork|setenv|unsetenv|setrlimit)\(|_(DEATH|EXIT)\(|/(forked_ranks|exchange_processes)\.hpp"
+ALONE = r"\b(fork|setenv|unsetenv|setrlimit)\(|_(DEATH|EXIT)\("
+HEADERS = ("support/forked_ranks.hpp", "support/exchange_processes.hpp")  # of tests, whose functions do so
 AT_MOST = 32  # tests in a process
 # So that all that a test started can be ended. Not a session of its own: jobs are told apart by those, too.
 OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
@@ -57,19 +58,37 @@ class result:
     output: str
 
 
-def suites_alone(tests_folder):
-    """The suites of files that do something to their process. (Tests of GPUs are alone in any case.)"""
-    suites = set()
+def pieces_of(text):
+    """What ends with a brace in the first column: its text, names of functions and classes in it, and its tests."""
+    for piece in re.split(r"^\}.*$", text, flags=re.MULTILINE):
+        tests = re.findall(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", piece, re.MULTILINE)
+        names = re.findall(r"^(?:class|struct)\s+(\w+)|^(?!//)[\w:<].*?\b([a-z]\w*)\(", piece, re.MULTILINE)
+        yield piece, {a or b for a, b in names}, set(tests)
+
+
+def tests_alone(tests_folder):
+    """(suite, test) of those that do something to their process, or name what does. (Tests of GPUs are alone in any case.)"""
+    found = set()
+    headers = "".join(path.read_text() for path in map(tests_folder.joinpath, HEADERS) if path.exists())
     for path in (path for label in ("cpu", "check", "threads") for path in tests_folder.glob(f"{label}/*_test.cpp")):
         text = path.read_text()
-        if re.search(ALONE, text):
-            suites.update(re.findall(r"^(?:TYPED_)?TEST(?:_F|_P)?\((\w+)", text, re.MULTILINE))
-    return suites
+        left = list(pieces_of(headers + text if any(header in text for header in HEADERS) else text))
+        does = ALONE
+        while guilty := [piece for piece in left if re.search(does, piece[0])]:
+            left = [piece for piece in left if piece not in guilty]
+            found.update(test for piece in guilty for test in piece[2])
+            does = "|".join(rf"\b{name}\b" for piece in guilty for name in piece[1]) or r"(?!)"
+    return found
 
 
 def suite_of(name):
     """exchange of cpu/exchange.rows_are_right/3, and of exchange/0.rows_are_right."""
     return next(part for part in reversed(name.split(".")[0].split("/")) if not part.isdigit())
+
+
+def test_of(name):
+    """rows_are_right of cpu/exchange.rows_are_right/3."""
+    return name.split(".")[1].split("/")[0]
 
 
 def tests_of(listing, jobs, alone):
@@ -81,7 +100,7 @@ def tests_of(listing, jobs, alone):
         made = test(entry["name"], entry["command"], properties.get("TIMEOUT", 600.0), properties.get("WORKING_DIRECTORY", "."),
                     tuple(properties.get("ENVIRONMENT", ())), properties.get("SKIP_RETURN_CODE"),
                     jobs if serial else min(jobs, properties.get("PROCESSORS", 1)), properties.get("COST", 0.0))
-        made.alone = made.filter is None or serial or made.processors > 1 or suite_of(made.filter) in alone
+        made.alone = made.filter is None or serial or made.processors > 1 or (suite_of(made.filter), test_of(made.filter)) in alone
         yield made
 
 
@@ -270,7 +289,7 @@ def main(arguments):
     options = parser.parse_args(arguments)
     listing = subprocess.run(["ctest", "--test-dir", options.build, "--show-only=json-v1", *options.ctest], stdout=subprocess.PIPE,
                              text=True, check=True).stdout
-    alone = suites_alone(pathlib.Path(__file__).resolve().parents[2] / "tests")
+    alone = tests_alone(pathlib.Path(__file__).resolve().parents[2] / "tests")
     tests = list(tests_of(listing[listing.index("{"):], options.jobs, alone))
     results = []
 
