@@ -70,6 +70,17 @@ function(baton_portable_link target)
   endif()
 endfunction()
 
+# baton_quick_to_link(TARGET): of what only the tests run, and only in a folder that is for running all of them once.
+if(BATON_TOGETHER)
+  include(CheckLinkerFlag)
+  check_linker_flag(CXX -fuse-ld=gold BATON_GOLD_LINKS)
+endif()
+function(baton_quick_to_link target)
+  if(BATON_TOGETHER AND BATON_GOLD_LINKS)
+    target_link_options(${target} PRIVATE -fuse-ld=gold)
+  endif()
+endfunction()
+
 if(BATON_CUDA)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 90a-real)
