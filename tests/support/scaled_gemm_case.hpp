@@ -1,6 +1,7 @@
 #pragma once
 // Products of e4m3 with scales, dense and of groups of rows, and what must come out, for both devices.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -35,15 +36,16 @@ struct scaled_gemm_case {
     return static_cast<std::size_t>(layout == scale_layout::row_major ? 1 : max_rows);
   }
 
-  static double value_of(float8_e4m3 v) {
-    static const std::vector<double> values = [] {
-      std::vector<double> of;
-      for (int bits = 0; bits < 256; ++bits)
-        of.push_back(
-            static_cast<double>(static_cast<float>(float8_e4m3::from_bits(static_cast<std::uint8_t>(bits)))));
+  /// Of each code, what it is worth.
+  static std::span<const double, 256> values_of_codes() {
+    static const std::array<double, 256> values = [] {
+      std::array<double, 256> of{};
+      for (std::size_t bits = 0; bits < of.size(); ++bits)
+        of[bits] =
+            static_cast<double>(static_cast<float>(float8_e4m3::from_bits(static_cast<std::uint8_t>(bits))));
       return of;
     }();
-    return values[v.bits];
+    return values;
   }
 
   /// What must come out at a row and a column, and the sum of its terms' magnitudes.
@@ -55,11 +57,15 @@ struct scaled_gemm_case {
     const auto g = static_cast<std::size_t>(group[r]), depth = static_cast<std::size_t>(k);
     const auto steps = static_cast<std::size_t>(blocks()), rows_of_b = static_cast<std::size_t>(n);
     const auto blocks_of_b = static_cast<std::size_t>(ceil_div(n, block));
+    const double* const values = values_of_codes().data();
+    const float8_e4m3* const in_a = a.data() + r * depth;
+    const float8_e4m3* const in_b = b.data() + (g * rows_of_b + j) * depth;
     value out;
     for (std::size_t step = 0; step < steps; ++step) {
       value of_block;
-      for (std::size_t l = step * block; l < std::min(depth, (step + 1) * block); ++l) {
-        const double term = value_of(a[r * depth + l]) * value_of(b[(g * rows_of_b + j) * depth + l]);
+      const std::size_t end = std::min(depth, (step + 1) * block);
+      for (std::size_t l = step * block; l < end; ++l) {
+        const double term = values[in_a[l].bits] * values[in_b[l].bits];
         of_block.sum += term;
         of_block.weight += std::abs(term);
       }
