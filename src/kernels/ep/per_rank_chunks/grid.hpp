@@ -59,12 +59,12 @@ struct team_grid {
   int threads() const { return roles.warps(team_adders) * warp_lanes; }
 };
 
-/// Whether combine's warps work in teams: for many tokens on many blocks, both halves at once, unless the caller has said how
-/// many warps. Measured on 2 H200 (docs/decisions/0020).
+/// Whether combine's warps work in teams: both halves at once, for many tokens on many blocks, and where sums travel in FP8 always,
+/// unless the caller has said how many warps. Measured on 2 H200 (docs/decisions/0020, 0036).
 inline bool is_in_teams(const endpoint& end, const launch_limits& limits) {
   const chunk_settings& set = end.settings;
-  const bool by_itself = !limits.threads_are_asked_for && end.s.max_tokens >= set.team_tokens &&
-                         !is_few(blocks_for(end, limits));
+  const bool are_many = end.s.max_tokens >= set.team_tokens && !is_few(blocks_for(end, limits));
+  const bool by_itself = !limits.threads_are_asked_for && (are_many || end.s.fp8_sums);
   return limits.which == half::both && (set.teams.teams > 0 || by_itself);
 }
 
