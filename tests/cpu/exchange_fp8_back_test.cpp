@@ -75,10 +75,11 @@ std::vector<double> exact_part(const exchange_case& c, const rank_inputs& in, st
   std::vector<double> part(hidden, 0.0);
   for (std::size_t i = token * k; i < (token + 1) * k; ++i) {
     if (in.topk_idx[i] < 0 || rank_of_expert(c, in.topk_idx[i]) != of_rank) continue;
-    for (std::size_t h = 0; h < hidden; ++h)
-      part[h] += static_cast<double>(in.topk_weights[i]) *
-                 static_cast<double>(static_cast<float>(
-                     expert_value(in.topk_idx[i], static_cast<float>(in.tokens[token * hidden + h]))));
+    const float factor = expert_factor(in.topk_idx[i]);
+    for (std::size_t h = 0; h < hidden; ++h) {
+      const bfloat16 made{factor * static_cast<float>(in.tokens[token * hidden + h])};
+      part[h] += static_cast<double>(in.topk_weights[i]) * static_cast<double>(static_cast<float>(made));
+    }
   }
   return part;
 }

@@ -59,8 +59,8 @@ struct team_grid {
   int threads() const { return roles.warps(team_adders) * warp_lanes; }
 };
 
-/// Whether combine's warps work in teams: both halves at once, for many tokens on many blocks, and where sums travel in FP8 always,
-/// unless the caller has said how many warps. Measured on 2 H200 (docs/decisions/0020, 0036).
+/// Whether combine's warps work in teams: both halves at once, for many tokens on many blocks, and always where sums travel in
+/// FP8, unless the caller has said how many warps. Measured on 2 H200 (docs/decisions/0020, 0036).
 inline bool is_in_teams(const endpoint& end, const launch_limits& limits) {
   const chunk_settings& set = end.settings;
   const bool are_many = end.s.max_tokens >= set.team_tokens && !is_few(blocks_for(end, limits));
