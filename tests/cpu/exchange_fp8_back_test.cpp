@@ -77,7 +77,7 @@ std::vector<double> exact_part(const exchange_case& c, const rank_inputs& in, st
     if (in.topk_idx[i] < 0 || rank_of_expert(c, in.topk_idx[i]) != of_rank) continue;
     const float factor = expert_factor(in.topk_idx[i]);
     for (std::size_t h = 0; h < hidden; ++h) {
-      const bfloat16 made{factor * static_cast<float>(in.tokens[token * hidden + h])};
+      const bfloat16 made{static_cast<float>(in.tokens[token * hidden + h]) * factor};
       part[h] += static_cast<double>(in.topk_weights[i]) * static_cast<double>(static_cast<float>(made));
     }
   }
