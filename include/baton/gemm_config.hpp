@@ -22,10 +22,11 @@ constexpr const char* name(gemm_tiles t) {
 
 struct gemm_config {
   gemm_tiles tiles = gemm_tiles::automatic;  // those that were quickest with as many tiles for as many SMs
-  int num_sms = 0;  // blocks at most, but at least one or a pair; 0: all of the rank's SMs
+  int num_sms = 0;  // blocks at most, but at least one, a pair, or `splits` of them; 0: all of the rank's SMs
   /// Blocks that share out k, and add up in the order of k what each made of a tile: 1, 2, 4 or 8, for products with fewer tiles
   /// than there are SMs; 0: as many as are quickest for m, n, k and the SMs. Each number has roundings of its own: the same bits
-  /// each time, and others than another number's. More than 1: `tiles` is automatic, and they are narrow.
+  /// each time, and others than another number's. More than 1: `tiles` is automatic, and they are narrow. On the CPU
+  /// nothing is shared out.
   int splits = 0;
 };
 

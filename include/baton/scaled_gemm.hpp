@@ -52,7 +52,8 @@ struct scaled_grouped_gemm_problem {
 /// blocks in order; the result is rounded to bf16. On the CPU a block is summed in fp32. Exact wherever the magnitudes of a
 /// block's products are integers that add up to less than 2^13, scales are powers of two, the sums of blocks are fp32 values
 /// and the result is a bf16. Deterministic: the same bits on however many SMs, with whatever tiles, wherever a row lies, where
-/// `config.splits` is said; 0, the default, may choose another number of parts of k, with other roundings, for another m, n or k.
+/// `config.splits` is said; 0, the default, may choose another number of parts of k, with other roundings, for another m, n, k or
+/// number of SMs. 1 sums k in one piece.
 /// Order: on `stream`; capturable in a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the
 /// world's deadline.
 /// `config`: tiles are automatic, paired or medium; blocks that share out k (`splits`) are of dense products.

@@ -1,4 +1,5 @@
 // Sums that travel back in block FP8: the same bits however they travel, and as near as one rounding allows.
+#include <limits>
 #include <tuple>
 
 #include "baton/error.hpp"
@@ -137,6 +138,23 @@ TEST(exchange_fp8_back, of_few_values_among_large_ones_and_of_none_is_as_its_blo
         if (block == 1 && i % 128 != 77) in.tokens[i] = bfloat16{static_cast<float>(in.tokens[i]) * 1e-6f};
         if (block == 2) in.tokens[i] = bfloat16{static_cast<float>(in.tokens[i]) * 1e-30f};
         if (block == 3) in.tokens[i] = bfloat16{static_cast<float>(in.tokens[i]) * 1e30f};
+      }
+    for (const calls form : {calls::fused, calls::apart})
+      EXPECT_EQ(run_round(expected_round{c, inputs}, ranks, form), "") << name(how);
+  }
+}
+
+TEST(exchange_fp8_back, infinities_and_what_is_no_number_stay_in_their_block) {
+  const float big = std::numeric_limits<float>::infinity(), none = std::numeric_limits<float>::quiet_NaN();
+  for (const travel how : every_travel_of_sums()) {
+    const exchange_case c = travelling(how, fp8_back_cases(2)[0].what);
+    auto ranks = make_ranks(world::local(2, device_kind::cpu), c.config);
+    auto inputs = draw_inputs(c, 3);
+    for (rank_inputs& in : inputs)
+      for (std::size_t i = 0; i < in.tokens.size(); i += 128) {
+        if (i / 128 % 4 == 1) in.tokens[i + 5] = bfloat16{big};
+        if (i / 128 % 4 == 2) in.tokens[i + 127] = bfloat16{none};
+        if (i / 128 % 4 == 3) in.tokens[i + 64] = bfloat16{3e38f};
       }
     for (const calls form : {calls::fused, calls::apart})
       EXPECT_EQ(run_round(expected_round{c, inputs}, ranks, form), "") << name(how);

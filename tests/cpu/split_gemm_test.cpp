@@ -206,6 +206,16 @@ TEST(split_gemm_config, k_is_shared_out_where_tiles_are_few_and_k_is_long) {
   EXPECT_EQ(of(1024, 1024, 1024), 1);
 }
 
+TEST(split_gemm_config, who_says_how_many_sms_gets_no_more_blocks) {
+  for (const int sms : {1, 2, 3, 7, 8, 100}) {
+    for (const int k : {1024, 65536, 1 << 20}) {
+      const gemm_config config{.num_sms = sms};
+      EXPECT_LE(chosen_of(gemm_kernels::tile_rates, config, 128, 64, k).splits, sms) << k;
+      EXPECT_LE(chosen_of(gemm_kernels::scaled_tile_rates, config, 128, 64, k).splits, sms) << k;
+    }
+  }
+}
+
 TEST(split_gemm_config, what_is_asked_for_is_taken) {
   const auto of = [](const gemm_config& config) {
     return chosen_of(gemm_kernels::tile_rates, config, 128, 4096, 7168);

@@ -26,7 +26,7 @@ struct tile_choice {
   int splits;
 };
 /// What sharing out k takes beside a part's products at that rate: blocks wait for each other, and sums travel
-/// (docs/results/2026-11-23-split-k).
+/// (docs/decisions/0037).
 constexpr double us_of_sums(int splits) {
   return splits == 1 ? 0 : splits == 2 ? 3 : splits == 4 ? 4 : 6;
 }
@@ -44,7 +44,7 @@ constexpr double estimated_us(const tile_rate& rate, int splits, int m, int n, i
          rate.us_of_a_start;
 }
 
-/// The quickest of `rates`, as far as `config` leaves a choice.
+/// The quickest of `rates`, as far as `config` leaves a choice: without a number of splits they are no more than SMs.
 template <int n_rates>
 constexpr tile_choice chosen_of(const tile_rate (&rates)[n_rates], const gemm_config& config, int m, int n,
                                 int k) {
@@ -56,6 +56,7 @@ constexpr tile_choice chosen_of(const tile_rate (&rates)[n_rates], const gemm_co
       if (config.splits != 0 && config.splits != splits) continue;
       if (splits > 1 && (rate.tiles != gemm_tiles::narrow || config.tiles != gemm_tiles::automatic)) continue;
       if (splits == 1 && !rate.alone) continue;
+      if (splits > 1 && config.splits == 0 && splits > config.num_sms) continue;
       const double us = estimated_us(rate, splits, m, n, k, config.num_sms);
       if (least >= 0 && us >= least) continue;
       least = us;
