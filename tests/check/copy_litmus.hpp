@@ -233,6 +233,40 @@ test pair(const char* name, bool synchronises, verdict expected) {
           expected};
 }
 
+enum class hand_in { none, untold, told_in_its_own_block, leaves_early, reads_early };
+
+/// The follower of a pair writes into the leader's shared memory, which reads it there; or reads what lies there.
+inline test in_another_block(const char* name, hand_in fault, verdict expected) {
+  return {name,
+          [=](program& p, const cells&) {
+            p.shared_memory(async_shared_bytes);
+            p.clusters_of(2);
+            for (int block = 0; block < 2; ++block) {
+              p.spawn(0, block, 0, [=, &p](context& x) {
+                const bool leaves_early = fault == hand_in::leaves_early || fault == hand_in::reads_early;
+                if (block == 0) x.write(room(x) + 1, 6u);
+                begin(x, 1);
+                if (block == 1) {
+                  std::uint32_t* there = x.in_block(room(x), 0);
+                  if (fault == hand_in::reads_early)
+                    p.require(x.read(there + 1) == 6, "the leader wrote it");
+                  else
+                    x.write(there, 7u);
+                  if (fault == hand_in::none) x.mbarrier_arrive_at(bar(x), 0, 1);
+                  if (fault == hand_in::told_in_its_own_block) x.mbarrier_arrive(bar(x), 1);
+                } else if (fault == hand_in::none) {
+                  if (!await<scope::cluster>(x, bar(x), parity::even)) return;
+                  p.require(x.read(room(x)) == 7, "the follower's word");
+                } else if (!leaves_early) {
+                  x.read(room(x));
+                }
+                if (!leaves_early) x.sync_cluster();
+              });
+            }
+          },
+          expected};
+}
+
 enum class told { by_kernel_before, by_this_kernel, by_barrier };
 
 /// A kernel that begins early: what one warp wrote, another reads when it has awaited the kernel before.
@@ -297,6 +331,12 @@ inline std::vector<test> copy_tests() {
       pair<scope::cluster>("a pair of blocks hands over", true, none),
       pair<scope::block>("a wait at block scope does not hear another block", true, scope_race),
       pair<scope::cluster>("a block that may end before another arrives in it", false, loose_end),
+      in_another_block("a word is written into another block", hand_in::none, none),
+      in_another_block("and not there before it was told of", hand_in::untold, garbage_read),
+      in_another_block("nor where the writer's block was told", hand_in::told_in_its_own_block, garbage_read),
+      in_another_block("a block that may end before another writes into it", hand_in::leaves_early,
+                       loose_end),
+      in_another_block("a block that may end before another reads in it", hand_in::reads_early, loose_end),
   };
 }
 

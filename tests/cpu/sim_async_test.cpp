@@ -299,6 +299,10 @@ TEST(sim_async, misuse_is_told_with_its_place) {
   EXPECT_NE(
       fails([&](context& x) { x.mbarrier_arrive_at(first(x), 1, 1); }).find("block 1 of a cluster of 1"),
       std::string::npos);
+  EXPECT_NE(fails([&](context& x) {
+              x.write(x.in_block(x.shared(), -1), std::byte{1});
+            }).find("in_block: block -1 of a cluster of 1"),
+            std::string::npos);
   machine m{1};
   EXPECT_THROW(
       m.launch(0, {.blocks = 3, .warps = 1, .shared_bytes = 0, .limits = {}, .cluster = 2}, [](context&) {}),
