@@ -39,12 +39,7 @@ void declare_bench_sizes(CLI::App& command, bench_ep_options& options) {
   add_choices(command, "--format", format_names, options.formats, "token formats to measure")
       ->default_str("bf16 fp8")
       ->group("Sizes");
-  add_choice<token_format>(
-      command, "--combine-format", format_names,
-      [&options](token_format format) { options.combine_format = format; },
-      "how other ranks' sums of layout per_rank travel back: bf16 or fp8")
-      ->default_str("bf16")
-      ->group("Sizes");
+  declare_combine_format(command, options.combine_format)->group("Sizes");
 }
 
 /// Who goes where.

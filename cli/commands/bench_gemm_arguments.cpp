@@ -60,7 +60,7 @@ void declare_dense(CLI::App& command, bench_gemm_options& options, CLI::Option* 
   of_dense(
       command
           .add_option("--splits", options.splits, "blocks that share out k, side by side; 0: as is quickest")
-          ->check(CLI::IsMember{{0, 1, 2, 4, 8}})
+          ->check(CLI::IsMember{{0, 1, 2, 4, 8}}.description(""))  // the type says it
           ->type_name("{0,1,2,4,8} ...")
           ->default_str("0"));
   of_dense(add_choices(command, "--b", gemm_b_layout_names, options.b_layouts,

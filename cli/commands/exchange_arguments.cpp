@@ -21,6 +21,15 @@ const std::map<std::string, ep_transfer> transfer_names{{"auto", ep_transfer::au
                                                         {"flags", ep_transfer::flags}};
 const std::map<std::string, ep_rows> rows_names{{"expert", ep_rows::by_expert}, {"token", ep_rows::by_token}};
 
+CLI::Option* declare_combine_format(CLI::App& command, token_format& format) {
+  static const std::map<std::string, token_format> names{{"bf16", token_format::bf16},
+                                                         {"fp8", token_format::blockwise_fp8}};
+  return add_choice<token_format>(
+             command, "--combine-format", names, [&format](token_format chosen) { format = chosen; },
+             "how other ranks' sums of layout per_rank travel back")
+      ->default_str("bf16");
+}
+
 void declare_exchange(CLI::App& command, exchange_settings& settings) {
   command.add_option("--ranks", settings.num_ranks, "ranks that the experts are spread over")
       ->type_name("N")
@@ -32,12 +41,7 @@ void declare_exchange(CLI::App& command, exchange_settings& settings) {
       "how tokens travel; fp8: e4m3 with a scale for each 128 values")
       ->default_str("bf16")
       ->group("Exchange");
-  add_choice<token_format>(
-      command, "--combine-format", format_names,
-      [&settings](token_format format) { settings.combine_format = format; },
-      "how other ranks' sums of layout per_rank travel back: bf16 or fp8")
-      ->default_str("bf16")
-      ->group("Exchange");
+  declare_combine_format(command, settings.combine_format)->group("Exchange");
   add_choice<arrival_policy>(
       command, "--arrival", arrival_names,
       [&settings](arrival_policy arrival) { settings.arrival = arrival; },

@@ -30,6 +30,9 @@ void declare_travel(CLI::App& command, Settings& settings) {
       ->group("Exchange");
 }
 
+/// In which format sums travel back: of those that there are, those that serve.
+CLI::Option* declare_combine_format(CLI::App& command, token_format& format);
+
 /// All that generate and moe have.
 void declare_exchange(CLI::App& command, exchange_settings& settings);
 
