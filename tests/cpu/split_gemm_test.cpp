@@ -206,6 +206,16 @@ TEST(split_gemm_config, k_is_shared_out_where_tiles_are_few_and_k_is_long) {
   EXPECT_EQ(of(1024, 1024, 1024), 1);
 }
 
+TEST(split_gemm_config, narrow_tiles_of_e4m3_are_of_blocks_that_share_out_k_alone) {
+  for (const int n : {64, 128, 192, 4096, 8448})
+    for (const int k : {0, 16, 128, 1024})
+      for (const int splits : {0, 1}) {
+        const auto chosen =
+            chosen_of(gemm_kernels::scaled_tile_rates, {.num_sms = 132, .splits = splits}, 128, n, k);
+        EXPECT_EQ(chosen.tiles == gemm_tiles::narrow, chosen.splits > 1) << n << " x " << k;
+      }
+}
+
 TEST(split_gemm_config, who_says_how_many_sms_gets_no_more_blocks) {
   for (const int sms : {1, 2, 3, 7, 8, 100}) {
     for (const int k : {1024, 65536, 1 << 20}) {
