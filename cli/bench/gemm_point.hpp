@@ -12,8 +12,8 @@ namespace baton::cli {
 
 struct gemm_point {
   gemm_shape shape;
-  std::string out{};    // "bf16", "fp16", "fp32"
-  std::string who{};    // the tiles of baton's product, or "cublas", "cublaslt"
+  std::string out{};  // "bf16", "fp16", "fp32"
+  std::string who{};  // the tiles of baton's product, "..., k/4" with so many splits, or "cublas", "cublaslt"
   std::string wrong{};  // the first wrong element; empty: all that were looked at are exact
   std::vector<double> burst_us{};
   double sustained_us = 0;  // 0: not measured

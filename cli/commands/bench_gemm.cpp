@@ -51,7 +51,8 @@ void require_dense(const bench_gemm_options& o) {
   const bool splits = std::any_of(o.splits.begin(), o.splits.end(), [](int of) { return of > 1; });
   for (const gemm_tiles tiles : o.tiles)
     if (splits && tiles != gemm_tiles::automatic)
-      throw invalid_argument{fmt::format("--tiles: {} ones share no k: --splits 1", name(tiles))};
+      throw invalid_argument{
+          fmt::format("--tiles: {} ones share out no k; use --splits 1, or automatic ones", name(tiles))};
   for (const operand_format format : o.formats) {
     for (const std::string& out : o.out)
       if (!is_in(outs_of(format), out))

@@ -146,6 +146,24 @@ TEST(bench_gemm, results_and_tiles_that_products_of_e4m3_do_not_have_are_refused
   EXPECT_TRUE(says(refusal([](bench_gemm_options& o) { o.shapes = {"8,8,24"}; }), "k: 24 is not a multiple"));
 }
 
+TEST(bench_gemm, numbers_of_blocks_that_share_out_k_run_side_by_side_with_automatic_tiles) {
+  bench_gemm_options o = small_gemm();
+  o.json = true;
+  o.shapes = {"8"};
+  o.out = {"bf16"};
+  o.splits = {0, 1, 4};
+  std::ostringstream out;
+  EXPECT_EQ(run_bench_gemm(o, out), 0);
+  std::vector<std::string> who;
+  for (const nlohmann::json& j : test::json_lines(out.str())) who.push_back(j["who"]);
+  EXPECT_EQ(who, (std::vector<std::string>{"automatic", "automatic, k/1", "automatic, k/4"}));
+  o.tiles = {gemm_tiles::automatic, gemm_tiles::medium};
+  EXPECT_TRUE(says(message_of<invalid_argument>([&] { run_bench_gemm(o, out); }), "--tiles: medium",
+                   "use --splits 1"));
+  o.splits = {1};
+  EXPECT_EQ(run_bench_gemm(o, out), 0);
+}
+
 TEST(bench_gemm, what_cublaslt_asks_of_a_problem_is_told) {
   const auto why_not = [](int m, int k, scale_layout layout) {
     const char* reason = why_not_cublaslt({.m = m, .n = 8, .k = k, .a_layout = layout});
