@@ -140,7 +140,10 @@ class per_rank_rank {
  private:
   int tokens() const { return setting_.of_rank(setting_.tokens, x_.rank()); }
   ep::per_rank::launch_limits limits(half which) const {
-    return {x_.num_blocks(), x_.num_warps() * warp_lanes, which};
+    return {.blocks = x_.num_blocks(),
+            .threads = x_.num_warps() * warp_lanes,
+            .which = which,
+            .threads_are_asked_for = true};
   }
 
   void begin(site kernel) {
