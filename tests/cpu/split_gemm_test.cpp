@@ -132,30 +132,25 @@ TEST(split_gemm_kernel, the_number_of_clusters_and_where_a_row_lies_change_no_bi
   EXPECT_EQ(other, one);
 }
 
-/// Bugs: a context that leaves one thing out where blocks hand sums over.
-enum class mistake { none, reads_sums_early, writes_sums_early };
-
-template <mistake M>
-struct mistaken : sim::context {
-  explicit mistaken(const sim::context& x) : sim::context{x} {}
+/// A bug: one of the waits of blocks for each other is left out.
+struct skips_a_wait : sim::context {
+  static inline site skipped{};
+  explicit skips_a_wait(const sim::context& x) : sim::context{x} {}
   template <scope S>
   bool mbarrier_wait(mbarrier* b, parity p, const wait_site& where) {
-    const bool skipped = where.where == (M == mistake::reads_sums_early    ? site{"gemm.sums_there"}
-                                         : M == mistake::writes_sums_early ? site{"gemm.sums_read"}
-                                                                           : site{});
-    return skipped || sim::context::mbarrier_wait<S>(b, p, where);
+    return where.where == skipped || sim::context::mbarrier_wait<S>(b, p, where);
   }
 };
 
 /// In how many of the schedules the bug shows, as a wrong value or an error: one cluster has three tiles.
-template <mistake M>
-int schedules_that_show() {
+int schedules_that_show_without(site skipped) {
   const auto g = test::integer_gemm({300, 64, 392});
+  skips_a_wait::skipped = skipped;
   int shown = 0;
   for (const auto order : {sim::schedule::random, sim::schedule::priority}) {
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {
       try {
-        const auto out = made_with<small_floats, mistaken<M>>(
+        const auto out = made_with<small_floats, skips_a_wait>(
             g, {.how = {.order = order, .seed = seed, .delay_stores = true, .faults = {}},
                 .clusters = 1,
                 .splits = 2});
@@ -169,9 +164,9 @@ int schedules_that_show() {
 }
 
 TEST(split_gemm_kernel, planted_mistakes_show) {
-  EXPECT_EQ(schedules_that_show<mistake::none>(), 0);
-  EXPECT_GT(schedules_that_show<mistake::reads_sums_early>(), 0);
-  EXPECT_GT(schedules_that_show<mistake::writes_sums_early>(), 0);
+  EXPECT_EQ(schedules_that_show_without("no.such_wait"), 0);
+  EXPECT_GT(schedules_that_show_without("gemm.sums_there"), 0);
+  EXPECT_GT(schedules_that_show_without("gemm.sums_read"), 0);
 }
 
 /// As after a copy was lost, or a block.
