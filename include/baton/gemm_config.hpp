@@ -25,7 +25,7 @@ struct gemm_config {
   int num_sms = 0;  // blocks at most, but at least one, a pair, or `splits` of them; 0: all of the rank's SMs
   /// Blocks that share out k, and add up in the order of k what each made of a tile: 1, 2, 4 or 8, for products with fewer tiles
   /// than there are SMs; 0: as many as are quickest for m, n, k and the SMs. Each number has roundings of its own: the same bits
-  /// each time, and others than another number's. More than 1: `tiles` is automatic, and they are narrow. On the CPU
+  /// each time, and others than another number's. More than 1: `tiles` is automatic or, with e4m3, medium. On the CPU
   /// nothing is shared out.
   int splits = 0;
 };

@@ -36,16 +36,17 @@ inline void require_result(int m, int n) {
     throw invalid_argument{fmt::format("c: {} x {} are more than {} values", m, n, largest)};
 }
 
-inline void require_config(const gemm_config& c) {
+/// `split_tiles`: beside automatic, those that may share out k, if any.
+inline void require_config(const gemm_config& c, gemm_tiles split_tiles = gemm_tiles::automatic) {
   const int tiles = static_cast<int>(c.tiles);
   if (tiles < 0 || tiles > static_cast<int>(gemm_tiles::narrow))
     throw invalid_argument{fmt::format("tiles: {} is no gemm_tiles", tiles)};
   if (c.splits != 0 && c.splits != 1 && c.splits != 2 && c.splits != 4 && c.splits != 8)
     throw invalid_argument{
         fmt::format("splits: {}, expected 1, 2, 4 or 8, or 0 for what is quickest", c.splits)};
-  if (c.splits > 1 && c.tiles != gemm_tiles::automatic)
-    throw invalid_argument{
-        fmt::format("tiles: {}, expected automatic where splits is {}", name(c.tiles), c.splits)};
+  if (c.splits > 1 && c.tiles != gemm_tiles::automatic && c.tiles != split_tiles)
+    throw invalid_argument{fmt::format("tiles: {}, expected automatic{} where splits is {}", name(c.tiles),
+                                       split_tiles == gemm_tiles::medium ? " or medium" : "", c.splits)};
   if (c.num_sms < 0) throw invalid_argument{fmt::format("num_sms: {} must not be negative", c.num_sms)};
 }
 

@@ -43,7 +43,7 @@ void scaled_gemm(const world& world, const scaled_gemm_problem& p, const gemm_co
                  stream_ref stream) {
   require_extent("m", p.m);
   require_row("n", p.n, "c, and the number of rows of b,");
-  require_config(config);
+  require_config(config, gemm_tiles::medium);
   if (config.tiles == gemm_tiles::wide || config.tiles == gemm_tiles::narrow)
     throw invalid_argument{
         fmt::format("tiles: {}, expected automatic, paired or medium with e4m3", name(config.tiles))};

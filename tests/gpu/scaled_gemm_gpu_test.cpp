@@ -118,7 +118,9 @@ TEST_F(scaled_gemm_gpu, dense_products_are_exact_at_sizes_around_the_tiles_borde
                                           {.tiles = gemm_tiles::medium, .splits = 1},
                                           {.splits = 2},
                                           {.splits = 4},
-                                          {.splits = 8}})
+                                          {.splits = 8},
+                                          {.tiles = gemm_tiles::medium, .splits = 2},
+                                          {.tiles = gemm_tiles::medium, .splits = 8}})
           ASSERT_EQ(test::wrong_value(g, dense_product(g, config), left_alone), "")
               << m << " " << n << " " << k << " " << name(config.tiles) << " " << config.splits;
       }

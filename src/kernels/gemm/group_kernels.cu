@@ -18,6 +18,7 @@ BATON_KERNEL(group_kernel<bfloat16, true>, params);
 BATON_KERNEL(scaled_kernel<gemm_tiles::paired>, params);
 BATON_KERNEL(scaled_kernel<gemm_tiles::medium>, params);
 BATON_KERNEL(split_kernel<bfloat16, float8_e4m3>, params);
+BATON_KERNEL(split_kernel<bfloat16, float8_e4m3, gemm_tiles::medium>, params);
 BATON_KERNEL(scaled_group_kernel<false>, params);
 BATON_KERNEL(scaled_group_kernel<true>, params);
 

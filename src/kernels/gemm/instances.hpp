@@ -72,16 +72,18 @@ template <bool block_scaled, bool listed>
 using gated_kernel = gemm_kernel<constant<gated_config<block_scaled, listed>>>;
 
 /// Blocks that share out k: narrow tiles, as what blocks send each other takes longest, and as many slots as leave room for it.
-constexpr config make_split_config(bool float_out, operand_type in) {
-  config c = config_of(gemm_tiles::narrow, float_out, in != operand_type::e4m3, in);
+/// Those of e4m3 may be medium, too: more rows make enough tiles of these.
+constexpr config make_split_config(bool float_out, operand_type in, gemm_tiles tiles) {
+  config c = config_of(tiles, float_out, in != operand_type::e4m3, in);
   c.split = true;
-  c.stages = float_out ? 6 : 7;
+  c.stages = tiles == gemm_tiles::medium ? 4 : float_out ? 6 : 7;
+  if (in == operand_type::e4m3) c.places = 1;
   return c;
 }
-template <class Out, class In>
-inline constexpr config split_config = make_split_config(std::is_same_v<Out, float>, type_of<In>);
-template <class Out, class In>
-using split_kernel = gemm_kernel<constant<split_config<Out, In>>>;
+template <class Out, class In, gemm_tiles tiles = gemm_tiles::narrow>
+inline constexpr config split_config = make_split_config(std::is_same_v<Out, float>, type_of<In>, tiles);
+template <class Out, class In, gemm_tiles tiles = gemm_tiles::narrow>
+using split_kernel = gemm_kernel<constant<split_config<Out, In, tiles>>>;
 
 template <gemm_tiles tiles>
 using scaled_kernel = gemm_kernel<constant<scaled_config<tiles>>>;

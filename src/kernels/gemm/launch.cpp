@@ -119,7 +119,10 @@ void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, const g
          stream_ref stream) {
   if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
   const tile_choice chosen = chosen_of(scaled_tile_rates, config, problem.m, problem.n, problem.k);
-  if (chosen.splits > 1)
+  if (chosen.splits > 1 && chosen.tiles == gemm_tiles::medium)
+    launch_as<split_config<bfloat16, float8_e4m3, gemm_tiles::medium>>(w, problem, config.num_sms, stream,
+                                                                       chosen.splits);
+  else if (chosen.splits > 1)
     launch_as<split_config<bfloat16, float8_e4m3>>(w, problem, config.num_sms, stream, chosen.splits);
   else if (chosen.tiles == gemm_tiles::medium)
     launch_as<scaled_config<gemm_tiles::medium>>(w, problem, config.num_sms, stream);
