@@ -175,6 +175,16 @@ void expect_right_in_teams(int num_ranks, const std::vector<named_case>& cases) 
   }
 }
 
+TEST(exchange_fp8_back, by_warps_every_sum_of_a_fused_round_is_right_to_the_bit) {
+  for (const travel how : {travel::in_chunks, travel::in_chunks_by_token})
+    for (const named_case& one : fp8_back_cases(3)) {
+      SCOPED_TRACE(one.name);
+      exchange_case c = travelling(how, one.what);
+      c.config.num_threads = 128;  // who says so gets warps, not teams
+      expect_shared_rounds(world::local(3, device_kind::cpu), c, {calls::fused});
+    }
+}
+
 TEST(exchange_fp8_back, in_teams_every_sum_is_right_to_the_bit) {
   expect_right_in_teams(2, team_cases(2));
   expect_right_in_teams(4, {team_cases(4)[0], team_cases(4)[5]});

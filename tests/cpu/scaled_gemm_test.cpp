@@ -149,17 +149,7 @@ template <config C, class Context = sim::context>
 std::vector<bfloat16> scaled_on_the_machine(const scaled_gemm_case& g, const sim::options& how = {},
                                             int clusters = 2) {
   std::vector<bfloat16> c(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{left_alone});
-  gemm_kernels::operands<bfloat16, float8_e4m3> p{
-      .a = g.a.data(),
-      .b = g.b.data(),
-      .c = c.data(),
-      .m = g.max_rows,
-      .n = g.n,
-      .k = g.k,
-      .a_scales = g.a_scales.data(),
-      .b_scales = g.b_scales.data(),
-      .a_scale_row = static_cast<int>(g.a_scale_row()),
-      .a_scale_block = static_cast<std::int64_t>(g.a_scale_block())};
+  auto p = test::operands_of(g, c.data());
   if (C.grouped) {
     p.counts = g.counts.data();
     p.firsts = g.firsts.data();

@@ -65,19 +65,7 @@ TEST(split_gemm_kernel, the_configurations_of_gpus_are_exact_too) {
 template <config C>
 std::string wrong_of_e4m3(const test::scaled_gemm_case& g, const test::gemm_run& run) {
   std::vector<bfloat16> c(static_cast<std::size_t>(g.max_rows * g.n), bfloat16{-1.0f});
-  test::run_group_gemm<C>(
-      gemm_kernels::operands<bfloat16, float8_e4m3>{
-          .a = g.a.data(),
-          .b = g.b.data(),
-          .c = c.data(),
-          .m = g.max_rows,
-          .n = g.n,
-          .k = g.k,
-          .a_scales = g.a_scales.data(),
-          .b_scales = g.b_scales.data(),
-          .a_scale_row = static_cast<int>(g.a_scale_row()),
-          .a_scale_block = static_cast<std::int64_t>(g.a_scale_block())},
-      run);
+  test::run_group_gemm<C>(test::operands_of(g, c.data()), run);
   return test::wrong_value(g, c, -1.0f);
 }
 

@@ -1,8 +1,7 @@
 // Sums that travel back in block FP8, on two GPUs of one process: what the reference says, to the bit, however they travel.
-#include "tests/support/captured_round.hpp"
 #include "tests/support/fp8_back_cases.hpp"
 #include "tests/support/gpu_count.hpp"
-#include "tests/support/identity_experts.hpp"
+#include "tests/support/replayed_rounds.hpp"
 #include "tests/support/shared_cases.hpp"
 #include "tests/support/team_cases.hpp"
 
@@ -35,26 +34,7 @@ TEST_P(exchange_fp8_back_gpu, replays_of_a_captured_round_give_the_same_bits) {
   c.config.combine_format = fp8;
   c = travelling(GetParam(), std::move(c));
   if (c.config.rows == ep_rows::by_token) GTEST_SKIP() << "identity experts want rows by expert";
-  for (const calls how : {calls::fused, calls::apart}) {
-    std::vector<captured_rank> captured;
-    auto ranks = make_captured_ranks(world::local(2, device_kind::cuda), c.config, captured);
-    auto inputs = draw_inputs(c, 1);
-    for (std::size_t r = 0; r < 2; ++r) {
-      ranks[r].load(inputs[r]);
-      ranks[r].ranks().synchronize({captured[r].stream});
-      ASSERT_NO_FATAL_FAILURE(capture_round(
-          ranks[r], captured[r], [how](exchange_rank& rank) { enqueue_identity_round(rank, how); }));
-    }
-    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-      inputs = draw_inputs(c, seed);
-      for (std::size_t r = 0; r < 2; ++r) ranks[r].load(inputs[r]);
-      for (auto& rank : captured) ASSERT_EQ(cudaGraphLaunch(rank.graph, rank.stream), cudaSuccess);
-      for (std::size_t r = 0; r < 2; ++r)
-        ASSERT_EQ(difference(identity_output(c, inputs[r], static_cast<int>(r)), ranks[r].read_output()), "")
-            << "replay " << seed << " rank " << r;
-    }
-    destroy(captured);
-  }
+  expect_right_replays(c);
 }
 
 TEST(exchange_fp8_back_gpu, in_teams_every_sum_is_right_to_the_bit) {

@@ -1,7 +1,6 @@
 // What shared experts made of a rank's tokens, which combine adds, on two GPUs of one process.
-#include "tests/support/captured_round.hpp"
 #include "tests/support/gpu_count.hpp"
-#include "tests/support/identity_experts.hpp"
+#include "tests/support/replayed_rounds.hpp"
 #include "tests/support/shared_cases.hpp"
 #include "tests/support/team_cases.hpp"
 
@@ -30,26 +29,7 @@ TEST_P(exchange_shared_gpu, is_what_lies_there_when_a_captured_round_is_replayed
   c.shared_experts = true;
   c = travelling(GetParam(), std::move(c));
   if (c.config.rows == ep_rows::by_token) GTEST_SKIP() << "identity experts want rows by expert";
-  for (const calls how : {calls::fused, calls::apart}) {
-    std::vector<captured_rank> captured;
-    auto ranks = make_captured_ranks(world::local(2, device_kind::cuda), c.config, captured);
-    auto inputs = draw_inputs(c, 1);
-    for (std::size_t r = 0; r < 2; ++r) {
-      ranks[r].load(inputs[r]);
-      ranks[r].ranks().synchronize({captured[r].stream});
-      ASSERT_NO_FATAL_FAILURE(capture_round(
-          ranks[r], captured[r], [how](exchange_rank& rank) { enqueue_identity_round(rank, how); }));
-    }
-    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-      inputs = draw_inputs(c, seed);
-      for (std::size_t r = 0; r < 2; ++r) ranks[r].load(inputs[r]);
-      for (auto& rank : captured) ASSERT_EQ(cudaGraphLaunch(rank.graph, rank.stream), cudaSuccess);
-      for (std::size_t r = 0; r < 2; ++r)
-        ASSERT_EQ(difference(identity_output(c, inputs[r], static_cast<int>(r)), ranks[r].read_output()), "")
-            << "replay " << seed << " rank " << r;
-    }
-    destroy(captured);
-  }
+  expect_right_replays(c);
 }
 
 TEST(exchange_shared_gpu, is_the_last_addend_of_sums_in_teams_and_by_sentinels_too) {

@@ -14,6 +14,7 @@
 #include "base/math.hpp"
 #include "baton/numeric.hpp"
 #include "baton/token_format.hpp"
+#include "kernels/gemm/params.hpp"
 #include "tests/support/grouped_gemm_case.hpp"
 
 namespace baton::test {
@@ -77,6 +78,20 @@ struct scaled_gemm_case {
     return out;
   }
 };
+
+/// Of a kernel, without its groups.
+inline gemm_kernels::operands<bfloat16, float8_e4m3> operands_of(const scaled_gemm_case& g, bfloat16* c) {
+  return {.a = g.a.data(),
+          .b = g.b.data(),
+          .c = c,
+          .m = g.max_rows,
+          .n = g.n,
+          .k = g.k,
+          .a_scales = g.a_scales.data(),
+          .b_scales = g.b_scales.data(),
+          .a_scale_row = static_cast<int>(g.a_scale_row()),
+          .a_scale_block = static_cast<std::int64_t>(g.a_scale_block())};
+}
 
 struct scaled_draws {
   std::function<float()> value, scale;
