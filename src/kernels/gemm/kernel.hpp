@@ -127,7 +127,7 @@ class block_role {
     x_.template mbarrier_arrive_expect<scope::block>(filled, (a_rows + C.columns) * operand<C>::row_bytes);
     if (a_rows > 0)
       x_.tensor_load(a_slot<C>(x_, stage).at, a_rows == block_m ? p_.a : p_.a_half, {k, t.row}, filled);
-    const int part = C.split ? 0 : x_.cluster_block() * C.b_box_rows();
+    const int part = row_block<C>(x_) * C.b_box_rows();
     if constexpr (C.epilogue)
       if (p_.b_is_rows_of_k) return fill_rows_of_k(stage, filled, k, t.column, part);
     std::byte* b = b_slot<C>(x_, stage).from_row(part).at;

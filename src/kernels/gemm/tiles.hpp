@@ -25,6 +25,12 @@ BATON_FN int tile_blocks(X& x) {
   return C.split ? x.cluster_blocks() : C.cluster;
 }
 
+/// Which of a cluster's blocks, one below the other, this is: 0 where they share out k, and so have the same rows.
+template <config C, class X>
+BATON_FN int row_block(X& x) {
+  return C.split ? 0 : x.cluster_block();
+}
+
 /// Of one product: cluster i takes tiles i, i + clusters, ...
 template <config C>
 class dense_tiles {
@@ -42,8 +48,7 @@ class dense_tiles {
     /// The next tile, if there is one.
     template <class X>
     BATON_FN void look(X& x, tile& next) const {
-      if (is_at(next))
-        next = tile_of<C>(C.split ? 0 : x.cluster_block(), of_.walk_.at(index_), 0, of_.rows_, 0);
+      if (is_at(next)) next = tile_of<C>(row_block<C>(x), of_.walk_.at(index_), 0, of_.rows_, 0);
     }
     BATON_FN bool is_at(const tile&) const { return index_ < of_.walk_.size(); }
     template <class X>
