@@ -28,10 +28,9 @@ std::uint64_t machine::now_ns() const {
   return state_->now_ns();
 }
 
-std::uint64_t machine::state::now_ns() const {
+std::uint64_t machine::state::now_ns() {
   if (opts.virtual_clock) return clock;
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds{running.look()}.count());
 }
 
 void machine::look(const std::function<void()>& f) const {

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "base/attended_time.hpp"
 #include "sim/copy_engine.hpp"
 #include "sim/machine.hpp"
 #include "sim/warp.hpp"
@@ -76,7 +77,7 @@ struct machine::state {
   void advance_clock();
   std::string who_waits() const;
 
-  std::uint64_t now_ns() const;
+  std::uint64_t now_ns();
 
   // copy engine
   void issue(const copy_piece& whole);
@@ -104,6 +105,7 @@ struct machine::state {
   std::uint64_t seen_idle = 0;  // version, when it was last found that nobody can run
   std::chrono::steady_clock::time_point idle_since;
   std::uint64_t clock = 0;
+  attended_time running;  // without a virtual clock
   std::uint64_t total_steps = 0;
   std::set<std::uint64_t> change_points;  // schedule::priority
   std::uint64_t lowest_priority = 1u << 20;

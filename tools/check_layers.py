@@ -18,7 +18,7 @@ MAY_SEE = {  # layer: the layers whose files its own may see, by their #includes
     "src/ptx": ["src/exec"],
     "src/device": ["include/baton", "src/base", "src/exec", "src/ptx"],
     "sim": ["include/baton", "src/base", "src/exec"],
-    "src/bootstrap": ["include/baton"],
+    "src/bootstrap": ["include/baton", "src/base"],
     "src/runtime": ["include/baton", "src/base", "src/exec", "sim", "src/bootstrap"],
     "src/kernels": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "sim", "src/bootstrap",
                     "src/runtime"],

@@ -38,10 +38,12 @@ struct world_config {
   int rank = 0;
   int size = 1;
   device_kind device = device_kind::cpu;
-  int device_index = -1;                       // CUDA ordinal; -1: local_rank modulo the number of devices
-  int local_rank = -1;                         // -1: rank
-  all_gather_fn all_gather;                    // may be empty when size is 1
-  std::chrono::milliseconds deadline{30'000};  // of every wait; 0: none. BATON_DEADLINE_MS overrides
+  int device_index = -1;     // CUDA ordinal; -1: local_rank modulo the number of devices
+  int local_rank = -1;       // -1: rank
+  all_gather_fn all_gather;  // may be empty when size is 1
+  /// Of every wait; 0: none. BATON_DEADLINE_MS overrides. Time in which a CPU rank's process stood still, as in a debugger, does
+  /// not count.
+  std::chrono::milliseconds deadline{30'000};
 };
 
 namespace detail {

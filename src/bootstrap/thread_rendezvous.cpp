@@ -55,11 +55,8 @@ void thread_rendezvous::all_gather(int rank, const void* mine, void* all, std::s
   const std::shared_ptr<round> now = round_;
   enter(*now, rank, mine, bytes);
   const time_limit limit{deadline_};
-  const auto settled = [&] { return now->complete || !broken_.empty(); };
-  if (!limit.until())
-    changed_.wait(lock, settled);
-  else if (!changed_.wait_until(lock, *limit.until(), settled))
-    fail(missing_text(*now, rank));
+  while (!changed_.wait_for(lock, limit.wait(), [&] { return now->complete || !broken_.empty(); }))
+    if (limit.passed()) fail(missing_text(*now, rank));
   if (!now->complete) throw left_behind{broken_};
   lock.unlock();
   if (bytes > 0) std::memcpy(all, now->gathered.data(), now->gathered.size());

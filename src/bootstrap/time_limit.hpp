@@ -2,37 +2,41 @@
 // When a series of host-side waits must be over.
 #include <algorithm>
 #include <chrono>
-#include <optional>
+
+#include "base/attended_time.hpp"
 
 namespace baton::bootstrap {
 
 /// Longer deadlines count as this long: no clock overflows, and nobody will know the difference.
 inline constexpr std::chrono::milliseconds longest_deadline = std::chrono::hours{24 * 3650};
 
+/// Counts the time in which its owner was there to look, which it does at least once in a slice.
 class time_limit {
  public:
-  using clock = std::chrono::steady_clock;
+  using clock = attended_time::clock;
+  static constexpr std::chrono::milliseconds slice{200};
+  static_assert(slice < attended_time::longest_gap);
 
   /// Zero: no limit, as in world_config::deadline.
-  explicit time_limit(std::chrono::milliseconds from_now) {
-    if (from_now.count() > 0) until_ = clock::now() + std::min(from_now, longest_deadline);
-  }
+  explicit time_limit(std::chrono::milliseconds from_now)
+      : is_limited_{from_now.count() > 0}, most_{std::min(from_now, longest_deadline)} {}
 
-  bool passed() const { return until_ && clock::now() >= *until_; }
+  bool passed() const { return is_limited_ && waited_.look() >= most_; }
 
-  /// What poll(2) takes: milliseconds, rounded up, at most a slice, so that callers can look around.
-  int poll_ms() const {
+  /// What is left, at most a slice, so that callers can look around.
+  std::chrono::milliseconds wait() const {
     using std::chrono::milliseconds;
-    if (!until_) return slice_ms;
-    const auto left = std::chrono::ceil<milliseconds>(*until_ - clock::now()).count();
-    return left <= 0 ? 0 : left < slice_ms ? static_cast<int>(left) : slice_ms;
+    if (!is_limited_) return slice;
+    return std::clamp(std::chrono::ceil<milliseconds>(most_ - waited_.look()), milliseconds{0}, slice);
   }
 
-  std::optional<clock::time_point> until() const { return until_; }
+  /// The same as poll(2) takes it.
+  int poll_ms() const { return static_cast<int>(wait().count()); }
 
  private:
-  static constexpr int slice_ms = 200;
-  std::optional<clock::time_point> until_;
+  bool is_limited_;
+  clock::duration most_;
+  mutable attended_time waited_;
 };
 
 }  // namespace baton::bootstrap

@@ -2,10 +2,12 @@
 
 #include <sys/resource.h>
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <functional>
 #include <numeric>
+#include <thread>
 
 #include "baton/error.hpp"
 
@@ -54,7 +56,7 @@ std::vector<rank_result> in_worlds_of_three(
   std::iota(all.begin(), all.end(), 0);
   const std::string run = unique_name();
   return in_processes(all, [&](int nth) {
-    ::setenv("BATON_DEADLINE_MS", "3000", 1);  // all are started well within it, however busy the machine is
+    ::setenv("BATON_DEADLINE_MS", "5000", 1);  // all are started well within it, however busy the machine is
     return work(nth / 3, nth % 3, run + "-" + std::to_string(nth / 3));
   });
 }
@@ -145,6 +147,38 @@ TEST(exchange_processes, a_process_that_never_launches_is_named_on_every_other) 
         expect_no_error(run_rank(c, anew, 1));
         return true;
       });
+  for (const rank_result& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
+}
+
+/// From `after` on this process stands still for `how_long`. Call before it has threads.
+void stop_later(std::chrono::milliseconds after, std::chrono::milliseconds how_long) {
+  const pid_t stopped = ::getpid();
+  if (::fork() != 0) return;
+  std::this_thread::sleep_for(after);
+  ::kill(stopped, SIGSTOP);
+  std::this_thread::sleep_for(how_long);
+  ::kill(stopped, SIGCONT);
+  ::_exit(0);
+}
+
+TEST(exchange_processes,
+     a_rank_that_was_stopped_while_it_waited_does_not_take_that_time_for_its_peers_lateness) {
+  using std::chrono::milliseconds;
+  constexpr milliseconds stops_at{200}, stands{2000}, deadline{1500};
+  const exchange_case c{2, sizes(4, 2, 64, 5), {5, 5}, routing::distinct};
+  const std::string run = unique_name();
+  const auto results = in_processes({0, 1}, [&](int rank) -> bool {
+    ::setenv("BATON_DEADLINE_MS", std::to_string(deadline.count()).c_str(), 1);
+    set_launch_environment(rank, 2, run);
+    const auto began = std::chrono::steady_clock::now();
+    if (rank == 0) stop_later(stops_at, stands);
+    exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
+    if (rank == 1) std::this_thread::sleep_until(began + stops_at + stands + milliseconds{200});
+    expect_no_error(run_rank(c, mine, 1));
+    if (std::chrono::steady_clock::now() - began < stops_at + stands)
+      throw std::runtime_error{"nobody stood still"};
+    return true;
+  });
   for (const rank_result& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
 }
 
