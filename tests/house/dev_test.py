@@ -66,6 +66,16 @@ class adding_up(planted_tree):
         self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
         self.assertIn("FAILED: b [cpu]", lines)
 
+    def test_a_failure_is_told_from_where_it_begins(self):
+        said = "".join(f"line {i}\n" for i in range(40)) + "x.cpp:3: Failure\nexpected 1\nsaw 2\n"
+        _, lines = self.add_up(results(("a", "run", ""), ("b", "fail", said)))
+        at = lines.index("FAILED: b [cpu]")
+        self.assertEqual(lines[at + 1:at + 4], ["    x.cpp:3: Failure", "    expected 1", "    saw 2"])
+
+    def test_of_a_failure_that_says_nowhere_where_it_begins_the_end_is_told(self):
+        _, lines = self.add_up(results(("b", "fail", "".join(f"line {i}\n" for i in range(40)))))
+        self.assertEqual([line for line in lines if line.startswith("    ")], [f"    line {i}" for i in range(28, 40)])
+
     def test_a_skip_is_told_with_its_reason(self):
         code, lines = self.add_up(results(("a", "run", ""), ("b", "notrun", "x.cpp:3: Skipped\nno GPU\n")))
         self.assertEqual((code, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))

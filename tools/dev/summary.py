@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Adds up ctest's results files: summary.py [note=TEXT ...] STAGE=results.xml ...
 
-Prints the slowest tests, the tests that failed, the reasons for skips, and a closing line. Exits 1 if a test failed or none ran.
+Prints the slowest tests, the tests that failed and what they said, the reasons for skips, and a closing line. Exits 1 if a test failed or none ran.
 """
 import re
 import sys
 import xml.etree.ElementTree as xml
+
+LINES_OF_A_FAILURE = 12
 
 
 def cases(path):
@@ -27,6 +29,13 @@ def skip_reason(output):
     return lines[-1] if lines else "no reason given"
 
 
+def why_failed(output):
+    """The lines of a GoogleTest failure, as many as tell one: nobody who reads this report may have the files."""
+    lines = output.splitlines()
+    first = next((i for i, line in enumerate(lines) if re.search(r": Failure$", line)), max(0, len(lines) - LINES_OF_A_FAILURE))
+    return lines[first:first + LINES_OF_A_FAILURE]
+
+
 def main(arguments):
     notes = [a.removeprefix("note=") for a in arguments if a.startswith("note=") and a != "note="]
     results = []
@@ -42,9 +51,9 @@ def main(arguments):
     for stage, name, outcome, _, output in results:
         if outcome == "skipped":
             print(f"skipped: {name} [{stage}]: {skip_reason(output)}")
-    for stage, name, outcome, _, _ in results:
+    for stage, name, outcome, _, output in results:
         if outcome == "failed":
-            print(f"FAILED: {name} [{stage}]")
+            print(f"FAILED: {name} [{stage}]", *why_failed(output), sep="\n    ")
     for stage in dict.fromkeys(r[0] for r in results):
         mine = [r for r in results if r[0] == stage]
         print(f"{stage}: {len(mine)} tests, {sum(r[2] == 'failed' for r in mine)} failed, "
