@@ -68,7 +68,9 @@ struct exchange_setting {
   int looks = 2;          // bounds::looks
   bool is_apart = false;  // layout per_rank: four kernels a round, not two
   ep::row_storage rows = ep::row_storage::of_experts;
-  bool fp8_sums = false;  // layout per_rank; hidden is a multiple of 128
+  bool fp8_sums = false;          // layout per_rank; hidden is a multiple of 128
+  std::uint32_t absent = 0;       // layout per_rank, bit r: to the others rank r takes no part
+  bool absent_ranks_run = false;  // and all the same sends, and waits for them, until it gives up
   planted_bug bug = {};
   std::shared_ptr<exchange_tally> tally = nullptr;
 
@@ -98,6 +100,8 @@ struct exchange_setting {
         return in_turn;
     }
   }
+  bool is_absent(int rank) const { return (absent >> rank & 1) != 0; }
+  bool runs(int rank) const { return absent_ranks_run || !is_absent(rank); }
   int max_tokens() const { return std::max(1, *std::max_element(tokens.begin(), tokens.end())); }
 };
 

@@ -36,6 +36,8 @@ std::vector<exploration> rounds_that_hold() {
       holds("2 ranks, ids of 2 accesses, 1 round",
             {.warps = {2}, .experts = 32, .top_k = 32, .tokens = {8, 1}, .rounds = 1}),
       holds("3 ranks, 1 round", {.ranks = 3, .warps = {3}, .experts = 3, .rounds = 1}),
+      holds("2 ranks of 3, 2 rounds",
+            {.ranks = 3, .warps = {3}, .experts = 3, .top_k = 2, .rounds = 2, .absent = 0b100}),
       holds("2 ranks, 4 kernels a round, 3 rounds",
             {.warps = {3}, .rounds = 3, .looks = 1, .is_apart = true}),
   };
@@ -43,6 +45,14 @@ std::vector<exploration> rounds_that_hold() {
 
 std::vector<exploration> failures_that_hold() {
   return {
+      holds("1 rank of 2, beside the other, which was left out and sends until it gives up, 2 rounds",
+            {.warps = {3},
+             .top_k = 2,
+             .rounds = 2,
+             .gives_up = {nowhere, anywhere},
+             .looks = 1,
+             .absent = 0b10,
+             .absent_ranks_run = true}),
       holds("1 rank, 2 rounds, every wait may give up",
             {.ranks = 1, .warps = {3}, .rounds = 2, .gives_up = {anywhere}, .looks = 1}),
       holds("2 ranks, 1 round, a token of the second to the first, every wait may give up",

@@ -35,6 +35,8 @@ std::vector<exploration> rounds_by_flags() {
       flags_hold("2 ranks, ids of 2 accesses, 1 round",
                  {.warps = {2}, .experts = 32, .top_k = 32, .tokens = {4, 1}, .rounds = 1}),
       flags_hold("3 ranks, 3 rounds", {.ranks = 3, .warps = {3}, .experts = 3, .rounds = 3}),
+      flags_hold("2 ranks of 3, 3 rounds",
+                 {.ranks = 3, .warps = {3}, .experts = 3, .top_k = 2, .rounds = 3, .absent = 0b010}),
       flags_hold("2 ranks, 4 kernels a round, 3 rounds", {.warps = {3}, .rounds = 3, .is_apart = true}),
       flags_hold("2 ranks, sums in block FP8, 1 round",
                  {.warps = {3}, .hidden = 512, .rounds = 1, .fp8_sums = true}),
@@ -43,6 +45,13 @@ std::vector<exploration> rounds_by_flags() {
 
 std::vector<exploration> failures_by_flags() {
   return {
+      flags_hold("1 rank of 2, beside the other, which was left out and sends until it gives up, 2 rounds",
+                 {.warps = {3},
+                  .top_k = 2,
+                  .rounds = 2,
+                  .gives_up = {nowhere, anywhere},
+                  .absent = 0b10,
+                  .absent_ranks_run = true}),
       flags_hold("1 rank, 2 rounds, every wait may give up",
                  {.ranks = 1, .warps = {3}, .rounds = 2, .gives_up = {anywhere}}),
       flags_hold("2 ranks, 1 round, a token of the second to the first, every wait may give up",

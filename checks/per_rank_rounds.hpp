@@ -76,7 +76,7 @@ struct per_rank_world {
     for (int rank = 0; rank < e.ranks; ++rank) {
       const endpoint end = w->end_of(e, rank);
       *end.errors() = {ep::device_errors::none_found};
-      *end.epochs() = {e.rounds_before, e.rounds_before};
+      *end.epochs() = {e.rounds_before, e.rounds_before, e.is_absent(rank) ? 0 : e.absent};
       const std::string whose = " of rank " + std::to_string(rank);
       name_own_memory(p, end, whose);
       Kernels::name(p, end, whose);
@@ -206,7 +206,8 @@ class per_rank_rank {
       float part = 0;
       for (int k = 0; k < setting_.top_k; ++k) {
         const int i = token * setting_.top_k + k, id = setting_.id_of(x_.rank(), round, i);
-        if (id < 0 || id >= setting_.experts || end_.s.home(id).rank != rank) continue;
+        if (id < 0 || id >= setting_.experts || end_.s.home(id).rank != rank || setting_.is_absent(rank))
+          continue;
         part += weight_of(x_.rank(), round, i, setting_.top_k) * value;
       }
       all += rank == x_.rank() ? part : as_it_travels(part);
@@ -240,6 +241,7 @@ check::result explore_per_rank(const typename Kernels::setting& e, check::bounds
     p.kernels_begin_early();
     for (int rank = 0; rank < e.ranks; ++rank) {
       const int warps = e.of_rank(e.warps, rank);
+      if (!e.runs(rank)) continue;
       for (int i = 0; i < e.of_rank(e.blocks, rank) * warps; ++i)
         p.spawn(rank, i / warps, i % warps, [world, &p, &e](const check::context& x) {
           typename Kernels::context mine{x, p, e, world->base};

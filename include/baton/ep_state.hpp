@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "baton/ep_membership.hpp"
 #include "baton/wait_times.hpp"
 
 namespace baton {
@@ -30,7 +31,8 @@ struct heard_of_peer {
 struct ep_state {
   int rank = 0, num_ranks = 1;
   std::string configuration;  // in words
-  std::string due;            // the next call of a round, as the host made them
+  ep_membership members;
+  std::string due;  // the next call of a round, as the host made them
   std::uint64_t rounds_called =
       0;  // rounds that the host has begun; of a captured graph's only the captured one
   std::uint64_t rounds_dispatched = 0;  // that the device has completed

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "baton/dispatch_input.hpp"
+#include "baton/ep_membership.hpp"
 #include "baton/ep_state.hpp"
 #include "baton/numeric.hpp"
 #include "baton/received_tokens.hpp"
@@ -93,7 +94,8 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 /// T/16*(E/R*9 + 8)).
 /// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
 /// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows.
-/// That is one slot; num_slots of them take as often as much, each but the last one rounded up to 256 bytes. CUDA rounds
+/// That is one slot; num_slots of them take as often as much, each rounded up to 256 bytes, and then 128 bytes of window and 64
+/// of local. CUDA rounds
 /// window and local up to the GPU's unit of allocation, 2 MiB.
 /// @throws invalid_argument  why_not(config, num_ranks)
 struct workspace_size {
@@ -136,7 +138,7 @@ expert_range experts_of_rank(int num_experts, int num_ranks, int rank);
 /// -1, which costs no bytes of tokens, and numbers its experts as experts_of_rank has the communicator's.
 ///
 /// Failure: when synchronising throws stuck, every communicator of the world is lost; see there. Calls on it then
-/// throw invalid_argument.
+/// throw invalid_argument, but for set_members, with which some ranks or all of them go on.
 ///
 /// Damage: what ranks tell each other is checked before it is believed: counts against their check, the room and
 /// what was sent, sources against their seal, the ids that layout per_rank sends against theirs. What does not fit is
@@ -181,6 +183,26 @@ class expert_parallel {
   /// @throws transport_error   a rank did not come, and how long it was waited for; the memory stays released
   /// @throws invalid_argument  the memory is there
   void reacquire();
+
+  /// Goes on without some ranks, or with them again, in the same memory: rounds after this are those of members.active_ranks, and
+  /// graphs that were captured before stay right. Nothing is sent to the others and nothing of them awaited; choices of their
+  /// experts count as -1, so that a token's sum lacks them (active_replicas names those that are elsewhere). For when
+  /// synchronising has thrown stuck and named a rank that died or is too late, or to leave a rank out for a while.
+  ///
+  /// Collective over members.active_ranks, this rank among them: they meet through their windows and do not ask the others, who
+  /// may be dead. All give the same members; members.epoch is any number greater than that of every member until now, by which
+  /// they know each other: whoever was left out hears it from them before it calls this to come back. Whatever rounds are under
+  /// way on these ranks are dropped, in all slots, and rounds begin anew. A process that ended does not come back so: it has
+  /// another memory, and needs a communicator that all create.
+  ///
+  /// Layout per_rank only. Waits for all of this rank's work, on CUDA for its device; not while a stream captures. Costs the
+  /// time that it takes to zero workspace_bytes(). Where it throws anything but the first three, only set_members can be called,
+  /// with a greater epoch.
+  /// @throws invalid_argument  members.epoch is not greater, active_ranks are none of this world or without this rank, or the
+  ///                           layout is per_expert; or the members were given different values: says who was given what
+  /// @throws stuck             a member did not come: which
+  void set_members(const ep_membership& members);
+  ep_membership members() const;
 
   /// Sends each token to the ranks of its experts; dispatch_input says what is given, and what is legal there.
   ///

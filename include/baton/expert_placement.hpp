@@ -56,6 +56,12 @@ struct replica_tables {
 /// @throws invalid_argument  rank is not one of num_ranks
 replica_tables nearest_replicas(const expert_placement& placement, int rank);
 
+/// The tables of the placement with the replicas on these ranks alone (bit r: rank r), as when others are left out of a
+/// communicator (expert_parallel::set_members): tokens then go to replicas that are there. An expert without any counts 0
+/// replicas, so that its choices count as -1.
+/// @throws invalid_argument  a bit is of no rank
+replica_tables active_replicas(const expert_placement& placement, std::uint32_t active_ranks);
+
 /// Tables for a rank by itself, where every rank has all tokens, as behind attention that is split by heads: nothing needs to be
 /// sent. Each rank has a communicator of its own, over a world of one rank, with the experts that experts_of_rank gives it,
 /// numbered from 0; ids are of all num_experts, and those of other ranks' experts count as -1. What its combine gives is this

@@ -59,11 +59,20 @@ std::string quoted(const std::string& text) {
 std::string missing_text(const ep_state& s) {
   std::string missing;
   for (std::size_t r = 0; r < s.heard.size(); ++r)
-    if (s.heard[r].dispatch < s.round())
+    if (s.members.has(static_cast<int>(r)) && s.heard[r].dispatch < s.round())
       missing +=
           fmt::format("{}rank {} (last: round {})", missing.empty() ? "" : ", ", r, s.heard[r].dispatch);
   return missing.empty() ? fmt::format("dispatch of round {}: all ranks have been heard", s.round())
                          : fmt::format("dispatch of round {}: not heard of {}", s.round(), missing);
+}
+
+/// A line, if some rank is.
+std::string absent_text(const ep_state& s) {
+  std::string absent;
+  for (int r = 0; r < s.num_ranks; ++r)
+    if (!s.members.has(r)) absent += fmt::format("{}{}", absent.empty() ? "" : ", ", r);
+  return absent.empty() ? ""
+                        : fmt::format("  takes no part since epoch {}: rank {}\n", s.members.epoch, absent);
 }
 
 }  // namespace
@@ -98,7 +107,7 @@ std::string to_text(const ep_state& s) {
   text += fmt::format("  device: {} rounds dispatched, {} combined{}\n", s.rounds_dispatched,
                       s.rounds_combined, s.has_given_up ? "; HAS GIVEN UP" : "");
   if (!s.stuck.empty()) text += fmt::format("  {}\n", s.stuck);
-  text += fmt::format("  {}\n", missing_text(s));
+  text += fmt::format("  {}\n", missing_text(s)) + absent_text(s);
   if (s.waits.empty()) text += "  no warp waits for a peer\n";
   for (const wait_in_progress& w : s.waits)
     text += fmt::format(
@@ -123,11 +132,12 @@ std::string to_json(const ep_state& s) {
   for (const peer_wait& w : s.waited.peers)
     waited.push_back(fmt::format(R"({{"ns":{},"waits":{}}})", w.ns, w.waits));
   return fmt::format(
-      R"({{"rank":{},"num_ranks":{},"configuration":{},"due":{},"rounds_called":{},"rounds_dispatched":{},)"
+      R"({{"rank":{},"num_ranks":{},"configuration":{},"members":{{"epoch":{},"active_ranks":{}}},"due":{},"rounds_called":{},"rounds_dispatched":{},)"
       R"("rounds_combined":{},"has_given_up":{},"stuck":{},"heard":[{}],"waits":[{}],"waited":[{}],"waited_in_ns":{}}})",
-      s.rank, s.num_ranks, quoted(s.configuration), quoted(s.due), s.rounds_called, s.rounds_dispatched,
-      s.rounds_combined, s.has_given_up, s.stuck.empty() ? "null" : quoted(s.stuck), fmt::join(heard, ","),
-      fmt::join(waits, ","), fmt::join(waited, ","), s.waited.span.count());
+      s.rank, s.num_ranks, quoted(s.configuration), s.members.epoch, s.members.active_ranks, quoted(s.due),
+      s.rounds_called, s.rounds_dispatched, s.rounds_combined, s.has_given_up,
+      s.stuck.empty() ? "null" : quoted(s.stuck), fmt::join(heard, ","), fmt::join(waits, ","),
+      fmt::join(waited, ","), s.waited.span.count());
 }
 
 }  // namespace baton

@@ -6,6 +6,7 @@
 #include "kernels/ep/per_expert/layout.hpp"
 #include "kernels/ep/per_rank/launch.hpp"
 #include "kernels/ep/per_rank_chunks/launch.hpp"
+#include "protocol/membership.hpp"
 
 namespace baton {
 namespace {
@@ -160,9 +161,9 @@ workspace_size bytes_before(const ep_config& c, int num_ranks, int slot) {
 
 workspace_size workspace_bytes(const ep_config& c, int num_ranks) {
   if (const std::string reason = why_not(c, num_ranks); !reason.empty()) throw invalid_argument{reason};
-  const workspace_size before = bytes_before(c, num_ranks, c.num_slots - 1),
-                       last = bytes_of_slot(c, num_ranks);
-  return {before.window + last.window, before.local + last.local};
+  const workspace_size slots = bytes_before(c, num_ranks, c.num_slots);
+  return {slots.window + meeting_steps * most_members * sizeof(std::uint64_t),
+          slots.local + most_members * sizeof(std::uint64_t)};
 }
 
 expert_range experts_of_rank(int num_experts, int num_ranks, int rank) {

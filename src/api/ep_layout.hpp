@@ -33,6 +33,8 @@ class ep_layout_calls {
   virtual void place(std::byte* local, const ep::peer_array<std::byte>& windows) = 0;
   virtual void make_ready(const creating_host& host) const = 0;
   virtual ep::device_errors* errors() const = 0;
+  /// In device memory: bit r: rank r takes no part. Null: all always do.
+  virtual std::uint64_t* absent() const = 0;
   /// The most blocks that a call may ask for.
   virtual int num_sms() const = 0;
   /// Rounds on the device, and what has been heard of peers, for dump_state().

@@ -17,6 +17,8 @@ class ep_round {
 
   ep_layout_calls& calls() { return *calls_; }
   const ep_layout_calls& calls() const { return *calls_; }
+  /// As if none had been called.
+  void begin_anew() { next_ = step::dispatch_async; }
   bool is_over() const { return next_ == step::dispatch_async; }
   /// "dispatch_wait", and of which slot, if there are several.
   std::string due() const;

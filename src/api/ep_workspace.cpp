@@ -1,6 +1,7 @@
 #include "api/ep_workspace.hpp"
 
 #include "api/ep_layout.hpp"
+#include "baton/device_buffer.hpp"
 #include "bootstrap/group.hpp"
 #include "runtime/world_state.hpp"
 
@@ -33,6 +34,24 @@ ep::peer_array<std::byte> ep_workspace::windows_of(int slot) const {
   ep::peer_array<std::byte> windows{};
   for (int r = 0; r < ranks_.size(); ++r) windows.at[r] = window_->peer(r) + before;
   return windows;
+}
+
+ep::peer_array<std::uint64_t> ep_workspace::member_words() const {
+  const std::size_t before = bytes_before(config_, ranks_.size(), config_.num_slots).window;
+  ep::peer_array<std::uint64_t> words{};
+  for (int r = 0; r < ranks_.size(); ++r)
+    words.at[r] = reinterpret_cast<std::uint64_t*>(window_->peer(r) + before);
+  return words;
+}
+
+std::uint64_t* ep_workspace::told() const {
+  return reinterpret_cast<std::uint64_t*>(local_of(config_.num_slots));
+}
+
+void ep_workspace::clear() const {
+  const workspace_size slots = bytes_before(config_, ranks_.size(), config_.num_slots);
+  fill_async(ranks_, window_->peer(ranks_.rank()), 0, slots.window, {});
+  fill_async(ranks_, local_->peer(0), 0, slots.local, {});
 }
 
 void ep_workspace::release() {

@@ -16,6 +16,12 @@ class ep_workspace {
 
   std::byte* local_of(int slot) const;
   ep::peer_array<std::byte> windows_of(int slot) const;
+  /// Behind all slots: words in which members meet, in each rank's window, and what they told, in memory of this rank's own.
+  ep::peer_array<std::uint64_t> member_words() const;
+  std::uint64_t* told() const;
+
+  /// Enqueues that this rank's memory of all slots is zeros.
+  void clear() const;
 
   /// Gives the memory back and keeps the addresses; the rank's work is done.
   void release();

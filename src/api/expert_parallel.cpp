@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <deque>
 #include <exception>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "api/agreement.hpp"
 #include "api/dump_state.hpp"
 #include "api/ep_arguments.hpp"
+#include "api/ep_members.hpp"
 #include "api/ep_round.hpp"
 #include "api/ep_workspace.hpp"
 #include "api/whole_lines.hpp"
@@ -31,14 +33,18 @@ State& present(const std::unique_ptr<State>& s) {
 }  // namespace
 
 struct expert_parallel::state {
+  static constexpr int of_no_use = -1;  // as times_lost
   world ranks;
   ep_config config;
   std::deque<ep_round> rounds;  // of each slot
   std::optional<ep_workspace> workspace;
-  int times_lost;  // the world's, at creation
+  int times_lost;                      // the world's, at creation, or when its members last met
+  std::atomic<std::uint64_t> members;  // member_word; dump_state looks from any thread
+  std::uint64_t last_told = 0;         // epoch of a membership, also of one that did not come about
   const int exceptions = std::uncaught_exceptions();
 
-  state(const world& w, const ep_config& c) : ranks{w}, config{c}, times_lost{w.state().times_lost} {
+  state(const world& w, const ep_config& c)
+      : ranks{w}, config{c}, times_lost{w.state().times_lost}, members{word_of(all_members(w.size()))} {
     for (int slot = 0; slot < c.num_slots; ++slot) rounds.emplace_back(w, c, slot);
   }
   /// An exception that ends the scope ends the scopes of what the caller had passed too.
@@ -52,7 +58,8 @@ struct expert_parallel::state {
       throw invalid_argument{
           fmt::format("{} called after work of rank {} was lost: a wait gave up, or an exception ended it. "
                       "This communicator is of no further use. Destroy "
-                      "it and create one anew, on every rank",
+                      "it and create one anew, on every rank; or, with layout per_rank, set_members on the "
+                      "ranks that go on",
                       called, ranks.rank())};
   }
   void require_memory(const char* called) const {
@@ -72,18 +79,26 @@ struct expert_parallel::state {
   void allocate();
   void make_ready() const;
   void require_idle() const;
+  void drop_rounds();
+  void begin_anew(const ep_membership& with);
 };
 
 namespace {
 
-/// For ep_layout_calls::make_ready.
-struct world_host final : ep_layout_calls::creating_host {
+/// For ep_layout_calls::make_ready, of a rank whose others meet it elsewhere.
+struct lone_host : ep_layout_calls::creating_host {
   const world& ranks;
-  const bootstrap::group& all;
-  world_host(const world& w, const bootstrap::group& g) : ranks{w}, all{g} {}
+  explicit lone_host(const world& w) : ranks{w} {}
   void fill(void* at, unsigned char byte, std::size_t bytes) const override {
     fill_async(ranks, at, byte, bytes, {});
   }
+  void together(const std::function<void()>& step) const override { step(); }
+};
+
+/// The same with all ranks.
+struct world_host final : lone_host {
+  const bootstrap::group& all;
+  world_host(const world& w, const bootstrap::group& g) : lone_host{w}, all{g} {}
   void together(const std::function<void()>& step) const override {
     bootstrap::together(all, [&] {
       step();
@@ -115,6 +130,30 @@ void expert_parallel::state::allocate() {
 void expert_parallel::state::make_ready() const {
   const bootstrap::group g = ranks.state().peers();
   for (const ep_round& of_slot : rounds) of_slot.calls().make_ready(world_host{ranks, g});
+  forget_waits(ranks.state());
+}
+
+/// Whatever rounds are under way: nothing of this rank's runs any more, and nothing can be called until members have met.
+void expert_parallel::state::drop_rounds() {
+  times_lost = of_no_use;
+  ranks.state().abandon_work();
+  try {
+    synchronize_all(ranks);
+  } catch (const stuck&) {  // in one of these rounds
+  }
+}
+
+/// This rank's memory as it was made, and who is absent; nobody sends until the members have met again.
+void expert_parallel::state::begin_anew(const ep_membership& with) {
+  workspace->clear();
+  for (ep_round& of_slot : rounds) {
+    of_slot.calls().make_ready(lone_host{ranks});
+    of_slot.begin_anew();
+  }
+  const std::uint64_t absent = all_members(ranks.size()).active_ranks & ~with.active_ranks;
+  for (const ep_round& of_slot : rounds)
+    copy_async(ranks, of_slot.calls().absent(), &absent, sizeof absent, {});
+  ranks.synchronize();
   forget_waits(ranks.state());
 }
 
@@ -181,6 +220,26 @@ void expert_parallel::reacquire() {
     st.workspace->drop();
     throw;
   }
+}
+
+void expert_parallel::set_members(const ep_membership& members) {
+  state& st = present(state_);
+  st.require_memory("set_members");
+  if (st.config.layout != ep_layout::per_rank)
+    throw invalid_argument{
+        "set_members: with layout per_expert all ranks always take part; use layout per_rank"};
+  require_next(st.ranks, members, st.last_told);
+  st.drop_rounds();
+  st.last_told = members.epoch;
+  meet(st.ranks, *st.workspace, members, 0);
+  st.begin_anew(members);
+  meet(st.ranks, *st.workspace, members, 1);
+  st.members = word_of(members);
+  st.times_lost = st.ranks.state().times_lost;
+}
+
+ep_membership expert_parallel::members() const {
+  return members_of(present(state_).members);
 }
 
 void expert_parallel::dispatch_async(const dispatch_input& in, stream_ref stream) {
@@ -272,6 +331,7 @@ ep_state expert_parallel::dump_state() const {
   ep_state found;
   look_at_waits(st.ranks, found);
   found.configuration = text_of(st.config, st.ranks);
+  found.members = members_of(st.members);
   // Of the first slot whose round is not over.
   const ep_round* shown = &st.rounds.front();
   for (const ep_round& of_slot : st.rounds)

@@ -233,25 +233,42 @@ std::vector<std::int64_t> logical_loads(const expert_placement& p, loads_view ph
   return loads;
 }
 
-replica_tables nearest_replicas(const expert_placement& p, int rank) {
-  const expert_range own = experts_of_rank(p.num_physical(), p.num_ranks, rank);
+namespace {
+
+/// The placement's tables, of each expert the replicas that are wanted; of one without such all, or none.
+template <class IsWanted>
+replica_tables replicas_that(const expert_placement& p, bool all_otherwise, IsWanted is_wanted) {
   replica_tables t{p.logical_to_physical, p.replica_counts};
   for (std::size_t e = 0; e < t.replica_counts.size(); ++e) {
     const auto first = t.logical_to_physical.begin() + static_cast<std::ptrdiff_t>(e * index(p.max_replicas));
     const auto end = first + t.replica_counts[e];
-    const auto is_elsewhere = [own](std::int32_t at) {
-      return at < own.first || at >= own.first + own.count;
-    };
-    const auto here = std::remove_if(first, end, is_elsewhere);
-    if (here == first) {
-      const auto all = p.logical_to_physical.begin() + (first - t.logical_to_physical.begin());
-      std::copy(all, all + t.replica_counts[e], first);
-      continue;
-    }
-    std::fill(here, end, -1);
-    t.replica_counts[e] = static_cast<std::int32_t>(here - first);
+    if (all_otherwise && std::none_of(first, end, is_wanted)) continue;
+    const auto behind = std::remove_if(first, end, [&](std::int32_t at) { return !is_wanted(at); });
+    std::fill(behind, end, -1);
+    t.replica_counts[e] = static_cast<std::int32_t>(behind - first);
   }
   return t;
+}
+
+}  // namespace
+
+replica_tables nearest_replicas(const expert_placement& p, int rank) {
+  const expert_range own = experts_of_rank(p.num_physical(), p.num_ranks, rank);
+  return replicas_that(p, true,
+                       [own](std::int32_t at) { return at >= own.first && at < own.first + own.count; });
+}
+
+replica_tables active_replicas(const expert_placement& p, std::uint32_t active_ranks) {
+  if (p.num_ranks < 32 && active_ranks >> p.num_ranks != 0)
+    throw invalid_argument{
+        fmt::format("active_ranks: {:#x} has bits of more than {} ranks", active_ranks, p.num_ranks)};
+  return replicas_that(p, false, [&](std::int32_t at) {
+    for (int r = 0; r < p.num_ranks; ++r) {
+      const expert_range own = experts_of_rank(p.num_physical(), p.num_ranks, r);
+      if (at >= own.first && at < own.first + own.count) return (active_ranks >> r & 1) != 0;
+    }
+    return false;
+  });
 }
 
 replica_tables own_experts(int num_experts, int num_ranks, int rank) {

@@ -28,6 +28,7 @@ class per_expert_layout final : public ep_layout_calls {
   }
   void make_ready(const creating_host& host) const override { ep::make_ready(end_, launch_.arrival, host); }
   ep::device_errors* errors() const override { return end_.errors(); }
+  std::uint64_t* absent() const override { return nullptr; }
   int num_sms() const override { return launch_.blocks; }
   void look(const ep::progress_reader& read, ep_state& state) const override {
     ep::look(end_, launch_.arrival, read, state);

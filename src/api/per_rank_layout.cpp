@@ -28,6 +28,7 @@ class per_rank_layout final : public ep_layout_calls {
     host.together([&] { host.fill(end_.errors(), 0xff, sizeof(ep::device_errors)); });
   }
   ep::device_errors* errors() const override { return end_.errors(); }
+  std::uint64_t* absent() const override { return &end_.epochs()->absent; }
   int num_sms() const override { return limits_.blocks; }
   void look(const ep::progress_reader& read, ep_state& state) const override {
     ep::per_rank::look(end_, end_.window_cells(), read, state);

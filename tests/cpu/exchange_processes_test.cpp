@@ -5,8 +5,6 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
-#include <functional>
-#include <numeric>
 #include <thread>
 
 #include "baton/error.hpp"
@@ -16,10 +14,6 @@ namespace {
 
 TEST(exchange_processes, ranks_in_processes_of_their_own_exchange_through_shared_memory) {
   for (const int ranks : {2, 3}) expect_conformance_of_processes(ranks, device_kind::cpu, 2);
-}
-
-void expect_no_error(const std::string& wrong) {
-  if (!wrong.empty()) throw std::runtime_error{wrong};
 }
 
 /// A round in which rank 1 is killed, before it or after its dispatch: where the others missed it.
@@ -49,25 +43,13 @@ std::string missed_killed_rank(const exchange_case& c, exchange_rank& mine, bool
   return "nowhere";
 }
 
-/// Worlds of three processes side by side, as they mostly wait: work(which world, rank, the name of its job).
-std::vector<rank_result> in_worlds_of_three(
-    int worlds, const std::function<bool(int, int, const std::string& run)>& work) {
-  std::vector<int> all(static_cast<std::size_t>(3 * worlds));
-  std::iota(all.begin(), all.end(), 0);
-  const std::string run = unique_name();
-  return in_processes(all, [&](int nth) {
-    ::setenv("BATON_DEADLINE_MS", "5000", 1);  // all are started well within it, however busy the machine is
-    return work(nth / 3, nth % 3, run + "-" + std::to_string(nth / 3));
-  });
-}
-
 TEST(exchange_processes, survivors_of_a_killed_process_name_it_and_make_a_world_without_it) {
   constexpr const char* before[] = {"dispatch.arrival", "dispatch.ids", "dispatch.ids", "dispatch.ids",
                                     "dispatch.ids",     "dispatch.ids", "dispatch.ids"};
   constexpr const char* within[] = {"combine.arrival", "combine.line",  "combine.sum",  "combine.line",
                                     "combine.sum",     "combine.words", "combine.words"};
   const auto results = in_worlds_of_three(
-      2 * static_cast<int>(std::size(every_travel)), [&](int nth, int rank, const std::string& run) {
+      5000, 2 * static_cast<int>(std::size(every_travel)), [&](int nth, int rank, const std::string& run) {
         const travel how = every_travel[nth / 2];
         const bool is_killed_between = nth % 2 == 0;
         set_launch_environment(rank, 3, run);
@@ -125,7 +107,7 @@ TEST(exchange_processes, a_rank_with_another_configuration_is_named_on_every_ran
 
 TEST(exchange_processes, a_process_that_never_launches_is_named_on_every_other) {
   const auto results =
-      in_worlds_of_three(std::size(every_travel), [&](int nth, int rank, const std::string& run) {
+      in_worlds_of_three(5000, std::size(every_travel), [&](int nth, int rank, const std::string& run) {
         const travel how = every_travel[nth];
         set_launch_environment(rank, 3, run);
         const world w = world::from_environment(device_kind::cpu);

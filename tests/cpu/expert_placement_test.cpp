@@ -195,6 +195,33 @@ TEST(expert_placement, a_rank_that_has_replicas_lists_no_others_and_keeps_all_wh
   }
 }
 
+TEST(expert_placement, of_ranks_that_are_left_out_no_replica_is_listed) {
+  std::mt19937_64 random{6};
+  const expert_placement p = place_experts(draw_loads(random, 12), 4, 18);
+  const auto home_of = [](std::int32_t at) {
+    int r = 0;
+    for (expert_range own = experts_of_rank(18, 4, 0); at >= own.first + own.count;
+         own = experts_of_rank(18, 4, r))
+      ++r;
+    return r;
+  };
+  for (std::uint32_t active = 0; active < 16; ++active) {
+    const replica_tables t = active_replicas(p, active);
+    for (std::size_t e = 0; e < 12; ++e) {
+      const std::size_t first = e * static_cast<std::size_t>(p.max_replicas);
+      std::vector<std::int32_t> wanted, listed;
+      for (int i = 0; i < p.replica_counts[e]; ++i) {
+        const std::int32_t at = p.logical_to_physical[first + static_cast<std::size_t>(i)];
+        if ((active >> home_of(at) & 1) != 0) wanted.push_back(at);
+      }
+      for (int i = 0; i < t.replica_counts[e]; ++i)
+        listed.push_back(t.logical_to_physical[first + static_cast<std::size_t>(i)]);
+      EXPECT_EQ(listed, wanted) << "expert " << e << ", ranks " << active;
+    }
+  }
+  EXPECT_TRUE(says(message_of<invalid_argument>([&] { active_replicas(p, 0b10000); }), "active_ranks: 0x10"));
+}
+
 TEST(expert_placement, a_rank_by_itself_has_its_own_experts_from_0_and_no_others) {
   const replica_tables first = own_experts(5, 2, 0), second = own_experts(5, 2, 1);
   EXPECT_EQ(first.replica_counts, (std::vector<std::int32_t>{1, 1, 1, 0, 0}));

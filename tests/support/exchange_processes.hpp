@@ -1,5 +1,8 @@
 #pragma once
 // The exchange with one process a rank, as a launcher starts them.
+#include <functional>
+#include <numeric>
+
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/forked_ranks.hpp"
 
@@ -45,6 +48,24 @@ inline void expect_conformance_of_processes(int size, device_kind device, int ro
   });
   for (std::size_t r = 0; r < results.size(); ++r)
     EXPECT_EQ(results[r].exit_code, 0) << "rank " << r << ": " << results[r].thrown;
+}
+
+/// Worlds of three processes side by side, as they mostly wait: work(which world, rank, the name of its job). All have to be
+/// started well within the deadline, however busy the machine is.
+inline std::vector<rank_result> in_worlds_of_three(
+    int deadline_ms, int worlds, const std::function<bool(int, int, const std::string& run)>& work) {
+  std::vector<int> all(static_cast<std::size_t>(3 * worlds));
+  std::iota(all.begin(), all.end(), 0);
+  const std::string run = unique_name();
+  return in_processes(all, [&](int nth) {
+    ::setenv("BATON_DEADLINE_MS", std::to_string(deadline_ms).c_str(), 1);
+    return work(nth / 3, nth % 3, run + "-" + std::to_string(nth / 3));
+  });
+}
+
+/// In a child, whose result is an exit code and the text of what it threw.
+inline void expect_no_error(const std::string& wrong) {
+  if (!wrong.empty()) throw std::runtime_error{wrong};
 }
 
 }  // namespace baton::test

@@ -44,8 +44,8 @@ struct by_flags {
     return load_id_words(x, p, access);
   }
   template <class X, class P>
-  static BATON_FN void store_ids(X& x, const P& p, std::uint64_t epoch, const outgoing_words<X>& ids) {
-    store_id_words(x, p, epoch, ids);
+  static BATON_FN void store_ids(X& x, const P& p, const member_round& now, const outgoing_words<X>& ids) {
+    store_id_words(x, p, now, ids);
   }
   template <class X, class P>
   static BATON_FN bool await_ids(X& x, const P& p, std::uint64_t epoch, const id_access& at, ids<X>& seen) {
@@ -101,20 +101,22 @@ struct by_flags {
   }
 
   template <class X, class P>
-  static BATON_FN void tell_cleared(X& x, const P& p, std::uint64_t epoch) {
+  static BATON_FN void tell_cleared(X& x, const P& p, const member_round& now) {
     typename X::template lanes<std::uint64_t*> flags;
     x.each_lane([&](int r) {
-      flags[r] = r < p.num_ranks() ? flag_in(p, r, p.window.cleared_at(p.s, epoch, p.s.rank)) : nullptr;
+      const bool is_told = r < p.num_ranks() && now.has(r);
+      flags[r] = is_told ? flag_in(p, r, p.window.cleared_at(p.s, now.epoch, p.s.rank)) : nullptr;
     });
-    tell_flags(x, flags, epoch);
+    tell_flags(x, flags, now.epoch);
   }
   template <class X, class P>
-  static BATON_FN bool await_cleared(X& x, const P& p, std::uint64_t epoch) {
+  static BATON_FN bool await_cleared(X& x, const P& p, const member_round& now) {
     typename X::template lanes<std::uint64_t*> flags;
     x.each_lane([&](int r) {
-      flags[r] = r < p.num_ranks() ? flag_in(p, p.s.rank, p.window.cleared_at(p.s, epoch, r)) : nullptr;
+      const bool tells = r < p.num_ranks() && now.has(r);
+      flags[r] = tells ? flag_in(p, p.s.rank, p.window.cleared_at(p.s, now.epoch, r)) : nullptr;
     });
-    return await_flags(x, flags, epoch,
+    return await_flags(x, flags, now.epoch,
                        {.where = flag_sites::cleared(), .peer = 0, .peer_modulus = p.num_ranks()});
   }
 

@@ -3,14 +3,14 @@
 // per_rank are templates on a way; by_flags.hpp is the other. What a way is asked:
 //
 //   cells                                      what the window holds
-//   ids: load, store to all ranks, await, note in the index, sound: whether what they say can be
+//   ids: load, store to all ranks that are there, await, note in the index, sound: whether what they say can be
 //   send_unit(x, p, epoch, place, ranks, v)    a unit, to these ranks
 //   look, await_unit(x, p, epoch, place, first)    the unit's data; look does not wait
 //   send_sum(x, p, epoch, place, v)            a unit of a sum, to the rank of its token
 //   take_sum(x, p, epoch, place, v)            one, once it is here
 //   clears                                     whether cells are cleared when read; then, by one warp of each rank:
-//   tell_cleared(x, p, epoch)                  tells all ranks that what came before this round is
-//   await_cleared(x, p, epoch)                 until all ranks have
+//   tell_cleared(x, p, round)                  tells all ranks that are there that what came before this round is
+//   await_cleared(x, p, round)                 until all of them have
 #include "kernels/ep/per_rank/id_lines.hpp"
 #include "kernels/ep/per_rank/unit.hpp"
 
@@ -29,8 +29,8 @@ struct by_lines {
     return per_rank::load_ids(x, p, access);
   }
   template <class X, class P>
-  static BATON_FN void store_ids(X& x, const P& p, std::uint64_t epoch, const outgoing_ids<X>& ids) {
-    per_rank::store_ids(x, p, epoch, ids);
+  static BATON_FN void store_ids(X& x, const P& p, const member_round& now, const outgoing_ids<X>& ids) {
+    per_rank::store_ids(x, p, now, ids);
   }
   template <class X, class P>
   static BATON_FN bool await_ids(X& x, const P& p, std::uint64_t epoch, const id_access& at, ids<X>& seen) {

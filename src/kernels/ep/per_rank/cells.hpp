@@ -72,10 +72,11 @@ struct entry {
 };
 
 /// Rounds that a rank has begun to receive and has completed. No kernel writes the one it reads, so that a kernel's
-/// blocks need not agree on when.
+/// blocks need not agree on when. And who is absent, which no kernel of a round writes.
 struct round_epochs {
   std::uint64_t dispatched;
   std::uint64_t combined;
+  std::uint64_t absent;  // bit r: rank r
 };
 
 /// Offsets into a rank's window, each on a line, and the sizes that kernels index with.

@@ -109,7 +109,7 @@ struct combine_kernel {
       const token_choices<X> here =
           read_choices(x, p, mine.source, token);  // on the way together with the count
       const round_start now = x.broadcast(start, 0);
-      if (now.aborted != 0) return false;
+      if (now.aborted()) return false;
       if (tokens < 0) tokens = x.broadcast(count, 0);
       if (tokens < 0 || tokens > p.s.max_tokens) {
         refuse(x,
@@ -211,7 +211,7 @@ struct combine_kernel {
       if (!own_sum(x, p, {p.s.rank, token, unit}, own)) return;
       const std::uint32_t ranks = x.broadcast(set, 0);
       const round_start now = x.broadcast(start, 0);
-      if (now.aborted != 0) return;
+      if (now.aborted()) return;
       lane_sums<X> total;
       x.each_lane([&](int lane) {
         for (float& v : total[lane].at) v = 0.0f;
@@ -232,7 +232,7 @@ struct combine_kernel {
     if (mine.nth != 0) return;
     const round_start now = x.broadcast(start, 0);
     x.elect([&] {
-      if (now.aborted == 0) x.write(&p.epochs->combined, now.epoch());
+      if (!now.aborted()) x.write(&p.epochs->combined, now.epoch());
     });
   }
 

@@ -40,7 +40,7 @@ struct dispatch_kernel {
     const dispatch_plan shared{p.s, p.senders};
     prepare(x, p, shared);
     x.await_dependencies();
-    const auto start = begin_round(x, &p.epochs->combined);
+    const auto start = begin_round(x, &p.epochs->combined, &p.epochs->absent);
     const bool sends = x.warp() < p.senders;
     unit_share mine{p.s.rank, x.warp() * x.num_blocks() + x.block(), p.senders * x.num_blocks()};
     if (!sends) {
@@ -53,25 +53,26 @@ struct dispatch_kernel {
                          : p.senders > 0 ? !send_ids(x, p, start, mine)
                                          : false;
     const round_start now = x.broadcast(start, 0);
-    if (aborted || now.aborted != 0) return;
-    if (p.receives) receive(x, p, shared, now.epoch() + 1, mine);
+    if (aborted || now.aborted()) return;
+    if (p.receives) receive(x, p, shared, now.next(), mine);
   }
 
  private:
   template <class X, class P>
-  static BATON_FN void receive(X& x, const P& p, const dispatch_plan& shared, std::uint64_t epoch,
+  static BATON_FN void receive(X& x, const P& p, const dispatch_plan& shared, const member_round& now,
                                const unit_share& mine) {
+    const std::uint64_t epoch = now.epoch;
     const bool sends = x.warp() < p.senders;
     looked_at<X> first;
     if (sends)
       Way::look(x, p, epoch, {mine.source, mine.nth}, first);  // its own
-    else if (!index(x, p, shared, epoch, mine, first))
+    else if (!index(x, p, shared, now, mine, first))
       return;
     if (!await_all(x, shared.known(x), index_sites::known())) return;
     const row_index<P> rows = shared.find_rows(x, p);
     if (!receive_all<Way>(x, p, rows, epoch, mine, first)) return;
     if constexpr (Way::clears)
-      if (is_last(x) && !Way::await_cleared(x, p, epoch)) return;
+      if (is_last(x) && !Way::await_cleared(x, p, now)) return;
     if (x.block() == 0 && x.warp() == p.senders) publish(x, p, rows, epoch);
   }
 
@@ -105,8 +106,8 @@ struct dispatch_kernel {
       const token_unit at{p.s.rank, token, unit - token * p.window.token_units};
       const std::uint32_t wanted = stage_unit(x, p, staging, at);
       const round_start now = x.broadcast(start, 0);
-      if (now.aborted != 0) return false;
-      send_unit(x, p, staging, now.epoch() + 1, at, wanted);
+      if (now.aborted()) return false;
+      send_unit(x, p, staging, now.next(), at, wanted);
     }
     return true;
   }
@@ -117,15 +118,15 @@ struct dispatch_kernel {
     if constexpr (Way::clears) {
       if (is_last(x)) {
         const round_start now = x.broadcast(start, 0);
-        if (now.aborted != 0) return false;
-        Way::tell_cleared(x, p, now.epoch() + 1);
+        if (now.aborted()) return false;
+        Way::tell_cleared(x, p, now.next());
       }
     }
     for (int access = mine.nth; access < p.window.id_accesses; access += mine.warps) {
       const auto ids = Way::load_ids(x, p, access);
       const round_start now = x.broadcast(start, 0);
-      if (now.aborted != 0) return false;
-      Way::store_ids(x, p, now.epoch() + 1, ids);
+      if (now.aborted()) return false;
+      Way::store_ids(x, p, now.next(), ids);
     }
     return true;
   }
@@ -162,16 +163,17 @@ struct dispatch_kernel {
     return ranks_of(x, p, id);
   }
 
-  /// Stores the unit to the ranks that want it.
+  /// Stores the unit to the ranks that want it and are there.
   template <class X, class P>
-  static BATON_FN void send_unit(X& x, const P& p, const std::byte* staging, std::uint64_t epoch,
+  static BATON_FN void send_unit(X& x, const P& p, const std::byte* staging, const member_round& now,
                                  const token_unit& at, std::uint32_t wanted) {
+    wanted &= ~now.absent;
     const int nth = at.token * p.window.token_units + at.unit;
     const int bytes = smaller(P::unit.payload, p.payload_bytes() - at.unit * P::unit.payload);
     typename X::template lanes<vec16> lines[unit_accesses];
     BATON_UNROLL
-    for (int i = 0; i < unit_accesses; ++i) cut_lines<P>(x, staging, bytes, i, epoch, lines[i]);
-    Way::send_unit(x, p, epoch, {p.s.rank, nth}, wanted, lines);
+    for (int i = 0; i < unit_accesses; ++i) cut_lines<P>(x, staging, bytes, i, now.epoch, lines[i]);
+    Way::send_unit(x, p, now.epoch, {p.s.rank, nth}, wanted, lines);
     if (at.unit == 0) x.elect([&] { x.write(p.rank_sets + at.token, wanted); });
   }
 
@@ -201,11 +203,11 @@ struct dispatch_kernel {
   /// Ids, as they come, into bits and counts; the first receiving warp then gives every expert its rows. False: gave up, or
   /// refused ids.
   template <class X, class P>
-  static BATON_FN bool index(X& x, const P& p, const dispatch_plan& shared, std::uint64_t epoch,
+  static BATON_FN bool index(X& x, const P& p, const dispatch_plan& shared, const member_round& now,
                              const unit_share& mine, looked_at<X>& first_unit) {
     const row_index<P> rows = shared.find_rows(x, p);
-    if (!note_all(x, p, shared, rows, epoch)) return false;
-    Way::look(x, p, epoch, {mine.source, mine.nth}, first_unit);  // on its way while rows are numbered
+    if (!note_all(x, p, shared, rows, now)) return false;
+    Way::look(x, p, now.epoch, {mine.source, mine.nth}, first_unit);  // on its way while rows are numbered
     if (x.warp() != p.senders) return true;
     if (!await_all(x, shared.noted(x), index_sites::noted())) return false;
     rows.number(x);
@@ -216,7 +218,8 @@ struct dispatch_kernel {
 
   template <class X, class P>
   static BATON_FN bool note_all(X& x, const P& p, const dispatch_plan& shared, const row_index<P>& rows,
-                                std::uint64_t epoch) {
+                                const member_round& now) {
+    const std::uint64_t epoch = now.epoch;
     typename Way::template ids<X> ids;
     int checked = -1;  // the source of `ids`, if they have not been checked
     for (int i = x.warp() - p.senders;; i += x.num_warps() - p.senders) {
@@ -226,6 +229,11 @@ struct dispatch_kernel {
       if (last) return true;
       const int nth = p.window.by_id_accesses.quotient(i), access = i - nth * p.window.id_accesses;
       checked = p.s.rank + nth < p.num_ranks() ? p.s.rank + nth : p.s.rank + nth - p.num_ranks();
+      if (!now.has(checked)) {
+        x.elect([&] { x.write(rows.counts + checked, 0); });
+        checked = -1;
+        continue;
+      }
       if (!Way::await_ids(x, p, epoch, {checked, access}, ids)) return false;
       Way::note_ids(x, p, rows, {checked, access}, ids);
     }

@@ -19,6 +19,7 @@
 
 #include "kernels/ep/expert_ids.hpp"
 #include "kernels/ep/per_rank/params.hpp"
+#include "kernels/ep/per_rank/round_start.hpp"
 #include "kernels/ep/per_rank/row_index.hpp"
 
 namespace baton::ep::per_rank {
@@ -167,9 +168,10 @@ BATON_FN outgoing_ids<X> load_ids(X& x, const P& p, int access) {
   return ids;
 }
 
-/// One warp: these to all ranks.
+/// One warp: these to all ranks that are there.
 template <class X, class P>
-BATON_FN void store_ids(X& x, const P& p, std::uint64_t epoch, const outgoing_ids<X>& ids) {
+BATON_FN void store_ids(X& x, const P& p, const member_round& now, const outgoing_ids<X>& ids) {
+  const std::uint64_t epoch = now.epoch;
   typename X::template lanes<vec16> v;
   typename X::template lanes<std::uint32_t> check;
   x.each_lane([&](int lane) {
@@ -183,6 +185,7 @@ BATON_FN void store_ids(X& x, const P& p, std::uint64_t epoch, const outgoing_id
   });
   for (int i = 1, to = p.s.rank; i <= p.num_ranks(); ++i) {
     if (++to == p.num_ranks()) to = 0;
+    if (!now.has(to)) continue;
     x.store_lines(p.windows.at[to] + p.window.ids_at(p.s, epoch, p.s.rank, ids.access), v);
   }
   x.each_lane([&](int lane) {

@@ -52,11 +52,13 @@ BATON_FN outgoing_words<X> load_id_words(X& x, const P& p, int access) {
   return out;
 }
 
-/// One warp: these to all ranks.
+/// One warp: these to all ranks that are there.
 template <class X, class P>
-BATON_FN void store_id_words(X& x, const P& p, std::uint64_t epoch, const outgoing_words<X>& ids) {
+BATON_FN void store_id_words(X& x, const P& p, const member_round& now, const outgoing_words<X>& ids) {
+  const std::uint64_t epoch = now.epoch;
   for (int i = 1, to = p.s.rank; i <= p.num_ranks(); ++i) {
     if (++to == p.num_ranks()) to = 0;
+    if (!now.has(to)) continue;
     auto* words = reinterpret_cast<std::uint64_t*>(p.windows.at[to] +
                                                    p.window.ids_at(p.s, epoch, p.s.rank, ids.access));
     x.each_lane([&](int lane) {

@@ -5,21 +5,32 @@
 
 namespace baton::ep::per_rank {
 
-/// What a warp learns first: rounds before this one, and whether the rank has given up.
+/// A round, and who takes part in it: nothing is sent to a rank that is absent, and nothing of it awaited. What such a rank still
+/// stores into its own places, nobody reads.
+struct member_round {
+  std::uint64_t epoch;
+  std::uint32_t absent;  // bit r: rank r
+  BATON_FN bool has(int rank) const { return (absent >> rank & 1) == 0; }
+};
+
+/// What a warp learns first: rounds before this one, whether the rank has given up, and, of dispatch, who is absent.
 struct round_start {
   std::uint32_t low, high;
-  std::uint32_t aborted;
+  std::uint32_t absent_or_aborted;  // bit r: rank r; the last bit: the rank has given up
   BATON_FN std::uint64_t epoch() const { return static_cast<std::uint64_t>(high) << 32 | low; }
+  BATON_FN bool aborted() const { return absent_or_aborted >> 31 != 0; }
+  BATON_FN member_round next() const { return {epoch() + 1, absent_or_aborted & ((1u << max_ranks) - 1)}; }
 };
 
 /// On lane 0, not waited for: loads that do not depend on it may follow before somebody broadcasts it.
 template <class X>
-BATON_FN typename X::template lanes<round_start> begin_round(X& x, const std::uint64_t* epoch) {
+BATON_FN typename X::template lanes<round_start> begin_round(X& x, const std::uint64_t* epoch,
+                                                             const std::uint64_t* absent = nullptr) {
   typename X::template lanes<round_start> start{};
   x.elect([&] {
-    const std::uint64_t before = x.read(epoch);
+    const std::uint64_t before = x.read(epoch), who = absent == nullptr ? 0 : x.read(absent);
     start[0] = {static_cast<std::uint32_t>(before), static_cast<std::uint32_t>(before >> 32),
-                x.gave_up_before()};
+                static_cast<std::uint32_t>(who) | x.gave_up_before() << 31};
   });
   return start;
 }

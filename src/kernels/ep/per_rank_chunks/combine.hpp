@@ -40,7 +40,7 @@ struct combine_kernel {
     for (int i = 0; i < others.sources; ++i)
       others.most = larger(others.most, x.broadcast(others.tokens, turned(p, others.turn + i)));
     const per_rank::round_start now = x.broadcast(start, 0);
-    if (now.aborted != 0) return;
+    if (now.aborted()) return;
     sum_part untold{0, -1, 0};
     if (x.warp() < p.roles.senders && !each_part(x, p, others, [&](const known_part<X>& part) {
           return send_part(x, p, now.epoch(), part, untold);

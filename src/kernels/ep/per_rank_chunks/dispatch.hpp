@@ -35,35 +35,37 @@ struct dispatch_kernel {
     prepare(x, shared, p.roles);
     x.sync_block();
     x.await_dependencies();
-    const auto start = per_rank::begin_round(x, &p.epochs->combined);
-    const per_rank::round_start now = x.broadcast(start, 0);
-    if (now.aborted != 0) return;
-    const std::uint64_t epoch = now.epoch() + 1;
+    const auto start = per_rank::begin_round(x, &p.epochs->combined, &p.epochs->absent);
+    const per_rank::round_start begun = x.broadcast(start, 0);
+    if (begun.aborted()) return;
+    const per_rank::member_round now = begun.next();
     const bool sends = x.warp() < p.roles.senders;
-    if (p.roles.senders > 0 && !sends) send_ids(x, p, epoch);
-    if (sends || !p.receives) send(x, p, shared, epoch);
-    if (p.receives) receive(x, p, shared, epoch);
+    if (p.roles.senders > 0 && !sends) send_ids(x, p, now);
+    if (sends || !p.receives) send(x, p, shared, now);
+    if (p.receives) receive(x, p, shared, now);
   }
 
  private:
   template <class X>
-  static BATON_FN void send_ids(X& x, const dispatch_params& p, std::uint64_t epoch) {
+  static BATON_FN void send_ids(X& x, const dispatch_params& p, const per_rank::member_round& now) {
     const int nth = (x.warp() - p.roles.senders) * x.num_blocks() + x.block();
     for (int access = nth; access < p.window.id_accesses; access += p.roles.others * x.num_blocks())
-      per_rank::store_ids(x, p, epoch, per_rank::load_ids(x, p, access));
+      per_rank::store_ids(x, p, now, per_rank::load_ids(x, p, access));
   }
 
   template <class X>
-  static BATON_FN void send(X& x, const dispatch_params& p, const block_plan& shared, std::uint64_t epoch) {
-    const chunk_sender<Format> sender{p, epoch, shared.next(x)};
+  static BATON_FN void send(X& x, const dispatch_params& p, const block_plan& shared,
+                            const per_rank::member_round& now) {
+    const chunk_sender<Format> sender{p, now, shared.next(x)};
     sender.send_all(x, staging{shared.room_of(x, x.warp()), p.roles.stages, 0});
   }
 
   template <class X>
   static BATON_FN void receive(X& x, const dispatch_params& p, const block_plan& shared,
-                               std::uint64_t epoch) {
+                               const per_rank::member_round& now) {
+    const std::uint64_t epoch = now.epoch;
     if (x.warp() >= p.roles.senders) {
-      const indexer index{p, shared, epoch, x.warp() - p.roles.senders, p.roles.others};
+      const indexer index{p, shared, now, x.warp() - p.roles.senders, p.roles.others};
       if (!find_rows(x, index)) return;
     }
     if (!x.template mbarrier_wait<scope::block>(shared.known(x), parity::even,

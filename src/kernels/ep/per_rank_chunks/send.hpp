@@ -62,7 +62,7 @@ struct chunk_sender {
   };
 
   const dispatch_params& p;
-  std::uint64_t epoch;
+  per_rank::member_round round;
   std::uint32_t* next_chunk;
 
   /// One warp: chunks of this rank, as long as the block has some.
@@ -128,15 +128,15 @@ struct chunk_sender {
     x.each_lane([&](int lane) {
       if (lane / max_ranks >= chunks.held || chunks.wanted[lane] == 0) return;
       x.fence_proxy_async_global();
-      auto* word =
-          p.windows.at[lane % max_ranks] + p.window.token_word_at(p.s, epoch, p.s.rank, chunks.nth[lane]);
-      publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word), static_cast<std::uint32_t>(epoch),
-                             chunks.wanted[lane]);
+      auto* word = p.windows.at[lane % max_ranks] +
+                   p.window.token_word_at(p.s, round.epoch, p.s.rank, chunks.nth[lane]);
+      publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word),
+                             static_cast<std::uint32_t>(round.epoch), chunks.wanted[lane]);
     });
     chunks.held = 0;
   }
 
-  /// The ranks that want it: bit r. `begin` holds its first values, and then those of token `behind`.
+  /// The ranks that want it and are there: bit r. `begin` holds its first values, and then those of token `behind`.
   template <class X>
   BATON_FN std::uint32_t send_token(X& x, staging& stage, int token, int behind, half<X>& begin) const {
     typename X::template lanes<std::int32_t> id;
@@ -165,7 +165,7 @@ struct chunk_sender {
         });
       }
       if (piece == 0) {
-        ranks = per_rank::ranks_of(x, p, id);
+        ranks = per_rank::ranks_of(x, p, id) & ~round.absent;
         if (ranks == 0) {
           if (!is_last) load(x, values_of({behind, 0}), begin);
           break;
@@ -201,7 +201,7 @@ struct chunk_sender {
   template <class X>
   BATON_FN void send_piece(X& x, const std::byte* from, const piece_span& span, int token,
                            std::uint32_t ranks) const {
-    const std::size_t at = p.window.token_at(p.s, epoch, p.s.rank, token);
+    const std::size_t at = p.window.token_at(p.s, round.epoch, p.s.rank, token);
     for (int i = 1, to = p.s.rank; i <= p.s.num_ranks; ++i) {
       if (++to == p.s.num_ranks) to = 0;
       if ((ranks >> to & 1) == 0) continue;

@@ -237,7 +237,7 @@ struct team_combine_kernel {
     x.await_dependencies();
     const auto start = per_rank::begin_round(x, &p.epochs->dispatched);
     const per_rank::round_start now = x.broadcast(start, 0);
-    if (now.aborted != 0) return;
+    if (now.aborted()) return;
     if (team.role == 0)
       await(x, p, team, now.epoch());
     else if (team.role == 1)

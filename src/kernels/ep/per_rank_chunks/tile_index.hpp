@@ -67,7 +67,7 @@ constexpr std::int32_t count_in(std::uint32_t four, int i) {
 struct indexer {
   const dispatch_params& p;
   const block_plan& shared;
-  std::uint64_t epoch;
+  per_rank::member_round now;
   int warp, warps;  // among the block's indexing warps
 
   BATON_FN int experts() const {
@@ -113,20 +113,21 @@ BATON_FN void note_ids(X& x, const indexer& index, const tile& at, int first, in
   }
 }
 
-/// One warp: the tile's ids, when they are here, into bits. The source's tokens; -1: gave up, or refused them.
+/// One warp: the tile's ids, when they are here, into bits. The source's tokens, 0 if it is absent; -1: gave up, or refused them.
 template <class X>
 BATON_FN int collect_ids(X& x, const indexer& index, const tile& at) {
   const dispatch_params& p = index.p;
+  if (!index.now.has(at.source)) return 0;
   const int begin = at.nth * p.window.tile_tokens * p.s.top_k,
             most = smaller((at.nth + 1) * p.window.tile_tokens, p.s.max_tokens) * p.s.top_k;
   int tokens = 0;
   for (int access = begin / per_rank::ids_of_access; access * per_rank::ids_of_access < most; ++access) {
     typename X::template lanes<vec16> v[1];
-    const std::byte* from = p.windows.at[p.s.rank] + p.window.ids_at(p.s, index.epoch, at.source, access);
-    if (!await_lines(x, line_places<1>{{from}}, index.epoch,
+    const std::byte* from = p.windows.at[p.s.rank] + p.window.ids_at(p.s, index.now.epoch, at.source, access);
+    if (!await_lines(x, line_places<1>{{from}}, index.now.epoch,
                      {.where = per_rank::id_sites::ids(), .peer = at.source}, v))
       return -1;
-    if (!per_rank::sound_ids(x, p, index.epoch, at.source, v[0])) return -1;
+    if (!per_rank::sound_ids(x, p, index.now.epoch, at.source, v[0])) return -1;
     tokens = per_rank::tokens_of(x, v[0]);
     const int end = smaller(most, tokens * p.s.top_k);
     x.each_lane([&](int lane) {
@@ -165,7 +166,7 @@ BATON_FN bool note_tile(X& x, const indexer& index, const tile& at) {
   });
   if (at.nth == 0) x.elect([&] { x.write(p.token_counts + at.source, tokens); });
   x.sync_warp();
-  x.elect([&] { x.template store<order::release, scope::device>(p.tile_words + place, index.epoch); });
+  x.elect([&] { x.template store<order::release, scope::device>(p.tile_words + place, index.now.epoch); });
   return true;
 }
 
@@ -177,7 +178,7 @@ BATON_FN bool await_tiles(X& x, const indexer& index, int begin, int end) {
     typename X::template lanes<std::uint64_t> seen;
     x.each_lane(
         [&](int lane) { words[lane] = begin + lane < end ? index.p.tile_words + begin + lane : nullptr; });
-    const std::uint64_t epoch = index.epoch;
+    const std::uint64_t epoch = index.now.epoch;
     if (!x.template wait<order::acquire, scope::device>(
             words, [epoch](int, std::uint64_t word) { return word == epoch; },
             {.where = index_sites::tile(),
@@ -287,7 +288,7 @@ BATON_FN void number_share(X& x, const indexer& index, int begin, int end) {
   x.elect([&] {
     x.write(p.row_offsets + experts, behind);
     tell_host(x, p.reports, experts, behind);
-    x.write(&p.epochs->dispatched, index.epoch);
+    x.write(&p.epochs->dispatched, index.now.epoch);
   });
 }
 
