@@ -31,7 +31,12 @@ trials try_out(const device_facts& facts, device_kind chosen, bool quick) {
   try {
     const int ranks =
         chosen == device_kind::cuda ? std::max(1, static_cast<int>(facts.gpus.size())) : cpu_ranks;
-    tried.links = probe::measure_links(world::local(ranks, chosen));
+    const std::vector<world> worlds = world::local(ranks, chosen);
+    tried.links = probe::measure_links(worlds);
+    on_every_rank(worlds, [&](int r) {
+      line_trial of_all = try_lines(worlds[static_cast<std::size_t>(r)]);
+      if (r == 0) tried.lines = std::move(of_all);
+    });
   } catch (const std::exception& e) {
     tried.links_problem = e.what();
   }
@@ -79,6 +84,10 @@ json to_json(const probe::link_report& l) {
           {"flag_ordered_us", to_json(l.flag_ordered_us)}};
 }
 
+json to_json(const line_trial& l) {
+  return {{"looked_at", l.looked_at}, {"seen_changing", l.seen_changing}, {"torn", l.torn}};
+}
+
 json to_json(const finding& f) {
   return {{"subject", f.subject}, {"verdict", name(f.what)}, {"fact", f.fact}, {"fix", f.fix}};
 }
@@ -95,6 +104,7 @@ void write_json(const device_facts& facts, const trials& tried, const std::vecto
               {"boards", facts.boards},
               {"gpus", json::array()},
               {"links", tried.links ? to_json(*tried.links) : json{}},
+              {"lines", tried.lines ? to_json(*tried.lines) : json{}},
               {"findings", json::array()}};
   for (const gpu_facts& g : facts.gpus) report["gpus"].push_back(to_json(g));
   for (const finding& f : findings) report["findings"].push_back(to_json(f));

@@ -134,6 +134,20 @@ void judge_links(const trials& tried, findings& out) {
        late ? "NVLink gives about 1.4 us: check nvidia-smi nvlink -s and what else is running" : ""});
 }
 
+void judge_lines(const trials& tried, findings& out) {
+  if (!tried.lines) return;
+  const line_trial& l = *tried.lines;
+  if (l.torn.empty())
+    out.push_back({"lines", verdict::pass,
+                   fmt::format("{} lines of 128 bytes arrived whole, {} of them seen while they changed",
+                               l.looked_at, l.seen_changing),
+                   ""});
+  else
+    out.push_back({"lines", verdict::warn, fmt::format("lines of 128 bytes arrive in parts: {}", l.torn),
+                   "use --transfer flags (ep_transfer::flags), which does without them; layout per_rank "
+                   "refuses lines here"});
+}
+
 void judge_choice(const device_facts& f, device_kind chosen, findings& out) {
   const auto usable =
       std::count_if(f.gpus.begin(), f.gpus.end(), [](const gpu_facts& g) { return g.has_kernels; });
@@ -173,6 +187,7 @@ std::vector<finding> judge(const device_facts& facts, const trials& tried, devic
   for (const gpu_facts& g : facts.gpus) judge_gpu(g, out);
   judge_peers(facts.gpus, out);
   judge_links(tried, out);
+  judge_lines(tried, out);
   judge_choice(facts, chosen, out);
   return out;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "baton/device_facts.hpp"
+#include "baton/line_trial.hpp"
 #include "cli/bench/probe/probe.hpp"
 
 namespace baton::cli {
@@ -24,6 +25,7 @@ struct trials {
   std::string sharing_problem;              // empty: processes can share memory
   std::optional<probe::link_report> links;  // nothing: not measured
   std::string links_problem;                // why the measurement failed
+  std::optional<line_trial> lines;          // nothing: not looked at
 };
 
 std::vector<finding> judge(const device_facts& facts, const trials& tried, device_kind chosen);

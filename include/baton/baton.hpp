@@ -1,6 +1,7 @@
 #pragma once
 #include "baton/device_buffer.hpp"
 #include "baton/device_facts.hpp"
+#include "baton/ep_membership.hpp"
 #include "baton/ep_state.hpp"
 #include "baton/error.hpp"
 #include "baton/expert_mlp.hpp"
@@ -8,6 +9,7 @@
 #include "baton/expert_placement.hpp"
 #include "baton/gemm.hpp"
 #include "baton/grouped_gemm.hpp"
+#include "baton/line_trial.hpp"
 #include "baton/numeric.hpp"
 #include "baton/quantise.hpp"
 #include "baton/ring_gemm.hpp"

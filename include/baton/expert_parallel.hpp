@@ -195,9 +195,9 @@ class expert_parallel {
   /// way on these ranks are dropped, in all slots, and rounds begin anew. A process that ended does not come back so: it has
   /// another memory, and needs a communicator that all create.
   ///
-  /// Layout per_rank only. Waits for all of this rank's work, on CUDA for its device; not while a stream captures. Costs the
-  /// time that it takes to zero workspace_bytes(). Where it throws anything but the first three, only set_members can be called,
-  /// with a greater epoch.
+  /// Layout per_rank only. On CUDA it waits for all work of the device, on the CPU what the rank has queued is dropped, of other
+  /// communicators too, which are lost then; not while a stream captures. Costs the time that it takes to zero workspace_bytes().
+  /// Where a member did not come, or was given something else, only set_members can be called, with a greater epoch.
   /// @throws invalid_argument  members.epoch is not greater, active_ranks are none of this world or without this rank, or the
   ///                           layout is per_expert; or the members were given different values: says who was given what
   /// @throws stuck             a member did not come: which

@@ -132,7 +132,8 @@ std::string to_json(const ep_state& s) {
   for (const peer_wait& w : s.waited.peers)
     waited.push_back(fmt::format(R"({{"ns":{},"waits":{}}})", w.ns, w.waits));
   return fmt::format(
-      R"({{"rank":{},"num_ranks":{},"configuration":{},"members":{{"epoch":{},"active_ranks":{}}},"due":{},"rounds_called":{},"rounds_dispatched":{},)"
+      R"({{"rank":{},"num_ranks":{},"configuration":{},"members":{{"epoch":{},"active_ranks":{}}},)"
+      R"("due":{},"rounds_called":{},"rounds_dispatched":{},)"
       R"("rounds_combined":{},"has_given_up":{},"stuck":{},"heard":[{}],"waits":[{}],"waited":[{}],"waited_in_ns":{}}})",
       s.rank, s.num_ranks, quoted(s.configuration), s.members.epoch, s.members.active_ranks, quoted(s.due),
       s.rounds_called, s.rounds_dispatched, s.rounds_combined, s.has_given_up,

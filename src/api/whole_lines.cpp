@@ -9,6 +9,7 @@
 #include <string>
 
 #include "baton/error.hpp"
+#include "baton/line_trial.hpp"
 #include "bootstrap/group.hpp"
 #include "kernels/torn_lines/launch.hpp"
 #include "runtime/on_cuda.hpp"
@@ -41,6 +42,17 @@ trials_of_lines& trials() {
 }
 
 }  // namespace
+
+line_trial try_lines(const world& w) {
+  line_trial trial;
+  const std::vector<torn_lines::found> of_ranks = torn_lines::look(w);
+  for (const torn_lines::found& f : of_ranks) {
+    trial.looked_at += f.lines;
+    trial.seen_changing += f.moving;
+  }
+  trial.torn = torn_lines::what_tore(of_ranks);
+  return trial;
+}
 
 void require_whole_lines(const world& w) {
   if (w.device() == device_kind::cpu) return;

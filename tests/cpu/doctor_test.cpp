@@ -49,6 +49,7 @@ trials healthy_links() {
   l.flag_ordered_us = {1.35, 1.3, 1.4};
   trials t;
   t.links = l;
+  t.lines = line_trial{4000, 900, ""};
   return t;
 }
 
@@ -124,6 +125,19 @@ TEST(doctor_findings, slow_links_of_gpus_warn_and_those_of_a_cpu_do_not) {
   EXPECT_EQ(about(all, "push bandwidth").what, verdict::pass);
 }
 
+TEST(doctor_findings, lines_that_arrive_in_parts_are_told_with_what_does_without) {
+  trials t = healthy_links();
+  const finding whole = about(judge(healthy_machine(), t, device_kind::cuda), "lines");
+  EXPECT_EQ(whole.what, verdict::pass);
+  EXPECT_EQ(whole.fact, "4000 lines of 128 bytes arrived whole, 900 of them seen while they changed");
+  t.lines->torn = "rank 1 saw 3 of 2000 lines in part, of rank 0";
+  const auto all = judge(healthy_machine(), t, device_kind::cuda);
+  EXPECT_EQ(about(all, "lines").what, verdict::warn);
+  EXPECT_NE(about(all, "lines").fact.find("rank 1 saw 3 of 2000"), std::string::npos);
+  EXPECT_NE(about(all, "lines").fix.find("--transfer flags"), std::string::npos);
+  expect_fixes(all);
+}
+
 TEST(doctor_findings, what_was_tried_and_failed_fails) {
   trials t;
   t.sharing_problem = "no sockets";
@@ -143,6 +157,7 @@ TEST(doctor, json_parses_and_has_the_facts_of_this_machine) {
   EXPECT_GT(report.at("host").at("memory_bytes").get<std::uint64_t>(), 0u);
   EXPECT_TRUE(report.at("gpus").is_array());
   EXPECT_TRUE(report.at("links").is_null());
+  EXPECT_TRUE(report.at("lines").is_null());
   const std::string device = report.at("device");
   EXPECT_TRUE(device == "cpu" || device == "cuda");
   for (const json& f : report.at("findings")) {
@@ -158,6 +173,7 @@ TEST(doctor, measures_links_of_the_cpu_and_says_so_in_plain_text) {
   EXPECT_EQ(run_doctor({}, out), 0) << out.str();
   ::unsetenv("BATON_DEVICE");
   EXPECT_NE(out.str().find("PASS  push bandwidth"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("PASS  lines"), std::string::npos) << out.str();
   EXPECT_NE(out.str().find("PASS  processes"), std::string::npos) << out.str();
   EXPECT_EQ(out.str().find('\x1b'), std::string::npos) << "colours outside a terminal";
 }
