@@ -55,12 +55,11 @@ struct expert_parallel::state {
   /// After a time-out peers may still work on an old round in the same memory: only new memory is safe.
   void require_sound(const char* called) const {
     if (ranks.state().times_lost != times_lost)
-      throw invalid_argument{
-          fmt::format("{} called after work of rank {} was lost: a wait gave up, or an exception ended it. "
-                      "This communicator is of no further use. Destroy "
-                      "it and create one anew, on every rank; or, with layout per_rank, set_members on the "
-                      "ranks that go on",
-                      called, ranks.rank())};
+      throw invalid_argument{fmt::format(
+          "{} called after work of rank {} was lost: a wait gave up, or an exception ended it. "
+          "This communicator is of no further use. Destroy it and create one anew, on every rank{}",
+          called, ranks.rank(),
+          config.layout == ep_layout::per_rank ? "; or call set_members on the ranks that go on" : "")};
   }
   void require_memory(const char* called) const {
     if (workspace->is_released())
