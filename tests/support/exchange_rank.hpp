@@ -31,14 +31,7 @@ class exchange_rank {
   /// A slot of a communicator that others share.
   exchange_rank(std::shared_ptr<expert_parallel> ep, stream_ref stream, int slot)
       : ep_{std::move(ep)}, stream_{stream}, slot_{slot} {
-    const ep_config& c = ep_->config();
-    const auto tokens = static_cast<std::size_t>(c.num_max_tokens_per_rank);
-    const auto k = static_cast<std::size_t>(c.top_k), hidden = static_cast<std::size_t>(c.hidden);
-    tokens_ = {ep_->ranks(), tokens * hidden};
-    topk_idx_ = {ep_->ranks(), tokens * k};
-    wide_ids_ = {ep_->ranks(), tokens * k};
-    topk_weights_ = {ep_->ranks(), tokens * k};
-    out_ = {ep_->ranks(), tokens * hidden};
+    make_room(is_on_cpu() ? 1 : static_cast<std::size_t>(ep_->config().num_max_tokens_per_rank));
   }
 
   /// What rounds from now on are called with beside their inputs.
@@ -56,6 +49,7 @@ class exchange_rank {
 
   void load(const rank_inputs& in) {
     in_ = in;
+    make_room(static_cast<std::size_t>(in_.num_tokens));
     tokens_.copy_from_async(in_.tokens, stream_);
     topk_idx_.copy_from_async(in_.topk_idx, stream_);
     wide_ids_.copy_from_async(in_.wide_ids, stream_);
@@ -63,7 +57,7 @@ class exchange_rank {
     topk_weights_.copy_from_async(in_.topk_weights, stream_);
     if (!in_.shared_output.empty()) write_shared_output(in_.shared_output);
     out_.fill_async(0xff, stream_);  // NaN: every element must be written
-    if (bf16_out_.size() == 0 && options.bf16_output) bf16_out_ = {ranks(), out_.size()};
+    if (bf16_out_.size() < out_.size() && options.bf16_output) bf16_out_ = {ranks(), out_.size()};
     if (bf16_out_.size() > 0) bf16_out_.fill_async(0xff, stream_);
   }
   void dispatch_async() { ep_->dispatch_async(input(early_weights()), stream_); }
@@ -94,7 +88,7 @@ class exchange_rank {
   }
   /// What the round's shared_output points to is these from here on, in stream order. They stay until the stream is waited for.
   void write_shared_output(const std::vector<bfloat16>& rows) {
-    if (shared_output_.size() == 0) shared_output_ = {ranks(), out_.size()};
+    if (shared_output_.size() < out_.size()) shared_output_ = {ranks(), out_.size()};
     shared_output_.copy_from_async(rows, stream_);
   }
 
@@ -120,8 +114,10 @@ class exchange_rank {
         for (const float value : values) *to++ = bfloat16{value * factor};
       }
     }
-    if (expert_output_.size() == 0) {
-      expert_output_ = {ranks(), static_cast<std::size_t>(received_.max_rows) * hidden};
+    const std::size_t room =
+        is_on_cpu() ? std::max<std::size_t>(rows, 1) : static_cast<std::size_t>(received_.max_rows);
+    if (expert_output_.size() < room * hidden) {
+      expert_output_ = {ranks(), room * hidden};
       expert_output_.fill_async(0xff, stream_);  // NaN, too
     }
     expert_output_.copy_from_async(reply_, stream_);
@@ -170,6 +166,19 @@ class exchange_rank {
   }
 
  private:
+  bool is_on_cpu() const { return ranks().device() == device_kind::cpu; }
+  /// For a round of so many tokens. On a CPU buffers grow with rounds: memory of a communicator for many tokens takes long to
+  /// zero, and a sanitizer sees who goes behind those that there are. On a GPU a captured round wants buffers that stay.
+  void make_room(std::size_t tokens) {
+    const auto k = static_cast<std::size_t>(ep_->config().top_k),
+               hidden = static_cast<std::size_t>(ep_->config().hidden);
+    if (tokens * hidden <= tokens_.size()) return;
+    tokens_ = {ranks(), tokens * hidden};
+    topk_idx_ = {ranks(), tokens * k};
+    wide_ids_ = {ranks(), tokens * k};
+    topk_weights_ = {ranks(), tokens * k};
+    out_ = {ranks(), tokens * hidden};
+  }
   /// With layout per_rank weights are given at dispatch.
   const float* early_weights() const {
     return ep_->config().layout == ep_layout::per_rank ? topk_weights_.data() : nullptr;
@@ -235,16 +244,30 @@ class exchange_rank {
     std::vector<std::int32_t> token_rows(got.sources.size());
     fetch(token_rows, received_.token_rows);
     ranks().synchronize(stream_);
-    std::size_t end = 0;
-    each_token_row(got, token_rows, [&](std::size_t, std::size_t at) { end = std::max(end, at + 1); });
-    std::vector<std::uint8_t> stored(end * stride);
-    fetch(stored, received_.tokens);
-    ranks().synchronize(stream_);
+    std::vector<std::size_t> there;
+    each_token_row(got, token_rows, [&](std::size_t, std::size_t at) { there.push_back(at); });
+    std::sort(there.begin(), there.end());
+    there.erase(std::unique(there.begin(), there.end()), there.end());
+    const std::vector<std::uint8_t> stored = token_rows_at(there, stride);
     each_token_row(got, token_rows, [&](std::size_t row, std::size_t at) {
-      const std::uint8_t* from = stored.data() + at * stride;
+      const auto nth =
+          static_cast<std::size_t>(std::lower_bound(there.begin(), there.end(), at) - there.begin());
+      const std::uint8_t* from = stored.data() + nth * stride;
       std::memcpy(got.tokens.data() + row * got.row_bytes, from, got.row_bytes);
       if (scales > 0) std::memcpy(got.scales.data() + row * scales, from + scales_begin, scales);
     });
+  }
+  /// Those of ascending numbers, one behind the other: those of a source's tokens mostly follow each other.
+  std::vector<std::uint8_t> token_rows_at(const std::vector<std::size_t>& there, std::size_t stride) const {
+    std::vector<std::uint8_t> stored(there.size() * stride);
+    const auto* const from = static_cast<const std::uint8_t*>(received_.tokens);
+    for (std::size_t first = 0, end = 0; first < there.size(); first = end) {
+      for (end = first + 1; end < there.size() && there[end] == there[end - 1] + 1;) ++end;
+      copy_async(ranks(), stored.data() + first * stride, from + there[first] * stride,
+                 (end - first) * stride, stream_);
+    }
+    ranks().synchronize(stream_);
+    return stored;
   }
   template <class T>
   void fetch(std::vector<T>& to, const void* from) {

@@ -1,11 +1,12 @@
 #pragma once
 // What a way back in block FP8 is tested with: rows of one block, of units and parts that end in the middle, of several parts;
 // few addends and many.
-#include "tests/support/exchange_cases.hpp"
+#include "tests/support/team_cases.hpp"
 
 namespace baton::test {
 
-inline std::vector<named_case> fp8_back_cases(int ranks) {
+/// Those of `how`: only chunks have teams, for which a communicator needs memory for many tokens.
+inline std::vector<named_case> fp8_back_cases(int ranks, travel how) {
   const auto n = static_cast<std::size_t>(ranks);
   std::vector<int> ragged(n);
   for (std::size_t r = 0; r < n; ++r) ragged[r] = (static_cast<int>(r) * 5 + 9) % 17;
@@ -19,8 +20,11 @@ inline std::vector<named_case> fp8_back_cases(int ranks) {
       {"more_addends_than_at_once", {ranks, sizes(24, 20, 256, 17), ragged, routing::distinct}},
       {"one_token", {ranks, sizes(16, 4, 640, 1), std::vector<int>(n, 1), routing::distinct}},
       {"several_parts", {ranks, sizes(8, 2, 8448, 3), three, routing::sparse}},
-      {"many_scales_of_a_part", {ranks, sizes(8, 1, 6272, 2048), three, routing::distinct}},
+      {"many_scales_of_a_part", {ranks, sizes(8, 1, 4 * 6272, 3), three, routing::distinct}},
   };
+  if (how == travel::in_chunks || how == travel::in_chunks_by_token)
+    all.push_back(
+        {"many_scales_in_teams", {ranks, sizes(8, 1, 6272, least_tokens), three, routing::distinct}});
   for (named_case& c : all) c.what.config.combine_format = token_format::blockwise_fp8;
   return all;
 }
