@@ -49,6 +49,43 @@ class dev(planted_tree):
         result = subprocess.run(["bash", "-euc", script], cwd=DEV.parent, capture_output=True, text=True)
         self.assertRegex(result.stdout, r"^3\ncpu: build took \d+ s and [1-9]\d* CPU seconds\n$")
 
+    def stages(self, script, configure="", build="echo compiles"):
+        """Of a tree whose builds are these."""
+        self.plant("tools/dev/build.sh", f"configure() {{ echo sets up $1 >&2; {configure}\n}}\nbuild() {{ {build} >&2\n}}\n")
+        for name in ("test.sh", "meanwhile.py"):
+            self.plant(f"tools/dev/{name}", (DEV.parent / "tools" / "dev" / name).read_text())
+        script = f"""source tools/dev/build.sh; source tools/dev/test.sh; has_room_for_both() {{ true; }}
+                     notes=() together=() ahead= is_whole=1 jobs=1; trap end_build EXIT; {script}"""
+        return subprocess.run(["bash", "-euc", script], cwd=self.root, capture_output=True, text=True, timeout=60)
+
+    def test_a_build_that_was_begun_is_waited_for_and_said_by_its_stage(self):
+        result = self.stages("""begin_build asan tests_cpu; [[ ! -e $ahead_folder/spent ]]; build_stage asan tests_cpu
+                                echo "$ahead"; echo "${notes[@]}" """)
+        self.assertEqual(result.stderr, "dev: ===== asan: build\nsets up asan\ncompiles\n")
+        self.assertRegex(result.stdout, r"^\nasan: build took \d+ s after the tests beside which it began, and \d+ CPU seconds\n$")
+        self.assertEqual(result.returncode, 0)
+
+    def test_a_build_that_was_begun_and_fails_ends_all_at_its_stage(self):
+        for failing in ({"build": "echo it is bad; return 3"}, {"configure": "echo it is bad >&2; return 3"}):
+            result = self.stages("""begin_build asan tests_cpu; touch "$ahead_folder/go"; sleep 1; echo tests
+                                    build_stage asan tests_cpu; echo goes on""", **failing)
+            self.assertEqual((result.returncode, result.stdout), (3, "tests\n"))
+            self.assertIn("it is bad", result.stderr)
+
+    def test_nothing_is_begun_for_a_selection_or_without_memory_for_both(self):
+        for otherwise in ("is_whole=0", "has_room_for_both() { false; }"):
+            result = self.stages(f"""{otherwise}; begin_build asan tests_cpu; echo "ahead: $ahead"; build_stage asan tests_cpu
+                                     echo "${{notes[@]}}" """)
+            self.assertRegex(result.stdout, r"^ahead: \nasan: build took \d+ s and \d+ CPU seconds\n$")
+
+    def test_who_ends_early_ends_what_was_begun(self):
+        result = self.stages("""begin_build asan tests_cpu; touch "$ahead_folder/go"; until [[ -e here ]]; do sleep 0.05; done
+                                echo "$ahead_folder $ahead_process"; exit 5""", build="touch here; sleep 50")
+        folder, process = result.stdout.split()
+        self.assertEqual(result.returncode, 5)
+        self.assertFalse(pathlib.Path(folder).exists())
+        self.assertFalse(pathlib.Path("/proc", process).exists())
+
 
 class adding_up(planted_tree):
     def add_up(self, text):

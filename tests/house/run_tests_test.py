@@ -74,6 +74,12 @@ class running(planted_tree):
         self.run_all("a.good", "a.skips", "b.good/0", alone=[("a", "good"), ("a", "skips")])
         self.assertEqual(sorted(self.processes), ["a.good", "a.skips", "b.good/0"])
 
+    def test_cores_are_shared_from_when_those_that_want_them_alone_have_ended(self):
+        tests = [run_tests.test(name, ["sleep", "0.1"], processors=wide, alone=True) for name, wide in (("a", 1), ("b", 2), ("c", 2))]
+        happened = []
+        run_tests.run(tests, 2, lambda one: happened.append(one.name), lambda: happened.append("shared"))
+        self.assertEqual(happened, ["b", "c", "shared", "a"])
+
     def test_a_program_that_is_missing_fails_all_its_tests(self):
         results = []
         run_tests.run([run_tests.test("a.x", ["/nowhere", "--gtest_filter=a.x"])], 1, results.append)

@@ -242,6 +242,9 @@ class schedule:
         self.pools = [pool for pool in self.pools if pool]
         return chosen
 
+    def wants_cores_alone(self):
+        return any(one.processors > 1 for one in self.alone)
+
     def give_back(self, tests):
         if tests:
             self.pools.append(tests)
@@ -255,18 +258,22 @@ def run_batch(batch, done):
     done.put((batch, *outcome))
 
 
-def run(tests, jobs, report):
-    waiting, done, free, running = schedule(tests, jobs), queue.Queue(), jobs, 0
+def run(tests, jobs, report, shares=lambda: None):
+    """Calls shares() once, from when on no test wants more than one core, or all of them, for itself."""
+    waiting, done, free, running, is_shared = schedule(tests, jobs), queue.Queue(), jobs, [], False
     while True:
         while batch := waiting.next(free):
             free -= batch[0].processors
-            running += 1
+            running.append(batch)
             threading.Thread(target=run_batch, args=(batch, done), daemon=True).start()
+        if not is_shared and not waiting.wants_cores_alone() and all(one[0].processors == 1 for one in running):
+            is_shared = True
+            shares()
         if not running:
             return
         batch, results, left = done.get()
         free += batch[0].processors
-        running -= 1
+        running.remove(batch)
         waiting.give_back(left)
         for one in results:
             report(one)
@@ -285,6 +292,7 @@ def main(arguments):
     parser.add_argument("--build", default=".")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--results", default="results.xml")
+    parser.add_argument("--shares", type=pathlib.Path, help="a file that is made when no test needs cores of its own any more")
     parser.add_argument("ctest", nargs="*")
     options = parser.parse_args(arguments)
     listing = subprocess.run(["ctest", "--test-dir", options.build, "--show-only=json-v1", *options.ctest], stdout=subprocess.PIPE,
@@ -300,7 +308,7 @@ def main(arguments):
         if one.outcome == "fail":
             print(one.output, flush=True)
 
-    run(tests, options.jobs, report)
+    run(tests, options.jobs, report, options.shares.touch if options.shares else lambda: None)
     write_results(options.results, results)
     return 0 if len(results) == len(tests) > 0 and all(one.outcome != "fail" for one in results) else 1
 

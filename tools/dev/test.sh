@@ -20,43 +20,89 @@ choose_labels() {
   fi
 }
 
-# CPU seconds of all that this shell has run so far.
-cpu_seconds() {
-  awk '{print int(($16 + $17) / 100)}' "/proc/$$/stat" 2>/dev/null || echo 0
-}
-
-# measured WHAT COMMAND...: runs it, and notes how long that took and how many CPU seconds.
+# measured WHAT COMMAND...: runs it in a shell of its own, and notes how long that took and how many CPU seconds.
 measured() {
-  local what=$1 began=$SECONDS cpu_before result=0
-  cpu_before=$(cpu_seconds)
+  local what=$1 began=$SECONDS cpu result=0
   shift
-  "$@" || result=$?
-  notes+=("$what took $((SECONDS - began)) s and $(($(cpu_seconds) - cpu_before)) CPU seconds")
+  {
+    cpu=$(
+      result=0
+      "$@" >&3 || result=$?
+      awk '{print int(($16 + $17) / 100)}' "/proc/$BASHPID/stat" 2>/dev/null || echo 0
+      exit "$result"
+    ) || result=$?
+  } 3>&1
+  notes+=("$what took $((SECONDS - began)) s and $cpu CPU seconds")
   return "$result"
 }
 
-# stage PRESET TARGET CTEST_ARGUMENTS...: builds the target and runs its tests; goes on if tests fail.
-stage() {
-  local stage_preset=$1 target=$2
-  shift 2
-  echo "dev: ===== $stage_preset: build" >&2
-  configure "$stage_preset" "${together[@]}"
-  measured "$stage_preset: build" build "$stage_preset" "$target"
-  echo "dev: ===== $stage_preset: test" >&2
-  local results=$PWD/build/$stage_preset/results.xml
-  rm -f "$results"
-  stages+=("$stage_preset=$results")
-  if [[ $is_whole == 1 ]]; then # a process for each test is most of what a small one takes
-    measured "$stage_preset: test" python3 tools/dev/run_tests.py --build "build/$stage_preset" --jobs "$jobs" \
-      --results "$results" -- "$@" </dev/null || status=1
+# Whether the next stage may be compiled while tests run: a compilation takes up to 2.5 GB, and so may a test.
+has_room_for_both() {
+  awk -v jobs="$jobs" '/^MemAvailable/ {found = $2 >= jobs * 5e6} END {exit !found}' /proc/meminfo 2>/dev/null
+}
+
+# begin_build PRESET TARGET: of a stage to come, with what the tests before it leave of the machine, from when none of them wants it
+# alone; build_stage waits for it. Only for all tests, and where there is memory for both.
+begin_build() {
+  [[ $is_whole == 1 ]] && has_room_for_both || return 0
+  ahead=$1 ahead_folder=$(mktemp -d)
+  python3 tools/dev/meanwhile.py "$ahead_folder" bash -euc \
+    'source tools/dev/build.sh; configure "$1" "${@:3}"; build "$1" "$2"' build "$@" "${together[@]}" >"$ahead_folder/log" 2>&1 &
+  ahead_process=$!
+}
+
+# Shows what the build that was begun said and says, and waits for it.
+finish_build() {
+  local began=$SECONDS result=0 shows
+  touch "$ahead_folder/now"
+  tail -n +1 -f -s 0.2 --pid="$ahead_process" "$ahead_folder/log" </dev/null >&2 &
+  shows=$!
+  wait "$ahead_process" || result=$?
+  wait "$shows" || true
+  notes+=("$ahead: build took $((SECONDS - began)) s after the tests beside which it began, and $(cat "$ahead_folder/spent" 2>/dev/null) CPU seconds")
+  rm -rf "$ahead_folder"
+  ahead=
+  return "$result"
+}
+
+# When this shell ends before its time.
+end_build() {
+  [[ -n $ahead ]] || return 0
+  kill "$ahead_process" 2>/dev/null || true
+  wait "$ahead_process" 2>/dev/null || true
+  rm -rf "$ahead_folder"
+}
+
+# build_stage PRESET TARGET
+build_stage() {
+  echo "dev: ===== $1: build" >&2
+  if [[ $ahead == "$1" ]]; then
+    finish_build
   else
-    measured "$stage_preset: test" ctest --test-dir "build/$stage_preset" --output-on-failure -j "$jobs" \
+    configure "$1" "${together[@]}"
+    measured "$1: build" build "$1" "$2"
+  fi
+}
+
+# test_stage PRESET CTEST_ARGUMENTS...: runs the tests; goes on if some fail. What was begun may go on once none is alone.
+test_stage() {
+  local its=$1 results=$PWD/build/$1/results.xml
+  shift
+  echo "dev: ===== $its: test" >&2
+  rm -f "$results"
+  stages+=("$its=$results")
+  if [[ $is_whole == 1 ]]; then # a process for each test is most of what a small one takes
+    measured "$its: test" python3 tools/dev/run_tests.py --build "build/$its" --jobs "$jobs" --results "$results" \
+      ${ahead:+--shares "$ahead_folder/go"} -- "$@" </dev/null || status=1
+  else
+    measured "$its: test" ctest --test-dir "build/$its" --output-on-failure -j "$jobs" \
       --output-junit "$results" "$@" </dev/null || status=1
   fi
 }
 
 run_stages() {
   local quick=0 status=0 stages=() notes=() not_here excluded=()
+  ahead=  # the stage whose build was begun
   local together=(-DBATON_TOGETHER=ON) # of a new folder: quickest for the whole
   if [[ ${1:-} == --quick ]]; then
     quick=1
@@ -70,11 +116,17 @@ run_stages() {
   local none=--no-tests=error is_whole=1
   [[ $# -gt 0 ]] && none=--no-tests=ignore is_whole=0 # a selection may choose nothing in some stage
 
-  stage "$preset" all "${excluded[@]}" "$none" "$@"
+  trap end_build EXIT
+  build_stage "$preset" all
+  [[ $quick == 1 ]] || begin_build asan tests_cpu
+  test_stage "$preset" "${excluded[@]}" "$none" "$@"
   if [[ $quick == 0 ]]; then
+    build_stage asan tests_cpu
+    begin_build tsan tests_tsan
     # The model on 2, 3 and 4 ranks runs the code that it runs on 1 and 8.
-    stage asan tests_cpu -L cpu -E 'greedy_text.*/[234]$' "$none" "$@"
-    stage tsan tests_tsan -L tsan "$none" "$@"
+    test_stage asan -L cpu -E 'greedy_text.*/[234]$' "$none" "$@"
+    build_stage tsan tests_tsan
+    test_stage tsan -L tsan "$none" "$@"
   fi
   python3 tools/dev/summary.py "${notes[@]/#/note=}" "${stages[@]}" || status=1
   return "$status"
