@@ -53,6 +53,7 @@ struct machine::state {
   void start_ready_work();
   bool start_next(int rank, stream_queue& q);  // false: nothing of it can begin
   void start_kernel(int rank, stream_queue& q, const work_item& item);
+  bool run_until_one_ends();  // false: nobody can run
   void retire_finished();
   void retire(rank_state& r, stream_queue& q);
   void flush_rank(rank_state& r);
@@ -101,6 +102,7 @@ struct machine::state {
   std::vector<copy_piece> copies;
   std::size_t next = 0;         // round robin
   std::exception_ptr failure;   // thrown inside a kernel just now
+  bool has_ended = false;       // a warp or a rank, since streams were last looked at
   std::uint64_t version = 1;    // of memory: a wait that found nothing looks again when it changes
   std::uint64_t seen_idle = 0;  // version, when it was last found that nobody can run
   std::chrono::steady_clock::time_point idle_since;

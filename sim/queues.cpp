@@ -62,7 +62,7 @@ void machine::state::run_while(int rank, InUse in_use) {
   while (own.failure == nullptr && in_use(own)) {
     try {
       start_ready_work();
-      if (run_one()) {
+      if (run_until_one_ends()) {
         if (!failure) retire_finished();
         if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
       } else if (in_use(own)) {
@@ -73,6 +73,14 @@ void machine::state::run_while(int rank, InUse in_use) {
     }
   }
   if (own.failure != nullptr) std::rethrow_exception(std::exchange(own.failure, nullptr));
+}
+
+/// What streams hold changes only where a warp or a rank ends: nobody looks at them after each step.
+bool machine::state::run_until_one_ends() {
+  do {
+    if (!run_one()) return false;
+  } while (!has_ended && !failure);
+  return true;
 }
 
 bool machine::abandon(int rank) {
@@ -129,6 +137,7 @@ bool machine::state::start_next(int rank, stream_queue& q) {
 }
 
 void machine::state::retire_finished() {
+  has_ended = false;
   for (rank_state& r : ranks)
     for (stream_queue& q : r.streams)
       if (q.running != nullptr) retire(r, q);

@@ -49,19 +49,21 @@ void machine::state::start_kernel(int rank, stream_queue& q, const work_item& it
   }
   active.reserve(active.size() + kernel->warps.size());
   for (const auto& warp : kernel->warps) active.push_back(warp.get());
+  has_ended = has_ended || kernel->warps.empty();
   q.running = std::move(kernel);
 }
 
 bool machine::state::can_run(const warp_state& w) const {
   if (w.done) return false;
-  if (!has_room(w)) return false;
-  return w.why == blocked::no || (w.why == blocked::wait && w.seen_version != version);
+  if (w.why != blocked::no && (w.why != blocked::wait || w.seen_version == version)) return false;
+  return has_room(w);
 }
 
 /// Blocks of a cluster begin together.
 bool machine::state::has_room(const warp_state& w) const {
+  if (opts.max_blocks == 0) return true;
   const cluster_state& cluster = *w.home->cluster;
-  if (cluster.has_begun || opts.max_blocks == 0) return true;
+  if (cluster.has_begun) return true;
   return ranks[static_cast<std::size_t>(w.rank)].blocks_running + cluster.blocks.size() <=
          static_cast<std::size_t>(opts.max_blocks);
 }
@@ -83,7 +85,7 @@ warp_state* machine::state::pick() {
 warp_state* machine::state::pick_by_priority() {
   warp_state* best = nullptr;
   for (warp_state* w : active) {
-    if (can_run(*w) && (best == nullptr || w->priority > best->priority)) best = w;
+    if ((best == nullptr || w->priority > best->priority) && can_run(*w)) best = w;
   }
   return best;
 }
@@ -121,6 +123,7 @@ void machine::state::resume(warp_state& w) {
     w.fiber = std::move(w.fiber).resume();
   }
   if (!w.done) return;
+  has_ended = true;
   w.stores.move_to(w.home->stores);
   w.shared_stores.to_memory();
   leave_barriers(w);
@@ -178,7 +181,7 @@ bool machine::state::dies_now(int rank) {
   rank_state& r = ranks[static_cast<std::size_t>(rank)];
   ++total_steps;
   const fault* f = fault_of(rank, fault::kind::dies_at_step);
-  if (f != nullptr && r.steps == f->step) r.dead = true;
+  if (f != nullptr && r.steps == f->step) r.dead = has_ended = true;
   ++r.steps;
   return r.dead;
 }

@@ -26,6 +26,11 @@ operands<Out, In> operands_of(const gemm_problem<Out, In>& p) {
           .b_is_rows_of_k = p.b_layout == gemm_b_layout::k_by_n};
 }
 
+struct maps_of_device {
+  const world& w;
+  tensor_map operator()(const tensor_layout& matrix) const { return make_tensor_map(w, matrix); }
+};
+
 /// As many clusters as there may be tiles for, of what the SMs hold.
 template <config c, class Out, class In>
 void launch_as(const world& w, const operands<Out, In>& problem, int num_sms, stream_ref stream,
@@ -39,8 +44,7 @@ void launch_as(const world& w, const operands<Out, In>& problem, int num_sms, st
       .shared_bytes = block_plan<c>{}.bytes,
       .cluster = cluster,
       .begins_early = !c.grouped};  // groups come after an exchange, and may have to leave SMs to others
-  const params p =
-      params_of<c>(problem, [&](const tensor_layout& matrix) { return make_tensor_map(w, matrix); });
+  const params p = params_of<c>(problem, maps_of_device{w});
   launch_on_cuda<gemm_kernel<constant<c>>>(w, grid, p, w.state().limits(), stream);
 }
 

@@ -73,20 +73,21 @@ struct operands {
 };
 
 /// `make_map(tensor_layout)` is the device's.
-template <config C, class Out, class In, class MakeMap>
-params params_of(const operands<Out, In>& p, MakeMap make_map) {
+template <class Out, class In, class MakeMap>
+params params_with(const config& c, int columns_of_slot, const operands<Out, In>& p, MakeMap make_map) {
   const auto matrix = [&](const auto* at, std::int64_t rows, int columns, int box_rows) {
     const int bytes = static_cast<int>(sizeof(*at));
     return make_map(tensor_layout{at, bytes, columns, rows, std::int64_t{columns} * bytes, box_rows});
   };
-  const std::int64_t b_rows = std::int64_t{C.grouped ? p.groups : 1} * p.n;
+  const std::int64_t b_rows = std::int64_t{c.grouped ? p.groups : 1} * p.n;
   params made{};
   if (p.k > 0) {
-    if (!C.listed) made.a = matrix(p.a, p.m, p.k, block_m);
-    if (C.grouped && !C.listed) made.a_half = matrix(p.a, p.m, p.k, group_rows);
+    if (!c.listed) made.a = matrix(p.a, p.m, p.k, block_m);
+    if (c.grouped && !c.listed) made.a_half = matrix(p.a, p.m, p.k, group_rows);
     made.b_is_rows_of_k = p.b_is_rows_of_k;
-    made.b = p.b_is_rows_of_k ? matrix(p.b, p.k, p.n, block_k<C>) : matrix(p.b, b_rows, p.k, C.b_box_rows());
-    if (C.gated) made.b_up = matrix(p.b_up, b_rows, p.k, C.b_box_rows());
+    made.b =
+        p.b_is_rows_of_k ? matrix(p.b, p.k, p.n, columns_of_slot) : matrix(p.b, b_rows, p.k, c.b_box_rows());
+    if (c.gated) made.b_up = matrix(p.b_up, b_rows, p.k, c.b_box_rows());
   }
   made.c = matrix(p.c, p.m, p.n, group_warp_rows);
   made.c_rows = p.c;
@@ -113,6 +114,11 @@ params params_of(const operands<Out, In>& p, MakeMap make_map) {
   made.bias = p.bias;
   made.act = p.act;
   return made;
+}
+
+template <config C, class Out, class In, class MakeMap>
+params params_of(const operands<Out, In>& p, MakeMap make_map) {
+  return params_with(C, block_k<C>, p, make_map);
 }
 
 /// The tiles of all blocks of a cluster are taken at once.
