@@ -81,7 +81,7 @@ class Build:
         command, directory = self.commands[source]
         words = [w for w in shlex.split(command) if not w.startswith(("-O", "-Werror")) and w not in ("-DNDEBUG", "ccache")]
         compiler = next(i for i, w in enumerate(words) if w.endswith(("c++", "g++", "clang++")))
-        words[compiler + 1:compiler + 1] = ["-O0", f"-I{overlay}/src", f"-I{overlay}"]
+        words[compiler + 1:compiler + 1] = ["-O0", f"-I{overlay}/include", f"-I{overlay}/src", f"-I{overlay}"]
         words[words.index("-o") + 1] = str(out)
         planted = overlay / source
         if planted.is_file():
@@ -103,8 +103,10 @@ def kinds_of(noticed_by):
 def is_noticed(bug, noticed_by, build, work):
     folders, main, more, arguments = kinds_of(noticed_by)
     is_test = noticed_by.endswith("_test")
-    main = next((build.folder / main.format(noticed_by, d) for d in ("cpu", "check")
-                 if (build.folder / main.format(noticed_by, d)).is_file()), build.folder / main)
+    mains = [build.folder / main.format(noticed_by, d) for d in ("cpu", "check")]
+    main = next((path for path in mains if path.is_file()), None)
+    if main is None:
+        return f"is not built: ninja -C {build.folder} {'tests/' + noticed_by if is_test else 'baton'}"
     folders += tuple(folder for folder in ("cli/", "sim/") if bug["file"].startswith(folder))
     objects = []
     for i, source in enumerate(build.units(bug["file"], folders)):
