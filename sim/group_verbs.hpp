@@ -76,6 +76,17 @@ class group_verbs {
         acc.at[r][first + c] = std::fma(part.at[r][c], by.at[r], acc.at[r][first + c]);
   }
   template <class F>
+  row_values of_rows(F f) {
+    row_values values;
+    for (int r = 0; r < group_warp_rows; ++r) values.at[r] = f(r);
+    return values;
+  }
+  template <int columns>
+  void scale_rows(group_accumulators<columns>& acc, const row_values& by) {
+    for (int r = 0; r < group_warp_rows; ++r)
+      for (float& v : acc.at[r]) v *= by.at[r];
+  }
+  template <class F>
   row_values mapped(row_values values, F f) {
     for (float& v : values.at) v = f(v);
     return values;

@@ -18,18 +18,13 @@ void require(const gemm_problem<Out, In>& p, const gemm_config& c) {
   require_row("k", p.k, "a and b");
   require_result(p.m, p.n);
   require_config(c);
-  const int act = static_cast<int>(p.act);
-  if (act < 0 || act > static_cast<int>(activation::gelu))
-    throw invalid_argument{fmt::format("act: {} is no activation", act)};
+  require_ending(p.act, p.bias, p.fp32_bias);
   const bool k_by_n = p.b_layout == gemm_b_layout::k_by_n;
   if (!k_by_n && p.b_layout != gemm_b_layout::n_by_k)
     throw invalid_argument{fmt::format("b_layout: {} is no gemm_b_layout", static_cast<int>(p.b_layout))};
-  if (p.bias != nullptr && p.fp32_bias != nullptr)
-    throw invalid_argument{"bias and fp32_bias: both are given, expected one of them at most"};
   if (p.m == 0 || p.n == 0) return;
   require_matrix("c", p.c, matrix_alignment, "[m, n]", p.m, p.n);
-  if (p.bias != nullptr) require_matrix("bias", p.bias, matrix_alignment, "[1, n]", 1, p.n);
-  if (p.fp32_bias != nullptr) require_matrix("fp32_bias", p.fp32_bias, matrix_alignment, "[1, n]", 1, p.n);
+  require_biases(p.bias, p.fp32_bias, "[1, n]", 1, p.n);
   if (p.k == 0) return;
   require_matrix("a", p.a, matrix_alignment, "[m, k]", p.m, p.k);
   if (k_by_n)

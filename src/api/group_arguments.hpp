@@ -45,6 +45,16 @@ void require_rows_of_a(const Problem& p) {
   require_matrix("a_rows", p.a_rows, alignof(std::int32_t), "[1, max_rows]", 1, p.rows.max_rows);
 }
 
+/// What a product of groups ends in.
+template <class Problem>
+void require_group_ending(const Problem& p) {
+  require_ending(p.act, p.bias, p.fp32_bias);
+  if (p.rows.max_rows == 0 || p.n == 0) return;
+  require_biases(p.bias, p.fp32_bias, "[num_ranges, n]", p.rows.num_ranges, p.n);
+  if (p.row_weights != nullptr)
+    require_matrix("row_weights", p.row_weights, alignof(float), "[1, max_rows]", 1, p.rows.max_rows);
+}
+
 /// What kernels take of a problem of groups.
 template <class Out, class In, class Problem>
 gemm_kernels::operands<Out, In> operands_of_groups(const Problem& p) {
@@ -60,7 +70,11 @@ gemm_kernels::operands<Out, In> operands_of_groups(const Problem& p) {
           .groups = p.rows.num_ranges,
           .a_list = p.a_rows,
           .a_row_bytes = p.a_row_bytes != 0 ? p.a_row_bytes : p.k * static_cast<int>(sizeof(In)),
-          .num_a_rows = p.num_a_rows};
+          .num_a_rows = p.num_a_rows,
+          .bias = p.bias,
+          .fp32_bias = p.fp32_bias,
+          .act = p.act,
+          .row_weights = p.row_weights};
 }
 
 }  // namespace baton

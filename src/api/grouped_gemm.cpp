@@ -12,6 +12,7 @@ void require(const grouped_problem<Value>& p) {
   require_groups(p.rows, p.stride, p.n);
   require_row("k", p.k, "a and b");
   require_result(p.rows.max_rows, p.n);
+  require_group_ending(p);
   if (p.rows.max_rows == 0 || p.n == 0) return;
   require_matrix("c", p.c, matrix_alignment, "[max_rows, n]", p.rows.max_rows, p.n);
   if (p.k == 0) return;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/math.hpp"
+#include "baton/activation.hpp"
 #include "baton/error.hpp"
 #include "baton/gemm_config.hpp"
 
@@ -58,6 +59,20 @@ inline void require_matrix(const char* name, const void* at, std::size_t alignme
         fmt::format("{}: null, expected memory of {} = [{}, {}]", name, extents, rows, columns)};
   if (reinterpret_cast<std::uintptr_t>(at) % alignment != 0)
     throw invalid_argument{fmt::format("{}: {} is not a multiple of {} bytes", name, at, alignment)};
+}
+
+/// What a product ends in, before anybody knows whether there is something to multiply.
+inline void require_ending(activation act, const void* bias, const float* fp32_bias) {
+  const int number = static_cast<int>(act);
+  if (number < 0 || number > static_cast<int>(activation::gelu))
+    throw invalid_argument{fmt::format("act: {} is no activation", number)};
+  if (bias != nullptr && fp32_bias != nullptr)
+    throw invalid_argument{"bias and fp32_bias: both are given, expected one of them at most"};
+}
+/// A bias of each of `rows` columns of c, or for each group, if there is one.
+inline void require_biases(const void* bias, const float* fp32_bias, const char* extents, int rows, int n) {
+  if (bias != nullptr) require_matrix("bias", bias, matrix_alignment, extents, rows, n);
+  if (fp32_bias != nullptr) require_matrix("fp32_bias", fp32_bias, matrix_alignment, extents, rows, n);
 }
 
 }  // namespace baton

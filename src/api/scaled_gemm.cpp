@@ -54,9 +54,14 @@ void scaled_gemm(const world& world, const scaled_gemm_problem& p, const gemm_co
                            .n = p.n,
                            .k = p.k,
                            .a_scales = p.a_scales,
-                           .b_scales = p.b_scales};
+                           .b_scales = p.b_scales,
+                           .bias = p.bias,
+                           .fp32_bias = p.fp32_bias,
+                           .act = p.act};
   require_scaled(operands, p.a_layout, "[m, n]", "[m, k]", "[n, k]");
+  require_ending(p.act, p.bias, p.fp32_bias);
   if (operands.m == 0 || operands.n == 0) return;
+  require_biases(p.bias, p.fp32_bias, "[1, n]", 1, p.n);
   set_scale_steps(operands, p.a_layout);
   gemm_kernels::run(world, operands, {config.tiles, sms_for(world, config.num_sms), config.splits}, stream);
 }
@@ -67,6 +72,7 @@ void scaled_grouped_gemm(const world& world, const scaled_grouped_gemm_problem& 
   operands.a_scales = p.a_scales;
   operands.b_scales = p.b_scales;
   require_scaled(operands, p.a_layout, "[max_rows, n]", "[max_rows, k]", "[num_ranges * n, k]");
+  require_group_ending(p);
   if (operands.m == 0 || operands.n == 0) return;
   set_scale_steps(operands, p.a_layout);
   if (p.a_rows != nullptr && p.k > 0) {

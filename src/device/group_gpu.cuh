@@ -107,6 +107,11 @@ class group_gpu : public async_gpu<ClusterBlocks> {
     values = {{from[row], from[row + 8]}};
   }
   template <class F>
+  BATON_FN static row_values of_rows(F f) {
+    const int row = lane_here() / 4;
+    return {{f(row), f(row + 8)}};
+  }
+  template <class F>
   BATON_FN static row_values mapped(const row_values& values, F f) {
     return {{f(values.at[0]), f(values.at[1])}};
   }
@@ -136,6 +141,11 @@ class group_gpu : public async_gpu<ClusterBlocks> {
   BATON_FN static void fold_halves(group_accumulators<columns>& acc, F f) {
     BATON_UNROLL
     for (int i = 0; i < columns / 4; ++i) acc.at[i] = f(acc.at[i], acc.at[i + columns / 4]);
+  }
+  template <int columns>
+  BATON_FN static void scale_rows(group_accumulators<columns>& acc, const row_values& by) {
+    BATON_UNROLL
+    for (int i = 0; i < columns / 2; ++i) acc.at[i] *= by.at[i / 2 % 2];
   }
   template <int columns, int taken>
   BATON_FN static void add_scaled(group_accumulators<columns>& acc, int first,

@@ -17,11 +17,13 @@
 //                                      and v1 are references, acc at (row, column) and (row, column + 1)
 //   row_values                         a float for each of this warp's 16 rows
 //   read_rows(values, from)            plain reads of 16 floats of shared memory
+//   of_rows(f)                         row_values, f(row) of each of this warp's 16 rows
 //   mapped(values, f)                  row_values, f of each
 //   each_row(values, f)                f(row, value) of each of this warp's 16 rows, on one lane
 //   largest_of_rows(acc, columns)      row_values: of each row the largest magnitude in the left half of acc, among the first
 //                                      `columns`, a multiple of 8. What is no number loses
 //   fold_halves(acc, f)                each value of the left half of acc becomes f(it, the one as far right of the middle)
+//   scale_rows(acc, by)                acc = acc * by[row]
 //   add_scaled(acc, first, part, by)   acc += by[row] * part, with one rounding, at as many columns from `first` on as part has
 //   group_results<columns, T>          this warp's 16 rows of 64 x columns as T, bf16 or fp16: half the registers
 //   round(acc, first, results)         results = acc from column `first` on, as many as results has
@@ -79,6 +81,9 @@ struct value_of_value {
 struct value_of_row {
   constexpr void operator()(int, float) const {}
 };
+struct row_of_value {
+  constexpr float operator()(int) const { return 1; }
+};
 struct value_of_two {
   constexpr float operator()(float v, float) const { return v; }
 };
@@ -115,6 +120,7 @@ concept group_exec_context = tensor_exec_context<X> &&
   x.read_rows(values, rows);
   x.add_scaled(acc, 0, acc, x.mapped(values, exec_detail::value_of_value{}));
   x.each_row(x.largest_of_rows(acc, 8), exec_detail::value_of_row{});
+  x.scale_rows(acc, x.of_rows(exec_detail::row_of_value{}));
   x.fold_halves(acc, exec_detail::value_of_two{});
   x.put_rows(small_tile, acc, 0, values);
   x.copy_word(rows, rows);

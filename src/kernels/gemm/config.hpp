@@ -25,8 +25,9 @@ struct config {
   int cluster = 2;         // blocks, one below the other: each loads its part of B and gives it to all
   int places = 2;          // of 16 rows of results, of each consumer warp
   bool float_out = false;  // C is fp32, else of the operands' type, or bf16
-  bool epilogue = false;   // alpha, beta, bias and activation are looked at; else they are 1, 0 and none
-  bool grouped = false;    // rows of A belong to groups with a B of their own
+  bool epilogue =
+      false;             // what a product ends in is looked at; else it ends in its sums, or is gated by silu
+  bool grouped = false;  // rows of A belong to groups with a B of their own
   operand_type in = operand_type::bf16;  // e4m3: 128 values of k share a scale
   bool gated =
       false;  // B is two matrices; C = silu(A * B^T) . (A * B_up^T), with scales of its own where it is e4m3
@@ -36,6 +37,9 @@ struct config {
 
   constexpr bool block_scaled() const { return in == operand_type::e4m3; }
   constexpr bool e4m3_out() const { return gated && block_scaled(); }
+  /// alpha, beta and B [k, n] are of dense products of 16 bits; weights of rows are of groups.
+  constexpr bool has_alpha() const { return epilogue && !grouped && !block_scaled(); }
+  constexpr bool has_row_weights() const { return epilogue && grouped && !gated; }
   constexpr int out_columns() const {  // of C that a warp stores at a time
     return e4m3_out() ? 128 : float_out ? 32 : 64;
   }
@@ -73,6 +77,10 @@ using out_value =
     std::conditional_t<C.e4m3_out(), float8_e4m3,
                        std::conditional_t<C.float_out, float,
                                           std::conditional_t<C.in == operand_type::fp16, float16, bfloat16>>>;
+
+/// A bias of 16 bits: of C's type, but where that is e4m3.
+template <config C>
+using bias_value = std::conditional_t<C.e4m3_out(), bfloat16, out_value<C>>;
 
 /// Columns of B that share a scale, and what a slot has of scales, for its 128 values of k.
 inline constexpr int scaled_columns = weight_block;
@@ -134,7 +142,7 @@ consteval const char* why_not() {
     return "columns: not 64, 128 or 256, which products of a group have";
   } else if constexpr (C.cluster < 1 || C.columns / C.cluster % 8 != 0) {
     return "cluster: a block's part of B is not a multiple of eight rows";
-  } else if constexpr (C.epilogue && C.b_box_rows() % 64 != 0) {
+  } else if constexpr (C.has_alpha() && C.b_box_rows() % 64 != 0) {
     return "epilogue: a block's part of B is not a multiple of 64 columns, in which rows of k come";
   } else if constexpr (C.stages < 2) {
     return "stages: a ring needs two slots to overlap";
@@ -143,14 +151,14 @@ consteval const char* why_not() {
            "free";
   } else if constexpr (C.places < 1 || C.result_columns() / C.out_columns() % C.places != 0) {
     return "places: the last place of a tile is the next one's first";
-  } else if constexpr (C.block_scaled() && (C.float_out || C.epilogue)) {
-    return "block_scaled: neither fp32, nor an epilogue";
+  } else if constexpr (C.block_scaled() && C.float_out) {
+    return "block_scaled: results of fp32";
   } else if constexpr ((C.gated || C.listed) && (!C.grouped || C.cluster > 1)) {
     return "gated, listed: of groups, in blocks alone";
   } else if constexpr (C.split && (C.grouped || C.cluster > 1)) {
     return "split: of one product, in clusters that share nothing else";
-  } else if constexpr (C.gated && (C.columns != 256 || C.float_out || C.epilogue)) {
-    return "gated: 128 columns of each matrix, which share a scale of C; neither fp32 nor an epilogue";
+  } else if constexpr (C.gated && (C.columns != 256 || C.float_out)) {
+    return "gated: 128 columns of each matrix, which share a scale of C; not fp32";
   } else {
     return block_plan<C>{}.bytes <= most_shared_bytes ? nullptr
                                                       : "stages: more shared memory than a block has";

@@ -22,8 +22,32 @@ void widen_columns(const In* b, std::size_t k, std::size_t n, std::size_t first,
     for (std::size_t j = 0; j < count; ++j) to[j * k + l] = static_cast<float>(b[l * n + first + j]);
 }
 
+/// activation(sum + bias), times the row's weight.
+template <class Out>
+struct ending {
+  const Out* bias = nullptr;  // from here on of n columns
+  const float* fp32_bias = nullptr;
+  activation act = activation::none;
+  const float* row_weights = nullptr;
+
+  float of(float sum, std::size_t row, std::size_t column) const {
+    if (fp32_bias != nullptr) sum += fp32_bias[column];
+    if (bias != nullptr) sum += static_cast<float>(bias[column]);
+    const float value = activated(act, sum);
+    return row_weights == nullptr ? value : value * row_weights[row];
+  }
+};
+/// What a problem of groups asks for, from a row of c on, of a group.
 template <class Out, class In>
-void run(const gemm_problem<Out, In>& p) {
+ending<Out> ending_of(const gemm_kernels::operands<Out, In>& p, std::size_t first_row, std::size_t group) {
+  const std::size_t biases = group * static_cast<std::size_t>(p.n);
+  return {p.bias == nullptr ? nullptr : p.bias + biases,
+          p.fp32_bias == nullptr ? nullptr : p.fp32_bias + biases, p.act,
+          p.row_weights == nullptr ? nullptr : p.row_weights + first_row};
+}
+
+template <class Out, class In>
+void multiply(const gemm_problem<Out, In>& p, const ending<Out>& end) {
   const auto m = static_cast<std::size_t>(p.m), n = static_cast<std::size_t>(p.n),
              k = static_cast<std::size_t>(p.k);
   std::vector<float> left(std::min(block_rows, m) * k), right(std::min(block_columns, n) * k);
@@ -40,12 +64,15 @@ void run(const gemm_problem<Out, In>& p) {
         Out& c = p.c[(first + r) * n + j];
         float sum = p.alpha * (k > 0 ? dot(left.data() + r * k, right.data() + column * k, k) : 0.0f);
         if (p.beta != 0.0f) sum = std::fma(p.beta, static_cast<float>(c), sum);
-        if (p.fp32_bias != nullptr) sum += p.fp32_bias[j];
-        if (p.bias != nullptr) sum += static_cast<float>(p.bias[j]);
-        c = Out{activated(p.act, sum)};
+        c = Out{end.of(sum, first + r, j)};
       }
     }
   }
+}
+
+template <class Out, class In>
+void run(const gemm_problem<Out, In>& p) {
+  multiply(p, ending<Out>{p.bias, p.fp32_bias, p.act});
 }
 
 namespace {
@@ -81,6 +108,7 @@ const In* values_of(const gemm_kernels::operands<Out, In>& p, std::size_t r) {
 void multiply(const gemm_kernels::operands<bfloat16, float8_e4m3>& p, const group_rows& rows) {
   const auto n = static_cast<std::size_t>(p.n), k = static_cast<std::size_t>(p.k);
   const std::size_t steps = fp8_scales(k);
+  const ending<bfloat16> end = ending_of(p, rows.first, rows.group);
   std::vector<float> left(rows.count * k), right(k), scales(rows.count * steps);
   for (std::size_t r = 0; r < rows.count && k > 0; ++r)
     widen(values_of(p, rows.first + r), k, left.data() + r * k);
@@ -94,7 +122,7 @@ void multiply(const gemm_kernels::operands<bfloat16, float8_e4m3>& p, const grou
       const float sum = k == 0 ? 0.0f
                                : scaled_dot(left.data() + r * k, scales.data() + r * steps, right.data(),
                                             p.b_scales + of_b, k);
-      p.c[(rows.first + r) * n + j] = bfloat16{sum};
+      p.c[(rows.first + r) * n + j] = bfloat16{end.of(sum, r, j)};
     }
   }
 }
@@ -108,9 +136,10 @@ void run(const gemm_kernels::operands<Value, Value>& p) {
     std::vector<Value> listed(p.a_list == nullptr ? 0 : rows.count * k);
     for (std::size_t r = 0; r < rows.count && !listed.empty(); ++r)
       std::copy_n(values_of(p, rows.first + r), k, listed.data() + r * k);
-    run(gemm_problem<Value, Value>{p.a_list == nullptr ? p.a + rows.first * k : listed.data(),
-                                   p.b + rows.group * n * k, p.c + rows.first * n,
-                                   static_cast<int>(rows.count), p.n, p.k});
+    multiply(gemm_problem<Value, Value>{p.a_list == nullptr ? p.a + rows.first * k : listed.data(),
+                                        p.b + rows.group * n * k, p.c + rows.first * n,
+                                        static_cast<int>(rows.count), p.n, p.k},
+             ending_of(p, rows.first, rows.group));
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// What becomes of a product's sums before they are rounded: activation(alpha * acc + beta * C + bias).
+// What becomes of a product's sums before they are rounded: activation(alpha * acc + beta * C + bias), of groups and of e4m3
+// row_weight * activation(acc + bias).
 //
 // Each step is a pass over a thread's accumulators, or is left out for all of them: what a product asks for is the same in all
 // threads, and one long pass would be the longest for everybody.
@@ -7,7 +8,7 @@
 
 #include "base/activation.hpp"
 #include "base/convert.hpp"
-#include "kernels/gemm/tiles.hpp"
+#include "kernels/gemm/results.hpp"
 
 namespace baton::gemm_kernels {
 
@@ -18,22 +19,17 @@ class epilogue {
  public:
   BATON_FN epilogue(X& x, const params& p) : x_{x}, p_{p} {}
 
-  /// `row` and `column`: of C, where the warp's accumulators begin.
-  BATON_FN void run(accumulators& acc, int row, int column) {
-    if (p_.alpha != 1.0f || p_.beta != 0.0f || p_.bias != nullptr || p_.fp32_bias != nullptr)
-      add(acc, row, column);
-    if (p_.act == activation::relu) {
-      x_.each_pair(acc, [](int, int, float& low, float& high) {
-        low = relu(low);
-        high = relu(high);
-      });
-    } else if (p_.act != activation::none) {
-      const sigmoid_factors factors = factors_of(p_.act);
-      x_.each_pair(acc, [&](int, int, float& low, float& high) {
-        low = by_sigmoid(low, factors);
-        high = by_sigmoid(high, factors);
-      });
+  /// `at`: of the warp's accumulators in C; the first of their columns is made by row `b_row` of b.
+  BATON_FN void run(accumulators& acc, const result_rows& at, int b_row) {
+    if constexpr (C.has_alpha()) {
+      if (p_.alpha != 1.0f || p_.beta != 0.0f || p_.bias != nullptr || p_.fp32_bias != nullptr)
+        add(acc, at.row, at.column);
+    } else if (p_.bias != nullptr || p_.fp32_bias != nullptr) {
+      add_bias(acc, at.column, b_row);
     }
+    activate(acc);
+    if constexpr (C.has_row_weights())
+      if (p_.row_weights != nullptr) weigh(acc, at.row, at.rows);
   }
 
  private:
@@ -55,6 +51,35 @@ class epilogue {
       if (p_.bias != nullptr) add_two(two_at(static_cast<const out_value<C>*>(p_.bias), column), low, high);
     });
   }
+  /// acc + bias, of the tile's group. What rows of nobody become is not stored.
+  BATON_FN void add_bias(accumulators& acc, int first_column, int b_row) {
+    x_.each_pair(acc, [&](int, int column, float& low, float& high) {
+      if (first_column + column >= p_.n) return;
+      const int of_b = b_row + column;
+      if (p_.fp32_bias != nullptr) add_two(two_floats_at(p_.fp32_bias, of_b), low, high);
+      if (p_.bias != nullptr) add_two(two_at(static_cast<const out_value<C>*>(p_.bias), of_b), low, high);
+    });
+  }
+  BATON_FN void activate(accumulators& acc) {
+    if (p_.act == activation::relu) {
+      x_.each_pair(acc, [](int, int, float& low, float& high) {
+        low = relu(low);
+        high = relu(high);
+      });
+    } else if (p_.act != activation::none) {
+      const sigmoid_factors factors = factors_of(p_.act);
+      x_.each_pair(acc, [&](int, int, float& low, float& high) {
+        low = by_sigmoid(low, factors);
+        high = by_sigmoid(high, factors);
+      });
+    }
+  }
+  /// The group has `rows` of the warp's; there may be no memory behind them.
+  BATON_FN void weigh(accumulators& acc, int first_row, int rows) {
+    const float* const weights = p_.row_weights + first_row;
+    x_.scale_rows(acc, x_.of_rows([&](int row) { return row < rows ? x_.read(weights + row) : 0.0f; }));
+  }
+
   BATON_FN static void add_two(const two_floats& two, float& low, float& high) {
     low += two.low;
     high += two.high;

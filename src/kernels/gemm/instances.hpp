@@ -28,40 +28,40 @@ constexpr config config_of(gemm_tiles tiles, bool float_out, bool epilogue,
 }
 
 /// Of groups: blocks alone, as half of a pair has nothing to do where a group has few rows.
-constexpr config make_group_config(operand_type in, bool listed) {
-  config c = config_of(gemm_tiles::wide, false, false, in);
+constexpr config make_group_config(operand_type in, bool listed, bool epilogue) {
+  config c = config_of(gemm_tiles::wide, false, epilogue, in);
   c.grouped = true;
   c.evenly = true;
   c.listed = listed;
   return c;
 }
-template <class In, bool listed>
-inline constexpr config group_config = make_group_config(type_of<In>, listed);
-template <class In, bool listed>
-using group_kernel = gemm_kernel<constant<group_config<In, listed>>>;
+template <class In, bool listed, bool epilogue = false>
+inline constexpr config group_config = make_group_config(type_of<In>, listed, epilogue);
+template <class In, bool listed, bool epilogue = false>
+using group_kernel = gemm_kernel<constant<group_config<In, listed, epilogue>>>;
 
 /// Of e4m3 with scales: the results of a tile go through one place of each warp, as registers and slots leave no more. Groups
 /// are dealt out in order: with the other way ptxas orders the inner loop so that it takes 22 % longer at k 7168.
-constexpr config make_scaled_config(gemm_tiles tiles, bool grouped, bool listed) {
-  config c = config_of(tiles, false, false, operand_type::e4m3);
+constexpr config make_scaled_config(gemm_tiles tiles, bool grouped, bool listed, bool epilogue) {
+  config c = config_of(tiles, false, epilogue, operand_type::e4m3);
   c.grouped = grouped;
   c.listed = listed;
   c.places = 1;
   return c;
 }
 /// Dense ones have paired and medium tiles: what a slot has of B shares its scales.
-template <gemm_tiles tiles>
-inline constexpr config scaled_config = make_scaled_config(tiles, false, false);
+template <gemm_tiles tiles, bool epilogue = false>
+inline constexpr config scaled_config = make_scaled_config(tiles, false, false, epilogue);
 /// With a list in tiles of 128 columns: in those of 256 ptxas spills 24 bytes.
-template <bool listed>
+template <bool listed, bool epilogue = false>
 inline constexpr config scaled_group_config = make_scaled_config(listed ? gemm_tiles::medium
                                                                         : gemm_tiles::wide,
-                                                                 true, listed);
+                                                                 true, listed, epilogue);
 
 /// silu(A * gate^T) . (A * up^T) of groups; C of e4m3 leaves with its scales.
 constexpr config make_gated_config(bool block_scaled, bool listed) {
-  config c = block_scaled ? make_scaled_config(gemm_tiles::wide, true, listed)
-                          : make_group_config(operand_type::bf16, listed);
+  config c = block_scaled ? make_scaled_config(gemm_tiles::wide, true, listed, false)
+                          : make_group_config(operand_type::bf16, listed, false);
   c.gated = true;
   c.evenly = true;
   return c;
@@ -73,22 +73,23 @@ using gated_kernel = gemm_kernel<constant<gated_config<block_scaled, listed>>>;
 
 /// Blocks that share out k: narrow tiles, as what blocks send each other takes longest, and as many slots as leave room for it.
 /// Those of e4m3 may be medium, too: more rows make enough tiles of these.
-constexpr config make_split_config(bool float_out, operand_type in, gemm_tiles tiles) {
-  config c = config_of(tiles, float_out, in != operand_type::e4m3, in);
+constexpr config make_split_config(bool float_out, operand_type in, gemm_tiles tiles, bool epilogue) {
+  config c = config_of(tiles, float_out, epilogue || in != operand_type::e4m3, in);
   c.split = true;
   c.stages = tiles == gemm_tiles::medium ? 4 : float_out ? 6 : 7;
   if (in == operand_type::e4m3) c.places = 1;
   return c;
 }
-template <class Out, class In, gemm_tiles tiles = gemm_tiles::narrow>
-inline constexpr config split_config = make_split_config(std::is_same_v<Out, float>, type_of<In>, tiles);
-template <class Out, class In, gemm_tiles tiles = gemm_tiles::narrow>
-using split_kernel = gemm_kernel<constant<split_config<Out, In, tiles>>>;
+template <class Out, class In, gemm_tiles tiles = gemm_tiles::narrow, bool epilogue = false>
+inline constexpr config split_config = make_split_config(std::is_same_v<Out, float>, type_of<In>, tiles,
+                                                         epilogue);
+template <class Out, class In, gemm_tiles tiles = gemm_tiles::narrow, bool epilogue = false>
+using split_kernel = gemm_kernel<constant<split_config<Out, In, tiles, epilogue>>>;
 
-template <gemm_tiles tiles>
-using scaled_kernel = gemm_kernel<constant<scaled_config<tiles>>>;
-template <bool listed>
-using scaled_group_kernel = gemm_kernel<constant<scaled_group_config<listed>>>;
+template <gemm_tiles tiles, bool epilogue = false>
+using scaled_kernel = gemm_kernel<constant<scaled_config<tiles, epilogue>>>;
+template <bool listed, bool epilogue = false>
+using scaled_group_kernel = gemm_kernel<constant<scaled_group_config<listed, epilogue>>>;
 
 /// Products of fp16 have one kernel, with and without an epilogue, to be compiled once.
 template <class Out, class In, gemm_tiles tiles, bool epilogue>

@@ -1,6 +1,7 @@
 #pragma once
 // C = activation(alpha * A * B^T + beta * C + bias) on tensor cores, warp-specialised, persistent, in clusters: bf16 or fp16 in,
-// the same or fp32 out; and C = A * B^T of e4m3 with scales (scaled_products.hpp), bf16 out.
+// the same or fp32 out; of groups, and of e4m3 with scales (scaled_products.hpp), bf16 out, C =
+// row_weight * activation(A * B^T + bias).
 //
 //   role       groups     registers  takes           gives           work per slot (64 values of k, or 128 of e4m3)
 //   producer   1 (1 warp) 40         free slots      filled slots    a box of A; its part of B, to all blocks of the cluster
@@ -128,7 +129,7 @@ class block_role {
     if (a_rows > 0)
       x_.tensor_load(a_slot<C>(x_, stage).at, a_rows == block_m ? p_.a : p_.a_half, {k, t.row}, filled);
     const int part = row_block<C>(x_) * C.b_box_rows();
-    if constexpr (C.epilogue)
+    if constexpr (C.has_alpha())
       if (p_.b_is_rows_of_k) return fill_rows_of_k(stage, filled, k, t.column, part);
     std::byte* b = b_slot<C>(x_, stage).from_row(part).at;
     if constexpr (C.cluster == 1) x_.tensor_load(b, p_.b, {k, t.b_row + part}, filled);
@@ -164,7 +165,7 @@ class block_role {
       const int below = number * group_rows + x_.warp_of_group() * group_warp_rows;
       if constexpr (C.epilogue) {
         results.store_rest();
-        epilogue<C, X>{x_, p_}.run(acc, t.row + below, t.column);
+        epilogue<C, X>{x_, p_}.run(acc, {t.row + below, t.rows - below, t.column}, t.b_row);
       }
       if constexpr (C.gated) x_.fold_halves(acc, [](float gate, float up) { return silu(gate) * up; });
       results.take(acc, {t.row + below, t.rows - below, t.column});

@@ -48,18 +48,18 @@ void launch_as(const world& w, const operands<Out, In>& problem, int num_sms, st
   launch_on_cuda<gemm_kernel<constant<c>>>(w, grid, p, w.state().limits(), stream);
 }
 
-template <class Out, class In>
-bool is_plain(const gemm_problem<Out, In>& p) {
-  return p.alpha == 1.0f && p.beta == 0.0f && p.bias == nullptr && p.fp32_bias == nullptr &&
-         p.act == activation::none && p.b_layout == gemm_b_layout::n_by_k;
+/// f(constant<given>), compiled for both.
+template <class F>
+void with_constant(bool given, F f) {
+  given ? f(constant<true>{}) : f(constant<false>{});
 }
 
 template <gemm_tiles tiles, class Out, class In>
 void launch_with(const world& w, const gemm_problem<Out, In>& problem, int num_sms, stream_ref stream) {
-  if (is_plain(problem))
-    launch_as<dense_config<Out, In, tiles, false>>(w, operands_of(problem), num_sms, stream);
-  else
-    launch_as<dense_config<Out, In, tiles, true>>(w, operands_of(problem), num_sms, stream);
+  const operands<Out, In> p = operands_of(problem);
+  with_constant(p.has_ending(), [&](auto epilogue) {
+    launch_as<dense_config<Out, In, tiles, epilogue.value>>(w, p, num_sms, stream);
+  });
 }
 
 template <class Problem>
@@ -71,18 +71,32 @@ void run_on_cpu(const world& w, const Problem& problem, stream_ref stream) {
 template <class Value>
 void run_groups(const world& w, const operands<Value, Value>& problem, int num_sms, stream_ref stream) {
   if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
-  if (problem.a_list == nullptr)
-    launch_as<group_config<Value, false>>(w, problem, num_sms, stream);
-  else
-    launch_as<group_config<Value, true>>(w, problem, num_sms, stream);
+  with_constant(problem.a_list != nullptr, [&](auto listed) {
+    with_constant(problem.has_ending(), [&](auto epilogue) {
+      launch_as<group_config<Value, listed.value, epilogue.value>>(w, problem, num_sms, stream);
+    });
+  });
 }
 
 template <bool block_scaled, class Value>
 void launch_gated(const world& w, const operands<Value, Value>& problem, int num_sms, stream_ref stream) {
-  if (problem.a_list == nullptr)
-    launch_as<gated_config<block_scaled, false>>(w, problem, num_sms, stream);
-  else
-    launch_as<gated_config<block_scaled, true>>(w, problem, num_sms, stream);
+  with_constant(problem.a_list != nullptr, [&](auto listed) {
+    launch_as<gated_config<block_scaled, listed.value>>(w, problem, num_sms, stream);
+  });
+}
+
+template <bool epilogue>
+void launch_scaled(const world& w, const operands<bfloat16, float8_e4m3>& problem, const tile_choice& chosen,
+                   int num_sms, stream_ref stream) {
+  const bool medium = chosen.tiles == gemm_tiles::medium;
+  if (chosen.splits == 1)
+    return medium ? launch_as<scaled_config<gemm_tiles::medium, epilogue>>(w, problem, num_sms, stream)
+                  : launch_as<scaled_config<gemm_tiles::paired, epilogue>>(w, problem, num_sms, stream);
+  with_constant(medium, [&](auto of_medium) {
+    constexpr gemm_tiles tiles = of_medium.value ? gemm_tiles::medium : gemm_tiles::narrow;
+    launch_as<split_config<bfloat16, float8_e4m3, tiles, epilogue>>(w, problem, num_sms, stream,
+                                                                    chosen.splits);
+  });
 }
 
 }  // namespace
@@ -114,24 +128,19 @@ void run(const world& w, const operands<float16, float16>& problem, int num_sms,
 
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num_sms, stream_ref stream) {
   if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
-  if (problem.a_list == nullptr)
-    launch_as<scaled_group_config<false>>(w, problem, num_sms, stream);
-  else
-    launch_as<scaled_group_config<true>>(w, problem, num_sms, stream);
+  with_constant(problem.a_list != nullptr, [&](auto listed) {
+    with_constant(problem.has_ending(), [&](auto epilogue) {
+      launch_as<scaled_group_config<listed.value, epilogue.value>>(w, problem, num_sms, stream);
+    });
+  });
 }
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, const gemm_config& config,
          stream_ref stream) {
   if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
   const tile_choice chosen = chosen_of(scaled_tile_rates, config, problem.m, problem.n, problem.k);
-  if (chosen.splits > 1 && chosen.tiles == gemm_tiles::medium)
-    launch_as<split_config<bfloat16, float8_e4m3, gemm_tiles::medium>>(w, problem, config.num_sms, stream,
-                                                                       chosen.splits);
-  else if (chosen.splits > 1)
-    launch_as<split_config<bfloat16, float8_e4m3>>(w, problem, config.num_sms, stream, chosen.splits);
-  else if (chosen.tiles == gemm_tiles::medium)
-    launch_as<scaled_config<gemm_tiles::medium>>(w, problem, config.num_sms, stream);
-  else
-    launch_as<scaled_config<gemm_tiles::paired>>(w, problem, config.num_sms, stream);
+  with_constant(problem.has_ending(), [&](auto epilogue) {
+    launch_scaled<epilogue.value>(w, problem, chosen, config.num_sms, stream);
+  });
 }
 
 void run_gated(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream) {

@@ -16,7 +16,8 @@ extern template void run(const world&, const gemm_problem<float>&, const gemm_co
 extern template void run(const world&, const gemm_problem<float16, float16>&, const gemm_config&, stream_ref);
 extern template void run(const world&, const gemm_problem<float, float16>&, const gemm_config&, stream_ref);
 
-/// The same for groups of rows, with the rows of each on the device.
+/// The same for groups of rows, with the rows of each on the device, a bias for each group and a weight for each row, and without
+/// alpha and beta.
 void run(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream);
 void run(const world& w, const operands<float16, float16>& problem, int num_sms, stream_ref stream);
 

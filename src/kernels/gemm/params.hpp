@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
 #include "base/tile_walk.hpp"
 #include "baton/activation.hpp"
@@ -39,12 +40,17 @@ struct params {
   const std::int32_t* a_list;
   int a_row_bytes, num_a_rows;
 
-  // With an epilogue: of each column, a float or a value of C's type; null: none.
+  // With an epilogue: of each row of b, a float or a bias_value; null: none. Gated: of gate, and up_bias.
   const float* fp32_bias;
   const void* bias;
   activation act;
-  bool b_is_rows_of_k;  // b is [k, n]
+  bool b_is_rows_of_k;       // b is [k, n]
+  const float* row_weights;  // of groups: [m]; null: none
 };
+
+/// What a bias of 16 bits is of.
+template <class Out>
+using bias_of = std::conditional_t<std::is_same_v<Out, float8_e4m3>, bfloat16, Out>;
 
 /// What is multiplied, as the host says it.
 template <class Out, class In = bfloat16>
@@ -66,10 +72,17 @@ struct operands {
   float* c_scales = nullptr;             // of e4m3
   const std::int32_t* a_list = nullptr;  // null: row r of A is its r-th
   int a_row_bytes = 0, num_a_rows = 0;   // of a list
-  const Out* bias = nullptr;             // [n]
+  const bias_of<Out>* bias = nullptr;    // [n], of each group
   const float* fp32_bias = nullptr;
   activation act = activation::none;
-  bool b_is_rows_of_k = false;  // b is [k, n]: with an epilogue
+  bool b_is_rows_of_k = false;         // b is [k, n]
+  const float* row_weights = nullptr;  // [m], of groups
+
+  /// Whether the sums are not all that C is.
+  constexpr bool has_ending() const {
+    return alpha != 1.0f || beta != 0.0f || bias != nullptr || fp32_bias != nullptr ||
+           act != activation::none || b_is_rows_of_k || row_weights != nullptr;
+  }
 };
 
 /// `make_map(tensor_layout)` is the device's.
@@ -113,6 +126,7 @@ params params_with(const config& c, int columns_of_slot, const operands<Out, In>
   made.fp32_bias = p.fp32_bias;
   made.bias = p.bias;
   made.act = p.act;
+  made.row_weights = p.row_weights;
   return made;
 }
 

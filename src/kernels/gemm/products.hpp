@@ -33,7 +33,7 @@ class plain_products {
   /// of the tile before are stored. False: gave up.
   template <class Look>
   BATON_FN bool multiply(accumulators& acc, results<C, X>& before_these, Look look) {
-    if constexpr (C.epilogue)
+    if constexpr (C.has_alpha())
       if (p_.b_is_rows_of_k)
         return multiply_by(acc, before_these, look,
                            [this](int slot) { return as_rows_of_k(b_slot<C>(x_, slot)); });

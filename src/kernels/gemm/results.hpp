@@ -20,7 +20,10 @@ class results {
   using tile_type = swizzled_tile<out_type>;
   using accumulators = typename X::template group_accumulators<C.columns>;
   static constexpr int parts = C.result_columns() / C.out_columns();
-  static constexpr int parts_kept = C.float_out || C.block_scaled() ? 0 : parts - C.places;
+  /// Of groups with an epilogue one is kept: looking for a tile while products run takes the registers of another.
+  static constexpr int parts_kept = C.float_out || C.block_scaled() ? 0
+                                    : C.epilogue && C.grouped       ? smaller(parts - C.places, 1)
+                                                                    : parts - C.places;
   static constexpr int first_kept = (parts - parts_kept) * C.out_columns();
 
  public:
