@@ -19,4 +19,12 @@ constexpr const char* name(activation a) {
   }
 }
 
+/// What an expert makes of a value g of gate and u of up: silu(g) * u; or g / (1 + exp(-1.702 g)) * (u + 1), with g no more than
+/// 7 and u from -7 to 7, as gpt-oss has it.
+enum class gating { silu, clamped };
+
+constexpr const char* name(gating g) {
+  return g == gating::clamped ? "clamped" : "silu";
+}
+
 }  // namespace baton

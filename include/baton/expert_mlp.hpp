@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "baton/activation.hpp"
 #include "baton/expert_parallel.hpp"
 #include "baton/weight_format.hpp"
 
@@ -23,6 +24,11 @@ struct expert_weights {
       nullptr;  // [num_local_experts, weight_scales(intermediate), weight_scales(hidden)]
   const float* down_scales =
       nullptr;  // [num_local_experts, weight_scales(hidden), weight_scales(intermediate)]
+  // Each may be null: none.
+  const bfloat16* gate_bias = nullptr;  // [num_local_experts, intermediate]
+  const bfloat16* up_bias = nullptr;    // [num_local_experts, intermediate]
+  const bfloat16* down_bias = nullptr;  // [num_local_experts, hidden]
+  gating gated_by = gating::silu;       // what becomes of gate and up
 };
 
 /// Bytes of scratch that expert_mlp needs for such rows: max_rows, format and hidden are looked at.
@@ -30,18 +36,23 @@ struct expert_weights {
 std::size_t expert_mlp_scratch_bytes(const expert_weights& weights, const received_tokens& rows,
                                      device_kind device);
 
-/// Each received row through its expert: `out[r, :] = down * (silu(gate * x_r) . (up * x_r))` with
-/// silu(v) = v / (1 + exp(-v)).
+/// Each received row through its expert: `out[r, :] = row_weights[r] * (down * h + down_bias)` with
+/// h = silu(gate * x_r + gate_bias) . (up * x_r + up_bias), silu(v) = v / (1 + exp(-v)), or what `gated_by` says. What is null is
+/// left out.
 ///
-/// | argument  | shape              | type | layout, alignment                                                |
-/// |-----------|--------------------|------|------------------------------------------------------------------|
-/// | `rows`    |                    |      | as dispatch_wait left it, in any format, by expert or by token   |
-/// | `out`     | [max_rows, hidden] | bf16 | contiguous, 16-byte aligned; rows outside every expert untouched |
-/// | `scratch` | see scratch_bytes  |      | device memory, 256-byte aligned; null where 0 bytes are needed   |
+/// | argument           | shape              | type | layout, alignment                                                |
+/// |--------------------|--------------------|------|------------------------------------------------------------------|
+/// | `rows`             |                    |      | as dispatch_wait left it, in any format, by expert or by token   |
+/// | `rows.row_weights` | [max_rows]         | fp32 | no dispatch sets it: see received_tokens                         |
+/// | `weights.*_bias`   | see expert_weights | bf16 | contiguous, 16-byte aligned on CUDA                              |
+/// | `out`              | [max_rows, hidden] | bf16 | contiguous, 16-byte aligned; rows outside every expert untouched |
+/// | `scratch`          | see scratch_bytes  |      | device memory, 256-byte aligned; null where 0 bytes are needed   |
 ///
 /// Rounding, the same on every device but for the order of sums and the last bits of exp:
 /// bf16 weights: rows of a format with scales stand for value * scale, rounded to bf16. Products accumulate in fp32, k ascending
 /// within what the tensor cores fix; silu(gate) . up is rounded to bf16, `out` once more.
+/// A bias is added to a product's sum in fp32, a row's weight multiplies the down product's sum and its bias in fp32, each with
+/// one rounding, before what is rounded to bf16 or e4m3 is. What the bias of an expert without rows is reaches nothing.
 /// block_fp8 weights: both sides of a product are e4m3. Rows of blockwise_fp8 are taken as they came; others, and
 /// silu(gate) . up in fp32, are rounded as token_format says of blockwise_fp8, the last block of a row possibly shorter. A value
 /// of a product is then `sum over b of (row_scale[b] * weight_scale[n / 128, b]) * (sum over k in b of row * weight)` over the

@@ -39,6 +39,10 @@ struct received_tokens {
   const std::int32_t* token_rows = nullptr;  // [max_rows]
   int max_token_rows = 0;
   int row_bytes = 0;  // a multiple of 16
+
+  /// A router weight for each row, if experts are to multiply by it. No dispatch sets it: combine multiplies by the weights that
+  /// dispatch was given, so give weights to one of both. Null: none.
+  const float* row_weights = nullptr;  // [max_rows]
 };
 
 }  // namespace baton

@@ -1,5 +1,6 @@
 #pragma once
 #include <cmath>
+#include <limits>
 
 #include "base/macros.hpp"
 #include "baton/activation.hpp"
@@ -26,6 +27,21 @@ BATON_FN float relu(float v) {
 BATON_FN float activated(activation a, float v) {
   if (a == activation::none) return v;
   return a == activation::relu ? relu(v) : by_sigmoid(v, factors_of(a));
+}
+
+/// Those of g / (1 + exp(-slope g)) * (u + plus), with g and u within limits.
+struct gate_factors {
+  float limit, slope, plus;
+};
+/// -0 is what leaves -0 as it is, too.
+BATON_FN gate_factors factors_of(gating how) {
+  return how == gating::clamped ? gate_factors{7, 1.702f, 1}
+                                : gate_factors{std::numeric_limits<float>::infinity(), 1, -0.0f};
+}
+BATON_FN float gated(float gate, float up, const gate_factors& f) {
+  const float g = gate > f.limit ? f.limit : gate;  // what is no number stays none
+  const float u = up > f.limit ? f.limit : up < -f.limit ? -f.limit : up;
+  return g / (1.0f + expf(-f.slope * g)) * (u + f.plus);
 }
 
 }  // namespace baton

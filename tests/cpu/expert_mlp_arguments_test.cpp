@@ -66,6 +66,15 @@ TEST(expert_mlp_arguments, what_it_does_not_is_refused_by_name_and_value) {
   refused([](call& c) { c.rows.max_rows = -1; }, "max_rows is -1");
   refused([](call& c) { c.weights.up = nullptr; }, "weights.up is null");
   refused([](call& c) { c.rows.scales = nullptr; }, "rows.scales is null");
+  refused([](call& c) { c.weights.gated_by = gating{2}; }, "weights.gated_by is 2, which is no gating");
+  const auto odd = []<class T>(const T* at) {
+    return reinterpret_cast<const T*>(reinterpret_cast<const std::byte*>(at) + 1);
+  };
+  refused([&](call& c) { c.weights.gate_bias = odd(c.out); }, "weights.gate_bias is");
+  refused([&](call& c) { c.weights.up_bias = odd(c.out); }, "weights.up_bias is");
+  refused([&](call& c) { c.weights.down_bias = odd(c.out); }, "weights.down_bias is");
+  refused([&](call& c) { c.rows.row_weights = odd(static_cast<const float*>(c.rows.scales)); },
+          "rows.row_weights is");
   refused([](call& c) { c.rows.row_counts = nullptr; }, "rows.row_counts is null");
   refused([](call& c) { c.out += 1; }, "out is");
   refused([](call& c) { c.rows.format = token_format{9}; }, "rows.format is 9, which is no token_format");
@@ -187,6 +196,8 @@ TEST(expert_mlp_arguments, what_only_one_device_asks_for_is_refused_there) {
       cuda, [](call& of) { of.scratch = static_cast<std::byte*>(of.scratch) + 16; }, "scratch is");
   expect_refused(
       cuda, [](call& of) { of.weights.gate = of.out + 1; }, "weights.gate is");
+  expect_refused(
+      cuda, [](call& of) { of.weights.down_bias = of.out + 1; }, "weights.down_bias is");
   call without;
   without.scratch = nullptr;
   EXPECT_NO_THROW(without.check(cpu)) << "it needs none";

@@ -1,5 +1,8 @@
 // Gated products of groups, the first half of an expert: the kernel on the CPU machine, bit for bit, and bugs planted into it.
+#include <algorithm>
+#include <cmath>
 #include <exception>
+#include <vector>
 
 #include "kernels/gemm/instances.hpp"
 #include "tests/support/gated_gemm_case.hpp"
@@ -28,17 +31,18 @@ std::string wrong_gated(const gated_gemm_case& g, const sim::options& how) {
   const test::grouped_gemm_case& of = g.gate;
   const auto n = static_cast<std::size_t>(of.n);
   std::vector<bfloat16> c(of.group.size() * n, bfloat16{as_it_was});
-  run_gated<C, Context>({.a = of.a.data(),
-                         .b = of.b.data(),
-                         .c = c.data(),
-                         .m = of.max_rows,
-                         .n = of.n,
-                         .k = of.k,
-                         .counts = of.counts.data(),
-                         .firsts = of.firsts.data(),
-                         .groups = static_cast<int>(of.counts.size()),
-                         .b_up = g.up.data()},
-                        of.a, how);
+  gemm_kernels::operands<bfloat16> p{.a = of.a.data(),
+                                     .b = of.b.data(),
+                                     .c = c.data(),
+                                     .m = of.max_rows,
+                                     .n = of.n,
+                                     .k = of.k,
+                                     .counts = of.counts.data(),
+                                     .firsts = of.firsts.data(),
+                                     .groups = static_cast<int>(of.counts.size()),
+                                     .b_up = g.up.data()};
+  g.end.give_to(p);
+  run_gated<C, Context>(p, of.a, how);
   for (std::size_t r = 0; r < of.group.size(); ++r) {
     const std::vector<float> right =
         of.group[r] < 0 ? std::vector<float>(n, as_it_was) : g.row(static_cast<int>(r));
@@ -82,6 +86,7 @@ e4m3_result gated_in_e4m3(const scaled_gated_case& g, const sim::options& how) {
       .b_up = g.up.b.data(),
       .b_up_scales = g.up.b_scales.data(),
       .c_scales = c.scales.data()};
+  g.end.give_to(p);
   listed_rows<float8_e4m3> listed{of.a, of.a_scales, of.max_rows, of.k};
   if constexpr (C.listed) listed.give_to(p);
   test::run_group_gemm<C, Context>(p, {.how = how});
@@ -113,9 +118,9 @@ std::string wrong_gated(const scaled_gated_case& g, const sim::options& how) {
 }
 
 /// With fewer slots than on GPUs, to be quick.
-template <bool block_scaled, bool listed>
+template <bool block_scaled, bool listed, bool epilogue = false>
 constexpr config small_gated = [] {
-  config c = gemm_kernels::gated_config<block_scaled, listed>;
+  config c = gemm_kernels::gated_config<block_scaled, listed, epilogue>;
   c.stages = listed ? 3 : 2;
   return c;
 }();
@@ -164,6 +169,60 @@ TEST(gated_gemm_kernel, without_k_all_results_are_zero) {
   constexpr int counts[] = {70, 0, 5};
   EXPECT_EQ((wrong_gated<small_gated<false, true>>(test::gated_groups(counts, 136, 0), {})), "");
   EXPECT_EQ((wrong_gated<small_gated<true, true>>(test::scaled_gated_groups(counts, 144, 0), {})), "");
+}
+
+/// Each bias alone and both, with each gate.
+template <class Case>
+std::vector<Case> with_all_endings(Case g) {
+  std::vector<Case> made;
+  const auto& of = g.gate;
+  const auto gate = test::biases_of_groups(of.counts, of.n, 0),
+             up = test::biases_of_groups(of.counts, of.n, 3);
+  for (const gating how : {gating::silu, gating::clamped}) {
+    made.push_back(g), made.back().end = {gate, up, how};
+    made.push_back(g), made.back().end = {gate, {}, how};
+    made.push_back(g), made.back().end = {{}, up, how};
+  }
+  made.push_back(g), made.back().end = {{}, {}, gating::clamped};
+  return made;
+}
+
+TEST(gated_gemm_kernel, biases_of_gate_and_up_and_another_gate_come_behind_the_sums_in_every_schedule) {
+  constexpr int counts[] = {0, 1, 130, 5};
+  for (const gated_gemm_case& g : with_all_endings(test::gated_groups(counts, 136, 72, 3))) {
+    for (const sim::options& how : gated_schedules) {
+      EXPECT_EQ((wrong_gated<small_gated<false, false, true>>(g, how)), "");
+      EXPECT_EQ((wrong_gated<small_gated<false, true, true>>(g, how)), "");
+    }
+  }
+  for (const scaled_gated_case& g :
+       with_all_endings(test::scaled_gated_groups(counts, 144, 144, scale_layout::row_major, 3))) {
+    for (const sim::options& how : gated_schedules) {
+      EXPECT_EQ((wrong_gated<small_gated<true, false, true>>(g, how)), "");
+      EXPECT_EQ((wrong_gated<small_gated<true, true, true>>(g, how)), "");
+    }
+  }
+}
+
+TEST(gated_gemm_kernel, a_clamped_gate_is_as_its_formula_says) {
+  for (float g = -30; g < 30; g += 0.37f) {
+    for (float u = -12; u < 12; u += 0.53f) {
+      const double limited = std::min(static_cast<double>(g), 7.0), slope = 1.702 * limited;
+      const double right =
+          limited / (1 + std::exp(-slope)) * (std::clamp(static_cast<double>(u), -7.0, 7.0) + 1);
+      // exp has 2 units of 2^-23, the sum, quotient, addition and product a half each; so have 1.702 and its product, in the
+      // exponent.
+      const double relative = (4 + std::abs(slope)) * 0x1p-23;
+      // u + 1 near 0 has the rounding of a number below 8.
+      EXPECT_NEAR(gated(g, u, factors_of(gating::clamped)), right,
+                  relative * std::abs(right) + 0x1p-22 * std::abs(limited / (1 + std::exp(-slope))))
+          << g << " " << u;
+    }
+  }
+  const gate_factors clamped = factors_of(gating::clamped);
+  EXPECT_TRUE(std::isnan(gated(std::nanf(""), 1, clamped)));
+  EXPECT_TRUE(std::isnan(gated(1, std::nanf(""), clamped)));
+  EXPECT_EQ(gated(INFINITY, 1, clamped), gated(7, 1, clamped));
 }
 
 /// Bugs: copied rows that are told of before they are there, or without a fence; results of the wrong columns.

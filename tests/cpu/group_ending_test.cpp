@@ -338,6 +338,8 @@ TEST(group_ending_config, whatever_a_product_ends_in_asks_for_the_kernel_that_lo
   EXPECT_TRUE((problem{.act = activation::relu}.has_ending()));
   EXPECT_TRUE((problem{.b_is_rows_of_k = true}.has_ending()));
   EXPECT_TRUE((problem{.row_weights = &one}.has_ending()));
+  EXPECT_TRUE((problem{.up_bias = &bias}.has_ending()));
+  EXPECT_TRUE((problem{.gate = gating::clamped}.has_ending()));
 }
 
 }  // namespace

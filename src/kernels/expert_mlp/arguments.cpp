@@ -25,6 +25,10 @@ void require_pointer(const char* name, const void* pointer, std::uintptr_t align
     refuse("{} is {}; it must be a multiple of {} bytes", name, pointer, alignment);
 }
 
+void require_if_given(const char* name, const void* pointer, std::uintptr_t alignment) {
+  if (pointer != nullptr) require_pointer(name, pointer, alignment);
+}
+
 void require_multiple(const char* name, int value, int of) {
   if (value < of || value % of != 0)
     refuse("{} is {}; it must be a positive multiple of {}", name, value, of);
@@ -54,6 +58,10 @@ void require_weights(device_kind device, const expert_weights& w) {
   require_pointer("weights.gate", w.gate, values);
   require_pointer("weights.up", w.up, values);
   require_pointer("weights.down", w.down, values);
+  const auto bias = device == device_kind::cuda ? std::uintptr_t{16} : alignof(bfloat16);
+  require_if_given("weights.gate_bias", w.gate_bias, bias);
+  require_if_given("weights.up_bias", w.up_bias, bias);
+  require_if_given("weights.down_bias", w.down_bias, bias);
   if (w.format == weight_format::bf16) return;
   require_pointer("weights.gate_scales", w.gate_scales, alignof(float));
   require_pointer("weights.up_scales", w.up_scales, alignof(float));
@@ -65,6 +73,8 @@ void require_shape(device_kind device, const expert_weights& w, const received_t
     refuse("rows.format is {}, which is no token_format", static_cast<int>(rows.format));
   if (w.format < weight_format::bf16 || w.format > weight_format::block_fp8)
     refuse("weights.format is {}, which is no weight_format", static_cast<int>(w.format));
+  if (w.gated_by != gating::silu && w.gated_by != gating::clamped)
+    refuse("weights.gated_by is {}, which is no gating", static_cast<int>(w.gated_by));
   require_multiple("hidden", w.hidden, row_multiple(device, w.format));
   require_multiple("intermediate", w.intermediate, row_multiple(device, w.format));
   if (w.hidden % facts_of(rows.format).multiple != 0)
@@ -104,6 +114,7 @@ void require(device_kind device, const expert_weights& weights, const received_t
   if (rows.format != token_format::bf16)
     require_pointer("rows.scales", rows.scales,
                     static_cast<std::uintptr_t>(facts_of(rows.format).scale_bytes));
+  require_if_given("rows.row_weights", rows.row_weights, alignof(float));
   require_pointer("out", out, 16);
   if (cuda) require_pointer("scratch", scratch, 256);
 }

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/activation.hpp"
 #include "base/dot.hpp"
 #include "base/fp8_rows.hpp"
-#include "base/silu.hpp"
 #include "base/stored_rows.hpp"
 
 namespace baton::expert_mlp_cpu {
@@ -17,6 +17,16 @@ constexpr std::size_t block_rows = 16;  // rows that share one conversion of eac
 struct extents {
   std::size_t hidden, intermediate;
 };
+
+/// With the bias of a column, if there are any.
+float with_bias(float sum, const bfloat16* biases, std::size_t column) {
+  return biases == nullptr ? sum : sum + static_cast<float>(biases[column]);
+}
+/// What leaves: with the bias of a column, times the weight of a row.
+bfloat16 ended(float sum, const expert_weights& w, std::size_t column, const float* row_weight) {
+  const float value = with_bias(sum, w.down_bias, column);
+  return bfloat16{row_weight == nullptr ? value : value * *row_weight};
+}
 
 /// Rows in flight and rows of weights, as fp32.
 struct row_block {
@@ -48,26 +58,29 @@ class bf16_experts {
   /// inner = silu(gate x) . (up x), rounded
   void gate_and_up(std::size_t expert, std::size_t count) {
     for (std::size_t j = 0; j < e_.intermediate; ++j) {
-      const std::size_t row = (expert * e_.intermediate + j) * e_.hidden;
+      const std::size_t bias = expert * e_.intermediate + j, row = bias * e_.hidden;
       widen(static_cast<const bfloat16*>(w_.gate) + row, e_.hidden, block_.weight.data());
       widen(static_cast<const bfloat16*>(w_.up) + row, e_.hidden, block_.second_weight.data());
       for (std::size_t r = 0; r < count; ++r) {
         const float* x = block_.x.data() + r * e_.hidden;
-        const float gate = dot(block_.weight.data(), x, e_.hidden);
-        block_.inner[r * e_.intermediate + j] = silu(gate) * dot(block_.second_weight.data(), x, e_.hidden);
+        const float gate = with_bias(dot(block_.weight.data(), x, e_.hidden), w_.gate_bias, bias),
+                    up = with_bias(dot(block_.second_weight.data(), x, e_.hidden), w_.up_bias, bias);
+        block_.inner[r * e_.intermediate + j] = gated(gate, up, factors_of(w_.gated_by));
       }
     }
     round_to_bf16(block_.inner.data(), count * e_.intermediate);
   }
 
-  /// out = down inner, rounded once
-  void down(std::size_t expert, std::size_t count, bfloat16* out) {
+  /// out = (down inner + bias) times the rows' weights, rounded once
+  void down(std::size_t expert, std::size_t count, const float* row_weights, bfloat16* out) {
     for (std::size_t i = 0; i < e_.hidden; ++i) {
       widen(static_cast<const bfloat16*>(w_.down) + (expert * e_.hidden + i) * e_.intermediate,
             e_.intermediate, block_.weight.data());
       for (std::size_t r = 0; r < count; ++r) {
         const float* inner = block_.inner.data() + r * e_.intermediate;
-        out[r * e_.hidden + i] = bfloat16{dot(block_.weight.data(), inner, e_.intermediate)};
+        out[r * e_.hidden + i] =
+            ended(dot(block_.weight.data(), inner, e_.intermediate), w_, expert * e_.hidden + i,
+                  row_weights == nullptr ? nullptr : row_weights + r);
       }
     }
   }
@@ -97,7 +110,7 @@ class fp8_experts {
   void gate_and_up(std::size_t expert, std::size_t count) {
     const std::size_t scales = fp8_scales(e_.hidden);
     for (std::size_t j = 0; j < e_.intermediate; ++j) {
-      const std::size_t row = (expert * e_.intermediate + j) * e_.hidden;
+      const std::size_t bias = expert * e_.intermediate + j, row = bias * e_.hidden;
       const std::size_t scale =
           (expert * fp8_scales(e_.intermediate) + j / weight_block) * scales;  // of the row's first block
       widen(static_cast<const float8_e4m3*>(w_.gate) + row, e_.hidden, block_.weight.data());
@@ -107,9 +120,9 @@ class fp8_experts {
           return scaled_dot(block_.x.data() + r * e_.hidden, x_scales_.data() + r * scales, weight.data(),
                             weight_scales, e_.hidden);
         };
-        const float gate = product(block_.weight, w_.gate_scales + scale);
-        block_.inner[r * e_.intermediate + j] =
-            silu(gate) * product(block_.second_weight, w_.up_scales + scale);
+        const float gate = with_bias(product(block_.weight, w_.gate_scales + scale), w_.gate_bias, bias),
+                    up = with_bias(product(block_.second_weight, w_.up_scales + scale), w_.up_bias, bias);
+        block_.inner[r * e_.intermediate + j] = gated(gate, up, factors_of(w_.gated_by));
       }
     }
     for (std::size_t r = 0; r < count; ++r)
@@ -117,7 +130,7 @@ class fp8_experts {
                    inner_scales_.data() + r * fp8_scales(e_.intermediate));
   }
 
-  void down(std::size_t expert, std::size_t count, bfloat16* out) {
+  void down(std::size_t expert, std::size_t count, const float* row_weights, bfloat16* out) {
     const std::size_t scales = fp8_scales(e_.intermediate);
     for (std::size_t i = 0; i < e_.hidden; ++i) {
       widen(static_cast<const float8_e4m3*>(w_.down) + (expert * e_.hidden + i) * e_.intermediate,
@@ -126,8 +139,9 @@ class fp8_experts {
           w_.down_scales + (expert * fp8_scales(e_.hidden) + i / weight_block) * scales;
       for (std::size_t r = 0; r < count; ++r)
         out[r * e_.hidden + i] =
-            bfloat16{scaled_dot(block_.inner.data() + r * e_.intermediate, inner_scales_.data() + r * scales,
-                                block_.weight.data(), of_row, e_.intermediate)};
+            ended(scaled_dot(block_.inner.data() + r * e_.intermediate, inner_scales_.data() + r * scales,
+                             block_.weight.data(), of_row, e_.intermediate),
+                  w_, expert * e_.hidden + i, row_weights == nullptr ? nullptr : row_weights + r);
     }
   }
 
@@ -152,7 +166,8 @@ void run_as(const expert_weights& weights, const received_tokens& rows, bfloat16
       const std::size_t count = std::min(block_rows, end - first);
       experts.load(rows, first, count);
       experts.gate_and_up(static_cast<std::size_t>(expert), count);
-      experts.down(static_cast<std::size_t>(expert), count, out + first * e.hidden);
+      experts.down(static_cast<std::size_t>(expert), count,
+                   rows.row_weights == nullptr ? nullptr : rows.row_weights + first, out + first * e.hidden);
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include "kernels/expert_mlp/arguments.hpp"
 #include "kernels/expert_mlp/cpu.hpp"
+#include "kernels/expert_mlp/products.hpp"
 #include "kernels/expert_mlp/scratch.hpp"
 #include "kernels/gemm/launch.hpp"
 #include "kernels/row_formats/launch.hpp"
@@ -29,75 +30,6 @@ received_tokens multiplied_rows(const world& w, weight_format format, const rece
                         .layout = scale_layout::column_major},
                        stream);
   return made;
-}
-
-/// So many experts from `first` on, as a kernel takes them at a time.
-struct some_experts {
-  int first, count;
-
-  template <class T>
-  const T* of(const void* matrices, int rows, int columns) const {
-    return static_cast<const T*>(matrices) + std::int64_t{first} * rows * columns;
-  }
-};
-
-/// What both products have in common.
-template <class Operands>
-Operands group_operands(const received_tokens& rows, const some_experts& some) {
-  return {.m = rows.max_rows,
-          .counts = rows.row_counts + some.first,
-          .firsts = rows.row_offsets + some.first,
-          .groups = some.count};
-}
-
-/// inner = silu(gate * x) . (up * x); `Value` is what is multiplied, and what comes out.
-template <class Value>
-gemm_kernels::operands<Value, Value> gate_and_up(const expert_weights& w, const received_tokens& rows,
-                                                 const some_experts& some, Value* inner,
-                                                 float* inner_scales) {
-  auto p = group_operands<gemm_kernels::operands<Value, Value>>(rows, some);
-  const int n = w.intermediate, k = w.hidden;
-  p.a = static_cast<const Value*>(rows.tokens);
-  p.b = some.of<Value>(w.gate, n, k);
-  p.b_up = some.of<Value>(w.up, n, k);
-  p.c = inner;
-  p.n = n;
-  p.k = k;
-  if (rows.token_rows != nullptr) {
-    p.a_list = rows.token_rows;
-    p.a_row_bytes = rows.row_bytes;
-    p.num_a_rows = rows.max_token_rows;
-  }
-  if (rows.scales == nullptr) return p;
-  const bool by_column = rows.scales_layout == scale_layout::column_major;
-  p.a_scales = static_cast<const float*>(rows.scales);
-  p.a_scale_block = by_column ? rows.max_rows : 1;
-  p.a_scale_row = by_column                    ? 1
-                  : rows.token_rows != nullptr ? rows.row_bytes / static_cast<int>(sizeof(float))
-                                               : weight_scales(k);
-  p.b_scales = some.of<float>(w.gate_scales, weight_scales(n), weight_scales(k));
-  p.b_up_scales = some.of<float>(w.up_scales, weight_scales(n), weight_scales(k));
-  p.c_scales = inner_scales;
-  return p;
-}
-
-/// out = down * inner
-template <class Value>
-gemm_kernels::operands<bfloat16, Value> down(const expert_weights& w, const received_tokens& rows,
-                                             const some_experts& some, const Value* inner,
-                                             const float* inner_scales, bfloat16* out) {
-  auto p = group_operands<gemm_kernels::operands<bfloat16, Value>>(rows, some);
-  p.a = inner;
-  p.b = some.of<Value>(w.down, w.hidden, w.intermediate);
-  p.c = out;
-  p.n = w.hidden;
-  p.k = w.intermediate;
-  if (w.format == weight_format::bf16) return p;
-  p.a_scales = inner_scales;
-  p.a_scale_row = 1;
-  p.a_scale_block = rows.max_rows;
-  p.b_scales = some.of<float>(w.down_scales, weight_scales(w.hidden), weight_scales(w.intermediate));
-  return p;
 }
 
 template <class Value>

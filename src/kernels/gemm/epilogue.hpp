@@ -1,6 +1,6 @@
 #pragma once
 // What becomes of a product's sums before they are rounded: activation(alpha * acc + beta * C + bias), of groups and of e4m3
-// row_weight * activation(acc + bias).
+// row_weight * activation(acc + bias), of gated ones gate(acc + bias, acc_up + up_bias).
 //
 // Each step is a pass over a thread's accumulators, or is left out for all of them: what a product asks for is the same in all
 // threads, and one long pass would be the longest for everybody.
@@ -21,6 +21,7 @@ class epilogue {
 
   /// `at`: of the warp's accumulators in C; the first of their columns is made by row `b_row` of b.
   BATON_FN void run(accumulators& acc, const result_rows& at, int b_row) {
+    if constexpr (C.gated) return gate(acc, at.column, b_row);
     if constexpr (C.has_alpha()) {
       if (p_.alpha != 1.0f || p_.beta != 0.0f || p_.bias != nullptr || p_.fp32_bias != nullptr)
         add(acc, at.row, at.column);
@@ -57,7 +58,22 @@ class epilogue {
       if (first_column + column >= p_.n) return;
       const int of_b = b_row + column;
       if (p_.fp32_bias != nullptr) add_two(two_floats_at(p_.fp32_bias, of_b), low, high);
-      if (p_.bias != nullptr) add_two(two_at(static_cast<const out_value<C>*>(p_.bias), of_b), low, high);
+      if (p_.bias != nullptr) add_two(two_at(static_cast<const bias_value<C>*>(p_.bias), of_b), low, high);
+    });
+  }
+  /// gate(gate's half + bias, up's half + up_bias), in gate's half
+  BATON_FN void gate(accumulators& acc, int first_column, int b_row) {
+    if (p_.bias != nullptr || p_.up_bias != nullptr) add_gate_biases(acc, first_column, b_row);
+    const gate_factors factors = factors_of(p_.gate);
+    x_.fold_halves(acc, [&](float gate, float up) { return gated(gate, up, factors); });
+  }
+  BATON_FN void add_gate_biases(accumulators& acc, int first_column, int b_row) {
+    x_.each_pair(acc, [&](int, int column, float& low, float& high) {
+      const bool is_up = column >= C.result_columns();
+      if (is_up) column -= C.result_columns();
+      const void* const bias = is_up ? p_.up_bias : p_.bias;
+      if (bias == nullptr || first_column + column >= p_.n) return;
+      add_two(two_at(static_cast<const bias_value<C>*>(bias), b_row + column), low, high);
     });
   }
   BATON_FN void activate(accumulators& acc) {

@@ -58,18 +58,19 @@ inline constexpr config scaled_group_config = make_scaled_config(listed ? gemm_t
                                                                         : gemm_tiles::wide,
                                                                  true, listed, epilogue);
 
-/// silu(A * gate^T) . (A * up^T) of groups; C of e4m3 leaves with its scales.
-constexpr config make_gated_config(bool block_scaled, bool listed) {
-  config c = block_scaled ? make_scaled_config(gemm_tiles::wide, true, listed, false)
-                          : make_group_config(operand_type::bf16, listed, false);
+/// silu(A * gate^T) . (A * up^T) of groups; C of e4m3 leaves with its scales. With an epilogue biases and another gate are
+/// looked at.
+constexpr config make_gated_config(bool block_scaled, bool listed, bool epilogue) {
+  config c = block_scaled ? make_scaled_config(gemm_tiles::wide, true, listed, epilogue)
+                          : make_group_config(operand_type::bf16, listed, epilogue);
   c.gated = true;
   c.evenly = true;
   return c;
 }
-template <bool block_scaled, bool listed>
-inline constexpr config gated_config = make_gated_config(block_scaled, listed);
-template <bool block_scaled, bool listed>
-using gated_kernel = gemm_kernel<constant<gated_config<block_scaled, listed>>>;
+template <bool block_scaled, bool listed, bool epilogue = false>
+inline constexpr config gated_config = make_gated_config(block_scaled, listed, epilogue);
+template <bool block_scaled, bool listed, bool epilogue = false>
+using gated_kernel = gemm_kernel<constant<gated_config<block_scaled, listed, epilogue>>>;
 
 /// Blocks that share out k: narrow tiles, as what blocks send each other takes longest, and as many slots as leave room for it.
 /// Those of e4m3 may be medium, too: more rows make enough tiles of these.

@@ -167,7 +167,8 @@ class block_role {
         results.store_rest();
         epilogue<C, X>{x_, p_}.run(acc, {t.row + below, t.rows - below, t.column}, t.b_row);
       }
-      if constexpr (C.gated) x_.fold_halves(acc, [](float gate, float up) { return silu(gate) * up; });
+      if constexpr (C.gated && !C.epilogue)
+        x_.fold_halves(acc, [](float gate, float up) { return silu(gate) * up; });
       results.take(acc, {t.row + below, t.rows - below, t.column});
       return true;
     });

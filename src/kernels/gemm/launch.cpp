@@ -81,7 +81,9 @@ void run_groups(const world& w, const operands<Value, Value>& problem, int num_s
 template <bool block_scaled, class Value>
 void launch_gated(const world& w, const operands<Value, Value>& problem, int num_sms, stream_ref stream) {
   with_constant(problem.a_list != nullptr, [&](auto listed) {
-    launch_as<gated_config<block_scaled, listed.value>>(w, problem, num_sms, stream);
+    with_constant(problem.has_ending(), [&](auto epilogue) {
+      launch_as<gated_config<block_scaled, listed.value, epilogue.value>>(w, problem, num_sms, stream);
+    });
   });
 }
 

@@ -26,7 +26,8 @@ void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, const gemm_config& config,
          stream_ref stream);
 
-/// c = silu(a * b^T) . (a * b_up^T) of groups of rows, on CUDA; of e4m3 c has scales too. With a_list a's rows lie where it says.
+/// c = silu(a * b^T + bias) . (a * b_up^T + up_bias) of groups of rows, or another gate, on CUDA; of e4m3 c has scales too. With
+/// a_list a's rows lie where it says.
 void run_gated(const world& w, const operands<bfloat16>& problem, int num_sms, stream_ref stream);
 void run_gated(const world& w, const operands<float8_e4m3, float8_e4m3>& problem, int num_sms,
                stream_ref stream);

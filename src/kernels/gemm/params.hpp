@@ -46,6 +46,8 @@ struct params {
   activation act;
   bool b_is_rows_of_k;       // b is [k, n]
   const float* row_weights;  // of groups: [m]; null: none
+  const void* up_bias;       // gated
+  gating gate;
 };
 
 /// What a bias of 16 bits is of.
@@ -77,11 +79,14 @@ struct operands {
   activation act = activation::none;
   bool b_is_rows_of_k = false;         // b is [k, n]
   const float* row_weights = nullptr;  // [m], of groups
+  const bfloat16* up_bias = nullptr;   // of gated products
+  gating gate = gating::silu;
 
   /// Whether the sums are not all that C is.
   constexpr bool has_ending() const {
     return alpha != 1.0f || beta != 0.0f || bias != nullptr || fp32_bias != nullptr ||
-           act != activation::none || b_is_rows_of_k || row_weights != nullptr;
+           act != activation::none || b_is_rows_of_k || row_weights != nullptr || up_bias != nullptr ||
+           gate != gating::silu;
   }
 };
 
@@ -127,6 +132,8 @@ params params_with(const config& c, int columns_of_slot, const operands<Out, In>
   made.bias = p.bias;
   made.act = p.act;
   made.row_weights = p.row_weights;
+  made.up_bias = p.up_bias;
+  made.gate = p.gate;
   return made;
 }
 

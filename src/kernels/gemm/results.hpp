@@ -107,7 +107,7 @@ class results {
   /// The end of a group: the rows behind it are another's.
   BATON_FN void copy_rows(const tile_type& place, int column) {
     x_.elect([&] { x_.bulk_commit(); });  // of nothing: as many groups of copies as places
-    x_.each(rows_.rows * tile_type::chunks, [&](int i) {
+    each_chunk([&](int i) {
       const int row = i / tile_type::chunks, chunk = i % tile_type::chunks;
       const int at = column + chunk * tile_type::chunk_values;
       if (at >= p_.n) return;
@@ -116,6 +116,19 @@ class results {
                x_.read(place.chunk(row, chunk)));
     });
     x_.sync_warp();
+  }
+
+  /// f(i) of each of the rows' chunks. In gated products with an epilogue in a loop that nobody unrolls: what each step's lanes
+  /// have would be kept in registers while products run.
+  template <class F>
+  BATON_FN void each_chunk(F f) {
+    const int chunks = rows_.rows * tile_type::chunks;
+    if constexpr (!(C.epilogue && C.gated)) return x_.each(chunks, f);
+    BATON_ROLLED
+    for (int first = 0; first < chunks; first += warp_lanes)
+      x_.each_lane([&](int lane) {
+        if (first + lane < chunks) f(first + lane);
+      });
   }
 
   X& x_;
