@@ -222,6 +222,7 @@ struct expected_round {
   const std::vector<rank_inputs>& inputs;
   std::vector<std::vector<message>> messages = expected_messages(c, inputs);
   std::vector<std::vector<encoded_token>> tokens = encode_all(c, inputs);  // of each rank
+  mutable std::vector<std::vector<float>> outputs{};  // of each rank that somebody asked for
 };
 
 /// What the tests' experts compute: a different factor for each expert, so that no two can be confused.
@@ -316,13 +317,21 @@ inline void finish_sums(const exchange_case& c, const rank_inputs& in, std::vect
 }
 
 /// out[t, :] of one rank, with the documented order of operations: bit for bit what combine_wait must give.
-inline std::vector<float> expected_output(const expected_round& round, int rank) {
+inline std::vector<float> make_expected_output(const expected_round& round, int rank) {
   const exchange_case& c = round.c;
   const rank_inputs& in = round.inputs[static_cast<std::size_t>(rank)];
   std::vector<float> out = c.config.layout == ep_layout::per_rank ? expected_sums_of_ranks(round, rank)
                                                                   : expected_sums_of_choices(round, rank);
   finish_sums(c, in, out);
   return out;
+}
+
+/// The same, made once for a round.
+inline std::vector<float> expected_output(const expected_round& round, int rank) {
+  round.outputs.resize(static_cast<std::size_t>(round.c.ranks));
+  std::vector<float>& made = round.outputs.at(static_cast<std::size_t>(rank));
+  if (made.empty()) made = make_expected_output(round, rank);
+  return made;
 }
 
 }  // namespace baton::test
