@@ -39,7 +39,16 @@ BATON_READS_WHOLE_ARRAYS inline void add_scaled(float* __restrict to, const floa
                                                 std::size_t n) {
   look_at(to, n);
   look_at(from, n);
-  for (std::size_t i = 0; i < n; ++i) to[i] += by * from[i];
+  constexpr std::size_t width = 4;
+  std::size_t i = 0;
+  for (; i + width <= n; i += width) {
+    four_floats x, sums;
+    std::memcpy(&x, from + i, sizeof x);
+    std::memcpy(&sums, to + i, sizeof sums);
+    sums += x * by;
+    std::memcpy(to + i, &sums, sizeof sums);
+  }
+  for (; i < n; ++i) to[i] += by * from[i];
 }
 
 /// A row as fp32. bfloat16's own conversion would be a call for every value where arrays are looked at as a whole.
