@@ -16,6 +16,9 @@ struct scaled_gemm_problem {
   const bfloat16* bias = nullptr;                   // [n], or
   const float* fp32_bias = nullptr;                 // [n]; not both
   activation act = activation::none;
+  /// Scales of eight bits in place of fp32 ones, of a, of b or of both, in the same places: a byte each.
+  const float8_e8m0* e8m0_a_scales = nullptr;
+  const float8_e8m0* e8m0_b_scales = nullptr;
 };
 
 struct scaled_grouped_gemm_problem {
@@ -37,6 +40,9 @@ struct scaled_grouped_gemm_problem {
   const float* fp32_bias = nullptr;  // [rows.num_ranges, n]; not both
   activation act = activation::none;
   const float* row_weights = nullptr;  // [rows.max_rows]
+  /// Scales of eight bits in place of fp32 ones, of a, of b or of both, in the same places: a byte each.
+  const float8_e8m0* e8m0_a_scales = nullptr;
+  const float8_e8m0* e8m0_b_scales = nullptr;
 };
 
 /// Products of e4m3 with a scale for each 1x128 block of a and each 128x128 block of b, as DeepSeek-V3 has them:
@@ -55,6 +61,8 @@ struct scaled_grouped_gemm_problem {
 /// | `bias`, `fp32_bias` | [n], for each group            | bf16, fp32 | 16-byte aligned; one of them, or none              |
 /// | `row_weights`       | [max_rows], of groups          | fp32       | of each row of c; or null                          |
 ///
+/// Scales of eight bits, e8m0, are powers of two, so that products by them are what fp32 scales of the same values make, bit for
+/// bit; 255 is NaN. Those of a row-major a that come packed, four to a word, are bytes one after the other along k.
 /// n is a multiple of 8, k of 16, both from 0; the last blocks may be smaller. Everything else as of gemm and grouped_gemm.
 ///
 /// Rounding: products of e4m3 are exact. What the tensor cores sum of a block they keep, on Hopper, to some 13 bits below its
@@ -68,7 +76,8 @@ struct scaled_grouped_gemm_problem {
 /// Order: on `stream`; capturable in a CUDA graph; no host synchronisation, no allocation. Waits inside are bounded by the
 /// world's deadline.
 /// `config`: tiles are automatic, paired or medium; blocks that share out k (`splits`) are of dense products.
-/// Cost: 2 n k flops a row at the rate of e4m3. On the CPU it is plain loops.
+/// Cost: 2 n k flops a row at the rate of e4m3. Scales of eight bits pass through registers on their way to the tensor
+/// cores, a little later than fp32 ones. On the CPU it is plain loops.
 /// @throws invalid_argument  an argument is not as above: names it, the value and what is expected; nothing is enqueued
 /// @throws cuda_error        the launch failed
 void scaled_gemm(const world& world, const scaled_gemm_problem& problem, const gemm_config& config = {},

@@ -25,9 +25,24 @@ void require_scaled(const scaled_operands& p, scale_layout layout, const char* c
   require_matrix("a", p.a, matrix_alignment, a_sizes, p.m, p.k);
   require_matrix("b", p.b, matrix_alignment, b_sizes, groups * p.n, p.k);
   const int blocks = weight_scales(p.k);
-  require_matrix("a_scales", p.a_scales, alignof(float), "[rows, ceil(k / 128)]", p.m, blocks);
-  require_matrix("b_scales", p.b_scales, alignof(float), "[groups * ceil(n / 128), ceil(k / 128)]",
-                 groups * weight_scales(p.n), blocks);
+  if (p.a_exponents == nullptr)
+    require_matrix("a_scales", p.a_scales, alignof(float), "[rows, ceil(k / 128)]", p.m, blocks);
+  if (p.b_exponents == nullptr)
+    require_matrix("b_scales", p.b_scales, alignof(float), "[groups * ceil(n / 128), ceil(k / 128)]",
+                   groups * weight_scales(p.n), blocks);
+}
+
+/// Scales of one type each.
+template <class Problem>
+void set_scales(scaled_operands& to, const Problem& p) {
+  if (p.a_scales != nullptr && p.e8m0_a_scales != nullptr)
+    throw invalid_argument{"a_scales and e8m0_a_scales: both are given, expected one of them"};
+  if (p.b_scales != nullptr && p.e8m0_b_scales != nullptr)
+    throw invalid_argument{"b_scales and e8m0_b_scales: both are given, expected one of them"};
+  to.a_scales = p.a_scales;
+  to.b_scales = p.b_scales;
+  to.a_exponents = p.e8m0_a_scales;
+  to.b_exponents = p.e8m0_b_scales;
 }
 
 /// From one scale of a to the next.
@@ -53,11 +68,10 @@ void scaled_gemm(const world& world, const scaled_gemm_problem& p, const gemm_co
                            .m = p.m,
                            .n = p.n,
                            .k = p.k,
-                           .a_scales = p.a_scales,
-                           .b_scales = p.b_scales,
                            .bias = p.bias,
                            .fp32_bias = p.fp32_bias,
                            .act = p.act};
+  set_scales(operands, p);
   require_scaled(operands, p.a_layout, "[m, n]", "[m, k]", "[n, k]");
   require_ending(p.act, p.bias, p.fp32_bias);
   if (operands.m == 0 || operands.n == 0) return;
@@ -69,8 +83,7 @@ void scaled_gemm(const world& world, const scaled_gemm_problem& p, const gemm_co
 void scaled_grouped_gemm(const world& world, const scaled_grouped_gemm_problem& p, stream_ref stream) {
   require_groups(p.rows, p.stride, p.n);
   scaled_operands operands = operands_of_groups<bfloat16, float8_e4m3>(p);
-  operands.a_scales = p.a_scales;
-  operands.b_scales = p.b_scales;
+  set_scales(operands, p);
   require_scaled(operands, p.a_layout, "[max_rows, n]", "[max_rows, k]", "[num_ranges * n, k]");
   require_group_ending(p);
   if (operands.m == 0 || operands.n == 0) return;
@@ -79,7 +92,8 @@ void scaled_grouped_gemm(const world& world, const scaled_grouped_gemm_problem& 
     if (p.a_layout != scale_layout::row_major)
       throw invalid_argument{fmt::format("a_layout: {}, expected row_major with a_rows", name(p.a_layout))};
     require_rows_of_a(p);
-    if (p.a_row_bytes != 0) operands.a_scale_row = p.a_row_bytes / static_cast<int>(sizeof(float));
+    const int scale_bytes = p.e8m0_a_scales == nullptr ? static_cast<int>(sizeof(float)) : 1;
+    if (p.a_row_bytes != 0) operands.a_scale_row = p.a_row_bytes / scale_bytes;
   }
   gemm_kernels::run(world, operands, sms_for(world, p.rows.num_sms), stream);
 }

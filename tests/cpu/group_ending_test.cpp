@@ -340,6 +340,9 @@ TEST(group_ending_config, whatever_a_product_ends_in_asks_for_the_kernel_that_lo
   EXPECT_TRUE((problem{.row_weights = &one}.has_ending()));
   EXPECT_TRUE((problem{.up_bias = &bias}.has_ending()));
   EXPECT_TRUE((problem{.gate = gating::clamped}.has_ending()));
+  const float8_e8m0 exponent{};
+  EXPECT_TRUE((problem{.a_exponents = &exponent}.has_ending()));
+  EXPECT_TRUE((problem{.b_exponents = &exponent}.has_ending()));
 }
 
 }  // namespace

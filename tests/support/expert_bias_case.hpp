@@ -92,7 +92,7 @@ struct biased_experts {
     std::vector<double> values, errors;
   };
   /// exp has 2 units of 2^-23, what is done with it a half each, its exponent two roundings, which exp makes as many times it.
-  /// Then bf16 has 2^-8 of the value, e4m3 2^-4, and half of the smallest step of 2^-9, times a scale that is 1/448 of the largest.
+  /// Then bf16 has 2^-8 of the value; e4m3 2^-4, and half of the smallest step of 2^-9 times a scale, 1/448 of the largest.
   between inner_of(std::size_t expert, std::size_t row) const {
     between made;
     double largest = 0;

@@ -37,8 +37,10 @@ struct config {
 
   constexpr bool block_scaled() const { return in == operand_type::e4m3; }
   constexpr bool e4m3_out() const { return gated && block_scaled(); }
-  /// alpha, beta and B [k, n] are of dense products of 16 bits; weights of rows are of groups.
+  /// alpha, beta and B [k, n] are of dense products of 16 bits; weights of rows are of groups,
+  /// scales of eight bits of e4m3.
   constexpr bool has_alpha() const { return epilogue && !grouped && !block_scaled(); }
+  constexpr bool has_exponents() const { return epilogue && block_scaled() && !gated; }
   constexpr bool has_row_weights() const { return epilogue && grouped && !gated; }
   constexpr int out_columns() const {  // of C that a warp stores at a time
     return e4m3_out() ? 128 : float_out ? 32 : 64;

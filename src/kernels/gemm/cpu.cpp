@@ -104,24 +104,31 @@ const In* values_of(const gemm_kernels::operands<Out, In>& p, std::size_t r) {
   return reinterpret_cast<const In*>(reinterpret_cast<const std::byte*>(p.a) + row_of_a(p, r) * step);
 }
 
+float scale_at(const float* fp32, const float8_e8m0* exponents, std::size_t index) {
+  return exponents == nullptr ? fp32[index] : static_cast<float>(exponents[index]);
+}
+
 /// Some rows of a group, with one conversion of each row of b.
 void multiply(const gemm_kernels::operands<bfloat16, float8_e4m3>& p, const group_rows& rows) {
   const auto n = static_cast<std::size_t>(p.n), k = static_cast<std::size_t>(p.k);
   const std::size_t steps = fp8_scales(k);
   const ending<bfloat16> end = ending_of(p, rows.first, rows.group);
-  std::vector<float> left(rows.count * k), right(k), scales(rows.count * steps);
+  std::vector<float> left(rows.count * k), right(k), scales(rows.count * steps), b_scales(steps);
   for (std::size_t r = 0; r < rows.count && k > 0; ++r)
     widen(values_of(p, rows.first + r), k, left.data() + r * k);
   for (std::size_t i = 0; i < scales.size(); ++i)
-    scales[i] = p.a_scales[row_of_a(p, rows.first + i / steps) * static_cast<std::size_t>(p.a_scale_row) +
-                           i % steps * static_cast<std::size_t>(p.a_scale_block)];
+    scales[i] = scale_at(p.a_scales, p.a_exponents,
+                         row_of_a(p, rows.first + i / steps) * static_cast<std::size_t>(p.a_scale_row) +
+                             i % steps * static_cast<std::size_t>(p.a_scale_block));
   for (std::size_t j = 0; j < n; ++j) {
     if (k > 0) widen(p.b + (rows.group * n + j) * k, k, right.data());
     const std::size_t of_b = (rows.group * fp8_scales(n) + j / fp8_block) * steps;
+    for (std::size_t i = 0; i < steps && j % fp8_block == 0; ++i)
+      b_scales[i] = scale_at(p.b_scales, p.b_exponents, of_b + i);
     for (std::size_t r = 0; r < rows.count; ++r) {
       const float sum = k == 0 ? 0.0f
                                : scaled_dot(left.data() + r * k, scales.data() + r * steps, right.data(),
-                                            p.b_scales + of_b, k);
+                                            b_scales.data(), k);
       p.c[(rows.first + r) * n + j] = bfloat16{end.of(sum, r, j)};
     }
   }

@@ -21,19 +21,25 @@ class epilogue {
 
   /// `at`: of the warp's accumulators in C; the first of their columns is made by row `b_row` of b.
   BATON_FN void run(accumulators& acc, const result_rows& at, int b_row) {
-    if constexpr (C.gated) return gate(acc, at.column, b_row);
+    if constexpr (C.gated) {
+      gate(acc, at.column, b_row);
+    } else {
+      add_to(acc, at, b_row);
+      activate(acc);
+      if constexpr (C.has_row_weights())
+        if (p_.row_weights != nullptr) weigh(acc, at.row, at.rows);
+    }
+  }
+
+ private:
+  BATON_FN void add_to(accumulators& acc, const result_rows& at, int b_row) {
     if constexpr (C.has_alpha()) {
       if (p_.alpha != 1.0f || p_.beta != 0.0f || p_.bias != nullptr || p_.fp32_bias != nullptr)
         add(acc, at.row, at.column);
     } else if (p_.bias != nullptr || p_.fp32_bias != nullptr) {
       add_bias(acc, at.column, b_row);
     }
-    activate(acc);
-    if constexpr (C.has_row_weights())
-      if (p_.row_weights != nullptr) weigh(acc, at.row, at.rows);
   }
-
- private:
   /// alpha * acc + beta * C + bias
   BATON_FN void add(accumulators& acc, int first_row, int first_column) {
     x_.each_pair(acc, [&](int row, int column, float& low, float& high) {

@@ -6,8 +6,20 @@
 
 namespace baton::gemm_kernels {
 
+/// What a lane puts into a slot that does not copy it: the scales of rows lane and lane + 32, and of a block of B's columns.
+struct read_scales {
+  float a[group_rows / warp_lanes], b;
+};
+/// A base, as a member, used or not, would change kernels that have none.
 template <config C, class X>
-class feed {
+struct feed_registers {};
+template <config C, class X>
+requires(C.has_exponents()) struct feed_registers<C, X> {
+  typename X::template lanes<read_scales> read;
+};
+
+template <config C, class X>
+class feed : feed_registers<C, X> {
   using pipeline = slot_pipeline<C>;
   using slot = slot_scales<C>;
   static constexpr int rows_a_lane = group_rows / warp_lanes;
@@ -25,6 +37,8 @@ class feed {
 
   /// What one tile needs. False: gave up.
   BATON_FN bool run(const tile& t) {
+    if constexpr (C.has_exponents())
+      if (p_.a_exponents != nullptr || p_.b_exponents != nullptr) return run_with_exponents(t);
     const int first = t.row + number_ * group_rows, rows = t.rows - number_ * group_rows;
     if constexpr (C.listed) look_rows_up(first);
     if constexpr (C.block_scaled()) x_.each_lane([&](int lane) { from_[lane] = places_of(t, first, lane); });
@@ -36,11 +50,7 @@ class feed {
         if constexpr (C.block_scaled()) copy_scales(k, lane);
         if constexpr (!C.listed) x_.mbarrier_arrive_after_copies(out_.producer_mbar());
       });
-      if constexpr (C.listed) {
-        x_.commit_copies();
-        tell_of_copies<1>();
-        untold_ = out_.index();
-      }
+      if constexpr (C.listed) ask_for_rows();
       out_.step();
     }
     return true;
@@ -51,6 +61,35 @@ class feed {
   }
 
  private:
+  /// Scales of eight bits pass through registers, and are put into slots as fp32: they are read while a slot is waited for, with
+  /// a list behind the rows, which leave few registers.
+  BATON_FN bool run_with_exponents(const tile& t) {
+    const int first = t.row + number_ * group_rows, rows = t.rows - number_ * group_rows;
+    if constexpr (C.listed) look_rows_up(first);
+    BATON_ROLLED
+    for (int k = steps_.first; k < steps_.first + steps_.count; ++k) {
+      if constexpr (!C.listed)
+        x_.each_lane([&](int lane) { this->read[lane] = scales_at(t, first, k, lane); });
+      if (!out_.producer_acquire(x_, {.where = "gemm.slot_free"})) return false;
+      x_.each_lane([&](int lane) {
+        if constexpr (C.listed) {
+          copy_rows(k, lane, rows);
+          move_scales(t, k, lane);
+        } else {
+          put_scales(lane, this->read[lane]);
+          x_.template mbarrier_arrive<scope::block>(out_.producer_mbar(), 1);
+        }
+      });
+      if constexpr (C.listed) ask_for_rows();
+      out_.step();
+    }
+    return true;
+  }
+  BATON_FN void ask_for_rows() {
+    x_.commit_copies();
+    tell_of_copies<1>();
+    untold_ = out_.index();
+  }
   /// Products see copied rows only through a fence behind the copies. So a slot is told of when what the next one needs has been
   /// asked for.
   template <int newest>
@@ -100,10 +139,55 @@ class feed {
     if (number_ == 0 && lane < slot::b_blocks) x_.copy_word(&to.b[lane], from.b + k);
   }
 
+  BATON_FN float scale_at(const float* fp32, const float8_e8m0* exponents, std::int64_t index) const {
+    return exponents == nullptr ? x_.read(fp32 + index) : static_cast<float>(x_.read(exponents + index));
+  }
+  BATON_FN float a_scale_at(int place, int k) const {
+    return scale_at(p_.a_scales, p_.a_exponents, std::int64_t{place} * p_.a_scale_row + k * p_.a_scale_block);
+  }
+  /// Of a lane that has one.
+  BATON_FN float b_scale_at(const tile& t, int k, int lane) const {
+    const int blocks = ceil_div(p_.n, scaled_columns), group = C.grouped ? t.b_row / p_.n : 0;
+    const int block = smaller(t.column / scaled_columns + lane, blocks - 1);
+    return scale_at(p_.b_scales, p_.b_exponents, (std::int64_t{group} * blocks + block) * steps_.all + k);
+  }
+  BATON_FN bool has_b_scale(int lane) const { return number_ == 0 && lane < slot::b_blocks; }
+  BATON_FN read_scales scales_at(const tile& t, int first, int k, int lane) const {
+    read_scales made{};
+    BATON_UNROLL
+    for (int r = 0; r < rows_a_lane; ++r)
+      made.a[r] = a_scale_at(stored_row(first + lane + r * warp_lanes), k);
+    if (has_b_scale(lane)) made.b = b_scale_at(t, k, lane);
+    return made;
+  }
+  BATON_FN void put_scales(int lane, const read_scales& read) {
+    slot& to = block_plan<C>{}.scales(x_)[out_.index()];
+    BATON_UNROLL
+    for (int r = 0; r < rows_a_lane; ++r) x_.write(&to.a[own_rows() + lane + r * warp_lanes], read.a[r]);
+    if (has_b_scale(lane)) x_.write(&to.b[lane], read.b);
+  }
+  /// One after the other, as rows that are copied leave few registers.
+  BATON_FN void move_scales(const tile& t, int k, int lane) {
+    slot& to = block_plan<C>{}.scales(x_)[out_.index()];
+    BATON_ROLLED
+    for (int row = lane; row < group_rows; row += warp_lanes)
+      x_.write(&to.a[own_rows() + row], a_scale_at(x_.read(listed() + row), k));
+    if (has_b_scale(lane)) x_.write(&to.b[lane], b_scale_at(t, k, lane));
+  }
+
   /// Those of the tile before are read by this warp alone.
   BATON_FN void look_rows_up(int first) {
     x_.sync_warp();
-    x_.each(group_rows, [&](int i) { x_.write(listed() + i, stored_row(first + i)); });
+    const auto look = [&](int i) { x_.write(listed() + i, stored_row(first + i)); };
+    if constexpr (C.has_exponents()) {
+      x_.each_lane([&](int lane) {
+        // One at a time: with what else there is to read registers do not suffice for more.
+        BATON_ROLLED
+        for (int i = lane; i < group_rows; i += warp_lanes) look(i);
+      });
+    } else {
+      x_.each(group_rows, look);
+    }
     x_.sync_warp();
   }
   /// Eight lanes copy a row's 128 bytes. What is beyond k is zeros; rows that the group does not have stay as they were.

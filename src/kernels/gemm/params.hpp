@@ -4,6 +4,7 @@
 
 #include "base/tile_walk.hpp"
 #include "baton/activation.hpp"
+#include "baton/numeric.hpp"
 #include "kernels/gemm/config.hpp"
 
 namespace baton::gemm_kernels {
@@ -48,6 +49,8 @@ struct params {
   const float* row_weights;  // of groups: [m]; null: none
   const void* up_bias;       // gated
   gating gate;
+  // With an epilogue, in place of a_scales and b_scales where not null.
+  const float8_e8m0 *a_exponents, *b_exponents;
 };
 
 /// What a bias of 16 bits is of.
@@ -81,12 +84,14 @@ struct operands {
   const float* row_weights = nullptr;  // [m], of groups
   const bfloat16* up_bias = nullptr;   // of gated products
   gating gate = gating::silu;
+  const float8_e8m0* a_exponents = nullptr;  // of e4m3, in place of a_scales and b_scales
+  const float8_e8m0* b_exponents = nullptr;
 
-  /// Whether the sums are not all that C is.
+  /// Whether the sums are not all that C is, or scales are not fp32.
   constexpr bool has_ending() const {
     return alpha != 1.0f || beta != 0.0f || bias != nullptr || fp32_bias != nullptr ||
            act != activation::none || b_is_rows_of_k || row_weights != nullptr || up_bias != nullptr ||
-           gate != gating::silu;
+           gate != gating::silu || a_exponents != nullptr || b_exponents != nullptr;
   }
 };
 
@@ -134,6 +139,8 @@ params params_with(const config& c, int columns_of_slot, const operands<Out, In>
   made.row_weights = p.row_weights;
   made.up_bias = p.up_bias;
   made.gate = p.gate;
+  made.a_exponents = p.a_exponents;
+  made.b_exponents = p.b_exponents;
   return made;
 }
 

@@ -123,12 +123,15 @@ class results {
   template <class F>
   BATON_FN void each_chunk(F f) {
     const int chunks = rows_.rows * tile_type::chunks;
-    if constexpr (!(C.epilogue && C.gated)) return x_.each(chunks, f);
-    BATON_ROLLED
-    for (int first = 0; first < chunks; first += warp_lanes)
-      x_.each_lane([&](int lane) {
-        if (first + lane < chunks) f(first + lane);
-      });
+    if constexpr (C.epilogue && C.gated) {
+      BATON_ROLLED
+      for (int first = 0; first < chunks; first += warp_lanes)
+        x_.each_lane([&](int lane) {
+          if (first + lane < chunks) f(first + lane);
+        });
+    } else {
+      x_.each(chunks, f);
+    }
   }
 
   X& x_;
