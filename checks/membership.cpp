@@ -133,7 +133,8 @@ exploration membership_holds(const char* name, const membership_setting& s) {
   return {name, [s](const check::bounds& limits) { return check_membership(s, limits); }};
 }
 
-mutant wrong(const char* name, const char* breaks, std::vector<verdict> noticed_as, const planted_bug& bug) {
+mutant wrongly_told(const char* name, const char* breaks, std::vector<verdict> noticed_as,
+                    const planted_bug& bug) {
   return {name, breaks, std::move(noticed_as), [bug](const check::bounds& limits) {
             return check_membership({.members = {0b11, 0b11}, .drops = true, .bug = bug}, limits);
           }};
@@ -145,26 +146,28 @@ std::vector<mutant> membership_mutants() {
   constexpr site left = member_sites::left(), ready = member_sites::ready();
   const std::vector<verdict> race{verdict::data_race, verdict::broken_promise};
   return {
-      wrong("members tell with a relaxed store", "E1", race,
-            {.what = tells, .how = relaxed, .cell = "words"}),
-      wrong("members tell at device scope", "E1", {verdict::scope_race},
-            {.what = tells, .how = narrow, .cell = "words"}),
-      wrong("that all have left is awaited without acquire", "E1", race,
-            {.what = waits, .how = relaxed, .where = left}),
-      wrong("that all are ready is awaited without acquire", "E2", race,
-            {.what = waits, .how = relaxed, .where = ready}),
-      wrong("words are awaited at device scope", "E1", {verdict::scope_race},
-            {.what = waits, .how = narrow, .where = left}),
-      wrong("nobody waits until all have left", "E1", race, {.what = waits, .how = lost, .where = left}),
-      wrong("nobody waits until all are ready", "E2", race, {.what = waits, .how = lost, .where = ready}),
-      wrong("a word of the epoch before is enough", "E1", race,
-            {.what = waits, .how = shifted, .where = left, .by = 1 << most_members}),
-      wrong("ready in the epoch before is enough", "E2", race,
-            {.what = waits, .how = shifted, .where = ready, .by = 1 << most_members}),
-      wrong("cells are cleared after that was told of", "E2", race,
-            {.what = verbs::write, .how = late, .cell = "data"}),
-      wrong("a member is not told", "Progress", {verdict::deadlock},
-            {.what = tells, .how = lost, .cell = "words of rank 1", .rank = 0}),
+      wrongly_told("members tell with a relaxed store", "E1", race,
+                   {.what = tells, .how = relaxed, .cell = "words"}),
+      wrongly_told("members tell at device scope", "E1", {verdict::scope_race},
+                   {.what = tells, .how = narrow, .cell = "words"}),
+      wrongly_told("that all have left is awaited without acquire", "E1", race,
+                   {.what = waits, .how = relaxed, .where = left}),
+      wrongly_told("that all are ready is awaited without acquire", "E2", race,
+                   {.what = waits, .how = relaxed, .where = ready}),
+      wrongly_told("words are awaited at device scope", "E1", {verdict::scope_race},
+                   {.what = waits, .how = narrow, .where = left}),
+      wrongly_told("nobody waits until all have left", "E1", race,
+                   {.what = waits, .how = lost, .where = left}),
+      wrongly_told("nobody waits until all are ready", "E2", race,
+                   {.what = waits, .how = lost, .where = ready}),
+      wrongly_told("a word of the epoch before is enough", "E1", race,
+                   {.what = waits, .how = shifted, .where = left, .by = 1 << most_members}),
+      wrongly_told("ready in the epoch before is enough", "E2", race,
+                   {.what = waits, .how = shifted, .where = ready, .by = 1 << most_members}),
+      wrongly_told("cells are cleared after that was told of", "E2", race,
+                   {.what = verbs::write, .how = late, .cell = "data"}),
+      wrongly_told("a member is not told", "Progress", {verdict::deadlock},
+                   {.what = tells, .how = lost, .cell = "words of rank 1", .rank = 0}),
   };
 }
 
