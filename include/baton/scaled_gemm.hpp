@@ -62,7 +62,8 @@ struct scaled_grouped_gemm_problem {
 /// | `row_weights`       | [max_rows], of groups          | fp32       | of each row of c; or null                          |
 ///
 /// Scales of eight bits, e8m0, are powers of two, so that products by them are what fp32 scales of the same values make, bit for
-/// bit; 255 is NaN. Those of a row-major a that come packed, four to a word, are bytes one after the other along k.
+/// bit; 255 is NaN. Those of a row-major a that come packed, four to a word along k, are such bytes where a row has a multiple of
+/// four of them.
 /// n is a multiple of 8, k of 16, both from 0; the last blocks may be smaller. Everything else as of gemm and grouped_gemm.
 ///
 /// Rounding: products of e4m3 are exact. What the tensor cores sum of a block they keep, on Hopper, to some 13 bits below its

@@ -1,9 +1,13 @@
 // Gated products of groups, the first half of an expert: the kernel on the CPU machine, bit for bit, and bugs planted into it.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <exception>
+#include <random>
 #include <vector>
 
+#include "base/silu.hpp"
 #include "kernels/gemm/instances.hpp"
 #include "tests/support/gated_gemm_case.hpp"
 #include "tests/support/group_gemm_runs.hpp"
@@ -201,6 +205,19 @@ TEST(gated_gemm_kernel, biases_of_gate_and_up_and_another_gate_come_behind_the_s
       EXPECT_EQ((wrong_gated<small_gated<true, false, true>>(g, how)), "");
       EXPECT_EQ((wrong_gated<small_gated<true, true, true>>(g, how)), "");
     }
+  }
+}
+
+TEST(gated_gemm_kernel, the_formula_that_both_gates_share_is_silu_times_up_bit_for_bit) {
+  const gate_factors silu_factors = factors_of(gating::silu);
+  std::mt19937 random{3};
+  for (int i = 0; i < 100000; ++i) {
+    const float g = std::bit_cast<float>(static_cast<std::uint32_t>(random())),
+                u = i % 3 == 0 ? -0.0f : std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    const float found = gated(g, u, silu_factors), right = silu(g) * u;
+    ASSERT_TRUE(std::bit_cast<std::uint32_t>(found) == std::bit_cast<std::uint32_t>(right) ||
+                (std::isnan(found) && std::isnan(right)))
+        << g << " " << u;
   }
 }
 
