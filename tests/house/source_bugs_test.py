@@ -1,4 +1,5 @@
 import json
+import types
 
 import source_bugs
 from planted import planted_tree
@@ -29,3 +30,9 @@ class source_bugs_test(planted_tree):
 
     def test_two_bugs_of_one_name_are_caught(self):
         self.assert_caught(self.bugs(self.bug(), self.bug()), "a is 2", "two")
+
+    def test_a_test_that_is_not_built_is_named(self):
+        build = types.SimpleNamespace(folder=self.root)
+        self.assertIn("ninja -C %s tests/gate_test" % self.root,
+                      source_bugs.is_noticed(self.bug(), "gate_test", build, self.root))
+        self.assertIn("is not built", source_bugs.is_noticed(self.bug(), "gate", build, self.root))
