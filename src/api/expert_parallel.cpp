@@ -80,6 +80,7 @@ struct expert_parallel::state {
   void require_idle() const;
   void drop_rounds();
   void begin_anew(const ep_membership& with);
+  void write_absent(const ep_membership& now);
 };
 
 namespace {
@@ -149,11 +150,17 @@ void expert_parallel::state::begin_anew(const ep_membership& with) {
     of_slot.calls().make_ready(lone_host{ranks});
     of_slot.begin_anew();
   }
-  const std::uint64_t absent = all_members(ranks.size()).active_ranks & ~with.active_ranks;
-  for (const ep_round& of_slot : rounds)
-    copy_async(ranks, of_slot.calls().absent(), &absent, sizeof absent, {});
-  ranks.synchronize();
+  write_absent(with);
   forget_waits(ranks.state());
+}
+
+/// Zeroed memory says that nobody is; layouts in which all always take part have no place for it.
+void expert_parallel::state::write_absent(const ep_membership& now) {
+  const std::uint64_t absent = all_members(ranks.size()).active_ranks & ~now.active_ranks;
+  for (const ep_round& of_slot : rounds)
+    if (std::uint64_t* to = of_slot.calls().absent(); to != nullptr)
+      copy_async(ranks, to, &absent, sizeof absent, {});
+  ranks.synchronize();
 }
 
 /// Of all ranks' rounds, once all ranks have passed this: nobody sends to a rank whose rounds are over.
@@ -215,6 +222,7 @@ void expert_parallel::reacquire() {
   st.workspace->reacquire();
   try {
     st.make_ready();
+    st.write_absent(members_of(st.members));
   } catch (...) {
     st.workspace->drop();
     throw;

@@ -113,6 +113,19 @@ TEST_P(exchange_members_by, a_round_that_was_under_way_in_any_slot_is_dropped) {
   EXPECT_EQ(wrong[1], "");
 }
 
+TEST_P(exchange_members_by, who_is_left_out_stays_so_when_memory_was_released) {
+  local_ranks ranks{three_ranks(GetParam()), std::chrono::seconds{5}};
+  const ep_membership two{4, 0b101};
+  ASSERT_EQ(ranks.set(two), nothing_wrong);
+  EXPECT_EQ(ranks.run(two, 1), nothing_wrong);
+  on_every_rank(ranks.worlds, [&](int r) { ranks.rank(r).ep().release(); });
+  on_every_rank(ranks.worlds, [&](int r) { ranks.rank(r).ep().reacquire(); });
+  EXPECT_EQ(ranks.rank(0).ep().members(), two);
+  EXPECT_EQ(ranks.run(two, 10), nothing_wrong);
+  EXPECT_EQ(ranks.set({5, 0b111}), nothing_wrong);
+  EXPECT_EQ(ranks.run({5, 0b111}, 20), nothing_wrong);
+}
+
 constexpr int hasty = 1500;  // ms: somebody is awaited in vain
 
 /// A round that ends with stuck, and names the peer.
