@@ -178,7 +178,8 @@ class expert_parallel {
   void release();
 
   /// Memory at the same addresses again, so that graphs that were captured before release() are right again. Rounds begin anew
-  /// on every rank: nothing that was received is there. Collective, as release(). Costs what create() does.
+  /// on every rank: nothing that was received is there; members() are as they were. Collective, as release(). Costs what create()
+  /// does.
   /// @throws out_of_memory     on all ranks, as create(); the memory stays released, and this can be called again
   /// @throws transport_error   a rank did not come, and how long it was waited for; the memory stays released
   /// @throws invalid_argument  the memory is there
@@ -193,14 +194,15 @@ class expert_parallel {
   /// may be dead. All give the same members; members.epoch is any number greater than that of every member until now, by which
   /// they know each other: whoever was left out hears it from them before it calls this to come back. Whatever rounds are under
   /// way on these ranks are dropped, in all slots, and rounds begin anew. A process that ended does not come back so: it has
-  /// another memory, and needs a communicator that all create.
+  /// another memory, and needs a communicator that all create. release() and reacquire() stay collective over all ranks, absent
+  /// ones too: with a dead one there is no release().
   ///
   /// Layout per_rank only. On CUDA it waits for all work of the device, on the CPU what the rank has queued is dropped, of other
   /// communicators too, which are lost then; not while a stream captures. Costs the time that it takes to zero workspace_bytes().
   /// Where a member did not come, or was given something else, only set_members can be called, with a greater epoch.
   /// @throws invalid_argument  members.epoch is not greater, active_ranks are none of this world or without this rank, or the
   ///                           layout is per_expert; or the members were given different values: says who was given what
-  /// @throws stuck             a member did not come: which
+  /// @throws stuck             a member did not come, or with a smaller epoch: which
   void set_members(const ep_membership& members);
   ep_membership members() const;
 

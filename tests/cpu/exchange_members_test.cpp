@@ -3,10 +3,9 @@
 #include <thread>
 
 #include "baton/error.hpp"
-#include "runtime/world_state.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/exchange_processes.hpp"
-#include "tests/support/member_rounds.hpp"
+#include "tests/support/local_members.hpp"
 
 namespace baton::test {
 namespace {
@@ -24,47 +23,6 @@ INSTANTIATE_TEST_SUITE_P(cpu, exchange_members_by, testing::ValuesIn(ways),
                          [](const auto& how) { return name(how.param); });
 
 constexpr std::chrono::milliseconds short_deadline{300};  // where somebody is awaited in vain
-
-/// A communicator's ranks in threads of this process.
-struct local_ranks {
-  explicit local_ranks(const exchange_case& of, std::chrono::milliseconds deadline = std::chrono::seconds{30})
-      : c{of}, worlds{world::local(of.ranks, device_kind::cpu)} {
-    for (const world& w : worlds) w.state().deadline = deadline;
-    for (expert_parallel& ep : expert_parallel::create_all(worlds, c.config))
-      ranks.emplace_back(std::move(ep));
-  }
-  /// What the members throw or find wrong.
-  std::vector<std::string> on_members(const ep_membership& members,
-                                      const std::function<std::string(int)>& work) {
-    std::vector<std::string> wrong(ranks.size());
-    std::vector<std::thread> threads;
-    for (int r = 0; r < c.ranks; ++r) {
-      if (!members.has(r)) continue;
-      threads.emplace_back([&, r] {
-        try {
-          wrong[static_cast<std::size_t>(r)] = work(r);
-        } catch (const std::exception& e) {
-          wrong[static_cast<std::size_t>(r)] = e.what();
-        }
-      });
-    }
-    for (std::thread& t : threads) t.join();
-    return wrong;
-  }
-  exchange_rank& rank(int r) { return ranks[static_cast<std::size_t>(r)]; }
-  std::vector<std::string> set(const ep_membership& members) {
-    return on_members(members, [&](int r) {
-      rank(r).ep().set_members(members);
-      return rank(r).ep().members() == members ? "" : "it has other members";
-    });
-  }
-  std::vector<std::string> run(const ep_membership& members, std::uint64_t seed, int rounds = 3) {
-    return on_members(members, [&](int r) { return run_member(c, rank(r), members, seed, rounds); });
-  }
-  exchange_case c;
-  std::vector<world> worlds;
-  std::vector<exchange_rank> ranks;
-};
 
 const std::vector<std::string> nothing_wrong(3);
 constexpr ep_membership all{0, 0b111};
@@ -214,6 +172,7 @@ TEST(exchange_members, a_member_that_does_not_come_is_named_and_the_others_can_t
   EXPECT_TRUE(says(ranks.set({1, 0b001})[0], "members.epoch: 1 on rank 0, expected more than 1"));
   const ep_membership two{2, 0b011};
   EXPECT_EQ(ranks.set(two), nothing_wrong);
+  EXPECT_TRUE(ranks.rank(0).ep().dump_state().waits.empty()) << "of the meeting in vain";
   EXPECT_EQ(ranks.run(two, 10), nothing_wrong);
 }
 
@@ -238,6 +197,7 @@ TEST(exchange_members, ranks_that_are_given_different_members_are_told_which) {
            "rank 0 is given epoch 1 of ranks 0, 1, and rank 1 epoch 1 of ranks 0, 1, 2; give all the same"))
       << others[0];
   EXPECT_TRUE(says(others[1], "at members.left for rank 2")) << others[1];
+  EXPECT_TRUE(says(ranks.run({1, 0b001}, 5)[0], "This communicator is of no further use"));
   const auto wrong = ranks.on_members(all, [&](int r) -> std::string {
     ranks.rank(r).ep().set_members({r == 1 ? 4u : 3u, 0b111});
     return "";
