@@ -172,8 +172,21 @@ TEST(exchange_members, a_member_that_does_not_come_is_named_and_the_others_can_t
   EXPECT_TRUE(says(ranks.set({1, 0b001})[0], "members.epoch: 1 on rank 0, expected more than 1"));
   const ep_membership two{2, 0b011};
   EXPECT_EQ(ranks.set(two), nothing_wrong);
-  EXPECT_TRUE(ranks.rank(0).ep().dump_state().waits.empty()) << "of the meeting in vain";
   EXPECT_EQ(ranks.run(two, 10), nothing_wrong);
+}
+
+TEST(exchange_members, waits_of_a_round_that_was_dropped_are_forgotten) {
+  local_ranks ranks{three_ranks(travel::in_lines), short_deadline};
+  const ep_membership two{1, 0b011};
+  EXPECT_EQ(ranks.on_members(two,
+                             [&](int r) {
+                               miss(ranks.c, ranks.rank(r), 2);
+                               return ranks.rank(r).ep().dump_state().waits.empty() ? "waited for nobody"
+                                                                                    : "";
+                             }),
+            nothing_wrong);
+  ASSERT_EQ(ranks.set(two), nothing_wrong);
+  for (int r = 0; r < 2; ++r) EXPECT_TRUE(ranks.rank(r).ep().dump_state().waits.empty());
 }
 
 TEST(exchange_members, who_is_left_out_stands_in_the_state_and_is_not_missed_there) {

@@ -1,5 +1,6 @@
 #pragma once
 // A communicator's ranks in threads of one process, some of which go on without others.
+#include <exception>
 #include <functional>
 #include <thread>
 
