@@ -7,13 +7,6 @@
 namespace baton::test {
 namespace {
 
-constexpr travel ways[] = {travel::in_lines,           travel::in_chunks, travel::in_lines_by_token,
-                           travel::in_chunks_by_token, travel::by_flags,  travel::by_flags_by_token};
-
-std::vector<std::string> nothing_wrong(int ranks) {
-  return std::vector<std::string>(static_cast<std::size_t>(ranks));
-}
-
 /// Rounds of each of these memberships after the other.
 void expect_rounds(local_ranks& ranks, const std::vector<ep_membership>& memberships) {
   for (const ep_membership& next : memberships) {
@@ -25,7 +18,7 @@ void expect_rounds(local_ranks& ranks, const std::vector<ep_membership>& members
 }
 
 TEST(exchange_members_configs, eight_ranks_in_every_format_and_way_back) {
-  for (const travel how : ways) {
+  for (const travel how : every_way_per_rank) {
     for (const token_format format : {token_format::bf16, token_format::blockwise_fp8, token_format::mxfp8}) {
       for (const token_format back : {token_format::bf16, token_format::blockwise_fp8}) {
         exchange_case c{8, sizes(24, 4, 128, 9), {9, 4, 7, 0, 3, 1, 9, 2}, routing::sparse};
@@ -51,7 +44,7 @@ TEST(exchange_members_configs, many_tokens_in_teams) {
 }
 
 TEST(exchange_members_configs, rows_of_experts_are_counted_of_members_alone) {
-  for (const travel how : ways) {
+  for (const travel how : every_way_per_rank) {
     SCOPED_TRACE(name(how));
     local_ranks ranks{travelling(how, {4, sizes(11, 3, 64, 40), {29, 14, 37, 40}, routing::distinct})};
     const ep_membership members{1, 0b1101};
@@ -80,7 +73,7 @@ TEST(exchange_members_configs, rows_of_experts_are_counted_of_members_alone) {
 }
 
 TEST(exchange_members_configs, tokens_go_to_the_replicas_that_are_there) {
-  for (const travel how : ways) {
+  for (const travel how : every_way_per_rank) {
     SCOPED_TRACE(name(how));
     exchange_case c = travelling(how, {3, sizes(12, 3, 64, 9), {9, 4, 7}, routing::distinct});
     const expert_placement placement = drawn_placement(8, 12, 3, 5);

@@ -10,31 +10,27 @@
 namespace baton::test {
 namespace {
 
-constexpr travel ways[] = {travel::in_lines,           travel::in_chunks, travel::in_lines_by_token,
-                           travel::in_chunks_by_token, travel::by_flags,  travel::by_flags_by_token};
-
 exchange_case three_ranks(travel how) {
   return travelling(how, {3, sizes(11, 3, 64, 9), {9, 4, 7}, routing::sparse});
 }
 
 class exchange_members_by : public testing::TestWithParam<travel> {};
 
-INSTANTIATE_TEST_SUITE_P(cpu, exchange_members_by, testing::ValuesIn(ways),
+INSTANTIATE_TEST_SUITE_P(cpu, exchange_members_by, testing::ValuesIn(every_way_per_rank),
                          [](const auto& how) { return name(how.param); });
 
 constexpr std::chrono::milliseconds short_deadline{300};  // where somebody is awaited in vain
 
-const std::vector<std::string> nothing_wrong(3);
 constexpr ep_membership all{0, 0b111};
 
 TEST_P(exchange_members_by, ranks_leave_and_come_back_and_all_rounds_are_right) {
   local_ranks ranks{three_ranks(GetParam())};
   EXPECT_EQ(ranks.rank(1).ep().members(), all);
-  EXPECT_EQ(ranks.run(all, 100), nothing_wrong);
+  EXPECT_EQ(ranks.run(all, 100), nothing_wrong(3));
   for (const ep_membership next :
        {ep_membership{1, 0b011}, {2, 0b010}, {7, 0b110}, {8, 0b111}, {9, 0b101}, {1000, 0b111}}) {
-    EXPECT_EQ(ranks.set(next), nothing_wrong) << "epoch " << next.epoch;
-    EXPECT_EQ(ranks.run(next, 100 * next.epoch), nothing_wrong) << "epoch " << next.epoch;
+    EXPECT_EQ(ranks.set(next), nothing_wrong(3)) << "epoch " << next.epoch;
+    EXPECT_EQ(ranks.run(next, 100 * next.epoch), nothing_wrong(3)) << "epoch " << next.epoch;
   }
 }
 
@@ -74,14 +70,14 @@ TEST_P(exchange_members_by, a_round_that_was_under_way_in_any_slot_is_dropped) {
 TEST_P(exchange_members_by, who_is_left_out_stays_so_when_memory_was_released) {
   local_ranks ranks{three_ranks(GetParam()), std::chrono::seconds{5}};
   const ep_membership two{4, 0b101};
-  ASSERT_EQ(ranks.set(two), nothing_wrong);
-  EXPECT_EQ(ranks.run(two, 1), nothing_wrong);
+  ASSERT_EQ(ranks.set(two), nothing_wrong(3));
+  EXPECT_EQ(ranks.run(two, 1), nothing_wrong(3));
   on_every_rank(ranks.worlds, [&](int r) { ranks.rank(r).ep().release(); });
   on_every_rank(ranks.worlds, [&](int r) { ranks.rank(r).ep().reacquire(); });
   EXPECT_EQ(ranks.rank(0).ep().members(), two);
-  EXPECT_EQ(ranks.run(two, 10), nothing_wrong);
-  EXPECT_EQ(ranks.set({5, 0b111}), nothing_wrong);
-  EXPECT_EQ(ranks.run({5, 0b111}, 20), nothing_wrong);
+  EXPECT_EQ(ranks.run(two, 10), nothing_wrong(3));
+  EXPECT_EQ(ranks.set({5, 0b111}), nothing_wrong(3));
+  EXPECT_EQ(ranks.run({5, 0b111}, 20), nothing_wrong(3));
 }
 
 constexpr int hasty = 1500;  // ms: somebody is awaited in vain
@@ -100,9 +96,9 @@ void miss(const exchange_case& c, exchange_rank& mine, int peer) {
 }
 
 TEST(exchange_members_in_processes, survivors_of_a_killed_one_go_on_in_the_same_memory) {
-  const auto results =
-      in_worlds_of_three(hasty, std::size(ways), [&](int nth, int rank, const std::string& run) {
-        const exchange_case c = three_ranks(ways[nth]);
+  const auto results = in_worlds_of_three(
+      hasty, std::size(every_way_per_rank), [&](int nth, int rank, const std::string& run) {
+        const exchange_case c = three_ranks(every_way_per_rank[nth]);
         set_launch_environment(rank, 3, run);
         exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
         expect_no_error(run_member(c, mine, all, 1, 2));
@@ -115,7 +111,7 @@ TEST(exchange_members_in_processes, survivors_of_a_killed_one_go_on_in_the_same_
       });
   for (std::size_t i = 0; i < results.size(); ++i)
     EXPECT_EQ(results[i].exit_code, i % 3 == 1 ? 128 + SIGKILL : 0)
-        << name(ways[i / 3]) << ", rank " << i % 3 << ": " << results[i].thrown;
+        << name(every_way_per_rank[i / 3]) << ", rank " << i % 3 << ": " << results[i].thrown;
 }
 
 /// What the others sent it for the round in which they missed it is there; what it sends, they read no more.
@@ -129,9 +125,9 @@ void end_old_round(const exchange_case& c, exchange_rank& mine) {
 TEST(exchange_members_in_processes, what_a_late_one_still_sends_reaches_nobody_and_then_it_comes_back) {
   using clock = std::chrono::steady_clock;
   using std::chrono::milliseconds;
-  const auto results =
-      in_worlds_of_three(hasty, std::size(ways), [&](int nth, int rank, const std::string& run) {
-        const exchange_case c = three_ranks(ways[nth]);
+  const auto results = in_worlds_of_three(
+      hasty, std::size(every_way_per_rank), [&](int nth, int rank, const std::string& run) {
+        const exchange_case c = three_ranks(every_way_per_rank[nth]);
         set_launch_environment(rank, 3, run);
         exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
         expect_no_error(run_member(c, mine, all, 1, 2));
@@ -154,7 +150,7 @@ TEST(exchange_members_in_processes, what_a_late_one_still_sends_reaches_nobody_a
       });
   for (std::size_t i = 0; i < results.size(); ++i)
     EXPECT_EQ(results[i].exit_code, 0)
-        << name(ways[i / 3]) << ", rank " << i % 3 << ": " << results[i].thrown;
+        << name(every_way_per_rank[i / 3]) << ", rank " << i % 3 << ": " << results[i].thrown;
 }
 
 TEST(exchange_members, a_member_that_does_not_come_is_named_and_the_others_can_try_again) {
@@ -171,8 +167,8 @@ TEST(exchange_members, a_member_that_does_not_come_is_named_and_the_others_can_t
   EXPECT_TRUE(says(ranks.run({1, 0b001}, 5)[0], "This communicator is of no further use"));
   EXPECT_TRUE(says(ranks.set({1, 0b001})[0], "members.epoch: 1 on rank 0, expected more than 1"));
   const ep_membership two{2, 0b011};
-  EXPECT_EQ(ranks.set(two), nothing_wrong);
-  EXPECT_EQ(ranks.run(two, 10), nothing_wrong);
+  EXPECT_EQ(ranks.set(two), nothing_wrong(3));
+  EXPECT_EQ(ranks.run(two, 10), nothing_wrong(3));
 }
 
 TEST(exchange_members, waits_of_a_round_that_was_dropped_are_forgotten) {
@@ -184,15 +180,15 @@ TEST(exchange_members, waits_of_a_round_that_was_dropped_are_forgotten) {
                                return ranks.rank(r).ep().dump_state().waits.empty() ? "waited for nobody"
                                                                                     : "";
                              }),
-            nothing_wrong);
-  ASSERT_EQ(ranks.set(two), nothing_wrong);
+            nothing_wrong(3));
+  ASSERT_EQ(ranks.set(two), nothing_wrong(3));
   for (int r = 0; r < 2; ++r) EXPECT_TRUE(ranks.rank(r).ep().dump_state().waits.empty());
 }
 
 TEST(exchange_members, who_is_left_out_stands_in_the_state_and_is_not_missed_there) {
   local_ranks ranks{three_ranks(travel::in_lines)};
   EXPECT_EQ(to_text(ranks.rank(0).ep().dump_state()).find("takes no part"), std::string::npos);
-  ASSERT_EQ(ranks.set({6, 0b101}), nothing_wrong);
+  ASSERT_EQ(ranks.set({6, 0b101}), nothing_wrong(3));
   const ep_state state = ranks.rank(0).ep().dump_state();
   EXPECT_TRUE(says(to_text(state), "not heard of rank 0 (last: round 0), rank 2 (last: round 0)",
                    "takes no part since epoch 6: rank 1"));
@@ -218,8 +214,8 @@ TEST(exchange_members, ranks_that_are_given_different_members_are_told_which) {
   EXPECT_TRUE(says(wrong[0], "rank 0 is given epoch 3 of ranks 0, 1, 2, and rank 1 epoch 4 of ranks 0, 1, 2"))
       << wrong[0];
   EXPECT_EQ(ranks.rank(0).ep().members(), all);
-  EXPECT_EQ(ranks.set({5, 0b111}), nothing_wrong);
-  EXPECT_EQ(ranks.run({5, 0b111}, 1), nothing_wrong);
+  EXPECT_EQ(ranks.set({5, 0b111}), nothing_wrong(3));
+  EXPECT_EQ(ranks.run({5, 0b111}, 1), nothing_wrong(3));
 }
 
 TEST(exchange_members, members_that_cannot_be_are_refused_and_rounds_go_on) {
@@ -235,13 +231,13 @@ TEST(exchange_members, members_that_cannot_be_are_refused_and_rounds_go_on) {
                                       return "";
                                     })[0],
                    "members.active_ranks: 0x6 is without rank 0, which calls"));
-  EXPECT_EQ(ranks.run(all, 1), nothing_wrong);
+  EXPECT_EQ(ranks.run(all, 1), nothing_wrong(3));
 }
 
 TEST(exchange_members, layout_per_expert_says_that_it_has_all_ranks) {
   local_ranks ranks{three_ranks(travel::by_expert)};
   EXPECT_TRUE(says(ranks.set({1, 0b011})[0], "with layout per_expert all ranks always take part"));
-  EXPECT_EQ(ranks.run(all, 1), nothing_wrong);
+  EXPECT_EQ(ranks.run(all, 1), nothing_wrong(3));
 }
 
 }  // namespace

@@ -2,12 +2,22 @@
 // A communicator's ranks in threads of one process, some of which go on without others.
 #include <exception>
 #include <functional>
+#include <span>
 #include <thread>
 
 #include "runtime/world_state.hpp"
 #include "tests/support/member_rounds.hpp"
 
 namespace baton::test {
+
+/// All but layout per_expert.
+inline constexpr std::span every_way_per_rank = std::span{every_travel}.subspan<1>();
+static_assert(every_travel[0] == travel::by_expert);
+
+/// What local_ranks::set and run return if all is right.
+inline std::vector<std::string> nothing_wrong(int ranks) {
+  return std::vector<std::string>(static_cast<std::size_t>(ranks));
+}
 
 struct local_ranks {
   explicit local_ranks(const exchange_case& of, std::chrono::milliseconds deadline = std::chrono::seconds{30})
