@@ -94,7 +94,7 @@ class machine {
   /// Calls `f` while no warp runs, from any thread: what kernels write can be read, also while they wait.
   void look(const std::function<void()>& f) const;
 
-  std::uint64_t now_ns() const;
+  std::uint64_t now_ns() const;  // for warps that run
   const options& settings() const;
 
  private:

@@ -135,7 +135,7 @@ void judge_links(const trials& tried, findings& out) {
 }
 
 void judge_lines(const trials& tried, findings& out) {
-  if (!tried.lines) return;
+  if (!tried.lines || tried.lines->looked_at == 0) return;
   const line_trial& l = *tried.lines;
   if (l.torn.empty())
     out.push_back({"lines", verdict::pass,

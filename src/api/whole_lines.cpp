@@ -45,6 +45,7 @@ trials_of_lines& trials() {
 
 line_trial try_lines(const world& w) {
   line_trial trial;
+  if (w.device() == device_kind::cpu) return trial;
   const std::vector<torn_lines::found> of_ranks = torn_lines::look(w);
   for (const torn_lines::found& f : of_ranks) {
     trial.looked_at += f.lines;

@@ -41,15 +41,14 @@ class meetings_held {
 
 /// @param was_cut_off  by a rank 0 that listened at the name: if nobody has the name any more, it has ended
 file_descriptor connect_to_root(const rendezvous_config& m, const time_limit& limit, bool was_cut_off) {
-  using clock = time_limit::clock;
   const milliseconds patience = time_to_leave(m.deadline);
-  for (clock::time_point open = clock::now();;) {
+  for (attended_time open;;) {
     if (file_descriptor root = try_connect(m.name)) return root;
     const bool claimed = is_claimed(m.name);
     if (was_cut_off && !claimed) say_cut_off(m);
     if (!claimed || meetings_held::all().has(m.name))
-      open = clock::now();
-    else if (clock::now() - open > patience || (was_cut_off && limit.passed()))
+      open = attended_time{};
+    else if (open.look() > patience || (was_cut_off && limit.passed()))
       throw transport_error{
           fmt::format("rank {} came too late to the abstract Unix socket '{}': the world that met there is "
                       "complete and still "

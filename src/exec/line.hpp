@@ -13,8 +13,8 @@
 //     await_dependencies()         until the kernels before this one in the stream have ended. No access to memory that
 //                                  they touch may come earlier
 //   a verb of one lane
-//     gave_up_before()             not 0: has_given_up(), of the kernels before this one; after await_dependencies. A word as it
-//                                  was loaded, so that nobody waits for it before he looks at it
+//     gave_up_before()             1, else 0: has_given_up(), of the kernels before this one; after await_dependencies. A word as
+//                                  it was loaded, so that nobody waits for it before he looks at it
 //
 // Lines order nothing but themselves: what a line holds is all that its reader may take from its arrival.
 #include "exec/exec.hpp"

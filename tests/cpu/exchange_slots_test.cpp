@@ -391,12 +391,12 @@ TEST_P(exchange_slots, bad_ids_are_reported_with_their_slot) {
 TEST_P(exchange_slots, take_as_many_bytes_as_there_are_of_them) {
   const exchange_case one = travelling(1);
   const workspace_size each = workspace_bytes(one.config, 3);
-  const auto on_256 = [](std::size_t bytes) { return (bytes + 255) / 256 * 256; };
+  constexpr std::size_t meeting_window = 128, meeting_local = 64;  // words in which members meet, once
   for (const int num_slots : {2, 3, 8}) {
     const workspace_size all = workspace_bytes(travelling(num_slots).config, 3);
-    const auto others = static_cast<std::size_t>(num_slots - 1);
-    EXPECT_EQ(all.window, others * on_256(each.window) + each.window);
-    EXPECT_EQ(all.local, others * on_256(each.local) + each.local);
+    const auto slots = static_cast<std::size_t>(num_slots);
+    EXPECT_EQ(all.window, slots * (each.window - meeting_window) + meeting_window);
+    EXPECT_EQ(all.local, slots * (each.local - meeting_local) + meeting_local);
   }
 }
 

@@ -136,21 +136,28 @@ TEST(why_not, the_default_layout_serves_what_per_expert_does_but_for_outputs_of_
   EXPECT_LT(too_large, served / 5);
 }
 
+/// A slot, and the words in which members meet.
+constexpr std::size_t with_words(std::size_t slot) {
+  return (slot + 255) / 256 * 256 + 128;
+}
+
 TEST(workspace_bytes, is_the_documented_formula) {
   const ep_config c = sizes(256, 8, 7168, 128);
   const workspace_size w = workspace_bytes(c, 4);
   const std::size_t message = 2 * 7168 + 16;
-  EXPECT_EQ(w.window, 256u * 128 * message + 128u * 8 * 7168 * 2 + 16u * 256);
+  EXPECT_EQ(w.window, with_words(256u * 128 * message + 128u * 8 * 7168 * 2 + 16u * 256));
   EXPECT_EQ(w.total(), w.window + w.local);
   ep_config fp8 = c;
   fp8.format = token_format::blockwise_fp8;
-  EXPECT_EQ(workspace_bytes(fp8, 4).window, 256u * 128 * (7168 + 224 + 16) + 128u * 8 * 7168 * 2 + 16u * 256);
+  EXPECT_EQ(workspace_bytes(fp8, 4).window,
+            with_words(256u * 128 * (7168 + 224 + 16) + 128u * 8 * 7168 * 2 + 16u * 256));
   ep_config nvfp4 = c;
   nvfp4.format = token_format::nvfp4;
   EXPECT_EQ(workspace_bytes(nvfp4, 4).window,
-            256u * 128 * (3584 + 448 + 16) + 128u * 8 * 7168 * 2 + 16u * 256);
+            with_words(256u * 128 * (3584 + 448 + 16) + 128u * 8 * 7168 * 2 + 16u * 256));
   fp8.hidden = 384;  // three scales: 12 bytes, rounded up to 16
-  EXPECT_EQ(workspace_bytes(fp8, 4).window, 256u * 128 * (384 + 16 + 16) + 128u * 8 * 384 * 2 + 16u * 256);
+  EXPECT_EQ(workspace_bytes(fp8, 4).window,
+            with_words(256u * 128 * (384 + 16 + 16) + 128u * 8 * 384 * 2 + 16u * 256));
 }
 
 TEST(workspace_bytes, by_token_have_room_for_each_token_once_or_where_chunks_arrive_none) {
@@ -184,8 +191,8 @@ TEST(workspace_bytes, by_flags_has_words_of_ids_and_flags_of_each_rank) {
   c.transfer = ep_transfer::flags;
   const workspace_size flags = workspace_bytes(c, 2);
   constexpr std::size_t units = 2 * 8, sums = 30;  // of a token; of both rounds
-  EXPECT_EQ(lines.window, 2u * (128 * (units * 1024 + sums * 512) + 2 * 512 * 5));
-  EXPECT_EQ(flags.window, 2u * (128 * (units * 1024 + sums * 512) + 2 * 256 * 9) + 128);
+  EXPECT_EQ(lines.window, with_words(2u * (128 * (units * 1024 + sums * 512) + 2 * 512 * 5)));
+  EXPECT_EQ(flags.window, with_words(2u * (128 * (units * 1024 + sums * 512) + 2 * 256 * 9) + 128));
   EXPECT_EQ(flags.local, lines.local);
 }
 

@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "sim/context.hpp"
+
 namespace baton {
 namespace {
 
@@ -27,6 +33,43 @@ TEST(line, a_flag_with_one_bit_flipped_has_not_arrived_and_is_of_no_round_near) 
 TEST(line, memory_of_zeros_is_of_no_round_that_there_is) {
   EXPECT_FALSE(carries(flag_lane, vec16{}, line_flag(1)));
   EXPECT_EQ(line_flag(0), 0u) << "before the first";
+}
+
+/// Ranks in processes of their own have a machine each, and nothing but the line between them.
+TEST(line, of_the_cpu_is_there_when_its_flag_is_for_another_machine_too) {
+  using lanes = sim::context::lanes<vec16>;
+  alignas(line_bytes) std::byte cell[line_access_bytes] = {};
+  std::atomic<bool> is_over = false;
+  std::thread writer{[&] {
+    sim::machine machine{1};
+    machine.launch(0, {}, [&](sim::context& x) {
+      for (std::uint32_t round = 1; !is_over; ++round) {
+        lanes v;
+        x.each_lane([&](int lane) { v[lane] = {{round, round, round, round}}; });
+        x.store_lines(cell, v);
+      }
+    });
+    machine.run(0);
+  }};
+  std::uint32_t torn = 0, changes = 0;
+  sim::machine machine{1};
+  machine.launch(0, {}, [&](sim::context& x) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds{300};
+    for (std::uint32_t flag = 0; changes < 20'000 && std::chrono::steady_clock::now() < until;) {
+      const lanes v = x.load_lines(cell);
+      for (int lane = 0; lane < warp_lanes; ++lane) {
+        const std::uint32_t of_line = v[lane | flag_lane].word[3];
+        for (const std::uint32_t word : v[lane].word) torn += word < of_line ? 1 : 0;
+      }
+      changes += v[warp_lanes - 1].word[3] != flag ? 1 : 0;
+      flag = v[warp_lanes - 1].word[3];
+    }
+  });
+  machine.run(0);
+  is_over = true;
+  writer.join();
+  EXPECT_EQ(torn, 0u) << "of lines that changed " << changes << " times before the reader's eyes";
+  EXPECT_GT(changes, 0u);
 }
 
 TEST(line, lanes_without_a_flag_have_nothing_against_its_arrival) {
