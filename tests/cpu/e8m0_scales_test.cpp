@@ -129,9 +129,7 @@ std::string wrong_with_eight_bits(const scaled_gemm_case& g, const test::gemm_ru
     std::vector<bfloat16> c(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{never_written});
     auto p = test::operands_of(g, c.data());
     if constexpr (C.grouped) {
-      p.counts = g.counts.data();
-      p.firsts = g.firsts.data();
-      p.groups = static_cast<int>(g.counts.size());
+      test::give_groups(p, g);
     }
     p.a_exponents = of.a ? a_scales.data() : nullptr;
     p.b_exponents = of.b ? b_scales.data() : nullptr;
@@ -151,11 +149,6 @@ std::string wrong_with_eight_bits(const scaled_gemm_case& g, const test::gemm_ru
   }
   return "";
 }
-
-constexpr sim::options e8m0_schedules[] = {
-    {},
-    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
-    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
 
 // Small tiles, to be quick.
 constexpr config of_groups{.columns = 256,
@@ -179,7 +172,7 @@ TEST(e8m0_scales_kernel, are_worth_what_fp32_scales_of_the_same_values_are_in_ev
                          by_column =
                              scaled_groups(group_sizes, 136, 400, exact_draws(4), scale_layout::column_major),
                          dense = scaled_groups(rows, 264, 272, exact_draws(5));
-  for (const sim::options& how : e8m0_schedules) {
+  for (const sim::options& how : test::product_schedules) {
     EXPECT_EQ(wrong_with_eight_bits<of_groups>(by_row, {.how = how}), "");
     EXPECT_EQ(wrong_with_eight_bits<of_groups>(by_column, {.how = how}), "");
     EXPECT_EQ(wrong_with_eight_bits<of_a_list>(by_row, {.how = how}), "");
@@ -218,7 +211,7 @@ struct tells_early : sim::context {
 TEST(e8m0_scales_kernel, scales_that_are_told_of_early_show) {
   const scaled_gemm_case g = scaled_groups(group_sizes, 136, 272, exact_draws(8));
   int shown = 0;
-  for (const sim::options& how : e8m0_schedules)
+  for (const sim::options& how : test::product_schedules)
     shown += wrong_with_eight_bits<of_groups, tells_early>(g, {.how = how}).empty() ? 0 : 1;
   EXPECT_GT(shown, 0);
 }

@@ -95,20 +95,28 @@ void miss(const exchange_case& c, exchange_rank& mine, int peer) {
   throw std::runtime_error{"nobody was missed"};
 }
 
-TEST(exchange_members_in_processes, survivors_of_a_killed_one_go_on_in_the_same_memory) {
-  const auto results = in_worlds_of_three(
+/// Worlds of three processes, one for each way, in which each rank goes on after two rounds of all: work(c, mine, rank).
+template <class Work>
+std::vector<rank_result> after_two_rounds(Work work) {
+  return in_worlds_of_three(
       hasty, std::size(every_way_per_rank), [&](int nth, int rank, const std::string& run) {
-        const exchange_case c = three_ranks(every_way_per_rank[nth]);
+        const exchange_case c = three_ranks(every_way_per_rank[static_cast<std::size_t>(nth)]);
         set_launch_environment(rank, 3, run);
         exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
         expect_no_error(run_member(c, mine, all, 1, 2));
-        if (rank == 1) ::kill(::getpid(), SIGKILL);
-        miss(c, mine, 1);
-        const ep_membership survivors{1, 0b101};
-        mine.ep().set_members(survivors);
-        expect_no_error(run_member(c, mine, survivors, 10, 4));
+        work(c, mine, rank);
         return true;
       });
+}
+
+TEST(exchange_members_in_processes, survivors_of_a_killed_one_go_on_in_the_same_memory) {
+  const auto results = after_two_rounds([](const exchange_case& c, exchange_rank& mine, int rank) {
+    if (rank == 1) ::kill(::getpid(), SIGKILL);
+    miss(c, mine, 1);
+    const ep_membership survivors{1, 0b101};
+    mine.ep().set_members(survivors);
+    expect_no_error(run_member(c, mine, survivors, 10, 4));
+  });
   for (std::size_t i = 0; i < results.size(); ++i)
     EXPECT_EQ(results[i].exit_code, i % 3 == 1 ? 128 + SIGKILL : 0)
         << name(every_way_per_rank[i / 3]) << ", rank " << i % 3 << ": " << results[i].thrown;
@@ -125,29 +133,23 @@ void end_old_round(const exchange_case& c, exchange_rank& mine) {
 TEST(exchange_members_in_processes, what_a_late_one_still_sends_reaches_nobody_and_then_it_comes_back) {
   using clock = std::chrono::steady_clock;
   using std::chrono::milliseconds;
-  const auto results = in_worlds_of_three(
-      hasty, std::size(every_way_per_rank), [&](int nth, int rank, const std::string& run) {
-        const exchange_case c = three_ranks(every_way_per_rank[nth]);
-        set_launch_environment(rank, 3, run);
-        exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
-        expect_no_error(run_member(c, mine, all, 1, 2));
-        const ep_membership two{1, 0b011}, again{2, 0b111};
-        const auto missed = clock::now();
-        if (rank == 2) {
-          std::this_thread::sleep_until(missed + milliseconds{hasty + 500});
-          end_old_round(c, mine);
-        } else {
-          miss(c, mine, 2);
-          mine.ep().set_members(two);
-          for (std::uint64_t seed = 10; seed < 30; ++seed) {
-            std::this_thread::sleep_until(missed + milliseconds{hasty + 50 * static_cast<int>(seed - 10)});
-            expect_no_error(run_member(c, mine, two, seed, 2));
-          }
-        }
-        mine.ep().set_members(again);
-        expect_no_error(run_member(c, mine, again, 200, 4));
-        return true;
-      });
+  const auto results = after_two_rounds([](const exchange_case& c, exchange_rank& mine, int rank) {
+    const ep_membership two{1, 0b011}, again{2, 0b111};
+    const auto missed = clock::now();
+    if (rank == 2) {
+      std::this_thread::sleep_until(missed + milliseconds{hasty + 500});
+      end_old_round(c, mine);
+    } else {
+      miss(c, mine, 2);
+      mine.ep().set_members(two);
+      for (std::uint64_t seed = 10; seed < 30; ++seed) {
+        std::this_thread::sleep_until(missed + milliseconds{hasty + 50 * static_cast<int>(seed - 10)});
+        expect_no_error(run_member(c, mine, two, seed, 2));
+      }
+    }
+    mine.ep().set_members(again);
+    expect_no_error(run_member(c, mine, again, 200, 4));
+  });
   for (std::size_t i = 0; i < results.size(); ++i)
     EXPECT_EQ(results[i].exit_code, 0)
         << name(every_way_per_rank[i / 3]) << ", rank " << i % 3 << ": " << results[i].thrown;

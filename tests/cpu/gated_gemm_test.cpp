@@ -129,16 +129,11 @@ constexpr config small_gated = [] {
   return c;
 }();
 
-constexpr sim::options gated_schedules[] = {
-    {},
-    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
-    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
-
 TEST(gated_gemm_kernel, groups_of_any_size_are_exact_and_other_rows_stay_in_every_schedule) {
   constexpr int sizes[][4] = {{0, 1, 130, 64}, {65, 0, 5, 16}};
   for (const auto& counts : sizes) {
     const gated_gemm_case g = test::gated_groups(counts, 136, 200, 3);
-    for (const sim::options& how : gated_schedules) {
+    for (const sim::options& how : test::product_schedules) {
       EXPECT_EQ((wrong_gated<small_gated<false, false>>(g, how)), "");
       EXPECT_EQ((wrong_gated<small_gated<false, true>>(g, how)), "");
     }
@@ -151,7 +146,7 @@ TEST(gated_gemm_kernel, of_e4m3_leave_values_and_scales_as_rounding_has_them_in_
     const scaled_gated_case by_row = test::scaled_gated_groups(counts, 144, 272, scale_layout::row_major, 3),
                             by_column =
                                 test::scaled_gated_groups(counts, 272, 144, scale_layout::column_major);
-    for (const sim::options& how : gated_schedules) {
+    for (const sim::options& how : test::product_schedules) {
       EXPECT_EQ((wrong_gated<small_gated<true, false>>(by_row, how)), "");
       EXPECT_EQ((wrong_gated<small_gated<true, true>>(by_row, how)), "");
       EXPECT_EQ((wrong_gated<small_gated<true, false>>(by_column, how)), "");
@@ -194,14 +189,14 @@ std::vector<Case> with_all_endings(Case g) {
 TEST(gated_gemm_kernel, biases_of_gate_and_up_and_another_gate_come_behind_the_sums_in_every_schedule) {
   constexpr int counts[] = {0, 1, 130, 5};
   for (const gated_gemm_case& g : with_all_endings(test::gated_groups(counts, 136, 72, 3))) {
-    for (const sim::options& how : gated_schedules) {
+    for (const sim::options& how : test::product_schedules) {
       EXPECT_EQ((wrong_gated<small_gated<false, false, true>>(g, how)), "");
       EXPECT_EQ((wrong_gated<small_gated<false, true, true>>(g, how)), "");
     }
   }
   for (const scaled_gated_case& g :
        with_all_endings(test::scaled_gated_groups(counts, 144, 144, scale_layout::row_major, 3))) {
-    for (const sim::options& how : gated_schedules) {
+    for (const sim::options& how : test::product_schedules) {
       EXPECT_EQ((wrong_gated<small_gated<true, false, true>>(g, how)), "");
       EXPECT_EQ((wrong_gated<small_gated<true, true, true>>(g, how)), "");
     }
@@ -246,7 +241,7 @@ TEST(gated_gemm_kernel, a_clamped_gate_is_as_its_formula_says) {
 template <config C, class Context, class Case>
 int schedules_in_which_gated_products_are_wrong(const Case& g) {
   int shown = 0;
-  for (const sim::options& how : gated_schedules) {
+  for (const sim::options& how : test::product_schedules) {
     try {
       shown += wrong_gated<C, Context>(g, how).empty() ? 0 : 1;
     } catch (const std::exception&) {  // the machine's own checks

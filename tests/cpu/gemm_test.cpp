@@ -206,11 +206,6 @@ constexpr config scaled_halves{.columns = 256, .stages = 2, .epilogue = true, .i
 constexpr config scaled_pair{.columns = 128, .stages = 2, .places = 1, .epilogue = true};
 constexpr config scaled_floats{.columns = 128, .stages = 2, .float_out = true, .epilogue = true};
 
-constexpr sim::options schedules[] = {
-    {},
-    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
-    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
-
 template <config C>
 using out_of = gemm_kernels::out_value<C>;
 
@@ -224,7 +219,7 @@ std::string wrong_on_the_machine(const test::typed_gemm_case<In>& g, const sim::
 TEST(gemm_kernel, integers_are_exact_in_every_schedule_at_sizes_around_the_tiles_borders) {
   for (const auto& size : {gemm_size{1, 8, 8}, {256, 64, 64}, {300, 136, 200}, {257, 72, 128}}) {
     const gemm_case g = test::integer_gemm(size);
-    for (const sim::options& how : schedules) {
+    for (const sim::options& how : test::product_schedules) {
       EXPECT_EQ(wrong_on_the_machine<pair>(g, how), "");
       EXPECT_EQ(wrong_on_the_machine<pair_of_floats>(g, how), "");
       EXPECT_EQ(wrong_on_the_machine<alone>(g, how), "");
@@ -255,7 +250,7 @@ TEST(gemm_kernel, b_may_be_rows_of_k_in_every_schedule_at_sizes_around_the_tiles
   for (const auto& size : {gemm_size{1, 8, 8}, {256, 64, 64}, {300, 136, 200}, {257, 72, 128}}) {
     const gemm_case g = test::integer_gemm(size);
     const auto halves = test::integer_gemm<float16>(size);
-    for (const sim::options& how : schedules) {
+    for (const sim::options& how : test::product_schedules) {
       EXPECT_EQ(wrong_with_rows_of_k<scaled_pair>(g, how), "");
       EXPECT_EQ(wrong_with_rows_of_k<scaled_floats>(g, how), "");
       EXPECT_EQ(wrong_with_rows_of_k<scaled_halves>(halves, how), "");
@@ -299,7 +294,7 @@ TEST(gemm_kernel, real_values_stay_within_one_rounding_a_term) {
 
 TEST(gemm_kernel, alpha_and_beta_scale_the_product_and_what_was_there) {
   const gemm_case g = test::integer_gemm({130, 72, 72});
-  for (const sim::options& how : schedules) {
+  for (const sim::options& how : test::product_schedules) {
     std::vector<float> floats(g.c.size(), 6.0f);
     test::run_group_gemm<scaled_floats>(g, {.how = how, .alpha = -2, .beta = 0.5f}, floats);
     EXPECT_EQ(test::wrong_element(scaled(g, -2, 0.5, 6), floats.data()), "");
@@ -330,9 +325,9 @@ void expect_epilogues_on_the_machine(const test::typed_gemm_case<In>& g, const s
 TEST(gemm_kernel, a_bias_of_each_column_and_an_activation_come_behind_the_sums) {
   const gemm_case g = test::integer_gemm({130, 72, 72});
   const auto halves = test::integer_gemm<float16>({130, 136, 72});
-  expect_epilogues_on_the_machine<scaled_floats>(g, schedules[0]);
-  expect_epilogues_on_the_machine<scaled_pair>(g, schedules[1]);
-  expect_epilogues_on_the_machine<scaled_halves>(halves, schedules[2]);
+  expect_epilogues_on_the_machine<scaled_floats>(g, test::product_schedules[0]);
+  expect_epilogues_on_the_machine<scaled_pair>(g, test::product_schedules[1]);
+  expect_epilogues_on_the_machine<scaled_halves>(halves, test::product_schedules[2]);
 }
 
 TEST(gemm_kernel, nothing_to_sum_gives_zeros_or_what_was_there) {

@@ -32,13 +32,6 @@ constexpr double roundings_of_fp32 = 304 * 0x1p-24;
 /// Groups without rows, a tile's worth and more, and rows of nobody.
 constexpr int some_counts[] = {3, 0, 130, 1};
 
-template <class Case>
-row_selection rows_of(const Case& g) {
-  return {.max_rows = g.max_rows,
-          .counts = g.counts.data(),
-          .firsts = g.firsts.data(),
-          .num_ranges = static_cast<int>(g.counts.size())};
-}
 template <class Value, class Case>
 std::vector<Value> untouched(const Case& g) {
   return std::vector<Value>(g.group.size() * static_cast<std::size_t>(g.n), Value{not_written});
@@ -53,7 +46,7 @@ void expect_endings_on_the_cpu(const test::typed_grouped_case<Value>& g) {
     for (const bool is_listed : {false, true}) {
       std::vector<Value> c = untouched<Value>(g);
       grouped_problem<Value> p{
-          .a = g.a.data(), .b = g.b.data(), .c = c.data(), .n = g.n, .k = g.k, .rows = rows_of(g)};
+          .a = g.a.data(), .b = g.b.data(), .c = c.data(), .n = g.n, .k = g.k, .rows = test::rows_of(g)};
       if (is_listed) listed.give_to(p);
       values.give_to(p, e);
       grouped_gemm(worlds[0], p);
@@ -83,7 +76,7 @@ void expect_scaled_endings_on_the_cpu(const scaled_gemm_case& g, double relative
                                     .c = c.data(),
                                     .n = g.n,
                                     .k = g.k,
-                                    .rows = rows_of(g)};
+                                    .rows = test::rows_of(g)};
       if (is_listed) listed.give_to(p);
       values.give_to(p, e);
       scaled_grouped_gemm(worlds[0], p);
@@ -128,7 +121,7 @@ TEST(group_ending, a_weight_multiplies_what_is_infinite_or_no_number_too) {
   grouped_gemm(
       worlds[0],
       grouped_gemm_problem{
-          .c = c.data(), .n = 8, .rows = rows_of(g), .fp32_bias = fp32_bias, .row_weights = weights});
+          .c = c.data(), .n = 8, .rows = test::rows_of(g), .fp32_bias = fp32_bias, .row_weights = weights});
   worlds[0].synchronize();
   EXPECT_TRUE(std::isnan(static_cast<float>(c[0])));
   EXPECT_EQ(static_cast<float>(c[1]), 0.0f);
@@ -178,15 +171,7 @@ std::string wrong_on_the_machine(const test::typed_grouped_case<Value>& g, const
   test::listed_rows<Value> listed{g.a, {}, g.max_rows, g.k};
   for (const group_ending& e : group_endings()) {
     std::vector<Value> c = untouched<Value>(g);
-    gemm_kernels::operands<Value, Value> p{.a = g.a.data(),
-                                           .b = g.b.data(),
-                                           .c = c.data(),
-                                           .m = g.max_rows,
-                                           .n = g.n,
-                                           .k = g.k,
-                                           .counts = g.counts.data(),
-                                           .firsts = g.firsts.data(),
-                                           .groups = static_cast<int>(g.counts.size())};
+    auto p = test::operands_of(g, c.data());
     if constexpr (C.listed) listed.give_to(p);
     values.give_to(p, e);
     test::run_group_gemm<C>(p, {.how = how});
@@ -203,9 +188,7 @@ std::string wrong_on_the_machine(const scaled_gemm_case& g, const test::gemm_run
     std::vector<bfloat16> c = untouched<bfloat16>(g);
     auto p = test::operands_of(g, c.data());
     if constexpr (C.grouped) {
-      p.counts = g.counts.data();
-      p.firsts = g.firsts.data();
-      p.groups = static_cast<int>(g.counts.size());
+      test::give_groups(p, g);
     }
     if constexpr (C.listed) listed.give_to(p);
     values.give_to(p, e);
@@ -215,11 +198,6 @@ std::string wrong_on_the_machine(const scaled_gemm_case& g, const test::gemm_run
   }
   return "";
 }
-
-constexpr sim::options ending_schedules[] = {
-    {},
-    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
-    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
 
 // Small tiles, to be quick.
 constexpr config ended{
@@ -237,7 +215,7 @@ constexpr config ended_e4m3{.columns = 128,
 TEST(group_ending_kernel, endings_are_of_each_tiles_group_columns_and_rows_in_every_schedule) {
   const auto g = integer_groups(some_counts, 136, 136, 3, 1, 2);
   const scaled_gemm_case scaled = scaled_groups(some_counts, 136, 144, exact_draws(4), {}, 3);
-  for (const sim::options& how : ending_schedules) {
+  for (const sim::options& how : test::product_schedules) {
     EXPECT_EQ(wrong_on_the_machine<ended>(g, how), "");
     EXPECT_EQ(wrong_on_the_machine<ended_list>(g, how), "");
     EXPECT_EQ(wrong_on_the_machine<ended_e4m3>(scaled, {.how = how}), "");
@@ -310,15 +288,7 @@ TEST(group_ending_kernel, no_weight_of_a_row_that_there_is_not_is_read_and_no_bi
   reads_within::behind[1] = std::span{values.fp32}.subspan(biases);
   reads_within::reads_behind = 0;
   std::vector<bfloat16> c = untouched<bfloat16>(g);
-  gemm_kernels::operands<bfloat16> p{.a = g.a.data(),
-                                     .b = g.b.data(),
-                                     .c = c.data(),
-                                     .m = g.max_rows,
-                                     .n = g.n,
-                                     .k = g.k,
-                                     .counts = g.counts.data(),
-                                     .firsts = g.firsts.data(),
-                                     .groups = 2};
+  auto p = test::operands_of(g, c.data());
   const group_ending all{test::bias_kind::fp32, activation::relu, true};
   values.give_to(p, all);
   test::run_group_gemm<ended, reads_within>(p, {});

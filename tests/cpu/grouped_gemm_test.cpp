@@ -24,11 +24,8 @@ template <class Value>
 std::vector<Value> called_with_groups(const test::typed_grouped_case<Value>& g, bool is_listed = false) {
   const auto worlds = world::local(1, device_kind::cpu);
   std::vector<Value> c(g.group.size() * static_cast<std::size_t>(g.n), Value{before});
-  const row_selection rows{.max_rows = g.max_rows,
-                           .counts = g.counts.data(),
-                           .firsts = g.firsts.data(),
-                           .num_ranges = static_cast<int>(g.counts.size())};
-  grouped_problem<Value> p{.a = g.a.data(), .b = g.b.data(), .c = c.data(), .n = g.n, .k = g.k, .rows = rows};
+  grouped_problem<Value> p{
+      .a = g.a.data(), .b = g.b.data(), .c = c.data(), .n = g.n, .k = g.k, .rows = test::rows_of(g)};
   test::listed_rows<Value> listed{g.a, {}, g.max_rows, g.k};
   if (is_listed) listed.give_to(p);
   grouped_gemm(worlds[0], p);
@@ -80,15 +77,7 @@ template <config C, class Context = sim::context, class Value = bfloat16>
 std::vector<Value> on_the_machine(const test::typed_grouped_case<Value>& g, const sim::options& how = {},
                                   int clusters = 2) {
   std::vector<Value> c(g.group.size() * static_cast<std::size_t>(g.n), Value{before});
-  gemm_kernels::operands<Value, Value> p{.a = g.a.data(),
-                                         .b = g.b.data(),
-                                         .c = c.data(),
-                                         .m = g.max_rows,
-                                         .n = g.n,
-                                         .k = g.k,
-                                         .counts = g.counts.data(),
-                                         .firsts = g.firsts.data(),
-                                         .groups = static_cast<int>(g.counts.size())};
+  auto p = test::operands_of(g, c.data());
   test::listed_rows<Value> listed{g.a, {}, g.max_rows, g.k};
   if constexpr (C.listed) listed.give_to(p);
   test::run_group_gemm<C, Context>(p, {.how = how, .clusters = clusters});
@@ -162,17 +151,12 @@ constexpr config wide{.columns = 128, .stages = 2, .cluster = 1, .grouped = true
 constexpr config listed{
     .columns = 64, .stages = 3, .cluster = 1, .places = 1, .grouped = true, .listed = true};
 
-constexpr sim::options ways[] = {
-    {},
-    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
-    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
-
 TEST(grouped_gemm_kernel, groups_of_any_size_are_exact_and_other_rows_stay_in_every_schedule) {
   constexpr int sizes[][5] = {{0, 1, 130, 0, 64}, {65, 0, 0, 300, 16}, {128, 17, 256, 5, 0}, {0, 0, 0, 0, 9}};
   for (const auto& counts : sizes) {
     for (const int gap : {0, 3}) {
       const grouped_gemm_case g = integer_groups(counts, 136, 136, gap);
-      for (const sim::options& how : ways) {
+      for (const sim::options& how : test::product_schedules) {
         EXPECT_EQ(test::wrong_value(g, on_the_machine<narrow>(g, how), before), "");
         EXPECT_EQ(test::wrong_value(g, on_the_machine<paired>(g, how), before), "");
         EXPECT_EQ(test::wrong_value(g, on_the_machine<wide>(g, how), before), "");
@@ -207,7 +191,7 @@ int schedules_in_which_groups_are_wrong() {
   constexpr int counts[] = {70, 5, 200, 1};
   const grouped_gemm_case g = integer_groups(counts, 136, 136, 16);
   int shown = 0;
-  for (const sim::options& how : ways)
+  for (const sim::options& how : test::product_schedules)
     shown += test::wrong_value(g, on_the_machine<narrow, Context>(g, how), before).empty() ? 0 : 1;
   return shown;
 }

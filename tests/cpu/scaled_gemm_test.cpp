@@ -29,10 +29,6 @@ constexpr double fp32_sums = 304 * 0x1p-24;
 std::vector<bfloat16> called_with_scales(const scaled_gemm_case& g, bool is_listed = false) {
   const auto worlds = world::local(1, device_kind::cpu);
   std::vector<bfloat16> c(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{left_alone});
-  const row_selection rows{.max_rows = g.max_rows,
-                           .counts = g.counts.data(),
-                           .firsts = g.firsts.data(),
-                           .num_ranges = static_cast<int>(g.counts.size())};
   scaled_grouped_gemm_problem p{.a = g.a.data(),
                                 .a_scales = g.a_scales.data(),
                                 .b = g.b.data(),
@@ -40,7 +36,7 @@ std::vector<bfloat16> called_with_scales(const scaled_gemm_case& g, bool is_list
                                 .c = c.data(),
                                 .n = g.n,
                                 .k = g.k,
-                                .rows = rows,
+                                .rows = test::rows_of(g),
                                 .a_layout = g.layout};
   test::listed_rows<float8_e4m3> listed{g.a, g.a_scales, g.max_rows, g.k};
   if (is_listed) listed.give_to(p);
@@ -151,9 +147,7 @@ std::vector<bfloat16> scaled_on_the_machine(const scaled_gemm_case& g, const sim
   std::vector<bfloat16> c(g.group.size() * static_cast<std::size_t>(g.n), bfloat16{left_alone});
   auto p = test::operands_of(g, c.data());
   if (C.grouped) {
-    p.counts = g.counts.data();
-    p.firsts = g.firsts.data();
-    p.groups = static_cast<int>(g.counts.size());
+    test::give_groups(p, g);
   }
   test::listed_rows<float8_e4m3> listed{g.a, g.a_scales, g.max_rows, g.k};
   if constexpr (C.listed) listed.give_to(p);
@@ -168,18 +162,13 @@ constexpr config two_parts{
     .columns = 256, .stages = 2, .cluster = 1, .places = 1, .grouped = true, .in = operand_type::e4m3};
 constexpr config of_pairs{.columns = 128, .stages = 3, .places = 1, .in = operand_type::e4m3};
 
-constexpr sim::options scaled_schedules[] = {
-    {},
-    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
-    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
-
 TEST(scaled_gemm_kernel, groups_of_any_size_are_exact_and_other_rows_stay_in_every_schedule) {
   constexpr int some[] = {0, 1, 130, 64}, others[] = {65, 0, 5, 16};
   const scaled_gemm_case cases[] = {
       scaled_groups(some, 136, 272, exact_draws(4), scale_layout::row_major, 3),
       scaled_groups(others, 136, 400, exact_draws(5), scale_layout::column_major)};
   for (const scaled_gemm_case& g : cases) {
-    for (const sim::options& how : scaled_schedules) {
+    for (const sim::options& how : test::product_schedules) {
       EXPECT_EQ(test::wrong_value(g, scaled_on_the_machine<one_part>(g, how), left_alone), "");
       EXPECT_EQ(test::wrong_value(g, scaled_on_the_machine<two_parts>(g, how), left_alone), "");
     }
@@ -189,7 +178,7 @@ TEST(scaled_gemm_kernel, groups_of_any_size_are_exact_and_other_rows_stay_in_eve
 TEST(scaled_gemm_kernel, pairs_of_blocks_share_what_they_read_of_b_and_scales_are_each_blocks_own) {
   constexpr int rows[] = {300};
   const scaled_gemm_case g = scaled_groups(rows, 264, 272, exact_draws(5));
-  for (const sim::options& how : scaled_schedules)
+  for (const sim::options& how : test::product_schedules)
     EXPECT_EQ(test::wrong_value(g, scaled_on_the_machine<of_pairs>(g, how), left_alone), "");
 }
 
@@ -247,7 +236,7 @@ struct scales_alone : sim::context {
 TEST(scaled_gemm_kernel, waits_that_give_up_free_no_slot_and_end_in_every_schedule) {
   constexpr int counts[] = {130}, depth = 640;  // more slots than the ring has
   const scaled_gemm_case g = scaled_groups(counts, 136, depth, exact_draws(12));
-  for (const sim::options& how : scaled_schedules) {
+  for (const sim::options& how : test::product_schedules) {
     EXPECT_NO_THROW((scaled_on_the_machine<one_part, scales_alone>(g, how, 1)));
     EXPECT_NO_THROW((scaled_on_the_machine<two_parts, scales_alone>(g, how, 1)));
     EXPECT_NO_THROW((scaled_on_the_machine<of_pairs, scales_alone>(g, how, 1)));
@@ -260,7 +249,7 @@ int schedules_in_which_scaled_products_are_wrong() {
   constexpr int counts[] = {70, 30};
   const scaled_gemm_case g = scaled_groups(counts, 136, 528, exact_draws(9));
   int shown = 0;
-  for (const sim::options& how : scaled_schedules) {
+  for (const sim::options& how : test::product_schedules) {
     try {
       shown +=
           test::wrong_value(g, scaled_on_the_machine<two_parts, Context>(g, how), left_alone).empty() ? 0 : 1;

@@ -3,12 +3,42 @@
 #include <vector>
 
 #include "base/constant.hpp"
+#include "baton/quantise.hpp"
 #include "kernels/gemm/kernel.hpp"
 #include "sim/context.hpp"
 #include "sim/tensor_map.hpp"
 #include "tests/support/gemm_case.hpp"
+#include "tests/support/grouped_gemm_case.hpp"
 
 namespace baton::test {
+
+/// In turn, and two that are drawn, with stores that come late.
+inline constexpr sim::options product_schedules[] = {
+    {},
+    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
+    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
+
+/// A case's groups, as users give them, and as the kernel takes them.
+template <class Case>
+row_selection rows_of(const Case& g) {
+  return {.max_rows = g.max_rows,
+          .counts = g.counts.data(),
+          .firsts = g.firsts.data(),
+          .num_ranges = static_cast<int>(g.counts.size())};
+}
+template <class Out, class In, class Case>
+void give_groups(gemm_kernels::operands<Out, In>& p, const Case& g) {
+  p.counts = g.counts.data();
+  p.firsts = g.firsts.data();
+  p.groups = static_cast<int>(g.counts.size());
+}
+template <class Value>
+gemm_kernels::operands<Value, Value> operands_of(const typed_grouped_case<Value>& g, Value* c) {
+  gemm_kernels::operands<Value, Value> p{
+      .a = g.a.data(), .b = g.b.data(), .c = c, .m = g.max_rows, .n = g.n, .k = g.k};
+  give_groups(p, g);
+  return p;
+}
 
 struct gemm_run {
   sim::options how{};
