@@ -13,7 +13,7 @@
 namespace baton::test {
 
 /// In turn, and two that are drawn, with stores that come late.
-inline constexpr sim::options product_schedules[] = {
+inline const sim::options product_schedules[] = {
     {},
     {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
     {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
