@@ -1,4 +1,5 @@
 #pragma once
+#include "baton/attention.hpp"
 #include "baton/device_buffer.hpp"
 #include "baton/device_facts.hpp"
 #include "baton/ep_membership.hpp"

@@ -1,0 +1,158 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "baton/numeric.hpp"
+#include "baton/world.hpp"
+
+namespace baton {
+
+/// Which keys a row sees, and what becomes of its logits.
+///
+/// The last row of a sequence is level with its last key: row i of n sees key j of m if
+/// `i + m - n - window_left <= j <= i + m - n + window_right`, where a window of -1 is no bound. `causal` is window_right 0,
+/// whatever that says.
+struct attention_options {
+  std::optional<float> scale{};  // of q . k; none: 1 / sqrt(head_dim)
+  bool causal = false;
+  int window_left = -1, window_right = -1;
+  float softcap = 0;             // logits x become softcap * tanh(x / softcap); 0: they stay
+  const float* sinks = nullptr;  // [heads]: a logit of each head that joins the denominator alone; null: none
+  int num_sms = 0;               // that work on it; 0: all of the rank's
+};
+
+/// Sequences one after the other, as flash_attn_varlen_func takes them. `Value` is bfloat16 or float16. Device memory.
+template <class Value>
+struct varlen_attention_problem {
+  const Value* q = nullptr;  // [total_q, heads, head_dim]
+  const Value* k = nullptr;  // [total_k, kv_heads, head_dim]
+  const Value* v = nullptr;  // [total_k, kv_heads, head_dim]
+  Value* out = nullptr;      // [total_q, heads, head_dim]
+  float* lse = nullptr;      // [heads, total_q]; null: not wanted
+  // Sequence b has the rows cu[b] to cu[b + 1] - 1. Null: each has max_seqlen_q or max_seqlen_k of them.
+  const std::int32_t* cu_seqlens_q = nullptr;  // [batch + 1]
+  const std::int32_t* cu_seqlens_k = nullptr;  // [batch + 1]
+  int batch = 0;
+  int max_seqlen_q = 0, max_seqlen_k = 0;  // of the longest sequence
+  int total_q = 0, total_k = 0;            // rows that there is memory for
+  int heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t q_stride = 0, k_stride = 0, v_stride = 0,
+               out_stride = 0;  // values from row to row; 0: no gaps
+  attention_options options{};
+};
+
+/// A page of a cache is [page_size, kv_heads, head_dim] or [kv_heads, page_size, head_dim].
+enum class kv_layout { nhd, hnd };
+
+constexpr const char* name(kv_layout l) {
+  return l == kv_layout::hnd ? "hnd" : "nhd";
+}
+
+/// Sequences whose keys lie in pages, as flash_attn_with_kvcache takes them. `Value` is bfloat16 or float16. Device memory.
+template <class Value>
+struct paged_attention_problem {
+  const Value* q = nullptr;  // [batch, q_len, heads, head_dim]; [total_q, heads, head_dim] with cu_seqlens_q
+  const Value* k_cache = nullptr;  // [num_pages] pages
+  const Value* v_cache = nullptr;  // [num_pages] pages
+  Value* out = nullptr;            // as q
+  float* lse = nullptr;  // [batch, heads, q_len]; [heads, total_q] with cu_seqlens_q; null: not wanted
+  const std::int32_t* page_table =
+      nullptr;                            // [batch, max_pages]: key j is in page page_table[b, j / page_size]
+  const std::int32_t* seqlens = nullptr;  // [batch]: keys of each sequence, those of the rows of q among them
+  int batch = 0;
+  int q_len = 0;  // rows of each sequence; with cu_seqlens_q of the longest
+  int heads = 0, kv_heads = 0, head_dim = 0;
+  int num_pages = 0, page_size = 0, max_pages = 0;
+  kv_layout layout = kv_layout::nhd;
+  std::int64_t page_stride = 0;                // values from page to page; 0: no gaps
+  std::int64_t q_stride = 0, out_stride = 0;   // values from row to row; 0: no gaps
+  const std::int32_t* cu_seqlens_q = nullptr;  // [batch + 1]; null: q_len rows each
+  int total_q = 0;                             // rows that there is memory for, with cu_seqlens_q
+  attention_options options{};
+};
+
+/// Whether there is a kernel for a problem, and if not, why.
+struct attention_support {
+  std::string why_not{};  // which argument, what was found, what to do; empty: there is one
+  explicit operator bool() const { return why_not.empty(); }
+};
+
+/// Of exactly this combination. Of pointers only whether they are null is looked at, and of those only the ones that may be.
+/// Throws nothing: what the call would refuse as an invalid argument is a reason, too.
+attention_support supports(device_kind device, const varlen_attention_problem<bfloat16>& problem);
+attention_support supports(device_kind device, const varlen_attention_problem<float16>& problem);
+attention_support supports(device_kind device, const paged_attention_problem<bfloat16>& problem);
+attention_support supports(device_kind device, const paged_attention_problem<float16>& problem);
+
+/// Bytes of scratch that the call needs: a function of the sizes and options alone, 0 where none is needed.
+/// @throws invalid_argument, unsupported  as the call
+std::size_t attention_scratch_bytes(device_kind device, const varlen_attention_problem<bfloat16>& problem);
+std::size_t attention_scratch_bytes(device_kind device, const varlen_attention_problem<float16>& problem);
+std::size_t attention_scratch_bytes(device_kind device, const paged_attention_problem<bfloat16>& problem);
+std::size_t attention_scratch_bytes(device_kind device, const paged_attention_problem<float16>& problem);
+
+/// Attention of each sequence's rows to its own keys: `out[i] = sum over j of w[i, j] * v[j]` with
+/// `w[i, j] = exp(x[i, j] - lse[i])`, `x[i, j] = cap(scale * q[i] . k[j])` and
+/// `lse[i] = log(exp(sink) + sum over j of exp(x[i, j]))`, where j are the keys that row i sees (attention_options); head h of q
+/// meets head h / (heads / kv_heads) of k and v.
+///
+/// | argument       | shape                         | type         | layout, alignment                                          |
+/// |----------------|-------------------------------|--------------|------------------------------------------------------------|
+/// | `q`            | [total_q, heads, head_dim]    | bf16 or fp16 | a row without gaps; rows 16-byte aligned, q_stride apart   |
+/// | `k`, `v`       | [total_k, kv_heads, head_dim] | that of q    | as q; k_stride and v_stride apart                          |
+/// | `out`          | [total_q, heads, head_dim]    | that of q    | as q; rows of no sequence stay; overlaps nothing else      |
+/// | `lse`          | [heads, total_q]              | fp32         | contiguous; natural logarithms; sinks are in it            |
+/// | `cu_seqlens_*` | [batch + 1]                   | int32        | device memory; not decreasing, the last at most total_*    |
+/// | `sinks`        | [heads]                       | fp32         | device memory; no scale and no cap is applied to them      |
+/// | `scratch`      | see attention_scratch_bytes   |              | device memory, 256-byte aligned; null for 0 bytes          |
+///
+/// heads is kv_heads times 1 to 16; head_dim a multiple of 8 up to 512; rows of each tensor up to 2^28. `supports` says what of
+/// that the device has kernels for. A row that sees no key gives 0 and an lse of -inf, also with a sink, and touches none. Rows
+/// of k and v that no row of their sequence sees reach no output, whatever is in them.
+///
+/// Rounding: products of q and k are exact in fp32; sums, logits and weights are fp32; out is rounded once. On CUDA weights are
+/// rounded to the type of v before they multiply it, as tensor cores take them, and exp and tanh are the device's.
+/// Deterministic: the same bits on every run. On the CPU also wherever a sequence or its pages lie, whatever else is in the
+/// batch, and however many heads share a head of k.
+///
+/// Order: on `stream`; capturable; cu_seqlens_* are read on the device; no host synchronisation, no allocation on CUDA. Waits
+/// inside are bounded by the world's deadline.
+///
+/// Cost: 4 heads head_dim flops for each pair of a row and a key that it sees. On the CPU it is one thread's loops, with scratch
+/// of its own of some 100 KB.
+/// @throws invalid_argument  a size, alignment or choice above does not hold: names the argument, the value and what is expected;
+///                           nothing is enqueued
+/// @throws unsupported       supports(world.device(), problem) says why
+/// @throws cuda_error        the launch failed
+/// Contents of cu_seqlens_* are on the device and not checked: where they decrease, leave the tensors, or a sequence is longer
+/// than max_seqlen_* says, some rows' results are undefined, but nothing else is touched.
+void varlen_attention(const world& world, const varlen_attention_problem<bfloat16>& problem, void* scratch,
+                      stream_ref stream = {});
+void varlen_attention(const world& world, const varlen_attention_problem<float16>& problem, void* scratch,
+                      stream_ref stream = {});
+
+/// The same of keys in pages: key j of sequence b lies in slot j % page_size of page page_table[b, j / page_size].
+///
+/// | argument             | shape                              | type         | layout, alignment                               |
+/// |----------------------|------------------------------------|--------------|-------------------------------------------------|
+/// | `q`, `out`           | [batch, q_len, heads, head_dim]    | bf16 or fp16 | as of varlen_attention                          |
+/// | `k_cache`, `v_cache` | [num_pages], see kv_layout         | that of q    | pages 16-byte aligned, page_stride apart        |
+/// | `page_table`         | [batch, max_pages]                 | int32        | device memory; entries of no visible key: any   |
+/// | `seqlens`            | [batch]                            | int32        | device memory; up to max_pages * page_size      |
+/// | `lse`                | [batch, heads, q_len]              | fp32         | contiguous; as of varlen_attention              |
+///
+/// With cu_seqlens_q, q and out are [total_q, heads, head_dim] and lse is [heads, total_q], as of varlen_attention.
+/// A sequence with seqlens 0, as one that pads a batch, gives 0 and -inf and touches no page, whatever the table says. Slots
+/// behind a sequence's last key, and pages that no visible key is in, reach no output.
+///
+/// Rounding: as of varlen_attention; on the CPU the same bits. Order: as there; seqlens and page_table are read on the device,
+/// and a captured graph sees what they say then. Cost, errors: as there. Contents of both are not checked: where a page of a
+/// visible key is outside of [0, num_pages) the sequence's results are undefined, but nothing else is touched.
+void paged_attention(const world& world, const paged_attention_problem<bfloat16>& problem, void* scratch,
+                     stream_ref stream = {});
+void paged_attention(const world& world, const paged_attention_problem<float16>& problem, void* scratch,
+                     stream_ref stream = {});
+
+}  // namespace baton

@@ -1,0 +1,14 @@
+#pragma once
+// Attention on host memory, in loops.
+#include "kernels/attention/operands.hpp"
+
+namespace baton::attention_cpu {
+
+/// See baton::varlen_attention and baton::paged_attention. Reads lengths and page tables when called.
+template <class Value>
+void run(const attention_kernels::operands<Value>& asked);
+
+extern template void run(const attention_kernels::operands<bfloat16>&);
+extern template void run(const attention_kernels::operands<float16>&);
+
+}  // namespace baton::attention_cpu

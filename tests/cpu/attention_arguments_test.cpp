@@ -1,0 +1,193 @@
+// What attention refuses, by name and value, before anything is enqueued; and what it says of kernels that there are.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "baton/attention.hpp"
+#include "baton/error.hpp"
+#include "tests/cpu/says.hpp"
+
+namespace baton {
+namespace {
+
+using test::message_of;
+using test::says;
+
+alignas(256) std::byte some_memory[1 << 12];
+
+template <class T>
+T* memory() {
+  return reinterpret_cast<T*>(some_memory);
+}
+template <class T>
+T* odd(T* at) {
+  return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(at) + 1);
+}
+
+using varlen = varlen_attention_problem<bfloat16>;
+using paged = paged_attention_problem<float16>;
+
+varlen good_varlen() {
+  varlen p;
+  p.q = p.k = p.v = memory<bfloat16>();
+  p.out = memory<bfloat16>();
+  p.batch = 2;
+  p.max_seqlen_q = 3;
+  p.max_seqlen_k = 5;
+  p.total_q = 6;
+  p.total_k = 10;
+  p.heads = 4;
+  p.kv_heads = 2;
+  p.head_dim = 16;
+  return p;
+}
+paged good_paged() {
+  paged p;
+  p.q = p.k_cache = p.v_cache = memory<float16>();
+  p.out = memory<float16>();
+  p.page_table = p.seqlens = memory<std::int32_t>();
+  p.batch = 2;
+  p.q_len = 1;
+  p.heads = 4;
+  p.kv_heads = 2;
+  p.head_dim = 16;
+  p.num_pages = 3;
+  p.page_size = 16;
+  p.max_pages = 2;
+  return p;
+}
+
+std::string refusal(const std::function<void(varlen&)>& damage) {
+  varlen p = good_varlen();
+  damage(p);
+  const world cpu = world::local(1, device_kind::cpu)[0];
+  return message_of<invalid_argument>([&] { varlen_attention(cpu, p, nullptr); });
+}
+std::string paged_refusal(const std::function<void(paged&)>& damage) {
+  paged p = good_paged();
+  damage(p);
+  const world cpu = world::local(1, device_kind::cpu)[0];
+  return message_of<invalid_argument>([&] { paged_attention(cpu, p, nullptr); });
+}
+
+TEST(attention_arguments, what_the_interface_allows_is_served_on_the_cpu) {
+  EXPECT_TRUE(supports(device_kind::cpu, good_varlen()));
+  EXPECT_TRUE(supports(device_kind::cpu, good_paged()));
+  EXPECT_EQ(attention_scratch_bytes(device_kind::cpu, good_varlen()), 0u);
+  EXPECT_EQ(attention_scratch_bytes(device_kind::cpu, good_paged()), 0u);
+}
+
+TEST(attention_arguments, nothing_is_touched_where_there_are_no_rows) {
+  const world cpu = world::local(1, device_kind::cpu)[0];
+  varlen none;
+  none.heads = none.kv_heads = 1;
+  none.head_dim = 8;
+  EXPECT_NO_THROW(varlen_attention(cpu, none, nullptr));
+  none.batch = 3;
+  EXPECT_NO_THROW(varlen_attention(cpu, none, nullptr));
+  paged no_rows = good_paged();
+  no_rows.q_len = 0;
+  no_rows.q = nullptr;
+  no_rows.out = nullptr;
+  EXPECT_NO_THROW(paged_attention(cpu, no_rows, nullptr));
+  EXPECT_NO_THROW(cpu.synchronize());
+}
+
+TEST(attention_arguments, heads_that_do_not_fit_are_refused_by_name_and_value) {
+  EXPECT_TRUE(
+      says(refusal([](varlen& p) { p.kv_heads = 0; }), "varlen_attention: kv_heads is 0", "from 1 to"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.heads = -4; }), "heads is -4", "from 1 to"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.heads = 5; }), "heads is 5 and kv_heads is 2", "times 1 to 16"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.heads = 34; }), "heads is 34 and kv_heads is 2"));
+  for (const int dim : {0, 4, 12, 520})
+    EXPECT_TRUE(says(refusal([dim](varlen& p) { p.head_dim = dim; }), "head_dim is " + std::to_string(dim),
+                     "multiple of 8 from 8 to 512", "pad"));
+  EXPECT_TRUE(says(paged_refusal([](paged& p) { p.heads = 5; }), "paged_attention: heads is 5"));
+}
+
+TEST(attention_arguments, options_that_mean_nothing_are_refused) {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN(),
+                  infinity = std::numeric_limits<float>::infinity();
+  for (const float scale : {nan, infinity})
+    EXPECT_TRUE(says(refusal([scale](varlen& p) { p.options.scale = scale; }), "options.scale is", "finite"));
+  for (const float cap : {nan, infinity, -1.0f})
+    EXPECT_TRUE(
+        says(refusal([cap](varlen& p) { p.options.softcap = cap; }), "options.softcap is", "positive"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.options.window_left = -2; }), "options.window_left is -2"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.options.window_right = -3; }), "options.window_right is -3"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.options.num_sms = -1; }), "options.num_sms is -1"));
+}
+
+TEST(attention_arguments, lengths_and_strides_that_do_not_fit_are_refused) {
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.batch = -1; }), "batch is -1"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.max_seqlen_q = -1; }), "max_seqlen_q is -1"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.max_seqlen_k = -1; }), "max_seqlen_k is -1"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.total_k = (1 << 28) + 1; }), "total_k is 268435457"));
+  EXPECT_TRUE(
+      says(refusal([](varlen& p) { p.total_q = 7; }), "total_q is 7", "batch * max_seqlen_q = 2 * 3"));
+  EXPECT_TRUE(
+      says(refusal([](varlen& p) { p.total_k = 11; }), "total_k is 11", "batch * max_seqlen_k = 2 * 5"));
+  EXPECT_TRUE(
+      says(refusal([](varlen& p) { p.q_stride = 56; }), "q_stride is 56", "multiple of 8 from 64 on"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.out_stride = 68; }), "out_stride is 68"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.k_stride = 24; }), "k_stride is 24", "from 32 on"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.v_stride = -32; }), "v_stride is -32"));
+}
+
+TEST(attention_arguments, pages_that_do_not_fit_are_refused) {
+  EXPECT_TRUE(says(paged_refusal([](paged& p) { p.q_len = -1; }), "q_len is -1"));
+  EXPECT_TRUE(says(paged_refusal([](paged& p) { p.num_pages = -1; }), "num_pages is -1"));
+  EXPECT_TRUE(says(paged_refusal([](paged& p) { p.page_size = 0; }), "page_size is 0"));
+  EXPECT_TRUE(
+      says(paged_refusal([](paged& p) { p.max_pages = 1 << 25; }), "max_pages is 33554432", "to 16777216"));
+  EXPECT_TRUE(says(paged_refusal([](paged& p) { p.layout = kv_layout{4}; }), "layout is 4", "no kv_layout"));
+  EXPECT_TRUE(
+      says(paged_refusal([](paged& p) { p.page_stride = 504; }), "page_stride is 504", "from 512 on"));
+  EXPECT_TRUE(says(paged_refusal([](paged& p) { p.q_len = 1 << 28; }), "batch * q_len is 536870912"));
+  EXPECT_TRUE(says(paged_refusal([](paged& p) {
+                     p.cu_seqlens_q = p.seqlens;
+                     p.total_q = -1;
+                   }),
+                   "total_q is -1"));
+}
+
+TEST(attention_arguments, memory_that_is_null_or_misaligned_is_refused) {
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.q = nullptr; }), "q is null"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.k = p.k + 1; }), "k is", "multiple of 16 bytes"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.v = nullptr; }), "v is null"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.out = p.out + 4; }), "out is", "multiple of 16 bytes"));
+  EXPECT_TRUE(
+      says(refusal([](varlen& p) { p.lse = odd(memory<float>()); }), "lse is", "multiple of 4 bytes"));
+  EXPECT_TRUE(says(refusal([](varlen& p) { p.options.sinks = odd(memory<float>()); }), "options.sinks is"));
+  EXPECT_TRUE(
+      says(refusal([](varlen& p) { p.cu_seqlens_q = odd(memory<std::int32_t>()); }), "cu_seqlens_q is"));
+  EXPECT_TRUE(
+      says(refusal([](varlen& p) { p.cu_seqlens_k = odd(memory<std::int32_t>()); }), "cu_seqlens_k is"));
+  EXPECT_TRUE(says(paged_refusal([](paged& p) { p.seqlens = nullptr; }), "seqlens is null"));
+  EXPECT_TRUE(says(paged_refusal([](paged& p) { p.page_table = nullptr; }), "page_table is null"));
+  EXPECT_TRUE(says(paged_refusal([](paged& p) { p.k_cache = nullptr; }), "k_cache is null"));
+  EXPECT_TRUE(says(paged_refusal([](paged& p) { p.v_cache = p.v_cache + 1; }), "v_cache is", "16 bytes"));
+}
+
+TEST(attention_arguments, what_is_refused_is_a_reason_and_no_exception_where_it_is_asked) {
+  varlen p = good_varlen();
+  p.head_dim = 12;
+  EXPECT_TRUE(says(supports(device_kind::cpu, p).why_not, "varlen_attention: head_dim is 12"));
+  p = good_varlen();
+  p.q = nullptr;
+  EXPECT_TRUE(supports(device_kind::cpu, p)) << "memory is not looked at";
+}
+
+TEST(attention_arguments, what_no_kernel_does_is_named_with_its_size) {
+  varlen p = good_varlen();
+  p.head_dim = 24;
+  EXPECT_FALSE(supports(device_kind::cuda, p));
+  EXPECT_TRUE(says(supports(device_kind::cuda, p).why_not, "varlen_attention: head_dim is 24", "CPU"));
+  EXPECT_TRUE(says(message_of<unsupported>([&] { attention_scratch_bytes(device_kind::cuda, p); }),
+                   "head_dim is 24"));
+}
+
+}  // namespace
+}  // namespace baton
