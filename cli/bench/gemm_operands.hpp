@@ -1,6 +1,7 @@
 #pragma once
 // Matrices to be multiplied by what is measured, and which of the results are looked at.
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,14 @@ class gemm_operand {
   const T* data() const { return values_.data(); }
   double at(std::size_t i) const {
     return static_cast<double>(static_cast<float>(period_[i % period_.size()]));
+  }
+  /// The values from the first one on.
+  void read(std::size_t first, std::span<double> to) const {
+    std::size_t i = first % period_.size();
+    for (double& v : to) {
+      v = static_cast<double>(static_cast<float>(period_[i]));
+      if (++i == period_.size()) i = 0;
+    }
   }
 
  private:

@@ -1,14 +1,12 @@
 #include "cli/bench/paced_timer.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <thread>
 
 namespace baton::cli {
 namespace {
 
-constexpr auto rest = std::chrono::milliseconds{150};
 constexpr double burst_us = 15'000;
 constexpr int most_queued = 200;  // a product may be two launches, and a stream that is held takes some 1,000
 
@@ -24,10 +22,11 @@ double paced_timer::mean(const work& run, int times) {
   return all / times;
 }
 
-double paced_timer::burst(const work& run) {
+double paced_timer::burst(const work& run, const burst_pace& pace) {
   if (!rests_) return timer_->time(run);
   timer_->warm(run);
-  std::this_thread::sleep_for(rest);
+  std::this_thread::sleep_for(pace.rest);
+  if (pace.runs > 0) return mean(run, pace.runs);
   const double once = mean(run, 2);
   return mean(run, std::clamp(static_cast<int>(burst_us / once), 3, most_queued));
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <ostream>
 
+#include "cli/commands/bench_attention.hpp"
 #include "cli/commands/bench_compare.hpp"
 #include "cli/commands/bench_ep.hpp"
 #include "cli/commands/bench_gemm.hpp"
@@ -25,6 +26,7 @@ struct arguments {
   quantize_options quantize;
   doctor_options doctor{};
   bench_ep_options bench;
+  bench_attention_options bench_attention{};
   bench_gemm_options bench_gemm{};
   bench_moe_options bench_moe{};
   bench_ring_options bench_ring{};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/commands/argument_kinds.hpp"
+#include "cli/commands/bench_attention_arguments.hpp"
 #include "cli/commands/bench_gemm_arguments.hpp"
 #include "cli/commands/bench_moe_arguments.hpp"
 #include "cli/commands/exchange_arguments.hpp"
@@ -181,12 +182,13 @@ void declare_bench_ep(CLI::App& bench, arguments& chosen) {
 void declare_bench(CLI::App& app, arguments& chosen) {
   CLI::App& bench = *app.add_subcommand(
       "bench",
-      "measure speed: `ep` the exchange, `moe` layers of experts, `gemm` matrix products, `ring` "
-      "ring buffers, `silu` activations; `compare` "
+      "measure speed: `ep` the exchange, `moe` layers of experts, `gemm` matrix products, `attention` "
+      "prefill, `ring` ring buffers, `silu` activations; `compare` "
       "runs");
   bench.require_subcommand(1);
   declare_bench_ring(bench, chosen);
   declare_bench_gemm(bench, chosen);
+  declare_bench_attention(bench, chosen);
   declare_bench_moe(bench, chosen);
   declare_bench_silu(bench, chosen);
   declare_bench_compare(bench, chosen);

@@ -18,11 +18,11 @@ using test::says;
 alignas(256) std::byte some_memory[1 << 12];
 
 template <class T>
-T* memory() {
+T* some_values() {
   return reinterpret_cast<T*>(some_memory);
 }
 template <class T>
-T* odd(T* at) {
+T* misaligned(T* at) {
   return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(at) + 1);
 }
 
@@ -31,8 +31,8 @@ using paged = paged_attention_problem<float16>;
 
 varlen good_varlen() {
   varlen p;
-  p.q = p.k = p.v = memory<bfloat16>();
-  p.out = memory<bfloat16>();
+  p.q = p.k = p.v = some_values<bfloat16>();
+  p.out = some_values<bfloat16>();
   p.batch = 2;
   p.max_seqlen_q = 3;
   p.max_seqlen_k = 5;
@@ -45,9 +45,9 @@ varlen good_varlen() {
 }
 paged good_paged() {
   paged p;
-  p.q = p.k_cache = p.v_cache = memory<float16>();
-  p.out = memory<float16>();
-  p.page_table = p.seqlens = memory<std::int32_t>();
+  p.q = p.k_cache = p.v_cache = some_values<float16>();
+  p.out = some_values<float16>();
+  p.page_table = p.seqlens = some_values<std::int32_t>();
   p.batch = 2;
   p.q_len = 1;
   p.heads = 4;
@@ -59,7 +59,7 @@ paged good_paged() {
   return p;
 }
 
-std::string refusal(const std::function<void(varlen&)>& damage) {
+std::string varlen_refusal(const std::function<void(varlen&)>& damage) {
   varlen p = good_varlen();
   damage(p);
   const world cpu = world::local(1, device_kind::cpu)[0];
@@ -96,14 +96,15 @@ TEST(attention_arguments, nothing_is_touched_where_there_are_no_rows) {
 }
 
 TEST(attention_arguments, heads_that_do_not_fit_are_refused_by_name_and_value) {
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.kv_heads = 0; }), "varlen_attention: kv_heads is 0",
+                   "from 1 to"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.heads = -4; }), "heads is -4", "from 1 to"));
   EXPECT_TRUE(
-      says(refusal([](varlen& p) { p.kv_heads = 0; }), "varlen_attention: kv_heads is 0", "from 1 to"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.heads = -4; }), "heads is -4", "from 1 to"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.heads = 5; }), "heads is 5 and kv_heads is 2", "times 1 to 16"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.heads = 34; }), "heads is 34 and kv_heads is 2"));
+      says(varlen_refusal([](varlen& p) { p.heads = 5; }), "heads is 5 and kv_heads is 2", "times 1 to 16"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.heads = 34; }), "heads is 34 and kv_heads is 2"));
   for (const int dim : {0, 4, 12, 520})
-    EXPECT_TRUE(says(refusal([dim](varlen& p) { p.head_dim = dim; }), "head_dim is " + std::to_string(dim),
-                     "multiple of 8 from 8 to 512", "pad"));
+    EXPECT_TRUE(says(varlen_refusal([dim](varlen& p) { p.head_dim = dim; }),
+                     "head_dim is " + std::to_string(dim), "multiple of 8 from 8 to 512", "pad"));
   EXPECT_TRUE(says(paged_refusal([](paged& p) { p.heads = 5; }), "paged_attention: heads is 5"));
 }
 
@@ -111,29 +112,32 @@ TEST(attention_arguments, options_that_mean_nothing_are_refused) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN(),
                   infinity = std::numeric_limits<float>::infinity();
   for (const float scale : {nan, infinity})
-    EXPECT_TRUE(says(refusal([scale](varlen& p) { p.options.scale = scale; }), "options.scale is", "finite"));
-  for (const float cap : {nan, infinity, -1.0f})
     EXPECT_TRUE(
-        says(refusal([cap](varlen& p) { p.options.softcap = cap; }), "options.softcap is", "positive"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.options.window_left = -2; }), "options.window_left is -2"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.options.window_right = -3; }), "options.window_right is -3"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.options.num_sms = -1; }), "options.num_sms is -1"));
+        says(varlen_refusal([scale](varlen& p) { p.options.scale = scale; }), "options.scale is", "finite"));
+  for (const float cap : {nan, infinity, -1.0f})
+    EXPECT_TRUE(says(varlen_refusal([cap](varlen& p) { p.options.softcap = cap; }), "options.softcap is",
+                     "positive"));
+  EXPECT_TRUE(
+      says(varlen_refusal([](varlen& p) { p.options.window_left = -2; }), "options.window_left is -2"));
+  EXPECT_TRUE(
+      says(varlen_refusal([](varlen& p) { p.options.window_right = -3; }), "options.window_right is -3"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.options.num_sms = -1; }), "options.num_sms is -1"));
 }
 
 TEST(attention_arguments, lengths_and_strides_that_do_not_fit_are_refused) {
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.batch = -1; }), "batch is -1"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.max_seqlen_q = -1; }), "max_seqlen_q is -1"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.max_seqlen_k = -1; }), "max_seqlen_k is -1"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.total_k = (1 << 28) + 1; }), "total_k is 268435457"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.batch = -1; }), "batch is -1"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.max_seqlen_q = -1; }), "max_seqlen_q is -1"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.max_seqlen_k = -1; }), "max_seqlen_k is -1"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.total_k = (1 << 28) + 1; }), "total_k is 268435457"));
   EXPECT_TRUE(
-      says(refusal([](varlen& p) { p.total_q = 7; }), "total_q is 7", "batch * max_seqlen_q = 2 * 3"));
+      says(varlen_refusal([](varlen& p) { p.total_q = 7; }), "total_q is 7", "batch * max_seqlen_q = 2 * 3"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.total_k = 11; }), "total_k is 11",
+                   "batch * max_seqlen_k = 2 * 5"));
   EXPECT_TRUE(
-      says(refusal([](varlen& p) { p.total_k = 11; }), "total_k is 11", "batch * max_seqlen_k = 2 * 5"));
-  EXPECT_TRUE(
-      says(refusal([](varlen& p) { p.q_stride = 56; }), "q_stride is 56", "multiple of 8 from 64 on"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.out_stride = 68; }), "out_stride is 68"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.k_stride = 24; }), "k_stride is 24", "from 32 on"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.v_stride = -32; }), "v_stride is -32"));
+      says(varlen_refusal([](varlen& p) { p.q_stride = 56; }), "q_stride is 56", "multiple of 8 from 64 on"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.out_stride = 68; }), "out_stride is 68"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.k_stride = 24; }), "k_stride is 24", "from 32 on"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.v_stride = -32; }), "v_stride is -32"));
 }
 
 TEST(attention_arguments, pages_that_do_not_fit_are_refused) {
@@ -154,17 +158,20 @@ TEST(attention_arguments, pages_that_do_not_fit_are_refused) {
 }
 
 TEST(attention_arguments, memory_that_is_null_or_misaligned_is_refused) {
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.q = nullptr; }), "q is null"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.k = p.k + 1; }), "k is", "multiple of 16 bytes"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.v = nullptr; }), "v is null"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.out = p.out + 4; }), "out is", "multiple of 16 bytes"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.q = nullptr; }), "q is null"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.k = p.k + 1; }), "k is", "multiple of 16 bytes"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.v = nullptr; }), "v is null"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.out = p.out + 4; }), "out is", "multiple of 16 bytes"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.lse = misaligned(some_values<float>()); }), "lse is",
+                   "multiple of 4 bytes"));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.options.sinks = misaligned(some_values<float>()); }),
+                   "options.sinks is"));
   EXPECT_TRUE(
-      says(refusal([](varlen& p) { p.lse = odd(memory<float>()); }), "lse is", "multiple of 4 bytes"));
-  EXPECT_TRUE(says(refusal([](varlen& p) { p.options.sinks = odd(memory<float>()); }), "options.sinks is"));
+      says(varlen_refusal([](varlen& p) { p.cu_seqlens_q = misaligned(some_values<std::int32_t>()); }),
+           "cu_seqlens_q is"));
   EXPECT_TRUE(
-      says(refusal([](varlen& p) { p.cu_seqlens_q = odd(memory<std::int32_t>()); }), "cu_seqlens_q is"));
-  EXPECT_TRUE(
-      says(refusal([](varlen& p) { p.cu_seqlens_k = odd(memory<std::int32_t>()); }), "cu_seqlens_k is"));
+      says(varlen_refusal([](varlen& p) { p.cu_seqlens_k = misaligned(some_values<std::int32_t>()); }),
+           "cu_seqlens_k is"));
   EXPECT_TRUE(says(paged_refusal([](paged& p) { p.seqlens = nullptr; }), "seqlens is null"));
   EXPECT_TRUE(says(paged_refusal([](paged& p) { p.page_table = nullptr; }), "page_table is null"));
   EXPECT_TRUE(says(paged_refusal([](paged& p) { p.k_cache = nullptr; }), "k_cache is null"));

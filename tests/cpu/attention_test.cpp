@@ -20,13 +20,13 @@ using test::attention_shape;
 using test::cpu_rounding;
 using test::make_attention;
 
-world cpu() {
+world cpu_world() {
   return world::local(1, device_kind::cpu)[0];
 }
 
 template <class Value>
 void expect_right(const attention_case<Value>& c) {
-  const attention_result<Value> found = test::varlen_result(cpu(), c);
+  const attention_result<Value> found = test::varlen_result(cpu_world(), c);
   EXPECT_EQ(test::errors_of(c, found, cpu_rounding(c.shape.head_dim)).first_wrong, "");
 }
 /// Of both types.
@@ -44,7 +44,7 @@ void expect_same_bits(const attention_result<Value>& a, const attention_result<V
 
 TEST(attention, a_row_of_one_key_is_that_keys_value) {
   const auto c = make_attention<bfloat16>({.q_lens = {3}, .k_lens = {1}, .head_dim = 8}, 1);
-  const auto found = test::varlen_result(cpu(), c);
+  const auto found = test::varlen_result(cpu_world(), c);
   for (std::size_t i = 0; i < found.out.size(); ++i) EXPECT_EQ(found.out[i], c.v[i % 8]);
 }
 
@@ -54,7 +54,7 @@ TEST(attention, keys_that_are_alike_are_averaged) {
     c.k[i] = bfloat16{0.5f};
     c.v[i] = bfloat16{static_cast<float>(i / 16)};
   }
-  const auto found = test::varlen_result(cpu(), c);
+  const auto found = test::varlen_result(cpu_world(), c);
   for (const bfloat16 v : found.out) EXPECT_EQ(static_cast<float>(v), 31.5f);
 }
 
@@ -148,13 +148,13 @@ void expect_right_in_rows_and_in_pages(std::mt19937& random, std::uint32_t seed)
   const auto c = make_attention<Value>(random_shape(random), seed);
   const attention_gaps gaps{drawn(random, 2), drawn(random, 2), drawn(random, 2), drawn(random, 2),
                             drawn(random, 2)};
-  const auto found = test::varlen_result(cpu(), c, gaps);
+  const auto found = test::varlen_result(cpu_world(), c, gaps);
   ASSERT_EQ(test::errors_of(c, found, cpu_rounding(c.shape.head_dim)).first_wrong, "");
   constexpr int page_sizes[] = {1, 3, 16, 32, 64, 128};
   const auto layout = drawn(random, 1) == 0 ? kv_layout::nhd : kv_layout::hnd;
   const auto keys = test::pages_of(c, page_sizes[drawn(random, 5)], layout, seed, gaps);
   SCOPED_TRACE(test::text(c.shape) + ", pages of " + std::to_string(keys.page_size));
-  expect_same_bits(found, test::paged_result(cpu(), c, keys, gaps));
+  expect_same_bits(found, test::paged_result(cpu_world(), c, keys, gaps));
 }
 
 TEST(attention, random_shapes_are_right_in_rows_and_in_pages) {
@@ -176,7 +176,7 @@ TEST(attention, lengths_around_the_borders_of_pages_are_right_for_few_rows_and_m
                                                 .head_dim = 16,
                                                 .options = {.causal = true}},
                                                1);
-        const auto found = test::paged_result(cpu(), c, test::pages_of(c, page_size, layout, 2));
+        const auto found = test::paged_result(cpu_world(), c, test::pages_of(c, page_size, layout, 2));
         EXPECT_EQ(test::errors_of(c, found, cpu_rounding(16)).first_wrong, "") << page_size << name(layout);
       }
 }
@@ -185,8 +185,8 @@ TEST(attention, equal_sequences_need_no_lengths) {
   const auto c = make_attention<bfloat16>(
       {.q_lens = {5, 5, 5}, .k_lens = {33, 33, 33}, .heads = 2, .head_dim = 16, .options = {.causal = true}},
       1);
-  const auto told = test::varlen_result(cpu(), c);
-  expect_same_bits(told, test::varlen_result(cpu(), c, {}, [](auto& p) {
+  const auto told = test::varlen_result(cpu_world(), c);
+  expect_same_bits(told, test::varlen_result(cpu_world(), c, {}, [](auto& p) {
                      p.cu_seqlens_q = nullptr;
                      p.cu_seqlens_k = nullptr;
                    }));
@@ -196,10 +196,10 @@ TEST(attention, what_a_sequence_gives_does_not_depend_on_the_others) {
   const attention_shape s{
       .q_lens = {7, 18, 9}, .k_lens = {60, 45, 33}, .heads = 4, .kv_heads = 2, .head_dim = 16};
   auto c = make_attention<bfloat16>(s, 3);
-  const auto before = test::varlen_result(cpu(), c);
+  const auto before = test::varlen_result(cpu_world(), c);
   for (int row = c.cu_k[1]; row < c.cu_k[2]; ++row)
     test::overwrite_key(c, row, std::numeric_limits<float>::quiet_NaN());
-  const auto after = test::varlen_result(cpu(), c);
+  const auto after = test::varlen_result(cpu_world(), c);
   for (int row = 0; row < c.total_q(); ++row) {
     const auto from = static_cast<std::ptrdiff_t>(c.q_at(row, 0)),
                to = static_cast<std::ptrdiff_t>(c.q_at(row + 1, 0));
@@ -215,7 +215,7 @@ TEST(attention, a_key_that_a_row_sees_reaches_it_whatever_it_is) {
   auto c =
       make_attention<bfloat16>({.q_lens = {3}, .k_lens = {3}, .head_dim = 8, .options = {.causal = true}}, 1);
   test::overwrite_key(c, 1, std::numeric_limits<float>::quiet_NaN());
-  const auto found = test::varlen_result(cpu(), c);
+  const auto found = test::varlen_result(cpu_world(), c);
   EXPECT_FALSE(std::isnan(static_cast<float>(found.out[0])));
   EXPECT_TRUE(std::isnan(static_cast<float>(found.out[8])) && std::isnan(static_cast<float>(found.out[16])));
   EXPECT_TRUE(std::isnan(found.lse[1]) && std::isnan(found.lse[2]));
@@ -234,7 +234,7 @@ TEST(attention, heads_that_share_a_head_of_k_give_what_they_give_with_copies_of_
       copied.k.insert(copied.k.end(), shared.k.begin() + at, shared.k.begin() + at + 16);
       copied.v.insert(copied.v.end(), shared.v.begin() + at, shared.v.begin() + at + 16);
     }
-  expect_same_bits(test::varlen_result(cpu(), shared), test::varlen_result(cpu(), copied));
+  expect_same_bits(test::varlen_result(cpu_world(), shared), test::varlen_result(cpu_world(), copied));
 }
 
 TEST(attention, logits_of_minus_infinity_weigh_nothing) {
@@ -244,11 +244,11 @@ TEST(attention, logits_of_minus_infinity_weigh_nothing) {
   std::fill(c.q.begin(), c.q.end(), bfloat16{1.0f});
   test::overwrite_key(c, 0, -infinity);
   std::fill(c.v.begin(), c.v.end(), bfloat16{2.0f});
-  const auto one = test::varlen_result(cpu(), c);
+  const auto one = test::varlen_result(cpu_world(), c);
   EXPECT_EQ(static_cast<float>(one.out[0]), 2.0f);
   test::overwrite_key(c, 1, -infinity);
   std::fill(c.v.begin(), c.v.end(), bfloat16{2.0f});
-  const auto none = test::varlen_result(cpu(), c);
+  const auto none = test::varlen_result(cpu_world(), c);
   EXPECT_EQ(static_cast<float>(none.out[0]), 0.0f);
   EXPECT_EQ(none.lse[0], -infinity);
 }
@@ -258,7 +258,7 @@ TEST(attention, what_the_device_says_of_lengths_and_pages_leaves_no_tensor) {
   c.cu_q = {-5, 1000, 3};
   c.cu_k = {7, -1, 4000};
   c.shape.tail = 8 - 3;  // memory of 8 rows, as it was made
-  EXPECT_NO_THROW(test::varlen_result(cpu(), c, {}, [](auto& p) {
+  EXPECT_NO_THROW(test::varlen_result(cpu_world(), c, {}, [](auto& p) {
     p.total_q = 8;
     p.total_k = 40;
     p.max_seqlen_q = 4;
@@ -268,11 +268,11 @@ TEST(attention, what_the_device_says_of_lengths_and_pages_leaves_no_tensor) {
   auto keys = test::pages_of(c, 16, kv_layout::nhd, 1);
   keys.page_table = {-1, 1 << 30, -7, 5, 1000, 2};
   keys.seqlens = {1 << 30, -3};
-  EXPECT_NO_THROW(test::paged_result(cpu(), c, keys));
+  EXPECT_NO_THROW(test::paged_result(cpu_world(), c, keys));
 }
 
 TEST(attention, work_is_done_on_the_stream_that_it_was_given) {
-  const world where = cpu();
+  const world where = cpu_world();
   const auto c = make_attention<bfloat16>({.q_lens = {2}, .k_lens = {3}, .head_dim = 8}, 1);
   std::vector<bfloat16> out(c.q.size(), bfloat16::from_bits(0xffff));
   int queue = 0;

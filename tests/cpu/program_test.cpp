@@ -41,6 +41,7 @@ TEST(program, help_tells_commands_exit_codes_and_environment) {
                                {"bench"},
                                {"bench", "ep"},
                                {"bench", "gemm"},
+                               {"bench", "attention"},
                                {"check"},
                                {"version"}}) {
     const child_result of_command = run_program(command + words{"--help"});
