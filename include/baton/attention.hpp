@@ -19,7 +19,7 @@ struct attention_options {
   bool causal = false;
   int window_left = -1, window_right = -1;
   float softcap = 0;             // logits x become softcap * tanh(x / softcap); 0: they stay
-  const float* sinks = nullptr;  // [heads]: a logit of each head that joins the denominator alone; null: none
+  const float* sinks = nullptr;  // [heads]: a logit of each head that joins the denominator alone, -inf: nothing; null: none
   int num_sms = 0;               // that work on it; 0: all of the rank's
 };
 

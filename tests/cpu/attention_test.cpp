@@ -222,8 +222,13 @@ TEST(attention, a_key_that_a_row_sees_reaches_it_whatever_it_is) {
 }
 
 TEST(attention, heads_that_share_a_head_of_k_give_what_they_give_with_copies_of_it) {
-  const auto shared = make_attention<bfloat16>(
-      {.q_lens = {19}, .k_lens = {70}, .heads = 6, .kv_heads = 2, .head_dim = 16}, 5);
+  const auto shared = make_attention<bfloat16>({.q_lens = {19},
+                                                .k_lens = {70},
+                                                .heads = 6,
+                                                .kv_heads = 2,
+                                                .head_dim = 16,
+                                                .options = {.causal = true, .window_left = 45}},
+                                               5);
   attention_case<bfloat16> copied = shared;
   copied.shape.kv_heads = 6;
   copied.k.clear();
@@ -235,6 +240,16 @@ TEST(attention, heads_that_share_a_head_of_k_give_what_they_give_with_copies_of_
       copied.v.insert(copied.v.end(), shared.v.begin() + at, shared.v.begin() + at + 16);
     }
   expect_same_bits(test::varlen_result(cpu_world(), shared), test::varlen_result(cpu_world(), copied));
+}
+
+TEST(attention, a_sink_far_from_all_logits_takes_all_or_nothing) {
+  auto c =
+      make_attention<bfloat16>({.q_lens = {3}, .k_lens = {40}, .heads = 3, .head_dim = 16, .sinks = true}, 1);
+  c.sinks = {300, -300, -std::numeric_limits<float>::infinity()};
+  const auto found = test::varlen_result(cpu_world(), c);
+  EXPECT_EQ(test::errors_of(c, found, cpu_rounding(16)).first_wrong, "");
+  EXPECT_EQ(static_cast<float>(found.out[0]), 0.0f);
+  EXPECT_EQ(found.lse[0], 300.0f);
 }
 
 TEST(attention, logits_of_minus_infinity_weigh_nothing) {

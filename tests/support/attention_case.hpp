@@ -110,11 +110,12 @@ attention_case<Value> make_attention(const attention_shape& s, std::uint32_t see
 
 /// How whoever computes it rounds, relative to what is rounded.
 struct attention_rounding {
-  double logit = 0;         // a product of q and k, of the sum of its terms' magnitudes
-  double tanh = 0x1p-22;    // two units in the last place
-  double exp = 0x1p-22;     // the same
-  double weight = 0;        // a weight before it multiplies v
-  double weight_least = 0;  // and where it is next to nothing, beside the largest
+  double logit = 0;       // a product of q and k, of the sum of its terms' magnitudes
+  double tanh = 0x1p-22;  // two units in the last place
+  double exp = 0x1p-22;   // the same
+  double weight = 0;      // a weight before it multiplies v
+  double weight_least =
+      0;  // and where it is next to nothing, beside the largest; fp32 ends at 2^-126 of that
 };
 
 /// The CPU's products are 16 sums of head_dim / 16 terms that are added up in four steps; each term and addition is rounded to
@@ -177,7 +178,8 @@ std::vector<expected_logit> logits_of(const attention_case<Value>& c, int row, i
     all.push_back(
         {at, x, std::abs(scale) * magnitude * r.logit + std::abs(x) * (0x1p-22 + (cap == 0 ? 0 : r.tanh))});
   }
-  if (s.sinks && !all.empty()) all.push_back({-1, c.sinks[static_cast<std::size_t>(head)], 0});
+  const double sink = s.sinks ? c.sinks[static_cast<std::size_t>(head)] : 0;
+  if (s.sinks && std::isfinite(sink) && !all.empty()) all.push_back({-1, sink, 0});
   return all;
 }
 
@@ -213,7 +215,7 @@ expected_attention expected_of(const attention_case<Value>& c, int row, int head
     for (std::size_t i = 0; i < dim; ++i)
       e.out_bound[i] +=
           l.weight * (l.error * std::abs(l.v[i] - e.out[i]) + (r.weight + sums) * std::abs(l.v[i])) +
-          r.weight_least / sum * std::abs(l.v[i]);
+          (r.weight_least + 0x1p-126) / sum * std::abs(l.v[i]);
   for (std::size_t i = 0; i < dim; ++i)
     e.out_bound[i] = second_order * (e.out_bound[i] + sums * std::abs(e.out[i]));
   e.lse_bound = second_order * (error + sums) +
@@ -243,10 +245,11 @@ struct attention_errors {
   }
 };
 
-/// Rounding of a value of the output itself.
+/// Rounding of a value of the output itself, whose smallest are 2^-24 or 2^-133 apart.
 template <class Value>
 double own_rounding(double value) {
-  return std::is_same_v<Value, float16> ? std::abs(value) * 0x1p-11 + 0x1p-25 : std::abs(value) * 0x1p-8;
+  return std::is_same_v<Value, float16> ? std::abs(value) * 0x1p-11 + 0x1p-25
+                                        : std::abs(value) * 0x1p-8 + 0x1p-134;
 }
 
 namespace detail {
