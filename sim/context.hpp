@@ -187,6 +187,13 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   }
 
   template <scope S>
+  bool mbarrier_wait_quietly(mbarrier* b, parity p, const wait_site& where) {
+    return mbarrier_wait<S>(b, p, where);
+  }
+  /// It was reported where it happened.
+  void report_late(const wait_site&) {}
+
+  template <scope S>
   bool mbarrier_is_over(mbarrier* b, parity p) {
     static_assert(S <= scope::cluster, "an mbarrier reaches no further than its cluster");
     return phase_is_over(b, p);
@@ -213,7 +220,19 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   void tensor_load(void* to, const tensor_map& map, box_origin box, mbarrier* b);
   void tensor_load_to(void* to, const tensor_map& map, box_origin box, mbarrier* b, std::uint32_t blocks);
   void tensor_store(const tensor_map& map, box_origin box, const void* from);
+  void box_load(void* to, const tensor_map& map, const box_place& place, mbarrier* b);
+  void ask_for_box(const tensor_map&, const box_place&) {}
   void prefetch(const tensor_map&) {}
+
+  struct reached_block {
+    int number;
+  };
+  reached_block reach(int block) const { return {block}; }
+  template <class T>
+  void store_counted(reached_block there, T* to, const std::type_identity_t<T>& value, mbarrier* b) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 16);
+    store_counted_bytes(there.number, to, &value, sizeof value, b);
+  }
 
   void sync_groups(int id, int groups);
   /// Shared memory as the copy engine and products see it.
@@ -261,7 +280,8 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   void arrive_at(scope reach, mbarrier* b, int block_of_cluster, int n);
   block_state& block_of_cluster(const char* verb, int block) const;
   std::byte* place_in_block(std::byte* at, int block) const;
-  void load_box(block_state& to_block, void* to, const tensor_map& map, box_origin box, mbarrier* b);
+  void load_box(block_state& to_block, void* to, const tensor_map& map, const box_place& place, mbarrier* b);
+  void store_counted_bytes(int block, void* to, const void* value, std::size_t bytes, mbarrier* b);
   template <class Transition>
   void change(mbarrier* b, Transition transition);
   void require_copy(const void* shared, const void* global, int bytes) const;

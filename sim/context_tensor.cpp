@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::ptrdiff_t tile_alignment = 1024;
 
-void require_box(const block_state& home, const std::byte* shared, const tensor_layout& matrix) {
-  const std::ptrdiff_t offset = shared - home.shared.data(), bytes = matrix.box_rows * box_row_bytes;
+void require_box(const block_state& home, const std::byte* shared, const tensor_boxes& tensor) {
+  const std::ptrdiff_t offset = shared - home.shared.data(), bytes = tensor.box_rows() * box_row_bytes;
   if (offset % tile_alignment != 0)
     throw error{fmt::format("tensor copy at shared + {}: expected a multiple of {}", offset, tile_alignment)};
   if (offset < 0 || offset + bytes > static_cast<std::ptrdiff_t>(home.shared.size()))
@@ -22,13 +22,14 @@ void require_box(const block_state& home, const std::byte* shared, const tensor_
 
 }  // namespace
 
-void context::load_box(block_state& to_block, void* to, const tensor_map& map, box_origin box, mbarrier* b) {
-  const tensor_layout matrix = layout_of(map);
-  require_box(*me_.home, static_cast<std::byte*>(to), matrix);
+void context::load_box(block_state& to_block, void* to, const tensor_map& map, const box_place& place,
+                       mbarrier* b) {
+  const tensor_boxes tensor = boxes_of(map);
+  require_box(*me_.home, static_cast<std::byte*>(to), tensor);
   copy_piece whole;
   whole.to = to_block.shared.data() + (static_cast<std::byte*>(to) - shared_);
-  whole.bytes = static_cast<std::size_t>(matrix.box_rows) * box_row_bytes;
-  whole.box = box_rows{matrix, box, 0};
+  whole.bytes = static_cast<std::size_t>(tensor.box_rows()) * box_row_bytes;
+  whole.box = box_rows{tensor, place, 0};
   whole.counts_on =
       reinterpret_cast<mbarrier*>(to_block.shared.data() + (reinterpret_cast<std::byte*>(b) - shared_));
   whole.owner = &me_;
@@ -37,7 +38,11 @@ void context::load_box(block_state& to_block, void* to, const tensor_map& map, b
 }
 
 void context::tensor_load(void* to, const tensor_map& map, box_origin box, mbarrier* b) {
-  load_box(*me_.home, to, map, box, b);
+  box_load(to, map, {box.column, box.row}, b);
+}
+
+void context::box_load(void* to, const tensor_map& map, const box_place& place, mbarrier* b) {
+  load_box(*me_.home, to, map, place, b);
   scheduling_point();
 }
 
@@ -45,25 +50,43 @@ void context::tensor_load_to(void* to, const tensor_map& map, box_origin box, mb
                              std::uint32_t blocks) {
   for (int block = 0; block < 32; ++block) {
     if ((blocks >> block & 1u) == 0) continue;
-    load_box(block_of_cluster("tensor_load_to", block), to, map, box, b);
+    load_box(block_of_cluster("tensor_load_to", block), to, map, {box.column, box.row}, b);
   }
   scheduling_point();
 }
 
 void context::tensor_store(const tensor_map& map, box_origin box, const void* from) {
-  const tensor_layout matrix = layout_of(map);
-  require_box(*me_.home, static_cast<const std::byte*>(from), matrix);
+  const tensor_boxes tensor = boxes_of(map);
+  require_box(*me_.home, static_cast<const std::byte*>(from), tensor);
   if (box.row < 0 || box.column < 0)
     throw error{fmt::format("tensor_store: the box begins at row {}, column {}; expected 0 or more of both",
                             box.row, box.column)};
   copy_piece whole;
   whole.from = static_cast<const std::byte*>(from);
-  whole.bytes = static_cast<std::size_t>(matrix.box_rows) * box_row_bytes;
-  whole.box = box_rows{matrix, box, 0};
+  whole.bytes = static_cast<std::size_t>(tensor.box_rows()) * box_row_bytes;
+  whole.box = box_rows{tensor, {box.column, box.row}, 0};
   whole.owner = &me_;
   whole.group = me_.open_group;
   machine_.issue(whole);
   scheduling_point();
+}
+
+void context::store_counted_bytes(int block, void* to, const void* value, std::size_t bytes, mbarrier* b) {
+  scheduling_point();
+  block_state& there = block_of_cluster("store_counted", block);
+  const auto in_there = [&](const void* at) {
+    return there.shared.data() + (static_cast<const std::byte*>(at) - shared_);
+  };
+  copy_piece piece;
+  piece.to = in_there(to);
+  piece.bytes = bytes;
+  piece.counts_on = reinterpret_cast<mbarrier*>(in_there(b));
+  piece.owner = &me_;
+  piece.block = &there;
+  piece.is_read = true;
+  piece.is_plain = true;
+  piece.held.assign(static_cast<const std::byte*>(value), static_cast<const std::byte*>(value) + bytes);
+  machine_.issue_one(piece);
 }
 
 void context::sync_groups(int id, int groups) {

@@ -32,6 +32,11 @@ void machine::state::issue(const copy_piece& whole) {
   }
 }
 
+void machine::state::issue_one(copy_piece piece) {
+  piece.priority = lowest_priority + random() % (1u << 20);
+  copies.push_back(std::move(piece));
+}
+
 /// The product's engine is done before anybody looks; the others choose by chance or by priority.
 bool machine::state::engine_goes_next(const warp_state* w) {
   if (copies.empty()) return false;
@@ -99,7 +104,7 @@ void machine::state::write_target(const copy_piece& landed) {
   }
   if (landed.is_store()) global.reveal(landed.to, landed.bytes);  // older stores do not come after it
   std::copy(landed.held.begin(), landed.held.end(), landed.to);
-  if (within(home.shared, landed.to) && !home.engine_view.empty()) {
+  if (within(home.shared, landed.to) && !home.engine_view.empty() && !landed.is_plain) {
     std::copy(landed.held.begin(), landed.held.end(),
               home.engine_view.data() + (landed.to - home.shared.data()));
   }

@@ -26,6 +26,7 @@ struct copy_piece {
   std::uint64_t group = 0;           // stores: the owner's group
   std::uint64_t priority = 0;
   bool is_read = false;
+  bool is_plain = false;  // a store of a warp: the engines see it after a proxy fence
   std::vector<std::byte> held{};
 
   bool is_store() const { return counts_on == nullptr; }

@@ -11,6 +11,7 @@
 
 #include "base/convert.hpp"
 #include "base/dot.hpp"
+#include "base/exp2.hpp"
 #include "exec/group_mma.hpp"
 
 namespace baton::sim {
@@ -34,17 +35,27 @@ class group_verbs {
   /// `B` is swizzled_tile<T> or rows_of_k<T>.
   template <int columns, class T, class B>
   void start_product(group_accumulators<columns>& acc, const swizzled_tile<T>& a, const B& b, bool add) {
-    if (me().has_given_up()) return;
-    started_.push_back([this, &acc, a, b, add] {
-      if (!add) clear(acc);
-      multiply(acc, a.from_row(warp_of_group() * group_warp_rows), b);
+    start<T, swizzled_tile<T>::columns>(acc, b, add,
+                                        [this, rows = own_rows(a)](int row, int chunk, auto& to) {
+                                          read_chunk<T>(rows.chunk(row, chunk), to);
+                                        });
+  }
+  template <int columns, class T, int k>
+  void start_product(group_accumulators<columns>& acc, const tile_columns<T, k>& a, const rows_of_k<T, k>& b,
+                     bool add) {
+    const int first = a.first / swizzled_tile<T>::chunk_values;
+    start<T, k>(acc, b, add, [this, rows = own_rows(a.tile), first](int row, int chunk, auto& to) {
+      read_chunk<T>(rows.chunk(row, first + chunk), to);
     });
-    if (me().engine_is_quick()) run_all_but(0);
   }
   template <class T>
   using prepared_tile = swizzled_tile<T>;
   template <class T>
   swizzled_tile<T> prepare(const swizzled_tile<T>& tile) {
+    return tile;
+  }
+  template <class T>
+  swizzled_tile<T> prepare_anew(const swizzled_tile<T>& tile) {
     return tile;
   }
   template <int newest, class... Accumulators>
@@ -95,6 +106,38 @@ class group_verbs {
   void each_row(const row_values& values, F f) {
     for (int r = 0; r < group_warp_rows; ++r) f(r, values.at[r]);
   }
+  template <class F>
+  row_values combined(row_values a, const row_values& b, F f) {
+    for (int r = 0; r < group_warp_rows; ++r) a.at[r] = f(a.at[r], b.at[r]);
+    return a;
+  }
+  template <class F>
+  bool any_row(const row_values& values, F f) {
+    return std::any_of(std::begin(values.at), std::end(values.at), f);
+  }
+  template <int columns>
+  row_values largest_values(const group_accumulators<columns>& acc) {
+    return of_rows([&](int r) { return *std::max_element(acc.at[r], acc.at[r] + columns); });
+  }
+  struct row_sums {
+    float at[group_warp_rows];
+  };
+  void scale_sums(row_sums& sums, const row_values& by) {
+    for (int r = 0; r < group_warp_rows; ++r) sums.at[r] *= by.at[r];
+  }
+  row_values total(const row_sums& sums) {
+    return of_rows([&](int r) { return sums.at[r]; });
+  }
+  template <int first, int taken, int columns>
+  void exponentials(group_accumulators<columns>& acc, float scale, const row_values& low, row_sums& sums) {
+    for (int r = 0; r < group_warp_rows; ++r) {
+      for (int c = first; c < first + taken; ++c) {
+        float& v = acc.at[r][c];
+        v = exp2_quickly(std::fma(v, scale, -low.at[r]));
+        sums.at[r] += v;
+      }
+    }
+  }
   template <int columns>
   row_values largest_of_rows(const group_accumulators<columns>& acc, int taken) {
     row_values most{};
@@ -112,6 +155,31 @@ class group_verbs {
   struct group_results {
     T at[group_warp_rows][columns];
   };
+  /// `B` is swizzled_tile<T> or rows_of_k<T, k>. The product reads A's registers when it is done.
+  template <int columns, int k, class T, class B>
+  void start_product(group_accumulators<columns>& acc, const group_results<k, T>& a, const B& b, bool add) {
+    start<T, k>(acc, b, add, [&a](int row, int chunk, auto& to) {
+      for (std::size_t i = 0; i < std::size(to); ++i)
+        to[i] = static_cast<float>(a.at[row][chunk * static_cast<int>(std::size(to)) + static_cast<int>(i)]);
+    });
+  }
+  template <int columns, class T, class F>
+  void read_pairs(group_results<columns, T>& results, F f) {
+    for (int r = 0; r < group_warp_rows; ++r) {
+      for (int c = 0; c < columns; c += 2) {
+        const T* from = f(r, c);
+        for (int i = 0; i < 2; ++i) results.at[r][c + i] = from == nullptr ? T{} : me().read(from + i);
+      }
+    }
+  }
+  template <class T, class F>
+  void each_chunk(const group_results<32, T>& results, F f) {
+    each_chunk_of(results, f, [](int column) { return column; });
+  }
+  template <class T, class F>
+  void each_turned_chunk(const group_results<32, T>& results, F f) {
+    each_chunk_of(results, f, [](int place) { return place / 2 % 4 * 8 + place / 8 * 2 + place % 2; });
+  }
   template <int columns, int taken, class T>
   void round(const group_accumulators<columns>& acc, int first, group_results<taken, T>& results) {
     for (int r = 0; r < group_warp_rows; ++r)
@@ -130,6 +198,35 @@ class group_verbs {
 
  private:
   Context& me() { return *static_cast<Context*>(this); }
+
+  template <class T>
+  swizzled_tile<T> own_rows(const swizzled_tile<T>& of_group) {
+    return of_group.from_row(warp_of_group() * group_warp_rows);
+  }
+  /// `left(row, chunk, to)` gives values of k of A.
+  template <class T, int k, int columns, class B, class Left>
+  void start(group_accumulators<columns>& acc, const B& b, bool add, Left left) {
+    if (me().has_given_up()) return;
+    started_.push_back([this, &acc, b, add, left] {
+      if (!add) clear(acc);
+      multiply<T, k>(acc, b, left);
+    });
+    if (me().engine_is_quick()) run_all_but(0);
+  }
+
+  /// `column_at(place)` is which of the 32 columns stands there.
+  template <class T, class F, class Column>
+  void each_chunk_of(const group_results<32, T>& results, F f, Column column_at) {
+    for (int r = 0; r < group_warp_rows; ++r) {
+      for (int chunk = 0; chunk < 4; ++chunk) {
+        T values[8];
+        for (int i = 0; i < 8; ++i) values[i] = results.at[r][column_at(chunk * 8 + i)];
+        vec16 bits;
+        std::memcpy(&bits, values, sizeof bits);
+        f(r, chunk, bits);
+      }
+    }
+  }
 
   template <class T, class Value>
   void put_each(const swizzled_tile<T>& tile, Value value) {
@@ -154,16 +251,16 @@ class group_verbs {
 
   /// Eight values of k at a time, those of B transposed, so that the inner loop runs along a row of acc. A function of its own:
   /// inlined into a kernel, g++ 12 does not always vectorise it.
-  template <int columns, class T, class B>
-  [[gnu::noinline]] void multiply(group_accumulators<columns>& acc, const swizzled_tile<T>& a, const B& b) {
+  template <class T, int k, int columns, class B, class Left>
+  [[gnu::noinline]] void multiply(group_accumulators<columns>& acc, const B& b, const Left& left_at) {
     constexpr int values = swizzled_tile<T>::chunk_values;
-    for (int chunk = 0; chunk < swizzled_tile<T>::chunks; ++chunk) {
+    for (int chunk = 0; chunk < k / values; ++chunk) {
       float right[values][columns];
       read_values_of_k(b, chunk, right);
       for (int m = 0; m < group_warp_rows; ++m) {
         float left[values];
-        read_chunk<T>(a.chunk(m, chunk), left);
-        for (int k = 0; k < values; ++k) baton::add_scaled(acc.at[m], right[k], left[k], columns);
+        left_at(m, chunk, left);
+        for (int i = 0; i < values; ++i) baton::add_scaled(acc.at[m], right[i], left[i], columns);
       }
     }
   }
@@ -176,8 +273,8 @@ class group_verbs {
       for (int k = 0; k < values; ++k) right[k][n] = of_row[k];
     }
   }
-  template <int values, int columns, class T>
-  void read_values_of_k(const rows_of_k<T>& b, int chunk, float (&right)[values][columns]) {
+  template <int values, int columns, class T, int depth>
+  void read_values_of_k(const rows_of_k<T, depth>& b, int chunk, float (&right)[values][columns]) {
     for (int k = 0; k < values; ++k) {
       for (int n = 0; n < columns; n += values) {
         float eight[values];

@@ -82,6 +82,7 @@ struct machine::state {
 
   // copy engine
   void issue(const copy_piece& whole);
+  void issue_one(copy_piece piece);
   bool engine_goes_next(const warp_state* w);
   void progress_copies();
   void advance(std::size_t piece);

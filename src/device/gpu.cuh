@@ -216,6 +216,12 @@ class gpu {
     return late;
   }
 
+  /// A wait that outlived its deadline, said so behind it.
+  BATON_FN void report_as_late(const wait_site& where) const {
+    if (lane() == 0) report(where, 0, 0, limits_.deadline_ns * where.patience);
+    __syncwarp();
+  }
+
   /// The wait is over; the time goes to whom the first of the lanes waited for that were the last to see what they waited for.
   BATON_FN void note_wait(const wait_site& where, int last, std::uint64_t start) const {
     wait_log* log = limits_.log;

@@ -2,6 +2,7 @@
 // The execution context of kernels whose warps work in groups: async_gpu, tensor copies and group products. What each verb
 // means: exec/tensor_copy.hpp, exec/group_mma.hpp.
 #include "base/convert.hpp"
+#include "base/exp2.hpp"
 #include "device/async_gpu.cuh"
 #include "exec/group_mma.hpp"
 #include "ptx/group.cuh"
@@ -38,6 +39,13 @@ class group_gpu : public async_gpu<ClusterBlocks> {
     const std::int32_t at[2] = {box.column, box.row};
     cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, &map, at, from);
   }
+  BATON_FN static void box_load(void* to, const tensor_map& map, const box_place& place, mbarrier* b) {
+    cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, to, &map, place.at,
+                                    &b->opaque);
+  }
+  BATON_FN static void ask_for_box(const tensor_map& map, const box_place& place) {
+    ptx::prefetch_tensor_box(&map, place.at);
+  }
   BATON_FN static void prefetch(const tensor_map& map) { ptx::prefetch_tensor_map(&map); }
 
   /// From a broadcast, so that the compiler knows it uniform and branches on it as one.
@@ -45,6 +53,26 @@ class group_gpu : public async_gpu<ClusterBlocks> {
     return __shfl_sync(whole_warp, static_cast<int>(threadIdx.x) / group_threads, 0);
   }
   BATON_FN static int warp_of_group() { return static_cast<int>(threadIdx.x) / warp_lanes % group_warps; }
+
+  /// How far its shared memory lies from this block's, in addresses of the cluster.
+  struct reached_block {
+    std::uint32_t distance;
+  };
+  BATON_FN static reached_block reach(int block) {
+    const std::uint32_t here = ptx::shared_address(gpu_shared_memory);
+    return {ptx::mapa(here, static_cast<std::uint32_t>(block)) - here};
+  }
+  template <class T>
+  BATON_FN static void store_counted(reached_block there, T* to, const std::type_identity_t<T>& value,
+                                     mbarrier* b) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 16);
+    const std::uint32_t at = ptx::shared_address(to) + there.distance;
+    const std::uint32_t counter = ptx::shared_address(b) + there.distance;
+    if constexpr (sizeof(T) == 4)
+      ptx::st_async(at, std::bit_cast<std::uint32_t>(value), counter);
+    else
+      ptx::st_async(at, value.word, counter);
+  }
 
   /// at[4 j + i]: wgmma's four of columns 8 j to 8 j + 7.
   template <int columns>
@@ -64,6 +92,12 @@ class group_gpu : public async_gpu<ClusterBlocks> {
   BATON_FN static prepared_tile<T> prepare(const swizzled_tile<T>& tile) {
     return {__shfl_sync(whole_warp, descriptor(tile.at), 0)};
   }
+  template <class T>
+  BATON_FN static prepared_tile<T> prepare_anew(const swizzled_tile<T>& tile) {
+    std::uint32_t made = descriptor(tile.at);
+    asm volatile("" : "+r"(made));
+    return {made};
+  }
   template <int columns, class T>
   BATON_FN static void start_product(group_accumulators<columns>& acc, const swizzled_tile<T>& a,
                                      const swizzled_tile<T>& b, bool add) {
@@ -77,7 +111,7 @@ class group_gpu : public async_gpu<ClusterBlocks> {
   template <int columns, class T>
   BATON_FN static void start_product(group_accumulators<columns>& acc, const swizzled_tile<T>& a,
                                      const rows_of_k<T>& b, bool add) {
-    start<T, true>(acc, descriptor(a.at), rows_of_k_descriptor(b.first.at), add);
+    start<T, true>(acc, descriptor(a.at), b_descriptor(b), add);
   }
   /// The accumulators pass through an empty statement, so that nothing that reads them moves in front of the wait.
   template <int newest, class... Accumulators>
@@ -114,6 +148,47 @@ class group_gpu : public async_gpu<ClusterBlocks> {
   template <class F>
   BATON_FN static row_values mapped(const row_values& values, F f) {
     return {{f(values.at[0]), f(values.at[1])}};
+  }
+  template <class F>
+  BATON_FN static row_values combined(const row_values& a, const row_values& b, F f) {
+    return {{f(a.at[0], b.at[0]), f(a.at[1], b.at[1])}};
+  }
+  template <class F>
+  BATON_FN static bool any_row(const row_values& values, F f) {
+    return __any_sync(whole_warp, f(values.at[0]) || f(values.at[1])) != 0;
+  }
+  template <int columns>
+  BATON_FN static row_values largest_values(const group_accumulators<columns>& acc) {
+    row_values most{{acc.at[0], acc.at[2]}};
+    BATON_UNROLL
+    for (int i = 0; i < columns / 2; ++i) most.at[i / 2 % 2] = fmaxf(most.at[i / 2 % 2], acc.at[i]);
+    BATON_UNROLL
+    for (int mask = 1; mask < 4; mask *= 2)
+      for (float& v : most.at) v = fmaxf(v, __shfl_xor_sync(whole_warp, v, mask));
+    return most;
+  }
+  /// Of a row each lane has the sum of what it holds.
+  struct row_sums {
+    float at[2];
+  };
+  BATON_FN static void scale_sums(row_sums& sums, const row_values& by) {
+    for (int i = 0; i < 2; ++i) sums.at[i] *= by.at[i];
+  }
+  BATON_FN static row_values total(const row_sums& sums) {
+    row_values all{{sums.at[0], sums.at[1]}};
+    BATON_UNROLL
+    for (int mask = 1; mask < 4; mask *= 2)
+      for (float& v : all.at) v += __shfl_xor_sync(whole_warp, v, mask);
+    return all;
+  }
+  template <int first, int taken, int columns>
+  BATON_FN static void exponentials(group_accumulators<columns>& acc, float scale, const row_values& low,
+                                    row_sums& sums) {
+    BATON_UNROLL
+    for (int i = first / 2; i < (first + taken) / 2; ++i) {
+      acc.at[i] = exp2_quickly(__fmaf_rn(acc.at[i], scale, -low.at[i / 2 % 2]));
+      sums.at[i / 2 % 2] += acc.at[i];
+    }
   }
   /// Four lanes have the same rows.
   template <class F>
@@ -162,6 +237,61 @@ class group_gpu : public async_gpu<ClusterBlocks> {
   struct group_results {
     std::uint32_t at[columns / 4];
   };
+  /// B is a tile, or rows of k.
+  template <int columns, int k, class T, class B>
+  BATON_FN static void start_product(group_accumulators<columns>& acc, const group_results<k, T>& a,
+                                     const B& b, bool add) {
+    constexpr bool by_rows = !std::is_same_v<B, swizzled_tile<T>>;
+    static_assert(by_rows || k == swizzled_tile<T>::columns);
+    const std::uint32_t right = b_descriptor(b);
+    ptx::wgmma_fence();
+    BATON_UNROLL
+    for (int i = 0; i < k / 16; ++i) {
+      const std::uint32_t left[4] = {a.at[4 * i], a.at[4 * i + 1], a.at[4 * i + 2], a.at[4 * i + 3]};
+      multiply<T, by_rows>(acc, left, form << 32 | (right + i * b_step<by_rows>), i > 0 || add);
+    }
+    ptx::wgmma_commit();
+  }
+  template <int columns, class T, int k>
+  BATON_FN static void start_product(group_accumulators<columns>& acc, const tile_columns<T, k>& a,
+                                     const rows_of_k<T, k>& b, bool add) {
+    const std::uint32_t left = descriptor(a.tile.at) + static_cast<std::uint32_t>(a.first) / 16 * step_units;
+    const std::uint32_t right = b_descriptor(b);
+    ptx::wgmma_fence();
+    BATON_UNROLL
+    for (int i = 0; i < k / 16; ++i)
+      multiply<T, true>(acc, form << 32 | (left + i * step_units), form << 32 | (right + i * b_step<true>),
+                        i > 0 || add);
+    ptx::wgmma_commit();
+  }
+  template <int columns, class T, class F>
+  BATON_FN static void read_pairs(group_results<columns, T>& results, F f) {
+    const int lane = lane_here();
+    BATON_UNROLL
+    for (int i = 0; i < columns / 4; ++i) {
+      const T* from = f(lane / 4 + i % 2 * 8, i / 2 * 8 + lane % 4 * 2);
+      results.at[i] = from == nullptr ? 0u : *reinterpret_cast<const std::uint32_t*>(from);
+    }
+  }
+  /// Four lanes have a row, and of each 16 bytes of it a word: they are turned among them.
+  template <class T, class F>
+  BATON_FN static void each_chunk(const group_results<32, T>& results, F f) {
+    const int lane = lane_here();
+    BATON_UNROLL
+    for (int h = 0; h < 2; ++h) {
+      vec16 words{{results.at[h], results.at[2 + h], results.at[4 + h], results.at[6 + h]}};
+      turn(words.word, lane % 4);
+      f(lane / 4 + 8 * h, lane % 4, words);
+    }
+  }
+  template <class T, class F>
+  BATON_FN static void each_turned_chunk(const group_results<32, T>& results, F f) {
+    const int lane = lane_here();
+    BATON_UNROLL
+    for (int h = 0; h < 2; ++h)
+      f(lane / 4 + 8 * h, lane % 4,
+        vec16{{results.at[h], results.at[2 + h], results.at[4 + h], results.at[6 + h]}});
+  }
   template <int columns, int taken, class T>
   BATON_FN static void round(const group_accumulators<columns>& acc, int first,
                              group_results<taken, T>& results) {
@@ -233,35 +363,68 @@ class group_gpu : public async_gpu<ClusterBlocks> {
     asm volatile("" : "+r"(lane));
     return lane;
   }
+  /// Word i of lane j of four neighbours becomes word j of lane i.
+  BATON_FN static void turn(std::uint32_t (&word)[4], int lane_of_four) {
+    BATON_UNROLL
+    for (int i = 0; i < 4; i += 2) {
+      const bool odd = (lane_of_four & 1) != 0;
+      const std::uint32_t got = __shfl_xor_sync(whole_warp, odd ? word[i] : word[i + 1], 1);
+      word[i] = odd ? got : word[i], word[i + 1] = odd ? word[i + 1] : got;
+    }
+    BATON_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const bool high = (lane_of_four & 2) != 0;
+      const std::uint32_t got = __shfl_xor_sync(whole_warp, high ? word[i] : word[i + 2], 2);
+      word[i] = high ? got : word[i], word[i + 2] = high ? word[i + 2] : got;
+    }
+  }
   template <class T, bool b_is_rows_of_k, int columns>
   BATON_FN static void start(group_accumulators<columns>& acc, std::uint32_t a, std::uint32_t b, bool add) {
-    constexpr std::uint32_t step_units = 2;  // a product takes 32 bytes of a row, or 16 rows of k
-    constexpr std::uint32_t b_units = b_is_rows_of_k ? 16 * swizzled_tile<T>::row_bytes / 16 : step_units;
     ptx::wgmma_fence();
     BATON_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const std::uint64_t left = form << 32 | (a + i * step_units), right = form << 32 | (b + i * b_units);
-      if constexpr (std::is_same_v<T, bfloat16>)
-        ptx::wgmma_bf16<b_is_rows_of_k>(acc.at, left, right, i > 0 || add);
-      else if constexpr (std::is_same_v<T, float16>)
-        ptx::wgmma_fp16<b_is_rows_of_k>(acc.at, left, right, i > 0 || add);
-      else
+      const std::uint64_t left = form << 32 | (a + i * step_units),
+                          right = form << 32 | (b + i * b_step<b_is_rows_of_k>);
+      if constexpr (std::is_same_v<T, float8_e4m3>)
         ptx::wgmma_e4m3(acc.at, left, right, i > 0 || add);
+      else
+        multiply<T, b_is_rows_of_k>(acc, left, right, i > 0 || add);
     }
     ptx::wgmma_commit();
   }
+  /// `A` is a descriptor or four registers.
+  template <class T, bool b_is_rows_of_k, int columns, class A>
+  BATON_FN static void multiply(group_accumulators<columns>& acc, const A& a, std::uint64_t b, bool add) {
+    if constexpr (std::is_same_v<T, bfloat16>)
+      ptx::wgmma_bf16<b_is_rows_of_k>(acc.at, a, b, add);
+    else
+      ptx::wgmma_fp16<b_is_rows_of_k>(acc.at, a, b, add);
+  }
+  /// A product takes 32 bytes of a row, or 16 rows of k; in units of descriptors.
+  static constexpr std::uint32_t step_units = 2;
+  template <bool b_is_rows_of_k>
+  static constexpr std::uint32_t b_step = b_is_rows_of_k ? 16 * operand_tile::row_bytes / 16 : step_units;
   /// A matrix descriptor: the start, 8 rows are 1024 bytes, swizzle of 128 bytes; units of 16 bytes.
   static constexpr std::uint64_t form = 1024 / 16 | 1u << 30;
   /// Of rows that hold k the second field says nothing where they are swizzled.
   BATON_FN static std::uint32_t descriptor(const std::byte* tile) {
     return ptx::shared_address(tile) >> 4 | 1u << 16;
   }
-  /// The same where rows are values of k: the next 64 columns are a tile of 64 rows further on. That field is looked at here, and
+  /// The same where rows are values of k: the next 64 columns are a tile of k rows further on. That field is looked at here, and
   /// in a cluster addresses have the block's number above the 18 bits of its memory.
+  template <int k>
   BATON_FN static std::uint32_t rows_of_k_descriptor(const std::byte* tile) {
-    constexpr std::uint32_t tile_units = rows_of_k<bfloat16>::k * operand_tile::row_bytes / 16;
+    constexpr std::uint32_t tile_units = k * operand_tile::row_bytes / 16;
     constexpr std::uint32_t address_bits = (1u << 18) - 1;
     return (ptx::shared_address(tile) & address_bits) >> 4 | tile_units << 16;
+  }
+  template <class T>
+  BATON_FN static std::uint32_t b_descriptor(const swizzled_tile<T>& b) {
+    return descriptor(b.at);
+  }
+  template <class T, int k>
+  BATON_FN static std::uint32_t b_descriptor(const rows_of_k<T, k>& b) {
+    return rows_of_k_descriptor<k>(b.first.at);
   }
   template <int n>
   BATON_FN static void pin(float (&at)[n]) {

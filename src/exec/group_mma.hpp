@@ -7,9 +7,12 @@
 //   group_accumulators<columns>        this warp's 16 rows of 64 x columns fp32; columns is 64, 128 or 256
 //   start_product(acc, a, b, add)      acc = A * B^T, plus acc where `add`: starts it. A is 64 rows, B `columns` rows, both
 //                                      operand_tiles of bf16 or fp16, or of e4m3 (128 columns). Products are done in the order of
-//                                      their start. B of bf16 or fp16 may be rows_of_k, too: then it is A * B
+//                                      their start. B of bf16 or fp16 may be rows_of_k, too: then it is A * B. A of bf16 or
+//                                      fp16 may be group_results<k, T>, of which each warp has its rows: k is 64 for B a tile;
+//                                      with rows_of_k<T, k>, A may be them or tile_columns<T, k>
 //   prepare(tile)                      a prepared_tile<T>, which start_product takes too: what there is to work out of a place
 //                                      is worked out before it is waited for. from_row(n) as of the tile
+//   prepare_anew(tile)                 the same where it is used once, and again each time: it is not kept in registers
 //   await_products<n>(done...)         until all but the newest n products are done; `done` are accumulators of none of
 //                                      those n. Before it whoever touches acc, or writes over A or B, has a race
 //   clear(acc)                         acc = 0
@@ -20,6 +23,14 @@
 //   of_rows(f)                         row_values, f(row) of each of this warp's 16 rows
 //   mapped(values, f)                  row_values, f of each
 //   each_row(values, f)                f(row, value) of each of this warp's 16 rows, on one lane
+//   combined(a, b, f)                  row_values, f of each two
+//   any_row(values, f)                 whether f(value) holds for one of this warp's 16 rows
+//   largest_values(acc)                row_values: the largest of each row
+//   row_sums                           sums of this warp's rows, spread over lanes; row_sums{} are zeros. scale_sums(sums, by) are
+//                                      sums * by[row], total(sums) is row_values
+//   exponentials<first, n>(acc, scale, low, sums)
+//                                      each v of columns first to first + n - 1 becomes 2^(v * scale - low[row]), with one
+//                                      rounding in front of the power, and is added to sums
 //   largest_of_rows(acc, columns)      row_values: of each row the largest magnitude in the left half of acc, among the first
 //                                      `columns`, a multiple of 8. What is no number loses
 //   fold_halves(acc, f)                each value of the left half of acc becomes f(it, the one as far right of the middle)
@@ -27,6 +38,11 @@
 //   add_scaled(acc, first, part, by)   acc += by[row] * part, with one rounding, at as many columns from `first` on as part has
 //   group_results<columns, T>          this warp's 16 rows of 64 x columns as T, bf16 or fp16: half the registers
 //   round(acc, first, results)         results = acc from column `first` on, as many as results has
+//   read_pairs(results, f)             results at (row, column) and the column behind it become the two values that f(row, column)
+//                                      points to, zeros if it is null
+//   each_chunk(results, f)             of results of 32 columns f(row, chunk, 16 bytes) for chunks 0 to 3 of each row, on some lane
+//   each_turned_chunk(results, f)      the same without a word between lanes, with columns in another order: column
+//                                      8 j + 2 i + b stands where column 8 i + 2 j + b would
 //   put_rows(tile, results, first)     the same of results, and
 //   put_rows(tile, acc, first)         this warp's 16 rows, columns first to first + tile.columns - 1, rounded to the tile's
 //                                      type, bf16, fp16 or fp32, into 16 rows of a tile
@@ -84,6 +100,16 @@ struct value_of_row {
 struct row_of_value {
   constexpr float operator()(int) const { return 1; }
 };
+template <class T>
+struct pair_at {
+  constexpr const T* operator()(int, int) const { return nullptr; }
+};
+struct any_chunk {
+  constexpr void operator()(int, int, const vec16&) const {}
+};
+struct any_value {
+  constexpr bool operator()(float) const { return true; }
+};
 struct value_of_two {
   constexpr float operator()(float v, float) const { return v; }
 };
@@ -94,6 +120,7 @@ concept group_exec_context = tensor_exec_context<X> &&
     requires(X& x, typename X::template group_accumulators<128> acc,
              typename X::template group_results<64, bfloat16> results,
              typename X::template group_results<64, float16> half_results, typename X::row_values values,
+             typename X::template group_results<32, bfloat16> half_of_results, typename X::row_sums sums,
              operand_tile tile, operand_tile_fp16 half_tile, operand_tile_e4m3 small_tile,
              swizzled_tile<float> wide_tile, exec_detail::any_pair_of_row f, mbarrier* b, float* rows) {
   { x.group() } -> std::convertible_to<int>;
@@ -103,6 +130,20 @@ concept group_exec_context = tensor_exec_context<X> &&
   x.start_product(acc, tile, rows_of_k<bfloat16>{tile}, true);
   x.start_product(acc, half_tile, rows_of_k<float16>{half_tile}, true);
   x.start_product(acc, x.prepare(small_tile), x.prepare(small_tile).from_row(8), true);
+  x.start_product(acc, x.prepare_anew(tile), x.prepare_anew(tile), true);
+  x.start_product(acc, results, tile, true);
+  x.start_product(acc, half_of_results, rows_of_k<bfloat16, 32>{tile}, true);
+  x.start_product(acc, tile_columns<bfloat16, 32>{tile, 0}, rows_of_k<bfloat16, 32>{tile}, true);
+  x.read_pairs(results, exec_detail::pair_at<bfloat16>{});
+  x.each_chunk(half_of_results, exec_detail::any_chunk{});
+  x.each_turned_chunk(half_of_results, exec_detail::any_chunk{});
+  {
+    x.any_row(x.combined(values, x.largest_values(acc), exec_detail::value_of_two{}),
+              exec_detail::any_value{})
+    } -> std::same_as<bool>;
+  x.template exponentials<0, 32>(acc, 1.0f, values, sums);
+  x.scale_sums(sums, values);
+  values = x.total(sums);
   x.template await_products<1>();
   x.template await_products<0>(acc);
   x.clear(acc);
@@ -123,12 +164,15 @@ concept group_exec_context = tensor_exec_context<X> &&
   x.scale_rows(acc, x.of_rows(exec_detail::row_of_value{}));
   x.fold_halves(acc, exec_detail::value_of_two{});
   x.put_rows(small_tile, acc, 0, values);
+  x.store_counted(x.reach(0), rows, 1.0f, b);
   x.copy_word(rows, rows);
   x.copy_chunk(rows, rows, 16);
   x.commit_copies();
   x.template await_copies<1>();
   x.mbarrier_arrive_after_copies(b);
   { x.template mbarrier_is_over<scope::block>(b, parity::even) } -> std::same_as<bool>;
+  { x.template mbarrier_wait_quietly<scope::block>(b, parity::even, wait_site{}) } -> std::same_as<bool>;
+  x.report_late(wait_site{});
 };
 
 }  // namespace baton

@@ -15,6 +15,9 @@
 //                                        and counts them on b as they land
 //     bulk_store(to, from, bytes)        shared to global; bulk_commit() closes a group of them
 //   verbs of one lane, of contexts with groups (exec/group_mma.hpp)
+//     reach(block)                       a block of the cluster, as store_counted takes it
+//     store_counted(there, to, v, b)     v, of 4 or 16 bytes, to where the block of `there` = reach(block) keeps `to`; counted on its
+//                                        barrier b when it is there, at cluster scope. Tells of nothing else that this lane did
 //     copy_word(to, from)                4 bytes from global to shared memory, without waiting
 //     copy_chunk(to, from, bytes)        the same of 16, both aligned so; bytes 0: zeros in their place, `from` is not read
 //     mbarrier_arrive_after_copies(b)    arrives once at b, now or when what this lane copied so is there; tells of these copies
@@ -24,6 +27,10 @@
 //     commit_copies()                    of contexts with groups: closes a group of what its lanes copied by words and chunks
 //     await_copies<newest>()             until all groups but the `newest` are there, for the lanes that asked for them
 //     mbarrier_wait<scope>(b, p, where)  until the phase of parity p has completed; acquire. False: gave up
+//     mbarrier_wait_quietly<scope>(b, p, where)
+//                                        of contexts with groups: the same, but of a deadline that passed nothing may have been
+//                                        told yet: who gets false calls report_late(where) before the kernel ends. For where
+//                                        registers are full
 //     mbarrier_is_over<scope>(b, p)      of contexts with groups: whether it has, without waiting; if so, acquire. What a wait
 //                                        would tell is left to a wait
 //     bulk_wait_read<newest>()           until the sources of all own committed stores have been read, but for those of

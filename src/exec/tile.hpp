@@ -25,11 +25,11 @@ struct swizzled_tile {
   BATON_FN swizzled_tile from_row(int rows) const { return {at + rows * row_bytes}; }
 };
 
-/// An operand whose rows are values of k, 64 of them: columns 64 j to 64 j + 63 stand in the tile that begins 64 j rows further
-/// down.
-template <class T>
+/// An operand whose rows are values of k, `k` of them, a multiple of 16: columns 64 j to 64 j + 63 stand in the tile that begins
+/// k * j rows further down.
+template <class T, int k_values = 64>
 struct rows_of_k {
-  static constexpr int k = 64, columns_a_tile = swizzled_tile<T>::columns;
+  static constexpr int k = k_values, columns_a_tile = swizzled_tile<T>::columns;
   static_assert(columns_a_tile == 64, "products take such operands in 16 bits only");
 
   swizzled_tile<T> first;
@@ -42,6 +42,13 @@ template <class T>
 BATON_FN rows_of_k<T> as_rows_of_k(const swizzled_tile<T>& first) {
   return {first};
 }
+
+/// Columns `first` to first + k - 1 of a tile, as an operand with fewer values of k than a tile has; both are multiples of 16.
+template <class T, int k>
+struct tile_columns {
+  swizzled_tile<T> tile;
+  int first;
+};
 
 /// Values of k of as many rows as the product needs: 64 of them, or 128.
 using operand_tile = swizzled_tile<bfloat16>;

@@ -84,6 +84,11 @@ class staged_pipeline<kv_stages, qk_stages, cta_group, Reach>::consumer_end : pu
   BATON_FN bool consumer_wait(X& x, const wait_site& where) const {
     return x.template mbarrier_wait<Reach>(this->producer_mbar(part), this->state_.parity, where);
   }
+  /// The same, quietly (exec/mbarrier.hpp).
+  template <int part = 0, async_exec_context X>
+  BATON_FN bool consumer_wait_quietly(X& x, const wait_site& where) const {
+    return x.template mbarrier_wait_quietly<Reach>(this->producer_mbar(part), this->state_.parity, where);
+  }
   /// Whether it has landed (K1, if so), without waiting. For contexts with groups.
   template <int part = 0, async_exec_context X>
   BATON_FN bool consumer_sees(X& x) const {
@@ -99,6 +104,12 @@ class staged_pipeline<kv_stages, qk_stages, cta_group, Reach>::consumer_end : pu
   template <int part = qk_stages - 1, async_exec_context X, commit_engine<X> Engine>
   BATON_FN void consumer_release_at(X& x, Engine& engine, int index) const {
     commit(x, engine, this->base_ + total_stages + index * qk_stages + part);
+  }
+  /// The same of the stage that the end passed `ago` steps ago: 1 is the last one.
+  template <int part = qk_stages - 1, async_exec_context X, commit_engine<X> Engine>
+  BATON_FN void consumer_release_passed(X& x, Engine& engine, int ago) const {
+    const int index = this->index() - ago;
+    consumer_release_at<part>(x, engine, index < 0 ? index + kv_stages : index);
   }
 
  private:

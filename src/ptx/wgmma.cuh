@@ -1,9 +1,9 @@
 #pragma once
 // wgmma: the four warps of a group multiply 64 rows of A by n rows of B, asynchronously.            (PTX 8.0, sm_90a)
 //
-// A and B are matrix descriptors of shared memory, k contiguous but where B is transposed. acc[4 j ... 4 j + 3] of lane l of
-// warp w: rows 16 w + l / 4 (the last two: + 8), columns 8 j + 2 (l % 4) and one on. Products have no memory clobber:
-// wgmma_fence before and wgmma_wait after have it, and volatile keeps the order among them.
+// A, where it is not in registers, and B are matrix descriptors of shared memory, k contiguous but where B is transposed.
+// acc[4 j ... 4 j + 3] of lane l of warp w: rows 16 w + l / 4 (the last two: + 8), columns 8 j + 2 (l % 4) and one on. Products
+// have no memory clobber: wgmma_fence before and wgmma_wait after have it, and volatile keeps the order among them.
 #include <cstdint>
 
 namespace baton::ptx {
@@ -74,10 +74,38 @@ __device__ __forceinline__ void wgmma_wait() {
         : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)), "n"(transposed ? 1 : 0));              \
   }
 
+// The same with A in registers: a[0] and a[1] are columns 2 (l % 4) and one on, of rows as acc has them; a[2] and a[3] those
+// 8 further on.
+#define BATON_WGMMA_16_REGISTERS(name, type)                                                          \
+  template <bool transposed = false>                                                                  \
+  __device__ __forceinline__ void name(float(&acc)[32], const std::uint32_t(&a)[4], std::uint64_t b,  \
+                                       bool add) {                                                    \
+    asm volatile(                                                                                     \
+        "{\n  .reg .pred p;\n  setp.ne.b32 p, %37, 0;\n"                                              \
+        "  wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" BATON_OPERANDS_32          \
+        "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}"                                              \
+        : BATON_ACC_32(0)                                                                             \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<std::uint32_t>(add)),   \
+          "n"(transposed ? 1 : 0));                                                                   \
+  }                                                                                                   \
+  template <bool transposed = false>                                                                  \
+  __device__ __forceinline__ void name(float(&acc)[128], const std::uint32_t(&a)[4], std::uint64_t b, \
+                                       bool add) {                                                    \
+    asm volatile(                                                                                     \
+        "{\n  .reg .pred p;\n  setp.ne.b32 p, %133, 0;\n"                                             \
+        "  wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" BATON_OPERANDS_128        \
+        "}, {%128, %129, %130, %131}, %132, p, 1, 1, %134;\n}"                                        \
+        : BATON_ACC_64(0), BATON_ACC_64(64)                                                           \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<std::uint32_t>(add)),   \
+          "n"(transposed ? 1 : 0));                                                                   \
+  }
+
 /// wgmma.mma_async.sync.aligned.m64n{64|128|256}k16.f32.bf16.bf16
 BATON_WGMMA_16(wgmma_bf16, "bf16")
+BATON_WGMMA_16_REGISTERS(wgmma_bf16, "bf16")
 /// wgmma.mma_async.sync.aligned.m64n{64|128|256}k16.f32.f16.f16
 BATON_WGMMA_16(wgmma_fp16, "f16")
+BATON_WGMMA_16_REGISTERS(wgmma_fp16, "f16")
 
 /// wgmma.mma_async.sync.aligned.m64n{64|128}k32.f32.e4m3.e4m3: acc = a * b^T, plus acc where `add`
 __device__ __forceinline__ void wgmma_e4m3(float (&acc)[32], std::uint64_t a, std::uint64_t b, bool add) {
@@ -96,6 +124,7 @@ __device__ __forceinline__ void wgmma_e4m3(float (&acc)[64], std::uint64_t a, st
 }
 
 #undef BATON_WGMMA_16
+#undef BATON_WGMMA_16_REGISTERS
 #undef BATON_OPERANDS_32
 #undef BATON_OPERANDS_64
 #undef BATON_OPERANDS_128

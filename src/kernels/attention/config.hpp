@@ -1,0 +1,142 @@
+#pragma once
+// What forward attention decides before it runs. A structural type: one value is one instantiation.
+#include <type_traits>
+
+#include "base/macros.hpp"
+#include "base/math.hpp"
+#include "exec/group_mma.hpp"
+#include "exec/shared_plan.hpp"
+#include "protocol/staged_pipeline.hpp"
+
+namespace baton::attention_kernels {
+
+/// Who works in a block: so many groups, and the registers of each thread.
+inline constexpr role_groups loader{.groups = 1, .registers = 24};
+inline constexpr role_groups consumer{.groups = 2, .registers = 240};
+inline constexpr role_groups roles[] = {loader, consumer};
+static_assert(why_not(roles) == nullptr);
+
+/// A block holds this much: columns of O, and rows of Q, those of its two consumer groups.
+inline constexpr int block_columns = 256, block_rows = consumer.groups * group_rows;
+/// Keys that a block scores of each tile.
+inline constexpr int block_keys = 64;
+inline constexpr int num_warps = (loader.groups + consumer.groups) * group_warps;
+inline constexpr int consumer_warps = consumer.groups * group_warps;
+
+struct config {
+  int head_dim =
+      512;  // 256: a block alone; 512: a pair of blocks, each with half of O's columns and of a tile's keys
+  int slots = 7;           // of the ring
+  int q_in_registers = 2;  // chunks of 64 columns of Q that consumers keep in registers
+  bool fp16 = false;       // what q, k, v and O are of; else bf16
+  bool softcap = false;
+  int tiles_ahead = 2;  // that the device's cache is asked for; 0: it is not
+  friend constexpr bool operator==(const config&, const config&) = default;
+
+  constexpr int blocks() const { return head_dim / block_columns; }
+  constexpr bool paired() const { return blocks() == 2; }
+  constexpr int tile_keys() const { return blocks() * block_keys; }
+  constexpr int chunks() const { return head_dim / operand_tile::columns; }
+  constexpr int q_in_memory() const { return chunks() - q_in_registers; }
+  /// Slots of a tile: of K, and of V, its own keys' first.
+  constexpr int k_slots() const { return chunks() / 2; }
+  constexpr int v_slots() const { return 2 * blocks(); }
+};
+
+template <config C>
+using value = std::conditional_t<C.fp16, float16, bfloat16>;
+template <config C>
+using tile = swizzled_tile<value<C>>;
+
+/// A slot of the ring: 64 keys by 128 columns of K, or 32 keys by 256 columns of V; both as tiles of 64 columns.
+inline constexpr int slot_rows = 128;  // of 128 bytes
+inline constexpr int v_slot_keys = block_keys / 2;
+inline constexpr int slot_bytes = slot_rows * operand_tile::row_bytes;
+
+/// Eight rows of 128 bytes, in which tiles are laid out.
+struct alignas(1024) eight_rows {
+  std::byte bytes[8 * operand_tile::row_bytes];
+};
+
+/// Up to block_rows rows of one head. Tiles are taken from the last to the first: number 0 is the last.
+struct item {
+  std::int32_t head, kv_head;
+  std::int32_t row, rows;               // the first in all sequences' rows, how many there are in this item
+  std::int32_t key, keys;               // the sequence's first in all sequences' keys, how many it has
+  std::int32_t diagonal;                // the key that stands beside the item's first row
+  std::int32_t first_key, end_key;      // what of the sequence's keys some row of the item sees
+  std::int32_t first_tile, tiles;       // that have some of those
+  std::int32_t first_plain, end_plain;  // numbers of tiles of which every row sees every key
+
+  BATON_FN int tile_of(int number) const { return first_tile + tiles - 1 - number; }
+  /// Whether the tile of that number has keys that no row of the item sees: its first or last.
+  BATON_FN bool has_unseen(int number, int tile_keys) const {
+    return (number == 0 && (first_tile + tiles) * tile_keys > end_key) ||
+           (number == tiles - 1 && first_tile * tile_keys < first_key);
+  }
+};
+
+/// At block scope: the copy engine writes slots and products read them.
+template <config C>
+using slot_pipeline = staged_pipeline<C.slots, 1, 1, scope::block>;
+
+/// A block's shared memory.
+template <config C>
+struct block_plan : shared_plan {
+  shared_array<eight_rows>
+      q;  // [consumer groups][q_in_memory()][64 rows]; in the end O's rows on their way out
+  shared_array<eight_rows> p;  // [consumer groups][64 rows]: P of the other block's keys
+  shared_array<eight_rows> slots;
+  shared_array<item> kept;
+  shared_array<float> row_values;  // [2][block_rows]: what the other block said of rows
+  shared_array<mbarrier> slot_barriers;
+  shared_array<mbarrier> q_filled;
+  shared_array<mbarrier>
+      landed;  // [2][v_slots()]: V of the first and of the last tile, to be cleared of what is not meant
+  shared_array<mbarrier> p_filled, p_free;   // [consumer groups]
+  shared_array<mbarrier> row_values_filled;  // [2][consumer_warps]
+
+  static constexpr int tile_units = group_rows / 8;
+  constexpr block_plan()
+      : q{take<eight_rows>(consumer.groups * C.q_in_memory() * tile_units)},
+        p{take<eight_rows>(C.paired() ? consumer.groups * tile_units : 0)},
+        slots{take<eight_rows>(C.slots * slot_rows / 8)},
+        kept{take<item>(1)},
+        row_values{take<float>(C.paired() ? 2 * block_rows : 0)},
+        slot_barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)},
+        q_filled{take<mbarrier>(1)},
+        landed{take<mbarrier>(2 * C.v_slots())},
+        p_filled{take<mbarrier>(C.paired() ? consumer.groups : 0)},
+        p_free{take<mbarrier>(C.paired() ? consumer.groups : 0)},
+        row_values_filled{take<mbarrier>(C.paired() ? 2 * consumer_warps : 0)} {}
+};
+
+/// Null if the kernel can run C, otherwise the first reason it cannot.
+template <config C>
+consteval const char* why_not() {
+  if constexpr (C.head_dim != 256 && C.head_dim != 512) {
+    return "head_dim: not 256 or 512";
+  } else if constexpr (C.q_in_registers < 0 || C.q_in_memory() < 2) {
+    return "q_in_registers: O leaves through two tiles of a group's Q";
+  } else if constexpr (C.slots < C.k_slots() + 2) {
+    return "slots: the first two pieces of P * V and all of Q * K^T are in flight at once";
+  } else {
+    return block_plan<C>{}.bytes <= most_shared_bytes ? nullptr
+                                                      : "slots: more shared memory than a block has";
+  }
+}
+
+template <config C, class X>
+BATON_FN tile<C> q_tile(X& x, int group, int chunk = 0) {
+  return tile<C>{block_plan<C>{}.q(x)->bytes}.from_row((group * C.q_in_memory() + chunk) * group_rows);
+}
+template <config C, class X>
+BATON_FN tile<C> p_tile(X& x, int group) {
+  return tile<C>{block_plan<C>{}.p(x)->bytes}.from_row(group * group_rows);
+}
+template <config C, class X>
+BATON_FN tile<C> slot_tile(X& x, int slot) {
+  return tile<C>{block_plan<C>{}.slots(x)->bytes}.from_row(slot * slot_rows);
+}
+
+}  // namespace baton::attention_kernels

@@ -1,0 +1,96 @@
+#pragma once
+// Which rows a block or a pair of blocks makes, and the tiles of keys that these see.
+#include "kernels/attention/params.hpp"
+
+namespace baton::attention_kernels {
+
+/// Bounds of what row `r` of an item sees.
+BATON_FN int first_seen(const params& p, const item& w, int r) {
+  return larger(w.diagonal + r - p.sees.left, 0);
+}
+BATON_FN int end_seen(const params& p, const item& w, int r) {
+  return smaller(w.diagonal + r + p.sees.right + 1, w.keys);
+}
+
+/// Which block of rows of which head of all sequences the n-th item is.
+struct item_place {
+  int head_of_all, block;
+};
+BATON_FN item_place place_of(const item_order& o, int n) {
+  if (!o.longest_first) return {n / o.blocks, n % o.blocks};
+  const int together = o.heads_together * o.blocks, round = n / together, within = n - round * together;
+  const int heads = smaller(o.heads_together, o.all_heads - round * o.heads_together);
+  return {round * o.heads_together + within % heads, o.blocks - 1 - within / heads};
+}
+
+/// The tiles of an item whose rows and keys are known.
+template <config C>
+BATON_FN void find_tiles(const params& p, item& w) {
+  constexpr int keys = C.tile_keys();
+  w.first_key = first_seen(p, w, 0), w.end_key = end_seen(p, w, w.rows - 1);
+  w.first_tile = w.first_key / keys;
+  w.tiles = w.first_key < w.end_key ? ceil_div(w.end_key, keys) - w.first_tile : 0;
+  const int end_plain = larger(end_seen(p, w, 0), 0) / keys;
+  const int first_plain = ceil_div(first_seen(p, w, block_rows - 1), keys);
+  w.first_plain = w.first_tile + w.tiles - end_plain;
+  w.end_plain = w.first_tile + w.tiles - first_plain;
+}
+
+/// Number `n` of the items: rows is 0 or less if its sequence has none there.
+template <config C, class X>
+BATON_FN item item_of(X& x, const params& p, int n) {
+  const item_place at = place_of(p.order, n);
+  const int sequence = at.head_of_all / p.order.heads;
+  item w{};
+  w.head = at.head_of_all - sequence * p.order.heads;
+  w.kv_head = w.head / p.heads_a_kv_head;
+  int row = sequence * p.max_rows, end_row = row + p.max_rows;
+  if (p.first_rows != nullptr)
+    row = x.read(p.first_rows + sequence), end_row = x.read(p.first_rows + sequence + 1);
+  int key = sequence * p.max_keys, end_key = key + p.max_keys;
+  if (p.first_keys != nullptr)
+    key = x.read(p.first_keys + sequence), end_key = x.read(p.first_keys + sequence + 1);
+  // Lengths that make no sense reach no memory but the tensors'.
+  row = larger(row, 0), end_row = smaller(end_row, p.all_rows);
+  key = larger(key, 0), end_key = smaller(end_key, p.all_keys);
+  w.key = key, w.keys = larger(end_key - key, 0);
+  const int first = at.block * block_rows;
+  w.diagonal = first + w.keys - (end_row - row);
+  w.row = row + first, w.rows = smaller(end_row - w.row, block_rows);
+  find_tiles<C>(p, w);
+  return w;
+}
+
+/// The block's item, which lies in shared memory: who reads of it what he needs keeps no registers for it.
+template <config C, class X>
+BATON_FN void keep_item(X& x, const item& w) {
+  const auto* from = reinterpret_cast<const std::int32_t*>(&w);
+  auto* to = reinterpret_cast<std::int32_t*>(block_plan<C>{}.kept(x));
+  for (int i = 0; i < static_cast<int>(sizeof w / 4); ++i) x.write(to + i, from[i]);
+}
+template <config C, class X>
+BATON_FN item kept_item(X& x) {
+  const item* at = block_plan<C>{}.kept(x);
+  return {x.read(&at->head),     x.read(&at->kv_head),    x.read(&at->row),      x.read(&at->rows),
+          x.read(&at->key),      x.read(&at->keys),       x.read(&at->diagonal), x.read(&at->first_key),
+          x.read(&at->end_key),  x.read(&at->first_tile), x.read(&at->tiles),    x.read(&at->first_plain),
+          x.read(&at->end_plain)};
+}
+/// Where V of the first or the last tile lands that has keys which no row sees.
+template <config C, class X>
+BATON_FN mbarrier* landed_of(X& x, int number) {
+  return block_plan<C>{}.landed(x) + (number == 0 ? 0 : C.v_slots());
+}
+/// The first of a consumer warp's 16 rows, in the item.
+template <class X>
+BATON_FN int first_row_of(X& x) {
+  return (x.warp() - loader.groups * group_warps) * group_warp_rows;
+}
+/// Whether every row sees every key of the tile of that number.
+template <config C, class X>
+BATON_FN bool is_plain(X& x, int number) {
+  const item* at = block_plan<C>{}.kept(x);
+  return number >= x.read(&at->first_plain) && number < x.read(&at->end_plain);
+}
+
+}  // namespace baton::attention_kernels

@@ -1,0 +1,158 @@
+#pragma once
+// A consumer group of one of two blocks: it scores its block's 64 of a tile's 128 keys for its 64 rows, has half of O's columns
+// of them, and swaps with its counterpart the largest scores (a warp each) and P (the group).
+//
+//   tensor cores             the group                                                          waits for
+//   P V(t+1) c, d            start Q K(t-1)... a; release V c; b; release V d; the place of P    slots of K
+//   Q K(t) a b c d           start c, d, P V(t+1) a, b (own P); send P; release K                the place of P over there
+//   P V(t+1) a, b            S: largest scores, give them; start P V(t+1) c                      the other's P
+//   P V(t+1) b, c            take the largest; weights of 32 keys; start d; of the other 32      the other's largest scores
+#include "kernels/attention/consume.hpp"
+#include "protocol/row_exchange.hpp"
+
+namespace baton::attention_kernels {
+
+template <config C, class X>
+class paired_role : consume_base<C, X> {
+  using base = consume_base<C, X>;
+  using base::x_, base::products_, base::softmax_, base::weights_;
+  using typename base::row_values;
+  using typename base::scores;
+  using typename base::sums;
+
+ public:
+  BATON_FN paired_role(X& x, const params& p, int group)
+      : base{x, p, group},
+        other_{x.reach(1 - x.cluster_block())},
+        rows_{x,
+              other_,
+              block_plan<C>{}.row_values(x) + first_row_of(x),
+              block_rows,
+              block_plan<C>{}.row_values_filled(x) + first_row_of(x) / group_warp_rows,
+              consumer_warps},
+        tiles_{x, 1 - x.cluster_block(), block_plan<C>{}.p_filled(x) + group,
+               block_plan<C>{}.p_free(x) + group, group_rows * tile<C>::row_bytes} {}
+
+  BATON_FN void run() {
+    scores s;
+    sums o;
+    start_qk(s);
+    x_.template await_products<0>(s);
+    BATON_UNROLL
+    for (int i = C.k_slots(); i > 0; --i) products_.release(i);
+    swap_largest(this->look_at(s, 0));
+    weigh_and_keep(s, 0);
+    weigh_and_keep(s, 1);
+    const int tiles = this->tiles();
+    if (tiles > 1) {
+      step<true>(s, o, 1);
+      BATON_ROLLED
+      for (int n = 2; n < tiles && products_.going(); ++n) step<false>(s, o, n);
+      x_.template await_products<0>(o);
+      tiles_.release();
+      products_.release(2), products_.release(1);
+    }
+    make_last(o, tiles - 1);
+  }
+
+ private:
+  BATON_FN void start_qk(scores& s) {
+    products_.template start_qk<0>(s), products_.template start_qk<1>(s);
+    products_.template start_qk<2>(s), products_.template start_qk<3>(s);
+  }
+  BATON_FN row_values taken(int n) {
+    row_values other{};
+    products_.await(wait_of::rows, [&](const wait_site& where) { return rows_.take(n, other, where); });
+    return other;
+  }
+  BATON_FN void await_tile(int n) {
+    products_.await(wait_of::tile, [&](const wait_site& where) { return tiles_.await(n, where); });
+  }
+  BATON_FN void see_both(const row_values& own, int n) {
+    softmax_.see(x_.combined(own, taken(n), [](float a, float b) { return larger(a, b); }));
+  }
+  BATON_FN void swap_largest(const row_values& own) {
+    rows_.give(0, own);
+    see_both(own, 0);
+  }
+  BATON_FN void weigh_and_keep(scores& s, int half) {
+    this->weigh_half(s, half);
+    this->keep_half(s, half);
+  }
+  /// P of a tile to the other block, in the order in which its slots of V come.
+  BATON_FN void send(int n) {
+    products_.await(wait_of::place, [&](const wait_site& where) { return tiles_.acquire(n, where); });
+    const bool turned = is_plain<C>(x_, n);
+    const tile<C> place = p_tile<C>(x_, this->group_).from_row(x_.warp_of_group() * group_warp_rows);
+    BATON_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const auto put = [&](int row, int chunk, const vec16& v) {
+        x_.store_counted(other_, place.chunk(row, half * 4 + chunk), v, tiles_.filled());
+      };
+      turned ? x_.each_turned_chunk(weights_[half], put) : x_.each_chunk(weights_[half], put);
+    }
+  }
+  /// Q * K^T of tile n, P * V of the one before it, of which two pieces still run at the end, those of the tile before that at
+  /// the beginning. Products are told by how many may still run, slots by how many pieces ago theirs was started.
+  template <bool first>
+  BATON_FN void step(scores& s, sums& o, int n) {
+    products_.template start_qk<0>(s);
+    if constexpr (!first) {
+      x_.template await_products<3>();
+      products_.release(3);
+    }
+    products_.template start_qk<1>(s);
+    if constexpr (!first) {
+      x_.template await_products<4>();
+      products_.release(3);
+      tiles_.release();
+    }
+    products_.template start_qk<2>(s), products_.template start_qk<3>(s);
+    this->start_own_pv(o, n - 1, 0);
+    x_.template await_products<7>();
+    products_.release(5);
+    this->start_own_pv(o, n - 1, 1);
+    send(n - 1);
+    x_.template await_products<6>();
+    products_.release(5);
+    x_.template await_products<4>();
+    products_.release(4);
+    x_.template await_products<2>(s);
+    products_.release(3);
+    make_weights(s, o, n);
+    this->rescale(o);
+  }
+  /// Of tile n, while P * V of the one before it is made.
+  BATON_FN void make_weights(scores& s, sums& o, int n) {
+    const row_values own = this->look_at(s, n);
+    rows_.give(n, own);
+    await_tile(n - 1);
+    products_.start_pv_of_other(o, 0);
+    x_.template await_products<2>();
+    products_.release(3);
+    see_both(own, n);
+    weigh_and_keep(s, 0);
+    products_.start_pv_of_other(o, 1);
+    x_.template await_products<2>();
+    products_.release(3);
+    weigh_and_keep(s, 1);
+  }
+  BATON_FN void make_last(sums& o, int n) {
+    send(n);
+    this->start_own_pv(o, n, 0);
+    this->start_own_pv(o, n, 1);
+    row_values all = softmax_.sums();
+    rows_.give(n + 1, all);
+    await_tile(n);
+    products_.start_pv_of_other(o, 0);
+    products_.start_pv_of_other(o, 1);
+    all = x_.combined(all, taken(n + 1), [](float a, float b) { return a + b; });
+    this->finish(o, all);
+  }
+
+  typename X::reached_block other_;
+  row_swap<X> rows_;
+  tile_swap<X> tiles_;
+};
+
+}  // namespace baton::attention_kernels

@@ -1,0 +1,61 @@
+#pragma once
+// How O leaves: rounded, through two tiles of the group's Q, whose products are done, as whole rows of 128 bytes.
+#include "kernels/attention/items.hpp"
+
+namespace baton::attention_kernels {
+
+/// A warp's way out: of its 16 rows.
+template <config C, class X>
+class store_role {
+  using T = value<C>;
+  using row_values = typename X::row_values;
+
+ public:
+  BATON_FN store_role(X& x, const params& p, int group)
+      : x_{x}, p_{p}, w_{kept_item<C>(x)}, group_{group}, first_{first_row_of(x)} {}
+
+  /// All warps of the group, when its products are done.
+  template <class Sums>
+  BATON_FN void store(const Sums& o) {
+    x_.sync_groups(1 + group_, 1);  // no warp's product reads Q any more
+    BATON_UNROLL
+    for (int i = 0; i < block_columns / tile<C>::columns; ++i) {
+      const tile<C> place = q_tile<C>(x_, group_, i % 2).from_row(x_.warp_of_group() * group_warp_rows);
+      x_.put_rows(place, o, i * tile<C>::columns);
+      x_.sync_warp();
+      each_chunk(i, [&](int row, int chunk) { return x_.read(place.chunk(row, chunk)); });
+    }
+  }
+  BATON_FN void store_zeros() {
+    for (int i = 0; i < block_columns / tile<C>::columns; ++i)
+      each_chunk(i, [](int, int) { return vec16{}; });
+  }
+  BATON_FN void store_lse(const row_values& values) {
+    if (p_.lse == nullptr || x_.cluster_block() != 0) return;
+    float* at = p_.lse + std::int64_t{w_.head} * p_.all_rows + w_.row + first_;
+    x_.each_row(values, [&](int row, float v) {
+      if (first_ + row < w_.rows) x_.write(at + row, v);
+    });
+  }
+
+ private:
+  /// value(row, chunk) of the 64 columns number `i`, to where they belong.
+  template <class Value>
+  BATON_FN void each_chunk(int i, Value value) {
+    T* to = static_cast<T*>(p_.out) + (w_.row + first_) * p_.out_row + w_.head * C.head_dim +
+            x_.cluster_block() * block_columns + i * tile<C>::columns;
+    x_.each(group_warp_rows * tile<C>::chunks, [&](int n) {
+      const int row = n / tile<C>::chunks, chunk = n % tile<C>::chunks;
+      if (first_ + row < w_.rows)
+        x_.write(reinterpret_cast<vec16*>(to + row * p_.out_row + chunk * tile<C>::chunk_values),
+                 value(row, chunk));
+    });
+  }
+
+  X& x_;
+  const params& p_;
+  item w_;
+  int group_, first_;
+};
+
+}  // namespace baton::attention_kernels

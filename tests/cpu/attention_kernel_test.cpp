@@ -1,0 +1,82 @@
+// The attention kernel, role by role, on the CPU machine: what it makes, whatever the schedule.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/support/attention_runs.hpp"
+
+namespace baton {
+namespace {
+
+using attention_kernels::config;
+using test::attention_shape;
+
+constexpr config of_512{}, of_256{.head_dim = 256, .slots = 11, .q_in_registers = 1};
+
+const sim::options schedules[] = {
+    {},
+    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
+    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
+
+template <config C>
+void expect_right(attention_shape s, const sim::options& how) {
+  using Value = attention_kernels::value<C>;
+  s.head_dim = C.head_dim;
+  const auto c = test::make_attention<Value>(s, 5);
+  const auto made = test::run_attention<C>(c, how);
+  const auto found =
+      test::errors_of(c, made.out.data(), made.lse.data(), test::tensor_core_rounding<Value>(s.head_dim));
+  EXPECT_EQ(found.first_wrong, "");
+}
+/// Both head dimensions, in every schedule.
+template <config With512 = of_512, config With256 = of_256>
+void expect_right(const attention_shape& s) {
+  for (const sim::options& how : schedules) {
+    expect_right<With256>(s, how);
+    expect_right<With512>(s, how);
+  }
+}
+/// `c` with a soft cap.
+constexpr config capped(config c) {
+  c.softcap = true;
+  return c;
+}
+constexpr config fp16(config c) {
+  c.fp16 = true;
+  return c;
+}
+
+TEST(attention_kernel, makes_one_tile) {
+  expect_right({.q_lens = {128}, .k_lens = {128}});
+}
+TEST(attention_kernel, makes_several_tiles_in_turn) {
+  expect_right({.q_lens = {128}, .k_lens = {640}});
+}
+TEST(attention_kernel, makes_sequences_of_any_lengths_beside_each_other_and_reads_none_of_the_others) {
+  expect_right({.q_lens = {3, 0, 130, 64}, .k_lens = {200, 77, 129, 0}, .tail = 5});
+}
+TEST(attention_kernel, rows_see_no_key_behind_their_own_from_the_last_row_and_key_on) {
+  expect_right({.q_lens = {200}, .k_lens = {200}, .options = {.causal = true}});
+  expect_right({.q_lens = {70, 140}, .k_lens = {333, 90}, .options = {.causal = true}});
+}
+TEST(attention_kernel, rows_see_a_window_of_keys) {
+  expect_right({.q_lens = {150}, .k_lens = {700}, .options = {.causal = true, .window_left = 100}});
+  expect_right({.q_lens = {150}, .k_lens = {500}, .options = {.window_left = 40, .window_right = 30}});
+}
+TEST(attention_kernel, heads_share_keys_in_groups) {
+  expect_right({.q_lens = {20}, .k_lens = {140}, .heads = 4, .kv_heads = 2, .options = {.causal = true}});
+}
+TEST(attention_kernel, sinks_take_their_share_and_scores_are_capped) {
+  expect_right({.q_lens = {40}, .k_lens = {140}, .heads = 2, .kv_heads = 1, .sinks = true});
+  expect_right<capped(of_512), capped(of_256)>(
+      {.q_lens = {40}, .k_lens = {140}, .options = {.causal = true, .softcap = 3}, .spread = 4});
+}
+TEST(attention_kernel, takes_fp16) {
+  expect_right<fp16(of_512), fp16(of_256)>({.q_lens = {140}, .k_lens = {300}, .options = {.causal = true}});
+}
+TEST(attention_kernel, sums_are_scaled_again_where_scores_grow) {
+  expect_right({.q_lens = {64}, .k_lens = {900}, .spread = 24});
+}
+
+}  // namespace
+}  // namespace baton
