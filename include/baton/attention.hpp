@@ -18,10 +18,9 @@ struct attention_options {
   std::optional<float> scale{};  // of q . k; none: 1 / sqrt(head_dim)
   bool causal = false;
   int window_left = -1, window_right = -1;
-  float softcap = 0;  // logits x become softcap * tanh(x / softcap); 0: they stay
-  const float* sinks =
-      nullptr;  // [heads]: a logit of each head that joins the denominator alone, -inf: nothing; null: none
-  int num_sms = 0;  // that work on it; 0: all of the rank's
+  float softcap = 0;             // logits x become softcap * tanh(x / softcap); 0: they stay
+  const float* sinks = nullptr;  // [heads]: a logit of each head that joins the denominator alone; null: none
+  int num_sms = 0;               // that work on it; 0: all of the rank's
 };
 
 /// Sequences one after the other, as flash_attn_varlen_func takes them. `Value` is bfloat16 or float16. Device memory.

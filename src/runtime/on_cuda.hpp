@@ -63,7 +63,8 @@ void launch(int device, const void* entry, const launch_grid& grid, const void* 
             stream_ref stream);
 
 /// See runtime/tensor_map.hpp; the layout has been checked. @throws cuda_error  the driver refuses
-tensor_map make_tensor_map(const tensor_layout& layout);
+/// `dims`: as many dimensions of the boxes as the kernel names.
+tensor_map make_tensor_map(const tensor_boxes& boxes, int dims);
 
 /// Sets device memory and waits for it, beside whatever the device's streams are doing.
 void fill_now(int device, void* at, unsigned char value, std::size_t bytes);

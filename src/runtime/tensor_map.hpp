@@ -9,5 +9,7 @@ namespace baton {
 /// @throws invalid_argument  the matrix cannot be moved in boxes: names what of the layout and the value
 /// @throws cuda_error        the driver refuses
 tensor_map make_tensor_map(const world& w, const tensor_layout& layout);
+/// The same of boxes of five dimensions.
+tensor_map make_tensor_map(const world& w, const tensor_boxes& boxes);
 
 }  // namespace baton

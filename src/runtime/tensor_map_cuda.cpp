@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstring>
 
@@ -18,25 +19,29 @@ CUtensorMapDataType type_of(int element_bytes) {
 
 }  // namespace
 
-tensor_map make_tensor_map(const tensor_layout& layout) {
+tensor_map make_tensor_map(const tensor_boxes& boxes, int dims) {
   static_assert(sizeof(CUtensorMap) == sizeof(tensor_map) && alignof(CUtensorMap) <= alignof(tensor_map));
-  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(layout.columns), static_cast<cuuint64_t>(layout.rows)};
-  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(layout.row_bytes)};
-  const cuuint32_t box[2] = {
-      static_cast<cuuint32_t>(swizzled_tile<std::byte>::row_bytes / layout.element_bytes),
-      static_cast<cuuint32_t>(layout.box_rows)};
-  const cuuint32_t steps[2] = {1, 1};
+  constexpr int most = tensor_boxes::most_dims;
+  cuuint64_t extents[most], strides[most - 1];
+  cuuint32_t box[most], steps[most];
+  for (int d = 0; d < dims; ++d) {
+    extents[d] = static_cast<cuuint64_t>(boxes.extents[d]);
+    if (d > 0) strides[d - 1] = static_cast<cuuint64_t>(boxes.strides[d - 1]);
+    box[d] = static_cast<cuuint32_t>(boxes.box[d]);
+    steps[d] = 1;
+  }
   CUtensorMap map{};
   const CUresult status = driver().tensor_map_encode_tiled(
-      &map, type_of(layout.element_bytes), 2, const_cast<void*>(layout.base), sizes, strides, box, steps,
-      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      &map, type_of(boxes.element_bytes), static_cast<cuuint32_t>(dims), const_cast<void*>(boxes.base),
+      extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) {
     const char* text = nullptr;
     driver().get_error_string(status, &text);
-    throw cuda_error{fmt::format("cuTensorMapEncodeTiled: {} for {} x {} elements of {} bytes at {}",
-                                 text != nullptr ? text : "unknown error", layout.rows, layout.columns,
-                                 layout.element_bytes, layout.base)};
+    throw cuda_error{fmt::format("cuTensorMapEncodeTiled: {} for {} elements of {} bytes at {}",
+                                 text != nullptr ? text : "unknown error",
+                                 fmt::join(boxes.extents, boxes.extents + dims, " x "), boxes.element_bytes,
+                                 boxes.base)};
   }
   tensor_map made;
   std::memcpy(&made, &map, sizeof made);

@@ -18,7 +18,7 @@ tensor_layout fine() {
 
 TEST(tensor_map, the_cpus_map_is_the_layout) {
   const auto worlds = world::local(1, device_kind::cpu);
-  const tensor_layout made = sim::layout_of(make_tensor_map(worlds[0], fine()));
+  const tensor_boxes made = sim::boxes_of(make_tensor_map(worlds[0], fine()));
   EXPECT_EQ(made.base, memory);
   EXPECT_EQ(made.columns, 8);
   EXPECT_EQ(made.box_rows, 64);

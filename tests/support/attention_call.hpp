@@ -89,6 +89,15 @@ class attention_memory {
   device_buffer<std::int32_t> cu_q_;
 };
 
+/// What the call asks for, of a device.
+template <class Problem>
+device_buffer<std::byte> scratch_for(const world& w, const Problem& p) {
+  return {w, attention_scratch_bytes(w.device(), p)};
+}
+inline void* address_of(device_buffer<std::byte>& scratch) {
+  return scratch.size() == 0 ? nullptr : scratch.data();
+}
+
 inline int longest(const std::vector<int>& lengths) {
   return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
 }
@@ -119,7 +128,8 @@ attention_result<Value> varlen_result(const world& w, const attention_case<Value
   p.k_stride = gaps.k == 0 ? 0 : static_cast<std::int64_t>(row + gap(gaps.k));
   p.v_stride = gaps.v == 0 ? 0 : static_cast<std::int64_t>(row + gap(gaps.v));
   say(p);
-  varlen_attention(w, p, nullptr);
+  device_buffer<std::byte> scratch = detail::scratch_for(w, p);
+  varlen_attention(w, p, detail::address_of(scratch));
   return memory.result();
 }
 template <class Value>
@@ -214,7 +224,8 @@ attention_result<Value> paged_result(const world& w, const attention_case<Value>
     p.cu_seqlens_q = memory.cu_q();
     p.total_q = c.total_q();
   }
-  paged_attention(w, p, nullptr);
+  device_buffer<std::byte> scratch = detail::scratch_for(w, p);
+  paged_attention(w, p, detail::address_of(scratch));
   attention_result<Value> found = memory.result();
   if (equal) found.lse = lse_by_head(found.lse, s);
   return found;

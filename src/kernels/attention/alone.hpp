@@ -14,7 +14,7 @@ class alone_role : consume_base<C, X> {
   using typename base::row_values;
 
  public:
-  BATON_FN alone_role(X& x, const params& p, int group) : base{x, p, group} {}
+  BATON_FN alone_role(X& x, const params& p) : base{x, p} {}
 
   BATON_FN void run() {
     typename base::scores s;

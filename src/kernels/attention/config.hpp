@@ -10,18 +10,15 @@
 
 namespace baton::attention_kernels {
 
-/// Who works in a block: so many groups, and the registers of each thread.
-inline constexpr role_groups loader{.groups = 1, .registers = 24};
-inline constexpr role_groups consumer{.groups = 2, .registers = 240};
-inline constexpr role_groups roles[] = {loader, consumer};
-static_assert(why_not(roles) == nullptr);
+/// Who works in a block: so many groups. Registers of a thread: config.
+inline constexpr int loader_groups = 1, consumer_groups = 2;
 
 /// A block holds this much: columns of O, and rows of Q, those of its two consumer groups.
-inline constexpr int block_columns = 256, block_rows = consumer.groups * group_rows;
+inline constexpr int block_columns = 256, block_rows = consumer_groups * group_rows;
 /// Keys that a block scores of each tile.
 inline constexpr int block_keys = 64;
-inline constexpr int num_warps = (loader.groups + consumer.groups) * group_warps;
-inline constexpr int consumer_warps = consumer.groups * group_warps;
+inline constexpr int num_warps = (loader_groups + consumer_groups) * group_warps;
+inline constexpr int consumer_warps = consumer_groups * group_warps;
 
 struct config {
   int head_dim =
@@ -30,9 +27,14 @@ struct config {
   int q_in_registers = 2;  // chunks of 64 columns of Q that consumers keep in registers
   bool fp16 = false;       // what q, k, v and O are of; else bf16
   bool softcap = false;
-  int tiles_ahead = 2;  // that the device's cache is asked for; 0: it is not
+  int loader_registers = 24;  // of a thread; consumers have what is left
+  int tiles_ahead = 2;        // that the device's cache is asked for; 0: it is not
   friend constexpr bool operator==(const config&, const config&) = default;
 
+  constexpr int consumer_registers() const {
+    const int all = registers_at_start(loader_groups + consumer_groups) * (loader_groups + consumer_groups);
+    return (all - loader_groups * loader_registers) / consumer_groups / 8 * 8;
+  }
   constexpr int blocks() const { return head_dim / block_columns; }
   constexpr bool paired() const { return blocks() == 2; }
   constexpr int tile_keys() const { return blocks() * block_keys; }
@@ -98,16 +100,16 @@ struct block_plan : shared_plan {
 
   static constexpr int tile_units = group_rows / 8;
   constexpr block_plan()
-      : q{take<eight_rows>(consumer.groups * C.q_in_memory() * tile_units)},
-        p{take<eight_rows>(C.paired() ? consumer.groups * tile_units : 0)},
+      : q{take<eight_rows>(consumer_groups * C.q_in_memory() * tile_units)},
+        p{take<eight_rows>(C.paired() ? consumer_groups * tile_units : 0)},
         slots{take<eight_rows>(C.slots * slot_rows / 8)},
         kept{take<item>(1)},
         row_values{take<float>(C.paired() ? 2 * block_rows : 0)},
         slot_barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)},
         q_filled{take<mbarrier>(1)},
         landed{take<mbarrier>(2 * C.v_slots())},
-        p_filled{take<mbarrier>(C.paired() ? consumer.groups : 0)},
-        p_free{take<mbarrier>(C.paired() ? consumer.groups : 0)},
+        p_filled{take<mbarrier>(C.paired() ? consumer_groups : 0)},
+        p_free{take<mbarrier>(C.paired() ? consumer_groups : 0)},
         row_values_filled{take<mbarrier>(C.paired() ? 2 * consumer_warps : 0)} {}
 };
 
@@ -116,6 +118,10 @@ template <config C>
 consteval const char* why_not() {
   if constexpr (C.head_dim != 256 && C.head_dim != 512) {
     return "head_dim: not 256 or 512";
+  } else if constexpr (constexpr role_groups roles[] = {{loader_groups, C.loader_registers},
+                                                        {consumer_groups, C.consumer_registers()}};
+                       baton::why_not(roles) != nullptr) {
+    return baton::why_not(roles);
   } else if constexpr (C.q_in_registers < 0 || C.q_in_memory() < 2) {
     return "q_in_registers: O leaves through two tiles of a group's Q";
   } else if constexpr (C.slots < C.k_slots() + 2) {

@@ -13,8 +13,7 @@ class consume_base {
   using sums = typename products_of::sums;
   using row_values = typename X::row_values;
 
-  BATON_FN consume_base(X& x, const params& p, int group)
-      : x_{x}, p_{p}, group_{group}, products_{x, p, group}, softmax_{x, p} {}
+  BATON_FN consume_base(X& x, const params& p) : x_{x}, p_{p}, products_{x, p}, softmax_{x, p} {}
 
   BATON_FN int tiles() { return x_.read(&block_plan<C>{}.kept(x_)->tiles); }
 
@@ -44,14 +43,13 @@ class consume_base {
     x_.template await_products<0>(o);
     if (!products_.going()) return products_.report();
     x_.scale_rows(o, by);
-    store_role<C, X> store{x_, p_, group_};
+    store_role<C, X> store{x_, p_};
     store.store(o);
     store.store_lse(all_sums);
   }
 
   X& x_;
   const params& p_;
-  int group_;
   products_of products_;
   softmax<C, X> softmax_;
   typename products_of::weights weights_[2];

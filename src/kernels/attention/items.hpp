@@ -84,7 +84,7 @@ BATON_FN mbarrier* landed_of(X& x, int number) {
 /// The first of a consumer warp's 16 rows, in the item.
 template <class X>
 BATON_FN int first_row_of(X& x) {
-  return (x.warp() - loader.groups * group_warps) * group_warp_rows;
+  return (x.warp_anew() - loader_groups * group_warps) * group_warp_rows;
 }
 /// Whether every row sees every key of the tile of that number.
 template <config C, class X>

@@ -43,13 +43,13 @@ class block_role {
     if (x_.warp() == 0) x_.elect([&] { keep_item<C>(x_, w); });
     x_.sync_cluster();
     const int group = x_.group();
-    if (group < loader.groups) {
-      x_.template leave_registers<loader.registers>();
+    if (group < loader_groups) {
+      x_.template leave_registers<C.loader_registers>();
       if (x_.warp() == 0 && w.tiles > 0) load_role<C, X>{x_, p_}.run();
       if (x_.warp() == 1 && w.tiles > 0) clear_role<C, X>{x_}.run();
     } else {
-      x_.template take_registers<consumer.registers>();
-      consume(w, group - loader.groups);
+      x_.template take_registers<C.consumer_registers()>();
+      consume(w);
     }
     x_.sync_cluster();  // nobody leaves while others store here
   }
@@ -63,7 +63,7 @@ class block_role {
     x_.block_each(1, [&](int) {
       x_.mbarrier_init(plan{}.q_filled(x_), 1);
       for (int i = 0; i < 2 * C.v_slots(); ++i) x_.mbarrier_init(plan{}.landed(x_) + i, 1);
-      for (int g = 0; g < consumer.groups && C.paired(); ++g) {
+      for (int g = 0; g < consumer_groups && C.paired(); ++g) {
         x_.mbarrier_init(plan{}.p_filled(x_) + g, 1);
         x_.mbarrier_init(plan{}.p_free(x_) + g, group_warps);
       }
@@ -72,12 +72,12 @@ class block_role {
       x_.fence_mbarrier_init();
     });
   }
-  BATON_FN void consume(const item& w, int group) {
-    if (w.tiles > 0) return consume_role{x_, p_, group}.run();
+  BATON_FN void consume(const item& w) {
+    if (w.tiles > 0) return consume_role{x_, p_}.run();
     softmax<C, X> nothing{x_, p_};
     typename X::row_values sums = nothing.sums();
     nothing.finish(sums);
-    store_role<C, X> store{x_, p_, group};
+    store_role<C, X> store{x_, p_};
     store.store_zeros();
     store.store_lse(sums);
   }

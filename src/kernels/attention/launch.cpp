@@ -3,7 +3,11 @@
 #include "baton/error.hpp"
 #include "kernels/attention/arguments.hpp"
 #include "kernels/attention/cpu.hpp"
+#include "kernels/attention/instances.hpp"
+#include "kernels/attention/params.hpp"
 #include "kernels/attention/support.hpp"
+#include "runtime/launch_on_cuda.hpp"
+#include "runtime/tensor_map.hpp"
 #include "runtime/world_state.hpp"
 #include "sim/machine.hpp"
 
@@ -21,6 +25,26 @@ template <class Value>
 std::size_t scratch_of(device_kind device, const operands<Value>& asked) {
   if (const std::string reason = why_not(device, asked); !reason.empty()) throw unsupported{reason};
   return 0;
+}
+
+/// A block, or a pair, for each block of rows.
+template <config C, class Value>
+void launch_as(const world& w, const operands<Value>& asked, stream_ref stream) {
+  const params p = params_of<C>(asked, [&](const tensor_boxes& boxes) { return make_tensor_map(w, boxes); });
+  const launch_grid grid{.blocks = p.order.blocks * p.order.all_heads * C.blocks(),
+                         .threads = num_warps * warp_lanes,
+                         .shared_bytes = block_plan<C>{}.bytes,
+                         .cluster = C.blocks(),
+                         .begins_early = true};
+  launch_on_cuda<attention_kernel<constant<C>>>(w, grid, p, w.state().limits(), stream);
+}
+
+template <bool softcap, class Value>
+void launch(const world& w, const operands<Value>& asked, stream_ref stream) {
+  if (asked.head_dim == 256)
+    launch_as<config_of<Value, 256, softcap>>(w, asked, stream);
+  else
+    launch_as<config_of<Value, 512, softcap>>(w, asked, stream);
 }
 
 }  // namespace
@@ -45,6 +69,8 @@ void run(const world& w, const Problem& problem, void* scratch, stream_ref strea
   const std::size_t bytes = scratch_of(w.device(), asked);
   if (asked.total_q == 0 || asked.batch == 0) return;
   require_memory(asked, scratch, bytes);
+  if (w.device() == device_kind::cuda)
+    return asked.softcap > 0 ? launch<true>(w, asked, stream) : launch<false>(w, asked, stream);
   w.state().machine->host(
       w.rank(), [asked] { attention_cpu::run(asked); }, stream.native);
 }

@@ -9,10 +9,7 @@ template <config C, class X>
 class load_role {
  public:
   BATON_FN load_role(X& x, const params& p)
-      : x_{x},
-        p_{p},
-        rank_{x.cluster_block()},
-        slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.producer()} {}
+      : x_{x}, p_{p}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.producer()} {}
 
   BATON_FN void run() {
     x_.elect([&] {
@@ -30,6 +27,7 @@ class load_role {
 
  private:
   BATON_FN item kept() { return kept_item<C>(x_); }
+  BATON_FN int rank() { return x_.cluster_block(); }
   BATON_FN int first_chunk() { return kept().kv_head * C.chunks(); }
   /// The first of a tile's keys that block `rank` scores, in all sequences' keys.
   BATON_FN int keys_of(int number, int rank) {
@@ -40,9 +38,9 @@ class load_role {
   BATON_FN void load_q() {
     mbarrier* filled = block_plan<C>{}.q_filled(x_);
     x_.template mbarrier_arrive_expect<scope::block>(
-        filled, consumer.groups * C.q_in_memory() * group_rows * tile<C>::row_bytes);
+        filled, consumer_groups * C.q_in_memory() * group_rows * tile<C>::row_bytes);
     const item w = kept();
-    for (int g = 0; g < consumer.groups; ++g)
+    for (int g = 0; g < consumer_groups; ++g)
       for (int c = 0; c < C.q_in_memory(); ++c)
         x_.box_load(q_tile<C>(x_, g, c).at, p_.q,
                     {0, w.row + g * group_rows, w.head * C.chunks() + C.q_in_registers + c, 0, 0}, filled);
@@ -58,8 +56,8 @@ class load_role {
     slots_.step();
     return true;
   }
-  BATON_FN box_place k_place(int n, int i) { return {0, keys_of(n, rank_), first_chunk() + 2 * i, 0, 0}; }
-  BATON_FN int v_chunk() { return first_chunk() + rank_ * (block_columns / tile<C>::columns); }
+  BATON_FN box_place k_place(int n, int i) { return {0, keys_of(n, rank()), first_chunk() + 2 * i, 0, 0}; }
+  BATON_FN int v_chunk() { return first_chunk() + rank() * (block_columns / tile<C>::columns); }
 
   BATON_FN bool load_k(int n) {
     BATON_ROLLED
@@ -73,7 +71,7 @@ class load_role {
     BATON_ROLLED
     for (int i = 0; i < C.v_slots(); ++i) {
       const bool turns = i >= 2 && turned;
-      const int key = keys_of(n, i < 2 ? rank_ : 1 - rank_) + i % 2 * v_slot_keys;
+      const int key = keys_of(n, i < 2 ? rank() : 1 - rank()) + i % 2 * v_slot_keys;
       const box_place place{0, key, turns ? 0 : v_chunk(), 0, turns ? v_chunk() : 0};
       if (!fill(turns ? p_.v_turned : p_.v, place, landed != nullptr ? landed + i : nullptr)) return false;
     }
@@ -93,7 +91,6 @@ class load_role {
 
   X& x_;
   const params& p_;
-  int rank_;
   typename slot_pipeline<C>::producer_end slots_;
 };
 

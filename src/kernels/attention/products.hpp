@@ -19,8 +19,8 @@ class group_products {
   /// Products of a piece of Q * K^T; a piece of P * V is one.
   static constexpr int qk_products = 2;
 
-  BATON_FN group_products(X& x, const params& p, int group)
-      : x_{x}, group_{group}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.consumer()} {
+  BATON_FN group_products(X& x, const params& p)
+      : x_{x}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.consumer()} {
     if constexpr (C.q_in_registers > 0) read_q(p);
     await(wait_of::q, [&](const wait_site& where) {
       return x.template mbarrier_wait_quietly<scope::block>(block_plan<C>{}.q_filled(x), parity::even, where);
@@ -56,7 +56,8 @@ class group_products {
   /// The same with those of the other block's keys: half `i` of its tile.
   BATON_FN void start_pv_of_other(sums& o, int i) {
     await_slot();
-    x_.start_product(o, tile_columns<T, v_slot_keys>{p_tile<C>(x_, group_), i * v_slot_keys}, v_rows(), true);
+    x_.start_product(o, tile_columns<T, v_slot_keys>{p_tile<C>(x_, group()), i * v_slot_keys}, v_rows(),
+                     true);
     slots_.step();
   }
   /// Of the slot whose piece was started `ago` pieces ago: 1 is the last one.
@@ -66,6 +67,7 @@ class group_products {
   }
 
  private:
+  BATON_FN int group() { return first_row_of(x_) / group_rows; }
   BATON_FN static wait_site site_of(wait_of which) {
     switch (which) {
       case wait_of::q:
@@ -90,7 +92,7 @@ class group_products {
       x_.start_product(s, q_[chunk], k, chunk > 0);
     else
       x_.start_product(
-          s, x_.prepare_anew(q_tile<C>(x_, group_)).from_row((chunk - C.q_in_registers) * group_rows),
+          s, x_.prepare_anew(q_tile<C>(x_, group())).from_row((chunk - C.q_in_registers) * group_rows),
           x_.prepare_anew(k), chunk > 0);
   }
   BATON_FN void read_q(const params& p) {
@@ -105,7 +107,6 @@ class group_products {
   }
 
   X& x_;
-  int group_;
   typename slot_pipeline<C>::consumer_end slots_;
   wait_of late_ = wait_of::none;
   typename X::template group_results<tile<C>::columns, T> q_[larger(C.q_in_registers, 1)];

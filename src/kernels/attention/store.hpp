@@ -11,8 +11,8 @@ class store_role {
   using row_values = typename X::row_values;
 
  public:
-  BATON_FN store_role(X& x, const params& p, int group)
-      : x_{x}, p_{p}, w_{kept_item<C>(x)}, group_{group}, first_{first_row_of(x)} {}
+  BATON_FN store_role(X& x, const params& p)
+      : x_{x}, p_{p}, w_{kept_item<C>(x)}, first_{first_row_of(x)}, group_{first_ / group_rows} {}
 
   /// All warps of the group, when its products are done.
   template <class Sums>
@@ -55,7 +55,7 @@ class store_role {
   X& x_;
   const params& p_;
   item w_;
-  int group_, first_;
+  int first_, group_;
 };
 
 }  // namespace baton::attention_kernels

@@ -1,0 +1,24 @@
+#pragma once
+// The configurations of attention that are compiled for GPUs.
+#include <type_traits>
+
+#include "base/constant.hpp"
+#include "kernels/attention/config.hpp"
+
+namespace baton::attention_kernels {
+
+template <class Config>
+struct attention_kernel;  // kernel.hpp
+
+/// As many slots as fit beside Q, of which consumers keep in registers what leaves no spills.
+constexpr config make_config(int head_dim, bool fp16, bool softcap) {
+  config c{.head_dim = head_dim, .fp16 = fp16, .softcap = softcap};
+  if (head_dim == 256) c.slots = 11, c.q_in_registers = 1, c.loader_registers = 40;
+  return c;
+}
+template <class Value, int head_dim, bool softcap>
+inline constexpr config config_of = make_config(head_dim, std::is_same_v<Value, float16>, softcap);
+template <class Value, int head_dim, bool softcap>
+using kernel_of = attention_kernel<constant<config_of<Value, head_dim, softcap>>>;
+
+}  // namespace baton::attention_kernels
