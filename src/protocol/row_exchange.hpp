@@ -39,7 +39,7 @@
 namespace baton {
 
 /// A warp's end of the swap of row values.
-template <class X>
+template <class X, scope Reach = scope::cluster>
 class row_swap {
   using row_values = typename X::row_values;
   using reached_block = typename X::reached_block;
@@ -64,7 +64,7 @@ class row_swap {
   }
   /// Blocks until the other's n-th are there (E1). False: gave up.
   BATON_FN bool take(int n, row_values& values, const wait_site& where) {
-    const bool there = x_.template mbarrier_wait_quietly<scope::cluster>(
+    const bool there = x_.template mbarrier_wait_quietly<Reach>(
         barrier(n), parity_of(static_cast<std::uint32_t>(n / places)), where);
     if (there) x_.read_rows(values, place(n));
     return there;
@@ -82,7 +82,7 @@ class row_swap {
 };
 
 /// A group's end of giving and of reading tiles, of so many bytes.
-template <class X>
+template <class X, scope Reach = scope::cluster>
 class tile_swap {
  public:
   BATON_FN tile_swap(X& x, int other_block, mbarrier* filled, mbarrier* free, int bytes)
@@ -91,8 +91,8 @@ class tile_swap {
   /// Of the giver of the n-th, from 0: blocks until its place over there is free (T2), and expects the other's tile here. False:
   /// gave up.
   BATON_FN bool acquire(int n, const wait_site& where) {
-    const bool free = x_.template mbarrier_wait_quietly<scope::cluster>(
-        free_, !parity_of(static_cast<std::uint32_t>(n)), where);
+    const bool free =
+        x_.template mbarrier_wait_quietly<Reach>(free_, !parity_of(static_cast<std::uint32_t>(n)), where);
     if (x_.warp_of_group() == 0)
       x_.elect([&] { x_.template mbarrier_arrive_expect<scope::block>(filled_, bytes_); });
     return free;
@@ -102,8 +102,8 @@ class tile_swap {
 
   /// Of the reader: blocks until the other's n-th tile is there (T1). False: gave up.
   BATON_FN bool await(int n, const wait_site& where) {
-    const bool there = x_.template mbarrier_wait_quietly<scope::cluster>(
-        filled_, parity_of(static_cast<std::uint32_t>(n)), where);
+    const bool there =
+        x_.template mbarrier_wait_quietly<Reach>(filled_, parity_of(static_cast<std::uint32_t>(n)), where);
     if (there) x_.fence_proxy_async();
     return there;
   }

@@ -20,8 +20,8 @@ TEST(tensor_map, the_cpus_map_is_the_layout) {
   const auto worlds = world::local(1, device_kind::cpu);
   const tensor_boxes made = sim::boxes_of(make_tensor_map(worlds[0], fine()));
   EXPECT_EQ(made.base, memory);
-  EXPECT_EQ(made.columns, 8);
-  EXPECT_EQ(made.box_rows, 64);
+  EXPECT_EQ(made.extents[0], 8);
+  EXPECT_EQ(made.box_rows(), 64);
 }
 
 TEST(tensor_map, what_the_copy_engine_cannot_move_is_refused_by_name) {

@@ -27,8 +27,9 @@ struct config {
   int q_in_registers = 2;  // chunks of 64 columns of Q that consumers keep in registers
   bool fp16 = false;       // what q, k, v and O are of; else bf16
   bool softcap = false;
-  int loader_registers = 24;  // of a thread; consumers have what is left
-  int tiles_ahead = 2;        // that the device's cache is asked for; 0: it is not
+  int loader_registers = 24;          // of a thread; consumers have what is left
+  int tiles_ahead = 2;                // that the device's cache is asked for; 0: it is not
+  scope swap_reach = scope::cluster;  // of waits for the other block
   friend constexpr bool operator==(const config&, const config&) = default;
 
   constexpr int consumer_registers() const {

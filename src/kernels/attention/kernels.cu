@@ -8,7 +8,7 @@ namespace baton {
 using attention_kernels::kernel_of;
 using attention_kernels::params;
 
-#define BATON_ATTENTION(head_dim)                            \
+#define BATON_ATTENTION(head_dim)                             \
   BATON_KERNEL(kernel_of<bfloat16, head_dim, false>, params); \
   BATON_KERNEL(kernel_of<bfloat16, head_dim, true>, params);  \
   BATON_KERNEL(kernel_of<float16, head_dim, false>, params);  \

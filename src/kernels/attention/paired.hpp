@@ -47,7 +47,7 @@ class paired_role : consume_base<C, X> {
 
  private:
   /// Made where they are used: nothing of them is kept while products run.
-  BATON_FN row_swap<X> rows() {
+  BATON_FN row_swap<X, C.swap_reach> rows() {
     const int row = first_row_of(x_);
     return {x_,
             other_,
@@ -56,7 +56,7 @@ class paired_role : consume_base<C, X> {
             block_plan<C>{}.row_values_filled(x_) + row / group_warp_rows,
             consumer_warps};
   }
-  BATON_FN tile_swap<X> tiles() {
+  BATON_FN tile_swap<X, C.swap_reach> tiles() {
     const int group = first_row_of(x_) / group_rows;
     return {x_, 1 - x_.cluster_block(), block_plan<C>{}.p_filled(x_) + group,
             block_plan<C>{}.p_free(x_) + group, group_rows * tile<C>::row_bytes};
