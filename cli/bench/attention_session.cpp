@@ -31,6 +31,19 @@ std::size_t place_of(const attention_size& s, int sequence, int row, int heads, 
 }  // namespace
 
 template <class Value>
+varlen_attention_problem<Value> problem_of(const attention_size& s) {
+  varlen_attention_problem<Value> p;
+  p.batch = s.batch;
+  p.max_seqlen_q = p.max_seqlen_k = s.length;
+  p.total_q = p.total_k = s.batch * s.length;
+  p.heads = s.of.heads;
+  p.kv_heads = s.of.kv_heads;
+  p.head_dim = s.of.head_dim;
+  p.options = s.options();
+  return p;
+}
+
+template <class Value>
 attention_session<Value>::attention_session(const world& world, const attention_size& s)
     : world_{world},
       size_{s},
@@ -45,18 +58,11 @@ attention_session<Value>::attention_session(const world& world, const attention_
 
 template <class Value>
 varlen_attention_problem<Value> attention_session<Value>::problem() {
-  varlen_attention_problem<Value> p;
+  auto p = problem_of<Value>(size_);
   p.q = q_.data();
   p.k = k_.data();
   p.v = v_.data();
   p.out = out_.data();
-  p.batch = size_.batch;
-  p.max_seqlen_q = p.max_seqlen_k = size_.length;
-  p.total_q = p.total_k = size_.batch * size_.length;
-  p.heads = size_.of.heads;
-  p.kv_heads = size_.of.kv_heads;
-  p.head_dim = size_.of.head_dim;
-  p.options = size_.options();
   return p;
 }
 
@@ -149,6 +155,8 @@ std::string attention_session<Value>::first_wrong(const attention_work<Value>& r
   return {};
 }
 
+template varlen_attention_problem<bfloat16> problem_of(const attention_size&);
+template varlen_attention_problem<float16> problem_of(const attention_size&);
 template class attention_session<bfloat16>;
 template class attention_session<float16>;
 

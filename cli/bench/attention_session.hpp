@@ -15,6 +15,10 @@ namespace baton::cli {
 template <class Value>
 using attention_work = std::function<void(const varlen_attention_problem<Value>&, stream_ref)>;
 
+/// What is asked, without memory: supports() says whether it is served.
+template <class Value>
+varlen_attention_problem<Value> problem_of(const attention_size& size);
+
 /// Sequences of normally distributed values. `Value` is bfloat16 or float16.
 template <class Value>
 class attention_session {
@@ -46,6 +50,8 @@ class attention_session {
   device_buffer<Value> out_;
 };
 
+extern template varlen_attention_problem<bfloat16> problem_of(const attention_size&);
+extern template varlen_attention_problem<float16> problem_of(const attention_size&);
 extern template class attention_session<bfloat16>;
 extern template class attention_session<float16>;
 

@@ -50,7 +50,10 @@ void require(const bench_attention_options& o) {
   require_within("--repeats", o.repeats, 1, 1 << 20);
   require_within("--sustained-ms", o.sustained_ms, 0, 60'000);
   require_within("--sms", o.num_sms, 0, 1 << 16);
-  for (const int length : o.lengths) require_within("--lengths", length, 1, 1 << 20);
+  for (const int length : o.lengths) {
+    require_within("--lengths", length, 1, 1 << 20);
+    require_within("--batch", o.batch, 1, (1 << 28) / length);
+  }
   for (const operand_format format : o.formats)
     if (format == operand_format::e4m3) throw invalid_argument{"--format: attention is of bf16 or fp16"};
 }
@@ -113,9 +116,9 @@ class attention_bench {
 
   template <class Value>
   void measure_as(attention_point& point) {
-    attention_session<Value> session{where_, point.size};
-    point.why_not = supports(where_.device(), session.problem()).why_not;
+    point.why_not = supports(where_.device(), problem_of<Value>(point.size)).why_not;
     if (!point.why_not.empty()) return;
+    attention_session<Value> session{where_, point.size};
     const device_buffer<std::byte> scratch{where_,
                                            attention_scratch_bytes(where_.device(), session.problem())};
     void* const at = scratch.size() == 0 ? nullptr : const_cast<std::byte*>(scratch.data());
