@@ -187,8 +187,9 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   }
 
   template <scope S>
-  bool mbarrier_wait_quietly(mbarrier* b, parity p, const wait_site& where) {
-    return mbarrier_wait<S>(b, p, where);
+  void mbarrier_wait_or_note(mbarrier* b, parity p, std::uint32_t which, const wait_site& where,
+                             std::uint32_t* late) {
+    if (read(late) == 0 && !mbarrier_wait<S>(b, p, where)) write(late, which);
   }
   /// It was reported where it happened.
   void report_late(const wait_site&) {}

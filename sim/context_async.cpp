@@ -29,14 +29,17 @@ void context::mbarrier_init(mbarrier* b, int arrivals) {
   write(b, mbarrier{initialised(arrivals).word()});
 }
 
+/// Who gave up arrives nowhere: what he waited for has not come, so that it may be one arrival too many.
 void context::arrive(scope reach, mbarrier* b, int n) {
   scheduling_point();
+  if (gave_up()) return;
   release(shape_.cluster > 1 ? reach : scope::block);
   change(b, [n](const mbarrier_state& s) { return sim::arrive(s, n); });
 }
 
 void context::arrive_expect(scope reach, mbarrier* b, int bytes) {
   scheduling_point();
+  if (gave_up()) return;
   release(shape_.cluster > 1 ? reach : scope::block);
   change(b, [bytes](const mbarrier_state& s) { return sim::arrive_expect(s, bytes); });
 }
@@ -60,6 +63,7 @@ std::byte* context::place_in_block(std::byte* at, int block) const {
 
 void context::arrive_at(scope reach, mbarrier* b, int block, int n) {
   scheduling_point();
+  if (gave_up()) return;
   block_state& target = block_of_cluster("mbarrier_arrive_at", block);
   release(reach);
   auto* there = target.shared.data() + (reinterpret_cast<std::byte*>(b) - shared_);

@@ -73,6 +73,7 @@ void context::tensor_store(const tensor_map& map, box_origin box, const void* fr
 
 void context::store_counted_bytes(int block, void* to, const void* value, std::size_t bytes, mbarrier* b) {
   scheduling_point();
+  if (gave_up()) return;
   block_state& there = block_of_cluster("store_counted", block);
   const auto in_there = [&](const void* at) {
     return there.shared.data() + (static_cast<const std::byte*>(at) - shared_);

@@ -26,7 +26,6 @@ class group_verbs {
   };
 
   int group() { return me().warp() / group_warps; }
-  int warp_anew() { return me().warp(); }
   int warp_of_group() { return me().warp() % group_warps; }
   template <int>
   void leave_registers() {}

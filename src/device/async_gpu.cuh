@@ -98,19 +98,19 @@ class async_gpu : public line_gpu {
     __syncwarp();
     return true;
   }
-  /// Time in units of 2^20 ns, and nothing to report: what it needs of registers is little.
+  /// Each lane for itself, and what it notes goes to memory: a vote, or a register that a wait may change, is one more thing
+  /// between it and the products behind it.
   template <scope Scope>
-  BATON_FN bool mbarrier_wait_quietly(mbarrier* b, parity p, const wait_site& where) const {
+  BATON_FN void mbarrier_wait_or_note(mbarrier* b, parity p, std::uint32_t which, const wait_site& where,
+                                      std::uint32_t* late) const {
     std::uint32_t start = 0;
-    for (std::uint32_t tries = 1;; ++tries) {
-      if (__all_sync(whole_warp, try_wait<Scope>(b, p))) break;
-      if (tries % tries_between_clock_reads == 0 && is_late(where.patience, start)) return false;
+    while (!try_wait<Scope>(b, p)) {
+      if (is_over(where.patience, start)) *static_cast<volatile std::uint32_t*>(late) = which;
+      if (*static_cast<volatile std::uint32_t*>(late) != 0) break;
     }
-    __syncwarp();
-    return true;
   }
-  BATON_FN void report_late(wait_site where) const {
-    if (!has_given_up_anywhere()) this->report_as_late(where);
+  BATON_FN void report_late(const wait_site& where) const {
+    if (__any_sync(whole_warp, has_given_up()) == 0) this->report_as_late(where);
   }
   BATON_FN static void copy_word(void* to, const void* from) { ptx::cp_async_4(to, from); }
   BATON_FN static void copy_chunk(void* to, const void* from, int bytes) {
@@ -143,16 +143,13 @@ class async_gpu : public line_gpu {
                                                static_cast<std::uint32_t>(p));
   }
 
-  BATON_FN bool has_given_up_anywhere() const { return __any_sync(whole_warp, has_given_up()) != 0; }
-  /// The clock starts at the first call.
-  BATON_FN bool is_late(std::uint32_t patience, std::uint32_t& start) const {
+  /// The clock, in units of 2^20 ns so that it takes one register, starts at the first call.
+  BATON_FN bool is_over(std::uint32_t patience, std::uint32_t& start) const {
     constexpr int unit_bits = 20;
     const auto now = static_cast<std::uint32_t>(cuda::ptx::get_sreg_globaltimer() >> unit_bits);
     if (start == 0) start = now;
-    if (has_given_up_anywhere()) return true;
-    const std::uint64_t deadline = limits().deadline_ns * patience;
-    return __any_sync(whole_warp,
-                      deadline != 0 && now - start > static_cast<std::uint32_t>(deadline >> unit_bits)) != 0;
+    const auto deadline = static_cast<std::uint32_t>(limits().deadline_ns * patience >> unit_bits);
+    return has_given_up() || (limits().deadline_ns != 0 && now - start > deadline);
   }
   BATON_FN bool phase_gives_up(const mbarrier* b, parity p, wait_site where, std::uint64_t& start) {
     where.expected = static_cast<std::uint64_t>(p);

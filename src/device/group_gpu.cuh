@@ -52,11 +52,6 @@ class group_gpu : public async_gpu<ClusterBlocks> {
   BATON_FN static int group() {
     return __shfl_sync(whole_warp, static_cast<int>(threadIdx.x) / group_threads, 0);
   }
-  BATON_FN static int warp_anew() {
-    auto thread = static_cast<int>(threadIdx.x);
-    asm volatile("" : "+r"(thread));
-    return thread / warp_lanes;
-  }
   BATON_FN static int warp_of_group() { return static_cast<int>(threadIdx.x) / warp_lanes % group_warps; }
 
   /// How far its shared memory lies from this block's, in addresses of the cluster.

@@ -4,7 +4,6 @@
 // same tiles. Warp w of a group holds rows 16 w to 16 w + 15 of the 64.
 //
 //   group(), warp_of_group()           which group of the block, which warp of the group
-//   warp_anew()                        warp(), and what comes of it is not kept in registers
 //   group_accumulators<columns>        this warp's 16 rows of 64 x columns fp32; columns is 64, 128 or 256
 //   start_product(acc, a, b, add)      acc = A * B^T, plus acc where `add`: starts it. A is 64 rows, B `columns` rows, both
 //                                      operand_tiles of bf16 or fp16, or of e4m3 (128 columns). Products are done in the order of
@@ -122,11 +121,11 @@ concept group_exec_context = tensor_exec_context<X> &&
              typename X::template group_results<64, bfloat16> results,
              typename X::template group_results<64, float16> half_results, typename X::row_values values,
              typename X::template group_results<32, bfloat16> half_of_results, typename X::row_sums sums,
+             std::uint32_t* late,
              operand_tile tile, operand_tile_fp16 half_tile, operand_tile_e4m3 small_tile,
              swizzled_tile<float> wide_tile, exec_detail::any_pair_of_row f, mbarrier* b, float* rows) {
   { x.group() } -> std::convertible_to<int>;
   { x.warp_of_group() } -> std::convertible_to<int>;
-  { x.warp_anew() } -> std::convertible_to<int>;
   x.start_product(acc, tile, tile, true);
   x.start_product(acc, half_tile, half_tile, true);
   x.start_product(acc, tile, rows_of_k<bfloat16>{tile}, true);
@@ -173,7 +172,7 @@ concept group_exec_context = tensor_exec_context<X> &&
   x.template await_copies<1>();
   x.mbarrier_arrive_after_copies(b);
   { x.template mbarrier_is_over<scope::block>(b, parity::even) } -> std::same_as<bool>;
-  { x.template mbarrier_wait_quietly<scope::block>(b, parity::even, wait_site{}) } -> std::same_as<bool>;
+  x.template mbarrier_wait_or_note<scope::block>(b, parity::even, 1u, wait_site{}, late);
   x.report_late(wait_site{});
 };
 

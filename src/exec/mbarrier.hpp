@@ -27,10 +27,11 @@
 //     commit_copies()                    of contexts with groups: closes a group of what its lanes copied by words and chunks
 //     await_copies<newest>()             until all groups but the `newest` are there, for the lanes that asked for them
 //     mbarrier_wait<scope>(b, p, where)  until the phase of parity p has completed; acquire. False: gave up
-//     mbarrier_wait_quietly<scope>(b, p, where)
-//                                        of contexts with groups: the same, but of a deadline that passed nothing may have been
-//                                        told yet: who gets false calls report_late(where) before the kernel ends. For where
-//                                        registers are full
+//     mbarrier_wait_or_note<scope>(b, p, which, where, late)
+//                                        of contexts with groups: the same where registers are full. Of a deadline that passed it
+//                                        notes `which`, not 0, in *late, a word of shared memory that was 0, and nothing may have
+//                                        been told yet; with something noted it may end at once. Who finds something there in the
+//                                        end calls report_late(where)
 //     mbarrier_is_over<scope>(b, p)      of contexts with groups: whether it has, without waiting; if so, acquire. What a wait
 //                                        would tell is left to a wait
 //     bulk_wait_read<newest>()           until the sources of all own committed stores have been read, but for those of

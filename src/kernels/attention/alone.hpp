@@ -14,7 +14,7 @@ class alone_role : consume_base<C, X> {
   using typename base::row_values;
 
  public:
-  BATON_FN alone_role(X& x, const params& p) : base{x, p} {}
+  BATON_FN alone_role(X& x, const params& p, const consumer_item& own) : base{x, p, own} {}
 
   BATON_FN void run() {
     typename base::scores s;
@@ -24,9 +24,9 @@ class alone_role : consume_base<C, X> {
     products_.release(2), products_.release(1);
     weigh(s, 0);
     keep(s);
-    const int tiles = this->tiles();
+    const int tiles = this->own_.tiles;
     BATON_ROLLED
-    for (int n = 1; n < tiles && products_.going(); ++n) step(s, o, n);
+    for (int n = 1; n < tiles; ++n) step(s, o, n);
     this->start_own_pv(o, tiles - 1, 0);
     this->start_own_pv(o, tiles - 1, 1);
     row_values all = softmax_.sums();

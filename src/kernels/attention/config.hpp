@@ -72,6 +72,7 @@ struct item {
   std::int32_t first_plain, end_plain;  // numbers of tiles of which every row sees every key
 
   BATON_FN int tile_of(int number) const { return first_tile + tiles - 1 - number; }
+  BATON_FN bool is_plain(int number) const { return number >= first_plain && number < end_plain; }
   /// Whether the tile of that number has keys that no row of the item sees: its first or last.
   BATON_FN bool has_unseen(int number, int tile_keys) const {
     return (number == 0 && (first_tile + tiles) * tile_keys > end_key) ||
@@ -91,6 +92,7 @@ struct block_plan : shared_plan {
   shared_array<eight_rows> p;  // [consumer groups][64 rows]: P of the other block's keys
   shared_array<eight_rows> slots;
   shared_array<item> kept;
+  shared_array<std::uint32_t> late;  // which of the consumers' waits was: wait_of
   shared_array<float> row_values;  // [2][block_rows]: what the other block said of rows
   shared_array<mbarrier> slot_barriers;
   shared_array<mbarrier> q_filled;
@@ -105,6 +107,7 @@ struct block_plan : shared_plan {
         p{take<eight_rows>(C.paired() ? consumer_groups * tile_units : 0)},
         slots{take<eight_rows>(C.slots * slot_rows / 8)},
         kept{take<item>(1)},
+        late{take<std::uint32_t>(1)},
         row_values{take<float>(C.paired() ? 2 * block_rows : 0)},
         slot_barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)},
         q_filled{take<mbarrier>(1)},

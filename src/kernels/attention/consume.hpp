@@ -13,9 +13,8 @@ class consume_base {
   using sums = typename products_of::sums;
   using row_values = typename X::row_values;
 
-  BATON_FN consume_base(X& x, const params& p) : x_{x}, p_{p}, products_{x, p}, softmax_{x, p} {}
-
-  BATON_FN int tiles() { return x_.read(&block_plan<C>{}.kept(x_)->tiles); }
+  BATON_FN consume_base(X& x, const params& p, const consumer_item& own)
+      : x_{x}, p_{p}, own_{own}, products_{x, p, own}, softmax_{x, p, own} {}
 
   /// The largest scores of the block's keys of a tile.
   BATON_FN row_values look_at(scores& s, int number) {
@@ -41,15 +40,16 @@ class consume_base {
   BATON_FN void finish(sums& o, row_values& all_sums) {
     const row_values by = softmax_.finish(all_sums);
     x_.template await_products<0>(o);
-    if (!products_.going()) return products_.report();
+    if (products_.is_late()) return;
     x_.scale_rows(o, by);
-    store_role<C, X> store{x_, p_};
+    store_role<C, X> store{x_, p_, own_};
     store.store(o);
     store.store_lse(all_sums);
   }
 
   X& x_;
   const params& p_;
+  consumer_item own_;
   products_of products_;
   softmax<C, X> softmax_;
   typename products_of::weights weights_[2];

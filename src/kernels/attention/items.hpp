@@ -81,16 +81,28 @@ template <config C, class X>
 BATON_FN mbarrier* landed_of(X& x, int number) {
   return block_plan<C>{}.landed(x) + (number == 0 ? 0 : C.v_slots());
 }
-/// The first of a consumer warp's 16 rows, in the item.
+/// `value` from a broadcast, so that the compiler knows that it is the same in all lanes, and what comes of it.
 template <class X>
-BATON_FN int first_row_of(X& x) {
-  return (x.warp_anew() - loader_groups * group_warps) * group_warp_rows;
+BATON_FN int known_to_all(X& x, int value) {
+  typename X::template lanes<int> of_lane;
+  x.each_lane([&](int lane) { of_lane[lane] = value; });
+  return x.broadcast(of_lane, 0);
 }
-/// Whether every row sees every key of the tile of that number.
-template <config C, class X>
-BATON_FN bool is_plain(X& x, int number) {
-  const item* at = block_plan<C>{}.kept(x);
-  return number >= x.read(&at->first_plain) && number < x.read(&at->end_plain);
+
+/// What a consumer warp keeps of its item.
+struct consumer_item {
+  int first_row;              // of its 16, in the item
+  int tiles;
+  int first_plain, end_plain;  // numbers of tiles of which every row sees every key
+
+  BATON_FN int group() const { return first_row / group_rows; }
+  BATON_FN int warp() const { return first_row / group_warp_rows; }
+  BATON_FN bool is_plain(int number) const { return number >= first_plain && number < end_plain; }
+};
+template <class X>
+BATON_FN consumer_item consumer_item_of(X& x, const item& w) {
+  return {known_to_all(x, x.warp() - loader_groups * group_warps) * group_warp_rows, known_to_all(x, w.tiles),
+          known_to_all(x, w.first_plain), known_to_all(x, w.end_plain)};
 }
 
 }  // namespace baton::attention_kernels

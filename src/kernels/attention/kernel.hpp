@@ -61,6 +61,7 @@ class block_role {
       x_.fence_mbarrier_init();
     });
     x_.block_each(1, [&](int) {
+      x_.write(plan{}.late(x_), 0u);
       x_.mbarrier_init(plan{}.q_filled(x_), 1);
       for (int i = 0; i < 2 * C.v_slots(); ++i) x_.mbarrier_init(plan{}.landed(x_) + i, 1);
       for (int g = 0; g < consumer_groups && C.paired(); ++g) {
@@ -73,11 +74,12 @@ class block_role {
     });
   }
   BATON_FN void consume(const item& w) {
-    if (w.tiles > 0) return consume_role{x_, p_}.run();
-    softmax<C, X> nothing{x_, p_};
+    const consumer_item own = consumer_item_of(x_, w);
+    if (own.tiles > 0) return consume_role{x_, p_, own}.run();
+    softmax<C, X> nothing{x_, p_, own};
     typename X::row_values sums = nothing.sums();
     nothing.finish(sums);
-    store_role<C, X> store{x_, p_};
+    store_role<C, X> store{x_, p_, own};
     store.store_zeros();
     store.store_lse(sums);
   }

@@ -15,13 +15,23 @@ namespace baton::attention_kernels {
 template <config C, class X>
 class paired_role : consume_base<C, X> {
   using base = consume_base<C, X>;
-  using base::x_, base::products_, base::softmax_, base::weights_;
+  using base::x_, base::own_, base::products_, base::softmax_, base::weights_;
   using typename base::row_values;
   using typename base::scores;
   using typename base::sums;
 
  public:
-  BATON_FN paired_role(X& x, const params& p) : base{x, p}, other_{x.reach(1 - x.cluster_block())} {}
+  BATON_FN paired_role(X& x, const params& p, const consumer_item& own)
+      : base{x, p, own},
+        rows_{x, x.reach(1 - x.cluster_block()), block_plan<C>{}.row_values(x) + own.first_row, block_rows,
+              block_plan<C>{}.row_values_filled(x) + own.warp(), consumer_warps},
+        tiles_{x,
+               1 - x.cluster_block(),
+               block_plan<C>{}.p_filled(x) + own.group(),
+               block_plan<C>{}.p_free(x) + own.group(),
+               group_rows * tile<C>::row_bytes,
+               own.warp() % group_warps == 0},
+        other_{x.reach(1 - x.cluster_block())} {}
 
   BATON_FN void run() {
     scores s;
@@ -33,52 +43,40 @@ class paired_role : consume_base<C, X> {
     swap_largest(this->look_at(s, 0));
     weigh_and_keep(s, 0);
     weigh_and_keep(s, 1);
-    const int all = base::tiles();
+    const int all = own_.tiles;
     if (all > 1) {
       step<true>(s, o, 1);
       BATON_ROLLED
-      for (int n = 2; n < all && products_.going(); ++n) step<false>(s, o, n);
+      for (int n = 2; n < all; ++n) step<false>(s, o, n);
       x_.template await_products<0>(o);
-      tiles().release();
+      tiles_.release();
       products_.release(2), products_.release(1);
     }
     make_last(o, all - 1);
   }
 
  private:
-  /// Made where they are used: nothing of them is kept while products run.
-  BATON_FN row_swap<X, C.swap_reach> rows() {
-    const int row = first_row_of(x_);
-    return {x_,
-            other_,
-            block_plan<C>{}.row_values(x_) + row,
-            block_rows,
-            block_plan<C>{}.row_values_filled(x_) + row / group_warp_rows,
-            consumer_warps};
-  }
-  BATON_FN tile_swap<X, C.swap_reach> tiles() {
-    const int group = first_row_of(x_) / group_rows;
-    return {x_, 1 - x_.cluster_block(), block_plan<C>{}.p_filled(x_) + group,
-            block_plan<C>{}.p_free(x_) + group, group_rows * tile<C>::row_bytes};
-  }
-
   BATON_FN void start_qk(scores& s) {
     products_.template start_qk<0>(s), products_.template start_qk<1>(s);
     products_.template start_qk<2>(s), products_.template start_qk<3>(s);
   }
   BATON_FN row_values taken(int n) {
-    row_values other{};
-    products_.await(wait_of::rows, [&](const wait_site& where) { return rows().take(n, other, where); });
+    row_values other;
+    products_.await(wait_of::rows, [&](std::uint32_t which, const wait_site& where) {
+      other = rows_.take(n, which, where, products_.late());
+    });
     return other;
   }
   BATON_FN void await_tile(int n) {
-    products_.await(wait_of::tile, [&](const wait_site& where) { return tiles().await(n, where); });
+    products_.await(wait_of::tile, [&](std::uint32_t which, const wait_site& where) {
+      tiles_.await(n, which, where, products_.late());
+    });
   }
   BATON_FN void see_both(const row_values& own, int n) {
     softmax_.see(x_.combined(own, taken(n), [](float a, float b) { return larger(a, b); }));
   }
   BATON_FN void swap_largest(const row_values& own) {
-    rows().give(0, own);
+    rows_.give(0, own);
     see_both(own, 0);
   }
   BATON_FN void weigh_and_keep(scores& s, int half) {
@@ -87,13 +85,15 @@ class paired_role : consume_base<C, X> {
   }
   /// P of a tile to the other block, in the order in which its slots of V come.
   BATON_FN void send(int n) {
-    products_.await(wait_of::place, [&](const wait_site& where) { return tiles().acquire(n, where); });
-    const bool turned = is_plain<C>(x_, n);
-    const tile<C> place = p_tile<C>(x_, 0).from_row(first_row_of(x_));
+    products_.await(wait_of::place, [&](std::uint32_t which, const wait_site& where) {
+      tiles_.acquire(n, which, where, products_.late());
+    });
+    const bool turned = own_.is_plain(n);
+    const tile<C> place = p_tile<C>(x_, 0).from_row(own_.first_row);
     BATON_UNROLL
     for (int half = 0; half < 2; ++half) {
       const auto put = [&](int row, int chunk, const vec16& v) {
-        x_.store_counted(other_, place.chunk(row, half * 4 + chunk), v, tiles().filled());
+        x_.store_counted(other_, place.chunk(row, half * 4 + chunk), v, tiles_.filled());
       };
       turned ? x_.each_turned_chunk(weights_[half], put) : x_.each_chunk(weights_[half], put);
     }
@@ -111,7 +111,7 @@ class paired_role : consume_base<C, X> {
     if constexpr (!first) {
       x_.template await_products<4>();
       products_.release(3);
-      tiles().release();
+      tiles_.release();
     }
     products_.template start_qk<2>(s), products_.template start_qk<3>(s);
     this->start_own_pv(o, n - 1, 0);
@@ -131,7 +131,7 @@ class paired_role : consume_base<C, X> {
   /// Of tile n, while P * V of the one before it is made.
   BATON_FN void make_weights(scores& s, sums& o, int n) {
     const row_values own = this->look_at(s, n);
-    rows().give(n, own);
+    rows_.give(n, own);
     await_tile(n - 1);
     products_.start_pv_of_other(o, 0);
     x_.template await_products<2>();
@@ -148,7 +148,7 @@ class paired_role : consume_base<C, X> {
     this->start_own_pv(o, n, 0);
     this->start_own_pv(o, n, 1);
     row_values all = softmax_.sums();
-    rows().give(n + 1, all);
+    rows_.give(n + 1, all);
     await_tile(n);
     products_.start_pv_of_other(o, 0);
     products_.start_pv_of_other(o, 1);
@@ -156,6 +156,8 @@ class paired_role : consume_base<C, X> {
     this->finish(o, all);
   }
 
+  row_swap<X, C.swap_reach> rows_;
+  tile_swap<X, C.swap_reach> tiles_;
   typename X::reached_block other_;
 };
 

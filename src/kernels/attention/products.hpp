@@ -19,23 +19,26 @@ class group_products {
   /// Products of a piece of Q * K^T; a piece of P * V is one.
   static constexpr int qk_products = 2;
 
-  BATON_FN group_products(X& x, const params& p)
-      : x_{x}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.consumer()} {
+  BATON_FN group_products(X& x, const params& p, const consumer_item& own)
+      : x_{x}, own_{own}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.consumer()} {
     if constexpr (C.q_in_registers > 0) read_q(p);
-    await(wait_of::q, [&](const wait_site& where) {
-      return x.template mbarrier_wait_quietly<scope::block>(block_plan<C>{}.q_filled(x), parity::even, where);
+    await(wait_of::q, [&](std::uint32_t which, const wait_site& where) {
+      x.template mbarrier_wait_or_note<scope::block>(block_plan<C>{}.q_filled(x), parity::even, which, where, late());
     });
   }
 
-  /// False: a wait has given up. What is made from there on is not meant for anybody.
-  BATON_FN bool going() const { return late_ == wait_of::none; }
-  /// Waits, but behind one that gave up. Products in flight leave no registers for telling of it: that comes in the end.
+  /// wait(which, where): products in flight leave no registers for telling of a wait that is late, and none may end them: so
+  /// all goes on to the end, and what was made is not meant for anybody.
   template <class Wait>
   BATON_FN void await(wait_of which, Wait wait) {
-    if (going() && !wait(site_of(which))) late_ = which;
+    wait(static_cast<std::uint32_t>(which), site_of(which));
   }
-  BATON_FN void report() {
-    if (!going()) x_.report_late(site_of(late_));
+  BATON_FN std::uint32_t* late() { return block_plan<C>{}.late(x_); }
+  /// In the end. True: a wait of the block was late, which is told of here.
+  BATON_FN bool is_late() {
+    const std::uint32_t which = x_.read(late());
+    if (which != 0) x_.report_late(site_of(static_cast<wait_of>(which)));
+    return which != 0;
   }
 
   /// Starts piece `i` of Q * K^T.
@@ -56,7 +59,7 @@ class group_products {
   /// The same with those of the other block's keys: half `i` of its tile.
   BATON_FN void start_pv_of_other(sums& o, int i) {
     await_slot();
-    x_.start_product(o, tile_columns<T, v_slot_keys>{p_tile<C>(x_, group()), i * v_slot_keys}, v_rows(),
+    x_.start_product(o, tile_columns<T, v_slot_keys>{p_tile<C>(x_, own_.group()), i * v_slot_keys}, v_rows(),
                      true);
     slots_.step();
   }
@@ -67,7 +70,6 @@ class group_products {
   }
 
  private:
-  BATON_FN int group() { return first_row_of(x_) / group_rows; }
   BATON_FN static wait_site site_of(wait_of which) {
     switch (which) {
       case wait_of::q:
@@ -83,7 +85,9 @@ class group_products {
     }
   }
   BATON_FN void await_slot() {
-    await(wait_of::slot, [&](const wait_site& where) { return slots_.consumer_wait_quietly(x_, where); });
+    await(wait_of::slot, [&](std::uint32_t which, const wait_site& where) {
+      slots_.consumer_wait_or_note(x_, which, where, late());
+    });
   }
   BATON_FN rows_of_k<T, v_slot_keys> v_rows() { return {slot_tile<C>(x_, slots_.index())}; }
   template <int chunk>
@@ -92,12 +96,12 @@ class group_products {
       x_.start_product(s, q_[chunk], k, chunk > 0);
     else
       x_.start_product(
-          s, x_.prepare_anew(q_tile<C>(x_, group())).from_row((chunk - C.q_in_registers) * group_rows),
+          s, x_.prepare_anew(q_tile<C>(x_, own_.group())).from_row((chunk - C.q_in_registers) * group_rows),
           x_.prepare_anew(k), chunk > 0);
   }
   BATON_FN void read_q(const params& p) {
     const item w = kept_item<C>(x_);
-    const int first = first_row_of(x_);
+    const int first = own_.first_row;
     const T* at = static_cast<const T*>(p.q_rows) + (w.row + first) * p.q_row + w.head * C.head_dim;
     BATON_UNROLL
     for (int c = 0; c < C.q_in_registers; ++c)
@@ -107,8 +111,8 @@ class group_products {
   }
 
   X& x_;
+  consumer_item own_;
   typename slot_pipeline<C>::consumer_end slots_;
-  wait_of late_ = wait_of::none;
   typename X::template group_results<tile<C>::columns, T> q_[larger(C.q_in_registers, 1)];
 };
 

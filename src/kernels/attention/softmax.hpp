@@ -24,8 +24,8 @@ class softmax {
   using scores = typename X::template group_accumulators<block_keys>;
 
  public:
-  BATON_FN softmax(X& x, const params& p)
-      : x_{x}, p_{p}, most_{x.of_rows([](int) { return least_score; })}, sums_{} {}
+  BATON_FN softmax(X& x, const params& p, const consumer_item& own)
+      : x_{x}, p_{p}, own_{own}, most_{x.of_rows([](int) { return least_score; })}, sums_{} {}
 
   /// Caps scores, and takes those away that a row does not see.
   BATON_FN void prepare(scores& s, int number) {
@@ -33,10 +33,10 @@ class softmax {
       x_.each_pair(s, [&](int, int, float& v0, float& v1) {
         v0 = tanh_quickly(v0 * p_.cap_scale), v1 = tanh_quickly(v1 * p_.cap_scale);
       });
-    if (is_plain<C>(x_, number)) return;
+    if (own_.is_plain(number)) return;
     const item w = kept_item<C>(x_);
     const int key = w.tile_of(number) * C.tile_keys() + x_.cluster_block() * block_keys;
-    const int first_row = first_row_of(x_);
+    const int first_row = own_.first_row;
     x_.each_pair(s, [&](int row, int column, float& v0, float& v1) {
       const int first = first_seen(p_, w, first_row + row) - key - column;
       const int end = end_seen(p_, w, first_row + row) - key - column;
@@ -93,6 +93,7 @@ class softmax {
  private:
   X& x_;
   const params& p_;
+  consumer_item own_;
   row_values most_, factor_;
   row_sums sums_;
 };

@@ -11,8 +11,8 @@ class store_role {
   using row_values = typename X::row_values;
 
  public:
-  BATON_FN store_role(X& x, const params& p)
-      : x_{x}, p_{p}, w_{kept_item<C>(x)}, first_{first_row_of(x)}, group_{first_ / group_rows} {}
+  BATON_FN store_role(X& x, const params& p, const consumer_item& own)
+      : x_{x}, p_{p}, w_{kept_item<C>(x)}, first_{own.first_row}, group_{own.group()} {}
 
   /// All warps of the group, when its products are done.
   template <class Sums>
