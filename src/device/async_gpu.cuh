@@ -98,16 +98,12 @@ class async_gpu : public line_gpu {
     __syncwarp();
     return true;
   }
-  /// Each lane for itself, and what it notes goes to memory: a vote, or a register that a wait may change, is one more thing
-  /// between it and the products behind it.
   template <scope Scope>
   BATON_FN void mbarrier_wait_or_note(mbarrier* b, parity p, std::uint32_t which, const wait_site& where,
                                       std::uint32_t* late) const {
-    std::uint32_t start = 0;
-    while (!try_wait<Scope>(b, p)) {
-      if (is_over(where.patience, start)) *static_cast<volatile std::uint32_t*>(late) = which;
-      if (*static_cast<volatile std::uint32_t*>(late) != 0) break;
-    }
+    ptx::await_phase_or_note<in_cluster && Scope != scope::block>(
+        ptx::shared_address(b), static_cast<std::uint32_t>(p), ptx::shared_address(late),
+        limits().deadline_ns * where.patience, limits().abort, which);
   }
   BATON_FN void report_late(const wait_site& where) const {
     if (__any_sync(whole_warp, has_given_up()) == 0) this->report_as_late(where);
@@ -143,14 +139,6 @@ class async_gpu : public line_gpu {
                                                static_cast<std::uint32_t>(p));
   }
 
-  /// The clock, in units of 2^20 ns so that it takes one register, starts at the first call.
-  BATON_FN bool is_over(std::uint32_t patience, std::uint32_t& start) const {
-    constexpr int unit_bits = 20;
-    const auto now = static_cast<std::uint32_t>(cuda::ptx::get_sreg_globaltimer() >> unit_bits);
-    if (start == 0) start = now;
-    const auto deadline = static_cast<std::uint32_t>(limits().deadline_ns * patience >> unit_bits);
-    return has_given_up() || (limits().deadline_ns != 0 && now - start > deadline);
-  }
   BATON_FN bool phase_gives_up(const mbarrier* b, parity p, wait_site where, std::uint64_t& start) {
     where.expected = static_cast<std::uint64_t>(p);
     const std::uint32_t offset = ptx::shared_address(b) - ptx::shared_address(gpu_shared_memory);

@@ -121,9 +121,9 @@ concept group_exec_context = tensor_exec_context<X> &&
              typename X::template group_results<64, bfloat16> results,
              typename X::template group_results<64, float16> half_results, typename X::row_values values,
              typename X::template group_results<32, bfloat16> half_of_results, typename X::row_sums sums,
-             std::uint32_t* late,
-             operand_tile tile, operand_tile_fp16 half_tile, operand_tile_e4m3 small_tile,
-             swizzled_tile<float> wide_tile, exec_detail::any_pair_of_row f, mbarrier* b, float* rows) {
+             std::uint32_t* late, operand_tile tile, operand_tile_fp16 half_tile,
+             operand_tile_e4m3 small_tile, swizzled_tile<float> wide_tile, exec_detail::any_pair_of_row f,
+             mbarrier* b, float* rows) {
   { x.group() } -> std::convertible_to<int>;
   { x.warp_of_group() } -> std::convertible_to<int>;
   x.start_product(acc, tile, tile, true);

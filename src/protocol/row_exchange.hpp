@@ -64,8 +64,8 @@ class row_swap {
   }
   /// Blocks until the other's n-th are there (E1).
   BATON_FN row_values take(int n, std::uint32_t which, const wait_site& where, std::uint32_t* late) {
-    x_.template mbarrier_wait_or_note<Reach>(barrier(n), parity_of(static_cast<std::uint32_t>(n / places)), which,
-                                             where, late);
+    x_.template mbarrier_wait_or_note<Reach>(barrier(n), parity_of(static_cast<std::uint32_t>(n / places)),
+                                             which, where, late);
     row_values values;
     x_.read_rows(values, place(n));
     return values;
@@ -92,7 +92,8 @@ class tile_swap {
 
   /// Of the giver of the n-th, from 0: blocks until its place over there is free (T2), and expects the other's tile here.
   BATON_FN void acquire(int n, std::uint32_t which, const wait_site& where, std::uint32_t* late) {
-    x_.template mbarrier_wait_or_note<Reach>(free_, !parity_of(static_cast<std::uint32_t>(n)), which, where, late);
+    x_.template mbarrier_wait_or_note<Reach>(free_, !parity_of(static_cast<std::uint32_t>(n)), which, where,
+                                             late);
     if (expects_) x_.elect([&] { x_.template mbarrier_arrive_expect<scope::block>(filled_, bytes_); });
   }
   /// What stores into the place are counted on, over there.
@@ -100,7 +101,8 @@ class tile_swap {
 
   /// Of the reader: blocks until the other's n-th tile is there (T1).
   BATON_FN void await(int n, std::uint32_t which, const wait_site& where, std::uint32_t* late) {
-    x_.template mbarrier_wait_or_note<Reach>(filled_, parity_of(static_cast<std::uint32_t>(n)), which, where, late);
+    x_.template mbarrier_wait_or_note<Reach>(filled_, parity_of(static_cast<std::uint32_t>(n)), which, where,
+                                             late);
     x_.fence_proxy_async();
   }
   /// Of each warp of the reader: products with it have been awaited (T2).

@@ -86,8 +86,10 @@ class staged_pipeline<kv_stages, qk_stages, cta_group, Reach>::consumer_end : pu
   }
   /// The same with a note (exec/mbarrier.hpp).
   template <int part = 0, async_exec_context X>
-  BATON_FN void consumer_wait_or_note(X& x, std::uint32_t which, const wait_site& where, std::uint32_t* late) const {
-    x.template mbarrier_wait_or_note<Reach>(this->producer_mbar(part), this->state_.parity, which, where, late);
+  BATON_FN void consumer_wait_or_note(X& x, std::uint32_t which, const wait_site& where,
+                                      std::uint32_t* late) const {
+    x.template mbarrier_wait_or_note<Reach>(this->producer_mbar(part), this->state_.parity, which, where,
+                                            late);
   }
   /// Whether it has landed (K1, if so), without waiting. For contexts with groups.
   template <int part = 0, async_exec_context X>

@@ -93,7 +93,7 @@ struct block_plan : shared_plan {
   shared_array<eight_rows> slots;
   shared_array<item> kept;
   shared_array<std::uint32_t> late;  // which of the consumers' waits was: wait_of
-  shared_array<float> row_values;  // [2][block_rows]: what the other block said of rows
+  shared_array<float> row_values;    // [2][block_rows]: what the other block said of rows
   shared_array<mbarrier> slot_barriers;
   shared_array<mbarrier> q_filled;
   shared_array<mbarrier>

@@ -91,7 +91,7 @@ BATON_FN int known_to_all(X& x, int value) {
 
 /// What a consumer warp keeps of its item.
 struct consumer_item {
-  int first_row;              // of its 16, in the item
+  int first_row;  // of its 16, in the item
   int tiles;
   int first_plain, end_plain;  // numbers of tiles of which every row sees every key
 

@@ -23,8 +23,12 @@ class paired_role : consume_base<C, X> {
  public:
   BATON_FN paired_role(X& x, const params& p, const consumer_item& own)
       : base{x, p, own},
-        rows_{x, x.reach(1 - x.cluster_block()), block_plan<C>{}.row_values(x) + own.first_row, block_rows,
-              block_plan<C>{}.row_values_filled(x) + own.warp(), consumer_warps},
+        rows_{x,
+              x.reach(1 - x.cluster_block()),
+              block_plan<C>{}.row_values(x) + own.first_row,
+              block_rows,
+              block_plan<C>{}.row_values_filled(x) + own.warp(),
+              consumer_warps},
         tiles_{x,
                1 - x.cluster_block(),
                block_plan<C>{}.p_filled(x) + own.group(),

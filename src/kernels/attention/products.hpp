@@ -23,7 +23,8 @@ class group_products {
       : x_{x}, own_{own}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.consumer()} {
     if constexpr (C.q_in_registers > 0) read_q(p);
     await(wait_of::q, [&](std::uint32_t which, const wait_site& where) {
-      x.template mbarrier_wait_or_note<scope::block>(block_plan<C>{}.q_filled(x), parity::even, which, where, late());
+      x.template mbarrier_wait_or_note<scope::block>(block_plan<C>{}.q_filled(x), parity::even, which, where,
+                                                     late());
     });
   }
 
