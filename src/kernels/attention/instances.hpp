@@ -13,7 +13,7 @@ struct attention_kernel;  // kernel.hpp
 /// As many slots as fit beside Q, of which consumers keep in registers what leaves no spills.
 constexpr config make_config(int head_dim, bool fp16, bool softcap) {
   config c{.head_dim = head_dim, .fp16 = fp16, .softcap = softcap};
-  if (head_dim == 256) c.slots = 11, c.q_in_registers = 1, c.loader_registers = 40;
+  if (head_dim == 256) c.slots = 11, c.q_in_registers = 1, c.tiles_ahead = 0;
   return c;
 }
 template <class Value, int head_dim, bool softcap>

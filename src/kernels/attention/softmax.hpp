@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "base/exp2.hpp"
-#include "kernels/attention/items.hpp"
+#include "kernels/attention/waits.hpp"
 
 namespace baton::attention_kernels {
 
