@@ -32,7 +32,7 @@ class dev(planted_tree):
     def test_help_names_every_command(self):
         result = self.run_dev("help")
         self.assertEqual(result.returncode, 0)
-        for command in ("demo", "test", "bench", "check", "doctor", "format", "build"):
+        for command in ("demo", "test", "bench", "check", "doctor", "wheel", "format", "build"):
             self.assertIn(f"\n  {command} ", result.stdout)
 
     def test_missing_packages_that_may_not_be_installed_are_named_in_the_command_that_installs_them(self):
@@ -97,6 +97,15 @@ class adding_up(planted_tree):
     def test_all_passed_is_success(self):
         code, lines = self.add_up(results(("a", "run", "")))
         self.assertEqual((code, lines[-1]), (0, "1 passed, 0 failed, 0 skipped"))
+
+    def test_results_of_pytest_are_told_like_ctest_s(self):
+        code, lines = self.add_up("""<testsuites><testsuite><testcase classname="t" name="a" time="1" />
+            <testcase classname="t" name="b" time="1"><skipped message="no torch here">x.py:3: no torch here</skipped></testcase>
+            <testcase classname="t" name="c" time="1"><failure message="assert 1">expected 2</failure></testcase>
+            <testcase classname="t" name="d" time="1"><error message="fixture">is gone</error></testcase></testsuite></testsuites>""")
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 2 failed, 1 skipped"))
+        self.assertIn("skipped: b [cpu]: x.py:3: no torch here", lines)
+        self.assertEqual(lines[lines.index("FAILED: c [cpu]") + 1], "    expected 2")
 
     def test_one_failure_fails_and_is_named(self):
         code, lines = self.add_up(results(("a", "run", ""), ("b", "fail", "")))

@@ -3,6 +3,7 @@
 build_packages=(cmake ninja-build g++ libboost-context-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev python3)
 python_packages=(ml_dtypes==0.6.0 numpy==2.4.6) # pinned; what narrow formats are compared with
+wheel_packages=(python3-dev python3-venv) # without them there is no wheel of the Python package
 check_packages=(clang-format-14 clang-tidy-14) # the pinned version; without it the style checks are skipped
 
 missing_packages() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Adds up ctest's results files: summary.py [note=TEXT ...] STAGE=results.xml ...
+"""Adds up ctest's and pytest's results files: summary.py [note=TEXT ...] STAGE=results.xml ...
 
 Prints the slowest tests, the tests that failed and what they said, the reasons for skips, and a closing line. Exits 1 if a test failed or none ran.
 """
@@ -13,11 +13,10 @@ LINES_OF_A_FAILURE = 12
 def cases(path):
     for case in xml.parse(path).getroot().iter("testcase"):
         output = case.findtext("system-out") or ""
-        outcome = {"run": "passed", "fail": "failed"}.get(case.get("status"), "skipped")
-        if case.find("failure") is not None:
-            outcome = "failed"
-        if case.find("skipped") is not None:
-            outcome = "skipped"
+        outcome = {"run": "passed", "fail": "failed", None: "passed"}.get(case.get("status"), "skipped")  # pytest has no status
+        for kind, means in (("failure", "failed"), ("error", "failed"), ("skipped", "skipped")):
+            if (said := case.find(kind)) is not None:
+                outcome, output = means, output or said.text or said.get("message") or ""
         yield case.get("name"), outcome, float(case.get("time") or 0), output
 
 

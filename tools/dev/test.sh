@@ -100,6 +100,18 @@ test_stage() {
   fi
 }
 
+# The Python package, of what the preset has built: where PyPI can be reached.
+wheel_stage() {
+  if ! has_wheel_tools; then
+    notes+=("the Python package was neither built nor tested: see above what it needs")
+    return
+  fi
+  echo "dev: ===== wheel: build and test" >&2
+  rm -f "$wheel_folder/results.xml"
+  stages+=("wheel=$PWD/$wheel_folder/results.xml")
+  measured "wheel: build" build_wheel "$preset" && measured "wheel: test" test_wheel || status=1
+}
+
 run_stages() {
   local quick=0 status=0 stages=() notes=() not_here excluded=()
   ahead=  # the stage whose build was begun
@@ -108,7 +120,7 @@ run_stages() {
     quick=1
     shift
     together=() # each source apart: quickest for the one that somebody works on
-    notes+=("--quick: the sanitizers and label install were left out")
+    notes+=("--quick: the sanitizers, label install and the Python package were left out")
   fi
   choose_labels
   [[ $quick == 1 ]] && not_here="${not_here:+$not_here|}install"
@@ -128,6 +140,7 @@ run_stages() {
     test_stage asan -L cpu -E 'greedy_text.*/[234]$|^cpu/exchange(_per_rank)?[.]every_row.*/[(][24], ' "$none" "$@"
     build_stage tsan tests_tsan
     test_stage tsan -L tsan "$none" "$@"
+    [[ $is_whole == 0 ]] || wheel_stage
   fi
   python3 tools/dev/summary.py "${notes[@]/#/note=}" "${stages[@]}" || status=1
   return "$status"

@@ -1,0 +1,85 @@
+"""Arrays of whatever framework the caller uses: which one that is, its current stream, its new arrays, and views of baton's memory."""
+import sys
+from typing import Any
+
+from ._errors import InvalidArgument
+
+Array = Any  # numpy's on CPU ranks; on GPUs torch's, cupy's, jax's, or whatever else speaks DLPack
+NARROW = {"bf16": "bfloat16", "fp8": "float8_e4m3fn", "mxfp8": "float8_e4m3fn"}  # format: element of received tokens
+SCALES = {"fp8": "float32", "mxfp8": "float8_e8m0fnu", "mxfp4": "float8_e8m0fnu", "nvfp4": "float8_e4m3fn"}
+
+
+def framework_of(array: Array) -> str:
+    """numpy, torch, cupy, jax, or another's name. Of a tuple, as quantised tokens are, of its first."""
+    if isinstance(array, tuple) and array:
+        array = array[0]
+    name = type(array).__module__.partition(".")[0]
+    return "jax" if name == "jaxlib" else name
+
+
+def stream_handle(stream: Any, device: str, framework: str) -> int:
+    """`stream` as an address. None: the framework's current one, on CPU ranks none."""
+    if stream is None:
+        return 0 if device == "cpu" else current_stream(framework)
+    if isinstance(stream, int):
+        return stream
+    if (handle := getattr(stream, "cuda_stream", None)) is not None:  # torch
+        return int(handle)
+    if hasattr(stream, "__cuda_stream__"):  # (version, handle)
+        return int(stream.__cuda_stream__()[1])
+    if (handle := getattr(stream, "ptr", None)) is not None:  # cupy
+        return int(handle)
+    raise InvalidArgument(f"stream: {type(stream).__name__}, expected None, an integer, or an object with cuda_stream or "
+                          "__cuda_stream__")
+
+
+def current_stream(framework: str) -> int:
+    if framework == "torch":
+        return sys.modules["torch"].cuda.current_stream().cuda_stream
+    if framework == "cupy":
+        return sys.modules["cupy"].cuda.get_current_stream().ptr
+    return 0
+
+
+def ml_dtype(name: str) -> Any:
+    import ml_dtypes
+    return getattr(ml_dtypes, name)
+
+
+def seen_as(bits: Array, framework: str, device: str, dtype: str) -> Array:
+    """A view of baton's memory, as unsigned integers where the framework needs that, as an array of `framework`. Of a framework that
+    is none of these, an object that speaks DLPack."""
+    if framework == "torch":
+        torch = sys.modules["torch"]
+        array = torch.from_dlpack(bits)
+        return array if array.dtype == getattr(torch, dtype) else array.view(getattr(torch, dtype))
+    if device == "cpu":
+        return bits if str(bits.dtype) == dtype else bits.view(ml_dtype(dtype))
+    if framework == "cupy":
+        array = sys.modules["cupy"].from_dlpack(bits)
+        return array if str(array.dtype) == dtype else array.view(ml_dtype(dtype))
+    if framework == "jax":
+        return sys.modules["jax"].dlpack.from_dlpack(bits)
+    return bits
+
+
+def takes_bits(framework: str) -> bool:
+    """Whether views of narrow elements come to `framework` as integers."""
+    return framework in ("numpy", "torch", "cupy")
+
+
+def zeros(shape: tuple, dtype: str, framework: str, world: Any, name: str = "out") -> Array:
+    """A new array on the world's device, aligned as allocators do."""
+    if framework == "torch":
+        torch = sys.modules["torch"]
+        device = "cpu" if world.device == "cpu" else f"cuda:{world.device_index}"
+        return torch.zeros(shape, dtype=getattr(torch, dtype), device=device)
+    if world.device == "cpu":
+        import numpy
+        return numpy.zeros(shape, ml_dtype(dtype) if dtype == "bfloat16" else dtype)
+    if framework == "cupy":
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(world.device_index):
+            return cupy.zeros(shape, ml_dtype(dtype) if dtype == "bfloat16" else dtype)
+    raise InvalidArgument(f"{name}: None, expected {dtype} {list(shape)} on cuda:{world.device_index}: of arrays of {framework} baton "
+                          f"makes none; give {name}=")

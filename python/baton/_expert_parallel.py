@@ -1,0 +1,217 @@
+"""The exchange: tokens to the ranks of their experts, and the weighted results back."""
+import json
+from typing import Any, Iterable, Optional, Sequence
+
+from . import _core
+from ._arrays import Array, framework_of, stream_handle, zeros
+from ._errors import InvalidArgument
+from ._received import Received
+from ._world import World, refuse_pickling
+
+
+class ExpertParallel:
+    """Expert-parallel token exchange between the ranks of a world.
+
+    A round is dispatch_async, dispatch_wait, combine_async, combine_wait, in this order, on every rank; or dispatch and combine, which are
+    two of them each. Ranks that share a thread all make their *_async call before any makes the matching *_wait; dispatch_all and combine_all do
+    that for all ranks of World.local.
+
+    On GPUs every call only enqueues on `stream`, allocates nothing but results that were not given as `out`, and can be captured in a CUDA
+    graph. On CPU ranks the calls that wait return when the work is done, without Python's lock meanwhile, so that threads may drive a rank each.
+
+    Arrays are contiguous, on the rank's device, and used where they lie: numpy's (bfloat16 as ml_dtypes has it), torch's, cupy's, jax's, or
+    whatever else speaks DLPack. Those that are given to a round stay unchanged until its combine_wait; on CPU ranks they are kept alive until
+    then, on GPUs until what reads them has been enqueued: allocators that reuse memory in stream order, as torch's and cupy's do,
+    need no more on one stream.
+
+    Results are the same bits on every run. `stream`: None for the current stream of the framework that the arrays are of, an integer, or an
+    object with cuda_stream (torch's) or __cuda_stream__. CPU ranks take None.
+    """
+
+    __reduce_ex__ = refuse_pickling
+
+    def __init__(self, world: World, *, num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int, format: str = "bf16",
+                 **more: Any) -> None:
+        """Collective over the world's ranks, all of which pass the same values; allocates and maps all memory.
+
+        `format`: how tokens travel: bf16, fp8, mxfp8, mxfp4, nvfp4. `more`, by the names of C++'s ep_config: combine_format, layout
+        ("per_rank", "per_expert"), transfer ("automatic", "lines", "chunks", "flags"), rows ("by_expert", "by_token"), arrival, num_sms,
+        num_threads, tiled_scales, row_alignment, num_slots.
+        """
+        config = config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more)
+        self._set_up(world, _core.create(world._core, config))
+
+    def _set_up(self, world: World, core: Any) -> None:
+        self._world, self._held, self._device = world, core, world.device
+        self._frameworks = ["numpy"] * core.config["num_slots"]  # of each slot's tokens
+
+    @classmethod
+    def create_all(cls, worlds: Sequence[World], *, num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int,
+                   format: str = "bf16", **more: Any) -> "list[ExpertParallel]":
+        """Those of all ranks of one World.local, from one thread. Arguments as of ExpertParallel."""
+        config = config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more)
+        all_of_them = []
+        for world, core in zip(worlds, _core.create_all([world._core for world in worlds], config)):
+            one = cls.__new__(cls)
+            one._set_up(world, core)
+            all_of_them.append(one)
+        return all_of_them
+
+    @property
+    def _core(self) -> Any:
+        if self._held is None:
+            raise InvalidArgument("ExpertParallel: closed; make another one")
+        return self._held
+
+    @property
+    def world(self) -> World:
+        return self._world
+
+    @property
+    def config(self) -> dict:
+        """What it was made with, by the names of its arguments."""
+        return self._core.config
+
+    @property
+    def local_experts(self) -> range:
+        """Global ids of this rank's experts."""
+        first, count = self._core.local_experts
+        return range(first, first + count)
+
+    def dispatch_async(self, tokens: Array, topk_idx: Array, topk_weights: Optional[Array] = None, *,
+                       input_scales: Optional[Array] = None, expert_load: Optional[Array] = None, slot: int = 0, num_sms: int = 0,
+                       stream: Any = None) -> None:
+        """Sends each token to the ranks of its experts; waits for nobody.
+
+        tokens        [num_tokens, hidden] bfloat16, or (values, scales) that are quantised to the communicator's format
+        topk_idx      [num_tokens, top_k] int32 or int64; -1: no expert
+        topk_weights  [num_tokens, top_k] float32; None: weights of 1, or with layout "per_expert" those of combine_wait
+        input_scales  float32: [hidden / 128] with fp8 from bfloat16, [1] with nvfp4
+        expert_load   [local experts] int64, written: the round's rows of each expert are added
+        """
+        self._core.dispatch_async((tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
+                                  stream_handle(stream, self._device, framework_of(tokens)))
+        self._frameworks[slot] = framework_of(tokens)
+
+    def dispatch_wait(self, *, slot: int = 0, stream: Any = None) -> Received:
+        """Waits for all ranks' dispatch_async, and lays the received tokens out by expert."""
+        core, framework = self._core, self._framework(slot)
+        return Received(_core.dispatch_wait(core, slot, stream_handle(stream, self._device, framework)), framework, self._device)
+
+    def dispatch(self, tokens: Array, topk_idx: Array, topk_weights: Optional[Array] = None, *, input_scales: Optional[Array] = None,
+                 expert_load: Optional[Array] = None, slot: int = 0, num_sms: int = 0, stream: Any = None) -> Received:
+        """dispatch_async and dispatch_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use dispatch_all."""
+        core = _core.dispatch(self._core, (tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
+                              stream_handle(stream, self._device, framework_of(tokens)))
+        self._frameworks[slot] = framework = framework_of(tokens)
+        return Received(core, framework, self._device)
+
+    def combine_async(self, expert_output: Array, shared_output: Optional[Array] = None, *, slot: int = 0, num_sms: int = 0,
+                      stream: Any = None) -> None:
+        """Sends expert outputs back to the ranks of their tokens; waits for nobody.
+
+        expert_output  [max_rows, hidden] bfloat16: of row r of the slot's Received at r
+        shared_output  [num_tokens, hidden] bfloat16: what shared experts made of this rank's tokens; added last
+        """
+        self._core.combine_async(expert_output, shared_output, slot, num_sms, stream_handle(stream, self._device, framework_of(expert_output)))
+
+    def combine_wait(self, out: Optional[Array] = None, *, topk_weights: Optional[Array] = None, slot: int = 0,
+                     stream: Any = None) -> Array:
+        """Waits for all ranks' combine_async, then out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :], where y is the output of the
+        token's k-th expert. Returns `out`: [num_tokens, hidden] float32 or bfloat16; None: a new array in float32. `topk_weights` is for
+        layout "per_expert" where dispatch was given none."""
+        framework = self._framework(slot)
+        out = self._out(out, slot, framework)
+        self._core.combine_wait(topk_weights, out, slot, stream_handle(stream, self._device, framework))
+        return out
+
+    def combine(self, expert_output: Array, shared_output: Optional[Array] = None, *, out: Optional[Array] = None, slot: int = 0,
+                num_sms: int = 0, stream: Any = None) -> Array:
+        """combine_async and combine_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use combine_all."""
+        out = self._out(out, slot, self._framework(slot))
+        self._core.combine((expert_output, shared_output, out), slot, num_sms, stream_handle(stream, self._device, framework_of(expert_output)))
+        return out
+
+    def _framework(self, slot: int) -> str:
+        self._core.num_tokens(slot)  # refuses what is no slot
+        return self._frameworks[slot]
+
+    def _out(self, out: Optional[Array], slot: int, framework: str) -> Array:
+        if out is not None:
+            return out
+        return zeros((self._core.num_tokens(slot), self._core.config["hidden"]), "float32", framework, self._world)
+
+    def check(self) -> None:
+        """Raises DeviceError for what kernels found since the last check, such as an expert id out of range. Waits for them."""
+        self._core.check()
+
+    def dump_state(self) -> dict:
+        """What this rank's kernels are doing and what they lack, for when a round hangs, or seems to. From any thread."""
+        return json.loads(self._core.dump_state())
+
+    def close(self) -> None:
+        """Lets go of the communicator; views of what it received keep its memory until they are gone. May be called twice."""
+        self._held = None
+
+    def __enter__(self) -> "ExpertParallel":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._held is None:
+            return "<baton.ExpertParallel: closed>"
+        c = self.config
+        bytes_of_rank = sum(_core.workspace_bytes(c, self._world.size))
+        return (f"<baton.ExpertParallel: rank {self._world.rank} of {self._world.size} on {self._device}, {c['num_experts']} experts, top-"
+                f"{c['top_k']}, hidden {c['hidden']} as {c['format']}, up to {c['num_max_tokens_per_rank']} tokens a rank, {bytes_of_rank:,} bytes>")
+
+
+def config_of(num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int, format: str, more: dict) -> dict:
+    known = {"combine_format", "layout", "transfer", "rows", "arrival", "num_sms", "num_threads", "tiled_scales", "row_alignment", "num_slots"}
+    if unknown := sorted(more.keys() - known):
+        raise TypeError(f"ExpertParallel: there is no argument {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    return {"num_experts": num_experts, "top_k": top_k, "hidden": hidden, "num_max_tokens_per_rank": num_max_tokens_per_rank,
+            "format": format, **more}
+
+
+def why_not(num_ranks: int, *, num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int, format: str = "bf16",
+            **more: Any) -> str:
+    """Empty if such a communicator can be had with so many ranks; otherwise the first reason, with names and values."""
+    return _core.why_not(config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more), num_ranks)
+
+
+def workspace_bytes(num_ranks: int, *, num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int, format: str = "bf16",
+                    **more: Any) -> int:
+    """Bytes of device memory that such a communicator takes on each rank, exactly."""
+    return sum(_core.workspace_bytes(config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more), num_ranks))
+
+
+def of_each(name: str, given: Optional[Iterable], ep: Sequence[ExpertParallel]) -> list:
+    """One entry a rank; of None, None for each."""
+    entries = [None] * len(ep) if given is None else list(given)
+    if len(entries) != len(ep):
+        raise InvalidArgument(f"{name}: {len(entries)} entries, expected {len(ep)}, one for each rank")
+    return entries
+
+
+def dispatch_all(ep: Sequence[ExpertParallel], tokens: Iterable, topk_idx: Iterable, topk_weights: Optional[Iterable] = None,
+                 **more: Any) -> "list[Received]":
+    """dispatch_async, then dispatch_wait, on all ranks of World.local: lists with one entry a rank. `more` as of dispatch_async."""
+    given = list(zip(of_each("tokens", tokens, ep), of_each("topk_idx", topk_idx, ep), of_each("topk_weights", topk_weights, ep)))
+    waiting = {name: more[name] for name in ("slot", "stream") if name in more}
+    for one, arguments in zip(ep, given):
+        one.dispatch_async(*arguments, **more)
+    return [one.dispatch_wait(**waiting) for one in ep]
+
+
+def combine_all(ep: Sequence[ExpertParallel], expert_output: Iterable, shared_output: Optional[Iterable] = None, *,
+                out: Optional[Iterable] = None, **more: Any) -> list:
+    """combine_async, then combine_wait, on all ranks of World.local: [num_tokens, hidden] of each. `more` as of combine_async."""
+    given = list(zip(of_each("expert_output", expert_output, ep), of_each("shared_output", shared_output, ep)))
+    outs = of_each("out", out, ep)
+    waiting = {name: more[name] for name in ("slot", "stream") if name in more}
+    for one, arguments in zip(ep, given):
+        one.combine_async(*arguments, **more)
+    return [one.combine_wait(its, **waiting) for one, its in zip(ep, outs)]

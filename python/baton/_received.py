@@ -1,0 +1,85 @@
+"""What a dispatch left on a rank."""
+from functools import cached_property
+from typing import Any, Optional
+
+from ._arrays import NARROW, SCALES, Array, seen_as, takes_bits
+from ._world import refuse_pickling
+
+
+class Received:
+    """Every token that a dispatch left on this rank, grouped by local expert, then source rank, then the order there.
+
+    All arrays are views of the communicator's memory, without copies, of the framework that the tokens were of. They keep that memory
+    alive, also when the communicator is closed; what they say is overwritten by its slot's next dispatch_wait. Rows past the received
+    ones, and between experts where row_alignment is more than 1, hold anything.
+    """
+
+    __reduce_ex__ = refuse_pickling
+
+    def __init__(self, core: Any, framework: str, device: str) -> None:
+        self._core, self._framework, self._device = core, framework, device
+
+    def _seen(self, view: Any, dtype: str) -> Array:
+        return None if view is None else seen_as(view, self._framework, self._device, dtype)
+
+    @property
+    def format(self) -> str:
+        return self._core.format
+
+    @property
+    def hidden(self) -> int:
+        return self._core.hidden
+
+    @property
+    def max_rows(self) -> int:
+        """Rows that there is memory for."""
+        return self._core.max_rows
+
+    @property
+    def num_local_experts(self) -> int:
+        return self._core.num_local_experts
+
+    @cached_property
+    def tokens(self) -> Array:
+        """[max_rows, hidden] in the communicator's format; of 4-bit formats bytes [max_rows, hidden / 2]. With rows="by_token" each token
+        once, at token_rows."""
+        return self._seen(self._core.tokens(takes_bits(self._framework)), NARROW.get(self.format, "uint8"))
+
+    @cached_property
+    def scales(self) -> Optional[Array]:
+        """[max_rows, blocks]; flat with tiled_scales; None with bf16."""
+        return self._seen(self._core.scales(takes_bits(self._framework)), SCALES.get(self.format, "uint8"))
+
+    @cached_property
+    def row_offsets(self) -> Array:
+        """[num_local_experts + 1] int32: the first row of each expert."""
+        return self._seen(self._core.row_offsets(), "int32")
+
+    @cached_property
+    def row_counts(self) -> Array:
+        """[num_local_experts] int32: rows of each expert."""
+        return self._seen(self._core.row_counts(), "int32")
+
+    @cached_property
+    def expert_ids(self) -> Array:
+        """[num_local_experts] int32: global ids."""
+        return self._seen(self._core.expert_ids(), "int32")
+
+    @cached_property
+    def sources(self) -> Array:
+        """[max_rows, 4] int32: of each row its token's index on the source rank, which of its choices it serves, the source rank, a seal."""
+        return self._seen(self._core.sources(), "int32")
+
+    @cached_property
+    def token_rows(self) -> Optional[Array]:
+        """[max_rows] int32: which row of `tokens` is row r's, with rows="by_token"; else None."""
+        return self._seen(self._core.token_rows(), "int32")
+
+    def load(self) -> str:
+        """Rows of each expert, as a small table. Reads the device."""
+        lines = [f"{int(e):>8}  {int(n):>8}" for e, n in zip(self.expert_ids, self.row_counts)]
+        return "\n".join(["  expert      rows", *lines])
+
+    def __repr__(self) -> str:
+        return (f"<baton.Received: up to {self.max_rows} rows of {self.hidden} values as {self.format}, {self.num_local_experts} experts, "
+                f"on {self._device}>")

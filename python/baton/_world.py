@@ -1,0 +1,127 @@
+"""Worlds: the ranks that work together."""
+import os
+import sys
+from typing import Any, Callable, Optional, Sequence
+
+from . import _core
+from ._arrays import stream_handle
+from ._errors import InvalidArgument
+
+
+def refuse_pickling(self: Any, _protocol: Any = None) -> Any:
+    raise TypeError(f"{type(self).__name__}: cannot be pickled or copied: it is memory and streams of this process; make one in each "
+                    "process")
+
+
+def split_device(device: str) -> tuple:
+    """("cuda", 1) of "cuda:1"; -1 where it does not say."""
+    kind, colon, index = str(device).partition(":")
+    if kind not in ("cpu", "cuda", "auto") or (colon and not (kind == "cuda" and index.isdecimal())):
+        raise InvalidArgument(f"device: {str(device)!r}, expected 'cpu', 'cuda', 'cuda:N' or 'auto'")
+    return kind, int(index) if colon else -1
+
+
+class World:
+    """The ranks that work together, and this rank's device.
+
+    Ranks are objects of one process (`local`), or processes of one machine (the others). Making one is collective: every rank does it.
+    `device`: "cpu", "cuda", or "auto", which is "cuda" where the wheel has GPU kernels and a GPU here can run them.
+    """
+
+    __slots__ = ("_core", "__weakref__")
+    __reduce_ex__ = refuse_pickling
+
+    def __init__(self, core: Any) -> None:
+        if not isinstance(core, _core.World):
+            raise TypeError("World: made by World.local, from_env, from_all_gather, from_torch or from_mpi")
+        self._core = core
+
+    @classmethod
+    def local(cls, num_ranks: int, device: str = "auto") -> "list[World]":
+        """All ranks in this process, driven from one thread or one thread each. On "cuda" rank r uses GPU r modulo their number."""
+        kind, index = split_device(device)
+        if index >= 0:
+            raise InvalidArgument(f"device: {device!r}, expected 'cuda': rank r of World.local uses GPU r modulo their number")
+        return [cls(core) for core in _core.local(num_ranks, kind)]
+
+    @classmethod
+    def from_env(cls, device: str = "auto") -> "World":
+        """One process a rank, as torchrun or a similar launcher started it: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_PORT.
+
+        Raises TransportError if ranks do not come in time, InvalidArgument if a variable is missing.
+        """
+        kind, index = split_device(device)
+        if index >= 0:
+            raise InvalidArgument(f"device: {device!r}, expected 'cuda': from_env takes the GPU from LOCAL_RANK")
+        return cls(_core.from_environment(kind))
+
+    @classmethod
+    def from_all_gather(cls, all_gather: Optional[Callable[[bytes], Sequence[bytes]]], rank: int, size: int, device: str = "auto", *,
+                        local_rank: int = -1, deadline: float = 30.0) -> "World":
+        """Ranks that `all_gather` reaches: it takes this rank's bytes and returns those of all ranks, in order of ranks. Every rank calls it
+        the same number of times, only while objects are made. None is enough for one rank. `deadline`: of every wait, in seconds."""
+        kind, index = split_device(device)
+        return cls(_core.from_all_gather(all_gather, rank, size, kind, index, local_rank, deadline))
+
+    @classmethod
+    def from_torch(cls, group: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":
+        """The ranks of a process group of torch.distributed; None: the default one. All of them on this machine."""
+        from torch import distributed
+
+        def all_gather(mine: bytes) -> list:
+            of_ranks = [None] * distributed.get_world_size(group)
+            distributed.all_gather_object(of_ranks, mine, group=group)
+            return of_ranks
+
+        return cls.from_all_gather(all_gather, distributed.get_rank(group), distributed.get_world_size(group), device,
+                                   local_rank=int(os.environ.get("LOCAL_RANK", -1)), deadline=deadline)
+
+    @classmethod
+    def from_mpi(cls, comm: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":
+        """The ranks of a communicator of mpi4py; None: MPI.COMM_WORLD. All of them on this machine."""
+        if comm is None:
+            from mpi4py import MPI
+            comm = MPI.COMM_WORLD
+        return cls.from_all_gather(comm.allgather, comm.Get_rank(), comm.Get_size(), device, deadline=deadline)
+
+    @property
+    def rank(self) -> int:
+        return self._core.rank
+
+    @property
+    def size(self) -> int:
+        return self._core.size
+
+    @property
+    def device(self) -> str:
+        """"cpu" or "cuda"."""
+        return self._core.device
+
+    @property
+    def device_index(self) -> int:
+        return self._core.device_index
+
+    @property
+    def deadline(self) -> float:
+        """Of every wait, in seconds; 0: none. BATON_DEADLINE_MS overrides what was asked for."""
+        return self._core.deadline
+
+    def synchronize(self, stream: Any = None) -> None:
+        """Waits, without Python's lock, until everything that this rank enqueued on `stream` is done. On CPU ranks this is where work runs.
+        None: the current stream of torch, or else cupy, where one of them is loaded.
+
+        Raises Stuck if a wait of this rank outlived its deadline.
+        """
+        self._core.synchronize(stream_handle(stream, self.device, next((f for f in ("torch", "cupy") if f in sys.modules), "")))
+
+    def wait_times(self) -> dict:
+        """How long this rank has waited for each peer, in all its rounds: {"rank", "peers": [{"ns", "waits"}], "span_ns"}. From any
+        thread at any time, also while kernels hang."""
+        return self._core.wait_times()
+
+    def reset_wait_times(self) -> None:
+        self._core.reset_wait_times()
+
+    def __repr__(self) -> str:
+        where = f"cuda:{self.device_index}" if self.device == "cuda" else "cpu"
+        return f"<baton.World: rank {self.rank} of {self.size} on {where}>"

@@ -1,0 +1,57 @@
+#pragma once
+// Arrays of Python as memory for the library: numpy's, and whatever else speaks DLPack.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "baton/world.hpp"
+
+namespace baton::python {
+
+namespace nb = nanobind;
+
+enum class element { fp32, fp16, bf16, e4m3, e8m0, int32, int64, uint8 };
+
+/// Keeps the memory of an array that the library was given.
+using kept_array = nb::ndarray<nb::ro>;
+
+/// What an argument has to be.
+struct expectation {
+  const char* name;
+  std::initializer_list<element> types;
+  std::vector<std::int64_t> shape;  // -1: any extent
+  bool is_written = false;
+};
+
+struct array {
+  void* data = nullptr;
+  element type = element::fp32;
+  std::vector<std::int64_t> shape;
+  kept_array memory;
+};
+
+/// `given` as it is, without a copy: contiguous, on the world's device.
+/// @throws invalid_argument  names the argument, what was expected and what was found
+array array_of(nb::handle given, const expectation& expected, const world& rank);
+
+/// One that may be None.
+array optional_array(nb::handle given, const expectation& expected, const world& rank);
+
+/// What the library has of memory that lies in rows.
+struct layout {
+  const void* data = nullptr;
+  element type = element::fp32;
+  std::vector<std::size_t> shape;
+  std::vector<std::int64_t> strides = {};  // in elements; empty: contiguous
+};
+
+/// An array of Python over `memory`, which `owner` keeps alive: numpy's on the CPU, on a GPU one that speaks DLPack. Elements that
+/// numpy does not know, and others with `as_bits`, come as unsigned integers of their size.
+nb::object view_of(const layout& memory, const world& rank, nb::handle owner, bool as_bits);
+
+}  // namespace baton::python

@@ -1,0 +1,112 @@
+// The methods of a communicator, as baton.ExpertParallel calls them.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "communicator.hpp"
+#include "config.hpp"
+
+namespace baton::python {
+namespace {
+
+std::unique_ptr<communicator> create(const py_world& rank, const nb::dict& config) {
+  const ep_config wanted = config_of(config);
+  const world& handle = rank.get();
+  std::optional<expert_parallel> made;
+  {
+    const nb::gil_scoped_release without_lock;
+    made.emplace(expert_parallel::create(handle, wanted));
+  }
+  return std::make_unique<communicator>(rank, std::move(*made));
+}
+
+std::vector<std::unique_ptr<communicator>> create_all(const std::vector<py_world>& ranks,
+                                                      const nb::dict& config) {
+  const ep_config wanted = config_of(config);
+  std::vector<world> handles;
+  for (const py_world& rank : ranks) handles.push_back(rank.get());
+  std::vector<expert_parallel> made;
+  {
+    const nb::gil_scoped_release without_lock;
+    made = expert_parallel::create_all(handles, wanted);
+  }
+  std::vector<std::unique_ptr<communicator>> all;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    all.push_back(std::make_unique<communicator>(ranks[r], std::move(made[r])));
+  return all;
+}
+
+std::string dump_state(const communicator& self) {
+  self.rank().get();
+  const nb::gil_scoped_release without_lock;
+  return to_json(self.moe().dump_state());
+}
+
+received received_by(nb::handle self, const received_tokens& rows) {
+  return {nb::borrow(self), rows};
+}
+
+received dispatch_wait(nb::handle self, int slot, std::uintptr_t stream) {
+  return received_by(self, nb::cast<communicator&>(self).dispatch_wait(slot, stream));
+}
+
+/// The arguments of a dispatch, in the order in which baton.ExpertParallel gives them.
+received dispatch(nb::handle self, const nb::tuple& given, int slot, int num_sms, std::uintptr_t stream) {
+  const dispatch_arguments by_name{given[0], given[1], given[2], given[3], given[4], slot, num_sms};
+  return received_by(self, nb::cast<communicator&>(self).dispatch(by_name, stream));
+}
+
+}  // namespace
+
+void bind_communicator(nb::module_& module) {
+  bind_received(module);
+  nb::class_<communicator>(module, "Communicator")
+      .def("dispatch_async",
+           [](communicator& self, const nb::tuple& given, int slot, int num_sms, std::uintptr_t stream) {
+             self.dispatch_async({given[0], given[1], given[2], given[3], given[4], slot, num_sms}, stream);
+           })
+      .def(
+          "combine_async",
+          [](communicator& self, const nb::object& expert_output, const nb::object& shared_output, int slot,
+             int num_sms, std::uintptr_t stream) {
+            self.combine_async({expert_output, shared_output, {}, slot, num_sms}, stream);
+          },
+          nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg())
+      .def(
+          "combine_wait",
+          [](communicator& self, const nb::object& topk_weights, const nb::object& out, int slot,
+             std::uintptr_t stream) { self.combine_wait(topk_weights, out, slot, stream); },
+          nb::arg().none(), nb::arg(), nb::arg(), nb::arg())
+      .def("combine",
+           [](communicator& self, const nb::tuple& given, int slot, int num_sms, std::uintptr_t stream) {
+             self.combine({given[0], given[1], given[2], slot, num_sms}, stream);
+           })
+      .def("check", &communicator::check)
+      .def("num_tokens", [](communicator& self, int slot) { return self.round(slot).num_tokens; })
+      .def("dump_state", &dump_state)
+      .def_prop_ro("config", [](const communicator& self) { return dict_of(self.moe().config()); })
+      .def_prop_ro("local_experts", [](const communicator& self) {
+        const expert_range own = self.moe().local_experts();
+        return std::pair{own.first, own.count};
+      });
+  module.def("dispatch_wait", &dispatch_wait);
+  module.def("dispatch", &dispatch);
+  module.def("create", &create);
+  module.def("create_all", &create_all);
+  module.def("why_not",
+             [](const nb::dict& config, int num_ranks) { return why_not(config_of(config), num_ranks); });
+  module.def("workspace_bytes", [](const nb::dict& config, int num_ranks) {
+    const workspace_size size = workspace_bytes(config_of(config), num_ranks);
+    return std::pair{size.window, size.local};
+  });
+}
+
+}  // namespace baton::python

@@ -1,0 +1,245 @@
+#include "communicator.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <variant>
+
+#include "baton/error.hpp"
+#include "config.hpp"
+
+namespace baton::python {
+namespace {
+
+element scale_element(token_format format) {
+  return format == token_format::blockwise_fp8 ? element::fp32
+         : format == token_format::nvfp4       ? element::e4m3
+                                               : element::e8m0;
+}
+
+bool is_fp4(token_format format) {
+  return format == token_format::mxfp4 || format == token_format::nvfp4;
+}
+
+/// Tokens of a communicator whose format has scales, as (values, scales).
+quantised_tokens quantised_of(nb::handle given, const ep_config& config, const world& rank,
+                              std::vector<array>& used) {
+  const auto pair = nb::cast<nb::tuple>(given);
+  if (pair.size() != 2)
+    throw invalid_argument{"tokens: a tuple of " + std::to_string(pair.size()) +
+                           ", expected (values, scales)"};
+  const int columns = is_fp4(config.format) ? config.hidden / 2 : config.hidden;
+  const std::initializer_list<element> bytes = {element::uint8},
+                                       values_or_bytes = {element::e4m3, element::uint8};
+  used.push_back(
+      array_of(pair[0], {"tokens[0]", is_fp4(config.format) ? bytes : values_or_bytes, {-1, columns}}, rank));
+  const std::int64_t rows = used.back().shape[0];
+  used.push_back(array_of(pair[1],
+                          {"tokens[1]",
+                           {scale_element(config.format)},
+                           {rows, facts_of(config.format).row_scales(config.hidden)}},
+                          rank));
+  return {used[used.size() - 2].data, used.back().data};
+}
+
+}  // namespace
+
+turn::turn(std::atomic<bool>& taken) : taken_{taken} {
+  if (taken_.exchange(true))
+    throw invalid_argument{
+        "ExpertParallel: two threads call the same communicator at the same time; give each rank one thread, "
+        "or each thread a "
+        "communicator of its own"};
+}
+
+round_arguments& communicator::round(int slot) {
+  if (slot < 0 || static_cast<std::size_t>(slot) >= rounds_.size())
+    throw invalid_argument{"slot: " + std::to_string(slot) + " is outside [0, " +
+                           std::to_string(rounds_.size()) +
+                           "); num_slots says how many a communicator is created with"};
+  return rounds_[static_cast<std::size_t>(slot)];
+}
+
+void communicator::read_tokens(const dispatch_arguments& given, dispatch_input& in,
+                               std::vector<array>& used) const {
+  const ep_config& config = moe_->config();
+  const world& rank = rank_.get();
+  if (nb::isinstance<nb::tuple>(given.tokens)) {
+    in.tokens = quantised_of(given.tokens, config, rank, used);
+  } else {
+    used.push_back(array_of(given.tokens, {"tokens", {element::bf16}, {-1, config.hidden}}, rank));
+    in.tokens = static_cast<const bfloat16*>(used.back().data);
+  }
+  const std::int64_t num_tokens = used.front().shape[0];
+  if (num_tokens > config.num_max_tokens_per_rank)
+    throw invalid_argument{"tokens: " + std::to_string(num_tokens) +
+                           " rows, expected at most num_max_tokens_per_rank = " +
+                           std::to_string(config.num_max_tokens_per_rank)};
+  in.num_tokens = static_cast<int>(num_tokens);
+}
+
+dispatch_input communicator::input_of(const dispatch_arguments& given, std::vector<array>& used) const {
+  const ep_config& config = moe_->config();
+  const world& rank = rank_.get();
+  dispatch_input in{.num_sms = given.num_sms, .slot = given.slot};
+  read_tokens(given, in, used);
+  const array ids = array_of(
+      given.topk_idx, {"topk_idx", {element::int32, element::int64}, {in.num_tokens, config.top_k}}, rank);
+  in.topk_idx.data = ids.data;
+  in.topk_idx.is_wide = ids.type == element::int64;
+  const array weights = optional_array(
+      given.topk_weights, {"topk_weights", {element::fp32}, {in.num_tokens, config.top_k}}, rank);
+  in.topk_weights = static_cast<const float*>(weights.data);
+  const int scales = config.format == token_format::nvfp4 ? 1 : config.hidden / 128;
+  const array input_scales =
+      optional_array(given.input_scales, {"input_scales", {element::fp32}, {scales}}, rank);
+  in.input_scales = static_cast<const float*>(input_scales.data);
+  const array load = optional_array(
+      given.expert_load, {"expert_load", {element::int64}, {moe_->local_experts().count}, true}, rank);
+  in.expert_load = static_cast<std::int64_t*>(load.data);
+  used.insert(used.end(), {ids, weights, input_scales, load});
+  return in;
+}
+
+void communicator::begin_round(int slot, int num_tokens, std::vector<array> used) {
+  for (const array& one : used) rank_.keep(one);
+  round_arguments& its = round(slot);
+  its.num_tokens = num_tokens;
+  its.used = std::move(used);
+}
+
+/// Kernels of a round's end read what its beginning was given, too.
+void communicator::end_round(int slot, stream_ref stream) {
+  const std::vector<array> used = std::exchange(round(slot).used, {});
+  for (const array& one : used) rank_.keep(one);
+  rank_.finish_on_cpu(stream);
+}
+
+void communicator::dispatch_async(const dispatch_arguments& given, std::uintptr_t stream) {
+  const turn mine{taken_};
+  const stream_ref on = rank_.stream_of(stream);
+  round(given.slot);
+  std::vector<array> used;
+  const dispatch_input in = input_of(given, used);
+  {
+    const nb::gil_scoped_release without_lock;
+    moe_->dispatch_async(in, on);
+  }
+  begin_round(given.slot, in.num_tokens, std::move(used));
+}
+
+received_tokens communicator::dispatch_wait(int slot, std::uintptr_t stream) {
+  const turn mine{taken_};
+  const stream_ref on = rank_.stream_of(stream);
+  round_arguments& its = round(slot);
+  received_tokens rows;
+  {
+    const nb::gil_scoped_release without_lock;
+    rows = moe_->dispatch_wait(on, slot);
+  }
+  its.max_rows = rows.max_rows;
+  rank_.finish_on_cpu(on);
+  return rows;
+}
+
+received_tokens communicator::dispatch(const dispatch_arguments& given, std::uintptr_t stream) {
+  const turn mine{taken_};
+  const stream_ref on = rank_.stream_of(stream);
+  round_arguments& its = round(given.slot);
+  std::vector<array> used;
+  const dispatch_input in = input_of(given, used);
+  received_tokens rows;
+  {
+    const nb::gil_scoped_release without_lock;
+    rows = moe_->dispatch(in, on);
+  }
+  begin_round(given.slot, in.num_tokens, std::move(used));
+  its.max_rows = rows.max_rows;
+  rank_.finish_on_cpu(on);
+  return rows;
+}
+
+combine_input communicator::input_of(const combine_arguments& given, std::vector<array>& used) {
+  const round_arguments& its = round(given.slot);
+  const world& rank = rank_.get();
+  const std::int64_t hidden = moe_->config().hidden;
+  const array outputs =
+      array_of(given.expert_output, {"expert_output", {element::bf16}, {its.max_rows, hidden}}, rank);
+  const array shared =
+      optional_array(given.shared_output, {"shared_output", {element::bf16}, {its.num_tokens, hidden}}, rank);
+  used.insert(used.end(), {outputs, shared});
+  return {.expert_output = static_cast<const bfloat16*>(outputs.data),
+          .num_sms = given.num_sms,
+          .slot = given.slot,
+          .shared_output = static_cast<const bfloat16*>(shared.data)};
+}
+
+array communicator::out_of(nb::handle out, int slot) {
+  return array_of(
+      out, {"out", {element::fp32, element::bf16}, {round(slot).num_tokens, moe_->config().hidden}, true},
+      rank_.get());
+}
+
+void communicator::combine_async(const combine_arguments& given, std::uintptr_t stream) {
+  const turn mine{taken_};
+  const stream_ref on = rank_.stream_of(stream);
+  std::vector<array> used;
+  const combine_input in = input_of(given, used);
+  {
+    const nb::gil_scoped_release without_lock;
+    moe_->combine_async(in, on);
+  }
+  std::vector<array>& of_round = round(given.slot).used;
+  for (array& one : used) {
+    rank_.keep(one);
+    of_round.push_back(std::move(one));
+  }
+}
+
+void communicator::combine_wait(nb::handle topk_weights, nb::handle out, int slot, std::uintptr_t stream) {
+  const turn mine{taken_};
+  const stream_ref on = rank_.stream_of(stream);
+  const int top_k = moe_->config().top_k;
+  const array result = out_of(out, slot);
+  const array weights = optional_array(
+      topk_weights, {"topk_weights", {element::fp32}, {round(slot).num_tokens, top_k}}, rank_.get());
+  {
+    const nb::gil_scoped_release without_lock;
+    const auto* by = static_cast<const float*>(weights.data);
+    if (result.type == element::fp32)
+      moe_->combine_wait(by, static_cast<float*>(result.data), on, slot);
+    else
+      moe_->combine_wait(by, static_cast<bfloat16*>(result.data), on, slot);
+  }
+  rank_.keep(result);
+  rank_.keep(weights);
+  end_round(slot, on);
+}
+
+void communicator::combine(const combine_arguments& given, std::uintptr_t stream) {
+  const turn mine{taken_};
+  const stream_ref on = rank_.stream_of(stream);
+  std::vector<array> used;
+  const combine_input in = input_of(given, used);
+  const array result = out_of(given.out, given.slot);
+  {
+    const nb::gil_scoped_release without_lock;
+    if (result.type == element::fp32)
+      moe_->combine(in, static_cast<float*>(result.data), on);
+    else
+      moe_->combine(in, static_cast<bfloat16*>(result.data), on);
+  }
+  for (const array& one : used) rank_.keep(one);
+  rank_.keep(result);
+  end_round(given.slot, on);
+}
+
+void communicator::check() {
+  const turn mine{taken_};
+  rank_.get();
+  const nb::gil_scoped_release without_lock;
+  moe_->check();
+}
+
+}  // namespace baton::python

@@ -1,0 +1,16 @@
+// baton._core: what baton's Python package has of the library. Its users are the classes and functions of the package.
+#include "baton/version.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include "ranks.hpp"
+
+NB_MODULE(_core, module) {
+  module.doc() = "The library as the package baton uses it; for users, see baton.";
+  module.def("version", &baton::version);
+  module.def("build_info", &baton::build_info);
+  baton::python::bind_errors(module);
+  baton::python::bind_world(module);
+  baton::python::bind_communicator(module);
+  baton::python::bind_products(module);
+}

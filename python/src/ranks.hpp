@@ -1,0 +1,62 @@
+#pragma once
+// A world as Python has it: its handle, what queued work still reads, and which process made it.
+#include <nanobind/nanobind.h>
+#include <sys/types.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "arrays.hpp"
+#include "baton/world.hpp"
+
+namespace baton::python {
+
+/// Arrays that queued work of CPU ranks reads or writes. Work of all ranks of a World.local may run whenever one of them waits, so they
+/// share one. Touched with Python's lock held only.
+class kept_arrays {
+ public:
+  explicit kept_arrays(int num_ranks) : of_rank_(static_cast<std::size_t>(num_ranks)) {}
+  std::vector<kept_array>& of(int rank) { return of_rank_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  std::vector<std::vector<kept_array>> of_rank_;
+};
+
+class py_world {
+ public:
+  py_world(world handle, std::shared_ptr<kept_arrays> kept)
+      : handle_{std::move(handle)}, kept_{std::move(kept)} {}
+
+  /// @throws invalid_argument  this is a fork of the process that made the world
+  const world& get() const;
+  bool is_cpu() const { return get().device() == device_kind::cpu; }
+
+  /// CPU ranks read it when work runs. A GPU's allocators reuse memory in stream order, behind what was enqueued.
+  void keep(const array& used) const {
+    if (used.memory.is_valid() && is_cpu()) kept_->of(get().rank()).push_back(used.memory);
+  }
+  /// Waits without Python's lock; what the rank's work was given is let go.
+  /// @throws stuck  as world::synchronize
+  void synchronize(stream_ref stream) const;
+  /// Arrays are to be read when a call returns, so a call that waits does wait on CPU ranks. GPUs go in stream order.
+  void finish_on_cpu(stream_ref stream) const {
+    if (is_cpu()) synchronize(stream);
+  }
+  /// @throws invalid_argument  CPU ranks have no streams in Python
+  stream_ref stream_of(std::uintptr_t handle) const;
+
+ private:
+  world handle_;
+  std::shared_ptr<kept_arrays> kept_;
+  pid_t made_by_ = current_process();
+
+  static pid_t current_process();
+};
+
+void bind_errors(nb::module_& module);
+void bind_world(nb::module_& module);
+void bind_communicator(nb::module_& module);
+void bind_products(nb::module_& module);
+
+}  // namespace baton::python

@@ -1,0 +1,95 @@
+// What a dispatch left, as arrays of Python over the communicator's memory.
+#include "baton/received_tokens.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include "communicator.hpp"
+
+namespace baton::python {
+namespace {
+
+std::size_t extent(int n) {
+  return static_cast<std::size_t>(n);
+}
+
+const world& rank_of(const received& from) {
+  return nb::cast<communicator&>(from.owner).rank().get();
+}
+
+nb::object view(const received& from, const layout& memory, bool as_bits = false) {
+  return view_of(memory, rank_of(from), from.owner, as_bits);
+}
+
+nb::object tokens(const received& from, bool as_bits) {
+  const received_tokens& r = from.rows;
+  const int value_bits = facts_of(r.format).value_bits;
+  const element type = value_bits == 16 ? element::bf16 : value_bits == 8 ? element::e4m3 : element::uint8;
+  const int columns = value_bits == 4 ? r.hidden / 2 : r.hidden;
+  if (r.token_rows == nullptr)
+    return view(from, {r.tokens, type, {extent(r.max_rows), extent(columns)}}, as_bits);
+  const int bytes = value_bits == 16 ? 2 : 1;
+  return view(from, {r.tokens, type, {extent(r.max_token_rows), extent(columns)}, {r.row_bytes / bytes, 1}},
+              as_bits);
+}
+
+nb::object scales(const received& from, bool as_bits) {
+  const received_tokens& r = from.rows;
+  const format_facts facts = facts_of(r.format);
+  if (r.scales == nullptr || facts.block == 0) return nb::none();
+  const element type = r.format == token_format::blockwise_fp8 ? element::fp32
+                       : r.format == token_format::nvfp4       ? element::e4m3
+                                                               : element::e8m0;
+  const int blocks = facts.row_scales(r.hidden);
+  if (r.token_rows != nullptr)
+    return view(
+        from,
+        {r.scales, type, {extent(r.max_token_rows), extent(blocks)}, {r.row_bytes / facts.scale_bytes, 1}},
+        as_bits);
+  if (r.scales_layout == scale_layout::tiled_128x4) {
+    const scale_places places{r.scales_layout, r.max_rows, blocks};
+    return view(from, {r.scales, type, {static_cast<std::size_t>(places.count())}}, as_bits);
+  }
+  std::vector<std::int64_t> strides;
+  if (r.scales_layout == scale_layout::column_major) strides = {1, r.max_rows};
+  return view(from, {r.scales, type, {extent(r.max_rows), extent(blocks)}, strides}, as_bits);
+}
+
+nb::object numbers(const received& from, const void* at, std::vector<std::size_t> shape) {
+  if (at == nullptr) return nb::none();
+  return view(from, {at, element::int32, std::move(shape)});
+}
+
+}  // namespace
+
+void bind_received(nb::module_& module) {
+  static_assert(sizeof(source_info) == 4 * sizeof(std::int32_t));
+  nb::class_<received>(module, "Received")
+      .def("tokens", &tokens, nb::arg("as_bits"))
+      .def("scales", &scales, nb::arg("as_bits"))
+      .def("row_offsets",
+           [](const received& from) {
+             return numbers(from, from.rows.row_offsets, {extent(from.rows.num_local_experts + 1)});
+           })
+      .def("row_counts",
+           [](const received& from) {
+             return numbers(from, from.rows.row_counts, {extent(from.rows.num_local_experts)});
+           })
+      .def("expert_ids",
+           [](const received& from) {
+             return numbers(from, from.rows.expert_ids, {extent(from.rows.num_local_experts)});
+           })
+      .def("sources",
+           [](const received& from) {
+             return numbers(from, from.rows.sources, {extent(from.rows.max_rows), 4});
+           })
+      .def("token_rows",
+           [](const received& from) {
+             return numbers(from, from.rows.token_rows, {extent(from.rows.max_rows)});
+           })
+      .def_prop_ro("num_local_experts", [](const received& from) { return from.rows.num_local_experts; })
+      .def_prop_ro("max_rows", [](const received& from) { return from.rows.max_rows; })
+      .def_prop_ro("hidden", [](const received& from) { return from.rows.hidden; })
+      .def_prop_ro("format", [](const received& from) { return name(from.rows.format); });
+}
+
+}  // namespace baton::python

@@ -1,0 +1,158 @@
+"""What is refused, and that it is told with the argument's name, what was expected and what was found."""
+import copy
+import pickle
+
+import numpy
+import pytest
+
+import baton
+from foreign import BFLOAT, BOOL, CUDA, FLOAT, foreign_array
+from rounds import BF16, assert_scaled, local, round_data, scaled_experts
+
+
+@pytest.fixture
+def data():
+    return round_data()
+
+
+def refused(ep, data, says, **changed):
+    given = dict(zip(("tokens", "topk_idx", "topk_weights"), data.given(0)), **changed)
+    with pytest.raises(baton.InvalidArgument, match=says):
+        ep.dispatch_async(**given)
+
+
+@pytest.mark.parametrize("changed,says", [
+    ({"tokens": numpy.zeros((16, 256), numpy.float32)}, r"tokens: expected bfloat16 \[any, 256\] on cpu, contiguous; found float32 \[16, 256\] on cpu"),
+    ({"tokens": numpy.zeros((16, 128), BF16)}, r"tokens: expected bfloat16 \[any, 256\].*; found bfloat16 \[16, 128\] on cpu"),
+    ({"tokens": numpy.zeros((16, 512), BF16)[:, ::2]}, r"tokens: .*; found bfloat16 \[16, 256\] on cpu, not contiguous"),
+    ({"tokens": numpy.zeros((129, 256), BF16)}, r"tokens: 129 rows, expected at most num_max_tokens_per_rank = 128"),
+    ({"tokens": [[1.0] * 256] * 16}, r"tokens: .*; found list, which is no array of numpy and speaks no DLPack"),
+    ({"tokens": None}, r"tokens: .*; found NoneType"),
+    ({"topk_idx": numpy.zeros((16, 8), numpy.int16)}, r"topk_idx: expected int32 or int64 \[16, 8\] on cpu, contiguous; found int16 \[16, 8\]"),
+    ({"topk_idx": numpy.zeros((15, 8), numpy.int64)}, r"topk_idx: expected int32 or int64 \[16, 8\].*; found int64 \[15, 8\]"),
+    ({"topk_idx": numpy.zeros((16, 8), bool)}, r"found bool8 \[16, 8\]|found bool \[16, 8\]"),
+    ({"topk_weights": numpy.zeros((16, 8))}, r"topk_weights: expected float32 \[16, 8\].*; found float64 \[16, 8\]"),
+    ({"input_scales": numpy.ones(2, numpy.float32)}, r"input_scales: given, but token_format bf16 takes none"),
+    ({"slot": 1}, r"slot: 1 is outside \[0, 1\)"),
+    ({"num_sms": -1}, r"num_sms: -1 is outside"),
+    ({"stream": 17}, r"stream: 17, expected None: a CPU rank has no streams"),
+    ({"stream": "mine"}, r"stream: str, expected None, an integer, or an object with cuda_stream"),
+])
+def test_what_dispatch_refuses(data, changed, says):
+    ep = local(data)
+    refused(ep[0], data, says, **changed)
+    recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)  # and nothing was enqueued
+    assert_scaled(data, 0, baton.combine_all(ep, [scaled_experts(r) for r in recv])[0])
+
+
+def test_memory_of_another_device_is_refused(data):
+    ep = local(data)
+    refused(ep[0], data, r"tokens: expected bfloat16 \[any, 256\] on cpu, contiguous; found bfloat16 \[16, 256\] on cuda:1",
+            tokens=foreign_array(data.tokens[0].view(numpy.uint16), BFLOAT, 16, CUDA, 1))
+
+
+def test_arrays_of_any_framework_that_speaks_dlpack_are_taken(data):
+    ep = local(data)
+    foreign = [foreign_array(x.view(numpy.uint16), BFLOAT, 16) for x in data.tokens]
+    weights = [foreign_array(w, FLOAT, 32) for w in data.topk_weights]
+    recv = baton.dispatch_all(ep, foreign, data.topk_idx, weights)
+    assert_scaled(data, 3, baton.combine_all(ep, [scaled_experts(r) for r in recv])[3])
+    refused(ep[0], data, r"topk_weights: .*; found bool8 \[16, 8\]", topk_weights=foreign_array(numpy.zeros((16, 8), bool), BOOL, 8))
+
+
+def test_read_only_arrays_are_read_and_never_written(data):
+    ep = local(data)
+    for arrays in (data.tokens, data.topk_idx, data.topk_weights):
+        for array in arrays:
+            array.flags.writeable = False
+    recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)
+    for one, rows in zip(ep, recv):
+        one.combine_async(scaled_experts(rows))
+    out = numpy.zeros((16, 256), numpy.float32)
+    out.flags.writeable = False
+    with pytest.raises(baton.InvalidArgument, match=r"out: expected float32 or bfloat16 \[16, 256\].*writable; found .*read-only"):
+        ep[0].combine_wait(out)
+
+
+def test_what_combine_refuses(data):
+    ep = local(data)
+    recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)
+    rows = recv[0].max_rows
+    with pytest.raises(baton.InvalidArgument, match=rf"expert_output: expected bfloat16 \[{rows}, 256\].*; found float32 \[{rows}, 256\]"):
+        ep[0].combine_async(numpy.zeros((rows, 256), numpy.float32))
+    with pytest.raises(baton.InvalidArgument, match=rf"expert_output: .*; found bfloat16 \[{rows - 1}, 256\]"):
+        ep[0].combine_async(numpy.zeros((rows - 1, 256), BF16))
+    with pytest.raises(baton.InvalidArgument, match=r"shared_output: expected bfloat16 \[16, 256\].*; found bfloat16 \[15, 256\]"):
+        ep[0].combine_async(numpy.zeros((rows, 256), BF16), numpy.zeros((15, 256), BF16))
+
+
+def test_calls_out_of_order_are_refused(data):
+    ep = local(data)
+    with pytest.raises(baton.InvalidArgument, match="dispatch_wait"):
+        ep[0].dispatch_wait()
+    with pytest.raises(baton.InvalidArgument, match=r"expert_out: 3 entries|expert_output: 3 entries, expected 4, one for each rank"):
+        baton.combine_all(ep, [None] * 3)
+
+
+@pytest.mark.parametrize("changed,error,says", [
+    ({"format": "int8"}, baton.InvalidArgument, r"format: 'int8', expected one of 'bf16', 'fp8', 'mxfp8', 'mxfp4', 'nvfp4'"),
+    ({"layout": "flat"}, baton.InvalidArgument, r"layout: 'flat', expected one of"),
+    ({"top_k": 33}, baton.InvalidArgument, r"top_k.*33"),
+    ({"top_k": "8"}, baton.InvalidArgument, r"top_k: '8', expected a whole number"),
+    ({"tiled_scales": 1}, baton.InvalidArgument, r"tiled_scales: 1, expected True or False"),
+    ({"hidden": 12}, baton.InvalidArgument, r"hidden.*12"),
+    ({"num_sm": 4}, TypeError, r"there is no argument 'num_sm'; there are arrival"),
+])
+def test_configurations_that_there_are_not(data, changed, error, says):
+    with pytest.raises(error, match=says):
+        local(data, **changed) if not changed.keys() & data.sizes().keys() else baton.ExpertParallel.create_all(
+            baton.World.local(4, device="cpu"), **{**data.sizes(), **changed})
+
+
+def test_sizes_can_be_asked_for_before_memory_is_taken():
+    sizes = {"num_experts": 64, "top_k": 8, "hidden": 256, "num_max_tokens_per_rank": 128}
+    assert baton.why_not(4, **sizes) == "" and "hidden" in baton.why_not(4, **{**sizes, "hidden": 7})
+    assert baton.workspace_bytes(4, **sizes) > baton.workspace_bytes(4, **{**sizes, "hidden": 128}) > 0
+
+
+@pytest.mark.parametrize("device", ["gpu", "cpu:1", "cuda:x", ""])
+def test_devices_that_there_are_not(device):
+    with pytest.raises(baton.InvalidArgument, match=rf"device: '{device}', expected 'cpu', 'cuda', 'cuda:N' or 'auto'"):
+        baton.World.local(2, device=device)
+
+
+def test_worlds_of_sizes_that_there_are_not():
+    with pytest.raises(baton.InvalidArgument, match="9"):
+        baton.World.local(9, device="cpu")
+    with pytest.raises(baton.InvalidArgument, match="all_gather"):
+        baton.World.from_all_gather(None, 0, 2, "cpu")
+
+
+def test_nothing_is_pickled_or_copied(data):
+    ep = local(data)
+    recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)
+    for each in (ep[0].world, ep[0], recv[0]):
+        for way in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match=f"{type(each).__name__}: cannot be pickled or copied"):
+                way(each)
+
+
+def test_everything_says_what_it_is(data):
+    ep = local(data)
+    recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)
+    assert repr(ep[1].world) == "<baton.World: rank 1 of 4 on cpu>"
+    assert "rank 1 of 4 on cpu, 64 experts, top-8, hidden 256 as bf16, up to 128 tokens a rank" in repr(ep[1])
+    assert f"up to {recv[0].max_rows} rows of 256 values as bf16, 16 experts, on cpu" in repr(recv[0])
+
+
+def test_a_number_and_objects_name_streams():
+    from baton._arrays import stream_handle
+
+    class torch_s:
+        cuda_stream = 5
+
+    class other_s:
+        def __cuda_stream__(self):
+            return 0, 7
+
+    assert [stream_handle(s, "cuda", "numpy") for s in (None, 3, torch_s(), other_s())] == [0, 3, 5, 7]

@@ -1,0 +1,139 @@
+"""Errors as exceptions with fields."""
+import os
+import threading
+
+import pytest
+
+import baton
+from rounds import local, round_data
+
+
+class gathering:
+    """all_gather between threads of this process."""
+
+    def __init__(self, size):
+        self.barrier, self.of_ranks = threading.Barrier(size), [b""] * size
+
+    def of(self, rank):
+        def all_gather(mine):
+            self.of_ranks[rank] = mine
+            self.barrier.wait()
+            everything = list(self.of_ranks)
+            self.barrier.wait()
+            return everything
+        return all_gather
+
+
+def on_threads(size, work):
+    """work(rank, all_gather) on a thread a rank; what each returned or raised."""
+    meeting, results = gathering(size), [None] * size
+
+    def run(rank):
+        try:
+            results[rank] = work(rank, meeting.of(rank))
+        except Exception as error:
+            results[rank] = error
+            meeting.barrier.abort()
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_who_waits_in_vain_says_for_whom_and_what_it_saw():
+    data = round_data(num_experts=8, top_k=2, hidden=64)
+
+    def work(rank, all_gather):
+        world = baton.World.from_all_gather(all_gather, rank, 2, "cpu", deadline=0.2)
+        assert world.deadline == 0.2
+        ep = baton.ExpertParallel(world, **data.sizes())
+        if rank == 1:
+            return ep  # never dispatches
+        ep.dispatch_async(*data.given(rank))
+        with pytest.raises(baton.Stuck) as caught:
+            ep.dispatch_wait()
+        with pytest.raises(baton.InvalidArgument):
+            ep.dispatch_async(*data.given(rank))  # lost, and says so
+        return caught.value
+
+    stuck = on_threads(2, work)[0]
+    assert isinstance(stuck, baton.Stuck) and isinstance(stuck, TimeoutError), stuck
+    assert stuck.rank == 0 and stuck.peer == 1 and isinstance(stuck.phase, str) and stuck.phase
+    assert stuck.expected != stuck.seen and stuck.waited_ns >= 200_000_000
+    assert stuck.phase in str(stuck) and {"block", "slot", "epoch"} <= stuck.__dict__.keys()
+
+
+def test_ranks_that_disagree_are_told_about_what():
+    def work(rank, all_gather):
+        world = baton.World.from_all_gather(all_gather, rank, 2, "cpu")
+        return baton.ExpertParallel(world, **round_data().sizes(num_slots=1 + rank))
+
+    for error in on_threads(2, work):
+        assert isinstance(error, baton.InvalidArgument) and "num_slots" in str(error), error
+
+
+@pytest.mark.parametrize("answer,says", [(lambda mine: [mine], "returned 1 entries, expected the bytes of each of 2 ranks"),
+                                         (lambda mine: [mine, mine[:-1]], r"returned an entry of \d+ bytes, expected \d+")])
+def test_an_all_gather_that_returns_something_else(answer, says):
+    with pytest.raises(baton.TransportError, match=says):
+        baton.World.from_all_gather(answer, 0, 2, "cpu")
+
+
+def test_an_error_of_the_callback_comes_through():
+    def broken(_):
+        raise KeyError("no such group")
+
+    with pytest.raises(KeyError, match="no such group"):
+        baton.World.from_all_gather(broken, 0, 2, "cpu")
+
+
+def test_what_only_kernels_see_is_told_by_check():
+    data = round_data()
+    data.topk_idx[2][3, 4] = 999
+    ep = local(data)
+    recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)
+    with pytest.raises(baton.DeviceError, match="999"):
+        ep[2].check()
+    ep[0].check()
+    assert len(recv) == 4
+
+
+def test_too_much_memory_is_told_with_numbers():
+    sizes = {"num_experts": 1024, "top_k": 32, "hidden": 65536, "num_max_tokens_per_rank": 65536, "layout": "per_expert"}
+    with pytest.raises(baton.OutOfMemory) as caught:
+        baton.ExpertParallel(baton.World.local(1, device="cpu")[0], **sizes)
+    assert isinstance(caught.value, MemoryError) and caught.value.needed > caught.value.free > 0
+
+
+@pytest.mark.skipif("cuda" in baton.build_info().lower() and os.path.exists("/dev/nvidia0"), reason="a GPU is here")
+def test_a_gpu_that_is_not_there_is_unsupported():
+    with pytest.raises(baton.Unsupported):
+        baton.World.local(1, device="cuda")
+    assert baton.World.local(1)[0].device == "cpu"
+
+
+def test_a_fork_is_told_that_the_world_is_its_parents():
+    world = baton.World.local(1, device="cpu")[0]
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            world.synchronize()
+            os.write(writes, b"nothing was said")
+        except baton.InvalidArgument as error:
+            os.write(writes, str(error).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    said = os.read(reads, 1000).decode()
+    assert f"made by process {os.getpid()}" in said and "spawn" in said
+    world.synchronize()
+
+
+def test_errors_are_of_one_family_and_of_pythons():
+    for error in (baton.BadFile, baton.CudaError, baton.DeviceError, baton.InvalidArgument, baton.OutOfMemory, baton.Stuck,
+                  baton.TransportError, baton.Unsupported):
+        assert issubclass(error, baton.Error)
+    assert issubclass(baton.InvalidArgument, ValueError)

@@ -1,0 +1,137 @@
+"""What keeps what alive."""
+import gc
+import threading
+import weakref
+
+import numpy
+import pytest
+
+import baton
+from rounds import BF16, assert_scaled, local, round_data, scaled_experts
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as numbers:
+        return int(numbers.read().split()[1]) * 4096
+
+
+def test_views_outlive_the_communicator_and_its_world():
+    data = round_data()
+    ep = local(data)
+    recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)
+    tokens, before = recv[0].tokens, recv[0].tokens.copy()
+    for one in ep:
+        one.close()
+    del ep, recv, one
+    gc.collect()
+    local(round_data(seed=3))  # memory that was given back would be used again
+    assert (tokens.view(numpy.uint16) == before.view(numpy.uint16)).all()
+
+
+def test_a_closed_communicator_says_so():
+    ep = local(round_data())[0]
+    with ep as same:
+        assert same is ep
+    ep.close()
+    assert repr(ep) == "<baton.ExpertParallel: closed>"
+    with pytest.raises(baton.InvalidArgument, match="ExpertParallel: closed"):
+        ep.dispatch_wait()
+
+
+def test_memory_is_free_again_when_the_last_view_is_gone():
+    data = round_data(num_tokens=128)
+    sizes = data.sizes(num_max_tokens_per_rank=4096, transfer="chunks")
+
+    def use():
+        ep = baton.ExpertParallel.create_all(baton.World.local(4, device="cpu"), **sizes)
+        recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)
+        return [r.tokens[0, 0] for r in recv]
+
+    use()
+    before = resident_bytes()
+    for _ in range(8):
+        use()
+    assert resident_bytes() - before < baton.workspace_bytes(4, **sizes)
+
+
+class counted(numpy.ndarray):
+    """An array that can be watched."""
+
+
+def test_arrays_are_kept_until_the_round_is_over_and_no_longer():
+    data = round_data()
+    ep = local(data)
+    watched = []
+    for rank, one in enumerate(ep):
+        given = [array.view(counted) if array.dtype != BF16 else array for array in data.given(rank)]
+        watched += [weakref.ref(array) for array in given[1:]]
+        one.dispatch_async(*given)
+        del given
+    recv = [one.dispatch_wait() for one in ep]
+    gc.collect()
+    assert all(each() is not None for each in watched)
+    for rank, out in enumerate(baton.combine_all(ep, [scaled_experts(r) for r in recv])):
+        assert_scaled(data, rank, out)
+    gc.collect()
+    assert all(each() is None for each in watched)
+
+
+def test_temporaries_may_go_before_their_work_runs():
+    data = round_data()
+    ep = local(data)
+    for rank, one in enumerate(ep):
+        one.dispatch_async(*(array.copy() for array in data.given(rank)))
+    numpy.zeros((64, 256), BF16)
+    recv = [one.dispatch_wait() for one in ep]
+    for rank, out in enumerate(baton.combine_all(ep, [scaled_experts(r) for r in recv])):
+        assert_scaled(data, rank, out)
+
+
+def test_a_communicator_that_goes_with_work_queued_takes_nothing_along():
+    data = round_data()
+    worlds = baton.World.local(4, device="cpu")
+    ep = baton.ExpertParallel.create_all(worlds, **data.sizes())
+    for rank, one in enumerate(ep):
+        one.dispatch_async(*(array.copy() for array in data.given(rank)))
+    del ep, one
+    gc.collect()
+    again = baton.ExpertParallel.create_all(worlds, **data.sizes())
+    recv = baton.dispatch_all(again, data.tokens, data.topk_idx, data.topk_weights)
+    assert_scaled(data, 0, baton.combine_all(again, [scaled_experts(r) for r in recv])[0])
+
+
+def test_hundreds_of_rounds_leave_no_memory_behind():
+    data = round_data(num_experts=8, top_k=2, hidden=64, num_tokens=4)
+    ep = local(data, num_ranks=2, num_sms=1)
+    data.tokens, data.topk_idx, data.topk_weights = data.tokens[:2], data.topk_idx[:2], data.topk_weights[:2]
+
+    def rounds(count):
+        for _ in range(count):
+            recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)
+            baton.combine_all(ep, [r.tokens for r in recv])
+            with pytest.raises(baton.InvalidArgument):
+                ep[0].dispatch_async(data.tokens[0], data.topk_idx[0].astype(numpy.int8))
+
+    rounds(100)
+    before = resident_bytes()
+    rounds(300)
+    assert resident_bytes() - before < 2 ** 20  # 300 rounds of 4 KiB or more each would show
+
+
+def test_a_second_thread_is_told_while_the_first_waits():
+    data = round_data()
+    worlds = baton.World.local(2, device="cpu")
+    ep = baton.ExpertParallel.create_all(worlds, **data.sizes())
+    ep[0].dispatch_async(*data.given(0))
+    waits = threading.Thread(target=ep[0].dispatch_wait)
+    waits.start()
+    told = None
+    while told is None and waits.is_alive():
+        try:
+            ep[0].combine_async(numpy.zeros((1, 1), BF16))
+        except baton.InvalidArgument as error:
+            told = str(error) if "two threads" in str(error) else None
+    ep[1].dispatch_async(*data.given(1))  # lets the first end
+    ep[1].dispatch_wait()
+    waits.join()
+    assert told is not None

@@ -1,0 +1,70 @@
+"""The package from the outside: what it imports, its program, its stubs, its pages."""
+import ast
+import importlib.metadata
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import baton
+
+FOLDER = pathlib.Path(baton.__file__).parent
+SOURCE = pathlib.Path(os.environ.get("BATON_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+
+
+def python(*arguments):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_importing_it_imports_neither_numpy_nor_a_framework():
+    names = ("numpy", "ml_dtypes", "torch", "cupy", "jax", "mpi4py", "json.tool")
+    said = python("-c", f"import sys, baton; print([n for n in {names} if n in sys.modules])")
+    assert said.stdout == "[]\n", said
+
+
+def test_the_version_is_that_of_the_library():
+    assert importlib.metadata.version("baton-kernels") == baton.__version__
+
+
+def test_the_program_comes_along():
+    said = python("-m", "baton", "doctor")
+    assert "baton" in said.stdout.lower(), said
+    said = python("-m", "baton", "bench", "ep", "--help")
+    assert said.returncode == 0 and "--ranks" in said.stdout, said
+    assert python("-m", "baton", "nothing").returncode == 2
+
+
+def test_everything_public_says_what_it_does():
+    for name in baton.__all__:
+        thing = getattr(baton, name)
+        assert thing.__doc__ or name == "build_info", name
+        for member, value in vars(thing).items() if isinstance(thing, type) else ():
+            if callable(value) and not member.startswith("_") and member not in ("reset_wait_times",):
+                assert value.__doc__, f"{name}.{member}"
+
+
+def test_the_stub_has_what_the_package_uses_of_the_library():
+    stub = ast.parse((FOLDER / "_core.pyi").read_text())
+    has = {node.name for node in stub.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    uses = set()
+    for path in FOLDER.glob("*.py"):
+        uses |= set(re.findall(r"(?<![.\w])_core\.(\w+)", path.read_text()))
+    assert uses - has == set() and (FOLDER / "py.typed").exists()
+
+
+def blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", (SOURCE / page).read_text(), flags=re.M | re.S)
+
+
+@pytest.mark.parametrize("page", ["README.md", "python/README.md", "docs/python.md"])
+def test_what_pages_show_runs(page, monkeypatch):
+    found = blocks(page)
+    assert found, page
+    for name, value in {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0, "MASTER_PORT": os.getpid()}.items():
+        monkeypatch.setenv(name, str(value))
+    scope = {}
+    for block in found:
+        exec(compile(block, page, "exec"), scope)
