@@ -39,7 +39,7 @@ void set_bias(const array& bias, const Value*& own, const float*& fp32) {
 }
 
 struct gemm_arguments {
-  array a, b, c, bias;
+  array a = {}, b = {}, c = {}, bias = {};
   float alpha = 1, beta = 0;
   activation act = activation::none;
   gemm_b_layout b_layout = gemm_b_layout::n_by_k;
@@ -105,7 +105,7 @@ void gemm(const py_world& on, const nb::tuple& given, float alpha, float beta, c
 }
 
 struct grouped_arguments {
-  array a, b, c, counts, firsts, a_rows, bias, row_weights;
+  array a = {}, b = {}, c = {}, counts = {}, firsts = {}, a_rows = {}, bias = {}, row_weights = {};
   int stride = 0;
   activation act = activation::none;
 };

@@ -24,7 +24,7 @@ def assert_near(found, exact, size, k, bits):
     assert (difference <= allowed).all(), (difference - allowed).max()
 
 
-@pytest.mark.parametrize("dtype,bits", [(BF16, 9), (numpy.float16, 11)])
+@pytest.mark.parametrize("dtype,bits", [(BF16, 8), (numpy.float16, 11)])
 @pytest.mark.parametrize("b_layout", ["n_by_k", "k_by_n"])
 def test_a_product_is_that_of_numpy(dtype, bits, b_layout):
     a, b = normal(37, 64, dtype=dtype), normal(48, 64, dtype=dtype)
@@ -52,7 +52,7 @@ def test_each_group_has_a_matrix_of_its_own():
     for group in (0, 2):
         rows = slice(firsts[group], firsts[group] + counts[group])
         exact, size = double(a[rows]) @ double(b[group]).T, numpy.abs(double(a[rows])) @ numpy.abs(double(b[group])).T
-        assert_near(found[rows], exact, size, 32, 9)
+        assert_near(found[rows], exact, size, 32, 8)
     assert (found[4:8] == 0).all() and (found[17:] == 0).all()
 
 
@@ -70,9 +70,9 @@ def test_experts_on_received_rows_are_those_of_numpy():
             h = g / (1 + numpy.exp(-g)) * u
             exact, size = h @ double(down[e]).T, numpy.abs(h) @ numpy.abs(double(down[e])).T
             difference = numpy.abs(double(found[first:first + count]) - exact)
-            # h is rounded to bf16, 2^-9 of each addend, and the result once more; sums of 64 in fp32 before that are off by 2^-18 of
+            # h is rounded to bf16, 2^-8 of each addend, and the result once more; sums of 64 in fp32 before that are off by 2^-18 of
             # what they add up, which is 2^-12 of the addends behind them
-            assert (difference <= numpy.abs(exact) * 2.0 ** -9 + size * (2.0 ** -9 + 2.0 ** -12)).all()
+            assert (difference <= numpy.abs(exact) * 2.0 ** -8 + size * (2.0 ** -8 + 2.0 ** -12)).all()
         assert list(one.local_experts) == list(rows.expert_ids)
 
 

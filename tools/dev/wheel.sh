@@ -29,12 +29,12 @@ has_wheel_tools() {
 # a user of an installed baton: only its own few files are compiled for it.
 build_wheel() {
   local installed=$PWD/$wheel_folder/installed tools=$wheel_folder/tools/bin
-  build "$1" baton && build "$1" baton_program || return
+  build "$1" baton_program || return
   rm -rf "$installed" $wheel_folder/built $wheel_folder/dist
   cmake --install "build/$1" --prefix "$installed" >/dev/null || return
   command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
   CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$tools/python" -m pip wheel -q --no-deps --no-build-isolation --wheel-dir $wheel_folder/built \
-    -C "cmake.define.CMAKE_PREFIX_PATH=$installed" python </dev/null >&2 || return
+    -C "cmake.define.CMAKE_PREFIX_PATH=$installed" ./python </dev/null >&2 || return
   PATH=$PWD/$tools:$PATH auditwheel repair --strip -w $wheel_folder/dist $wheel_folder/built/*.whl </dev/null >&2 || return
   python3 - $wheel_folder/dist/*.whl <<'PYTHON'
 import os, sys, zipfile
