@@ -82,23 +82,45 @@ struct found_array {
   bool is_read_only = false;
 };
 
+/// Nobody has an array of numpy before numpy is imported.
 bool is_numpy(nb::handle given) {
-  return nb::borrow<nb::str>(nb::getattr(given.type(), "__module__", nb::str(""))).equal(nb::str("numpy")) &&
-         nb::hasattr(given, "flags");
+  static PyObject* array_type = nullptr;
+  if (array_type == nullptr) {
+    const auto numpy = nb::steal(PyImport_GetModule(nb::str("numpy").ptr()));
+    PyErr_Clear();
+    if (!numpy.is_valid()) return false;
+    array_type = nb::object(numpy.attr("ndarray")).release().ptr();
+  }
+  return PyObject_IsInstance(given.ptr(), array_type) == 1;
 }
 
-/// numpy gives no array of ml_dtypes away, neither by DLPack nor as a buffer: it is seen as integers, as which it lies there.
-std::optional<element> ml_dtype_of(nb::handle given) {
-  const nb::str name{given.attr("dtype").attr("name")};
+std::optional<element> ml_dtype_named(const nb::str& name) {
   for (const element e : {element::bf16, element::e4m3, element::e8m0})
     if (name.equal(nb::str(facts_of(e).name))) return e;
   return std::nullopt;
 }
 
-std::optional<found_array> find(nb::handle given) {
+/// numpy gives no array of ml_dtypes away, neither by DLPack nor as a buffer: it is seen as integers, as which it lies there. A dtype's
+/// name takes numpy longer than all the rest of a call; there are few dtypes, and what was seen of them is kept.
+std::optional<element> ml_dtype_of(nb::handle given) {
+  struct seen_dtype {
+    PyObject* dtype;  // owned
+    std::optional<element> element_type;
+  };
+  static std::vector<seen_dtype> seen;
+  constexpr std::size_t most = 64;
+  nb::object dtype = given.attr("dtype");
+  for (const seen_dtype& one : seen)
+    if (one.dtype == dtype.ptr()) return one.element_type;
+  const std::optional<element> found = ml_dtype_named(nb::str(dtype.attr("name")));
+  if (seen.size() < most) seen.push_back({dtype.release().ptr(), found});
+  return found;
+}
+
+std::optional<found_array> find(nb::handle given, bool is_written) {
   found_array found;
   if (is_numpy(given)) {
-    found.is_read_only = !nb::cast<bool>(given.attr("flags").attr("writeable"));
+    found.is_read_only = is_written && !nb::cast<bool>(given.attr("flags").attr("writeable"));
     if (const auto narrow = ml_dtype_of(given)) {
       const nb::object bits = given.attr("view")(narrow == element::bf16 ? "uint16" : "uint8");
       if (!nb::try_cast(bits, found.memory, false)) return std::nullopt;
@@ -147,7 +169,7 @@ std::string text_of(const expectation& expected, const world& rank) {
 }  // namespace
 
 array array_of(nb::handle given, const expectation& expected, const world& rank) {
-  const std::optional<found_array> found = find(given);
+  const std::optional<found_array> found = find(given, expected.is_written);
   if (!found)
     refuse(expected, rank,
            std::string{nb::inst_name(given).c_str()} + ", which is no array of numpy and speaks no DLPack");

@@ -122,8 +122,8 @@ def test_devices_that_there_are_not(device):
 
 
 def test_worlds_of_sizes_that_there_are_not():
-    with pytest.raises(baton.InvalidArgument, match="9"):
-        baton.World.local(9, device="cpu")
+    with pytest.raises(baton.InvalidArgument, match="0"):
+        baton.World.local(0, device="cpu")
     with pytest.raises(baton.InvalidArgument, match="all_gather"):
         baton.World.from_all_gather(None, 0, 2, "cpu")
 

@@ -1,46 +1,11 @@
 """Errors as exceptions with fields."""
 import os
-import threading
 
 import pytest
 
 import baton
 from rounds import local, round_data
-
-
-class gathering:
-    """all_gather between threads of this process."""
-
-    def __init__(self, size):
-        self.barrier, self.of_ranks = threading.Barrier(size), [b""] * size
-
-    def of(self, rank):
-        def all_gather(mine):
-            self.of_ranks[rank] = mine
-            self.barrier.wait()
-            everything = list(self.of_ranks)
-            self.barrier.wait()
-            return everything
-        return all_gather
-
-
-def on_threads(size, work):
-    """work(rank, all_gather) on a thread a rank; what each returned or raised."""
-    meeting, results = gathering(size), [None] * size
-
-    def run(rank):
-        try:
-            results[rank] = work(rank, meeting.of(rank))
-        except Exception as error:
-            results[rank] = error
-            meeting.barrier.abort()
-
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
+from threads import on_threads
 
 
 def test_who_waits_in_vain_says_for_whom_and_what_it_saw():

@@ -49,6 +49,14 @@ class dev(planted_tree):
         result = subprocess.run(["bash", "-euc", script], cwd=DEV.parent, capture_output=True, text=True)
         self.assertRegex(result.stdout, r"^3\ncpu: build took \d+ s and [1-9]\d* CPU seconds\n$")
 
+    def test_without_its_tools_there_is_no_wheel_and_a_note_says_so(self):
+        script = f"""source {DEV.parent}/tools/dev/wheel.sh; source {DEV.parent}/tools/dev/test.sh; notes=() stages=() status=0
+                     wheel_stage; echo "${{#stages[@]}} $status ${{notes[@]}}" """
+        result = subprocess.run(["bash", "-euc", script], cwd=self.root, env={**os.environ, "BATON_INSTALL_PACKAGES": "0"},
+                                capture_output=True, text=True)
+        self.assertRegex(result.stdout, r"^0 0 the Python package was neither built nor tested")
+        self.assertIn("nanobind==", result.stderr)
+
     def stages(self, script, configure="", build="echo compiles"):
         """Of a tree whose builds are these."""
         self.plant("tools/dev/build.sh", f"configure() {{ echo sets up $1 >&2; {configure}\n}}\nbuild() {{ {build} >&2\n}}\n")

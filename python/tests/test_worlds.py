@@ -1,0 +1,75 @@
+"""How ranks meet: by what torch.distributed or mpi4py has set up, of which there are stand-ins here."""
+import sys
+import threading
+import types
+
+import pytest
+
+import baton
+from rounds import assert_scaled, round_data, scaled_experts
+from threads import on_threads
+
+
+class communicator_of_mpi:
+    def __init__(self, rank, size, all_gather):
+        self.Get_rank, self.Get_size, self.allgather = (lambda: rank), (lambda: size), all_gather
+
+
+def round_on(world):
+    data = round_data(num_ranks=world.size)
+    ep = baton.ExpertParallel(world, **data.sizes())
+    out = ep.combine(scaled_experts(ep.dispatch(*data.given(world.rank))))
+    assert_scaled(data, world.rank, out)
+    return world.rank, world.size
+
+
+def finished(results):
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    return results
+
+
+def test_a_communicator_of_mpi4py_brings_ranks_together():
+    results = on_threads(3, lambda rank, gather: round_on(baton.World.from_mpi(communicator_of_mpi(rank, 3, gather), "cpu")))
+    assert finished(results) == [(0, 3), (1, 3), (2, 3)]
+
+
+@pytest.fixture
+def torch_distributed(monkeypatch):
+    """What World.from_torch uses of it, with ranks that are threads."""
+    own = threading.local()
+
+    def all_gather_object(of_ranks, mine, group):
+        assert group is own.group
+        of_ranks[:] = own.gather(mine)
+
+    distributed = types.SimpleNamespace(get_rank=lambda group: own.rank, get_world_size=lambda group: 2, all_gather_object=all_gather_object)
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(distributed=distributed))
+    return own
+
+
+def test_a_process_group_of_torch_brings_ranks_together(torch_distributed, monkeypatch):
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+
+    def work(rank, gather):
+        torch_distributed.rank, torch_distributed.gather, torch_distributed.group = rank, gather, object()
+        return round_on(baton.World.from_torch(torch_distributed.group, "cpu"))
+
+    assert finished(on_threads(2, work)) == [(0, 2), (1, 2)]
+
+
+def test_what_is_missing_is_said_by_python():
+    for name, make in (("torch", baton.World.from_torch), ("mpi4py", baton.World.from_mpi)):
+        try:
+            __import__(name)
+        except ImportError:
+            with pytest.raises(ModuleNotFoundError, match=name):
+                make()
+
+
+def test_a_world_of_one_rank_needs_nobody():
+    world = baton.World.from_all_gather(None, 0, 1, "cpu", deadline=1.5)
+    assert (world.rank, world.size, world.device, world.deadline) == (0, 1, "cpu", 1.5)
+    with pytest.raises(TypeError, match="World.local"):
+        baton.World(None)
