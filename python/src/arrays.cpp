@@ -100,8 +100,8 @@ std::optional<element> ml_dtype_named(const nb::str& name) {
   return std::nullopt;
 }
 
-/// numpy gives no array of ml_dtypes away, neither by DLPack nor as a buffer: it is seen as integers, as which it lies there. A dtype's
-/// name takes numpy longer than all the rest of a call; there are few dtypes, and what was seen of them is kept.
+/// numpy gives no array of ml_dtypes away, neither by DLPack nor as a buffer: it is seen as integers, as which it lies there.
+/// A dtype's name takes numpy longer than all the rest of a call; there are few dtypes, and what was seen of them is kept.
 std::optional<element> ml_dtype_of(nb::handle given) {
   struct seen_dtype {
     PyObject* dtype;  // owned

@@ -50,8 +50,8 @@ struct layout {
   std::vector<std::int64_t> strides = {};  // in elements; empty: contiguous
 };
 
-/// An array of Python over `memory`, which `owner` keeps alive: numpy's on the CPU, on a GPU one that speaks DLPack. Elements of which
-/// numpy knows nothing come as unsigned integers of their size, on GPUs with `as_bits`.
+/// An array of Python over `memory`, which `owner` keeps alive: numpy's on the CPU, on a GPU one that speaks DLPack. Elements
+/// of which numpy knows nothing come as unsigned integers of their size, on GPUs with `as_bits`.
 nb::object view_of(const layout& memory, const world& rank, nb::handle owner, bool as_bits);
 
 }  // namespace baton::python

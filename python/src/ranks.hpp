@@ -12,8 +12,8 @@
 
 namespace baton::python {
 
-/// Arrays that queued work of CPU ranks reads or writes. Work of all ranks of a World.local may run whenever one of them waits, so
-/// they share one. Touched with Python's lock held only.
+/// Arrays that queued work of CPU ranks reads or writes. Work of all ranks of a World.local may run whenever one of them
+/// waits, so they share one. Touched with Python's lock held only.
 class kept_arrays {
  public:
   explicit kept_arrays(int num_ranks) : of_rank_(static_cast<std::size_t>(num_ranks)) {}

