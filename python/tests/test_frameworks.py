@@ -1,0 +1,156 @@
+"""Arrays of torch, cupy and jax, on CPU ranks and on GPUs, where they are installed."""
+import numpy
+import pytest
+
+import baton
+from rounds import BF16, assert_scaled, round_data
+
+
+def gpus():
+    torch = pytest.importorskip("torch")
+    if "CUDA" not in baton.build_info() or not torch.cuda.is_available():
+        pytest.skip("no GPU, or a wheel without its kernels")
+    return torch
+
+
+class of_torch:
+    def __init__(self, device):
+        self.torch, self.device = pytest.importorskip("torch"), device
+
+    def array(self, values):
+        if values.dtype == BF16:
+            return self.torch.from_numpy(values.view(numpy.int16)).view(self.torch.bfloat16).to(self.device)
+        return self.torch.from_numpy(values).to(self.device)
+
+    def numpy(self, array):
+        if array.dtype == self.torch.bfloat16:
+            return array.view(self.torch.int16).cpu().numpy().view(BF16)
+        return array.cpu().numpy()
+
+
+class of_cupy:
+    def __init__(self, _):
+        self.cupy = pytest.importorskip("cupy")
+
+    def array(self, values):
+        bits = self.cupy.asarray(values.view(numpy.uint16) if values.dtype == BF16 else values)
+        return bits.view(BF16) if values.dtype == BF16 else bits
+
+    def numpy(self, array):
+        bits = array.view(numpy.uint16) if array.dtype == BF16 else array
+        return bits.get().view(BF16) if array.dtype == BF16 else bits.get()
+
+
+class of_jax:
+    def __init__(self, device):
+        self.jax = pytest.importorskip("jax")
+        self.device = self.jax.devices(device)[0]
+
+    def array(self, values):
+        return self.jax.device_put(values.astype(numpy.int32) if values.dtype == numpy.int64 else values, self.device)
+
+    def numpy(self, array):
+        return numpy.asarray(array)
+
+
+def multiplied(framework, recv):
+    """Expert e multiplies by e + 1, on the host."""
+    tokens, out = framework.numpy(recv.tokens), numpy.zeros((recv.max_rows, recv.hidden), BF16)
+    ids, firsts, counts = (framework.numpy(a) for a in (recv.expert_ids, recv.row_offsets, recv.row_counts))
+    for expert, first, count in zip(ids, firsts, counts):
+        rows = slice(int(first), int(first + count))
+        out[rows] = (tokens[rows].astype(numpy.float32) * numpy.float32(expert + 1)).astype(BF16)
+    return framework.array(out)
+
+
+def run_rounds(framework, device, num_ranks=2):
+    data = round_data(num_ranks=num_ranks)
+    ep = baton.ExpertParallel.create_all(baton.World.local(num_ranks, device=device), **data.sizes())
+    for _ in range(3):
+        given = [[framework.array(array) for array in arrays] for arrays in (data.tokens, data.topk_idx, data.topk_weights)]
+        recv = baton.dispatch_all(ep, *given)
+        answers = [multiplied(framework, rows) for rows in recv]
+        outs = baton.combine_all(ep, answers)
+        for rank, its in enumerate(outs):
+            ep[rank].world.synchronize()
+            assert_scaled(data, rank, framework.numpy(its))
+    return recv, outs
+
+
+def test_torch_on_cpu_ranks():
+    framework = of_torch("cpu")
+    recv, outs = run_rounds(framework, "cpu")
+    assert recv[0].tokens.dtype == framework.torch.bfloat16 and outs[0].dtype == framework.torch.float32
+    assert recv[0].tokens.data_ptr() == recv[0]._core.tokens(True).ctypes.data
+
+
+def test_jax_on_cpu_ranks():
+    run_rounds(of_jax("cpu"), "cpu")
+
+
+def test_torch_on_gpus():
+    framework = of_torch("cuda")
+    gpus()
+    recv, outs = run_rounds(framework, "cuda")
+    assert recv[0].tokens.is_cuda and outs[0].is_cuda and recv[0].tokens.dtype == framework.torch.bfloat16
+
+
+def test_cupy_on_gpus():
+    gpus()
+    framework = of_cupy("cuda")
+    recv, outs = run_rounds(framework, "cuda")
+    assert recv[0].tokens.dtype == BF16 and outs[0].dtype == numpy.float32
+
+
+def test_jax_on_gpus_is_given_memory_for_results():
+    torch = gpus()
+    framework = of_jax("cuda")
+    with pytest.raises(baton.InvalidArgument, match="of arrays of jax baton makes none; give out="):
+        run_rounds(framework, "cuda")
+    data = round_data(num_ranks=1)
+    ep = baton.ExpertParallel(baton.World.from_all_gather(None, 0, 1, "cuda"), **data.sizes())
+    recv = ep.dispatch(*(framework.array(array) for array in data.given(0)))
+    out = torch.zeros((16, 256), device="cuda")
+    ep.combine(multiplied(framework, recv), out=out)
+    ep.world.synchronize()
+    assert_scaled(data, 0, out.cpu().numpy())
+
+
+def test_memory_of_the_host_is_refused_by_ranks_on_gpus():
+    gpus()
+    data = round_data(num_ranks=1)
+    ep = baton.ExpertParallel(baton.World.local(1, device="cuda")[0], **data.sizes())
+    with pytest.raises(baton.InvalidArgument, match=r"tokens: expected bfloat16 \[any, 256\] on cuda:0, contiguous; found .* on cpu"):
+        ep.dispatch_async(*data.given(0))
+
+
+def test_a_round_of_torch_tensors_is_captured_and_replayed():
+    torch = gpus()
+    data = round_data(num_ranks=1, num_experts=8)
+    ep = baton.ExpertParallel(baton.World.local(1, device="cuda")[0], **data.sizes())
+    given = [of_torch("cuda").array(array) for array in data.given(0)]
+    out = torch.zeros((16, 256), device="cuda")
+
+    def layer():
+        recv = ep.dispatch(*given)
+        ep.combine(recv.tokens, out=out)
+
+    layer()
+    torch.cuda.synchronize()
+    first, graph = out.clone(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        layer()
+    out.zero_()
+    for _ in range(3):
+        graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(out, first)
+
+
+def test_products_of_torch_tensors_on_gpus():
+    torch = gpus()
+    a, b = torch.randn(37, 64, device="cuda").bfloat16(), torch.randn(48, 64, device="cuda").bfloat16()
+    c = baton.gemm(a, b, out=torch.empty(37, 48, device="cuda"))
+    exact = a.double() @ b.double().T
+    allowed = a.double().abs() @ b.double().abs().T * 72 * 2.0 ** -23
+    assert ((c.double() - exact).abs() <= allowed).all()
