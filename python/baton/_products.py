@@ -60,7 +60,7 @@ def gemm(a: Array, b: Array, *, out: Optional[Array] = None, alpha: float = 1.0,
     on = world_of(world, a)
     if out is None:
         out = zeros((m, n), element_of(a), framework_of(a), on)
-    _core.gemm(on._core, (a, b, out, bias), alpha, beta, activation, b_layout == "k_by_n", splits, num_sms,
+    _core.gemm(on._core, (a, b, out, bias), (alpha, beta), activation, (b_layout == "k_by_n", splits, num_sms),
                stream_handle(stream, on.device, framework_of(a)))
     return out
 

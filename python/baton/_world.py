@@ -61,7 +61,7 @@ class World:
         """Ranks that `all_gather` reaches: it takes this rank's bytes and returns those of all ranks, in order of ranks. Every rank calls it
         the same number of times, only while objects are made. None is enough for one rank. `deadline`: of every wait, in seconds."""
         kind, index = split_device(device)
-        return cls(_core.from_all_gather(all_gather, rank, size, kind, index, local_rank, deadline))
+        return cls(_core.from_all_gather(all_gather, (rank, size), kind, index, local_rank, deadline))
 
     @classmethod
     def from_torch(cls, group: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":

@@ -6,6 +6,8 @@
 #include "ranks.hpp"
 
 NB_MODULE(_core, module) {
+  // Arrays of a round of CPU ranks that is never ended stay, and may be views of its communicator: no news at a program's end.
+  nanobind::set_leak_warnings(false);
   module.doc() = "The library as the package baton uses it; for users, see baton.";
   module.def("version", &baton::version);
   module.def("build_info", &baton::build_info);

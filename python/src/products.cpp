@@ -1,9 +1,14 @@
 // Products of matrices and whole experts on arrays of Python.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "baton/error.hpp"
@@ -82,26 +87,29 @@ void run(const py_world& rank, std::initializer_list<array> used, stream_ref str
   rank.finish_on_cpu(stream);
 }
 
+/// What of a product is neither an array nor an activation.
+using factors = std::pair<float, float>;          // alpha, beta
+using gemm_choices = std::tuple<bool, int, int>;  // whether b is [k, n], splits, num_sms
+
 /// `given`: a, b, c, bias.
-void gemm(const py_world& on, const nb::tuple& given, float alpha, float beta, const std::string& act,
-          bool b_is_k_by_n, int splits, int num_sms, std::uintptr_t stream_handle) {
+void gemm(const py_world& on, const nb::tuple& given, const factors& by, const std::string& act,
+          const gemm_choices& choices, std::uintptr_t stream_handle) {
+  const auto [b_is_k_by_n, splits, num_sms] = choices;
   const world& rank = on.get();
   const stream_ref stream = on.stream_of(stream_handle);
-  gemm_arguments problem{.alpha = alpha, .beta = beta, .act = activation_of(act)};
+  gemm_arguments problem{.alpha = by.first, .beta = by.second, .act = activation_of(act)};
   problem.a = array_of(given[0], {"a", {element::bf16, element::fp16}, {-1, -1}}, rank);
   const std::int64_t k = problem.a.shape[1];
   if (b_is_k_by_n) problem.b_layout = gemm_b_layout::k_by_n;
-  problem.b = array_of(given[1],
-                       {"b",
-                        {problem.a.type},
-                        b_is_k_by_n ? std::vector<std::int64_t>{k, -1} : std::vector<std::int64_t>{-1, k}},
-                       rank);
+  const std::vector<std::int64_t> shape_of_b{b_is_k_by_n ? k : -1, b_is_k_by_n ? -1 : k};
+  problem.b = array_of(given[1], {"b", {problem.a.type}, shape_of_b}, rank);
   const std::int64_t n = problem.b.shape[b_is_k_by_n ? 1 : 0];
   problem.c =
       array_of(given[2], {"out", {problem.a.type, element::fp32}, {problem.a.shape[0], n}, true}, rank);
   problem.bias = optional_array(given[3], {"bias", {problem.c.type, element::fp32}, {n}}, rank);
+  const gemm_config config{.num_sms = num_sms, .splits = splits};
   run(on, {problem.a, problem.b, problem.c, problem.bias}, stream,
-      [&] { enqueue(rank, problem, {.num_sms = num_sms, .splits = splits}, stream); });
+      [&] { enqueue(rank, problem, config, stream); });
 }
 
 struct grouped_arguments {

@@ -1,4 +1,5 @@
 // Worlds: how ranks find each other from Python.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
@@ -6,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "baton/error.hpp"
 #include "ranks.hpp"
@@ -71,8 +73,10 @@ std::shared_ptr<nb::object> shared_object(nb::object given) {
           }};
 }
 
-py_world from_all_gather(nb::object all_gather, int rank, int size, const std::string& device,
+/// `place`: rank and size.
+py_world from_all_gather(nb::object all_gather, std::pair<int, int> place, const std::string& device,
                          int device_index, int local_rank, double deadline) {
+  const auto [rank, size] = place;
   world_config config{.rank = rank,
                       .size = size,
                       .device = device_of(device),
@@ -81,8 +85,8 @@ py_world from_all_gather(nb::object all_gather, int rank, int size, const std::s
                       .all_gather = {},
                       .deadline = std::chrono::milliseconds{static_cast<std::int64_t>(deadline * 1000)}};
   if (!all_gather.is_none())
-    config.all_gather = [callable = shared_object(std::move(all_gather)), size](const void* mine, void* all,
-                                                                                std::size_t bytes) {
+    config.all_gather = [callable = shared_object(std::move(all_gather)), size = size](
+                            const void* mine, void* all, std::size_t bytes) {
       gather(*callable, size, mine, all, bytes);
     };
   const nb::gil_scoped_release without_lock;
@@ -159,9 +163,8 @@ void bind_world(nb::module_& module) {
       .def("reset_wait_times", [](const py_world& self) { self.get().reset_wait_times(); });
   module.def("local", &local);
   module.def("from_environment", &from_environment);
-  module.def("from_all_gather", &from_all_gather, nb::arg("all_gather").none(), nb::arg("rank"),
-             nb::arg("size"), nb::arg("device"), nb::arg("device_index"), nb::arg("local_rank"),
-             nb::arg("deadline"));
+  module.def("from_all_gather", &from_all_gather, nb::arg("all_gather").none(), nb::arg("place"),
+             nb::arg("device"), nb::arg("device_index"), nb::arg("local_rank"), nb::arg("deadline"));
 }
 
 }  // namespace baton::python
