@@ -47,7 +47,7 @@ for path in sys.argv[1:]:
 PYTHON
 }
 
-# test_wheel [PYTEST_ARGUMENTS...]: the wheel's tests in a fresh virtual environment with numpy and ml_dtypes only.
+# test_wheel [PYTEST_ARGUMENTS...]: the wheel's tests, which run the examples in Python and what the pages show, too, in a fresh virtual environment with numpy and ml_dtypes only.
 test_wheel() {
   local bare=$wheel_folder/bare
   "$wheel_python" -m venv --clear "$bare" || return

@@ -1,0 +1,38 @@
+"""examples/python, each as a user runs it."""
+import os
+import pathlib
+import subprocess
+import sys
+
+FOLDER = pathlib.Path(os.environ.get("BATON_SOURCE_DIR", pathlib.Path(__file__).parents[2])) / "examples" / "python"
+
+
+def start(name, **environment):
+    return subprocess.Popen([sys.executable, FOLDER / name], env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True)
+
+
+def output_of(process):
+    out, problems = process.communicate(timeout=120)
+    assert process.returncode == 0, out + problems
+    return out
+
+
+def test_the_quick_start_says_that_it_worked():
+    assert output_of(start("quick_start.py")).endswith("it worked: every token is the weighted sum of its experts\n")
+
+
+def test_a_process_for_each_rank_prints_a_line_a_step():
+    ranks = [start("process_for_each_rank.py", RANK=str(rank), WORLD_SIZE="3", LOCAL_RANK=str(rank), MASTER_PORT=str(os.getpid()))
+             for rank in range(3)]
+    for rank, process in enumerate(ranks):
+        assert [line.split(":")[0] for line in output_of(process).splitlines()] == [f"rank {rank} of 3, step {step}" for step in range(3)]
+
+
+def test_who_is_stuck_is_told_meanwhile_and_at_the_deadline():
+    out = output_of(start("who_is_stuck.py"))
+    assert "meanwhile: {" in out and "rank 0 waited 1.0 s for rank 1 in dispatch.ids" in out
+
+
+def test_every_example_is_run_here():
+    assert {path.name for path in FOLDER.glob("*.py")} == {"quick_start.py", "process_for_each_rank.py", "who_is_stuck.py"}
