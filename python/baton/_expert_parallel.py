@@ -113,7 +113,7 @@ class ExpertParallel:
         expert_output  [max_rows, hidden] bfloat16: of row r of the slot's Received at r
         shared_output  [num_tokens, hidden] bfloat16: what shared experts made of this rank's tokens; added last
         """
-        self._core.combine_async(expert_output, shared_output, slot, num_sms, stream_handle(stream, self._device, framework_of(expert_output)))
+        self._core.combine_async((expert_output, shared_output), slot, num_sms, stream_handle(stream, self._device, framework_of(expert_output)))
 
     def combine_wait(self, out: Optional[Array] = None, *, topk_weights: Optional[Array] = None, slot: int = 0,
                      stream: Any = None) -> Array:
@@ -122,7 +122,7 @@ class ExpertParallel:
         layout "per_expert" where dispatch was given none."""
         framework = self._framework(slot)
         out = self._out(out, slot, framework)
-        self._core.combine_wait(topk_weights, out, slot, stream_handle(stream, self._device, framework))
+        self._core.combine_wait((topk_weights, out), slot, stream_handle(stream, self._device, framework))
         return out
 
     def combine(self, expert_output: Array, shared_output: Optional[Array] = None, *, out: Optional[Array] = None, slot: int = 0,

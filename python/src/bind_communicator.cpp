@@ -58,55 +58,73 @@ received dispatch_wait(nb::handle self, int slot, std::uintptr_t stream) {
   return received_by(self, nb::cast<communicator&>(self).dispatch_wait(slot, stream));
 }
 
-/// The arguments of a dispatch, in the order in which baton.ExpertParallel gives them.
+// `given` are the arrays of a call, in the order in which baton.ExpertParallel gives them.
+
+dispatch_arguments arguments_of(const nb::tuple& given, int slot, int num_sms) {
+  return {given[0], given[1], given[2], given[3], given[4], slot, num_sms};
+}
+
+void dispatch_async(communicator& self, const nb::tuple& given, int slot, int num_sms,
+                    std::uintptr_t stream) {
+  self.dispatch_async(arguments_of(given, slot, num_sms), stream);
+}
+
+void combine_async(communicator& self, const nb::tuple& given, int slot, int num_sms, std::uintptr_t stream) {
+  self.combine_async({given[0], given[1], {}, slot, num_sms}, stream);
+}
+
+void combine_wait(communicator& self, const nb::tuple& given, int slot, std::uintptr_t stream) {
+  self.combine_wait(given[0], given[1], slot, stream);
+}
+
+void combine(communicator& self, const nb::tuple& given, int slot, int num_sms, std::uintptr_t stream) {
+  self.combine({given[0], given[1], given[2], slot, num_sms}, stream);
+}
+
+int num_tokens(communicator& self, int slot) {
+  return self.round(slot).num_tokens;
+}
+
+std::pair<int, int> local_experts(const communicator& self) {
+  const expert_range own = self.moe().local_experts();
+  return {own.first, own.count};
+}
+
+std::string reason_against(const nb::dict& config, int num_ranks) {
+  return why_not(config_of(config), num_ranks);
+}
+
+std::pair<std::size_t, std::size_t> bytes_of(const nb::dict& config, int num_ranks) {
+  const workspace_size size = workspace_bytes(config_of(config), num_ranks);
+  return {size.window, size.local};
+}
+
 received dispatch(nb::handle self, const nb::tuple& given, int slot, int num_sms, std::uintptr_t stream) {
-  const dispatch_arguments by_name{given[0], given[1], given[2], given[3], given[4], slot, num_sms};
-  return received_by(self, nb::cast<communicator&>(self).dispatch(by_name, stream));
+  return received_by(self,
+                     nb::cast<communicator&>(self).dispatch(arguments_of(given, slot, num_sms), stream));
 }
 
 }  // namespace
 
 void bind_communicator(nb::module_& module) {
   bind_received(module);
+  const nb::arg given{"given"}, slot{"slot"}, num_sms{"num_sms"}, stream{"stream"}, config{"config"};
   nb::class_<communicator>(module, "Communicator")
-      .def("dispatch_async",
-           [](communicator& self, const nb::tuple& given, int slot, int num_sms, std::uintptr_t stream) {
-             self.dispatch_async({given[0], given[1], given[2], given[3], given[4], slot, num_sms}, stream);
-           })
-      .def(
-          "combine_async",
-          [](communicator& self, const nb::object& expert_output, const nb::object& shared_output, int slot,
-             int num_sms, std::uintptr_t stream) {
-            self.combine_async({expert_output, shared_output, {}, slot, num_sms}, stream);
-          },
-          nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg())
-      .def(
-          "combine_wait",
-          [](communicator& self, const nb::object& topk_weights, const nb::object& out, int slot,
-             std::uintptr_t stream) { self.combine_wait(topk_weights, out, slot, stream); },
-          nb::arg().none(), nb::arg(), nb::arg(), nb::arg())
-      .def("combine",
-           [](communicator& self, const nb::tuple& given, int slot, int num_sms, std::uintptr_t stream) {
-             self.combine({given[0], given[1], given[2], slot, num_sms}, stream);
-           })
+      .def("dispatch_async", &dispatch_async, given, slot, num_sms, stream)
+      .def("combine_async", &combine_async, given, slot, num_sms, stream)
+      .def("combine_wait", &combine_wait, given, slot, stream)
+      .def("combine", &combine, given, slot, num_sms, stream)
       .def("check", &communicator::check)
-      .def("num_tokens", [](communicator& self, int slot) { return self.round(slot).num_tokens; })
+      .def("num_tokens", &num_tokens, slot)
       .def("dump_state", &dump_state)
       .def_prop_ro("config", [](const communicator& self) { return dict_of(self.moe().config()); })
-      .def_prop_ro("local_experts", [](const communicator& self) {
-        const expert_range own = self.moe().local_experts();
-        return std::pair{own.first, own.count};
-      });
-  module.def("dispatch_wait", &dispatch_wait);
-  module.def("dispatch", &dispatch);
-  module.def("create", &create);
-  module.def("create_all", &create_all);
-  module.def("why_not",
-             [](const nb::dict& config, int num_ranks) { return why_not(config_of(config), num_ranks); });
-  module.def("workspace_bytes", [](const nb::dict& config, int num_ranks) {
-    const workspace_size size = workspace_bytes(config_of(config), num_ranks);
-    return std::pair{size.window, size.local};
-  });
+      .def_prop_ro("local_experts", &local_experts);
+  module.def("dispatch_wait", &dispatch_wait, nb::arg("communicator"), slot, stream);
+  module.def("dispatch", &dispatch, nb::arg("communicator"), given, slot, num_sms, stream);
+  module.def("create", &create, nb::arg("world"), config);
+  module.def("create_all", &create_all, nb::arg("worlds"), config);
+  module.def("why_not", &reason_against, config, nb::arg("num_ranks"));
+  module.def("workspace_bytes", &bytes_of, config, nb::arg("num_ranks"));
 }
 
 }  // namespace baton::python

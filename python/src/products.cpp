@@ -252,10 +252,13 @@ void expert_mlp(const received& from, const nb::tuple& given, const std::string&
 }  // namespace
 
 void bind_products(nb::module_& module) {
-  module.def("gemm", &gemm);
-  module.def("grouped_gemm", &grouped_gemm);
-  module.def("expert_mlp", &expert_mlp);
-  module.def("expert_mlp_scratch_bytes", &scratch_bytes);
+  const nb::arg on{"world"}, rows{"received"}, given{"given"}, activation{"activation"}, stream{"stream"};
+  module.def("gemm", &gemm, on, given, nb::arg("alpha_beta"), activation,
+             nb::arg("b_is_k_by_n_splits_num_sms"), stream);
+  module.def("grouped_gemm", &grouped_gemm, on, given, nb::arg("stride"), activation, nb::arg("num_sms"),
+             stream);
+  module.def("expert_mlp", &expert_mlp, rows, given, nb::arg("gating"), stream);
+  module.def("expert_mlp_scratch_bytes", &scratch_bytes, rows, nb::arg("intermediate"), nb::arg("is_fp8"));
   module.def("world_of", [](const received& from) { return nb::cast<communicator&>(from.owner).rank(); });
 }
 

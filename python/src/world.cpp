@@ -157,12 +157,14 @@ void bind_world(nb::module_& module) {
       .def_prop_ro(
           "deadline",
           [](const py_world& self) { return std::chrono::duration<double>(self.get().deadline()).count(); })
-      .def("synchronize",
-           [](const py_world& self, std::uintptr_t stream) { self.synchronize(self.stream_of(stream)); })
+      .def(
+          "synchronize",
+          [](const py_world& self, std::uintptr_t stream) { self.synchronize(self.stream_of(stream)); },
+          nb::arg("stream"))
       .def("wait_times", &wait_times)
       .def("reset_wait_times", [](const py_world& self) { self.get().reset_wait_times(); });
-  module.def("local", &local);
-  module.def("from_environment", &from_environment);
+  module.def("local", &local, nb::arg("num_ranks"), nb::arg("device"));
+  module.def("from_environment", &from_environment, nb::arg("device"));
   module.def("from_all_gather", &from_all_gather, nb::arg("all_gather").none(), nb::arg("place"),
              nb::arg("device"), nb::arg("device_index"), nb::arg("local_rank"), nb::arg("deadline"));
 }

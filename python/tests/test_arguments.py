@@ -74,6 +74,12 @@ def test_read_only_arrays_are_read_and_never_written(data):
         ep[0].combine_wait(out)
 
 
+@pytest.mark.parametrize("changed", [{"slot": "first"}, {"num_sms": 1.5}, {"slot": None}])
+def test_what_is_no_whole_number_is_a_type_error_that_names_the_arguments(data, changed):
+    with pytest.raises(TypeError, match="slot: int, num_sms: int"):
+        local(data)[0].dispatch_async(*data.given(0), **changed)
+
+
 def test_what_combine_refuses(data):
     ep = local(data)
     recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)

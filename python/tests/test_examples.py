@@ -1,6 +1,7 @@
 """examples/python, each as a user runs it."""
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -31,7 +32,7 @@ def test_a_process_for_each_rank_prints_a_line_a_step():
 
 def test_who_is_stuck_is_told_meanwhile_and_at_the_deadline():
     out = output_of(start("who_is_stuck.py"))
-    assert "meanwhile: {" in out and "rank 0 waited 1.0 s for rank 1 in dispatch.ids" in out
+    assert "meanwhile: {" in out and re.search(r"rank 0 waited \d+\.\d s for rank 1 in dispatch\.ids", out)
 
 
 def test_every_example_is_run_here():
