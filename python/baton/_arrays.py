@@ -6,6 +6,7 @@ from ._errors import InvalidArgument
 
 Array = Any  # numpy's on CPU ranks; on GPUs torch's, cupy's, jax's, or whatever else speaks DLPack
 NARROW = {"bf16": "bfloat16", "fp8": "float8_e4m3fn", "mxfp8": "float8_e4m3fn"}  # format: element of received tokens
+ML_DTYPES = dict.fromkeys(("bfloat16", "float8_e4m3fn", "float8_e8m0fnu"))  # those of ml_dtypes, once they are needed
 SCALES = {"fp8": "float32", "mxfp8": "float8_e8m0fnu", "mxfp4": "float8_e8m0fnu", "nvfp4": "float8_e4m3fn"}
 
 
@@ -42,8 +43,10 @@ def current_stream(framework: str) -> int:
 
 
 def ml_dtype(name: str) -> Any:
-    import ml_dtypes
-    return getattr(ml_dtypes, name)
+    if (found := ML_DTYPES[name]) is None:
+        import ml_dtypes
+        found = ML_DTYPES[name] = getattr(ml_dtypes, name)
+    return found
 
 
 def seen_as(bits: Array, framework: str, device: str, dtype: str) -> Array:
@@ -54,10 +57,10 @@ def seen_as(bits: Array, framework: str, device: str, dtype: str) -> Array:
         array = torch.from_dlpack(bits)
         return array if array.dtype == getattr(torch, dtype) else array.view(getattr(torch, dtype))
     if device == "cpu":
-        return bits if str(bits.dtype) == dtype else bits.view(ml_dtype(dtype))
+        return bits.view(ml_dtype(dtype)) if dtype in ML_DTYPES else bits
     if framework == "cupy":
         array = sys.modules["cupy"].from_dlpack(bits)
-        return array if str(array.dtype) == dtype else array.view(ml_dtype(dtype))
+        return array.view(ml_dtype(dtype)) if dtype in ML_DTYPES else array
     if framework == "jax":
         return sys.modules["jax"].dlpack.from_dlpack(bits)
     return bits

@@ -43,7 +43,9 @@ class ExpertParallel:
 
     def _set_up(self, world: World, core: Any) -> None:
         self._world, self._held, self._device = world, core, world.device
-        self._frameworks = ["numpy"] * core.config["num_slots"]  # of each slot's tokens
+        config = core.config
+        self._hidden = config["hidden"]
+        self._frameworks = ["numpy"] * config["num_slots"]  # of each slot's tokens
 
     @classmethod
     def create_all(cls, worlds: Sequence[World], *, num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int,
@@ -139,7 +141,7 @@ class ExpertParallel:
     def _out(self, out: Optional[Array], slot: int, framework: str) -> Array:
         if out is not None:
             return out
-        return zeros((self._core.num_tokens(slot), self._core.config["hidden"]), "float32", framework, self._world)
+        return zeros((self._core.num_tokens(slot), self._hidden), "float32", framework, self._world)
 
     def check(self) -> None:
         """Raises DeviceError for what kernels found since the last check, such as an expert id out of range. Waits for them."""

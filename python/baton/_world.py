@@ -4,7 +4,7 @@ import sys
 from typing import Any, Callable, Optional, Sequence
 
 from . import _core
-from ._arrays import stream_handle
+from ._arrays import current_stream, stream_handle
 from ._errors import InvalidArgument
 
 
@@ -112,7 +112,9 @@ class World:
 
         Raises Stuck if a wait of this rank outlived its deadline.
         """
-        self._core.synchronize(stream_handle(stream, self.device, next((f for f in ("torch", "cupy") if f in sys.modules), "")))
+        if stream is None and self.device == "cuda":
+            stream = current_stream("torch" if "torch" in sys.modules else "cupy" if "cupy" in sys.modules else "")
+        self._core.synchronize(stream_handle(stream, self.device, ""))
 
     def wait_times(self) -> dict:
         """How long this rank has waited for each peer, in all its rounds: {"rank", "peers": [{"ns", "waits"}], "span_ns"}. From any

@@ -61,6 +61,10 @@ std::string shape_text(const Extents& shape) {
   return text + "]";
 }
 
+std::vector<std::int64_t> shape_of(const kept_array& memory) {
+  return {memory.shape_ptr(), memory.shape_ptr() + memory.ndim()};
+}
+
 std::string device_text(int type, int index) {
   using namespace nb::device;
   const char* name = type == cpu::value            ? "cpu"
@@ -148,8 +152,8 @@ bool is_reachable(const kept_array& memory, const world& rank) {
   return type == cuda_managed::value || (type == cuda::value && memory.device_id() == rank.device_index());
 }
 
-bool fits(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& expected) {
-  return std::equal(shape.begin(), shape.end(), expected.begin(), expected.end(),
+bool fits(const kept_array& memory, const extents& expected) {
+  return std::equal(memory.shape_ptr(), memory.shape_ptr() + memory.ndim(), expected.begin(), expected.end(),
                     [](std::int64_t extent, std::int64_t wanted) { return wanted < 0 || extent == wanted; });
 }
 
@@ -174,18 +178,19 @@ array array_of(nb::handle given, const expectation& expected, const world& rank)
     refuse(expected, rank,
            std::string{nb::inst_name(given).c_str()} + ", which is no array of numpy and speaks no DLPack");
   const kept_array& memory = found->memory;
-  const std::vector<std::int64_t> shape(memory.shape_ptr(), memory.shape_ptr() + memory.ndim());
   const auto type = element_of(found->type);
   const bool knows_type =
       type && std::find(expected.types.begin(), expected.types.end(), *type) != expected.types.end();
   const bool may_be_written = !expected.is_written || !found->is_read_only;
-  if (!knows_type || !fits(shape, expected.shape) || !is_reachable(memory, rank) || !is_contiguous(memory) ||
+  if (!knows_type || !fits(memory, expected.shape) || !is_reachable(memory, rank) || !is_contiguous(memory) ||
       !may_be_written)
     refuse(expected, rank,
-           name_of(found->type) + " " + shape_text(shape) + " on " +
+           name_of(found->type) + " " + shape_text(shape_of(memory)) + " on " +
                device_text(memory.device_type(), memory.device_id()) +
                (is_contiguous(memory) ? "" : ", not contiguous") + (may_be_written ? "" : ", read-only"));
-  return {const_cast<void*>(memory.data()), *type, shape, memory};
+  array result{const_cast<void*>(memory.data()), *type, expected.shape, memory};
+  result.shape.become(memory.shape_ptr());
+  return result;
 }
 
 array optional_array(nb::handle given, const expectation& expected, const world& rank) {

@@ -3,6 +3,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -20,18 +22,38 @@ enum class element { fp32, fp16, bf16, e4m3, e8m0, int32, int64, uint8 };
 /// Keeps the memory of an array that the library was given.
 using kept_array = nb::ndarray<nb::ro>;
 
+/// A shape of as many dimensions as arguments have.
+class extents {
+ public:
+  static constexpr std::size_t most = 3;
+
+  extents() = default;
+  extents(std::initializer_list<std::int64_t> values) : count_{values.size()} {
+    std::copy(values.begin(), values.end(), values_.begin());
+  }
+  /// Of an array that has as many dimensions.
+  void become(const std::int64_t* shape) { std::copy_n(shape, count_, values_.begin()); }
+  std::int64_t operator[](std::size_t i) const { return values_[i]; }
+  const std::int64_t* begin() const { return values_.data(); }
+  const std::int64_t* end() const { return values_.data() + count_; }
+
+ private:
+  std::array<std::int64_t, most> values_{};
+  std::size_t count_ = 0;
+};
+
 /// What an argument has to be.
 struct expectation {
   const char* name;
   std::initializer_list<element> types;
-  std::vector<std::int64_t> shape;  // -1: any extent
+  extents shape;  // -1: any extent
   bool is_written = false;
 };
 
 struct array {
   void* data = nullptr;
   element type = element::fp32;
-  std::vector<std::int64_t> shape;
+  extents shape;
   kept_array memory;
 };
 

@@ -3,7 +3,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <initializer_list>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <variant>
 
 #include "baton/error.hpp"
@@ -22,25 +25,24 @@ bool is_fp4(token_format format) {
   return format == token_format::mxfp4 || format == token_format::nvfp4;
 }
 
-/// Tokens of a communicator whose format has scales, as (values, scales).
-quantised_tokens quantised_of(nb::handle given, const ep_config& config, const world& rank,
-                              std::vector<array>& used) {
+/// Tokens of a communicator whose format has scales, as (values, scales), and how many there are.
+std::pair<quantised_tokens, std::int64_t> quantised_of(nb::handle given, const ep_config& config,
+                                                       const world& rank, std::vector<kept_array>& used) {
   const auto pair = nb::cast<nb::tuple>(given);
   if (pair.size() != 2)
     throw invalid_argument{"tokens: a tuple of " + std::to_string(pair.size()) +
                            ", expected (values, scales)"};
-  const int columns = is_fp4(config.format) ? config.hidden / 2 : config.hidden;
-  const std::initializer_list<element> bytes = {element::uint8},
-                                       values_or_bytes = {element::e4m3, element::uint8};
-  used.push_back(
-      array_of(pair[0], {"tokens[0]", is_fp4(config.format) ? bytes : values_or_bytes, {-1, columns}}, rank));
-  const std::int64_t rows = used.back().shape[0];
-  used.push_back(array_of(pair[1],
-                          {"tokens[1]",
-                           {scale_element(config.format)},
-                           {rows, facts_of(config.format).row_scales(config.hidden)}},
-                          rank));
-  return {used[used.size() - 2].data, used.back().data};
+  const bool is_half_a_byte = is_fp4(config.format);
+  const int columns = is_half_a_byte ? config.hidden / 2 : config.hidden;
+  const std::initializer_list<element> bytes = {element::uint8};
+  const std::initializer_list<element> values_or_bytes = {element::e4m3, element::uint8};
+  const array values =
+      array_of(pair[0], {"tokens[0]", is_half_a_byte ? bytes : values_or_bytes, {-1, columns}}, rank);
+  const int blocks = facts_of(config.format).row_scales(config.hidden);
+  const array scales =
+      array_of(pair[1], {"tokens[1]", {scale_element(config.format)}, {values.shape[0], blocks}}, rank);
+  used.insert(used.end(), {values.memory, scales.memory});
+  return {{values.data, scales.data}, values.shape[0]};
 }
 
 }  // namespace
@@ -62,16 +64,18 @@ round_arguments& communicator::round(int slot) {
 }
 
 void communicator::read_tokens(const dispatch_arguments& given, dispatch_input& in,
-                               std::vector<array>& used) const {
+                               std::vector<kept_array>& used) const {
   const ep_config& config = moe_->config();
   const world& rank = rank_.get();
+  std::int64_t num_tokens = 0;
   if (nb::isinstance<nb::tuple>(given.tokens)) {
-    in.tokens = quantised_of(given.tokens, config, rank, used);
+    std::tie(in.tokens, num_tokens) = quantised_of(given.tokens, config, rank, used);
   } else {
-    used.push_back(array_of(given.tokens, {"tokens", {element::bf16}, {-1, config.hidden}}, rank));
-    in.tokens = static_cast<const bfloat16*>(used.back().data);
+    const array tokens = array_of(given.tokens, {"tokens", {element::bf16}, {-1, config.hidden}}, rank);
+    in.tokens = static_cast<const bfloat16*>(tokens.data);
+    num_tokens = tokens.shape[0];
+    used.push_back(tokens.memory);
   }
-  const std::int64_t num_tokens = used.front().shape[0];
   if (num_tokens > config.num_max_tokens_per_rank)
     throw invalid_argument{"tokens: " + std::to_string(num_tokens) +
                            " rows, expected at most num_max_tokens_per_rank = " +
@@ -79,7 +83,7 @@ void communicator::read_tokens(const dispatch_arguments& given, dispatch_input& 
   in.num_tokens = static_cast<int>(num_tokens);
 }
 
-dispatch_input communicator::input_of(const dispatch_arguments& given, std::vector<array>& used) const {
+dispatch_input communicator::input_of(const dispatch_arguments& given, std::vector<kept_array>& used) const {
   const ep_config& config = moe_->config();
   const world& rank = rank_.get();
   dispatch_input in{.num_sms = given.num_sms, .slot = given.slot};
@@ -98,12 +102,12 @@ dispatch_input communicator::input_of(const dispatch_arguments& given, std::vect
   const array load = optional_array(
       given.expert_load, {"expert_load", {element::int64}, {moe_->local_experts().count}, true}, rank);
   in.expert_load = static_cast<std::int64_t*>(load.data);
-  used.insert(used.end(), {ids, weights, input_scales, load});
+  used.insert(used.end(), {ids.memory, weights.memory, input_scales.memory, load.memory});
   return in;
 }
 
-void communicator::begin_round(int slot, int num_tokens, std::vector<array> used) {
-  for (const array& one : used) rank_.keep(one);
+void communicator::begin_round(int slot, int num_tokens, std::vector<kept_array> used) {
+  for (const kept_array& one : used) rank_.keep(one);
   round_arguments& its = round(slot);
   its.num_tokens = num_tokens;
   its.used = std::move(used);
@@ -111,8 +115,8 @@ void communicator::begin_round(int slot, int num_tokens, std::vector<array> used
 
 /// Kernels of a round's end read what its beginning was given, too.
 void communicator::end_round(int slot, stream_ref stream) {
-  const std::vector<array> used = std::exchange(round(slot).used, {});
-  for (const array& one : used) rank_.keep(one);
+  const std::vector<kept_array> used = std::exchange(round(slot).used, {});
+  for (const kept_array& one : used) rank_.keep(one);
   rank_.finish_on_cpu(stream);
 }
 
@@ -120,7 +124,7 @@ void communicator::dispatch_async(const dispatch_arguments& given, std::uintptr_
   const turn mine{taken_};
   const stream_ref on = rank_.stream_of(stream);
   round(given.slot);
-  std::vector<array> used;
+  std::vector<kept_array> used;
   const dispatch_input in = input_of(given, used);
   {
     const nb::gil_scoped_release without_lock;
@@ -147,7 +151,7 @@ received_tokens communicator::dispatch(const dispatch_arguments& given, std::uin
   const turn mine{taken_};
   const stream_ref on = rank_.stream_of(stream);
   round_arguments& its = round(given.slot);
-  std::vector<array> used;
+  std::vector<kept_array> used;
   const dispatch_input in = input_of(given, used);
   received_tokens rows;
   {
@@ -160,7 +164,7 @@ received_tokens communicator::dispatch(const dispatch_arguments& given, std::uin
   return rows;
 }
 
-combine_input communicator::input_of(const combine_arguments& given, std::vector<array>& used) {
+combine_input communicator::input_of(const combine_arguments& given, std::vector<kept_array>& used) {
   const round_arguments& its = round(given.slot);
   const world& rank = rank_.get();
   const std::int64_t hidden = moe_->config().hidden;
@@ -168,7 +172,7 @@ combine_input communicator::input_of(const combine_arguments& given, std::vector
       array_of(given.expert_output, {"expert_output", {element::bf16}, {its.max_rows, hidden}}, rank);
   const array shared =
       optional_array(given.shared_output, {"shared_output", {element::bf16}, {its.num_tokens, hidden}}, rank);
-  used.insert(used.end(), {outputs, shared});
+  used.insert(used.end(), {outputs.memory, shared.memory});
   return {.expert_output = static_cast<const bfloat16*>(outputs.data),
           .num_sms = given.num_sms,
           .slot = given.slot,
@@ -184,14 +188,14 @@ array communicator::out_of(nb::handle out, int slot) {
 void communicator::combine_async(const combine_arguments& given, std::uintptr_t stream) {
   const turn mine{taken_};
   const stream_ref on = rank_.stream_of(stream);
-  std::vector<array> used;
+  std::vector<kept_array> used;
   const combine_input in = input_of(given, used);
   {
     const nb::gil_scoped_release without_lock;
     moe_->combine_async(in, on);
   }
-  std::vector<array>& of_round = round(given.slot).used;
-  for (array& one : used) {
+  std::vector<kept_array>& of_round = round(given.slot).used;
+  for (kept_array& one : used) {
     rank_.keep(one);
     of_round.push_back(std::move(one));
   }
@@ -212,15 +216,15 @@ void communicator::combine_wait(nb::handle topk_weights, nb::handle out, int slo
     else
       moe_->combine_wait(by, static_cast<bfloat16*>(result.data), on, slot);
   }
-  rank_.keep(result);
-  rank_.keep(weights);
+  rank_.keep(result.memory);
+  rank_.keep(weights.memory);
   end_round(slot, on);
 }
 
 void communicator::combine(const combine_arguments& given, std::uintptr_t stream) {
   const turn mine{taken_};
   const stream_ref on = rank_.stream_of(stream);
-  std::vector<array> used;
+  std::vector<kept_array> used;
   const combine_input in = input_of(given, used);
   const array result = out_of(given.out, given.slot);
   {
@@ -230,8 +234,8 @@ void communicator::combine(const combine_arguments& given, std::uintptr_t stream
     else
       moe_->combine(in, static_cast<bfloat16*>(result.data), on);
   }
-  for (const array& one : used) rank_.keep(one);
-  rank_.keep(result);
+  for (const kept_array& one : used) rank_.keep(one);
+  rank_.keep(result.memory);
   end_round(given.slot, on);
 }
 

@@ -14,7 +14,7 @@ namespace baton::python {
 struct round_arguments {
   int num_tokens = 0;
   int max_rows = -1;  // -1: nothing was received yet
-  std::vector<array> used;
+  std::vector<kept_array> used;
 };
 
 /// One call at a time: a second thread is told, not let in.
@@ -60,11 +60,11 @@ class communicator {
   void check();
 
  private:
-  dispatch_input input_of(const dispatch_arguments& given, std::vector<array>& used) const;
-  void read_tokens(const dispatch_arguments& given, dispatch_input& in, std::vector<array>& used) const;
-  combine_input input_of(const combine_arguments& given, std::vector<array>& used);
+  dispatch_input input_of(const dispatch_arguments& given, std::vector<kept_array>& used) const;
+  void read_tokens(const dispatch_arguments& given, dispatch_input& in, std::vector<kept_array>& used) const;
+  combine_input input_of(const combine_arguments& given, std::vector<kept_array>& used);
   array out_of(nb::handle out, int slot);
-  void begin_round(int slot, int num_tokens, std::vector<array> used);
+  void begin_round(int slot, int num_tokens, std::vector<kept_array> used);
   void end_round(int slot, stream_ref stream);
 
   py_world rank_;

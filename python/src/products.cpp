@@ -78,12 +78,12 @@ void enqueue(const world& rank, const gemm_arguments& given, const gemm_config& 
 
 /// The work of `enqueue`, which is given `used`, and on CPU ranks its end.
 template <class Enqueue>
-void run(const py_world& rank, std::initializer_list<array> used, stream_ref stream, Enqueue enqueue) {
+void run(const py_world& rank, std::initializer_list<kept_array> used, stream_ref stream, Enqueue enqueue) {
   {
     const nb::gil_scoped_release without_lock;
     enqueue();
   }
-  for (const array& one : used) rank.keep(one);
+  for (const kept_array& one : used) rank.keep(one);
   rank.finish_on_cpu(stream);
 }
 
@@ -101,14 +101,14 @@ void gemm(const py_world& on, const nb::tuple& given, const factors& by, const s
   problem.a = array_of(given[0], {"a", {element::bf16, element::fp16}, {-1, -1}}, rank);
   const std::int64_t k = problem.a.shape[1];
   if (b_is_k_by_n) problem.b_layout = gemm_b_layout::k_by_n;
-  const std::vector<std::int64_t> shape_of_b{b_is_k_by_n ? k : -1, b_is_k_by_n ? -1 : k};
+  const extents shape_of_b{b_is_k_by_n ? k : -1, b_is_k_by_n ? -1 : k};
   problem.b = array_of(given[1], {"b", {problem.a.type}, shape_of_b}, rank);
   const std::int64_t n = problem.b.shape[b_is_k_by_n ? 1 : 0];
   problem.c =
       array_of(given[2], {"out", {problem.a.type, element::fp32}, {problem.a.shape[0], n}, true}, rank);
   problem.bias = optional_array(given[3], {"bias", {problem.c.type, element::fp32}, {n}}, rank);
   const gemm_config config{.num_sms = num_sms, .splits = splits};
-  run(on, {problem.a, problem.b, problem.c, problem.bias}, stream,
+  run(on, {problem.a.memory, problem.b.memory, problem.c.memory, problem.bias.memory}, stream,
       [&] { enqueue(rank, problem, config, stream); });
 }
 
@@ -155,22 +155,26 @@ void grouped_gemm(const py_world& on, const nb::tuple& given, int stride, const 
   p.firsts = optional_array(given[4], {"firsts", {element::int32}, {groups}}, rank);
   p.bias = optional_array(given[6], {"bias", {p.a.type, element::fp32}, {groups, n}}, rank);
   p.row_weights = optional_array(given[7], {"row_weights", {element::fp32}, {rows}}, rank);
-  run(on, {p.a, p.b, p.c, p.counts, p.firsts, p.a_rows, p.bias, p.row_weights}, stream, [&] {
-    if (p.a.type == element::fp16)
-      enqueue_grouped<float16>(rank, p, num_sms, stream);
-    else
-      enqueue_grouped<bfloat16>(rank, p, num_sms, stream);
-  });
+  run(on,
+      {p.a.memory, p.b.memory, p.c.memory, p.counts.memory, p.firsts.memory, p.a_rows.memory, p.bias.memory,
+       p.row_weights.memory},
+      stream, [&] {
+        if (p.a.type == element::fp16)
+          enqueue_grouped<float16>(rank, p, num_sms, stream);
+        else
+          enqueue_grouped<bfloat16>(rank, p, num_sms, stream);
+      });
 }
 
 /// Weights as the library takes them, and the arrays that they lie in.
 struct weight_arrays {
   expert_weights weights;
-  std::vector<array> used;
+  std::vector<kept_array> used;
 
   const void* take(nb::handle given, const expectation& expected, const world& rank) {
-    used.push_back(optional_array(given, expected, rank));
-    return used.back().data;
+    array taken = optional_array(given, expected, rank);
+    used.push_back(std::move(taken.memory));
+    return taken.data;
   }
 };
 
@@ -182,7 +186,7 @@ weight_arrays weights_of(const nb::tuple& given, const received_tokens& rows, co
   const array gate =
       array_of(given[0], {"gate", {element::bf16, element::e4m3}, {experts, -1, hidden}}, rank);
   const std::int64_t intermediate = gate.shape[1];
-  all.used.push_back(gate);
+  all.used.push_back(gate.memory);
   w.gate = gate.data;
   w.up = all.take(given[1], {"up", {gate.type}, {experts, intermediate, hidden}}, rank);
   w.down = all.take(given[2], {"down", {gate.type}, {experts, hidden, intermediate}}, rank);
@@ -191,8 +195,8 @@ weight_arrays weights_of(const nb::tuple& given, const received_tokens& rows, co
   w.intermediate = small(intermediate);
   w.format = gate.type == element::bf16 ? weight_format::bf16 : weight_format::block_fp8;
   const std::int64_t across = weight_scales(w.hidden), along = weight_scales(w.intermediate);
-  const auto scales = [&](int at, const char* name, std::vector<std::int64_t> shape) {
-    return static_cast<const float*>(all.take(given[at], {name, {element::fp32}, std::move(shape)}, rank));
+  const auto scales = [&](int at, const char* name, const extents& shape) {
+    return static_cast<const float*>(all.take(given[at], {name, {element::fp32}, shape}, rank));
   };
   w.gate_scales = scales(3, "gate_scales", {experts, along, across});
   w.up_scales = scales(4, "up_scales", {experts, along, across});
@@ -242,8 +246,8 @@ void expert_mlp(const received& from, const nb::tuple& given, const std::string&
   rows.row_weights = static_cast<const float*>(row_weights.data);
   const array out = array_of(given[10], {"out", {element::bf16}, {rows.max_rows, rows.hidden}, true}, rank);
   const array scratch = optional_array(given[11], {"scratch", {element::uint8}, {-1}, true}, rank);
-  for (const array& one : all.used) on.keep(one);
-  run(on, {row_weights, out, scratch}, stream, [&] {
+  for (const kept_array& one : all.used) on.keep(one);
+  run(on, {row_weights.memory, out.memory, scratch.memory}, stream, [&] {
     baton::expert_mlp(rank, all.weights, rows, static_cast<bfloat16*>(out.data), aligned(scratch.data),
                       stream);
   });

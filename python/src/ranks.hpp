@@ -30,11 +30,11 @@ class py_world {
 
   /// @throws invalid_argument  this is a fork of the process that made the world
   const world& get() const;
-  bool is_cpu() const { return get().device() == device_kind::cpu; }
+  bool is_cpu() const { return handle_.device() == device_kind::cpu; }
 
   /// CPU ranks read it when work runs. A GPU's allocators reuse memory in stream order, behind what was enqueued.
-  void keep(const array& used) const {
-    if (used.memory.is_valid() && is_cpu()) kept_->of(get().rank()).push_back(used.memory);
+  void keep(const kept_array& used) const {
+    if (used.is_valid() && is_cpu()) kept_->of(handle_.rank()).push_back(used);
   }
   /// Waits without Python's lock; what the rank's work was given is let go.
   /// @throws stuck  as world::synchronize
@@ -43,15 +43,18 @@ class py_world {
   void finish_on_cpu(stream_ref stream) const {
     if (is_cpu()) synchronize(stream);
   }
-  /// @throws invalid_argument  CPU ranks have no streams in Python
+  /// @throws invalid_argument  CPU ranks have no streams in Python; as get()
   stream_ref stream_of(std::uintptr_t handle) const;
 
  private:
   world handle_;
   std::shared_ptr<kept_arrays> kept_;
   pid_t made_by_ = current_process();
+  int made_after_ = num_forks();
 
   static pid_t current_process();
+  static int
+  num_forks();  // between the first process and this one, since the first world; getpid() is a system call
 };
 
 void bind_errors(nb::module_& module);

@@ -2,6 +2,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -120,8 +121,14 @@ pid_t py_world::current_process() {
   return ::getpid();
 }
 
+int py_world::num_forks() {
+  static int count = 0;
+  static const int is_told = pthread_atfork(nullptr, nullptr, [] { ++count; });
+  return is_told == 0 ? count : 0;
+}
+
 const world& py_world::get() const {
-  if (current_process() != made_by_)
+  if (num_forks() != made_after_)
     throw invalid_argument{"world: made by process " + std::to_string(made_by_) + " and used in its fork " +
                            std::to_string(current_process()) +
                            "; make worlds after forking, or start processes with the method 'spawn'"};
@@ -142,6 +149,7 @@ void py_world::synchronize(stream_ref stream) const {
 }
 
 stream_ref py_world::stream_of(std::uintptr_t handle) const {
+  get();
   if (handle != 0 && is_cpu())
     throw invalid_argument{"stream: " + std::to_string(handle) +
                            ", expected None: a CPU rank has no streams in Python"};
