@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+from launch import variables_of_ranks
+
 FOLDER = pathlib.Path(os.environ.get("BATON_SOURCE_DIR", pathlib.Path(__file__).parents[2])) / "examples" / "python"
 
 
@@ -24,8 +26,7 @@ def test_the_quick_start_says_that_it_worked():
 
 
 def test_a_process_for_each_rank_prints_a_line_a_step():
-    ranks = [start("process_for_each_rank.py", RANK=str(rank), WORLD_SIZE="3", LOCAL_RANK=str(rank), MASTER_PORT=str(os.getpid()))
-             for rank in range(3)]
+    ranks = [start("process_for_each_rank.py", **variables) for variables in variables_of_ranks(3)]
     for rank, process in enumerate(ranks):
         assert [line.split(":")[0] for line in output_of(process).splitlines()] == [f"rank {rank} of 3, step {step}" for step in range(3)]
 

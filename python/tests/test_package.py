@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import baton
+from launch import variables_of_ranks
 
 FOLDER = pathlib.Path(baton.__file__).parent
 SOURCE = pathlib.Path(os.environ.get("BATON_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
@@ -63,8 +64,8 @@ def blocks(page):
 def test_what_pages_show_runs(page, monkeypatch):
     found = blocks(page)
     assert found, page
-    for name, value in {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0, "MASTER_PORT": os.getpid()}.items():
-        monkeypatch.setenv(name, str(value))
+    for name, value in variables_of_ranks(1)[0].items():
+        monkeypatch.setenv(name, value)
     scope = {}
     for block in found:
         exec(compile(block, page, "exec"), scope)

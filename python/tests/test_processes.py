@@ -3,6 +3,8 @@ import os
 import subprocess
 import sys
 
+from launch import variables_of_ranks
+
 SCRIPT = """
 import numpy
 import baton
@@ -19,14 +21,13 @@ print("rank", world.rank, "of", world.size)
 """
 
 
-def start(script, rank, size, port):
-    environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank), "MASTER_PORT": str(port),
-                   "MASTER_ADDR": "127.0.0.1", "PYTHONPATH": os.path.dirname(__file__)}
+def start(script, variables):
+    environment = {**os.environ, **variables, "PYTHONPATH": os.path.dirname(__file__)}
     return subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_processes_meet_as_torchrun_starts_them():
-    ranks = [start(SCRIPT, rank, 2, os.getpid()) for rank in range(2)]
+    ranks = [start(SCRIPT, variables) for variables in variables_of_ranks(2)]
     for rank, process in enumerate(ranks):
         out, problems = process.communicate(timeout=120)
         assert process.returncode == 0, problems
