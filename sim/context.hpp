@@ -186,13 +186,11 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
     return wait_phase(b, p, where);
   }
 
-  /// Waits have a time of their own here, and report.
   template <scope S>
-  void mbarrier_wait_watched(mbarrier* b, parity p, std::uint32_t which, const wait_site& where,
-                             watch_words* words) {
-    if (read(&words->noted) == 0 && !mbarrier_wait<S>(b, p, where)) write(&words->noted, which);
+  void mbarrier_wait_or_note(mbarrier* b, parity p, std::uint32_t which, const wait_site& where,
+                             std::uint32_t* late) {
+    if (read(late) == 0 && !mbarrier_wait<S>(b, p, where)) write(late, which);
   }
-  void watch(mbarrier*, watch_words*) {}
   /// It was reported where it happened.
   void report_late(const wait_site&) {}
 

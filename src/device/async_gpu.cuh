@@ -99,21 +99,11 @@ class async_gpu : public line_gpu {
     return true;
   }
   template <scope Scope>
-  BATON_FN static void mbarrier_wait_watched(mbarrier* b, parity p, std::uint32_t which, const wait_site&,
-                                             watch_words* words) {
-    ptx::await_phase_unless<in_cluster && Scope != scope::block>(
-        ptx::shared_address(b), static_cast<std::uint32_t>(p), ptx::shared_address(&words->stop), which);
-  }
-  BATON_FN void watch(mbarrier* done, watch_words* words) const {
-    volatile watch_words& w = *words;
-    std::uint64_t start = cuda::ptx::get_sreg_globaltimer();
-    std::uint32_t last = 0;
-    while (!__all_sync(whole_warp, try_wait<scope::block>(done, parity::even))) {
-      const std::uint64_t now = cuda::ptx::get_sreg_globaltimer();
-      if (w.step != last) last = w.step, start = now;
-      const bool late = limits().deadline_ns != 0 && now - start >= limits().deadline_ns;
-      if (late || has_given_up()) w.stop = 1;
-    }
+  BATON_FN void mbarrier_wait_or_note(mbarrier* b, parity p, std::uint32_t which, const wait_site& where,
+                                      std::uint32_t* late) const {
+    ptx::await_phase_or_note<in_cluster && Scope != scope::block>(
+        ptx::shared_address(b), static_cast<std::uint32_t>(p), ptx::shared_address(late),
+        limits().deadline_ns * where.patience, limits().abort, which);
   }
   BATON_FN void report_late(const wait_site& where) const {
     if (__any_sync(whole_warp, has_given_up()) == 0) this->report_as_late(where);

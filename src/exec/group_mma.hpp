@@ -121,8 +121,9 @@ concept group_exec_context = tensor_exec_context<X> &&
              typename X::template group_results<64, bfloat16> results,
              typename X::template group_results<64, float16> half_results, typename X::row_values values,
              typename X::template group_results<32, bfloat16> half_of_results, typename X::row_sums sums,
-             watch_words* words, operand_tile tile, operand_tile_fp16 half_tile, operand_tile_e4m3 small_tile,
-             swizzled_tile<float> wide_tile, exec_detail::any_pair_of_row f, mbarrier* b, float* rows) {
+             std::uint32_t* late, operand_tile tile, operand_tile_fp16 half_tile,
+             operand_tile_e4m3 small_tile, swizzled_tile<float> wide_tile, exec_detail::any_pair_of_row f,
+             mbarrier* b, float* rows) {
   { x.group() } -> std::convertible_to<int>;
   { x.warp_of_group() } -> std::convertible_to<int>;
   x.start_product(acc, tile, tile, true);
@@ -171,8 +172,7 @@ concept group_exec_context = tensor_exec_context<X> &&
   x.template await_copies<1>();
   x.mbarrier_arrive_after_copies(b);
   { x.template mbarrier_is_over<scope::block>(b, parity::even) } -> std::same_as<bool>;
-  x.template mbarrier_wait_watched<scope::block>(b, parity::even, 1u, wait_site{}, words);
-  x.watch(b, words);
+  x.template mbarrier_wait_or_note<scope::block>(b, parity::even, 1u, wait_site{}, late);
   x.report_late(wait_site{});
 };
 

@@ -27,12 +27,11 @@
 //     commit_copies()                    of contexts with groups: closes a group of what its lanes copied by words and chunks
 //     await_copies<newest>()             until all groups but the `newest` are there, for the lanes that asked for them
 //     mbarrier_wait<scope>(b, p, where)  until the phase of parity p has completed; acquire. False: gave up
-//     watch(done, words)                 of contexts with groups: until the first phase of `done` has completed, looks after waits
-//                                        of the block that have no time of their own: when words->step has not changed for as long
-//                                        as a wait may last, or the rank gave up, it stops them
-//     mbarrier_wait_watched<scope>(b, p, which, where, words)
-//                                        such a wait, where registers are full. Stopped, it notes `which` in words->noted, and
-//                                        nothing may have been told: who finds something there in the end calls report_late(where)
+//     mbarrier_wait_or_note<scope>(b, p, which, where, late)
+//                                        of contexts with groups: the same where registers are full. Of a deadline that passed it
+//                                        notes `which`, not 0, in *late, a word of shared memory that was 0, and nothing may have
+//                                        been told yet; with something noted it may end at once. Who finds something there in the
+//                                        end calls report_late(where)
 //     mbarrier_is_over<scope>(b, p)      of contexts with groups: whether it has, without waiting; if so, acquire. What a wait
 //                                        would tell is left to a wait
 //     bulk_wait_read<newest>()           until the sources of all own committed stores have been read, but for those of
@@ -55,13 +54,6 @@ namespace baton {
 /// One mbarrier in shared memory; opaque, touched only by the verbs.
 struct alignas(8) mbarrier {
   std::uint64_t opaque;
-};
-
-/// In shared memory, all 0 before anybody waits: what waits that are watched, and the warp that watches them, tell each other.
-struct watch_words {
-  std::uint32_t stop;   // not 0: waits end
-  std::uint32_t noted;  // where one was when it was stopped
-  std::uint32_t step;   // changes as long as all goes on
 };
 
 /// Phases of an mbarrier alternate: the first is even. The phase before the first counts as complete and odd.

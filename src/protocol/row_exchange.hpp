@@ -31,7 +31,7 @@
 // T2: products that were awaited before release() happen before the stores behind the acquire() of the next tile.
 // Start:    all barriers are initialised and the cluster has met. Givers begin at odd parity: the first acquire() falls through.
 // Progress: both blocks give and take as often, in the same order.
-// Waits:    watched ones (exec/mbarrier.hpp). Behind one that was stopped nothing is what it should be, but the steps go on.
+// Waits:    those with a note (exec/mbarrier.hpp). Behind one that is late nothing is what it should be, but the steps go on.
 // End:      a barrier of the cluster: nobody leaves while others store here.
 #include "base/macros.hpp"
 #include "exec/group_mma.hpp"
@@ -63,9 +63,9 @@ class row_swap {
     x_.each_row(values, [&](int row, float v) { x_.store_counted(other_, place(n) + row, v, barrier(n)); });
   }
   /// Blocks until the other's n-th are there (E1).
-  BATON_FN row_values take(int n, std::uint32_t which, const wait_site& where, watch_words* words) {
-    x_.template mbarrier_wait_watched<Reach>(barrier(n), parity_of(static_cast<std::uint32_t>(n / places)),
-                                             which, where, words);
+  BATON_FN row_values take(int n, std::uint32_t which, const wait_site& where, std::uint32_t* late) {
+    x_.template mbarrier_wait_or_note<Reach>(barrier(n), parity_of(static_cast<std::uint32_t>(n / places)),
+                                             which, where, late);
     row_values values;
     x_.read_rows(values, place(n));
     return values;
@@ -91,18 +91,18 @@ class tile_swap {
       : x_{x}, other_block_{other_block}, filled_{filled}, free_{free}, bytes_{bytes}, expects_{expects} {}
 
   /// Of the giver of the n-th, from 0: blocks until its place over there is free (T2), and expects the other's tile here.
-  BATON_FN void acquire(int n, std::uint32_t which, const wait_site& where, watch_words* words) {
-    x_.template mbarrier_wait_watched<Reach>(free_, !parity_of(static_cast<std::uint32_t>(n)), which, where,
-                                             words);
+  BATON_FN void acquire(int n, std::uint32_t which, const wait_site& where, std::uint32_t* late) {
+    x_.template mbarrier_wait_or_note<Reach>(free_, !parity_of(static_cast<std::uint32_t>(n)), which, where,
+                                             late);
     if (expects_) x_.elect([&] { x_.template mbarrier_arrive_expect<scope::block>(filled_, bytes_); });
   }
   /// What stores into the place are counted on, over there.
   BATON_FN mbarrier* filled() const { return filled_; }
 
   /// Of the reader: blocks until the other's n-th tile is there (T1).
-  BATON_FN void await(int n, std::uint32_t which, const wait_site& where, watch_words* words) {
-    x_.template mbarrier_wait_watched<Reach>(filled_, parity_of(static_cast<std::uint32_t>(n)), which, where,
-                                             words);
+  BATON_FN void await(int n, std::uint32_t which, const wait_site& where, std::uint32_t* late) {
+    x_.template mbarrier_wait_or_note<Reach>(filled_, parity_of(static_cast<std::uint32_t>(n)), which, where,
+                                             late);
     x_.fence_proxy_async();
   }
   /// Of each warp of the reader: products with it have been awaited (T2).

@@ -71,13 +71,6 @@ class staged_pipeline<kv_stages, qk_stages, cta_group, Reach>::producer_end : pu
   BATON_FN bool producer_acquire(X& x, const wait_site& where) const {
     return x.template mbarrier_wait<Reach>(this->consumer_mbar(part), this->state_.parity, where);
   }
-  /// The same, watched (exec/mbarrier.hpp).
-  template <int part = 0, async_exec_context X>
-  BATON_FN void producer_acquire_watched(X& x, std::uint32_t which, const wait_site& where,
-                                         watch_words* words) const {
-    x.template mbarrier_wait_watched<Reach>(this->consumer_mbar(part), this->state_.parity, which, where,
-                                            words);
-  }
 };
 
 /// The end of whoever issues products on the stages.
@@ -91,12 +84,12 @@ class staged_pipeline<kv_stages, qk_stages, cta_group, Reach>::consumer_end : pu
   BATON_FN bool consumer_wait(X& x, const wait_site& where) const {
     return x.template mbarrier_wait<Reach>(this->producer_mbar(part), this->state_.parity, where);
   }
-  /// The same, watched (exec/mbarrier.hpp).
+  /// The same with a note (exec/mbarrier.hpp).
   template <int part = 0, async_exec_context X>
-  BATON_FN void consumer_wait_watched(X& x, std::uint32_t which, const wait_site& where,
-                                      watch_words* words) const {
-    x.template mbarrier_wait_watched<Reach>(this->producer_mbar(part), this->state_.parity, which, where,
-                                            words);
+  BATON_FN void consumer_wait_or_note(X& x, std::uint32_t which, const wait_site& where,
+                                      std::uint32_t* late) const {
+    x.template mbarrier_wait_or_note<Reach>(this->producer_mbar(part), this->state_.parity, which, where,
+                                            late);
   }
   /// Whether it has landed (K1, if so), without waiting. For contexts with groups.
   template <int part = 0, async_exec_context X>

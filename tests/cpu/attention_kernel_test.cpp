@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "kernels/attention/instances.hpp"
 #include "tests/support/attention_runs.hpp"
 
 namespace baton {
@@ -11,7 +12,8 @@ namespace {
 using attention_kernels::config;
 using test::attention_shape;
 
-constexpr config of_512{}, of_256{.head_dim = 256, .slots = 11, .q_in_registers = 1};
+constexpr config of_512 = attention_kernels::make_config(512, false, false),
+                 of_256 = attention_kernels::make_config(256, false, false);
 
 const sim::options schedules[] = {
     {},

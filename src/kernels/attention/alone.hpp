@@ -12,7 +12,6 @@ class alone_role : consume_base<C, X> {
   using base = consume_base<C, X>;
   using base::x_, base::products_, base::softmax_;
   using typename base::row_values;
-  using typename base::waits;
 
  public:
   BATON_FN alone_role(X& x, const params& p, const consumer_item& own) : base{x, p, own} {}
@@ -43,7 +42,6 @@ class alone_role : consume_base<C, X> {
 
   /// Q * K^T of tile n, and P * V of the one before it. Slots are told by how many pieces ago theirs was started.
   BATON_FN void step(typename base::scores& s, typename base::sums& o, int n) {
-    waits{x_}.begin_step(n);
     products_.template start_qk<0>(s), products_.template start_qk<1>(s);
     this->start_own_pv(o, n - 1, 0), this->start_own_pv(o, n - 1, 1);
     x_.template await_products<4>();

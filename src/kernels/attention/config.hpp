@@ -92,9 +92,8 @@ struct block_plan : shared_plan {
   shared_array<eight_rows> p;  // [consumer groups][64 rows]: P of the other block's keys
   shared_array<eight_rows> slots;
   shared_array<item> kept;
-  shared_array<watch_words> watched;  // waits of consumers; `noted` is a wait_of
-  shared_array<mbarrier> done;        // consumers are
-  shared_array<float> row_values;     // [2][block_rows]: what the other block said of rows
+  shared_array<std::uint32_t> late;  // which of the consumers' waits was: wait_of
+  shared_array<float> row_values;    // [2][block_rows]: what the other block said of rows
   shared_array<mbarrier> slot_barriers;
   shared_array<mbarrier> q_filled;
   shared_array<mbarrier>
@@ -108,8 +107,7 @@ struct block_plan : shared_plan {
         p{take<eight_rows>(C.paired() ? consumer_groups * tile_units : 0)},
         slots{take<eight_rows>(C.slots * slot_rows / 8)},
         kept{take<item>(1)},
-        watched{take<watch_words>(1)},
-        done{take<mbarrier>(1)},
+        late{take<std::uint32_t>(1)},
         row_values{take<float>(C.paired() ? 2 * block_rows : 0)},
         slot_barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)},
         q_filled{take<mbarrier>(1)},

@@ -12,7 +12,6 @@ class consume_base {
   using scores = typename products_of::scores;
   using sums = typename products_of::sums;
   using row_values = typename X::row_values;
-  using waits = block_waits<C, X>;
 
   BATON_FN consume_base(X& x, const params& p, const consumer_item& own)
       : x_{x}, p_{p}, own_{own}, products_{x, p, own}, softmax_{x, p, own} {}
@@ -41,7 +40,7 @@ class consume_base {
   BATON_FN void finish(sums& o, row_values& all_sums) {
     const row_values by = softmax_.finish(all_sums);
     x_.template await_products<0>(o);
-    if (waits{x_}.is_stopped()) return waits{x_}.report();
+    if (products_.is_late()) return;
     x_.scale_rows(o, by);
     store_role<C, X> store{x_, p_, own_};
     store.store(o);

@@ -5,7 +5,6 @@
 //   role       groups     registers  takes          gives                    work per tile of keys
 //   loader     1 (1 warp) 24         free slots     filled slots             K: 64 keys of the block; V: 256 columns of all keys
 //   clearer    (1 warp)   24         landed V       filled slots             keys of the first and last tile that nobody sees
-//   watcher    (1 warp)   24         the time       its end                  stops waits of consumers that last too long
 //   consumer   2          240        filled slots   free slots; in pairs     64 rows: scores, softmax, P * V
 //                                                   P and rows' largest
 //
@@ -48,12 +47,9 @@ class block_role {
       x_.template leave_registers<C.loader_registers>();
       if (x_.warp() == 0 && w.tiles > 0) load_role<C, X>{x_, p_}.run();
       if (x_.warp() == 1 && w.tiles > 0) clear_role<C, X>{x_}.run();
-      if (x_.warp() == 2) x_.watch(plan{}.done(x_), plan{}.watched(x_));
     } else {
       x_.template take_registers<C.consumer_registers()>();
       consume(w);
-      x_.sync_warp();
-      x_.elect([&] { x_.template mbarrier_arrive<scope::block>(plan{}.done(x_), 1); });
     }
     x_.sync_cluster();  // nobody leaves while others store here
   }
@@ -65,8 +61,7 @@ class block_role {
       x_.fence_mbarrier_init();
     });
     x_.block_each(1, [&](int) {
-      x_.write(plan{}.watched(x_), watch_words{});
-      x_.mbarrier_init(plan{}.done(x_), consumer_warps);
+      x_.write(plan{}.late(x_), 0u);
       x_.mbarrier_init(plan{}.q_filled(x_), 1);
       for (int i = 0; i < 2 * C.v_slots(); ++i) x_.mbarrier_init(plan{}.landed(x_) + i, 1);
       for (int g = 0; g < consumer_groups && C.paired(); ++g) {

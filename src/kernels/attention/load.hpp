@@ -1,14 +1,12 @@
 #pragma once
 // The loading warp: Q once, then for each tile of keys, from the last to the first, K, and V one tile behind it. And the clearing
 // warp, which rids V of keys that no row of the item sees.
-#include "kernels/attention/waits.hpp"
+#include "kernels/attention/items.hpp"
 
 namespace baton::attention_kernels {
 
 template <config C, class X>
 class load_role {
-  using waits = block_waits<C, X>;
-
  public:
   BATON_FN load_role(X& x, const params& p)
       : x_{x}, p_{p}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.producer()} {}
@@ -49,10 +47,7 @@ class load_role {
   }
   /// The next slot, whose bytes are counted on its barrier, or elsewhere.
   BATON_FN bool fill(const tensor_map& map, const box_place& place, mbarrier* landed) {
-    waits{x_}.await(wait_of::free_slot, [&](std::uint32_t which, const wait_site& where, watch_words* words) {
-      slots_.producer_acquire_watched(x_, which, where, words);
-    });
-    if (waits{x_}.is_stopped()) return false;
+    if (!slots_.producer_acquire(x_, {.where = "attention.slot_free"})) return false;
     x_.elect([&] {
       mbarrier* counts = landed != nullptr ? landed : slots_.producer_mbar();
       x_.template mbarrier_arrive_expect<scope::block>(counts, slot_bytes);
@@ -103,8 +98,6 @@ class load_role {
 /// between the landing of V's first or last tile and the consumers' word.
 template <config C, class X>
 class clear_role {
-  using waits = block_waits<C, X>;
-
  public:
   BATON_FN explicit clear_role(X& x) : x_{x} {}
 
@@ -122,11 +115,9 @@ class clear_role {
     const int before = smaller(n + 2, w.tiles) * C.k_slots() + n * C.v_slots();  // pieces
     BATON_ROLLED
     for (int i = 0; i < C.v_slots(); ++i) {
-      waits{x_}.await(wait_of::landed, [&](std::uint32_t which, const wait_site& where, watch_words* words) {
-        x_.template mbarrier_wait_watched<scope::block>(landed_of<C>(x_, n) + i, parity::even, which, where,
-                                                        words);
-      });
-      if (waits{x_}.is_stopped()) return false;
+      if (!x_.template mbarrier_wait<scope::block>(landed_of<C>(x_, n) + i, parity::even,
+                                                   {.where = "attention.v_landed"}))
+        return false;
       const int slot = (before + i) % C.slots, rank = i < 2 ? x_.cluster_block() : 1 - x_.cluster_block();
       clear(slot_tile<C>(x_, slot), w.tile_of(n) * C.tile_keys() + rank * block_keys + i % 2 * v_slot_keys);
       x_.sync_warp();

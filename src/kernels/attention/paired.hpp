@@ -19,7 +19,6 @@ class paired_role : consume_base<C, X> {
   using typename base::row_values;
   using typename base::scores;
   using typename base::sums;
-  using typename base::waits;
 
  public:
   BATON_FN paired_role(X& x, const params& p, const consumer_item& own)
@@ -67,14 +66,14 @@ class paired_role : consume_base<C, X> {
   }
   BATON_FN row_values taken(int n) {
     row_values other;
-    waits{x_}.await(wait_of::rows, [&](std::uint32_t which, const wait_site& where, watch_words* words) {
-      other = rows_.take(n, which, where, words);
+    products_.await(wait_of::rows, [&](std::uint32_t which, const wait_site& where) {
+      other = rows_.take(n, which, where, products_.late());
     });
     return other;
   }
   BATON_FN void await_tile(int n) {
-    waits{x_}.await(wait_of::tile, [&](std::uint32_t which, const wait_site& where, watch_words* words) {
-      tiles_.await(n, which, where, words);
+    products_.await(wait_of::tile, [&](std::uint32_t which, const wait_site& where) {
+      tiles_.await(n, which, where, products_.late());
     });
   }
   BATON_FN void see_both(const row_values& own, int n) {
@@ -90,8 +89,8 @@ class paired_role : consume_base<C, X> {
   }
   /// P of a tile to the other block, in the order in which its slots of V come.
   BATON_FN void send(int n) {
-    waits{x_}.await(wait_of::place, [&](std::uint32_t which, const wait_site& where, watch_words* words) {
-      tiles_.acquire(n, which, where, words);
+    products_.await(wait_of::place, [&](std::uint32_t which, const wait_site& where) {
+      tiles_.acquire(n, which, where, products_.late());
     });
     const bool turned = own_.is_plain(n);
     const tile<C> place = p_tile<C>(x_, 0).from_row(own_.first_row);
@@ -107,7 +106,6 @@ class paired_role : consume_base<C, X> {
   /// the beginning. Products are told by how many may still run, slots by how many pieces ago theirs was started.
   template <bool first>
   BATON_FN void step(scores& s, sums& o, int n) {
-    waits{x_}.begin_step(n);
     products_.template start_qk<0>(s);
     if constexpr (!first) {
       x_.template await_products<3>();

@@ -5,10 +5,12 @@
 
 namespace baton::attention_kernels {
 
+/// What a consumer waits for.
+enum class wait_of : std::uint32_t { none, q, slot, rows, place, tile };
+
 template <config C, class X>
 class group_products {
   using T = value<C>;
-  using waits = block_waits<C, X>;
 
  public:
   using scores = typename X::template group_accumulators<block_keys>;
@@ -20,10 +22,24 @@ class group_products {
   BATON_FN group_products(X& x, const params& p, const consumer_item& own)
       : x_{x}, own_{own}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.consumer()} {
     if constexpr (C.q_in_registers > 0) read_q(p);
-    waits{x}.await(wait_of::q, [&](std::uint32_t which, const wait_site& where, watch_words* words) {
-      x.template mbarrier_wait_watched<scope::block>(block_plan<C>{}.q_filled(x), parity::even, which, where,
-                                                     words);
+    await(wait_of::q, [&](std::uint32_t which, const wait_site& where) {
+      x.template mbarrier_wait_or_note<scope::block>(block_plan<C>{}.q_filled(x), parity::even, which, where,
+                                                     late());
     });
+  }
+
+  /// wait(which, where): products in flight leave no registers for telling of a wait that is late, and none may end them: so
+  /// all goes on to the end, and what was made is not meant for anybody.
+  template <class Wait>
+  BATON_FN void await(wait_of which, Wait wait) {
+    wait(static_cast<std::uint32_t>(which), site_of(which));
+  }
+  BATON_FN std::uint32_t* late() { return block_plan<C>{}.late(x_); }
+  /// In the end. True: a wait of the block was late, which is told of here.
+  BATON_FN bool is_late() {
+    const std::uint32_t which = x_.read(late());
+    if (which != 0) x_.report_late(site_of(static_cast<wait_of>(which)));
+    return which != 0;
   }
 
   /// Starts piece `i` of Q * K^T.
@@ -55,9 +71,23 @@ class group_products {
   }
 
  private:
+  BATON_FN static wait_site site_of(wait_of which) {
+    switch (which) {
+      case wait_of::q:
+        return {.where = "attention.q_filled"};
+      case wait_of::rows:
+        return {.where = "attention.rows_given"};
+      case wait_of::place:
+        return {.where = "attention.p_free"};
+      case wait_of::tile:
+        return {.where = "attention.p_given"};
+      default:
+        return {.where = "attention.slot_filled"};
+    }
+  }
   BATON_FN void await_slot() {
-    waits{x_}.await(wait_of::slot, [&](std::uint32_t which, const wait_site& where, watch_words* words) {
-      slots_.consumer_wait_watched(x_, which, where, words);
+    await(wait_of::slot, [&](std::uint32_t which, const wait_site& where) {
+      slots_.consumer_wait_or_note(x_, which, where, late());
     });
   }
   BATON_FN rows_of_k<T, v_slot_keys> v_rows() { return {slot_tile<C>(x_, slots_.index())}; }

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "base/exp2.hpp"
-#include "kernels/attention/waits.hpp"
+#include "kernels/attention/items.hpp"
 
 namespace baton::attention_kernels {
 
