@@ -51,6 +51,7 @@ void execution::require_memory(int warp, const void* first, std::size_t bytes) {
 
 void execution::fence(int warp, order ordering, scope reach) {
   require_progress(warp);
+  warps_[static_cast<std::size_t>(warp)].counted_stores = -1;
   shop_.ram.fence(warp, ordering, reach);
   record_on_the_way({where(warp), verb::fence, ordering, reach});
 }

@@ -197,10 +197,27 @@ class context : public sim::lane_verbs<context> {
   }
   void sync_cluster() { run_.perform(warp_, {verb::sync_cluster, order::acq_rel, scope::cluster}); }
   void mbarrier_init(mbarrier* b, int arrivals) { write(b, mbarrier{sim::initialised(arrivals).word()}); }
-  void mbarrier_arrive(mbarrier* b, int n) { arrive(verb::arrive, b, n); }
-  void mbarrier_arrive_expect(mbarrier* b, int bytes) { arrive(verb::arrive_expect, b, bytes); }
+  /// Only the block's own warps wait there: block scope does for them, and carries on what they know of other blocks.
+  template <scope = scope::cluster>
+  void mbarrier_arrive(mbarrier* b, int n) {
+    arrive(verb::arrive, b, n);
+  }
+  template <scope = scope::cluster>
+  void mbarrier_arrive_expect(mbarrier* b, int bytes) {
+    arrive(verb::arrive_expect, b, bytes);
+  }
+  template <scope Reach = scope::cluster>
   void mbarrier_arrive_at(mbarrier* b, int block_of_cluster, int n) {
-    run_.arrive_at(warp_, b, block_of_cluster, n);
+    run_.arrive_at(warp_, b, block_of_cluster, n, Reach == scope::block ? tells::ends : tells::all);
+  }
+  struct reached_block {
+    int number;
+  };
+  reached_block reach(int block_of_cluster) const { return {block_of_cluster}; }
+  template <class T>
+  void store_counted(reached_block there, T* to, const std::type_identity_t<T>& value, mbarrier* b) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 16);
+    run_.store_counted(warp_, there.number, to, &value, sizeof value, b);
   }
   void fence_mbarrier_init() { run_.fence_proxy(warp_, verb::fence_mbarrier_init); }
   void fence_proxy_async() { run_.fence_proxy(warp_, verb::fence_proxy_async); }
@@ -233,6 +250,13 @@ class context : public sim::lane_verbs<context> {
     request.num_words = 1;
     return run_.wait(warp_, order::acquire, Scope, sizeof(mbarrier), request);
   }
+  template <scope Scope>
+  bool mbarrier_wait_quietly(mbarrier* b, parity p, const wait_site& where) {
+    const bool in_time = mbarrier_wait<Scope>(b, p, where);
+    if (!in_time) run_.owe_report(warp_, where.where);
+    return in_time;
+  }
+  void report_late(const wait_site&) { run_.owe_report(warp_, {}); }
 
  private:
   template <class F>

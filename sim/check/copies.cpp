@@ -21,36 +21,38 @@ std::size_t next_piece(const copy_work& work) {
 }  // namespace
 
 /// An old copy's place if the warp knows of all that copy did, so that the order between the two is real.
-int execution::place_for_copy(int warp) {
+int execution::place_for_copy(int warp, bool is_store) {
   const vector_clock& now = shop_.ram.knowledge(warp).now;
   for (int i = num_real_warps_; i < num_warps(); ++i) {
     const warp_state& old = warps_[static_cast<std::size_t>(i)];
     const auto last = static_cast<tick>(shop_.ram.knowledge(i).now[i] - 1);
     if (old.finished && old.where.rank == where(warp).rank && old.where.block == where(warp).block &&
-        old.where.warp == where(warp).warp && now.includes(i, last))
+        old.where.warp == where(warp).warp && old.where.is_store == is_store && now.includes(i, last))
       return i;
   }
   if (num_warps() == max_participants) return -1;
   position place = where(warp);
   place.copy = num_warps() - num_real_warps_ + 1;
+  place.is_store = is_store;
   warps_.emplace_back();
   warps_.back().where = place;
   return shop_.ram.add(place);
 }
 
 int execution::issue(int warp, copy_work work, verb what) {
-  const int copy = place_for_copy(warp);
+  const int copy = place_for_copy(warp, work.is_counted_store);
   if (copy < 0) {
     shop_.found.add(verdict::too_long,
                     fmt::format("more than {} warps and bulk copies at a time: check a smaller program",
                                 max_participants));
     return copy;
   }
-  record_on_the_way({where(warp), what, order::relaxed, scope::block, work.to, work.bytes});
+  if (!work.is_counted_store)
+    record_on_the_way({where(warp), what, order::relaxed, scope::block, work.to, work.bytes});
   warp_state& state = warps_[static_cast<std::size_t>(copy)];
   state.copy = std::make_unique<copy_work>(work);
   state.finished = false;
-  shop_.ram.begin_copy(copy, warp);
+  if (!work.is_counted_store) shop_.ram.begin_copy(copy, warp);
   return copy;
 }
 
@@ -114,7 +116,9 @@ void execution::finish_copy_step(int copy) {
   warp_state& state = warps_[static_cast<std::size_t>(copy)];
   copy_work& work = *state.copy;
   work.last_touch = static_cast<tick>(shop_.ram.knowledge(copy).now[copy] - 1);
-  if (work.counts_on != nullptr) {
+  if (work.is_counted_store) {
+    work.moved = work.bytes;
+  } else if (work.counts_on != nullptr) {
     work.moved += next_piece(work);
     if (work.moved < work.bytes) return copy_piece(copy);
   } else {
@@ -202,14 +206,52 @@ void execution::note_access_to(int block, int warp) {
     remote_accesses_.push_back({warp, block, now});
 }
 
-void execution::arrive_at(int warp, mbarrier* b, int block_of_cluster, int arrivals) {
+/// What the warp stores without a step between and counts on one barrier is one participant: it is written at once, and counted
+/// when the search says so. Each lane's store knows what that lane does.
+int execution::begin_stores(int warp, const void* to, std::size_t bytes, mbarrier* counts_on) {
+  int& open = warps_[static_cast<std::size_t>(warp)].counted_stores;
+  if (open < 0 || warps_[static_cast<std::size_t>(open)].copy->counts_on != counts_on ||
+      shop_.ram.has_written(open, to, bytes)) {
+    copy_work work;
+    work.counts_on = counts_on;
+    work.is_counted_store = true;
+    open = issue(warp, work, verb::count_bytes);
+  }
+  if (open >= 0) shop_.ram.begin_store(open, warp);
+  return open;
+}
+
+void execution::store_counted(int warp, int block_of_cluster, void* to, const void* value, std::size_t bytes,
+                              mbarrier* b) {
+  std::byte* there = place_in_block(warp, static_cast<std::byte*>(to), block_of_cluster);
+  auto* counts_on =
+      reinterpret_cast<mbarrier*>(place_in_block(warp, reinterpret_cast<std::byte*>(b), block_of_cluster));
+  if (there == nullptr || counts_on == nullptr) return;
+  shop_.ram.check_issuer(warp, true, there, bytes);
+  const int stores = begin_stores(warp, there, bytes, counts_on);
+  if (stores < 0) return;
+  require_memory(stores, counts_on, sizeof(mbarrier));
+  write(stores, there, value, bytes);
+  warp_state& state = warps_[static_cast<std::size_t>(stores)];
+  state.copy->bytes += bytes;
+  operation count{verb::count_bytes, order::release,    scope::cluster, sizeof(mbarrier),
+                  counts_on,         state.copy->bytes, nullptr,        true};
+  count.covers = tells::own_stores;
+  state.pending = count;
+}
+
+void execution::arrive_at(int warp, mbarrier* b, int block_of_cluster, int arrivals, tells covers) {
   require_memory(warp, b, sizeof(mbarrier));
   auto* target =
       reinterpret_cast<mbarrier*>(place_in_block(warp, reinterpret_cast<std::byte*>(b), block_of_cluster));
   if (target == nullptr) return;
   require_memory(warp, target, sizeof(mbarrier));
-  perform(warp, {verb::arrive, order::release, scope::cluster, sizeof(mbarrier), target,
-                 static_cast<std::uint64_t>(arrivals), nullptr, true});
+  operation op{verb::arrive,   order::release,
+               scope::cluster, sizeof(mbarrier),
+               target,         static_cast<std::uint64_t>(arrivals),
+               nullptr,        true};
+  op.covers = covers;
+  perform(warp, op);
 }
 
 bool execution::anybody_knows(int rank, int block, int participant, tick when) const {
@@ -227,7 +269,7 @@ void execution::report_loose_ends(int rank) {
   if (limits_.fault == planted_fault::loose_ends_ignored) return;
   for (int i = num_real_warps_; i < num_warps(); ++i) {
     const warp_state& state = warps_[static_cast<std::size_t>(i)];
-    if (state.where.rank != rank || !state.finished) continue;
+    if (state.where.rank != rank || !state.finished || state.where.is_store) continue;  // of others: below
     if (anybody_knows(rank, state.where.block, i, state.copy->last_touch)) continue;
     return shop_.found.add(
         verdict::loose_end,

@@ -53,6 +53,13 @@ void memory::take(int warp, const operation& op, const message& m) {
   for (std::uint32_t i = 0; i < m.num_marks; ++i) {
     const release_mark& mark = marks_[m.first_mark + i];
     if (mark.warp == warp || !hear_each_other(warp, op.reach, mark.warp, mark.reach)) continue;
+    if (mark.ends_only) {
+      vector_clock of_others = mark.covers;
+      of_others.set(mark.warp, 0);
+      me.ended_there.join(mark.covers);
+      me.replaceable.join(of_others);
+      continue;
+    }
     if (acquire) {
       learn(warp, mark.covers);
       continue;
@@ -102,7 +109,8 @@ void memory::looked(int warp, int word, int step) {
 void memory::add_mark(message& m, const release_mark& mark) {
   for (std::uint32_t i = 0; i < m.num_marks; ++i) {
     release_mark& existing = marks_[m.first_mark + i];
-    if (existing.warp != mark.warp || existing.reach != mark.reach) continue;
+    if (existing.warp != mark.warp || existing.reach != mark.reach || existing.ends_only != mark.ends_only)
+      continue;
     existing.covers.join(mark.covers);
     return;
   }

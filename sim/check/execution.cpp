@@ -208,6 +208,7 @@ std::uint64_t execution::perform(int warp, const operation& op) {
   if (has_word(op.what) && !op.from_outside)
     require_memory(warp, op.address, static_cast<std::size_t>(op.bytes));
   warp_state& state = warps_[static_cast<std::size_t>(warp)];
+  state.counted_stores = -1;
   state.pending = op;
   const sim::stack_switch home{home_stack_};
   state.home = std::move(state.home).resume();

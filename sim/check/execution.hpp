@@ -36,6 +36,7 @@ struct copy_work {
   const std::byte* from = nullptr;
   std::size_t bytes = 0, moved = 0;
   mbarrier* counts_on = nullptr;  // null: a store
+  bool is_counted_store = false;  // its bytes are in their places, and to be counted
   tick last_touch = 0;            // of the block's shared memory
 };
 
@@ -60,6 +61,8 @@ struct warp_state {
   bool finished = false, gave_up = false;
   std::unique_ptr<copy_work> copy{};  // what a copy does; null for a warp
   std::vector<issued_store> stores{};
+  int counted_stores = -1;       // the participant that makes them, while the warp comes to no step
+  site unreported = {};          // where a quiet wait gave up, of which nothing was told yet
   std::uint64_t open_group = 0;  // of bulk stores; earlier ones are committed
   sim::stack_bounds stack;
   bool is_resident = false;  // its block has begun the kernel
@@ -139,10 +142,14 @@ class execution {
   void bulk_load(int warp, void* to, const void* from, int bytes, mbarrier* counts_on);
   void bulk_store(int warp, void* to, const void* from, int bytes);
   void bulk_commit(int warp);
+  void store_counted(int warp, int block_of_cluster, void* to, const void* value, std::size_t bytes,
+                     mbarrier* b);
+  /// A quiet wait gave up there; none: it is told of.
+  void owe_report(int warp, const site& where) { warps_[static_cast<std::size_t>(warp)].unreported = where; }
   /// Until committed stores, but for those of the `newest` groups, have been read.
   void bulk_wait_read(int warp, int newest);
   void bulk_wait(int warp, int newest);
-  void arrive_at(int warp, mbarrier* b, int block_of_cluster, int arrivals);
+  void arrive_at(int warp, mbarrier* b, int block_of_cluster, int arrivals, tells covers);
   std::byte* place_in_block(int warp, std::byte* at, int block_of_cluster);
   int cluster() const { return program_.cluster_; }
   const position& where(int warp) const { return warps_[static_cast<std::size_t>(warp)].where; }
@@ -168,7 +175,8 @@ class execution {
   void note_access_to(int block, int warp);
   void require_progress(int warp);
   int issue(int warp, copy_work work, verb what);
-  int place_for_copy(int warp);
+  int place_for_copy(int warp, bool is_store);
+  int begin_stores(int warp, const void* to, std::size_t bytes, mbarrier* counts_on);
   void copy_piece(int copy);
   void finish_copy_step(int copy);
   void wait_read_of_some(int warp, std::uint64_t before_group);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "sim/check/memory.hpp"
@@ -53,19 +54,23 @@ void memory::lanes_race(int warp, bool writes, int other, int lane, const char* 
 void memory::check_lanes(int warp, bool writes, const shadow_cell& cell, std::uintptr_t at, unsigned bytes) {
   if (fault_ == planted_fault::lanes_move_together) return;
   const warp_knowledge& me = knowledge(warp);
-  const auto comes_after = [&](int other, int lane, tick then) {
+  const auto comes_after = [&](int other, int lane, tick then, const auto& known) {
     const lane_history& theirs = lanes_[static_cast<std::size_t>(other)];
-    if (other != warp) return theirs.covers(lane, then, me.now[other]);
+    if (other == me.storer) return true;  // check_issuer
+    if (other != warp) return theirs.covers(lane, then, known(other));
     return lane == whole_warp || me.lane == whole_warp || lane == me.lane || theirs.met(then, me.now[warp]);
   };
   const lane_marks& did = cell.lanes;
   if (cell.writer >= 0 && (did.written_bytes & bytes) != 0 &&
-      !comes_after(cell.writer, did.writer, cell.written))
+      !comes_after(cell.writer, did.writer, cell.written, [&](int other) {
+        return writes ? std::max(me.now[other], me.replaceable[other]) : me.now[other];
+      }))
     return lanes_race(warp, writes, cell.writer, did.writer, "wrote", at);
   if (!writes || did.reader < 0) return;
   for (std::uint32_t rest = did.readers; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
-    if (!comes_after(did.reader, lane, did.read))
+    const auto is_over = [&](int other) { return std::max(me.now[other], me.ended_there[other]); };
+    if (!comes_after(did.reader, lane, did.read, is_over))
       return lanes_race(warp, writes, did.reader, lane, "read", at);
   }
 }

@@ -266,6 +266,10 @@ bool execution::open_barrier(int warp) {
 void execution::finish() {
   for (int rank = 0; rank <= warps_[static_cast<std::size_t>(num_real_warps_) - 1].where.rank; ++rank)
     report_loose_ends(rank);
+  for (const warp_state& state : warps_)
+    if (state.unreported != site{})
+      shop_.found.add(verdict::broken_promise, fmt::format("{} gave up quietly at {} and did not report it",
+                                                           name(state.where), name(state.unreported)));
   for (const auto& assertion : program_.at_end_) assertion();
 }
 

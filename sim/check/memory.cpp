@@ -122,6 +122,11 @@ bool memory::unordered(int warp, int other, tick when) const {
   return other != warp && !known_to_lane(warp).includes(other, when);
 }
 
+bool memory::not_over(int warp, int other, tick when) const {
+  return unordered(warp, other, when) &&
+         !knowledge_[static_cast<std::size_t>(warp)].ended_there.includes(other, when);
+}
+
 void memory::race(int warp, const char* did, int other, const char* other_did, const void* where) {
   if (found_.any()) return;
   found_.add(
@@ -131,11 +136,17 @@ void memory::race(int warp, const char* did, int other, const char* other_did, c
 }
 
 /// A plain access after a plain write; the copy engine needs a proxy fence between the two, unless the same block's wrote.
-void memory::check_writer(int warp, const char* did, const shadow_cell& cell, const void* where) {
+void memory::check_writer(int warp, bool writes, const shadow_cell& cell, const void* where) {
   if (cell.writer < 0) return;
-  if (unordered(warp, cell.writer, cell.written)) return race(warp, did, cell.writer, "wrote", where);
+  const char* did = writes ? "writes" : "reads";
+  const warp_knowledge& me = knowledge_[static_cast<std::size_t>(warp)];
+  const bool is_over = writes && me.replaceable.includes(cell.writer, cell.written);
+  if (!is_over && unordered(warp, cell.writer, cell.written))
+    return race(warp, did, cell.writer, "wrote", where);
   const bool is_one_engine = of_one_block(warp, cell.writer) || fault_ == planted_fault::engines_are_one;
-  if (!is_copy(warp) || (is_copy(cell.writer) && is_one_engine)) return;
+  const bool is_copied =
+      is_engine(cell.writer) || (fault_ == planted_fault::stores_by_engines && is_copy(cell.writer));
+  if (!is_engine(warp) || (is_copied && is_one_engine)) return;
   if (is_fenced(warp, cell.writer, cell.written, part_of(where))) return;
   if (found_.any()) return;
   found_.add_unfenced(fmt::format("{} {} {} without a proxy fence after {} wrote it",
@@ -165,6 +176,13 @@ void memory::check_issuer(int warp, bool writes, const void* first, std::size_t 
     check_lanes(warp, writes, shadow_.at(at), at, whole_cell);
 }
 
+bool memory::has_written(int participant, const void* first, std::size_t bytes) {
+  const tick now = knowledge(participant).now[participant];
+  for (std::uintptr_t at = number(first); at < number(first) + bytes; at += shadow::granularity)
+    if (shadow_.at(at).writer == participant && shadow_.at(at).written == now) return true;
+  return false;
+}
+
 void memory::carry_garbage(const void* to, const void* from, std::size_t bytes) {
   if (fault_ == planted_fault::copies_bring_no_garbage) return;
   for (std::size_t at = 0; at < bytes; at += shadow::granularity) {
@@ -189,7 +207,7 @@ void memory::check_plain_against_word(int warp, bool writes, int word) {
     for (std::size_t s = 0; s < num_scopes; ++s) {
       if (unordered(warp, q, w.writes[s][at]))
         race(warp, writes ? "writes" : "reads", q, "stored to", w.address);
-      if (is_copy(warp)) check_proxy(warp, writes, q, w.writes[s][at], w);
+      if (is_engine(warp)) check_proxy(warp, writes, q, w.writes[s][at], w);
       if (writes && unordered(warp, q, w.reads[s][at])) race(warp, "writes", q, "loaded", w.address);
     }
   }
@@ -214,7 +232,7 @@ void memory::read(int warp, const void* from, void* to, std::size_t bytes) {
   const std::uintptr_t begin = number(from) & ~(shadow::granularity - 1);
   for (std::uintptr_t at = begin; at < number(from) + bytes; at += shadow::granularity) {
     shadow_cell& cell = shadow_.at(at);
-    check_writer(warp, "reads", cell, reinterpret_cast<const void*>(at));
+    check_writer(warp, false, cell, reinterpret_cast<const void*>(at));
     if (!is_copy(warp) && is_garbage(cell, at)) read_garbage(warp, reinterpret_cast<const void*>(at));
     if (cell.word >= 0) {
       words_[static_cast<std::size_t>(cell.word)].has_plain_accesses = true;
@@ -236,9 +254,9 @@ void memory::write(int warp, void* to, const void* from, std::size_t bytes, int 
   int last_word = -1;
   for (std::uintptr_t at = begin; at < number(to) + bytes; at += shadow::granularity) {
     shadow_cell& cell = shadow_.at(at);
-    check_writer(warp, "writes", cell, reinterpret_cast<const void*>(at));
+    check_writer(warp, true, cell, reinterpret_cast<const void*>(at));
     for (int q = 0; q < static_cast<int>(warps_.size()); ++q) {
-      if (unordered(warp, q, cell.reads[static_cast<std::size_t>(q)])) {
+      if (not_over(warp, q, cell.reads[static_cast<std::size_t>(q)])) {
         race(warp, "writes", q, "read", reinterpret_cast<const void*>(at));
       }
     }

@@ -24,6 +24,10 @@
 //               or one that comes after sync_warp
 //   proxy       what a warp wrote plainly, or another block's copy, is there for the copy engine once a proxy fence lies between
 //               them
+//   counted     store_counted is a participant of its own, which knows what its lane knew. Its count releases what it stored and
+//               nothing else; it is no copy engine, so that engines see it only past a proxy fence
+//   ends        an arrival at block scope in another block tells that what its warp read, arrived at or has heard of is over: it
+//               may be written over, or arrived at again. Nothing of what the warp wrote, and of nothing that it may be read
 //
 // Modification order is execution order. Memory itself always holds each word's newest value.
 #include <cstdint>
@@ -45,6 +49,7 @@ struct release_mark {
   int warp = 0;
   scope reach = scope::system;
   vector_clock covers;
+  bool ends_only = false;  // tells::ends
 };
 
 struct message {
@@ -112,6 +117,9 @@ struct warp_knowledge {
   int learner = whole_warp;            // the only lane that has learnt anything since
   bool has_learnt = false;             // since they last met
   std::vector<release_mark> unfenced;  // releases it read without acquiring; `reach`: of both sides
+  vector_clock ended_there;  // reads and arrivals up to here are over, though what was written is not known
+  vector_clock replaceable;  // so are writes up to here
+  int storer = -1;           // of counted stores: the warp that makes them
 };
 
 class memory {
@@ -174,8 +182,13 @@ class memory {
   int add(const position& where);
   /// `copy` begins with what `issuer` knows.
   void begin_copy(int copy, int issuer);
+  /// The same of a store more of `copy`, of the issuer's running lane. It is no release of that lane.
+  void begin_store(int copy, int issuer);
   /// `issuer` knows what `copy` has done.
   void end_copy(int copy, int issuer) { learn(issuer, knowledge(copy).now); }
+
+  /// Since its last step.
+  bool has_written(int participant, const void* first, std::size_t bytes);
 
   /// Plain accesses.
   void read(int warp, const void* from, void* to, std::size_t bytes);
@@ -197,9 +210,11 @@ class memory {
   void append(atomic_word& w, const message& m);
   std::uint64_t newest(const atomic_word& w);
   bool unordered(int warp, int other, tick when) const;
+  /// The same of a read or an arrival that is to be over.
+  bool not_over(int warp, int other, tick when) const;
   void race(int warp, const char* did, int other, const char* other_did, const void* where);
   void check_plain_against_word(int warp, bool writes, int word);
-  void check_writer(int warp, const char* did, const shadow_cell& cell, const void* where);
+  void check_writer(int warp, bool writes, const shadow_cell& cell, const void* where);
   void learn(int warp, const vector_clock& covers);
   const vector_clock& known_to_lane(int warp) const;
   void check_lanes(int warp, bool writes, const shadow_cell& cell, std::uintptr_t at, unsigned bytes);
@@ -217,9 +232,14 @@ class memory {
   void check_init(int warp, const atomic_word& w);
   void check_phase(int warp, const open_phase& phase, const atomic_word& w);
   open_phase& open_phase_of(atomic_word& w);
+  release_mark mark_of(int warp, const operation& op);
   void complete_phase(int warp, const operation& op, atomic_word& w, int step);
   bool is_known(int warp, const message& m) const;
   bool is_copy(int participant) const { return warps_[static_cast<std::size_t>(participant)].copy > 0; }
+  /// What sees plain writes only past a proxy fence.
+  bool is_engine(int participant) const {
+    return is_copy(participant) && !warps_[static_cast<std::size_t>(participant)].is_store;
+  }
   bool of_one_block(int a, int b) const {
     return reaches(warps_[static_cast<std::size_t>(a)], scope::block, warps_[static_cast<std::size_t>(b)]);
   }

@@ -25,7 +25,9 @@ std::string name_table::of(const void* address) const {
 }
 
 std::string name(const position& p) {
-  if (p.copy > 0) return fmt::format("copy {} of rank {} block {} warp {}", p.copy, p.rank, p.block, p.warp);
+  const char* what = p.is_store ? "stores" : "copy";
+  if (p.copy > 0)
+    return fmt::format("{} {} of rank {} block {} warp {}", what, p.copy, p.rank, p.block, p.warp);
   return fmt::format("rank {} block {} warp {}", p.rank, p.block, p.warp);
 }
 

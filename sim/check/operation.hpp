@@ -14,8 +14,9 @@ struct position {
   int rank = 0;
   int block = 0;
   int warp = 0;
-  int cluster = 0;  // within the rank; settled by the execution
-  int copy = 0;     // k > 0: the copy engine, busy with a copy that this warp issued
+  int cluster = 0;        // within the rank; settled by the execution
+  int copy = 0;           // k > 0: the copy engine, busy with a copy that this warp issued
+  bool is_store = false;  // of a copy: counted stores of the warp, which write as warps do
   friend bool operator==(const position&, const position&) = default;
 };
 
@@ -127,6 +128,13 @@ struct wait_request {
   bool (*group_holds)(const void* predicate, int group, const std::byte* const* lines) = nullptr;
 };
 
+/// What a release covers.
+enum class tells : std::uint8_t {
+  all,         // that its warp did or knows of
+  own_stores,  // of a counted store, nothing else that its lane did
+  ends,        // that reads and arrivals are over, nothing of what was written
+};
+
 /// The next thing a parked warp wants to do.
 struct operation {
   verb what = verb::none;
@@ -138,6 +146,7 @@ struct operation {
   wait_request* wait = nullptr;
   bool from_outside = false;  // an mbarrier of another block, or changed by the copy engine
   std::uint64_t target = 0;   // of a count
+  tells covers = tells::all;  // of an arrival
 };
 
 }  // namespace baton::check

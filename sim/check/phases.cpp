@@ -80,7 +80,7 @@ void memory::check_phase(int warp, const open_phase& phase, const atomic_word& w
   if (fault_ == planted_fault::phases_run_together || found_.any()) return;
   for (int q = 0; q < static_cast<int>(warps_.size()); ++q) {
     const tick arrived = phase.before[static_cast<std::size_t>(q)];
-    if (arrived == 0 || !unordered(warp, q, arrived)) continue;
+    if (arrived == 0 || !not_over(warp, q, arrived)) continue;
     return found_.add(
         verdict::mbarrier_misuse,
         fmt::format(
@@ -108,7 +108,7 @@ void memory::arrive(int warp, const operation& op, int word, int step) {
   k.causes.join(w.messages.back().causes);
   open.causes.join(k.causes);
   open.causes.set(warp, static_cast<tick>(step + 1));
-  open.marks.push_back({warp, op.reach, k.now});
+  open.marks.push_back(mark_of(warp, op));
 
   const std::uint64_t before = w.in_memory(), changed = after(op, before).word();
   const auto now = sim::mbarrier_state::of(changed);
@@ -118,6 +118,16 @@ void memory::arrive(int warp, const operation& op, int word, int step) {
     found_.add(verdict::mbarrier_misuse,
                fmt::format("{} at {}: {}", name(warps_[me]), names_.of(w.address), sim::name(now.fault)));
   if (done) complete_phase(warp, op, w, step);
+}
+
+release_mark memory::mark_of(int warp, const operation& op) {
+  const vector_clock& now = knowledge(warp).now;
+  if (op.covers == tells::own_stores && fault_ != planted_fault::counted_stores_tell_all) {
+    vector_clock own;
+    own.set(warp, now[warp]);
+    return {warp, op.reach, own};
+  }
+  return {warp, op.reach, now, op.covers == tells::ends && fault_ != planted_fault::ends_tell_all};
 }
 
 void memory::complete_phase(int warp, const operation& op, atomic_word& w, int step) {
@@ -172,7 +182,23 @@ void memory::begin_copy(int copy, int issuer) {
   mine.now.set(copy, own);
   mine.now.set(issuer, knowledge(issuer).now[issuer]);
   mine.causes = knowledge(issuer).causes;
+  mine.ended_there = knowledge(issuer).ended_there;
+  mine.replaceable = knowledge(issuer).replaceable;
   advance(issuer, true);
+}
+
+void memory::begin_store(int copy, int issuer) {
+  warp_knowledge& mine = knowledge(copy);
+  const tick own = mine.now[copy];
+  mine = {};
+  mine.now = known_to_lane(issuer);
+  mine.now.set(copy, own);
+  mine.now.set(issuer, knowledge(issuer).now[issuer]);
+  mine.ended_there = knowledge(issuer).ended_there;
+  mine.replaceable = knowledge(issuer).replaceable;
+  mine.causes = knowledge(issuer).causes;
+  mine.storer = issuer;
+  advance(issuer, false);
 }
 
 }  // namespace baton::check

@@ -40,6 +40,9 @@ enum class planted_fault : std::uint8_t {
   lines_order,                // a line releases and acquires
   lines_come_together,        // the four lines of an access are seen all or none
   predicates_not_reversed,  // the reduction does not run a store before a wait whose predicate could have seen it
+  counted_stores_tell_all,  // the count of a counted store releases what its lane did before
+  stores_by_engines,        // the copy engine sees counted stores of its block without a proxy fence
+  ends_tell_all,            // an arrival at block scope in another block tells of what was written
 };
 
 inline constexpr std::array planted_faults = {
@@ -70,6 +73,9 @@ inline constexpr std::array planted_faults = {
     planted_fault::lines_order,
     planted_fault::lines_come_together,
     planted_fault::predicates_not_reversed,
+    planted_fault::counted_stores_tell_all,
+    planted_fault::stores_by_engines,
+    planted_fault::ends_tell_all,
     planted_fault::counts_not_reversed,
     planted_fault::counts_hear_each_other,
     planted_fault::lanes_move_together,
@@ -143,6 +149,12 @@ constexpr const char* name(planted_fault fault) {
       return "lines_come_together";
     case planted_fault::predicates_not_reversed:
       return "predicates_not_reversed";
+    case planted_fault::counted_stores_tell_all:
+      return "counted_stores_tell_all";
+    case planted_fault::stores_by_engines:
+      return "stores_by_engines";
+    case planted_fault::ends_tell_all:
+      return "ends_tell_all";
     default:
       return "none";
   }
