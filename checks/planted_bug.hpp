@@ -38,6 +38,7 @@ enum class verbs : std::uint32_t {
   bulk_store = 1 << 20,  // by the cell it writes
   bulk_wait_read = 1 << 21,
   bulk_wait = 1 << 22,
+  store_counted = 1 << 23,  // by the own block's cell of the same place
   signals = release_store | add | mbarrier_arrive,
   waits = wait | mbarrier_wait | wait_lines,
 };
@@ -55,9 +56,9 @@ enum class change {
   relaxed,  // an order, and so below
   without_release,
   without_acquire,
-  narrow,   // system scope becomes device, device becomes block
-  plain,    // a store is a write
-  own,      // an arrival: in the own block; a wait: for the own rank's word; has_given_up: of the own waits
+  narrow,  // system scope becomes device, device becomes block; a quiet wait's or an arrival's cluster, too
+  plain,   // a store is a write
+  own,  // an arrival, a counted store: in the own block; a wait: for the own rank's word; has_given_up: of the own waits
   shifted,  // by planted_bug::by: what is stored, added, counted to, expected; what a wait sees; a parity; lines' flags; the
             // copies that a bulk_wait leaves: one group more
   moved,    // to the cell planted_bug::by bytes further on

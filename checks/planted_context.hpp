@@ -151,22 +151,38 @@ class planted : public Base {
     const change how = found(verbs::mbarrier_init, b);
     if (how != change::lost) Base::mbarrier_init(b, shifted(how, arrivals));
   }
+  template <scope Reach = scope::cluster>
   void mbarrier_arrive(mbarrier* b, int n) {
     const change how = found(verbs::mbarrier_arrive, b);
-    if (how != change::lost) Base::mbarrier_arrive(b, shifted(how, n));
+    if (how != change::lost) Base::template mbarrier_arrive<Reach>(b, shifted(how, n));
     after(verbs::mbarrier_arrive);
   }
+  template <scope Reach = scope::cluster>
   void mbarrier_arrive_at(mbarrier* b, int block, int n) {
     const change how = found(verbs::mbarrier_arrive, b);
     if (how == change::own) {
-      Base::mbarrier_arrive(b, n);
+      Base::template mbarrier_arrive<Reach>(b, n);
+    } else if (how == change::narrow) {
+      Base::template mbarrier_arrive_at<scope::block>(b, block, n);
     } else if (how != change::lost) {
-      Base::mbarrier_arrive_at(b, block, shifted(how, n));
+      Base::template mbarrier_arrive_at<Reach>(b, block, shifted(how, n));
     }
     after(verbs::mbarrier_arrive);
   }
+  template <scope Reach = scope::cluster>
   void mbarrier_arrive_expect(mbarrier* b, int bytes) {
-    Base::mbarrier_arrive_expect(b, shifted(found(verbs::mbarrier_expect, b), bytes));
+    const change how = found(verbs::mbarrier_expect, b);
+    if (how != change::lost) Base::template mbarrier_arrive_expect<Reach>(b, shifted(how, bytes));
+  }
+  template <class T>
+  void store_counted(typename Base::reached_block there, T* to, const std::type_identity_t<T>& value,
+                     mbarrier* b) {
+    const change how = found(verbs::store_counted, to);
+    if (how == change::lost) return;
+    if (how == change::late)
+      return late_.push_back([this, there, to, value, b] { Base::store_counted(there, to, value, b); });
+    Base::store_counted(how == change::own ? Base::reach(Base::cluster_block()) : there, moved(how, to),
+                        value, b);
   }
   void fence_proxy_async() {
     if (found(verbs::fence_proxy, nullptr) != change::lost) Base::fence_proxy_async();
@@ -200,6 +216,14 @@ class planted : public Base {
     if (how == change::lost) return true;
     const bool is_other = shifted(how, 0, where.epoch) % 2 != 0;
     return ended(Base::template mbarrier_wait<Scope>(b, is_other ? !p : p, where));
+  }
+  template <scope Scope>
+  bool mbarrier_wait_quietly(mbarrier* b, parity p, const wait_site& where) {
+    const change how = found(verbs::mbarrier_wait, b, where);
+    if (how == change::lost) return true;
+    const parity awaited = shifted(how, 0, where.epoch) % 2 != 0 ? !p : p;
+    return ended(how == change::narrow ? Base::template mbarrier_wait_quietly<scope::block>(b, awaited, where)
+                                       : Base::template mbarrier_wait_quietly<Scope>(b, awaited, where));
   }
 
  protected:

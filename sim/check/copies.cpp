@@ -258,7 +258,9 @@ bool execution::anybody_knows(int rank, int block, int participant, tick when) c
   for (int w = 0; w < num_real_warps_; ++w) {
     const warp_state& state = warps_[static_cast<std::size_t>(w)];
     if (state.where.rank != rank || state.where.block != block) continue;
-    if (state.gave_up || shop_.ram.knowledge(w).now.includes(participant, when)) return true;
+    const warp_knowledge& k = shop_.ram.knowledge(w);
+    if (state.gave_up || k.now.includes(participant, when) || k.ended_there.includes(participant, when))
+      return true;
   }
   return false;
 }

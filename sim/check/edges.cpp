@@ -53,11 +53,11 @@ void memory::take(int warp, const operation& op, const message& m) {
   for (std::uint32_t i = 0; i < m.num_marks; ++i) {
     const release_mark& mark = marks_[m.first_mark + i];
     if (mark.warp == warp || !hear_each_other(warp, op.reach, mark.warp, mark.reach)) continue;
-    if (mark.ends_only) {
+    if (mark.how != known_as::done) {
+      me.ended_there.join(mark.covers);
       vector_clock of_others = mark.covers;
       of_others.set(mark.warp, 0);
-      me.ended_there.join(mark.covers);
-      me.replaceable.join(of_others);
+      if (mark.how == known_as::over) me.replaceable.join(of_others);
       continue;
     }
     if (acquire) {
@@ -109,8 +109,7 @@ void memory::looked(int warp, int word, int step) {
 void memory::add_mark(message& m, const release_mark& mark) {
   for (std::uint32_t i = 0; i < m.num_marks; ++i) {
     release_mark& existing = marks_[m.first_mark + i];
-    if (existing.warp != mark.warp || existing.reach != mark.reach || existing.ends_only != mark.ends_only)
-      continue;
+    if (existing.warp != mark.warp || existing.reach != mark.reach || existing.how != mark.how) continue;
     existing.covers.join(mark.covers);
     return;
   }

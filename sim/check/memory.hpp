@@ -24,10 +24,10 @@
 //               or one that comes after sync_warp
 //   proxy       what a warp wrote plainly, or another block's copy, is there for the copy engine once a proxy fence lies between
 //               them
-//   counted     store_counted is a participant of its own, which knows what its lane knew. Its count releases what it stored and
-//               nothing else; it is no copy engine, so that engines see it only past a proxy fence
-//   ends        an arrival at block scope in another block tells that what its warp read, arrived at or has heard of is over: it
-//               may be written over, or arrived at again. Nothing of what the warp wrote, and of nothing that it may be read
+//   counted     store_counted is a participant of its own, which knows what its lane knew. Its count releases what it stored, and
+//               tells that what the lane had heard of is over; it is no copy engine, so that engines see it only past a proxy fence
+//   over        what is over may be written over, or arrived at again; that it may be read is not said. An arrival at block scope in
+//               another block tells that what its warp read, arrived at or has heard of is over, and nothing of what it wrote
 //
 // Modification order is execution order. Memory itself always holds each word's newest value.
 #include <cstdint>
@@ -44,12 +44,19 @@
 
 namespace baton::check {
 
+/// What is known of what a release covers.
+enum class known_as : std::uint8_t {
+  done,         // happens before
+  over,         // may be written over, or arrived at again, but not read
+  over_unread,  // the same, of reads and arrivals only
+};
+
 /// A release as its message carries it: who, heard how far, and what it covers.
 struct release_mark {
   int warp = 0;
   scope reach = scope::system;
   vector_clock covers;
-  bool ends_only = false;  // tells::ends
+  known_as how = known_as::done;
 };
 
 struct message {
@@ -232,7 +239,7 @@ class memory {
   void check_init(int warp, const atomic_word& w);
   void check_phase(int warp, const open_phase& phase, const atomic_word& w);
   open_phase& open_phase_of(atomic_word& w);
-  release_mark mark_of(int warp, const operation& op);
+  void mark_arrival(int warp, const operation& op, open_phase& open);
   void complete_phase(int warp, const operation& op, atomic_word& w, int step);
   bool is_known(int warp, const message& m) const;
   bool is_copy(int participant) const { return warps_[static_cast<std::size_t>(participant)].copy > 0; }

@@ -131,8 +131,8 @@ struct wait_request {
 /// What a release covers.
 enum class tells : std::uint8_t {
   all,         // that its warp did or knows of
-  own_stores,  // of a counted store, nothing else that its lane did
-  ends,        // that reads and arrivals are over, nothing of what was written
+  own_stores,  // of counted stores, and that what their lanes had heard of is over
+  ends,        // that what was read, arrived at or heard of is over, nothing of what was written
 };
 
 /// The next thing a parked warp wants to do.

@@ -108,7 +108,7 @@ void memory::arrive(int warp, const operation& op, int word, int step) {
   k.causes.join(w.messages.back().causes);
   open.causes.join(k.causes);
   open.causes.set(warp, static_cast<tick>(step + 1));
-  open.marks.push_back(mark_of(warp, op));
+  mark_arrival(warp, op, open);
 
   const std::uint64_t before = w.in_memory(), changed = after(op, before).word();
   const auto now = sim::mbarrier_state::of(changed);
@@ -120,14 +120,21 @@ void memory::arrive(int warp, const operation& op, int word, int step) {
   if (done) complete_phase(warp, op, w, step);
 }
 
-release_mark memory::mark_of(int warp, const operation& op) {
-  const vector_clock& now = knowledge(warp).now;
-  if (op.covers == tells::own_stores && fault_ != planted_fault::counted_stores_tell_all) {
+void memory::mark_arrival(int warp, const operation& op, open_phase& open) {
+  const warp_knowledge& k = knowledge(warp);
+  const bool is_store = op.covers == tells::own_stores && fault_ != planted_fault::counted_stores_tell_all;
+  const bool is_end = op.covers == tells::ends && fault_ != planted_fault::ends_tell_all;
+  if (!is_store && !is_end) return open.marks.push_back({warp, op.reach, k.now});
+  vector_clock over = k.now;
+  if (is_store) {
     vector_clock own;
-    own.set(warp, now[warp]);
-    return {warp, op.reach, own};
+    own.set(warp, k.now[warp]);
+    open.marks.push_back({warp, op.reach, own});
+    over.set(warp, 0);
+    over.set(k.storer, 0);
   }
-  return {warp, op.reach, now, op.covers == tells::ends && fault_ != planted_fault::ends_tell_all};
+  open.marks.push_back({warp, op.reach, over, known_as::over});
+  open.marks.push_back({warp, op.reach, k.ended_there, known_as::over_unread});
 }
 
 void memory::complete_phase(int warp, const operation& op, atomic_word& w, int step) {

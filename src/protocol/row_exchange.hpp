@@ -12,8 +12,8 @@
 //   read       give() of the next     free      warp          none of its own            (E2)
 //
 // E1: what the counterpart gave as its n-th happens before the return of the n-th take().
-// E2: a place is written again with values n + 2, which the counterpart gives after its take() of values n + 1. This warp gave
-//     those behind its own take() of values n: so a warp that gives in turn with taking needs no other word.
+// E2: values n + 2 are given behind the acquire() of a tile that the other block released behind its take() of values n: those
+//     reads are over then (T2). Rows swapped without tiles between would lack that, as stores are counted for themselves only.
 //
 // Tiles: a group gives the other block's counterpart a tile of results, which that reads with its products.
 //
@@ -28,11 +28,14 @@
 //   read       release()                 free      reader        arrives at the giver's `free`, phase n      (T2)
 //
 // T1: what was stored before the phase completed happens before the return of await(), for products behind a proxy fence.
-// T2: products that were awaited before release() happen before the stores behind the acquire() of the next tile.
+// T2: products that were awaited before release(), and reads before it, are over before the stores behind the acquire() of the
+//     next tile. Over is enough for a place that is written again, so an arrival at block scope is (docs/decisions/0043).
 // Start:    all barriers are initialised and the cluster has met. Givers begin at odd parity: the first acquire() falls through.
 // Progress: both blocks give and take as often, in the same order.
 // Waits:    those with a note (exec/mbarrier.hpp). Behind one that is late nothing is what it should be, but the steps go on.
-// End:      a barrier of the cluster: nobody leaves while others store here.
+// Reach:    of waits: cluster, as what is stored is counted at cluster scope; by the letter of PTX block scope hears none of it.
+// End:      who has taken the last values and the last tile may leave. A barrier of the cluster is for those who gave up.
+// Checked:  checks/row_exchange.cpp has the bounds and the planted bugs; the order is that of kernels/attention/paired.hpp.
 #include "base/macros.hpp"
 #include "exec/group_mma.hpp"
 
