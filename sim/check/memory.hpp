@@ -24,10 +24,11 @@
 //               or one that comes after sync_warp
 //   proxy       what a warp wrote plainly, or another block's copy, is there for the copy engine once a proxy fence lies between
 //               them
-//   counted     store_counted is a participant of its own, which knows what its lane knew. Its count releases what it stored, and
-//               tells that what the lane had heard of is over; it is no copy engine, so that engines see it only past a proxy fence
-//   over        what is over may be written over, or arrived at again; that it may be read is not said. An arrival at block scope in
-//               another block tells that what its warp read, arrived at or has heard of is over, and nothing of what it wrote
+//   counted     store_counted is a participant of its own, which knows what its lane knew. Its count releases what it stored,
+//               and tells that what the lane had heard of is over; engines see it past a proxy fence only
+//   over        what is over may be written over, or arrived at again; that it may be read is not said. An arrival at block
+//               scope in another block tells that what its warp read, arrived at or has heard of is over, and nothing of what
+//               it wrote
 //
 // Modification order is execution order. Memory itself always holds each word's newest value.
 #include <cstdint>
