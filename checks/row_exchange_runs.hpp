@@ -145,8 +145,12 @@ class swapping_warp {
             s_.warps()};
   }
   tile_swap<X> tiles() {
-    return {x_, 1 - x_.cluster_block(), tile_barrier(0) + x_.group(), tile_barrier(1) + x_.group(),
-            s_.tile_bytes()};
+    return {x_,
+            1 - x_.cluster_block(),
+            tile_barrier(0) + x_.group(),
+            tile_barrier(1) + x_.group(),
+            s_.tile_bytes(),
+            x_.warp_of_group() == 0};
   }
 
   void prepare() {
@@ -161,7 +165,11 @@ class swapping_warp {
 
   template <class Wait>
   void await(const site& where, int n, Wait wait) {
-    if (!going_ || wait(wait_site{.where = where, .epoch = static_cast<std::uint32_t>(n)})) return;
+    const auto quietly = [&](mbarrier* b, parity p) {
+      return x_.template mbarrier_wait_quietly<scope::cluster>(
+          b, p, {.where = where, .epoch = static_cast<std::uint32_t>(n)});
+    };
+    if (!going_ || wait(quietly)) return;
     going_ = false;
     late_ = where;
   }
@@ -175,7 +183,7 @@ class swapping_warp {
   }
   void take_rows(int n) {
     X::row_values other{};
-    await(rows_given, n, [&](const wait_site& where) { return rows().take(n, other, where); });
+    await(rows_given, n, [&](auto quietly) { return rows().take(n, other, quietly); });
     for (int row = 0; row < group_warp_rows && going_; ++row)
       program_.require(other.at[row] == row_value(1 - x_.cluster_block(), n, row),
                        "a warp takes its counterpart's values of its rows, of the tile");
@@ -187,7 +195,7 @@ class swapping_warp {
   bool has_tiles() const { return flaw_ != swap_flaw::freed_by_rows; }
 
   void acquire(int n) {
-    await(tile_free, n, [&](const wait_site& where) { return tiles().acquire(n, where); });
+    await(tile_free, n, [&](auto quietly) { return tiles().acquire(n, quietly); });
   }
   void send(int n) {
     if (!has_tiles()) return;
@@ -202,7 +210,7 @@ class swapping_warp {
     if (flaw_ == swap_flaw::stored_unacquired) acquire(n);
   }
   void await_tile(int n) {
-    if (has_tiles()) await(tile_given, n, [&](const wait_site& where) { return tiles().await(n, where); });
+    if (has_tiles()) await(tile_given, n, [&](auto quietly) { return tiles().await(n, quietly); });
   }
   /// With half `i` of the other's tile. It runs on until it is awaited.
   void start_product(int n, int i) {

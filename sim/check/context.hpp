@@ -250,6 +250,7 @@ class context : public sim::lane_verbs<context> {
     request.num_words = 1;
     return run_.wait(warp_, order::acquire, Scope, sizeof(mbarrier), request);
   }
+  /// mbarrier_wait_or_note (exec/mbarrier.hpp), of which the note is the model's own: who gave up has to report.
   template <scope Scope>
   bool mbarrier_wait_quietly(mbarrier* b, parity p, const wait_site& where) {
     const bool in_time = mbarrier_wait<Scope>(b, p, where);

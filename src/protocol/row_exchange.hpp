@@ -32,7 +32,7 @@
 //     next tile. Over is enough for a place that is written again, so an arrival at block scope is (docs/decisions/0043).
 // Start:    all barriers are initialised and the cluster has met. Givers begin at odd parity: the first acquire() falls through.
 // Progress: both blocks give and take as often, in the same order.
-// Waits:    those with a note (exec/mbarrier.hpp). Behind one that is late nothing is what it should be, but the steps go on.
+// Waits:    wait(barrier, parity) is the caller's: whether it is over. One that gave up may say it is, if what follows is for nobody.
 // Reach:    of waits: cluster, as what is stored is counted at cluster scope; by the letter of PTX block scope hears none of it.
 // End:      who has taken the last values and the last tile may leave. A barrier of the cluster is for those who gave up.
 // Checked:  checks/row_exchange.cpp has the bounds and the planted bugs; the order is that of kernels/attention/paired.hpp.
@@ -42,7 +42,7 @@
 namespace baton {
 
 /// A warp's end of the swap of row values.
-template <class X, scope Reach = scope::cluster>
+template <class X>
 class row_swap {
   using row_values = typename X::row_values;
   using reached_block = typename X::reached_block;
@@ -65,13 +65,12 @@ class row_swap {
     x_.elect([&] { x_.template mbarrier_arrive_expect<scope::block>(barrier(n), bytes); });
     x_.each_row(values, [&](int row, float v) { x_.store_counted(other_, place(n) + row, v, barrier(n)); });
   }
-  /// Blocks until the other's n-th are there (E1).
-  BATON_FN row_values take(int n, std::uint32_t which, const wait_site& where, std::uint32_t* late) {
-    x_.template mbarrier_wait_or_note<Reach>(barrier(n), parity_of(static_cast<std::uint32_t>(n / places)),
-                                             which, where, late);
-    row_values values;
-    x_.read_rows(values, place(n));
-    return values;
+  /// Blocks until the other's n-th are there (E1). False: gave up.
+  template <class Wait>
+  BATON_FN bool take(int n, row_values& values, Wait wait) {
+    const bool there = wait(barrier(n), parity_of(static_cast<std::uint32_t>(n / places)));
+    if (there) x_.read_rows(values, place(n));
+    return there;
   }
 
  private:
@@ -86,27 +85,30 @@ class row_swap {
 };
 
 /// A group's end of giving and of reading tiles, of so many bytes.
-template <class X, scope Reach = scope::cluster>
+template <class X>
 class tile_swap {
  public:
   /// `expects`: this warp is the group's one that expects.
   BATON_FN tile_swap(X& x, int other_block, mbarrier* filled, mbarrier* free, int bytes, bool expects)
       : x_{x}, other_block_{other_block}, filled_{filled}, free_{free}, bytes_{bytes}, expects_{expects} {}
 
-  /// Of the giver of the n-th, from 0: blocks until its place over there is free (T2), and expects the other's tile here.
-  BATON_FN void acquire(int n, std::uint32_t which, const wait_site& where, std::uint32_t* late) {
-    x_.template mbarrier_wait_or_note<Reach>(free_, !parity_of(static_cast<std::uint32_t>(n)), which, where,
-                                             late);
+  /// Of the giver of the n-th, from 0: blocks until its place over there is free (T2), and expects the other's tile here. False:
+  /// gave up.
+  template <class Wait>
+  BATON_FN bool acquire(int n, Wait wait) {
+    const bool free = wait(free_, !parity_of(static_cast<std::uint32_t>(n)));
     if (expects_) x_.elect([&] { x_.template mbarrier_arrive_expect<scope::block>(filled_, bytes_); });
+    return free;
   }
   /// What stores into the place are counted on, over there.
   BATON_FN mbarrier* filled() const { return filled_; }
 
-  /// Of the reader: blocks until the other's n-th tile is there (T1).
-  BATON_FN void await(int n, std::uint32_t which, const wait_site& where, std::uint32_t* late) {
-    x_.template mbarrier_wait_or_note<Reach>(filled_, parity_of(static_cast<std::uint32_t>(n)), which, where,
-                                             late);
-    x_.fence_proxy_async();
+  /// Of the reader: blocks until the other's n-th tile is there (T1). False: gave up.
+  template <class Wait>
+  BATON_FN bool await(int n, Wait wait) {
+    const bool there = wait(filled_, parity_of(static_cast<std::uint32_t>(n)));
+    if (there) x_.fence_proxy_async();
+    return there;
   }
   /// Of each warp of the reader: products with it have been awaited (T2).
   BATON_FN void release() const {

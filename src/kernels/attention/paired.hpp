@@ -64,18 +64,21 @@ class paired_role : consume_base<C, X> {
     products_.template start_qk<0>(s), products_.template start_qk<1>(s);
     products_.template start_qk<2>(s), products_.template start_qk<3>(s);
   }
+  /// A wait for the other block. Late, it goes on: products.hpp.
+  BATON_FN auto wait_for(wait_of what) {
+    return [this, what](mbarrier* b, parity p) {
+      products_.await(what, [&](std::uint32_t which, const wait_site& where) {
+        x_.template mbarrier_wait_or_note<C.swap_reach>(b, p, which, where, products_.late());
+      });
+      return true;
+    };
+  }
   BATON_FN row_values taken(int n) {
     row_values other;
-    products_.await(wait_of::rows, [&](std::uint32_t which, const wait_site& where) {
-      other = rows_.take(n, which, where, products_.late());
-    });
+    rows_.take(n, other, wait_for(wait_of::rows));
     return other;
   }
-  BATON_FN void await_tile(int n) {
-    products_.await(wait_of::tile, [&](std::uint32_t which, const wait_site& where) {
-      tiles_.await(n, which, where, products_.late());
-    });
-  }
+  BATON_FN void await_tile(int n) { tiles_.await(n, wait_for(wait_of::tile)); }
   BATON_FN void see_both(const row_values& own, int n) {
     softmax_.see(x_.combined(own, taken(n), [](float a, float b) { return larger(a, b); }));
   }
@@ -89,9 +92,7 @@ class paired_role : consume_base<C, X> {
   }
   /// P of a tile to the other block, in the order in which its slots of V come.
   BATON_FN void send(int n) {
-    products_.await(wait_of::place, [&](std::uint32_t which, const wait_site& where) {
-      tiles_.acquire(n, which, where, products_.late());
-    });
+    tiles_.acquire(n, wait_for(wait_of::place));
     const bool turned = own_.is_plain(n);
     const tile<C> place = p_tile<C>(x_, 0).from_row(own_.first_row);
     BATON_UNROLL
@@ -160,8 +161,8 @@ class paired_role : consume_base<C, X> {
     this->finish(o, all);
   }
 
-  row_swap<X, C.swap_reach> rows_;
-  tile_swap<X, C.swap_reach> tiles_;
+  row_swap<X> rows_;
+  tile_swap<X> tiles_;
   typename X::reached_block other_;
 };
 
