@@ -26,8 +26,8 @@
 //   combined(a, b, f)                  row_values, f of each two
 //   any_row(values, f)                 whether f(value) holds for one of this warp's 16 rows
 //   largest_values(acc)                row_values: the largest of each row
-//   row_sums                           sums of this warp's rows, spread over lanes; row_sums{} are zeros. scale_sums(sums, by) are
-//                                      sums * by[row], total(sums) is row_values
+//   row_sums                           sums of this warp's rows, spread over lanes; row_sums{} are zeros. scale_sums(sums, by)
+//                                      are sums * by[row], total(sums) is row_values
 //   exponentials<first, n>(acc, scale, low, sums)
 //                                      each v of columns first to first + n - 1 becomes 2^(v * scale - low[row]), with one
 //                                      rounding in front of the power, and is added to sums
@@ -38,9 +38,9 @@
 //   add_scaled(acc, first, part, by)   acc += by[row] * part, with one rounding, at as many columns from `first` on as part has
 //   group_results<columns, T>          this warp's 16 rows of 64 x columns as T, bf16 or fp16: half the registers
 //   round(acc, first, results)         results = acc from column `first` on, as many as results has
-//   read_pairs(results, f)             results at (row, column) and the column behind it become the two values that f(row, column)
-//                                      points to, zeros if it is null
-//   each_chunk(results, f)             of results of 32 columns f(row, chunk, 16 bytes) for chunks 0 to 3 of each row, on some lane
+//   read_pairs(results, f)             results at (row, column) and the column behind it become the two values that
+//                                      f(row, column) points to, zeros if it is null
+//   each_chunk(results, f)             of results of 32 columns f(row, chunk, 16 bytes) for chunks 0 to 3 of each row, on a lane
 //   each_turned_chunk(results, f)      the same without a word between lanes, with columns in another order: column
 //                                      8 j + 2 i + b stands where column 8 i + 2 j + b would
 //   put_rows(tile, results, first)     the same of results, and

@@ -32,7 +32,7 @@
 //     next tile. Over is enough for a place that is written again, so an arrival at block scope is (docs/decisions/0043).
 // Start:    all barriers are initialised and the cluster has met. Givers begin at odd parity: the first acquire() falls through.
 // Progress: both blocks give and take as often, in the same order.
-// Waits:    wait(barrier, parity) is the caller's: whether it is over. One that gave up may say it is, if what follows is for nobody.
+// Waits:    wait(barrier, parity) is the caller's: whether it is over. One that gave up may say so, if the rest is for nobody.
 // Reach:    of waits: cluster, as what is stored is counted at cluster scope; by the letter of PTX block scope hears none of it.
 // End:      who has taken the last values and the last tile may leave. A barrier of the cluster is for those who gave up.
 // Checked:  checks/row_exchange.cpp has the bounds and the planted bugs; the order is that of kernels/attention/paired.hpp.

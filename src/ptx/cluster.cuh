@@ -50,7 +50,7 @@ __device__ __forceinline__ void st_async(std::uint32_t at, const std::uint32_t (
       : "memory");
 }
 
-/// Waits for the phase of parity `odd` of the barrier: mbarrier.try_wait until it is over, `deadline_ns` have passed (0: for ever),
+/// Waits for the phase of parity `odd` of the barrier: mbarrier.try_wait until it is over, `deadline_ns` have passed (0: never),
 /// *abort, if there is such a word, is not 0, or the word at `late` is not. Where the deadline passed or *abort was set, `late`
 /// becomes `which`. One statement, as a loop of the language's own makes ptxas take all that is live across it for different in
 /// each lane.                                                                                     (PTX 8.0)
