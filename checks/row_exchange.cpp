@@ -34,13 +34,13 @@ check::result explore_swap(const swap_shape& s, const swap_bug& bug, const check
   });
 }
 
-std::string counted(int n, const char* what) {
+std::string number_and(int n, const char* what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 exploration swap_holds(const swap_shape& s) {
-  return {
-      counted(s.groups, "group") + " of " + counted(s.group_warps, "warp") + ", " + counted(s.tiles, "tile"),
-      [s](const check::bounds& limits) { return explore_swap(s, {}, limits); }};
+  return {number_and(s.groups, "group") + " of " + number_and(s.group_warps, "warp") + ", " +
+              number_and(s.tiles, "tile"),
+          [s](const check::bounds& limits) { return explore_swap(s, {}, limits); }};
 }
 /// Any of the waits may give up.
 check::result explore_late_swap(const swap_shape& s, const swap_bug& bug, check::bounds limits) {

@@ -58,7 +58,7 @@ tensor_map make_tensor_map(const world& w, const tensor_layout& layout) {
 
 tensor_map make_tensor_map(const world& w, const tensor_boxes& boxes) {
   require(boxes);
-  return w.device() == device_kind::cpu ? sim::make_tensor_map(boxes)
+  return w.device() == device_kind::cpu ? sim::make_box_map(boxes)
                                         : on_cuda::make_tensor_map(boxes, tensor_boxes::most_dims);
 }
 

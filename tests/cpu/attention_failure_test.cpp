@@ -6,26 +6,21 @@
 #include <bit>
 
 #include "exec/site_name.hpp"
-#include "kernels/attention/instances.hpp"
 #include "tests/support/attention_runs.hpp"
 
 namespace baton {
 namespace {
 
 using attention_kernels::block_plan;
-using attention_kernels::config;
 using attention_kernels::consumer_groups;
 using attention_kernels::consumer_warps;
 using attention_kernels::slot_pipeline;
-
-constexpr config of_512 = attention_kernels::make_config(512, false, false),
-                 of_256 = attention_kernels::make_config(256, false, false);
 
 /// What the second block of a cluster, or a block alone, leaves out.
 enum class lost { nothing, row_values, tile, freed_tile, slot, q, freed_slot, v };
 
 /// A context that leaves out what `what` says, by the barrier that it is counted on.
-template <config C>
+template <attention_kernels::config C>
 struct losing : sim::context {
   static inline lost what = lost::nothing;
   static inline site awaited = {};  // it is waited for there
@@ -77,7 +72,7 @@ struct losing : sim::context {
   }
 };
 
-template <config C>
+template <attention_kernels::config C>
 struct failed_run {
   stuck_record record{};
   std::uint32_t abort = 0;
@@ -85,7 +80,7 @@ struct failed_run {
 };
 
 /// One item whose last tile has keys that nobody sees.
-template <config C>
+template <attention_kernels::config C>
 failed_run<C> run_without(lost what, site where = {}, const sim::options& how = {}) {
   using value = attention_kernels::value<C>;
   const auto c = test::make_attention<value>({.q_lens = {128}, .k_lens = {700}, .head_dim = C.head_dim}, 5);
@@ -98,14 +93,9 @@ failed_run<C> run_without(lost what, site where = {}, const sim::options& how = 
   return run;
 }
 
-const sim::options schedules[] = {
-    {},
-    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
-    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
-
-template <config C>
+template <attention_kernels::config C>
 void expect_on_record(lost what, site where) {
-  for (const sim::options& how : schedules) {
+  for (const sim::options& how : test::product_schedules) {
     const failed_run<C> run = run_without<C>(what, where, how);
     EXPECT_EQ(name(run.record.where), name(where));
     EXPECT_EQ(run.record.complete, 1u);
@@ -115,26 +105,26 @@ void expect_on_record(lost what, site where) {
 }
 
 TEST(attention_failure, where_nothing_is_lost_nothing_is_on_record) {
-  EXPECT_EQ(run_without<of_512>(lost::nothing).abort, 0u);
-  EXPECT_EQ(run_without<of_256>(lost::nothing).abort, 0u);
-  EXPECT_TRUE(run_without<of_512>(lost::nothing).stored);
+  EXPECT_EQ(run_without<test::attention_of_512>(lost::nothing).abort, 0u);
+  EXPECT_EQ(run_without<test::attention_of_256>(lost::nothing).abort, 0u);
+  EXPECT_TRUE(run_without<test::attention_of_512>(lost::nothing).stored);
 }
 TEST(attention_failure, what_a_block_does_not_give_its_pair_is_on_record) {
-  expect_on_record<of_512>(lost::row_values, "attention.rows_given");
-  expect_on_record<of_512>(lost::tile, "attention.p_given");
-  expect_on_record<of_512>(lost::freed_tile, "attention.p_free");
+  expect_on_record<test::attention_of_512>(lost::row_values, "attention.rows_given");
+  expect_on_record<test::attention_of_512>(lost::tile, "attention.p_given");
+  expect_on_record<test::attention_of_512>(lost::freed_tile, "attention.p_free");
 }
 TEST(attention_failure, what_is_not_loaded_is_on_record) {
-  expect_on_record<of_512>(lost::slot, "attention.slot_filled");
-  expect_on_record<of_256>(lost::slot, "attention.slot_filled");
-  expect_on_record<of_512>(lost::q, "attention.q_filled");
-  expect_on_record<of_256>(lost::q, "attention.q_filled");
-  expect_on_record<of_512>(lost::v, "attention.v_landed");
-  expect_on_record<of_256>(lost::v, "attention.v_landed");
+  expect_on_record<test::attention_of_512>(lost::slot, "attention.slot_filled");
+  expect_on_record<test::attention_of_256>(lost::slot, "attention.slot_filled");
+  expect_on_record<test::attention_of_512>(lost::q, "attention.q_filled");
+  expect_on_record<test::attention_of_256>(lost::q, "attention.q_filled");
+  expect_on_record<test::attention_of_512>(lost::v, "attention.v_landed");
+  expect_on_record<test::attention_of_256>(lost::v, "attention.v_landed");
 }
 TEST(attention_failure, slots_that_nobody_frees_are_on_record) {
-  expect_on_record<of_512>(lost::freed_slot, "attention.slot_free");
-  expect_on_record<of_256>(lost::freed_slot, "attention.slot_free");
+  expect_on_record<test::attention_of_512>(lost::freed_slot, "attention.slot_free");
+  expect_on_record<test::attention_of_256>(lost::freed_slot, "attention.slot_free");
 }
 
 }  // namespace

@@ -3,25 +3,15 @@
 
 #include <random>
 
-#include "kernels/attention/instances.hpp"
 #include "tests/support/attention_runs.hpp"
 
 namespace baton {
 namespace {
 
-using attention_kernels::config;
 using test::attention_shape;
 
-constexpr config of_512 = attention_kernels::make_config(512, false, false),
-                 of_256 = attention_kernels::make_config(256, false, false);
-
-const sim::options schedules[] = {
-    {},
-    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
-    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
-
-template <config C>
-void expect_right(attention_shape s, const sim::options& how) {
+template <attention_kernels::config C>
+void expect_attention(attention_shape s, const sim::options& how) {
   using Value = attention_kernels::value<C>;
   s.head_dim = C.head_dim;
   const auto c = test::make_attention<Value>(s, 5);
@@ -33,54 +23,57 @@ void expect_right(attention_shape s, const sim::options& how) {
   EXPECT_LE(found.rms(), C.fp16 ? 0x1p-10 : 0x1p-8) << text(s);
 }
 /// Both head dimensions, in every schedule.
-template <config With512 = of_512, config With256 = of_256>
-void expect_right(const attention_shape& s) {
-  for (const sim::options& how : schedules) {
-    expect_right<With256>(s, how);
-    expect_right<With512>(s, how);
+template <attention_kernels::config With512 = test::attention_of_512,
+          attention_kernels::config With256 = test::attention_of_256>
+void expect_attention(const attention_shape& s) {
+  for (const sim::options& how : test::product_schedules) {
+    expect_attention<With256>(s, how);
+    expect_attention<With512>(s, how);
   }
 }
 /// `c` with a soft cap.
-constexpr config capped(config c) {
+constexpr attention_kernels::config with_softcap(attention_kernels::config c) {
   c.softcap = true;
   return c;
 }
-constexpr config fp16(config c) {
+constexpr attention_kernels::config of_fp16(attention_kernels::config c) {
   c.fp16 = true;
   return c;
 }
 
 TEST(attention_kernel, makes_one_tile) {
-  expect_right({.q_lens = {128}, .k_lens = {128}});
+  expect_attention({.q_lens = {128}, .k_lens = {128}});
 }
 TEST(attention_kernel, makes_several_tiles_in_turn) {
-  expect_right({.q_lens = {128}, .k_lens = {640}});
+  expect_attention({.q_lens = {128}, .k_lens = {640}});
 }
 TEST(attention_kernel, makes_sequences_of_any_lengths_beside_each_other_and_reads_none_of_the_others) {
-  expect_right({.q_lens = {3, 0, 130, 64}, .k_lens = {200, 77, 129, 0}, .tail = 5});
+  expect_attention({.q_lens = {3, 0, 130, 64}, .k_lens = {200, 77, 129, 0}, .tail = 5});
 }
 TEST(attention_kernel, rows_see_no_key_behind_their_own_from_the_last_row_and_key_on) {
-  expect_right({.q_lens = {200}, .k_lens = {200}, .options = {.causal = true}});
-  expect_right({.q_lens = {70, 140}, .k_lens = {333, 90}, .options = {.causal = true}});
+  expect_attention({.q_lens = {200}, .k_lens = {200}, .options = {.causal = true}});
+  expect_attention({.q_lens = {70, 140}, .k_lens = {333, 90}, .options = {.causal = true}});
 }
 TEST(attention_kernel, rows_see_a_window_of_keys) {
-  expect_right({.q_lens = {150}, .k_lens = {700}, .options = {.causal = true, .window_left = 100}});
-  expect_right({.q_lens = {150}, .k_lens = {500}, .options = {.window_left = 40, .window_right = 30}});
+  expect_attention({.q_lens = {150}, .k_lens = {700}, .options = {.causal = true, .window_left = 100}});
+  expect_attention({.q_lens = {150}, .k_lens = {500}, .options = {.window_left = 40, .window_right = 30}});
 }
 TEST(attention_kernel, heads_share_keys_in_groups) {
-  expect_right({.q_lens = {20}, .k_lens = {140}, .heads = 4, .kv_heads = 2, .options = {.causal = true}});
+  expect_attention({.q_lens = {20}, .k_lens = {140}, .heads = 4, .kv_heads = 2, .options = {.causal = true}});
 }
 TEST(attention_kernel, sinks_take_their_share_and_scores_are_capped) {
-  expect_right({.q_lens = {40}, .k_lens = {140}, .heads = 2, .kv_heads = 1, .sinks = true});
-  expect_right({.q_lens = {20}, .k_lens = {3}, .heads = 4, .kv_heads = 1, .sinks = true});  // a large share
-  expect_right<capped(of_512), capped(of_256)>(
+  expect_attention({.q_lens = {40}, .k_lens = {140}, .heads = 2, .kv_heads = 1, .sinks = true});
+  expect_attention(
+      {.q_lens = {20}, .k_lens = {3}, .heads = 4, .kv_heads = 1, .sinks = true});  // a large share
+  expect_attention<with_softcap(test::attention_of_512), with_softcap(test::attention_of_256)>(
       {.q_lens = {40}, .k_lens = {140}, .options = {.causal = true, .softcap = 3}, .spread = 4});
 }
 TEST(attention_kernel, takes_fp16) {
-  expect_right<fp16(of_512), fp16(of_256)>({.q_lens = {140}, .k_lens = {300}, .options = {.causal = true}});
+  expect_attention<of_fp16(test::attention_of_512), of_fp16(test::attention_of_256)>(
+      {.q_lens = {140}, .k_lens = {300}, .options = {.causal = true}});
 }
 TEST(attention_kernel, sums_are_scaled_again_where_scores_grow) {
-  expect_right({.q_lens = {64}, .k_lens = {900}, .spread = 24});
+  expect_attention({.q_lens = {64}, .k_lens = {900}, .spread = 24});
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct attention_gaps {
   int q = 0, k = 0, v = 0, out = 0, page = 0;
 };
 
-namespace detail {
+namespace attention_detail {
 
 /// Rows with `gap` values behind each, every bit of which is set.
 template <class Value>
@@ -102,7 +102,7 @@ inline int longest(const std::vector<int>& lengths) {
   return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
 }
 
-}  // namespace detail
+}  // namespace attention_detail
 
 /// `say(problem)` changes what is asked, as which lengths are told by cu_seqlens.
 template <class Value, class Say>
@@ -111,9 +111,9 @@ attention_result<Value> varlen_result(const world& w, const attention_case<Value
   const attention_shape& s = c.shape;
   const auto row = static_cast<std::size_t>(s.kv_heads * s.head_dim);
   const auto gap = [&](int heads) { return static_cast<std::size_t>(heads * s.head_dim); };
-  detail::attention_memory<Value> memory{w, c, gaps};
-  const device_buffer<Value> k{w, detail::spread_rows<Value>(c.k, row, gap(gaps.k))},
-      v{w, detail::spread_rows<Value>(c.v, row, gap(gaps.v))};
+  attention_detail::attention_memory<Value> memory{w, c, gaps};
+  const device_buffer<Value> k{w, attention_detail::spread_rows<Value>(c.k, row, gap(gaps.k))},
+      v{w, attention_detail::spread_rows<Value>(c.v, row, gap(gaps.v))};
   const device_buffer<std::int32_t> cu_k{w, c.cu_k};
   varlen_attention_problem<Value> p;
   memory.give_to(p, s);
@@ -121,15 +121,15 @@ attention_result<Value> varlen_result(const world& w, const attention_case<Value
   p.v = v.data();
   p.cu_seqlens_q = memory.cu_q();
   p.cu_seqlens_k = cu_k.data();
-  p.max_seqlen_q = detail::longest(s.q_lens);
-  p.max_seqlen_k = detail::longest(s.k_lens);
+  p.max_seqlen_q = attention_detail::longest(s.q_lens);
+  p.max_seqlen_k = attention_detail::longest(s.k_lens);
   p.total_q = c.total_q();
   p.total_k = c.total_k();
   p.k_stride = gaps.k == 0 ? 0 : static_cast<std::int64_t>(row + gap(gaps.k));
   p.v_stride = gaps.v == 0 ? 0 : static_cast<std::int64_t>(row + gap(gaps.v));
   say(p);
-  device_buffer<std::byte> scratch = detail::scratch_for(w, p);
-  varlen_attention(w, p, detail::address_of(scratch));
+  device_buffer<std::byte> scratch = attention_detail::scratch_for(w, p);
+  varlen_attention(w, p, attention_detail::address_of(scratch));
   return memory.result();
 }
 template <class Value>
@@ -154,7 +154,7 @@ paged_keys<Value> pages_of(const attention_case<Value>& c, int page_size, kv_lay
   const attention_shape& s = c.shape;
   const auto size = [](int n) { return static_cast<std::size_t>(n); };
   paged_keys<Value> p{.page_size = page_size, .layout = layout};
-  p.max_pages = detail::longest(s.k_lens) / page_size + 2;
+  p.max_pages = attention_detail::longest(s.k_lens) / page_size + 2;
   p.num_pages = s.batch() * p.max_pages + 3;
   p.page_values = size(page_size * s.kv_heads + gaps.page) * size(s.head_dim);
   p.k.assign(size(p.num_pages) * p.page_values, Value::from_bits(0xffff));
@@ -190,7 +190,7 @@ paged_keys<Value> pages_of(const attention_case<Value>& c, int page_size, kv_lay
 /// lse [batch, heads, q_len] as [heads, batch * q_len].
 inline std::vector<float> lse_by_head(const std::vector<float>& lse, const attention_shape& s) {
   std::vector<float> made(lse.size());
-  const auto rows = static_cast<std::size_t>(detail::longest(s.q_lens)),
+  const auto rows = static_cast<std::size_t>(attention_detail::longest(s.q_lens)),
              heads = static_cast<std::size_t>(s.heads);
   for (std::size_t i = 0; i < lse.size(); ++i) {
     const std::size_t sequence = i / (heads * rows), head = i / rows % heads;
@@ -204,7 +204,7 @@ template <class Value>
 attention_result<Value> paged_result(const world& w, const attention_case<Value>& c,
                                      const paged_keys<Value>& keys, const attention_gaps& gaps = {}) {
   const attention_shape& s = c.shape;
-  detail::attention_memory<Value> memory{w, c, gaps};
+  attention_detail::attention_memory<Value> memory{w, c, gaps};
   const device_buffer<Value> k{w, keys.k}, v{w, keys.v};
   const device_buffer<std::int32_t> table{w, keys.page_table}, seqlens{w, keys.seqlens};
   paged_attention_problem<Value> p;
@@ -213,7 +213,7 @@ attention_result<Value> paged_result(const world& w, const attention_case<Value>
   p.v_cache = v.data();
   p.page_table = table.data();
   p.seqlens = seqlens.data();
-  p.q_len = detail::longest(s.q_lens);
+  p.q_len = attention_detail::longest(s.q_lens);
   p.num_pages = keys.num_pages;
   p.page_size = keys.page_size;
   p.max_pages = keys.max_pages;
@@ -224,8 +224,8 @@ attention_result<Value> paged_result(const world& w, const attention_case<Value>
     p.cu_seqlens_q = memory.cu_q();
     p.total_q = c.total_q();
   }
-  device_buffer<std::byte> scratch = detail::scratch_for(w, p);
-  paged_attention(w, p, detail::address_of(scratch));
+  device_buffer<std::byte> scratch = attention_detail::scratch_for(w, p);
+  paged_attention(w, p, attention_detail::address_of(scratch));
   attention_result<Value> found = memory.result();
   if (equal) found.lse = lse_by_head(found.lse, s);
   return found;

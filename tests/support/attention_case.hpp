@@ -136,7 +136,7 @@ struct expected_attention {
   std::vector<double> out, out_bound;  // [head_dim]; the bound is without the rounding of out itself
 };
 
-namespace detail {
+namespace attention_detail {
 
 struct expected_logit {
   int key;  // row of k; -1: a sink, whose v is 0
@@ -183,7 +183,7 @@ std::vector<expected_logit> logits_of(const attention_case<Value>& c, int row, i
   return all;
 }
 
-}  // namespace detail
+}  // namespace attention_detail
 
 /// How far off: let weights be w, and each be off by at most e of itself, which is its logit's error, two roundings of its
 /// distance from the largest logit, an exp, and an exp and a rounding each time that a larger logit is met, at most once every 16
@@ -195,7 +195,7 @@ expected_attention expected_of(const attention_case<Value>& c, int row, int head
                                const attention_rounding& r) {
   const auto dim = static_cast<std::size_t>(c.shape.head_dim);
   expected_attention e{.out = std::vector<double>(dim), .out_bound = std::vector<double>(dim)};
-  std::vector<detail::expected_logit> logits = detail::logits_of(c, row, head, r);
+  std::vector<attention_detail::expected_logit> logits = attention_detail::logits_of(c, row, head, r);
   if (logits.empty()) return e;
   double largest = logits[0].x, sum = 0, error = 0;
   for (const auto& l : logits) largest = std::max(largest, l.x);
@@ -207,7 +207,7 @@ expected_attention expected_of(const attention_case<Value>& c, int row, int head
     l.error = std::exp(l.error + 0x1p-22 * (std::abs(l.x) + std::abs(largest))) - 1 +
               (raises + 1) * (r.exp + 0x1p-23);
     error += l.weight * l.error;
-    l.v = detail::value_row(c, l.key, head);
+    l.v = attention_detail::value_row(c, l.key, head);
     for (std::size_t i = 0; i < dim; ++i) e.out[i] += l.weight * l.v[i];
   }
   const double second_order = 1.01 / (1 - std::min(error, 0.5));
@@ -252,7 +252,7 @@ double own_rounding(double value) {
                                         : std::abs(value) * 0x1p-8 + 0x1p-134;
 }
 
-namespace detail {
+namespace attention_detail {
 
 template <class Value>
 void compare_out(attention_errors& to, const expected_attention& right, const Value* out,
@@ -267,7 +267,7 @@ void compare_out(attention_errors& to, const expected_attention& right, const Va
   }
 }
 
-}  // namespace detail
+}  // namespace attention_detail
 
 /// `out` [total_q, heads, head_dim] and `lse` [heads, total_q] against the formula; null: not looked at. `rows`: which; empty:
 /// all. Rows of no sequence have to be as they were: every bit set.
@@ -287,7 +287,7 @@ attention_errors errors_of(const attention_case<Value>& c, const Value* out, con
       const float* const row_lse = lse == nullptr ? nullptr : lse + std::ptrdiff_t{head} * c.total_q() + row;
       if (c.sequence_of(row) < c.shape.batch()) {
         const expected_attention right = expected_of(c, row, head, r);
-        if (out != nullptr) detail::compare_out(found, right, out_row, where);
+        if (out != nullptr) attention_detail::compare_out(found, right, out_row, where);
         if (lse != nullptr)
           found.look(static_cast<double>(*row_lse), right.lse, right.lse_bound,
                      [&] { return where + ": lse"; });

@@ -4,12 +4,19 @@
 #include <vector>
 
 #include "base/constant.hpp"
+#include "kernels/attention/instances.hpp"
 #include "kernels/attention/kernel.hpp"
 #include "sim/context.hpp"
 #include "sim/tensor_map.hpp"
 #include "tests/support/attention_case.hpp"
+#include "tests/support/product_schedules.hpp"
 
 namespace baton::test {
+
+inline constexpr attention_kernels::config attention_of_512 =
+                                               attention_kernels::make_config(512, false, false),
+                                           attention_of_256 =
+                                               attention_kernels::make_config(256, false, false);
 
 template <class Value>
 struct attention_outputs {
@@ -48,7 +55,7 @@ attention_outputs<Value> run_attention(const attention_case<Value>& c, const sim
   std::fill(made.out.begin(), made.out.end(), Value::from_bits(0xffff));
   std::memset(static_cast<void*>(made.lse.data()), 0xff, made.lse.size() * sizeof(float));
   const auto p = attention_kernels::params_of<C>(
-      operands_of(c, made), [](const tensor_boxes& boxes) { return sim::make_tensor_map(boxes); });
+      operands_of(c, made), [](const tensor_boxes& boxes) { return sim::make_box_map(boxes); });
   sim::machine machine{1, how};
   const sim::grid grid{.blocks = p.order.blocks * p.order.all_heads * C.blocks(),
                        .warps = attention_kernels::num_warps,

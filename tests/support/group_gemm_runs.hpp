@@ -9,14 +9,9 @@
 #include "sim/tensor_map.hpp"
 #include "tests/support/gemm_case.hpp"
 #include "tests/support/grouped_gemm_case.hpp"
+#include "tests/support/product_schedules.hpp"
 
 namespace baton::test {
-
-/// In turn, and two that are drawn, with stores that come late.
-inline const sim::options product_schedules[] = {
-    {},
-    {.order = sim::schedule::random, .seed = 7, .delay_stores = true, .faults = {}},
-    {.order = sim::schedule::priority, .seed = 9, .delay_stores = true, .faults = {}}};
 
 /// A case's groups, as users give them, and as the kernel takes them.
 template <class Case>
