@@ -222,8 +222,8 @@ class gpu_group : public test::waiting_case {
   template <class T>
   static tensor_map map_of(const device_buffer<T>& values, int rows, int columns, int box_rows) {
     const int bytes = static_cast<int>(sizeof(T));
-    return on_cuda::make_tensor_map(
-        {values.data(), bytes, columns, rows, std::int64_t{columns} * bytes, box_rows});
+    const tensor_layout matrix{values.data(), bytes, columns, rows, std::int64_t{columns} * bytes, box_rows};
+    return on_cuda::make_tensor_map(boxes_of(matrix), 2);
   }
   template <int columns>
   void expect_product() {
