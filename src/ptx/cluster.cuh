@@ -54,27 +54,28 @@ __device__ __forceinline__ void st_async(std::uint32_t at, const std::uint32_t (
 /// *abort, if there is such a word, is not 0, or the word at `late` is not. Where the deadline passed or *abort was set, `late`
 /// becomes `which`. One statement, as a loop of the language's own makes ptxas take all that is live across it for different in
 /// each lane.                                                                                     (PTX 8.0)
-#define BATON_AWAIT_PHASE(reach)                                                                             \
-  asm volatile(                                                                                              \
-      "{\n  .reg .pred over, looks;\n  .reg .b64 start, now;\n  .reg .b32 word;\n"                           \
-      "  mbarrier.try_wait.parity.acquire." reach                                                            \
-      ".shared::cta.b64 over, [%0], %1;\n"                                                                   \
-      "  vote.sync.all.pred over, over, 0xffffffff;  @over bra.uni there;\n"                                 \
-      "  mov.u64 start, %%globaltimer;\n  setp.ne.u64 looks, %4, 0;\n"                                       \
-      "again:\n"                                                                                             \
-      "  mbarrier.try_wait.parity.acquire." reach                                                            \
-      ".shared::cta.b64 over, [%0], %1;\n"                                                                   \
-      "  vote.sync.all.pred over, over, 0xffffffff;  @over bra.uni there;\n"                                 \
-      "  ld.volatile.shared.u32 word, [%2];\n  setp.ne.u32 over, word, 0;\n vote.sync.all.pred over, over, " \
-      "0xffffffff;  @over bra.uni there;\n"                                                                  \
-      "  mov.u32 word, 0;\n  @looks ld.relaxed.sys.u32 word, [%4];\n"                                        \
-      "  mov.u64 now, %%globaltimer;\n  sub.u64 now, now, start;\n\n"                                        \
-      "  setp.ge.u64 over, now, %3;\n  setp.ne.or.u32 over, word, 0, over;\n"                                \
-      " vote.sync.all.pred over, over, 0xffffffff; @!over bra.uni again;\n"                                  \
-      "  st.volatile.shared.u32 [%2], %5;\n"                                                                 \
-      "there:\n}"                                                                                            \
-      :                                                                                                      \
-      : "r"(barrier), "r"(odd), "r"(late), "l"(deadline_ns - 1), "l"(abort), "r"(which)                      \
+#define BATON_AWAIT_PHASE(reach)                                                                          \
+  asm volatile(                                                                                           \
+      "{\n  .reg .pred over, looks;\n  .reg .b64 start, now;\n  .reg .b32 word;\n"                        \
+      "  mbarrier.try_wait.parity.acquire." reach                                                         \
+      ".shared::cta.b64 over, [%0], %1;\n"                                                                \
+      "  vote.sync.all.pred over, over, 0xffffffff;  @over bra.uni there;\n"                              \
+      "  mov.u64 start, %%globaltimer;\n  setp.ne.u64 looks, %4, 0;\n"                                    \
+      "again:\n"                                                                                          \
+      "  mbarrier.try_wait.parity.acquire." reach                                                         \
+      ".shared::cta.b64 over, [%0], %1;\n"                                                                \
+      "  vote.sync.all.pred over, over, 0xffffffff;  @over bra.uni there;\n"                              \
+      "  ld.relaxed.cta.shared.u32 word, [%2];\n  setp.ne.u32 over, word, 0;\n vote.sync.all.pred over, " \
+      "over, "                                                                                            \
+      "0xffffffff;  @over bra.uni there;\n"                                                               \
+      "  mov.u32 word, 0;\n  @looks ld.relaxed.sys.u32 word, [%4];\n"                                     \
+      "  mov.u64 now, %%globaltimer;\n  sub.u64 now, now, start;\n\n"                                     \
+      "  setp.ge.u64 over, now, %3;\n  setp.ne.or.u32 over, word, 0, over;\n"                             \
+      " vote.sync.all.pred over, over, 0xffffffff; @!over bra.uni again;\n"                               \
+      "  st.relaxed.cta.shared.u32 [%2], %5;\n"                                                           \
+      "there:\n}"                                                                                         \
+      :                                                                                                   \
+      : "r"(barrier), "r"(odd), "r"(late), "l"(deadline_ns - 1), "l"(abort), "r"(which)                   \
       : "memory")
 template <bool of_cluster>
 __device__ __forceinline__ void await_phase_or_note(std::uint32_t barrier, std::uint32_t odd,
