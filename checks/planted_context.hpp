@@ -174,9 +174,9 @@ class planted : public Base {
     const change how = found(verbs::mbarrier_expect, b);
     if (how != change::lost) Base::template mbarrier_arrive_expect<Reach>(b, shifted(how, bytes));
   }
-  template <class T>
-  void store_counted(typename Base::reached_block there, T* to, const std::type_identity_t<T>& value,
-                     mbarrier* b) {
+  /// `Reached`: Base::reached_block, of those that have it.
+  template <class Reached, class T>
+  void store_counted(Reached there, T* to, const std::type_identity_t<T>& value, mbarrier* b) {
     const change how = found(verbs::store_counted, to);
     if (how == change::lost) return;
     if (how == change::late)
