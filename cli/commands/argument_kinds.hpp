@@ -78,4 +78,16 @@ void declare_device(CLI::App& command, const std::function<void(device_choice)>&
 /// Empty: CUDA if there is one, else the CPU.
 void declare_device_or_none(CLI::App& command, std::optional<device_kind>& chosen);
 
+/// How benchmarks of kernels measure, and whom they tell: --repeats, --sustained-ms, --device, --json, --json-file.
+template <class Options>
+void declare_measuring(CLI::App& command, Options& options, bool& is_json, const std::string& bursts) {
+  add_count(command, "--repeats", options.repeats, bursts)->group("Measuring");
+  add_count(command, "--sustained-ms", options.sustained_ms,
+            "runs without a pause, after as many that are not timed; 0: none. CUDA only")
+      ->group("Measuring");
+  declare_device_or_none(command, options.device);
+  declare_json(command, options.json, is_json);
+  declare_json_file(command, options.json_path);
+}
+
 }  // namespace baton::cli

@@ -47,9 +47,7 @@ std::vector<attention_mask> masks_of(const bench_attention_options& o, const att
 void require(const bench_attention_options& o) {
   require_within("--batch", o.batch, 1, 1 << 16);
   require_within("--window", o.window, 1, 1 << 24);
-  require_within("--repeats", o.repeats, 1, 1 << 20);
-  require_within("--sustained-ms", o.sustained_ms, 0, 60'000);
-  require_within("--sms", o.num_sms, 0, 1 << 16);
+  require_measuring(o);
   for (const int length : o.lengths) {
     require_within("--lengths", length, 1, 1 << 20);
     require_within("--batch", o.batch, 1, (1 << 28) / length);

@@ -44,14 +44,7 @@ void declare_bench_attention(CLI::App& bench, arguments& chosen) {
   bench_attention_options& options = chosen.bench_attention;
   CLI::App& command = *bench.add_subcommand("attention", "prefill of wide heads, beside a product of cuBLAS");
   declare_attention_points(command, options);
-  add_count(command, "--repeats", options.repeats, "bursts of each: five calls after 0.4 s of rest")
-      ->group("Measuring");
-  add_count(command, "--sustained-ms", options.sustained_ms,
-            "runs without a pause, after as many that are not timed; 0: none. CUDA only")
-      ->group("Measuring");
-  declare_device_or_none(command, options.device);
-  declare_json(command, options.json, chosen.is_json);
-  declare_json_file(command, options.json_path);
+  declare_measuring(command, options, chosen.is_json, "bursts of each: five calls after 0.4 s of rest");
   command.footer(
       "Rows of every result are compared with double precision before it is timed. Operations are 4 B H D "
       "for "

@@ -92,15 +92,8 @@ void declare_bench_gemm(CLI::App& bench, arguments& chosen) {
   CLI::Option* const grouped = declare_points(command, options);
   declare_dense(command, options, grouped);
   declare_grouped(command, options.grouped, grouped);
-  add_count(command, "--repeats", options.repeats,
-            "bursts of each product: 15 ms of runs after 150 ms of rest")
-      ->group("Measuring");
-  add_count(command, "--sustained-ms", options.sustained_ms,
-            "runs without a pause, after as many that are not timed; 0: none. CUDA only")
-      ->group("Measuring");
-  declare_device_or_none(command, options.device);
-  declare_json(command, options.json, chosen.is_json);
-  declare_json_file(command, options.json_path);
+  declare_measuring(command, options, chosen.is_json,
+                    "bursts of each product: 15 ms of runs after 150 ms of rest");
   command.footer(
       "Every product is checked before it is timed, with integers; then operands are random. On CUDA the "
       "rate of tensor cores alone and of a copy are measured first: no product takes less than its share of "

@@ -28,10 +28,4 @@ void require_within(const char* what, int value, int least, int most) {
     throw invalid_argument{fmt::format("{}: {} is not from {} to {}", what, value, least, most)};
 }
 
-void require_measuring(const bench_gemm_options& o) {
-  require_within("--repeats", o.repeats, 1, 1 << 20);
-  require_within("--sustained-ms", o.sustained_ms, 0, 60'000);
-  require_within("--sms", o.num_sms, 0, 1 << 16);
-}
-
 }  // namespace baton::cli

@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands/bench_gemm.hpp"
-
 namespace baton::cli {
 
 inline constexpr int largest_size = 65536;
@@ -15,6 +13,11 @@ std::vector<int> product_sizes(const std::string& word);
 /// @throws invalid_argument  "--repeats: 0 is not from 1 to 10"
 void require_within(const char* what, int value, int least, int most);
 /// --repeats, --sustained-ms, --sms. @throws invalid_argument  one is out of range
-void require_measuring(const bench_gemm_options& options);
+template <class Options>
+void require_measuring(const Options& o) {
+  require_within("--repeats", o.repeats, 1, 1 << 20);
+  require_within("--sustained-ms", o.sustained_ms, 0, 60'000);
+  require_within("--sms", o.num_sms, 0, 1 << 16);
+}
 
 }  // namespace baton::cli

@@ -207,6 +207,7 @@ class memory {
   void carry_garbage(const void* to, const void* from, std::size_t bytes);
 
  private:
+  warp_knowledge& taught_by(int issuer, int participant);
   bool hear_each_other(int a, scope reach_a, int b, scope reach_b) const;
   bool strong(int warp, scope reach, const message& m) const;
   void check_scopes(int warp, const operation& op, const atomic_word& w);

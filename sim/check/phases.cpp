@@ -181,30 +181,28 @@ int memory::add(const position& where) {
   return index;
 }
 
-void memory::begin_copy(int copy, int issuer) {
-  warp_knowledge& mine = knowledge(copy);
-  const tick own = mine.now[copy];
+/// It knows what its issuer, or the lane of it that issues, knows.
+warp_knowledge& memory::taught_by(int issuer, int participant) {
+  warp_knowledge& mine = knowledge(participant);
+  const warp_knowledge& teacher = knowledge(issuer);
+  const tick own = mine.now[participant];
   mine = {};
   mine.now = known_to_lane(issuer);
-  mine.now.set(copy, own);
-  mine.now.set(issuer, knowledge(issuer).now[issuer]);
-  mine.causes = knowledge(issuer).causes;
-  mine.ended_there = knowledge(issuer).ended_there;
-  mine.replaceable = knowledge(issuer).replaceable;
+  mine.now.set(participant, own);
+  mine.now.set(issuer, teacher.now[issuer]);
+  mine.causes = teacher.causes;
+  mine.ended_there = teacher.ended_there;
+  mine.replaceable = teacher.replaceable;
+  return mine;
+}
+
+void memory::begin_copy(int copy, int issuer) {
+  taught_by(issuer, copy);
   advance(issuer, true);
 }
 
 void memory::begin_store(int copy, int issuer) {
-  warp_knowledge& mine = knowledge(copy);
-  const tick own = mine.now[copy];
-  mine = {};
-  mine.now = known_to_lane(issuer);
-  mine.now.set(copy, own);
-  mine.now.set(issuer, knowledge(issuer).now[issuer]);
-  mine.ended_there = knowledge(issuer).ended_there;
-  mine.replaceable = knowledge(issuer).replaceable;
-  mine.causes = knowledge(issuer).causes;
-  mine.storer = issuer;
+  taught_by(issuer, copy).storer = issuer;
   advance(issuer, false);
 }
 

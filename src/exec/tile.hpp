@@ -55,4 +55,9 @@ using operand_tile = swizzled_tile<bfloat16>;
 using operand_tile_fp16 = swizzled_tile<float16>;
 using operand_tile_e4m3 = swizzled_tile<float8_e4m3>;
 
+/// What tiles are laid out of in shared memory.
+struct alignas(1024) eight_rows {
+  std::byte bytes[8 * operand_tile::row_bytes];
+};
+
 }  // namespace baton

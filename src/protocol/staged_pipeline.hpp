@@ -84,12 +84,10 @@ class staged_pipeline<kv_stages, qk_stages, cta_group, Reach>::consumer_end : pu
   BATON_FN bool consumer_wait(X& x, const wait_site& where) const {
     return x.template mbarrier_wait<Reach>(this->producer_mbar(part), this->state_.parity, where);
   }
-  /// The same with a note (exec/mbarrier.hpp).
-  template <int part = 0, async_exec_context X>
-  BATON_FN void consumer_wait_or_note(X& x, std::uint32_t which, const wait_site& where,
-                                      std::uint32_t* late) const {
-    x.template mbarrier_wait_or_note<Reach>(this->producer_mbar(part), this->state_.parity, which, where,
-                                            late);
+  /// The same by wait(barrier, parity), which says whether it has.
+  template <int part = 0, class Wait>
+  BATON_FN bool consumer_wait_by(Wait wait) const {
+    return wait(this->producer_mbar(part), this->state_.parity);
   }
   /// Whether it has landed (K1, if so), without waiting. For contexts with groups.
   template <int part = 0, async_exec_context X>

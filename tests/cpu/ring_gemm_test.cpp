@@ -10,6 +10,7 @@
 #include "kernels/ring_gemm/kernel.hpp"
 #include "sim/context.hpp"
 #include "tests/cpu/says.hpp"
+#include "tests/support/machine_runs.hpp"
 #include "tests/support/ring_gemm_case.hpp"
 
 namespace baton {
@@ -187,18 +188,14 @@ int wrong_schedules(const gemm_case& g, int seeds) {
   int wrong = 0;
   for (const auto order : {sim::schedule::random, sim::schedule::priority}) {
     for (int seed = 1; seed <= seeds; ++seed) {
-      sim::machine m{
-          1, {.order = order, .seed = static_cast<std::uint64_t>(seed), .delay_stores = true, .faults = {}}};
+      const sim::options how{
+          .order = order, .seed = static_cast<std::uint64_t>(seed), .delay_stores = true, .faults = {}};
       std::vector<float> out(g.c.size(), -1.0f);
       sim::grid grid{.blocks = 2, .warps = C.roles.warps()};
       grid.shared_bytes = ring_gemm_kernels::block_plan<C>{}.bytes;
       const ring_gemm_kernels::params p{g.a.data(), g.b.data(), out.data(),       g.size.m,
                                         g.size.n,   g.size.k,   g.size.k % 8 == 0};
-      m.launch(0, grid,
-               [&](sim::context& x) { ring_gemm_kernels::ring_gemm_kernel<constant<C>>::run(x, p); });
-      m.run(0);
-      m.host(0, [] {});  // what the kernel wrote reaches memory
-      m.run(0);
+      test::run_on_machine<ring_gemm_kernels::ring_gemm_kernel<constant<C>>>(how, grid, p);
       wrong += test::wrong_element(g, out.data()).empty() ? 0 : 1;
     }
   }

@@ -9,6 +9,7 @@
 #include "sim/tensor_map.hpp"
 #include "tests/support/gemm_case.hpp"
 #include "tests/support/grouped_gemm_case.hpp"
+#include "tests/support/machine_runs.hpp"
 #include "tests/support/product_schedules.hpp"
 
 namespace baton::test {
@@ -47,20 +48,13 @@ struct gemm_run {
 template <gemm_kernels::config C, class Context = sim::context, class Out, class In>
 void run_group_gemm(const gemm_kernels::operands<Out, In>& problem, const gemm_run& run) {
   const auto p = gemm_kernels::params_of<C>(problem, sim::make_tensor_map);
-  sim::machine machine{1, run.how};
   const int cluster = C.split ? run.splits : C.cluster;
   const sim::grid grid{.blocks = run.clusters * cluster,
                        .warps = gemm_kernels::num_warps,
                        .shared_bytes = gemm_kernels::block_plan<C>{}.bytes,
                        .limits = run.limits,
                        .cluster = cluster};
-  machine.launch(0, grid, [&](sim::context& base) {
-    Context x{base};
-    gemm_kernels::gemm_kernel<constant<C>>::run(x, p);
-  });
-  machine.run(0);
-  machine.host(0, [] {});  // what the kernel wrote reaches memory
-  machine.run(0);
+  run_on_machine<gemm_kernels::gemm_kernel<constant<C>>, Context>(run.how, grid, p);
 }
 
 /// `c` is C before and after.

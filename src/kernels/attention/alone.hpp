@@ -53,7 +53,7 @@ class alone_role : consume_base<C, X> {
     products_.release(2);
     x_.template await_products<0>(o);
     products_.release(1);
-    if (softmax_.rescales()) x_.scale_rows(o, softmax_.factor());
+    this->rescale(o);
     keep(s);
   }
 };

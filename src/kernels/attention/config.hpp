@@ -23,11 +23,11 @@ inline constexpr int consumer_warps = consumer_groups * group_warps;
 struct config {
   int head_dim =
       512;  // 256: a block alone; 512: a pair of blocks, each with half of O's columns and of a tile's keys
-  int slots = 7;           // of the ring
-  int q_in_registers = 2;  // chunks of 64 columns of Q that consumers keep in registers
+  int slots = 6;           // of the ring
+  int q_in_registers = 1;  // chunks of 64 columns of Q that consumers keep in registers
   bool fp16 = false;       // what q, k, v and O are of; else bf16
   bool softcap = false;
-  int loader_registers = 24;          // of a thread; consumers have what is left
+  int loader_registers = 40;          // of a thread; consumers have what is left
   int tiles_ahead = 2;                // that the device's cache is asked for; 0: it is not
   scope swap_reach = scope::cluster;  // of waits for the other block
   friend constexpr bool operator==(const config&, const config&) = default;
@@ -56,23 +56,23 @@ inline constexpr int slot_rows = 128;  // of 128 bytes
 inline constexpr int v_slot_keys = block_keys / 2;
 inline constexpr int slot_bytes = slot_rows * operand_tile::row_bytes;
 
-/// Eight rows of 128 bytes, in which tiles are laid out.
-struct alignas(1024) eight_rows {
-  std::byte bytes[8 * operand_tile::row_bytes];
+/// Tiles by their numbers: 0 is the last, which is taken first.
+struct tile_numbers {
+  std::int32_t first, end;
+  BATON_FN bool have(int number) const { return number >= first && number < end; }
 };
 
-/// Up to block_rows rows of one head. Tiles are taken from the last to the first: number 0 is the last.
+/// Up to block_rows rows of one head.
 struct item {
   std::int32_t head, kv_head;
-  std::int32_t row, rows;               // the first in all sequences' rows, how many there are in this item
-  std::int32_t key, keys;               // the sequence's first in all sequences' keys, how many it has
-  std::int32_t diagonal;                // the key that stands beside the item's first row
-  std::int32_t first_key, end_key;      // what of the sequence's keys some row of the item sees
-  std::int32_t first_tile, tiles;       // that have some of those
-  std::int32_t first_plain, end_plain;  // numbers of tiles of which every row sees every key
+  std::int32_t row, rows;           // the first in all sequences' rows, how many there are in this item
+  std::int32_t key, keys;           // the sequence's first in all sequences' keys, how many it has
+  std::int32_t diagonal;            // the key that stands beside the item's first row
+  std::int32_t first_key, end_key;  // what of the sequence's keys some row of the item sees
+  std::int32_t first_tile, tiles;   // that have some of those
+  tile_numbers plain;               // of which every row sees every key
 
   BATON_FN int tile_of(int number) const { return first_tile + tiles - 1 - number; }
-  BATON_FN bool is_plain(int number) const { return number >= first_plain && number < end_plain; }
   /// Whether the tile of that number has keys that no row of the item sees: its first or last.
   BATON_FN bool has_unseen(int number, int tile_keys) const {
     return (number == 0 && (first_tile + tiles) * tile_keys > end_key) ||

@@ -13,12 +13,7 @@ struct attention_kernel;  // kernel.hpp
 /// A chunk of Q in registers, and as many slots as fit beside the rest. Head dimension 256 reads so little that requests to the
 /// cache cost more than they save: 5 % at 16384 keys.
 constexpr config make_config(int head_dim, bool fp16, bool softcap) {
-  config c{.head_dim = head_dim,
-           .slots = 6,
-           .q_in_registers = 1,
-           .fp16 = fp16,
-           .softcap = softcap,
-           .loader_registers = 40};
+  config c{.head_dim = head_dim, .fp16 = fp16, .softcap = softcap};
   if (head_dim == 256) c.slots = 11, c.tiles_ahead = 0;
   return c;
 }

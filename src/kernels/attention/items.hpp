@@ -32,8 +32,7 @@ BATON_FN void find_tiles(const params& p, item& w) {
   w.tiles = w.first_key < w.end_key ? ceil_div(w.end_key, keys) - w.first_tile : 0;
   const int end_plain = larger(end_seen(p, w, 0), 0) / keys;
   const int first_plain = ceil_div(first_seen(p, w, block_rows - 1), keys);
-  w.first_plain = w.first_tile + w.tiles - end_plain;
-  w.end_plain = w.first_tile + w.tiles - first_plain;
+  w.plain = {w.first_tile + w.tiles - end_plain, w.first_tile + w.tiles - first_plain};
 }
 
 /// Number `n` of the items: rows is 0 or less if its sequence has none there.
@@ -71,10 +70,11 @@ BATON_FN void keep_item(X& x, const item& w) {
 template <config C, class X>
 BATON_FN item kept_item(X& x) {
   const item* at = block_plan<C>{}.kept(x);
-  return {x.read(&at->head),     x.read(&at->kv_head),    x.read(&at->row),      x.read(&at->rows),
-          x.read(&at->key),      x.read(&at->keys),       x.read(&at->diagonal), x.read(&at->first_key),
-          x.read(&at->end_key),  x.read(&at->first_tile), x.read(&at->tiles),    x.read(&at->first_plain),
-          x.read(&at->end_plain)};
+  return {
+      x.read(&at->head),       x.read(&at->kv_head),   x.read(&at->row),
+      x.read(&at->rows),       x.read(&at->key),       x.read(&at->keys),
+      x.read(&at->diagonal),   x.read(&at->first_key), x.read(&at->end_key),
+      x.read(&at->first_tile), x.read(&at->tiles),     {x.read(&at->plain.first), x.read(&at->plain.end)}};
 }
 /// Where V of the first or the last tile lands that has keys which no row sees.
 template <config C, class X>
@@ -93,16 +93,16 @@ BATON_FN int known_to_all(X& x, int value) {
 struct consumer_item {
   int first_row;  // of its 16, in the item
   int tiles;
-  int first_plain, end_plain;  // numbers of tiles of which every row sees every key
+  tile_numbers plain;
 
   BATON_FN int group() const { return first_row / group_rows; }
   BATON_FN int warp() const { return first_row / group_warp_rows; }
-  BATON_FN bool is_plain(int number) const { return number >= first_plain && number < end_plain; }
 };
 template <class X>
 BATON_FN consumer_item consumer_item_of(X& x, const item& w) {
-  return {known_to_all(x, x.warp() - loader_groups * group_warps) * group_warp_rows, known_to_all(x, w.tiles),
-          known_to_all(x, w.first_plain), known_to_all(x, w.end_plain)};
+  return {known_to_all(x, x.warp() - loader_groups * group_warps) * group_warp_rows,
+          known_to_all(x, w.tiles),
+          {known_to_all(x, w.plain.first), known_to_all(x, w.plain.end)}};
 }
 
 }  // namespace baton::attention_kernels

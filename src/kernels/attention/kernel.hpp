@@ -3,9 +3,9 @@
 // sums in fp32, sequences of any lengths, grouped heads.
 //
 //   role       groups     registers  takes          gives                    work per tile of keys
-//   loader     1 (1 warp) 24         free slots     filled slots             K: 64 keys of the block; V: 256 columns of all keys
-//   clearer    (1 warp)   24         landed V       filled slots             keys of the first and last tile that nobody sees
-//   consumer   2          240        filled slots   free slots; in pairs     64 rows: scores, softmax, P * V
+//   loader     1 (1 warp) 40         free slots     filled slots             K: 64 keys of the block; V: 256 columns of all keys
+//   clearer    (1 warp)   40         landed V       filled slots             keys of the first and last tile that nobody sees
+//   consumer   2          232        filled slots   free slots; in pairs     64 rows: scores, softmax, P * V
 //                                                   P and rows' largest
 //
 //   loader       | Q | K n | K n-1 | V n | K n-2 | V n-1 | ...  V 0         tiles from the last to the first

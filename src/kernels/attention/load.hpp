@@ -66,7 +66,7 @@ class load_role {
     return true;
   }
   BATON_FN bool load_v(int n) {
-    const bool turned = C.paired() && kept().is_plain(n);
+    const bool turned = C.paired() && kept().plain.have(n);
     mbarrier* landed = kept().has_unseen(n, C.tile_keys()) ? landed_of<C>(x_, n) : nullptr;
     BATON_ROLLED
     for (int i = 0; i < C.v_slots(); ++i) {

@@ -44,7 +44,9 @@ class paired_role : consume_base<C, X> {
     x_.template await_products<0>(s);
     BATON_UNROLL
     for (int i = C.k_slots(); i > 0; --i) products_.release(i);
-    swap_largest(this->look_at(s, 0));
+    const row_values own = this->look_at(s, 0);
+    rows_.give(0, own);
+    see_both(own, 0);
     weigh_and_keep(s, 0);
     weigh_and_keep(s, 1);
     const int all = own_.tiles;
@@ -64,15 +66,8 @@ class paired_role : consume_base<C, X> {
     products_.template start_qk<0>(s), products_.template start_qk<1>(s);
     products_.template start_qk<2>(s), products_.template start_qk<3>(s);
   }
-  /// A wait for the other block. Late, it goes on: products.hpp.
-  BATON_FN auto wait_for(wait_of what) {
-    return [this, what](mbarrier* b, parity p) {
-      products_.await(what, [&](std::uint32_t which, const wait_site& where) {
-        x_.template mbarrier_wait_or_note<C.swap_reach>(b, p, which, where, products_.late());
-      });
-      return true;
-    };
-  }
+  /// A wait for the other block.
+  BATON_FN auto wait_for(wait_of what) { return products_.template wait_for<C.swap_reach>(what); }
   BATON_FN row_values taken(int n) {
     row_values other;
     rows_.take(n, other, wait_for(wait_of::rows));
@@ -82,10 +77,6 @@ class paired_role : consume_base<C, X> {
   BATON_FN void see_both(const row_values& own, int n) {
     softmax_.see(x_.combined(own, taken(n), [](float a, float b) { return larger(a, b); }));
   }
-  BATON_FN void swap_largest(const row_values& own) {
-    rows_.give(0, own);
-    see_both(own, 0);
-  }
   BATON_FN void weigh_and_keep(scores& s, int half) {
     this->weigh_half(s, half);
     this->keep_half(s, half);
@@ -93,7 +84,7 @@ class paired_role : consume_base<C, X> {
   /// P of a tile to the other block, in the order in which its slots of V come.
   BATON_FN void send(int n) {
     tiles_.acquire(n, wait_for(wait_of::place));
-    const bool turned = own_.is_plain(n);
+    const bool turned = own_.plain.have(n);
     const tile<C> place = p_tile<C>(x_, 0).from_row(own_.first_row);
     BATON_UNROLL
     for (int half = 0; half < 2; ++half) {

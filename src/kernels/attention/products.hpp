@@ -16,25 +16,22 @@ class group_products {
   using scores = typename X::template group_accumulators<block_keys>;
   using sums = typename X::template group_accumulators<block_columns>;
   using weights = typename X::template group_results<v_slot_keys, T>;
-  /// Products of a piece of Q * K^T; a piece of P * V is one.
-  static constexpr int qk_products = 2;
 
   BATON_FN group_products(X& x, const params& p, const consumer_item& own)
       : x_{x}, own_{own}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.consumer()} {
     if constexpr (C.q_in_registers > 0) read_q(p);
-    await(wait_of::q, [&](std::uint32_t which, const wait_site& where) {
-      x.template mbarrier_wait_or_note<scope::block>(block_plan<C>{}.q_filled(x), parity::even, which, where,
-                                                     late());
-    });
+    wait_for<scope::block>(wait_of::q)(block_plan<C>{}.q_filled(x), parity::even);
   }
 
-  /// wait(which, where): products in flight leave no registers for telling of a wait that is late, and none may end them: so
-  /// all goes on to the end, and what was made is not meant for anybody.
-  template <class Wait>
-  BATON_FN void await(wait_of which, Wait wait) {
-    wait(static_cast<std::uint32_t>(which), site_of(which));
+  /// wait(barrier, parity), as protocols take it. Products in flight leave no registers for telling of a wait that is late, and
+  /// none may end them: so all goes on to the end, and what was made is not meant for anybody.
+  template <scope Reach>
+  BATON_FN auto wait_for(wait_of what) {
+    return [this, what](mbarrier* b, parity p) {
+      x_.template mbarrier_wait_or_note<Reach>(b, p, static_cast<std::uint32_t>(what), site_of(what), late());
+      return true;
+    };
   }
-  BATON_FN std::uint32_t* late() { return block_plan<C>{}.late(x_); }
   /// In the end. True: a wait of the block was late, which is told of here.
   BATON_FN bool is_late() {
     const std::uint32_t which = x_.read(late());
@@ -85,11 +82,8 @@ class group_products {
         return {.where = "attention.slot_filled"};
     }
   }
-  BATON_FN void await_slot() {
-    await(wait_of::slot, [&](std::uint32_t which, const wait_site& where) {
-      slots_.consumer_wait_or_note(x_, which, where, late());
-    });
-  }
+  BATON_FN std::uint32_t* late() { return block_plan<C>{}.late(x_); }
+  BATON_FN void await_slot() { slots_.consumer_wait_by(wait_for<scope::block>(wait_of::slot)); }
   BATON_FN rows_of_k<T, v_slot_keys> v_rows() { return {slot_tile<C>(x_, slots_.index())}; }
   template <int chunk>
   BATON_FN void start_chunk(scores& s, const tile<C>& k) {

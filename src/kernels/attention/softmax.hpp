@@ -33,7 +33,7 @@ class softmax {
       x_.each_pair(s, [&](int, int, float& v0, float& v1) {
         v0 = tanh_quickly(v0 * p_.cap_scale), v1 = tanh_quickly(v1 * p_.cap_scale);
       });
-    if (own_.is_plain(number)) return;
+    if (own_.plain.have(number)) return;
     const item w = kept_item<C>(x_);
     const int key = w.tile_of(number) * C.tile_keys() + x_.cluster_block() * block_keys;
     const int first_row = own_.first_row;
@@ -77,20 +77,26 @@ class softmax {
     const float sink = p_.sinks != nullptr ? x_.read(p_.sinks + kept_item<C>(x_).head) * log2_e : -INFINITY;
     const float scale = p_.scale;
     const row_values by = x_.combined(sums, most_, [=](float sum, float most) {
-      const float low = most * scale, top = low > sink ? low : sink;
-      const float weight = exp2_quickly(low - top);
-      const float all = sum * weight + exp2_quickly(sink - top);
-      return sum == 0.0f ? 0.0f : weight / all;
+      const whole_sum whole = with_sink(sum, most * scale, sink);
+      return sum == 0.0f ? 0.0f : whole.share / whole.all;
     });
     sums = x_.combined(sums, most_, [=](float sum, float most) {
-      const float low = most * scale, top = low > sink ? low : sink;
-      const float all = sum * exp2_quickly(low - top) + exp2_quickly(sink - top);
-      return sum == 0.0f ? -INFINITY : (top + log2f(all)) * ln_2;
+      const whole_sum whole = with_sink(sum, most * scale, sink);
+      return sum == 0.0f ? -INFINITY : (whole.top + log2f(whole.all)) * ln_2;
     });
     return by;
   }
 
  private:
+  /// All weights, a sink's among them, against 2^top: there the sum so far counts `share`.
+  struct whole_sum {
+    float top, share, all;
+  };
+  BATON_FN static whole_sum with_sink(float sum, float low, float sink) {
+    const float top = low > sink ? low : sink, share = exp2_quickly(low - top);
+    return {top, share, sum * share + exp2_quickly(sink - top)};
+  }
+
   X& x_;
   const params& p_;
   consumer_item own_;

@@ -93,11 +93,6 @@ struct slot_scales {
   float b[b_blocks];
 };
 
-/// Rows of an operand in a slot, and rows of results.
-struct alignas(1024) eight_rows {
-  std::byte bytes[8 * operand_tile::row_bytes];
-};
-
 /// At block scope: the copy engine writes slots and products read them; scales are copied and read by warps of one block.
 template <config C>
 using slot_pipeline = staged_pipeline<C.stages, 1, C.cluster, scope::block>;
