@@ -30,6 +30,7 @@ struct config {
   int loader_registers = 40;          // of a thread; consumers have what is left
   int tiles_ahead = 2;                // that the device's cache is asked for; 0: it is not
   scope swap_reach = scope::cluster;  // of waits for the other block
+  int page_rows = 0;  // keys of a box, where they are in pages of a multiple of that; 0: they are in rows
   friend constexpr bool operator==(const config&, const config&) = default;
 
   constexpr int consumer_registers() const {
@@ -38,6 +39,9 @@ struct config {
   }
   constexpr int blocks() const { return head_dim / block_columns; }
   constexpr bool paired() const { return blocks() == 2; }
+  constexpr bool paged() const { return page_rows > 0; }
+  /// V's rows may come in the order in which lanes hold P, which is one of 32 keys.
+  constexpr bool turns_v() const { return paired() && (!paged() || page_rows == 32); }
   constexpr int tile_keys() const { return blocks() * block_keys; }
   constexpr int chunks() const { return head_dim / operand_tile::columns; }
   constexpr int q_in_memory() const { return chunks() - q_in_registers; }
@@ -65,9 +69,9 @@ struct tile_numbers {
 /// Up to block_rows rows of one head.
 struct item {
   std::int32_t head, kv_head;
-  std::int32_t row, rows;           // the first in all sequences' rows, how many there are in this item
-  std::int32_t key, keys;           // the sequence's first in all sequences' keys, how many it has
-  std::int32_t diagonal;            // the key that stands beside the item's first row
+  std::int32_t row, rows;  // the first in all sequences' rows, how many there are in this item
+  std::int32_t key, keys;  // the sequence's first in all sequences' keys, how many it has (items.hpp)
+  std::int32_t diagonal;   // the key that stands beside the item's first row
   std::int32_t first_key, end_key;  // what of the sequence's keys some row of the item sees
   std::int32_t first_tile, tiles;   // that have some of those
   tile_numbers plain;               // of which every row sees every key
@@ -122,6 +126,8 @@ template <config C>
 consteval const char* why_not() {
   if constexpr (C.head_dim != 256 && C.head_dim != 512) {
     return "head_dim: not 256 or 512";
+  } else if constexpr (C.page_rows != 0 && C.page_rows != 16 && C.page_rows != 32) {
+    return "page_rows: not 16 or 32, or 0 for none";
   } else if constexpr (constexpr role_groups roles[] = {{loader_groups, C.loader_registers},
                                                         {consumer_groups, C.consumer_registers()}};
                        baton::why_not(roles) != nullptr) {

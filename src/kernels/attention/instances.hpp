@@ -12,14 +12,19 @@ struct attention_kernel;  // kernel.hpp
 
 /// A chunk of Q in registers, and as many slots as fit beside the rest. Head dimension 256 reads so little that requests to the
 /// cache cost more than they save: 5 % at 16384 keys.
-constexpr config make_config(int head_dim, bool fp16, bool softcap) {
-  config c{.head_dim = head_dim, .fp16 = fp16, .softcap = softcap};
+constexpr config make_config(int head_dim, bool fp16, bool softcap, int page_rows = 0) {
+  config c{.head_dim = head_dim, .fp16 = fp16, .softcap = softcap, .page_rows = page_rows};
   if (head_dim == 256) c.slots = 11, c.tiles_ahead = 0;
   return c;
 }
-template <class Value, int head_dim, bool softcap>
-inline constexpr config config_of = make_config(head_dim, std::is_same_v<Value, float16>, softcap);
-template <class Value, int head_dim, bool softcap>
-using kernel_of = attention_kernel<constant<config_of<Value, head_dim, softcap>>>;
+template <class Value, int head_dim, bool softcap, int page_rows = 0>
+inline constexpr config config_of = make_config(head_dim, std::is_same_v<Value, float16>, softcap, page_rows);
+template <class Value, int head_dim, bool softcap, int page_rows = 0>
+using kernel_of = attention_kernel<constant<config_of<Value, head_dim, softcap, page_rows>>>;
+
+/// Of boxes, by the page_size: the larger, the fewer copies; 0: there is no kernel.
+constexpr int page_rows_of(int page_size) {
+  return page_size % 32 == 0 ? 32 : page_size % 16 == 0 ? 16 : 0;
+}
 
 }  // namespace baton::attention_kernels

@@ -35,9 +35,31 @@ BATON_FN void find_tiles(const params& p, item& w) {
   w.plain = {w.first_tile + w.tiles - end_plain, w.first_tile + w.tiles - first_plain};
 }
 
+/// The keys of a sequence, as the device says; in pages numbered in the sequence itself.
+template <config C, class X>
+BATON_FN key_range keys_said(X& x, const kernel_params<C>& p, int sequence) {
+  if constexpr (C.paged()) {
+    return {0, x.read(p.pages.lengths + sequence)};
+  } else {
+    key_range keys{sequence * p.max_keys, sequence * p.max_keys + p.max_keys};
+    if (p.first_keys != nullptr)
+      keys = {x.read(p.first_keys + sequence), x.read(p.first_keys + sequence + 1)};
+    return keys;
+  }
+}
+/// The same bounded. In pages, `key` is the first of the sequence's entries in their table.
+template <config C>
+BATON_FN void keep_keys(const kernel_params<C>& p, int sequence, key_range said, item& w) {
+  if constexpr (C.paged()) {
+    w.key = p.pages.first_entry(sequence), w.keys = p.pages.bounded_length(said.end);
+  } else {
+    w.key = larger(said.begin, 0), w.keys = larger(smaller(said.end, p.all_keys) - w.key, 0);
+  }
+}
+
 /// Number `n` of the items: rows is 0 or less if its sequence has none there.
 template <config C, class X>
-BATON_FN item item_of(X& x, const params& p, int n) {
+BATON_FN item item_of(X& x, const kernel_params<C>& p, int n) {
   const item_place at = place_of(p.order, n);
   const int sequence = at.head_of_all / p.order.heads;
   item w{};
@@ -46,13 +68,10 @@ BATON_FN item item_of(X& x, const params& p, int n) {
   int row = sequence * p.max_rows, end_row = row + p.max_rows;
   if (p.first_rows != nullptr)
     row = x.read(p.first_rows + sequence), end_row = x.read(p.first_rows + sequence + 1);
-  int key = sequence * p.max_keys, end_key = key + p.max_keys;
-  if (p.first_keys != nullptr)
-    key = x.read(p.first_keys + sequence), end_key = x.read(p.first_keys + sequence + 1);
+  const key_range keys = keys_said<C>(x, p, sequence);
   // Lengths that make no sense reach no memory but the tensors'.
   row = larger(row, 0), end_row = smaller(end_row, p.all_rows);
-  key = larger(key, 0), end_key = smaller(end_key, p.all_keys);
-  w.key = key, w.keys = larger(end_key - key, 0);
+  keep_keys<C>(p, sequence, keys, w);
   const int first = at.block * block_rows;
   w.diagonal = first + w.keys - (end_row - row);
   w.row = row + first, w.rows = smaller(end_row - w.row, block_rows);

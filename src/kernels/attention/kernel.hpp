@@ -19,7 +19,7 @@
 #include "base/constant.hpp"
 #include "exec/kernel.hpp"
 #include "kernels/attention/alone.hpp"
-#include "kernels/attention/load.hpp"
+#include "kernels/attention/load_pages.hpp"
 #include "kernels/attention/paired.hpp"
 
 namespace baton::attention_kernels {
@@ -29,10 +29,11 @@ class block_role {
   static_assert(why_not<C>() == nullptr);
   using plan = block_plan<C>;
   using pipeline = slot_pipeline<C>;
+  using loader = std::conditional_t<C.paged(), load_pages_role<C, X>, load_role<C, X>>;
   using consume_role = std::conditional_t<C.paired(), paired_role<C, X>, alone_role<C, X>>;
 
  public:
-  BATON_FN block_role(X& x, const params& p) : x_{x}, p_{p} {}
+  BATON_FN block_role(X& x, const kernel_params<C>& p) : x_{x}, p_{p} {}
 
   BATON_FN void run() {
     x_.launch_dependents();
@@ -45,7 +46,7 @@ class block_role {
     const int group = x_.group();
     if (group < loader_groups) {
       x_.template leave_registers<C.loader_registers>();
-      if (x_.warp() == 0 && w.tiles > 0) load_role<C, X>{x_, p_}.run();
+      if (x_.warp() == 0 && w.tiles > 0) loader{x_, p_}.run();
       if (x_.warp() == 1 && w.tiles > 0) clear_role<C, X>{x_}.run();
     } else {
       x_.template take_registers<C.consumer_registers()>();
@@ -85,7 +86,17 @@ class block_role {
   }
 
   X& x_;
-  const params& p_;
+  const kernel_params<C>& p_;
+};
+
+/// A context whose groups hand over what they hold in the order of keys, also where it might go in that of lanes.
+template <class X>
+struct in_order_of_keys : X {
+  BATON_FN explicit in_order_of_keys(const X& x) : X{x} {}
+  template <class Results, class F>
+  BATON_FN void each_turned_chunk(const Results& results, F f) {
+    X::each_chunk(results, f);
+  }
 };
 
 /// `Config` is constant<c>; see base/constant.hpp. A block, or a pair, for each item.
@@ -96,8 +107,13 @@ struct attention_kernel {
       .max_threads = num_warps * warp_lanes, .blocks_per_sm = 1, .cluster = c.blocks(), .in_groups = true};
 
   template <group_exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
-    block_role<c, X>{x, p}.run();
+  static BATON_FN void run(X& x, const kernel_params<c>& p) {
+    if constexpr (c.paired() && !c.turns_v()) {
+      in_order_of_keys<X> ordered{x};
+      block_role<c, in_order_of_keys<X>>{ordered, p}.run();
+    } else {
+      block_role<c, X>{x, p}.run();
+    }
   }
 };
 

@@ -30,7 +30,7 @@ std::size_t scratch_of(device_kind device, const operands<Value>& asked) {
 /// A block, or a pair, for each block of rows.
 template <config C, class Value>
 void launch_as(const world& w, const operands<Value>& asked, stream_ref stream) {
-  const params p = params_of<C>(asked, [&](const tensor_boxes& boxes) { return make_tensor_map(w, boxes); });
+  const auto p = params_of<C>(asked, [&](const tensor_boxes& boxes) { return make_tensor_map(w, boxes); });
   const launch_grid grid{.blocks = p.order.blocks * p.order.all_heads * C.blocks(),
                          .threads = num_warps * warp_lanes,
                          .shared_bytes = block_plan<C>{}.bytes,
@@ -39,12 +39,18 @@ void launch_as(const world& w, const operands<Value>& asked, stream_ref stream) 
   launch_on_cuda<attention_kernel<constant<C>>>(w, grid, p, w.state().limits(), stream);
 }
 
+template <bool softcap, int page_rows, class Value>
+void launch_of(const world& w, const operands<Value>& asked, stream_ref stream) {
+  if (asked.head_dim == 256)
+    launch_as<config_of<Value, 256, softcap, page_rows>>(w, asked, stream);
+  else
+    launch_as<config_of<Value, 512, softcap, page_rows>>(w, asked, stream);
+}
 template <bool softcap, class Value>
 void launch(const world& w, const operands<Value>& asked, stream_ref stream) {
-  if (asked.head_dim == 256)
-    launch_as<config_of<Value, 256, softcap>>(w, asked, stream);
-  else
-    launch_as<config_of<Value, 512, softcap>>(w, asked, stream);
+  if (!asked.paged) return launch_of<softcap, 0>(w, asked, stream);
+  if (page_rows_of(asked.page_size) == 32) return launch_of<softcap, 32>(w, asked, stream);
+  launch_of<softcap, 16>(w, asked, stream);
 }
 
 }  // namespace

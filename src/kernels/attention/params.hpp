@@ -1,8 +1,9 @@
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/attention/config.hpp"
-#include "kernels/attention/operands.hpp"
+#include "kernels/attention/pages.hpp"
 
 namespace baton::attention_kernels {
 
@@ -39,6 +40,15 @@ struct params {
   float cap_scale;  // with a soft cap: of what that is taken
 };
 
+/// The same where keys are in pages: k, v and v_turned are of the pages' matrix, in boxes of page_rows keys.
+struct paged_params : params {
+  tensor_map k_ahead, v_ahead;  // boxes that the device's cache is asked for: of ahead_chunks
+  key_pages pages;
+  bool lse_by_sequence;  // lse is [sequences, heads, max_rows]
+};
+template <config C>
+using kernel_params = std::conditional_t<C.paged(), paged_params, params>;
+
 /// Keys times heads whose K and V the device's cache holds beside what else passes through it.
 inline constexpr int cached_keys = 16384;
 
@@ -51,30 +61,69 @@ item_order order_of(const operands<T>& asked) {
           .longest_first = asked.sees.right != visibility::none};
 }
 
+/// Keys and values of a box of K or V that is copied into a slot.
+struct slot_box {
+  int rows, chunks;
+};
+/// Of a slot of `keys` keys: all of it, or as much as lies together.
+template <config C>
+constexpr slot_box slot_box_of(int keys) {
+  if (!C.paged()) return {keys, slot_rows / keys};
+  return {C.page_rows, C.page_rows == keys ? slot_rows / keys : 1};
+}
+/// Columns of a box that the device's cache is asked for, where keys are in pages.
+inline constexpr int ahead_chunks = 4;
+
+/// Boxes of rows in chunks of 64 columns; where there are no rows, of others, for which nobody asks.
+template <config C, class T>
+tensor_boxes chunked_boxes(const T* at, const T* else_at, std::int64_t row, std::int64_t rows,
+                           std::int64_t chunks, slot_box box) {
+  return {.base = rows > 0 ? at : else_at,
+          .element_bytes = sizeof(T),
+          .extents = {tile<C>::columns, larger<std::int64_t>(rows, 1), chunks, 1, 1},
+          .strides = {row * std::int64_t{sizeof(T)}, tile<C>::row_bytes, 16, 16},
+          .box = {tile<C>::columns, box.rows, box.chunks, 1, 1}};
+}
+
+/// k and v: a tensor's rows, or those of the pages' matrix.
+template <config C, class T, class MakeMap>
+void map_keys(kernel_params<C>& p, const operands<T>& asked, MakeMap make_map) {
+  std::int64_t rows = asked.total_k, chunks = std::int64_t{asked.kv_heads} * C.chunks();
+  if constexpr (C.paged()) {
+    rows = p.pages.rows;
+    if (p.pages.head_columns == 0) chunks = C.chunks();
+  }
+  const auto boxes = [&](const T* at, std::int64_t row, slot_box box) {
+    return chunked_boxes<C>(at, asked.q, row, rows, chunks, box);
+  };
+  p.k = make_map(boxes(asked.k, asked.k_row, slot_box_of<C>(block_keys)));
+  p.v = make_map(boxes(asked.v, asked.v_row, slot_box_of<C>(v_slot_keys)));
+  if constexpr (C.paged() && C.tiles_ahead > 0) {
+    p.k_ahead = make_map(boxes(asked.k, asked.k_row, {C.page_rows, ahead_chunks}));
+    p.v_ahead = make_map(boxes(asked.v, asked.v_row, {C.page_rows, ahead_chunks}));
+  }
+  if constexpr (C.turns_v()) {
+    tensor_boxes turned = boxes(asked.v, asked.v_row, {2, slot_rows / v_slot_keys});
+    const std::int64_t row = turned.strides[0];
+    turned.extents[2] = turned.extents[3] = 4, turned.extents[4] = chunks;
+    turned.strides[1] = 8 * row, turned.strides[2] = 2 * row, turned.strides[3] = tile<C>::row_bytes;
+    turned.box[2] = turned.box[3] = 4, turned.box[4] = slot_rows / v_slot_keys;
+    p.v_turned = make_map(turned);
+  }
+}
+
 /// `make_map(tensor_boxes)` is the device's.
 template <config C, class T, class MakeMap>
-params params_of(const operands<T>& asked, MakeMap make_map) {
+kernel_params<C> params_of(const operands<T>& asked, MakeMap make_map) {
   constexpr float log2_e = 1.4426950408889634f;
-  constexpr int columns = tile<C>::columns, bytes = sizeof(T);
-  const auto boxes = [&](const T* at, std::int64_t row, int rows, int heads, int box_rows, int box_chunks) {
-    return make_map(tensor_boxes{.base = at,
-                                 .element_bytes = bytes,
-                                 .extents = {columns, rows, std::int64_t{heads} * C.chunks(), 1, 1},
-                                 .strides = {row * bytes, tile<C>::row_bytes, 16, 16},
-                                 .box = {columns, box_rows, box_chunks, 1, 1}});
-  };
-  params p{};
-  p.q = boxes(asked.q, asked.q_row, asked.total_q, asked.heads, group_rows, 1);
-  p.k = boxes(asked.k, asked.k_row, asked.total_k, asked.kv_heads, block_keys, slot_rows / block_keys);
-  p.v = boxes(asked.v, asked.v_row, asked.total_k, asked.kv_heads, v_slot_keys, slot_rows / v_slot_keys);
-  if constexpr (C.paired())
-    p.v_turned = make_map(
-        tensor_boxes{.base = asked.v,
-                     .element_bytes = bytes,
-                     .extents = {columns, asked.total_k, 4, 4, std::int64_t{asked.kv_heads} * C.chunks()},
-                     .strides = {asked.v_row * bytes, 8 * asked.v_row * bytes, 2 * asked.v_row * bytes,
-                                 tile<C>::row_bytes},
-                     .box = {columns, 2, 4, 4, slot_rows / v_slot_keys}});
+  kernel_params<C> p{};
+  if constexpr (C.paged()) {
+    p.pages = pages_of(asked);
+    p.lse_by_sequence = asked.lse_by_sequence;
+  }
+  p.q = make_map(chunked_boxes<C>(asked.q, asked.q, asked.q_row, asked.total_q,
+                                  std::int64_t{asked.heads} * C.chunks(), {group_rows, 1}));
+  map_keys<C>(p, asked, make_map);
   p.q_rows = asked.q;
   p.out = asked.out;
   p.lse = asked.lse;
@@ -94,6 +143,18 @@ params params_of(const operands<T>& asked, MakeMap make_map) {
   p.scale = (asked.softcap > 0 ? asked.softcap : asked.scale) * log2_e;
   p.cap_scale = asked.softcap > 0 ? asked.scale / asked.softcap : 0.0f;
   return p;
+}
+
+/// Where the log-sum-exps of an item's rows stand.
+template <config C>
+BATON_FN float* lse_of(const params& p, const item& w) {
+  if constexpr (C.paged()) {
+    if (static_cast<const kernel_params<C>&>(p).lse_by_sequence) {
+      const int sequence = w.row / p.max_rows, row = w.row % p.max_rows;
+      return p.lse + (std::int64_t{sequence} * p.order.heads + w.head) * p.max_rows + row;
+    }
+  }
+  return p.lse + std::int64_t{w.head} * p.all_rows + w.row;
 }
 
 }  // namespace baton::attention_kernels

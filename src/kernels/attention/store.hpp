@@ -32,7 +32,7 @@ class store_role {
   }
   BATON_FN void store_lse(const row_values& values) {
     if (p_.lse == nullptr || x_.cluster_block() != 0) return;
-    float* at = p_.lse + std::int64_t{w_.head} * p_.all_rows + w_.row + first_;
+    float* at = lse_of<C>(p_, w_) + first_;
     x_.each_row(values, [&](int row, float v) {
       if (first_ + row < w_.rows) x_.write(at + row, v);
     });

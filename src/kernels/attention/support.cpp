@@ -2,12 +2,37 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
+#include "kernels/attention/instances.hpp"
+#include "kernels/attention/pages.hpp"
+
 namespace baton::attention_kernels {
+namespace {
+
+template <class Value>
+std::string why_no_pages(const operands<Value>& asked) {
+  if (page_rows_of(asked.page_size) == 0)
+    return fmt::format(
+        "page_size is {}; kernels for GPUs take multiples of 16: make pages of that, or use a CPU world",
+        asked.page_size);
+  if (asked.page_step % asked.k_row != 0)
+    return fmt::format("page_stride is {}; kernels for GPUs take multiples of {}, a row of layout {}",
+                       asked.page_step, asked.k_row, name(asked.layout));
+  if (rows_of_pages(asked) > most_page_rows)
+    return fmt::format("num_pages is {}; kernels for GPUs take as many as have {} rows, and these have {}",
+                       asked.num_pages, most_page_rows, rows_of_pages(asked));
+  if (const std::int64_t entries = std::int64_t{asked.batch} * asked.max_pages;
+      entries > std::numeric_limits<std::int32_t>::max())
+    return fmt::format("batch * max_pages is {}; kernels for GPUs take up to {}", entries,
+                       std::numeric_limits<std::int32_t>::max());
+  return {};
+}
+
+}  // namespace
 
 template <class Value>
 std::string why_not_on_cuda(const operands<Value>& asked) {
-  if (asked.paged)
-    return "keys are in pages; kernels for GPUs take them in rows: gather them, or use a CPU world";
   if (asked.head_dim != 256 && asked.head_dim != 512)
     return fmt::format("head_dim is {}; kernels for GPUs are of 256 and 512: compute it on a CPU world",
                        asked.head_dim);
@@ -16,6 +41,7 @@ std::string why_not_on_cuda(const operands<Value>& asked) {
   if (asked.num_sms != 0)
     return fmt::format("num_sms is {}; kernels for GPUs take every SM that is free: leave it 0",
                        asked.num_sms);
+  if (asked.paged) return why_no_pages(asked);
   return {};
 }
 

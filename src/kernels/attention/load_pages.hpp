@@ -1,0 +1,147 @@
+#pragma once
+// The loading warp where keys are in pages: the same slots in the same order, each in boxes of page_rows keys, which lie in one
+// page. Where these are is read from the table a tile ahead of their first use, all lanes at once, as reading takes a fifth of a
+// tile's time.
+#include "kernels/attention/load.hpp"
+
+namespace baton::attention_kernels {
+
+/// Rows of the pages' matrix where boxes begin: a lane has that of one box of the next tiles'.
+template <config C, class X>
+class rows_ahead {
+ public:
+  static constexpr int boxes = C.tile_keys() / C.page_rows, tiles = warp_lanes / boxes;
+  static_assert(tiles >= C.tiles_ahead + 2 && (tiles & (tiles - 1)) == 0);
+
+  BATON_FN rows_ahead(X& x, const paged_params& p) : x_{x}, p_{p} { ask(-1); }
+
+  /// From here on it knows tiles n - 1 to n + tiles - 2.
+  BATON_FN void step_to(int n) {
+    const item w = kept_item<C>(x_);
+    x_.each_lane([&](int lane) {
+      const int key = key_of(w, lane, n - 1);
+      row_[lane] = is_seen(w, key) ? p_.pages.row_of(entry_[lane], key, w.kv_head) : p_.pages.no_row();
+    });
+    ask(n);
+  }
+  /// Of box `i` of tile n.
+  BATON_FN int row(int n, int i) { return x_.broadcast(row_, n % tiles * boxes + i); }
+
+ private:
+  /// Reads the entries that step_to(n + 1) makes rows of.
+  BATON_FN void ask(int n) {
+    const item w = kept_item<C>(x_);
+    x_.each_lane([&](int lane) {
+      const int key = key_of(w, lane, n);
+      entry_[lane] = is_seen(w, key) ? x_.read(p_.pages.table + p_.pages.entry_of(w.key, key)) : 0;
+    });
+  }
+  /// The first key of a lane's box, of the tile from `first` on whose turn it is.
+  BATON_FN static int key_of(const item& w, int lane, int first) {
+    const int n = first + ((lane / boxes - first) & (tiles - 1));
+    return w.tile_of(n) * C.tile_keys() + lane % boxes * C.page_rows;
+  }
+  /// Entries of boxes that nobody sees may be anything.
+  BATON_FN static bool is_seen(const item& w, int key) {
+    return key + C.page_rows > w.first_key && key < w.end_key;
+  }
+
+  X& x_;
+  const paged_params& p_;
+  typename X::template lanes<std::int32_t> entry_, row_;
+};
+
+template <config C, class X>
+class load_pages_role : load_base<C, X> {
+  using base = load_base<C, X>;
+  using base::x_, base::p_, base::kept, base::rank;
+  static constexpr int k_boxes = block_keys / C.page_rows, v_boxes = v_slot_keys / C.page_rows;
+  static constexpr int v_chunks = block_columns / tile<C>::columns;
+
+ public:
+  BATON_FN load_pages_role(X& x, const paged_params& p) : base{x, p}, rows_{x, p} {}
+
+  BATON_FN void run() {
+    x_.elect([&] { this->start(); });
+    BATON_ROLLED
+    for (int n = 0; n <= kept().tiles; ++n) {
+      rows_.step_to(n);
+      ask_ahead(n + C.tiles_ahead);
+      if (n < kept().tiles && !load_k(n)) return;
+      if (n > 0 && !load_v(n - 1)) return;
+    }
+  }
+
+ private:
+  BATON_FN int first_chunk() { return p_.pages.column_of(kept().kv_head) / tile<C>::columns; }
+  BATON_FN int v_chunk() { return first_chunk() + rank() * v_chunks; }
+
+  BATON_FN bool load_k(int n) {
+    int row[k_boxes];
+    BATON_UNROLL
+    for (int b = 0; b < k_boxes; ++b) row[b] = rows_.row(n, rank() * k_boxes + b);
+    const int first = first_chunk();
+    BATON_ROLLED
+    for (int i = 0; i < C.k_slots(); ++i) {
+      const bool filled = this->fill(nullptr, [&](const tile<C>& slot, mbarrier* counts) {
+        BATON_UNROLL
+        for (int c = 0; c < slot_rows / block_keys; ++c) BATON_UNROLL
+        for (int b = 0; b < k_boxes; ++b)
+          x_.box_load(slot.from_row(c * block_keys + b * C.page_rows).at, p_.k,
+                      {0, row[b], first + 2 * i + c, 0, 0}, counts);
+      });
+      if (!filled) return false;
+    }
+    return true;
+  }
+  BATON_FN bool load_v(int n) {
+    const bool turned = C.turns_v() && kept().plain.have(n);
+    mbarrier* landed = this->landed(n);
+    BATON_ROLLED
+    for (int i = 0; i < C.v_slots(); ++i) {
+      int row[v_boxes];
+      BATON_UNROLL
+      for (int b = 0; b < v_boxes; ++b)
+        row[b] = rows_.row(n, (i < 2 ? rank() : 1 - rank()) * k_boxes + i % 2 * v_boxes + b);
+      const bool filled =
+          this->fill(landed != nullptr ? landed + i : nullptr, [&](const tile<C>& slot, mbarrier* counts) {
+            if constexpr (v_boxes == 1)
+              load_whole_v(slot, row[0], i >= 2 && turned, counts);
+            else
+              load_parts_of_v(slot, row, counts);
+          });
+      if (!filled) return false;
+    }
+    return true;
+  }
+  BATON_FN void load_whole_v(const tile<C>& slot, int row, bool turns, mbarrier* counts) {
+    const box_place place{0, row, turns ? 0 : v_chunk(), 0, turns ? v_chunk() : 0};
+    x_.box_load(slot.at, turns ? p_.v_turned : p_.v, place, counts);
+  }
+  BATON_FN void load_parts_of_v(const tile<C>& slot, const int (&row)[v_boxes], mbarrier* counts) {
+    BATON_UNROLL
+    for (int c = 0; c < v_chunks; ++c) BATON_UNROLL
+    for (int b = 0; b < v_boxes; ++b)
+      x_.box_load(slot.from_row(c * v_slot_keys + b * C.page_rows).at, p_.v, {0, row[b], v_chunk() + c, 0, 0},
+                  counts);
+  }
+  /// One box of `sharers` of a tile: of the keys that the block scores, all columns; of all keys, its own columns of V.
+  BATON_FN void ask_ahead(int n) {
+    if constexpr (C.tiles_ahead > 0) {
+      constexpr int parts = C.chunks() / ahead_chunks, of_k = k_boxes * parts;
+      const item w = kept();
+      if (n >= w.tiles) return;
+      BATON_ROLLED
+      for (int i = (n + w.row / block_rows) % base::sharers; i < of_k + rows_.boxes; i += base::sharers) {
+        const bool k = i < of_k;
+        const int row = rows_.row(n, k ? rank() * k_boxes + i / parts : i - of_k);
+        const int chunk = k ? first_chunk() + i % parts * ahead_chunks : v_chunk();
+        x_.elect([&] { x_.ask_for_box(k ? p_.k_ahead : p_.v_ahead, {0, row, chunk, 0, 0}); });
+      }
+    }
+  }
+
+  rows_ahead<C, X> rows_;
+};
+
+}  // namespace baton::attention_kernels
