@@ -200,6 +200,20 @@ inline std::vector<float> lse_by_head(const std::vector<float>& lse, const atten
 }
 
 /// Sequences with different numbers of rows, or a tail, are told by cu_seqlens_q.
+inline bool has_equal_rows(const attention_shape& s) {
+  return s.tail == 0 &&
+         std::count(s.q_lens.begin(), s.q_lens.end(), attention_detail::longest(s.q_lens)) == s.batch();
+}
+/// What is said of the pages alone.
+template <class Value>
+void give_sizes_to(paged_attention_problem<Value>& p, const paged_keys<Value>& keys) {
+  p.num_pages = keys.num_pages;
+  p.page_size = keys.page_size;
+  p.max_pages = keys.max_pages;
+  p.layout = keys.layout;
+  p.page_stride = static_cast<std::int64_t>(keys.page_values);
+}
+
 template <class Value>
 attention_result<Value> paged_result(const world& w, const attention_case<Value>& c,
                                      const paged_keys<Value>& keys, const attention_gaps& gaps = {}) {
@@ -214,12 +228,8 @@ attention_result<Value> paged_result(const world& w, const attention_case<Value>
   p.page_table = table.data();
   p.seqlens = seqlens.data();
   p.q_len = attention_detail::longest(s.q_lens);
-  p.num_pages = keys.num_pages;
-  p.page_size = keys.page_size;
-  p.max_pages = keys.max_pages;
-  p.layout = keys.layout;
-  p.page_stride = static_cast<std::int64_t>(keys.page_values);
-  const bool equal = s.tail == 0 && std::count(s.q_lens.begin(), s.q_lens.end(), p.q_len) == s.batch();
+  give_sizes_to(p, keys);
+  const bool equal = has_equal_rows(s);
   if (!equal) {
     p.cu_seqlens_q = memory.cu_q();
     p.total_q = c.total_q();

@@ -1,0 +1,139 @@
+// The attention kernel on keys in pages, on the CPU machine: what it makes, wherever they lie, and that nothing else reaches it.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "tests/support/attention_runs.hpp"
+
+namespace baton {
+namespace {
+
+using attention_kernels::make_config;
+using test::attention_shape;
+
+/// A kernel for each head dimension and size of boxes.
+constexpr attention_kernels::config pages_of_16_512 = make_config(512, false, false, 16),
+                                    pages_of_32_512 = make_config(512, false, false, 32),
+                                    pages_of_16_256 = make_config(256, false, false, 16),
+                                    pages_of_32_256 = make_config(256, false, false, 32);
+
+/// Entries that no visible key needs become what makes no sense, or pages of others.
+template <class Value>
+void spoil_unused(test::paged_keys<Value>& keys) {
+  constexpr std::int32_t nonsense[] = {-1, 1 << 30, 0, std::numeric_limits<std::int32_t>::min(), 3, -7};
+  int i = 0;
+  for (std::int32_t& entry : keys.page_table)
+    if (entry < 0) entry = nonsense[i++ % 6];
+}
+
+template <attention_kernels::config C>
+void expect_pages(attention_shape s, int page_size, kv_layout layout, const sim::options& how = {}) {
+  using Value = attention_kernels::value<C>;
+  s.head_dim = C.head_dim;
+  const auto c = test::make_attention<Value>(s, 5);
+  auto keys = test::pages_of(c, page_size, layout, 3);
+  spoil_unused(keys);
+  const auto made = test::run_paged_attention<C>(c, keys, how);
+  EXPECT_EQ(test::errors_of(c, made, test::tensor_core_rounding<Value>(s.head_dim)).first_wrong, "")
+      << "pages of " << page_size << " " << name(layout);
+}
+/// Both head dimensions, with the kernel that is launched for the size.
+void expect_pages(const attention_shape& s, int page_size, kv_layout layout, const sim::options& how = {}) {
+  if (attention_kernels::page_rows_of(page_size) == 16) {
+    expect_pages<pages_of_16_256>(s, page_size, layout, how);
+    expect_pages<pages_of_16_512>(s, page_size, layout, how);
+  } else {
+    expect_pages<pages_of_32_256>(s, page_size, layout, how);
+    expect_pages<pages_of_32_512>(s, page_size, layout, how);
+  }
+}
+constexpr int page_sizes[] = {16, 32, 48, 64, 128};
+constexpr kv_layout layouts[] = {kv_layout::nhd, kv_layout::hnd};
+
+TEST(attention_kernel_paged, pages_of_every_size_and_layout_are_followed) {
+  for (const int page_size : page_sizes)
+    for (const kv_layout layout : layouts)
+      expect_pages({.q_lens = {40}, .k_lens = {430}, .heads = 2, .kv_heads = 2}, page_size, layout);
+}
+TEST(attention_kernel_paged, pages_are_followed_in_every_schedule) {
+  for (const sim::options& how : test::product_schedules)
+    for (const int page_size : {16, 64})
+      expect_pages({.q_lens = {128}, .k_lens = {530}, .options = {.causal = true}}, page_size, kv_layout::nhd,
+                   how);
+}
+TEST(attention_kernel_paged, tables_are_read_far_ahead) {
+  for (const int page_size : {16, 32})
+    expect_pages({.q_lens = {16}, .k_lens = {2300}}, page_size, kv_layout::hnd);
+}
+TEST(attention_kernel_paged, lengths_at_the_borders_of_pages_and_tiles_and_sequences_of_none_are_right) {
+  for (const int page_size : page_sizes)
+    expect_pages({.q_lens = {5, 5, 5, 5, 5},
+                  .k_lens = {page_size - 1, page_size, page_size + 1, 0, 129},
+                  .heads = 2,
+                  .kv_heads = 1,
+                  .options = {.causal = true}},
+                 page_size, kv_layout::nhd);
+  expect_pages({.q_lens = {3, 0, 130, 64}, .k_lens = {200, 77, 129, 0}, .tail = 5}, 16, kv_layout::hnd);
+  expect_pages({.q_lens = {3, 0, 130, 64}, .k_lens = {200, 77, 129, 0}, .tail = 5}, 64, kv_layout::nhd);
+}
+TEST(attention_kernel_paged, rows_see_a_window_of_keys_and_no_page_in_front_of_it) {
+  for (const int page_size : {16, 32, 48}) {
+    expect_pages({.q_lens = {140}, .k_lens = {700}, .options = {.causal = true, .window_left = 100}},
+                 page_size, kv_layout::nhd);
+    expect_pages({.q_lens = {20}, .k_lens = {500}, .options = {.window_left = 40, .window_right = 30}},
+                 page_size, kv_layout::hnd);
+  }
+}
+TEST(attention_kernel_paged, heads_share_keys_in_groups_and_rows_that_see_nothing_touch_no_page) {
+  for (const int group : {2, 4, 16})
+    expect_pages({.q_lens = {9, 70},
+                  .k_lens = {140, 30},
+                  .heads = 2 * group,
+                  .kv_heads = 2,
+                  .options = {.causal = true},
+                  .sinks = true},
+                 group == 4 ? 16 : 32, group == 2 ? kv_layout::nhd : kv_layout::hnd);
+}
+TEST(attention_kernel_paged, pages_may_lie_apart) {
+  for (const kv_layout layout : layouts) {
+    const auto c = test::make_attention<bfloat16>(
+        {.q_lens = {10}, .k_lens = {200}, .heads = 2, .kv_heads = 2, .head_dim = 512}, 5);
+    const auto keys = test::pages_of(c, 32, layout, 3, {.page = 66});
+    EXPECT_EQ(test::errors_of(c, test::run_paged_attention<pages_of_32_512>(c, keys, {}),
+                              test::tensor_core_rounding<bfloat16>(512))
+                  .first_wrong,
+              "");
+  }
+}
+TEST(attention_kernel_paged, where_boxes_have_32_keys_bits_are_those_of_rows) {
+  const auto c = test::make_attention<bfloat16>(
+      {.q_lens = {130}, .k_lens = {500}, .head_dim = 512, .options = {.causal = true}}, 5);
+  const auto in_rows = test::run_attention<test::attention_of_512>(c, {});
+  const auto in_pages =
+      test::run_paged_attention<pages_of_32_512>(c, test::pages_of(c, 64, kv_layout::nhd, 3), {});
+  EXPECT_TRUE(in_rows.out == in_pages.out);
+  EXPECT_EQ(std::memcmp(in_rows.lse.data(), in_pages.lse.data(), in_rows.lse.size() * sizeof(float)), 0);
+}
+TEST(attention_kernel_paged, what_the_device_says_of_lengths_and_pages_leaves_no_tensor) {
+  const auto c = test::make_attention<bfloat16>({.q_lens = {4, 4}, .k_lens = {200, 20}, .head_dim = 512}, 1);
+  for (const int page_size : {16, 32}) {
+    auto keys = test::pages_of(c, page_size, kv_layout::nhd, 1);
+    for (std::int32_t& entry : keys.page_table) entry = entry < 0 ? entry : (entry % 2 == 0 ? -5 : 1 << 30);
+    keys.seqlens = {1 << 30, -3};
+    if (page_size == 16)
+      EXPECT_NO_THROW(test::run_paged_attention<pages_of_16_512>(c, keys, {}));
+    else
+      EXPECT_NO_THROW(test::run_paged_attention<pages_of_32_512>(c, keys, {}));
+  }
+}
+TEST(attention_kernel_paged, a_cache_without_pages_gives_nothing) {
+  auto c = test::make_attention<bfloat16>({.q_lens = {4}, .k_lens = {0}, .head_dim = 256}, 1);
+  test::paged_keys<bfloat16> keys{.page_size = 16, .max_pages = 1};
+  keys.seqlens = {30};  // of keys that there is no page for
+  const auto made = test::run_paged_attention<pages_of_16_256>(c, keys, {});
+  EXPECT_EQ(test::errors_of(c, made, test::tensor_core_rounding<bfloat16>(256)).first_wrong, "");
+}
+
+}  // namespace
+}  // namespace baton
