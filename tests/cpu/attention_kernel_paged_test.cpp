@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <limits>
 
 #include "tests/support/attention_runs.hpp"
 
@@ -18,22 +17,13 @@ constexpr attention_kernels::config pages_of_16_512 = make_config(512, false, fa
                                     pages_of_16_256 = make_config(256, false, false, 16),
                                     pages_of_32_256 = make_config(256, false, false, 32);
 
-/// Entries that no visible key needs become what makes no sense, or pages of others.
-template <class Value>
-void spoil_unused(test::paged_keys<Value>& keys) {
-  constexpr std::int32_t nonsense[] = {-1, 1 << 30, 0, std::numeric_limits<std::int32_t>::min(), 3, -7};
-  int i = 0;
-  for (std::int32_t& entry : keys.page_table)
-    if (entry < 0) entry = nonsense[i++ % 6];
-}
-
 template <attention_kernels::config C>
 void expect_pages(attention_shape s, int page_size, kv_layout layout, const sim::options& how = {}) {
   using Value = attention_kernels::value<C>;
   s.head_dim = C.head_dim;
   const auto c = test::make_attention<Value>(s, 5);
   auto keys = test::pages_of(c, page_size, layout, 3);
-  spoil_unused(keys);
+  test::spoil_unused(keys);
   const auto made = test::run_paged_attention<C>(c, keys, how);
   EXPECT_EQ(test::errors_of(c, made, test::tensor_core_rounding<Value>(s.head_dim)).first_wrong, "")
       << "pages of " << page_size << " " << name(layout);

@@ -31,12 +31,23 @@ class attention_gpu : public test::gpu_case {
     try_as<bfloat16>(s, rows, [&](const auto& c) { return test::varlen_result(worlds_[0], c); });
     try_as<float16>(s, rows, [&](const auto& c) { return test::varlen_result(worlds_[0], c); });
   }
-  void try_pages(const attention_shape& s, int page_size, kv_layout layout) {
+  void try_pages(const attention_shape& s, int page_size, kv_layout layout, int rows = 0) {
     const auto in_pages = [&](const auto& c) {
-      return test::paged_result(worlds_[0], c, test::pages_of(c, page_size, layout, 1));
+      auto keys = test::pages_of(c, page_size, layout, 1);
+      test::spoil_unused(keys);
+      return test::paged_result(worlds_[0], c, keys);
     };
-    try_as<bfloat16>(s, 0, in_pages);
-    try_as<float16>(s, 0, in_pages);
+    try_as<bfloat16>(s, rows, in_pages);
+    try_as<float16>(s, rows, in_pages);
+  }
+  template <class Value>
+  void expect_the_same_in_pages_and_in_rows(const attention_shape& s, int page_size, kv_layout layout) {
+    const auto c = test::make_attention<Value>(s, 2);
+    const auto in_rows = test::varlen_result(worlds_[0], c),
+               in_pages = test::paged_result(worlds_[0], c, test::pages_of(c, page_size, layout, 1));
+    EXPECT_TRUE(in_rows.out == in_pages.out) << test::text(s);
+    EXPECT_EQ(std::memcmp(in_rows.lse.data(), in_pages.lse.data(), in_rows.lse.size() * sizeof(float)), 0)
+        << test::text(s);
   }
   bool nothing_served() const { return served_ == 0; }
   const std::string& reason() const { return reason_; }
@@ -153,17 +164,61 @@ TEST_F(attention_gpu, long_sequences_are_right_in_rows_spread_over_them) {
 
 TEST_F(attention_gpu, keys_in_pages_are_right) {
   for (const int dim : wide_heads)
-    for (const int page_size : {16, 64})
+    for (const int page_size : {16, 32, 48, 64, 128})
       for (const kv_layout layout : {kv_layout::nhd, kv_layout::hnd})
         for (const int q_len : {1, 8})
-          try_pages({.q_lens = {q_len, q_len, q_len},
-                     .k_lens = {page_size, 2 * page_size + 1, 0},
+          try_pages({.q_lens = {q_len, q_len, q_len, q_len},
+                     .k_lens = {page_size, 2 * page_size + 1, 0, 5 * page_size - 1},
                      .heads = 8,
                      .kv_heads = 2,
                      .head_dim = dim,
                      .options = {.causal = true}},
-                    page_size, layout);
+                    page_size, layout, 9);
   BATON_SKIP_IF_NOTHING_IS_SERVED();
+}
+
+TEST_F(attention_gpu, many_rows_of_keys_in_pages_are_right) {
+  for (const int dim : wide_heads)
+    for (const int page_size : {16, 48, 64})
+      for (const bool causal : {false, true}) {
+        try_pages({.q_lens = {300, 0, 5, 129},
+                   .k_lens = {1000, 33, 0, 700},
+                   .heads = 4,
+                   .kv_heads = 2,
+                   .head_dim = dim,
+                   .options = {.causal = causal},
+                   .sinks = true,
+                   .tail = 3},
+                  page_size, kv_layout::nhd, 15);
+        try_pages({.q_lens = {200, 200},
+                   .k_lens = {1500, 900},
+                   .heads = 2,
+                   .head_dim = dim,
+                   .options = {.causal = causal, .window_left = 300, .softcap = causal ? 20.0f : 0.0f}},
+                  page_size, kv_layout::hnd, 15);
+      }
+  BATON_SKIP_IF_NOTHING_IS_SERVED();
+}
+
+TEST_F(attention_gpu, keys_in_pages_give_the_bits_of_keys_in_rows_where_boxes_have_32) {
+  for (const int dim : wide_heads)
+    for (const bool causal : {false, true}) {
+      const attention_shape s{.q_lens = {500, 200},
+                              .k_lens = {2000, 1111},
+                              .heads = 4,
+                              .kv_heads = 2,
+                              .head_dim = dim,
+                              .options = {.causal = causal}};
+      expect_the_same_in_pages_and_in_rows<bfloat16>(s, 64, kv_layout::nhd);
+      expect_the_same_in_pages_and_in_rows<float16>(s, 32, kv_layout::hnd);
+    }
+}
+
+TEST_F(attention_gpu, without_any_key_there_are_zeros) {
+  for (const int dim : wide_heads) {
+    try_rows({.q_lens = {5, 130}, .k_lens = {0, 0}, .heads = 2, .head_dim = dim});
+    try_pages({.q_lens = {5, 130}, .k_lens = {0, 0}, .heads = 2, .head_dim = dim}, 16, kv_layout::nhd);
+  }
 }
 
 }  // namespace

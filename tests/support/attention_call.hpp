@@ -1,5 +1,6 @@
 #pragma once
 // Cases of attention in memory of a device, called as users call them.
+#include <limits>
 #include <numeric>
 #include <random>
 #include <span>
@@ -185,6 +186,15 @@ paged_keys<Value> pages_of(const attention_case<Value>& c, int page_size, kv_lay
     }
   }
   return p;
+}
+
+/// Entries that no visible key needs become what makes no sense, or pages of others.
+template <class Value>
+void spoil_unused(paged_keys<Value>& keys) {
+  constexpr std::int32_t nonsense[] = {-1, 1 << 30, 0, std::numeric_limits<std::int32_t>::min(), 3, -7};
+  int i = 0;
+  for (std::int32_t& entry : keys.page_table)
+    if (entry < 0) entry = nonsense[i++ % 6];
 }
 
 /// lse [batch, heads, q_len] as [heads, batch * q_len].

@@ -56,7 +56,6 @@ class load_pages_role : load_base<C, X> {
   using base = load_base<C, X>;
   using base::x_, base::p_, base::kept, base::rank;
   static constexpr int k_boxes = block_keys / C.page_rows, v_boxes = v_slot_keys / C.page_rows;
-  static constexpr int v_chunks = block_columns / tile<C>::columns;
 
  public:
   BATON_FN load_pages_role(X& x, const paged_params& p) : base{x, p}, rows_{x, p} {}
@@ -74,7 +73,7 @@ class load_pages_role : load_base<C, X> {
 
  private:
   BATON_FN int first_chunk() { return p_.pages.column_of(kept().kv_head) / tile<C>::columns; }
-  BATON_FN int v_chunk() { return first_chunk() + rank() * v_chunks; }
+  BATON_FN int v_chunk() { return first_chunk() + rank() * (block_columns / tile<C>::columns); }
 
   BATON_FN bool load_k(int n) {
     int row[k_boxes];
@@ -84,11 +83,7 @@ class load_pages_role : load_base<C, X> {
     BATON_ROLLED
     for (int i = 0; i < C.k_slots(); ++i) {
       const bool filled = this->fill(nullptr, [&](const tile<C>& slot, mbarrier* counts) {
-        BATON_UNROLL
-        for (int c = 0; c < slot_rows / block_keys; ++c) BATON_UNROLL
-        for (int b = 0; b < k_boxes; ++b)
-          x_.box_load(slot.from_row(c * block_keys + b * C.page_rows).at, p_.k,
-                      {0, row[b], first + 2 * i + c, 0, 0}, counts);
+        load_parts(slot, p_.k, row, first + 2 * i, counts);
       });
       if (!filled) return false;
     }
@@ -97,32 +92,35 @@ class load_pages_role : load_base<C, X> {
   BATON_FN bool load_v(int n) {
     const bool turned = C.turns_v() && kept().plain.have(n);
     mbarrier* landed = this->landed(n);
+    const int first = v_chunk();
     BATON_ROLLED
     for (int i = 0; i < C.v_slots(); ++i) {
       int row[v_boxes];
       BATON_UNROLL
       for (int b = 0; b < v_boxes; ++b)
         row[b] = rows_.row(n, (i < 2 ? rank() : 1 - rank()) * k_boxes + i % 2 * v_boxes + b);
-      const bool filled =
-          this->fill(landed != nullptr ? landed + i : nullptr, [&](const tile<C>& slot, mbarrier* counts) {
-            if constexpr (v_boxes == 1)
-              load_whole_v(slot, row[0], i >= 2 && turned, counts);
-            else
-              load_parts_of_v(slot, row, counts);
-          });
+      mbarrier* counted = landed != nullptr ? landed + i : nullptr;
+      const bool filled = this->fill(counted, [&](const tile<C>& slot, mbarrier* counts) {
+        if constexpr (v_boxes == 1)
+          load_whole_v(slot, row[0], first, i >= 2 && turned, counts);
+        else
+          load_parts(slot, p_.v, row, first, counts);
+      });
       if (!filled) return false;
     }
     return true;
   }
-  BATON_FN void load_whole_v(const tile<C>& slot, int row, bool turns, mbarrier* counts) {
-    const box_place place{0, row, turns ? 0 : v_chunk(), 0, turns ? v_chunk() : 0};
+  BATON_FN void load_whole_v(const tile<C>& slot, int row, int chunk, bool turns, mbarrier* counts) {
+    const box_place place{0, row, turns ? 0 : chunk, 0, turns ? chunk : 0};
     x_.box_load(slot.at, turns ? p_.v_turned : p_.v, place, counts);
   }
-  BATON_FN void load_parts_of_v(const tile<C>& slot, const int (&row)[v_boxes], mbarrier* counts) {
+  /// A slot of which `boxes` are all keys of a chunk.
+  template <int boxes>
+  BATON_FN void load_parts(const tile<C>& slot, const tensor_map& map, const int (&row)[boxes], int chunk,
+                           mbarrier* counts) {
     BATON_UNROLL
-    for (int c = 0; c < v_chunks; ++c) BATON_UNROLL
-    for (int b = 0; b < v_boxes; ++b)
-      x_.box_load(slot.from_row(c * v_slot_keys + b * C.page_rows).at, p_.v, {0, row[b], v_chunk() + c, 0, 0},
+    for (int i = 0; i < slot_rows / C.page_rows; ++i)
+      x_.box_load(slot.from_row(i * C.page_rows).at, map, {0, row[i % boxes], chunk + i / boxes, 0, 0},
                   counts);
   }
   /// One box of `sharers` of a tile: of the keys that the block scores, all columns; of all keys, its own columns of V.
