@@ -196,5 +196,32 @@ TEST(attention_arguments, what_no_kernel_does_is_named_with_its_size) {
                    "head_dim is 24"));
 }
 
+TEST(attention_arguments, pages_that_no_kernel_takes_are_named_with_what_they_would_have_to_be) {
+  const auto with = [](const std::function<void(paged&)>& change) {
+    paged p = good_paged();
+    p.head_dim = 256;
+    change(p);
+    return supports(device_kind::cuda, p).why_not;
+  };
+  for (const int size : {16, 32, 48, 64, 256}) EXPECT_EQ(with([size](paged& p) { p.page_size = size; }), "");
+  EXPECT_TRUE(
+      says(with([](paged& p) { p.page_size = 24; }), "paged_attention: page_size is 24", "multiples of 16"));
+  const std::int64_t row = 2 * 256;
+  EXPECT_EQ(with([row](paged& p) { p.page_stride = 17 * row; }), "");
+  EXPECT_TRUE(says(with([row](paged& p) { p.page_stride = 16 * row + 256; }), "page_stride is 8448",
+                   "multiples of 512", "layout nhd"));
+  EXPECT_EQ(with([row](paged& p) {
+              p.layout = kv_layout::hnd;
+              p.page_stride = 16 * row + 256;
+            }),
+            "");
+  EXPECT_TRUE(says(with([](paged& p) { p.num_pages = 1 << 27; }), "num_pages is 134217728", "2147483648"));
+  EXPECT_TRUE(says(with([](paged& p) {
+                     p.batch = 1 << 20;
+                     p.max_pages = 1 << 12;
+                   }),
+                   "batch * max_pages is 4294967296"));
+}
+
 }  // namespace
 }  // namespace baton
