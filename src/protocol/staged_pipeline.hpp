@@ -71,6 +71,11 @@ class staged_pipeline<kv_stages, qk_stages, cta_group, Reach>::producer_end : pu
   BATON_FN bool producer_acquire(X& x, const wait_site& where) const {
     return x.template mbarrier_wait<Reach>(this->consumer_mbar(part), this->state_.parity, where);
   }
+  /// The same by wait(barrier, parity), which says whether it is.
+  template <int part = 0, class Wait>
+  BATON_FN bool producer_acquire_by(Wait wait) const {
+    return wait(this->consumer_mbar(part), this->state_.parity);
+  }
 };
 
 /// The end of whoever issues products on the stages.

@@ -10,11 +10,11 @@ namespace baton::attention_kernels {
 template <class Config>
 struct attention_kernel;  // kernel.hpp
 
-/// A chunk of Q in registers, and as many slots as fit beside the rest. Head dimension 256 reads so little that requests to the
-/// cache cost more than they save: 5 % at 16384 keys.
+/// As many slots as fit beside the rest. Head dimension 256 reads so little that requests to the cache cost more than they save,
+/// and its rings have slots enough without registers for Q.
 constexpr config make_config(int head_dim, bool fp16, bool softcap, int page_rows = 0) {
   config c{.head_dim = head_dim, .fp16 = fp16, .softcap = softcap, .page_rows = page_rows};
-  if (head_dim == 256) c.slots = 11, c.tiles_ahead = 0;
+  if (head_dim == 256) c.slots = 10, c.q_in_registers = 0, c.tiles_ahead = 0;
   return c;
 }
 template <class Value, int head_dim, bool softcap, int page_rows = 0>

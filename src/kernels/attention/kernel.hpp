@@ -46,8 +46,9 @@ class block_role {
     const int group = x_.group();
     if (group < loader_groups) {
       x_.template leave_registers<C.loader_registers>();
-      if (x_.warp() == 0 && w.tiles > 0) loader{x_, p_}.run();
-      if (x_.warp() == 1 && w.tiles > 0) clear_role<C, X>{x_}.run();
+      const int warp = known_to_all(x_, x_.warp()), tiles = known_to_all(x_, w.tiles);
+      if (warp == 0 && tiles > 0) loader{x_, p_}.run();
+      if (warp == 1 && tiles > 0) clear_role<C, X>{x_}.run();
     } else {
       x_.template take_registers<C.consumer_registers()>();
       consume(w);

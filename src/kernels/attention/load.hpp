@@ -2,18 +2,49 @@
 // The loading warp: Q once, then for each tile of keys, from the last to the first, K, and V one tile behind it. And the clearing
 // warp, which rids V of keys that no row of the item sees.
 #include "kernels/attention/items.hpp"
+#include "kernels/attention/waits.hpp"
 
 namespace baton::attention_kernels {
+
+/// What the loading warp keeps of its item: the same in all lanes, and known to be, so that few statements lie between a slot
+/// that becomes free and the copies into it. Each of them delays all that comes behind: reading the item anew for every slot
+/// costs a tenth of the kernel's time.
+struct loaded_item {
+  int rank;               // of the block
+  int kv_head, row, key;  // as in item
+  int last_tile, tiles;   // the sequence's number of the last, and so of what is taken first
+  tile_numbers plain;
+  bool clears_last, clears_first;
+
+  /// Whether V of a tile is to be cleared of what nobody sees.
+  BATON_FN bool clears(int number) const {
+    return (number == 0 && clears_last) || (number == tiles - 1 && clears_first);
+  }
+};
+template <config C, class X>
+BATON_FN loaded_item loaded_item_of(X& x) {
+  const item w = kept_item<C>(x);
+  return {.rank = known_to_all(x, x.cluster_block()),
+          .kv_head = known_to_all(x, w.kv_head),
+          .row = known_to_all(x, w.row),
+          .key = known_to_all(x, w.key),
+          .last_tile = known_to_all(x, w.tile_of(0)),
+          .tiles = known_to_all(x, w.tiles),
+          .plain = {known_to_all(x, w.plain.first), known_to_all(x, w.plain.end)},
+          .clears_last = known_to_all(x, w.has_unseen(0, C.tile_keys())) != 0,
+          .clears_first = known_to_all(x, w.has_unseen(w.tiles - 1, C.tile_keys())) != 0};
+}
 
 /// What the loading warp does wherever keys lie.
 template <config C, class X>
 class load_base {
  protected:
   BATON_FN load_base(X& x, const kernel_params<C>& p)
-      : x_{x}, p_{p}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.producer()} {}
+      : x_{x},
+        p_{p},
+        own_{loaded_item_of<C>(x)},
+        slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.producer()} {}
 
-  BATON_FN item kept() { return kept_item<C>(x_); }
-  BATON_FN int rank() { return x_.cluster_block(); }
   /// One lane.
   BATON_FN void start() {
     x_.prefetch(p_.q), x_.prefetch(p_.k), x_.prefetch(p_.v);
@@ -22,32 +53,34 @@ class load_base {
   }
   /// The next slot, by boxes(slot, barrier), whose bytes are counted on its barrier, or elsewhere.
   template <class Boxes>
-  BATON_FN bool fill(mbarrier* landed, Boxes boxes) {
-    if (!slots_.producer_acquire(x_, {.where = "attention.slot_free"})) return false;
+  BATON_FN void fill(mbarrier* landed, Boxes boxes) {
+    slots_.producer_acquire_by(wait_or_note<C, scope::block>(x_, wait_of::free_slot));
     x_.elect([&] {
       mbarrier* counts = landed != nullptr ? landed : slots_.producer_mbar();
       x_.template mbarrier_arrive_expect<scope::block>(counts, slot_bytes);
       boxes(slot_tile<C>(x_, slots_.index()), counts);
     });
     slots_.step();
-    return true;
   }
+  /// Nobody wants more.
+  BATON_FN bool is_late() { return known_to_all(x_, static_cast<int>(late_wait<C>(x_))) != 0; }
   /// Where V of a tile is counted first: elsewhere, if some of it is to be cleared.
-  BATON_FN mbarrier* landed(int n) {
-    return kept().has_unseen(n, C.tile_keys()) ? landed_of<C>(x_, n) : nullptr;
-  }
+  BATON_FN mbarrier* landed(int n) { return own_.clears(n) ? landed_of<C>(x_, n) : nullptr; }
   /// Of blocks that make other rows of the same head, each asks the cache for one share of `sharers`.
   static constexpr int sharers = 8;
+  /// Which one of tile n.
+  BATON_FN int share(int n) const { return (n + own_.row / block_rows) % sharers; }
 
   X& x_;
   const kernel_params<C>& p_;
+  loaded_item own_;
 
  private:
   BATON_FN void load_q() {
     mbarrier* filled = block_plan<C>{}.q_filled(x_);
     x_.template mbarrier_arrive_expect<scope::block>(
         filled, consumer_groups * C.q_in_memory() * group_rows * tile<C>::row_bytes);
-    const item w = kept();
+    const item w = kept_item<C>(x_);
     for (int g = 0; g < consumer_groups; ++g)
       for (int c = 0; c < C.q_in_memory(); ++c)
         x_.box_load(q_tile<C>(x_, g, c).at, p_.q,
@@ -61,64 +94,64 @@ class load_base {
 template <config C, class X>
 class load_role : load_base<C, X> {
   using base = load_base<C, X>;
-  using base::x_, base::p_, base::kept, base::rank;
+  using base::x_, base::p_, base::own_;
 
  public:
-  BATON_FN load_role(X& x, const params& p) : base{x, p} {}
+  BATON_FN load_role(X& x, const params& p)
+      : base{x, p}, last_key_{own_.key + own_.last_tile * C.tile_keys()}, chunk_{own_.kv_head * C.chunks()} {}
 
   BATON_FN void run() {
     x_.elect([&] { this->start(); });
+    load_k(0);
     BATON_ROLLED
-    for (int n = 0; n <= kept().tiles; ++n) {
+    for (int n = 1; n < own_.tiles; ++n) {
       ask_ahead(n + C.tiles_ahead);
-      if (n < kept().tiles && !load_k(n)) return;
-      if (n > 0 && !load_v(n - 1)) return;
+      load_k(n);
+      load_v(n - 1);
+      if (this->is_late()) return;
     }
+    load_v(own_.tiles - 1);
   }
 
  private:
-  BATON_FN int first_chunk() { return kept().kv_head * C.chunks(); }
   /// The first of a tile's keys that block `rank` scores, in all sequences' keys.
-  BATON_FN int keys_of(int number, int rank) {
-    const item w = kept();
-    return w.key + w.tile_of(number) * C.tile_keys() + rank * block_keys;
+  BATON_FN int keys_of(int number, int rank) const {
+    return last_key_ - number * C.tile_keys() + rank * block_keys;
   }
-  BATON_FN box_place k_place(int n, int i) { return {0, keys_of(n, rank()), first_chunk() + 2 * i, 0, 0}; }
-  BATON_FN int v_chunk() { return first_chunk() + rank() * (block_columns / tile<C>::columns); }
-  BATON_FN bool fill_with(const tensor_map& map, const box_place& place, mbarrier* landed) {
-    return this->fill(
-        landed, [&](const tile<C>& slot, mbarrier* counts) { x_.box_load(slot.at, map, place, counts); });
+  BATON_FN box_place k_place(int n, int i) const { return {0, keys_of(n, own_.rank), chunk_ + 2 * i, 0, 0}; }
+  BATON_FN int v_chunk() const { return chunk_ + own_.rank * (block_columns / tile<C>::columns); }
+  BATON_FN void fill_with(const tensor_map& map, const box_place& place, mbarrier* landed) {
+    this->fill(landed,
+               [&](const tile<C>& slot, mbarrier* counts) { x_.box_load(slot.at, map, place, counts); });
   }
 
-  BATON_FN bool load_k(int n) {
-    BATON_ROLLED
-    for (int i = 0; i < C.k_slots(); ++i)
-      if (!fill_with(p_.k, k_place(n, i), nullptr)) return false;
-    return true;
+  BATON_FN void load_k(int n) {
+    BATON_UNROLL
+    for (int i = 0; i < C.k_slots(); ++i) fill_with(p_.k, k_place(n, i), nullptr);
   }
-  BATON_FN bool load_v(int n) {
-    const bool turned = C.turns_v() && kept().plain.have(n);
+  BATON_FN void load_v(int n) {
+    const bool turned = C.turns_v() && own_.plain.have(n);
     mbarrier* landed = this->landed(n);
-    BATON_ROLLED
+    BATON_UNROLL
     for (int i = 0; i < C.v_slots(); ++i) {
       const bool turns = i >= 2 && turned;
-      const int key = keys_of(n, i < 2 ? rank() : 1 - rank()) + i % 2 * v_slot_keys;
+      const int key = keys_of(n, i < 2 ? own_.rank : 1 - own_.rank) + i % 2 * v_slot_keys;
       const box_place place{0, key, turns ? 0 : v_chunk(), 0, turns ? v_chunk() : 0};
-      if (!fill_with(turns ? p_.v_turned : p_.v, place, landed != nullptr ? landed + i : nullptr))
-        return false;
+      fill_with(turns ? p_.v_turned : p_.v, place, landed != nullptr ? landed + i : nullptr);
     }
-    return true;
   }
   /// One tile of `sharers`.
   BATON_FN void ask_ahead(int n) {
-    const item w = kept();
-    if (C.tiles_ahead == 0 || n >= w.tiles || (n + w.row / block_rows) % base::sharers != 0) return;
+    if (C.tiles_ahead == 0 || n >= own_.tiles || this->share(n) != 0) return;
     x_.elect([&] {
       for (int i = 0; i < C.k_slots(); ++i) x_.ask_for_box(p_.k, k_place(n, i));
       for (int i = 0; i < C.v_slots(); ++i)
         x_.ask_for_box(p_.v, {0, keys_of(n, 0) + i * v_slot_keys, v_chunk(), 0, 0});
     });
   }
+
+  int last_key_;  // the first of the tile that is taken first, in all sequences' keys
+  int chunk_;
 };
 
 /// A weight of 0 would make no numbers of what are none: so keys that the item does not see, whatever stands there, become zeros

@@ -54,7 +54,7 @@ class rows_ahead {
 template <config C, class X>
 class load_pages_role : load_base<C, X> {
   using base = load_base<C, X>;
-  using base::x_, base::p_, base::kept, base::rank;
+  using base::x_, base::p_, base::own_;
   static constexpr int k_boxes = block_keys / C.page_rows, v_boxes = v_slot_keys / C.page_rows;
 
  public:
@@ -62,53 +62,50 @@ class load_pages_role : load_base<C, X> {
 
   BATON_FN void run() {
     x_.elect([&] { this->start(); });
+    rows_.step_to(0);
+    load_k(0);
     BATON_ROLLED
-    for (int n = 0; n <= kept().tiles; ++n) {
+    for (int n = 1; n < own_.tiles; ++n) {
       rows_.step_to(n);
       ask_ahead(n + C.tiles_ahead);
-      if (n < kept().tiles && !load_k(n)) return;
-      if (n > 0 && !load_v(n - 1)) return;
+      load_k(n);
+      load_v(n - 1);
+      if (this->is_late()) return;
     }
+    rows_.step_to(own_.tiles);
+    load_v(own_.tiles - 1);
   }
 
  private:
-  BATON_FN int first_chunk() { return p_.pages.column_of(kept().kv_head) / tile<C>::columns; }
-  BATON_FN int v_chunk() { return first_chunk() + rank() * (block_columns / tile<C>::columns); }
+  BATON_FN int first_chunk() const { return p_.pages.column_of(own_.kv_head) / tile<C>::columns; }
+  BATON_FN int v_chunk() const { return first_chunk() + own_.rank * (block_columns / tile<C>::columns); }
 
-  BATON_FN bool load_k(int n) {
+  BATON_FN void load_k(int n) {
     int row[k_boxes];
     BATON_UNROLL
-    for (int b = 0; b < k_boxes; ++b) row[b] = rows_.row(n, rank() * k_boxes + b);
-    const int first = first_chunk();
-    BATON_ROLLED
-    for (int i = 0; i < C.k_slots(); ++i) {
-      const bool filled = this->fill(nullptr, [&](const tile<C>& slot, mbarrier* counts) {
-        load_parts(slot, p_.k, row, first + 2 * i, counts);
+    for (int b = 0; b < k_boxes; ++b) row[b] = rows_.row(n, own_.rank * k_boxes + b);
+    BATON_UNROLL
+    for (int i = 0; i < C.k_slots(); ++i)
+      this->fill(nullptr, [&](const tile<C>& slot, mbarrier* counts) {
+        load_parts(slot, p_.k, row, first_chunk() + 2 * i, counts);
       });
-      if (!filled) return false;
-    }
-    return true;
   }
-  BATON_FN bool load_v(int n) {
-    const bool turned = C.turns_v() && kept().plain.have(n);
+  BATON_FN void load_v(int n) {
+    const bool turned = C.turns_v() && own_.plain.have(n);
     mbarrier* landed = this->landed(n);
-    const int first = v_chunk();
-    BATON_ROLLED
+    BATON_UNROLL
     for (int i = 0; i < C.v_slots(); ++i) {
       int row[v_boxes];
       BATON_UNROLL
       for (int b = 0; b < v_boxes; ++b)
-        row[b] = rows_.row(n, (i < 2 ? rank() : 1 - rank()) * k_boxes + i % 2 * v_boxes + b);
-      mbarrier* counted = landed != nullptr ? landed + i : nullptr;
-      const bool filled = this->fill(counted, [&](const tile<C>& slot, mbarrier* counts) {
+        row[b] = rows_.row(n, (i < 2 ? own_.rank : 1 - own_.rank) * k_boxes + i % 2 * v_boxes + b);
+      this->fill(landed != nullptr ? landed + i : nullptr, [&](const tile<C>& slot, mbarrier* counts) {
         if constexpr (v_boxes == 1)
-          load_whole_v(slot, row[0], first, i >= 2 && turned, counts);
+          load_whole_v(slot, row[0], v_chunk(), i >= 2 && turned, counts);
         else
-          load_parts(slot, p_.v, row, first, counts);
+          load_parts(slot, p_.v, row, v_chunk(), counts);
       });
-      if (!filled) return false;
     }
-    return true;
   }
   BATON_FN void load_whole_v(const tile<C>& slot, int row, int chunk, bool turns, mbarrier* counts) {
     const box_place place{0, row, turns ? 0 : chunk, 0, turns ? chunk : 0};
@@ -127,12 +124,11 @@ class load_pages_role : load_base<C, X> {
   BATON_FN void ask_ahead(int n) {
     if constexpr (C.tiles_ahead > 0) {
       constexpr int parts = C.chunks() / ahead_chunks, of_k = k_boxes * parts;
-      const item w = kept();
-      if (n >= w.tiles) return;
+      if (n >= own_.tiles) return;
       BATON_ROLLED
-      for (int i = (n + w.row / block_rows) % base::sharers; i < of_k + rows_.boxes; i += base::sharers) {
+      for (int i = this->share(n); i < of_k + rows_.boxes; i += base::sharers) {
         const bool k = i < of_k;
-        const int row = rows_.row(n, k ? rank() * k_boxes + i / parts : i - of_k);
+        const int row = rows_.row(n, k ? own_.rank * k_boxes + i / parts : i - of_k);
         const int chunk = k ? first_chunk() + i % parts * ahead_chunks : v_chunk();
         x_.elect([&] { x_.ask_for_box(k ? p_.k_ahead : p_.v_ahead, {0, row, chunk, 0, 0}); });
       }

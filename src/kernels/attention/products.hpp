@@ -1,12 +1,10 @@
 #pragma once
 // A consumer group's products with slots of the ring, in pieces: a piece is what one slot holds.
 #include "kernels/attention/softmax.hpp"
+#include "kernels/attention/waits.hpp"
 #include "protocol/mma_commit.hpp"
 
 namespace baton::attention_kernels {
-
-/// What a consumer waits for.
-enum class wait_of : std::uint32_t { none, q, slot, rows, place, tile };
 
 template <config C, class X>
 class group_products {
@@ -23,21 +21,13 @@ class group_products {
     wait_for<scope::block>(wait_of::q)(block_plan<C>{}.q_filled(x), parity::even);
   }
 
-  /// wait(barrier, parity), as protocols take it. Products in flight leave no registers for telling of a wait that is late, and
-  /// none may end them: so all goes on to the end, and what was made is not meant for anybody.
+  /// wait(barrier, parity), as protocols take it.
   template <scope Reach>
   BATON_FN auto wait_for(wait_of what) {
-    return [this, what](mbarrier* b, parity p) {
-      x_.template mbarrier_wait_or_note<Reach>(b, p, static_cast<std::uint32_t>(what), site_of(what), late());
-      return true;
-    };
+    return wait_or_note<C, Reach>(x_, what);
   }
   /// In the end. True: a wait of the block was late, which is told of here.
-  BATON_FN bool is_late() {
-    const std::uint32_t which = x_.read(late());
-    if (which != 0) x_.report_late(site_of(static_cast<wait_of>(which)));
-    return which != 0;
-  }
+  BATON_FN bool is_late() { return report_if_late<C>(x_); }
 
   /// Starts piece `i` of Q * K^T.
   template <int i>
@@ -68,21 +58,6 @@ class group_products {
   }
 
  private:
-  BATON_FN static wait_site site_of(wait_of which) {
-    switch (which) {
-      case wait_of::q:
-        return {.where = "attention.q_filled"};
-      case wait_of::rows:
-        return {.where = "attention.rows_given"};
-      case wait_of::place:
-        return {.where = "attention.p_free"};
-      case wait_of::tile:
-        return {.where = "attention.p_given"};
-      default:
-        return {.where = "attention.slot_filled"};
-    }
-  }
-  BATON_FN std::uint32_t* late() { return block_plan<C>{}.late(x_); }
   BATON_FN void await_slot() { slots_.consumer_wait_by(wait_for<scope::block>(wait_of::slot)); }
   BATON_FN rows_of_k<T, v_slot_keys> v_rows() { return {slot_tile<C>(x_, slots_.index())}; }
   template <int chunk>
