@@ -20,6 +20,13 @@ struct pipeline_state {
     index = 0;
     parity = !parity;
   }
+  /// `n` steps, up to `stages`.
+  BATON_FN constexpr void skip(int n) {
+    index += n;
+    if (index < stages) return;
+    index -= stages;
+    parity = !parity;
+  }
 };
 
 }  // namespace baton

@@ -48,6 +48,8 @@ class staged_pipeline {
     BATON_FN end(mbarrier* base, parity first) : base_{base}, state_{0, first} {}
     BATON_FN int index() const { return state_.index; }
     BATON_FN void step() { state_.step(); }
+    /// Past so many stages that are somebody else's; not more than there are.
+    BATON_FN void skip(int stages) { state_.skip(stages); }
     BATON_FN mbarrier* producer_mbar(int part = 0) const { return base_ + state_.index * qk_stages + part; }
     BATON_FN mbarrier* consumer_mbar(int part = 0) const { return producer_mbar(part) + total_stages; }
 

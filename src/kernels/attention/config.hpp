@@ -23,11 +23,11 @@ inline constexpr int consumer_warps = consumer_groups * group_warps;
 struct config {
   int head_dim =
       512;  // 256: a block alone; 512: a pair of blocks, each with half of O's columns and of a tile's keys
-  int slots = 6;           // of the ring
-  int q_in_registers = 1;  // chunks of 64 columns of Q that consumers keep in registers
+  int slots = 7;           // of the ring
+  int q_in_registers = 2;  // chunks of 64 columns of Q that consumers keep in registers
   bool fp16 = false;       // what q, k, v and O are of; else bf16
   bool softcap = false;
-  int loader_registers = 40;          // of a thread; consumers have what is left
+  int loader_registers = 24;          // of a thread; consumers have what is left
   int tiles_ahead = 2;                // that the device's cache is asked for; 0: it is not
   scope swap_reach = scope::cluster;  // of waits for the other block
   int page_rows = 0;  // keys of a box, where they are in pages of a multiple of that; 0: they are in rows

@@ -3,12 +3,13 @@
 // sums in fp32, sequences of any lengths, grouped heads.
 //
 //   role       groups     registers  takes          gives                    work per tile of keys
-//   loader     1 (1 warp) 40         free slots     filled slots             K: 64 keys of the block; V: 256 columns of all keys
-//   clearer    (1 warp)   40         landed V       filled slots             keys of the first and last tile that nobody sees
-//   consumer   2          232        filled slots   free slots; in pairs     64 rows: scores, softmax, P * V
+//   loaders    1 (a warp  24         free slots     filled slots             K: 64 keys of the block
+//              each)      24         free slots     filled slots             V: 256 columns of all keys
+//   clearer    (a warp)   24         landed V       filled slots             keys of the first and last tile that nobody sees
+//   consumer   2          240        filled slots   free slots; in pairs     64 rows: scores, softmax, P * V
 //                                                   P and rows' largest
 //
-//   loader       | Q | K n | K n-1 | V n | K n-2 | V n-1 | ...  V 0         tiles from the last to the first
+//   loaders      | Q | K n | K n-1 | V n | K n-2 | V n-1 | ...  V 0         tiles from the last to the first
 //   consumer 0   | Q K n | Q K n-1 . P V n | Q K n-2 . P V n-1 | ... P V 0 | O out
 //   consumer 1      the same, of the 64 rows below; its products fill the time of the other's softmax
 //
@@ -46,9 +47,7 @@ class block_role {
     const int group = x_.group();
     if (group < loader_groups) {
       x_.template leave_registers<C.loader_registers>();
-      const int warp = known_to_all(x_, x_.warp()), tiles = known_to_all(x_, w.tiles);
-      if (warp == 0 && tiles > 0) loader{x_, p_}.run();
-      if (warp == 1 && tiles > 0) clear_role<C, X>{x_}.run();
+      if (w.tiles > 0) run_warp(known_to_all(x_, x_.warp()));
     } else {
       x_.template take_registers<C.consumer_registers()>();
       consume(w);
@@ -75,6 +74,11 @@ class block_role {
       x_.fence_mbarrier_init();
     });
   }
+  BATON_FN void run_warp(int warp) {
+    if (warp == 0) loader{x_, p_}.run_k();
+    if (warp == 1) loader{x_, p_}.run_v();
+    if (warp == 2) clear_role<C, X>{x_}.run();
+  }
   BATON_FN void consume(const item& w) {
     const consumer_item own = consumer_item_of(x_, w);
     if (own.tiles > 0) return consume_role{x_, p_, own}.run();
@@ -90,16 +94,6 @@ class block_role {
   const kernel_params<C>& p_;
 };
 
-/// A context whose groups hand over what they hold in the order of keys, also where it might go in that of lanes.
-template <class X>
-struct in_order_of_keys : X {
-  BATON_FN explicit in_order_of_keys(const X& x) : X{x} {}
-  template <class Results, class F>
-  BATON_FN void each_turned_chunk(const Results& results, F f) {
-    X::each_chunk(results, f);
-  }
-};
-
 /// `Config` is constant<c>; see base/constant.hpp. A block, or a pair, for each item.
 template <class Config>
 struct attention_kernel {
@@ -109,12 +103,7 @@ struct attention_kernel {
 
   template <group_exec_context X>
   static BATON_FN void run(X& x, const kernel_params<c>& p) {
-    if constexpr (c.paired() && !c.turns_v()) {
-      in_order_of_keys<X> ordered{x};
-      block_role<c, in_order_of_keys<X>>{ordered, p}.run();
-    } else {
-      block_role<c, X>{x, p}.run();
-    }
+    block_role<c, X>{x, p}.run();
   }
 };
 

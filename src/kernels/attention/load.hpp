@@ -1,12 +1,12 @@
 #pragma once
-// The loading warp: Q once, then for each tile of keys, from the last to the first, K, and V one tile behind it. And the clearing
-// warp, which rids V of keys that no row of the item sees.
+// Two loading warps take turns with the ring's slots: one has Q and, for each tile of keys, from the last to the first, K, the
+// other V one tile behind it. And the clearing warp, which rids V of keys that no row of the item sees.
 #include "kernels/attention/items.hpp"
 #include "kernels/attention/waits.hpp"
 
 namespace baton::attention_kernels {
 
-/// What the loading warp keeps of its item: the same in all lanes, and known to be, so that few statements lie between a slot
+/// What a loading warp keeps of its item: the same in all lanes, and known to be, so that few statements lie between a slot
 /// that becomes free and the copies into it. Each of them delays all that comes behind: reading the item anew for every slot
 /// costs a tenth of the kernel's time.
 struct loaded_item {
@@ -35,7 +35,7 @@ BATON_FN loaded_item loaded_item_of(X& x) {
           .clears_first = known_to_all(x, w.has_unseen(w.tiles - 1, C.tile_keys())) != 0};
 }
 
-/// What the loading warp does wherever keys lie.
+/// What loading warps do wherever keys lie.
 template <config C, class X>
 class load_base {
  protected:
@@ -45,11 +45,33 @@ class load_base {
         own_{loaded_item_of<C>(x)},
         slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.producer()} {}
 
-  /// One lane.
-  BATON_FN void start() {
-    x_.prefetch(p_.q), x_.prefetch(p_.k), x_.prefetch(p_.v);
-    if constexpr (C.turns_v()) x_.prefetch(p_.v_turned);
-    load_q();
+  /// K of all tiles by load_k(n), and, before it, what goes ahead of it by ahead(n).
+  template <class LoadK, class Ahead>
+  BATON_FN void run_k(LoadK load_k, Ahead ahead) {
+    x_.elect([&] { x_.prefetch(p_.q), x_.prefetch(p_.k), load_q(); });
+    load_k(0);
+    BATON_ROLLED
+    for (int n = 1; n < own_.tiles; ++n) {
+      if (n > 1) slots_.skip(C.v_slots());
+      ahead(n);
+      load_k(n);
+      if (this->is_late()) return;
+    }
+  }
+  /// V of all tiles by load_v(n), of which this is the order: K 0, K 1, V 0, K 2, V 1, ... V of the last.
+  template <class LoadV>
+  BATON_FN void run_v(LoadV load_v) {
+    x_.elect([&] {
+      x_.prefetch(p_.v);
+      if constexpr (C.turns_v()) x_.prefetch(p_.v_turned);
+    });
+    slots_.skip(C.k_slots());
+    BATON_ROLLED
+    for (int n = 0; n < own_.tiles; ++n) {
+      if (n + 1 < own_.tiles) slots_.skip(C.k_slots());
+      load_v(n);
+      if (this->is_late()) return;
+    }
   }
   /// The next slot, by boxes(slot, barrier), whose bytes are counted on its barrier, or elsewhere.
   template <class Boxes>
@@ -100,17 +122,11 @@ class load_role : load_base<C, X> {
   BATON_FN load_role(X& x, const params& p)
       : base{x, p}, last_key_{own_.key + own_.last_tile * C.tile_keys()}, chunk_{own_.kv_head * C.chunks()} {}
 
-  BATON_FN void run() {
-    x_.elect([&] { this->start(); });
-    load_k(0);
-    BATON_ROLLED
-    for (int n = 1; n < own_.tiles; ++n) {
-      ask_ahead(n + C.tiles_ahead);
-      load_k(n);
-      load_v(n - 1);
-      if (this->is_late()) return;
-    }
-    load_v(own_.tiles - 1);
+  BATON_FN void run_k() {
+    base::run_k([&](int n) { load_k(n); }, [&](int n) { ask_ahead(n + C.tiles_ahead); });
+  }
+  BATON_FN void run_v() {
+    base::run_v([&](int n) { load_v(n); });
   }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
-// The loading warp where keys are in pages: the same slots in the same order, each in boxes of page_rows keys, which lie in one
-// page. Where these are is read from the table a tile ahead of their first use, all lanes at once, as reading takes a fifth of a
-// tile's time.
+// The loading warps where keys are in pages: the same slots in the same order, each in boxes of page_rows keys, which lie in one
+// page. Where these are is read from the table a tile or more ahead of their first use, all lanes at once, as reading takes a
+// fifth of a tile's time.
 #include "kernels/attention/load.hpp"
 
 namespace baton::attention_kernels {
@@ -12,23 +12,27 @@ class rows_ahead {
  public:
   static constexpr int boxes = C.tile_keys() / C.page_rows, tiles = warp_lanes / boxes;
   static_assert(tiles >= C.tiles_ahead + 2 && (tiles & (tiles - 1)) == 0);
+  /// Tiles from one reading to the next.
+  static constexpr int turn = tiles >= 8 ? tiles / 2 : 1;
+  static_assert(turn + C.tiles_ahead + 1 <= tiles);
 
   BATON_FN rows_ahead(X& x, const paged_params& p) : x_{x}, p_{p} { ask(-1); }
 
-  /// From here on it knows tiles n - 1 to n + tiles - 2.
+  /// From here on, up to the next step, it knows tiles n - 1 to n + tiles_ahead. For n = 0, 1, 2, ...
   BATON_FN void step_to(int n) {
+    if (n % turn != 0) return;
     const item w = kept_item<C>(x_);
     x_.each_lane([&](int lane) {
       const int key = key_of(w, lane, n - 1);
       row_[lane] = is_seen(w, key) ? p_.pages.row_of(entry_[lane], key, w.kv_head) : p_.pages.no_row();
     });
-    ask(n);
+    ask(n + turn - 1);
   }
   /// Of box `i` of tile n.
   BATON_FN int row(int n, int i) { return x_.broadcast(row_, n % tiles * boxes + i); }
 
  private:
-  /// Reads the entries that step_to(n + 1) makes rows of.
+  /// Reads the entries of tiles n to n + tiles - 1, which the next turn makes rows of.
   BATON_FN void ask(int n) {
     const item w = kept_item<C>(x_);
     x_.each_lane([&](int lane) {
@@ -60,20 +64,19 @@ class load_pages_role : load_base<C, X> {
  public:
   BATON_FN load_pages_role(X& x, const paged_params& p) : base{x, p}, rows_{x, p} {}
 
-  BATON_FN void run() {
-    x_.elect([&] { this->start(); });
+  BATON_FN void run_k() {
     rows_.step_to(0);
-    load_k(0);
-    BATON_ROLLED
-    for (int n = 1; n < own_.tiles; ++n) {
+    base::run_k([&](int n) { load_k(n); },
+                [&](int n) {
+                  rows_.step_to(n);
+                  ask_ahead(n + C.tiles_ahead);
+                });
+  }
+  BATON_FN void run_v() {
+    base::run_v([&](int n) {
       rows_.step_to(n);
-      ask_ahead(n + C.tiles_ahead);
-      load_k(n);
-      load_v(n - 1);
-      if (this->is_late()) return;
-    }
-    rows_.step_to(own_.tiles);
-    load_v(own_.tiles - 1);
+      load_v(n);
+    });
   }
 
  private:
@@ -87,7 +90,11 @@ class load_pages_role : load_base<C, X> {
     BATON_UNROLL
     for (int i = 0; i < C.k_slots(); ++i)
       this->fill(nullptr, [&](const tile<C>& slot, mbarrier* counts) {
-        load_parts(slot, p_.k, row, first_chunk() + 2 * i, counts);
+        const int chunk = first_chunk() + 2 * i;
+        if (p_.has_whole_slots)
+          x_.box_load(slot.at, p_.k_slots, {0, row[0], chunk, 0, 0}, counts);
+        else
+          load_parts(slot, p_.k, row, chunk, counts);
       });
   }
   BATON_FN void load_v(int n) {

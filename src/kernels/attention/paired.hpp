@@ -84,7 +84,7 @@ class paired_role : consume_base<C, X> {
   /// P of a tile to the other block, in the order in which its slots of V come.
   BATON_FN void send(int n) {
     tiles_.acquire(n, wait_for(wait_of::place));
-    const bool turned = own_.plain.have(n);
+    const bool turned = C.turns_v() && own_.plain.have(n);
     const tile<C> place = p_tile<C>(x_, 0).from_row(own_.first_row);
     BATON_UNROLL
     for (int half = 0; half < 2; ++half) {

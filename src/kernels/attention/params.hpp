@@ -43,7 +43,9 @@ struct params {
 /// The same where keys are in pages: k, v and v_turned are of the pages' matrix, in boxes of page_rows keys.
 struct paged_params : params {
   tensor_map k_ahead, v_ahead;  // boxes that the device's cache is asked for: of ahead_chunks
+  tensor_map k_slots;           // boxes of a whole slot, where pages have whole slots of K
   key_pages pages;
+  bool has_whole_slots;
   bool lse_by_sequence;  // lse is [sequences, heads, max_rows]
 };
 template <config C>
@@ -98,6 +100,10 @@ void map_keys(kernel_params<C>& p, const operands<T>& asked, MakeMap make_map) {
   };
   p.k = make_map(boxes(asked.k, asked.k_row, slot_box_of<C>(block_keys)));
   p.v = make_map(boxes(asked.v, asked.v_row, slot_box_of<C>(v_slot_keys)));
+  if constexpr (C.paged()) {
+    p.has_whole_slots = C.page_rows > 16 && asked.page_size % block_keys == 0;
+    p.k_slots = make_map(boxes(asked.k, asked.k_row, {block_keys, slot_rows / block_keys}));
+  }
   if constexpr (C.paged() && C.tiles_ahead > 0) {
     p.k_ahead = make_map(boxes(asked.k, asked.k_row, {C.page_rows, ahead_chunks}));
     p.v_ahead = make_map(boxes(asked.v, asked.v_row, {C.page_rows, ahead_chunks}));
