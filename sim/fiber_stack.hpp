@@ -1,5 +1,7 @@
 #pragma once
 // The stacks that warps run on as fibers.
+#include <unistd.h>
+
 #include <boost/context/protected_fixedsize_stack.hpp>
 #include <cstddef>
 #include <new>
@@ -62,6 +64,15 @@ class stack_switch {
   [[maybe_unused]] stack_bounds* back_from_;
 };
 
+/// What is asked of boost's stack_traits, without it: as Debian compiles that, whatever is linked with it can only be loaded
+/// where thread-local memory of libstdc++ has a fixed place, and after PyTorch it has none.
+struct page_traits {
+  static std::size_t page_size() {
+    static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return size;
+  }
+};
+
 /// Stacks are kept: mapping one costs more than most kernels here run.
 class stack_pool {
  public:
@@ -88,7 +99,7 @@ class stack_pool {
   }
 
  private:
-  boost::context::protected_fixedsize_stack source_{std::size_t{128} << 10};
+  boost::context::basic_protected_fixedsize_stack<page_traits> source_{std::size_t{128} << 10};
   std::vector<boost::context::stack_context> idle_;
 };
 

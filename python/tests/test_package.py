@@ -26,6 +26,12 @@ def test_importing_it_imports_neither_numpy_nor_a_framework():
     assert said.stdout == "[]\n", said
 
 
+def test_it_is_imported_after_whatever_uses_the_standard_library():
+    """As PyTorch does: thread-local memory of libstdc++ has a place by then, and no fixed one."""
+    said = python("-c", "import ctypes; ctypes.c_void_p.in_dll(ctypes.CDLL('libstdc++.so.6'), '_ZSt15__once_callable'); import baton")
+    assert said.returncode == 0, said.stderr
+
+
 def test_the_version_is_that_of_the_library():
     assert importlib.metadata.version("baton-kernels") == baton.__version__
 

@@ -22,7 +22,8 @@ print("rank", world.rank, "of", world.size)
 
 
 def start(script, variables):
-    environment = {**os.environ, **variables, "PYTHONPATH": os.path.dirname(__file__)}
+    path = os.pathsep.join(filter(None, [os.path.dirname(__file__), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, **variables, "PYTHONPATH": path}
     return subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
