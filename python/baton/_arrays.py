@@ -2,6 +2,7 @@
 import sys
 from typing import Any
 
+from . import _core
 from ._errors import InvalidArgument
 
 Array = Any  # numpy's on CPU ranks; on GPUs torch's, cupy's, jax's, or whatever else speaks DLPack
@@ -10,18 +11,31 @@ ML_DTYPES = dict.fromkeys(("bfloat16", "float8_e4m3fn", "float8_e8m0fnu"))  # th
 SCALES = {"fp8": "float32", "mxfp8": "float8_e8m0fnu", "mxfp4": "float8_e8m0fnu", "nvfp4": "float8_e4m3fn"}
 
 
-def framework_of(array: Array) -> str:
-    """numpy, torch, cupy, jax, or another's name. Of a tuple, as quantised tokens are, of its first."""
-    if isinstance(array, tuple) and array:
-        array = array[0]
-    name = type(array).__module__.partition(".")[0]
-    return "jax" if name == "jaxlib" else name
+KNOWN: dict = {}  # type of an array: its framework's name
 
 
-def stream_handle(stream: Any, device: str, framework: str) -> int:
-    """`stream` as an address. None: the framework's current one, on CPU ranks none."""
+def kind_of(array: Array) -> type:
+    """Its type; of a tuple, as quantised tokens are, that of its first."""
+    return type(array[0]) if isinstance(array, tuple) and array else type(array)
+
+
+def framework_of(kind: type) -> str:
+    """numpy, torch, cupy, jax, or another's name."""
+    if (name := KNOWN.get(kind)) is None:
+        name = kind.__module__.partition(".")[0]
+        for base in kind.__mro__:  # as torch.nn.Parameter, or a subclass of numpy's arrays
+            if base.__module__.partition(".")[0] in ("numpy", "torch", "cupy", "jax", "jaxlib") and base is not object:
+                name = base.__module__.partition(".")[0]
+                break
+        name = KNOWN[kind] = "jax" if name == "jaxlib" else name
+    return name
+
+
+def stream_handle(stream: Any, gpu: int, kind: type) -> int:
+    """`stream` as an address. None: the current one of the framework that arrays of `kind` are of, on CPU ranks, whose `gpu` is -1,
+    none."""
     if stream is None:
-        return 0 if device == "cpu" else current_stream(framework)
+        return 0 if gpu < 0 else current_stream(kind, gpu)
     if isinstance(stream, int):
         return stream
     if (handle := getattr(stream, "cuda_stream", None)) is not None:  # torch
@@ -34,9 +48,12 @@ def stream_handle(stream: Any, device: str, framework: str) -> int:
                           "__cuda_stream__")
 
 
-def current_stream(framework: str) -> int:
+def current_stream(kind: type, gpu: int) -> int:
+    if (said := _core.current_stream_of(kind, gpu)) is not None:
+        return said
+    framework = framework_of(kind)
     if framework == "torch":
-        return sys.modules["torch"].cuda.current_stream().cuda_stream
+        return sys.modules["torch"].cuda.current_stream(gpu).cuda_stream
     if framework == "cupy":
         return sys.modules["cupy"].cuda.get_current_stream().ptr
     return 0

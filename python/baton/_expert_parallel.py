@@ -3,7 +3,7 @@ import json
 from typing import Any, Iterable, Optional, Sequence
 
 from . import _core
-from ._arrays import Array, framework_of, stream_handle, zeros
+from ._arrays import Array, framework_of, kind_of, stream_handle, zeros
 from ._errors import InvalidArgument
 from ._received import Received
 from ._world import World, refuse_pickling
@@ -45,7 +45,9 @@ class ExpertParallel:
         self._world, self._held, self._device = world, core, world.device
         config = core.config
         self._hidden = config["hidden"]
-        self._frameworks = ["numpy"] * config["num_slots"]  # of each slot's tokens
+        self._gpu = world._gpu
+        self._kinds = [type(None)] * config["num_slots"]  # of each slot's tokens
+        self._views: dict = {}  # of the communicator's memory, by where they are; rounds come back to the same places
 
     @classmethod
     def create_all(cls, worlds: Sequence[World], *, num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int,
@@ -92,21 +94,26 @@ class ExpertParallel:
         expert_load   [local experts] int64, written: the round's rows of each expert are added
         """
         self._core.dispatch_async((tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
-                                  stream_handle(stream, self._device, framework_of(tokens)))
-        self._frameworks[slot] = framework_of(tokens)
+                                  stream_handle(stream, self._gpu, kind_of(tokens)))
+        self._kinds[slot] = kind_of(tokens)
 
     def dispatch_wait(self, *, slot: int = 0, stream: Any = None) -> Received:
         """Waits for all ranks' dispatch_async, and lays the received tokens out by expert."""
-        core, framework = self._core, self._framework(slot)
-        return Received(_core.dispatch_wait(core, slot, stream_handle(stream, self._device, framework)), framework, self._device)
+        core, kind = self._core, self._kind(slot)
+        return self._received(_core.dispatch_wait(core, slot, stream_handle(stream, self._gpu, kind)), kind)
 
     def dispatch(self, tokens: Array, topk_idx: Array, topk_weights: Optional[Array] = None, *, input_scales: Optional[Array] = None,
                  expert_load: Optional[Array] = None, slot: int = 0, num_sms: int = 0, stream: Any = None) -> Received:
         """dispatch_async and dispatch_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use dispatch_all."""
+        kind = kind_of(tokens)
         core = _core.dispatch(self._core, (tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
-                              stream_handle(stream, self._device, framework_of(tokens)))
-        self._frameworks[slot] = framework = framework_of(tokens)
-        return Received(core, framework, self._device)
+                              stream_handle(stream, self._gpu, kind))
+        self._kinds[slot] = kind
+        return self._received(core, kind)
+
+    def _received(self, core: Any, kind: type) -> Received:
+        framework = framework_of(kind)
+        return Received(core, framework, self._device, self._views.setdefault((framework, core.key), {}))
 
     def combine_async(self, expert_output: Array, shared_output: Optional[Array] = None, *, slot: int = 0, num_sms: int = 0,
                       stream: Any = None) -> None:
@@ -115,33 +122,33 @@ class ExpertParallel:
         expert_output  [max_rows, hidden] bfloat16: of row r of the slot's Received at r
         shared_output  [num_tokens, hidden] bfloat16: what shared experts made of this rank's tokens; added last
         """
-        self._core.combine_async((expert_output, shared_output), slot, num_sms, stream_handle(stream, self._device, framework_of(expert_output)))
+        self._core.combine_async((expert_output, shared_output), slot, num_sms, stream_handle(stream, self._gpu, kind_of(expert_output)))
 
     def combine_wait(self, out: Optional[Array] = None, *, topk_weights: Optional[Array] = None, slot: int = 0,
                      stream: Any = None) -> Array:
         """Waits for all ranks' combine_async, then out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :], where y is the output of the
         token's k-th expert. Returns `out`: [num_tokens, hidden] float32 or bfloat16; None: a new array in float32. `topk_weights` is for
         layout "per_expert" where dispatch was given none."""
-        framework = self._framework(slot)
-        out = self._out(out, slot, framework)
-        self._core.combine_wait((topk_weights, out), slot, stream_handle(stream, self._device, framework))
+        kind = self._kind(slot)
+        out = self._out(out, slot, kind)
+        self._core.combine_wait((topk_weights, out), slot, stream_handle(stream, self._gpu, kind))
         return out
 
     def combine(self, expert_output: Array, shared_output: Optional[Array] = None, *, out: Optional[Array] = None, slot: int = 0,
                 num_sms: int = 0, stream: Any = None) -> Array:
         """combine_async and combine_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use combine_all."""
-        out = self._out(out, slot, self._framework(slot))
-        self._core.combine((expert_output, shared_output, out), slot, num_sms, stream_handle(stream, self._device, framework_of(expert_output)))
+        out = self._out(out, slot, self._kind(slot))
+        self._core.combine((expert_output, shared_output, out), slot, num_sms, stream_handle(stream, self._gpu, kind_of(expert_output)))
         return out
 
-    def _framework(self, slot: int) -> str:
+    def _kind(self, slot: int) -> type:
         self._core.num_tokens(slot)  # refuses what is no slot
-        return self._frameworks[slot]
+        return self._kinds[slot]
 
-    def _out(self, out: Optional[Array], slot: int, framework: str) -> Array:
+    def _out(self, out: Optional[Array], slot: int, kind: type) -> Array:
         if out is not None:
             return out
-        return zeros((self._core.num_tokens(slot), self._hidden), "float32", framework, self._world)
+        return zeros((self._core.num_tokens(slot), self._hidden), "float32", framework_of(kind), self._world)
 
     def check(self) -> None:
         """Raises DeviceError for what kernels found since the last check, such as an expert id out of range. Waits for them."""
@@ -154,6 +161,7 @@ class ExpertParallel:
     def close(self) -> None:
         """Lets go of the communicator; views of what it received keep its memory until they are gone. May be called twice."""
         self._held = None
+        self._views = {}
 
     def __enter__(self) -> "ExpertParallel":
         return self

@@ -3,7 +3,7 @@ import os
 from typing import Any, Optional
 
 from . import _core
-from ._arrays import Array, framework_of, stream_handle, zeros
+from ._arrays import Array, framework_of, kind_of, stream_handle, zeros
 from ._errors import InvalidArgument
 from ._received import Received
 from ._world import World
@@ -12,7 +12,7 @@ alone: "dict[tuple, World]" = {}  # (process, device): a world of one rank
 
 
 def device_of(array: Array) -> str:
-    if framework_of(array) != "numpy" and hasattr(array, "__dlpack_device__"):
+    if framework_of(type(array)) != "numpy" and hasattr(array, "__dlpack_device__"):
         kind, index = array.__dlpack_device__()
         if int(kind) in (2, 13):  # DLPack's cuda and managed cuda
             return f"cuda:{index}"
@@ -59,9 +59,9 @@ def gemm(a: Array, b: Array, *, out: Optional[Array] = None, alpha: float = 1.0,
     n = extents("b", b, 2)[0 if b_layout == "n_by_k" else 1]
     on = world_of(world, a)
     if out is None:
-        out = zeros((m, n), element_of(a), framework_of(a), on)
+        out = zeros((m, n), element_of(a), framework_of(kind_of(a)), on)
     _core.gemm(on._core, (a, b, out, bias), (alpha, beta), activation, (b_layout == "k_by_n", splits, num_sms),
-               stream_handle(stream, on.device, framework_of(a)))
+               stream_handle(stream, on._gpu, kind_of(a)))
     return out
 
 
@@ -82,9 +82,9 @@ def grouped_gemm(a: Array, b: Array, counts: Array, *, firsts: Optional[Array] =
     rows = extents("a" if a_rows is None else "a_rows", a if a_rows is None else a_rows, 2 if a_rows is None else 1)[0]
     on = world_of(world, a)
     if out is None:
-        out = zeros((rows, extents("b", b, 3)[1]), element_of(a), framework_of(a), on)
+        out = zeros((rows, extents("b", b, 3)[1]), element_of(a), framework_of(kind_of(a)), on)
     _core.grouped_gemm(on._core, (a, b, out, counts, firsts, a_rows, bias, row_weights), stride, activation, num_sms,
-                       stream_handle(stream, on.device, framework_of(a)))
+                       stream_handle(stream, on._gpu, kind_of(a)))
     return out
 
 
@@ -112,5 +112,5 @@ def expert_mlp(recv: Received, gate: Array, up: Array, down: Array, *, gate_scal
         bytes_of_scratch = _core.expert_mlp_scratch_bytes(recv._core, extents("gate", gate, 3)[1], is_fp8)
         scratch = zeros((bytes_of_scratch,), "uint8", framework, world, "scratch") if bytes_of_scratch else None
     _core.expert_mlp(recv._core, (gate, up, down, gate_scales, up_scales, down_scales, gate_bias, up_bias, down_bias, row_weights, out,
-                                  scratch), gating, stream_handle(stream, world.device, framework_of(gate)))
+                                  scratch), gating, stream_handle(stream, world._gpu, kind_of(gate)))
     return out

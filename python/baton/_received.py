@@ -1,5 +1,4 @@
 """What a dispatch left on a rank."""
-from functools import cached_property
 from typing import Any, Optional
 
 from ._arrays import NARROW, SCALES, Array, seen_as, takes_bits
@@ -16,11 +15,15 @@ class Received:
 
     __reduce_ex__ = refuse_pickling
 
-    def __init__(self, core: Any, framework: str, device: str) -> None:
+    def __init__(self, core: Any, framework: str, device: str, views: dict) -> None:
         self._core, self._framework, self._device = core, framework, device
+        self._views = views  # of these places, which rounds share
 
-    def _seen(self, view: Any, dtype: str) -> Array:
-        return None if view is None else seen_as(view, self._framework, self._device, dtype)
+    def _seen(self, name: str, dtype: str, *as_bits: bool) -> Optional[Array]:
+        if name not in self._views:
+            view = getattr(self._core, name)(*as_bits)
+            self._views[name] = None if view is None else seen_as(view, self._framework, self._device, dtype)
+        return self._views[name]
 
     @property
     def format(self) -> str:
@@ -39,41 +42,41 @@ class Received:
     def num_local_experts(self) -> int:
         return self._core.num_local_experts
 
-    @cached_property
+    @property
     def tokens(self) -> Array:
         """[max_rows, hidden] in the communicator's format; of 4-bit formats bytes [max_rows, hidden / 2]. With rows="by_token" each token
         once, at token_rows."""
-        return self._seen(self._core.tokens(takes_bits(self._framework)), NARROW.get(self.format, "uint8"))
+        return self._seen("tokens", NARROW.get(self.format, "uint8"), takes_bits(self._framework))
 
-    @cached_property
+    @property
     def scales(self) -> Optional[Array]:
         """[max_rows, blocks]; flat with tiled_scales; None with bf16."""
-        return self._seen(self._core.scales(takes_bits(self._framework)), SCALES.get(self.format, "uint8"))
+        return self._seen("scales", SCALES.get(self.format, "uint8"), takes_bits(self._framework))
 
-    @cached_property
+    @property
     def row_offsets(self) -> Array:
         """[num_local_experts + 1] int32: the first row of each expert."""
-        return self._seen(self._core.row_offsets(), "int32")
+        return self._seen("row_offsets", "int32")
 
-    @cached_property
+    @property
     def row_counts(self) -> Array:
         """[num_local_experts] int32: rows of each expert."""
-        return self._seen(self._core.row_counts(), "int32")
+        return self._seen("row_counts", "int32")
 
-    @cached_property
+    @property
     def expert_ids(self) -> Array:
         """[num_local_experts] int32: global ids."""
-        return self._seen(self._core.expert_ids(), "int32")
+        return self._seen("expert_ids", "int32")
 
-    @cached_property
+    @property
     def sources(self) -> Array:
         """[max_rows, 4] int32: of each row its token's index on the source rank, which of its choices it serves, the source rank, a seal."""
-        return self._seen(self._core.sources(), "int32")
+        return self._seen("sources", "int32")
 
-    @cached_property
+    @property
     def token_rows(self) -> Optional[Array]:
         """[max_rows] int32: which row of `tokens` is row r's, with rows="by_token"; else None."""
-        return self._seen(self._core.token_rows(), "int32")
+        return self._seen("token_rows", "int32")
 
     def load(self) -> str:
         """Rows of each expert, as a small table. Reads the device."""

@@ -4,7 +4,7 @@ import sys
 from typing import Any, Callable, Optional, Sequence
 
 from . import _core
-from ._arrays import current_stream, stream_handle
+from ._arrays import stream_handle
 from ._errors import InvalidArgument
 
 
@@ -19,6 +19,14 @@ def split_device(device: str) -> tuple:
     if kind not in ("cpu", "cuda", "auto") or (colon and not (kind == "cuda" and index.isdecimal())):
         raise InvalidArgument(f"device: {str(device)!r}, expected 'cpu', 'cuda', 'cuda:N' or 'auto'")
     return kind, int(index) if colon else -1
+
+
+def loaded_kind() -> type:
+    """Of arrays of torch, or else cupy, where one of them is loaded."""
+    for name, array in (("torch", "Tensor"), ("cupy", "ndarray")):
+        if (kind := getattr(sys.modules.get(name), array, None)) is not None:
+            return kind
+    return type(None)
 
 
 class World:
@@ -102,6 +110,11 @@ class World:
         return self._core.device_index
 
     @property
+    def _gpu(self) -> int:
+        """-1: none."""
+        return self.device_index if self.device == "cuda" else -1
+
+    @property
     def deadline(self) -> float:
         """Of every wait, in seconds; 0: none. BATON_DEADLINE_MS overrides what was asked for."""
         return self._core.deadline
@@ -112,9 +125,7 @@ class World:
 
         Raises Stuck if a wait of this rank outlived its deadline.
         """
-        if stream is None and self.device == "cuda":
-            stream = current_stream("torch" if "torch" in sys.modules else "cupy" if "cupy" in sys.modules else "")
-        self._core.synchronize(stream_handle(stream, self.device, ""))
+        self._core.synchronize(stream_handle(stream, self._gpu, loaded_kind()))
 
     def wait_times(self) -> dict:
         """How long this rank has waited for each peer, in all its rounds: {"rank", "peers": [{"ns", "waits"}], "span_ns"}. From any

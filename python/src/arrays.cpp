@@ -1,9 +1,14 @@
 #include "arrays.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include "baton/error.hpp"
+#include "exchange.hpp"
 
 namespace baton::python {
 namespace {
@@ -49,7 +54,7 @@ std::string name_of(nb::dlpack::dtype type) {
                      : type.code == static_cast<std::uint8_t>(code::Bool)  ? "bool"
                                                                           : "an element type of DLPack code ";
   if (kind[0] == 'a') return kind + std::to_string(type.code) + " of " + std::to_string(type.bits) + " bits";
-  return kind + std::to_string(type.bits);
+  return kind + (kind == std::string_view{"bool"} ? "" : std::to_string(type.bits));
 }
 
 template <class Extents>
@@ -59,10 +64,6 @@ std::string shape_text(const Extents& shape) {
     text += (text.size() > 1 ? ", " : "") +
             (static_cast<std::int64_t>(extent) < 0 ? "any" : std::to_string(extent));
   return text + "]";
-}
-
-std::vector<std::int64_t> shape_of(const kept_array& memory) {
-  return {memory.shape_ptr(), memory.shape_ptr() + memory.ndim()};
 }
 
 std::string device_text(int type, int index) {
@@ -82,9 +83,52 @@ std::string device_text(const world& rank) {
 /// An array as it was found, of an element type that the library may not know.
 struct found_array {
   kept_array memory;
-  nb::dlpack::dtype type;
+  const void* data = nullptr;
+  nb::dlpack::dtype type{};
+  std::array<std::int64_t, extents::most> shape{}, strides{};
+  std::size_t ndim = 0;  // may be more than are noted
+  int device_type = 0, device_index = 0;
   bool is_read_only = false;
+
+  std::span<const std::int64_t> noted_shape() const {
+    return std::span{shape}.first(std::min(ndim, shape.size()));
+  }
+  bool is_empty() const { return std::ranges::find(noted_shape(), 0) != noted_shape().end(); }
 };
+
+/// `strides` may be null.
+void note_shape(found_array& found, std::size_t ndim, const std::int64_t* shape,
+                const std::int64_t* strides) {
+  found.ndim = ndim;
+  std::copy_n(shape, found.noted_shape().size(), found.shape.begin());
+  std::int64_t stride = 1;
+  for (std::size_t i = found.noted_shape().size(); i-- > 0; stride *= found.shape[i])
+    found.strides[i] = strides != nullptr ? strides[i] : stride;
+}
+
+/// Of a framework that has DLPack's table, at no cost worth a word.
+bool find_by_table(nb::handle given, found_array& found) {
+  const dlpack_exchange* const exchange = exchange_of(Py_TYPE(given.ptr()));
+  if (exchange == nullptr || exchange->tensor_from_object == nullptr) return false;
+  dlpack_tensor seen{};
+  if (exchange->tensor_from_object(given.ptr(), &seen) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  found.memory = kept_array{nb::borrow(given)};
+  found.data = static_cast<const std::byte*>(seen.data) + seen.byte_offset;
+  found.type = {seen.dtype.code, seen.dtype.bits, seen.dtype.lanes};
+  note_shape(found, static_cast<std::size_t>(seen.ndim), seen.shape, seen.strides);
+  found.device_type = seen.device.kind;
+  found.device_index = seen.device.index;
+  return true;
+}
+
+std::string shape_text(const found_array& found) {
+  std::string text = shape_text(found.noted_shape());
+  if (found.ndim > found.noted_shape().size()) text.insert(text.size() - 1, ", ...");
+  return text;
+}
 
 /// Nobody has an array of numpy before numpy is imported.
 bool is_numpy(nb::handle given) {
@@ -121,39 +165,54 @@ std::optional<element> ml_dtype_of(nb::handle given) {
   return found;
 }
 
+/// As numpy and nanobind give it.
+bool find_by_conversion(nb::handle given, found_array& found) {
+  nb::ndarray<nb::ro> memory;
+  if (!nb::try_cast(given, memory, false)) return false;
+  found.data = memory.data();
+  found.type = memory.dtype();
+  note_shape(found, memory.ndim(), memory.shape_ptr(), memory.stride_ptr());
+  found.device_type = memory.device_type();
+  found.device_index = memory.device_id();
+  found.memory = kept_array{std::move(memory)};
+  return true;
+}
+
 std::optional<found_array> find(nb::handle given, bool is_written) {
   found_array found;
+  if (find_by_table(given, found)) return found;
   if (is_numpy(given)) {
     found.is_read_only = is_written && !nb::cast<bool>(given.attr("flags").attr("writeable"));
     if (const auto narrow = ml_dtype_of(given)) {
       const nb::object bits = given.attr("view")(narrow == element::bf16 ? "uint16" : "uint8");
-      if (!nb::try_cast(bits, found.memory, false)) return std::nullopt;
+      if (!find_by_conversion(bits, found)) return std::nullopt;
       found.type = dtype_of(*narrow, false);
       return found;
     }
   }
-  if (!nb::try_cast(given, found.memory, false)) return std::nullopt;
-  found.type = found.memory.dtype();
+  if (!find_by_conversion(given, found)) return std::nullopt;
   return found;
 }
 
-bool is_contiguous(const kept_array& memory) {
-  if (memory.size() == 0) return true;
+bool is_contiguous(const found_array& found) {
+  if (found.is_empty()) return true;
   std::int64_t stride = 1;
-  for (std::size_t i = memory.ndim(); i-- > 0; stride *= static_cast<std::int64_t>(memory.shape(i)))
-    if (memory.shape(i) != 1 && memory.stride(i) != stride) return false;
+  for (std::size_t i = found.noted_shape().size(); i-- > 0; stride *= found.shape[i])
+    if (found.shape[i] != 1 && found.strides[i] != stride) return false;
   return true;
 }
 
-bool is_reachable(const kept_array& memory, const world& rank) {
+bool is_reachable(const found_array& found, const world& rank) {
   using namespace nb::device;
-  const int type = memory.device_type();
+  const int type = found.device_type;
   if (rank.device() == device_kind::cpu) return type == cpu::value || type == cuda_host::value;
-  return type == cuda_managed::value || (type == cuda::value && memory.device_id() == rank.device_index());
+  return type == cuda_managed::value || (type == cuda::value && found.device_index == rank.device_index());
 }
 
-bool fits(const kept_array& memory, const extents& expected) {
-  return std::equal(memory.shape_ptr(), memory.shape_ptr() + memory.ndim(), expected.begin(), expected.end(),
+bool fits(const found_array& found, const extents& expected) {
+  const auto shape = found.noted_shape();
+  return found.ndim == shape.size() &&
+         std::equal(shape.begin(), shape.end(), expected.begin(), expected.end(),
                     [](std::int64_t extent, std::int64_t wanted) { return wanted < 0 || extent == wanted; });
 }
 
@@ -173,23 +232,22 @@ std::string text_of(const expectation& expected, const world& rank) {
 }  // namespace
 
 array array_of(nb::handle given, const expectation& expected, const world& rank) {
-  const std::optional<found_array> found = find(given, expected.is_written);
+  std::optional<found_array> found = find(given, expected.is_written);
   if (!found)
     refuse(expected, rank,
            std::string{nb::inst_name(given).c_str()} + ", which is no array of numpy and speaks no DLPack");
-  const kept_array& memory = found->memory;
   const auto type = element_of(found->type);
   const bool knows_type =
       type && std::find(expected.types.begin(), expected.types.end(), *type) != expected.types.end();
   const bool may_be_written = !expected.is_written || !found->is_read_only;
-  if (!knows_type || !fits(memory, expected.shape) || !is_reachable(memory, rank) || !is_contiguous(memory) ||
+  if (!knows_type || !fits(*found, expected.shape) || !is_reachable(*found, rank) || !is_contiguous(*found) ||
       !may_be_written)
     refuse(expected, rank,
-           name_of(found->type) + " " + shape_text(shape_of(memory)) + " on " +
-               device_text(memory.device_type(), memory.device_id()) +
-               (is_contiguous(memory) ? "" : ", not contiguous") + (may_be_written ? "" : ", read-only"));
-  array result{const_cast<void*>(memory.data()), *type, expected.shape, memory};
-  result.shape.become(memory.shape_ptr());
+           name_of(found->type) + " " + shape_text(*found) + " on " +
+               device_text(found->device_type, found->device_index) +
+               (is_contiguous(*found) ? "" : ", not contiguous") + (may_be_written ? "" : ", read-only"));
+  array result{const_cast<void*>(found->data), *type, expected.shape, std::move(found->memory)};
+  result.shape.become(found->shape.data());
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "baton/world.hpp"
@@ -20,12 +21,22 @@ namespace nb = nanobind;
 enum class element { fp32, fp16, bf16, e4m3, e8m0, int32, int64, uint8 };
 
 /// Keeps the memory of an array that the library was given.
-using kept_array = nb::ndarray<nb::ro>;
+class kept_array {
+ public:
+  kept_array() = default;
+  explicit kept_array(nb::object of) : of_{std::move(of)} {}
+  explicit kept_array(nb::ndarray<nb::ro> memory) : memory_{std::move(memory)} {}
+  bool is_valid() const { return of_.is_valid() || memory_.is_valid(); }
+
+ private:
+  nb::object of_;  // the framework's own
+  nb::ndarray<nb::ro> memory_;
+};
 
 /// A shape of as many dimensions as arguments have.
 class extents {
  public:
-  static constexpr std::size_t most = 3;
+  static constexpr std::size_t most = 4;
 
   extents() = default;
   extents(std::initializer_list<std::int64_t> values) : count_{values.size()} {

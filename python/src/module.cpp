@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include "exchange.hpp"
 #include "ranks.hpp"
 
 NB_MODULE(_core, module) {
@@ -12,6 +13,7 @@ NB_MODULE(_core, module) {
   module.def("version", &baton::version);
   module.def("build_info", &baton::build_info);
   baton::python::bind_errors(module);
+  baton::python::bind_exchange(module);
   baton::python::bind_world(module);
   baton::python::bind_communicator(module);
   baton::python::bind_products(module);

@@ -161,4 +161,4 @@ def test_a_number_and_objects_name_streams():
         def __cuda_stream__(self):
             return 0, 7
 
-    assert [stream_handle(s, "cuda", "numpy") for s in (None, 3, torch_s(), other_s())] == [0, 3, 5, 7]
+    assert [stream_handle(s, 0, numpy.ndarray) for s in (None, 3, torch_s(), other_s())] == [0, 3, 5, 7]

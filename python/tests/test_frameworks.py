@@ -84,6 +84,29 @@ def test_torch_on_cpu_ranks():
     assert recv[0].tokens.data_ptr() == recv[0]._core.tokens(True).ctypes.data
 
 
+def test_torch_s_parameters_and_views_are_taken_as_they_are():
+    torch = of_torch("cpu").torch
+    a = torch.nn.Parameter(torch.randn(6, 64).bfloat16())
+    b = torch.randn(9, 64).bfloat16()[1:]  # begins elsewhere than its memory
+    assert torch.allclose(baton.gemm(a, b).float(), (a.double() @ b.double().T).float(), atol=0.2)
+    with pytest.raises(baton.InvalidArgument, match=r"a: expected .*; found bfloat16 \[64, 6\] on cpu, not contiguous"):
+        baton.gemm(a.T, b)
+    with pytest.raises(baton.InvalidArgument, match=r"a: expected .*; found bool \[6, 64\] on cpu"):
+        baton.gemm(a > 0, b, out=torch.zeros(6, 8))
+
+
+def test_views_of_rounds_in_the_same_place_are_the_same_tensors():
+    framework = of_torch("cpu")
+    data = round_data(num_ranks=1)
+    ep = baton.ExpertParallel(baton.World.local(1, device="cpu")[0], **data.sizes())
+    given, seen = [framework.array(array) for array in data.given(0)], []
+    for _ in range(4):
+        recv = ep.dispatch(*given)
+        seen.append(recv.tokens)
+        ep.combine(recv.tokens)
+    assert len({id(view) for view in seen}) <= 2
+
+
 def test_jax_on_cpu_ranks():
     run_rounds(of_jax("cpu"), "cpu")
 
