@@ -7,6 +7,7 @@
 
 `python -m baton` is the program: doctor, bench, generate, check.
 """
+from . import attention
 from ._core import build_info
 from ._core import version as _version
 from ._errors import (BadFile, CudaError, DeviceError, Error, InvalidArgument, OutOfMemory, Stuck, TransportError, Unsupported)
@@ -17,5 +18,5 @@ from ._world import World
 
 __version__ = _version()
 __all__ = ["BadFile", "CudaError", "DeviceError", "Error", "ExpertParallel", "InvalidArgument", "OutOfMemory", "Received", "Stuck",
-           "TransportError", "Unsupported", "World", "build_info", "combine_all", "dispatch_all", "expert_mlp", "gemm", "grouped_gemm",
+           "TransportError", "Unsupported", "World", "attention", "build_info", "combine_all", "dispatch_all", "expert_mlp", "gemm", "grouped_gemm",
            "why_not", "workspace_bytes"]

@@ -202,6 +202,30 @@ bool is_contiguous(const found_array& found) {
   return true;
 }
 
+/// Of rows counted by the first `rows_of` dimensions, each without gaps, how far they lie apart; nullopt: not evenly.
+std::optional<std::int64_t> row_stride_of(const found_array& found, int rows_of) {
+  const auto first = static_cast<std::size_t>(rows_of);
+  std::int64_t stride = 1;
+  std::size_t i = found.noted_shape().size();
+  for (; i > first; stride *= found.shape[i]) {
+    --i;
+    if (found.shape[i] != 1 && found.strides[i] != stride) return std::nullopt;
+  }
+  std::optional<std::int64_t> apart;  // of the last dimension that has more than one
+  std::int64_t rows = 1;
+  for (; i-- > 0; rows *= found.shape[i]) {
+    if (found.shape[i] == 1) continue;
+    if (!apart) apart = found.strides[i] / rows;
+    if (found.strides[i] != *apart * rows || *apart < stride) return std::nullopt;
+  }
+  return apart.value_or(stride);
+}
+
+bool lies_as(const found_array& found, const expectation& expected) {
+  if (found.is_empty() || expected.rows_of == 0) return is_contiguous(found);
+  return row_stride_of(found, expected.rows_of).has_value();
+}
+
 bool is_reachable(const found_array& found, const world& rank) {
   using namespace nb::device;
   const int type = found.device_type;
@@ -220,7 +244,8 @@ std::string text_of(const expectation& expected, const world& rank) {
   std::string types;
   for (const element e : expected.types)
     types += (types.empty() ? "" : " or ") + std::string{facts_of(e).name};
-  return types + " " + shape_text(expected.shape) + " on " + device_text(rank) + ", contiguous" +
+  return types + " " + shape_text(expected.shape) + " on " + device_text(rank) +
+         (expected.rows_of == 0 ? ", contiguous" : ", contiguous but for gaps between rows") +
          (expected.is_written ? " and writable" : "");
 }
 
@@ -240,14 +265,16 @@ array array_of(nb::handle given, const expectation& expected, const world& rank)
   const bool knows_type =
       type && std::find(expected.types.begin(), expected.types.end(), *type) != expected.types.end();
   const bool may_be_written = !expected.is_written || !found->is_read_only;
-  if (!knows_type || !fits(*found, expected.shape) || !is_reachable(*found, rank) || !is_contiguous(*found) ||
-      !may_be_written)
+  if (!knows_type || !fits(*found, expected.shape) || !is_reachable(*found, rank) ||
+      !lies_as(*found, expected) || !may_be_written)
     refuse(expected, rank,
            name_of(found->type) + " " + shape_text(*found) + " on " +
                device_text(found->device_type, found->device_index) +
-               (is_contiguous(*found) ? "" : ", not contiguous") + (may_be_written ? "" : ", read-only"));
-  array result{const_cast<void*>(found->data), *type, expected.shape, std::move(found->memory)};
+               (lies_as(*found, expected) ? "" : ", not contiguous") + (may_be_written ? "" : ", read-only"));
+  array result{const_cast<void*>(found->data), *type, expected.shape, std::move(found->memory), 0};
   result.shape.become(found->shape.data());
+  if (expected.rows_of > 0 && !found->is_empty())
+    result.row_stride = *row_stride_of(*found, expected.rows_of);
   return result;
 }
 

@@ -59,6 +59,7 @@ struct expectation {
   std::initializer_list<element> types;
   extents shape;  // -1: any extent
   bool is_written = false;
+  int rows_of = 0;  // the first so many dimensions count rows, between which there may be gaps; 0: contiguous
 };
 
 struct array {
@@ -66,6 +67,7 @@ struct array {
   element type = element::fp32;
   extents shape;
   kept_array memory;
+  std::int64_t row_stride = 0;  // in elements, where rows_of asked for it; 0: no gaps
 };
 
 /// `given` as it is, without a copy: contiguous, on the world's device.

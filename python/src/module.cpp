@@ -17,4 +17,5 @@ NB_MODULE(_core, module) {
   baton::python::bind_world(module);
   baton::python::bind_communicator(module);
   baton::python::bind_products(module);
+  baton::python::bind_attention(module);
 }

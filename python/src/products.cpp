@@ -26,11 +26,6 @@ activation activation_of(const std::string& named) {
   throw invalid_argument{"activation: '" + named + "', expected one of 'none', 'relu', 'silu', 'gelu'"};
 }
 
-int small(std::int64_t extent) {
-  constexpr std::int64_t most = 1 << 30;  // the library refuses less than that, with the argument's name
-  return static_cast<int>(extent < most ? extent : most);
-}
-
 /// A bias of the result's type, or in fp32.
 template <class Value>
 void set_bias(const array& bias, const Value*& own, const float*& fp32) {
@@ -74,17 +69,6 @@ void enqueue(const world& rank, const gemm_arguments& given, const gemm_config& 
                    : enqueue_gemm<float, bfloat16>(rank, given, config, stream);
   return is_half ? enqueue_gemm<float16, float16>(rank, given, config, stream)
                  : enqueue_gemm<bfloat16, bfloat16>(rank, given, config, stream);
-}
-
-/// The work of `enqueue`, which is given `used`, and on CPU ranks its end.
-template <class Enqueue>
-void run(const py_world& rank, std::initializer_list<kept_array> used, stream_ref stream, Enqueue enqueue) {
-  {
-    const nb::gil_scoped_release without_lock;
-    enqueue();
-  }
-  for (const kept_array& one : used) rank.keep(one);
-  rank.finish_on_cpu(stream);
 }
 
 /// What of a product is neither an array nor an activation.
@@ -217,13 +201,6 @@ gating gating_of(const std::string& named) {
   throw invalid_argument{"gating: '" + named + "', expected 'silu' or 'clamped'"};
 }
 
-constexpr std::size_t scratch_alignment = 256;
-
-void* aligned(void* at) {
-  const auto address = reinterpret_cast<std::uintptr_t>(at);
-  return reinterpret_cast<void*>((address + scratch_alignment - 1) / scratch_alignment * scratch_alignment);
-}
-
 /// Bytes of scratch, with room to align it.
 std::size_t scratch_bytes(const received& from, std::int64_t intermediate, bool is_fp8) {
   expert_weights weights{.hidden = from.rows.hidden, .intermediate = small(intermediate)};
@@ -254,6 +231,11 @@ void expert_mlp(const received& from, const nb::tuple& given, const std::string&
 }
 
 }  // namespace
+
+void* aligned(void* at) {
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  return reinterpret_cast<void*>((address + scratch_alignment - 1) / scratch_alignment * scratch_alignment);
+}
 
 void bind_products(nb::module_& module) {
   const nb::arg on{"world"}, rows{"received"}, given{"given"}, activation{"activation"}, stream{"stream"};

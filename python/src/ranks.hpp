@@ -3,6 +3,9 @@
 #include <nanobind/nanobind.h>
 #include <sys/types.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -61,5 +64,27 @@ void bind_errors(nb::module_& module);
 void bind_world(nb::module_& module);
 void bind_communicator(nb::module_& module);
 void bind_products(nb::module_& module);
+void bind_attention(nb::module_& module);
+
+/// The work of `enqueue`, which is given `used`, and on CPU ranks its end.
+template <class Enqueue>
+void run(const py_world& rank, std::initializer_list<kept_array> used, stream_ref stream, Enqueue enqueue) {
+  {
+    const nb::gil_scoped_release without_lock;
+    enqueue();
+  }
+  for (const kept_array& one : used) rank.keep(one);
+  rank.finish_on_cpu(stream);
+}
+
+/// An extent as the library takes it, which refuses less than the most that this gives, with the argument's name.
+inline int small(std::int64_t extent) {
+  constexpr std::int64_t most = 1 << 30;
+  return static_cast<int>(extent < most ? extent : most);
+}
+
+/// Scratch begins at multiples of it; allocators of frameworks promise less.
+inline constexpr std::size_t scratch_alignment = 256;
+void* aligned(void* at);
 
 }  // namespace baton::python

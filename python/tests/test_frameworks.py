@@ -4,6 +4,7 @@ import pytest
 
 import baton
 from rounds import BF16, assert_scaled, round_data
+from test_attention import batch
 
 
 def gpus():
@@ -105,6 +106,44 @@ def test_views_of_rounds_in_the_same_place_are_the_same_tensors():
         seen.append(recv.tokens)
         ep.combine(recv.tokens)
     assert len({id(view) for view in seen}) <= 2
+
+
+def attend(framework, head_dim):
+    """Of two sequences, as an array of the framework, against float64."""
+    data = batch([40, 3], [300, 70], heads=4, kv_heads=2, head_dim=head_dim)
+    given = [framework.array(array) for array in data.given()]
+    for options in ({"causal": True}, {"window": (64, 0), "softcap": 30.0}, {"causal": True, "sinks": data.sinks}):
+        on_device = {**options, "sinks": framework.array(data.sinks)} if "sinks" in options else options
+        out, lse = baton.attention.varlen(*given, 40, 300, return_lse=True, **on_device)
+        yield data, options, out, lse
+
+
+def test_attention_of_torch_s_tensors_on_the_cpu():
+    framework = of_torch("cpu")
+    for data, options, out, lse in attend(framework, 64):
+        data.assert_close(framework.numpy(out), lse.numpy(), **options)
+
+
+@pytest.mark.parametrize("head_dim", [256, 512])
+def test_attention_of_torch_s_tensors_on_gpus(head_dim):
+    torch, framework = gpus(), of_torch("cuda")
+    for data, options, out, lse in attend(framework, head_dim):
+        torch.cuda.synchronize()
+        assert out.is_cuda and lse.dtype == torch.float32
+        data.assert_close(framework.numpy(out), lse.cpu().numpy(), weights_are_rounded=True, **options)
+
+
+def test_attention_is_captured_and_replayed():
+    torch, framework = gpus(), of_torch("cuda")
+    data = batch([40, 3], [300, 70], heads=4, kv_heads=2, head_dim=256)
+    given = [framework.array(array) for array in data.given()]
+    first = baton.attention.varlen(*given, 40, 300, causal=True)
+    again, graph = torch.zeros_like(first), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        baton.attention.varlen(*given, 40, 300, causal=True, out=again)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(again, first)
 
 
 def test_jax_on_cpu_ranks():

@@ -1,0 +1,123 @@
+"""Attention, with the arguments of flash_attn: sequences one after the other, or keys in the pages of a cache.
+
+On CPU arrays of any head_dim that is a multiple of 8 up to 512; on GPUs `supports` says what there are kernels for, and why not.
+"""
+from typing import Any, NamedTuple, Optional, Tuple
+
+from . import _core
+from ._arrays import Array, framework_of, kind_of, stream_handle, zeros
+from ._errors import InvalidArgument
+from ._products import element_of, extents, world_of
+from ._world import World, split_device
+
+__all__ = ["Support", "supports", "varlen", "with_kvcache"]
+
+
+class Support(NamedTuple):
+    """Whether there is a kernel, as which it counts in `if`, and if not, why."""
+
+    supported: bool
+    reason: str
+
+    def __bool__(self) -> bool:
+        return self.supported
+
+
+def options_of(causal: bool, window: Tuple[int, int], softcap: float, scale: Optional[float], num_sms: int) -> tuple:
+    try:
+        left, right = (int(bound) for bound in window)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"window: {window!r}, expected (left, right), -1 for no bound") from None
+    return None if scale is None else float(scale), bool(causal), (left, right), float(softcap), num_sms
+
+
+def supports(*, heads: int, kv_heads: int, head_dim: int, dtype: str = "bfloat16", device: str = "auto", page_size: int = 0,
+             causal: bool = False, window: Tuple[int, int] = (-1, -1), softcap: float = 0.0, sinks: bool = False,
+             scale: Optional[float] = None) -> Support:
+    """Whether `varlen`, or with a page_size above 0 `with_kvcache`, can be called so: (supported, reason). Asks nothing of a device.
+
+    `device` "auto" is "cuda" where the package has GPU kernels and a GPU here can run them.
+    """
+    kind = split_device(device)[0]
+    if kind == "auto":
+        kind = World.from_all_gather(None, 0, 1, "auto").device
+    reason = _core.why_no_attention(kind, str(dtype).rpartition(".")[2], (heads, kv_heads, head_dim), page_size,
+                                    options_of(causal, window, softcap, scale, 0), bool(sinks))
+    return Support(not reason, reason)
+
+
+def new_scratch_of(scratch: Optional[Array], kind: type, world: World) -> Any:
+    def new_scratch(size: int) -> Array:
+        return zeros((size,), "uint8", framework_of(kind), world, "scratch") if scratch is None else scratch
+    return new_scratch
+
+
+def varlen(q: Array, k: Array, v: Array, cu_seqlens_q: Array, cu_seqlens_k: Array, max_seqlen_q: Optional[int] = None,
+           max_seqlen_k: Optional[int] = None, *, causal: bool = False, window: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
+           sinks: Optional[Array] = None, scale: Optional[float] = None, out: Optional[Array] = None, lse: Optional[Array] = None,
+           return_lse: bool = False, scratch: Optional[Array] = None, num_sms: int = 0, world: Optional[World] = None,
+           stream: Any = None) -> Any:
+    """Attention of each sequence's rows to its own keys, as flash_attn_varlen_func. Returns out, or (out, lse) with return_lse.
+
+    q             [total_q, heads, head_dim] bfloat16 or float16; rows may have gaps between them, as in a product of q, k and v
+    k, v          [total_k, kv_heads, head_dim] of q's type; head h of q meets head h // (heads // kv_heads), heads up to 16 times kv_heads
+    cu_seqlens_q  [batch + 1] int32, read on the device: sequence b has the rows from cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1
+    cu_seqlens_k  [batch + 1] int32: the same of k and v
+    max_seqlen_*  of the longest sequence; None: as many as there are rows, which is right and may start work for nothing
+    causal        row i of n sees keys up to i + m - n of m: the last row is level with the last key
+    window        (left, right) keys around that one; -1: no bound
+    softcap       logits x become softcap * tanh(x / softcap); 0: they stay
+    sinks         [heads] float32: a logit of each head that joins the denominator alone
+    scale         of q . k; None: 1 / sqrt(head_dim)
+    out           as q; rows of no sequence stay. None: a new array of zeros
+    lse           [heads, total_q] float32, natural logarithms, sinks in it; None: a new one if return_lse asks for it
+    scratch       uint8, if the call needs any; None: a new one
+
+    A row that sees no key gives 0 and an lse of -inf. Sums, logits and weights are float32; out is rounded once. The same bits on every
+    run. On GPUs it only enqueues on `stream`, and can be captured after a first call; on the CPU the result is there when it returns.
+    Raises Unsupported where there is no kernel, with what `supports` says: nothing falls back to something slower.
+    """
+    total_q, heads, _ = extents("q", q, 3)
+    on, kind = world_of(world, q), kind_of(q)
+    if out is None:
+        out = zeros(q.shape, element_of(q), framework_of(kind), on)
+    if lse is None and return_lse:
+        lse = zeros((heads, total_q), "float32", framework_of(kind), on, "lse")
+    _core.varlen_attention(on._core, (q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, sinks),
+                           options_of(causal, window, softcap, scale, num_sms),
+                           (-1 if max_seqlen_q is None else max_seqlen_q, -1 if max_seqlen_k is None else max_seqlen_k),
+                           new_scratch_of(scratch, kind, on), stream_handle(stream, on._gpu, kind))
+    return (out, lse) if return_lse else out
+
+
+def with_kvcache(q: Array, k_cache: Array, v_cache: Array, page_table: Array, seqlens: Array, *, cu_seqlens_q: Optional[Array] = None,
+                 max_seqlen_q: Optional[int] = None, layout: str = "nhd", causal: bool = False, window: Tuple[int, int] = (-1, -1),
+                 softcap: float = 0.0, sinks: Optional[Array] = None, scale: Optional[float] = None, out: Optional[Array] = None,
+                 lse: Optional[Array] = None, return_lse: bool = False, scratch: Optional[Array] = None, num_sms: int = 0,
+                 world: Optional[World] = None, stream: Any = None) -> Any:
+    """The same of keys in pages, as flash_attn_with_kvcache: key j of sequence b is in slot j % page_size of page
+    page_table[b, j // page_size]. Returns out, or (out, lse) with return_lse.
+
+    q                 [batch, q_len, heads, head_dim] bfloat16 or float16; [total_q, heads, head_dim] with cu_seqlens_q
+    k_cache, v_cache  [num_pages, page_size, kv_heads, head_dim] of q's type; [num_pages, kv_heads, page_size, head_dim] with layout
+                      "hnd". Pages may have gaps between them, the same in both
+    page_table        [batch, max_pages] int32, read on the device; entries that no visible key needs may be anything
+    seqlens           [batch] int32, read on the device: keys of each sequence, those of the rows of q among them; 0: the sequence gives
+                      0 and -inf
+    cu_seqlens_q      [batch + 1] int32: rows of q of each sequence, as in varlen; then lse is [heads, total_q]
+    lse               [batch, heads, q_len] float32
+
+    All else as in varlen. The cache is read only: what this step adds to it is written before the call.
+    """
+    shape = extents("q", q, 4 if cu_seqlens_q is None else 3)
+    on, kind = world_of(world, q), kind_of(q)
+    if out is None:
+        out = zeros(q.shape, element_of(q), framework_of(kind), on)
+    if lse is None and return_lse:
+        of_lse = (shape[0], shape[2], shape[1]) if cu_seqlens_q is None else (shape[1], shape[0])
+        lse = zeros(of_lse, "float32", framework_of(kind), on, "lse")
+    _core.attention_with_kvcache(on._core, (q, k_cache, v_cache, out, lse, page_table, seqlens, cu_seqlens_q, sinks),
+                                 options_of(causal, window, softcap, scale, num_sms),
+                                 (layout, -1 if max_seqlen_q is None else max_seqlen_q), new_scratch_of(scratch, kind, on),
+                                 stream_handle(stream, on._gpu, kind))
+    return (out, lse) if return_lse else out

@@ -1,0 +1,194 @@
+"""Attention of CPU arrays against float64."""
+import ml_dtypes
+import numpy
+import pytest
+
+import baton
+from baton import attention
+from exact_attention import exact
+
+BF16 = ml_dtypes.bfloat16
+ONE = baton.World.from_all_gather(None, 0, 1, "cpu")
+
+
+class batch:
+    """Sequences of some lengths, one after the other."""
+
+    def __init__(self, rows, keys, heads=4, kv_heads=2, head_dim=64, element=BF16, seed=1):
+        random = numpy.random.default_rng(seed)
+        self.rows, self.keys = rows, keys
+        self.q = random.standard_normal((sum(rows), heads, head_dim)).astype(element)
+        self.k, self.v = (random.standard_normal((sum(keys), kv_heads, head_dim)).astype(element) for _ in range(2))
+        self.cu_q, self.cu_k = (numpy.cumsum([0, *lengths]).astype(numpy.int32) for lengths in (rows, keys))
+        self.sinks = random.standard_normal(heads).astype(numpy.float32)
+
+    def given(self):
+        return self.q, self.k, self.v, self.cu_q, self.cu_k
+
+    def assert_close(self, out, lse=None, **options):
+        for b in range(len(self.rows)):
+            rows, keys = slice(self.cu_q[b], self.cu_q[b + 1]), slice(self.cu_k[b], self.cu_k[b + 1])
+            expected = exact(self.q[rows], self.k[keys], self.v[keys], **options)
+            expected.assert_close(out[rows], None if lse is None else lse[:, rows])
+
+    def paged(self, page_size, layout, gap=0, seed=2):
+        """k_cache, v_cache, page_table: pages in any order, with `gap` times a page between them."""
+        random = numpy.random.default_rng(seed)
+        _, kv_heads, head_dim = self.k.shape
+        per_sequence = [-(-n // page_size) for n in self.keys]
+        num_pages, most = sum(per_sequence) + 2, max(per_sequence) + 1
+        places = random.permutation(num_pages)
+        table = numpy.full((len(self.keys), most), -1, numpy.int32)
+        caches = [numpy.full((num_pages, 1 + gap, page_size, kv_heads, head_dim), numpy.nan, self.k.dtype) for _ in range(2)]
+        for b, count in enumerate(per_sequence):
+            for page in range(count):
+                place, places = places[0], places[1:]
+                table[b, page] = place
+                first = page * page_size
+                filled = min(page_size, self.keys[b] - first)
+                for cache, of in zip(caches, (self.k, self.v)):
+                    cache[place, 0, :filled] = of[self.cu_k[b] + first:self.cu_k[b] + first + filled]
+        if layout == "hnd":
+            caches = [numpy.ascontiguousarray(cache.transpose(0, 1, 3, 2, 4)) for cache in caches]
+        return *(cache[:, 0] for cache in caches), table
+
+
+ROWS, KEYS = [5, 1, 0, 17, 3], [9, 40, 6, 17, 0]
+OPTIONS = [{}, {"causal": True}, {"window": (4, 0)}, {"window": (3, 2)}, {"window": (-1, 5)}, {"softcap": 2.0}, {"scale": 0.3},
+           {"causal": True, "window": (7, -1), "softcap": 5.0, "scale": 0.2}]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("with_sinks", [False, True], ids=["", "sinks"])
+def test_sequences_of_any_lengths(options, with_sinks):
+    data = batch(ROWS, KEYS)
+    options = {**options, **({"sinks": data.sinks} if with_sinks else {})}
+    out, lse = attention.varlen(*data.given(), return_lse=True, **options)
+    assert out.dtype == BF16 and out.shape == data.q.shape and lse.dtype == numpy.float32 and lse.shape == (4, sum(ROWS))
+    data.assert_close(out, lse, **options)
+
+
+@pytest.mark.parametrize("element", [BF16, numpy.float16], ids=["bf16", "fp16"])
+@pytest.mark.parametrize("heads, kv_heads, head_dim", [(1, 1, 8), (16, 1, 128), (6, 3, 72), (2, 2, 256), (4, 1, 512)])
+def test_heads_of_many_sizes(element, heads, kv_heads, head_dim):
+    data = batch([3, 8], [12, 8], heads, kv_heads, head_dim, element)
+    out = attention.varlen(*data.given(), 8, 12, causal=True)
+    assert out.dtype == element
+    data.assert_close(out, causal=True)
+
+
+@pytest.mark.parametrize("layout", ["nhd", "hnd"])
+@pytest.mark.parametrize("page_size, gap", [(16, 0), (1, 0), (5, 1)])
+@pytest.mark.parametrize("options", OPTIONS[:4] + OPTIONS[-1:], ids=str)
+def test_keys_in_pages_are_the_same_keys(layout, page_size, gap, options):
+    data = batch([2, 2, 2, 2], [9, 40, 2, 17])
+    k_cache, v_cache, table = data.paged(page_size, layout, gap)
+    q, seqlens = data.q.reshape(4, 2, 4, 64), numpy.array(data.keys, numpy.int32)
+    out, lse = attention.with_kvcache(q, k_cache, v_cache, table, seqlens, layout=layout, return_lse=True, **options)
+    in_rows, lse_in_rows = attention.varlen(*data.given(), return_lse=True, **options)
+    assert out.shape == q.shape and (out.reshape(in_rows.shape) == in_rows).all()
+    assert lse.shape == (4, 4, 2) and (lse.transpose(1, 0, 2).reshape(4, 8) == lse_in_rows).all()
+    data.assert_close(out.reshape(data.q.shape), **options)
+
+
+def test_prompts_of_any_length_over_pages():
+    data = batch(ROWS, [9, 40, 6, 17, 4])
+    k_cache, v_cache, table = data.paged(8, "nhd")
+    out, lse = attention.with_kvcache(data.q, k_cache, v_cache, table, numpy.array(data.keys, numpy.int32), cu_seqlens_q=data.cu_q,
+                                      max_seqlen_q=17, causal=True, sinks=data.sinks, return_lse=True)
+    data.assert_close(out, lse, causal=True, sinks=data.sinks)
+
+
+def test_a_sequence_that_pads_a_batch_touches_no_page():
+    data = batch([1, 1], [12, 12])
+    k_cache, v_cache, table = data.paged(8, "nhd")
+    table[1] = -1
+    out, lse = attention.with_kvcache(data.q[:, None], k_cache, v_cache, table, numpy.array([12, 0], numpy.int32), return_lse=True)
+    assert (out[1] == 0).all() and numpy.isneginf(lse[1]).all()
+    exact(data.q[:1], data.k[:12], data.v[:12]).assert_close(out[0])
+
+
+def test_rows_may_have_gaps_and_out_may_be_given():
+    data = batch([5, 4], [5, 4], heads=2, kv_heads=2)
+    together = numpy.stack([data.q, data.k, data.v], axis=1)  # as one product makes them
+    q, k, v = (together[:, i] for i in range(3))
+    wide = numpy.full((9, 3, 2, 64), 7, BF16)
+    lse = numpy.zeros((2, 9), numpy.float32)
+    out = attention.varlen(q, k, v, data.cu_q, data.cu_k, out=wide[:, 1], lse=lse)
+    data.assert_close(out, lse)
+    assert (wide[:, 0] == 7).all() and (wide[:, 2] == 7).all() and (wide[:, 1] == out).all()
+
+
+def test_q_of_a_cache_may_have_gaps():
+    data = batch([2, 2], [9, 4])
+    k_cache, v_cache, table = data.paged(4, "nhd")
+    wide = numpy.zeros((2, 2, 2, 4, 64), BF16)
+    wide[:, :, 1] = data.q.reshape(2, 2, 4, 64)
+    out = attention.with_kvcache(wide[:, :, 1], k_cache, v_cache, table, numpy.array([9, 4], numpy.int32))
+    data.assert_close(out.reshape(4, 4, 64))
+    with pytest.raises(baton.InvalidArgument, match=r"q: expected .* contiguous but for gaps between rows; found .*, not contiguous"):
+        attention.with_kvcache(wide[:, :1, 1][::-1].transpose(1, 0, 2, 3), k_cache, v_cache, table, numpy.array([9, 4], numpy.int32))
+
+
+def test_it_says_what_it_supports_and_why_not():
+    assert attention.supports(heads=8, kv_heads=2, head_dim=72, device="cpu") == (True, "")
+    found = attention.supports(heads=8, kv_heads=2, head_dim=128, device="cuda")
+    assert not found and ("head_dim is 128" in found.reason or "CUDA" not in baton.build_info())
+    supported, reason = attention.supports(heads=8, kv_heads=3, head_dim=64, device="cpu", page_size=16)
+    assert not supported and "heads" in reason
+    assert "float64" in attention.supports(heads=8, kv_heads=2, head_dim=64, dtype="float64", device="cpu").reason
+    assert not attention.supports(heads=8, kv_heads=2, head_dim=64, softcap=-1.0, device="cpu")
+
+
+def given_with(**changed):
+    data = batch([3], [3])
+    return {**dict(zip(("q", "k", "v", "cu_seqlens_q", "cu_seqlens_k"), data.given())), **changed}
+
+
+@pytest.mark.parametrize("changed, says", [
+    ({"q": numpy.zeros((3, 256), BF16)}, r"q: expected an array of 3 dimensions; found ndarray of \[3, 256\]"),
+    ({"q": numpy.zeros((3, 4, 64), numpy.float32)}, r"q: expected bfloat16 or float16 .*; found float32"),
+    ({"k": numpy.zeros((3, 2, 32), BF16)}, r"k: expected bfloat16 \[any, any, 64\] .*; found bfloat16 \[3, 2, 32\]"),
+    ({"v": numpy.zeros((2, 2, 64), BF16)}, r"v: expected bfloat16 \[3, 2, 64\] .*; found bfloat16 \[2, 2, 64\]"),
+    ({"k": numpy.zeros((3, 2, 64), numpy.float16)}, r"k: expected bfloat16 .*; found float16"),
+    ({"k": numpy.zeros((3, 64, 2), BF16).transpose(0, 2, 1)}, r"k: .*; found bfloat16 \[3, 2, 64\] on cpu, not contiguous"),
+    ({"cu_seqlens_q": numpy.zeros(2, numpy.int64)}, r"cu_seqlens_q: expected int32 \[any\] .*; found int64"),
+    ({"cu_seqlens_k": numpy.zeros(3, numpy.int32)}, r"cu_seqlens_k: expected int32 \[2\] .*; found int32 \[3\]"),
+    ({"sinks": numpy.zeros(3, numpy.float32)}, r"sinks: expected float32 \[4\] .*; found float32 \[3\]"),
+    ({"window": 4}, r"window: 4, expected \(left, right\), -1 for no bound"),
+    ({"window": (-2, 0)}, r"window_left"),
+    ({"softcap": -1.0}, r"softcap"),
+    ({"out": numpy.zeros((3, 4, 32), BF16)}, r"out: expected bfloat16 \[3, 4, 64\] .* writable; found bfloat16 \[3, 4, 32\]"),
+    ({"lse": numpy.zeros((3, 4), numpy.float32)}, r"lse: expected float32 \[4, 3\] .*; found float32 \[3, 4\]"),
+    ({"stream": 5}, r"stream: 5, expected None"),
+])
+def test_wrong_arguments_are_named(changed, says):
+    with pytest.raises(baton.InvalidArgument, match=says):
+        attention.varlen(**given_with(**changed))
+
+
+def test_wrong_arguments_of_a_cache_are_named():
+    data = batch([1, 1], [12, 12])
+    k_cache, v_cache, table = data.paged(8, "nhd")
+    given = {"q": data.q[:, None], "k_cache": k_cache, "v_cache": v_cache, "page_table": table, "seqlens": numpy.array([12, 12], numpy.int32)}
+    wide = numpy.zeros((k_cache.shape[0], 2, *k_cache.shape[1:]), BF16)
+    for changed, says in (({"seqlens": numpy.zeros(3, numpy.int32)}, r"seqlens: expected int32 \[2\]"),
+                          ({"page_table": table[:1]}, r"page_table: expected int32 \[2, any\] .*; found int32 \[1, 3\]"),
+                          ({"v_cache": wide[:, 0]}, r"v_cache: pages 2048 values apart, expected as in k_cache, where they are 1024"),
+                          ({"layout": "dhn"}, r"layout: 'dhn', expected 'nhd' or 'hnd'"),
+                          ({"q": data.q}, r"q: expected an array of 4 dimensions; found ndarray of \[2, 4, 64\]")):
+        with pytest.raises(baton.InvalidArgument, match=says):
+            attention.with_kvcache(**{**given, **changed})
+
+
+def test_no_kernel_is_unsupported_and_nothing_falls_back():
+    data = batch([3], [3], heads=34, kv_heads=2)
+    with pytest.raises((baton.Unsupported, baton.InvalidArgument), match="heads"):
+        attention.varlen(*data.given())
+
+
+def test_the_same_bits_on_every_run():
+    data = batch([33, 5], [70, 5])
+    first = attention.varlen(*data.given(), causal=True)
+    for _ in range(3):
+        assert (attention.varlen(*data.given(), causal=True, world=ONE).view(numpy.uint16) == first.view(numpy.uint16)).all()
