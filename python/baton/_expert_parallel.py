@@ -1,6 +1,6 @@
 """The exchange: tokens to the ranks of their experts, and the weighted results back."""
 import json
-from typing import Any, Iterable, Optional, Sequence
+from typing import Any, Iterable, NamedTuple, Optional, Sequence
 
 from . import _core
 from ._arrays import Array, framework_of, kind_of, stream_handle, zeros
@@ -158,6 +158,31 @@ class ExpertParallel:
         """What this rank's kernels are doing and what they lack, for when a round hangs, or seems to. From any thread."""
         return json.loads(self._core.dump_state())
 
+    @property
+    def members(self) -> "Members":
+        """Who takes part in rounds."""
+        return members_of(*self._core.members)
+
+    def set_members(self, ranks: Iterable[int], epoch: Optional[int] = None) -> None:
+        """Goes on without some ranks, or with them again: rounds after this are those of `ranks`, and what experts of the others would
+        add to a token's sum is left out. For when Stuck has named a rank that died or is too late, or to leave one out for a while.
+
+        Collective over `ranks`, this one among them, which all pass the same; `epoch` is more than that of any of them until now; None: one
+        more than this rank's. Rounds under way are dropped, and rounds begin anew. A process that ended does not come back: that needs
+        communicators that all ranks make. Layout "per_rank" only. set_members_all does it for ranks that share a thread.
+        """
+        set_members_of([self], ranks, epoch)
+
+    def release(self) -> None:
+        """Gives the physical memory back and keeps its addresses, as an engine does that sleeps. Until reacquire() every other call raises,
+        and CUDA graphs with calls on this communicator must not be replayed. Collective over all ranks; release_all does it for those that
+        share a thread. Raises InvalidArgument while a round is not over, or something is left of what was received: drop it first."""
+        release_all([self])
+
+    def reacquire(self) -> None:
+        """Memory at the same addresses again, so that graphs captured before release() are right again. Collective, as release()."""
+        reacquire_all([self])
+
     def close(self) -> None:
         """Lets go of the communicator; views of what it received keep its memory until they are gone. May be called twice."""
         self._held = None
@@ -225,3 +250,41 @@ def combine_all(ep: Sequence[ExpertParallel], expert_output: Iterable, shared_ou
     for one, arguments in zip(ep, given):
         one.combine_async(*arguments, **more)
     return [one.combine_wait(its, **waiting) for one, its in zip(ep, outs)]
+
+
+class Members(NamedTuple):
+    """Who takes part in a communicator's rounds."""
+
+    epoch: int    # grows with every change; 0: as created, with all ranks
+    ranks: tuple
+
+
+def members_of(epoch: int, active_ranks: int) -> Members:
+    return Members(epoch, tuple(rank for rank in range(active_ranks.bit_length()) if active_ranks >> rank & 1))
+
+
+def set_members_of(ep: "list[ExpertParallel]", ranks: Iterable[int], epoch: Optional[int]) -> None:
+    ranks = sorted(set(ranks))
+    size = ep[0].world.size
+    if not ranks or ranks[0] < 0 or ranks[-1] >= size:
+        raise InvalidArgument(f"ranks: {ranks}, expected some of 0 to {size - 1}")
+    if epoch is None:
+        epoch = 1 + max(one.members.epoch for one in ep)
+    _core.set_members([one._core for one in ep], epoch, sum(1 << rank for rank in ranks))
+
+
+def set_members_all(ep: Sequence[ExpertParallel], ranks: Iterable[int], epoch: Optional[int] = None) -> None:
+    """set_members on those of `ranks`, for all ranks of World.local at once."""
+    set_members_of(list(ep), ranks, epoch)
+
+
+def release_all(ep: Sequence[ExpertParallel]) -> None:
+    """release on all ranks of World.local at once."""
+    for one in ep:
+        one._views.clear()
+    _core.release([one._core for one in ep])
+
+
+def reacquire_all(ep: Sequence[ExpertParallel]) -> None:
+    """reacquire on all ranks of World.local at once."""
+    _core.reacquire([one._core for one in ep])

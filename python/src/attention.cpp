@@ -102,7 +102,7 @@ void enqueue_varlen(const py_world& on, const varlen_arrays& given, const choice
   enqueue(on, problem, new_scratch,
           {given.q.memory, given.k.memory, given.v.memory, given.out.memory, given.lse.memory,
            given.cu_seqlens_q.memory, given.cu_seqlens_k.memory, given.sinks.memory},
-          stream, [](const auto&... arguments) { varlen_attention(arguments...); });
+          stream, [](const auto&... all) { varlen_attention(all...); });
 }
 
 /// `given`: q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, sinks. `longest`: of q and of k; -1: as many as there are rows.
@@ -167,7 +167,7 @@ void enqueue_paged(const py_world& on, const paged_arrays& given, const choices&
   enqueue(on, problem, new_scratch,
           {given.q.memory, given.k.memory, given.v.memory, given.out.memory, given.lse.memory,
            given.page_table.memory, given.seqlens.memory, given.cu_seqlens_q.memory, given.sinks.memory},
-          stream, [](const auto&... arguments) { paged_attention(arguments...); });
+          stream, [](const auto&... all) { paged_attention(all...); });
 }
 
 /// q, out and lse, whose shapes cu_seqlens_q changes.

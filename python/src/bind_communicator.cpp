@@ -5,6 +5,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,7 +53,7 @@ std::string dump_state(const communicator& self) {
 }
 
 received received_by(nb::handle self, const received_tokens& rows) {
-  return {nb::borrow(self), rows};
+  return {nb::borrow(self), rows, live_view{nb::cast<communicator&>(self).live_views()}};
 }
 
 received dispatch_wait(nb::handle self, int slot, std::uintptr_t stream) {
@@ -104,6 +106,41 @@ received dispatch(nb::handle self, const nb::tuple& given, int slot, int num_sms
                      nb::cast<communicator&>(self).dispatch(arguments_of(given, slot, num_sms), stream));
 }
 
+/// `work` on each of `ranks`, which are one, or all of a world::local; those together on a thread each.
+void on_each(const std::vector<communicator*>& ranks, const std::function<void(communicator&)>& work) {
+  std::vector<world> handles;
+  for (const communicator* one : ranks) handles.push_back(one->rank().get());
+  {
+    const nb::gil_scoped_release without_lock;
+    if (ranks.size() == 1)
+      work(*ranks.front());
+    else
+      on_every_rank(handles, [&](int rank) { work(*ranks[static_cast<std::size_t>(rank)]); });
+  }
+  for (communicator* one : ranks) one->forget_rounds();
+}
+
+void release(const std::vector<communicator*>& ranks) {
+  for (const communicator* one : ranks) one->may_release();
+  on_each(ranks, [](communicator& one) { one.release(); });
+}
+
+void reacquire(const std::vector<communicator*>& ranks) {
+  on_each(ranks, [](communicator& one) { one.reacquire(); });
+}
+
+void set_members(const std::vector<communicator*>& ranks, std::uint64_t epoch, std::uint32_t active_ranks) {
+  const ep_membership members{.epoch = epoch, .active_ranks = active_ranks};
+  on_each(ranks, [&](communicator& one) {
+    if (ranks.size() == 1 || members.has(one.moe().ranks().rank())) one.set_members(members);
+  });
+}
+
+std::pair<std::uint64_t, std::uint32_t> members(const communicator& self) {
+  const ep_membership now = self.moe().members();
+  return {now.epoch, now.active_ranks};
+}
+
 }  // namespace
 
 void bind_communicator(nb::module_& module) {
@@ -117,10 +154,15 @@ void bind_communicator(nb::module_& module) {
       .def("check", &communicator::check)
       .def("num_tokens", &num_tokens, slot)
       .def("dump_state", &dump_state)
+      .def_prop_ro("members", &members)
       .def_prop_ro("config", [](const communicator& self) { return dict_of(self.moe().config()); })
       .def_prop_ro("local_experts", &local_experts);
   module.def("dispatch_wait", &dispatch_wait, nb::arg("communicator"), slot, stream);
   module.def("dispatch", &dispatch, nb::arg("communicator"), given, slot, num_sms, stream);
+  module.def("release", &release, nb::arg("communicators"));
+  module.def("reacquire", &reacquire, nb::arg("communicators"));
+  module.def("set_members", &set_members, nb::arg("communicators"), nb::arg("epoch"),
+             nb::arg("active_ranks"));
   module.def("create", &create, nb::arg("world"), config);
   module.def("create_all", &create_all, nb::arg("worlds"), config);
   module.def("why_not", &reason_against, config, nb::arg("num_ranks"));

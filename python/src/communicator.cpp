@@ -246,4 +246,32 @@ void communicator::check() {
   moe_->check();
 }
 
+void communicator::may_release() const {
+  rank_.get();
+  if (const int views = *live_views_; views > 0)
+    throw invalid_argument{
+        "release: " + std::to_string(views) +
+        " baton.Received of this communicator, or arrays that are views of one, are alive, "
+        "expected none: drop them first"};
+}
+
+void communicator::release() {
+  const turn mine{taken_};
+  moe_->release();
+}
+
+void communicator::reacquire() {
+  const turn mine{taken_};
+  moe_->reacquire();
+}
+
+void communicator::set_members(const ep_membership& members) {
+  const turn mine{taken_};
+  moe_->set_members(members);
+}
+
+void communicator::forget_rounds() {
+  for (round_arguments& its : rounds_) its = {};
+}
+
 }  // namespace baton::python

@@ -59,6 +59,16 @@ class communicator {
   void combine(const combine_arguments& given, std::uintptr_t stream);
   void check();
 
+  // Without Python's lock, which the others of a thread may wait for; `may_release` is asked with it.
+  /// @throws invalid_argument  views of what was received are alive
+  void may_release() const;
+  void release();
+  void reacquire();
+  void set_members(const ep_membership& members);
+  void forget_rounds();  // with Python's lock: after these three rounds begin anew
+
+  std::shared_ptr<std::atomic<int>> live_views() const { return live_views_; }
+
  private:
   dispatch_input input_of(const dispatch_arguments& given, std::vector<kept_array>& used) const;
   void read_tokens(const dispatch_arguments& given, dispatch_input& in, std::vector<kept_array>& used) const;
@@ -71,12 +81,27 @@ class communicator {
   std::unique_ptr<expert_parallel> moe_;
   std::vector<round_arguments> rounds_;
   std::atomic<bool> taken_{false};
+  std::shared_ptr<std::atomic<int>> live_views_ = std::make_shared<std::atomic<int>>(0);
 };
 
-/// What a dispatch left on a rank; its arrays are views that keep the communicator.
+/// Is counted while it is there.
+class live_view {
+ public:
+  explicit live_view(std::shared_ptr<std::atomic<int>> count) : count_{std::move(count)} { ++*count_; }
+  live_view(const live_view& other) : live_view{other.count_} {}
+  live_view(live_view&& other) noexcept : live_view{other.count_} {}
+  live_view& operator=(const live_view&) = delete;
+  ~live_view() { --*count_; }
+
+ private:
+  std::shared_ptr<std::atomic<int>> count_;
+};
+
+/// What a dispatch left on a rank; its arrays are views that keep it, and it keeps the communicator.
 struct received {
   nb::object owner;  // the communicator
   received_tokens rows;
+  live_view counted;
 };
 
 void bind_received(nb::module_& module);

@@ -17,7 +17,7 @@ const world& rank_of(const received& from) {
 }
 
 nb::object view(const received& from, const layout& memory, bool as_bits = false) {
-  return view_of(memory, rank_of(from), from.owner, as_bits);
+  return view_of(memory, rank_of(from), nb::find(from), as_bits);
 }
 
 nb::object tokens(const received& from, bool as_bits) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "baton/error.hpp"
+#include "baton/expert_parallel.hpp"
 #include "ranks.hpp"
 
 namespace baton::python {
@@ -28,8 +29,23 @@ py_world alone_with_its_arrays(world handle) {
   return {std::move(handle), std::move(kept)};
 }
 
+/// That an exchange can have, as the library says.
+int most_ranks() {
+  static const int most = [] {
+    constexpr ep_config any{.num_experts = 1024, .top_k = 1, .hidden = 128, .num_max_tokens_per_rank = 1};
+    int n = 1;
+    while (why_not(any, n + 1).empty()) ++n;
+    return n;
+  }();
+  return most;
+}
+
 std::vector<py_world> local(int num_ranks, const std::string& device) {
   const device_kind kind = device_of(device);
+  if (num_ranks < 1 || num_ranks > most_ranks())
+    throw invalid_argument{"num_ranks: " + std::to_string(num_ranks) + ", expected 1 to " +
+                           std::to_string(most_ranks()) +
+                           ": ranks are the GPUs of one machine, or stand for them"};
   std::vector<world> handles;
   {
     const nb::gil_scoped_release without_lock;

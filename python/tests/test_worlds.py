@@ -73,3 +73,10 @@ def test_a_world_of_one_rank_needs_nobody():
     assert (world.rank, world.size, world.device, world.deadline) == (0, 1, "cpu", 1.5)
     with pytest.raises(TypeError, match="World.local"):
         baton.World(None)
+
+
+@pytest.mark.parametrize("num_ranks", [0, -1, 9, 1000])
+def test_a_world_has_no_more_ranks_than_an_exchange_can(num_ranks):
+    with pytest.raises(baton.InvalidArgument, match=rf"num_ranks: {num_ranks}, expected 1 to 8"):
+        baton.World.local(num_ranks, device="cpu")
+    assert len(baton.World.local(8, device="cpu")) == 8
