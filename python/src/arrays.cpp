@@ -178,7 +178,7 @@ bool find_by_conversion(nb::handle given, found_array& found) {
   return true;
 }
 
-std::optional<found_array> find(nb::handle given, bool is_written) {
+std::optional<found_array> found_in(nb::handle given, bool is_written) {
   found_array found;
   if (find_by_table(given, found)) return found;
   if (is_numpy(given)) {
@@ -257,7 +257,7 @@ std::string text_of(const expectation& expected, const world& rank) {
 }  // namespace
 
 array array_of(nb::handle given, const expectation& expected, const world& rank) {
-  std::optional<found_array> found = find(given, expected.is_written);
+  std::optional<found_array> found = found_in(given, expected.is_written);
   if (!found)
     refuse(expected, rank,
            std::string{nb::inst_name(given).c_str()} + ", which is no array of numpy and speaks no DLPack");
