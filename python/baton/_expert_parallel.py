@@ -115,14 +115,16 @@ class ExpertParallel:
         framework = framework_of(kind)
         return Received(core, framework, self._device, self._views.setdefault((framework, core.key), {}))
 
-    def combine_async(self, expert_output: Array, shared_output: Optional[Array] = None, *, slot: int = 0, num_sms: int = 0,
-                      stream: Any = None) -> None:
+    def combine_async(self, expert_output: Array, shared_output: Optional[Array] = None, *, num_rows: int = -1, slot: int = 0,
+                      num_sms: int = 0, stream: Any = None) -> None:
         """Sends expert outputs back to the ranks of their tokens; waits for nobody.
 
         expert_output  [max_rows, hidden] bfloat16: of row r of the slot's Received at r
         shared_output  [num_tokens, hidden] bfloat16: what shared experts made of this rank's tokens; added last
+        num_rows       rows that were received, where the host has read row_offsets: then expert_output has as many, not max_rows
         """
-        self._core.combine_async((expert_output, shared_output), slot, num_sms, stream_handle(stream, self._gpu, kind_of(expert_output)))
+        self._core.combine_async((expert_output, shared_output), slot, num_sms, num_rows,
+                                 stream_handle(stream, self._gpu, kind_of(expert_output)))
 
     def combine_wait(self, out: Optional[Array] = None, *, topk_weights: Optional[Array] = None, slot: int = 0,
                      stream: Any = None) -> Array:
@@ -134,11 +136,12 @@ class ExpertParallel:
         self._core.combine_wait((topk_weights, out), slot, stream_handle(stream, self._gpu, kind))
         return out
 
-    def combine(self, expert_output: Array, shared_output: Optional[Array] = None, *, out: Optional[Array] = None, slot: int = 0,
-                num_sms: int = 0, stream: Any = None) -> Array:
+    def combine(self, expert_output: Array, shared_output: Optional[Array] = None, *, out: Optional[Array] = None, num_rows: int = -1,
+                slot: int = 0, num_sms: int = 0, stream: Any = None) -> Array:
         """combine_async and combine_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use combine_all."""
         out = self._out(out, slot, self._kind(slot))
-        self._core.combine((expert_output, shared_output, out), slot, num_sms, stream_handle(stream, self._gpu, kind_of(expert_output)))
+        self._core.combine((expert_output, shared_output, out), slot, num_sms, num_rows,
+                           stream_handle(stream, self._gpu, kind_of(expert_output)))
         return out
 
     def _kind(self, slot: int) -> type:

@@ -71,16 +71,18 @@ void dispatch_async(communicator& self, const nb::tuple& given, int slot, int nu
   self.dispatch_async(arguments_of(given, slot, num_sms), stream);
 }
 
-void combine_async(communicator& self, const nb::tuple& given, int slot, int num_sms, std::uintptr_t stream) {
-  self.combine_async({given[0], given[1], {}, slot, num_sms}, stream);
+void combine_async(communicator& self, const nb::tuple& given, int slot, int num_sms, int num_rows,
+                   std::uintptr_t stream) {
+  self.combine_async({given[0], given[1], {}, slot, num_sms, num_rows}, stream);
 }
 
 void combine_wait(communicator& self, const nb::tuple& given, int slot, std::uintptr_t stream) {
   self.combine_wait(given[0], given[1], slot, stream);
 }
 
-void combine(communicator& self, const nb::tuple& given, int slot, int num_sms, std::uintptr_t stream) {
-  self.combine({given[0], given[1], given[2], slot, num_sms}, stream);
+void combine(communicator& self, const nb::tuple& given, int slot, int num_sms, int num_rows,
+             std::uintptr_t stream) {
+  self.combine({given[0], given[1], given[2], slot, num_sms, num_rows}, stream);
 }
 
 int num_tokens(communicator& self, int slot) {
@@ -145,12 +147,13 @@ std::pair<std::uint64_t, std::uint32_t> members(const communicator& self) {
 
 void bind_communicator(nb::module_& module) {
   bind_received(module);
-  const nb::arg given{"given"}, slot{"slot"}, num_sms{"num_sms"}, stream{"stream"}, config{"config"};
+  const nb::arg given{"given"}, slot{"slot"}, num_sms{"num_sms"}, num_rows{"num_rows"}, stream{"stream"},
+      config{"config"};
   nb::class_<communicator>(module, "Communicator")
       .def("dispatch_async", &dispatch_async, given, slot, num_sms, stream)
-      .def("combine_async", &combine_async, given, slot, num_sms, stream)
+      .def("combine_async", &combine_async, given, slot, num_sms, num_rows, stream)
       .def("combine_wait", &combine_wait, given, slot, stream)
-      .def("combine", &combine, given, slot, num_sms, stream)
+      .def("combine", &combine, given, slot, num_sms, num_rows, stream)
       .def("check", &communicator::check)
       .def("num_tokens", &num_tokens, slot)
       .def("dump_state", &dump_state)

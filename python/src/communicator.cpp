@@ -168,8 +168,9 @@ combine_input communicator::input_of(const combine_arguments& given, std::vector
   const round_arguments& its = round(given.slot);
   const world& rank = rank_.get();
   const std::int64_t hidden = moe_->config().hidden;
+  const std::int64_t num_rows = given.num_rows < 0 ? its.max_rows : given.num_rows;
   const array outputs =
-      array_of(given.expert_output, {"expert_output", {element::bf16}, {its.max_rows, hidden}}, rank);
+      array_of(given.expert_output, {"expert_output", {element::bf16}, {num_rows, hidden}}, rank);
   const array shared =
       optional_array(given.shared_output, {"shared_output", {element::bf16}, {its.num_tokens, hidden}}, rank);
   used.insert(used.end(), {outputs.memory, shared.memory});

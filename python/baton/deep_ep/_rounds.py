@@ -1,0 +1,93 @@
+"""Rounds of communicators that are made when they are first needed, for calls that come in any order.
+
+A round of baton is a dispatch and its combine. DeepEP lets a dispatch go without a combine, and combines one twice: the first is ended here
+with a combine of nothing, the second begun again with a dispatch of zeros. All ranks make the same calls, so all do the same.
+"""
+import itertools
+from typing import Callable, Optional
+
+import torch
+
+from .._expert_parallel import ExpertParallel
+from .._received import Received
+from .._world import World
+
+
+class Rounds:
+    """Those of one communicator."""
+
+    def __init__(self, world: World, sizes: dict, num_slots: int = 1) -> None:
+        self.ep = ExpertParallel(world, num_slots=num_slots, **sizes)
+        self.hidden, self.num_slots = sizes["hidden"], num_slots
+        self.next_slot, self.numbers = 0, itertools.count()
+        self.open: dict = {}  # slot: (number of the round that may be combined, its Received)
+        self.unfinished: dict = {}  # slot: what ends the call that began there
+
+    def begin(self, tokens: object, idx: torch.Tensor, num_sms: int = 0) -> tuple:
+        """Sends; `arrive` of the same is due next. Returns (number, slot)."""
+        slot, self.next_slot = self.next_slot, (self.next_slot + 1) % self.num_slots
+        if slot in self.unfinished:
+            self.unfinished[slot]()
+        if slot in self.open:
+            _, recv = self.open.pop(slot)
+            self.ep.combine(torch.zeros((recv.max_rows, self.hidden), dtype=torch.bfloat16, device=idx.device), slot=slot)
+        self.ep.dispatch_async(tokens, idx, slot=slot, num_sms=num_sms)
+        return next(self.numbers), slot
+
+    def arrive(self, number: int, slot: int) -> Received:
+        recv = self.ep.dispatch_wait(slot=slot)
+        self.open[slot] = number, recv
+        return recv
+
+    def later(self, slot: int, end: Callable) -> Callable:
+        """A hook that does `end` once; the slot's next round does it if nobody did."""
+        def hook() -> None:
+            if self.unfinished.get(slot) is hook:
+                del self.unfinished[slot]
+                end()
+        self.unfinished[slot] = hook
+        return hook
+
+    def reopened(self, number: int, slot: int, idx: torch.Tensor) -> tuple:
+        """(number, slot) of a round with the routing of that one: itself if it is open."""
+        if self.open.get(slot, (None,))[0] == number:
+            return number, slot
+        nothing = torch.zeros((idx.size(0), self.hidden), dtype=torch.bfloat16, device=idx.device)
+        number, slot = self.begin(nothing, idx)
+        self.arrive(number, slot)
+        return number, slot
+
+    def close_round(self, slot: int) -> None:
+        self.open.pop(slot, None)
+
+
+class Communicators:
+    """A buffer's, by their sizes. The first call with some sizes is collective, and not to be captured."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.made: dict = {}
+
+    def of(self, sizes: dict, num_slots: int = 1) -> Rounds:
+        key = tuple(sizes.items())
+        if key not in self.made:
+            self.made[key] = Rounds(self.world, sizes, num_slots)
+        return self.made[key]
+
+    def close(self) -> None:
+        for rounds in self.made.values():
+            rounds.ep.close()
+        self.made = {}
+
+
+class Handle(tuple):
+    """What a dispatch leaves for combine: DeepEP's tuple, and the round that it is of."""
+
+    rounds: Rounds
+    number: int
+    slot: int
+    idx: torch.Tensor  # as the communicator takes them
+    first_expert: int
+    top_k: Optional[int]
+    num_rows: Optional[int]
+    scratch: dict
