@@ -38,7 +38,8 @@ struct dispatch_arguments {
 struct combine_arguments {
   nb::handle expert_output, shared_output, out;
   int slot = 0, num_sms = 0;
-  int num_rows = -1;  // that were received, where the host knows; -1: expert_output has as many as there may be
+  int num_rows =
+      -1;  // that were received, where the host knows; -1: expert_output has as many as there may be
 };
 
 class communicator {
