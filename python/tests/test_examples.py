@@ -5,13 +5,18 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from launch import variables_of_ranks
 
 FOLDER = pathlib.Path(os.environ.get("BATON_SOURCE_DIR", pathlib.Path(__file__).parents[2])) / "examples" / "python"
 
 
-def start(name, **environment):
-    return subprocess.Popen([sys.executable, FOLDER / name], env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+TEXT = "metaclass=ABCMeta):\n\n    __slots__ = ()"[:24]
+
+
+def start(name, *arguments, **environment):
+    return subprocess.Popen([sys.executable, FOLDER / name, *arguments], env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             text=True)
 
 
@@ -36,5 +41,16 @@ def test_who_is_stuck_is_told_meanwhile_and_at_the_deadline():
     assert "meanwhile: {" in out and re.search(r"rank 0 waited \d+\.\d s for rank 1 in dispatch\.ids", out)
 
 
+def test_a_model_of_transformers_writes_on_every_rank():
+    pytest.importorskip("torch", exc_type=ImportError)
+    pytest.importorskip("transformers", exc_type=ImportError)
+    model = FOLDER.parents[1] / "data" / "tiny-moe"
+    ranks = [start("transformers_generate.py", model, "import unittest\n\nclass TestCase(", **variables, OMP_NUM_THREADS="1")
+             for variables in variables_of_ranks(2)]
+    for rank, process in enumerate(ranks):
+        assert output_of(process) == f"rank {rank} of 2: {TEXT!r}\n"
+
+
 def test_every_example_is_run_here():
-    assert {path.name for path in FOLDER.glob("*.py")} == {"quick_start.py", "process_for_each_rank.py", "who_is_stuck.py"}
+    assert {path.name for path in FOLDER.glob("*.py")} == {"quick_start.py", "process_for_each_rank.py", "transformers_generate.py",
+                                                           "who_is_stuck.py"}
