@@ -9,6 +9,7 @@
 #include "baton/expert_parallel.hpp"
 #include "baton/expert_placement.hpp"
 #include "baton/gemm.hpp"
+#include "baton/give_up.hpp"
 #include "baton/grouped_gemm.hpp"
 #include "baton/line_trial.hpp"
 #include "baton/numeric.hpp"

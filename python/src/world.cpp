@@ -12,6 +12,7 @@
 
 #include "baton/error.hpp"
 #include "baton/expert_parallel.hpp"
+#include "interrupt.hpp"
 #include "ranks.hpp"
 
 namespace baton::python {
@@ -131,6 +132,12 @@ nb::dict wait_times(const py_world& self) {
   return all;
 }
 
+/// At Ctrl-C in a hang: who was waited for, and then what Python's handler of SIGINT raises, if it does.
+void say_and_interrupt(const stuck& error) {
+  PySys_FormatStderr("baton: interrupted: %s\n", error.what());
+  if (PyErr_CheckSignals() != 0) throw nb::python_error{};
+}
+
 }  // namespace
 
 pid_t py_world::current_process() {
@@ -157,7 +164,12 @@ void py_world::synchronize(stream_ref stream) const {
   std::vector<kept_array> used = std::exchange(mine, {});
   try {
     const nb::gil_scoped_release without_lock;
+    const interruptible_wait watched{rank};
     rank.synchronize(stream);
+  } catch (const stuck& error) {
+    mine.insert(mine.end(), std::make_move_iterator(used.begin()), std::make_move_iterator(used.end()));
+    if (was_interrupted()) say_and_interrupt(error);
+    throw;
   } catch (...) {  // what is queued may still be read
     mine.insert(mine.end(), std::make_move_iterator(used.begin()), std::make_move_iterator(used.end()));
     throw;

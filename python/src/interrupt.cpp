@@ -1,0 +1,144 @@
+#include "interrupt.hpp"
+
+#include <pthread.h>
+#include <csignal>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "baton/error.hpp"
+#include "baton/give_up.hpp"
+
+namespace baton::python {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds look_every{20};
+constexpr int looks_before_sleep = 250;  // 5 s without a wait
+
+std::atomic<bool> interrupted{false};
+struct sigaction before_us = {};  // whoever handled SIGINT when a wait grew long: Python
+
+void on_interrupt(int signal, siginfo_t* info, void* context) {
+  interrupted.store(true);
+  if ((before_us.sa_flags & SA_SIGINFO) != 0)
+    before_us.sa_sigaction(signal, info, context);
+  else if (before_us.sa_handler != SIG_IGN && before_us.sa_handler != SIG_DFL)
+    before_us.sa_handler(signal);
+}
+
+/// Looks now and then whether the main thread waits for long, and then listens to SIGINT until it does not. Never destroyed: its
+/// thread may outlive whatever a process destroys at its end.
+class watcher {
+ public:
+  void begin(const world& rank) {
+    const std::lock_guard lock{mutex_};
+    waiting_.emplace(rank);
+    ++waits_;
+    if (!std::exchange(has_thread_, true)) std::thread{[this] { watch(); }}.detach();
+    if (sleeps_) wake_.notify_one();
+  }
+  void end() {
+    const std::lock_guard lock{mutex_};
+    waiting_.reset();
+    if (listens_) stop_listening();
+  }
+
+ private:
+  [[noreturn]] void watch() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    std::unique_lock lock{mutex_};
+    for (std::uint64_t seen = 0, idle = 0;; seen = waits_) {
+      idle = waiting_ ? 0 : idle + 1;
+      sleeps_ = idle > looks_before_sleep;
+      if (sleeps_)
+        wake_.wait(lock, [this] { return waiting_.has_value(); });
+      else
+        wake_.wait_for(lock, look_every);
+      sleeps_ = false;
+      if (waiting_ && waits_ == seen) look(lock);
+    }
+  }
+
+  /// At a wait that was there at the last look, too.
+  void look(std::unique_lock<std::mutex>& lock) {
+    if (!listens_) listen();
+    if (!interrupted.load()) return;
+    const world rank = *waiting_;
+    lock.unlock();
+    try {
+      give_up(rank);
+    } catch (const error&) {  // the wait ends at its deadline
+    }
+    lock.lock();
+  }
+
+  void listen() {
+    struct sigaction now = {};
+    if (sigaction(SIGINT, nullptr, &now) != 0) return;
+    const bool is_nobodys =
+        (now.sa_flags & SA_SIGINFO) == 0 && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN);
+    if (is_nobodys) return;  // the process ends, or does not care
+    before_us = now;
+    struct sigaction ours = now;
+    ours.sa_flags |= SA_SIGINFO;
+    ours.sa_sigaction = &on_interrupt;
+    listens_ = sigaction(SIGINT, &ours, nullptr) == 0;
+  }
+
+  void stop_listening() {
+    struct sigaction now = {};
+    const bool is_ours = sigaction(SIGINT, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
+                         now.sa_sigaction == &on_interrupt;
+    if (is_ours) sigaction(SIGINT, &before_us, nullptr);
+    listens_ = false;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::optional<world> waiting_;  // what the main thread waits for
+  std::uint64_t waits_ = 0;
+  bool listens_ = false, sleeps_ = false, has_thread_ = false;
+};
+
+/// A fork has a new one: threads stay behind.
+watcher& the_watcher() {
+  static watcher* one = new watcher;
+  static const int is_told = pthread_atfork(nullptr, nullptr, [] { one = new watcher; });
+  static_cast<void>(is_told);
+  return *one;
+}
+
+/// That which Python handles signals in.
+bool is_main_thread() {
+  static thread_local const bool is_main = ::getpid() == ::gettid();
+  return is_main;
+}
+
+}  // namespace
+
+interruptible_wait::interruptible_wait(const world& rank) : is_main_{is_main_thread()} {
+  if (!is_main_) return;
+  interrupted.store(false);
+  the_watcher().begin(rank);
+}
+
+interruptible_wait::~interruptible_wait() {
+  if (is_main_) the_watcher().end();
+}
+
+bool was_interrupted() {
+  return is_main_thread() && interrupted.load();
+}
+
+}  // namespace baton::python
