@@ -78,11 +78,27 @@ class Received:
         """[max_rows] int32: which row of `tokens` is row r's, with rows="by_token"; else None."""
         return self._seen("token_rows", "int32")
 
-    def load(self) -> str:
-        """Rows of each expert, as a small table. Reads the device."""
-        lines = [f"{int(e):>8}  {int(n):>8}" for e, n in zip(self.expert_ids, self.row_counts)]
-        return "\n".join(["  expert      rows", *lines])
+    def load(self) -> "Load":
+        """Rows of each expert: a list of (expert, rows) that prints itself as a small table. Reads the device, and waits for it."""
+        return Load(zip((int(e) for e in self.expert_ids), (int(n) for n in self.row_counts)))
 
     def __repr__(self) -> str:
         return (f"<baton.Received: up to {self.max_rows} rows of {self.hidden} values as {self.format}, {self.num_local_experts} experts, "
                 f"on {self._device}>")
+
+
+class Load(list):
+    """(expert, rows) of each local expert; as text, and in notebooks, a table with the share of the busiest."""
+
+    def _lines(self) -> list:
+        most = max((rows for _, rows in self), default=0)
+        return [(expert, rows, 0.0 if most == 0 else rows / most) for expert, rows in self]
+
+    def __repr__(self) -> str:
+        lines = [f"{expert:>8}  {rows:>8}  {'#' * round(24 * share)}".rstrip() for expert, rows, share in self._lines()]
+        return "\n".join(["  expert      rows", *lines])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{expert}</td><td>{rows}</td><td><progress value={share:.3f}></progress></td></tr>"
+                       for expert, rows, share in self._lines())
+        return f"<table><tr><th>expert</th><th>rows</th><th></th></tr>{rows}</table>"

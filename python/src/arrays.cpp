@@ -178,20 +178,28 @@ bool find_by_conversion(nb::handle given, found_array& found) {
   return true;
 }
 
+/// Of a framework that has numpy's narrow elements and does not give them away, as cupy: seen as integers, too.
+bool find_narrow(nb::handle given, found_array& found) {
+  if (!nb::hasattr(given, "dtype") || !nb::hasattr(given, "view") ||
+      !nb::hasattr(given.attr("dtype"), "name"))
+    return false;
+  const auto narrow = ml_dtype_of(given);
+  if (!narrow) return false;
+  const nb::object bits = given.attr("view")(narrow == element::bf16 ? "uint16" : "uint8");
+  if (!find_by_table(bits, found) && !find_by_conversion(bits, found)) return false;
+  found.type = dtype_of(*narrow, false);
+  return true;
+}
+
 std::optional<found_array> found_in(nb::handle given, bool is_written) {
   found_array found;
   if (find_by_table(given, found)) return found;
   if (is_numpy(given)) {
     found.is_read_only = is_written && !nb::cast<bool>(given.attr("flags").attr("writeable"));
-    if (const auto narrow = ml_dtype_of(given)) {
-      const nb::object bits = given.attr("view")(narrow == element::bf16 ? "uint16" : "uint8");
-      if (!find_by_conversion(bits, found)) return std::nullopt;
-      found.type = dtype_of(*narrow, false);
-      return found;
-    }
+    if (find_narrow(given, found)) return found;
   }
-  if (!find_by_conversion(given, found)) return std::nullopt;
-  return found;
+  if (find_by_conversion(given, found) || find_narrow(given, found)) return found;
+  return std::nullopt;
 }
 
 bool is_contiguous(const found_array& found) {

@@ -1,8 +1,8 @@
 #include "interrupt.hpp"
 
 #include <pthread.h>
-#include <csignal>
 #include <unistd.h>
+#include <csignal>
 
 #include <atomic>
 #include <chrono>

@@ -26,6 +26,11 @@ def test_importing_it_imports_neither_numpy_nor_a_framework():
     assert said.stdout == "[]\n", said
 
 
+def test_importing_it_takes_no_time_worth_a_word():
+    script = "import time; began = time.perf_counter(); import baton; print(time.perf_counter() - began)"
+    assert min(float(python("-c", script).stdout) for _ in range(5)) < 0.15
+
+
 def test_it_is_imported_after_whatever_uses_the_standard_library():
     """As PyTorch does: thread-local memory of libstdc++ has a place by then, and no fixed one."""
     said = python("-c", "import ctypes; ctypes.c_void_p.in_dll(ctypes.CDLL('libstdc++.so.6'), '_ZSt15__once_callable'); import baton")
@@ -66,7 +71,7 @@ def blocks(page):
     return re.findall(r"^```python\n(.*?)^```", (SOURCE / page).read_text(), flags=re.M | re.S)
 
 
-@pytest.mark.parametrize("page", ["README.md", "python/README.md", "docs/python.md", "docs/deep_ep.md", "docs/torch.md"])
+@pytest.mark.parametrize("page", ["README.md", "python/README.md", "docs/python.md", "docs/deep_ep.md", "docs/torch.md", "docs/migrating.md"])
 def test_what_pages_show_runs(page, monkeypatch):
     found = blocks(page)
     assert found, page

@@ -32,7 +32,8 @@ def test_what_was_received_are_the_tokens_of_their_sources():
                 token, choice, rank, _ = recv.sources[row]
                 assert data.topk_idx[rank][token, choice] == expert
                 assert (recv.tokens[row] == data.tokens[rank][token]).all()
-    assert len(recv.load().splitlines()) == 17
+    assert recv.load() == [(e, n) for e, n in zip(recv.expert_ids.tolist(), recv.row_counts.tolist())]
+    assert len(repr(recv.load()).splitlines()) == 17 and recv.load()._repr_html_().count("<tr>") == 17
 
 
 def test_views_are_no_copies():

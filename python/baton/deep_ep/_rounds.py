@@ -91,3 +91,6 @@ class Handle(tuple):
     top_k: Optional[int]
     num_rows: Optional[int]
     scratch: dict
+
+    def __repr__(self) -> str:
+        return f"<baton.deep_ep handle: round {self.number} of {self.idx.size(0)} tokens, {self.rounds.ep!r}>"
