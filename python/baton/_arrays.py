@@ -90,16 +90,25 @@ def takes_bits(framework: str) -> bool:
 
 def zeros(shape: tuple, dtype: str, framework: str, world: Any, name: str = "out") -> Array:
     """A new array on the world's device, aligned as allocators do."""
+    return new_array("zeros", shape, dtype, framework, world, name)
+
+
+def empty(shape: tuple, dtype: str, framework: str, world: Any, name: str = "out") -> Array:
+    """The same, with anything in it."""
+    return new_array("empty", shape, dtype, framework, world, name)
+
+
+def new_array(how: str, shape: tuple, dtype: str, framework: str, world: Any, name: str) -> Array:
     if framework == "torch":
         torch = sys.modules["torch"]
         device = "cpu" if world.device == "cpu" else f"cuda:{world.device_index}"
-        return torch.zeros(shape, dtype=getattr(torch, dtype), device=device)
+        return getattr(torch, how)(shape, dtype=getattr(torch, dtype), device=device)
     if world.device == "cpu":
         import numpy
-        return numpy.zeros(shape, ml_dtype(dtype) if dtype == "bfloat16" else dtype)
+        return getattr(numpy, how)(shape, ml_dtype(dtype) if dtype == "bfloat16" else dtype)
     if framework == "cupy":
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(world.device_index):
-            return cupy.zeros(shape, ml_dtype(dtype) if dtype == "bfloat16" else dtype)
+            return getattr(cupy, how)(shape, ml_dtype(dtype) if dtype == "bfloat16" else dtype)
     raise InvalidArgument(f"{name}: None, expected {dtype} {list(shape)} on cuda:{world.device_index}: of arrays of {framework} baton "
                           f"makes none; give {name}=")

@@ -3,7 +3,7 @@ import json
 from typing import Any, Iterable, NamedTuple, Optional, Sequence
 
 from . import _core
-from ._arrays import Array, framework_of, kind_of, stream_handle, zeros
+from ._arrays import Array, empty, framework_of, kind_of, stream_handle
 from ._errors import InvalidArgument
 from ._received import Received
 from ._world import World, refuse_pickling
@@ -151,7 +151,7 @@ class ExpertParallel:
     def _out(self, out: Optional[Array], slot: int, kind: type) -> Array:
         if out is not None:
             return out
-        return zeros((self._core.num_tokens(slot), self._hidden), "float32", framework_of(kind), self._world)
+        return empty((self._core.num_tokens(slot), self._hidden), "float32", framework_of(kind), self._world)
 
     def check(self) -> None:
         """Raises DeviceError for what kernels found since the last check, such as an expert id out of range. Waits for them."""

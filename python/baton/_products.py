@@ -3,7 +3,7 @@ import os
 from typing import Any, Optional
 
 from . import _core
-from ._arrays import Array, framework_of, kind_of, stream_handle, zeros
+from ._arrays import Array, empty, framework_of, kind_of, stream_handle, zeros
 from ._errors import InvalidArgument
 from ._received import Received
 from ._world import World
@@ -59,7 +59,7 @@ def gemm(a: Array, b: Array, *, out: Optional[Array] = None, alpha: float = 1.0,
     n = extents("b", b, 2)[0 if b_layout == "n_by_k" else 1]
     on = world_of(world, a)
     if out is None:
-        out = zeros((m, n), element_of(a), framework_of(kind_of(a)), on)
+        out = (zeros if beta else empty)((m, n), element_of(a), framework_of(kind_of(a)), on)
     _core.gemm(on._core, (a, b, out, bias), (alpha, beta), activation, (b_layout == "k_by_n", splits, num_sms),
                stream_handle(stream, on._gpu, kind_of(a)))
     return out
@@ -100,17 +100,17 @@ def expert_mlp(recv: Received, gate: Array, up: Array, down: Array, *, gate_scal
     *_scales     [local experts, ceil(n / 128), ceil(k / 128)] float32
     *_bias       [local experts, n] bfloat16
     row_weights  [max_rows] float32: weights that experts multiply by; combine multiplies by those that dispatch was given
-    out          [max_rows, hidden] bfloat16; rows outside every expert stay. None: a new array of zeros
+    out          [max_rows, hidden] bfloat16; rows outside every expert stay. None: a new array, in which they hold anything
     gating       silu, or gpt-oss's clamped
     """
     world = World(_core.world_of(recv._core))
     framework = recv._framework
     if out is None:
-        out = zeros((recv.max_rows, recv.hidden), "bfloat16", framework, world)
+        out = empty((recv.max_rows, recv.hidden), "bfloat16", framework, world)
     if scratch is None:
         is_fp8 = element_of(gate).startswith("float8")
         bytes_of_scratch = _core.expert_mlp_scratch_bytes(recv._core, extents("gate", gate, 3)[1], is_fp8)
-        scratch = zeros((bytes_of_scratch,), "uint8", framework, world, "scratch") if bytes_of_scratch else None
+        scratch = empty((bytes_of_scratch,), "uint8", framework, world, "scratch") if bytes_of_scratch else None
     _core.expert_mlp(recv._core, (gate, up, down, gate_scales, up_scales, down_scales, gate_bias, up_bias, down_bias, row_weights, out,
                                   scratch), gating, stream_handle(stream, world._gpu, kind_of(gate)))
     return out

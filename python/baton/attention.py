@@ -5,7 +5,7 @@ On CPU arrays of any head_dim that is a multiple of 8 up to 512; on GPUs `suppor
 from typing import Any, NamedTuple, Optional, Tuple
 
 from . import _core
-from ._arrays import Array, framework_of, kind_of, stream_handle, zeros
+from ._arrays import Array, empty, framework_of, kind_of, stream_handle, zeros
 from ._errors import InvalidArgument
 from ._products import element_of, extents, world_of
 from ._world import World, split_device
@@ -48,7 +48,7 @@ def supports(*, heads: int, kv_heads: int, head_dim: int, dtype: str = "bfloat16
 
 def new_scratch_of(scratch: Optional[Array], kind: type, world: World) -> Any:
     def new_scratch(size: int) -> Array:
-        return zeros((size,), "uint8", framework_of(kind), world, "scratch") if scratch is None else scratch
+        return empty((size,), "uint8", framework_of(kind), world, "scratch") if scratch is None else scratch
     return new_scratch
 
 

@@ -82,7 +82,11 @@ def test_experts_in_fp8_take_scales():
     recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)[0]
     weights = {name: numpy.ones((1, 128, 128), ml_dtypes.float8_e4m3fn) for name in ("gate", "up", "down")}
     scales = {f"{name}_scales": numpy.full((1, 1, 1), 2.0 ** -7, numpy.float32) for name in weights}
-    assert numpy.isfinite(double(baton.expert_mlp(recv, **weights, **scales))).all()
+    out = numpy.zeros((recv.max_rows, 128), BF16)
+    assert baton.expert_mlp(recv, **weights, **scales, out=out) is out
+    count = int(recv.row_offsets[-1])
+    assert numpy.isfinite(double(out)).all() and (out[:count] != 0).any() and (out[count:] == 0).all()  # other rows stay
+    assert (baton.expert_mlp(recv, **weights, **scales)[:count] == out[:count]).all()
     with pytest.raises(baton.InvalidArgument, match=r"up_scales: expected float32 \[1, 1, 1\] on cpu.*found float32 \[1, 2, 1\]"):
         baton.expert_mlp(recv, **weights, **{**scales, "up_scales": numpy.ones((1, 2, 1), numpy.float32)})
 
