@@ -132,6 +132,11 @@ class World:
         thread at any time, also while kernels hang."""
         return self._core.wait_times()
 
+    def give_up(self) -> bool:
+        """Ends what this rank waits for, as its deadline would: whoever waits raises Stuck. From any thread, as a watchdog. False: nothing of
+        this rank waits for a peer, and nothing was done."""
+        return self._core.give_up()
+
     def reset_wait_times(self) -> None:
         self._core.reset_wait_times()
 

@@ -12,6 +12,7 @@
 
 #include "baton/error.hpp"
 #include "baton/expert_parallel.hpp"
+#include "baton/give_up.hpp"
 #include "interrupt.hpp"
 #include "ranks.hpp"
 
@@ -197,6 +198,12 @@ void bind_world(nb::module_& module) {
           "synchronize",
           [](const py_world& self, std::uintptr_t stream) { self.synchronize(self.stream_of(stream)); },
           nb::arg("stream"))
+      .def("give_up",
+           [](const py_world& self) {
+             const world& rank = self.get();
+             const nb::gil_scoped_release without_lock;
+             return baton::give_up(rank);
+           })
       .def("wait_times", &wait_times)
       .def("reset_wait_times", [](const py_world& self) { self.get().reset_wait_times(); });
   module.def("local", &local, nb::arg("num_ranks"), nb::arg("device"));

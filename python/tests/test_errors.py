@@ -1,5 +1,7 @@
 """Errors as exceptions with fields."""
 import os
+import threading
+import time
 
 import pytest
 
@@ -102,3 +104,21 @@ def test_errors_are_of_one_family_and_of_pythons():
                   baton.TransportError, baton.Unsupported):
         assert issubclass(error, baton.Error)
     assert issubclass(baton.InvalidArgument, ValueError)
+
+
+def test_another_thread_may_give_up_for_who_waits():
+    data = round_data(num_ranks=2)
+    ep = local(data, num_ranks=2)
+    assert not ep[0].world.give_up()
+    ep[0].dispatch_async(*data.given(0))
+
+    def watch():
+        while not ep[0].world.give_up():
+            time.sleep(0.01)
+
+    watchdog = threading.Thread(target=watch)
+    watchdog.start()
+    with pytest.raises(baton.Stuck) as told:
+        ep[0].dispatch_wait()
+    watchdog.join()
+    assert told.value.rank == 0 and told.value.peer == 1 and 0 < told.value.waited_ns < 10e9

@@ -21,12 +21,13 @@ const stuck_record* longest_wait(const wait_log& log) {
 }
 
 /// What the host throws, unless a kernel has written there already.
-void report(stuck_record& to, stuck_record wait) {
+void report(stuck_record& to, const stuck_record& wait) {
   if (std::atomic_ref{to.claimed}.exchange(1) != 0) return;
-  wait.claimed = 1;
-  wait.complete = 0;
-  wait.waited_ns = std::max<std::uint64_t>(wait.waited_ns, 1);  // 0 is a refusal
-  to = wait;
+  stuck_record mine = wait;
+  mine.claimed = 1;
+  mine.complete = 0;
+  mine.waited_ns = std::max<std::uint64_t>(mine.waited_ns, 1);  // 0 is a refusal
+  to = mine;
   std::atomic_ref{to.complete}.store(1, std::memory_order_release);
 }
 
