@@ -1,6 +1,6 @@
 """Arrays of whatever framework the caller uses: which one that is, its current stream, its new arrays, and views of baton's memory."""
 import sys
-from typing import Any
+from typing import Any, Callable, Optional
 
 from . import _core
 from ._errors import InvalidArgument
@@ -66,21 +66,36 @@ def ml_dtype(name: str) -> Any:
     return found
 
 
-def seen_as(bits: Array, framework: str, device: str, dtype: str) -> Array:
-    """A view of baton's memory, as unsigned integers where the framework needs that, as an array of `framework`. Of a framework that
-    is none of these, an object that speaks DLPack."""
+class Exported:
+    """Memory of a GPU as an array that speaks DLPack, for frameworks that take no capsules."""
+
+    def __init__(self, capsule: Callable[[], Any], gpu: int) -> None:
+        self._capsule, self._gpu = capsule, gpu
+
+    def __dlpack_device__(self) -> tuple:
+        return 2, self._gpu  # DLPack's cuda
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule()
+
+
+def seen_as(view: Callable[[], Any], framework: str, gpu: int, dtype: str) -> Optional[Array]:
+    """A view of baton's memory as an array of `framework`; `view` makes one, numpy's on CPU ranks and on GPUs a capsule of DLPack, of
+    unsigned integers where takes_bits, or None. Of a framework that is none of these, an object that speaks DLPack."""
+    if (bits := view()) is None:
+        return None
     if framework == "torch":
         torch = sys.modules["torch"]
         array = torch.from_dlpack(bits)
         return array if array.dtype == getattr(torch, dtype) else array.view(getattr(torch, dtype))
-    if device == "cpu":
+    if gpu < 0:
         return bits.view(ml_dtype(dtype)) if dtype in ML_DTYPES else bits
     if framework == "cupy":
         array = sys.modules["cupy"].from_dlpack(bits)
         return array.view(ml_dtype(dtype)) if dtype in ML_DTYPES else array
     if framework == "jax":
-        return sys.modules["jax"].dlpack.from_dlpack(bits)
-    return bits
+        return sys.modules["jax"].dlpack.from_dlpack(Exported(view, gpu))
+    return Exported(view, gpu)
 
 
 def takes_bits(framework: str) -> bool:

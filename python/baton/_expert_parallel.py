@@ -113,7 +113,9 @@ class ExpertParallel:
 
     def _received(self, core: Any, kind: type) -> Received:
         framework = framework_of(kind)
-        return Received(core, framework, self._device, self._views.setdefault((framework, core.key), {}))
+        if framework == "jax":  # remembers an array's values, as it takes none to change
+            return Received(core, framework, self._gpu, {})
+        return Received(core, framework, self._gpu, self._views.setdefault((framework, core.key), {}))
 
     def combine_async(self, expert_output: Array, shared_output: Optional[Array] = None, *, num_rows: int = -1, slot: int = 0,
                       num_sms: int = 0, stream: Any = None) -> None:

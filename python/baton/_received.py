@@ -15,14 +15,14 @@ class Received:
 
     __reduce_ex__ = refuse_pickling
 
-    def __init__(self, core: Any, framework: str, device: str, views: dict) -> None:
-        self._core, self._framework, self._device = core, framework, device
+    def __init__(self, core: Any, framework: str, gpu: int, views: dict) -> None:
+        self._core, self._framework, self._gpu = core, framework, gpu
         self._views = views  # of these places, which rounds share
 
     def _seen(self, name: str, dtype: str, *as_bits: bool) -> Optional[Array]:
         if name not in self._views:
-            view = getattr(self._core, name)(*as_bits)
-            self._views[name] = None if view is None else seen_as(view, self._framework, self._device, dtype)
+            method = getattr(self._core, name)
+            self._views[name] = seen_as(lambda: method(*as_bits), self._framework, self._gpu, dtype)
         return self._views[name]
 
     @property
@@ -84,7 +84,7 @@ class Received:
 
     def __repr__(self) -> str:
         return (f"<baton.Received: up to {self.max_rows} rows of {self.hidden} values as {self.format}, {self.num_local_experts} experts, "
-                f"on {self._device}>")
+                f"on {'cpu' if self._gpu < 0 else f'cuda:{self._gpu}'}>")
 
 
 class Load(list):

@@ -146,6 +146,19 @@ def test_attention_is_captured_and_replayed():
     assert torch.equal(again, first)
 
 
+def test_what_is_exported_is_an_array_to_jax():
+    from baton._arrays import Exported
+
+    class on_cpu(Exported):  # memory of a GPU is not to be had everywhere
+        def __dlpack_device__(self):
+            return 1, 0
+
+    jax, values = of_jax("cpu").jax, numpy.arange(64, dtype=numpy.float32).reshape(4, 16)
+    assert Exported(values.__dlpack__, 3).__dlpack_device__() == (2, 3)
+    for _ in range(2):  # a capsule is taken once
+        assert (numpy.asarray(jax.dlpack.from_dlpack(on_cpu(values.__dlpack__, 0))) == values).all()
+
+
 def test_jax_on_cpu_ranks():
     run_rounds(of_jax("cpu"), "cpu")
 
