@@ -46,6 +46,8 @@ class Received:
     def tokens(self) -> Array:
         """[max_rows, hidden] in the communicator's format; of 4-bit formats bytes [max_rows, hidden / 2]. With rows="by_token" each token
         once, at token_rows."""
+        if (seen := self._views.get("tokens")) is not None:
+            return seen
         return self._seen("tokens", NARROW.get(self.format, "uint8"), takes_bits(self._framework))
 
     @property
