@@ -89,6 +89,17 @@ __device__ __forceinline__ void wgmma_wait() {
           "n"(transposed ? 1 : 0));                                                                   \
   }                                                                                                   \
   template <bool transposed = false>                                                                  \
+  __device__ __forceinline__ void name(float(&acc)[64], const std::uint32_t(&a)[4], std::uint64_t b,  \
+                                       bool add) {                                                    \
+    asm volatile(                                                                                     \
+        "{\n  .reg .pred p;\n  setp.ne.b32 p, %69, 0;\n"                                              \
+        "  wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" BATON_OPERANDS_64         \
+        "}, {%64, %65, %66, %67}, %68, p, 1, 1, %70;\n}"                                              \
+        : BATON_ACC_64(0)                                                                             \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<std::uint32_t>(add)),   \
+          "n"(transposed ? 1 : 0));                                                                   \
+  }                                                                                                   \
+  template <bool transposed = false>                                                                  \
   __device__ __forceinline__ void name(float(&acc)[128], const std::uint32_t(&a)[4], std::uint64_t b, \
                                        bool add) {                                                    \
     asm volatile(                                                                                     \

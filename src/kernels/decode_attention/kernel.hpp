@@ -1,0 +1,125 @@
+#pragma once
+// O = softmax(scale * Q * K^T) * V of few rows a sequence, keys in pages: bound by memory, so keys are read once, by as many blocks
+// as there are, and what these made of them is put together in the same launch. On tensor cores, bf16 or fp16 in and out, sums in
+// fp32. All heads that share a head of K are rows of one product, with all tokens that fit into 64 of them.
+//
+//   role       groups     registers  takes           gives            work per tile of 64 keys
+//   loader     1 (1 warp) 40         free slots      filled slots     K in 4 slots, V in up to 4: 128 KiB at head dimension 512
+//   Q loader   (1 warp)   40         free Q          filled Q         once an item
+//   consumer   2          232        filled slots    free slots       64 rows: all scores, half of O's columns
+//
+//   loader       | K 0 | V 0 | K 1 | V 1 | ...            the next item's keys follow this one's
+//   consumer     | Q K 0 | softmax | P V 0 | Q K 1 ...    | merge (merge.hpp) | the next item
+//
+// A team is a cluster of 1 to 8 blocks. Who does what: items.hpp; hand-overs: protocol/staged_pipeline.hpp, team_rows.hpp,
+// completion.hpp. A wait of a consumer that gives up lets its group go on to its end; what it makes is stored nowhere.
+#include "base/constant.hpp"
+#include "exec/kernel.hpp"
+#include "kernels/decode_attention/load.hpp"
+#include "kernels/decode_attention/merge.hpp"
+
+namespace baton::decode_attention {
+
+template <config C, class X>
+class block_role {
+  static_assert(why_not<C>() == nullptr);
+  using plan = block_plan<C>;
+  using pipeline = slot_pipeline<C>;
+
+ public:
+  BATON_FN block_role(X& x, const params& p) : x_{x}, p_{p} {}
+
+  BATON_FN void run() {
+    x_.launch_dependents();
+    prepare_barriers();
+    const int group = x_.group();
+    if (x_.warp() == 0) {
+      x_.elect([&] { x_.prefetch(p_.q), x_.prefetch(p_.k), x_.prefetch(p_.v); });
+      x_.await_dependencies();  // nobody touches the operands earlier
+      deal();
+    } else {
+      if (group >= loader_groups) clear_q(group - loader_groups);
+      x_.await_dependencies();
+    }
+    x_.sync_cluster();
+    if (group < loader_groups) {
+      x_.template leave_registers<C.loader_registers>();
+      if (x_.warp() == 0) load_role<C, X>{x_, p_}.run();
+      if (x_.warp() == 1) load_q_role<C, X>{x_, p_}.run();
+    } else {
+      x_.template take_registers<C.consumer_registers()>();
+      consume(group - loader_groups);
+    }
+    x_.sync_cluster();  // nobody leaves while others read here
+  }
+
+ private:
+  BATON_FN void prepare_barriers() {
+    x_.block_each(pipeline::num_mbars, [&](int i) {
+      x_.mbarrier_init(plan{}.slot_barriers(x_) + i, i < pipeline::total_stages ? 1 : consumer_warps);
+      x_.fence_mbarrier_init();
+    });
+    x_.block_each(1, [&](int) {
+      x_.write(plan{}.late(x_), 0u);
+      x_.mbarrier_init(plan{}.q_filled(x_), 1);
+      x_.mbarrier_init(plan{}.q_free(x_), consumer_warps);
+      team_rows<X>::prepare(x_, plan{}.rows_staged(x_), plan{}.rows_taken(x_), consumer_groups,
+                            consumer_warps);
+      x_.fence_mbarrier_init();
+    });
+  }
+  BATON_FN void deal() {
+    const int team = x_.block() / x_.cluster_blocks(), teams = x_.num_blocks() / x_.cluster_blocks();
+    const dealt_work w = dealer<X>{x_, p_}.deal(team, teams);
+    x_.elect([&] {
+      const auto* from = reinterpret_cast<const std::int32_t*>(&w);
+      auto* to = reinterpret_cast<std::int32_t*>(plan{}.dealt(x_));
+      for (int i = 0; i < static_cast<int>(sizeof w / 4); ++i) x_.write(to + i, from[i]);
+    });
+  }
+  /// Rows of Q that no box fills are multiplied, too: as zeros.
+  BATON_FN void clear_q(int group) {
+    const int warp = group * group_warps + x_.warp_of_group();
+    x_.each_lane([&](int lane) {
+      for (int i = warp * warp_lanes + lane; i < C.chunks() * group_rows * tile<C>::chunks;
+           i += consumer_warps * warp_lanes) {
+        const int row = i / tile<C>::chunks;
+        if (row % group_rows >= p_.box_rows)
+          x_.write(q_tile<C>(x_, 0).chunk(row, i % tile<C>::chunks), vec16{});
+      }
+      x_.fence_proxy_async();
+    });
+  }
+  BATON_FN void consume(int group) {
+    consume_role<C, X> consumer{x_, p_, group};
+    walk<C, X> items{x_, p_};
+    merge_role<C, X> merge{x_, p_, items.line(), group};
+    const int block = x_.cluster_block(), team = x_.cluster_blocks();
+    for (part w{}; items.next(w);) {
+      typename consume_role<C, X>::sums o;
+      attention_kernels::running_softmax<X> softmax{x_, p_.scale};
+      consumer.run(w, w.first_of(block, team), w.first_of(block + 1, team), o, softmax);
+      merge.run(w, o, softmax);
+    }
+    const std::uint32_t late = x_.read(plan{}.late(x_));
+    if (late != 0) x_.report_late(site_of(static_cast<wait_of>(late)));
+  }
+
+  X& x_;
+  const params& p_;
+};
+
+/// `Config` is constant<c>; see base/constant.hpp. Clusters of any size that has room; as many as work at a time.
+template <class Config>
+struct decode_kernel {
+  static constexpr config c = Config::value;
+  static constexpr kernel_bounds bounds{
+      .max_threads = num_warps * warp_lanes, .blocks_per_sm = 1, .cluster = 0, .in_groups = true};
+
+  template <group_exec_context X>
+  static BATON_FN void run(X& x, const params& p) {
+    block_role<c, X>{x, p}.run();
+  }
+};
+
+}  // namespace baton::decode_attention

@@ -1,0 +1,17 @@
+// Attention of few rows, of head dimensions 256 and 512, compiled for GPUs.
+#include "device/entry.cuh"
+#include "kernels/decode_attention/instances.hpp"
+#include "kernels/decode_attention/kernel.hpp"
+
+namespace baton {
+
+#define BATON_DECODE_ATTENTION(head_dim)                                                          \
+  BATON_KERNEL(decode_attention::kernel_of<bfloat16, head_dim, false>, decode_attention::params); \
+  BATON_KERNEL(decode_attention::kernel_of<bfloat16, head_dim, true>, decode_attention::params);  \
+  BATON_KERNEL(decode_attention::kernel_of<float16, head_dim, false>, decode_attention::params);  \
+  BATON_KERNEL(decode_attention::kernel_of<float16, head_dim, true>, decode_attention::params)
+
+BATON_DECODE_ATTENTION(256);
+BATON_DECODE_ATTENTION(512);
+
+}  // namespace baton

@@ -1,0 +1,223 @@
+#pragma once
+// How what was made of an item's keys is put together: by the blocks of a team from each other's shared memory, each of them some
+// columns of O; and where the item was cut, by the last block of each slice of columns from the caller's memory, in the order of
+// the parts, whoever is last.
+//
+//   block 0   | keys | show 16 rows | columns 0 to 63 of all blocks' rows  | next 16 ... | out, or tell of a part | last: all parts
+//   block 1   | keys | show 16 rows | columns 64 to 127 ...
+#include "base/convert.hpp"
+#include "kernels/decode_attention/consume.hpp"
+#include "protocol/completion.hpp"
+#include "protocol/team_rows.hpp"
+
+namespace baton::decode_attention {
+
+struct alignas(16) four_floats {
+  float at[4];
+};
+
+/// Rows of parts of the keys, one after the other: weights against 2^most, their sum, and four of the row's sums.
+class running_row {
+ public:
+  BATON_FN explicit running_row(float scale) : scale_{scale} {}
+
+  /// Keys that were none, or not seen, count nothing, whatever `sums` holds.
+  BATON_FN void add(const row_share& share, const four_floats& sums) {
+    if (share.sum == 0.0f) return;
+    const float most = larger(all_.most, share.most);
+    const float before = exp2_quickly((all_.most - most) * scale_),
+                now = exp2_quickly((share.most - most) * scale_);
+    all_ = {most, all_.sum * before + share.sum * now};
+    BATON_UNROLL
+    for (int i = 0; i < 4; ++i) sums_.at[i] = sums_.at[i] * before + sums.at[i] * now;
+  }
+  BATON_FN const row_share& share() const { return all_; }
+  BATON_FN const four_floats& sums() const { return sums_; }
+
+  /// With a sink, a logit to base 2, or -INFINITY. Sums become O; the log-sum-exp is returned.
+  BATON_FN float finish(float sink) {
+    constexpr float ln_2 = 0.6931471805599453f;
+    const float low = all_.most * scale_, top = larger(low, sink), share = exp2_quickly(low - top);
+    const float whole = all_.sum * share + exp2_quickly(sink - top);
+    const bool nothing = all_.sum == 0.0f;
+    BATON_UNROLL
+    for (float& v : sums_.at) v = nothing ? 0.0f : v * (share / whole);
+    return nothing ? -INFINITY : (top + log2f(whole)) * ln_2;
+  }
+
+ private:
+  float scale_;
+  row_share all_{attention_kernels::no_score, 0.0f};
+  four_floats sums_{};
+};
+
+template <config C, class X>
+class merge_role {
+  using T = value<C>;
+  using sums = typename consume_role<C, X>::sums;
+  using softmax = attention_kernels::running_softmax<X>;
+
+ public:
+  BATON_FN merge_role(X& x, const params& p, const dealt_work& line, int group)
+      : x_{x},
+        p_{p},
+        line_{line},
+        group_{group},
+        rows_{x, block_plan<C>{}.rows_staged(x), block_plan<C>{}.rows_taken(x)} {}
+
+  /// `o` and `s` are of the block's keys of the part.
+  BATON_FN void run(const part& w, const sums& o, softmax& s) {
+    const sharers of = sharers_of(p_, line_, w);
+    const int rows = w.tokens * p_.heads_of_group;
+    BATON_ROLLED
+    for (int first = 0; first < rows; first += round_rows) {
+      if (x_.warp_of_group() * group_warp_rows == first) show(o, s);
+      rows_.await(turn_, wait_for(wait_of::rows_staged));
+      each_place(smaller(rows - first, round_rows), [&](int row, int chunk) {
+        running_row sum = gathered(row, chunk);
+        of.count == 1 ? store(w, first + row, chunk, sum) : keep(of, first + row, chunk, sum);
+      });
+      rows_.release();
+      ++turn_;
+    }
+    if (of.count > 1) merge_parts(w, of, rows);
+  }
+
+ private:
+  static constexpr int wait_id = 1 + consumer_groups;  // of the barrier of both groups
+
+  BATON_FN auto wait_for(wait_of what) {
+    return [this, what](mbarrier* b, parity p) { wait_or_note<scope::cluster, C>(x_, what, b, p); };
+  }
+  BATON_FN bool is_late() { return x_.read(block_plan<C>{}.late(x_)) != 0; }
+  BATON_FN int columns_of_block() { return C.head_dim / x_.cluster_blocks(); }
+  BATON_FN int column_of(int chunk) { return x_.cluster_block() * columns_of_block() + chunk * 4; }
+
+  /// f(row, chunk) for 16 bytes each of `rows` rows of the block's columns.
+  template <class F>
+  BATON_FN void each_place(int rows, F f) {
+    const int chunks = columns_of_block() / 4;
+    const int first = (x_.warp() - loader_groups * group_warps) * warp_lanes;
+    x_.each_lane([&](int lane) {
+      BATON_ROLLED
+      for (int i = first + lane; i < rows * chunks; i += consumer_warps * warp_lanes)
+        f(i / chunks, i % chunks);
+    });
+  }
+
+  /// A warp's 16 rows, for all blocks of the team.
+  BATON_FN void show(const sums& o, softmax& s) {
+    rows_.acquire(turn_, wait_for(wait_of::rows_taken));
+    constexpr int tiles = C.columns() / sums_tile::columns;
+    BATON_UNROLL
+    for (int i = 0; i < tiles; ++i)
+      x_.put_rows(staged_tile<C>(x_, group_ * tiles + i), o, i * sums_tile::columns);
+    const typename X::row_values all = s.sums();
+    if (group_ == 0) {
+      row_share* const to = block_plan<C>{}.shares(x_);
+      x_.each_row(s.most(), [&](int row, float v) { x_.write(&to[row].most, v); });
+      x_.each_row(all, [&](int row, float v) { x_.write(&to[row].sum, v); });
+    }
+    rows_.tell();
+  }
+  /// Of a row that is shown, from all blocks in turn.
+  BATON_FN running_row gathered(int row, int chunk) {
+    const int column = column_of(chunk), team = x_.cluster_blocks();
+    vec16* const at =
+        staged_tile<C>(x_, column / sums_tile::columns).chunk(row, column % sums_tile::columns / 4);
+    row_share shares[most_team];
+    four_floats values[most_team];
+    BATON_UNROLL
+    for (int b = 0; b < most_team; ++b) {
+      if (b >= team) continue;
+      shares[b] = x_.read(x_.in_block(block_plan<C>{}.shares(x_) + row, b));
+      values[b] = x_.read(reinterpret_cast<const four_floats*>(x_.in_block(at, b)));
+    }
+    running_row sum{p_.scale};
+    BATON_UNROLL
+    for (int b = 0; b < most_team; ++b)
+      if (b < team) sum.add(shares[b], values[b]);
+    return sum;
+  }
+
+  BATON_FN void store(const part& w, int row, int chunk, running_row& sum) {
+    constexpr float log2_e = 1.4426950408889634f;
+    const int token = p_.group.quotient(row);
+    const int head = w.kv_head * p_.heads_of_group + row - token * p_.heads_of_group;
+    const float lse = sum.finish(p_.sinks != nullptr ? x_.read(p_.sinks + head) * log2_e : -INFINITY);
+    if (is_late()) return;
+    const int column = column_of(chunk);
+    struct alignas(8) {
+      std::uint32_t at[2];
+    } const rounded{
+        {pack_two<T>(sum.sums().at[0], sum.sums().at[1]), pack_two<T>(sum.sums().at[2], sum.sums().at[3])}};
+    T* const to = static_cast<T*>(p_.out) + (w.row + token) * p_.out_row + head * C.head_dim + column;
+    x_.write(reinterpret_cast<std::remove_const_t<decltype(rounded)>*>(to), rounded);
+    if (p_.lse != nullptr && column == 0) x_.write(p_.lse + place_of_lse(w, token, head), lse);
+  }
+  BATON_FN std::int64_t place_of_lse(const part& w, int token, int head) {
+    if (!p_.lse_by_sequence) return std::int64_t{head} * p_.all_rows + w.row + token;
+    return (std::int64_t{w.sequence} * p_.heads + head) * p_.max_rows + w.token + token;
+  }
+
+  /// Where the part of team `team` of an item lies in the caller's memory: a team has at most one that an item ends with and one
+  /// that an item begins with.
+  BATON_FN std::int64_t place_of(const sharers& of, int team, int row) {
+    const int begins = team == of.first;
+    return (std::int64_t{team * x_.cluster_blocks() + x_.cluster_block()} * 2 + begins) * p_.rows_of_item() +
+           row;
+  }
+  BATON_FN four_floats* sums_at(std::int64_t place, int chunk) {
+    return reinterpret_cast<four_floats*>(p_.partial_sums + place * columns_of_block()) + chunk;
+  }
+  BATON_FN int own_team() { return x_.block() / x_.cluster_blocks(); }
+  BATON_FN void keep(const sharers& of, int row, int chunk, const running_row& sum) {
+    if (is_late()) return;
+    const std::int64_t place = place_of(of, own_team(), row);
+    x_.write(sums_at(place, chunk), sum.sums());
+    if (chunk == 0) x_.write(p_.partial_shares + place, sum.share());
+  }
+  /// The block that is the last of those with the same columns has all parts.
+  BATON_FN void merge_parts(const part& w, const sharers& of, int rows) {
+    std::uint32_t* const last = block_plan<C>{}.last(x_);
+    x_.sync_groups(wait_id, consumer_groups);
+    if (x_.warp() == loader_groups * group_warps)
+      x_.elect([&] {
+        auto* const counter = reinterpret_cast<std::int32_t*>(p_.counters) + of.first * x_.cluster_blocks() +
+                              x_.cluster_block();
+        x_.write(last, !is_late() && finish(x_, counter, 1, of.count) ? 1u : 0u);
+      });
+    x_.sync_groups(wait_id, consumer_groups);
+    if (x_.read(last) == 0) return;
+    each_place(rows, [&](int row, int chunk) {
+      running_row sum{p_.scale};
+      BATON_ROLLED
+      for (int i = 0; i < of.count; i += parts_at_once) add_parts(of, i, row, chunk, sum);
+      store(w, row, chunk, sum);
+    });
+  }
+  static constexpr int parts_at_once = 4;
+  BATON_FN void add_parts(const sharers& of, int first, int row, int chunk, running_row& sum) {
+    row_share shares[parts_at_once];
+    four_floats values[parts_at_once];
+    BATON_UNROLL
+    for (int i = 0; i < parts_at_once; ++i) {
+      if (first + i >= of.count) continue;
+      const std::int64_t place = place_of(of, of.first + first + i, row);
+      shares[i] = x_.read(p_.partial_shares + place);
+      values[i] = x_.read(sums_at(place, chunk));
+    }
+    BATON_UNROLL
+    for (int i = 0; i < parts_at_once; ++i)
+      if (first + i < of.count) sum.add(shares[i], values[i]);
+  }
+
+  X& x_;
+  const params& p_;
+  dealt_work line_;
+  int group_;
+  team_rows<X> rows_;
+  int turn_ = 0;
+};
+
+}  // namespace baton::decode_attention

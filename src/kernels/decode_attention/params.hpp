@@ -1,0 +1,134 @@
+#pragma once
+#include <cstdint>
+
+#include "kernels/attention/operands.hpp"
+#include "kernels/decode_attention/config.hpp"
+
+namespace baton::decode_attention {
+
+using attention_kernels::operands;
+using attention_kernels::visibility;
+
+/// Keys that the line of work counts as one: a multiple of piece_keys.
+inline constexpr int unit_keys = 128, unit_pieces = unit_keys / piece_keys;
+/// An item of no more units is not cut: its merge would take longer than reading them.
+inline constexpr int short_units = 8;
+/// Of a launch, at most: as many as there are counters in the caller's memory.
+inline constexpr int most_blocks = 160;
+
+/// What the kernel reads and writes: passed by value as a __grid_constant__.
+struct params {
+  tensor_map q;     // boxes of box_tokens rows of a group of heads by a chunk of 64 columns
+  tensor_map k, v;  // boxes of 16 keys by a chunk; by all of a head's
+  void* out;
+  float* lse;                      // null: it is not asked for
+  const float* sinks;              // [heads]; null: none
+  const std::int32_t* first_rows;  // [sequences + 1]; null: each has max_rows
+  const std::int32_t* lengths;     // [sequences]: keys
+  const std::int32_t* page_table;  // [sequences, max_pages]
+  std::uint32_t* counters;         // [most_blocks]; 0 before and after
+  float* partial_sums;             // [2 blocks][rows_of_item][head_dim / team]
+  row_share* partial_shares;       // [2 blocks][rows_of_item]
+  std::int64_t out_row;            // from one row to the next, in elements
+  divider page_size, group;
+  int sequences, heads, kv_heads, heads_of_group;
+  int max_rows, all_rows, max_keys, max_pages;
+  int block_tokens;      // of a sequence that one item has
+  int row_blocks;        // of a sequence, each of block_tokens tokens
+  int box_rows;          // of q that are loaded for an item
+  int short_units;       // see above
+  bool lse_by_sequence;  // [sequences, heads, max_rows] instead of [heads, all_rows]
+  int left, right;       // what a row sees: keys before and behind its own, or unbounded
+  float scale;           // of a score, to base 2: with a soft cap, of its hyperbolic tangent
+  float cap_scale;       // with a soft cap: of what that is taken
+
+  static constexpr int unbounded = 1 << 30;
+  BATON_FN int rows_of_item() const { return block_tokens * heads_of_group; }
+  BATON_FN int items_of_sequence() const { return kv_heads * row_blocks; }
+};
+
+/// Tokens of an item: as many as fit into the 64 rows of a product with all heads of their group.
+template <class T>
+constexpr int block_tokens(const operands<T>& asked) {
+  return larger(smaller(asked.q_len, group_rows / asked.group()), 1);
+}
+
+/// Blocks that read the keys of an item together, and add up what they made in each other's memory. With many items each block
+/// has its own.
+template <class T>
+constexpr int team_of(const operands<T>& asked) {
+  const std::int64_t items =
+      std::int64_t{asked.batch} * asked.kv_heads * ceil_div(larger(asked.q_len, 1), block_tokens(asked));
+  return items <= 16 ? 8 : items <= 40 ? 4 : items <= 80 ? 2 : 1;
+}
+
+/// The caller's memory: counters first, whatever the sizes, as they are left as they were found.
+struct scratch_layout {
+  std::size_t shares = 0, sums = 0, bytes = 0;
+};
+template <class T>
+constexpr scratch_layout scratch_of(const operands<T>& asked, int blocks = most_blocks) {
+  scratch_layout s;
+  if (ceil_div(asked.k_len, unit_keys) + 1 <= short_units) return s;
+  const auto rows = static_cast<std::size_t>(block_tokens(asked) * asked.group()),
+             places = 2 * static_cast<std::size_t>(blocks);
+  s.shares = most_blocks * sizeof(std::uint32_t);
+  s.sums = align_up(s.shares + places * rows * sizeof(row_share), std::size_t{256});
+  s.bytes =
+      s.sums + places * rows * static_cast<std::size_t>(asked.head_dim) / team_of(asked) * sizeof(float);
+  return s;
+}
+
+/// `make_map(tensor_boxes)` is the device's.
+template <config C, class T, class MakeMap>
+params params_of(const operands<T>& asked, void* scratch, MakeMap make_map) {
+  constexpr float log2_e = 1.4426950408889634f;
+  constexpr int columns = tile<C>::columns, bytes = sizeof(T);
+  const int tokens = block_tokens(asked), group = asked.group();
+  const auto cache = [&](const T* at, int box_chunks) {
+    const bool is_empty = asked.num_pages == 0 || asked.max_pages == 0;
+    return make_map(tensor_boxes{
+        .base = is_empty ? asked.q : at,
+        .element_bytes = bytes,
+        .extents = {columns, asked.page_size, C.chunks(), asked.kv_heads, larger(asked.num_pages, 1)},
+        .strides = {asked.k_row * bytes, tile<C>::row_bytes, asked.kv_head_step * bytes,
+                    asked.page_step * bytes},
+        .box = {columns, piece_keys, box_chunks, 1, 1}});
+  };
+  params p{};
+  p.q = make_map(tensor_boxes{.base = asked.q,
+                              .element_bytes = bytes,
+                              .extents = {columns, asked.heads, asked.total_q, C.chunks(), 1},
+                              .strides = {C.head_dim * bytes, asked.q_row * bytes, tile<C>::row_bytes, 16},
+                              .box = {columns, group, tokens, 1, 1}});
+  p.k = cache(asked.k, 1);
+  p.v = cache(asked.v, C.chunks());
+  p.out = asked.out;
+  p.lse = asked.lse;
+  p.sinks = asked.sinks;
+  p.first_rows = asked.cu_seqlens_q;
+  p.lengths = asked.seqlens_k;
+  p.page_table = asked.page_table;
+  auto* const at = static_cast<std::byte*>(scratch);
+  const scratch_layout layout = scratch_of(asked);
+  p.counters = reinterpret_cast<std::uint32_t*>(at);
+  p.partial_shares = reinterpret_cast<row_share*>(at + layout.shares);
+  p.partial_sums = reinterpret_cast<float*>(at + layout.sums);
+  p.out_row = asked.out_row;
+  p.page_size = divider{asked.page_size}, p.group = divider{group};
+  p.sequences = asked.batch, p.heads = asked.heads, p.kv_heads = asked.kv_heads, p.heads_of_group = group;
+  p.max_rows = asked.q_len, p.all_rows = asked.total_q;
+  p.max_keys = asked.num_pages == 0 ? 0 : asked.k_len, p.max_pages = asked.max_pages;
+  p.block_tokens = tokens, p.row_blocks = ceil_div(asked.q_len, tokens), p.box_rows = tokens * group;
+  p.short_units = short_units;
+  p.lse_by_sequence = asked.lse_by_sequence;
+  const auto bounded = [](int keys) {
+    return keys == visibility::none ? params::unbounded : smaller(keys, params::unbounded);
+  };
+  p.left = bounded(asked.sees.left), p.right = bounded(asked.sees.right);
+  p.scale = (asked.softcap > 0 ? asked.softcap : asked.scale) * log2_e;
+  p.cap_scale = asked.softcap > 0 ? asked.scale / asked.softcap : 0.0f;
+  return p;
+}
+
+}  // namespace baton::decode_attention

@@ -1,0 +1,78 @@
+// Attention of few rows, role by role, on the CPU machine: what it makes, whatever the schedule, however it is dealt out.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/decode_attention_runs.hpp"
+
+namespace baton {
+namespace {
+
+using test::attention_shape;
+using test::decode_run;
+
+template <decode_attention::config C>
+void expect_decode(attention_shape s, const decode_run& run, const sim::options& how) {
+  using Value = decode_attention::value<C>;
+  s.head_dim = C.head_dim;
+  const auto c = test::make_attention<Value>(s, 5);
+  std::vector<std::byte> scratch;
+  const auto made = test::run_decode<C>(c, run, how, scratch);
+  const auto found = test::errors_of(c, made, test::tensor_core_rounding<Value>(s.head_dim));
+  EXPECT_EQ(found.first_wrong, "");
+  EXPECT_LE(found.rms(), C.fp16 ? 0x1p-10 : 0x1p-8) << text(s);
+  EXPECT_TRUE(std::all_of(scratch.begin(), scratch.begin() + 4096, [](std::byte b) { return b == std::byte{}; }))
+      << "counters are not as they were";
+}
+/// Both head dimensions, in every schedule.
+template <decode_attention::config With512 = test::decode_of_512,
+          decode_attention::config With256 = test::decode_of_256>
+void expect_decode(const attention_shape& s, const decode_run& run = {}) {
+  for (const sim::options& how : test::product_schedules) {
+    expect_decode<With256>(s, run, how);
+    expect_decode<With512>(s, run, how);
+  }
+}
+
+TEST(decode_attention_kernel, one_block_makes_one_tile) {
+  expect_decode({.q_lens = {1}, .k_lens = {64}}, {.team = 1, .teams = 1});
+}
+TEST(decode_attention_kernel, one_block_makes_several_tiles_in_turn) {
+  expect_decode({.q_lens = {1}, .k_lens = {300}}, {.team = 1, .teams = 1, .short_units = 8});
+}
+TEST(decode_attention_kernel, blocks_of_a_team_share_keys) {
+  for (const int team : {2, 4, 8}) expect_decode({.q_lens = {1}, .k_lens = {200}}, {.team = team, .teams = 1});
+}
+TEST(decode_attention_kernel, teams_share_an_item_and_the_last_puts_it_together) {
+  expect_decode({.q_lens = {1}, .k_lens = {700}}, {.team = 2, .teams = 3});
+  expect_decode({.q_lens = {2, 1}, .k_lens = {700, 300}, .heads = 4, .kv_heads = 2}, {.team = 1, .teams = 5});
+}
+TEST(decode_attention_kernel, lengths_around_borders_of_pieces_and_tiles_are_right) {
+  expect_decode({.q_lens = {1, 1, 1, 1, 1, 1}, .k_lens = {1, 15, 16, 17, 65, 127}});
+}
+TEST(decode_attention_kernel, sequences_without_rows_or_keys_are_right) {
+  expect_decode({.q_lens = {1, 0, 2, 1}, .k_lens = {0, 40, 0, 33}, .tail = 2});
+}
+TEST(decode_attention_kernel, heads_share_keys_in_groups) {
+  for (const int group : {1, 3, 8, 16})
+    expect_decode({.q_lens = {1, 3}, .k_lens = {100, 40}, .heads = 2 * group, .kv_heads = 2});
+}
+TEST(decode_attention_kernel, more_rows_than_one_product_has_are_made_in_blocks) {
+  expect_decode({.q_lens = {8}, .k_lens = {150}, .heads = 16, .options = {.causal = true}});
+}
+TEST(decode_attention_kernel, rows_see_no_key_behind_their_own) {
+  expect_decode({.q_lens = {5, 8}, .k_lens = {70, 4}, .heads = 4, .options = {.causal = true}});
+}
+TEST(decode_attention_kernel, rows_see_a_window_of_keys) {
+  expect_decode({.q_lens = {4}, .k_lens = {300}, .options = {.causal = true, .window_left = 100}});
+  expect_decode({.q_lens = {4}, .k_lens = {200}, .options = {.window_left = 70, .window_right = 1}});
+}
+TEST(decode_attention_kernel, pages_of_every_size_and_layout_are_read) {
+  for (const int page_size : {16, 48, 64})
+    for (const kv_layout layout : {kv_layout::nhd, kv_layout::hnd})
+      expect_decode({.q_lens = {1, 1}, .k_lens = {130, 97}, .heads = 4, .kv_heads = 2},
+                    {.page_size = page_size, .layout = layout, .page_gap = 1});
+}
+
+}  // namespace
+}  // namespace baton
