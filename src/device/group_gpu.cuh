@@ -320,7 +320,7 @@ class group_gpu : public async_gpu<ClusterBlocks> {
   template <int columns>
   BATON_FN static void put_rows(const swizzled_tile<float>& tile, const group_accumulators<columns>& acc,
                                 int first) {
-    const int lane = gpu::lane(), row = lane / 4;
+    const int lane = lane_here(), row = lane / 4;
     BATON_UNROLL
     for (int j = 0; j < 4; ++j) {
       const float* v = &acc.at[first / 2 + j * 4];

@@ -21,8 +21,9 @@ void expect_decode(attention_shape s, const decode_run& run, const sim::options&
   const auto found = test::errors_of(c, made, test::tensor_core_rounding<Value>(s.head_dim));
   EXPECT_EQ(found.first_wrong, "");
   EXPECT_LE(found.rms(), C.fp16 ? 0x1p-10 : 0x1p-8) << text(s);
-  EXPECT_TRUE(std::all_of(scratch.begin(), scratch.begin() + 4096, [](std::byte b) { return b == std::byte{}; }))
-      << "counters are not as they were";
+  EXPECT_TRUE(std::all_of(scratch.begin(), scratch.begin() + 4096, [](std::byte b) {
+    return b == std::byte{};
+  })) << "counters are not as they were";
 }
 /// Both head dimensions, in every schedule.
 template <decode_attention::config With512 = test::decode_of_512,
@@ -41,7 +42,8 @@ TEST(decode_attention_kernel, one_block_makes_several_tiles_in_turn) {
   expect_decode({.q_lens = {1}, .k_lens = {300}}, {.team = 1, .teams = 1, .short_units = 8});
 }
 TEST(decode_attention_kernel, blocks_of_a_team_share_keys) {
-  for (const int team : {2, 4, 8}) expect_decode({.q_lens = {1}, .k_lens = {200}}, {.team = team, .teams = 1});
+  for (const int team : {2, 4, 8})
+    expect_decode({.q_lens = {1}, .k_lens = {200}}, {.team = team, .teams = 1});
 }
 TEST(decode_attention_kernel, teams_share_an_item_and_the_last_puts_it_together) {
   expect_decode({.q_lens = {1}, .k_lens = {700}}, {.team = 2, .teams = 3});

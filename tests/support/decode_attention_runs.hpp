@@ -28,8 +28,8 @@ struct decode_run {
 
 /// The case in pages, as users ask for it.
 template <class Value>
-paged_attention_problem<Value> decode_problem_of(const attention_case<Value>& c, const paged_keys<Value>& keys,
-                                                 attention_result<Value>& to) {
+paged_attention_problem<Value> decode_problem_of(const attention_case<Value>& c,
+                                                 const paged_keys<Value>& keys, attention_result<Value>& to) {
   const attention_shape& s = c.shape;
   paged_attention_problem<Value> p{.q = c.q.data(),
                                    .k_cache = keys.k.data(),
@@ -57,8 +57,8 @@ paged_attention_problem<Value> decode_problem_of(const attention_case<Value>& c,
 
 /// What the kernel writes, over bytes of which every bit is set. `scratch`: what the call has of it, zeros at first.
 template <decode_attention::config C, class Context = sim::context, class Value>
-attention_result<Value> run_decode(const attention_case<Value>& c, const decode_run& run, const sim::options& how,
-                                   std::vector<std::byte>& scratch,
+attention_result<Value> run_decode(const attention_case<Value>& c, const decode_run& run,
+                                   const sim::options& how, std::vector<std::byte>& scratch,
                                    wait_limits limits = {.deadline_ns = 1'000'000}) {
   attention_result<Value> made{std::vector<Value>(c.q.size()),
                                std::vector<float>(static_cast<std::size_t>(c.shape.heads * c.total_q()))};
@@ -66,8 +66,7 @@ attention_result<Value> run_decode(const attention_case<Value>& c, const decode_
   std::memset(static_cast<void*>(made.lse.data()), 0xff, made.lse.size() * sizeof(float));
   const auto keys = pages_of(c, run.page_size, run.layout, 3, {.page = run.page_gap});
   const auto asked = attention_kernels::operands_of(decode_problem_of(c, keys, made));
-  const std::size_t rows =
-      static_cast<std::size_t>(decode_attention::block_tokens(asked) * asked.group());
+  const std::size_t rows = static_cast<std::size_t>(decode_attention::block_tokens(asked) * asked.group());
   scratch.resize(std::max(scratch.size(), std::size_t{1} << 16) +
                  2 * static_cast<std::size_t>(run.team * run.teams) * rows * (512 * sizeof(float) + 8));
   auto p = decode_attention::params_of<C>(asked, scratch.data(),

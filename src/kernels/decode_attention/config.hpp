@@ -50,12 +50,38 @@ template <config C>
 using tile = swizzled_tile<value<C>>;
 using sums_tile = swizzled_tile<float>;
 
-/// Where the work of a team begins and ends (items.hpp).
-struct dealt_work {
+/// A place of the line of work (items.hpp).
+struct line_place {
   std::int32_t sequence, index,
-      start;                   // an item: its sequence, which of that, and where it begins on the line
-  std::int32_t position, end;  // what of the line is the team's
-  std::int32_t total, parts;   // of the line: its length, in how many parts it is cut
+      start;  // an item: its sequence, which of that, and where it begins on the line
+  std::int32_t position;
+};
+/// Who the parts of an item belong to: `count` teams from `first` on.
+struct sharers {
+  std::int32_t first = 0, count = 1;
+};
+/// What of the line is a team's. If its first item begins before, or its last goes on behind, others have parts of those, too.
+struct dealt_work {
+  line_place begin;
+  std::int32_t end;
+  sharers of_first, of_last;
+};
+
+/// What a block does of an item: the rows of a group of heads, and some of the keys.
+struct part {
+  std::int32_t sequence, kv_head;
+  std::int32_t row, token;              // in all sequences' rows, in the sequence's: of the first
+  std::int32_t tokens;                  // rows of each head
+  std::int32_t diagonal;                // the key that stands beside the first token
+  std::int32_t keys;                    // of the sequence
+  std::int32_t first_piece, end_piece;  // of the block
+  sharers of;
+  std::int32_t number, turn;  // parts that the team had before, and turns of rows_staged
+};
+/// Where a warp is in its walk through the team's work.
+struct walk_state {
+  line_place at;
+  part now;
 };
 
 /// At block scope: the copy engine writes slots and products read them.
@@ -75,6 +101,7 @@ struct block_plan : shared_plan {
   shared_array<eight_rows> slots;
   shared_array<row_share> shares;  // [round_rows]
   shared_array<dealt_work> dealt;
+  shared_array<walk_state> walks;    // [num_warps]
   shared_array<std::uint32_t> late;  // which of the consumers' waits was: wait_of
   shared_array<std::uint32_t> last;  // whether this block is the last of an item's
   shared_array<mbarrier> slot_barriers;
@@ -87,6 +114,7 @@ struct block_plan : shared_plan {
         slots{take<eight_rows>(C.slots * C.slot_rows() / 8)},
         shares{take<row_share>(round_rows)},
         dealt{take<dealt_work>(1)},
+        walks{take<walk_state>(num_warps)},
         late{take<std::uint32_t>(1)},
         last{take<std::uint32_t>(1)},
         slot_barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)},

@@ -43,32 +43,35 @@ class consume_role {
   using scores = typename X::template group_accumulators<tile_keys>;
   using sums = typename X::template group_accumulators<C.columns()>;
 
-  BATON_FN consume_role(X& x, const params& p, int number)
-      : x_{x}, p_{p}, group_{number}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.consumer()} {}
+  BATON_FN consume_role(X& x, const params& p, walk<C, X>& items, int number)
+      : x_{x},
+        p_{p},
+        items_{items},
+        group_{number},
+        slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.consumer()} {}
 
-  /// O of the block's keys of a part: pieces `piece` to end - 1. What it leaves where there are none is nobody's.
-  BATON_FN void run(const part& w, int piece, int end, sums& o,
-                    attention_kernels::running_softmax<X>& softmax) {
-    wait_or_note<scope::block, C>(x_, wait_of::q, block_plan<C>{}.q_filled(x_), q_phase_);
-    q_phase_ = !q_phase_;
-    const int first = piece;
+  /// O of the block's keys of a part. What it leaves where there are none is nobody's.
+  BATON_FN void run(sums& o, attention_kernels::running_softmax<X>& softmax) {
+    wait_or_note<scope::block, C>(x_, wait_of::q, block_plan<C>{}.q_filled(x_),
+                                  parity_of(static_cast<std::uint32_t>(items_.now().number)));
+    int piece = items_.now().first_piece;
+    if (piece >= items_.now().end_piece) return release_q();
     BATON_ROLLED
-    for (; piece < end; piece += tile_pieces) {
+    for (bool add = false; piece < items_.now().end_piece; piece += tile_pieces, add = true) {
       scores s;
       score(s);
-      if (piece + tile_pieces >= end) release_q();
-      mask(w, s, piece, end);
+      if (piece + tile_pieces >= items_.now().end_piece) release_q();
+      mask(s, piece);
       softmax.see(x_.largest_values(s));
       softmax.template weigh<0, tile_keys>(s);
-      if (piece > first && softmax.rescales()) x_.scale_rows(o, softmax.factor());
-      add(w, o, s, piece, smaller(end - piece, tile_pieces), piece > first);
+      if (add && softmax.rescales()) x_.scale_rows(o, softmax.factor());
+      add_product(o, s, piece, add);
     }
-    if (first >= end) release_q();
   }
 
  private:
-  BATON_FN void await_slot() {
-    slots_.consumer_wait_by([this](mbarrier* b, parity p) {
+  BATON_FN void await_slot(const typename slot_pipeline<C>::consumer_end& slots) {
+    slots.consumer_wait_by([this](mbarrier* b, parity p) {
       wait_or_note<scope::block, C>(x_, wait_of::slot, b, p);
       return true;
     });
@@ -86,7 +89,7 @@ class consume_role {
   BATON_FN void score(scores& s) {
     BATON_UNROLL
     for (int i = 0; i < C.k_slots(); ++i) {
-      await_slot();
+      await_slot(slots_);
       const tile<C> k = slot_tile<C>(x_, slots_.index());
       BATON_UNROLL
       for (int c = 0; c < C.k_slot_chunks(); ++c) {
@@ -104,12 +107,13 @@ class consume_role {
     release(1);
   }
   /// Caps scores, and takes those away that a row does not see, or that are not of this block.
-  BATON_FN void mask(const part& w, scores& s, int piece, int end_piece) {
+  BATON_FN void mask(scores& s, int piece) {
     if constexpr (C.softcap)
       x_.each_pair(s, [&](int, int, float& v0, float& v1) {
         v0 = tanh_quickly(v0 * p_.cap_scale), v1 = tanh_quickly(v1 * p_.cap_scale);
       });
-    const int key = piece * piece_keys, end_key = smaller(end_piece * piece_keys, w.keys);
+    const part w = items_.now();
+    const int key = piece * piece_keys, end_key = smaller(w.end_piece * piece_keys, w.keys);
     const bool all_see_all = key >= w.diagonal + w.tokens - 1 - p_.left && key + tile_keys <= end_key &&
                              key + tile_keys <= w.diagonal + p_.right + 1;
     if (all_see_all) return;
@@ -122,50 +126,62 @@ class consume_role {
       v1 = first <= 1 && end > 1 ? v1 : -INFINITY;
     });
   }
-  /// O += P * V of a tile's `count` pieces.
-  BATON_FN void add(const part& w, sums& o, const scores& s, int piece, int count, bool add) {
+  /// O += P * V of a tile's pieces.
+  BATON_FN void add_product(sums& o, const scores& s, int piece, bool add) {
+    const int count = smaller(items_.now().end_piece - piece, tile_pieces);
     weights p[tile_pieces];
     BATON_UNROLL
     for (int i = 0; i < tile_pieces; ++i) x_.round(s, i * piece_keys, p[i]);
+    clear_unseen(piece, count);
     BATON_UNROLL
     for (int i = 0; i < tile_pieces; ++i) {
       if (i >= count) continue;
-      await_slot();
-      const tile<C> v =
-          slot_tile<C>(x_, slots_.index()).from_row(group_ * C.columns() / tile<C>::columns * piece_keys);
-      clear_unseen(w, v, (piece + i) * piece_keys);
-      x_.start_product(o, p[i], rows_of_k<T, piece_keys>{v}, add || i > 0);
+      await_slot(slots_);
+      x_.start_product(o, p[i], rows_of_k<T, piece_keys>{own_columns(slots_.index())}, add || i > 0);
       slots_.step();
     }
     x_.template await_products<0>(o);
     BATON_ROLLED
     for (int i = count; i > 0; --i) release(i);
   }
+  /// Of a slot of V.
+  BATON_FN tile<C> own_columns(int slot) {
+    return slot_tile<C>(x_, slot).from_row(group_ * C.columns() / tile<C>::columns * piece_keys);
+  }
   /// A weight of 0 would make no numbers of what are none: keys that no row of the sequence sees become zeros, in the columns of
   /// this group.
-  BATON_FN void clear_unseen(const part& w, const tile<C>& v, int key) {
+  BATON_FN void clear_unseen(int piece, int count) {
+    const part w = items_.now();
     const int first_seen = w.diagonal - w.token - p_.left;  // of the sequence's first token
-    if (key >= first_seen && key + piece_keys <= w.keys) return;
+    if (piece * piece_keys >= first_seen && (piece + count) * piece_keys <= w.keys) return;
+    auto ahead = slots_;
+    BATON_ROLLED
+    for (int i = 0; i < count; ++i) {
+      await_slot(ahead);
+      clear_keys(own_columns(ahead.index()), first_seen - (piece + i) * piece_keys,
+                 w.keys - (piece + i) * piece_keys);
+      ahead.step();
+    }
+    x_.sync_groups(1 + group_, 1);
+  }
+  /// All but rows `first` to end - 1.
+  BATON_FN void clear_keys(const tile<C>& v, int first, int end) {
     constexpr int rows = C.columns() / tile<C>::columns * piece_keys,
-                  lanes_rows = warp_lanes / tile<C>::chunks;
+                  rows_at_once = warp_lanes / tile<C>::chunks;
     x_.each_lane([&](int lane) {
-      const int chunk = lane % tile<C>::chunks;
       BATON_ROLLED
-      for (int n = x_.warp_of_group() * lanes_rows + lane / tile<C>::chunks; n < rows;
-           n += group_warps * lanes_rows) {
-        const int row = n % piece_keys;
-        if (key + row < first_seen || key + row >= w.keys)
-          x_.write(v.from_row(n / piece_keys * piece_keys).chunk(row, chunk), vec16{});
-      }
+      for (int n = x_.warp_of_group() * rows_at_once + lane / tile<C>::chunks; n < rows;
+           n += group_warps * rows_at_once)
+        if (n % piece_keys < first || n % piece_keys >= end)
+          x_.write(v.chunk(n, lane % tile<C>::chunks), vec16{});
       x_.fence_proxy_async();
     });
-    x_.sync_groups(1 + group_, 1);
   }
 
   X& x_;
   const params& p_;
+  walk<C, X>& items_;
   int group_;
-  parity q_phase_ = parity::even;
   typename slot_pipeline<C>::consumer_end slots_;
 };
 

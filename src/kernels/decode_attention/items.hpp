@@ -62,32 +62,44 @@ class dealer {
   BATON_FN dealt_work deal(int team, int teams) {
     const int enough = larger(total_ / p_.short_units, p_.sequences * p_.items_of_sequence());
     const int parts = smaller(smaller(teams, total_), enough);
-    if (team >= parts) return {};
-    dealt_work w = locate(cut_of(total_, parts, team));
-    w.end = locate(cut_of(total_, parts, team + 1)).position;
-    w.total = total_, w.parts = parts;
+    dealt_work w{};
+    if (team >= parts) return w;
+    w.begin = locate(cut_of(total_, parts, team));
+    const line_place end = locate(cut_of(total_, parts, team + 1));
+    w.end = end.position;
+    if (w.begin.position > w.begin.start) w.of_first = sharers_of(w.begin, parts);
+    if (end.position > end.start) w.of_last = sharers_of(end, parts);
     return w;
   }
 
  private:
   BATON_FN int units_of(int sequence) { return work_of(x_, p_, sequence).units * p_.items_of_sequence(); }
   /// The item that a place of the line is in, or the next one.
-  BATON_FN dealt_work locate(int place) {
+  BATON_FN line_place locate(int place) {
     typename X::template lanes<bool> behind;
     x_.each_lane([&](int lane) { behind[lane] = up_to_[lane] > place; });
     const std::uint32_t lanes = x_.ballot(behind);
-    if (lanes == 0) return {.sequence = p_.sequences, .position = total_};
+    if (lanes == 0) return {p_.sequences, 0, total_, total_};
     int lane = 0;
     while ((lanes >> lane & 1) == 0) ++lane;
     int sequence = lane * share_, start = x_.broadcast(up_to_, lane) - x_.broadcast(sum_, lane);
     while (start + units_of(sequence) <= place) start += units_of(sequence++);
     const int units = work_of(x_, p_, sequence).units, index = (place - start) / units;
-    dealt_work w{.sequence = sequence, .index = index, .start = start + index * units, .position = place};
+    line_place w{sequence, index, start + index * units, place};
     if (units > p_.short_units) return w;
     const bool next = (place - w.start) * 2 >= units;
     w.index += next, w.start += next ? units : 0;
     w.position = w.start;
     return w;
+  }
+  /// Cuts that are inside of the item: cut_of(n) > start and < start + units.
+  BATON_FN sharers sharers_of(const line_place& at, int parts) {
+    const int end = at.start + work_of(x_, p_, at.sequence).units;
+    const auto next_cut = [&](int place) {  // the first that is at `place` or behind it
+      return static_cast<int>(ceil_div(std::int64_t{place} * parts, std::int64_t{total_}));
+    };
+    const int first = next_cut(at.start + 1);
+    return {first - 1, next_cut(end) - first + 1};
   }
 
   X& x_;
@@ -96,83 +108,90 @@ class dealer {
   ints sum_, up_to_;  // units of each lane's sequences; of all up to those
 };
 
-/// What a team does of an item.
-struct part {
-  std::int32_t sequence, kv_head;
-  std::int32_t row, token;           // in all sequences' rows, in the sequence's: of the first
-  std::int32_t tokens;               // rows of each head
-  std::int32_t diagonal;             // the key that stands beside the first token
-  std::int32_t keys;                 // of the sequence
-  std::int32_t first_piece, pieces;  // of the team
-  std::int32_t start, units;         // of the item, on the line
-
-  /// Those of block `block` of `team`.
-  BATON_FN int first_of(int block, int team) const {
-    return first_piece + static_cast<int>(std::int64_t{pieces} * block / team);
-  }
-};
-
-/// Who the parts of an item belong to: `count` teams from `first` on.
-struct sharers {
-  std::int32_t first, count;
-};
-/// Cuts that are inside of it: cut_of(n) > start and < start + units.
-BATON_FN sharers sharers_of(const params& p, const dealt_work& line, const part& w) {
-  if (w.units <= p.short_units) return {0, 1};
-  const auto next_cut = [&](int place) {  // the first that is at `place` or behind it
-    return static_cast<int>(ceil_div(std::int64_t{place} * line.parts, std::int64_t{line.total}));
-  };
-  const int first = next_cut(w.start + 1);
-  return {first - 1, next_cut(w.start + w.units) - first + 1};
-}
-
-/// A role's walk through the team's part of the line.
+/// A warp's walk through the team's work. It is kept in shared memory, as products leave no registers for it.
 template <config C, class X>
 class walk {
  public:
-  BATON_FN walk(X& x, const params& p) : x_{x}, p_{p}, at_{line()} {}
-
-  BATON_FN dealt_work line() {
-    const dealt_work* w = block_plan<C>{}.dealt(x_);
-    return {x_.read(&w->sequence), x_.read(&w->index), x_.read(&w->start), x_.read(&w->position),
-            x_.read(&w->end),      x_.read(&w->total), x_.read(&w->parts)};
+  BATON_FN walk(X& x, const params& p) : x_{x}, p_{p} {
+    const dealt_work* const w = block_plan<C>{}.dealt(x_);
+    keep(&state()->at, line_place{x_.read(&w->begin.sequence), x_.read(&w->begin.index),
+                                  x_.read(&w->begin.start), x_.read(&w->begin.position)});
+    keep(&state()->now, part{.number = -1});
   }
-  /// The next part. False: there is none.
-  BATON_FN bool next(part& to) {
-    while (at_.position < at_.end) {
-      const sequence_work s = work_of(x_, p_, at_.sequence);
-      if (at_.index == p_.items_of_sequence() || s.units == 0) {
-        ++at_.sequence, at_.index = 0;
+
+  /// On to the next part. False: there is none.
+  BATON_FN bool next() {
+    const line_place* const kept = &state()->at;
+    line_place at{x_.read(&kept->sequence), x_.read(&kept->index), x_.read(&kept->start),
+                  x_.read(&kept->position)};
+    const int end = x_.read(&block_plan<C>{}.dealt(x_)->end);
+    while (at.position < end) {
+      const sequence_work s = work_of(x_, p_, at.sequence);
+      if (at.index == p_.items_of_sequence() || s.units == 0) {
+        ++at.sequence, at.index = 0;
         continue;
       }
-      to = part_of(s);
-      at_.position = smaller(at_.start + s.units, at_.end);
-      if (at_.position == at_.start + s.units) at_.start = at_.position, ++at_.index;
-      if (to.tokens > 0) return true;
+      part w = part_of(s, at, end);
+      at.position = smaller(at.start + s.units, end);
+      if (at.position == at.start + s.units) at.start = at.position, ++at.index;
+      if (w.tokens <= 0) continue;
+      const part before = now();
+      w.number = before.number + 1;
+      w.turn = before.turn + ceil_div(before.tokens * p_.heads_of_group, round_rows);
+      keep(&state()->at, at);
+      keep(&state()->now, w);
+      return true;
     }
     return false;
   }
+  /// What it is at. Who reads of it what he needs keeps no registers for it.
+  BATON_FN part now() {
+    const part* const w = &state()->now;
+    return {x_.read(&w->sequence),  x_.read(&w->kv_head),
+            x_.read(&w->row),       x_.read(&w->token),
+            x_.read(&w->tokens),    x_.read(&w->diagonal),
+            x_.read(&w->keys),      x_.read(&w->first_piece),
+            x_.read(&w->end_piece), {x_.read(&w->of.first), x_.read(&w->of.count)},
+            x_.read(&w->number),    x_.read(&w->turn)};
+  }
 
  private:
-  BATON_FN part part_of(const sequence_work& s) {
+  BATON_FN walk_state* state() { return block_plan<C>{}.walks(x_) + x_.warp(); }
+  template <class T>
+  BATON_FN void keep(T* to, const T& value) {
+    const auto* const from = reinterpret_cast<const std::int32_t*>(&value);
+    x_.sync_warp();
+    x_.elect([&] {
+      BATON_UNROLL
+      for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i)
+        x_.write(reinterpret_cast<std::int32_t*>(to) + i, from[i]);
+    });
+    x_.sync_warp();
+  }
+  BATON_FN part part_of(const sequence_work& s, const line_place& at, int end) {
+    const dealt_work* const dealt = block_plan<C>{}.dealt(x_);
     part w{};
-    w.sequence = at_.sequence;
-    w.kv_head = at_.index / p_.row_blocks;
-    w.token = at_.index % p_.row_blocks * p_.block_tokens;
+    w.sequence = at.sequence;
+    w.kv_head = at.index / p_.row_blocks;
+    w.token = at.index % p_.row_blocks * p_.block_tokens;
     w.row = s.row + w.token;
     w.tokens = smaller(s.tokens - w.token, p_.block_tokens);
     w.diagonal = w.token + s.keys - s.tokens;
     w.keys = s.keys;
-    w.start = at_.start, w.units = s.units;
-    w.first_piece = s.first_piece + (at_.position - at_.start) * unit_pieces;
-    const int end = s.first_piece + (smaller(at_.start + s.units, at_.end) - at_.start) * unit_pieces;
-    w.pieces = larger(smaller(end, s.end_piece) - w.first_piece, 0);
+    const int first = s.first_piece + (at.position - at.start) * unit_pieces;
+    const int behind = s.first_piece + (smaller(at.start + s.units, end) - at.start) * unit_pieces;
+    const int pieces = larger(smaller(behind, s.end_piece) - first, 0), team = x_.cluster_blocks();
+    w.first_piece = first + pieces * x_.cluster_block() / team;
+    w.end_piece = first + pieces * (x_.cluster_block() + 1) / team;
+    if (at.position > at.start)
+      w.of = {x_.read(&dealt->of_first.first), x_.read(&dealt->of_first.count)};
+    else if (at.start + s.units > end)
+      w.of = {x_.read(&dealt->of_last.first), x_.read(&dealt->of_last.count)};
     return w;
   }
 
   X& x_;
   const params& p_;
-  dealt_work at_;
 };
 
 }  // namespace baton::decode_attention

@@ -91,15 +91,14 @@ class block_role {
     });
   }
   BATON_FN void consume(int group) {
-    consume_role<C, X> consumer{x_, p_, group};
     walk<C, X> items{x_, p_};
-    merge_role<C, X> merge{x_, p_, items.line(), group};
-    const int block = x_.cluster_block(), team = x_.cluster_blocks();
-    for (part w{}; items.next(w);) {
+    consume_role<C, X> consumer{x_, p_, items, group};
+    merge_role<C, X> merge{x_, p_, items, group};
+    while (items.next()) {
       typename consume_role<C, X>::sums o;
       attention_kernels::running_softmax<X> softmax{x_, p_.scale};
-      consumer.run(w, w.first_of(block, team), w.first_of(block + 1, team), o, softmax);
-      merge.run(w, o, softmax);
+      consumer.run(o, softmax);
+      merge.run(o, softmax);
     }
     const std::uint32_t late = x_.read(plan{}.late(x_));
     if (late != 0) x_.report_late(site_of(static_cast<wait_of>(late)));

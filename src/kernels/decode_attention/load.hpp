@@ -13,10 +13,10 @@ class load_role {
 
   BATON_FN void run() {
     walk<C, X> items{x_, p_};
-    const int block = x_.cluster_block(), team = x_.cluster_blocks();
-    while (items.next(w_)) {
-      const int end = w_.first_of(block + 1, team);
-      int piece = w_.first_of(block, team);
+    while (items.next()) {
+      w_ = items.now();
+      const int end = w_.end_piece;
+      int piece = w_.first_piece;
       if (piece < end) pages_ = pages_of(piece, end);
       BATON_ROLLED
       for (; piece < end; piece += tile_pieces)
@@ -95,8 +95,8 @@ class load_q_role {
 
   BATON_FN void run() {
     walk<C, X> items{x_, p_};
-    part w{};
-    for (parity free = parity::odd; items.next(w); free = !free) {
+    for (parity free = parity::odd; items.next(); free = !free) {
+      const part w = items.now();
       if (!x_.template mbarrier_wait<scope::block>(block_plan<C>{}.q_free(x_), free,
                                                    {.where = "decode.q_free"}))
         return;

@@ -58,29 +58,28 @@ class merge_role {
   using softmax = attention_kernels::running_softmax<X>;
 
  public:
-  BATON_FN merge_role(X& x, const params& p, const dealt_work& line, int group)
+  BATON_FN merge_role(X& x, const params& p, walk<C, X>& items, int group)
       : x_{x},
         p_{p},
-        line_{line},
+        items_{items},
         group_{group},
         rows_{x, block_plan<C>{}.rows_staged(x), block_plan<C>{}.rows_taken(x)} {}
 
   /// `o` and `s` are of the block's keys of the part.
-  BATON_FN void run(const part& w, const sums& o, softmax& s) {
-    const sharers of = sharers_of(p_, line_, w);
-    const int rows = w.tokens * p_.heads_of_group;
+  BATON_FN void run(const sums& o, softmax& s) {
+    const int rows = items_.now().tokens * p_.heads_of_group;
     BATON_ROLLED
     for (int first = 0; first < rows; first += round_rows) {
-      if (x_.warp_of_group() * group_warp_rows == first) show(o, s);
-      rows_.await(turn_, wait_for(wait_of::rows_staged));
+      const int turn = items_.now().turn + first / round_rows;
+      if (x_.warp_of_group() * group_warp_rows == first) show(turn, o, s);
+      rows_.await(turn, wait_for(wait_of::rows_staged));
       each_place(smaller(rows - first, round_rows), [&](int row, int chunk) {
         running_row sum = gathered(row, chunk);
-        of.count == 1 ? store(w, first + row, chunk, sum) : keep(of, first + row, chunk, sum);
+        items_.now().of.count == 1 ? store(first + row, chunk, sum) : keep(first + row, chunk, sum);
       });
       rows_.release();
-      ++turn_;
     }
-    if (of.count > 1) merge_parts(w, of, rows);
+    if (items_.now().of.count > 1) merge_parts(rows);
   }
 
  private:
@@ -106,8 +105,8 @@ class merge_role {
   }
 
   /// A warp's 16 rows, for all blocks of the team.
-  BATON_FN void show(const sums& o, softmax& s) {
-    rows_.acquire(turn_, wait_for(wait_of::rows_taken));
+  BATON_FN void show(int turn, const sums& o, softmax& s) {
+    rows_.acquire(turn, wait_for(wait_of::rows_taken));
     constexpr int tiles = C.columns() / sums_tile::columns;
     BATON_UNROLL
     for (int i = 0; i < tiles; ++i)
@@ -120,27 +119,37 @@ class merge_role {
     }
     rows_.tell();
   }
-  /// Of a row that is shown, from all blocks in turn.
+  /// Four of a row's values, of `count` parts in turn; `read(i, share, values)` is done for some parts at a time.
+  template <class Read>
+  BATON_FN running_row added_up(int count, Read read) {
+    constexpr int at_once = 4;
+    running_row sum{p_.scale};
+    BATON_ROLLED
+    for (int first = 0; first < count; first += at_once) {
+      row_share shares[at_once];
+      four_floats values[at_once];
+      BATON_UNROLL
+      for (int i = 0; i < at_once; ++i)
+        if (first + i < count) read(first + i, shares[i], values[i]);
+      BATON_UNROLL
+      for (int i = 0; i < at_once; ++i)
+        if (first + i < count) sum.add(shares[i], values[i]);
+    }
+    return sum;
+  }
+  /// Of a row that is shown, from all blocks.
   BATON_FN running_row gathered(int row, int chunk) {
     const int column = column_of(chunk), team = x_.cluster_blocks();
     vec16* const at =
         staged_tile<C>(x_, column / sums_tile::columns).chunk(row, column % sums_tile::columns / 4);
-    row_share shares[most_team];
-    four_floats values[most_team];
-    BATON_UNROLL
-    for (int b = 0; b < most_team; ++b) {
-      if (b >= team) continue;
-      shares[b] = x_.read(x_.in_block(block_plan<C>{}.shares(x_) + row, b));
-      values[b] = x_.read(reinterpret_cast<const four_floats*>(x_.in_block(at, b)));
-    }
-    running_row sum{p_.scale};
-    BATON_UNROLL
-    for (int b = 0; b < most_team; ++b)
-      if (b < team) sum.add(shares[b], values[b]);
-    return sum;
+    return added_up(team, [&](int b, row_share& share, four_floats& values) {
+      share = x_.read(x_.in_block(block_plan<C>{}.shares(x_) + row, b));
+      values = x_.read(reinterpret_cast<const four_floats*>(x_.in_block(at, b)));
+    });
   }
 
-  BATON_FN void store(const part& w, int row, int chunk, running_row& sum) {
+  BATON_FN void store(int row, int chunk, running_row& sum) {
+    const part w = items_.now();
     constexpr float log2_e = 1.4426950408889634f;
     const int token = p_.group.quotient(row);
     const int head = w.kv_head * p_.heads_of_group + row - token * p_.heads_of_group;
@@ -171,14 +180,15 @@ class merge_role {
     return reinterpret_cast<four_floats*>(p_.partial_sums + place * columns_of_block()) + chunk;
   }
   BATON_FN int own_team() { return x_.block() / x_.cluster_blocks(); }
-  BATON_FN void keep(const sharers& of, int row, int chunk, const running_row& sum) {
+  BATON_FN void keep(int row, int chunk, const running_row& sum) {
     if (is_late()) return;
-    const std::int64_t place = place_of(of, own_team(), row);
+    const std::int64_t place = place_of(items_.now().of, own_team(), row);
     x_.write(sums_at(place, chunk), sum.sums());
     if (chunk == 0) x_.write(p_.partial_shares + place, sum.share());
   }
   /// The block that is the last of those with the same columns has all parts.
-  BATON_FN void merge_parts(const part& w, const sharers& of, int rows) {
+  BATON_FN void merge_parts(int rows) {
+    const sharers of = items_.now().of;
     std::uint32_t* const last = block_plan<C>{}.last(x_);
     x_.sync_groups(wait_id, consumer_groups);
     if (x_.warp() == loader_groups * group_warps)
@@ -190,34 +200,20 @@ class merge_role {
     x_.sync_groups(wait_id, consumer_groups);
     if (x_.read(last) == 0) return;
     each_place(rows, [&](int row, int chunk) {
-      running_row sum{p_.scale};
-      BATON_ROLLED
-      for (int i = 0; i < of.count; i += parts_at_once) add_parts(of, i, row, chunk, sum);
-      store(w, row, chunk, sum);
+      running_row sum = added_up(of.count, [&](int i, row_share& share, four_floats& values) {
+        const std::int64_t place = place_of(of, of.first + i, row);
+        share = x_.read(p_.partial_shares + place);
+        values = x_.read(sums_at(place, chunk));
+      });
+      store(row, chunk, sum);
     });
-  }
-  static constexpr int parts_at_once = 4;
-  BATON_FN void add_parts(const sharers& of, int first, int row, int chunk, running_row& sum) {
-    row_share shares[parts_at_once];
-    four_floats values[parts_at_once];
-    BATON_UNROLL
-    for (int i = 0; i < parts_at_once; ++i) {
-      if (first + i >= of.count) continue;
-      const std::int64_t place = place_of(of, of.first + first + i, row);
-      shares[i] = x_.read(p_.partial_shares + place);
-      values[i] = x_.read(sums_at(place, chunk));
-    }
-    BATON_UNROLL
-    for (int i = 0; i < parts_at_once; ++i)
-      if (first + i < of.count) sum.add(shares[i], values[i]);
   }
 
   X& x_;
   const params& p_;
-  dealt_work line_;
+  walk<C, X>& items_;
   int group_;
   team_rows<X> rows_;
-  int turn_ = 0;
 };
 
 }  // namespace baton::decode_attention
