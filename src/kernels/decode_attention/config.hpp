@@ -89,7 +89,7 @@ template <config C>
 using slot_pipeline = staged_pipeline<C.slots, 1, 1, scope::block>;
 
 /// What a row's weights are taken against, and their sum.
-struct row_share {
+struct alignas(8) row_share {
   float most, sum;
 };
 

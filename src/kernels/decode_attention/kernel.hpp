@@ -1,6 +1,6 @@
 #pragma once
-// O = softmax(scale * Q * K^T) * V of few rows a sequence, keys in pages: bound by memory, so keys are read once, by as many blocks
-// as there are, and what these made of them is put together in the same launch. On tensor cores, bf16 or fp16 in and out, sums in
+// O = softmax(scale * Q * K^T) * V of few rows a sequence, keys in pages: bound by memory, so keys are read once, by as many
+// blocks as there are, and what these made of them is put together in the same launch. On tensor cores, bf16 or fp16 in and out, sums in
 // fp32. All heads that share a head of K are rows of one product, with all tokens that fit into 64 of them.
 //
 //   role       groups     registers  takes           gives            work per tile of 64 keys

@@ -3,7 +3,7 @@
 // columns of O; and where the item was cut, by the last block of each slice of columns from the caller's memory, in the order of
 // the parts, whoever is last.
 //
-//   block 0   | keys | show 16 rows | columns 0 to 63 of all blocks' rows  | next 16 ... | out, or tell of a part | last: all parts
+//   block 0   | keys | show 16 rows | columns 0 to 63 of all blocks' rows | next 16 ... | out, or a part | the last: all parts
 //   block 1   | keys | show 16 rows | columns 64 to 127 ...
 #include "base/convert.hpp"
 #include "kernels/decode_attention/consume.hpp"
