@@ -26,8 +26,8 @@ constexpr wait_site site_of(wait_of which) {
   }
 }
 
-/// Products in flight leave no registers for telling of a wait that is late, and none may end them: so all goes on to the end, and
-/// what was made is not meant for anybody.
+/// Products in flight leave no registers for telling of a wait that is late, and none may end them: so all goes on to the end,
+/// and what was made is not meant for anybody.
 template <scope Reach, config C, class X>
 BATON_FN void wait_or_note(X& x, wait_of what, mbarrier* b, parity p) {
   x.template mbarrier_wait_or_note<Reach>(b, p, static_cast<std::uint32_t>(what), site_of(what),

@@ -1,7 +1,7 @@
 #pragma once
 // O = softmax(scale * Q * K^T) * V of few rows a sequence, keys in pages: bound by memory, so keys are read once, by as many
-// blocks as there are, and what these made of them is put together in the same launch. On tensor cores, bf16 or fp16 in and out, sums in
-// fp32. All heads that share a head of K are rows of one product, with all tokens that fit into 64 of them.
+// blocks as there are, and what these made of them is put together in the same launch. On tensor cores, bf16 or fp16 in and out,
+// sums in fp32. All heads that share a head of K are rows of one product, with all tokens that fit into 64 of them.
 //
 //   role       groups     registers  takes           gives            work per tile of 64 keys
 //   loader     1 (1 warp) 40         free slots      filled slots     K in 4 slots, V in up to 4: 128 KiB at head dimension 512
@@ -12,7 +12,7 @@
 //   consumer     | Q K 0 | softmax | P V 0 | Q K 1 ...    | merge (merge.hpp) | the next item
 //
 // A team is a cluster of 1 to 8 blocks. Who does what: items.hpp; hand-overs: protocol/staged_pipeline.hpp, team_rows.hpp,
-// completion.hpp. A wait of a consumer that gives up lets its group go on to its end; what it makes is stored nowhere.
+// signed_parts.hpp. A wait of a consumer that gives up lets its group go on to its end; what it makes is stored nowhere.
 #include "base/constant.hpp"
 #include "exec/kernel.hpp"
 #include "kernels/decode_attention/load.hpp"
