@@ -5,7 +5,7 @@ namespace baton::checks {
 const std::vector<protocol_check>& all_protocol_checks() {
   static const std::vector<protocol_check> all{arrival_check(),
                                                completion_check(),
-                                              
+                                               signed_parts_check(),
                                                gate_check(),
                                                single_counter_check(),
                                                split_counter_check(),

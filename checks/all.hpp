@@ -6,6 +6,7 @@ namespace baton::checks {
 
 protocol_check arrival_check();
 protocol_check completion_check();
+protocol_check signed_parts_check();
 protocol_check gate_check();
 protocol_check single_counter_check();
 protocol_check split_counter_check();

@@ -28,17 +28,21 @@ const char* cause(const stuck_record& record) {
                             "SMs beside what else runs there (lower num_sms)";
 }
 
+std::string refusal_text(const stuck_record& record) {
+  const std::string from = record.peer >= 0 ? fmt::format("from rank {}, ", record.peer) : std::string{};
+  const char* const cause =
+      record.peer >= 0 ? "Memory of the communicator was overwritten, or that rank runs something else"
+                       : "Its scratch was not zero at first, was overwritten, or two calls use it at once";
+  return fmt::format(
+      "rank {} refused what it found at {}, {}{}: expected {:#x}, saw {:#x} (block {}, warp {}). {}.",
+      record.rank, name(record.where), from, round_text(record), record.expected, record.seen, record.block,
+      record.warp, cause);
+}
+
 }  // namespace
 
 std::string stuck_text(const stuck_record& record) {
-  if (record.waited_ns == 0) {
-    return fmt::format(
-        "rank {} refused what it found at {}, from rank {}, {}: expected {:#x}, saw {:#x} (block {}, "
-        "warp "
-        "{}). Memory of the communicator was overwritten, or that rank runs something else.",
-        record.rank, name(record.where), record.peer, round_text(record), record.expected, record.seen,
-        record.block, record.warp);
-  }
+  if (record.waited_ns == 0) return refusal_text(record);
   const std::string whom =
       record.peer >= 0 ? fmt::format("rank {}", record.peer) : std::string{"another block of its own"};
   return fmt::format(

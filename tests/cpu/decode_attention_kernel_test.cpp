@@ -23,7 +23,7 @@ void expect_decode(attention_shape s, const decode_run& run, const sim::options&
   EXPECT_LE(found.rms(), C.fp16 ? 0x1p-10 : 0x1p-8) << text(s);
   EXPECT_TRUE(std::all_of(scratch.begin(), scratch.begin() + 4096, [](std::byte b) {
     return b == std::byte{};
-  })) << "counters are not as they were";
+  })) << "what is signed is not as it was";
 }
 /// Both head dimensions, in every schedule.
 template <decode_attention::config With512 = test::decode_of_512,

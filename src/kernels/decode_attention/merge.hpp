@@ -7,7 +7,7 @@
 //   block 1   | keys | show 16 rows | columns 64 to 127 ...
 #include "base/convert.hpp"
 #include "kernels/decode_attention/consume.hpp"
-#include "protocol/completion.hpp"
+#include "protocol/signed_parts.hpp"
 #include "protocol/team_rows.hpp"
 
 namespace baton::decode_attention {
@@ -191,12 +191,11 @@ class merge_role {
     const sharers of = items_.now().of;
     std::uint32_t* const last = block_plan<C>{}.last(x_);
     x_.sync_groups(wait_id, consumer_groups);
-    if (x_.warp() == loader_groups * group_warps)
-      x_.elect([&] {
-        auto* const counter = reinterpret_cast<std::int32_t*>(p_.counters) + of.first * x_.cluster_blocks() +
-                              x_.cluster_block();
-        x_.write(last, !is_late() && finish(x_, counter, 1, of.count) ? 1u : 0u);
-      });
+    if (x_.warp() == loader_groups * group_warps) {
+      const std::uint32_t late = x_.read(block_plan<C>{}.late(x_));
+      if (late != 0) x_.report_late(site_of(static_cast<wait_of>(late)));  // before others miss the part
+      x_.elect([&] { x_.write(last, sign_part(of, late != 0) ? 1u : 0u); });
+    }
     x_.sync_groups(wait_id, consumer_groups);
     if (x_.read(last) == 0) return;
     each_place(rows, [&](int row, int chunk) {
@@ -207,6 +206,19 @@ class merge_role {
       });
       store(row, chunk, sum);
     });
+  }
+
+  /// One lane. True: all parts are there.
+  BATON_FN bool sign_part(const sharers& of, bool late) {
+    std::uint32_t* const word = p_.signed_parts + of.first * x_.cluster_blocks() + x_.cluster_block();
+    if (late) {
+      blot(x_, word);
+      return false;
+    }
+    std::uint32_t seen = 0;
+    const signing found = sign(x_, word, own_team() - of.first, of.count, seen);
+    if (found == signing::impossible) x_.refuse({.where = "decode.parts_signed"}, seen);
+    return found == signing::all;
   }
 
   X& x_;

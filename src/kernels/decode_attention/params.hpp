@@ -13,7 +13,7 @@ using attention_kernels::visibility;
 inline constexpr int unit_keys = 128, unit_pieces = unit_keys / piece_keys;
 /// An item of no more units is not cut: its merge would take longer than reading them.
 inline constexpr int short_units = 8;
-/// Of a launch, at most: as many as there are counters in the caller's memory.
+/// Of a launch, at most: as many as there are words to sign in the caller's memory.
 inline constexpr int most_blocks = 160;
 
 /// What the kernel reads and writes: passed by value as a __grid_constant__.
@@ -26,7 +26,7 @@ struct params {
   const std::int32_t* first_rows;  // [sequences + 1]; null: each has max_rows
   const std::int32_t* lengths;     // [sequences]: keys
   const std::int32_t* page_table;  // [sequences, max_pages]
-  std::uint32_t* counters;         // [most_blocks]; 0 before and after
+  std::uint32_t* signed_parts;     // [most_blocks]; 0 before and after
   float* partial_sums;             // [2 blocks][rows_of_item][head_dim / team]
   row_share* partial_shares;       // [2 blocks][rows_of_item]
   std::int64_t out_row;            // from one row to the next, in elements
@@ -62,7 +62,7 @@ constexpr int team_of(const operands<T>& asked) {
   return items <= 16 ? 8 : items <= 40 ? 4 : items <= 80 ? 2 : 1;
 }
 
-/// The caller's memory: counters first, whatever the sizes, as they are left as they were found.
+/// The caller's memory: signed words first, whatever the sizes, as they are left as they were found.
 struct scratch_layout {
   std::size_t shares = 0, sums = 0, bytes = 0;
 };
@@ -111,7 +111,7 @@ params params_of(const operands<T>& asked, void* scratch, MakeMap make_map) {
   p.page_table = asked.page_table;
   auto* const at = static_cast<std::byte*>(scratch);
   const scratch_layout layout = scratch_of(asked);
-  p.counters = reinterpret_cast<std::uint32_t*>(at);
+  p.signed_parts = reinterpret_cast<std::uint32_t*>(at);
   p.partial_shares = reinterpret_cast<row_share*>(at + layout.shares);
   p.partial_sums = reinterpret_cast<float*>(at + layout.sums);
   p.out_row = asked.out_row;
