@@ -86,7 +86,9 @@ attention_support supports(device_kind device, const varlen_attention_problem<fl
 attention_support supports(device_kind device, const paged_attention_problem<bfloat16>& problem);
 attention_support supports(device_kind device, const paged_attention_problem<float16>& problem);
 
-/// Bytes of scratch that the call needs: a function of the sizes and options alone, 0 where none is needed.
+/// Bytes of scratch that the call needs: a function of the sizes and options alone, 0 where none is needed. Zero-filled before
+/// its first use; each call leaves it so that calls of any sizes that it is large enough for may have it next, one at a time. A
+/// call that ended in `stuck` does not: fill it with zeros again.
 /// @throws invalid_argument, unsupported  as the call
 std::size_t attention_scratch_bytes(device_kind device, const varlen_attention_problem<bfloat16>& problem);
 std::size_t attention_scratch_bytes(device_kind device, const varlen_attention_problem<float16>& problem);
@@ -106,7 +108,7 @@ std::size_t attention_scratch_bytes(device_kind device, const paged_attention_pr
 /// | `lse`          | [heads, total_q]              | fp32         | contiguous; natural logarithms; sinks are in it            |
 /// | `cu_seqlens_*` | [batch + 1]                   | int32        | device memory; not decreasing, the last at most total_*    |
 /// | `sinks`        | [heads]                       | fp32         | device memory; no scale and no cap is applied to them      |
-/// | `scratch`      | see attention_scratch_bytes   |              | device memory, 256-byte aligned; null for 0 bytes          |
+/// | `scratch`      | see attention_scratch_bytes   |              | device memory, 256-byte aligned, zeros at first; or null   |
 ///
 /// heads is kv_heads times 1 to 16; head_dim a multiple of 8 up to 512; rows of each tensor up to 2^28. `supports` says what of
 /// that the device has kernels for. A row that sees no key gives 0 and an lse of -inf, also with a sink, and touches none. Rows
@@ -147,8 +149,10 @@ void varlen_attention(const world& world, const varlen_attention_problem<float16
 /// A sequence with seqlens 0, as one that pads a batch, gives 0 and -inf and touches no page, whatever the table says. Slots
 /// behind a sequence's last key, and pages that no visible key is in, reach no output.
 ///
-/// Rounding: as of varlen_attention; on the CPU the same bits. Order: as there; seqlens and page_table are read on the device,
-/// and a captured graph sees what they say then. Cost, errors: as there. Contents of both are not checked: where a page of a
+/// Rounding: as of varlen_attention; on the CPU the same bits, on CUDA the same on devices that have as many SMs for it. Order:
+/// as there; seqlens and page_table are read on the device, and a captured graph sees what they say then. Scratch that holds what
+/// no call can have left there is `stuck` at the next world::synchronize, at "decode.parts_signed", and out undefined. Cost,
+/// errors: as there. Contents of both are not checked: where a page of a
 /// visible key is outside of [0, num_pages) the sequence's results are undefined, but nothing else is touched.
 void paged_attention(const world& world, const paged_attention_problem<bfloat16>& problem, void* scratch,
                      stream_ref stream = {});

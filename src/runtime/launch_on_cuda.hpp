@@ -17,4 +17,14 @@ void launch_on_cuda(const world& w, const launch_grid& g, const Params& p, const
   on_cuda::launch(w.device_index(), entry, g, &p, {w.rank(), limits}, stream);
 }
 
+/// Clusters of `g`, whatever its blocks, that work on the rank's GPU at a time, if nothing else does. The driver is asked once.
+/// @throws cuda_error   the driver refuses
+/// @throws unsupported  the build has no CUDA
+template <class Kernel, class Params>
+int most_clusters_on_cuda(const world& w, const launch_grid& g) {
+  const void* entry = nullptr;
+  if constexpr (on_cuda::is_built_in) entry = device_entry<Kernel, Params>();
+  return on_cuda::most_clusters(w.device_index(), entry, g);
+}
+
 }  // namespace baton

@@ -62,6 +62,9 @@ bool reaches(const detail::world_state& state, const void* at);
 void launch(int device, const void* entry, const launch_grid& grid, const void* params, launched_by by,
             stream_ref stream);
 
+/// Clusters of `grid` that the device has room for at a time; kept from one call to the next.
+int most_clusters(int device, const void* entry, const launch_grid& grid);
+
 /// See runtime/tensor_map.hpp; the layout has been checked. @throws cuda_error  the driver refuses
 /// `dims`: as many dimensions of the boxes as the kernel names.
 tensor_map make_tensor_map(const tensor_boxes& boxes, int dims);

@@ -62,6 +62,9 @@ bool reaches(const detail::world_state&, const void*) {
 void launch(int, const void*, const launch_grid&, const void*, launched_by, stream_ref) {
   refuse();
 }
+int most_clusters(int, const void*, const launch_grid&) {
+  refuse();
+}
 
 tensor_map make_tensor_map(const tensor_boxes&, int) {
   refuse();

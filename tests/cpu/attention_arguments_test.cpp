@@ -200,6 +200,7 @@ TEST(attention_arguments, pages_that_no_kernel_takes_are_named_with_what_they_wo
   const auto with = [](const std::function<void(paged&)>& change) {
     paged p = good_paged();
     p.head_dim = 256;
+    p.q_len = 200;
     change(p);
     return supports(device_kind::cuda, p).why_not;
   };
@@ -221,6 +222,50 @@ TEST(attention_arguments, pages_that_no_kernel_takes_are_named_with_what_they_wo
                      p.max_pages = 1 << 12;
                    }),
                    "batch * max_pages is 4294967296"));
+}
+
+TEST(attention_arguments, few_rows_have_a_kernel_that_takes_pages_with_any_gaps_and_some_sms) {
+  const auto with = [](const std::function<void(paged&)>& change) {
+    paged p = good_paged();
+    p.head_dim = 512;
+    change(p);
+    return supports(device_kind::cuda, p).why_not;
+  };
+  const auto gap_and_rows = [&](int rows) {
+    return with([rows](paged& p) {
+      p.page_stride = 16 * 2 * 512 + 8;
+      p.q_len = rows;
+    });
+  };
+  EXPECT_EQ(gap_and_rows(1), "");
+  EXPECT_EQ(gap_and_rows(64), "") << "rows of both heads of a group: 128";
+  EXPECT_TRUE(says(gap_and_rows(65), "page_stride is 16392"));
+  EXPECT_EQ(with([](paged& p) { p.options.num_sms = 7; }), "");
+  EXPECT_TRUE(says(with([](paged& p) { p.options.num_sms = 7, p.q_len = 65; }), "num_sms is 7"));
+  EXPECT_TRUE(says(with([](paged& p) { p.page_size = 24; }), "page_size is 24", "multiples of 16"));
+  EXPECT_TRUE(says(with([](paged& p) { p.options.scale = -1.0f; }), "scale is -1"));
+}
+
+TEST(attention_arguments, scratch_is_asked_for_by_sizes_alone_and_only_where_items_may_be_cut) {
+  const auto bytes = [](int max_pages, int q_len, int batch, int num_sms = 0) {
+    paged p = good_paged();
+    p.head_dim = 512, p.page_size = 16;
+    p.max_pages = max_pages, p.q_len = q_len, p.batch = batch;
+    p.options.num_sms = num_sms;
+    const std::size_t on_cuda = attention_scratch_bytes(device_kind::cuda, p);
+    p.q = p.k_cache = p.v_cache = nullptr;
+    p.page_table = p.seqlens = nullptr;
+    EXPECT_EQ(attention_scratch_bytes(device_kind::cuda, p), on_cuda) << "memory is not looked at";
+    EXPECT_EQ(attention_scratch_bytes(device_kind::cpu, p), 0u);
+    return on_cuda;
+  };
+  EXPECT_EQ(bytes(4, 1, 1), 0u) << "64 keys are of one block";
+  EXPECT_GT(bytes(512, 1, 1), 0u);
+  EXPECT_EQ(bytes(512, 1, 1), bytes(4096, 1, 1)) << "a block has at most two parts, however long";
+  EXPECT_GT(bytes(512, 4, 1), bytes(512, 1, 1));
+  EXPECT_GT(bytes(512, 1, 100), bytes(512, 1, 1)) << "blocks alone have all columns";
+  EXPECT_EQ(bytes(512, 1, 1, 5), bytes(512, 1, 1));
+  EXPECT_EQ(bytes(512, 65, 1), 0u) << "of many rows";
 }
 
 }  // namespace

@@ -35,6 +35,15 @@ void expect_decode(const attention_shape& s, const decode_run& run = {}) {
   }
 }
 
+constexpr decode_attention::config decode_with_softcap(decode_attention::config c) {
+  c.softcap = true;
+  return c;
+}
+constexpr decode_attention::config decode_of_fp16(decode_attention::config c) {
+  c.fp16 = true;
+  return c;
+}
+
 TEST(decode_attention_kernel, one_block_makes_one_tile) {
   expect_decode({.q_lens = {1}, .k_lens = {64}}, {.team = 1, .teams = 1});
 }
@@ -74,6 +83,22 @@ TEST(decode_attention_kernel, pages_of_every_size_and_layout_are_read) {
     for (const kv_layout layout : {kv_layout::nhd, kv_layout::hnd})
       expect_decode({.q_lens = {1, 1}, .k_lens = {130, 97}, .heads = 4, .kv_heads = 2},
                     {.page_size = page_size, .layout = layout, .page_gap = 1});
+}
+TEST(decode_attention_kernel, takes_fp16) {
+  expect_decode<decode_of_fp16(test::decode_of_512), decode_of_fp16(test::decode_of_256)>(
+      {.q_lens = {2, 1}, .k_lens = {300, 70}, .heads = 4, .kv_heads = 2, .options = {.causal = true}});
+}
+TEST(decode_attention_kernel, scores_are_capped) {
+  expect_decode<decode_with_softcap(test::decode_of_512), decode_with_softcap(test::decode_of_256)>(
+      {.q_lens = {3}, .k_lens = {300}, .heads = 4, .options = {.causal = true, .softcap = 3}, .spread = 4});
+}
+TEST(decode_attention_kernel,
+     sinks_take_their_share_of_whole_and_of_cut_items_and_none_where_no_key_is_seen) {
+  expect_decode({.q_lens = {2, 1, 1}, .k_lens = {140, 3, 0}, .heads = 8, .kv_heads = 2, .sinks = true});
+  expect_decode({.q_lens = {2}, .k_lens = {700}, .heads = 8, .kv_heads = 2, .sinks = true}, {.teams = 3});
+}
+TEST(decode_attention_kernel, sums_are_scaled_again_where_scores_grow) {
+  expect_decode({.q_lens = {4}, .k_lens = {700}, .heads = 4, .spread = 24}, {.teams = 3});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "kernels/attention/instances.hpp"
 #include "kernels/attention/params.hpp"
 #include "kernels/attention/support.hpp"
+#include "kernels/decode_attention/launch.hpp"
 #include "runtime/launch_on_cuda.hpp"
 #include "runtime/tensor_map.hpp"
 #include "runtime/world_state.hpp"
@@ -14,9 +15,15 @@
 namespace baton::attention_kernels {
 namespace {
 
+/// On a GPU, calls of few rows go to the kernel that shares keys out, where it takes them; others to the one of many rows.
+template <class Value>
+bool is_of_few_rows(const operands<Value>& asked) {
+  return decode_attention::has_few_rows(asked) && decode_attention::why_not(asked).empty();
+}
+
 template <class Value>
 std::string why_not(device_kind device, const operands<Value>& asked) {
-  if (device == device_kind::cpu) return {};
+  if (device == device_kind::cpu || is_of_few_rows(asked)) return {};
   const std::string reason = why_not_on_cuda(asked);
   return reason.empty() ? reason : std::string{asked.call()} + ": " + reason;
 }
@@ -24,7 +31,7 @@ std::string why_not(device_kind device, const operands<Value>& asked) {
 template <class Value>
 std::size_t scratch_of(device_kind device, const operands<Value>& asked) {
   if (const std::string reason = why_not(device, asked); !reason.empty()) throw unsupported{reason};
-  return 0;
+  return device == device_kind::cuda && is_of_few_rows(asked) ? decode_attention::scratch_bytes(asked) : 0;
 }
 
 /// A block, or a pair, for each block of rows.
@@ -75,6 +82,8 @@ void run(const world& w, const Problem& problem, void* scratch, stream_ref strea
   const std::size_t bytes = scratch_of(w.device(), asked);
   if (asked.total_q == 0 || asked.batch == 0) return;
   require_memory(asked, scratch, bytes);
+  if (w.device() == device_kind::cuda && is_of_few_rows(asked))
+    return decode_attention::launch(w, asked, scratch, stream);
   if (w.device() == device_kind::cuda)
     return asked.softcap > 0 ? launch<true>(w, asked, stream) : launch<false>(w, asked, stream);
   w.state().machine->host(

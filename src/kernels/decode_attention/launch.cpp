@@ -1,0 +1,92 @@
+#include "kernels/decode_attention/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "kernels/decode_attention/instances.hpp"
+#include "kernels/decode_attention/params.hpp"
+#include "runtime/launch_on_cuda.hpp"
+#include "runtime/tensor_map.hpp"
+#include "runtime/world_state.hpp"
+
+namespace baton::decode_attention {
+namespace {
+
+/// Of the line of work, if each sequence is as long as it may be.
+template <class Value>
+std::int64_t most_units(const operands<Value>& asked) {
+  const std::int64_t items =
+      std::int64_t{asked.batch} * asked.kv_heads * ceil_div(larger(asked.q_len, 1), block_tokens(asked));
+  return items * (ceil_div(asked.k_len, unit_keys) + 1);
+}
+
+/// As many teams as work at a time, of as many blocks as are wanted, or of fewer where the device has no room for so large ones.
+template <class Kernel, class Value>
+launch_grid grid_of(const world& w, const operands<Value>& asked, launch_grid grid) {
+  const int sms = sms_for(w, asked.num_sms), most_teams = most_blocks / team_of(asked);
+  for (grid.cluster = team_of(asked);; grid.cluster /= 2) {
+    const int teams = smaller(most_clusters_on_cuda<Kernel, params>(w, grid), sms / grid.cluster);
+    grid.blocks = smaller(larger(teams, 1), most_teams) * grid.cluster;
+    if (teams > 0 || grid.cluster == 1) return grid;
+  }
+}
+
+template <config C, class Value>
+void launch_as(const world& w, const operands<Value>& asked, void* scratch, stream_ref stream) {
+  using kernel = decode_kernel<constant<C>>;
+  const params p =
+      params_of<C>(asked, scratch, [&](const tensor_boxes& boxes) { return make_tensor_map(w, boxes); });
+  const launch_grid grid = grid_of<kernel>(
+      w, asked,
+      {.threads = num_warps * warp_lanes, .shared_bytes = block_plan<C>{}.bytes, .begins_early = true});
+  launch_on_cuda<kernel>(w, grid, p, w.state().limits(), stream);
+}
+template <bool softcap, class Value>
+void launch_of(const world& w, const operands<Value>& asked, void* scratch, stream_ref stream) {
+  if (asked.head_dim == 256)
+    launch_as<config_of<Value, 256, softcap>>(w, asked, scratch, stream);
+  else
+    launch_as<config_of<Value, 512, softcap>>(w, asked, scratch, stream);
+}
+
+}  // namespace
+
+template <class Value>
+std::string why_not(const operands<Value>& asked) {
+  if (asked.head_dim != 256 && asked.head_dim != 512)
+    return fmt::format("head_dim is {}; kernels for GPUs are of 256 and 512: compute it on a CPU world",
+                       asked.head_dim);
+  if (!(asked.scale > 0))
+    return fmt::format("scale is {}; kernels for GPUs take those above 0: scale q itself", asked.scale);
+  if (asked.page_size % piece_keys != 0)
+    return fmt::format(
+        "page_size is {}; kernels for GPUs take multiples of {}: make pages of that, or use a CPU world",
+        asked.page_size, piece_keys);
+  if (const std::int64_t units = most_units(asked); units > std::numeric_limits<std::int32_t>::max())
+    return fmt::format(
+        "batch * kv_heads * max_pages * page_size is {}; kernels for GPUs take up to 2^31 times {} keys in "
+        "all",
+        std::int64_t{asked.batch} * asked.kv_heads * asked.k_len, unit_keys);
+  return {};
+}
+
+template <class Value>
+std::size_t scratch_bytes(const operands<Value>& asked) {
+  return scratch_of(asked).bytes;
+}
+
+template <class Value>
+void launch(const world& w, const operands<Value>& asked, void* scratch, stream_ref stream) {
+  asked.softcap > 0 ? launch_of<true>(w, asked, scratch, stream)
+                    : launch_of<false>(w, asked, scratch, stream);
+}
+
+template std::string why_not(const operands<bfloat16>&);
+template std::string why_not(const operands<float16>&);
+template std::size_t scratch_bytes(const operands<bfloat16>&);
+template std::size_t scratch_bytes(const operands<float16>&);
+template void launch(const world&, const operands<bfloat16>&, void*, stream_ref);
+template void launch(const world&, const operands<float16>&, void*, stream_ref);
+
+}  // namespace baton::decode_attention
