@@ -32,16 +32,6 @@ class attention_session {
   void enqueue(const attention_work<Value>& run, stream_ref stream) { run(problem(), stream); }
 
  private:
-  /// A key that a row sees: its weight, and how far off fp32 may bring that, relative to it.
-  struct seen_key {
-    int row;
-    double weight, error;
-  };
-  std::vector<seen_key> keys_of(int sequence, int row, int head) const;
-  struct right_row {
-    std::vector<double> out, bound;
-  };
-  right_row expected(int sequence, int row, int head) const;
   std::string wrong_value(int sequence, int row, int head) const;
 
   world world_;

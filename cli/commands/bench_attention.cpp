@@ -11,6 +11,7 @@
 #include "cli/bench/gemm_session.hpp"
 #include "cli/bench/paced_timer.hpp"
 #include "cli/bench/statistics.hpp"
+#include "cli/commands/bench_decode.hpp"
 #include "cli/commands/bench_report.hpp"
 #include "cli/commands/product_sizes.hpp"
 #include "cli/exit_code.hpp"
@@ -140,6 +141,8 @@ class attention_bench {
 int run_bench_attention(const bench_attention_options& o, std::ostream& out) {
   require(o);
   const std::vector<world> worlds = open_one_rank(o.device);
+  if (o.decode)
+    return run_bench_decode(o, worlds[0], heads_of(o, worlds[0].device() == device_kind::cuda), out);
   const std::vector<attention_size> sizes = sizes_of(o, worlds[0].device() == device_kind::cuda);
   bench_report to{o.json, o.json_path, out};
   attention_bench bench{worlds[0], o, to};

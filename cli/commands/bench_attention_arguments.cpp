@@ -35,6 +35,12 @@ void declare_attention_points(CLI::App& command, bench_attention_options& option
   add_choices(command, "--format", attention_format_names, options.formats, "of q, k, v and the result")
       ->default_str("bf16")
       ->group("Points");
+  command
+      .add_flag("--decode", options.decode, "few rows a sequence over keys in pages: --lengths are of keys")
+      ->group("Points");
+  add_count(command, "--rows", options.rows, "of each sequence, its last ones, with --decode")
+      ->group("Points");
+  add_count(command, "--page-size", options.page_size, "keys of a page, with --decode")->group("Points");
   add_count(command, "--sms", options.num_sms, "SMs that work at most; 0: all")->group("Points");
 }
 
@@ -42,17 +48,21 @@ void declare_attention_points(CLI::App& command, bench_attention_options& option
 
 void declare_bench_attention(CLI::App& bench, arguments& chosen) {
   bench_attention_options& options = chosen.bench_attention;
-  CLI::App& command = *bench.add_subcommand("attention", "prefill of wide heads, beside a product of cuBLAS");
+  CLI::App& command =
+      *bench.add_subcommand("attention", "attention of wide heads, beside a product of cuBLAS or a copy");
   declare_attention_points(command, options);
   declare_measuring(command, options, chosen.is_json, "bursts of each: five calls after 0.4 s of rest");
   command.footer(
       "Rows of every result are compared with double precision before it is timed. Operations are 4 B H D "
       "for "
       "each pair of a row and a key that it sees: S^2 of them, S (S + 1) / 2 where causal. On CUDA cuBLAS's "
-      "bf16 product of 8192^3 is measured first in the same ways.\n"
+      "bf16 product of 8192^3 is measured first in the same ways. With --decode rates are of the bytes of "
+      "keys "
+      "and values that are seen, and each call has another cache than the one before.\n"
       "Examples:\n"
       "  baton bench attention --heads 16,16,512 --lengths 16384 --json-file attention.jsonl\n"
-      "  baton bench attention --models gemma-4-31b --lengths 8192");
+      "  baton bench attention --models gemma-4-31b --lengths 8192\n"
+      "  baton bench attention --decode --heads 32,4,512 --batch 8 --lengths 1024 8192 32768");
   command.callback(
       [&] { chosen.command = [&](std::ostream& out) { return run_bench_attention(options, out); }; });
 }

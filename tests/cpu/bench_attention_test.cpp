@@ -9,6 +9,7 @@
 #include "baton/error.hpp"
 #include "cli/bench/attention_point.hpp"
 #include "cli/bench/attention_session.hpp"
+#include "cli/bench/decode_session.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/json_lines.hpp"
 
@@ -136,6 +137,84 @@ TEST(bench_attention, what_is_no_size_model_or_list_of_heads_is_refused) {
   EXPECT_TRUE(says(refused([](bench_attention_options& o) { o.num_sms = -1; }), "--sms: -1"));
   EXPECT_TRUE(
       says(refused([](bench_attention_options& o) { o.formats = {operand_format::e4m3}; }), "--format: "));
+}
+
+bench_attention_options small_decode() {
+  bench_attention_options o = small_attention();
+  o.decode = true;
+  o.batch = 3, o.rows = 2;
+  return o;
+}
+
+TEST(bench_attention, decoding_is_checked_and_told_by_the_bytes_of_its_keys) {
+  std::vector<std::string> points;
+  for (const nlohmann::json& j : points_of(small_decode())) {
+    EXPECT_EQ(j["schema"], "baton.bench.attention_decode/1");
+    EXPECT_EQ(j["checked"], true);
+    EXPECT_EQ(j["burst_samples_us"].size(), 2u);
+    EXPECT_GT(j["gb_per_s"].get<double>(), 0);
+    EXPECT_EQ(j["caches"], 2);
+    EXPECT_TRUE(j["of_copy"].is_null() && j["sustained_us"].is_null()) << "measured on GPUs only";
+    points.push_back(j["batch"].dump() + "x" + j["rows"].dump() + " " + j["heads"].dump() + "/" +
+                     j["kv_heads"].dump() + " " + j["keys"].dump() + " " + j["flops"].dump() + " " +
+                     j["bytes"].dump());
+  }
+  EXPECT_EQ(points, (std::vector<std::string>{"3x2 4/2 40 60672.0 16896.0", "3x2 2/1 40 15168.0 4224.0"}));
+}
+
+TEST(bench_attention, decoding_of_layers_with_windows_reads_these) {
+  bench_attention_options o = small_decode();
+  o.heads = {};
+  o.models = {"gemma-4-31b"};
+  o.lengths = {1100};
+  o.batch = 1;
+  o.rows = 1;
+  const std::vector<nlohmann::json> points = points_of(o);
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0]["bytes"], 4.0 * 512 * (1100 * 4 + 32));
+  EXPECT_EQ(points[1]["bytes"], 4.0 * 256 * (1024 * 16 + 32));
+  EXPECT_EQ(points[1]["checked"], true);
+}
+
+TEST(bench_attention, a_table_of_decoding_has_rates_beside_a_copy) {
+  std::ostringstream out;
+  EXPECT_EQ(run_bench_attention(small_decode(), out), 0);
+  EXPECT_TRUE(says(out.str(), "of few rows, on the CPU", "of copy", "4/2 of 16")) << out.str();
+}
+
+TEST(bench_attention, what_decoding_does_not_take_is_refused) {
+  const auto refused = [](auto change) {
+    bench_attention_options o = small_decode();
+    change(o);
+    std::ostringstream out;
+    return message_of<invalid_argument>([&] { run_bench_attention(o, out); });
+  };
+  EXPECT_TRUE(says(refused([](bench_attention_options& o) { o.rows = 0; }), "--rows: 0 is not from 1"));
+  EXPECT_TRUE(
+      says(refused([](bench_attention_options& o) { o.page_size = 0; }), "--page-size: 0 is not from 1"));
+  EXPECT_TRUE(
+      says(refused([](bench_attention_options& o) { o.masks = {attention_mask::dense}; }), "--mask: "));
+}
+
+TEST(bench_attention_session, wrong_lengths_scales_pages_and_caches_of_decoding_are_noticed) {
+  const world cpu = world::local(1, device_kind::cpu)[0];
+  const decode_size size{{{}, {}, 4, 2, 32}, 2, 3, 70};
+  using problem = paged_attention_problem<bfloat16>;
+  const auto found = [&](auto damage) {
+    decode_session<bfloat16> session{cpu, size};
+    return session.first_wrong([&](problem p, stream_ref stream) {
+      damage(p);
+      paged_attention(cpu, p, nullptr, stream);
+    });
+  };
+  EXPECT_EQ(found([](problem&) {}), "");
+  const auto notices = [&](auto damage) { EXPECT_TRUE(says(found(damage), "out[", "expected", "within")); };
+  notices([](problem& p) { p.options.causal = false; });
+  notices([](problem& p) { p.options.scale = 0.18f; });
+  notices([](problem& p) { std::swap(p.k_cache, p.v_cache); });
+  notices([](problem& p) { p.layout = kv_layout::hnd; });
+  notices([](problem& p) { p.page_table += 1; });
+  notices([&](problem& p) { p.k_cache += p.num_pages * p.page_size * p.kv_heads * p.head_dim; });
 }
 
 /// What `damage` makes of the problem that a session measures.
