@@ -1,5 +1,5 @@
-// protocol/signed_parts.hpp: blocks of one rank make parts and sign for them, the one that is told of all reads them; kernel after
-// kernel on the same word. Then with words that hold what they cannot, and with a block that cannot make its part.
+// protocol/signed_parts.hpp: blocks of one rank make parts and sign for them, the one that is told of all reads them; kernel
+// after kernel on the same word. Then with words that hold what they cannot, and with a block that cannot make its part.
 #include "protocol/signed_parts.hpp"
 
 #include <memory>

@@ -1,6 +1,6 @@
-// Warps of every block of a cluster show words to all of them, turn after turn, as attention of few rows does with rows: a turn's
-// words are of one warp of each group of a block, another one each turn, and every warp reads those of all blocks. Each word tells
-// whose it is and of which turn.
+// Warps of every block of a cluster show words to all of them, turn after turn, as attention of few rows does with rows: a
+// turn's words are of one warp of each group of a block, another one each turn, and every warp reads those of all blocks. Each
+// word tells whose it is and of which turn.
 #include "protocol/team_rows.hpp"
 
 #include "checks/all.hpp"

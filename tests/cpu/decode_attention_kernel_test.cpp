@@ -84,6 +84,9 @@ TEST(decode_attention_kernel, pages_of_every_size_and_layout_are_read) {
       expect_decode({.q_lens = {1, 1}, .k_lens = {130, 97}, .heads = 4, .kv_heads = 2},
                     {.page_size = page_size, .layout = layout, .page_gap = 1});
 }
+TEST(decode_attention_kernel, sequences_with_as_many_rows_each_have_their_lse_by_sequence) {
+  expect_decode({.q_lens = {6, 6}, .k_lens = {90, 40}, .heads = 32, .kv_heads = 2}, {.equal_rows = true});
+}
 TEST(decode_attention_kernel, takes_fp16) {
   expect_decode<decode_of_fp16(test::decode_of_512), decode_of_fp16(test::decode_of_256)>(
       {.q_lens = {2, 1}, .k_lens = {300, 70}, .heads = 4, .kv_heads = 2, .options = {.causal = true}});

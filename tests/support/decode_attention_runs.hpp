@@ -24,6 +24,7 @@ struct decode_run {
   int team = 2, teams = 2;  // blocks that share items' keys, and how many of those
   int short_units = 1;      // items of more than 128 keys are cut
   int page_gap = 0;         // between pages, in heads of a row
+  bool equal_rows = false;  // no cu_seqlens_q: lse by sequence
 };
 
 /// The case in pages, as users ask for it.
@@ -65,7 +66,9 @@ attention_result<Value> run_decode(const attention_case<Value>& c, const decode_
   std::fill(made.out.begin(), made.out.end(), Value::from_bits(0xffff));
   std::memset(static_cast<void*>(made.lse.data()), 0xff, made.lse.size() * sizeof(float));
   const auto keys = pages_of(c, run.page_size, run.layout, 3, {.page = run.page_gap});
-  const auto asked = attention_kernels::operands_of(decode_problem_of(c, keys, made));
+  auto problem = decode_problem_of(c, keys, made);
+  if (run.equal_rows) problem.cu_seqlens_q = nullptr;
+  const auto asked = attention_kernels::operands_of(problem);
   const std::size_t rows = static_cast<std::size_t>(decode_attention::block_tokens(asked) * asked.group());
   scratch.resize(std::max(scratch.size(), std::size_t{1} << 16) +
                  2 * static_cast<std::size_t>(run.team * run.teams) * rows * (512 * sizeof(float) + 8));
@@ -82,6 +85,7 @@ attention_result<Value> run_decode(const attention_case<Value>& c, const decode_
                        .limits = limits,
                        .cluster = run.team};
   run_on_machine<decode_attention::decode_kernel<constant<C>>, Context>(how, grid, p);
+  if (run.equal_rows) made.lse = lse_by_head(made.lse, c.shape);
   return made;
 }
 
