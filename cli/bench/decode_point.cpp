@@ -7,7 +7,7 @@
 namespace baton::cli {
 namespace {
 
-nlohmann::json if_known(const std::string& text) {
+nlohmann::json word_or_null(const std::string& text) {
   return text.empty() ? nlohmann::json() : nlohmann::json(text);
 }
 
@@ -23,8 +23,8 @@ nlohmann::json to_json(const gemm_run& run, const decode_point& p) {
   const double copied = run.copied_bytes_per_us / 1e3;
   nlohmann::json point{{"schema", "baton.bench.attention_decode/1"},
                        {"who", "baton"},
-                       {"model", if_known(s.of.model)},
-                       {"layer", if_known(s.of.layer)},
+                       {"model", word_or_null(s.of.model)},
+                       {"layer", word_or_null(s.of.layer)},
                        {"batch", s.batch},
                        {"rows", s.rows},
                        {"keys", s.keys},
@@ -35,7 +35,7 @@ nlohmann::json to_json(const gemm_run& run, const decode_point& p) {
                        {"caches", p.caches},
                        {"window", s.of.window > 0 ? nlohmann::json(s.of.window) : nlohmann::json()},
                        {"format", name(s.format)},
-                       {"why_not", if_known(p.why_not)},
+                       {"why_not", word_or_null(p.why_not)},
                        {"gb_per_s", if_measured(p.gigabytes_per_s())},
                        {"of_copy", if_measured(copied > 0 ? p.gigabytes_per_s() / copied : 0)}};
   point = with_times(std::move(point), run, {s.flops(), s.bytes(), p.wrong, p.burst_us, p.sustained_us});
@@ -60,7 +60,7 @@ void print(const gemm_run& run, const decode_point& p, std::ostream& out) {
   else if (!p.wrong.empty())
     out << fmt::format("  WRONG: {}\n", p.wrong);
   else
-    out << fmt::format("{:>12.2f}{:>9.0f}{:>9}{:>13}\n", median_of(p.burst_us), p.gigabytes_per_s(),
+    out << fmt::format("{:>12.2f}{:>9.4g}{:>9}{:>13}\n", median_of(p.burst_us), p.gigabytes_per_s(),
                        percent_of(p.gigabytes_per_s(), run.copied_bytes_per_us / 1e3),
                        p.sustained_us > 0 ? fmt::format("{:.2f}", p.sustained_us) : "-");
 }

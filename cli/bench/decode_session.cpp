@@ -13,22 +13,22 @@ namespace baton::cli {
 namespace {
 
 const memory_use of_decode{"the caches", "ask for fewer or shorter sequences"};
-constexpr int checked_rows = 13;            // a prime: rows of all remainders
+constexpr int checked_decode_rows = 13;     // a prime: rows of all remainders
 constexpr double cycled_bytes = 256 << 20;  // more than the L2 of any GPU that there are kernels for holds
 constexpr int most_caches = 64;
 
-std::size_t size_t_of(std::int64_t n) {
+std::size_t as_size(std::int64_t n) {
   return static_cast<std::size_t>(n);
 }
 std::size_t page_values(const decode_size& s) {
-  return size_t_of(std::int64_t{s.page_size} * s.of.kv_heads * s.of.head_dim);
+  return as_size(std::int64_t{s.page_size} * s.of.kv_heads * s.of.head_dim);
 }
 std::size_t row_values(const decode_size& s) {
-  return size_t_of(std::int64_t{s.batch} * s.rows * s.of.heads * s.of.head_dim);
+  return as_size(std::int64_t{s.batch} * s.rows * s.of.heads * s.of.head_dim);
 }
 
 std::vector<std::int32_t> shuffled_pages(const decode_size& s) {
-  std::vector<std::int32_t> pages(size_t_of(std::int64_t{s.batch} * s.pages()));
+  std::vector<std::int32_t> pages(as_size(std::int64_t{s.batch} * s.pages()));
   std::iota(pages.begin(), pages.end(), 0);
   std::shuffle(pages.begin(), pages.end(), std::mt19937{5});
   return pages;
@@ -86,11 +86,11 @@ decode_session<Value>::decode_session(const world& world, const decode_size& s)
       caches_{s.caches(world.device())},
       host_table_{shuffled_pages(s)},
       q_{world, row_values(s), 1, of_decode},
-      k_{world, size_t_of(caches_) * host_table_.size() * page_values(s), 2, of_decode},
-      v_{world, size_t_of(caches_) * host_table_.size() * page_values(s), 3, of_decode},
+      k_{world, as_size(caches_) * host_table_.size() * page_values(s), 2, of_decode},
+      v_{world, as_size(caches_) * host_table_.size() * page_values(s), 3, of_decode},
       out_{world, row_values(s), of_decode},
       table_{world, host_table_},
-      seqlens_{world, std::vector<std::int32_t>(size_t_of(s.batch), s.keys)} {
+      seqlens_{world, std::vector<std::int32_t>(as_size(s.batch), s.keys)} {
   q_.random_values();
   k_.random_values();
   v_.random_values();
@@ -99,7 +99,7 @@ decode_session<Value>::decode_session(const world& world, const decode_size& s)
 template <class Value>
 paged_attention_problem<Value> decode_session<Value>::problem() {
   auto p = problem_of<Value>(size_);
-  const std::size_t cache = size_t_of(next_) * host_table_.size() * page_values(size_);
+  const std::size_t cache = as_size(next_) * host_table_.size() * page_values(size_);
   next_ = (next_ + 1) % caches_;
   p.q = q_.data();
   p.k_cache = k_.data() + cache;
@@ -113,10 +113,10 @@ paged_attention_problem<Value> decode_session<Value>::problem() {
 /// Pages are [page_size, kv_heads, head_dim].
 template <class Value>
 std::size_t decode_session<Value>::place_of(int cache, int sequence, int key, int kv_head) const {
-  const std::size_t entry = size_t_of(std::int64_t{sequence} * size_.pages() + key / size_.page_size);
-  const std::size_t page = size_t_of(cache) * host_table_.size() + size_t_of(host_table_[entry]);
+  const std::size_t entry = as_size(std::int64_t{sequence} * size_.pages() + key / size_.page_size);
+  const std::size_t page = as_size(cache) * host_table_.size() + as_size(host_table_[entry]);
   return page * page_values(size_) +
-         size_t_of((std::int64_t{key % size_.page_size} * size_.of.kv_heads + kv_head) * size_.of.head_dim);
+         as_size((std::int64_t{key % size_.page_size} * size_.of.kv_heads + kv_head) * size_.of.head_dim);
 }
 
 template <class Value>
@@ -127,9 +127,9 @@ std::string decode_session<Value>::wrong_row(int cache, int sequence, int row, i
       from.read(place_of(cache, sequence, key, kv_head), to);
     };
   };
-  std::vector<double> q(size_t_of(size_.of.head_dim));
+  std::vector<double> q(as_size(size_.of.head_dim));
   const std::size_t at =
-      size_t_of(((std::int64_t{sequence} * size_.rows + row) * size_.of.heads + head) * size_.of.head_dim);
+      as_size(((std::int64_t{sequence} * size_.rows + row) * size_.of.heads + head) * size_.of.head_dim);
   q_.read(at, q);
   const std::string wrong = first_wrong_in_row<Value>(
       expected_row<Value>(q, size_.first_seen(row), size_.end_seen(row), reader_of(k_), reader_of(v_),
@@ -144,8 +144,8 @@ std::string decode_session<Value>::first_wrong(const decode_work<Value>& run) {
   out_.fill_async(poison);
   const int cache = next_;
   enqueue(run, {});
-  for (int i = 0; i <= checked_rows; ++i) {
-    const int sequence = static_cast<int>(std::int64_t{size_.batch - 1} * i / checked_rows);
+  for (int i = 0; i <= checked_decode_rows; ++i) {
+    const int sequence = static_cast<int>(std::int64_t{size_.batch - 1} * i / checked_decode_rows);
     if (const std::string wrong = wrong_row(cache, sequence, i % size_.rows, i % size_.of.heads);
         !wrong.empty())
       return wrong;
