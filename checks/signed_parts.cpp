@@ -136,18 +136,18 @@ protocol_check signed_parts_check() {
               "Signing for parts so that exactly one block learns that all are there, and what cannot be is "
               "noticed",
           .headers = {"src/protocol/signed_parts.hpp"},
-          .explorations = {signing_holds("2 blocks, 1 kernel", {.kernels = 1}),
-                           signing_holds("2 blocks, 4 kernels", {.kernels = 4}),
-                           signing_holds("2 blocks of 2 warps, 2 kernels", {.warps = 2, .kernels = 2}),
-                           signing_holds("3 blocks, 2 kernels", {.blocks = 3, .kernels = 2}),
-                           signing_holds("4 blocks, 1 kernel", {.blocks = 4, .kernels = 1}),
-                           signing_holds("3 blocks, the word was 1", {.blocks = 3, .kernels = 1, .left = 1}),
-                           signing_holds("3 blocks, the word was 3 of no parts",
-                                         {.blocks = 3, .kernels = 1, .left = 3}),
-                           signing_holds("2 blocks, the word was of other parts",
-                                         {.kernels = 1, .left = 1 + (7 << 8)}),
-                           signing_holds("3 blocks, one makes no part, 2 kernels",
-                                         {.blocks = 3, .kernels = 2, .blotting = 1})},
+          .explorations =
+              {signing_holds("2 blocks, 1 kernel", {.kernels = 1}),
+               signing_holds("2 blocks, 4 kernels", {.kernels = 4}),
+               signing_holds("2 blocks of 2 warps, 2 kernels", {.warps = 2, .kernels = 2}),
+               signing_holds("3 blocks, 2 kernels", {.blocks = 3, .kernels = 2}),
+               signing_holds("4 blocks, 1 kernel", {.blocks = 4, .kernels = 1}),
+               signing_holds("3 blocks, the word was 1", {.blocks = 3, .kernels = 1, .left = 1}),
+               signing_holds("3 blocks, the word was 3 of no parts", {.blocks = 3, .kernels = 1, .left = 3}),
+               signing_holds("2 blocks, the word was a sum of no parts", {.kernels = 1, .left = 1 << 8}),
+               signing_holds("2 blocks, the word was of other parts", {.kernels = 1, .left = 1 + (7 << 8)}),
+               signing_holds("3 blocks, one makes no part, 2 kernels",
+                             {.blocks = 3, .kernels = 2, .blotting = 1})},
           .mutants = signing_mutants()};
 }
 

@@ -9,8 +9,8 @@
 //
 // P1: everything that a block did before its sign() happens before what the lane does that learned of all parts:
 //     each add releases, and the chain of read-modify-writes carries every release to the last acquire.
-// P2: a word that so many blocks cannot have signed is refused by the first who meets it; nobody is told of all parts by it
-//     but where it looks like one that these blocks have signed.
+// P2: a word that these parts cannot have made is refused before anybody is told of all parts by it: whoever would be the last by
+//     the count, or comes behind him, compares all of it. Told they are only where it looks as some of these very parts leave it.
 // Start:    0, and 0 again once all have signed. Who cannot make his part blots the word for good: nobody is told of all
 //           parts then, whoever signs later, in this kernel or another.
 // Progress: nobody waits.
@@ -40,13 +40,6 @@ constexpr std::uint32_t whole(int count) {
   const auto n = static_cast<std::uint32_t>(count);
   return n + (n * (n + 1) / 2 << sum_at);
 }
-/// Whether some of `count` parts, without `part`, can have made it.
-constexpr bool is_possible(std::uint32_t word, int part, int count) {
-  const std::uint32_t n = word & count_mask, sum = word >> sum_at, all = static_cast<std::uint32_t>(count);
-  if (n >= all) return false;
-  if (n + 1 == all) return word + signature_of(part) == whole(count);
-  return sum >= n * (n + 1) / 2 && sum <= n * all - n * (n - 1) / 2 && (n > 0 || sum == 0);
-}
 
 }  // namespace signed_parts_detail
 
@@ -55,8 +48,9 @@ template <exec_context X>
 BATON_FN signing sign(X& x, std::uint32_t* word, int part, int count, std::uint32_t& seen) {
   using namespace signed_parts_detail;
   seen = x.template fetch_add<order::acq_rel, scope::device>(word, signature_of(part));
-  if (!is_possible(seen, part, count)) return signing::impossible;
-  if (seen + signature_of(part) != whole(count)) return signing::some;
+  const int before = static_cast<int>(seen & count_mask);
+  if (before + 1 < count) return signing::some;
+  if (seen + signature_of(part) != whole(count)) return signing::impossible;
   x.template store<order::relaxed, scope::device>(word, 0u);
   return signing::all;
 }
