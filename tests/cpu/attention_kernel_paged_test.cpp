@@ -67,6 +67,11 @@ TEST(attention_kernel_paged, lengths_at_the_borders_of_pages_and_tiles_and_seque
   expect_pages({.q_lens = {3, 0, 130, 64}, .k_lens = {200, 77, 129, 0}, .tail = 5}, 16, kv_layout::hnd);
   expect_pages({.q_lens = {3, 0, 130, 64}, .k_lens = {200, 77, 129, 0}, .tail = 5}, 64, kv_layout::nhd);
 }
+TEST(attention_kernel_paged, a_window_may_begin_in_the_second_half_of_what_is_copied_at_once) {
+  for (const int page_size : {32, 64})
+    expect_pages({.q_lens = {140}, .k_lens = {720}, .options = {.causal = true, .window_left = 100}},
+                 page_size, kv_layout::hnd);
+}
 TEST(attention_kernel_paged, rows_see_a_window_of_keys_and_no_page_in_front_of_it) {
   for (const int page_size : {16, 32, 48}) {
     expect_pages({.q_lens = {140}, .k_lens = {700}, .options = {.causal = true, .window_left = 100}},

@@ -45,9 +45,10 @@ class rows_ahead {
     const int n = first + ((lane / boxes - first) & (tiles - 1));
     return w.tile_of(n) * C.tile_keys() + lane % boxes * C.page_rows;
   }
-  /// Entries of boxes that nobody sees may be anything.
-  BATON_FN static bool is_seen(const item& w, int key) {
-    return key + C.page_rows > w.first_key && key < w.end_key;
+  /// Entries of boxes that nobody sees may be anything. A whole slot begins at its first box, seen or not.
+  BATON_FN bool is_seen(const item& w, int key) const {
+    const int box = p_.has_whole_slots ? block_keys : C.page_rows, first = key & -box;
+    return first + box > w.first_key && first < w.end_key;
   }
 
   X& x_;
