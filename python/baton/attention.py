@@ -5,7 +5,7 @@ On CPU arrays of any head_dim that is a multiple of 8 up to 512; on GPUs `suppor
 from typing import Any, NamedTuple, Optional, Tuple
 
 from . import _core
-from ._arrays import Array, empty, framework_of, kind_of, stream_handle, zeros
+from ._arrays import Array, framework_of, kind_of, stream_handle, zeros
 from ._errors import InvalidArgument
 from ._products import element_of, extents, world_of
 from ._world import World, split_device
@@ -48,7 +48,7 @@ def supports(*, heads: int, kv_heads: int, head_dim: int, dtype: str = "bfloat16
 
 def new_scratch_of(scratch: Optional[Array], kind: type, world: World) -> Any:
     def new_scratch(size: int) -> Array:
-        return empty((size,), "uint8", framework_of(kind), world, "scratch") if scratch is None else scratch
+        return zeros((size,), "uint8", framework_of(kind), world, "scratch") if scratch is None else scratch
     return new_scratch
 
 
@@ -71,7 +71,7 @@ def varlen(q: Array, k: Array, v: Array, cu_seqlens_q: Array, cu_seqlens_k: Arra
     scale         of q . k; None: 1 / sqrt(head_dim)
     out           as q; rows of no sequence stay. None: a new array of zeros
     lse           [heads, total_q] float32, natural logarithms, sinks in it; None: a new one if return_lse asks for it
-    scratch       uint8, if the call needs any; None: a new one
+    scratch       uint8, if the call needs any: zeros before its first call, which each call leaves so; None: a new one
 
     A row that sees no key gives 0 and an lse of -inf. Sums, logits and weights are float32; out is rounded once. The same bits on every
     run. On GPUs it only enqueues on `stream`, and can be captured after a first call; on the CPU the result is there when it returns.
