@@ -7,6 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 
+from torch import library as torch_library
+
 import baton
 import baton.torch
 from threads import on_threads
@@ -93,11 +95,11 @@ def test_fakes_are_as_the_operators(ep):
     q, kv, cu = torch.randn(5, 4, 16).bfloat16(), torch.randn(5, 2, 16).bfloat16(), torch.tensor([0, 5], dtype=torch.int32)
     cache, table, seqlens = torch.randn(3, 8, 2, 16).bfloat16(), torch.tensor([[2]], dtype=torch.int32), torch.tensor([5], dtype=torch.int32)
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
-    torch.library.opcheck(torch.ops.baton.gemm.default, (a, b[0]), test_utils=tests)
-    torch.library.opcheck(torch.ops.baton.grouped_gemm.default, (a, b, counts, torch.tensor([0, 2], dtype=torch.int32)), test_utils=tests)
-    torch.library.opcheck(torch.ops.baton.varlen_attention.default, (q, kv, kv, cu, cu, 5, 5, True), test_utils=tests)
-    torch.library.opcheck(torch.ops.baton.attention_with_kvcache.default, (q[None], cache, cache, table, seqlens), test_utils=tests)
-    torch.library.opcheck(torch.ops.baton.experts.default, (*given(), *weights(), number), test_utils=tests)
+    torch_library.opcheck(torch.ops.baton.gemm.default, (a, b[0]), test_utils=tests)
+    torch_library.opcheck(torch.ops.baton.grouped_gemm.default, (a, b, counts, torch.tensor([0, 2], dtype=torch.int32)), test_utils=tests)
+    torch_library.opcheck(torch.ops.baton.varlen_attention.default, (q, kv, kv, cu, cu, 5, 5, True), test_utils=tests)
+    torch_library.opcheck(torch.ops.baton.attention_with_kvcache.default, (q[None], cache, cache, table, seqlens), test_utils=tests)
+    torch_library.opcheck(torch.ops.baton.experts.default, (*given(), *weights(), number), test_utils=tests)
 
 
 def test_a_whole_graph_is_compiled(ep):

@@ -4,6 +4,7 @@ import weakref
 from typing import Dict, List, Optional, Tuple
 
 import torch
+from torch import library
 from torch import Tensor
 
 from .. import _products, attention
@@ -38,7 +39,7 @@ def received_by(communicator: int, slot: int) -> Received:
     return recv
 
 
-@torch.library.custom_op("baton::dispatch", mutates_args=())
+@library.custom_op("baton::dispatch", mutates_args=())
 def dispatch(tokens: Tensor, topk_idx: Tensor, topk_weights: Optional[Tensor], communicator: int,
              slot: int = 0) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """(rows, row_offsets, row_counts, sources) of ExpertParallel.dispatch: views of the communicator's memory, the next round's too."""
@@ -50,14 +51,14 @@ def dispatch(tokens: Tensor, topk_idx: Tensor, topk_weights: Optional[Tensor], c
 @dispatch.register_fake
 def _(tokens, topk_idx, topk_weights, communicator, slot=0):
     ep = communicator_of(communicator)
-    rows, local = torch.library.get_ctx().new_dynamic_size(), len(ep.local_experts)
+    rows, local = library.get_ctx().new_dynamic_size(), len(ep.local_experts)
     dtype = torch.bfloat16 if ep.config["format"] == "bf16" else torch.float8_e4m3fn if "fp8" in ep.config["format"] else torch.uint8
     columns = tokens.shape[1] if dtype != torch.uint8 else tokens.shape[1] // 2
     numbers = [tokens.new_empty(n, dtype=torch.int32) for n in (local + 1, local)]
     return tokens.new_empty((rows, columns), dtype=dtype), *numbers, tokens.new_empty((rows, 4), dtype=torch.int32)
 
 
-@torch.library.custom_op("baton::expert_mlp", mutates_args=())
+@library.custom_op("baton::expert_mlp", mutates_args=())
 def expert_mlp(rows: Tensor, gate: Tensor, up: Tensor, down: Tensor, communicator: int, slot: int = 0) -> Tensor:
     """baton.expert_mlp of what the slot's last dispatch left; `rows` are its first result, by which calls stay in order."""
     return _products.expert_mlp(received_by(communicator, slot), gate, up, down)
@@ -68,7 +69,7 @@ def _(rows, gate, up, down, communicator, slot=0):
     return rows.new_empty((rows.shape[0], down.shape[1]), dtype=torch.bfloat16)
 
 
-@torch.library.custom_op("baton::combine", mutates_args=())
+@library.custom_op("baton::combine", mutates_args=())
 def combine(expert_output: Tensor, num_tokens: int, communicator: int, shared_output: Optional[Tensor] = None, slot: int = 0) -> Tensor:
     """[num_tokens, hidden] float32 of ExpertParallel.combine; as many tokens as the slot's dispatch was given."""
     received_by(communicator, slot)
@@ -90,7 +91,7 @@ def run_experts(ep: ExpertParallel, tokens: Tensor, topk_idx: Tensor, topk_weigh
     return ep.combine(_products.expert_mlp(recv, *weights), out=out, slot=slot)
 
 
-@torch.library.custom_op("baton::experts", mutates_args=())
+@library.custom_op("baton::experts", mutates_args=())
 def experts(tokens: Tensor, topk_idx: Tensor, topk_weights: Tensor, gate: Tensor, up: Tensor, down: Tensor, communicator: int,
             slot: int = 0) -> Tensor:
     """dispatch, expert_mlp and combine: [num_tokens, hidden] bfloat16."""
@@ -102,7 +103,7 @@ def _(tokens, topk_idx, topk_weights, gate, up, down, communicator, slot=0):
     return torch.empty_like(tokens, dtype=torch.bfloat16)
 
 
-@torch.library.custom_op("baton::gemm", mutates_args=())
+@library.custom_op("baton::gemm", mutates_args=())
 def gemm(a: Tensor, b: Tensor, bias: Optional[Tensor] = None, activation: str = "none") -> Tensor:
     """activation(a @ b.T + bias), as baton.gemm."""
     return _products.gemm(a, b, bias=bias, activation=activation)
@@ -113,7 +114,7 @@ def _(a, b, bias=None, activation="none"):
     return a.new_empty((a.shape[0], b.shape[0]))
 
 
-@torch.library.custom_op("baton::grouped_gemm", mutates_args=())
+@library.custom_op("baton::grouped_gemm", mutates_args=())
 def grouped_gemm(a: Tensor, b: Tensor, counts: Tensor, firsts: Optional[Tensor] = None, stride: int = 0,
                  activation: str = "none") -> Tensor:
     """Each group of rows by a matrix of its own, as baton.grouped_gemm; rows of no group are zeros."""
@@ -125,7 +126,7 @@ def _(a, b, counts, firsts=None, stride=0, activation="none"):
     return a.new_empty((a.shape[0], b.shape[1]))
 
 
-@torch.library.custom_op("baton::varlen_attention", mutates_args=())
+@library.custom_op("baton::varlen_attention", mutates_args=())
 def varlen_attention(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, max_seqlen_k: int,
                      causal: bool = False, window_left: int = -1, window_right: int = -1, softcap: float = 0.0,
                      sinks: Optional[Tensor] = None, scale: Optional[float] = None) -> Tuple[Tensor, Tensor]:
@@ -140,7 +141,7 @@ def _(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, causal=Fa
     return q.new_empty(q.shape), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
 
 
-@torch.library.custom_op("baton::attention_with_kvcache", mutates_args=())
+@library.custom_op("baton::attention_with_kvcache", mutates_args=())
 def attention_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, page_table: Tensor, seqlens: Tensor, layout: str = "nhd",
                            causal: bool = False, window_left: int = -1, window_right: int = -1, softcap: float = 0.0,
                            sinks: Optional[Tensor] = None, scale: Optional[float] = None) -> Tuple[Tensor, Tensor]:
