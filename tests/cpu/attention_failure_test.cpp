@@ -7,6 +7,7 @@
 
 #include "exec/site_name.hpp"
 #include "tests/support/attention_runs.hpp"
+#include "tests/support/awaiting_context.hpp"
 
 namespace baton {
 namespace {
@@ -21,12 +22,12 @@ enum class lost { nothing, row_values, tile, freed_tile, slot, q, freed_slot, v 
 
 /// A context that leaves out what `what` says, by the barrier that it is counted on.
 template <attention_kernels::config C>
-struct losing : sim::context {
+struct losing : test::awaiting_context<losing<C>> {
+  using base = test::awaiting_context<losing<C>>;
   static inline lost what = lost::nothing;
-  static inline site awaited = {};  // it is waited for there
   using plan = block_plan<C>;
 
-  explicit losing(const sim::context& x) : sim::context{x} {}
+  using base::base;
 
   void box_load(void* to, const tensor_map& map, const box_place& place, mbarrier* b) {
     if (!loses(lost::slot, plan{}.slot_barriers, slot_pipeline<C>::num_mbars, b) &&
@@ -34,7 +35,8 @@ struct losing : sim::context {
       sim::context::box_load(to, map, place, b);
   }
   template <class T>
-  void store_counted(reached_block there, T* to, const std::type_identity_t<T>& value, mbarrier* b) {
+  void store_counted(sim::context::reached_block there, T* to, const std::type_identity_t<T>& value,
+                     mbarrier* b) {
     if (!loses(lost::row_values, plan{}.row_values_filled, 2 * consumer_warps, b) &&
         !loses(lost::tile, plan{}.p_filled, consumer_groups, b))
       sim::context::store_counted(there, to, value, b);
@@ -50,25 +52,9 @@ struct losing : sim::context {
       sim::context::mbarrier_arrive_at<Reach>(b, block, n);
   }
 
-  template <scope S>
-  bool mbarrier_wait(mbarrier* b, parity p, const wait_site& where) {
-    return sim::context::mbarrier_wait<S>(b, p, patient(where));
-  }
-  template <scope S>
-  void mbarrier_wait_or_note(mbarrier* b, parity p, std::uint32_t which, const wait_site& where,
-                             std::uint32_t* late) {
-    sim::context::mbarrier_wait_or_note<S>(b, p, which, patient(where), late);
-  }
-
  private:
-  /// Who waits for what is lost gives up before those who wait for him.
-  static wait_site patient(wait_site where) {
-    if (where.where != awaited) where.patience = 100;
-    return where;
-  }
   bool loses(lost one, shared_array<mbarrier> of, int count, const mbarrier* b) {
-    const mbarrier* first = of(*this);
-    return what == one && cluster_block() == C.blocks() - 1 && b >= first && b < first + count;
+    return what == one && this->is_in_last_block(of, count, b);
   }
 };
 

@@ -9,6 +9,7 @@
 #include "exec/site_name.hpp"
 #include "runtime/stuck_report.hpp"
 #include "tests/cpu/says.hpp"
+#include "tests/support/awaiting_context.hpp"
 #include "tests/support/decode_attention_runs.hpp"
 
 namespace baton {
@@ -20,13 +21,13 @@ using test::decode_run;
 enum class lost_in_decode { nothing, slot, freed_slot, q, freed_q, shown_rows, taken_rows };
 
 template <decode_attention::config C>
-struct losing_decode : sim::context {
+struct losing_decode : test::awaiting_context<losing_decode<C>> {
+  using base = test::awaiting_context<losing_decode<C>>;
   static inline lost_in_decode what = lost_in_decode::nothing;
-  static inline site awaited = {};  // it is waited for there
   using plan = decode_attention::block_plan<C>;
   static constexpr int slot_barriers = decode_attention::slot_pipeline<C>::num_mbars;
 
-  explicit losing_decode(const sim::context& x) : sim::context{x} {}
+  using base::base;
 
   void box_load(void* to, const tensor_map& map, const box_place& place, mbarrier* b) {
     if (!loses(lost_in_decode::slot, plan{}.slot_barriers, slot_barriers, b) &&
@@ -46,25 +47,9 @@ struct losing_decode : sim::context {
       sim::context::mbarrier_arrive_at<Reach>(b, block, n);
   }
 
-  template <scope S>
-  bool mbarrier_wait(mbarrier* b, parity p, const wait_site& where) {
-    return sim::context::mbarrier_wait<S>(b, p, patient(where));
-  }
-  template <scope S>
-  void mbarrier_wait_or_note(mbarrier* b, parity p, std::uint32_t which, const wait_site& where,
-                             std::uint32_t* late) {
-    sim::context::mbarrier_wait_or_note<S>(b, p, which, patient(where), late);
-  }
-
  private:
-  /// Who waits for what is lost gives up before those who wait for him.
-  static wait_site patient(wait_site where) {
-    if (where.where != awaited) where.patience = 100;
-    return where;
-  }
   bool loses(lost_in_decode one, shared_array<mbarrier> of, int count, const mbarrier* b) {
-    const mbarrier* first = of(*this);
-    return what == one && cluster_block() == cluster_blocks() - 1 && b >= first && b < first + count;
+    return what == one && this->is_in_last_block(of, count, b);
   }
 };
 
