@@ -196,6 +196,84 @@ class group_verbs {
     put_each(tile, [&](int row, int column) { return acc.at[row][first + column] * by.at[row]; });
   }
 
+  template <int columns>
+  struct column_values {
+    float at[columns];
+  };
+  template <int columns, class F>
+  column_values<columns> of_columns(F f) {
+    column_values<columns> values;
+    for (int c = 0; c < columns; ++c) values.at[c] = f(c);
+    return values;
+  }
+  template <int columns, class F>
+  void each_column(const column_values<columns>& values, F f) {
+    for (int c = 0; c < columns; ++c) f(c, values.at[c]);
+  }
+  template <int columns, class F>
+  column_values<columns> combined_columns(const column_values<columns>& a, const column_values<columns>& b,
+                                          F f) {
+    return of_columns<columns>([&](int c) { return f(a.at[c], b.at[c]); });
+  }
+  template <int columns, class F>
+  bool any_column(const column_values<columns>& values, F f) {
+    return std::any_of(std::begin(values.at), std::end(values.at), f);
+  }
+  template <int columns>
+  column_values<columns> largest_of_columns(const group_accumulators<columns>& acc) {
+    return of_columns<columns>([&](int c) {
+      float most = acc.at[0][c];
+      for (const auto& row : acc.at) most = std::max(most, row[c]);
+      return most;
+    });
+  }
+  template <int columns>
+  column_values<columns> total_of_columns(const column_values<columns>& sums) {
+    return sums;
+  }
+  template <int columns>
+  void scale_columns(group_accumulators<columns>& acc, const column_values<columns>& by) {
+    for (auto& row : acc.at)
+      for (int c = 0; c < columns; ++c) row[c] *= by.at[c];
+  }
+  template <int columns>
+  void exponentials_of_columns(group_accumulators<columns>& acc, float scale,
+                               const column_values<columns>& low, column_values<columns>& sums) {
+    for (auto& row : acc.at) {
+      for (int c = 0; c < columns; ++c) {
+        row[c] = exp2_quickly(std::fma(row[c], scale, -low.at[c]));
+        sums.at[c] += row[c];
+      }
+    }
+  }
+  template <int columns, class T, int step>
+  void start_product(group_accumulators<columns>& acc, const spread_tile<T, step>& a,
+                     const swizzled_tile<T>& b, bool add) {
+    const int first = warp_of_group() * group_warp_rows;
+    start<T, swizzled_tile<T>::columns>(acc, b, add, [this, a, first](int row, int chunk, auto& to) {
+      read_chunk<T>(a.chunk(first + row, chunk), to);
+    });
+  }
+  template <int columns, int n, class T, int step>
+  void start_products(group_accumulators<columns> (&acc)[n], const turned_tiles<T, step>& a,
+                      const tile_columns<T, 16>& b, bool add) {
+    constexpr int values = swizzled_tile<T>::chunk_values;
+    const int first = warp_of_group() * group_warp_rows;
+    for (int i = 0; i < n; ++i) {
+      start<T, 16>(acc[i], b, add, [this, tile = a.tile(i), first](int row, int chunk, auto& to) {
+        float eight[values];
+        for (int k = 0; k < values; ++k) {
+          read_chunk<T>(tile.chunk(chunk * values + k, (first + row) / values), eight);
+          to[k] = eight[(first + row) % values];
+        }
+      });
+    }
+  }
+  template <int newest, int columns, int n>
+  void await_all_products(group_accumulators<columns> (&)[n]) {
+    run_all_but(newest);
+  }
+
  private:
   Context& me() { return *static_cast<Context*>(this); }
 
@@ -272,6 +350,10 @@ class group_verbs {
       read_chunk<T>(b.chunk(n, chunk), of_row);
       for (int k = 0; k < values; ++k) right[k][n] = of_row[k];
     }
+  }
+  template <int values, int columns, class T, int depth>
+  void read_values_of_k(const tile_columns<T, depth>& b, int chunk, float (&right)[values][columns]) {
+    read_values_of_k(b.tile, b.first / values + chunk, right);
   }
   template <int values, int columns, class T, int depth>
   void read_values_of_k(const rows_of_k<T, depth>& b, int chunk, float (&right)[values][columns]) {

@@ -4,6 +4,7 @@
 #include "base/convert.hpp"
 #include "base/exp2.hpp"
 #include "device/async_gpu.cuh"
+#include "device/columns_gpu.cuh"
 #include "exec/group_mma.hpp"
 #include "ptx/group.cuh"
 #include "ptx/stmatrix.cuh"
@@ -13,8 +14,9 @@
 namespace baton {
 
 template <int ClusterBlocks = 1>
-class group_gpu : public async_gpu<ClusterBlocks> {
+class group_gpu : public async_gpu<ClusterBlocks>, public columns_gpu {
  public:
+  using columns_gpu::start_product;
   using async_gpu<ClusterBlocks>::async_gpu;
 
   /// The lane that elect.sync chooses, always the same one: the compiler then knows that it is alone, and issues copies

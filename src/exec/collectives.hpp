@@ -5,6 +5,14 @@
 
 namespace baton {
 
+/// `value` from a broadcast, so that the compiler knows that it is the same in all lanes, and what comes of it.
+template <exec_context X>
+BATON_FN int known_to_all(X& x, int value) {
+  typename X::template lanes<int> of_lane;
+  x.each_lane([&](int lane) { of_lane[lane] = value; });
+  return x.broadcast(of_lane, 0);
+}
+
 /// Lane i gets the sum of lanes 0..i.
 template <exec_context X>
 BATON_FN void inclusive_scan(X& x, typename X::template lanes<int>& values) {

@@ -47,6 +47,13 @@
 //   put_rows(tile, acc, first)         this warp's 16 rows, columns first to first + tile.columns - 1, rounded to the tile's
 //                                      type, bf16, fp16 or fp32, into 16 rows of a tile
 //   put_rows(tile, acc, first, by)     the same as e4m3, of acc * by[row]
+//   column_values<columns>             a float for each column of accumulators of 8 or 32 columns, as combined_columns(a, b, f),
+//                                      of_columns<columns>(f), each_column(values, f), any_column(values, f),
+//                                      scale_columns(acc, by), largest_of_columns(acc), total_of_columns(sums) and
+//                                      exponentials_of_columns(acc, scale, low, sums) have them: of this warp's rows
+//   start_product(acc, spread, b, add) acc of 8 or 32 columns = A * B^T of a spread_tile and a tile
+//   start_products(accs, turned, b, add)  each of 8 or 32 columns: of A whose columns are rows, 16 values of k, and B of as many
+//   await_all_products<n>(accs)        as await_products, of several
 //   leave_registers<n>()               the group keeps n registers a thread, the rest are free for others
 //   take_registers<n>()                the group gets n registers a thread; waits until they are free
 //   sync_groups(id, groups)            barrier `id`, 1 to 15, of all warps of `groups` groups; orders memory at block scope
@@ -115,8 +122,28 @@ struct value_of_two {
 };
 }  // namespace exec_detail
 
+/// Verbs of products whose columns are few.
 template <class X>
-concept group_exec_context = tensor_exec_context<X> &&
+concept columns_exec_context = requires(X& x, typename X::template group_accumulators<8> acc,
+                                        typename X::template group_accumulators<32> (&accs)[4],
+                                        typename X::template column_values<8> values,
+                                        spread_tile<bfloat16, 4096> spread,
+                                        turned_tiles<float16, 4096> turned, operand_tile tile) {
+  values = x.template of_columns<8>(exec_detail::row_of_value{});
+  x.each_column(values, exec_detail::value_of_row{});
+  values = x.combined_columns(values, values, exec_detail::value_of_two{});
+  { x.any_column(values, exec_detail::any_value{}) } -> std::same_as<bool>;
+  values = x.largest_of_columns(acc);
+  values = x.total_of_columns(values);
+  x.scale_columns(acc, values);
+  x.exponentials_of_columns(acc, 1.0f, values, values);
+  x.start_product(acc, spread, tile, true);
+  x.start_products(accs, turned, tile_columns<float16, 16>{}, true);
+  x.template await_all_products<0>(accs);
+};
+
+template <class X>
+concept group_exec_context = tensor_exec_context<X> && columns_exec_context<X> &&
     requires(X& x, typename X::template group_accumulators<128> acc,
              typename X::template group_results<64, bfloat16> results,
              typename X::template group_results<64, float16> half_results, typename X::row_values values,

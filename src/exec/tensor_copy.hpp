@@ -51,6 +51,7 @@ struct tensor_boxes {
   std::int64_t extents[most_dims] = {1, 1, 1, 1, 1};
   std::int64_t strides[most_dims - 1] = {16, 16, 16, 16};  // of dimensions 1 to 4, in bytes: multiples of 16
   int box[most_dims] = {1, 1, 1, 1, 1};                    // 1 to 256; [0]: 128 bytes of elements
+  int fetch_bytes = 256;  // or 128: what the device's cache asks memory for at a time
 
   constexpr int box_rows() const { return box[1] * box[2] * box[3] * box[4]; }
 };

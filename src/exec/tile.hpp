@@ -50,6 +50,25 @@ struct tile_columns {
   int first;
 };
 
+/// A tile whose next eight rows begin `step` bytes behind the first of the eight before them.
+template <class T, int step>
+struct spread_tile {
+  std::byte* at;
+
+  BATON_FN vec16* chunk(int row, int index) const {
+    return reinterpret_cast<vec16*>(at + row / 8 * step + swizzled_tile<T>::offset(row % 8, index));
+  }
+};
+
+/// Operands of 64 rows each, which are columns here: rows are 16 values of k, spread, and columns 64 i to 64 i + 63 of eight of
+/// them stand 1024 * i bytes further on.
+template <class T, int step>
+struct turned_tiles {
+  std::byte* at;
+
+  BATON_FN spread_tile<T, step> tile(int i) const { return {at + i * 8 * swizzled_tile<T>::row_bytes}; }
+};
+
 /// Values of k of as many rows as the product needs: 64 of them, or 128.
 using operand_tile = swizzled_tile<bfloat16>;
 using operand_tile_fp16 = swizzled_tile<float16>;

@@ -118,6 +118,34 @@ BATON_WGMMA_16_REGISTERS(wgmma_bf16, "bf16")
 BATON_WGMMA_16(wgmma_fp16, "f16")
 BATON_WGMMA_16_REGISTERS(wgmma_fp16, "f16")
 
+// Few columns, and `a_transposed`: a's rows are values of k.
+#define BATON_ACC_4(i) "+f"(acc[i]), "+f"(acc[i + 1]), "+f"(acc[i + 2]), "+f"(acc[i + 3])
+#define BATON_WGMMA_16_NARROW(name, type)                                                             \
+  template <bool a_transposed>                                                                        \
+  __device__ __forceinline__ void name(float(&acc)[4], std::uint64_t a, std::uint64_t b, bool add) {  \
+    asm volatile(                                                                                     \
+        "{\n  .reg .pred p;\n  setp.ne.b32 p, %6, 0;\n"                                               \
+        "  wgmma.mma_async.sync.aligned.m64n8k16.f32." type "." type                                  \
+        " {%0, %1, %2, %3}, %4, %5, p, 1, "                                                           \
+        "1, %7, 0;\n}"                                                                                \
+        : BATON_ACC_4(0)                                                                              \
+        : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)), "n"(a_transposed ? 1 : 0));           \
+  }                                                                                                   \
+  template <bool a_transposed>                                                                        \
+  __device__ __forceinline__ void name(float(&acc)[16], std::uint64_t a, std::uint64_t b, bool add) { \
+    asm volatile(                                                                                     \
+        "{\n  .reg .pred p;\n  setp.ne.b32 p, %18, 0;\n"                                              \
+        "  wgmma.mma_async.sync.aligned.m64n32k16.f32." type "." type                                 \
+        " {%0, %1, %2, %3, %4, %5, %6, "                                                              \
+        "%7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, p, 1, 1, %19, 0;\n}"                    \
+        : BATON_ACC_8(0), BATON_ACC_8(8)                                                              \
+        : "l"(a), "l"(b), "r"(static_cast<std::uint32_t>(add)), "n"(a_transposed ? 1 : 0));           \
+  }
+/// wgmma.mma_async.sync.aligned.m64n{8|32}k16.f32.bf16.bf16
+BATON_WGMMA_16_NARROW(wgmma_narrow_bf16, "bf16")
+/// wgmma.mma_async.sync.aligned.m64n{8|32}k16.f32.f16.f16
+BATON_WGMMA_16_NARROW(wgmma_narrow_fp16, "f16")
+
 /// wgmma.mma_async.sync.aligned.m64n{64|128}k32.f32.e4m3.e4m3: acc = a * b^T, plus acc where `add`
 __device__ __forceinline__ void wgmma_e4m3(float (&acc)[32], std::uint64_t a, std::uint64_t b, bool add) {
   asm volatile(
@@ -136,6 +164,8 @@ __device__ __forceinline__ void wgmma_e4m3(float (&acc)[64], std::uint64_t a, st
 
 #undef BATON_WGMMA_16
 #undef BATON_WGMMA_16_REGISTERS
+#undef BATON_WGMMA_16_NARROW
+#undef BATON_ACC_4
 #undef BATON_OPERANDS_32
 #undef BATON_OPERANDS_64
 #undef BATON_OPERANDS_128

@@ -34,7 +34,8 @@ tensor_map make_tensor_map(const tensor_boxes& boxes, int dims) {
   const CUresult status = driver().tensor_map_encode_tiled(
       &map, type_of(boxes.element_bytes), static_cast<cuuint32_t>(dims), const_cast<void*>(boxes.base),
       extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      boxes.fetch_bytes == 128 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) {
     const char* text = nullptr;
     driver().get_error_string(status, &text);

@@ -32,6 +32,9 @@ void expect_decode(const attention_shape& s, const decode_run& run = {}) {
   for (const sim::options& how : test::product_schedules) {
     expect_decode<With256>(s, run, how);
     expect_decode<With512>(s, run, how);
+    if (*std::max_element(s.q_lens.begin(), s.q_lens.end()) * s.heads / s.kv_heads > 16) continue;
+    expect_decode<test::of_few_rows(With256)>(s, run, how);
+    expect_decode<test::of_few_rows(With512)>(s, run, how);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cooperative_groups.h>
 
 #include "checks/pair_attention_tokens.hpp"
+#include "exec/site_name.hpp"
 #include "protocol/pair_attention/pair_attention.hpp"
 #include "tests/gpu/gpu_case.hpp"
 #include "tests/gpu/start.cuh"

@@ -1,5 +1,6 @@
 #pragma once
 // Which rows a block or a pair of blocks makes, and the tiles of keys that these see.
+#include "exec/collectives.hpp"
 #include "kernels/attention/params.hpp"
 
 namespace baton::attention_kernels {
@@ -100,14 +101,6 @@ template <config C, class X>
 BATON_FN mbarrier* landed_of(X& x, int number) {
   return block_plan<C>{}.landed(x) + (number == 0 ? 0 : C.v_slots());
 }
-/// `value` from a broadcast, so that the compiler knows that it is the same in all lanes, and what comes of it.
-template <class X>
-BATON_FN int known_to_all(X& x, int value) {
-  typename X::template lanes<int> of_lane;
-  x.each_lane([&](int lane) { of_lane[lane] = value; });
-  return x.broadcast(of_lane, 0);
-}
-
 /// What a consumer warp keeps of its item.
 struct consumer_item {
   int first_row;  // of its 16, in the item

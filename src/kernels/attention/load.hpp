@@ -85,7 +85,7 @@ class load_base {
     slots_.step();
   }
   /// Nobody wants more.
-  BATON_FN bool is_late() { return known_to_all(x_, static_cast<int>(late_wait<C>(x_))) != 0; }
+  BATON_FN bool is_late() { return known_to_all(x_, baton::attention_kernels::is_late<C>(x_)) != 0; }
   /// Where V of a tile is counted first: elsewhere, if some of it is to be cleared.
   BATON_FN mbarrier* landed(int n) { return own_.clears(n) ? landed_of<C>(x_, n) : nullptr; }
   /// Of blocks that make other rows of the same head, each asks the cache for one share of `sharers`.

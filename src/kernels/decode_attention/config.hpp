@@ -17,43 +17,58 @@ inline constexpr int consumer_warps = consumer_groups * group_warps;
 
 /// Keys are scored by tiles, and copied and multiplied with V by pieces: no page is smaller than one.
 inline constexpr int tile_keys = 64, piece_keys = 16, tile_pieces = tile_keys / piece_keys;
-/// Rows of a team's blocks are added up so many at a time: those of a consumer warp.
-inline constexpr int round_rows = group_warp_rows;
+/// Rows of a team's blocks are added up so many at a time.
+inline constexpr int round_rows = 8;
 /// Blocks of a team, which is a cluster, at most.
 inline constexpr int most_team = 8;
 
 struct config {
   int head_dim = 512;  // or 256
-  int slots = 8;       // of the ring
+  int rows = 64;       // of an item, at most; or 16
+  int slots = 4;       // of the ring
   bool fp16 = false;   // what q, k, v and O are of; else bf16
   bool softcap = false;
-  int loader_registers = 40;  // of a thread; consumers have what is left
+  int loader_registers = 56;  // of a thread; consumers have what is left
   friend constexpr bool operator==(const config&, const config&) = default;
 
   constexpr int consumer_registers() const {
     const int all = registers_at_start(loader_groups + consumer_groups) * (loader_groups + consumer_groups);
     return (all - loader_groups * loader_registers) / consumer_groups / 8 * 8;
   }
+  /// Whether a warp keeps what it is at in shared memory.
+  constexpr bool keeps_parts() const { return rows == 64; }
   constexpr int chunks() const { return head_dim / operand_tile::columns; }
-  /// Of O, of each consumer group.
-  constexpr int columns() const { return head_dim / consumer_groups; }
-  /// A slot holds 16 keys of V, or 64 keys of a quarter of K's columns.
-  constexpr int k_slots() const { return tile_keys / piece_keys; }
-  constexpr int k_slot_chunks() const { return chunks() / k_slots(); }
-  constexpr int slot_rows() const { return chunks() * piece_keys; }
+  /// Of each consumer group.
+  constexpr int rows_of_group() const { return rows / consumer_groups; }
+  /// A slot holds all of a tile's keys with some chunks of K's columns, or some of its pieces of V.
+  constexpr int k_slot_chunks() const { return 4; }
+  constexpr int k_slots() const { return chunks() / k_slot_chunks(); }
+  constexpr int v_slots() const { return k_slots(); }
+  constexpr int v_slot_pieces() const { return tile_pieces / v_slots(); }
+  constexpr int slot_rows() const { return tile_keys * k_slot_chunks(); }
   constexpr int slot_bytes() const { return slot_rows() * operand_tile::row_bytes; }
+  /// Eight keys of all chunks of a slot lie together: from those to the next eight.
+  constexpr int k_step() const { return k_slot_chunks() * 8 * operand_tile::row_bytes; }
+  constexpr int v_step() const { return chunks() * 8 * operand_tile::row_bytes; }
+  constexpr int k_piece_bytes() const { return piece_keys / 8 * k_step(); }
+  constexpr int v_piece_bytes() const { return piece_keys / 8 * v_step(); }
+  /// Of a row that is shown, in 16 bytes; one more than there are, so that rows fall into different banks.
+  constexpr int staged_row() const { return head_dim / 4 + 1; }
 };
 
 template <config C>
 using value = std::conditional_t<C.fp16, float16, bfloat16>;
 template <config C>
 using tile = swizzled_tile<value<C>>;
-using sums_tile = swizzled_tile<float>;
+
+struct alignas(16) four_floats {
+  float at[4];
+};
 
 /// A place of the line of work (items.hpp).
 struct line_place {
-  std::int32_t sequence, index,
-      start;  // an item: its sequence, which of that, and where it begins on the line
+  std::int32_t head, sequence, index,
+      start;  // an item: its head and sequence, which of theirs, and where it begins on the line
   std::int32_t position;
 };
 /// Who the parts of an item belong to: `count` teams from `first` on.
@@ -77,13 +92,8 @@ struct part {
   std::int32_t first_piece, end_piece;  // of the block
   sharers of;
   std::int32_t number, turn;  // parts that the team had before, and turns of rows_staged
+  line_place next;            // where the next one begins
 };
-/// Where a warp is in its walk through the team's work.
-struct walk_state {
-  line_place at;
-  part now;
-};
-
 /// At block scope: the copy engine writes slots and products read them.
 template <config C>
 using slot_pipeline = staged_pipeline<C.slots, 1, 1, scope::block>;
@@ -96,25 +106,32 @@ struct alignas(8) row_share {
 /// A block's shared memory.
 template <config C>
 struct block_plan : shared_plan {
-  shared_array<eight_rows> q;       // [chunks()][64 rows]
-  shared_array<eight_rows> staged;  // [head_dim / 32][round_rows]: rows of O in fp32, of the block's keys
+  static constexpr int values_of_group = group_warps * C.rows_of_group();
+
+  shared_array<eight_rows> q;        // [chunks()][rows]
+  shared_array<eight_rows> weights;  // [consumer_groups][rows_of_group()], columns are a tile's keys
   shared_array<eight_rows> slots;
-  shared_array<row_share> shares;  // [round_rows]
+  shared_array<four_floats> staged;  // [round_rows][staged_row()]: rows of O, of the block's keys
+  shared_array<row_share> shares;    // [round_rows]
+  shared_array<float>
+      of_warps;  // [2][consumer_groups][group_warps][rows_of_group()]: what warps tell their group
   shared_array<dealt_work> dealt;
-  shared_array<walk_state> walks;    // [num_warps]
-  shared_array<std::uint32_t> late;  // which of the consumers' waits was: wait_of
+  shared_array<part> parts;          // [num_warps], if they are kept
+  shared_array<std::uint32_t> late;  // which of the waits was: wait_of
   shared_array<std::uint32_t> last;  // whether this block is the last of an item's
   shared_array<mbarrier> slot_barriers;
   shared_array<mbarrier> q_filled, q_free;
-  shared_array<mbarrier> rows_staged, rows_taken;  // team_sum.hpp
+  shared_array<mbarrier> rows_staged, rows_taken;  // team_rows.hpp
 
   constexpr block_plan()
-      : q{take<eight_rows>(C.chunks() * group_rows / 8)},
-        staged{take<eight_rows>(C.head_dim / sums_tile::columns * round_rows / 8)},
+      : q{take<eight_rows>(C.chunks() * C.rows / 8)},
+        weights{take<eight_rows>(C.rows / 8)},
         slots{take<eight_rows>(C.slots * C.slot_rows() / 8)},
+        staged{take<four_floats>(round_rows * C.staged_row())},
         shares{take<row_share>(round_rows)},
+        of_warps{take<float>(2 * consumer_groups * values_of_group)},
         dealt{take<dealt_work>(1)},
-        walks{take<walk_state>(num_warps)},
+        parts{take<part>(C.keeps_parts() ? num_warps : 0)},
         late{take<std::uint32_t>(1)},
         last{take<std::uint32_t>(1)},
         slot_barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)},
@@ -133,8 +150,10 @@ consteval const char* why_not() {
                                                         {consumer_groups, C.consumer_registers()}};
                        baton::why_not(roles) != nullptr) {
     return baton::why_not(roles);
-  } else if constexpr (C.slots < tile_pieces) {
-    return "slots: all of Q * K^T of a tile is in flight at once";
+  } else if constexpr (C.rows != 16 && C.rows != 64) {
+    return "rows: not 16 or 64";
+  } else if constexpr (C.slots < larger(C.k_slots(), C.v_slots())) {
+    return "slots: all of a product of a tile is in flight at once";
   } else {
     return block_plan<C>{}.bytes <= most_shared_bytes ? nullptr
                                                       : "slots: more shared memory than a block has";
@@ -143,16 +162,15 @@ consteval const char* why_not() {
 
 template <config C, class X>
 BATON_FN tile<C> q_tile(X& x, int chunk) {
-  return tile<C>{block_plan<C>{}.q(x)->bytes}.from_row(chunk * group_rows);
+  return tile<C>{block_plan<C>{}.q(x)->bytes}.from_row(chunk * C.rows);
 }
 template <config C, class X>
-BATON_FN tile<C> slot_tile(X& x, int slot) {
-  return tile<C>{block_plan<C>{}.slots(x)->bytes}.from_row(slot * C.slot_rows());
+BATON_FN tile<C> weights_tile(X& x, int group) {
+  return tile<C>{block_plan<C>{}.weights(x)->bytes}.from_row(group * C.rows_of_group());
 }
-/// The round's rows of columns 32 i to 32 i + 31.
 template <config C, class X>
-BATON_FN sums_tile staged_tile(X& x, int i) {
-  return sums_tile{block_plan<C>{}.staged(x)->bytes}.from_row(i * round_rows);
+BATON_FN std::byte* slot_at(X& x, int slot) {
+  return block_plan<C>{}.slots(x)->bytes + slot * C.slot_bytes();
 }
 
 }  // namespace baton::decode_attention

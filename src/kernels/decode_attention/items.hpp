@@ -1,11 +1,12 @@
 #pragma once
 // How the work is dealt out, on the device, from the lengths that stand there.
 //
-//   line    | sequence 0: item 0 (head 0) | item 1 | ... | sequence 1: item 0 | ...       in units of 128 keys
+//   line    | head 0: sequence 0: item 0 | item 1 | ... | sequence 1: item 0 | ... | head 1 ...    in units of 128 keys
 //   parts   |    team 0     |    team 1     |    team 2     | ...                         of the same length
 //
 // An item is the rows of a group of heads, up to 64 of them, of a sequence: all heads that share a head of K and V. A cut that
 // falls into a short item moves to one of its ends. Within a team each block has an equal share of a part's pieces of 16 keys.
+// Teams that read the same sequence's heads at a time stand one head's length apart: these lie beside each other in memory.
 // Each role walks through the team's part by itself; all come to the same.
 #include "exec/collectives.hpp"
 #include "kernels/decode_attention/params.hpp"
@@ -55,12 +56,12 @@ class dealer {
       up_to_[lane] = sum_[lane];
     });
     inclusive_scan(x_, up_to_);
-    total_ = x_.broadcast(up_to_, warp_lanes - 1);
+    of_head_ = x_.broadcast(up_to_, warp_lanes - 1), total_ = of_head_ * p_.kv_heads;
   }
 
   /// To team `team` of `teams`.
   BATON_FN dealt_work deal(int team, int teams) {
-    const int enough = larger(total_ / p_.short_units, p_.sequences * p_.items_of_sequence());
+    const int enough = larger(total_ / larger(p_.short_units / 2, 1), p_.sequences * p_.items_of_sequence());
     const int parts = smaller(smaller(teams, total_), enough);
     dealt_work w{};
     if (team >= parts) return w;
@@ -73,19 +74,20 @@ class dealer {
   }
 
  private:
-  BATON_FN int units_of(int sequence) { return work_of(x_, p_, sequence).units * p_.items_of_sequence(); }
+  BATON_FN int units_of(int sequence) { return work_of(x_, p_, sequence).units * p_.row_blocks; }
   /// The item that a place of the line is in, or the next one.
   BATON_FN line_place locate(int place) {
+    if (place >= total_) return {p_.kv_heads, 0, 0, total_, total_};
+    const int head = place / of_head_, before = head * of_head_, rest = place - before;
     typename X::template lanes<bool> behind;
-    x_.each_lane([&](int lane) { behind[lane] = up_to_[lane] > place; });
+    x_.each_lane([&](int lane) { behind[lane] = up_to_[lane] > rest; });
     const std::uint32_t lanes = x_.ballot(behind);
-    if (lanes == 0) return {p_.sequences, 0, total_, total_};
     int lane = 0;
     while ((lanes >> lane & 1) == 0) ++lane;
     int sequence = lane * share_, start = x_.broadcast(up_to_, lane) - x_.broadcast(sum_, lane);
-    while (start + units_of(sequence) <= place) start += units_of(sequence++);
-    const int units = work_of(x_, p_, sequence).units, index = (place - start) / units;
-    line_place w{sequence, index, start + index * units, place};
+    while (start + units_of(sequence) <= rest) start += units_of(sequence++);
+    const int units = work_of(x_, p_, sequence).units, index = (rest - start) / units;
+    line_place w{head, sequence, index, before + start + index * units, place};
     if (units > p_.short_units) return w;
     const bool next = (place - w.start) * 2 >= units;
     w.index += next, w.start += next ? units : 0;
@@ -104,67 +106,79 @@ class dealer {
 
   X& x_;
   const params& p_;
-  int share_, total_;
+  int share_, of_head_, total_;
   ints sum_, up_to_;  // units of each lane's sequences; of all up to those
 };
 
-/// A warp's walk through the team's work. It is kept in shared memory, as products leave no registers for it.
+/// A warp's walk through the team's work. Where products leave no registers for it, what it is at is kept in shared memory.
 template <config C, class X>
 class walk {
  public:
   BATON_FN walk(X& x, const params& p) : x_{x}, p_{p} {
     const dealt_work* const w = block_plan<C>{}.dealt(x_);
-    keep(&state()->at, line_place{x_.read(&w->begin.sequence), x_.read(&w->begin.index),
-                                  x_.read(&w->begin.start), x_.read(&w->begin.position)});
-    keep(&state()->now, part{.number = -1});
+    keep(part{
+        .number = -1,
+        .next = {known_to_all(x_, x_.read(&w->begin.head)), known_to_all(x_, x_.read(&w->begin.sequence)),
+                 known_to_all(x_, x_.read(&w->begin.index)), known_to_all(x_, x_.read(&w->begin.start)),
+                 known_to_all(x_, x_.read(&w->begin.position))}});
   }
 
   /// On to the next part. False: there is none.
   BATON_FN bool next() {
-    const line_place* const kept = &state()->at;
-    line_place at{x_.read(&kept->sequence), x_.read(&kept->index), x_.read(&kept->start),
-                  x_.read(&kept->position)};
-    const int end = x_.read(&block_plan<C>{}.dealt(x_)->end);
+    const part before = now();
+    line_place at = before.next;
+    const int end = known_to_all(x_, x_.read(&block_plan<C>{}.dealt(x_)->end));
     while (at.position < end) {
       const sequence_work s = work_of(x_, p_, at.sequence);
-      if (at.index == p_.items_of_sequence() || s.units == 0) {
+      if (at.index == p_.row_blocks || s.units == 0) {
         ++at.sequence, at.index = 0;
+        if (at.sequence == p_.sequences) ++at.head, at.sequence = 0;
         continue;
       }
       part w = part_of(s, at, end);
       at.position = smaller(at.start + s.units, end);
       if (at.position == at.start + s.units) at.start = at.position, ++at.index;
       if (w.tokens <= 0) continue;
-      const part before = now();
       w.number = before.number + 1;
       w.turn = before.turn + ceil_div(before.tokens * p_.heads_of_group, round_rows);
-      keep(&state()->at, at);
-      keep(&state()->now, w);
+      w.next = at;
+      keep(w);
       return true;
     }
     return false;
   }
-  /// What it is at. Who reads of it what he needs keeps no registers for it.
-  BATON_FN part now() {
-    const part* const w = &state()->now;
-    return {x_.read(&w->sequence),  x_.read(&w->kv_head),
-            x_.read(&w->row),       x_.read(&w->token),
-            x_.read(&w->tokens),    x_.read(&w->diagonal),
-            x_.read(&w->keys),      x_.read(&w->first_piece),
-            x_.read(&w->end_piece), {x_.read(&w->of.first), x_.read(&w->of.count)},
-            x_.read(&w->number),    x_.read(&w->turn)};
+  /// What it is at.
+  BATON_FN part now() const {
+    if constexpr (!C.keeps_parts()) return now_;
+    const part* const w = block_plan<C>{}.parts(x_) + x_.warp();
+    return {x_.read(&w->sequence),
+            x_.read(&w->kv_head),
+            x_.read(&w->row),
+            x_.read(&w->token),
+            x_.read(&w->tokens),
+            x_.read(&w->diagonal),
+            x_.read(&w->keys),
+            x_.read(&w->first_piece),
+            x_.read(&w->end_piece),
+            {x_.read(&w->of.first), x_.read(&w->of.count)},
+            x_.read(&w->number),
+            x_.read(&w->turn),
+            {x_.read(&w->next.head), x_.read(&w->next.sequence), x_.read(&w->next.index),
+             x_.read(&w->next.start), x_.read(&w->next.position)}};
   }
 
  private:
-  BATON_FN walk_state* state() { return block_plan<C>{}.walks(x_) + x_.warp(); }
-  template <class T>
-  BATON_FN void keep(T* to, const T& value) {
-    const auto* const from = reinterpret_cast<const std::int32_t*>(&value);
+  BATON_FN void keep(const part& w) {
+    if constexpr (!C.keeps_parts()) {
+      now_ = w;
+      return;
+    }
+    const auto* const from = reinterpret_cast<const std::int32_t*>(&w);
+    auto* const to = reinterpret_cast<std::int32_t*>(block_plan<C>{}.parts(x_) + x_.warp());
     x_.sync_warp();
     x_.elect([&] {
       BATON_UNROLL
-      for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i)
-        x_.write(reinterpret_cast<std::int32_t*>(to) + i, from[i]);
+      for (int i = 0; i < static_cast<int>(sizeof w / 4); ++i) x_.write(to + i, from[i]);
     });
     x_.sync_warp();
   }
@@ -172,8 +186,8 @@ class walk {
     const dealt_work* const dealt = block_plan<C>{}.dealt(x_);
     part w{};
     w.sequence = at.sequence;
-    w.kv_head = at.index / p_.row_blocks;
-    w.token = at.index % p_.row_blocks * p_.block_tokens;
+    w.kv_head = at.head;
+    w.token = at.index * p_.block_tokens;
     w.row = s.row + w.token;
     w.tokens = smaller(s.tokens - w.token, p_.block_tokens);
     w.diagonal = w.token + s.keys - s.tokens;
@@ -192,6 +206,7 @@ class walk {
 
   X& x_;
   const params& p_;
+  part now_{};
 };
 
 }  // namespace baton::decode_attention

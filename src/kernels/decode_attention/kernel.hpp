@@ -1,18 +1,21 @@
 #pragma once
 // O = softmax(scale * Q * K^T) * V of few rows a sequence, keys in pages: bound by memory, so keys are read once, by as many
 // blocks as there are, and what these made of them is put together in the same launch. On tensor cores, bf16 or fp16 in and out,
-// sums in fp32. All heads that share a head of K are rows of one product, with all tokens that fit into 64 of them.
+// sums in fp32. All heads that share a head of K are rows of one item, with all tokens that fit into 64 of them.
+//
+// Products take 64 rows or none: so keys are the rows of K * Q^T, and columns of V those of V^T * P^T, whose columns are the rows
+// of the item: 8 or 32 a group.
 //
 //   role       groups     registers  takes           gives            work per tile of 64 keys
-//   loader     1 (1 warp) 40         free slots      filled slots     K in 4 slots, V in up to 4: 128 KiB at head dimension 512
-//   Q loader   (1 warp)   40         free Q          filled Q         once an item
-//   consumer   2          232        filled slots    free slots       64 rows: all scores, half of O's columns
+//   loader     1 (1 warp) 56         free slots      filled slots     K, then V: 128 KiB at head dimension 512
+//   Q loader   (1 warp)   56         free Q          filled Q         once an item
+//   consumer   2          224        filled slots    free slots       half of the rows, if there are as many
 //
 //   loader       | K 0 | V 0 | K 1 | V 1 | ...            the next item's keys follow this one's
-//   consumer     | Q K 0 | softmax | P V 0 | Q K 1 ...    | merge (merge.hpp) | the next item
+//   consumer     | K Q 0 | softmax | V P 0 | K Q 1 ...    | merge (merge.hpp) | the next item
 //
 // A team is a cluster of 1 to 8 blocks. Who does what: items.hpp; hand-overs: protocol/staged_pipeline.hpp, team_rows.hpp,
-// signed_parts.hpp. A wait of a consumer that gives up lets its group go on to its end; what it makes is stored nowhere.
+// signed_parts.hpp. A wait of a consumer or the loader that gives up lets it go on to its end; what is made is stored nowhere.
 #include "base/constant.hpp"
 #include "exec/kernel.hpp"
 #include "kernels/decode_attention/load.hpp"
@@ -44,8 +47,9 @@ class block_role {
     x_.sync_cluster();
     if (group < loader_groups) {
       x_.template leave_registers<C.loader_registers>();
-      if (x_.warp() == 0) load_role<C, X>{x_, p_}.run();
-      if (x_.warp() == 1) load_q_role<C, X>{x_, p_}.run();
+      const int warp = known_to_all(x_, x_.warp());
+      if (warp == 0) load_role<C, X>{x_, p_}.run();
+      if (warp == 1) load_q_role<C, X>{x_, p_}.run();
     } else {
       x_.template take_registers<C.consumer_registers()>();
       consume(group - loader_groups);
@@ -63,8 +67,7 @@ class block_role {
       x_.write(plan{}.late(x_), 0u);
       x_.mbarrier_init(plan{}.q_filled(x_), 1);
       x_.mbarrier_init(plan{}.q_free(x_), consumer_warps);
-      team_rows<X>::prepare(x_, plan{}.rows_staged(x_), plan{}.rows_taken(x_), consumer_groups,
-                            consumer_warps);
+      team_rows<X>::prepare(x_, plan{}.rows_staged(x_), plan{}.rows_taken(x_), group_warps, consumer_warps);
       x_.fence_mbarrier_init();
     });
   }
@@ -81,11 +84,10 @@ class block_role {
   BATON_FN void clear_q(int group) {
     const int warp = group * group_warps + x_.warp_of_group();
     x_.each_lane([&](int lane) {
-      for (int i = warp * warp_lanes + lane; i < C.chunks() * group_rows * tile<C>::chunks;
+      for (int i = warp * warp_lanes + lane; i < C.chunks() * C.rows * tile<C>::chunks;
            i += consumer_warps * warp_lanes) {
         const int row = i / tile<C>::chunks;
-        if (row % group_rows >= p_.box_rows)
-          x_.write(q_tile<C>(x_, 0).chunk(row, i % tile<C>::chunks), vec16{});
+        if (row % C.rows >= p_.box_rows) x_.write(q_tile<C>(x_, 0).chunk(row, i % tile<C>::chunks), vec16{});
       }
       x_.fence_proxy_async();
     });
@@ -95,13 +97,12 @@ class block_role {
     consume_role<C, X> consumer{x_, p_, items, group};
     merge_role<C, X> merge{x_, p_, items, group};
     while (items.next()) {
-      typename consume_role<C, X>::sums o;
-      attention_kernels::running_softmax<X> softmax{x_, p_.scale};
+      typename consume_role<C, X>::sums o[C.chunks()];
+      column_softmax<C, X> softmax{x_, p_.scale, group};
       consumer.run(o, softmax);
       merge.run(o, softmax);
     }
-    const std::uint32_t late = x_.read(plan{}.late(x_));
-    if (late != 0) x_.report_late(site_of(static_cast<wait_of>(late)));
+    report_if_late<C>(x_);
   }
 
   X& x_;

@@ -42,12 +42,17 @@ void launch_as(const world& w, const operands<Value>& asked, void* scratch, stre
       {.threads = num_warps * warp_lanes, .shared_bytes = block_plan<C>{}.bytes, .begins_early = true});
   launch_on_cuda<kernel>(w, grid, p, w.state().limits(), stream);
 }
-template <bool softcap, class Value>
+template <int rows, bool softcap, class Value>
 void launch_of(const world& w, const operands<Value>& asked, void* scratch, stream_ref stream) {
   if (asked.head_dim == 256)
-    launch_as<config_of<Value, 256, softcap>>(w, asked, scratch, stream);
+    launch_as<config_of<Value, 256, rows, softcap>>(w, asked, scratch, stream);
   else
-    launch_as<config_of<Value, 512, softcap>>(w, asked, scratch, stream);
+    launch_as<config_of<Value, 512, rows, softcap>>(w, asked, scratch, stream);
+}
+template <bool softcap, class Value>
+void launch_of(const world& w, const operands<Value>& asked, void* scratch, stream_ref stream) {
+  rows_of(asked) == 16 ? launch_of<16, softcap>(w, asked, scratch, stream)
+                       : launch_of<64, softcap>(w, asked, scratch, stream);
 }
 
 }  // namespace
@@ -63,6 +68,11 @@ std::string why_not(const operands<Value>& asked) {
     return fmt::format(
         "page_size is {}; kernels for GPUs take multiples of {}: make pages of that, or use a CPU world",
         asked.page_size, piece_keys);
+  if (const std::int64_t steps = cache_steps(asked); steps > std::numeric_limits<std::int32_t>::max())
+    return fmt::format(
+        "page_stride is {} and heads are {} elements apart: kernels for GPUs tell apart 2^31 places of {} "
+        "elements, and there are {}: make page_stride a multiple of a head's step",
+        asked.page_step, asked.kv_head_step, step_of_cache(asked), steps);
   if (const std::int64_t units = most_units(asked); units > std::numeric_limits<std::int32_t>::max())
     return fmt::format(
         "batch * kv_heads * max_pages * page_size is {}; kernels for GPUs take up to 2^31 times {} keys in "

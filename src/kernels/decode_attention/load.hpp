@@ -1,7 +1,10 @@
 #pragma once
 // The loading warps: one brings K and V through the ring, tile by tile, as far ahead as there are free slots, the next item's
 // behind this one's; another brings Q once the consumers are done with that of the item before.
+#include <type_traits>
+
 #include "kernels/decode_attention/items.hpp"
+#include "kernels/decode_attention/waits.hpp"
 
 namespace baton::decode_attention {
 
@@ -14,77 +17,90 @@ class load_role {
   BATON_FN void run() {
     walk<C, X> items{x_, p_};
     while (items.next()) {
-      w_ = items.now();
-      const int end = w_.end_piece;
-      int piece = w_.first_piece;
-      if (piece < end) pages_ = pages_of(piece, end);
-      BATON_ROLLED
-      for (; piece < end; piece += tile_pieces)
-        if (!load_tile(piece, end)) return;
+      const part w = items.now();
+      sequence_ = known_to_all(x_, w.sequence), kv_head_ = known_to_all(x_, w.kv_head);
+      const int end = known_to_all(x_, w.end_piece);
+      int piece = known_to_all(x_, w.first_piece);
+      if (piece < end) next_ = places_of(piece, end);
+      for (int tile = 0; piece < end; piece += tile_pieces, ++tile) {
+        if (tile % tiles_of_places == 0) {
+          places_ = next_;
+          // The next ones are read while these wait for free slots.
+          if (piece + warp_lanes < end) next_ = places_of(piece + warp_lanes, end);
+        }
+        const int first_lane = tile % tiles_of_places * tile_pieces,
+                  count = smaller(end - piece, tile_pieces);
+        if (count == tile_pieces)
+          load_tile(first_lane, std::integral_constant<int, tile_pieces>{});
+        else
+          load_tile(first_lane, count);
+      }
     }
   }
 
  private:
   using ints = typename X::template lanes<std::int32_t>;
+  static constexpr int tiles_of_places = warp_lanes / tile_pieces;
+  /// Lane i has that of piece i: page and head in steps, and its first row there by eights.
+  struct piece_places {
+    ints page, row;
+  };
 
-  /// Of the tile that begins at `piece`: lane i has the page of its piece i.
-  BATON_FN ints pages_of(int piece, int end) {
-    ints pages;
-    const std::int32_t* const table = p_.page_table + std::int64_t{w_.sequence} * p_.max_pages;
+  BATON_FN piece_places places_of(int piece, int end) {
+    piece_places at;
+    const std::int32_t* const table = p_.page_table + std::int64_t{sequence_} * p_.max_pages;
     x_.each_lane([&](int lane) {
-      const bool has_one = lane < tile_pieces && piece + lane < end;
-      pages[lane] = has_one ? x_.read(table + p_.page_size.quotient((piece + lane) * piece_keys)) : 0;
+      const int key = (piece + lane) * piece_keys;
+      const int page = p_.page_size.quotient(key);
+      at.page[lane] =
+          (piece + lane < end ? x_.read(table + page) : 0) * p_.page_steps + kv_head_ * p_.head_steps;
+      at.row[lane] = p_.page_size.remainder(key) / 8;
     });
-    return pages;
+    return at;
   }
-  BATON_FN bool load_tile(int piece, int end) {
-    const int count = smaller(end - piece, tile_pieces);
-    const ints pages = pages_;
-    // The next tile's are read while this one waits for free slots.
-    if (piece + tile_pieces < end) pages_ = pages_of(piece + tile_pieces, end);
-    BATON_ROLLED
-    for (int i = 0; i < C.k_slots(); ++i) {
-      if (!acquire(count * piece_keys * C.k_slot_chunks() * tile<C>::row_bytes)) return false;
-      const tile<C> slot = slot_tile<C>(x_, slots_.index());
-      BATON_ROLLED
-      for (int n = 0; n < count; ++n) {
-        const int page = x_.broadcast(pages, n);
-        x_.elect([&] {
-          BATON_UNROLL
-          for (int c = 0; c < C.k_slot_chunks(); ++c)
-            x_.box_load(slot.from_row(c * tile_keys + n * piece_keys).at, p_.k,
-                        place_of(piece + n, i * C.k_slot_chunks() + c, page), slots_.producer_mbar());
-        });
-      }
-      slots_.step();
-    }
-    BATON_ROLLED
-    for (int n = 0; n < count; ++n) {
-      if (!acquire(C.slot_bytes())) return false;
-      const int page = x_.broadcast(pages, n);
-      x_.elect([&] {
-        x_.box_load(slot_tile<C>(x_, slots_.index()).at, p_.v, place_of(piece + n, 0, page),
-                    slots_.producer_mbar());
+  /// `count` pieces, whose places lanes `lane` and on have.
+  template <class Count>
+  BATON_FN void load_tile(int lane, Count count) {
+    std::int32_t page[tile_pieces], row[tile_pieces];
+    BATON_UNROLL
+    for (int n = 0; n < tile_pieces; ++n)
+      page[n] = x_.broadcast(places_.page, lane + n), row[n] = x_.broadcast(places_.row, lane + n);
+    BATON_UNROLL
+    for (int i = 0; i < C.k_slots(); ++i)
+      fill(count * C.k_piece_bytes(), [&](std::byte* slot, mbarrier* b) {
+        BATON_UNROLL
+        for (int n = 0; n < tile_pieces; ++n)
+          if (n < count)
+            x_.box_load(slot + n * C.k_piece_bytes(), p_.k, {0, 0, i * C.k_slot_chunks(), row[n], page[n]},
+                        b);
       });
-      slots_.step();
+    BATON_UNROLL
+    for (int first = 0; first < tile_pieces; first += C.v_slot_pieces()) {
+      if (first >= count) continue;
+      fill(smaller(count - first, C.v_slot_pieces()) * C.v_piece_bytes(), [&](std::byte* slot, mbarrier* b) {
+        BATON_UNROLL
+        for (int n = 0; n < C.v_slot_pieces(); ++n)
+          if (first + n < count)
+            x_.box_load(slot + n * C.v_piece_bytes(), p_.v, {0, 0, 0, row[first + n], page[first + n]}, b);
+      });
     }
-    return true;
   }
-  /// The next slot, on whose barrier so many bytes will be counted.
-  BATON_FN bool acquire(int bytes) {
-    if (!slots_.producer_acquire(x_, {.where = "decode.slot_free"})) return false;
-    x_.elect([&] { x_.template mbarrier_arrive_expect<scope::block>(slots_.producer_mbar(), bytes); });
-    return true;
-  }
-  BATON_FN box_place place_of(int piece, int chunk, int page) {
-    return {0, p_.page_size.remainder(piece * piece_keys), chunk, w_.kv_head, page};
+  /// The next slot, by copies(slot, barrier), which bring so many bytes.
+  template <class Copies>
+  BATON_FN void fill(int bytes, Copies copies) {
+    slots_.producer_acquire_by(wait_or_note<scope::block, C>(x_, wait_of::slot_free));
+    x_.elect([&] {
+      x_.template mbarrier_arrive_expect<scope::block>(slots_.producer_mbar(), bytes);
+      copies(slot_at<C>(x_, slots_.index()), slots_.producer_mbar());
+    });
+    slots_.step();
   }
 
   X& x_;
   const params& p_;
   typename slot_pipeline<C>::producer_end slots_;
-  part w_{};
-  ints pages_{};
+  int sequence_, kv_head_;
+  piece_places places_, next_;
 };
 
 /// Rows of Q: those of a token's heads follow one another. What a box holds behind the item's rows reaches no output.

@@ -3,18 +3,14 @@
 // columns of O; and where the item was cut, by the last block of each slice of columns from the caller's memory, in the order of
 // the parts, whoever is last.
 //
-//   block 0   | keys | show 16 rows | columns 0 to 63 of all blocks' rows | next 16 ... | out, or a part | the last: all parts
-//   block 1   | keys | show 16 rows | columns 64 to 127 ...
+//   block 0   | keys | show 8 rows | columns 0 to 63 of all blocks' rows | next 8 ... | out, or a part | the last: all parts
+//   block 1   | keys | show 8 rows | columns 64 to 127 ...
 #include "base/convert.hpp"
 #include "kernels/decode_attention/consume.hpp"
 #include "protocol/signed_parts.hpp"
 #include "protocol/team_rows.hpp"
 
 namespace baton::decode_attention {
-
-struct alignas(16) four_floats {
-  float at[4];
-};
 
 /// Rows of parts of the keys, one after the other: weights against 2^most, their sum, and four of the row's sums.
 class running_row {
@@ -55,7 +51,8 @@ template <config C, class X>
 class merge_role {
   using T = value<C>;
   using sums = typename consume_role<C, X>::sums;
-  using softmax = attention_kernels::running_softmax<X>;
+  using softmax = column_softmax<C, X>;
+  using values = typename X::template column_values<C.rows_of_group()>;
 
  public:
   BATON_FN merge_role(X& x, const params& p, walk<C, X>& items, int group)
@@ -66,12 +63,14 @@ class merge_role {
         rows_{x, block_plan<C>{}.rows_staged(x), block_plan<C>{}.rows_taken(x)} {}
 
   /// `o` and `s` are of the block's keys of the part.
-  BATON_FN void run(const sums& o, softmax& s) {
+  BATON_FN void run(const sums (&o)[C.chunks()], softmax& s) {
     const int rows = items_.now().tokens * p_.heads_of_group;
+    values all{};
+    if (group_ * C.rows_of_group() < rows) all = s.sums();
     BATON_ROLLED
     for (int first = 0; first < rows; first += round_rows) {
       const int turn = items_.now().turn + first / round_rows;
-      if (x_.warp_of_group() * group_warp_rows == first) show(turn, o, s);
+      if (first / C.rows_of_group() == group_) show(turn, first % C.rows_of_group(), o, s.most(), all);
       rows_.await(turn, wait_for(wait_of::rows_staged));
       each_place(smaller(rows - first, round_rows), [&](int row, int chunk) {
         running_row sum = gathered(row, chunk);
@@ -85,9 +84,7 @@ class merge_role {
  private:
   static constexpr int wait_id = 1 + consumer_groups;  // of the barrier of both groups
 
-  BATON_FN auto wait_for(wait_of what) {
-    return [this, what](mbarrier* b, parity p) { wait_or_note<scope::cluster, C>(x_, what, b, p); };
-  }
+  BATON_FN auto wait_for(wait_of what) { return wait_or_note<scope::cluster, C>(x_, what); }
   BATON_FN bool is_late() { return x_.read(block_plan<C>{}.late(x_)) != 0; }
   BATON_FN int columns_of_block() { return C.head_dim / x_.cluster_blocks(); }
   BATON_FN int column_of(int chunk) { return x_.cluster_block() * columns_of_block() + chunk * 4; }
@@ -104,18 +101,30 @@ class merge_role {
     });
   }
 
-  /// A warp's 16 rows, for all blocks of the team.
-  BATON_FN void show(int turn, const sums& o, softmax& s) {
+  /// Rows `first` to first + 7 of the group, for all blocks of the team.
+  BATON_FN void show(int turn, int first, const sums (&o)[C.chunks()], const values& most,
+                     const values& all) {
     rows_.acquire(turn, wait_for(wait_of::rows_taken));
-    constexpr int tiles = C.columns() / sums_tile::columns;
+    constexpr int stride = C.staged_row() * 4;
+    float* const to =
+        reinterpret_cast<float*>(block_plan<C>{}.staged(x_)) + x_.warp_of_group() * group_warp_rows;
     BATON_UNROLL
-    for (int i = 0; i < tiles; ++i)
-      x_.put_rows(staged_tile<C>(x_, group_ * tiles + i), o, i * sums_tile::columns);
-    const typename X::row_values all = s.sums();
-    if (group_ == 0) {
-      row_share* const to = block_plan<C>{}.shares(x_);
-      x_.each_row(s.most(), [&](int row, float v) { x_.write(&to[row].most, v); });
-      x_.each_row(all, [&](int row, float v) { x_.write(&to[row].sum, v); });
+    for (int i = 0; i < C.chunks(); ++i) {
+      sums rows = o[i];
+      x_.each_pair(rows, [&](int column, int row, float& v0, float& v1) {
+        if (row < first || row >= first + round_rows) return;
+        float* const at = to + (row - first) * stride + i * tile<C>::columns + column;
+        x_.write(at, v0), x_.write(at + stride, v1);
+      });
+    }
+    if (x_.warp_of_group() == 0) {
+      row_share* const shares = block_plan<C>{}.shares(x_);
+      x_.each_column(most, [&](int row, float v) {
+        if (row >= first && row < first + round_rows) x_.write(&shares[row - first].most, v);
+      });
+      x_.each_column(all, [&](int row, float v) {
+        if (row >= first && row < first + round_rows) x_.write(&shares[row - first].sum, v);
+      });
     }
     rows_.tell();
   }
@@ -139,12 +148,11 @@ class merge_role {
   }
   /// Of a row that is shown, from all blocks.
   BATON_FN running_row gathered(int row, int chunk) {
-    const int column = column_of(chunk), team = x_.cluster_blocks();
-    vec16* const at =
-        staged_tile<C>(x_, column / sums_tile::columns).chunk(row, column % sums_tile::columns / 4);
+    const int team = x_.cluster_blocks();
+    four_floats* const at = block_plan<C>{}.staged(x_) + row * C.staged_row() + column_of(chunk) / 4;
     return added_up(team, [&](int b, row_share& share, four_floats& values) {
       share = x_.read(x_.in_block(block_plan<C>{}.shares(x_) + row, b));
-      values = x_.read(reinterpret_cast<const four_floats*>(x_.in_block(at, b)));
+      values = x_.read(x_.in_block(at, b));
     });
   }
 
@@ -192,9 +200,8 @@ class merge_role {
     std::uint32_t* const last = block_plan<C>{}.last(x_);
     x_.sync_groups(wait_id, consumer_groups);
     if (x_.warp() == loader_groups * group_warps) {
-      const std::uint32_t late = x_.read(block_plan<C>{}.late(x_));
-      if (late != 0) x_.report_late(site_of(static_cast<wait_of>(late)));  // before others miss the part
-      x_.elect([&] { x_.write(last, sign_part(of, late != 0) ? 1u : 0u); });
+      const bool late = report_if_late<C>(x_);  // before others miss the part
+      x_.elect([&] { x_.write(last, sign_part(of, late) ? 1u : 0u); });
     }
     x_.sync_groups(wait_id, consumer_groups);
     if (x_.read(last) == 0) return;

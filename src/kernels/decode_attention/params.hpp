@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <numeric>
 
 #include "kernels/attention/operands.hpp"
 #include "kernels/decode_attention/config.hpp"
@@ -12,14 +13,14 @@ using attention_kernels::visibility;
 /// Keys that the line of work counts as one: a multiple of piece_keys.
 inline constexpr int unit_keys = 128, unit_pieces = unit_keys / piece_keys;
 /// An item of no more units is not cut: its merge would take longer than reading them.
-inline constexpr int short_units = 8;
+inline constexpr int short_units = 16;
 /// Of a launch, at most: as many as there are words to sign in the caller's memory.
 inline constexpr int most_blocks = 160;
 
 /// What the kernel reads and writes: passed by value as a __grid_constant__.
 struct params {
   tensor_map q;     // boxes of box_tokens rows of a group of heads by a chunk of 64 columns
-  tensor_map k, v;  // boxes of 16 keys by a chunk; by all of a head's
+  tensor_map k, v;  // boxes of 16 keys, eight by eight, by the chunks of a slot; by all of a head's
   void* out;
   float* lse;                      // null: it is not asked for
   const float* sinks;              // [heads]; null: none
@@ -33,9 +34,11 @@ struct params {
   divider page_size, group;
   int sequences, heads, kv_heads, heads_of_group;
   int max_rows, all_rows, max_keys, max_pages;
-  int block_tokens;      // of a sequence that one item has
-  int row_blocks;        // of a sequence, each of block_tokens tokens
-  int box_rows;          // of q that are loaded for an item
+  int block_tokens;  // of a sequence that one item has
+  int row_blocks;    // of a sequence, each of block_tokens tokens
+  int box_rows;      // of q that are loaded for an item
+  int page_steps,
+      head_steps;        // from a page to the next, from a head: in steps of the fifth dimension of k and v
   int short_units;       // see above
   bool lse_by_sequence;  // [sequences, heads, max_rows] instead of [heads, all_rows]
   int left, right;       // what a row sees: keys before and behind its own, or unbounded
@@ -51,6 +54,26 @@ struct params {
 template <class T>
 constexpr int block_tokens(const operands<T>& asked) {
   return larger(smaller(asked.q_len, group_rows / asked.group()), 1);
+}
+
+/// Pages and heads of the cache are one dimension of copies, whose step, in elements, both are multiples of.
+template <class T>
+constexpr std::int64_t step_of_cache(const operands<T>& asked) {
+  return asked.kv_heads == 1 ? larger<std::int64_t>(asked.page_step, 1)
+                             : std::gcd(asked.page_step, asked.kv_head_step);
+}
+/// How many of those there are, of a cache with pages.
+template <class T>
+constexpr std::int64_t cache_steps(const operands<T>& asked) {
+  const std::int64_t last =
+      (asked.num_pages - 1) * asked.page_step + (asked.kv_heads - 1) * asked.kv_head_step;
+  return last / step_of_cache(asked) + 1;
+}
+
+/// Of the configuration that an item's rows take.
+template <class T>
+constexpr int rows_of(const operands<T>& asked) {
+  return block_tokens(asked) * asked.group() <= 16 ? 16 : 64;
 }
 
 /// Blocks that read the keys of an item together, and add up what they made in each other's memory. With many items each block
@@ -85,15 +108,16 @@ params params_of(const operands<T>& asked, void* scratch, MakeMap make_map) {
   constexpr float log2_e = 1.4426950408889634f;
   constexpr int columns = tile<C>::columns, bytes = sizeof(T);
   const int tokens = block_tokens(asked), group = asked.group();
+  const std::int64_t step = step_of_cache(asked);
   const auto cache = [&](const T* at, int box_chunks) {
     const bool is_empty = asked.num_pages == 0 || asked.max_pages == 0;
     return make_map(tensor_boxes{
         .base = is_empty ? asked.q : at,
         .element_bytes = bytes,
-        .extents = {columns, asked.page_size, C.chunks(), asked.kv_heads, larger(asked.num_pages, 1)},
-        .strides = {asked.k_row * bytes, tile<C>::row_bytes, asked.kv_head_step * bytes,
-                    asked.page_step * bytes},
-        .box = {columns, piece_keys, box_chunks, 1, 1}});
+        .extents = {columns, 8, C.chunks(), asked.page_size / 8, is_empty ? 1 : cache_steps(asked)},
+        .strides = {asked.k_row * bytes, tile<C>::row_bytes, 8 * asked.k_row * bytes, step * bytes},
+        .box = {columns, 8, box_chunks, piece_keys / 8, 1},
+        .fetch_bytes = 128});  // of 256, 5 % more time goes by where memory is what is waited for
   };
   params p{};
   p.q = make_map(tensor_boxes{.base = asked.q,
@@ -101,7 +125,7 @@ params params_of(const operands<T>& asked, void* scratch, MakeMap make_map) {
                               .extents = {columns, asked.heads, asked.total_q, C.chunks(), 1},
                               .strides = {C.head_dim * bytes, asked.q_row * bytes, tile<C>::row_bytes, 16},
                               .box = {columns, group, tokens, 1, 1}});
-  p.k = cache(asked.k, 1);
+  p.k = cache(asked.k, C.k_slot_chunks());
   p.v = cache(asked.v, C.chunks());
   p.out = asked.out;
   p.lse = asked.lse;
@@ -120,6 +144,9 @@ params params_of(const operands<T>& asked, void* scratch, MakeMap make_map) {
   p.max_rows = asked.q_len, p.all_rows = asked.total_q;
   p.max_keys = asked.num_pages == 0 ? 0 : asked.k_len, p.max_pages = asked.max_pages;
   p.block_tokens = tokens, p.row_blocks = ceil_div(asked.q_len, tokens), p.box_rows = tokens * group;
+  p.page_steps = static_cast<int>(asked.page_step / step),
+  p.head_steps = static_cast<int>(asked.kv_head_step / step);
+  if (asked.kv_heads == 1) p.head_steps = 0;
   p.short_units = short_units;
   p.lse_by_sequence = asked.lse_by_sequence;
   const auto bounded = [](int keys) {

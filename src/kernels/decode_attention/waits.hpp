@@ -1,0 +1,38 @@
+#pragma once
+// What loaders and consumers wait for (exec/noted_wait.hpp).
+#include "exec/noted_wait.hpp"
+#include "kernels/decode_attention/config.hpp"
+
+namespace baton::decode_attention {
+
+enum class wait_of : std::uint32_t { none, q, slot, slot_free, rows_staged, rows_taken };
+
+constexpr wait_site site_of(wait_of which) {
+  switch (which) {
+    case wait_of::q:
+      return {.where = "decode.q_filled"};
+    case wait_of::slot_free:
+      return {.where = "decode.slot_free"};
+    case wait_of::rows_staged:
+      return {.where = "decode.rows_staged"};
+    case wait_of::rows_taken:
+      return {.where = "decode.rows_taken"};
+    default:
+      return {.where = "decode.slot_filled"};
+  }
+}
+
+template <scope Reach, config C, class X>
+BATON_FN auto wait_or_note(X& x, wait_of what) {
+  return baton::wait_or_note<Reach>(x, static_cast<std::uint32_t>(what), site_of(what),
+                                    block_plan<C>{}.late(x));
+}
+/// Tells of the last wait that was late, if there was one.
+template <config C, class X>
+BATON_FN bool report_if_late(X& x) {
+  const auto which = static_cast<wait_of>(x.read(block_plan<C>{}.late(x)));
+  if (which != wait_of::none) x.report_late(site_of(which));
+  return which != wait_of::none;
+}
+
+}  // namespace baton::decode_attention
