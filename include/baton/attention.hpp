@@ -110,9 +110,10 @@ std::size_t attention_scratch_bytes(device_kind device, const paged_attention_pr
 /// | `sinks`        | [heads]                       | fp32         | device memory; no scale and no cap is applied to them      |
 /// | `scratch`      | see attention_scratch_bytes   |              | device memory, 256-byte aligned, zeros at first; or null   |
 ///
-/// heads is kv_heads times 1 to 16; head_dim a multiple of 8 up to 512; rows of each tensor up to 2^28. `supports` says what of
-/// that the device has kernels for. A row that sees no key gives 0 and an lse of -inf, also with a sink, and touches none. Rows
-/// of k and v that no row of their sequence sees reach no output, whatever is in them.
+/// heads is kv_heads times 1 to 16; head_dim a multiple of 8 up to 512; rows of each tensor up to 2^28, and these, as
+/// pages, up to 2^35 values apart. `supports` says what of that the device has kernels for. A row that sees no key gives 0 and an
+/// lse of -inf, also with a sink, and touches none. Rows of k and v that no row of their sequence sees reach no output, whatever
+/// is in them.
 ///
 /// Rounding: products of q and k are exact in fp32; sums, logits and weights are fp32; out is rounded once. On CUDA weights are
 /// rounded to the type of v before they multiply it, as tensor cores take them, and exp and tanh are the device's.

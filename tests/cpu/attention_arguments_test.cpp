@@ -7,6 +7,8 @@
 
 #include "baton/attention.hpp"
 #include "baton/error.hpp"
+#include "kernels/attention/arguments.hpp"
+#include "kernels/attention/params.hpp"
 #include "tests/cpu/says.hpp"
 
 namespace baton {
@@ -92,6 +94,13 @@ TEST(attention_arguments, nothing_is_touched_where_there_are_no_rows) {
   no_rows.q = nullptr;
   no_rows.out = nullptr;
   EXPECT_NO_THROW(paged_attention(cpu, no_rows, nullptr));
+  varlen empty_sequences = good_varlen();
+  empty_sequences.cu_seqlens_q = some_values<std::int32_t>();
+  empty_sequences.max_seqlen_q = 0;
+  empty_sequences.q = nullptr;
+  empty_sequences.out = nullptr;
+  EXPECT_NO_THROW(varlen_attention(cpu, empty_sequences, nullptr))
+      << "a launch of no blocks would be refused";
   EXPECT_NO_THROW(cpu.synchronize());
 }
 
@@ -155,6 +164,52 @@ TEST(attention_arguments, pages_that_do_not_fit_are_refused) {
                      p.total_q = -1;
                    }),
                    "total_q is -1"));
+}
+
+TEST(attention_arguments, rows_and_pages_that_lie_further_apart_than_copies_reach_are_refused) {
+  constexpr std::int64_t most = std::int64_t{1} << 35;
+  varlen far = good_varlen();
+  far.k_stride = most;
+  EXPECT_TRUE(supports(device_kind::cpu, far));
+  EXPECT_TRUE(says(varlen_refusal([](varlen& p) { p.k_stride = most + 8; }), "k_stride is 34359738376",
+                   "to 34359738368"));
+  EXPECT_TRUE(says(paged_refusal([](paged& p) { p.page_stride = std::int64_t{1} << 62; }),
+                   "page_stride is 4611686018427387904", "to 34359738368"));
+  EXPECT_TRUE(says(paged_refusal([](paged& p) {
+                     p.heads = p.kv_heads = 1 << 16;
+                     p.page_size = 1 << 16;
+                   }),
+                   "page_stride is 0, which here means 68719476736", "to 34359738368"));
+}
+
+TEST(attention_arguments, calls_of_more_blocks_than_a_launch_has_are_refused_with_their_number) {
+  varlen p = good_varlen();
+  p.cu_seqlens_q = p.cu_seqlens_k = some_values<std::int32_t>();
+  p.head_dim = 512, p.heads = p.kv_heads = 32;
+  p.batch = 4096, p.max_seqlen_q = p.total_q = 1 << 19;
+  EXPECT_TRUE(supports(device_kind::cuda, p)) << "2^30 blocks, in pairs";
+  p.max_seqlen_q = p.total_q = 1 << 20;
+  EXPECT_TRUE(says(supports(device_kind::cuda, p).why_not, "max_seqlen_q is 1048576", "2147483648 blocks",
+                   "up to 2147483647"));
+  p.head_dim = 256;
+  EXPECT_TRUE(supports(device_kind::cuda, p)) << "blocks alone";
+  EXPECT_TRUE(supports(device_kind::cpu, p));
+  paged pages = good_paged();
+  pages.head_dim = 512, pages.batch = 1 << 20, pages.heads = pages.kv_heads = 16;
+  pages.cu_seqlens_q = some_values<std::int32_t>();
+  pages.q_len = pages.total_q = 1 << 14;
+  EXPECT_TRUE(says(supports(device_kind::cuda, pages).why_not, "q_len is 16384", "4294967296 blocks"));
+}
+
+TEST(attention_arguments, blocks_of_heads_whose_keys_fit_into_the_cache_together_are_counted_in_31_bits) {
+  varlen p = good_varlen();
+  p.cu_seqlens_q = p.cu_seqlens_k = some_values<std::int32_t>();
+  p.head_dim = 256, p.heads = 16, p.kv_heads = 1;
+  p.max_seqlen_q = p.total_q = 1 << 22, p.max_seqlen_k = p.total_k = 1;
+  ASSERT_TRUE(supports(device_kind::cuda, p));
+  const auto order = attention_kernels::order_of(attention_kernels::operands_of(p));
+  EXPECT_LE(std::int64_t{order.heads_together} * order.blocks, std::numeric_limits<std::int32_t>::max());
+  EXPECT_EQ(order.heads_together, 32) << "all there are";
 }
 
 TEST(attention_arguments, memory_that_is_null_or_misaligned_is_refused) {

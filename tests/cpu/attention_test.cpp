@@ -286,6 +286,36 @@ TEST(attention, what_the_device_says_of_lengths_and_pages_leaves_no_tensor) {
   EXPECT_NO_THROW(test::paged_result(cpu_world(), c, keys));
 }
 
+/// Undefined arithmetic that the answer does not show: UBSan does.
+TEST(attention, the_longest_that_many_sequences_may_be_is_in_all_more_than_31_bits) {
+  const world where = cpu_world();
+  const auto c = make_attention<bfloat16>({.q_lens = {1}, .k_lens = {1}, .head_dim = 8}, 1);
+  const std::vector<std::int32_t> ends{0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, lengths{0, 0, 0, 0, 0, 0, 0, 0, 1};
+  std::vector<bfloat16> out(8);
+  varlen_attention_problem<bfloat16> p{.q = c.q.data(),
+                                       .k = c.k.data(),
+                                       .v = c.v.data(),
+                                       .out = out.data(),
+                                       .batch = 9,
+                                       .heads = 1,
+                                       .kv_heads = 1};
+  p.cu_seqlens_q = p.cu_seqlens_k = ends.data();
+  p.max_seqlen_q = p.max_seqlen_k = 1 << 28, p.total_q = p.total_k = 1, p.head_dim = 8;
+  varlen_attention(where, p, nullptr);
+  where.synchronize();
+  EXPECT_EQ(test::errors_of(c, out.data(), nullptr, cpu_rounding(8)).first_wrong, "");
+  const std::vector<std::int32_t> pages(9, 0);
+  paged_attention_problem<bfloat16> in_pages{.q = c.q.data(), .k_cache = c.k.data(), .v_cache = c.v.data()};
+  in_pages.out = out.data(), in_pages.page_table = pages.data(), in_pages.seqlens = lengths.data();
+  in_pages.batch = 9, in_pages.q_len = 1 << 28, in_pages.heads = in_pages.kv_heads = 1, in_pages.head_dim = 8;
+  in_pages.num_pages = in_pages.max_pages = 1, in_pages.page_size = 1 << 28;
+  in_pages.cu_seqlens_q = ends.data(), in_pages.total_q = 1;
+  out.assign(8, bfloat16{0.0f});
+  paged_attention(where, in_pages, nullptr);
+  where.synchronize();
+  EXPECT_EQ(test::errors_of(c, out.data(), nullptr, cpu_rounding(8)).first_wrong, "");
+}
+
 TEST(attention, work_is_done_on_the_stream_that_it_was_given) {
   const world where = cpu_world();
   const auto c = make_attention<bfloat16>({.q_lens = {2}, .k_lens = {3}, .head_dim = 8}, 1);

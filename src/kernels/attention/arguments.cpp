@@ -11,7 +11,8 @@ namespace {
 
 constexpr int most_rows = 1 << 28, most_sequences = 1 << 20, most_heads = 1 << 16, most_group = 16,
               most_dim = 512, vector_values = 8;
-constexpr std::int64_t most_stride = std::int64_t{1} << 40;
+// Values: eight rows of two bytes each stay within the 2^40 bytes that the copy engine steps.
+constexpr std::int64_t most_stride = std::int64_t{1} << 35;
 constexpr std::uintptr_t vector_bytes = 16, scratch_alignment = 256;
 
 template <class... Args>
@@ -52,10 +53,12 @@ struct asked_by {
 
   /// From one row or page to the next: what was said, or as much as it needs.
   std::int64_t step(const char* name, std::int64_t said, std::int64_t least) const {
+    if (said == 0 && least > most_stride)
+      refuse(call, "{} is 0, which here means {}; it must be up to {}", name, least, most_stride);
     if (said == 0) return least;
     if (said < least || said > most_stride || said % vector_values != 0)
-      refuse(call, "{} is {}; it must be 0, or a multiple of {} from {} on", name, said, vector_values,
-             least);
+      refuse(call, "{} is {}; it must be 0, or a multiple of {} from {} on to {}", name, said, vector_values,
+             least, most_stride);
     return said;
   }
 

@@ -28,11 +28,10 @@ struct sequence {
 };
 template <class Value>
 sequence sequence_of(const operands<Value>& p, int b) {
-  sequence s{b, b * p.q_len, p.q_len, b * p.k_len, p.k_len};
+  sequence s{b, 0, p.q_len, 0, p.k_len};
   const auto bounded = [b](const std::int32_t* cu, int total, int most, int& first, int& length) {
-    if (cu == nullptr) return;
-    first = std::clamp(cu[b], 0, total);
-    length = std::clamp(std::clamp(cu[b + 1], 0, total) - first, 0, most);
+    first = cu == nullptr ? b * most : std::clamp(cu[b], 0, total);
+    if (cu != nullptr) length = std::clamp(std::clamp(cu[b + 1], 0, total) - first, 0, most);
   };
   bounded(p.cu_seqlens_q, p.total_q, p.q_len, s.first_q, s.q_len);
   if (p.paged)

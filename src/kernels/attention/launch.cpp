@@ -80,7 +80,7 @@ template <class Problem>
 void run(const world& w, const Problem& problem, void* scratch, stream_ref stream) {
   const auto asked = operands_of(problem);
   const std::size_t bytes = scratch_of(w.device(), asked);
-  if (asked.total_q == 0 || asked.batch == 0) return;
+  if (asked.total_q == 0 || asked.batch == 0 || asked.q_len == 0) return;
   require_memory(asked, scratch, bytes);
   if (w.device() == device_kind::cuda && is_of_few_rows(asked))
     return decode_attention::launch(w, asked, scratch, stream);

@@ -54,12 +54,15 @@ using kernel_params = std::conditional_t<C.paged(), paged_params, params>;
 /// Keys times heads whose K and V the device's cache holds beside what else passes through it.
 inline constexpr int cached_keys = 16384;
 
+/// Of a call that why_not_on_cuda takes, whose blocks are counted in 31 bits.
 template <class T>
 item_order order_of(const operands<T>& asked) {
+  const int all_heads = asked.heads * asked.batch;
+  const int that_fit = larger(1, cached_keys / larger(asked.k_len, 1)) * asked.group();
   return {.blocks = ceil_div(asked.q_len, block_rows),
           .heads = asked.heads,
-          .all_heads = asked.heads * asked.batch,
-          .heads_together = larger(1, cached_keys / larger(asked.k_len, 1)) * asked.group(),
+          .all_heads = all_heads,
+          .heads_together = smaller(that_fit, all_heads),
           .longest_first = asked.sees.right != visibility::none};
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/attention/instances.hpp"
 #include "kernels/attention/pages.hpp"
+#include "kernels/attention/params.hpp"
 
 namespace baton::attention_kernels {
 namespace {
@@ -29,6 +30,13 @@ std::string why_no_pages(const operands<Value>& asked) {
   return {};
 }
 
+/// Blocks that the kernel is launched with: for each head of each sequence those of the longest one's rows.
+template <class Value>
+std::int64_t blocks_of(const operands<Value>& asked) {
+  return std::int64_t{ceil_div(asked.q_len, block_rows)} * asked.heads * asked.batch *
+         (asked.head_dim / block_columns);
+}
+
 }  // namespace
 
 template <class Value>
@@ -41,6 +49,12 @@ std::string why_not_on_cuda(const operands<Value>& asked) {
   if (asked.num_sms != 0)
     return fmt::format("num_sms is {}; kernels for GPUs take every SM that is free: leave it 0",
                        asked.num_sms);
+  constexpr std::int64_t most_blocks = std::numeric_limits<std::int32_t>::max();
+  if (const std::int64_t blocks = blocks_of(asked); blocks > most_blocks)
+    return fmt::format(
+        "{} is {}, which with batch {} and heads {} makes {} blocks; a launch has up to {}: say how long the "
+        "longest sequence is, or make more calls",
+        asked.paged ? "q_len" : "max_seqlen_q", asked.q_len, asked.batch, asked.heads, blocks, most_blocks);
   if (asked.paged) return why_no_pages(asked);
   return {};
 }
