@@ -1,4 +1,5 @@
 """Arrays of whatever framework the caller uses: which one that is, its current stream, its new arrays, and views of baton's memory."""
+import operator
 import sys
 from typing import Any, Callable, Optional
 
@@ -31,13 +32,31 @@ def framework_of(kind: type) -> str:
     return name
 
 
+def integer(name: str, value: Any, least: int = -2**31, most: int = 2**31 - 1) -> int:
+    """`value`, whatever kind of integer it is."""
+    try:
+        found = operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{name}: {value!r}, expected an integer") from None
+    if not least <= found <= most:
+        raise InvalidArgument(f"{name}: {found}, expected {least} to {most}")
+    return found
+
+
+def number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(f"{name}: {value!r}, expected a number") from None
+
+
 def stream_handle(stream: Any, gpu: int, kind: type) -> int:
     """`stream` as an address. None: the current one of the framework that arrays of `kind` are of, on CPU ranks, whose `gpu` is -1,
     none."""
     if stream is None:
         return 0 if gpu < 0 else current_stream(kind, gpu)
     if isinstance(stream, int):
-        return stream
+        return integer("stream", stream, 0, 2**64 - 1)
     if (handle := getattr(stream, "cuda_stream", None)) is not None:  # torch
         return int(handle)
     if hasattr(stream, "__cuda_stream__"):  # (version, handle)

@@ -21,8 +21,10 @@ def device_of(array: Array) -> str:
 
 def world_of(world: Optional[World], array: Array) -> World:
     """`world`, or one of a single rank on the array's device."""
-    if world is not None:
+    if isinstance(world, World):
         return world
+    if world is not None:
+        raise InvalidArgument(f"world: {type(world).__name__}, expected a baton.World or None")
     key = os.getpid(), device_of(array)
     if key not in alone:
         alone[key] = World.from_all_gather(None, 0, 1, key[1])

@@ -2,10 +2,11 @@
 
 On CPU arrays of any head_dim that is a multiple of 8 up to 512; on GPUs `supports` says what there are kernels for, and why not.
 """
+import operator
 from typing import Any, NamedTuple, Optional, Tuple
 
 from . import _core
-from ._arrays import Array, framework_of, kind_of, stream_handle, zeros
+from ._arrays import Array, framework_of, integer, kind_of, number, stream_handle, zeros
 from ._errors import InvalidArgument
 from ._products import element_of, extents, world_of
 from ._world import World, split_device
@@ -25,10 +26,11 @@ class Support(NamedTuple):
 
 def options_of(causal: bool, window: Tuple[int, int], softcap: float, scale: Optional[float], num_sms: int) -> tuple:
     try:
-        left, right = (int(bound) for bound in window)
+        left, right = (operator.index(bound) for bound in window)
     except (TypeError, ValueError):
         raise InvalidArgument(f"window: {window!r}, expected (left, right), -1 for no bound") from None
-    return None if scale is None else float(scale), bool(causal), (left, right), float(softcap), num_sms
+    return (None if scale is None else number("scale", scale), bool(causal), (integer("window", left), integer("window", right)),
+            number("softcap", softcap), integer("num_sms", num_sms))
 
 
 def supports(*, heads: int, kv_heads: int, head_dim: int, dtype: str = "bfloat16", device: str = "auto", page_size: int = 0,
@@ -41,9 +43,15 @@ def supports(*, heads: int, kv_heads: int, head_dim: int, dtype: str = "bfloat16
     kind = split_device(device)[0]
     if kind == "auto":
         kind = World.from_all_gather(None, 0, 1, "auto").device
-    reason = _core.why_no_attention(kind, str(dtype).rpartition(".")[2], (heads, kv_heads, head_dim), page_size,
+    named = getattr(dtype, "__name__", str(dtype)).rpartition(".")[2]  # numpy's types, and torch.bfloat16
+    sizes = integer("heads", heads), integer("kv_heads", kv_heads), integer("head_dim", head_dim)
+    reason = _core.why_no_attention(kind, named, sizes, integer("page_size", page_size, 0),
                                     options_of(causal, window, softcap, scale, 0), bool(sinks))
     return Support(not reason, reason)
+
+
+def longest_of(name: str, length: Optional[int]) -> int:
+    return -1 if length is None else integer(name, length, 0)
 
 
 def new_scratch_of(scratch: Optional[Array], kind: type, world: World) -> Any:
@@ -85,7 +93,7 @@ def varlen(q: Array, k: Array, v: Array, cu_seqlens_q: Array, cu_seqlens_k: Arra
         lse = zeros((heads, total_q), "float32", framework_of(kind), on, "lse")
     _core.varlen_attention(on._core, (q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, sinks),
                            options_of(causal, window, softcap, scale, num_sms),
-                           (-1 if max_seqlen_q is None else max_seqlen_q, -1 if max_seqlen_k is None else max_seqlen_k),
+                           (longest_of("max_seqlen_q", max_seqlen_q), longest_of("max_seqlen_k", max_seqlen_k)),
                            new_scratch_of(scratch, kind, on), stream_handle(stream, on._gpu, kind))
     return (out, lse) if return_lse else out
 
@@ -109,6 +117,8 @@ def with_kvcache(q: Array, k_cache: Array, v_cache: Array, page_table: Array, se
 
     All else as in varlen. The cache is read only: what this step adds to it is written before the call.
     """
+    if not isinstance(layout, str):
+        raise InvalidArgument(f"layout: {layout!r}, expected 'nhd' or 'hnd'")
     shape = extents("q", q, 4 if cu_seqlens_q is None else 3)
     on, kind = world_of(world, q), kind_of(q)
     if out is None:
@@ -118,6 +128,6 @@ def with_kvcache(q: Array, k_cache: Array, v_cache: Array, page_table: Array, se
         lse = zeros(of_lse, "float32", framework_of(kind), on, "lse")
     _core.attention_with_kvcache(on._core, (q, k_cache, v_cache, out, lse, page_table, seqlens, cu_seqlens_q, sinks),
                                  options_of(causal, window, softcap, scale, num_sms),
-                                 (layout, -1 if max_seqlen_q is None else max_seqlen_q), new_scratch_of(scratch, kind, on),
+                                 (layout, longest_of("max_seqlen_q", max_seqlen_q)), new_scratch_of(scratch, kind, on),
                                  stream_handle(stream, on._gpu, kind))
     return (out, lse) if return_lse else out

@@ -139,7 +139,9 @@ bool is_numpy(nb::handle given) {
     if (!numpy.is_valid()) return false;
     array_type = nb::object(numpy.attr("ndarray")).release().ptr();
   }
-  return PyObject_IsInstance(given.ptr(), array_type) == 1;
+  const int is = PyObject_IsInstance(given.ptr(), array_type);
+  if (is < 0) PyErr_Clear();  // objects may say anything of their class
+  return is == 1;
 }
 
 std::optional<element> ml_dtype_named(const nb::str& name) {
@@ -165,8 +167,15 @@ std::optional<element> ml_dtype_of(nb::handle given) {
   return found;
 }
 
+/// Whether its own says that nobody may write to it, as a memoryview of bytes. Memory of GPUs is not asked: JAX says so of all of
+/// its arrays, and has no others to give as `out`.
+bool is_read_only_memory(nb::handle given, int device_type) {
+  nb::ndarray<> writable;
+  return device_type == nb::device::cpu::value && !nb::try_cast(given, writable, false);
+}
+
 /// As numpy and nanobind give it.
-bool find_by_conversion(nb::handle given, found_array& found) {
+bool find_by_conversion(nb::handle given, found_array& found, bool is_written) {
   nb::ndarray<nb::ro> memory;
   if (!nb::try_cast(given, memory, false)) return false;
   found.data = memory.data();
@@ -174,31 +183,39 @@ bool find_by_conversion(nb::handle given, found_array& found) {
   note_shape(found, memory.ndim(), memory.shape_ptr(), memory.stride_ptr());
   found.device_type = memory.device_type();
   found.device_index = memory.device_id();
+  if (is_written && !found.is_read_only) found.is_read_only = is_read_only_memory(given, found.device_type);
   found.memory = kept_array{std::move(memory)};
   return true;
 }
 
 /// Of a framework that has numpy's narrow elements and does not give them away, as cupy: seen as integers, too.
-bool find_narrow(nb::handle given, found_array& found) {
+bool find_narrow(nb::handle given, found_array& found, bool is_written) {
   if (!nb::hasattr(given, "dtype") || !nb::hasattr(given, "view") ||
       !nb::hasattr(given.attr("dtype"), "name"))
     return false;
   const auto narrow = ml_dtype_of(given);
   if (!narrow) return false;
   const nb::object bits = given.attr("view")(narrow == element::bf16 ? "uint16" : "uint8");
-  if (!find_by_table(bits, found) && !find_by_conversion(bits, found)) return false;
+  if (!find_by_table(bits, found) && !find_by_conversion(bits, found, is_written)) return false;
+  if (found.type != dtype_of(*narrow, true)) return false;  // whatever its view() made
   found.type = dtype_of(*narrow, false);
   return true;
+}
+
+bool is_true(nb::handle given) {
+  const int is = PyObject_IsTrue(given.ptr());
+  if (is < 0) throw nb::python_error{};
+  return is == 1;
 }
 
 std::optional<found_array> found_in(nb::handle given, bool is_written) {
   found_array found;
   if (find_by_table(given, found)) return found;
   if (is_numpy(given)) {
-    found.is_read_only = is_written && !nb::cast<bool>(given.attr("flags").attr("writeable"));
-    if (find_narrow(given, found)) return found;
+    found.is_read_only = is_written && !is_true(given.attr("flags").attr("writeable"));
+    if (find_narrow(given, found, is_written)) return found;
   }
-  if (find_by_conversion(given, found) || find_narrow(given, found)) return found;
+  if (find_by_conversion(given, found, is_written) || find_narrow(given, found, is_written)) return found;
   return std::nullopt;
 }
 
@@ -268,7 +285,10 @@ array array_of(nb::handle given, const expectation& expected, const world& rank)
   std::optional<found_array> found = found_in(given, expected.is_written);
   if (!found)
     refuse(expected, rank,
-           std::string{nb::inst_name(given).c_str()} + ", which is no array of numpy and speaks no DLPack");
+           nb::inst_name(given).c_str() +
+               (is_numpy(given) ? " of " + std::string{nb::str(nb::object{given.attr("dtype")}).c_str()} +
+                                      ", which numpy gives to nobody"
+                                : std::string{", which is no array of numpy and speaks no DLPack"}));
   const auto type = element_of(found->type);
   const bool knows_type =
       type && std::find(expected.types.begin(), expected.types.end(), *type) != expected.types.end();
@@ -279,6 +299,8 @@ array array_of(nb::handle given, const expectation& expected, const world& rank)
            name_of(found->type) + " " + shape_text(*found) + " on " +
                device_text(found->device_type, found->device_index) +
                (lies_as(*found, expected) ? "" : ", not contiguous") + (may_be_written ? "" : ", read-only"));
+  if (found->data == nullptr && !found->is_empty())
+    refuse(expected, rank, name_of(found->type) + " " + shape_text(*found) + " without memory");
   array result{const_cast<void*>(found->data), *type, expected.shape, std::move(found->memory), 0};
   result.shape.become(found->shape.data());
   if (expected.rows_of > 0 && !found->is_empty())

@@ -70,6 +70,13 @@ void enqueue(const py_world& on, const Problem& problem, const nb::callable& new
   run(on, used, stream, [&] { call(rank, problem, bytes > 0 ? aligned(scratch.data) : nullptr, stream); });
 }
 
+/// Where each sequence begins, and where the last one ends.
+array ends_of_sequences(array found, const char* name) {
+  if (found.memory.is_valid() && found.shape[0] == 0)
+    throw invalid_argument{name + std::string{": expected int32 [batch + 1]; found [0]"}};
+  return found;
+}
+
 struct varlen_arrays : common_arrays {
   array cu_seqlens_k;
   int max_seqlen_q = 0, max_seqlen_k = 0;
@@ -118,7 +125,8 @@ void varlen(const py_world& on, const nb::tuple& given, const choices& chosen, s
   all.v = array_of(given[2], {"v", {all.q.type}, {total_k, all.k.shape[1], head_dim}, false, 1}, rank);
   all.out = array_of(given[3], {"out", {all.q.type}, {total_q, heads, head_dim}, true, 1}, rank);
   all.lse = optional_array(given[4], {"lse", {element::fp32}, {heads, total_q}, true}, rank);
-  all.cu_seqlens_q = array_of(given[5], {"cu_seqlens_q", {element::int32}, {-1}}, rank);
+  all.cu_seqlens_q =
+      ends_of_sequences(array_of(given[5], {"cu_seqlens_q", {element::int32}, {-1}}, rank), "cu_seqlens_q");
   all.cu_seqlens_k =
       array_of(given[6], {"cu_seqlens_k", {element::int32}, {all.cu_seqlens_q.shape[0]}}, rank);
   all.sinks = optional_array(given[7], {"sinks", {element::fp32}, {heads}}, rank);
@@ -172,7 +180,8 @@ void enqueue_paged(const py_world& on, const paged_arrays& given, const choices&
 
 /// q, out and lse, whose shapes cu_seqlens_q changes.
 void take_rows(paged_arrays& all, const nb::tuple& given, int longest, const world& rank) {
-  all.cu_seqlens_q = optional_array(given[7], {"cu_seqlens_q", {element::int32}, {-1}}, rank);
+  all.cu_seqlens_q = ends_of_sequences(
+      optional_array(given[7], {"cu_seqlens_q", {element::int32}, {-1}}, rank), "cu_seqlens_q");
   const bool is_varlen = all.cu_seqlens_q.memory.is_valid();
   const int rows_of = is_varlen ? 1 : 2;
   const extents any = is_varlen ? extents{-1, -1, -1} : extents{-1, -1, -1, -1};

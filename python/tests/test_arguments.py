@@ -74,6 +74,51 @@ def test_read_only_arrays_are_read_and_never_written(data):
         ep[0].combine_wait(out)
 
 
+class read_only_view:
+    """Speaks DLPack, which says that its memory is read-only."""
+
+    def __init__(self, array):
+        self.array, self.shape = array, array.shape
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **how):
+        return self.array.__dlpack__(**how)
+
+
+@pytest.mark.parametrize("seen_as", [memoryview, read_only_view])
+def test_memory_that_its_owner_calls_read_only_is_never_written_however_it_is_given(seen_as):
+    ones, out = numpy.ones((8, 8), numpy.float16), numpy.zeros((8, 8), numpy.float16)
+    baton.gemm(ones, ones, out=seen_as(out))
+    assert (out == 8).all()
+    out[:] = 0
+    out.flags.writeable = False
+    with pytest.raises(baton.InvalidArgument, match=r"out: expected .* and writable; found float16 \[8, 8\] on cpu, read-only"):
+        baton.gemm(ones, ones, out=seen_as(out))
+    assert (out == 0).all()
+
+
+def test_arrays_that_are_not_what_they_say_are_refused():
+    class shorter(numpy.ndarray):
+        def view(self, *_):
+            return numpy.zeros(self.shape, numpy.uint8)
+
+    class of_no_class(numpy.ndarray):
+        @property
+        def __class__(self):
+            raise RuntimeError("of none")
+
+    ones = numpy.ones((8, 8), BF16)
+    with pytest.raises(baton.InvalidArgument, match="b: expected bfloat16"):
+        baton.gemm(ones, ones.view(shorter))
+    assert (baton.gemm(ones, ones.view(of_no_class)) == 8).all()
+    nowhere = foreign_array(numpy.zeros((8, 8), numpy.float16), FLOAT, 16)
+    nowhere.managed.tensor.data = None
+    with pytest.raises(baton.InvalidArgument, match=r"b: expected float16 .*; found float16 \[8, 8\] without memory"):
+        baton.gemm(ones.astype(numpy.float16), nowhere)
+
+
 @pytest.mark.parametrize("changed", [{"slot": "first"}, {"num_sms": 1.5}, {"slot": None}])
 def test_what_is_no_whole_number_is_a_type_error_that_names_the_arguments(data, changed):
     with pytest.raises(TypeError, match="slot: int, num_sms: int"):

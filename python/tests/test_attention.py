@@ -138,6 +138,11 @@ def test_it_says_what_it_supports_and_why_not():
     assert not supported and "heads" in reason
     assert "float64" in attention.supports(heads=8, kv_heads=2, head_dim=64, dtype="float64", device="cpu").reason
     assert not attention.supports(heads=8, kv_heads=2, head_dim=64, softcap=-1.0, device="cpu")
+    for dtype in (BF16, numpy.float16, numpy.dtype("float16"), "bfloat16"):
+        assert attention.supports(heads=8, kv_heads=2, head_dim=64, dtype=dtype, device="cpu")
+    for changed, says in (({"page_size": -1}, "page_size: -1, expected 0 to"), ({"heads": "x"}, "heads: 'x', expected an integer")):
+        with pytest.raises(baton.InvalidArgument, match=says):
+            attention.supports(**{"heads": 8, "kv_heads": 2, "head_dim": 64, "device": "cpu", **changed})
 
 
 def given_with(**changed):
@@ -161,6 +166,18 @@ def given_with(**changed):
     ({"out": numpy.zeros((3, 4, 32), BF16)}, r"out: expected bfloat16 \[3, 4, 64\] .* writable; found bfloat16 \[3, 4, 32\]"),
     ({"lse": numpy.zeros((3, 4), numpy.float32)}, r"lse: expected float32 \[4, 3\] .*; found float32 \[3, 4\]"),
     ({"stream": 5}, r"stream: 5, expected None"),
+    ({"stream": -1}, r"stream: -1, expected 0 to"),
+    ({"cu_seqlens_q": numpy.zeros(0, numpy.int32)}, r"cu_seqlens_q: expected int32 \[batch \+ 1\]; found \[0\]"),
+    ({"cu_seqlens_q": numpy.zeros(2, ">i4")}, r"cu_seqlens_q: expected int32 .*; found ndarray of >i4, which numpy gives to nobody"),
+    ({"max_seqlen_q": -5}, r"max_seqlen_q: -5, expected 0 to"),
+    ({"max_seqlen_k": 2**40}, r"max_seqlen_k: 1099511627776, expected 0 to"),
+    ({"max_seqlen_q": "3"}, r"max_seqlen_q: '3', expected an integer"),
+    ({"num_sms": 1.5}, r"num_sms: 1.5, expected an integer"),
+    ({"window": (1.7, 0)}, r"window: \(1.7, 0\), expected \(left, right\)"),
+    ({"window": (2**40, 0)}, r"window: 1099511627776, expected"),
+    ({"scale": "small"}, r"scale: 'small', expected a number"),
+    ({"softcap": None}, r"softcap: None, expected a number"),
+    ({"world": 3}, r"world: int, expected a baton.World or None"),
 ])
 def test_wrong_arguments_are_named(changed, says):
     with pytest.raises(baton.InvalidArgument, match=says):
@@ -176,6 +193,9 @@ def test_wrong_arguments_of_a_cache_are_named():
                           ({"page_table": table[:1]}, r"page_table: expected int32 \[2, any\] .*; found int32 \[1, 3\]"),
                           ({"v_cache": wide[:, 0]}, r"v_cache: pages 2048 values apart, expected as in k_cache, where they are 1024"),
                           ({"layout": "dhn"}, r"layout: 'dhn', expected 'nhd' or 'hnd'"),
+                          ({"layout": None}, r"layout: None, expected 'nhd' or 'hnd'"),
+                          ({"max_seqlen_q": -1}, r"max_seqlen_q: -1, expected 0 to"),
+                          ({"q": data.q, "cu_seqlens_q": numpy.zeros(0, numpy.int32)}, r"cu_seqlens_q: expected int32 \[batch \+ 1\]; found \[0\]"),
                           ({"q": data.q}, r"q: expected an array of 4 dimensions; found ndarray of \[2, 4, 64\]")):
         with pytest.raises(baton.InvalidArgument, match=says):
             attention.with_kvcache(**{**given, **changed})
