@@ -107,7 +107,7 @@ std::size_t attention_scratch_bytes(device_kind device, const paged_attention_pr
 /// | `out`          | [total_q, heads, head_dim]    | that of q    | as q; rows of no sequence stay; overlaps nothing else      |
 /// | `lse`          | [heads, total_q]              | fp32         | contiguous; natural logarithms; sinks are in it            |
 /// | `cu_seqlens_*` | [batch + 1]                   | int32        | device memory; not decreasing, the last at most total_*    |
-/// | `sinks`        | [heads]                       | fp32         | device memory; no scale and no cap is applied to them      |
+/// | `sinks`        | [heads]                       | fp32         | device memory; below +inf; no scale or cap applied to them |
 /// | `scratch`      | see attention_scratch_bytes   |              | device memory, 256-byte aligned, zeros at first; or null   |
 ///
 /// heads is kv_heads times 1 to 16; head_dim a multiple of 8 up to 512; rows of each tensor up to 2^28, and these, as

@@ -119,6 +119,36 @@ def test_rows_may_have_gaps_and_out_may_be_given():
     assert (wide[:, 0] == 7).all() and (wide[:, 2] == 7).all() and (wide[:, 1] == out).all()
 
 
+def test_each_tensor_has_gaps_of_its_own():
+    data = batch([5, 4], [5, 4], heads=2, kv_heads=2)
+    q, k, v = (numpy.full((9, 2 + gap, 64), numpy.nan, BF16)[:, :2] for gap in (0, 1, 3))
+    for with_gaps, rows in ((q, data.q), (k, data.k), (v, data.v)):
+        with_gaps[:] = rows
+    data.assert_close(attention.varlen(q, k, v, data.cu_q, data.cu_k))
+
+
+@pytest.fixture
+def dirty_memory(monkeypatch):
+    """New arrays that nobody asked to be zeros are not."""
+    def dirty(shape, dtype):
+        made = numpy.zeros(shape, dtype)
+        made.view(numpy.uint8)[...] = 0xff
+        return made
+    monkeypatch.setattr(numpy, "empty", dirty)
+
+
+def test_rows_of_no_sequence_are_zeros(dirty_memory):
+    data = batch([2, 3], [4, 5])
+    for first, last in ((0, 3), (2, 5)):
+        ends = numpy.array([first, last], numpy.int32)
+        out = attention.varlen(data.q, data.k, data.v, ends, numpy.array([0, 9], numpy.int32))
+        assert (out[:first] == 0).all() and (out[last:] == 0).all() and (out[first:last] != 0).any()
+
+
+def test_scratch_is_zeros(dirty_memory):
+    assert (attention.new_scratch_of(None, numpy.ndarray, ONE)(512) == 0).all()
+
+
 def test_q_of_a_cache_may_have_gaps():
     data = batch([2, 2], [9, 4])
     k_cache, v_cache, table = data.paged(4, "nhd")
