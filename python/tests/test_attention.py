@@ -127,6 +127,12 @@ def test_each_tensor_has_gaps_of_its_own():
     data.assert_close(attention.varlen(q, k, v, data.cu_q, data.cu_k))
 
 
+@pytest.mark.parametrize("rows, keys, said", [([9], [3], {}), ([2], [40], {"max_seqlen_q": 2}), ([9], [3], {"max_seqlen_k": 3})])
+def test_the_longest_sequence_need_not_be_said(rows, keys, said):
+    data = batch(rows, keys)
+    data.assert_close(attention.varlen(*data.given(), **said))
+
+
 @pytest.fixture
 def dirty_memory(monkeypatch):
     """New arrays that nobody asked to be zeros are not."""
@@ -229,6 +235,28 @@ def test_wrong_arguments_of_a_cache_are_named():
                           ({"q": data.q}, r"q: expected an array of 4 dimensions; found ndarray of \[2, 4, 64\]")):
         with pytest.raises(baton.InvalidArgument, match=says):
             attention.with_kvcache(**{**given, **changed})
+
+
+def test_an_lse_that_is_read_only_is_refused():
+    data = batch([3], [3])
+    lse = numpy.zeros((4, 3), numpy.float32)
+    lse.flags.writeable = False
+    with pytest.raises(baton.InvalidArgument, match=r"lse: expected float32 \[4, 3\] on cpu, contiguous and writable; found .*read-only"):
+        attention.varlen(*data.given(), lse=lse)
+
+
+def test_page_tables_have_no_gaps():
+    data = batch([1, 1], [12, 12])
+    k_cache, v_cache, table = data.paged(8, "nhd")
+    wide = numpy.zeros((2, 2 * table.shape[1]), numpy.int32)
+    with pytest.raises(baton.InvalidArgument, match=r"page_table: expected int32 \[2, any\] on cpu, contiguous; found .*, not contiguous"):
+        attention.with_kvcache(data.q[:, None], k_cache, v_cache, wide[:, :table.shape[1]], numpy.array([12, 12], numpy.int32))
+
+
+def test_shares_of_sms_are_asked_for():
+    data = batch([3], [3])
+    with pytest.raises(baton.InvalidArgument, match="options.num_sms is -7"):
+        attention.varlen(*data.given(), num_sms=-7)
 
 
 def test_no_kernel_is_unsupported_and_nothing_falls_back():

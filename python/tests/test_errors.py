@@ -3,6 +3,7 @@ import os
 import threading
 import time
 
+import numpy
 import pytest
 
 import baton
@@ -97,6 +98,18 @@ def test_a_fork_is_told_that_the_world_is_its_parents():
     said = os.read(reads, 1000).decode()
     assert f"made by process {os.getpid()}" in said and "spawn" in said
     world.synchronize()
+
+
+def test_a_fork_that_names_no_world_has_one_of_its_own():
+    ones = numpy.ones((8, 8), numpy.float16)
+    assert (baton.gemm(ones, ones) == 8).all()
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if (baton.gemm(ones, ones) == 8).all() else 2)
+        finally:
+            os._exit(3)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_errors_are_of_one_family_and_of_pythons():

@@ -72,6 +72,34 @@ TEST(attention_kernel_bounds, of_heads_that_go_together_the_longest_rows_go_firs
   EXPECT_EQ(items, expected);
 }
 
+/// Rows with another gap behind them in each tensor; gaps are NaN, and stay.
+template <attention_kernels::config C>
+void expect_right_with_gaps() {
+  using test::attention_detail::joined_rows, test::attention_detail::spread_rows;
+  const auto c = test::make_attention<bfloat16>(
+      {.q_lens = {70, 3}, .k_lens = {150, 40}, .heads = 2, .kv_heads = 1, .head_dim = C.head_dim}, 1);
+  constexpr std::size_t row_of_k = C.head_dim, row_of_q = 2 * row_of_k, gap = 64;
+  test::attention_result<bfloat16> made;
+  varlen_attention_problem<bfloat16> p;
+  test::give_to(p, c, made);
+  const auto q = spread_rows<bfloat16>(c.q, row_of_q, gap), k = spread_rows<bfloat16>(c.k, row_of_k, 2 * gap),
+             v = spread_rows<bfloat16>(c.v, row_of_k, 3 * gap);
+  auto out = spread_rows<bfloat16>(made.out, row_of_q, 4 * gap);
+  p.q = q.data(), p.k = k.data(), p.v = v.data(), p.out = out.data();
+  p.q_stride = row_of_q + gap, p.k_stride = row_of_k + 2 * gap, p.v_stride = row_of_k + 3 * gap;
+  p.out_stride = row_of_q + 4 * gap;
+  p.cu_seqlens_q = c.cu_q.data(), p.cu_seqlens_k = c.cu_k.data();
+  p.max_seqlen_q = 70, p.max_seqlen_k = 150, p.total_k = c.total_k();
+  test::run_kernel<C, sim::context>(p, {}, {.deadline_ns = 1'000'000});
+  made.out = joined_rows<bfloat16>(out, row_of_q, 4 * gap);
+  EXPECT_EQ(test::errors_of(c, made, test::tensor_core_rounding<bfloat16>(C.head_dim)).first_wrong, "");
+  EXPECT_TRUE(out == spread_rows<bfloat16>(made.out, row_of_q, 4 * gap)) << "gaps are written";
+}
+TEST(attention_kernel_bounds, each_tensor_has_gaps_of_its_own) {
+  expect_right_with_gaps<test::attention_of_256>();
+  expect_right_with_gaps<test::attention_of_512>();
+}
+
 /// Outputs with memory around them that nobody may write to.
 struct guarded_outputs {
   static constexpr std::size_t margin = 1 << 16;

@@ -57,6 +57,8 @@ TEST(attention_kernel, rows_see_no_key_behind_their_own_from_the_last_row_and_ke
 TEST(attention_kernel, rows_see_a_window_of_keys) {
   expect_attention({.q_lens = {150}, .k_lens = {700}, .options = {.causal = true, .window_left = 100}});
   expect_attention({.q_lens = {150}, .k_lens = {500}, .options = {.window_left = 40, .window_right = 30}});
+  // Tiles that the first row of an item sees all of, and the last not.
+  expect_attention({.q_lens = {130}, .k_lens = {700}, .options = {.causal = true, .window_left = 300}});
 }
 TEST(attention_kernel, heads_share_keys_in_groups) {
   expect_attention({.q_lens = {20}, .k_lens = {140}, .heads = 4, .kv_heads = 2, .options = {.causal = true}});
