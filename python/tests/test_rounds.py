@@ -184,3 +184,16 @@ def test_waits_and_states_can_be_read():
     waits = ep[2].world.wait_times()
     assert waits["rank"] == 2 and len(waits["peers"]) == 4 and waits["span_ns"] > 0
     ep[2].world.reset_wait_times()
+
+
+def test_a_rank_that_received_nothing_answers_with_nothing():
+    data = round_data(num_experts=8, top_k=2, hidden=64, num_tokens=5)
+    data.topk_idx = [idx % 2 for idx in data.topk_idx]  # both experts are rank 0's
+    ep = local(data)
+    recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)
+    counts = [int(r.row_offsets[-1]) for r in recv]
+    assert counts[0] > 0 and counts[1:] == [0, 0, 0]
+    for one, rows, count in zip(ep, recv, counts):
+        one.combine_async(scaled_experts(rows)[:count], num_rows=count)
+    for rank, one in enumerate(ep):
+        assert_scaled(data, rank, one.combine_wait())
