@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fails if README.md shows what is not so: check_readme.py [ROOT] --build DIR.
 
-Its shell commands are run, or are known to be run by COVERED; its C++ stands in EXAMPLE word for word; links lead somewhere,
+Its shell commands are run, or are known to be run by COVERED; its C++ stands in EXAMPLE word for word; links of all pages lead somewhere,
 and docs/decisions is complete.
 """
 import argparse
@@ -12,6 +12,8 @@ import subprocess
 import sys
 import textwrap
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "pages"))
+import links
 import tree
 
 EXAMPLE = "examples/01_first_round.cpp"
@@ -67,13 +69,6 @@ def example_complaints(root, markdown):
             yield f"README.md: its C++ is not in {EXAMPLE} word for word:\n{block}"
 
 
-def link_complaints(root):
-    for path in [*root.glob("*.md"), *(root / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
-            if not (path.parent / target).exists():
-                yield f"{path.relative_to(root)}: leads nowhere: {target}"
-
-
 def index_complaints(root):
     """Every decision stands in the index, under a number of its own."""
     folder = root / "docs" / "decisions"
@@ -93,7 +88,7 @@ def main():
     options = parser.parse_args()
     root = pathlib.Path(options.root).resolve()
     markdown = (root / "README.md").read_text()
-    found = [*example_complaints(root, markdown), *link_complaints(root), *index_complaints(root),
+    found = [*example_complaints(root, markdown), *links.complaints(root), *index_complaints(root),
              *command_complaints(root, markdown, options.build.resolve())]
     return tree.report(found, "readme")
 

@@ -16,6 +16,8 @@ from ._rows import answers_of, check, packed_rows, rows_of, unpacked
 
 DISPATCHERS = "sglang.srt.layers.moe.token_dispatcher"
 
+__all__ = ["dispatcher"]
+
 
 def dispatcher(ep: ExpertParallel, *, mode: str = "normal", expert_alignment: int = 1) -> Any:
     """A BaseDispatcher of SGLang whose rounds are those of `ep`, in the format of one of DeepEP's modes, which SGLang's runners read.

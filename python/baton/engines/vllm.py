@@ -16,6 +16,8 @@ from ._rows import SCALED, Packed, Rows, answers_of, check, packed_rows, rows_of
 
 LAYERS = "vllm.model_executor.layers.fused_moe"
 
+__all__ = ["prepare_and_finalize"]
+
 
 def prepare_and_finalize(ep: ExpertParallel, *, activation_format: str = "standard", waits: bool = True) -> Any:
     """A FusedMoEPrepareAndFinalizeModular of vLLM whose rounds are those of `ep`.
