@@ -7,6 +7,7 @@
 
 #include "runtime/device_guard_cuda.hpp"
 #include "runtime/error_cuda.hpp"
+#include "runtime/named_range_cuda.hpp"
 #include "runtime/on_cuda.hpp"
 
 namespace baton::on_cuda {
@@ -70,12 +71,13 @@ int ask_for_most_clusters(int device, const void* entry, launch_grid grid) {
 
 }  // namespace
 
-void launch(int device, const void* entry, const launch_grid& grid, const void* params, launched_by by,
+void launch(int device, const named_entry& entry, const launch_grid& grid, const void* params, launched_by by,
             stream_ref stream) {
   const device_guard on_device{device};
-  allow_shared_bytes(entry, grid);
+  const named_range is_called{entry.name};
+  allow_shared_bytes(entry.code, grid);
   void* arguments[] = {const_cast<void*>(params), &by};
-  check(cudaLaunchKernelExC(launch_config{grid, stream}.get(), entry, arguments), "launching a kernel");
+  check(cudaLaunchKernelExC(launch_config{grid, stream}.get(), entry.code, arguments), "launching a kernel");
 }
 
 int most_clusters(int device, const void* entry, const launch_grid& grid) {

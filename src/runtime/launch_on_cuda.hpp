@@ -2,6 +2,7 @@
 // How a kernel of a GPU is launched by a source that has no device code.
 #include "baton/world.hpp"
 #include "exec/kernel.hpp"
+#include "exec/kernel_name.hpp"
 #include "runtime/on_cuda.hpp"
 
 namespace baton {
@@ -14,7 +15,8 @@ void launch_on_cuda(const world& w, const launch_grid& g, const Params& p, const
                     stream_ref stream) {
   const void* entry = nullptr;
   if constexpr (on_cuda::is_built_in) entry = device_entry<Kernel, Params>();
-  on_cuda::launch(w.device_index(), entry, g, &p, {w.rank(), limits}, stream);
+  on_cuda::launch(w.device_index(), on_cuda::named_entry{entry, kernel_name<Kernel>()}, g, &p,
+                  {w.rank(), limits}, stream);
 }
 
 /// Clusters of `g`, whatever its blocks, that work on the rank's GPU at a time, if nothing else does. The driver is asked once.

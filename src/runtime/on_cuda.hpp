@@ -58,8 +58,14 @@ int num_sms(const detail::world_state& state);
 /// Whether the rank's kernels can use `at`, which may be host memory.
 bool reaches(const detail::world_state& state, const void* at);
 
-/// Enqueues the kernel behind `entry` (device_entry); `params` are copied. Neither allocates nor synchronises.
-void launch(int device, const void* entry, const launch_grid& grid, const void* params, launched_by by,
+/// A kernel (device_entry), and what profilers are told it is.
+struct named_entry {
+  const void* code = nullptr;
+  const char* name = "kernel";
+};
+
+/// Enqueues the kernel behind `entry`; `params` are copied. Neither allocates nor synchronises.
+void launch(int device, const named_entry& entry, const launch_grid& grid, const void* params, launched_by by,
             stream_ref stream);
 
 /// Clusters of `grid` that the device has room for at a time; kept from one call to the next.

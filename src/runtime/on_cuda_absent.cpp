@@ -59,7 +59,7 @@ int num_sms(const detail::world_state&) {
 bool reaches(const detail::world_state&, const void*) {
   refuse();
 }
-void launch(int, const void*, const launch_grid&, const void*, launched_by, stream_ref) {
+void launch(int, const named_entry&, const launch_grid&, const void*, launched_by, stream_ref) {
   refuse();
 }
 int most_clusters(int, const void*, const launch_grid&) {
