@@ -51,6 +51,15 @@ def test_a_model_of_transformers_writes_on_every_rank():
         assert output_of(process) == f"rank {rank} of 2: {TEXT!r}\n"
 
 
+def test_a_profile_names_operators(tmp_path):
+    pytest.importorskip("torch", exc_type=ImportError)
+    trace = tmp_path / "trace.json"
+    out = output_of(start("profile_with_torch.py", "cpu", trace, OMP_NUM_THREADS="1"))
+    lines = dict(re.fullmatch(r"(\S+) +(\d+) times, +[\d.]+ us each on the CPU", line).groups() for line in out.splitlines())
+    assert lines == dict.fromkeys(("router", "baton::dispatch", "baton::expert_mlp", "baton::combine"), "5")
+    assert '"baton::expert_mlp"' in trace.read_text()
+
+
 def test_every_example_is_run_here():
-    assert {path.name for path in FOLDER.glob("*.py")} == {"quick_start.py", "process_for_each_rank.py", "transformers_generate.py",
-                                                           "who_is_stuck.py"}
+    assert {path.name for path in FOLDER.glob("*.py")} == {"quick_start.py", "process_for_each_rank.py", "profile_with_torch.py",
+                                                           "transformers_generate.py", "who_is_stuck.py"}
