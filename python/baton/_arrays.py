@@ -97,6 +97,9 @@ class Exported:
     def __dlpack__(self, **_: Any) -> Any:
         return self._capsule()
 
+    def __repr__(self) -> str:
+        return f"<baton array on cuda:{self._gpu}: memory of a communicator, for from_dlpack>"
+
 
 def seen_as(view: Callable[[], Any], framework: str, gpu: int, dtype: str) -> Optional[Array]:
     """A view of baton's memory as an array of `framework`; `view` makes one, numpy's on CPU ranks and on GPUs a capsule of DLPack, of

@@ -1,8 +1,11 @@
 """What a dispatch left on a rank."""
 from typing import Any, Optional
 
+from . import _core
 from ._arrays import NARROW, SCALES, Array, seen_as, takes_bits
 from ._world import refuse_pickling
+
+BITS = {"bf16": 16, "fp8": 8, "mxfp8": 8, "mxfp4": 4, "nvfp4": 4}  # of a value
 
 
 class Received:
@@ -85,8 +88,11 @@ class Received:
         return Load(zip((int(e) for e in self.expert_ids), (int(n) for n in self.row_counts)))
 
     def __repr__(self) -> str:
+        world = _core.world_of(self._core)
+        bytes_of_rows = self.max_rows * (self.hidden * BITS[self.format] // 8 + 16)
         return (f"<baton.Received: up to {self.max_rows} rows of {self.hidden} values as {self.format}, {self.num_local_experts} experts, "
-                f"on {'cpu' if self._gpu < 0 else f'cuda:{self._gpu}'}>")
+                f"on {'cpu' if self._gpu < 0 else f'cuda:{self._gpu}'}, rank {world.rank} of {world.size}, {bytes_of_rows:,} bytes of rows and "
+                "sources>")
 
 
 class Load(list):

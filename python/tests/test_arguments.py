@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import baton
+from baton import _arrays
 from foreign import BFLOAT, BOOL, CUDA, FLOAT, foreign_array
 from rounds import BF16, assert_scaled, local, round_data, scaled_experts
 
@@ -193,7 +194,36 @@ def test_everything_says_what_it_is(data):
     recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)
     assert repr(ep[1].world) == "<baton.World: rank 1 of 4 on cpu>"
     assert "rank 1 of 4 on cpu, 64 experts, top-8, hidden 256 as bf16, up to 128 tokens a rank" in repr(ep[1])
-    assert f"up to {recv[0].max_rows} rows of 256 values as bf16, 16 experts, on cpu" in repr(recv[0])
+    assert repr(ep[1]).endswith(f" {baton.workspace_bytes(4, **data.sizes()):,} bytes>")
+    for rank, each in enumerate(recv):
+        held = each.tokens.nbytes + each.sources.nbytes
+        assert repr(each) == (f"<baton.Received: up to {each.max_rows} rows of 256 values as bf16, 16 experts, on cpu, rank {rank} of 4, {held:,} "
+                              "bytes of rows and sources>")
+    assert repr(ep[0].members) == "Members(epoch=0, ranks=(0, 1, 2, 3))"
+    load = recv[0].load()
+    lines = repr(load).splitlines()
+    assert lines[0].split() == ["expert", "rows"] and len(lines) == 17
+    for line, (expert, rows) in zip(lines[1:], load):
+        assert line.split()[:2] == [str(expert), str(rows)]
+    assert max(line.count("#") for line in lines) == 24
+    assert load._repr_html_().count("<tr>") == 17 and "<progress" in load._repr_html_()
+    given = foreign_array(data.tokens[0].view(numpy.uint16), BFLOAT, 16, CUDA, 1)
+    assert repr(_arrays.Exported(given.__dlpack__, 1)) == "<baton array on cuda:1: memory of a communicator, for from_dlpack>"
+
+
+@pytest.mark.parametrize("format", ["fp8", "mxfp8", "mxfp4", "nvfp4"])
+def test_rows_of_any_format_say_how_many_bytes_they_are(data, format):
+    ep = local(data, format=format)
+    scales = {"input_scales": numpy.ones(1, numpy.float32)} if format == "nvfp4" else {}
+    recv = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights, **scales)[0]
+    assert f", {recv.tokens.nbytes + recv.sources.nbytes:,} bytes of rows" in repr(recv)
+
+
+def test_every_public_class_says_what_it_is():
+    for name in baton.__all__:
+        thing = getattr(baton, name)
+        if isinstance(thing, type) and not issubclass(thing, (Exception, tuple)):
+            assert "__repr__" in vars(thing), name
 
 
 def test_a_number_and_objects_name_streams():

@@ -323,3 +323,10 @@ def test_one_rank_on_a_gpu():
     graph.replay()
     torch.cuda.synchronize()
     assert torch.equal(again, first)
+
+
+def test_events_say_what_they_are():
+    handle = deep_ep.EventHandle(False)
+    assert repr(handle) == "<baton.deep_ep.EventHandle: work is done when a call returns>"
+    assert repr(deep_ep.EventOverlap()) == "<baton.deep_ep.EventOverlap: no event>"
+    assert repr(deep_ep.EventOverlap(handle)) == f"<baton.deep_ep.EventOverlap: {handle!r}>"

@@ -17,6 +17,9 @@ class EventHandle:
         if self.event is not None:
             torch.cuda.current_stream().wait_event(self.event)
 
+    def __repr__(self) -> str:
+        return f"<baton.deep_ep.EventHandle: {'work is done when a call returns' if self.event is None else self.event}>"
+
 
 class EventOverlap:
     """An event, or none, and tensors to keep until somebody has waited for it. As a context: waits at its end."""
@@ -31,6 +34,9 @@ class EventOverlap:
 
     def __enter__(self) -> "EventOverlap":
         return self
+
+    def __repr__(self) -> str:
+        return f"<baton.deep_ep.EventOverlap: {'no event' if self.event is None else self.event}>"
 
     def __exit__(self, *_: Any) -> None:
         if self.event is not None:

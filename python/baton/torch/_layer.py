@@ -51,7 +51,8 @@ class Experts(nn.Module):
         return Experts(self.ep, self.gate.clone(), self.up.clone(), self.down.clone())
 
     def extra_repr(self) -> str:
-        return f"{self.ep!r}, intermediate {self.gate.shape[1]}"
+        own = sum(weight.numel() * weight.element_size() for weight in (self.gate, self.up, self.down))
+        return f"{self.ep!r}, intermediate {self.gate.shape[1]}, {own:,} bytes of weights"
 
 
 class MoELayer(nn.Module):

@@ -3,7 +3,7 @@ import json
 import pathlib
 import re
 import threading
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, Optional, Tuple
 
 import torch
 from torch import nn
@@ -28,12 +28,21 @@ def files_of(folder: pathlib.Path) -> list:
     return [folder / name for name in names]
 
 
+def with_progress(names: Iterable[str], what: str) -> Iterable[str]:
+    """The same, shown on a terminal where tqdm is there."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return names
+    return tqdm(names, desc=what, unit=" tensors", disable=None)  # None: unless standard error is a terminal
+
+
 def tensors_of(folder: pathlib.Path) -> Iterator[Tuple[str, Any]]:
     """Names, as modules have them, and what reads a tensor when it is called."""
     from safetensors import safe_open
     for path in files_of(folder):
         with safe_open(path, framework="pt") as opened:
-            for name in opened.keys():
+            for name in with_progress(opened.keys(), path.name):
                 read = (lambda name=name, opened=opened: opened.get_slice(name))
                 for old, new in RENAMED:
                     name = name.replace(old, new)
