@@ -38,6 +38,19 @@ def test_a_closed_communicator_says_so():
         ep.dispatch_wait()
 
 
+@pytest.mark.parametrize("call", [
+    lambda ep, data: ep.dispatch_async(*data.given(0)), lambda ep, data: ep.dispatch_wait(), lambda ep, data: ep.dispatch(*data.given(0)),
+    lambda ep, data: ep.combine_async(data.tokens[0]), lambda ep, data: ep.combine_wait(), lambda ep, data: ep.combine(data.tokens[0]),
+    lambda ep, data: ep.check(), lambda ep, data: ep.dump_state(), lambda ep, data: ep.members, lambda ep, data: ep.set_members([0]),
+    lambda ep, data: ep.release(), lambda ep, data: ep.reacquire(), lambda ep, data: ep.config, lambda ep, data: ep.local_experts])
+def test_every_call_on_a_closed_communicator_is_refused(call):
+    data = round_data(num_ranks=1)
+    ep = local(data, num_ranks=1)[0]
+    ep.close()
+    with pytest.raises(baton.InvalidArgument, match="ExpertParallel: closed; make another one"):
+        call(ep, data)
+
+
 def test_memory_is_free_again_when_the_last_view_is_gone():
     data = round_data(num_tokens=128)
     sizes = data.sizes(num_max_tokens_per_rank=4096, transfer="chunks")

@@ -71,7 +71,10 @@ def blocks(page):
     return re.findall(r"^```python\n(.*?)^```", (SOURCE / page).read_text(), flags=re.M | re.S)
 
 
-@pytest.mark.parametrize("page", ["README.md", "python/README.md", "docs/python.md", "docs/deep_ep.md", "docs/torch.md", "docs/migrating.md"])
+PAGES = ["README.md", "python/README.md", "docs/python.md", "docs/deep_ep.md", "docs/torch.md", "docs/migrating.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_what_pages_show_runs(page, monkeypatch):
     found = blocks(page)
     assert found, page
@@ -85,3 +88,8 @@ def test_what_pages_show_runs(page, monkeypatch):
     scope = {}
     for block in found:
         exec(compile(block, page, "exec"), scope)
+
+
+def test_every_page_that_shows_python_is_run():
+    shown = [path.relative_to(SOURCE).as_posix() for folder in (".", "docs", "python", "examples") for path in (SOURCE / folder).glob("*.md")]
+    assert {page.removeprefix("./") for page in shown if blocks(page)} == set(PAGES)
