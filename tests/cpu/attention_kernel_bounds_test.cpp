@@ -100,6 +100,28 @@ TEST(attention_kernel_bounds, each_tensor_has_gaps_of_its_own) {
   expect_right_with_gaps<test::attention_of_512>();
 }
 
+/// As few slots as a kernel can have: each is filled again as soon as it is said to be free.
+constexpr attention_kernels::config with_few_slots(attention_kernels::config c) {
+  c.slots = c.k_slots() + 2;
+  return c;
+}
+template <attention_kernels::config C>
+void expect_right_in_schedule(const sim::options& how) {
+  const auto c =
+      test::make_attention<bfloat16>({.q_lens = {128}, .k_lens = {450}, .head_dim = C.head_dim}, 1);
+  const auto made = test::run_attention<C>(c, how);
+  EXPECT_EQ(test::errors_of(c, made, test::tensor_core_rounding<bfloat16>(C.head_dim)).first_wrong, "")
+      << "seed " << how.seed;
+}
+TEST(attention_kernel_bounds, slots_are_free_when_their_products_are_over) {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed)
+    for (const sim::schedule order : {sim::schedule::random, sim::schedule::priority}) {
+      const sim::options how{.order = order, .seed = seed, .delay_stores = true, .faults = {}};
+      expect_right_in_schedule<with_few_slots(test::attention_of_256)>(how);
+      if (seed <= 2) expect_right_in_schedule<with_few_slots(test::attention_of_512)>(how);
+    }
+}
+
 /// Outputs with memory around them that nobody may write to.
 struct guarded_outputs {
   static constexpr std::size_t margin = 1 << 16;
