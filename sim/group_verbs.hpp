@@ -257,10 +257,10 @@ class group_verbs {
   template <int columns, int n, class T, int step>
   void start_products(group_accumulators<columns> (&acc)[n], const turned_tiles<T, step>& a,
                       const tile_columns<T, 16>& b, bool add) {
-    constexpr int values = swizzled_tile<T>::chunk_values;
     const int first = warp_of_group() * group_warp_rows;
     for (int i = 0; i < n; ++i) {
       start<T, 16>(acc[i], b, add, [this, tile = a.tile(i), first](int row, int chunk, auto& to) {
+        constexpr int values = swizzled_tile<T>::chunk_values;
         float eight[values];
         for (int k = 0; k < values; ++k) {
           read_chunk<T>(tile.chunk(chunk * values + k, (first + row) / values), eight);
