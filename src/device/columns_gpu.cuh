@@ -17,7 +17,7 @@ class columns_gpu {
   };
   template <int columns, class F>
   BATON_FN static column_values<columns> of_columns(F f) {
-    const int first = lane() % 4 * 2;
+    const int first = lane_here() % 4 * 2;
     column_values<columns> values;
     BATON_UNROLL
     for (int i = 0; i < columns / 4; ++i) values.at[i] = f(i / 2 * 8 + first + i % 2);
@@ -26,7 +26,7 @@ class columns_gpu {
   /// Eight lanes have the same columns.
   template <int columns, class F>
   BATON_FN static void each_column(const column_values<columns>& values, F f) {
-    const int here = lane();
+    const int here = lane_here();
     if (here >= 4) return;
     BATON_UNROLL
     for (int i = 0; i < columns / 4; ++i) f(i / 2 * 8 + here * 2 + i % 2, values.at[i]);
@@ -108,10 +108,21 @@ class columns_gpu {
   BATON_FN static void await_all_products(Accumulators (&acc)[n]) {
     ptx::wgmma_wait<newest>();
     BATON_UNROLL
-    for (Accumulators& one : acc) {
-      BATON_UNROLL
-      for (float& v : one.at) asm volatile("" : "+f"(v)::"memory");
-    }
+    for (Accumulators& one : acc) pin(one.at);
+  }
+
+ protected:
+  /// What is worked out of it is worked out where it is used, and not kept in registers while products run.
+  BATON_FN static int lane_here() {
+    int lane = static_cast<int>(threadIdx.x) % warp_lanes;
+    asm volatile("" : "+r"(lane));
+    return lane;
+  }
+  /// Through an empty statement, so that nothing that reads them moves in front of it.
+  template <int n>
+  BATON_FN static void pin(float (&at)[n]) {
+    BATON_UNROLL
+    for (float& v : at) asm volatile("" : "+f"(v)::"memory");
   }
 
  private:
@@ -128,12 +139,6 @@ class columns_gpu {
       ptx::wgmma_narrow_bf16<a_transposed>(acc, a, b, add);
     else
       ptx::wgmma_narrow_fp16<a_transposed>(acc, a, b, add);
-  }
-  /// What is worked out of it is worked out where it is used, and not kept in registers while products run.
-  BATON_FN static int lane() {
-    int here = static_cast<int>(threadIdx.x % warp_lanes);
-    asm volatile("" : "+r"(here));
-    return here;
   }
 };
 

@@ -359,12 +359,6 @@ class group_gpu : public async_gpu<ClusterBlocks>, public columns_gpu {
   BATON_FN static void sync_groups(int id, int groups) { ptx::barrier_sync(id, groups * group_threads); }
 
  private:
-  /// What is worked out of it is worked out where it is used, and not kept in registers while products run.
-  BATON_FN static int lane_here() {
-    int lane = gpu::lane();
-    asm volatile("" : "+r"(lane));
-    return lane;
-  }
   /// Word i of lane j of four neighbours becomes word j of lane i.
   BATON_FN static void turn(std::uint32_t (&word)[4], int lane_of_four) {
     BATON_UNROLL
@@ -427,11 +421,6 @@ class group_gpu : public async_gpu<ClusterBlocks>, public columns_gpu {
   template <class T, int k>
   BATON_FN static std::uint32_t b_descriptor(const rows_of_k<T, k>& b) {
     return rows_of_k_descriptor<k>(b.first.at);
-  }
-  template <int n>
-  BATON_FN static void pin(float (&at)[n]) {
-    BATON_UNROLL
-    for (float& v : at) asm volatile("" : "+f"(v)::"memory");
   }
 };
 static_assert(group_exec_context<group_gpu<1>> && group_exec_context<group_gpu<2>>);

@@ -6,14 +6,22 @@
 
 namespace baton {
 
-/// wait(barrier, parity), as protocols take it: true. `which` of a kernel's waits, not 0, is noted in `late`, a word of shared
-/// memory that was 0; who finds it in the end tells of it, by report_late.
-template <scope Reach, class X>
-BATON_FN auto wait_or_note(X& x, std::uint32_t which, const wait_site& where, std::uint32_t* late) {
-  return [&x, which, where, late](mbarrier* b, parity p) {
-    x.template mbarrier_wait_or_note<Reach>(b, p, which, where, late);
+/// wait(barrier, parity), as protocols take it: true. `which` is one of an enumeration of a kernel's waits, whose 0 is none, and
+/// `site_of_wait` says where each is. A wait that is late is noted in `late`, a word of shared memory that was 0.
+template <scope Reach, auto site_of_wait, class X, class Which>
+BATON_FN auto wait_or_note(X& x, Which which, std::uint32_t* late) {
+  return [&x, which, late](mbarrier* b, parity p) {
+    x.template mbarrier_wait_or_note<Reach>(b, p, static_cast<std::uint32_t>(which), site_of_wait(which),
+                                            late);
     return true;
   };
+}
+/// Tells of the last wait that was late, if there was one.
+template <class Which, auto site_of_wait, class X>
+BATON_FN bool report_if_late(X& x, const std::uint32_t* late) {
+  const auto which = static_cast<Which>(x.read(late));
+  if (which != Which{}) x.report_late(site_of_wait(which));
+  return which != Which{};
 }
 
 }  // namespace baton

@@ -101,6 +101,7 @@ template <config C, class X>
 BATON_FN mbarrier* landed_of(X& x, int number) {
   return block_plan<C>{}.landed(x) + (number == 0 ? 0 : C.v_slots());
 }
+
 /// What a consumer warp keeps of its item.
 struct consumer_item {
   int first_row;  // of its 16, in the item

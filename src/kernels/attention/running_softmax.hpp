@@ -13,6 +13,12 @@ namespace baton::attention_kernels {
 /// Below every score: a row that has seen no key.
 inline constexpr float no_score = -1e30f;
 
+/// What a row's weights are taken against from here on, as its scores, of which `top` is the largest, are seen.
+BATON_FN float raised_most(float top, float most, float scale) {
+  constexpr float most_growth = 8;  // by how many powers of two a weight may exceed 1
+  return (top - most) * scale > most_growth ? top : most;
+}
+
 /// Of a consumer warp's rows; `scale` is that of scores, to base 2.
 template <class X>
 class running_softmax {
@@ -24,11 +30,9 @@ class running_softmax {
 
   /// A tile's largest scores. What was summed so far counts `factor()` from here on.
   BATON_FN void see(const row_values& largest) {
-    constexpr float most_growth = 8;  // by how many powers of two a weight may exceed 1
     const float scale = scale_;
-    const row_values now = x_.combined(largest, most_, [scale](float top, float most) {
-      return (top - most) * scale > most_growth ? top : most;
-    });
+    const row_values now =
+        x_.combined(largest, most_, [scale](float top, float most) { return raised_most(top, most, scale); });
     factor_ = x_.combined(
         most_, now, [scale](float most, float raised) { return exp2_quickly((most - raised) * scale); });
     x_.scale_sums(sums_, factor_);

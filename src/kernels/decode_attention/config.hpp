@@ -19,8 +19,6 @@ inline constexpr int consumer_warps = consumer_groups * group_warps;
 inline constexpr int tile_keys = 64, piece_keys = 16, tile_pieces = tile_keys / piece_keys;
 /// Rows of a team's blocks are added up so many at a time.
 inline constexpr int round_rows = 8;
-/// Blocks of a team, which is a cluster, at most.
-inline constexpr int most_team = 8;
 
 struct config {
   int head_dim = 512;  // or 256

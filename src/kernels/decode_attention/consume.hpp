@@ -27,11 +27,10 @@ class column_softmax {
 
   /// A tile's scores. True: what was summed so far counts `factor()` from here on.
   BATON_FN bool see(const scores& s) {
-    constexpr float most_growth = 8;  // by how many powers of two a weight may exceed 1
     const float scale = scale_;
     const values largest = of_group(x_.largest_of_columns(s), [](float a, float b) { return larger(a, b); });
     const values now = x_.combined_columns(largest, most_, [scale](float top, float most) {
-      return (top - most) * scale > most_growth ? top : most;
+      return attention_kernels::raised_most(top, most, scale);
     });
     factor_ = x_.combined_columns(
         most_, now, [scale](float most, float raised) { return exp2_quickly((most - raised) * scale); });
@@ -97,7 +96,7 @@ class consume_role {
                                                   parity_of(static_cast<std::uint32_t>(items_.now().number)));
     const int end = items_.now().end_piece;
     int piece = items_.now().first_piece;
-    if (!has_rows(group_)) return pass(piece, end);
+    if (!items_.has_rows(group_)) return pass(piece, end);
     if (piece >= end) return release_q();
     BATON_ROLLED
     for (bool add = false; piece < end; piece += tile_pieces, add = true) {
@@ -113,9 +112,6 @@ class consume_role {
       put_weights(s);
       add_product(o, piece, add);
     }
-  }
-  BATON_FN bool has_rows(int group) const {
-    return group * C.rows_of_group() < items_.now().tokens * p_.heads_of_group;
   }
 
  private:
@@ -232,12 +228,12 @@ class consume_role {
                  first_seen - (piece + i) * piece_keys, w.keys - (piece + i) * piece_keys);
       ahead.step();
     }
-    if (has_rows(1)) x_.sync_groups(clear_id, consumer_groups);
+    if (items_.has_rows(1)) x_.sync_groups(clear_id, consumer_groups);
   }
   /// Of a slot of V with `keys` of them: all but `first` to end - 1. Groups that have rows share them.
   BATON_FN void clear_keys(std::byte* slot, int keys, int first, int end) {
     constexpr int chunks = C.chunks() * tile<C>::chunks;
-    const int groups = has_rows(1) ? consumer_groups : 1;
+    const int groups = items_.has_rows(1) ? consumer_groups : 1;
     x_.each_lane([&](int lane) {
       BATON_ROLLED
       for (int n = (group_ * group_warps + x_.warp_of_group()) * warp_lanes + lane; n < keys * chunks;

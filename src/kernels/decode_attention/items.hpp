@@ -167,6 +167,11 @@ class walk {
              x_.read(&w->next.start), x_.read(&w->next.position)}};
   }
 
+  /// Whether consumer group `group` has some of its rows.
+  BATON_FN bool has_rows(int group) const {
+    return group * C.rows_of_group() < now().tokens * p_.heads_of_group;
+  }
+
  private:
   BATON_FN void keep(const part& w) {
     if constexpr (!C.keeps_parts()) {

@@ -7,9 +7,9 @@
 // of the item: 8 or 32 a group.
 //
 //   role       groups     registers  takes           gives            work per tile of 64 keys
-//   loader     1 (1 warp) 56         free slots      filled slots     K, then V: 128 KiB at head dimension 512
-//   Q loader   (1 warp)   56         free Q          filled Q         once an item
-//   consumer   2          224        filled slots    free slots       half of the rows, if there are as many
+//   loader     1 (1 warp) 56 or 40   free slots      filled slots     K, then V: 128 KiB at head dimension 512
+//   Q loader   (1 warp)   56 or 40   free Q          filled Q         once an item
+//   consumer   2          224 or 232 filled slots    free slots       half of the rows, if there are as many
 //
 //   loader       | K 0 | V 0 | K 1 | V 1 | ...            the next item's keys follow this one's
 //   consumer     | K Q 0 | softmax | V P 0 | K Q 1 ...    | merge (merge.hpp) | the next item

@@ -66,7 +66,7 @@ class merge_role {
   BATON_FN void run(const sums (&o)[C.chunks()], softmax& s) {
     const int rows = items_.now().tokens * p_.heads_of_group;
     values all{};
-    if (group_ * C.rows_of_group() < rows) all = s.sums();
+    if (items_.has_rows(group_)) all = s.sums();
     BATON_ROLLED
     for (int first = 0; first < rows; first += round_rows) {
       const int turn = items_.now().turn + first / round_rows;

@@ -144,9 +144,8 @@ params params_of(const operands<T>& asked, void* scratch, MakeMap make_map) {
   p.max_rows = asked.q_len, p.all_rows = asked.total_q;
   p.max_keys = asked.num_pages == 0 ? 0 : asked.k_len, p.max_pages = asked.max_pages;
   p.block_tokens = tokens, p.row_blocks = ceil_div(asked.q_len, tokens), p.box_rows = tokens * group;
-  p.page_steps = static_cast<int>(asked.page_step / step),
-  p.head_steps = static_cast<int>(asked.kv_head_step / step);
-  if (asked.kv_heads == 1) p.head_steps = 0;
+  p.page_steps = static_cast<int>(asked.page_step / step);
+  p.head_steps = asked.kv_heads == 1 ? 0 : static_cast<int>(asked.kv_head_step / step);
   p.short_units = short_units;
   p.lse_by_sequence = asked.lse_by_sequence;
   const auto bounded = [](int keys) {

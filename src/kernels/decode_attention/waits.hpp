@@ -24,15 +24,11 @@ constexpr wait_site site_of(wait_of which) {
 
 template <scope Reach, config C, class X>
 BATON_FN auto wait_or_note(X& x, wait_of what) {
-  return baton::wait_or_note<Reach>(x, static_cast<std::uint32_t>(what), site_of(what),
-                                    block_plan<C>{}.late(x));
+  return baton::wait_or_note<Reach, site_of>(x, what, block_plan<C>{}.late(x));
 }
-/// Tells of the last wait that was late, if there was one.
 template <config C, class X>
 BATON_FN bool report_if_late(X& x) {
-  const auto which = static_cast<wait_of>(x.read(block_plan<C>{}.late(x)));
-  if (which != wait_of::none) x.report_late(site_of(which));
-  return which != wait_of::none;
+  return baton::report_if_late<wait_of, site_of>(x, block_plan<C>{}.late(x));
 }
 
 }  // namespace baton::decode_attention
