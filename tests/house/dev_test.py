@@ -32,7 +32,7 @@ class dev(planted_tree):
     def test_help_names_every_command(self):
         result = self.run_dev("help")
         self.assertEqual(result.returncode, 0)
-        for command in ("demo", "test", "bench", "check", "doctor", "wheel", "format", "build"):
+        for command in ("demo", "test", "bench", "check", "doctor", "wheel", "docs", "format", "build"):
             self.assertIn(f"\n  {command} ", result.stdout)
 
     def test_missing_packages_that_may_not_be_installed_are_named_in_the_command_that_installs_them(self):
@@ -50,7 +50,7 @@ class dev(planted_tree):
         self.assertRegex(result.stdout, r"^3\ncpu: build took \d+ s and [1-9]\d* CPU seconds\n$")
 
     def test_without_its_tools_there_is_no_wheel_and_a_note_says_so(self):
-        script = f"""source {DEV.parent}/tools/dev/wheel.sh; source {DEV.parent}/tools/dev/test.sh; notes=() stages=() status=0
+        script = f"""cd {DEV.parent}/tools/dev; source packages.sh; source wheel.sh; source test.sh; cd {self.root}; notes=() stages=() status=0
                      wheel_stage; echo "${{#stages[@]}} $status ${{notes[@]}}" """
         result = subprocess.run(["bash", "-euc", script], cwd=self.root, env={**os.environ, "BATON_INSTALL_PACKAGES": "0"},
                                 capture_output=True, text=True)

@@ -6,18 +6,8 @@ docs_folder=build/docs
 # Has what builds the site in its tools/; says why not.
 has_docs_tools() {
   local tools=$docs_folder/tools
-  [[ "$(cat "$tools/has" 2>/dev/null)" == "${docs_packages[*]}" ]] && return
-  if [[ ${BATON_INSTALL_PACKAGES:-1} == 0 ]]; then
-    echo "dev: no site: ${docs_packages[*]} are not in $tools, and BATON_INSTALL_PACKAGES=0" >&2
-    return 1
-  fi
-  echo "dev: installing ${docs_packages[*]} into $tools" >&2
-  if python3 -m venv "$tools" && "$tools/bin/python" -m pip install -q "${docs_packages[@]}"; then
-    echo "${docs_packages[*]}" >"$tools/has"
-  else
-    echo "dev: no site: PyPI's packages could not be installed (on Debian, Python needs python3-venv for it)" >&2
-    return 1
-  fi </dev/null >&2
+  has_in_venv "$tools" "${docs_packages[@]}" && return
+  may_install_tools site "$tools" "${docs_packages[@]}" && install_tools site python3 "$tools" "${docs_packages[@]}"
 }
 
 # build_docs [--no-plots]

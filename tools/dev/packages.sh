@@ -59,14 +59,33 @@ want_packages() {
     echo "dev: going on without ${missing[*]}; to have them: sudo apt-get install -y ${missing[*]}" >&2
 }
 
+# has_in_venv FOLDER P...: whether install_in_venv has installed just these there.
+has_in_venv() {
+  [[ "$(cat "$1/has" 2>/dev/null)" == "${*:2}" ]]
+}
+
+# install_in_venv PYTHON FOLDER P...: PyPI's packages, in a virtual environment of that Python.
+install_in_venv() {
+  echo "dev: installing ${*:3} into $2" >&2
+  "$1" -m venv "$2" </dev/null >&2 && "$2/bin/python" -m pip install -q "${@:3}" </dev/null >&2 && echo "${*:3}" >"$2/has"
+}
+
+# may_install_tools WHAT FOLDER P...: for what is not made without them. Says so if not.
+may_install_tools() {
+  [[ ${BATON_INSTALL_PACKAGES:-1} != 0 ]] && return
+  echo "dev: no $1: ${*:3} are not in $2, and BATON_INSTALL_PACKAGES=0" >&2
+  return 1
+}
+
+# install_tools WHAT PYTHON FOLDER P...: says why not.
+install_tools() {
+  install_in_venv "${@:2}" && return
+  echo "dev: no $1: PyPI's packages could not be installed (on Debian, Python needs python3-venv for it)" >&2
+  return 1
+}
+
 # want_python_packages P...: has them in build/python if it can, and goes on without them if not.
 want_python_packages() {
-  local have=build/python/has
-  [[ "$(cat $have 2>/dev/null)" == "$*" || ${BATON_INSTALL_PACKAGES:-1} == 0 ]] && return
-  echo "dev: installing $* into build/python" >&2
-  if python3 -m venv build/python && build/python/bin/python -m pip install -q "$@"; then
-    echo "$*" >$have
-  else
+  has_in_venv build/python "$@" || [[ ${BATON_INSTALL_PACKAGES:-1} == 0 ]] || install_in_venv python3 build/python "$@" ||
     echo "dev: going on without $*; the tests that need them are skipped (on Debian, Python needs python3-venv for it)" >&2
-  fi </dev/null >&2
 }

@@ -8,22 +8,13 @@ wheel_python=${BATON_PYTHON:-python3}
 has_wheel_tools() {
   wheel_folder=build/wheel/$("$wheel_python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo no-python)
   local tools=$wheel_folder/tools
-  [[ "$(cat "$tools/has" 2>/dev/null)" == "${wheel_tools[*]}" ]] && return
-  if [[ ${BATON_INSTALL_PACKAGES:-1} == 0 ]]; then
-    echo "dev: no wheel: ${wheel_tools[*]} are not in $tools, and BATON_INSTALL_PACKAGES=0" >&2
-    return 1
-  fi
+  has_in_venv "$tools" "${wheel_tools[@]}" && return
+  may_install_tools wheel "$tools" "${wheel_tools[@]}" || return
   if ! "$wheel_python" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null; then
     echo "dev: no wheel: the headers of $wheel_python are missing (Debian's python3-dev)" >&2
     return 1
   fi
-  echo "dev: installing ${wheel_tools[*]} into $tools" >&2
-  if "$wheel_python" -m venv "$tools" && "$tools/bin/python" -m pip install -q "${wheel_tools[@]}"; then
-    echo "${wheel_tools[*]}" >"$tools/has"
-  else
-    echo "dev: no wheel: PyPI's packages could not be installed (on Debian, Python needs python3-venv for it)" >&2
-    return 1
-  fi </dev/null >&2
+  install_tools wheel "$wheel_python" "$tools" "${wheel_tools[@]}"
 }
 
 # build_wheel PRESET: a wheel in build/wheel/dist, of the library and the program that the preset has built, or builds now. The package

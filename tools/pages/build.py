@@ -36,7 +36,7 @@ def sphinx_complaints(source, out, builder):
 
 def build(root, out, with_plots, only_checks):
     """What is wrong with it, as lines."""
-    if found := links.of_folder(root):
+    if found := list(links.complaints(root)):
         return found
     source = out / "source"
     for folder in (source, out / "html", out / "doctrees"):

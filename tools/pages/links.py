@@ -1,6 +1,5 @@
 """Links of the repository's Markdown, and of the pages that are made of it."""
 import html.parser
-import pathlib
 import re
 import urllib.parse
 
@@ -29,13 +28,12 @@ def anchors_of(text):
     found = set()
     for title in re.findall(r"^#{1,6} +(.+?) *#*$", FENCE.sub("", text), flags=re.M):
         title = LINK.sub(lambda link: link[2], title).lower()
-        slug = re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-")
+        name = slug = re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-")
         count = 0
-        while f"{slug}-{count}" if count else slug in found:
-            if (f"{slug}-{count}" if count else slug) not in found:
-                break
+        while name in found:
             count += 1
-        found.add(f"{slug}-{count}" if count else slug)
+            name = f"{slug}-{count}"
+        found.add(name)
     return found
 
 
@@ -89,7 +87,3 @@ def built_complaints(site):
                 yield f"{path.relative_to(site.resolve())}: leads nowhere: {target}"
             elif anchor and there in pages and urllib.parse.unquote(anchor) not in pages[there].anchors:
                 yield f"{path.relative_to(site.resolve())}: leads to no place there: {target}"
-
-
-def of_folder(root):
-    return list(complaints(pathlib.Path(root)))

@@ -28,8 +28,8 @@ pygments_style = "tango"
 
 
 def toctree(entries, caption="", is_glob=False):
-    head = "".join(f":{line}:\n" for line in [f"caption: {caption}" if caption else "", "hidden", "glob" if is_glob else ""] if line)
-    return "\n```{toctree}\n" + head.replace(f":caption: {caption}:", f":caption: {caption}") + "\n" + "\n".join(entries) + "\n```\n"
+    options = [*[f":caption: {caption}"] * bool(caption), ":hidden:", *[":glob:"] * is_glob]
+    return "\n".join(["", "```{toctree}", *options, "", *entries, "```", ""])
 
 
 class prepared:
@@ -38,6 +38,7 @@ class prepared:
     def __init__(self, root, out):
         self.root, self.out = root, out
         self.pages = [root / name for name in TOP] + sorted((root / "docs").rglob("*.md")) + [root / "python" / "README.md"]
+        self.known = {page.resolve() for page in self.pages} | set((root / "include" / "baton").glob("*.hpp"))
 
     def place_of(self, path):
         """Where a file of the repository is in the site's sources, or None: a folder that has no page."""
@@ -71,10 +72,6 @@ class prepared:
             parts += [text[end:found.start()], replaced]
             end = found.end()
         return "".join([*parts, text[end:]])
-
-    @property
-    def known(self):
-        return {page.resolve() for page in self.pages} | set((self.root / "include" / "baton").glob("*.hpp"))
 
     def copy(self, path):
         path = path.resolve()
@@ -124,4 +121,3 @@ def own_pages_that_site_lacks(root, out):
         built = "index.html" if name == "README.html" else name
         if not (out / built).exists():
             yield f"{page.relative_to(root)}: has no page in the site"
-

@@ -4,8 +4,7 @@ import weakref
 from typing import Dict, List, Optional, Tuple
 
 import torch
-from torch import library
-from torch import Tensor
+from torch import Tensor, library
 
 from .. import _products, attention
 from .._errors import InvalidArgument
