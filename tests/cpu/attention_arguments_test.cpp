@@ -9,6 +9,7 @@
 #include "baton/error.hpp"
 #include "kernels/attention/arguments.hpp"
 #include "kernels/attention/params.hpp"
+#include "kernels/decode_attention/launch.hpp"
 #include "tests/cpu/says.hpp"
 
 namespace baton {
@@ -299,6 +300,10 @@ TEST(attention_arguments, few_rows_have_a_kernel_that_takes_pages_with_any_gaps_
   EXPECT_TRUE(says(with([](paged& p) { p.options.num_sms = 7, p.q_len = 65; }), "num_sms is 7"));
   EXPECT_TRUE(says(with([](paged& p) { p.page_size = 24; }), "page_size is 24", "multiples of 16"));
   EXPECT_TRUE(says(with([](paged& p) { p.options.scale = -1.0f; }), "scale is -1"));
+  paged most = good_paged();
+  most.head_dim = 512, most.batch = 1 << 20, most.heads = most.kv_heads = 1 << 16, most.max_pages = 1 << 24;
+  EXPECT_TRUE(says(decode_attention::why_not(attention_kernels::operands_of(most)), "batch 1048576",
+                   "kv_heads 65536", "max_pages * page_size 268435456"));
 }
 
 TEST(attention_arguments, scratch_is_asked_for_by_sizes_alone_and_only_where_items_may_be_cut) {

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "tests/support/decode_attention_runs.hpp"
 
@@ -60,6 +62,26 @@ TEST(decode_attention_kernel, blocks_of_a_team_share_keys) {
 TEST(decode_attention_kernel, teams_share_an_item_and_the_last_puts_it_together) {
   expect_decode({.q_lens = {1}, .k_lens = {700}}, {.team = 2, .teams = 3});
   expect_decode({.q_lens = {2, 1}, .k_lens = {700, 300}, .heads = 4, .kv_heads = 2}, {.team = 1, .teams = 5});
+}
+TEST(decode_attention_kernel, items_of_the_same_length_get_teams_of_their_own) {
+  expect_decode({.q_lens = {1, 1}, .k_lens = {300, 290}, .heads = 2, .kv_heads = 2}, {.team = 1, .teams = 9});
+  expect_decode({.q_lens = {8}, .k_lens = {300}, .heads = 16}, {.team = 2, .teams = 4});
+}
+TEST(decode_attention_kernel, pages_of_more_keys_than_are_looked_up_at_a_time_are_right) {
+  for (const sim::options& how : test::product_schedules)
+    expect_decode<test::of_few_rows(test::decode_of_256)>({.q_lens = {1}, .k_lens = {600}},
+                                                          {.team = 1, .teams = 1}, how);
+}
+TEST(decode_attention_kernel, cuts_of_a_line_are_the_same_in_words_and_in_more) {
+  for (const int total : {1, 1'000, (1 << 20) - 1, 1 << 20, std::numeric_limits<int>::max()})
+    for (const int parts : {1, 7, 160, 1'023, 1'024})
+      for (const int n : {0, 1, parts / 2, parts}) {
+        const std::int64_t product = std::int64_t{total} * n, place = product / parts;
+        EXPECT_EQ(decode_attention::scaled(total, n, parts), place) << total << " " << parts << " " << n;
+        EXPECT_EQ(decode_attention::scaled(static_cast<int>(place), parts, total, total - 1),
+                  (place * parts + total - 1) / total)
+            << total << " " << parts << " " << n;
+      }
 }
 TEST(decode_attention_kernel, lengths_around_borders_of_pieces_and_tiles_are_right) {
   expect_decode({.q_lens = {1, 1, 1, 1, 1, 1}, .k_lens = {1, 15, 16, 17, 65, 127}});

@@ -36,15 +36,12 @@ class block_role {
     x_.launch_dependents();
     prepare_barriers();
     const int group = x_.group();
-    if (x_.warp() == 0) {
-      x_.elect([&] { x_.prefetch(p_.q), x_.prefetch(p_.k), x_.prefetch(p_.v); });
-      x_.await_dependencies();  // nobody touches the operands earlier
-      deal();
-    } else {
-      if (group >= loader_groups) clear_q(group - loader_groups);
-      x_.await_dependencies();
-    }
-    x_.sync_cluster();
+    if (x_.warp() == 0) x_.elect([&] { x_.prefetch(p_.q), x_.prefetch(p_.k), x_.prefetch(p_.v); });
+    if (group >= loader_groups) clear_q(group - loader_groups);
+    x_.sync_cluster();        // barriers are there: while the kernel before this one ends
+    x_.await_dependencies();  // nobody touches the operands earlier
+    if (x_.warp() == 0) deal();
+    x_.sync_block();
     if (group < loader_groups) {
       x_.template leave_registers<C.loader_registers>();
       const int warp = known_to_all(x_, x_.warp());

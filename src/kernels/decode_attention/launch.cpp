@@ -75,9 +75,9 @@ std::string why_not(const operands<Value>& asked) {
         asked.page_step, asked.kv_head_step, step_of_cache(asked), steps);
   if (const std::int64_t units = most_units(asked); units > std::numeric_limits<std::int32_t>::max())
     return fmt::format(
-        "batch * kv_heads * max_pages * page_size is {}; kernels for GPUs take up to 2^31 times {} keys in "
-        "all",
-        std::int64_t{asked.batch} * asked.kv_heads * asked.k_len, unit_keys);
+        "batch {}, kv_heads {} and max_pages * page_size {} make {} times {} keys in all; kernels for "
+        "GPUs take up to 2^31 times that",
+        asked.batch, asked.kv_heads, asked.k_len, units, unit_keys);
   return {};
 }
 

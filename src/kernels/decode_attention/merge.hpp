@@ -131,7 +131,7 @@ class merge_role {
   /// Four of a row's values, of `count` parts in turn; `read(i, share, values)` is done for some parts at a time.
   template <class Read>
   BATON_FN running_row added_up(int count, Read read) {
-    constexpr int at_once = 4;
+    constexpr int at_once = C.rows == 16 ? 8 : 4;  // as there are registers
     running_row sum{p_.scale};
     BATON_ROLLED
     for (int first = 0; first < count; first += at_once) {
@@ -205,11 +205,17 @@ class merge_role {
     }
     x_.sync_groups(wait_id, consumer_groups);
     if (x_.read(last) == 0) return;
+    // Where one part lies follows from where the one before it does, but for the first.
+    const std::int64_t own = place_of(of, of.first, 0), others = place_of(of, of.first + 1, 0);
+    const int step = 2 * x_.cluster_blocks() * p_.rows_of_item(), chunks = columns_of_block() / 4;
+    const row_share* const shares = p_.partial_shares + others;
+    const four_floats* const sums = sums_at(others, 0);
+    const auto back = static_cast<int>(own - others);
     each_place(rows, [&](int row, int chunk) {
       running_row sum = added_up(of.count, [&](int i, row_share& share, four_floats& values) {
-        const std::int64_t place = place_of(of, of.first + i, row);
-        share = x_.read(p_.partial_shares + place);
-        values = x_.read(sums_at(place, chunk));
+        const int at = (i == 0 ? back : (i - 1) * step) + row;
+        share = x_.read(shares + at);
+        values = x_.read(sums + at * chunks + chunk);
       });
       store(row, chunk, sum);
     });

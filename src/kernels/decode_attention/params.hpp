@@ -82,7 +82,7 @@ template <class T>
 constexpr int team_of(const operands<T>& asked) {
   const std::int64_t items =
       std::int64_t{asked.batch} * asked.kv_heads * ceil_div(larger(asked.q_len, 1), block_tokens(asked));
-  return items <= 16 ? 8 : items <= 40 ? 4 : items <= 80 ? 2 : 1;
+  return items <= 16 ? 8 : items <= 80 ? 2 : 1;
 }
 
 /// The caller's memory: signed words first, whatever the sizes, as they are left as they were found.
