@@ -228,6 +228,7 @@ class execution {
   program program_;
   std::vector<warp_state>& warps_;
   sim::stack_bounds home_stack_;
+  bool lacks_memory_ = false;  // of a body, seen where it was resumed
   int steps_ = 0;
   /// While a predicate of a wait for lines is asked: what its own loads return.
   struct predicate_look {

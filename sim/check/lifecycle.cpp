@@ -7,6 +7,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "exec/site_name.hpp"
@@ -146,6 +147,8 @@ void execution::start_fiber(int warp) {
     } catch (const boost::context::detail::forced_unwind&) {
       sim::stack_switch::leave(home_stack_);
       throw;  // the execution is being abandoned
+    } catch (const std::bad_alloc&) {
+      lacks_memory_ = true;  // no finding of the program's, and describing one takes memory
     } catch (const std::exception& e) {
       shop_.found.add(verdict::thrown, fmt::format("{} threw: {}", name(me.where), e.what()));
     }
@@ -160,8 +163,11 @@ void execution::start_fiber(int warp) {
 
 void execution::resume(int warp) {
   warp_state& state = warps_[static_cast<std::size_t>(warp)];
-  const sim::stack_switch to{state.stack};
-  state.fiber = std::move(state.fiber).resume();
+  {
+    const sim::stack_switch to{state.stack};
+    state.fiber = std::move(state.fiber).resume();
+  }
+  if (lacks_memory_) throw std::bad_alloc{};
 }
 
 /// The block runs, or fewer than there is room for do.

@@ -97,7 +97,8 @@ TEST(two_jobs, that_two_launchers_start_at_once_at_one_name_never_mix_and_the_fi
       std::string said;
       for (const rank_result& r : in_processes({2, 0, 1}, [&](int rank) {
              try {
-               process_rendezvous met{config_at(name, rank, size, 2000)};
+               // Long: who comes while the other job still meets hears of it only when that is over.
+               process_rendezvous met{config_at(name, rank, size, 6000)};
                const bool pure = all_carry(met, static_cast<char>('a' + job), size);
                // As long as this world lives the other job is refused.
                return steps.wait(0, size) && pure;
