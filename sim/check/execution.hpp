@@ -10,6 +10,7 @@
 #include <array>
 #include <boost/context/fiber.hpp>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -185,6 +186,7 @@ class execution {
   std::byte* shared_of(int rank, int block) const;
   void start_fiber(int warp);
   void resume(int warp);
+  void tell_of_thrown(const warp_state& by);
   bool has_room(int warp) const;
   /// A copy, or a warp whose block has begun.
   bool runs(int warp) const {
@@ -228,7 +230,7 @@ class execution {
   program program_;
   std::vector<warp_state>& warps_;
   sim::stack_bounds home_stack_;
-  bool lacks_memory_ = false;  // of a body, seen where it was resumed
+  std::exception_ptr thrown_;  // by a body, until who resumed it sees it
   int steps_ = 0;
   /// While a predicate of a wait for lines is asked: what its own loads return.
   struct predicate_look {

@@ -147,10 +147,8 @@ void execution::start_fiber(int warp) {
     } catch (const boost::context::detail::forced_unwind&) {
       sim::stack_switch::leave(home_stack_);
       throw;  // the execution is being abandoned
-    } catch (const std::bad_alloc&) {
-      lacks_memory_ = true;  // no finding of the program's, and describing one takes memory
-    } catch (const std::exception& e) {
-      shop_.found.add(verdict::thrown, fmt::format("{} threw: {}", name(me.where), e.what()));
+    } catch (...) {
+      thrown_ = std::current_exception();  // told of outside: that takes memory, and nothing leaves a fiber
     }
     me.finished = true;
     sim::stack_switch::leave(home_stack_);
@@ -167,7 +165,18 @@ void execution::resume(int warp) {
     const sim::stack_switch to{state.stack};
     state.fiber = std::move(state.fiber).resume();
   }
-  if (lacks_memory_) throw std::bad_alloc{};
+  if (thrown_) tell_of_thrown(state);
+}
+
+/// Memory that ran out is no finding of the program's.
+void execution::tell_of_thrown(const warp_state& by) {
+  try {
+    std::rethrow_exception(std::exchange(thrown_, nullptr));
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    shop_.found.add(verdict::thrown, fmt::format("{} threw: {}", name(by.where), e.what()));
+  }
 }
 
 /// The block runs, or fewer than there is room for do.
