@@ -21,6 +21,7 @@ const std::vector<protocol_check>& all_protocol_checks() {
                                                pair_attention_512_check(),
                                                pair_attention_256_check(),
                                                exchange_check(),
+                                               exchange_groups_check(),
                                                exchange_failure_check(),
                                                exchange_rejoin_check(),
                                                exchange_per_rank_check(),

@@ -22,6 +22,7 @@ protocol_check row_exchange_check();
 protocol_check pair_attention_512_check();
 protocol_check pair_attention_256_check();
 protocol_check exchange_check();          // nobody gives up
+protocol_check exchange_groups_check();   // ranks beyond the p2p group
 protocol_check exchange_failure_check();  // ranks give up, are late, or die
 protocol_check exchange_per_rank_check();
 protocol_check exchange_chunks_check();

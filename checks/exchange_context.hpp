@@ -5,6 +5,7 @@
 // Death is a choice of the search before each step of a dying rank's warp. Then it stops, and so does every other warp at
 // the next barrier that it shared with it.
 #include "checks/exchange_memory.hpp"
+#include "checks/far_network.hpp"
 #include "checks/planted_context.hpp"
 #include "protocol/arrival.hpp"
 #include "sim/check.hpp"
@@ -14,12 +15,12 @@ namespace baton::checks {
 /// Thrown by a warp's last step.
 struct rank_died {};
 
-class exchange_context : public planted<check::context> {
-  using base = planted<check::context>;
+class exchange_context : public planted<far_context> {
+  using base = planted<far_context>;
 
  public:
   exchange_context(const check::context& x, check::program& p, const exchange_setting& e, exchange_world& w)
-      : base{x, e.bug, p.names()}, program_{p}, setting_{e}, world_{w} {}
+      : base{{x, w.network.get()}, e.bug, p.names()}, program_{p}, setting_{e}, world_{w} {}
 
   void begin_kernel(site kernel) {
     is_void_ = mine().gave_up;
@@ -52,6 +53,15 @@ class exchange_context : public planted<check::context> {
   bool count_to(T* p, std::type_identity_t<T> amount, std::type_identity_t<T> target) {
     touch();
     return base::count_to<Order, Scope>(p, amount, target);
+  }
+
+  void put(int rank, std::byte* to, const std::byte* from, int bytes) {
+    touch();
+    base::put(rank, to, from, bytes);
+  }
+  void signal(int rank, std::uint64_t* word, std::uint64_t value) {
+    touch();
+    base::signal(rank, word, value);
   }
 
   /// Right where the source was spoilt; elsewhere the finding that it is to the checker.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checks/exchange_setting.hpp"
+#include "checks/far_network.hpp"
 #include "kernels/ep/per_expert/params.hpp"
 #include "kernels/ep/token_format.hpp"
 #include "sim/check.hpp"
@@ -49,8 +50,9 @@ struct exchange_rank_state {
 struct exchange_world {
   std::vector<exchange_memory> lives[2];
   std::vector<exchange_rank_state> ranks;
-  std::uint64_t* met[4];  // [ranks] each: rank r has come to the i-th meeting
-  std::uint32_t* alive;   // never stored to
+  std::unique_ptr<far_network> network;  // if some are beyond the p2p group
+  std::uint64_t* met[4];                 // [ranks] each: rank r has come to the i-th meeting
+  std::uint32_t* alive;                  // never stored to
   std::uint32_t* somebody_gave_up;
   std::set<std::tuple<int, int, int, int>> spoilt;  // (life, round, rank, token): a reply to it was not sent
 };
@@ -91,6 +93,14 @@ inline void name_window(check::program& p, const exchange_memory& m, const std::
   p.name(m.in_window(window.combine_count), "combine word" + whose, pairs);
 }
 
+inline void name_send_buffers(check::program& p, const exchange_memory& m, const std::string& whose) {
+  const ep::send_layout sends{m.s};
+  p.name(reinterpret_cast<vec16*>(m.window + sends.dispatch), "sent messages" + whose,
+         (sends.combine - sends.dispatch) / sizeof(vec16));
+  p.name(reinterpret_cast<vec16*>(m.window + sends.combine), "sent replies" + whose,
+         (sends.bytes - sends.combine) / sizeof(vec16));
+}
+
 /// A rank's inputs: tokens differ in every communicator, round and rank.
 inline void make_inputs(check::program& p, const exchange_setting& e, int life, exchange_memory& m) {
   const int rank = m.s.rank, tokens = e.of_rank(e.tokens, rank);
@@ -119,7 +129,9 @@ inline exchange_memory make_exchange_memory(check::program& p, const exchange_se
   exchange_memory m{};
   m.s = shape_of(e, rank);
   const std::string whose = (life == 0 ? " of rank " : " anew of rank ") + std::to_string(rank);
-  m.window = p.allocate<std::byte>(ep::window_layout{m.s}.bytes, "window" + whose);
+  const std::size_t window_bytes =
+      e.has_network() ? ep::send_layout{m.s}.bytes : ep::window_layout{m.s}.bytes;
+  m.window = p.allocate<std::byte>(window_bytes, "window" + whose);
   m.local = p.allocate<std::byte>(ep::local_layout{m.s}.bytes, "local memory" + whose);
   const ep::window_layout window{m.s};
   for (int i = 0; i < m.s.num_pairs(); ++i) {
@@ -130,12 +142,14 @@ inline exchange_memory make_exchange_memory(check::program& p, const exchange_se
   *m.in_local<ep::device_errors>(ep::local_layout{m.s}.errors) = {ep::device_errors::none_found};
   name_cells(p, m, whose);
   name_window(p, m, whose);
+  if (e.has_network()) name_send_buffers(p, m, whose);
   make_inputs(p, e, life, m);
   return m;
 }
 
 inline std::shared_ptr<exchange_world> make_exchange_world(check::program& p, const exchange_setting& e) {
   auto w = std::make_shared<exchange_world>();
+  if (e.has_network()) w->network = std::make_unique<far_network>(p, e.ranks, e.carriers);
   for (int rank = 0; rank < e.ranks; ++rank) {
     w->lives[0].push_back(make_exchange_memory(p, e, 0, rank));
     w->ranks.push_back({w->lives[0].back()});

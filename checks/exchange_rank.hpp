@@ -26,16 +26,20 @@ class exchange_rank {
       const bool late = setting_.late == x_.rank() && setting_.late_round == round && x_.mine().life == 0;
       if (late) wait_until_somebody_gave_up();
       launch("dispatch_async", [&] {
-        if (me().s.is_fp8())
-          ep::dispatch_async_kernel<ep::fp8_tokens, Arrival>::run(x_, end().dispatch_async(sent(round)));
+        if (setting_.has_network())
+          dispatch_async<peer_puts>(round);
         else
-          ep::dispatch_async_kernel<ep::bf16_tokens, Arrival>::run(x_, end().dispatch_async(sent(round)));
+          dispatch_async<peer_stores>(round);
       });
       launch("dispatch_wait", [&] { ep::dispatch_wait_kernel<Arrival>::run(x_, end().dispatch_wait()); });
       if (!setting_.combines) continue;
       if (me().s.is_fp8() || setting_.spoils_source == x_.rank()) experts(round);
-      launch("combine_async",
-             [&] { ep::combine_async_kernel<Arrival>::run(x_, end().combine_async(outputs())); });
+      launch("combine_async", [&] {
+        if (setting_.has_network())
+          ep::combine_async_kernel<Arrival>::run(x_, replies_by_put());
+        else
+          ep::combine_async_kernel<Arrival>::run(x_, end().combine_async(outputs()));
+      });
       const ep::store_fp32 store{me().out, me().s.hidden};
       launch("combine_wait", [&] {
         ep::combine_wait_kernel<Arrival>::run(x_, end().combine_wait(tokens(), nullptr, store));
@@ -44,6 +48,19 @@ class exchange_rank {
     }
   }
 
+  template <class Window>
+  void dispatch_async(int round) {
+    const auto p = end().template dispatch_async<Window>(sent(round));
+    if (me().s.is_fp8())
+      ep::dispatch_async_kernel<ep::fp8_tokens, Arrival>::run(x_, p);
+    else
+      ep::dispatch_async_kernel<ep::bf16_tokens, Arrival>::run(x_, p);
+  }
+  ep::combine_async_params<peer_puts> replies_by_put() const {
+    auto p = end().template combine_async<peer_puts>(outputs());
+    if (setting_.shares_send_buffer) p.reply.send_buffer = me().window + ep::send_layout{me().s}.dispatch;
+    return p;
+  }
   template <class Kernel>
   void launch(site name, Kernel kernel) {
     x_.begin_kernel(name);
@@ -54,7 +71,7 @@ class exchange_rank {
   const exchange_memory& me() const { return x_.mine().now; }
   ep::endpoint end() const {
     const std::vector<exchange_memory>& all = world_.lives[x_.mine().life];
-    ep::endpoint e{me().s, {}, me().local, x_.num_blocks() * x_.num_warps()};
+    ep::endpoint e{me().s, {}, me().local, x_.num_blocks() * x_.num_warps(), setting_.p2p_group_size};
     for (std::size_t rank = 0; rank < all.size(); ++rank) e.windows.at[rank] = all[rank].window;
     return e;
   }

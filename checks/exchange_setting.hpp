@@ -64,9 +64,13 @@ struct exchange_setting {
   int late = -1;  // this rank comes to round `late_round` when another one has given up
   int late_round = 0;
   comeback then = {};
-  bool combines = true;   // if not, dispatch follows dispatch
-  int looks = 2;          // bounds::looks
-  bool is_apart = false;  // layout per_rank: four kernels a round, not two
+  bool combines = true;                // if not, dispatch follows dispatch
+  int looks = 2;                       // bounds::looks
+  int p2p_group_size = ep::max_ranks;  // layout per_expert
+  int carriers =
+      4;  // of each rank, if some are beyond its group: what the network has of a rank's under way at most
+  bool shares_send_buffer = false;  // both phases put from one
+  bool is_apart = false;            // layout per_rank: four kernels a round, not two
   ep::row_storage rows = ep::row_storage::of_experts;
   bool fp8_sums = false;          // layout per_rank; hidden is a multiple of 128
   std::uint32_t absent = 0;       // layout per_rank, bit r: to the others rank r takes no part
@@ -100,6 +104,7 @@ struct exchange_setting {
         return in_turn;
     }
   }
+  bool has_network() const { return p2p_group_size < ranks; }
   bool is_absent(int rank) const { return (absent >> rank & 1) != 0; }
   bool runs(int rank) const { return absent_ranks_run || !is_absent(rank); }
   int max_tokens() const { return std::max(1, *std::max_element(tokens.begin(), tokens.end())); }

@@ -39,6 +39,9 @@ enum class verbs : std::uint32_t {
   bulk_wait_read = 1 << 21,
   bulk_wait = 1 << 22,
   store_counted = 1 << 23,  // by the own block's cell of the same place
+  put = 1 << 24,            // by the cell it reads
+  fence_puts = 1 << 25,
+  signal = 1 << 26,
   signals = release_store | add | mbarrier_arrive,
   waits = wait | mbarrier_wait | wait_lines,
 };

@@ -133,6 +133,25 @@ class planted : public Base {
     if (found(verbs::await_dependencies, nullptr) != change::lost) Base::await_dependencies();
   }
 
+  // Ranks that stores do not reach, where the back end has them.
+  void put(int rank, std::byte* to, const std::byte* from, int bytes) {
+    const change how = found(verbs::put, from);
+    if (how == change::late)
+      return late_.push_back([this, rank, to, from, bytes] { Base::put(rank, to, from, bytes); });
+    if (how != change::lost) Base::put(rank, to, moved(how, from), bytes);
+  }
+  void fence_puts() {
+    if (found(verbs::fence_puts, nullptr) != change::lost) Base::fence_puts();
+  }
+  void signal(int rank, std::uint64_t* word, std::uint64_t value) {
+    const change how = found(verbs::signal, word);
+    if (how == change::own)
+      Base::template store<order::release, scope::system>(word, value);
+    else if (how != change::lost)
+      Base::signal(rank, moved(how, word), shifted(how, value));
+    after(verbs::signal);
+  }
+
   bool has_given_up() {
     const change how = found(verbs::has_given_up, nullptr);
     if (how == change::lost) return false;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "exec/exec.hpp"
+#include "exec/far.hpp"
 #include "exec/line.hpp"
 #include "exec/mbarrier.hpp"
 #include "sim/alignment.hpp"
@@ -144,6 +145,11 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
       last = lane;
     }
   }
+
+  // Ranks that stores do not reach: exec/far.hpp, bodies in network.cpp.
+  void put(int rank, std::byte* to, const std::byte* from, int bytes);
+  void fence_puts();
+  void signal(int rank, std::uint64_t* word, std::uint64_t value);
 
   // The asynchronous half: exec/mbarrier.hpp, bodies in context_async.cpp.
   int cluster_block() const { return block_ % shape_.cluster; }
@@ -323,6 +329,7 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   std::vector<std::size_t> committed_;  // how many copies there were at the end of each group
 };
 
-static_assert(line_exec_context<context> && mma_exec_context<context> && group_exec_context<context>);
+static_assert(line_exec_context<context> && far_exec_context<context> && mma_exec_context<context> &&
+              group_exec_context<context>);
 
 }  // namespace baton::sim

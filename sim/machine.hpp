@@ -28,11 +28,13 @@ struct fault {
     dies_at_step,
     slow,
     flips_bit,
-    ignores_releases,         // planted bug: releases and fences of the rank order nothing
+    is_cut_off,        // from a step on, the network loses what the rank puts or signals, and what is for it
+    ignores_releases,  // planted bug: releases and fences of the rank order nothing
     releases_to_device_only,  // planted bug: system scope is taken for device scope
+    forgets_fences,           // planted bug: what the rank signals waits for none of its puts
   } what = kind::none;
   int rank = 0;
-  std::uint64_t step = 0;            // dies_at_step: the rank's n-th atomic access or wait
+  std::uint64_t step = 0;            // dies_at_step, is_cut_off: the rank's n-th atomic access or wait
   const void* word_begin = nullptr;  // flips_bit: the first system-scope store into [word_begin, word_end)
   const void* word_end = nullptr;    //   by `rank` gets `mask` xored in
   std::uint64_t mask = 0;

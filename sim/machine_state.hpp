@@ -11,6 +11,7 @@
 #include "base/attended_time.hpp"
 #include "sim/copy_engine.hpp"
 #include "sim/machine.hpp"
+#include "sim/network.hpp"
 #include "sim/warp.hpp"
 
 namespace baton::sim {
@@ -33,6 +34,7 @@ struct rank_state {
   std::deque<stream_queue> streams;
   store_list stores;
   std::uint64_t steps = 0;
+  std::uint64_t fences = 0;  // of its puts
   bool dead = false;
   std::size_t blocks_running = 0;
   std::exception_ptr failure;  // that cost the rank its work; run() throws it on
@@ -91,6 +93,14 @@ struct machine::state {
   void count_on(const copy_piece& piece);
   void finish_copies(const kernel_state& kernel);
 
+  // network
+  void send(network_message whole);
+  bool network_goes_next(const warp_state* w);
+  void progress_network();
+  void advance_message(std::size_t i);
+  void settle_network();  // all that is under way arrives
+  bool is_cut_off(int rank) const;
+
   // faults
   bool dies_now(int rank);
   const fault* fault_of(int rank, enum fault::kind kind) const;
@@ -101,6 +111,7 @@ struct machine::state {
   std::vector<rank_state> ranks;
   std::vector<warp_state*> active;
   std::vector<copy_piece> copies;
+  network sent;
   std::size_t next = 0;         // round robin
   std::exception_ptr failure;   // thrown inside a kernel just now
   bool has_ended = false;       // a warp or a rank, since streams were last looked at

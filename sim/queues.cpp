@@ -92,6 +92,7 @@ bool machine::abandon(int rank) {
 
 void machine::release(std::shared_ptr<void> memory) {
   const std::lock_guard lock{state_->mutex};
+  state_->settle_network();
   for (rank_state& r : state_->ranks) {
     if (!r.in_use()) state_->flush_rank(r);
     for (stream_queue& q : r.streams)
@@ -162,6 +163,7 @@ void machine::state::retire(rank_state& r, stream_queue& q) {
 void machine::state::drop_work(int rank) {
   rank_state& r = of(rank);
   std::erase_if(copies, [&](const copy_piece& piece) { return piece.owner->rank == rank; });
+  sent.drop_from(rank);
   std::erase_if(active, [&](const warp_state* w) { return w->rank == rank; });
   for (stream_queue& q : r.streams) q.running.reset();
   r.streams.clear();

@@ -97,6 +97,11 @@ bool machine::state::run_one() {
     progress_copies();
     return true;
   }
+  if (network_goes_next(w)) {
+    ++total_steps;
+    progress_network();
+    return true;
+  }
   if (w == nullptr) return false;
   resume(*w);
   return true;

@@ -54,8 +54,11 @@ struct ep_config {
   /// hidden is a multiple of its facts_of(), too.
   token_format combine_format = token_format::bf16;
   arrival_policy arrival = arrival_policy::epoch;
-  int p2p_group_size = 0;  // ranks that reach each other's memory; 0: all. Fewer is not supported yet
-  int num_sms = 0;         // blocks of a kernel, up to 1024; 0: all SMs (2 on the CPU). A call may take fewer
+  /// Ranks r with the same r / p2p_group_size reach each other's memory with stores; the others are reached by puts of what was
+  /// written in a send buffer. 0: all ranks are one group. Fewer with layout per_expert, and on CPU worlds, which simulate the
+  /// network between groups. Results are the same bits.
+  int p2p_group_size = 0;
+  int num_sms = 0;  // blocks of a kernel, up to 1024; 0: all SMs (2 on the CPU). A call may take fewer
   int num_threads =
       0;  // threads of a block, a multiple of 32 up to 1024; 0: 1024 (64 on the CPU); layout per_rank:
           // 96 to 768 (in chunks at most 512 are used), and 0: as many as the tokens need
@@ -83,7 +86,8 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 ///
 /// window: the part its peers write into. local: everything else. With E expert slots (num_experts rounded up
 /// to a multiple of num_ranks), T = num_max_tokens_per_rank, M = message bytes (payload, scales rounded up to 16, 16):
-/// per_expert: window = E*T*M + T*top_k*hidden*2 + 16*E, local = the received tokens, offsets, source info and counters.
+/// per_expert: window = E*T*M + T*top_k*hidden*2 + 16*E, and with ranks beyond the p2p group, for the send buffers, in whole 16
+/// T*top_k*M + max_rows*hidden*2; local = the received tokens, offsets, source info and counters.
 /// per_rank, R ranks, in lines: window = R*(2*T*1024*max(ceil(payload/P), ceil(top_k/8)) + T*512*ceil(hidden/C) +
 /// 2*512*ceil(T*top_k/224)), P being 896, or 768 with mxfp4 and nvfp4, and C 240, or 384 with combine_format blockwise_fp8;
 /// local = the same, what dispatch leaves for combine, and T*hidden*4. By flags window has

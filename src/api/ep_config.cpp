@@ -87,11 +87,14 @@ std::string why_not_alignment(const ep_config& c) {
 std::string why_not_launch(const ep_config& c, int num_ranks) {
   if (c.num_max_tokens_per_rank < 1 || c.num_max_tokens_per_rank > ep::max_tokens_per_rank)
     return outside("num_max_tokens_per_rank", c.num_max_tokens_per_rank, 1, ep::max_tokens_per_rank);
-  if (c.p2p_group_size != 0 && c.p2p_group_size != num_ranks)
+  if (c.p2p_group_size != 0 && (c.p2p_group_size < 1 || c.p2p_group_size > num_ranks))
+    return fmt::format("p2p_group_size: {} is outside [1, {}], the ranks; 0 means all", c.p2p_group_size,
+                       num_ranks);
+  if (goes_beyond_group(c, num_ranks) && c.layout != ep_layout::per_expert)
     return fmt::format(
-        "p2p_group_size: {} of {} ranks; ranks outside the group need the SHMEM path, which is not "
-        "built yet: use 0 or {}",
-        c.p2p_group_size, num_ranks, num_ranks);
+        "p2p_group_size: {} of {} ranks, but layout per_rank needs all ranks in one group; use layout "
+        "per_expert, or 0",
+        c.p2p_group_size, num_ranks);
   if (c.num_slots < 1 || c.num_slots > most_slots) return outside("num_slots", c.num_slots, 1, most_slots);
   if (c.num_sms < 0) return fmt::format("num_sms: {} is negative; 0 means all", c.num_sms);
   if (c.num_sms > ep::max_blocks) return outside("num_sms", c.num_sms, 0, ep::max_blocks);
@@ -148,7 +151,8 @@ workspace_size bytes_of_slot(const ep_config& c, int num_ranks) {
     return {by_flags ? ep::per_rank::flag_cells{s}.bytes() : ep::per_rank::cells{s}.bytes(),
             ep::per_rank::local_cells{s}.bytes};
   }
-  return {ep::window_layout{s}.bytes, ep::local_layout{s}.bytes};
+  return {goes_beyond_group(c, num_ranks) ? ep::send_layout{s}.bytes : ep::window_layout{s}.bytes,
+          ep::local_layout{s}.bytes};
 }
 
 }  // namespace

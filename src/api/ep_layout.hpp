@@ -64,6 +64,11 @@ inline int reported_slot(const ep_config& c, int slot) {
   return c.num_slots > 1 ? slot : -1;
 }
 
+/// Whether some ranks are not in this rank's p2p group.
+inline bool goes_beyond_group(const ep_config& c, int num_ranks) {
+  return c.p2p_group_size != 0 && c.p2p_group_size < num_ranks;
+}
+
 /// Where a round's tokens are, and their scales: the input scales, or those of tokens that are given in the format.
 struct token_source {
   const void* values;

@@ -114,6 +114,12 @@ std::unique_ptr<ep_layout_calls> make_layout(const world& w, const ep_config& c,
   if (c.num_sms > sms && w.device() != device_kind::cpu)
     throw invalid_argument{fmt::format("num_sms: {} is more than the {} that rank {} may use on its device",
                                        c.num_sms, sms, w.rank())};
+  if (goes_beyond_group(c, w.size()) && w.device() != device_kind::cpu)
+    throw unsupported{
+        fmt::format("p2p_group_size: {} of {} ranks on GPUs: what reaches ranks beyond the group is not "
+                    "built yet; use 0, or "
+                    "CPU worlds, which simulate a network",
+                    c.p2p_group_size, w.size())};
   return c.layout == ep_layout::per_rank ? make_per_rank_layout(w, c, sms, slot)
                                          : make_per_expert_layout(w, c, sms, slot);
 }

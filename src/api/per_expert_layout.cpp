@@ -20,7 +20,9 @@ class per_expert_layout final : public ep_layout_calls {
   per_expert_layout(const world& w, const ep_config& c, int sms, int slot)
       : ranks_{w},
         launch_{launch_config_of(w, c, sms, slot)},
-        end_{.s = shape_of(c, w.size(), w.rank()), .windows = {}} {}
+        end_{.s = shape_of(c, w.size(), w.rank()),
+             .windows = {},
+             .p2p_group_size = c.p2p_group_size > 0 ? c.p2p_group_size : w.size()} {}
 
   void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
     end_.local = local;
@@ -42,7 +44,10 @@ class per_expert_layout final : public ep_layout_calls {
     const token_source from = source_of(in);
     dispatch_.tokens_are_given = from.is_given;
     const ep::round_input input{from.values, in.topk_idx, in.num_tokens, {from.scales}, in.replicas};
-    ep::launch(ranks_, dispatch_, end_.dispatch_async(input), stream);
+    if (end_.p2p_group_size < ranks_.size())
+      ep::launch(ranks_, dispatch_, end_.dispatch_async<peer_puts>(input), stream);
+    else
+      ep::launch(ranks_, dispatch_, end_.dispatch_async(input), stream);
   }
   received_tokens dispatch_wait(stream_ref stream) override {
     ep::launch(ranks_, dispatch_, end_.dispatch_wait(reports_), stream);
@@ -54,7 +59,10 @@ class per_expert_layout final : public ep_layout_calls {
   }
   void combine_async(const combine_input& in, stream_ref stream) override {
     combine_ = with_sms(in.num_sms);
-    ep::launch(ranks_, combine_, end_.combine_async(in.expert_output), stream);
+    if (end_.p2p_group_size < ranks_.size())
+      ep::launch(ranks_, combine_, end_.combine_async<peer_puts>(in.expert_output), stream);
+    else
+      ep::launch(ranks_, combine_, end_.combine_async(in.expert_output), stream);
   }
   void combine_wait(const late_input& in, const output& out, stream_ref stream) override {
     const float* weights = weights_ != nullptr ? weights_ : in.topk_weights;

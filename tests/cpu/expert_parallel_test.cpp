@@ -88,7 +88,16 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
               c.layout = ep_layout::per_rank;
             }),
             "");
-  EXPECT_NE(reason([](ep_config& c) { c.p2p_group_size = 2; }).find("SHMEM"), std::string::npos);
+  for (const int size : {-1, 5})
+    EXPECT_EQ(reason([=](ep_config& c) { c.p2p_group_size = size; }),
+              "p2p_group_size: " + std::to_string(size) + " is outside [1, 4], the ranks; 0 means all");
+  EXPECT_EQ(reason([](ep_config& c) { c.p2p_group_size = 2; }), "");
+  EXPECT_EQ(reason([](ep_config& c) {
+              c.p2p_group_size = 2;
+              c.layout = ep_layout::per_rank;
+            }),
+            "p2p_group_size: 2 of 4 ranks, but layout per_rank needs all ranks in one group; use layout "
+            "per_expert, or 0");
   const auto many_rows = [](int top_k) {
     return [=](ep_config& c) {
       c.num_experts = 256;

@@ -4,8 +4,9 @@
 //
 //   step      who               does
 //   table     each block        rows by pair, from region A; returns if a wait of this rank has given up
-//   send      a warp a unit     a row, or some of its steps, evenly over the grid; stores straight to the peer, or
-//                               refuses if the row's source is not of this expert and round
+//   send      a warp a unit     a row, or some of its steps, evenly over the grid; stores straight to the peer, or puts
+//                               it there from the send buffer (peer_window.hpp), or refuses if the row's source is not
+//                               of this expert and round
 //   complete  a lane a rank     C[d] += the block's units to rank d; the last one publishes (completion.hpp)
 //   publish   a warp a rank     arrival words {round, rows} of all local experts (arrival.hpp)
 //
@@ -26,8 +27,8 @@ template <class Arrival>
 struct combine_async_kernel {
   using plan = combine_async_plan;
 
-  template <exec_context X>
-  static BATON_FN void run(X& x, const combine_async_params& p) {
+  template <exec_context X, class Params>
+  static BATON_FN void run(X& x, const Params& p) {
     const combine_async_plan shared{p.s};
     const int pairs = p.s.num_local_experts(p.s.rank) * p.s.num_ranks;
     const row_table table{shared.rows.prefix(x), shared.rows.first_row(x), pairs};
@@ -35,7 +36,8 @@ struct combine_async_kernel {
     note_round_start(x, &p.rounds->combine, shared.start);
     table.build(x, p.counters, p.s);
     if (!goes_on(x, shared.start.aborted(x))) return;  // the table is of an earlier round
-    const row_units units = units_for(reply_steps_of(p.s), table.rows(x), x.num_blocks() * x.num_warps());
+    row_units units = units_for(reply_steps_of(p.s), table.rows(x), x.num_blocks() * x.num_warps());
+    if constexpr (Params::window::goes_by_put) units.per_row = 1;  // who puts a reply has written all of it
     x.block_each(table.pairs, [&](int pair) {
       add_shared(x, shared.units(x) + pair % p.s.num_ranks, table.rows_of(x, pair) * units.per_row);
     });
@@ -52,9 +54,9 @@ struct combine_async_kernel {
     std::uint32_t epoch;
   };
 
-  template <class X>
-  static BATON_FN void send_rows(X& x, const combine_async_params& p, const row_table& table,
-                                 const row_units& units, const rank_cells& sent) {
+  template <class X, class Params>
+  static BATON_FN void send_rows(X& x, const Params& p, const row_table& table, const row_units& units,
+                                 const rank_cells& sent) {
     const int warps = x.num_blocks() * x.num_warps(), end = table.rows(x) * units.per_row;
     for (int unit = x.warp() * x.num_blocks() + x.block(); unit < end; unit += warps) {
       const row_place at = table.find(x, unit / units.per_row);
@@ -69,10 +71,12 @@ struct combine_async_kernel {
         });
         continue;  // never complete, so never published: the rank that misses it hears nothing
       }
-      std::byte* reply = p.reply.at[rank] + reply_offset(p.s, source.token, source.topk_slot);
+      const std::size_t offset = reply_offset(p.s, source.token, source.topk_slot);
+      std::byte* reply = p.reply.of(rank, at.row) + offset;
       const auto* row =
           reinterpret_cast<const std::byte*>(p.expert_output) + std::int64_t{at.row} * p.s.combine_bytes();
       copy_steps(x, reply, row, p.s.combine_bytes(), units.begin(nth), units.end(nth));
+      if constexpr (Params::window::goes_by_put) p.reply.put(x, rank, offset, at.row);
       x.elect([&] { add_shared(x, sent.of_rank + rank, 1); });
     }
   }
@@ -83,8 +87,8 @@ struct combine_async_kernel {
            source.topk_slot < s.top_k;
   }
 
-  template <class X>
-  static BATON_FN void complete(X& x, const combine_async_params& p, const combine_async_plan& shared) {
+  template <class X, class Params>
+  static BATON_FN void complete(X& x, const Params& p, const combine_async_plan& shared) {
     x.sync_block();
     x.block_each(p.s.num_ranks, [&](int rank) {
       const int own = x.read(shared.sent(x) + rank), target = x.read(shared.units(x) + rank);
@@ -95,14 +99,14 @@ struct combine_async_kernel {
     x.sync_block();
   }
 
-  template <class X>
-  static BATON_FN void publish_ranks(X& x, const combine_async_params& p, const row_table& table,
+  template <class X, class Params>
+  static BATON_FN void publish_ranks(X& x, const Params& p, const row_table& table,
                                      const rank_cells& complete) {
     for (int rank = x.warp(); rank < p.s.num_ranks; rank += x.num_warps()) {
       if (x.from_one([&] { return x.read(complete.of_rank + rank); }) == 0) continue;
       x.each(p.s.num_local_experts(p.s.rank), [&](int local) {
         const int rows = table.rows_of(x, local * p.s.num_ranks + rank);
-        publish<Arrival>(x, p.count.at[rank] + local * p.s.num_ranks + p.s.rank, complete.epoch, rows);
+        publish<Arrival>(x, p.count.of(rank) + local * p.s.num_ranks + p.s.rank, complete.epoch, rows);
       });
     }
   }

@@ -16,7 +16,8 @@
 //   block 1  | count | place send | place send | complete, publish |     blocks never wait for each other
 //
 // Every block counts all ids itself: T*K ids from L2 cost microseconds, a grid-wide scan would cost a wait.
-// Tokens are stored straight to the peers.
+// Tokens are stored straight to the peers of the p2p group, and to the send buffer for others, to whom the warp that has a
+// token's messages there puts them (peer_window.hpp).
 #include "base/convert.hpp"
 #include "exec/exec.hpp"
 #include "exec/kernel.hpp"
@@ -113,7 +114,7 @@ struct dispatch_async_kernel {
       const int token = begin + i / p.s.top_k;
       if (slot >= 0) add_shared(x, shared.own(x) + id, units.of(token));
       if (token * units.per_token >= units.begin) x.write(p.send_slots + first + i, slot);
-      x.write(shared.message(x) + i, slot < 0 ? nullptr : message_of(p, id, slot));
+      x.write(shared.message(x) + i, slot < 0 ? nullptr : message_of(p, first + i, id, slot));
     });
     x.sync_block();
     x.block_each(ids, [&](int i) {
@@ -123,9 +124,9 @@ struct dispatch_async_kernel {
   }
 
   template <class Params>
-  static BATON_FN std::byte* message_of(const Params& p, int expert, int slot) {
+  static BATON_FN std::byte* message_of(const Params& p, int choice, int expert, int slot) {
     const expert_home home = p.s.home(expert);
-    return p.receive.at[home.rank] + message_offset(p.s, home.local * p.s.num_ranks + p.s.rank, slot);
+    return p.receive.of(home.rank, choice) + message_offset(p.s, home.local * p.s.num_ranks + p.s.rank, slot);
   }
 
   /// Stores what a step yields to every message of the token.
@@ -177,6 +178,20 @@ struct dispatch_async_kernel {
           x.write(reinterpret_cast<source_info*>(message + p.s.trailer_offset()), source);
         });
       }
+      if constexpr (Params::window::goes_by_put) put(x, p, shared, token, token - begin);
+    }
+  }
+
+  /// The warp has written all messages of a token, the nth of the tile.
+  template <class X, class Params>
+  static BATON_FN void put(X& x, const Params& p, const plan& shared, int token, int nth) {
+    for (int k = 0; k < p.s.top_k; ++k) {
+      const int choice = token * p.s.top_k + k;
+      const int slot = x.from_one([&] { return x.read(p.send_slots + choice); });
+      if (slot < 0) continue;
+      const int expert = x.from_one([&] { return x.read(shared.ids(x) + nth * p.s.top_k + k); });
+      const expert_home home = p.s.home(expert);
+      p.receive.put(x, home.rank, message_offset(p.s, home.local * p.s.num_ranks + p.s.rank, slot), choice);
     }
   }
 
@@ -205,7 +220,7 @@ struct dispatch_async_kernel {
       if (x.from_one([&] { return x.read(shared.complete(x) + rank); }) == 0) continue;
       x.each(p.s.num_local_experts(rank), [&](int local) {
         const int sent = smaller(x.read(shared.total(x) + p.s.first_expert(rank) + local), p.s.max_tokens);
-        publish<Arrival>(x, p.count.at[rank] + local * p.s.num_ranks + p.s.rank,
+        publish<Arrival>(x, p.count.of(rank) + local * p.s.num_ranks + p.s.rank,
                          x.read(shared.start.epoch(x)), sent);
       });
     }

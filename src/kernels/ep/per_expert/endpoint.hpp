@@ -17,9 +17,10 @@ struct round_input {
 
 struct endpoint {
   shape s;
-  peer_array<std::byte> windows;  // window_layout, of each rank, as this rank addresses it
-  std::byte* local = nullptr;     // local_layout
-  int warps = 1;                  // of each kernel
+  peer_array<std::byte> windows;   // window_layout, of each rank, as this rank addresses it
+  std::byte* local = nullptr;      // local_layout
+  int warps = 1;                   // of each kernel
+  int p2p_group_size = max_ranks;  // whom stores reach; fewer than all: for the window peer_puts
 
   template <class T>
   T* own(std::size_t local_layout::*offset) const {
@@ -29,11 +30,35 @@ struct endpoint {
   T* of_rank(int rank, std::size_t window_layout::*offset) const {
     return reinterpret_cast<T*>(windows.at[rank] + window_layout{s}.*offset);
   }
-  template <class T>
-  peer_array<T> of_all(std::size_t window_layout::*offset) const {
-    peer_array<T> all{};
-    for (int rank = 0; rank < s.num_ranks; ++rank) all.at[rank] = of_rank<T>(rank, offset);
+  peer_stores::messages all_messages(std::size_t window_layout::*offset) const {
+    peer_stores::messages all{};
+    for (int rank = 0; rank < s.num_ranks; ++rank) all.of_rank[rank] = of_rank<std::byte>(rank, offset);
     return all;
+  }
+  peer_stores::words all_words(std::size_t window_layout::*offset) const {
+    peer_stores::words all{};
+    for (int rank = 0; rank < s.num_ranks; ++rank) all.of_rank[rank] = of_rank<std::uint64_t>(rank, offset);
+    return all;
+  }
+  p2p_group near() const {
+    const int first = s.rank / p2p_group_size * p2p_group_size;
+    return {first, smaller(first + p2p_group_size, s.num_ranks)};
+  }
+  /// Messages of `bytes` for a part of the windows, and where they wait to be put.
+  template <class Window>
+  typename Window::messages messages(std::size_t window_layout::*offset, std::size_t send_layout::*send,
+                                     int bytes) const {
+    if constexpr (Window::goes_by_put)
+      return {all_messages(offset), windows.at[s.rank] + send_layout{s}.*send, bytes, near()};
+    else
+      return all_messages(offset);
+  }
+  template <class Window>
+  typename Window::words words(std::size_t window_layout::*offset) const {
+    if constexpr (Window::goes_by_put)
+      return {all_words(offset), near()};
+    else
+      return all_words(offset);
   }
   ep_local_sync_counters counters() const {
     return {own<std::int32_t>(&local_layout::counters), s.num_pairs()};
@@ -42,16 +67,18 @@ struct endpoint {
   device_errors* errors() const { return own<device_errors>(&local_layout::errors); }
   received_tokens received() const { return received_at(local, local_layout{s}, s); }
 
-  dispatch_async_params<> dispatch_async(const round_input& in) const {
-    dispatch_async_params<> p{};
+  template <class Window = peer_stores>
+  dispatch_async_params<tensor_scales, Window> dispatch_async(const round_input& in) const {
+    dispatch_async_params<tensor_scales, Window> p{};
     p.s = s;
     p.tokens = in.tokens;
     p.topk_idx = {in.topk_idx, in.replicas, divider{s.top_k}, s.num_experts, s.rank};
     p.num_tokens = in.num_tokens;
     p.units = units_for(steps_of(s), in.num_tokens, warps);
+    if constexpr (Window::goes_by_put) p.units.per_row = 1;  // who puts a message has written all of it
     p.input_scales = in.input_scales;
-    p.receive = of_all<std::byte>(&window_layout::dispatch_buffer);
-    p.count = of_all<std::uint64_t>(&window_layout::dispatch_count);
+    p.receive = messages<Window>(&window_layout::dispatch_buffer, &send_layout::dispatch, s.message_bytes());
+    p.count = words<Window>(&window_layout::dispatch_count);
     p.counters = counters();
     p.send_slots = own<std::int32_t>(&local_layout::send_slots);
     p.sent_counts = own<std::int32_t>(&local_layout::sent_counts);
@@ -77,13 +104,14 @@ struct endpoint {
     return p;
   }
 
-  combine_async_params combine_async(const bfloat16* expert_output) const {
-    combine_async_params p{};
+  template <class Window = peer_stores>
+  combine_async_params<Window> combine_async(const bfloat16* expert_output) const {
+    combine_async_params<Window> p{};
     p.s = s;
     p.expert_output = expert_output;
     p.sources = own<source_info>(&local_layout::sources);
-    p.reply = of_all<std::byte>(&window_layout::combine_buffer);
-    p.count = of_all<std::uint64_t>(&window_layout::combine_count);
+    p.reply = messages<Window>(&window_layout::combine_buffer, &send_layout::combine, s.combine_bytes());
+    p.count = words<Window>(&window_layout::combine_count);
     p.counters = counters();
     p.rounds = rounds();
     return p;

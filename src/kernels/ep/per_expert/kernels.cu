@@ -28,8 +28,8 @@ BATON_DISPATCH_OF(given_tokens<token_format::nvfp4>)
 BATON_KERNEL(dispatch_wait_kernel<epoch>, dispatch_wait_params);
 BATON_KERNEL(dispatch_wait_kernel<sentinel>, dispatch_wait_params);
 
-BATON_KERNEL(combine_async_kernel<epoch>, combine_async_params);
-BATON_KERNEL(combine_async_kernel<sentinel>, combine_async_params);
+BATON_KERNEL(combine_async_kernel<epoch>, combine_async_params<>);
+BATON_KERNEL(combine_async_kernel<sentinel>, combine_async_params<>);
 
 BATON_KERNEL(combine_wait_kernel<epoch>, combine_wait_params<store_fp32>);
 BATON_KERNEL(combine_wait_kernel<epoch>, combine_wait_params<store_bf16>);

@@ -14,10 +14,30 @@ void launch(const world& w, const launch_config& c, const Params& p, stream_ref 
   });
 }
 
+/// Ranks beyond the p2p group are reached on the CPU machine, which has a network.
+template <class Params>
+void launch_by_put(const world& w, const launch_config& c, const Params& p, stream_ref stream) {
+  select(c, p, [&]<class Kernel>(std::size_t shared_bytes) {
+    launch_on_cpu<Kernel>(
+        w, {.blocks = c.blocks, .threads = c.threads, .shared_bytes = shared_bytes, .slot = c.slot}, p,
+        stream);
+  });
+}
+template <>
+void launch(const world& w, const launch_config& c, const dispatch_async_params<tensor_scales, peer_puts>& p,
+            stream_ref stream) {
+  launch_by_put(w, c, p, stream);
+}
+template <>
+void launch(const world& w, const launch_config& c, const combine_async_params<peer_puts>& p,
+            stream_ref stream) {
+  launch_by_put(w, c, p, stream);
+}
+
 using config = launch_config;
 template void launch(const world&, const config&, const dispatch_async_params<>&, stream_ref);
 template void launch(const world&, const config&, const dispatch_wait_params&, stream_ref);
-template void launch(const world&, const config&, const combine_async_params&, stream_ref);
+template void launch(const world&, const config&, const combine_async_params<>&, stream_ref);
 template void launch(const world&, const config&, const combine_wait_params<store_fp32>&, stream_ref);
 template void launch(const world&, const config&, const combine_wait_params<store_bf16>&, stream_ref);
 template void launch(const world&, const config&, const combine_wait_params<store_unreduced>&, stream_ref);

@@ -28,6 +28,23 @@ struct window_layout {
   }
 };
 
+/// Offsets of the send buffers, which lie behind a rank's window if some ranks are beyond the p2p group. A message for each
+/// choice, as messages of one token differ in their seals.
+struct send_layout {
+  std::size_t dispatch;  // u8 [max_tokens, top_k, message_bytes]
+  std::size_t combine;   // u8 [max_rows, combine_bytes]
+  std::size_t bytes;
+
+  constexpr explicit send_layout(const shape& s) {
+    const auto of = [](int places, int each) {
+      return static_cast<std::size_t>(places) * static_cast<std::size_t>(each);
+    };
+    dispatch = align_up(window_layout{s}.bytes, std::size_t{16});
+    combine = dispatch + of(s.max_tokens * s.top_k, s.message_bytes());
+    bytes = combine + of(s.max_rows(), s.combine_bytes());
+  }
+};
+
 /// Rounds completed; advanced by the kernels, so that a replayed graph goes on counting.
 struct round_counters {
   std::uint32_t dispatch;

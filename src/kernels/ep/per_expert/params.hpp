@@ -4,6 +4,7 @@
 
 #include "kernels/ep/params.hpp"
 #include "kernels/ep/per_expert/layout.hpp"
+#include "protocol/peer_window.hpp"
 
 namespace baton::ep {
 
@@ -16,16 +17,17 @@ struct tensor_weights {
   }
 };
 
-template <class Scales = tensor_scales>
+template <class Scales = tensor_scales, class Window = peer_stores>
 struct dispatch_async_params {
+  using window = Window;
   shape s;
   const void* tokens;  // [num_tokens, H]: bf16, or in the format
   any_ids topk_idx;    // [num_tokens, K]
   int num_tokens;
   row_units units;
   Scales input_scales;
-  peer_array<std::byte> receive;    // [local experts, R, T, message_bytes] of each rank
-  peer_array<std::uint64_t> count;  // [local experts, R] of each rank
+  typename Window::messages receive;  // [local experts, R, T, message_bytes] of each rank
+  typename Window::words count;       // [local experts, R] of each rank
   ep_local_sync_counters counters;
   std::int32_t* send_slots;   // [T, K]
   std::int32_t* sent_counts;  // [E]
@@ -48,12 +50,14 @@ struct dispatch_wait_params {
   row_reports reports;
 };
 
+template <class Window = peer_stores>
 struct combine_async_params {
+  using window = Window;
   shape s;
   const bfloat16* expert_output;    // [max_rows, H]
   const source_info* sources;       // [max_rows]
-  peer_array<std::byte> reply;      // [T, K, combine_bytes] of each rank
-  peer_array<std::uint64_t> count;  // [local experts, R] of each rank
+  typename Window::messages reply;  // [T, K, combine_bytes] of each rank
+  typename Window::words count;     // [local experts, R] of each rank
   ep_local_sync_counters counters;
   const round_counters* rounds;
 };

@@ -19,8 +19,8 @@ void with_arrival(arrival_policy policy, F f) {
   }
 }
 
-template <class F>
-void select(const launch_config& c, const dispatch_async_params<>& p, F launch_as) {
+template <class Window, class F>
+void select(const launch_config& c, const dispatch_async_params<tensor_scales, Window>& p, F launch_as) {
   with_arrival(c.arrival, [&]<class Arrival>() {
     const std::size_t shared = dispatch_async_plan{p.s}.bytes;
     with_tokens(c.format, c.tokens_are_given, [&]<class Format>() {
@@ -39,8 +39,8 @@ template <class F>
 void select(const launch_config& c, const dispatch_wait_params& p, F launch_as) {
   select_arrival<dispatch_wait_kernel>(c, p.s, launch_as);
 }
-template <class F>
-void select(const launch_config& c, const combine_async_params& p, F launch_as) {
+template <class Window, class F>
+void select(const launch_config& c, const combine_async_params<Window>& p, F launch_as) {
   select_arrival<combine_async_kernel>(c, p.s, launch_as);
 }
 template <class Output, class F>

@@ -1,0 +1,127 @@
+#pragma once
+// A network between ranks of the checker (exec/far.hpp), of verbs that it has: each put and each signal is carried out by a
+// carrier, a warp of no rank, which begins with what its sender knew and may come at any time.
+//
+//   cell, of each job  written by                                read by
+//   order, 64 bits     a sender, once: there is this job; or     the job's carrier, which waits for it
+//                      who ended last: there will be none
+//   done, 64 bits      the carrier, behind the job               carriers of signals that a fence has come behind it
+//   put issued         who puts, plainly                         who signals behind a fence: without an order between the two the
+//                                                                fence may have missed the put, and this is a race
+//
+// All words are stored once, so that each wait has one answer, and carriers multiply no executions.
+//
+// A put's carrier reads and writes plainly. Who hears of a signal knows what the signal's sender knew, too: more than a network
+// promises of plain accesses, of which there are none that a peer could look at.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/check.hpp"
+
+namespace baton::checks {
+
+struct far_network {
+  static constexpr std::size_t most_jobs = 64;  // of a rank
+  static constexpr std::uint64_t is_there = 1, none_comes = 2;
+
+  struct job {
+    int to;
+    std::byte* target;
+    const std::byte* source;  // null: a signal
+    int bytes;
+    std::uint64_t word;
+    std::vector<std::size_t> behind;  // puts of the same rank
+  };
+  struct sender {
+    std::vector<job> jobs;
+    std::uint64_t *orders, *done;  // of each job
+    std::uint32_t *issued, *ended;
+    int warps;
+  };
+  int carriers;  // of each rank
+  std::vector<sender> senders;
+
+  far_network(check::program& p, int ranks, int carriers_of_rank) : carriers{carriers_of_rank} {
+    for (int r = 0; r < ranks; ++r) {
+      const std::string whose = " of rank " + std::to_string(r);
+      senders.push_back({{},
+                         p.allocate<std::uint64_t>(most_jobs, "order to a carrier" + whose),
+                         p.allocate<std::uint64_t>(most_jobs, "carrier is done" + whose),
+                         p.allocate<std::uint32_t>(most_jobs, "put issued" + whose),
+                         p.allocate<std::uint32_t>(1, "warps ended" + whose),
+                         0});
+    }
+  }
+  void send(const check::context& x, const job& j) {
+    sender& from = senders[static_cast<std::size_t>(x.rank())];
+    const std::size_t nth = from.jobs.size();
+    from.jobs.push_back(j);
+    if (j.source != nullptr) x.write(from.issued + nth, 1u);
+    x.store<order::release, scope::system>(from.orders + nth, is_there);
+  }
+
+  /// One warp of a rank has ended; behind the last one nothing more is sent.
+  void end(const check::context& x) {
+    sender& from = senders[static_cast<std::size_t>(x.rank())];
+    if (!x.count_to<order::acq_rel, scope::device>(from.ended, 1u, static_cast<std::uint32_t>(from.warps)))
+      return;
+    for (std::size_t c = 0; c < static_cast<std::size_t>(carriers); ++c)  // each carrier's next one
+      x.store<order::release, scope::system>(from.orders + from.jobs.size() + c, none_comes);
+  }
+
+  /// Of the c-th carrier of a rank.
+  void carry(const check::context& x, int rank, int c) const {
+    const sender& from = senders[static_cast<std::size_t>(rank)];
+    for (auto nth = static_cast<std::size_t>(c);; nth += static_cast<std::size_t>(carriers)) {
+      if (wait_for(x, from.orders + nth) == none_comes) return;
+      const job j = from.jobs[nth];
+      for (int i = 0; i < j.bytes; i += static_cast<int>(sizeof(vec16)))
+        x.write(reinterpret_cast<vec16*>(j.target + i), x.read(reinterpret_cast<const vec16*>(j.source + i)));
+      for (const std::size_t put : j.behind) wait_for(x, from.done + put);
+      if (j.source == nullptr)
+        x.store<order::release, scope::system>(reinterpret_cast<std::uint64_t*>(j.target), j.word);
+      x.store<order::release, scope::system>(from.done + nth, is_there);
+    }
+  }
+
+ private:
+  static std::uint64_t wait_for(const check::context& x, std::uint64_t* word) {
+    check::context::lanes<std::uint64_t*> words{};
+    check::context::lanes<std::uint64_t> seen;
+    words[0] = word;
+    x.wait<order::acquire, scope::system>(
+        words, [](int, std::uint64_t value) { return value != 0; }, {.where = "network"}, seen);
+    return seen[0];
+  }
+};
+
+/// The checker's context with such a network, or none.
+class far_context : public check::context {
+ public:
+  far_context(const check::context& x, far_network* network) : check::context{x}, network_{network} {}
+
+  void put(int rank, std::byte* to, const std::byte* from, int bytes) {
+    elect([&] {
+      network_->send(*this, {rank, to, from, bytes, 0, {}});
+    });  // what the lanes wrote they have to have met behind
+  }
+  void fence_puts() { fenced_ = mine().jobs.size(); }
+  void signal(int rank, std::uint64_t* word, std::uint64_t value) {
+    far_network::job j{rank, reinterpret_cast<std::byte*>(word), nullptr, 0, value, {}};
+    for (std::size_t i = 0; i < fenced_; ++i) {
+      if (mine().jobs[i].source == nullptr || mine().jobs[i].to != rank) continue;
+      read(mine().issued + i);
+      j.behind.push_back(i);
+    }
+    network_->send(*this, j);
+  }
+
+ private:
+  far_network::sender& mine() const { return network_->senders[static_cast<std::size_t>(rank())]; }
+
+  far_network* network_;
+  std::size_t fenced_ = 0;  // jobs
+};
+
+}  // namespace baton::checks

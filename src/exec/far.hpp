@@ -1,0 +1,24 @@
+#pragma once
+// The verbs for memory of ranks that stores do not reach: beyond the p2p group, through a network. For contexts that have one.
+//
+//   put(rank, to, from, bytes)   the warp, which has met (sync_warp) behind its writes of `from`: starts a copy of this rank's
+//                                memory to rank's. It is read and written at any time from then on, in parts; nobody is told
+//   fence_puts()                 a lane: what this lane signals to a rank from here on arrives after all that this rank has put
+//                                there and that happens before this call, by whichever warp. Waits for nothing
+//   signal(rank, word, value)    a lane: stores 64 bits in rank's memory. Who waits for it with acquire, at system scope, has
+//                                what this lane's fences are behind, and nothing else of this rank
+//
+// `to` and `word` are rank's addresses as the network names them: in the simulated one they are rank's own, in NVSHMEM those of
+// this rank's memory, at the same place of the symmetric heap.
+#include "exec/exec.hpp"
+
+namespace baton {
+
+template <class X>
+concept far_exec_context = exec_context<X> && requires(X& x, std::byte* bytes, std::uint64_t* word) {
+  x.put(1, bytes, bytes, 16);
+  x.fence_puts();
+  x.signal(1, word, std::uint64_t{});
+};
+
+}  // namespace baton

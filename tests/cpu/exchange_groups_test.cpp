@@ -1,0 +1,207 @@
+// Ranks beyond the p2p group: the exchange through the simulated network, whose puts come in any order but for fences.
+#include <csignal>
+
+#include "baton/error.hpp"
+#include "tests/support/exchange_cases.hpp"
+#include "tests/support/exchange_processes.hpp"
+#include "tests/support/simulated_worlds.hpp"
+
+namespace baton::test {
+namespace {
+
+exchange_case in_groups_of(int size, exchange_case c) {
+  c.config.p2p_group_size = size;
+  return c;
+}
+exchange_case small_case(int ranks) {
+  return {ranks, sizes(8, 2, 64, 6), std::vector<int>(static_cast<std::size_t>(ranks), 6), routing::distinct};
+}
+/// Groups smaller than all ranks, the last one at times smaller than the others.
+std::vector<std::pair<int, int>> ranks_and_groups() {
+  return {{2, 1}, {3, 1}, {3, 2}, {4, 1}, {4, 2}, {8, 3}};
+}
+
+TEST(exchange_groups, rounds_are_right_in_every_case) {
+  for (const auto& [ranks, group] : ranks_and_groups()) {
+    const auto worlds = world::local(ranks, device_kind::cpu);
+    for (const named_case& c : conformance_cases(ranks)) {
+      SCOPED_TRACE(fmt::format("{}, {} ranks, groups of {}", c.name, ranks, group));
+      exchange_case what = in_groups_of(group, c.what);
+      what.config.arrival = ranks % 2 == 0 ? arrival_policy::epoch : arrival_policy::sentinel;
+      auto all = make_ranks(worlds, what.config);
+      for (std::uint64_t seed = 1; seed <= 2; ++seed) EXPECT_EQ(run_round(what, all, seed), "");
+    }
+  }
+}
+
+TEST(exchange_groups, every_format_and_policy_travels) {
+  const auto worlds = world::local(4, device_kind::cpu);
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8, token_format::mxfp8,
+                                    token_format::mxfp4, token_format::nvfp4})
+    for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel})
+      for (const int group : {1, 2}) {
+        const exchange_case c = in_groups_of(group, with(small_case(4), format, arrival));
+        auto ranks = make_ranks(worlds, c.config);
+        for (std::uint64_t seed = 1; seed <= 3; ++seed)
+          EXPECT_EQ(run_round(c, ranks, seed), "") << name(format) << ", groups of " << group;
+      }
+}
+
+/// What a round gives each rank, whatever the groups.
+std::vector<std::vector<float>> outputs_of(const exchange_case& c, const sim::options& options) {
+  auto ranks = make_ranks(simulated_worlds(c.ranks, options), c.config);
+  EXPECT_EQ(run_round(c, ranks, 7), "");
+  std::vector<std::vector<float>> all;
+  for (auto& r : ranks) all.push_back(r.read_output());
+  return all;
+}
+
+TEST(exchange_groups, results_are_the_bits_of_one_group) {
+  exchange_case c{4, sizes(13, 5, 264, 17), {3, 8, 0, 17}, routing::sparse};
+  const auto expected = outputs_of(c, {});
+  for (const int group : {1, 2, 3}) EXPECT_EQ(outputs_of(in_groups_of(group, c), {}), expected) << group;
+}
+
+sim::options schedule_of(sim::schedule order, std::uint64_t seed) {
+  return {.order = order, .seed = seed, .delay_stores = true, .faults = {}};
+}
+
+/// Empty if all rounds are right under this schedule, in which parts of puts come as late as they like.
+std::string run_under(const sim::options& options, int ranks, int group, arrival_policy arrival) {
+  exchange_case c{ranks, sizes(7, 3, 264, 9), {9, 4, 0}, routing::sparse};
+  c.tokens.resize(static_cast<std::size_t>(ranks), 5);
+  c = in_groups_of(group, c);
+  c.config.arrival = arrival;
+  c.config.num_sms = 2;
+  auto all = make_ranks(simulated_worlds(ranks, options), c.config);
+  for (std::uint64_t round = 1; round <= 3; ++round) try {
+      if (const std::string wrong = run_round(c, all, round); !wrong.empty())
+        return fmt::format("schedule seed {}: {}", options.seed, wrong);
+    } catch (const error& e) {
+      return e.what();
+    }
+  return {};
+}
+
+TEST(exchange_groups, results_are_the_same_bits_however_puts_are_reordered) {
+  for (const sim::schedule order : {sim::schedule::random, sim::schedule::priority})
+    for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel})
+      for (std::uint64_t seed = 1; seed <= 25; ++seed) {
+        EXPECT_EQ(run_under(schedule_of(order, seed), 2, 1, arrival), "");
+        EXPECT_EQ(run_under(schedule_of(order, seed), 3, 2, arrival), "");
+        EXPECT_EQ(run_under(schedule_of(order, seed), 4, 2, arrival), "");
+      }
+}
+
+TEST(exchange_groups, a_word_that_overtakes_its_messages_is_exposed_by_some_schedule) {
+  int exposed = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    sim::options options = schedule_of(sim::schedule::random, seed);
+    options.faults = {{sim::fault::kind::forgets_fences, 1}};
+    exposed += run_under(options, 2, 1, arrival_policy::epoch).empty() ? 0 : 1;
+  }
+  EXPECT_GT(exposed, 0);
+  RecordProperty("exposed_of_20", exposed);
+}
+
+/// A round in which ranks may be stuck: what each rank's synchronize threw; peer -2: nothing.
+std::vector<stuck::details> run_until_stuck(const exchange_case& c, const sim::options& options) {
+  auto ranks = make_ranks(simulated_worlds(c.ranks, options), c.config);
+  std::vector<stuck::details> found(ranks.size());
+  const auto inputs = draw_inputs(c, 1);
+  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(inputs[r]);
+  for (auto& r : ranks) r.dispatch_async();
+  for (auto& r : ranks) r.dispatch_wait();
+  std::vector<device_buffer<bfloat16>> replies;
+  for (auto& r : ranks) {
+    replies.emplace_back(r.ranks(), static_cast<std::size_t>(r.received().max_rows) *
+                                        static_cast<std::size_t>(c.config.hidden));
+    r.combine_async(replies.back().data());
+  }
+  for (auto& r : ranks) r.combine_wait();
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    found[r].peer = -2;
+    try {
+      ranks[r].ranks().synchronize();
+    } catch (const stuck& e) {
+      found[r] = e.where;
+    }
+  }
+  return found;
+}
+
+TEST(exchange_groups, a_rank_that_is_lost_is_named_by_every_survivor_at_the_same_place) {
+  using kind = sim::fault::kind;
+  for (const int group : {1, 2})
+    for (const kind how : {kind::never_launches, kind::is_cut_off})
+      for (const int lost : {0, 3}) {
+        const bool has_neighbours = group > 1 && how == kind::is_cut_off;  // whom stores still reach
+        sim::options options;
+        options.faults = {{how, lost}};
+        const auto found = run_until_stuck(in_groups_of(group, small_case(4)), options);
+        for (int r = 0; r < 4; ++r) {
+          if (r == lost || (has_neighbours && r / group == lost / group)) continue;
+          EXPECT_EQ(found[static_cast<std::size_t>(r)].peer, lost) << "rank " << r << ", groups of " << group;
+          EXPECT_EQ(found[static_cast<std::size_t>(r)].site, "dispatch.arrival");
+          EXPECT_EQ(found[static_cast<std::size_t>(r)].epoch, 1u);
+        }
+      }
+}
+
+TEST(exchange_groups, a_rank_that_dies_at_any_step_is_the_only_one_that_survivors_name) {
+  int stuck = 0, unharmed = 0;
+  for (std::uint64_t step = 0; step < 100; ++step) {
+    sim::options options = schedule_of(sim::schedule::random, step + 1);
+    options.faults = {{sim::fault::kind::dies_at_step, 1, step}};
+    const auto found = run_until_stuck(in_groups_of(step % 2 == 0 ? 1 : 2, small_case(3)), options);
+    for (const std::size_t survivor : {0, 2}) {
+      int peer = found[survivor].peer;
+      // A word may arrive at one survivor and not at the other, which then sends no replies: who it names is to blame.
+      if (peer == 0 || peer == 2) peer = found[static_cast<std::size_t>(peer)].peer;
+      EXPECT_TRUE(peer == 1 || peer == -2) << "step " << step << ": rank " << survivor << " blames " << peer;
+      ++(peer == 1 ? stuck : unharmed);
+    }
+  }
+  EXPECT_GT(stuck, 0);
+  EXPECT_GT(unharmed, 0);
+}
+
+TEST(exchange_groups, processes_put_into_each_others_memory_and_name_one_that_is_killed) {
+  const auto results = in_worlds_of_three(5000, 2, [&](int nth, int rank, const std::string& run) {
+    set_launch_environment(rank, 3, run);
+    const exchange_case c = in_groups_of(nth + 1, {3, sizes(6, 6, 64, 5), {5, 5, 5}, routing::distinct});
+    exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
+    expect_no_error(run_rank(c, mine, 1));
+    mine.ranks().synchronize();
+    if (rank == 1) ::kill(::getpid(), SIGKILL);
+    mine.load(draw_inputs(c, 2)[static_cast<std::size_t>(rank)]);
+    mine.dispatch_async();
+    mine.dispatch_wait();
+    try {
+      mine.ranks().synchronize();
+    } catch (const stuck& e) {
+      return e.where.peer == 1 && e.where.epoch == 2 && e.where.site == "dispatch.arrival";
+    }
+    return false;
+  });
+  for (std::size_t i = 0; i < results.size(); ++i)
+    EXPECT_EQ(results[i].exit_code, i % 3 == 1 ? 128 + SIGKILL : 0)
+        << "world " << i / 3 << ", rank " << i % 3 << ": " << results[i].thrown;
+}
+
+TEST(exchange_groups, send_buffers_are_counted_where_they_are_used) {
+  const ep_config one_group = sizes(8, 2, 64, 6);
+  ep_config c = one_group;
+  c.p2p_group_size = 4;
+  EXPECT_EQ(workspace_bytes(c, 4).total(), workspace_bytes(one_group, 4).total());
+  c.p2p_group_size = 2;
+  // 16 bytes of each message say where it is from; 4 * 6 * 2 rows come at most.
+  const std::size_t sent = 6 * 2 * (64 * 2 + 16) + 4 * 6 * 2 * 64 * 2;
+  const std::size_t more = workspace_bytes(c, 4).window - workspace_bytes(one_group, 4).window;
+  EXPECT_GE(more, sent);
+  EXPECT_LT(more, sent + 256);
+  EXPECT_EQ(workspace_bytes(c, 4).local, workspace_bytes(one_group, 4).local);
+}
+
+}  // namespace
+}  // namespace baton::test
