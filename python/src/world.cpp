@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "baton/error.hpp"
@@ -133,10 +134,13 @@ nb::dict wait_times(const py_world& self) {
   return all;
 }
 
-/// At Ctrl-C in a hang: who was waited for, and then what Python's handler of SIGINT raises, if it does.
+/// At Ctrl-C in a hang: who was waited for, and then what Python's handler of SIGINT raises, if it does. It is asked before anything is
+/// said: what writes to standard error asks as well, and what the handler raises there is lost.
 void say_and_interrupt(const stuck& error) {
+  std::optional<nb::python_error> raised;
+  if (PyErr_CheckSignals() != 0) raised.emplace();
   PySys_FormatStderr("baton: interrupted: %s\n", error.what());
-  if (PyErr_CheckSignals() != 0) throw nb::python_error{};
+  if (raised) throw std::move(*raised);
 }
 
 }  // namespace

@@ -5,12 +5,15 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 SCRIPT = """
 import signal, sys, threading, time
 import numpy
 import baton
 from rounds import assert_scaled, local, round_data, scaled_experts
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts this in the background has it ignored
 data = round_data(num_ranks=2)
 worlds = baton.World.local(2, device="cpu")
 ep = baton.ExpertParallel.create_all(worlds, **data.sizes())
@@ -38,11 +41,11 @@ except KeyboardInterrupt:
 """
 
 
-def interrupted(before, expected):
+def interrupted(before, expected, is_buffered=True):
     path = os.pathsep.join(filter(None, [os.path.dirname(__file__), os.environ.get("PYTHONPATH")]))
     process = subprocess.Popen([sys.executable, "-c", SCRIPT.format(before=before, expected=expected)], text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               env={**os.environ, "PYTHONPATH": path, "BATON_DEADLINE_MS": "60000"})
+                               env={**os.environ, "PYTHONPATH": path, "BATON_DEADLINE_MS": "60000", "PYTHONUNBUFFERED": "" if is_buffered else "1"})
     assert process.stdout.readline() == "waiting\n", process.stderr.read()
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
@@ -51,8 +54,9 @@ def interrupted(before, expected):
     return out, problems
 
 
-def test_a_hang_ends_at_ctrl_c_and_says_who_was_waited_for():
-    out, problems = interrupted("", "KeyboardInterrupt")
+@pytest.mark.parametrize("is_buffered", [True, False])
+def test_a_hang_ends_at_ctrl_c_and_says_who_was_waited_for(is_buffered):
+    out, problems = interrupted("", "KeyboardInterrupt", is_buffered)  # what flushes standard error runs Python's handlers, too
     assert out == "ended by KeyboardInterrupt\nas before\n"
     assert "baton: interrupted: rank 0 waited" in problems and "at dispatch.ids for rank 1" in problems
 
