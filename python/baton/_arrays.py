@@ -1,4 +1,5 @@
 """Arrays of whatever framework the caller uses: which one that is, its current stream, its new arrays, and views of baton's memory."""
+import contextlib
 import operator
 import sys
 from typing import Any, Callable, Optional
@@ -125,27 +126,45 @@ def takes_bits(framework: str) -> bool:
     return framework in ("numpy", "torch", "cupy")
 
 
-def zeros(shape: tuple, dtype: str, framework: str, world: Any, name: str = "out") -> Array:
-    """A new array on the world's device, aligned as allocators do."""
-    return new_array("zeros", shape, dtype, framework, world, name)
+def zeros(shape: tuple, dtype: str, framework: str, world: Any, name: str = "out", stream: Any = None) -> Array:
+    """A new array on the world's device, aligned as allocators do. It belongs to `stream`, None to the framework's current one: there it
+    becomes zeros, and there its memory is used again."""
+    return new_array("zeros", shape, dtype, (framework, world, stream), name)
 
 
-def empty(shape: tuple, dtype: str, framework: str, world: Any, name: str = "out") -> Array:
+def empty(shape: tuple, dtype: str, framework: str, world: Any, name: str = "out", stream: Any = None) -> Array:
     """The same, with anything in it."""
-    return new_array("empty", shape, dtype, framework, world, name)
+    return new_array("empty", shape, dtype, (framework, world, stream), name)
 
 
-def new_array(how: str, shape: tuple, dtype: str, framework: str, world: Any, name: str) -> Array:
+def new_array(how: str, shape: tuple, dtype: str, place: tuple, name: str) -> Array:
+    framework, world, stream = place
     if framework == "torch":
         torch = sys.modules["torch"]
         device = "cpu" if world.device == "cpu" else f"cuda:{world.device_index}"
-        return getattr(torch, how)(shape, dtype=getattr(torch, dtype), device=device)
+        with on_stream(stream, framework, world._gpu):
+            return getattr(torch, how)(shape, dtype=getattr(torch, dtype), device=device)
     if world.device == "cpu":
         import numpy
         return getattr(numpy, how)(shape, ml_dtype(dtype) if dtype == "bfloat16" else dtype)
     if framework == "cupy":
         cupy = sys.modules["cupy"]
-        with cupy.cuda.Device(world.device_index):
+        with cupy.cuda.Device(world.device_index), on_stream(stream, framework, world._gpu):
             return getattr(cupy, how)(shape, ml_dtype(dtype) if dtype == "bfloat16" else dtype)
     raise InvalidArgument(f"{name}: None, expected {dtype} {list(shape)} on cuda:{world.device_index}: of arrays of {framework} baton "
                           f"makes none; give {name}=")
+
+
+NOWHERE_ELSE = contextlib.nullcontext()
+
+
+def on_stream(stream: Any, framework: str, gpu: int) -> Any:
+    """A context in which `stream` is the current one of torch or cupy; with None nothing changes."""
+    if stream is None or gpu < 0:
+        return NOWHERE_ELSE
+    handle = stream_handle(stream, gpu, type(None))
+    if framework == "torch":
+        cuda = sys.modules["torch"].cuda
+        return cuda.stream(cuda.ExternalStream(handle, device=gpu) if handle else cuda.default_stream(gpu))
+    cuda = sys.modules["cupy"].cuda
+    return cuda.ExternalStream(handle, gpu) if handle else cuda.Stream.null

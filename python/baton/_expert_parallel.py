@@ -22,7 +22,7 @@ class ExpertParallel:
     Arrays are contiguous, on the rank's device, and used where they lie: numpy's (bfloat16 as ml_dtypes has it), torch's, cupy's, jax's, or
     whatever else speaks DLPack. Those that are given to a round stay unchanged until its combine_wait; on CPU ranks they are kept alive until
     then, on GPUs until what reads them has been enqueued: allocators that reuse memory in stream order, as torch's and cupy's do,
-    need no more on one stream.
+    need no more on one stream. New results belong to `stream`, as if it had been torch's current one.
 
     Results are the same bits on every run. `stream`: None for the current stream of the framework that the arrays are of, an integer, or an
     object with cuda_stream (torch's) or __cuda_stream__. CPU ranks take None.
@@ -134,14 +134,14 @@ class ExpertParallel:
         token's k-th expert. Returns `out`: [num_tokens, hidden] float32 or bfloat16; None: a new array in float32. `topk_weights` is for
         layout "per_expert" where dispatch was given none."""
         kind = self._kind(slot)
-        out = self._out(out, slot, kind)
+        out = self._out(out, slot, kind, stream)
         self._core.combine_wait((topk_weights, out), slot, stream_handle(stream, self._gpu, kind))
         return out
 
     def combine(self, expert_output: Array, shared_output: Optional[Array] = None, *, out: Optional[Array] = None, num_rows: int = -1,
                 slot: int = 0, num_sms: int = 0, stream: Any = None) -> Array:
         """combine_async and combine_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use combine_all."""
-        out = self._out(out, slot, self._kind(slot))
+        out = self._out(out, slot, self._kind(slot), stream)
         self._core.combine((expert_output, shared_output, out), slot, num_sms, num_rows,
                            stream_handle(stream, self._gpu, kind_of(expert_output)))
         return out
@@ -150,10 +150,10 @@ class ExpertParallel:
         self._core.num_tokens(slot)  # refuses what is no slot
         return self._kinds[slot]
 
-    def _out(self, out: Optional[Array], slot: int, kind: type) -> Array:
+    def _out(self, out: Optional[Array], slot: int, kind: type, stream: Any) -> Array:
         if out is not None:
             return out
-        return empty((self._core.num_tokens(slot), self._hidden), "float32", framework_of(kind), self._world)
+        return empty((self._core.num_tokens(slot), self._hidden), "float32", framework_of(kind), self._world, stream=stream)
 
     def check(self) -> None:
         """Raises DeviceError for what kernels found since the last check, such as an expert id out of range. Waits for them."""

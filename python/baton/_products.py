@@ -61,7 +61,7 @@ def gemm(a: Array, b: Array, *, out: Optional[Array] = None, alpha: float = 1.0,
     n = extents("b", b, 2)[0 if b_layout == "n_by_k" else 1]
     on = world_of(world, a)
     if out is None:
-        out = (zeros if beta else empty)((m, n), element_of(a), framework_of(kind_of(a)), on)
+        out = (zeros if beta else empty)((m, n), element_of(a), framework_of(kind_of(a)), on, stream=stream)
     _core.gemm(on._core, (a, b, out, bias), (alpha, beta), activation, (b_layout == "k_by_n", splits, num_sms),
                stream_handle(stream, on._gpu, kind_of(a)))
     return out
@@ -84,7 +84,7 @@ def grouped_gemm(a: Array, b: Array, counts: Array, *, firsts: Optional[Array] =
     rows = extents("a" if a_rows is None else "a_rows", a if a_rows is None else a_rows, 2 if a_rows is None else 1)[0]
     on = world_of(world, a)
     if out is None:
-        out = zeros((rows, extents("b", b, 3)[1]), element_of(a), framework_of(kind_of(a)), on)
+        out = zeros((rows, extents("b", b, 3)[1]), element_of(a), framework_of(kind_of(a)), on, stream=stream)
     _core.grouped_gemm(on._core, (a, b, out, counts, firsts, a_rows, bias, row_weights), stride, activation, num_sms,
                        stream_handle(stream, on._gpu, kind_of(a)))
     return out
@@ -108,11 +108,11 @@ def expert_mlp(recv: Received, gate: Array, up: Array, down: Array, *, gate_scal
     world = World(_core.world_of(recv._core))
     framework = recv._framework
     if out is None:
-        out = empty((recv.max_rows, recv.hidden), "bfloat16", framework, world)
+        out = empty((recv.max_rows, recv.hidden), "bfloat16", framework, world, stream=stream)
     if scratch is None:
         is_fp8 = element_of(gate).startswith("float8")
         bytes_of_scratch = _core.expert_mlp_scratch_bytes(recv._core, extents("gate", gate, 3)[1], is_fp8)
-        scratch = empty((bytes_of_scratch,), "uint8", framework, world, "scratch") if bytes_of_scratch else None
+        scratch = empty((bytes_of_scratch,), "uint8", framework, world, "scratch", stream) if bytes_of_scratch else None
     _core.expert_mlp(recv._core, (gate, up, down, gate_scales, up_scales, down_scales, gate_bias, up_bias, down_bias, row_weights, out,
                                   scratch), gating, stream_handle(stream, world._gpu, kind_of(gate)))
     return out

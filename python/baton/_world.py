@@ -21,6 +21,13 @@ def split_device(device: str) -> tuple:
     return kind, int(index) if colon else -1
 
 
+def gpu_of_torch() -> int:
+    """Torch's current one if set_device chose it, as ranks of a group need not be those that GPUs are numbered by. -1: it is the first, as where
+    nobody chose."""
+    cuda = sys.modules["torch"].cuda
+    return (cuda.current_device() if cuda.is_initialized() else 0) or -1
+
+
 def loaded_kind() -> type:
     """Of arrays of torch, or else cupy, where one of them is loaded."""
     for name, array in (("torch", "Tensor"), ("cupy", "ndarray")):
@@ -73,7 +80,9 @@ class World:
 
     @classmethod
     def from_torch(cls, group: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":
-        """The ranks of a process group of torch.distributed; None: the default one. All of them on this machine."""
+        """The ranks of a process group of torch.distributed; None: the default one. All of them on this machine.
+
+        On "cuda" this rank's GPU is torch's current one where torch.cuda.set_device chose it, else LOCAL_RANK's."""
         from torch import distributed
 
         def all_gather(mine: bytes) -> list:
@@ -81,8 +90,9 @@ class World:
             distributed.all_gather_object(of_ranks, mine, group=group)
             return of_ranks
 
-        return cls.from_all_gather(all_gather, distributed.get_rank(group), distributed.get_world_size(group), device,
-                                   local_rank=int(os.environ.get("LOCAL_RANK", -1)), deadline=deadline)
+        kind, index = split_device(device)
+        return cls(_core.from_all_gather(all_gather, (distributed.get_rank(group), distributed.get_world_size(group)), kind,
+                                         index if index >= 0 or kind == "cpu" else gpu_of_torch(), int(os.environ.get("LOCAL_RANK", -1)), deadline))
 
     @classmethod
     def from_mpi(cls, comm: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":

@@ -54,9 +54,9 @@ def longest_of(name: str, length: Optional[int]) -> int:
     return -1 if length is None else integer(name, length, 0)
 
 
-def new_scratch_of(scratch: Optional[Array], kind: type, world: World) -> Any:
+def new_scratch_of(scratch: Optional[Array], kind: type, world: World, stream: Any) -> Any:
     def new_scratch(size: int) -> Array:
-        return zeros((size,), "uint8", framework_of(kind), world, "scratch") if scratch is None else scratch
+        return zeros((size,), "uint8", framework_of(kind), world, "scratch", stream) if scratch is None else scratch
     return new_scratch
 
 
@@ -88,13 +88,13 @@ def varlen(q: Array, k: Array, v: Array, cu_seqlens_q: Array, cu_seqlens_k: Arra
     total_q, heads, _ = extents("q", q, 3)
     on, kind = world_of(world, q), kind_of(q)
     if out is None:
-        out = zeros(q.shape, element_of(q), framework_of(kind), on)
+        out = zeros(q.shape, element_of(q), framework_of(kind), on, stream=stream)
     if lse is None and return_lse:
-        lse = zeros((heads, total_q), "float32", framework_of(kind), on, "lse")
+        lse = zeros((heads, total_q), "float32", framework_of(kind), on, "lse", stream)
     _core.varlen_attention(on._core, (q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, sinks),
                            options_of(causal, window, softcap, scale, num_sms),
                            (longest_of("max_seqlen_q", max_seqlen_q), longest_of("max_seqlen_k", max_seqlen_k)),
-                           new_scratch_of(scratch, kind, on), stream_handle(stream, on._gpu, kind))
+                           new_scratch_of(scratch, kind, on, stream), stream_handle(stream, on._gpu, kind))
     return (out, lse) if return_lse else out
 
 
@@ -122,12 +122,12 @@ def with_kvcache(q: Array, k_cache: Array, v_cache: Array, page_table: Array, se
     shape = extents("q", q, 4 if cu_seqlens_q is None else 3)
     on, kind = world_of(world, q), kind_of(q)
     if out is None:
-        out = zeros(q.shape, element_of(q), framework_of(kind), on)
+        out = zeros(q.shape, element_of(q), framework_of(kind), on, stream=stream)
     if lse is None and return_lse:
         of_lse = (shape[0], shape[2], shape[1]) if cu_seqlens_q is None else (shape[1], shape[0])
-        lse = zeros(of_lse, "float32", framework_of(kind), on, "lse")
+        lse = zeros(of_lse, "float32", framework_of(kind), on, "lse", stream)
     _core.attention_with_kvcache(on._core, (q, k_cache, v_cache, out, lse, page_table, seqlens, cu_seqlens_q, sinks),
                                  options_of(causal, window, softcap, scale, num_sms),
-                                 (layout, longest_of("max_seqlen_q", max_seqlen_q)), new_scratch_of(scratch, kind, on),
+                                 (layout, longest_of("max_seqlen_q", max_seqlen_q)), new_scratch_of(scratch, kind, on, stream),
                                  stream_handle(stream, on._gpu, kind))
     return (out, lse) if return_lse else out

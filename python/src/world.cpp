@@ -134,8 +134,8 @@ nb::dict wait_times(const py_world& self) {
   return all;
 }
 
-/// At Ctrl-C in a hang: who was waited for, and then what Python's handler of SIGINT raises, if it does. It is asked before anything is
-/// said: what writes to standard error asks as well, and what the handler raises there is lost.
+/// At Ctrl-C in a hang: who was waited for, and then what Python's handler of SIGINT raises, if it does. It runs before anything
+/// is said: what writes to standard error runs it as well, and loses what it raises.
 void say_and_interrupt(const stuck& error) {
   std::optional<nb::python_error> raised;
   if (PyErr_CheckSignals() != 0) raised.emplace();

@@ -152,7 +152,7 @@ def test_rows_of_no_sequence_are_zeros(dirty_memory):
 
 
 def test_scratch_is_zeros(dirty_memory):
-    assert (attention.new_scratch_of(None, numpy.ndarray, ONE)(512) == 0).all()
+    assert (attention.new_scratch_of(None, numpy.ndarray, ONE, None)(512) == 0).all()
 
 
 def test_q_of_a_cache_may_have_gaps():

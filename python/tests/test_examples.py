@@ -60,6 +60,11 @@ def test_a_profile_names_operators(tmp_path):
     assert '"baton::expert_mlp"' in trace.read_text()
 
 
+def test_host_time_of_a_round_is_told():
+    out = output_of(start("host_time.py", "cpu"))
+    assert re.fullmatch(r"cpu, in Python: a dispatch and a combine take \d+\.\d us of this thread\n", out), out
+
+
 def test_every_example_is_run_here():
-    assert {path.name for path in FOLDER.glob("*.py")} == {"quick_start.py", "process_for_each_rank.py", "profile_with_torch.py",
+    assert {path.name for path in FOLDER.glob("*.py")} == {"host_time.py", "quick_start.py", "process_for_each_rank.py", "profile_with_torch.py",
                                                            "transformers_generate.py", "who_is_stuck.py"}

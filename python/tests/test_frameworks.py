@@ -8,7 +8,7 @@ from test_attention import batch
 
 
 def gpus():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", exc_type=ImportError)
     if "CUDA" not in baton.build_info() or not torch.cuda.is_available():
         pytest.skip("no GPU, or a wheel without its kernels")
     return torch
@@ -16,12 +16,13 @@ def gpus():
 
 class of_torch:
     def __init__(self, device):
-        self.torch, self.device = pytest.importorskip("torch"), device
+        self.torch, self.device = pytest.importorskip("torch", exc_type=ImportError), device
 
-    def array(self, values):
+    def array(self, values, gpu=0):
+        device = "cpu" if self.device == "cpu" else f"cuda:{gpu}"
         if values.dtype == BF16:
-            return self.torch.from_numpy(values.view(numpy.int16)).view(self.torch.bfloat16).to(self.device)
-        return self.torch.from_numpy(values).to(self.device)
+            return self.torch.from_numpy(values.view(numpy.int16)).view(self.torch.bfloat16).to(device)
+        return self.torch.from_numpy(values).to(device)
 
     def numpy(self, array):
         if array.dtype == self.torch.bfloat16:
@@ -33,9 +34,10 @@ class of_cupy:
     def __init__(self, _):
         self.cupy = pytest.importorskip("cupy")
 
-    def array(self, values):
-        bits = self.cupy.asarray(values.view(numpy.uint16) if values.dtype == BF16 else values)
-        return bits.view(BF16) if values.dtype == BF16 else bits
+    def array(self, values, gpu=0):
+        with self.cupy.cuda.Device(gpu):
+            bits = self.cupy.asarray(values.view(numpy.uint16) if values.dtype == BF16 else values)
+            return bits.view(BF16) if values.dtype == BF16 else bits
 
     def numpy(self, array):
         bits = array.view(numpy.uint16) if array.dtype == BF16 else array
@@ -45,32 +47,33 @@ class of_cupy:
 class of_jax:
     def __init__(self, device):
         self.jax = pytest.importorskip("jax")
-        self.device = self.jax.devices(device)[0]
+        self.devices = self.jax.devices(device)
 
-    def array(self, values):
-        return self.jax.device_put(values.astype(numpy.int32) if values.dtype == numpy.int64 else values, self.device)
+    def array(self, values, gpu=0):
+        return self.jax.device_put(values.astype(numpy.int32) if values.dtype == numpy.int64 else values, self.devices[gpu])
 
     def numpy(self, array):
         return numpy.asarray(array)
 
 
-def multiplied(framework, recv):
+def multiplied(framework, recv, gpu=0):
     """Expert e multiplies by e + 1, on the host."""
     tokens, out = framework.numpy(recv.tokens), numpy.zeros((recv.max_rows, recv.hidden), BF16)
     ids, firsts, counts = (framework.numpy(a) for a in (recv.expert_ids, recv.row_offsets, recv.row_counts))
     for expert, first, count in zip(ids, firsts, counts):
         rows = slice(int(first), int(first + count))
         out[rows] = (tokens[rows].astype(numpy.float32) * numpy.float32(expert + 1)).astype(BF16)
-    return framework.array(out)
+    return framework.array(out, gpu)
 
 
 def run_rounds(framework, device, num_ranks=2):
     data = round_data(num_ranks=num_ranks)
     ep = baton.ExpertParallel.create_all(baton.World.local(num_ranks, device=device), **data.sizes())
+    gpus_of_ranks = [0 if device == "cpu" else its.world.device_index for its in ep]
     for _ in range(3):
-        given = [[framework.array(array) for array in arrays] for arrays in (data.tokens, data.topk_idx, data.topk_weights)]
+        given = [list(map(framework.array, arrays, gpus_of_ranks)) for arrays in (data.tokens, data.topk_idx, data.topk_weights)]
         recv = baton.dispatch_all(ep, *given)
-        answers = [multiplied(framework, rows) for rows in recv]
+        answers = [multiplied(framework, rows, gpu) for rows, gpu in zip(recv, gpus_of_ranks)]
         outs = baton.combine_all(ep, answers)
         for rank, its in enumerate(outs):
             ep[rank].world.synchronize()
@@ -229,3 +232,43 @@ def test_products_of_torch_tensors_on_gpus():
     exact = a.double() @ b.double().T
     allowed = a.double().abs() @ b.double().abs().T * 72 * 2.0 ** -23
     assert ((c.double() - exact).abs() <= allowed).all()
+
+
+def busy(torch, stream):
+    """Keeps `stream` from what it is given next for some milliseconds."""
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(20_000_000)
+
+
+def test_results_on_another_stream_become_zeros_there():
+    torch = gpus()
+    other, counts = torch.cuda.Stream(), torch.tensor([8], dtype=torch.int32, device="cuda")
+    a, b = torch.randn(16, 64, device="cuda").bfloat16(), torch.randn(1, 64, 64, device="cuda").bfloat16()
+    expected = baton.grouped_gemm(a, b, counts)
+    torch.cuda.synchronize()
+    busy(torch, torch.cuda.current_stream())
+    made = baton.grouped_gemm(a, b, counts, stream=other)
+    torch.cuda.synchronize()
+    assert torch.equal(made, expected)
+    busy(torch, other)
+    made = baton.grouped_gemm(a, b, counts, stream=other.cuda_stream)
+    torch.cuda.synchronize()
+    assert torch.equal(made, expected) and expected[:8].abs().max() > 0 and (expected[8:] == 0).all()
+
+
+def test_scratch_of_another_stream_is_not_used_again_before_its_time():
+    torch, framework = gpus(), of_torch("cuda")
+    data = round_data(num_ranks=1, num_experts=8, hidden=256)
+    ep = baton.ExpertParallel(baton.World.local(1, device="cuda")[0], **data.sizes())
+    weights = [torch.randn(8, 256, 256, device="cuda").bfloat16() / 16 for _ in range(3)]
+    recv = ep.dispatch(*(framework.array(array) for array in data.given(0)))
+    rows = int(recv.row_offsets[-1])
+    expected = baton.expert_mlp(recv, *weights)[:rows]
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    other = torch.cuda.Stream()
+    busy(torch, other)
+    made = baton.expert_mlp(recv, *weights, stream=other)
+    spoilt = [torch.full((size,), 0xff, dtype=torch.uint8, device="cuda") for size in (2 ** n for n in range(9, 25)) for _ in range(4)]
+    torch.cuda.synchronize()
+    assert torch.equal(made[:rows], expected) and len(spoilt) > 0

@@ -232,6 +232,14 @@ def test_the_small_model_writes_what_it_should(size):
         assert texts == [answer["greedy_continuation"][:32] for answer in answers]
 
 
+def test_a_world_of_a_process_group_is_on_the_gpu_that_torch_uses(monkeypatch):
+    from baton._world import gpu_of_torch
+    for initialised, current, expected in ((False, 3, -1), (True, 0, -1), (True, 3, 3)):
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: initialised)
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: current)
+        assert gpu_of_torch() == expected
+
+
 def gpu_world():
     if "CUDA" not in baton.build_info() or not torch.cuda.is_available():
         pytest.skip("no GPU, or a wheel without its kernels")

