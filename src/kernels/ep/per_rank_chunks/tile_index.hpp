@@ -137,7 +137,7 @@ BATON_FN int collect_ids(X& x, const indexer& index, const tile& at) {
   return tokens;
 }
 
-/// One warp: a tile of its block. False: gave up.
+/// One warp: a tile of its block, of which nobody is told yet. False: gave up.
 template <class X>
 BATON_FN bool note_tile(X& x, const indexer& index, const tile& at) {
   const dispatch_params& p = index.p;
@@ -166,7 +166,24 @@ BATON_FN bool note_tile(X& x, const indexer& index, const tile& at) {
   });
   if (at.nth == 0) x.elect([&] { x.write(p.token_counts + at.source, tokens); });
   x.sync_warp();
-  x.elect([&] { x.template store<order::release, scope::device>(p.tile_words + place, index.now.epoch); });
+  return true;
+}
+
+/// One warp: its tiles, and then, with one fence for up to 32 of them, their words. Nobody can use one before it has all. False: gave
+/// up, or refused ids.
+template <class X>
+BATON_FN bool note_tiles(X& x, const indexer& index) {
+  const dispatch_params& p = index.p;
+  const int first = x.block() + index.warp * x.num_blocks(), step = index.warps * x.num_blocks(),
+            all = num_tiles(p);
+  for (int i = first; i < all; i += step)
+    if (!note_tile(x, index, dealt_tile(p.s, i))) return false;
+  for (int i = first; i < all; i += step * warp_lanes)
+    x.each_lane([&](int lane) {
+      if (const int nth = i + lane * step; nth < all)
+        x.template store<order::release, scope::device>(p.tile_words + dealt_tile(p.s, nth).place(p.window),
+                                                        index.now.epoch);
+    });
   return true;
 }
 
@@ -199,7 +216,7 @@ struct four_rows {
 /// One warp: counts of its share of the tiles, eight at a time, to `f(place, counts)` for the lane's experts from 4 * i on.
 template <class X, class F>
 BATON_FN void each_count(X& x, const dispatch_params& p, int i, int begin, int end, F f) {
-  constexpr int together = 8;
+  constexpr int together = 16;
   const int words = p.window.expert_slots / 4;
   for (int first = begin; first < end; first += together) {
     std::uint32_t counts[together];
@@ -213,14 +230,49 @@ BATON_FN void each_count(X& x, const dispatch_params& p, int i, int begin, int e
   }
 }
 
-/// One warp: rows of each expert in its share of the tiles, into its room.
+/// Tiles in the order of their places, and which block each is of.
+struct tile_walk {
+  int num_ranks, tiles, num_blocks, rank;
+  int source, nth, block;
+
+  BATON_FN tile_walk(const dispatch_params& p, int blocks, int place)
+      : num_ranks{p.s.num_ranks},
+        tiles{p.window.tiles},
+        num_blocks{blocks},
+        rank{p.s.rank},
+        source{place / p.window.tiles},
+        nth{place - source * p.window.tiles},
+        block{deal_of(p.s, {source, nth}) % blocks} {}
+  BATON_FN void step() {
+    if (++nth == tiles) {
+      nth = 0, ++source;
+      block = (source < rank ? source + num_ranks - rank : source - rank) % num_blocks;
+      return;
+    }
+    block += num_ranks;
+    while (block >= num_blocks) block -= num_blocks;
+  }
+};
+
+template <class X>
+BATON_FN vec16* rows_of_tile(X&, const dispatch_params& p, int place) {
+  return reinterpret_cast<vec16*>(p.tile_rows) +
+         static_cast<std::int64_t>(place) * (p.window.expert_slots / 4);
+}
+
+/// One warp: rows of each expert in its share of the tiles, into its room; those before a tile of this block there, too, where the
+/// tile's rows will be.
 template <class X>
 BATON_FN void sum_share(X& x, const indexer& index, int begin, int end) {
-  auto* sums = reinterpret_cast<vec16*>(index.in(index.room(x, index.warp), index_room{index.p.window}.sums));
-  x.each(index.p.window.expert_slots / 4, [&](int i) {
+  const dispatch_params& p = index.p;
+  auto* sums = reinterpret_cast<vec16*>(index.in(index.room(x, index.warp), index_room{p.window}.sums));
+  x.each(p.window.expert_slots / 4, [&](int i) {
     vec16 sum{};
-    each_count(x, index.p, i, begin, end, [&](int, std::uint32_t counts) {
+    tile_walk at{p, x.num_blocks(), begin};
+    each_count(x, p, i, begin, end, [&](int place, std::uint32_t counts) {
+      if (at.block == x.block()) x.write(rows_of_tile(x, p, place) + i, sum);
       for (int e = 0; e < 4; ++e) sum.word[e] += static_cast<std::uint32_t>(count_in(counts, e));
+      at.step();
     });
     x.write(sums + i, sum);
   });
@@ -273,14 +325,13 @@ BATON_FN void number_share(X& x, const indexer& index, int begin, int end) {
         next.word[e] = static_cast<std::uint32_t>(row + before[lane].at[e]);
         row += align_up_to_power(here, p.window.row_alignment);
       }
-      each_count(x, p, i, begin, end, [&](int place, std::uint32_t counts) {
-        const tile at{place / p.window.tiles, place % p.window.tiles};
-        if (deal_of(p.s, at) % x.num_blocks() == x.block())
-          x.write(reinterpret_cast<vec16*>(p.tile_rows) +
-                      static_cast<std::int64_t>(place) * (p.window.expert_slots / 4) + i,
-                  next);
-        for (int e = 0; e < 4; ++e) next.word[e] += static_cast<std::uint32_t>(count_in(counts, e));
-      });
+      for (int nth = x.block(); nth < num_tiles(p); nth += x.num_blocks()) {
+        const int place = dealt_tile(p.s, nth).place(p.window);
+        if (place < begin || place >= end) continue;
+        vec16 first_rows = x.read(rows_of_tile(x, p, place) + i);
+        for (int e = 0; e < 4; ++e) first_rows.word[e] += next.word[e];
+        x.write(rows_of_tile(x, p, place) + i, first_rows);
+      }
     });
     behind += x.broadcast(last, warp_lanes - 1);
   }
@@ -296,10 +347,8 @@ BATON_FN void number_share(X& x, const indexer& index, int begin, int end) {
 template <class X>
 BATON_FN bool find_rows(X& x, const indexer& index) {
   const dispatch_params& p = index.p;
-  const int all = num_tiles(p);
-  for (int i = x.block() + index.warp * x.num_blocks(); i < all; i += index.warps * x.num_blocks())
-    if (!note_tile(x, index, dealt_tile(p.s, i))) return false;
-  const int each = ceil_div(all, index.warps), begin = smaller(all, index.warp * each),
+  if (!note_tiles(x, index)) return false;
+  const int all = num_tiles(p), each = ceil_div(all, index.warps), begin = smaller(all, index.warp * each),
             end = smaller(all, begin + each);
   if (!await_tiles(x, index, begin, end)) return false;
   x.sync_warp();
