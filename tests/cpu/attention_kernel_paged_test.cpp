@@ -17,44 +17,63 @@ constexpr attention_kernels::config pages_of_16_512 = make_config(512, false, fa
                                     pages_of_16_256 = make_config(256, false, false, 16),
                                     pages_of_32_256 = make_config(256, false, false, 32);
 
-template <attention_kernels::config C>
-void expect_pages(attention_shape s, int page_size, kv_layout layout, const sim::options& how = {}) {
-  using Value = attention_kernels::value<C>;
-  s.head_dim = C.head_dim;
-  const auto c = test::make_attention<Value>(s, 5);
-  auto keys = test::pages_of(c, page_size, layout, 3);
-  test::spoil_unused(keys);
-  const auto made = test::run_paged_attention<C>(c, keys, how);
-  EXPECT_EQ(test::errors_of(c, made, test::tensor_core_rounding<Value>(s.head_dim)).first_wrong, "")
-      << "pages of " << page_size << " " << name(layout);
-}
-/// Both head dimensions, with the kernel that is launched for the size.
-void expect_pages(const attention_shape& s, int page_size, kv_layout layout, const sim::options& how = {}) {
-  if (attention_kernels::page_rows_of(page_size) == 16) {
-    expect_pages<pages_of_16_256>(s, page_size, layout, how);
-    expect_pages<pages_of_16_512>(s, page_size, layout, how);
-  } else {
-    expect_pages<pages_of_32_256>(s, page_size, layout, how);
-    expect_pages<pages_of_32_512>(s, page_size, layout, how);
+/// A shape with both head dimensions, and what must come of it however its keys lie.
+class paged_case {
+ public:
+  explicit paged_case(const attention_shape& s) : of_256_{s, 256}, of_512_{s, 512} {}
+
+  /// With the kernels that are launched for the size.
+  void expect_right(int page_size, kv_layout layout, const sim::options& how = {}) {
+    if (attention_kernels::page_rows_of(page_size) == 16) {
+      of_256_.expect_right<pages_of_16_256>(page_size, layout, how);
+      of_512_.expect_right<pages_of_16_512>(page_size, layout, how);
+    } else {
+      of_256_.expect_right<pages_of_32_256>(page_size, layout, how);
+      of_512_.expect_right<pages_of_32_512>(page_size, layout, how);
+    }
   }
+
+ private:
+  class with_dim {
+   public:
+    with_dim(attention_shape s, int head_dim)
+        : case_{(s.head_dim = head_dim, test::make_attention<bfloat16>(s, 5))},
+          oracle_{case_, test::tensor_core_rounding<bfloat16>(head_dim)} {}
+    with_dim(const with_dim&) = delete;
+    template <attention_kernels::config C>
+    void expect_right(int page_size, kv_layout layout, const sim::options& how) {
+      auto keys = test::pages_of(case_, page_size, layout, 3);
+      test::spoil_unused(keys);
+      EXPECT_EQ(test::errors_of(oracle_, test::run_paged_attention<C>(case_, keys, how)).first_wrong, "")
+          << "pages of " << page_size << " " << name(layout);
+    }
+
+   private:
+    test::attention_case<bfloat16> case_;
+    test::attention_oracle<bfloat16> oracle_;
+  };
+
+  with_dim of_256_, of_512_;
+};
+void expect_pages(const attention_shape& s, int page_size, kv_layout layout) {
+  paged_case{s}.expect_right(page_size, layout);
 }
 constexpr int page_sizes[] = {16, 32, 48, 64, 128};
 constexpr kv_layout layouts[] = {kv_layout::nhd, kv_layout::hnd};
 
 TEST(attention_kernel_paged, pages_of_every_size_and_layout_are_followed) {
+  paged_case c{{.q_lens = {40}, .k_lens = {430}, .heads = 2, .kv_heads = 2}};
   for (const int page_size : page_sizes)
-    for (const kv_layout layout : layouts)
-      expect_pages({.q_lens = {40}, .k_lens = {430}, .heads = 2, .kv_heads = 2}, page_size, layout);
+    for (const kv_layout layout : layouts) c.expect_right(page_size, layout);
 }
 TEST(attention_kernel_paged, pages_are_followed_in_every_schedule) {
+  paged_case c{{.q_lens = {128}, .k_lens = {530}, .options = {.causal = true}}};
   for (const sim::options& how : test::product_schedules)
-    for (const int page_size : {16, 64})
-      expect_pages({.q_lens = {128}, .k_lens = {530}, .options = {.causal = true}}, page_size, kv_layout::nhd,
-                   how);
+    for (const int page_size : {16, 64}) c.expect_right(page_size, kv_layout::nhd, how);
 }
 TEST(attention_kernel_paged, tables_are_read_far_ahead) {
-  for (const int page_size : {16, 32})
-    expect_pages({.q_lens = {16}, .k_lens = {2300}}, page_size, kv_layout::hnd);
+  paged_case c{{.q_lens = {16}, .k_lens = {2300}}};
+  for (const int page_size : {16, 32}) c.expect_right(page_size, kv_layout::hnd);
 }
 TEST(attention_kernel_paged, lengths_at_the_borders_of_pages_and_tiles_and_sequences_of_none_are_right) {
   for (const int page_size : page_sizes)
@@ -64,20 +83,20 @@ TEST(attention_kernel_paged, lengths_at_the_borders_of_pages_and_tiles_and_seque
                   .kv_heads = 1,
                   .options = {.causal = true}},
                  page_size, kv_layout::nhd);
-  expect_pages({.q_lens = {3, 0, 130, 64}, .k_lens = {200, 77, 129, 0}, .tail = 5}, 16, kv_layout::hnd);
-  expect_pages({.q_lens = {3, 0, 130, 64}, .k_lens = {200, 77, 129, 0}, .tail = 5}, 64, kv_layout::nhd);
+  paged_case uneven{{.q_lens = {3, 0, 130, 64}, .k_lens = {200, 77, 129, 0}, .tail = 5}};
+  uneven.expect_right(16, kv_layout::hnd);
+  uneven.expect_right(64, kv_layout::nhd);
 }
 TEST(attention_kernel_paged, a_window_may_begin_in_the_second_half_of_what_is_copied_at_once) {
-  for (const int page_size : {32, 64})
-    expect_pages({.q_lens = {140}, .k_lens = {720}, .options = {.causal = true, .window_left = 100}},
-                 page_size, kv_layout::hnd);
+  paged_case c{{.q_lens = {140}, .k_lens = {720}, .options = {.causal = true, .window_left = 100}}};
+  for (const int page_size : {32, 64}) c.expect_right(page_size, kv_layout::hnd);
 }
 TEST(attention_kernel_paged, rows_see_a_window_of_keys_and_no_page_in_front_of_it) {
+  paged_case c{{.q_lens = {140}, .k_lens = {700}, .options = {.causal = true, .window_left = 100}}},
+      to_both_sides{{.q_lens = {20}, .k_lens = {500}, .options = {.window_left = 40, .window_right = 30}}};
   for (const int page_size : {16, 32, 48}) {
-    expect_pages({.q_lens = {140}, .k_lens = {700}, .options = {.causal = true, .window_left = 100}},
-                 page_size, kv_layout::nhd);
-    expect_pages({.q_lens = {20}, .k_lens = {500}, .options = {.window_left = 40, .window_right = 30}},
-                 page_size, kv_layout::hnd);
+    c.expect_right(page_size, kv_layout::nhd);
+    to_both_sides.expect_right(page_size, kv_layout::hnd);
   }
 }
 TEST(attention_kernel_paged, heads_share_keys_in_groups_and_rows_that_see_nothing_touch_no_page) {

@@ -10,26 +10,26 @@ namespace {
 
 using test::attention_shape;
 
+/// In every schedule.
 template <attention_kernels::config C>
-void expect_attention(attention_shape s, const sim::options& how) {
+void expect_in_all_schedules(attention_shape s) {
   using Value = attention_kernels::value<C>;
   s.head_dim = C.head_dim;
   const auto c = test::make_attention<Value>(s, 5);
-  const auto made = test::run_attention<C>(c, how);
-  const auto found =
-      test::errors_of(c, made.out.data(), made.lse.data(), test::tensor_core_rounding<Value>(s.head_dim));
-  EXPECT_EQ(found.first_wrong, "");
-  // Half a unit of each weight's last place, and of the result's: errors of weights are as random as values are.
-  EXPECT_LE(found.rms(), C.fp16 ? 0x1p-10 : 0x1p-8) << text(s);
+  test::attention_oracle<Value> oracle{c, test::tensor_core_rounding<Value>(s.head_dim)};
+  for (const sim::options& how : test::product_schedules) {
+    const auto found = test::errors_of(oracle, test::run_attention<C>(c, how));
+    EXPECT_EQ(found.first_wrong, "");
+    // Half a unit of each weight's last place, and of the result's: errors of weights are as random as values are.
+    EXPECT_LE(found.rms(), C.fp16 ? 0x1p-10 : 0x1p-8) << text(s);
+  }
 }
-/// Both head dimensions, in every schedule.
+/// Both head dimensions.
 template <attention_kernels::config With512 = test::attention_of_512,
           attention_kernels::config With256 = test::attention_of_256>
 void expect_attention(const attention_shape& s) {
-  for (const sim::options& how : test::product_schedules) {
-    expect_attention<With256>(s, how);
-    expect_attention<With512>(s, how);
-  }
+  expect_in_all_schedules<With256>(s);
+  expect_in_all_schedules<With512>(s);
 }
 /// `c` with a soft cap.
 constexpr attention_kernels::config with_softcap(attention_kernels::config c) {

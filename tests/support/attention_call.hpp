@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "baton/device_buffer.hpp"
-#include "tests/support/attention_case.hpp"
+#include "tests/support/attention_oracle.hpp"
 
 namespace baton::test {
 
@@ -22,6 +22,11 @@ template <class Value>
 attention_errors errors_of(const attention_case<Value>& c, const attention_result<Value>& found,
                            const attention_rounding& r) {
   return errors_of(c, found.out.data(), found.lse.data(), r);
+}
+
+template <class Value>
+attention_errors errors_of(attention_oracle<Value>& oracle, const attention_result<Value>& found) {
+  return errors_of(oracle, found.out.data(), found.lse.data());
 }
 
 /// Gaps between rows, or pages, in multiples of head_dim.
