@@ -1,5 +1,6 @@
 #pragma once
 // The one way to launch a kernel, on either device. For sources that see kernels' bodies; device code is not among them.
+#include "kernels/run_on_cpu.hpp"
 #include "runtime/launch_on_cuda.hpp"
 #include "runtime/world_state.hpp"
 #include "sim/context.hpp"
@@ -7,13 +8,19 @@
 
 namespace baton {
 
+/// Emitted wherever a kernel is launched, for who has the declaration alone.
+template <class Kernel, class Params>
+[[gnu::used, gnu::noinline]] void run_on_cpu(sim::context& x, const Params& p) {
+  Kernel::run(x, p);
+}
+
 /// Enqueues a kernel on the rank's queue `stream` of the CPU machine.
 template <class Kernel, class Params>
 void launch_on_cpu(const world& w, const launch_grid& g, const Params& p, stream_ref stream) {
   const detail::world_state& state = w.state();
   const sim::grid grid{g.blocks, g.threads / warp_lanes, g.shared_bytes, state.limits(g.slot), g.cluster};
   state.machine->launch(
-      state.rank, grid, [p](sim::context& x) { Kernel::run(x, p); }, stream.native);
+      state.rank, grid, [p](sim::context& x) { run_on_cpu<Kernel>(x, p); }, stream.native);
 }
 
 /// Enqueues a kernel on `stream` of the rank's device.

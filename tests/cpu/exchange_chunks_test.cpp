@@ -13,6 +13,7 @@
 #include "kernels/ep/per_rank_chunks/endpoint.hpp"
 #include "kernels/ep/per_rank_chunks/grid.hpp"
 #include "kernels/ep/with_tokens.hpp"
+#include "kernels/run_on_cpu.hpp"
 #include "sim/context.hpp"
 #include "tests/support/flipped_ids.hpp"
 
@@ -83,7 +84,7 @@ class chunk_rounds {
   void launch(int rank, const Params& p, const shared_plan& plan) {
     rank_memory& m = of_rank(rank);
     const sim::grid grid{2, p.roles.warps(), plan.bytes, {.abort = &m.abort, .record = &m.record}};
-    machine_.launch(rank, grid, [p](sim::context& x) { Kernel::run(x, p); });
+    machine_.launch(rank, grid, [p](sim::context& x) { run_on_cpu<Kernel>(x, p); });
   }
   void enqueue(int at, int rank) {
     const endpoint e = end_of(rank);

@@ -13,6 +13,7 @@
 #include "kernels/ep/per_rank/combine.hpp"
 #include "kernels/ep/per_rank/dispatch.hpp"
 #include "kernels/ep/per_rank/endpoint.hpp"
+#include "kernels/run_on_cpu.hpp"
 #include "sim/context.hpp"
 #include "tests/support/flipped_ids.hpp"
 
@@ -74,7 +75,8 @@ class split_rounds {
   void launch(int rank, const Params& p, std::size_t shared_bytes) {
     rank_memory& m = of_rank(rank);
     const sim::grid grid{2, 2, shared_bytes, {.abort = &m.abort, .record = &m.record}};
-    machine_.launch(rank, grid, [p = typename Kernel::params{p}](sim::context& x) { Kernel::run(x, p); });
+    machine_.launch(rank, grid,
+                    [p = typename Kernel::params{p}](sim::context& x) { run_on_cpu<Kernel>(x, p); });
   }
   void enqueue(int at, int rank) {
     const Endpoint e = end_of(rank);

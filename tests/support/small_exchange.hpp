@@ -10,6 +10,7 @@
 #include "kernels/ep/per_expert/endpoint.hpp"
 #include "kernels/ep/per_expert/select.hpp"
 #include "kernels/expert_mlp/cpu.hpp"
+#include "kernels/run_on_cpu.hpp"
 #include "sim/context.hpp"
 #include "tests/support/rank_memory.hpp"
 
@@ -94,7 +95,7 @@ class small_exchange {
     rank_memory& m = of_rank(rank);
     ep::select(config_, p, [&]<class Kernel>(std::size_t shared_bytes) {
       const sim::grid grid{config_.blocks, 1, shared_bytes, {.abort = &m.abort, .record = &m.record}};
-      machine_.launch(rank, grid, [p](sim::context& x) { Kernel::run(x, p); });
+      machine_.launch(rank, grid, [p](sim::context& x) { run_on_cpu<Kernel>(x, p); });
     });
   }
   void enqueue(int stage, int rank, const routes& ids, const bfloat16* tokens) {
