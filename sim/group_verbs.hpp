@@ -338,7 +338,7 @@ class group_verbs {
       for (int m = 0; m < group_warp_rows; ++m) {
         float left[values];
         left_at(m, chunk, left);
-        for (int i = 0; i < values; ++i) baton::add_scaled(acc.at[m], right[i], left[i], columns);
+        add_scaled_rows(acc.at[m], right, left);
       }
     }
   }

@@ -51,6 +51,24 @@ BATON_READS_WHOLE_ARRAYS inline void add_scaled(float* __restrict to, const floa
   for (; i < n; ++i) to[i] += by * from[i];
 }
 
+/// to[i] += by[k] * rows[k][i] of each k in turn: the same bits as add_scaled for each, with each array looked at once.
+template <std::size_t columns, std::size_t n>
+BATON_READS_WHOLE_ARRAYS void add_scaled_rows(float (&to)[columns], const float (&rows)[n][columns],
+                                              const float (&by)[n]) {
+  constexpr std::size_t width = 8;
+  static_assert(columns % width == 0);
+  using eight_floats = float __attribute__((__vector_size__(4 * width), __aligned__(4), __may_alias__));
+  look_at(to, columns);
+  look_at(rows[0], n * columns);
+  look_at(by, n);
+  for (std::size_t i = 0; i < columns; i += width) {
+    auto* const eight = reinterpret_cast<eight_floats*>(to + i);
+    eight_floats sums = *eight;
+    for (std::size_t k = 0; k < n; ++k) sums += *reinterpret_cast<const eight_floats*>(rows[k] + i) * by[k];
+    *eight = sums;
+  }
+}
+
 /// A row as fp32. bfloat16's own conversion would be a call for every value where arrays are looked at as a whole.
 BATON_READS_WHOLE_ARRAYS inline void widen(const bfloat16* from, std::size_t n, float* to) {
   look_at(from, n);
