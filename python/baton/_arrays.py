@@ -33,22 +33,46 @@ def framework_of(kind: type) -> str:
     return name
 
 
+def shown(value: Any) -> str:
+    """`value` in a message: an array's numbers would be all that one sees."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{type(value).__name__} {text[:60]!r}..."
+
+
+def flag(name: str, value: Any) -> bool:
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"{name}: {shown(value)}, expected True or False") from None
+
+
 def integer(name: str, value: Any, least: int = -2**31, most: int = 2**31 - 1) -> int:
     """`value`, whatever kind of integer it is."""
     try:
         found = operator.index(value)
     except TypeError:
-        raise InvalidArgument(f"{name}: {value!r}, expected an integer") from None
+        raise InvalidArgument(f"{name}: {shown(value)}, expected an integer") from None
     if not least <= found <= most:
         raise InvalidArgument(f"{name}: {found}, expected {least} to {most}")
     return found
+
+
+def told(error: TypeError, **integers: Any) -> Exception:
+    """What to raise when the library took a call's arguments for none of its own: which integer is none, or else `error`. Calls of rounds are
+    looked at when they have failed only."""
+    for name, value in integers.items():
+        try:
+            integer(name, value)
+        except InvalidArgument as refused:
+            return refused
+    return error
 
 
 def number(name: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidArgument(f"{name}: {value!r}, expected a number") from None
+        raise InvalidArgument(f"{name}: {shown(value)}, expected a number") from None
 
 
 def stream_handle(stream: Any, gpu: int, kind: type) -> int:

@@ -3,10 +3,10 @@ import json
 from typing import Any, Iterable, NamedTuple, Optional, Sequence
 
 from . import _core
-from ._arrays import Array, empty, framework_of, kind_of, stream_handle
+from ._arrays import Array, empty, framework_of, integer, kind_of, stream_handle, told
 from ._errors import InvalidArgument
 from ._received import Received
-from ._world import World, refuse_pickling
+from ._world import World, core_of, refuse_pickling
 
 
 class ExpertParallel:
@@ -39,7 +39,7 @@ class ExpertParallel:
         num_threads, tiled_scales, row_alignment, num_slots.
         """
         config = config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more)
-        self._set_up(world, _core.create(world._core, config))
+        self._set_up(world, _core.create(core_of("world", world), config))
 
     def _set_up(self, world: World, core: Any) -> None:
         self._world, self._held, self._device = world, core, world.device
@@ -55,7 +55,7 @@ class ExpertParallel:
         """Those of all ranks of one World.local, from one thread. Arguments as of ExpertParallel."""
         config = config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more)
         all_of_them = []
-        for world, core in zip(worlds, _core.create_all([world._core for world in worlds], config)):
+        for world, core in zip(worlds, _core.create_all([core_of("worlds", world) for world in worlds], config)):
             one = cls.__new__(cls)
             one._set_up(world, core)
             all_of_them.append(one)
@@ -93,8 +93,11 @@ class ExpertParallel:
         input_scales  float32: [hidden / 128] with fp8 from bfloat16, [1] with nvfp4
         expert_load   [local experts] int64, written: the round's rows of each expert are added
         """
-        self._core.dispatch_async((tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
-                                  stream_handle(stream, self._gpu, kind_of(tokens)))
+        try:
+            self._core.dispatch_async((tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
+                                      stream_handle(stream, self._gpu, kind_of(tokens)))
+        except TypeError as error:
+            raise told(error, slot=slot, num_sms=num_sms) from None
         self._kinds[slot] = kind_of(tokens)
 
     def dispatch_wait(self, *, slot: int = 0, stream: Any = None) -> Received:
@@ -106,8 +109,11 @@ class ExpertParallel:
                  expert_load: Optional[Array] = None, slot: int = 0, num_sms: int = 0, stream: Any = None) -> Received:
         """dispatch_async and dispatch_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use dispatch_all."""
         kind = kind_of(tokens)
-        core = _core.dispatch(self._core, (tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
-                              stream_handle(stream, self._gpu, kind))
+        try:
+            core = _core.dispatch(self._core, (tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
+                                  stream_handle(stream, self._gpu, kind))
+        except TypeError as error:
+            raise told(error, slot=slot, num_sms=num_sms) from None
         self._kinds[slot] = kind
         return self._received(core, kind)
 
@@ -125,8 +131,11 @@ class ExpertParallel:
         shared_output  [num_tokens, hidden] bfloat16: what shared experts made of this rank's tokens; added last
         num_rows       rows that were received, where the host has read row_offsets: then expert_output has as many, not max_rows
         """
-        self._core.combine_async((expert_output, shared_output), slot, num_sms, num_rows,
-                                 stream_handle(stream, self._gpu, kind_of(expert_output)))
+        try:
+            self._core.combine_async((expert_output, shared_output), slot, num_sms, num_rows,
+                                     stream_handle(stream, self._gpu, kind_of(expert_output)))
+        except TypeError as error:
+            raise told(error, slot=slot, num_sms=num_sms, num_rows=num_rows) from None
 
     def combine_wait(self, out: Optional[Array] = None, *, topk_weights: Optional[Array] = None, slot: int = 0,
                      stream: Any = None) -> Array:
@@ -142,12 +151,18 @@ class ExpertParallel:
                 slot: int = 0, num_sms: int = 0, stream: Any = None) -> Array:
         """combine_async and combine_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use combine_all."""
         out = self._out(out, slot, self._kind(slot), stream)
-        self._core.combine((expert_output, shared_output, out), slot, num_sms, num_rows,
-                           stream_handle(stream, self._gpu, kind_of(expert_output)))
+        try:
+            self._core.combine((expert_output, shared_output, out), slot, num_sms, num_rows,
+                               stream_handle(stream, self._gpu, kind_of(expert_output)))
+        except TypeError as error:
+            raise told(error, slot=slot, num_sms=num_sms, num_rows=num_rows) from None
         return out
 
     def _kind(self, slot: int) -> type:
-        self._core.num_tokens(slot)  # refuses what is no slot
+        try:
+            self._core.num_tokens(slot)  # refuses what is no slot
+        except TypeError as error:
+            raise told(error, slot=slot) from None
         return self._kinds[slot]
 
     def _out(self, out: Optional[Array], slot: int, kind: type, stream: Any) -> Array:
@@ -219,18 +234,34 @@ def config_of(num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank
 def why_not(num_ranks: int, *, num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int, format: str = "bf16",
             **more: Any) -> str:
     """Empty if such a communicator can be had with so many ranks; otherwise the first reason, with names and values."""
-    return _core.why_not(config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more), num_ranks)
+    return _core.why_not(config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more), integer("num_ranks", num_ranks))
 
 
 def workspace_bytes(num_ranks: int, *, num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int, format: str = "bf16",
                     **more: Any) -> int:
     """Bytes of device memory that such a communicator takes on each rank, exactly."""
-    return sum(_core.workspace_bytes(config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more), num_ranks))
+    return sum(_core.workspace_bytes(config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more), integer("num_ranks", num_ranks)))
+
+
+def ranks_of(ep: Sequence[ExpertParallel]) -> "list[ExpertParallel]":
+    """As a list, all of which are communicators."""
+    entries = listed("ep", ep)
+    for one in entries:
+        if not isinstance(one, ExpertParallel):
+            raise InvalidArgument(f"ep: a list with {type(one).__name__}, expected those of ExpertParallel.create_all")
+    return entries
+
+
+def listed(name: str, given: Iterable, of: str = "with one entry for each rank") -> list:
+    try:
+        return list(given)
+    except TypeError:
+        raise InvalidArgument(f"{name}: {type(given).__name__}, expected a list {of}") from None
 
 
 def of_each(name: str, given: Optional[Iterable], ep: Sequence[ExpertParallel]) -> list:
     """One entry a rank; of None, None for each."""
-    entries = [None] * len(ep) if given is None else list(given)
+    entries = [None] * len(ep) if given is None else listed(name, given)
     if len(entries) != len(ep):
         raise InvalidArgument(f"{name}: {len(entries)} entries, expected {len(ep)}, one for each rank")
     return entries
@@ -239,6 +270,7 @@ def of_each(name: str, given: Optional[Iterable], ep: Sequence[ExpertParallel]) 
 def dispatch_all(ep: Sequence[ExpertParallel], tokens: Iterable, topk_idx: Iterable, topk_weights: Optional[Iterable] = None,
                  **more: Any) -> "list[Received]":
     """dispatch_async, then dispatch_wait, on all ranks of World.local: lists with one entry a rank. `more` as of dispatch_async."""
+    ep = ranks_of(ep)
     given = list(zip(of_each("tokens", tokens, ep), of_each("topk_idx", topk_idx, ep), of_each("topk_weights", topk_weights, ep)))
     waiting = {name: more[name] for name in ("slot", "stream") if name in more}
     for one, arguments in zip(ep, given):
@@ -249,6 +281,7 @@ def dispatch_all(ep: Sequence[ExpertParallel], tokens: Iterable, topk_idx: Itera
 def combine_all(ep: Sequence[ExpertParallel], expert_output: Iterable, shared_output: Optional[Iterable] = None, *,
                 out: Optional[Iterable] = None, **more: Any) -> list:
     """combine_async, then combine_wait, on all ranks of World.local: [num_tokens, hidden] of each. `more` as of combine_async."""
+    ep = ranks_of(ep)
     given = list(zip(of_each("expert_output", expert_output, ep), of_each("shared_output", shared_output, ep)))
     outs = of_each("out", out, ep)
     waiting = {name: more[name] for name in ("slot", "stream") if name in more}
@@ -269,22 +302,25 @@ def members_of(epoch: int, active_ranks: int) -> Members:
 
 
 def set_members_of(ep: "list[ExpertParallel]", ranks: Iterable[int], epoch: Optional[int]) -> None:
-    ranks = sorted(set(ranks))
+    ranks = sorted({integer("ranks", rank) for rank in listed("ranks", ranks, "of ranks")})
     size = ep[0].world.size
     if not ranks or ranks[0] < 0 or ranks[-1] >= size:
         raise InvalidArgument(f"ranks: {ranks}, expected some of 0 to {size - 1}")
-    if epoch is None:
+    if epoch is not None:
+        epoch = integer("epoch", epoch, 0, 2**64 - 1)
+    else:
         epoch = 1 + max(one.members.epoch for one in ep)
     _core.set_members([one._core for one in ep], epoch, sum(1 << rank for rank in ranks))
 
 
 def set_members_all(ep: Sequence[ExpertParallel], ranks: Iterable[int], epoch: Optional[int] = None) -> None:
     """set_members on those of `ranks`, for all ranks of World.local at once."""
-    set_members_of(list(ep), ranks, epoch)
+    set_members_of(ranks_of(ep), ranks, epoch)
 
 
 def release_all(ep: Sequence[ExpertParallel]) -> None:
     """release on all ranks of World.local at once."""
+    ep = ranks_of(ep)
     for one in ep:
         one._views.clear()
     _core.release([one._core for one in ep])
@@ -292,4 +328,4 @@ def release_all(ep: Sequence[ExpertParallel]) -> None:
 
 def reacquire_all(ep: Sequence[ExpertParallel]) -> None:
     """reacquire on all ranks of World.local at once."""
-    _core.reacquire([one._core for one in ep])
+    _core.reacquire([one._core for one in ranks_of(ep)])

@@ -3,7 +3,7 @@ import os
 from typing import Any, Optional
 
 from . import _core
-from ._arrays import Array, empty, framework_of, kind_of, stream_handle, zeros
+from ._arrays import Array, empty, framework_of, integer, kind_of, number, shown, stream_handle, zeros
 from ._errors import InvalidArgument
 from ._received import Received
 from ._world import World
@@ -38,8 +38,19 @@ def extents(name: str, array: Array, count: int) -> tuple:
     return shape
 
 
-def element_of(array: Array) -> str:
-    return str(array.dtype).rpartition(".")[2]  # torch.bfloat16
+def element_of(name: str, array: Array) -> str:
+    if (dtype := getattr(array, "dtype", None)) is None:
+        raise InvalidArgument(f"{name}: {type(array).__name__}, expected an array that says its dtype")
+    found = str(dtype).rpartition(".")[2]  # torch.bfloat16
+    if not found.isidentifier():  # as of records, or of bytes in another order
+        raise InvalidArgument(f"{name}: found elements of {shown(dtype)}, expected bfloat16 or float16")
+    return found
+
+
+def text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{name}: {type(value).__name__}, expected a str")
+    return value
 
 
 def gemm(a: Array, b: Array, *, out: Optional[Array] = None, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Array] = None,
@@ -55,14 +66,14 @@ def gemm(a: Array, b: Array, *, out: Optional[Array] = None, alpha: float = 1.0,
     n and k are multiples of 8. Summed in fp32 and rounded once at the end; the same bits on every run. activation: none, relu, silu, gelu.
     On GPUs it only enqueues on `stream` and can be captured; on the CPU the result is there when it returns.
     """
-    if b_layout not in ("n_by_k", "k_by_n"):
+    if text("b_layout", b_layout) not in ("n_by_k", "k_by_n"):
         raise InvalidArgument(f"b_layout: {b_layout!r}, expected 'n_by_k' or 'k_by_n'")
     m, _ = extents("a", a, 2)
     n = extents("b", b, 2)[0 if b_layout == "n_by_k" else 1]
-    on = world_of(world, a)
+    on, alpha, beta = world_of(world, a), number("alpha", alpha), number("beta", beta)
     if out is None:
-        out = (zeros if beta else empty)((m, n), element_of(a), framework_of(kind_of(a)), on, stream=stream)
-    _core.gemm(on._core, (a, b, out, bias), (alpha, beta), activation, (b_layout == "k_by_n", splits, num_sms),
+        out = (zeros if beta else empty)((m, n), element_of("a", a), framework_of(kind_of(a)), on, stream=stream)
+    _core.gemm(on._core, (a, b, out, bias), (alpha, beta), text("activation", activation), (b_layout == "k_by_n", integer("splits", splits), integer("num_sms", num_sms)),
                stream_handle(stream, on._gpu, kind_of(a)))
     return out
 
@@ -84,8 +95,9 @@ def grouped_gemm(a: Array, b: Array, counts: Array, *, firsts: Optional[Array] =
     rows = extents("a" if a_rows is None else "a_rows", a if a_rows is None else a_rows, 2 if a_rows is None else 1)[0]
     on = world_of(world, a)
     if out is None:
-        out = zeros((rows, extents("b", b, 3)[1]), element_of(a), framework_of(kind_of(a)), on, stream=stream)
-    _core.grouped_gemm(on._core, (a, b, out, counts, firsts, a_rows, bias, row_weights), stride, activation, num_sms,
+        out = zeros((rows, extents("b", b, 3)[1]), element_of("a", a), framework_of(kind_of(a)), on, stream=stream)
+    _core.grouped_gemm(on._core, (a, b, out, counts, firsts, a_rows, bias, row_weights), integer("stride", stride),
+                       text("activation", activation), integer("num_sms", num_sms),
                        stream_handle(stream, on._gpu, kind_of(a)))
     return out
 
@@ -105,14 +117,16 @@ def expert_mlp(recv: Received, gate: Array, up: Array, down: Array, *, gate_scal
     out          [max_rows, hidden] bfloat16; rows outside every expert stay. None: a new array, in which they hold anything
     gating       silu, or gpt-oss's clamped
     """
+    if not isinstance(recv, Received):
+        raise InvalidArgument(f"recv: {type(recv).__name__}, expected what dispatch or dispatch_wait returned")
     world = World(_core.world_of(recv._core))
     framework = recv._framework
     if out is None:
         out = empty((recv.max_rows, recv.hidden), "bfloat16", framework, world, stream=stream)
     if scratch is None:
-        is_fp8 = element_of(gate).startswith("float8")
-        bytes_of_scratch = _core.expert_mlp_scratch_bytes(recv._core, extents("gate", gate, 3)[1], is_fp8)
+        intermediate, is_fp8 = extents("gate", gate, 3)[1], element_of("gate", gate).startswith("float8")
+        bytes_of_scratch = _core.expert_mlp_scratch_bytes(recv._core, intermediate, is_fp8)
         scratch = empty((bytes_of_scratch,), "uint8", framework, world, "scratch", stream) if bytes_of_scratch else None
     _core.expert_mlp(recv._core, (gate, up, down, gate_scales, up_scales, down_scales, gate_bias, up_bias, down_bias, row_weights, out,
-                                  scratch), gating, stream_handle(stream, world._gpu, kind_of(gate)))
+                                  scratch), text("gating", gating), stream_handle(stream, world._gpu, kind_of(gate)))
     return out

@@ -4,7 +4,7 @@ import sys
 from typing import Any, Callable, Optional, Sequence
 
 from . import _core
-from ._arrays import stream_handle
+from ._arrays import integer, number, stream_handle
 from ._errors import InvalidArgument
 
 
@@ -19,6 +19,18 @@ def split_device(device: str) -> tuple:
     if kind not in ("cpu", "cuda", "auto") or (colon and not (kind == "cuda" and index.isdecimal())):
         raise InvalidArgument(f"device: {str(device)!r}, expected 'cpu', 'cuda', 'cuda:N' or 'auto'")
     return kind, int(index) if colon else -1
+
+
+def seconds(name: str, value: Any) -> float:
+    if not 0 <= (found := number(name, value)) < 1e9:  # nan is not, either
+        raise InvalidArgument(f"{name}: {value!r}, expected seconds, 0 for none")
+    return found
+
+
+def core_of(name: str, world: Any) -> Any:
+    if not isinstance(world, World):
+        raise InvalidArgument(f"{name}: {type(world).__name__}, expected a baton.World")
+    return world._core
 
 
 def gpu_of_torch() -> int:
@@ -57,7 +69,7 @@ class World:
         kind, index = split_device(device)
         if index >= 0:
             raise InvalidArgument(f"device: {device!r}, expected 'cuda': rank r of World.local uses GPU r modulo their number")
-        return [cls(core) for core in _core.local(num_ranks, kind)]
+        return [cls(core) for core in _core.local(integer("num_ranks", num_ranks), kind)]
 
     @classmethod
     def from_env(cls, device: str = "auto") -> "World":
@@ -75,8 +87,11 @@ class World:
                         local_rank: int = -1, deadline: float = 30.0) -> "World":
         """Ranks that `all_gather` reaches: it takes this rank's bytes and returns those of all ranks, in order of ranks. Every rank calls it
         the same number of times, only while objects are made. None is enough for one rank. `deadline`: of every wait, in seconds."""
+        if all_gather is not None and not callable(all_gather):
+            raise InvalidArgument(f"all_gather: {type(all_gather).__name__}, expected a function that takes bytes and returns those of all ranks, or None")
         kind, index = split_device(device)
-        return cls(_core.from_all_gather(all_gather, (rank, size), kind, index, local_rank, deadline))
+        return cls(_core.from_all_gather(all_gather, (integer("rank", rank), integer("size", size)), kind, index, integer("local_rank", local_rank),
+                                         seconds("deadline", deadline)))
 
     @classmethod
     def from_torch(cls, group: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":
@@ -91,8 +106,10 @@ class World:
             return of_ranks
 
         kind, index = split_device(device)
-        return cls(_core.from_all_gather(all_gather, (distributed.get_rank(group), distributed.get_world_size(group)), kind,
-                                         index if index >= 0 or kind == "cpu" else gpu_of_torch(), int(os.environ.get("LOCAL_RANK", -1)), deadline))
+        if index < 0 and kind != "cpu" and (chosen := gpu_of_torch()) >= 0:
+            index = chosen
+        return cls(_core.from_all_gather(all_gather, (distributed.get_rank(group), distributed.get_world_size(group)), kind, index,
+                                         int(os.environ.get("LOCAL_RANK", -1)), seconds("deadline", deadline)))
 
     @classmethod
     def from_mpi(cls, comm: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":

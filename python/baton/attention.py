@@ -6,7 +6,7 @@ import operator
 from typing import Any, NamedTuple, Optional, Tuple
 
 from . import _core
-from ._arrays import Array, framework_of, integer, kind_of, number, stream_handle, zeros
+from ._arrays import Array, flag, framework_of, integer, kind_of, number, shown, stream_handle, zeros
 from ._errors import InvalidArgument
 from ._products import element_of, extents, world_of
 from ._world import World, split_device
@@ -27,9 +27,9 @@ class Support(NamedTuple):
 def options_of(causal: bool, window: Tuple[int, int], softcap: float, scale: Optional[float], num_sms: int) -> tuple:
     try:
         left, right = (operator.index(bound) for bound in window)
-    except (TypeError, ValueError):
-        raise InvalidArgument(f"window: {window!r}, expected (left, right), -1 for no bound") from None
-    return (None if scale is None else number("scale", scale), bool(causal), (integer("window", left), integer("window", right)),
+    except (TypeError, ValueError, NotImplementedError):  # a memoryview of two dimensions goes through none
+        raise InvalidArgument(f"window: {shown(window)}, expected (left, right), -1 for no bound") from None
+    return (None if scale is None else number("scale", scale), flag("causal", causal), (integer("window", left), integer("window", right)),
             number("softcap", softcap), integer("num_sms", num_sms))
 
 
@@ -46,7 +46,7 @@ def supports(*, heads: int, kv_heads: int, head_dim: int, dtype: str = "bfloat16
     named = getattr(dtype, "__name__", str(dtype)).rpartition(".")[2]  # numpy's types, and torch.bfloat16
     sizes = integer("heads", heads), integer("kv_heads", kv_heads), integer("head_dim", head_dim)
     reason = _core.why_no_attention(kind, named, sizes, integer("page_size", page_size, 0),
-                                    options_of(causal, window, softcap, scale, 0), bool(sinks))
+                                    options_of(causal, window, softcap, scale, 0), flag("sinks", sinks))
     return Support(not reason, reason)
 
 
@@ -86,9 +86,10 @@ def varlen(q: Array, k: Array, v: Array, cu_seqlens_q: Array, cu_seqlens_k: Arra
     Raises Unsupported where there is no kernel, with what `supports` says: nothing falls back to something slower.
     """
     total_q, heads, _ = extents("q", q, 3)
+    return_lse = flag("return_lse", return_lse)
     on, kind = world_of(world, q), kind_of(q)
     if out is None:
-        out = zeros(q.shape, element_of(q), framework_of(kind), on, stream=stream)
+        out = zeros(q.shape, element_of("q", q), framework_of(kind), on, stream=stream)
     if lse is None and return_lse:
         lse = zeros((heads, total_q), "float32", framework_of(kind), on, "lse", stream)
     _core.varlen_attention(on._core, (q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, sinks),
@@ -118,11 +119,12 @@ def with_kvcache(q: Array, k_cache: Array, v_cache: Array, page_table: Array, se
     All else as in varlen. The cache is read only: what this step adds to it is written before the call.
     """
     if not isinstance(layout, str):
-        raise InvalidArgument(f"layout: {layout!r}, expected 'nhd' or 'hnd'")
+        raise InvalidArgument(f"layout: {shown(layout)}, expected 'nhd' or 'hnd'")
     shape = extents("q", q, 4 if cu_seqlens_q is None else 3)
+    return_lse = flag("return_lse", return_lse)
     on, kind = world_of(world, q), kind_of(q)
     if out is None:
-        out = zeros(q.shape, element_of(q), framework_of(kind), on, stream=stream)
+        out = zeros(q.shape, element_of("q", q), framework_of(kind), on, stream=stream)
     if lse is None and return_lse:
         of_lse = (shape[0], shape[2], shape[1]) if cu_seqlens_q is None else (shape[1], shape[0])
         lse = zeros(of_lse, "float32", framework_of(kind), on, "lse", stream)

@@ -262,7 +262,9 @@ bool fits(const found_array& found, const extents& expected) {
   const auto shape = found.noted_shape();
   return found.ndim == shape.size() &&
          std::equal(shape.begin(), shape.end(), expected.begin(), expected.end(),
-                    [](std::int64_t extent, std::int64_t wanted) { return wanted < 0 || extent == wanted; });
+                    [](std::int64_t extent, std::int64_t wanted) {
+                      return extent >= 0 && (wanted < 0 || extent == wanted);
+                    });
 }
 
 std::string text_of(const expectation& expected, const world& rank) {

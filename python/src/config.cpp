@@ -44,7 +44,8 @@ void each_member(Config& c, Choice f, Number g) {
 
 template <class Enum, std::size_t Count>
 Enum choice_of(const char* keyword, nb::handle given, const names<Count>& choices) {
-  const std::string name = nb::cast<std::string>(nb::str(given));
+  std::string name;
+  if (!nb::try_cast(given, name, false)) name = nb::repr(given).c_str();  // no text, or none that is Unicode
   std::string all;
   for (std::size_t i = 0; i < Count; ++i) {
     if (name == choices[i]) return static_cast<Enum>(i);

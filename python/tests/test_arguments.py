@@ -120,10 +120,54 @@ def test_arrays_that_are_not_what_they_say_are_refused():
         baton.gemm(ones.astype(numpy.float16), nowhere)
 
 
-@pytest.mark.parametrize("changed", [{"slot": "first"}, {"num_sms": 1.5}, {"slot": None}])
-def test_what_is_no_whole_number_is_a_type_error_that_names_the_arguments(data, changed):
-    with pytest.raises(TypeError, match="slot: int, num_sms: int"):
-        local(data)[0].dispatch_async(*data.given(0), **changed)
+@pytest.mark.parametrize("changed, says", [({"slot": "first"}, "slot: 'first', expected an integer"), ({"slot": None}, "slot: None, expected an integer"),
+                                           ({"num_sms": 1.5}, "num_sms: 1.5, expected an integer"), ({"slot": 2 ** 40}, "slot: 1099511627776, expected")])
+def test_what_is_no_whole_number_is_named_by_every_call_of_a_round(data, changed, says):
+    ep, tokens = local(data)[0], numpy.zeros((0, 256), BF16)
+    slot_alone = {name: value for name, value in changed.items() if name == "slot"}
+    for call, given, options in ((ep.dispatch_async, data.given(0), changed), (ep.dispatch, data.given(0), changed), (ep.combine_async, (tokens,), changed),
+                                 (ep.combine, (tokens,), changed), (ep.dispatch_wait, (), slot_alone), (ep.combine_wait, (), slot_alone)):
+        if options:
+            with pytest.raises(baton.InvalidArgument, match=says):
+                call(*given, **options)
+    with pytest.raises(baton.InvalidArgument, match="num_rows: 'all', expected an integer"):
+        ep.combine_async(tokens, num_rows="all")
+
+
+def test_other_objects_than_those_that_are_meant_are_named(data):
+    ep, ones = local(data), numpy.ones((8, 8), BF16)
+    cu = numpy.array([0, 8], numpy.int32)
+    q = numpy.ones((8, 1, 8), BF16)
+    for call, says in (
+            (lambda: baton.expert_mlp(ones, ones, ones, ones), "recv: ndarray, expected what dispatch"),
+            (lambda: baton.ExpertParallel("here", **data.sizes()), "world: str, expected a baton.World"),
+            (lambda: baton.ExpertParallel.create_all([1], **data.sizes()), "worlds: int, expected a baton.World"),
+            (lambda: baton.ExpertParallel(ep[0].world, **data.sizes(layout="\ud800")), "layout: .*ud800.*, expected one of 'per_expert'"),
+            (lambda: baton.dispatch_all(5, [ones], [ones]), "ep: int, expected a list with one entry for each rank"),
+            (lambda: baton.dispatch_all(["a"], [ones], [ones]), "ep: a list with str, expected those of ExpertParallel.create_all"),
+            (lambda: baton.combine_all(ep, 7), "expert_output: int, expected a list with one entry for each rank"),
+            (lambda: ep[0].set_members(3), "ranks: int, expected a list of ranks"),
+            (lambda: ep[0].set_members(["one"]), "ranks: 'one', expected an integer"),
+            (lambda: ep[0].set_members([0], epoch=-1), "epoch: -1, expected 0 to"),
+            (lambda: baton.World.local("two", device="cpu"), "num_ranks: 'two', expected an integer"),
+            (lambda: baton.World.from_all_gather("me", 0, 1, "cpu"), "all_gather: str, expected a function"),
+            (lambda: baton.World.from_all_gather(None, 0, 1, "cpu", deadline=float("nan")), "deadline: nan, expected seconds"),
+            (lambda: baton.gemm(ones, ones, alpha=ones), r"alpha: ndarray .*\.\.\., expected a number"),
+            (lambda: baton.gemm(ones, ones, activation=None), "activation: NoneType, expected a str"),
+            (lambda: baton.gemm(numpy.zeros((8, 8), [("x", "i4")]), ones), r"a: found elements of .*, expected bfloat16"),
+            (lambda: baton.attention.varlen(q, q, q, cu, cu, causal=ones), "causal: .*, expected True or False"),
+            (lambda: baton.attention.varlen(q, q, q, cu, cu, window=memoryview(ones.astype(numpy.float32))), "window: .*, expected .left, right."),
+            (lambda: baton.workspace_bytes("two", **data.sizes()), "num_ranks: 'two', expected an integer")):
+        with pytest.raises(baton.InvalidArgument, match=says) as caught:
+            call()
+        assert len(str(caught.value)) < 300
+
+
+def test_memory_of_less_than_no_rows_is_refused(data):
+    less = foreign_array(numpy.zeros((16, 256), numpy.float16), FLOAT, 16)
+    less.managed.tensor.shape[0] = -1
+    with pytest.raises(baton.InvalidArgument, match=r"a: expected .*; found float16 \[any, 256\]"):
+        baton.gemm(less, numpy.zeros((8, 256), numpy.float16), out=numpy.zeros((16, 8), numpy.float16))
 
 
 def test_what_combine_refuses(data):
