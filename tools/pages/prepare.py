@@ -9,7 +9,7 @@ import reference
 
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
 MODULES = ("baton", "baton.attention", "baton.torch", "baton.transformers", "baton.deep_ep", "baton.engines.vllm", "baton.engines.sglang")
-GUIDE = ("docs/which_backend", "docs/python", "docs/torch", "docs/deep_ep", "docs/engines", "docs/migrating", "docs/limits")
+GUIDE = ("docs/which_backend", "docs/python", "docs/python_on_gpus", "docs/torch", "docs/deep_ep", "docs/engines", "docs/migrating", "docs/limits")
 INSIDE = ("ARCHITECTURE", "docs/protocols/README", "docs/checker", "docs/check_your_own", "docs/ring_strategies", "docs/decisions/README",
           "CONTRIBUTING", "SECURITY")
 TREES = {"docs/decisions/README.md": "[0-9]*", "docs/protocols/README.md": "[a-z]*", "docs/results/README.md": "*/README"}
