@@ -48,6 +48,7 @@ class ExpertParallel:
         self._gpu = world._gpu
         self._kinds = [type(None)] * config["num_slots"]  # of each slot's tokens
         self._views: dict = {}  # of the communicator's memory, by where they are; rounds come back to the same places
+        self._number, self._open_rounds = 0, {}  # by which operators of baton.torch know it, and what they received in its slots
 
     @classmethod
     def create_all(cls, worlds: Sequence[World], *, num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int,
@@ -206,7 +207,7 @@ class ExpertParallel:
     def close(self) -> None:
         """Lets go of the communicator; views of what it received keep its memory until they are gone. May be called twice."""
         self._held = None
-        self._views = {}
+        self._views, self._open_rounds = {}, {}
 
     def __enter__(self) -> "ExpertParallel":
         return self

@@ -1,7 +1,9 @@
 """PyTorch's operators, modules, and models of transformers, on CPU ranks."""
+import gc
 import json
 import os
 import pathlib
+import weakref
 
 import pytest
 
@@ -87,6 +89,33 @@ def test_operators_without_a_round_say_so(ep):
         torch.ops.baton.dispatch(tokens, idx, topk_weights, 12345)
     with pytest.raises(baton.InvalidArgument, match="slot: 0, in which communicator .* has received nothing"):
         torch.ops.baton.combine(tokens, 10, number)
+
+
+def test_a_round_of_operators_that_is_left_open_keeps_no_memory():
+    def opened():
+        ep = baton.ExpertParallel(ONE, num_experts=EXPERTS, top_k=TOP_K, hidden=HIDDEN, num_max_tokens_per_rank=32)
+        torch.ops.baton.dispatch(*given(), baton.torch.number_of(ep))
+        return ep, weakref.ref(ep._open_rounds[0])
+
+    ep, received = opened()
+    ep.close()
+    assert received() is None
+    ep, received = opened()
+    del ep
+    gc.collect()
+    assert received() is None
+
+
+def test_operators_number_communicators_of_many_threads():
+    seen = []
+
+    def make(rank, _):
+        for _ in range(50):
+            made = [baton.ExpertParallel(ONE, num_experts=1, top_k=1, hidden=64, num_max_tokens_per_rank=1) for _ in range(3)]
+            seen.extend(map(baton.torch.number_of, made))
+
+    finished(on_threads(4, make))
+    assert len(set(seen)) == 600
 
 
 def test_fakes_are_as_the_operators(ep):

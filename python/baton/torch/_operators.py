@@ -1,7 +1,7 @@
 """Operators and what the tracer is told of their results."""
 import itertools
 import weakref
-from typing import Dict, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
 import torch
 from torch import Tensor, library
@@ -13,17 +13,14 @@ from .._received import Received
 
 numbers = itertools.count(1)
 communicators: "weakref.WeakValueDictionary[int, ExpertParallel]" = weakref.WeakValueDictionary()
-received_in: Dict[Tuple[int, int], Received] = {}  # (communicator, slot): until its combine
 
 
 def number_of(ep: ExpertParallel) -> int:
     """By which operators know a communicator, as long as it lives."""
-    for number, known in communicators.items():
-        if known is ep:
-            return number
-    number = next(numbers)
-    communicators[number] = ep
-    return number
+    if ep._number == 0:
+        ep._number = next(numbers)
+        communicators[ep._number] = ep
+    return ep._number
 
 
 def communicator_of(number: int) -> ExpertParallel:
@@ -33,7 +30,7 @@ def communicator_of(number: int) -> ExpertParallel:
 
 
 def received_by(communicator: int, slot: int) -> Received:
-    if (recv := received_in.get((communicator, slot))) is None:
+    if (recv := communicator_of(communicator)._open_rounds.get(slot)) is None:
         raise InvalidArgument(f"slot: {slot}, in which communicator {communicator} has received nothing since its last combine")
     return recv
 
@@ -42,8 +39,8 @@ def received_by(communicator: int, slot: int) -> Received:
 def dispatch(tokens: Tensor, topk_idx: Tensor, topk_weights: Optional[Tensor], communicator: int,
              slot: int = 0) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """(rows, row_offsets, row_counts, sources) of ExpertParallel.dispatch: views of the communicator's memory, the next round's too."""
-    recv = communicator_of(communicator).dispatch(tokens, topk_idx, topk_weights, slot=slot)
-    received_in[communicator, slot] = recv
+    ep = communicator_of(communicator)
+    recv = ep._open_rounds[slot] = ep.dispatch(tokens, topk_idx, topk_weights, slot=slot)
     return recv.tokens.detach(), recv.row_offsets.detach(), recv.row_counts.detach(), recv.sources.detach()
 
 
@@ -72,8 +69,9 @@ def _(rows, gate, up, down, communicator, slot=0):
 def combine(expert_output: Tensor, num_tokens: int, communicator: int, shared_output: Optional[Tensor] = None, slot: int = 0) -> Tensor:
     """[num_tokens, hidden] float32 of ExpertParallel.combine; as many tokens as the slot's dispatch was given."""
     received_by(communicator, slot)
-    out = communicator_of(communicator).combine(expert_output, shared_output, slot=slot)
-    received_in.pop((communicator, slot))
+    ep = communicator_of(communicator)
+    out = ep.combine(expert_output, shared_output, slot=slot)
+    ep._open_rounds.pop(slot)
     if out.shape[0] != num_tokens:
         raise InvalidArgument(f"num_tokens: {num_tokens}, expected {out.shape[0]}, as dispatch was given")
     return out
