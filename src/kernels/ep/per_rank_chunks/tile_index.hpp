@@ -169,8 +169,8 @@ BATON_FN bool note_tile(X& x, const indexer& index, const tile& at) {
   return true;
 }
 
-/// One warp: its tiles, and then, with one fence for up to 32 of them, their words. Nobody can use one before it has all. False: gave
-/// up, or refused ids.
+/// One warp: its tiles, and then, with one fence for up to 32 of them, their words. Nobody can use one before it has all.
+/// False: gave up, or refused ids.
 template <class X>
 BATON_FN bool note_tiles(X& x, const indexer& index) {
   const dispatch_params& p = index.p;
@@ -260,8 +260,8 @@ BATON_FN vec16* rows_of_tile(X&, const dispatch_params& p, int place) {
          static_cast<std::int64_t>(place) * (p.window.expert_slots / 4);
 }
 
-/// One warp: rows of each expert in its share of the tiles, into its room; those before a tile of this block there, too, where the
-/// tile's rows will be.
+/// One warp: rows of each expert in its share of the tiles, into its room; those before a tile of this block there, too, where
+/// the tile's rows will be.
 template <class X>
 BATON_FN void sum_share(X& x, const indexer& index, int begin, int end) {
   const dispatch_params& p = index.p;
