@@ -22,6 +22,7 @@ MAY_SEE = {  # layer: the layers whose files its own may see, by their #includes
     "src/runtime": ["include/baton", "src/base", "src/exec", "sim", "src/bootstrap"],
     "src/kernels": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "sim", "src/bootstrap",
                     "src/runtime"],
+    "src/nvshmem": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "src/kernels", "src/runtime"],
     "src/api": ["include/baton", "src/base", "src/exec", "src/protocol", "src/bootstrap", "src/runtime", "src/kernels"],
     "checks": ["include/baton", "src/base", "src/exec", "src/protocol", "src/kernels", "sim"],
     "cli/model": ["include/baton", "src/base"],

@@ -3,6 +3,7 @@
 #include "api/ep_layout.hpp"
 #include "baton/device_buffer.hpp"
 #include "bootstrap/group.hpp"
+#include "runtime/nvshmem.hpp"
 #include "runtime/world_state.hpp"
 
 namespace baton {
@@ -18,7 +19,10 @@ ep_workspace::ep_workspace(const world& w, const ep_config& config)
   bootstrap::together(w.state().peers(), [&] {
     local_ = make_private_memory(w, bytes_.local, "expert_parallel's received tokens", knob);
   });
-  window_ = make_window(w, bytes_.window, "expert_parallel's receive window", knob);
+  const char* purpose = "expert_parallel's receive window";
+  const bool on_network = w.device() == device_kind::cuda && goes_beyond_group(config, w.size());
+  window_ = on_network ? make_window_beyond(w, bytes_.window, config.p2p_group_size, purpose, knob)
+                       : make_window(w, bytes_.window, purpose, knob);
 }
 
 void ep_workspace::require_memory() const {

@@ -78,6 +78,7 @@ struct expert_parallel::state {
   void allocate();
   void make_ready() const;
   void require_idle() const;
+  void require_to_release() const;
   void drop_rounds();
   void begin_anew(const ep_membership& with);
   void write_absent(const ep_membership& now);
@@ -114,12 +115,6 @@ std::unique_ptr<ep_layout_calls> make_layout(const world& w, const ep_config& c,
   if (c.num_sms > sms && w.device() != device_kind::cpu)
     throw invalid_argument{fmt::format("num_sms: {} is more than the {} that rank {} may use on its device",
                                        c.num_sms, sms, w.rank())};
-  if (goes_beyond_group(c, w.size()) && w.device() != device_kind::cpu)
-    throw unsupported{
-        fmt::format("p2p_group_size: {} of {} ranks on GPUs: what reaches ranks beyond the group is not "
-                    "built yet; use 0, or "
-                    "CPU worlds, which simulate a network",
-                    c.p2p_group_size, w.size())};
   return c.layout == ep_layout::per_rank ? make_per_rank_layout(w, c, sms, slot)
                                          : make_per_expert_layout(w, c, sms, slot);
 }
@@ -179,6 +174,14 @@ void expert_parallel::state::require_idle() const {
                                          ranks.rank(), of_slot.due())};
 }
 
+void expert_parallel::state::require_to_release() const {
+  if (ranks.device() == device_kind::cuda && goes_beyond_group(config, ranks.size()))
+    throw unsupported{
+        "release: with ranks beyond the p2p group a communicator's memory is of NVSHMEM's symmetric heap, "
+        "which "
+        "cannot go and come back to its addresses; destroy the communicator"};
+}
+
 expert_parallel expert_parallel::create(const world& w, const ep_config& config) {
   require_agreement(w, config);
   if (const std::string reason = why_not(config, w.size()); !reason.empty()) throw invalid_argument{reason};
@@ -210,6 +213,7 @@ expert_parallel::~expert_parallel() = default;
 void expert_parallel::release() {
   state& st = present(state_);
   bootstrap::together(st.ranks.state().peers(), [&] {
+    st.require_to_release();
     st.require_idle();
     synchronize_all(st.ranks);
   });

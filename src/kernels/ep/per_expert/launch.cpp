@@ -2,6 +2,7 @@
 
 #include "kernels/ep/per_expert/select.hpp"
 #include "kernels/launch.hpp"
+#include "runtime/nvshmem.hpp"
 
 namespace baton::ep {
 
@@ -14,24 +15,35 @@ void launch(const world& w, const launch_config& c, const Params& p, stream_ref 
   });
 }
 
-/// Ranks beyond the p2p group are reached on the CPU machine, which has a network.
+/// Ranks beyond the p2p group are reached through the CPU machine's network, or NVSHMEM.
 template <class Params>
-void launch_by_put(const world& w, const launch_config& c, const Params& p, stream_ref stream) {
+void launch_by_put(const world& w, const launch_config& c, const Params& p, nvshmem_launch::kernel what,
+                   stream_ref stream) {
+  const launch_grid grid{.blocks = c.blocks, .threads = c.threads, .slot = c.slot};
+  if (w.device() == device_kind::cuda)
+    return launch_beyond(w, {what,
+                             static_cast<int>(c.format),
+                             static_cast<int>(c.arrival),
+                             c.tokens_are_given,
+                             grid,
+                             &p,
+                             {w.rank(), w.state().limits(c.slot)},
+                             stream.native});
   select(c, p, [&]<class Kernel>(std::size_t shared_bytes) {
-    launch_on_cpu<Kernel>(
-        w, {.blocks = c.blocks, .threads = c.threads, .shared_bytes = shared_bytes, .slot = c.slot}, p,
-        stream);
+    launch_grid with_shared = grid;
+    with_shared.shared_bytes = shared_bytes;
+    launch_on_cpu<Kernel>(w, with_shared, p, stream);
   });
 }
 template <>
 void launch(const world& w, const launch_config& c, const dispatch_async_params<tensor_scales, peer_puts>& p,
             stream_ref stream) {
-  launch_by_put(w, c, p, stream);
+  launch_by_put(w, c, p, nvshmem_launch::kernel::dispatch_async, stream);
 }
 template <>
 void launch(const world& w, const launch_config& c, const combine_async_params<peer_puts>& p,
             stream_ref stream) {
-  launch_by_put(w, c, p, stream);
+  launch_by_put(w, c, p, nvshmem_launch::kernel::combine_async, stream);
 }
 
 using config = launch_config;

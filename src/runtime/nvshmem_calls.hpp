@@ -1,0 +1,41 @@
+#pragma once
+// What the module libbaton_nvshmem.so offers to the library, which opens it when a communicator asks for ranks beyond its p2p
+// group on GPUs. Of one build with it: nothing here is kept stable.
+#include <cstddef>
+
+#include "exec/kernel.hpp"
+
+namespace baton {
+
+/// NVSHMEM's nvshmemx_uniqueid_t has so many bytes.
+inline constexpr std::size_t nvshmem_id_bytes = 128;
+
+/// A kernel that puts: of layout per_expert.
+struct nvshmem_launch {
+  enum class kernel { dispatch_async, combine_async } what = kernel::dispatch_async;
+  int format = 0;   // token_format
+  int arrival = 0;  // arrival_policy
+  bool tokens_are_given = false;
+  launch_grid grid;
+  const void* params =
+      nullptr;  // dispatch_async_params<tensor_scales, peer_puts>, or combine_async_params<peer_puts>
+  launched_by by;
+  void* stream = nullptr;
+};
+
+/// Calls return 0, or what went wrong: NVSHMEM's status, or CUDA's.
+struct nvshmem_calls {
+  std::size_t size = sizeof(nvshmem_calls);  // of another build, mostly another one
+  int (*make_id)(void* id) = nullptr;
+  /// Collective, as `allocate`; the device is current.
+  int (*join)(int rank, int ranks, const void* id) = nullptr;
+  void* (*allocate)(std::size_t bytes) = nullptr;            // null: there is not as much
+  void* (*of_rank)(const void* memory, int rank) = nullptr;  // null: stores do not reach it
+  int (*launch)(const nvshmem_launch& l) = nullptr;
+};
+
+/// The module's one symbol.
+inline constexpr const char* nvshmem_symbol = "baton_nvshmem";
+using nvshmem_entry = const nvshmem_calls* (*)();
+
+}  // namespace baton

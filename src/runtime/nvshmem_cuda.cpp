@@ -1,0 +1,205 @@
+#include "runtime/nvshmem.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "baton/error.hpp"
+#include "bootstrap/group.hpp"
+#include "runtime/device_guard_cuda.hpp"
+#include "runtime/error_cuda.hpp"
+#include "runtime/on_cuda.hpp"
+#include "runtime/world_state.hpp"
+
+namespace baton {
+namespace {
+
+constexpr const char* host_library = "libnvshmem_host.so.3";
+constexpr const char* module_name = "libbaton_nvshmem.so";
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+/// @throws unsupported  with what the loader says, and what to do
+void* open(const std::string& path, int flags) {
+  if (void* library = ::dlopen(path.c_str(), flags); library != nullptr) return library;
+  const char* why = ::dlerror();
+  throw unsupported{
+      fmt::format("p2p_group_size: ranks beyond the group need NVSHMEM on GPUs, and {} cannot be opened: {}. "
+                  "Install it, no older "
+                  "than what {} was built with, by `pip install nvidia-nvshmem-cu13`, and set BATON_NVSHMEM "
+                  "to its folder "
+                  "nvidia/nvshmem in site-packages, and BATON_NVSHMEM_MODULE to the path of {}, which is in "
+                  "the build folder of a "
+                  "baton that was configured where NVSHMEM is",
+                  path, why != nullptr ? why : "no reason given", module_name, module_name)};
+}
+
+/// NVSHMEM's own library first, by its path: the module then finds it by its name.
+const nvshmem_calls& open_module() {
+  const std::string home = variable("BATON_NVSHMEM"), module = variable("BATON_NVSHMEM_MODULE");
+  open(home.empty() ? host_library : home + "/lib/" + host_library, RTLD_NOW | RTLD_GLOBAL);
+  void* library = open(module.empty() ? module_name : module, RTLD_NOW | RTLD_LOCAL);
+  const auto entry = reinterpret_cast<nvshmem_entry>(::dlsym(library, nvshmem_symbol));
+  const nvshmem_calls* calls = entry != nullptr ? entry() : nullptr;
+  if (calls == nullptr || calls->size != sizeof(nvshmem_calls))
+    throw unsupported{fmt::format("{} is of another build of baton; build both together",
+                                  module.empty() ? module_name : module)};
+  return *calls;
+}
+
+/// What this process has joined; NVSHMEM has one set of ranks in a process.
+struct joined_ranks {
+  std::mutex mutex;
+  const nvshmem_calls* calls = nullptr;
+  int rank = 0, size = 0;
+};
+joined_ranks& joined() {
+  static joined_ranks of_process;
+  return of_process;
+}
+
+void require_joinable(const world& w) {
+  if (w.state().in_process && w.size() > 1)
+    throw unsupported{
+        fmt::format("p2p_group_size: ranks beyond the group need a process for each GPU, and the {} ranks "
+                    "share one; start them "
+                    "with torchrun or mpirun and use world::from_environment or world::create",
+                    w.size())};
+  const joined_ranks& now = joined();
+  if (now.calls != nullptr && (now.rank != w.rank() || now.size != w.size()))
+    throw unsupported{fmt::format(
+        "p2p_group_size: this process is rank {} of {} in NVSHMEM already, and cannot be rank {} of {} too",
+        now.rank, now.size, w.rank(), w.size())};
+}
+
+void succeed(int status, const char* doing) {
+  if (status != 0) throw error{fmt::format("NVSHMEM: {} failed with status {}", doing, status)};
+}
+
+/// Memory of the symmetric heap, in the order in which all ranks took it. It is not freed, which would make ranks wait for each
+/// other where a communicator is destroyed, but given to the next one when all have done with it.
+struct heap_block {
+  std::byte* memory;
+  std::size_t bytes;
+  bool is_free;
+};
+std::vector<heap_block>& heap_blocks() {
+  static std::vector<heap_block> of_process;
+  return of_process;
+}
+constexpr std::size_t most_blocks = 64;  // of which one may be taken again
+
+/// Collective. The first block that is large enough and that all ranks have done with; null: none.
+heap_block* free_block(const bootstrap::group& g, std::size_t bytes) {
+  std::vector<heap_block>& blocks = heap_blocks();
+  const std::size_t known = std::min(blocks.size(), most_blocks);
+  std::uint64_t mine = 0;
+  for (std::size_t i = 0; i < known; ++i)
+    if (blocks[i].is_free && blocks[i].bytes >= bytes) mine |= std::uint64_t{1} << i;
+  for (const std::uint64_t other : bootstrap::gather(g, mine)) mine &= other;
+  return mine != 0 ? &blocks[static_cast<std::size_t>(std::countr_zero(mine))] : nullptr;
+}
+
+class window_beyond final : public symmetric_window {
+ public:
+  window_beyond(const world& w, std::size_t bytes, int group, const memory_use& use)
+      : world_{w}, calls_{nvshmem_of(w)}, bytes_{bytes}, group_{group} {
+    heap_block* const again = free_block(w.state().peers(), bytes);
+    bootstrap::together(w.state().peers(), [&] {
+      const device_guard on{w.device_index()};
+      own_ = again != nullptr ? again->memory : static_cast<std::byte*>(calls_.allocate(bytes));
+      if (own_ == nullptr)
+        throw out_of_memory{
+            fmt::format("{} on rank {}, in NVSHMEM's symmetric heap: raise NVSHMEM_SYMMETRIC_SIZE, or {}",
+                        use.purpose, w.rank(), use.knob),
+            bytes, on_cuda::free_bytes(w.device_index())};
+      on_cuda::fill_now(w.device_index(), own_, 0, bytes);
+      for (int r = 0; r < w.size(); ++r) require_reach(r);
+    });
+    if (again != nullptr)
+      again->is_free = false;
+    else
+      heap_blocks().push_back({own_, bytes, false});
+  }
+  ~window_beyond() override {
+    on_cuda::drain(world_.state());
+    for (heap_block& block : heap_blocks()) block.is_free = block.is_free || block.memory == own_;
+  }
+
+  std::byte* peer(int rank) const override {
+    return is_near(rank) ? static_cast<std::byte*>(calls_.of_rank(own_, rank)) : own_;
+  }
+  std::size_t bytes() const override { return bytes_; }
+  void release() override { refuse(); }
+  void reacquire() override { refuse(); }
+  void drop() noexcept override {}
+
+ private:
+  bool is_near(int rank) const { return rank / group_ == world_.rank() / group_; }
+  void require_reach(int rank) const {
+    if (is_near(rank) && calls_.of_rank(own_, rank) == nullptr)
+      throw unsupported{
+          fmt::format("p2p_group_size: ranks {} and {} are in one group, but their GPUs do not reach each "
+                      "other's memory; lower it",
+                      world_.rank(), rank)};
+  }
+  [[noreturn]] static void refuse() {
+    throw unsupported{
+        "release: memory of NVSHMEM's symmetric heap cannot go and come back to its addresses; "
+        "destroy the communicator"};
+  }
+
+  world world_;
+  const nvshmem_calls& calls_;
+  std::size_t bytes_;
+  int group_;
+  std::byte* own_ = nullptr;
+};
+
+}  // namespace
+
+const nvshmem_calls& nvshmem_of(const world& w) {
+  joined_ranks& now = joined();
+  const std::lock_guard lock{now.mutex};
+  const bootstrap::group g = w.state().peers();
+  const nvshmem_calls* calls = now.calls;
+  std::array<char, nvshmem_id_bytes> id{};
+  bootstrap::together(g, [&] {
+    require_joinable(w);
+    if (calls != nullptr) return;
+    const device_guard on{w.device_index()};
+    calls = &open_module();
+    if (w.rank() == 0) succeed(calls->make_id(id.data()), "making an id of its ranks");
+  });
+  if (now.calls != nullptr) return *now.calls;
+  id = bootstrap::gather(g, id).front();
+  bootstrap::together(g, [&] {
+    const device_guard on{w.device_index()};
+    succeed(calls->join(w.rank(), w.size(), id.data()), "joining its ranks");
+  });
+  now.calls = calls;
+  now.rank = w.rank();
+  now.size = w.size();
+  return *calls;
+}
+
+std::unique_ptr<symmetric_window> make_window_beyond(const world& w, std::size_t bytes, int p2p_group_size,
+                                                     const std::string& purpose, const std::string& knob) {
+  return std::make_unique<window_beyond>(w, bytes, p2p_group_size, memory_use{purpose, knob});
+}
+
+void launch_beyond(const world& w, const nvshmem_launch& l) {
+  const device_guard on{w.device_index()};
+  check(static_cast<cudaError_t>(joined().calls->launch(l)), "launching a kernel that puts");
+}
+
+}  // namespace baton
