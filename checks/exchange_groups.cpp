@@ -7,7 +7,7 @@ namespace {
 
 using check::verdict;
 
-void add_rounds(std::vector<exploration>& to, arrival_policy policy) {
+void add_rounds_of_groups(std::vector<exploration>& to, arrival_policy policy) {
   const auto holds = [&](const char* name, exchange_setting e) {
     e.policy = policy;
     to.push_back(exchange_holds(name, e));
@@ -55,7 +55,7 @@ void add_rounds(std::vector<exploration>& to, arrival_policy policy) {
         {.ranks = 4, .experts = 4, .tokens = {2}, .rounds = 2, .p2p_group_size = 2, .carriers = 7});
 }
 
-void add_failures(std::vector<exploration>& to, arrival_policy policy) {
+void add_failures_of_groups(std::vector<exploration>& to, arrival_policy policy) {
   const auto holds = [&](const char* name, exchange_setting e) {
     e.policy = policy;
     to.push_back(exchange_holds(name, e));
@@ -70,9 +70,9 @@ void add_failures(std::vector<exploration>& to, arrival_policy policy) {
         {.ranks = 3, .experts = 3, .rounds = 1, .gives_up = {at_arrivals}, .dies = 0, .p2p_group_size = 2});
 }
 
-constexpr const char* words = "dispatch word, combine word";
+constexpr const char* words_of_ranks = "dispatch word, combine word";
 
-std::vector<mutant> mutants_of(arrival_policy policy) {
+std::vector<mutant> mutants_of_groups(arrival_policy policy) {
   using enum change;
   const std::vector<verdict> stale{verdict::data_race, verdict::broken_promise};
   const exchange_setting apart{.policy = policy, .rounds = 2, .p2p_group_size = 1};
@@ -110,11 +110,11 @@ std::vector<mutant> mutants_of(arrival_policy policy) {
       wrong("counting does not release", "C1", stale, blocks,
             {.what = verbs::add, .how = without_release, .cell = "finished"}),
       wrong("a word within the group is stored at device scope", "E1", {verdict::scope_race}, pairs,
-            {.what = verbs::release_store, .how = narrow, .cell = words}),
+            {.what = verbs::release_store, .how = narrow, .cell = words_of_ranks}),
       wrong("a word beyond the group is stored as if within it", "E1", stale, apart,
-            {.what = verbs::signal, .how = own, .cell = words}),
+            {.what = verbs::signal, .how = own, .cell = words_of_ranks}),
       wrong("a word beyond the group is awaited at device scope", "E1", {verdict::scope_race}, apart,
-            {.what = verbs::wait, .how = narrow, .cell = words}),
+            {.what = verbs::wait, .how = narrow, .cell = words_of_ranks}),
       exchange_mutant("both phases put from one send buffer", "S1", stale, one_buffer),
       exchange_mutant("dispatch follows dispatch, no combine between", "S1",
                       {verdict::data_race, verdict::deadlock}, no_combine),
@@ -135,9 +135,9 @@ protocol_check exchange_groups_check() {
                    .explorations = {},
                    .mutants = {}};
   for (const arrival_policy policy : {arrival_policy::epoch, arrival_policy::sentinel}) {
-    add_rounds(c.explorations, policy);
-    add_failures(c.explorations, policy);
-    const std::vector<mutant> mutants = mutants_of(policy);
+    add_rounds_of_groups(c.explorations, policy);
+    add_failures_of_groups(c.explorations, policy);
+    const std::vector<mutant> mutants = mutants_of_groups(policy);
     c.mutants.insert(c.mutants.end(), mutants.begin(), mutants.end());
   }
   return c;
