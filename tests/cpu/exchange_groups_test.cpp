@@ -13,7 +13,7 @@ exchange_case in_groups_of(int size, exchange_case c) {
   c.config.p2p_group_size = size;
   return c;
 }
-exchange_case small_case(int ranks) {
+exchange_case case_of_groups(int ranks) {
   return {ranks, sizes(8, 2, 64, 6), std::vector<int>(static_cast<std::size_t>(ranks), 6), routing::distinct};
 }
 /// Groups smaller than all ranks, the last one at times smaller than the others.
@@ -40,7 +40,7 @@ TEST(exchange_groups, every_format_and_policy_travels) {
                                     token_format::mxfp4, token_format::nvfp4})
     for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel})
       for (const int group : {1, 2}) {
-        const exchange_case c = in_groups_of(group, with(small_case(4), format, arrival));
+        const exchange_case c = in_groups_of(group, with(case_of_groups(4), format, arrival));
         auto ranks = make_ranks(worlds, c.config);
         for (std::uint64_t seed = 1; seed <= 3; ++seed)
           EXPECT_EQ(run_round(c, ranks, seed), "") << name(format) << ", groups of " << group;
@@ -48,7 +48,7 @@ TEST(exchange_groups, every_format_and_policy_travels) {
 }
 
 /// What a round gives each rank, whatever the groups.
-std::vector<std::vector<float>> outputs_of(const exchange_case& c, const sim::options& options) {
+std::vector<std::vector<float>> outputs_in_groups(const exchange_case& c, const sim::options& options) {
   auto ranks = make_ranks(simulated_worlds(c.ranks, options), c.config);
   EXPECT_EQ(run_round(c, ranks, 7), "");
   std::vector<std::vector<float>> all;
@@ -58,11 +58,12 @@ std::vector<std::vector<float>> outputs_of(const exchange_case& c, const sim::op
 
 TEST(exchange_groups, results_are_the_bits_of_one_group) {
   exchange_case c{4, sizes(13, 5, 264, 17), {3, 8, 0, 17}, routing::sparse};
-  const auto expected = outputs_of(c, {});
-  for (const int group : {1, 2, 3}) EXPECT_EQ(outputs_of(in_groups_of(group, c), {}), expected) << group;
+  const auto expected = outputs_in_groups(c, {});
+  for (const int group : {1, 2, 3})
+    EXPECT_EQ(outputs_in_groups(in_groups_of(group, c), {}), expected) << group;
 }
 
-sim::options schedule_of(sim::schedule order, std::uint64_t seed) {
+sim::options order_of(sim::schedule order, std::uint64_t seed) {
   return {.order = order, .seed = seed, .delay_stores = true, .faults = {}};
 }
 
@@ -87,16 +88,16 @@ TEST(exchange_groups, results_are_the_same_bits_however_puts_are_reordered) {
   for (const sim::schedule order : {sim::schedule::random, sim::schedule::priority})
     for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel})
       for (std::uint64_t seed = 1; seed <= 25; ++seed) {
-        EXPECT_EQ(run_under(schedule_of(order, seed), 2, 1, arrival), "");
-        EXPECT_EQ(run_under(schedule_of(order, seed), 3, 2, arrival), "");
-        EXPECT_EQ(run_under(schedule_of(order, seed), 4, 2, arrival), "");
+        EXPECT_EQ(run_under(order_of(order, seed), 2, 1, arrival), "");
+        EXPECT_EQ(run_under(order_of(order, seed), 3, 2, arrival), "");
+        EXPECT_EQ(run_under(order_of(order, seed), 4, 2, arrival), "");
       }
 }
 
 TEST(exchange_groups, a_word_that_overtakes_its_messages_is_exposed_by_some_schedule) {
   int exposed = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    sim::options options = schedule_of(sim::schedule::random, seed);
+    sim::options options = order_of(sim::schedule::random, seed);
     options.faults = {{sim::fault::kind::forgets_fences, 1}};
     exposed += run_under(options, 2, 1, arrival_policy::epoch).empty() ? 0 : 1;
   }
@@ -138,7 +139,7 @@ TEST(exchange_groups, a_rank_that_is_lost_is_named_by_every_survivor_at_the_same
         const bool has_neighbours = group > 1 && how == kind::is_cut_off;  // whom stores still reach
         sim::options options;
         options.faults = {{how, lost}};
-        const auto found = run_until_stuck(in_groups_of(group, small_case(4)), options);
+        const auto found = run_until_stuck(in_groups_of(group, case_of_groups(4)), options);
         for (int r = 0; r < 4; ++r) {
           if (r == lost || (has_neighbours && r / group == lost / group)) continue;
           EXPECT_EQ(found[static_cast<std::size_t>(r)].peer, lost) << "rank " << r << ", groups of " << group;
@@ -151,9 +152,9 @@ TEST(exchange_groups, a_rank_that_is_lost_is_named_by_every_survivor_at_the_same
 TEST(exchange_groups, a_rank_that_dies_at_any_step_is_the_only_one_that_survivors_name) {
   int stuck = 0, unharmed = 0;
   for (std::uint64_t step = 0; step < 100; ++step) {
-    sim::options options = schedule_of(sim::schedule::random, step + 1);
+    sim::options options = order_of(sim::schedule::random, step + 1);
     options.faults = {{sim::fault::kind::dies_at_step, 1, step}};
-    const auto found = run_until_stuck(in_groups_of(step % 2 == 0 ? 1 : 2, small_case(3)), options);
+    const auto found = run_until_stuck(in_groups_of(step % 2 == 0 ? 1 : 2, case_of_groups(3)), options);
     for (const std::size_t survivor : {0, 2}) {
       int peer = found[survivor].peer;
       // A word may arrive at one survivor and not at the other, which then sends no replies: who it names is to blame.
