@@ -213,7 +213,7 @@ struct four_rows {
   std::int32_t at[4];
 };
 
-/// One warp: counts of its share of the tiles, eight at a time, to `f(place, counts)` for the lane's experts from 4 * i on.
+/// One warp: counts of its share of the tiles, some at a time, to `f(place, counts)` for the lane's experts from 4 * i on.
 template <class X, class F>
 BATON_FN void each_count(X& x, const dispatch_params& p, int i, int begin, int end, F f) {
   constexpr int together = 16;
@@ -232,30 +232,31 @@ BATON_FN void each_count(X& x, const dispatch_params& p, int i, int begin, int e
 
 /// Tiles in the order of their places, and which block each is of.
 struct tile_walk {
-  int num_ranks, tiles, num_blocks, rank;
-  int source, nth, block;
+  const dispatch_params& p;
+  int num_blocks;
+  tile at;
+  int block;
 
-  BATON_FN tile_walk(const dispatch_params& p, int blocks, int place)
-      : num_ranks{p.s.num_ranks},
-        tiles{p.window.tiles},
+  BATON_FN tile_walk(const dispatch_params& params, int blocks, int place)
+      : p{params},
         num_blocks{blocks},
-        rank{p.s.rank},
-        source{place / p.window.tiles},
-        nth{place - source * p.window.tiles},
-        block{deal_of(p.s, {source, nth}) % blocks} {}
+        at{place / params.window.tiles, place % params.window.tiles},
+        block{owner()} {}
   BATON_FN void step() {
-    if (++nth == tiles) {
-      nth = 0, ++source;
-      block = (source < rank ? source + num_ranks - rank : source - rank) % num_blocks;
+    if (++at.nth == p.window.tiles) {
+      at = {at.source + 1, 0};
+      block = owner();
       return;
     }
-    block += num_ranks;
+    block += p.s.num_ranks;  // as in a deal a source's next tile is so much further
     while (block >= num_blocks) block -= num_blocks;
   }
+
+ private:
+  BATON_FN int owner() const { return deal_of(p.s, at) % num_blocks; }
 };
 
-template <class X>
-BATON_FN vec16* rows_of_tile(X&, const dispatch_params& p, int place) {
+BATON_FN vec16* rows_of_tile(const dispatch_params& p, int place) {
   return reinterpret_cast<vec16*>(p.tile_rows) +
          static_cast<std::int64_t>(place) * (p.window.expert_slots / 4);
 }
@@ -270,7 +271,7 @@ BATON_FN void sum_share(X& x, const indexer& index, int begin, int end) {
     vec16 sum{};
     tile_walk at{p, x.num_blocks(), begin};
     each_count(x, p, i, begin, end, [&](int place, std::uint32_t counts) {
-      if (at.block == x.block()) x.write(rows_of_tile(x, p, place) + i, sum);
+      if (at.block == x.block()) x.write(rows_of_tile(p, place) + i, sum);
       for (int e = 0; e < 4; ++e) sum.word[e] += static_cast<std::uint32_t>(count_in(counts, e));
       at.step();
     });
@@ -328,9 +329,9 @@ BATON_FN void number_share(X& x, const indexer& index, int begin, int end) {
       for (int nth = x.block(); nth < num_tiles(p); nth += x.num_blocks()) {
         const int place = dealt_tile(p.s, nth).place(p.window);
         if (place < begin || place >= end) continue;
-        vec16 first_rows = x.read(rows_of_tile(x, p, place) + i);
+        vec16 first_rows = x.read(rows_of_tile(p, place) + i);
         for (int e = 0; e < 4; ++e) first_rows.word[e] += next.word[e];
-        x.write(rows_of_tile(x, p, place) + i, first_rows);
+        x.write(rows_of_tile(p, place) + i, first_rows);
       }
     });
     behind += x.broadcast(last, warp_lanes - 1);
