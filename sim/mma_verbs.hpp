@@ -36,8 +36,7 @@ class mma_verbs {
       for (int m = 0; m < rows; ++m) {
         float left[operand_tile::chunk_values];
         widen(a.chunk(m, chunk), left);
-        for (int k = 0; k < operand_tile::chunk_values; ++k)
-          add_scaled(acc.at[m], right[k], left[k], columns);
+        add_scaled_rows(acc.at[m], right, left);
       }
     }
   }
