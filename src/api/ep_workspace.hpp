@@ -23,6 +23,8 @@ class ep_workspace {
   /// Enqueues that this rank's memory of all slots is zeros.
   void clear() const;
 
+  /// @throws unsupported  if it can only go for good
+  void require_releasable() const { window_->require_releasable(); }
   /// Gives the memory back and keeps the addresses; the rank's work is done.
   void release();
   /// Zeros at the same addresses. Where it throws, on all ranks, the memory stays released.

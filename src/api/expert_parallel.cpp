@@ -78,7 +78,6 @@ struct expert_parallel::state {
   void allocate();
   void make_ready() const;
   void require_idle() const;
-  void require_to_release() const;
   void drop_rounds();
   void begin_anew(const ep_membership& with);
   void write_absent(const ep_membership& now);
@@ -174,14 +173,6 @@ void expert_parallel::state::require_idle() const {
                                          ranks.rank(), of_slot.due())};
 }
 
-void expert_parallel::state::require_to_release() const {
-  if (ranks.device() == device_kind::cuda && goes_beyond_group(config, ranks.size()))
-    throw unsupported{
-        "release: with ranks beyond the p2p group a communicator's memory is of NVSHMEM's symmetric heap, "
-        "which "
-        "cannot go and come back to its addresses; destroy the communicator"};
-}
-
 expert_parallel expert_parallel::create(const world& w, const ep_config& config) {
   require_agreement(w, config);
   if (const std::string reason = why_not(config, w.size()); !reason.empty()) throw invalid_argument{reason};
@@ -213,7 +204,7 @@ expert_parallel::~expert_parallel() = default;
 void expert_parallel::release() {
   state& st = present(state_);
   bootstrap::together(st.ranks.state().peers(), [&] {
-    st.require_to_release();
+    st.workspace->require_releasable();
     st.require_idle();
     synchronize_all(st.ranks);
   });

@@ -44,7 +44,7 @@ class per_expert_layout final : public ep_layout_calls {
     const token_source from = source_of(in);
     dispatch_.tokens_are_given = from.is_given;
     const ep::round_input input{from.values, in.topk_idx, in.num_tokens, {from.scales}, in.replicas};
-    if (end_.p2p_group_size < ranks_.size())
+    if (end_.goes_beyond_group())
       ep::launch(ranks_, dispatch_, end_.dispatch_async<peer_puts>(input), stream);
     else
       ep::launch(ranks_, dispatch_, end_.dispatch_async(input), stream);
@@ -59,7 +59,7 @@ class per_expert_layout final : public ep_layout_calls {
   }
   void combine_async(const combine_input& in, stream_ref stream) override {
     combine_ = with_sms(in.num_sms);
-    if (end_.p2p_group_size < ranks_.size())
+    if (end_.goes_beyond_group())
       ep::launch(ranks_, combine_, end_.combine_async<peer_puts>(in.expert_output), stream);
     else
       ep::launch(ranks_, combine_, end_.combine_async(in.expert_output), stream);

@@ -10,13 +10,10 @@
 
 namespace baton {
 
-/// The module, which this process has joined as its rank of the world. Collective at first; then at no cost.
+/// A window in the symmetric heap, of the ranks that this process joins with the first one. peer(r) of a rank beyond the p2p
+/// group is where this rank's own window is, as NVSHMEM names it. Its memory stays until the window goes. Collective.
 /// @throws unsupported  on all ranks: the module or NVSHMEM is not there, and how to install it; ranks that share a process; or a
 ///                      second world of other ranks
-const nvshmem_calls& nvshmem_of(const world& world);
-
-/// A window in the symmetric heap. peer(r) of a rank beyond the p2p group is where this rank's own window is, as NVSHMEM names
-/// it. Its memory stays until the window goes: release() throws unsupported. Collective.
 std::unique_ptr<symmetric_window> make_window_beyond(const world& world, std::size_t bytes,
                                                      int p2p_group_size, const std::string& purpose,
                                                      const std::string& knob);

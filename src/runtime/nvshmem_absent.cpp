@@ -11,9 +11,6 @@ namespace {
 
 }  // namespace
 
-const nvshmem_calls& nvshmem_of(const world&) {
-  refuse();
-}
 std::unique_ptr<symmetric_window> make_window_beyond(const world&, std::size_t, int, const std::string&,
                                                      const std::string&) {
   refuse();

@@ -34,12 +34,10 @@ void* open(const std::string& path, int flags) {
   const char* why = ::dlerror();
   throw unsupported{
       fmt::format("p2p_group_size: ranks beyond the group need NVSHMEM on GPUs, and {} cannot be opened: {}. "
-                  "Install it, no older "
-                  "than what {} was built with, by `pip install nvidia-nvshmem-cu13`, and set BATON_NVSHMEM "
-                  "to its folder "
-                  "nvidia/nvshmem in site-packages, and BATON_NVSHMEM_MODULE to the path of {}, which is in "
-                  "the build folder of a "
-                  "baton that was configured where NVSHMEM is",
+                  "Install it, no older than what {} was built with, by `pip install nvidia-nvshmem-cu13`, "
+                  "and set BATON_NVSHMEM to its folder nvidia/nvshmem in site-packages, and "
+                  "BATON_NVSHMEM_MODULE to the path of {}, which is in the build folder of a baton that was "
+                  "configured where NVSHMEM is",
                   path, why != nullptr ? why : "no reason given", module_name, module_name)};
 }
 
@@ -69,11 +67,10 @@ joined_ranks& joined() {
 
 void require_joinable(const world& w) {
   if (w.state().in_process && w.size() > 1)
-    throw unsupported{
-        fmt::format("p2p_group_size: ranks beyond the group need a process for each GPU, and the {} ranks "
-                    "share one; start them "
-                    "with torchrun or mpirun and use world::from_environment or world::create",
-                    w.size())};
+    throw unsupported{fmt::format(
+        "p2p_group_size: ranks beyond the group need a process for each GPU, and the {} ranks "
+        "share one; start them with torchrun or mpirun and use world::from_environment or world::create",
+        w.size())};
   const joined_ranks& now = joined();
   if (now.calls != nullptr && (now.rank != w.rank() || now.size != w.size()))
     throw unsupported{fmt::format(
@@ -83,6 +80,32 @@ void require_joinable(const world& w) {
 
 void succeed(int status, const char* doing) {
   if (status != 0) throw error{fmt::format("NVSHMEM: {} failed with status {}", doing, status)};
+}
+
+/// The module, which this process has joined as its rank of the world. Collective at first; then at no cost.
+const nvshmem_calls& nvshmem_of(const world& w) {
+  joined_ranks& now = joined();
+  const std::lock_guard lock{now.mutex};
+  const bootstrap::group g = w.state().peers();
+  const nvshmem_calls* calls = now.calls;
+  std::array<char, nvshmem_id_bytes> id{};
+  bootstrap::together(g, [&] {
+    require_joinable(w);
+    if (calls != nullptr) return;
+    const device_guard on{w.device_index()};
+    calls = &open_module();
+    if (w.rank() == 0) succeed(calls->make_id(id.data()), "making an id of its ranks");
+  });
+  if (now.calls != nullptr) return *now.calls;
+  id = bootstrap::gather(g, id).front();
+  bootstrap::together(g, [&] {
+    const device_guard on{w.device_index()};
+    succeed(calls->join(w.rank(), w.size(), id.data()), "joining its ranks");
+  });
+  now.calls = calls;
+  now.rank = w.rank();
+  now.size = w.size();
+  return *calls;
 }
 
 /// Memory of the symmetric heap, in the order in which all ranks took it. It is not freed, which would make ranks wait for each
@@ -139,8 +162,13 @@ class window_beyond final : public symmetric_window {
     return is_near(rank) ? static_cast<std::byte*>(calls_.of_rank(own_, rank)) : own_;
   }
   std::size_t bytes() const override { return bytes_; }
-  void release() override { refuse(); }
-  void reacquire() override { refuse(); }
+  void require_releasable() const override {
+    throw unsupported{
+        "release: with ranks beyond the p2p group a communicator's memory is of NVSHMEM's symmetric heap, "
+        "which cannot go and come back to its addresses; destroy the communicator"};
+  }
+  void release() override { require_releasable(); }
+  void reacquire() override { require_releasable(); }
   void drop() noexcept override {}
 
  private:
@@ -152,11 +180,6 @@ class window_beyond final : public symmetric_window {
                       "other's memory; lower it",
                       world_.rank(), rank)};
   }
-  [[noreturn]] static void refuse() {
-    throw unsupported{
-        "release: memory of NVSHMEM's symmetric heap cannot go and come back to its addresses; "
-        "destroy the communicator"};
-  }
 
   world world_;
   const nvshmem_calls& calls_;
@@ -166,31 +189,6 @@ class window_beyond final : public symmetric_window {
 };
 
 }  // namespace
-
-const nvshmem_calls& nvshmem_of(const world& w) {
-  joined_ranks& now = joined();
-  const std::lock_guard lock{now.mutex};
-  const bootstrap::group g = w.state().peers();
-  const nvshmem_calls* calls = now.calls;
-  std::array<char, nvshmem_id_bytes> id{};
-  bootstrap::together(g, [&] {
-    require_joinable(w);
-    if (calls != nullptr) return;
-    const device_guard on{w.device_index()};
-    calls = &open_module();
-    if (w.rank() == 0) succeed(calls->make_id(id.data()), "making an id of its ranks");
-  });
-  if (now.calls != nullptr) return *now.calls;
-  id = bootstrap::gather(g, id).front();
-  bootstrap::together(g, [&] {
-    const device_guard on{w.device_index()};
-    succeed(calls->join(w.rank(), w.size(), id.data()), "joining its ranks");
-  });
-  now.calls = calls;
-  now.rank = w.rank();
-  now.size = w.size();
-  return *calls;
-}
 
 std::unique_ptr<symmetric_window> make_window_beyond(const world& w, std::size_t bytes, int p2p_group_size,
                                                      const std::string& purpose, const std::string& knob) {

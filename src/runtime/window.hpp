@@ -25,6 +25,8 @@ class symmetric_window {
     return reinterpret_cast<T*>(peer(rank) + offset);
   }
 
+  /// @throws unsupported  if its memory can only go for good
+  virtual void require_releasable() const {}
   /// Gives the memory back, and keeps the addresses; no rank's queued work may use it. Collective: when a rank returns, all have.
   virtual void release() = 0;
   /// Memory at the same addresses, zeroed before any rank returns. Collective; where it throws, on all ranks, it stays

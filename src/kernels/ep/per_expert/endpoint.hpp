@@ -40,6 +40,7 @@ struct endpoint {
     for (int rank = 0; rank < s.num_ranks; ++rank) all.of_rank[rank] = of_rank<std::uint64_t>(rank, offset);
     return all;
   }
+  bool goes_beyond_group() const { return p2p_group_size < s.num_ranks; }
   p2p_group near() const {
     const int first = s.rank / p2p_group_size * p2p_group_size;
     return {first, smaller(first + p2p_group_size, s.num_ranks)};
