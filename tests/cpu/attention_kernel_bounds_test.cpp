@@ -107,13 +107,12 @@ constexpr attention_kernels::config with_few_slots(attention_kernels::config c) 
 }
 template <attention_kernels::config C>
 void expect_right_in_schedules_of(std::uint64_t seeds) {
-  const auto c =
-      test::make_attention<bfloat16>({.q_lens = {128}, .k_lens = {450}, .head_dim = C.head_dim}, 1);
-  test::attention_oracle<bfloat16> oracle{c, test::tensor_core_rounding<bfloat16>(C.head_dim)};
+  test::known_attention<bfloat16> c{{.q_lens = {128}, .k_lens = {450}}, C.head_dim, 1};
   for (std::uint64_t seed = 1; seed <= seeds; ++seed)
     for (const sim::schedule order : {sim::schedule::random, sim::schedule::priority}) {
       const sim::options how{.order = order, .seed = seed, .delay_stores = true, .faults = {}};
-      EXPECT_EQ(test::errors_of(oracle, test::run_attention<C>(c, how)).first_wrong, "") << "seed " << seed;
+      EXPECT_EQ(test::errors_of(c.oracle, test::run_attention<C>(c.of, how)).first_wrong, "")
+          << "seed " << seed;
     }
 }
 TEST(attention_kernel_bounds, slots_are_free_when_their_products_are_over) {

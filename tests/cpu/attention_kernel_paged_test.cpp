@@ -20,40 +20,30 @@ constexpr attention_kernels::config pages_of_16_512 = make_config(512, false, fa
 /// A shape with both head dimensions, and what must come of it however its keys lie.
 class paged_case {
  public:
-  explicit paged_case(const attention_shape& s) : of_256_{s, 256}, of_512_{s, 512} {}
+  explicit paged_case(const attention_shape& s) : of_256_{s, 256, 5}, of_512_{s, 512, 5} {}
 
   /// With the kernels that are launched for the size.
   void expect_right(int page_size, kv_layout layout, const sim::options& how = {}) {
     if (attention_kernels::page_rows_of(page_size) == 16) {
-      of_256_.expect_right<pages_of_16_256>(page_size, layout, how);
-      of_512_.expect_right<pages_of_16_512>(page_size, layout, how);
+      expect_right<pages_of_16_256>(of_256_, page_size, layout, how);
+      expect_right<pages_of_16_512>(of_512_, page_size, layout, how);
     } else {
-      of_256_.expect_right<pages_of_32_256>(page_size, layout, how);
-      of_512_.expect_right<pages_of_32_512>(page_size, layout, how);
+      expect_right<pages_of_32_256>(of_256_, page_size, layout, how);
+      expect_right<pages_of_32_512>(of_512_, page_size, layout, how);
     }
   }
 
  private:
-  class with_dim {
-   public:
-    with_dim(attention_shape s, int head_dim)
-        : case_{(s.head_dim = head_dim, test::make_attention<bfloat16>(s, 5))},
-          oracle_{case_, test::tensor_core_rounding<bfloat16>(head_dim)} {}
-    with_dim(const with_dim&) = delete;
-    template <attention_kernels::config C>
-    void expect_right(int page_size, kv_layout layout, const sim::options& how) {
-      auto keys = test::pages_of(case_, page_size, layout, 3);
-      test::spoil_unused(keys);
-      EXPECT_EQ(test::errors_of(oracle_, test::run_paged_attention<C>(case_, keys, how)).first_wrong, "")
-          << "pages of " << page_size << " " << name(layout);
-    }
+  using known = test::known_attention<bfloat16>;
+  template <attention_kernels::config C>
+  static void expect_right(known& c, int page_size, kv_layout layout, const sim::options& how) {
+    auto keys = test::pages_of(c.of, page_size, layout, 3);
+    test::spoil_unused(keys);
+    EXPECT_EQ(test::errors_of(c.oracle, test::run_paged_attention<C>(c.of, keys, how)).first_wrong, "")
+        << "pages of " << page_size << " " << name(layout);
+  }
 
-   private:
-    test::attention_case<bfloat16> case_;
-    test::attention_oracle<bfloat16> oracle_;
-  };
-
-  with_dim of_256_, of_512_;
+  known of_256_, of_512_;
 };
 void expect_pages(const attention_shape& s, int page_size, kv_layout layout) {
   paged_case{s}.expect_right(page_size, layout);

@@ -12,16 +12,13 @@ using test::attention_shape;
 
 /// In every schedule.
 template <attention_kernels::config C>
-void expect_in_all_schedules(attention_shape s) {
-  using Value = attention_kernels::value<C>;
-  s.head_dim = C.head_dim;
-  const auto c = test::make_attention<Value>(s, 5);
-  test::attention_oracle<Value> oracle{c, test::tensor_core_rounding<Value>(s.head_dim)};
+void expect_in_all_schedules(const attention_shape& s) {
+  test::known_attention<attention_kernels::value<C>> c{s, C.head_dim, 5};
   for (const sim::options& how : test::product_schedules) {
-    const auto found = test::errors_of(oracle, test::run_attention<C>(c, how));
+    const auto found = test::errors_of(c.oracle, test::run_attention<C>(c.of, how));
     EXPECT_EQ(found.first_wrong, "");
     // Half a unit of each weight's last place, and of the result's: errors of weights are as random as values are.
-    EXPECT_LE(found.rms(), C.fp16 ? 0x1p-10 : 0x1p-8) << text(s);
+    EXPECT_LE(found.rms(), C.fp16 ? 0x1p-10 : 0x1p-8) << text(c.of.shape);
   }
 }
 /// Both head dimensions.

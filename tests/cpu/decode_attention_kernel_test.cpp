@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <utility>
 #include <vector>
 
 #include "tests/support/decode_attention_runs.hpp"
@@ -16,42 +15,26 @@ namespace {
 using test::attention_shape;
 using test::decode_run;
 
-template <class Value>
-class decode_case {
- public:
-  decode_case(attention_shape s, int head_dim)
-      : case_{test::make_attention<Value>(with_dim(std::move(s), head_dim), 5)},
-        oracle_{case_, test::tensor_core_rounding<Value>(head_dim)} {}
-  decode_case(const decode_case&) = delete;
-
-  template <decode_attention::config C>
-  void expect_right(const decode_run& run, const sim::options& how) {
-    std::vector<std::byte> scratch;
-    const auto found = test::errors_of(oracle_, test::run_decode<C>(case_, run, how, scratch));
-    EXPECT_EQ(found.first_wrong, "");
-    EXPECT_LE(found.rms(), C.fp16 ? 0x1p-10 : 0x1p-8) << text(case_.shape);
-    EXPECT_TRUE(std::all_of(scratch.begin(), scratch.begin() + 4096, [](std::byte b) {
-      return b == std::byte{};
-    })) << "what is signed is not as it was";
-  }
-
- private:
-  static attention_shape with_dim(attention_shape s, int head_dim) {
-    s.head_dim = head_dim;
-    return s;
-  }
-  test::attention_case<Value> case_;
-  test::attention_oracle<Value> oracle_;
-};
+template <decode_attention::config C>
+void expect_right(test::known_attention<decode_attention::value<C>>& c, const decode_run& run,
+                  const sim::options& how) {
+  std::vector<std::byte> scratch;
+  const auto found = test::errors_of(c.oracle, test::run_decode<C>(c.of, run, how, scratch));
+  EXPECT_EQ(found.first_wrong, "");
+  EXPECT_LE(found.rms(), C.fp16 ? 0x1p-10 : 0x1p-8) << text(c.of.shape);
+  EXPECT_TRUE(std::all_of(scratch.begin(), scratch.begin() + 4096, [](std::byte b) {
+    return b == std::byte{};
+  })) << "what is signed is not as it was";
+}
 
 /// In every schedule, by the kernel of few rows, too, where there are few.
 template <decode_attention::config C>
 void expect_in_all_schedules(const attention_shape& s, const decode_run& run) {
-  decode_case<decode_attention::value<C>> c{s, C.head_dim};
+  test::known_attention<decode_attention::value<C>> c{s, C.head_dim, 5};
   for (const sim::options& how : test::product_schedules) {
-    c.template expect_right<C>(run, how);
+    expect_right<C>(c, run, how);
     if (*std::max_element(s.q_lens.begin(), s.q_lens.end()) * s.heads / s.kv_heads <= 16)
-      c.template expect_right<test::of_few_rows(C)>(run, how);
+      expect_right<test::of_few_rows(C)>(c, run, how);
   }
 }
 /// Both head dimensions.
@@ -90,9 +73,9 @@ TEST(decode_attention_kernel, items_of_the_same_length_get_teams_of_their_own) {
   expect_decode({.q_lens = {8}, .k_lens = {300}, .heads = 16}, {.team = 2, .teams = 4});
 }
 TEST(decode_attention_kernel, pages_of_more_keys_than_are_looked_up_at_a_time_are_right) {
-  decode_case<bfloat16> c{{.q_lens = {1}, .k_lens = {600}}, 256};
+  test::known_attention<bfloat16> c{{.q_lens = {1}, .k_lens = {600}}, 256, 5};
   for (const sim::options& how : test::product_schedules)
-    c.expect_right<test::of_few_rows(test::decode_of_256)>({.team = 1, .teams = 1}, how);
+    expect_right<test::of_few_rows(test::decode_of_256)>(c, {.team = 1, .teams = 1}, how);
 }
 TEST(decode_attention_kernel, cuts_of_a_line_are_the_same_in_words_and_in_more) {
   for (const int total : {1, 1'000, (1 << 20) - 1, 1 << 20, std::numeric_limits<int>::max()})

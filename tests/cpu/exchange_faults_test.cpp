@@ -2,47 +2,17 @@
 #include "baton/error.hpp"
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/simulated_worlds.hpp"
+#include "tests/support/stuck_rounds.hpp"
 
 namespace baton::test {
 namespace {
-
-exchange_case small_case(int ranks) {
-  exchange_case c{ranks, sizes(8, 2, 64, 6), std::vector<int>(static_cast<std::size_t>(ranks), 6),
-                  routing::distinct};
-  return c;
-}
-
-/// Runs a round in which ranks may be stuck. What each rank's synchronize threw; peer -2: nothing.
-std::vector<stuck::details> run_until_stuck(std::vector<exchange_rank>& ranks, const exchange_case& c) {
-  std::vector<stuck::details> found(ranks.size());
-  for (auto& d : found) d.peer = -2;
-  const auto inputs = draw_inputs(c, 1);
-  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(inputs[r]);
-  for (auto& r : ranks) r.dispatch_async();
-  for (auto& r : ranks) r.dispatch_wait();
-  std::vector<device_buffer<bfloat16>> replies;
-  for (auto& r : ranks) {
-    replies.emplace_back(r.ranks(), static_cast<std::size_t>(r.received().max_rows) *
-                                        static_cast<std::size_t>(c.config.hidden));
-    r.combine_async(replies.back().data());
-  }
-  for (auto& r : ranks) r.combine_wait();
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    try {
-      ranks[r].ranks().synchronize();
-    } catch (const stuck& e) {
-      found[r] = e.where;
-    }
-  }
-  return found;
-}
 
 class exchange_faults_by : public testing::TestWithParam<travel> {};
 INSTANTIATE_TEST_SUITE_P(cpu, exchange_faults_by, testing::ValuesIn(every_travel),
                          [](const auto& how) { return name(how.param); });
 
 TEST_P(exchange_faults_by, a_rank_that_never_launches_is_named_by_every_survivor) {
-  const exchange_case c = travelling(GetParam(), small_case(4));
+  const exchange_case c = travelling(GetParam(), case_of_eight_experts(4));
   sim::options options;
   options.faults = {{sim::fault::kind::never_launches, 2}};
   auto ranks = make_ranks(simulated_worlds(4, options), c.config);
@@ -87,13 +57,13 @@ survivors of_a_rank_that_dies_at_any_of(std::uint64_t steps, const exchange_case
 }
 
 TEST(exchange_faults, a_rank_that_dies_at_any_step_leaves_survivors_that_return) {
-  const survivors all = of_a_rank_that_dies_at_any_of(120, small_case(3));
+  const survivors all = of_a_rank_that_dies_at_any_of(120, case_of_eight_experts(3));
   EXPECT_GT(all.stuck, 0);
   EXPECT_GT(all.unharmed, 0);
 }
 
 TEST(exchange_faults, a_rank_of_per_rank_that_dies_at_any_step_is_the_only_one_that_survivors_name) {
-  exchange_case c = small_case(3);
+  exchange_case c = case_of_eight_experts(3);
   c.config.layout = ep_layout::per_rank;
   for (const ep_transfer transfer : every_transfer) {
     c.config.transfer = transfer;
@@ -102,7 +72,7 @@ TEST(exchange_faults, a_rank_of_per_rank_that_dies_at_any_step_is_the_only_one_t
 }
 
 TEST(exchange_faults, a_word_with_a_flipped_bit_is_reported_and_never_believed) {
-  exchange_case c = small_case(2);
+  exchange_case c = case_of_eight_experts(2);
   c.config.transfer = ep_transfer::chunks;  // should the layout be per_rank
   for (int bit = 0; bit < 128; ++bit) {
     c.config.layout = bit < 64 ? ep_layout::per_expert : ep_layout::per_rank;
@@ -122,7 +92,7 @@ TEST(exchange_faults, a_word_with_a_flipped_bit_is_reported_and_never_believed) 
 
 TEST_P(exchange_faults_by, after_a_time_out_only_a_new_communicator_goes_on_and_is_right) {
   for (const arrival_policy policy : {arrival_policy::epoch, arrival_policy::sentinel}) {
-    exchange_case c = travelling(GetParam(), small_case(2));
+    exchange_case c = travelling(GetParam(), case_of_eight_experts(2));
     c.config.arrival = policy;
     const auto worlds = simulated_worlds(2, {});
     auto ranks = make_ranks(worlds, c.config);
@@ -157,7 +127,7 @@ class exchange_bad_ids : public testing::TestWithParam<ep_layout> {};
 
 TEST_P(exchange_bad_ids, are_reported_with_the_first_token_and_value) {
   const auto worlds = world::local(2, device_kind::cpu);
-  exchange_case c = small_case(2);
+  exchange_case c = case_of_eight_experts(2);
   c.config.layout = GetParam();
   auto ranks = make_ranks(worlds, c.config);
   auto inputs = draw_inputs(c, 3);

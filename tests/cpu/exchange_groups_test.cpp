@@ -5,6 +5,7 @@
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/exchange_processes.hpp"
 #include "tests/support/simulated_worlds.hpp"
+#include "tests/support/stuck_rounds.hpp"
 
 namespace baton::test {
 namespace {
@@ -12,9 +13,6 @@ namespace {
 exchange_case in_groups_of(int size, exchange_case c) {
   c.config.p2p_group_size = size;
   return c;
-}
-exchange_case case_of_groups(int ranks) {
-  return {ranks, sizes(8, 2, 64, 6), std::vector<int>(static_cast<std::size_t>(ranks), 6), routing::distinct};
 }
 /// Groups smaller than all ranks, the last one at times smaller than the others.
 std::vector<std::pair<int, int>> ranks_and_groups() {
@@ -40,7 +38,7 @@ TEST(exchange_groups, every_format_and_policy_travels) {
                                     token_format::mxfp4, token_format::nvfp4})
     for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel})
       for (const int group : {1, 2}) {
-        const exchange_case c = in_groups_of(group, with(case_of_groups(4), format, arrival));
+        const exchange_case c = in_groups_of(group, with(case_of_eight_experts(4), format, arrival));
         auto ranks = make_ranks(worlds, c.config);
         for (std::uint64_t seed = 1; seed <= 3; ++seed)
           EXPECT_EQ(run_round(c, ranks, seed), "") << name(format) << ", groups of " << group;
@@ -105,30 +103,9 @@ TEST(exchange_groups, a_word_that_overtakes_its_messages_is_exposed_by_some_sche
   RecordProperty("exposed_of_20", exposed);
 }
 
-/// A round in which ranks may be stuck: what each rank's synchronize threw; peer -2: nothing.
 std::vector<stuck::details> run_until_stuck(const exchange_case& c, const sim::options& options) {
   auto ranks = make_ranks(simulated_worlds(c.ranks, options), c.config);
-  std::vector<stuck::details> found(ranks.size());
-  const auto inputs = draw_inputs(c, 1);
-  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(inputs[r]);
-  for (auto& r : ranks) r.dispatch_async();
-  for (auto& r : ranks) r.dispatch_wait();
-  std::vector<device_buffer<bfloat16>> replies;
-  for (auto& r : ranks) {
-    replies.emplace_back(r.ranks(), static_cast<std::size_t>(r.received().max_rows) *
-                                        static_cast<std::size_t>(c.config.hidden));
-    r.combine_async(replies.back().data());
-  }
-  for (auto& r : ranks) r.combine_wait();
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    found[r].peer = -2;
-    try {
-      ranks[r].ranks().synchronize();
-    } catch (const stuck& e) {
-      found[r] = e.where;
-    }
-  }
-  return found;
+  return run_until_stuck(ranks, c);
 }
 
 TEST(exchange_groups, a_rank_that_is_lost_is_named_by_every_survivor_at_the_same_place) {
@@ -139,7 +116,7 @@ TEST(exchange_groups, a_rank_that_is_lost_is_named_by_every_survivor_at_the_same
         const bool has_neighbours = group > 1 && how == kind::is_cut_off;  // whom stores still reach
         sim::options options;
         options.faults = {{how, lost}};
-        const auto found = run_until_stuck(in_groups_of(group, case_of_groups(4)), options);
+        const auto found = run_until_stuck(in_groups_of(group, case_of_eight_experts(4)), options);
         for (int r = 0; r < 4; ++r) {
           if (r == lost || (has_neighbours && r / group == lost / group)) continue;
           EXPECT_EQ(found[static_cast<std::size_t>(r)].peer, lost) << "rank " << r << ", groups of " << group;
@@ -154,7 +131,8 @@ TEST(exchange_groups, a_rank_that_dies_at_any_step_is_the_only_one_that_survivor
   for (std::uint64_t step = 0; step < 100; ++step) {
     sim::options options = order_of(sim::schedule::random, step + 1);
     options.faults = {{sim::fault::kind::dies_at_step, 1, step}};
-    const auto found = run_until_stuck(in_groups_of(step % 2 == 0 ? 1 : 2, case_of_groups(3)), options);
+    const auto found =
+        run_until_stuck(in_groups_of(step % 2 == 0 ? 1 : 2, case_of_eight_experts(3)), options);
     for (const std::size_t survivor : {0, 2}) {
       int peer = found[survivor].peer;
       // A word may arrive at one survivor and not at the other, which then sends no replies: who it names is to blame.

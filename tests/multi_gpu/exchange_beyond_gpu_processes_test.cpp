@@ -21,27 +21,12 @@ std::string why_skipped(int gpus) {
              : "";
 }
 
-/// Runs `work` on each of `size` ranks; expects of each what `expected` says of its exit code.
-void in_ranks(int size, const std::function<bool(const world&)>& work,
-              const std::vector<int>& expected = {}) {
-  std::vector<int> all(static_cast<std::size_t>(size));
-  std::iota(all.begin(), all.end(), 0);
-  const std::string run = unique_name();
-  const auto results = in_processes(all, [&](int rank) {
-    set_launch_environment(rank, size, run);
-    return work(world::from_environment(device_kind::cuda));
-  });
-  for (std::size_t r = 0; r < results.size(); ++r)
-    EXPECT_EQ(results[r].exit_code, expected.empty() ? 0 : expected[r])
-        << "rank " << r << ": " << results[r].thrown;
-}
-
 class exchange_beyond_gpu_processes : public testing::TestWithParam<std::pair<int, int>> {};
 
 TEST_P(exchange_beyond_gpu_processes, every_row_and_every_sum_is_right_to_the_bit) {
   const auto [ranks, group] = GetParam();
   if (const std::string why = why_skipped(ranks); !why.empty()) GTEST_SKIP() << why;
-  in_ranks(ranks, [ranks = ranks, group = group](const world& w) {
+  expect_of_processes(ranks, device_kind::cuda, [ranks = ranks, group = group](const world& w) {
     for (const named_case& c : conformance_cases(ranks, 3))
       for (const token_format format : {token_format::bf16, token_format::blockwise_fp8, token_format::nvfp4})
         for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel}) {
@@ -84,7 +69,7 @@ double time_rounds(const exchange_case& c, const world& w, std::vector<float>& o
 
 TEST(exchange_beyond_gpu_processes, results_are_the_bits_of_one_group_and_times_stand_beside_each_other) {
   if (const std::string why = why_skipped(2); !why.empty()) GTEST_SKIP() << why;
-  in_ranks(2, [](const world& w) {
+  expect_of_processes(2, device_kind::cuda, [](const world& w) {
     for (const auto& [experts, tokens] : {std::pair{256, 1}, std::pair{256, 128}, std::pair{64, 1024}}) {
       exchange_case c{2, sizes(experts, 8, 7168, tokens), {tokens, tokens}, routing::distinct};
       std::vector<float> near, far;
@@ -105,8 +90,8 @@ TEST(exchange_beyond_gpu_processes, results_are_the_bits_of_one_group_and_times_
 TEST(exchange_beyond_gpu_processes, a_killed_rank_is_named_by_its_survivor) {
   if (const std::string why = why_skipped(2); !why.empty()) GTEST_SKIP() << why;
   ::setenv("BATON_DEADLINE_MS", "3000", 1);
-  in_ranks(
-      2,
+  expect_of_processes(
+      2, device_kind::cuda,
       [](const world& w) {
         exchange_case c{2, sizes(8, 2, 64, 6), {6, 6}, routing::distinct};
         c.config.p2p_group_size = 1;
@@ -134,7 +119,7 @@ TEST(exchange_beyond_gpu_processes, without_nvshmem_all_ranks_are_told_how_to_in
   const char* const before = std::getenv("BATON_NVSHMEM");
   const std::string was = before != nullptr ? before : "";
   ::setenv("BATON_NVSHMEM", "/nowhere", 1);
-  in_ranks(2, [](const world& w) {
+  expect_of_processes(2, device_kind::cuda, [](const world& w) {
     ep_config c = sizes(8, 2, 64, 6);
     c.p2p_group_size = 1;
     try {

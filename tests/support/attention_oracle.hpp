@@ -216,6 +216,24 @@ class attention_oracle {
   std::vector<std::vector<double>> k_, v_;  // of those
 };
 
+/// A case for products of tensor cores, and what must come of it.
+template <class Value>
+struct known_attention {
+  attention_case<Value> of;
+  attention_oracle<Value> oracle;
+
+  known_attention(attention_shape s, int head_dim, std::uint32_t seed)
+      : of{make_attention<Value>(with_dim(std::move(s), head_dim), seed)},
+        oracle{of, tensor_core_rounding<Value>(head_dim)} {}
+  known_attention(const known_attention&) = delete;
+
+ private:
+  static attention_shape with_dim(attention_shape s, int head_dim) {
+    s.head_dim = head_dim;
+    return s;
+  }
+};
+
 /// What a comparison found. `worst`: of all values, the largest error as a share of its bound. `rms`: the errors of `out`, as
 /// root mean square, as a share of that of the right values: the measure by which kernels are told apart.
 struct attention_errors {

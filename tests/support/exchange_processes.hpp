@@ -28,14 +28,25 @@ inline std::string run_rank(const exchange_case& c, exchange_rank& mine, int rou
   return {};
 }
 
-/// Forks `size` ranks that run every conformance case. Call before this process has threads or a CUDA context.
-inline void expect_conformance_of_processes(int size, device_kind device, int rounds, int scale = 1) {
+/// Forks the ranks of a world, each of which works in it, and expects of each what `exit_codes` says, 0 if nothing. Call before
+/// this process has threads or a CUDA context.
+inline void expect_of_processes(int size, device_kind device, const std::function<bool(const world&)>& work,
+                                const std::vector<int>& exit_codes = {}) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
-  for (int r = 0; r < size; ++r) ranks[static_cast<std::size_t>(r)] = r;
+  std::iota(ranks.begin(), ranks.end(), 0);
   const std::string run = unique_name();
-  const auto results = in_processes(ranks, [&](int rank) -> bool {
+  const auto results = in_processes(ranks, [&](int rank) {
     set_launch_environment(rank, size, run);
-    const world w = world::from_environment(device);
+    return work(world::from_environment(device));
+  });
+  for (std::size_t r = 0; r < results.size(); ++r)
+    EXPECT_EQ(results[r].exit_code, exit_codes.empty() ? 0 : exit_codes[r])
+        << "rank " << r << ": " << results[r].thrown;
+}
+
+/// Ranks in processes run every conformance case.
+inline void expect_conformance_of_processes(int size, device_kind device, int rounds, int scale = 1) {
+  expect_of_processes(size, device, [&](const world& w) {
     for (const named_case& c : conformance_cases(size, scale)) {
       for (const auto format : {token_format::bf16, token_format::blockwise_fp8}) {
         const exchange_case what = with(c.what, format, arrival_policy::epoch);
@@ -46,8 +57,6 @@ inline void expect_conformance_of_processes(int size, device_kind device, int ro
     }
     return true;
   });
-  for (std::size_t r = 0; r < results.size(); ++r)
-    EXPECT_EQ(results[r].exit_code, 0) << "rank " << r << ": " << results[r].thrown;
 }
 
 /// Worlds of three processes side by side, as they mostly wait: work(which world, rank, the name of its job). All have to be

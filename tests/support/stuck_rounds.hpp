@@ -1,0 +1,38 @@
+#pragma once
+// Rounds in which ranks may be stuck, and what each of them is told.
+#include "baton/error.hpp"
+#include "tests/support/exchange_cases.hpp"
+
+namespace baton::test {
+
+inline exchange_case case_of_eight_experts(int ranks) {
+  return {ranks, sizes(8, 2, 64, 6), std::vector<int>(static_cast<std::size_t>(ranks), 6), routing::distinct};
+}
+
+/// What each rank's synchronize threw; peer -2: nothing.
+inline std::vector<stuck::details> run_until_stuck(std::vector<exchange_rank>& ranks,
+                                                   const exchange_case& c) {
+  std::vector<stuck::details> found(ranks.size());
+  for (auto& d : found) d.peer = -2;
+  const auto inputs = draw_inputs(c, 1);
+  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(inputs[r]);
+  for (auto& r : ranks) r.dispatch_async();
+  for (auto& r : ranks) r.dispatch_wait();
+  std::vector<device_buffer<bfloat16>> replies;
+  for (auto& r : ranks) {
+    replies.emplace_back(r.ranks(), static_cast<std::size_t>(r.received().max_rows) *
+                                        static_cast<std::size_t>(c.config.hidden));
+    r.combine_async(replies.back().data());
+  }
+  for (auto& r : ranks) r.combine_wait();
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    try {
+      ranks[r].ranks().synchronize();
+    } catch (const stuck& e) {
+      found[r] = e.where;
+    }
+  }
+  return found;
+}
+
+}  // namespace baton::test
