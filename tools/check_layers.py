@@ -2,7 +2,8 @@
 """Fails if a file sees a layer it must not know about: check_layers.py [ROOT].
 
 A layer is a folder. MAY_SEE holds the arrows, ARCHITECTURE.md draws them. A file sees what it includes and what that includes:
-arrows hold through every header on the way. Arrows that nobody uses fail too, and so do cycles, which cannot be drawn.
+arrows hold through every header on the way. Arrows that nobody uses fail too, and so do cycles, which cannot be drawn. So does a test
+in the wrong one of tests/cpu and tests/kernels: tests of kernels that only GPUs run have a folder, as `./dev test` runs them in one build.
 """
 import pathlib
 import re
@@ -121,8 +122,30 @@ def complaints_of_cuda(graph, name, layer):
             yield number, f"{layer}/ must build without CUDA ({what})"
 
 
+def kernels_of_gpus(graph):
+    """The files with kernels that no launcher beside them runs on the CPU machine."""
+    bodies = (name for name in graph.paths if re.fullmatch(r"src/kernels/.*/kernel\.hpp", name))
+    launched = {name.rpartition("/")[0] for name in graph.paths if name.startswith("src/kernels/") and
+                any(what == "kernels/launch.hpp" for _, what, _ in graph.includes[name])}
+    return {body for body in bodies if body.rpartition("/")[0] not in launched}
+
+
+def complaints_of_tests(graph):
+    of_gpus = kernels_of_gpus(graph)
+    for name in graph.paths:
+        if found := re.fullmatch(r"tests/(cpu|kernels)/\w+_test\.cpp", name):
+            seen = graph.seen(name)
+            kernel = next(filter(of_gpus.__contains__, seen), None)
+            compiles_it = kernel is not None and "sim/context.hpp" in seen
+            if found[1] == "cpu" and compiles_it:
+                yield f"{name}:1: compiles a kernel that only GPUs run for the CPU machine ({seen[kernel]}): it belongs in tests/kernels/"
+            if found[1] == "kernels" and not compiles_it:
+                yield f"{name}:1: compiles no kernel that only GPUs run for the CPU machine: it belongs in tests/cpu/"
+
+
 def complaints(root):
     graph = include_graph(root)
+    yield from complaints_of_tests(graph)
     for name in graph.paths:
         layer = layer_of(name)
         if not layer:

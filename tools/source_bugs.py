@@ -104,7 +104,7 @@ def kinds_of(noticed_by):
 def is_noticed(bug, noticed_by, build, work):
     folders, main, more, arguments = kinds_of(noticed_by)
     is_test = noticed_by.endswith("_test")
-    mains = [build.folder / main.format(noticed_by, d) for d in ("cpu", "check")]
+    mains = [build.folder / main.format(noticed_by, d) for d in ("cpu", "kernels", "check")]
     main = next((path for path in mains if path.is_file()), None)
     if main is None:
         return f"is not built: ninja -C {build.folder} {'tests/' + noticed_by if is_test else 'baton'}"

@@ -77,6 +77,25 @@ class layers(planted_tree):
         self.plant("src/kernels/ep/per_expert/launch.hpp", '#include "kernels/ep/per_expert/dispatch_wait.hpp"\n')
         self.assert_caught(check_layers.complaints(self.root), "src/api/round.cpp:1", "sees of", "ep/per_expert/dispatch_wait.hpp")
 
+    def test_a_test_of_a_kernel_that_only_gpus_run_is_caught_outside_its_folder_and_another_inside(self):
+        for kernel in ("gemm", "ring_gemm", "ep/members"):
+            self.plant(f"src/kernels/{kernel}/kernel.hpp", "")
+        self.plant("src/kernels/gemm/launch.cpp", '#include "kernels/gemm/kernel.hpp"\n#include "runtime/launch_on_cuda.hpp"\n')
+        for kernel in ("ring_gemm", "ep/members"):
+            self.plant(f"src/kernels/{kernel}/launch.cpp", '#include "kernels/launch.hpp"\n')
+        self.plant("tests/support/runs.hpp", '#include "kernels/gemm/kernel.hpp"\n#include "sim/context.hpp"\n')
+        self.plant("sim/context.hpp", "")
+        self.plant("tests/kernels/gemm_kernel_test.cpp", '#include "tests/support/runs.hpp"\n')
+        self.plant("tests/cpu/name_test.cpp", '#include "kernels/gemm/kernel.hpp"\n')
+        self.plant("tests/cpu/ring_test.cpp", '#include "kernels/ring_gemm/kernel.hpp"\n#include "sim/context.hpp"\n')
+        self.assert_clean(check_layers.complaints(self.root))
+        self.plant("tests/cpu/gemm_test.cpp", '#include "tests/support/runs.hpp"\n')
+        self.plant("tests/kernels/members_test.cpp", '#include "kernels/ep/members/kernel.hpp"\n#include "sim/context.hpp"\n')
+        found = list(check_layers.complaints(self.root))
+        self.assert_caught(found, "tests/cpu/gemm_test.cpp:1", "tests/support/runs.hpp -> src/kernels/gemm/kernel.hpp", "belongs in tests/kernels/")
+        self.assert_caught(found, "tests/kernels/members_test.cpp:1", "belongs in tests/cpu/")
+        self.assertEqual(len(found), 2)
+
     def test_headers_that_include_each_other_are_followed_once(self):
         self.plant("src/base/a.hpp", '#include "base/b.hpp"\n')
         self.plant("src/base/b.hpp", '#include "base/a.hpp"\n')

@@ -66,6 +66,20 @@ class dev(planted_tree):
                      notes=() together=() ahead= is_whole=1 jobs=1; trap end_build EXIT; {script}"""
         return subprocess.run(["bash", "-euc", script], cwd=self.root, capture_output=True, text=True, timeout=60)
 
+    def test_kernels_that_only_gpus_run_are_tested_with_the_sanitizers_or_where_there_are_none(self):
+        said = """choose_labels() { not_here=; }; build_stage() { echo build "$@"; }; begin_build() { :; }; wheel_stage() { :; }
+                  test_stage() { echo test "$@"; }; python3() { :; }; preset=cpu; run_stages """
+        whole = self.stages(said).stdout
+        self.assertIn("build cpu all -DBATON_KERNEL_TESTS=OFF\n", whole)
+        self.assertRegex(whole, r"build asan tests_cpu tests_kernels\ntest asan -L \S*\bkernels\b")
+        self.plant("cmake", '#!/bin/sh\necho cmake "$@" >&2\n').chmod(0o755)
+        quick = f"PATH={self.root}:$PATH; {said} --quick"
+        self.assertEqual(self.stages(quick).stderr, "")
+        self.plant("build/cpu/CMakeCache.txt", "BATON_KERNEL_TESTS:BOOL=OFF\n")
+        result = self.stages(quick)
+        self.assertEqual(result.stderr, "cmake -DBATON_KERNEL_TESTS=ON build/cpu\n")
+        self.assertIn("build cpu all\n", result.stdout)
+
     def test_a_build_that_was_begun_is_waited_for_and_said_by_its_stage(self):
         result = self.stages("""begin_build asan tests_cpu; [[ ! -e $ahead_folder/spent ]]; build_stage asan tests_cpu
                                 echo "$ahead"; echo "${notes[@]}" """)

@@ -17,4 +17,10 @@ inline std::vector<float8_e8m0> exponents_of(const std::vector<float>& scales) {
   return made;
 }
 
+/// Which scales are of eight bits.
+struct eight_bits {
+  bool a, b;
+};
+inline constexpr eight_bits all_choices[] = {{true, false}, {false, true}, {true, true}};
+
 }  // namespace baton::test

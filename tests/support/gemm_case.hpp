@@ -62,6 +62,13 @@ std::vector<In> b_of_rows_of_k(const typed_gemm_case<In>& g) {
   return b;
 }
 
+/// `g` with its result multiplied by alpha and beta times what was there added.
+template <class In>
+test::typed_gemm_case<In> scaled(test::typed_gemm_case<In> g, double alpha, double beta, double before) {
+  for (double& v : g.c) v = alpha * v + beta * before;
+  return g;
+}
+
 /// Integers from -19 to 19: all partial sums are exact in fp32 for k below 46,000.
 template <class In = bfloat16>
 typed_gemm_case<In> integer_gemm(const gemm_size& s, std::uint32_t seed = 1) {

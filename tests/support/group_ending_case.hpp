@@ -9,6 +9,18 @@
 
 namespace baton::test {
 
+inline constexpr float not_written = -1;
+/// fp32 sums of k up to 300 terms, and the product of two scales: each rounding is at most 2^-24 of the terms' magnitudes.
+inline constexpr double roundings_of_fp32 = 304 * 0x1p-24;
+
+/// Groups without rows, a tile's worth and more, and rows of nobody.
+inline constexpr int some_counts[] = {3, 0, 130, 1};
+
+template <class Value, class Case>
+std::vector<Value> unwritten(const Case& g) {
+  return std::vector<Value>(g.group.size() * static_cast<std::size_t>(g.n), Value{not_written});
+}
+
 struct group_ending {
   bias_kind bias = bias_kind::none;
   activation act = activation::none;

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "base/constant.hpp"
-#include "baton/quantise.hpp"
 #include "kernels/gemm/kernel.hpp"
 #include "sim/context.hpp"
 #include "sim/tensor_map.hpp"
@@ -14,14 +13,7 @@
 
 namespace baton::test {
 
-/// A case's groups, as users give them, and as the kernel takes them.
-template <class Case>
-row_selection rows_of(const Case& g) {
-  return {.max_rows = g.max_rows,
-          .counts = g.counts.data(),
-          .firsts = g.firsts.data(),
-          .num_ranges = static_cast<int>(g.counts.size())};
-}
+/// A case's groups as the kernel takes them.
 template <class Out, class In, class Case>
 void give_groups(gemm_kernels::operands<Out, In>& p, const Case& g) {
   p.counts = g.counts.data();

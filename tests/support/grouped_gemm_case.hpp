@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "baton/numeric.hpp"
+#include "baton/quantise.hpp"
 
 namespace baton::test {
 
@@ -34,6 +35,15 @@ struct typed_grouped_case {
   }
 };
 using grouped_gemm_case = typed_grouped_case<bfloat16>;
+
+/// A case's groups, as users give them.
+template <class Case>
+row_selection rows_of(const Case& g) {
+  return {.max_rows = g.max_rows,
+          .counts = g.counts.data(),
+          .firsts = g.firsts.data(),
+          .num_ranges = static_cast<int>(g.counts.size())};
+}
 
 /// Says in `made` which rows are whose: those of a group lie one after the other, `gap` rows of nobody behind each.
 template <class Case>

@@ -34,7 +34,7 @@ configure() {
   cmake --preset "$@" "${launcher[@]}" </dev/null >&2
 }
 
-# build PRESET TARGET
+# build PRESET TARGETS: a word of them
 build() {
-  cmake --build "build/$1" --target "$2" -j "$jobs" </dev/null >&2
+  cmake --build "build/$1" --target $2 -j "$jobs" </dev/null >&2
 }

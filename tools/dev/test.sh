@@ -41,7 +41,7 @@ has_room_for_both() {
   awk -v jobs="$jobs" '/^MemAvailable/ {found = $2 >= jobs * 5e6} END {exit !found}' /proc/meminfo 2>/dev/null
 }
 
-# begin_build PRESET TARGET: of a stage to come, with what the tests before it leave of the machine, from when none of them wants it
+# begin_build PRESET TARGETS: of a stage to come, with what the tests before it leave of the machine, from when none of them wants it
 # alone; build_stage waits for it. Only for all tests, and where there is memory for both.
 begin_build() {
   [[ $is_whole == 1 ]] && has_room_for_both || return 0
@@ -73,13 +73,13 @@ end_build() {
   rm -rf "$ahead_folder"
 }
 
-# build_stage PRESET TARGET
+# build_stage PRESET TARGETS [CMAKE_ARGUMENTS...]
 build_stage() {
   echo "dev: ===== $1: build" >&2
   if [[ $ahead == "$1" ]]; then
     finish_build
   else
-    configure "$1" "${together[@]}"
+    configure "$1" "${together[@]}" "${@:3}"
     measured "$1: build" build "$1" "$2"
   fi
 }
@@ -112,6 +112,11 @@ wheel_stage() {
   measured "wheel: build" build_wheel "$preset" && measured "wheel: test" test_wheel || status=1
 }
 
+# with_kernel_tests PRESET: in a folder that the whole suite has set up, which runs them elsewhere.
+with_kernel_tests() {
+  ! grep -qs '^BATON_KERNEL_TESTS:.*=OFF$' "build/$1/CMakeCache.txt" || cmake -DBATON_KERNEL_TESTS=ON "build/$1" </dev/null >&2
+}
+
 run_stages() {
   local quick=0 status=0 stages=() notes=() not_here excluded=()
   ahead=  # the stage whose build was begun
@@ -129,15 +134,20 @@ run_stages() {
   [[ $# -gt 0 ]] && none=--no-tests=ignore is_whole=0 # a selection may choose nothing in some stage
 
   trap end_build EXIT
-  build_stage "$preset" all
-  [[ $quick == 1 ]] || begin_build asan tests_cpu
+  if [[ $quick == 1 ]]; then
+    with_kernel_tests "$preset"
+    build_stage "$preset" all
+  else # kernels that only GPUs run are tested on the CPU machine once, with the sanitizers: no user has another build of them there
+    build_stage "$preset" all -DBATON_KERNEL_TESTS=OFF
+    begin_build asan "tests_cpu tests_kernels"
+  fi
   test_stage "$preset" "${excluded[@]}" "$none" "$@"
   if [[ $quick == 0 ]]; then
-    build_stage asan tests_cpu
+    build_stage asan "tests_cpu tests_kernels"
     begin_build tsan tests_tsan
     # The model on 2, 3 and 4 ranks runs the code that it runs on 1 and 8, and the exchange on 2 and 4 what it runs on 1, 3 and 8:
     # the CPU machine has no kernels for numbers of ranks that are known.
-    test_stage asan -L cpu -E 'greedy_text.*/[234]$|^cpu/exchange(_per_rank)?[.]every_row.*/[(][24], ' "$none" "$@"
+    test_stage asan -L '^(cpu|kernels)$' -E 'greedy_text.*/[234]$|^cpu/exchange(_per_rank)?[.]every_row.*/[(][24], ' "$none" "$@"
     build_stage tsan tests_tsan
     test_stage tsan -L tsan "$none" "$@"
     [[ $is_whole == 0 ]] || wheel_stage
