@@ -45,8 +45,8 @@ survivors of_a_rank_that_dies_at_any_of(std::uint64_t steps, const exchange_case
     const auto found = run_until_stuck(ranks, c);
     for (const std::size_t survivor : {0, 2}) {
       int peer = found[survivor].peer;
-      // Chunks may be complete at one survivor and not at the other, which then sends no sums: who it names is to blame.
-      if (c.config.transfer == ep_transfer::chunks && (peer == 0 || peer == 2))
+      // Tokens may be complete at one survivor and not at the other, which then sends no sums: who it names is to blame.
+      if (c.config.layout == ep_layout::per_rank && (peer == 0 || peer == 2))
         peer = found[static_cast<std::size_t>(peer)].peer;
       EXPECT_TRUE(peer == 1 || peer == -2)
           << "step " << step << ": rank " << survivor << " blames " << peer << " at " << found[survivor].site;

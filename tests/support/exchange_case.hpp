@@ -9,6 +9,7 @@
 
 #include "baton/expert_parallel.hpp"
 #include "tests/support/block_oracle.hpp"
+#include "tests/support/weighted_rows.hpp"
 
 namespace baton::test {
 
@@ -103,15 +104,44 @@ inline encoded_token draw_encoded(const ep_config& c, std::mt19937_64& random) {
   return out;
 }
 
+/// Normal values, each any of 4,096: to draw one takes a logarithm and a root, and rounds draw millions.
+class normal_values {
+ public:
+  explicit normal_values(std::mt19937_64& random) : random_{random} {}
+  bfloat16 next() {
+    if (left_ == 0) bits_ = random_(), left_ = 5;  // of 12 bits each
+    --left_;
+    const bfloat16 value = values()[bits_ & 4095];
+    bits_ >>= 12;
+    return value;
+  }
+
+ private:
+  static const std::vector<bfloat16>& values() {
+    static const std::vector<bfloat16> drawn = [] {
+      std::mt19937_64 random{1};
+      std::normal_distribution<float> normal;
+      std::vector<bfloat16> made;
+      for (int i = 0; i < 4096; ++i) made.emplace_back(normal(random));
+      return made;
+    }();
+    return drawn;
+  }
+
+  std::mt19937_64& random_;
+  std::uint64_t bits_ = 0;
+  int left_ = 0;
+};
+
 inline std::vector<rank_inputs> draw_inputs(const exchange_case& c, std::uint64_t seed) {
   std::mt19937_64 random{seed};
   std::vector<rank_inputs> all(static_cast<std::size_t>(c.ranks));
   for (std::size_t r = 0; r < all.size(); ++r) {
     rank_inputs& in = all[r];
     in.num_tokens = c.tokens[r];
-    std::normal_distribution<float> normal;
+    normal_values normal{random};
     for (int t = 0; t < in.num_tokens; ++t) {
-      for (int h = 0; h < c.config.hidden; ++h) in.tokens.emplace_back(bfloat16{normal(random)});
+      for (int h = 0; h < c.config.hidden; ++h) in.tokens.push_back(normal.next());
       for (const std::int32_t id : draw_ids(c, random)) {
         in.topk_idx.push_back(id);
         in.topk_weights.push_back(static_cast<float>(1 + random() % 1000) * 1e-3f);
@@ -121,7 +151,7 @@ inline std::vector<rank_inputs> draw_inputs(const exchange_case& c, std::uint64_
       in.given.push_back(draw_encoded(c.config, random));
     if (c.wide_ids) in.wide_ids.assign(in.topk_idx.begin(), in.topk_idx.end());
     for (std::size_t i = 0; c.shared_experts && i < in.tokens.size(); ++i)
-      in.shared_output.emplace_back(i % 31 == 0 ? -0.0f : normal(random));
+      in.shared_output.push_back(i % 31 == 0 ? bfloat16{-0.0f} : normal.next());
   }
   return all;
 }
@@ -240,11 +270,7 @@ inline int rank_of_expert(const exchange_case& c, int expert) {
 
 /// Adds what an expert makes of a token, weighted, in one rounding.
 inline void add_weighted_reply(float weight, int expert, const std::vector<float>& token, float* sum) {
-  const float factor = expert_factor(expert);
-  for (const float value : token) {
-    *sum = std::fma(weight, static_cast<float>(bfloat16{value * factor}), *sum);
-    ++sum;
-  }
+  add_weighted_values(weight, expert_factor(expert), token.data(), sum, token.size());
 }
 
 /// A rank's part of a token as another one gets it: each value rounded once.
