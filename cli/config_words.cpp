@@ -24,6 +24,10 @@ const config_words bench_words{{"ranks", "--ranks"},
                                {"rows", "--rows"},
                                {"combine_format", "--combine-format"}};
 
+const config_words group_words{
+    {"ranks", "WORLD_SIZE"}, {"num_max_tokens_per_rank", "--tokens"}, {"num_experts", "--experts"},
+    {"top_k", "--top-k"},    {"p2p_group_size", "--group-size"},      {"hidden", "--hidden"}};
+
 void require_served(const ep_config& config, int num_ranks, const config_words& words) {
   const std::string reason = why_not(config, num_ranks);
   if (reason.empty()) return;

@@ -14,6 +14,8 @@ using config_words = std::map<std::string, std::string>;
 extern const config_words exchange_words;
 /// Of bench ep.
 extern const config_words bench_words;
+/// Of bench groups.
+extern const config_words group_words;
 
 /// @throws invalid_argument  what why_not(config, num_ranks) says, in these words
 void require_served(const ep_config& config, int num_ranks, const config_words& words);

@@ -7,7 +7,9 @@
 #include "cli/bench/flag_floor.hpp"
 #include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/nccl_exchange.hpp"
+#include "cli/bench/nvshmem_all_to_all.hpp"
 #include "cli/bench/probe/measure.hpp"
+#include "cli/bench/round_timer.hpp"
 #include "cli/bench/work_timer.hpp"
 
 namespace baton {
@@ -29,6 +31,13 @@ std::vector<std::vector<double>> measure_flag_floor(std::span<const world>, int,
 }
 std::unique_ptr<work_timer> make_cuda_work_timer(const world&) {
   refuse();
+}
+std::unique_ptr<round_timer> make_cuda_round_timer(const world&) {
+  refuse();
+}
+std::unique_ptr<nvshmem_all_to_all> open_nvshmem_all_to_all(const world&, std::size_t, std::string& why_not) {
+  why_not = "this build of baton has no CUDA";
+  return nullptr;
 }
 std::optional<measured_gpus> facts_of(std::span<const world>) {
   return std::nullopt;

@@ -8,6 +8,7 @@
 #include "cli/commands/bench_compare.hpp"
 #include "cli/commands/bench_ep.hpp"
 #include "cli/commands/bench_gemm.hpp"
+#include "cli/commands/bench_groups.hpp"
 #include "cli/commands/bench_moe.hpp"
 #include "cli/commands/bench_ring.hpp"
 #include "cli/commands/bench_silu.hpp"
@@ -28,6 +29,7 @@ struct arguments {
   bench_ep_options bench;
   bench_attention_options bench_attention{};
   bench_gemm_options bench_gemm{};
+  bench_groups_options bench_groups{};
   bench_moe_options bench_moe{};
   bench_ring_options bench_ring{};
   bench_silu_options bench_silu{};

@@ -177,13 +177,40 @@ void declare_bench_ep(CLI::App& bench, arguments& chosen) {
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_bench_ep(options, out); }; });
 }
 
+void declare_bench_groups(CLI::App& bench, arguments& chosen) {
+  bench_groups_options& options = chosen.bench_groups;
+  CLI::App& command = *bench.add_subcommand(
+      "groups", "ranks that stores reach beside ranks beyond the p2p group, a process each");
+  add_counts(command, "--group-size", options.group_sizes, "all ranks, then 1", "ranks of a p2p group")
+      ->group("Sizes");
+  add_counts(command, "--tokens", options.tokens, "1 8 128 on CUDA, 4 on the CPU", "tokens of each rank")
+      ->group("Sizes");
+  add_count(command, "--hidden", options.hidden, "values in a token")->group("Sizes");
+  add_count(command, "--top-k", options.top_k, "experts of a token")->group("Sizes");
+  add_count(command, "--experts", options.experts, "experts of all ranks")->group("Sizes");
+  add_count(command, "--repeats", options.repeats, "samples of each time")->group("Measuring");
+  add_count(command, "--rounds", options.rounds, "rounds timed together for a sample")->group("Measuring");
+  add_count(command, "--seed", options.seed, "of tokens and routing")->group("Measuring");
+  declare_device_or_none(command, options.device);
+  declare_json(command, options.json, chosen.is_json);
+  declare_json_file(command, options.json_path);
+  command.footer(
+      "Start one for each rank, by what sets RANK, WORLD_SIZE and MASTER_PORT; rank 0 tells. Every round is "
+      "checked before it is timed. On CUDA, groups smaller than the ranks need NVSHMEM, whose own all-to-all "
+      "is timed beside them.\n"
+      "Example:\n"
+      "  torchrun --no-python --nproc-per-node 2 baton bench groups --tokens 1 128 --json-file groups.jsonl");
+  command.callback(
+      [&] { chosen.command = [&](std::ostream& out) { return run_bench_groups(options, out); }; });
+}
+
 }  // namespace
 
 void declare_bench(CLI::App& app, arguments& chosen) {
   CLI::App& bench = *app.add_subcommand(
       "bench",
       "measure speed: `ep` the exchange, `moe` layers of experts, `gemm` matrix products, `attention` "
-      "prefill, `ring` ring buffers, `silu` activations; `compare` "
+      "prefill, `ring` ring buffers, `silu` activations, `groups` ranks beyond the p2p group; `compare` "
       "runs");
   bench.require_subcommand(1);
   declare_bench_ring(bench, chosen);
@@ -192,6 +219,7 @@ void declare_bench(CLI::App& app, arguments& chosen) {
   declare_bench_moe(bench, chosen);
   declare_bench_silu(bench, chosen);
   declare_bench_compare(bench, chosen);
+  declare_bench_groups(bench, chosen);
   declare_bench_ep(bench, chosen);
   bench.footer("Example:\n  baton bench ep --ranks 4 --tokens 128 --tokens 4096");
 }

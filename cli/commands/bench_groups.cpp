@@ -1,0 +1,217 @@
+#include "cli/commands/bench_groups.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "baton/version.hpp"
+#include "cli/bench/gpu_facts.hpp"
+#include "cli/bench/group_rounds.hpp"
+#include "cli/bench/nvshmem_all_to_all.hpp"
+#include "cli/bench/statistics.hpp"
+#include "cli/commands/bench_report.hpp"
+#include "cli/config_words.hpp"
+#include "cli/exit_code.hpp"
+
+namespace baton::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr int warm_up_samples = 2;
+
+void require(const bench_groups_options& o) {
+  const auto within = [](const char* what, int value, int most) {
+    if (value < 1 || value > most)
+      throw invalid_argument{fmt::format("{}: {} is not from 1 to {}", what, value, most)};
+  };
+  within("--repeats", o.repeats, 1 << 20);
+  within("--rounds", o.rounds, 128);  // a stream holds 1024 launches behind a closed gate
+  for (const int tokens : o.tokens) within("--tokens", tokens, 1 << 16);
+  for (const int size : o.group_sizes) within("--group-size", size, 1 << 12);
+}
+
+ep_config config_of(const bench_groups_options& o, int tokens, int group_size, int ranks) {
+  ep_config c{.num_experts = o.experts,
+              .top_k = o.top_k,
+              .hidden = o.hidden,
+              .num_max_tokens_per_rank = tokens,
+              .layout = ep_layout::per_expert};
+  c.p2p_group_size = group_size;
+  require_served(c, ranks, group_words);
+  return c;
+}
+
+/// Of all ranks: the slowest's.
+double slowest(const world& own, double us) {
+  std::vector<double> all(static_cast<std::size_t>(own.size()));
+  own.all_gather(&us, all.data(), sizeof us);
+  return *std::max_element(all.begin(), all.end());
+}
+
+/// Whether all ranks say so.
+bool all_say(const world& own, bool yes) {
+  return slowest(own, yes ? 0 : 1) == 0;
+}
+
+/// One size, through each group.
+struct groups_point {
+  int tokens = 0;
+  std::vector<int> group_sizes{};
+  std::uint64_t bytes_out = 0, bytes_back = 0;  // that a rank sends to each rank, in the mean
+  bool right = true, same_bits = true;
+  std::vector<std::vector<double>> round_us{};  // [group size][repeat], of the slowest rank
+  std::vector<double> all_to_all_us{};          // both ways
+  std::string version{}, why_no_all_to_all{};
+};
+
+/// The sizes of one message each way, times how many a rank has for each.
+void count_bytes(const ep_config& c, int ranks, groups_point& point) {
+  const auto messages = static_cast<std::uint64_t>((c.num_max_tokens_per_rank * c.top_k + ranks - 1) / ranks);
+  point.bytes_out = point.bytes_back = messages * 2 * static_cast<std::uint64_t>(c.hidden);
+}
+
+void time_all_to_all(const world& own, const bench_groups_options& o, round_timer& timer,
+                     groups_point& point) {
+  const auto beside =
+      open_nvshmem_all_to_all(own, std::max(point.bytes_out, point.bytes_back), point.why_no_all_to_all);
+  if (beside == nullptr) return;
+  point.version = beside->version();
+  const std::string wrong = beside->first_wrong(point.bytes_out);
+  if (!all_say(own, wrong.empty())) {
+    point.why_no_all_to_all = wrong.empty() ? "another rank has not what it was sent" : wrong;
+    return;
+  }
+  const auto both_ways = [&](stream_ref stream) {
+    beside->enqueue(point.bytes_out, stream);
+    beside->enqueue(point.bytes_back, stream);
+  };
+  for (int i = -warm_up_samples; i < o.repeats; ++i) {
+    const double us = slowest(own, timer.time(o.rounds, both_ways));
+    if (i >= 0) point.all_to_all_us.push_back(us);
+  }
+}
+
+groups_point measure(const world& own, const bench_groups_options& o, int tokens,
+                     const std::vector<int>& group_sizes, round_timer& timer) {
+  groups_point point{.tokens = tokens, .group_sizes = group_sizes};
+  count_bytes(config_of(o, tokens, 0, own.size()), own.size(), point);
+  std::vector<float> first_bits;
+  for (const int size : group_sizes) {
+    group_rounds rounds{own, config_of(o, tokens, size, own.size()), o.seed};
+    point.right = all_say(own, rounds.verify().wrong == 0) && point.right;
+    if (first_bits.empty()) first_bits = rounds.sums();
+    point.same_bits = all_say(own, first_bits == rounds.sums()) && point.same_bits;
+    std::vector<double>& times = point.round_us.emplace_back();
+    if (!point.right || !point.same_bits) break;
+    for (int i = -warm_up_samples; i < o.repeats; ++i) {
+      const double us =
+          slowest(own, timer.time(o.rounds, [&](stream_ref stream) { rounds.enqueue(stream); }));
+      if (i >= 0) times.push_back(us);
+    }
+  }
+  const bool has_joined =
+      std::any_of(group_sizes.begin(), group_sizes.end(), [&](int s) { return s < own.size(); });
+  if (has_joined)
+    time_all_to_all(own, o, timer, point);
+  else
+    point.why_no_all_to_all = "no group is smaller than the ranks, so that NVSHMEM was not opened";
+  return point;
+}
+
+json unless_empty(const std::vector<double>& samples, double value) {
+  return samples.empty() ? json{} : json(value);
+}
+
+json to_json(const groups_point& p, const json& run) {
+  json j = run;
+  j["tokens"] = p.tokens;
+  j["checked"] = p.right;
+  j["same_bits"] = p.same_bits;
+  j["bytes_to_each_rank"] = {p.bytes_out, p.bytes_back};
+  j["groups"] = json::array();
+  for (std::size_t i = 0; i < p.round_us.size(); ++i)
+    j["groups"].push_back({{"p2p_group_size", p.group_sizes[i]},
+                           {"round_median_us", unless_empty(p.round_us[i], median_of(p.round_us[i]))},
+                           {"round_mad_us", unless_empty(p.round_us[i], mad_of(p.round_us[i]))},
+                           {"round_samples_us", p.round_us[i]}});
+  j["nvshmem"] = p.version.empty() ? json{} : json(p.version);
+  j["all_to_all_median_us"] = unless_empty(p.all_to_all_us, median_of(p.all_to_all_us));
+  j["all_to_all_samples_us"] = p.all_to_all_us;
+  j["why_no_all_to_all"] = p.why_no_all_to_all.empty() ? json{} : json(p.why_no_all_to_all);
+  return j;
+}
+
+void print(const groups_point& p, int ranks, std::ostream& out) {
+  if (!p.right || !p.same_bits) {
+    out << fmt::format("{:>7}  WRONG: {}\n", p.tokens,
+                       p.right ? "other bits than through the first group" : "not the sums of its inputs");
+    return;
+  }
+  for (std::size_t i = 0; i < p.round_us.size(); ++i)
+    out << fmt::format("{:>7}  {:<30}{:>11.1f}{:>8.1f}\n", p.tokens,
+                       fmt::format("groups of {}: {}", p.group_sizes[i],
+                                   p.group_sizes[i] < ranks ? "puts between them" : "stores"),
+                       median_of(p.round_us[i]), mad_of(p.round_us[i]));
+  if (p.all_to_all_us.empty())
+    out << fmt::format("{:>7}  no all-to-all beside: {}\n", p.tokens, p.why_no_all_to_all);
+  else
+    out << fmt::format("{:>7}  {:<30}{:>11.1f}{:>8.1f}\n", p.tokens,
+                       fmt::format("NVSHMEM {}: 2 all-to-alls", p.version), median_of(p.all_to_all_us),
+                       mad_of(p.all_to_all_us));
+}
+
+json facts_of_run(const world& own, const bench_groups_options& o, const std::optional<measured_gpus>& gpu) {
+  return {{"schema", "baton.bench.groups/1"},
+          {"device", own.device() == device_kind::cuda ? "cuda" : "cpu"},
+          {"gpu_of_rank_0", gpu ? json(gpu->name) : json{}},
+          {"driver", gpu ? json(gpu->driver) : json{}},
+          {"ranks", own.size()},
+          {"hidden", o.hidden},
+          {"top_k", o.top_k},
+          {"experts", o.experts},
+          {"rounds", o.rounds},
+          {"date", utc_now()},
+          {"version", version()},
+          {"build", build_info()}};
+}
+
+}  // namespace
+
+int run_bench_groups(const bench_groups_options& o, std::ostream& out) {
+  require(o);
+  const world own = world::from_environment(o.device ? *o.device : auto_device());
+  const bool on_gpu = own.device() == device_kind::cuda;
+  const std::array worlds{own};
+  const std::optional<measured_gpus> gpu = facts_of(worlds);
+  const json run = facts_of_run(own, o, gpu);
+  std::vector<int> group_sizes = o.group_sizes, tokens = o.tokens;
+  if (group_sizes.empty()) group_sizes = {own.size(), 1};
+  if (tokens.empty()) tokens = on_gpu ? std::vector<int>{1, 8, 128} : std::vector<int>{4};
+  const std::unique_ptr<round_timer> timer = make_round_timer(own);
+  std::optional<bench_report> to;
+  if (own.rank() == 0) to.emplace(o.json, o.json_path, out);
+  if (to)
+    to->table([&](std::ostream& table) {
+      table << fmt::format(
+          "{} ranks, a process each, on {}; top {} of {} experts, hidden {}, bf16, layout per_expert\n\n"
+          "{:>7}  {:<30}{:>11}{:>8}\n",
+          own.size(), gpu ? "GPUs: " + gpu->name + " each" : "the CPU", o.top_k, o.experts, o.hidden,
+          "tokens", "a round, slowest rank", "median us", "+-");
+    });
+  bool all_right = true;
+  for (const int count : tokens) {
+    const groups_point point = measure(own, o, count, group_sizes, *timer);
+    all_right = all_right && point.right && point.same_bits;
+    if (!to) continue;
+    to->add(to_json(point, run));
+    to->table([&](std::ostream& table) { print(point, own.size(), table); });
+  }
+  if (to) to->publish();
+  return static_cast<int>(all_right ? exit_code::ok : exit_code::check_failed);
+}
+
+}  // namespace baton::cli

@@ -1,0 +1,100 @@
+// The benchmark of p2p groups: ranks that are processes, as a launcher starts them.
+#include "cli/commands/bench_groups.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "baton/error.hpp"
+#include "tests/cpu/says.hpp"
+#include "tests/cpu/temporary_folder.hpp"
+#include "tests/support/command_lines.hpp"
+#include "tests/support/forked_ranks.hpp"
+#include "tests/support/json_lines.hpp"
+
+namespace baton::cli {
+namespace {
+
+using test::message_of;
+using test::says;
+
+bench_groups_options few_tokens() {
+  bench_groups_options o;
+  o.device = device_kind::cpu;
+  o.tokens = {3};
+  o.hidden = 64;
+  o.top_k = 2;
+  o.experts = 6;
+  o.repeats = 2;
+  o.rounds = 2;
+  return o;
+}
+
+/// What each of three ranks says; as exit codes what the benchmark returned.
+std::vector<std::string> of_three_ranks(const bench_groups_options& o) {
+  const test::temporary_folder folder;
+  const std::string run = test::unique_name();
+  const auto path = [&](int rank) { return (folder / ("rank-" + std::to_string(rank))).string(); };
+  const auto results = test::in_processes({0, 1, 2}, [&](int rank) {
+    test::set_launch_environment(rank, 3, run);
+    std::ostringstream out;
+    const int code = run_bench_groups(o, out);
+    test::write_file(path(rank), out.str());
+    return code == 0;
+  });
+  std::vector<std::string> said;
+  for (int rank = 0; rank < 3; ++rank) {
+    const test::rank_result& result = results[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(result.exit_code, 0) << "rank " << rank << ": " << result.thrown;
+    said.push_back(test::read_file(path(rank)));
+  }
+  return said;
+}
+
+TEST(bench_groups, each_group_size_is_checked_timed_and_told_by_rank_0_alone) {
+  bench_groups_options o = few_tokens();
+  o.group_sizes = {3, 2, 1};
+  o.json = true;
+  const std::vector<std::string> said = of_three_ranks(o);
+  const nlohmann::json j = test::json_lines(said.at(0)).at(0);
+  EXPECT_EQ(j["schema"], "baton.bench.groups/1");
+  EXPECT_EQ(j["ranks"], 3);
+  EXPECT_EQ(j["checked"], true);
+  EXPECT_EQ(j["same_bits"], true);
+  EXPECT_EQ(j["bytes_to_each_rank"], (std::vector<int>{2 * 128, 2 * 128}));
+  EXPECT_EQ(j["groups"].size(), 3u);
+  for (const auto& group : j["groups"]) EXPECT_EQ(group["round_samples_us"].size(), 2u);
+  EXPECT_TRUE(j["why_no_all_to_all"].is_string()) << "there is none on the CPU";
+  EXPECT_EQ(said.at(1) + said.at(2), "");
+}
+
+TEST(bench_groups, a_table_has_a_line_for_stores_for_puts_and_for_what_is_not_beside_them) {
+  const std::string table = of_three_ranks(few_tokens()).at(0);
+  EXPECT_TRUE(says(table, "3 ranks, a process each, on the CPU", "groups of 3: stores",
+                   "groups of 1: puts between them", "no all-to-all beside: "))
+      << table;
+}
+
+TEST(bench_groups, counts_that_are_none_and_groups_of_more_than_the_ranks_are_refused) {
+  const auto refusal = [](auto change) {
+    bench_groups_options o = few_tokens();
+    change(o);
+    std::ostringstream out;
+    return message_of<invalid_argument>([&] {
+      ::setenv("RANK", "0", 1);
+      ::setenv("WORLD_SIZE", "1", 1);
+      run_bench_groups(o, out);
+    });
+  };
+  EXPECT_EQ(refusal([](bench_groups_options& o) { o.rounds = 0; }), "--rounds: 0 is not from 1 to 128");
+  EXPECT_EQ(refusal([](bench_groups_options& o) { o.group_sizes = {2}; }),
+            "--group-size: 2 is outside [1, 1], the ranks; 0 means all");
+  ::unsetenv("RANK");
+  ::unsetenv("WORLD_SIZE");
+}
+
+}  // namespace
+}  // namespace baton::cli
