@@ -24,6 +24,7 @@ using nlohmann::json;
 trials try_out(const device_facts& facts, device_kind chosen, bool quick) {
   trials tried;
   tried.sharing_problem = process_sharing_problem();
+  if (facts.built_with_cuda) tried.network = read_network_facts();
   if (quick) return tried;
   constexpr int cpu_ranks = 2;
   progress_line progress;
@@ -62,6 +63,7 @@ json to_json(const gpu_facts& g) {
           {"memory_free_bytes", g.memory_free_bytes},
           {"nvlinks", g.nvlinks < 0 ? json{} : json(g.nvlinks)},
           {"exports_memory", g.exports_memory},
+          {"exports_dma_buf", g.exports_dma_buf},
           {"has_kernels", g.has_kernels},
           {"reaches", g.reaches}};
 }
@@ -88,6 +90,20 @@ json to_json(const line_trial& l) {
   return {{"looked_at", l.looked_at}, {"seen_changing", l.seen_changing}, {"torn", l.torn}};
 }
 
+json to_json(const network_facts& n) {
+  return {{"nvshmem", n.nvshmem},
+          {"nvshmem_version", n.nvshmem_version},
+          {"nvshmem_problem", n.nvshmem_problem},
+          {"module", n.module},
+          {"module_version", n.module_version},
+          {"module_problem", n.module_problem},
+          {"ports", n.ports},
+          {"active_ports", n.active_ports},
+          {"opens_verbs", n.opens_verbs},
+          {"has_peermem", n.has_peermem},
+          {"lockable_bytes", n.lockable_bytes}};
+}
+
 json to_json(const finding& f) {
   return {{"subject", f.subject}, {"verdict", name(f.what)}, {"fact", f.fact}, {"fix", f.fix}};
 }
@@ -105,6 +121,7 @@ void write_json(const device_facts& facts, const trials& tried, const std::vecto
               {"gpus", json::array()},
               {"links", tried.links ? to_json(*tried.links) : json{}},
               {"lines", tried.lines ? to_json(*tried.lines) : json{}},
+              {"network", facts.built_with_cuda ? to_json(tried.network) : json{}},
               {"findings", json::array()}};
   for (const gpu_facts& g : facts.gpus) report["gpus"].push_back(to_json(g));
   for (const finding& f : findings) report["findings"].push_back(to_json(f));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/commands/doctor_network.hpp"
 #include "cli/view/text.hpp"
 
 namespace baton::cli {
@@ -188,6 +189,7 @@ std::vector<finding> judge(const device_facts& facts, const trials& tried, devic
   judge_peers(facts.gpus, out);
   judge_links(tried, out);
   judge_lines(tried, out);
+  if (facts.built_with_cuda) judge_network(tried.network, facts.gpus, out);
   judge_choice(facts, chosen, out);
   return out;
 }

@@ -6,6 +6,7 @@
 
 #include "baton/device_facts.hpp"
 #include "baton/line_trial.hpp"
+#include "baton/network_facts.hpp"
 #include "cli/bench/probe/probe.hpp"
 
 namespace baton::cli {
@@ -26,6 +27,7 @@ struct trials {
   std::optional<probe::link_report> links;  // nothing: not measured
   std::string links_problem;                // why the measurement failed
   std::optional<line_trial> lines;          // nothing: not looked at
+  network_facts network;                    // for ranks beyond a p2p group
 };
 
 std::vector<finding> judge(const device_facts& facts, const trials& tried, device_kind chosen);

@@ -12,6 +12,7 @@
 #include "baton/give_up.hpp"
 #include "baton/grouped_gemm.hpp"
 #include "baton/line_trial.hpp"
+#include "baton/network_facts.hpp"
 #include "baton/numeric.hpp"
 #include "baton/quantise.hpp"
 #include "baton/ring_gemm.hpp"

@@ -64,6 +64,8 @@ int launch(const nvshmem_launch& l) {
 }
 
 constexpr nvshmem_calls calls{
+    .built_with = NVSHMEM_VENDOR_MAJOR_VERSION * 10000 + NVSHMEM_VENDOR_MINOR_VERSION * 100 +
+                  NVSHMEM_VENDOR_PATCH_VERSION,
     .make_id = make_id,
     .join = join,
     .allocate = [](std::size_t bytes) { return nvshmem_malloc(bytes); },

@@ -26,6 +26,7 @@ struct nvshmem_launch {
 /// Calls return 0, or what went wrong: NVSHMEM's status, or CUDA's.
 struct nvshmem_calls {
   std::size_t size = sizeof(nvshmem_calls);  // of another build, mostly another one
+  int built_with = 0;                        // NVSHMEM's version, 30405 for 3.4.5
   int (*make_id)(void* id) = nullptr;
   /// Collective, as `allocate`; the device is current.
   int (*join)(int rank, int ranks, const void* id) = nullptr;

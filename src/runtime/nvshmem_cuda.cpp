@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdlib>
 #include <mutex>
 #include <vector>
 
@@ -14,44 +13,33 @@
 #include "bootstrap/group.hpp"
 #include "runtime/device_guard_cuda.hpp"
 #include "runtime/error_cuda.hpp"
+#include "runtime/nvshmem_library.hpp"
 #include "runtime/on_cuda.hpp"
 #include "runtime/world_state.hpp"
 
 namespace baton {
 namespace {
 
-constexpr const char* host_library = "libnvshmem_host.so.3";
-constexpr const char* module_name = "libbaton_nvshmem.so";
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 /// @throws unsupported  with what the loader says, and what to do
-void* open(const std::string& path, int flags) {
-  if (void* library = ::dlopen(path.c_str(), flags); library != nullptr) return library;
-  const char* why = ::dlerror();
+void* open(const std::vector<std::string>& places, int flags) {
+  const opened_library library = open_first(places, flags);
+  if (library.handle != nullptr) return library.handle;
   throw unsupported{
       fmt::format("p2p_group_size: ranks beyond the group need NVSHMEM on GPUs, and {} cannot be opened: {}. "
                   "Install it, no older than what {} was built with, by `pip install nvidia-nvshmem-cu13`, "
                   "and set BATON_NVSHMEM to its folder nvidia/nvshmem in site-packages, and "
-                  "BATON_NVSHMEM_MODULE to the path of {}, which is in the build folder of a baton that was "
-                  "configured where NVSHMEM is",
-                  path, why != nullptr ? why : "no reason given", module_name, module_name)};
+                  "BATON_NVSHMEM_MODULE to the path of {}, which is installed by a baton that was "
+                  "configured where NVSHMEM is; `baton doctor` says what it finds",
+                  library.path, library.problem, nvshmem_module_name, nvshmem_module_name)};
 }
 
 /// NVSHMEM's own library first, by its path: the module then finds it by its name.
 const nvshmem_calls& open_module() {
-  const std::string home = variable("BATON_NVSHMEM"), module = variable("BATON_NVSHMEM_MODULE");
-  open(home.empty() ? host_library : home + "/lib/" + host_library, RTLD_NOW | RTLD_GLOBAL);
-  void* library = open(module.empty() ? module_name : module, RTLD_NOW | RTLD_LOCAL);
-  const auto entry = reinterpret_cast<nvshmem_entry>(::dlsym(library, nvshmem_symbol));
-  const nvshmem_calls* calls = entry != nullptr ? entry() : nullptr;
-  if (calls == nullptr || calls->size != sizeof(nvshmem_calls))
-    throw unsupported{fmt::format("{} is of another build of baton; build both together",
-                                  module.empty() ? module_name : module)};
-  return *calls;
+  const nvshmem_places at = places_of_nvshmem();
+  open(at.library, RTLD_NOW | RTLD_GLOBAL);
+  if (const nvshmem_calls* calls = calls_of(open(at.module, RTLD_NOW | RTLD_LOCAL)); calls != nullptr)
+    return *calls;
+  throw unsupported{fmt::format("{} is of another build of baton; build both together", at.module.front())};
 }
 
 /// What this process has joined; NVSHMEM has one set of ranks in a process.

@@ -14,6 +14,14 @@ run(${WORK}/consumer)
 run(${WORK}/check_your_protocol)
 run(${PREFIX}/bin/baton --version)
 
+# The module for ranks beyond the p2p group, where it was built: in lib beside bin, without the build machine's paths.
+if(EXISTS ${BUILD}/libbaton_nvshmem.so)
+  execute_process(COMMAND readelf -W -d ${PREFIX}/lib/libbaton_nvshmem.so OUTPUT_VARIABLE elf COMMAND_ERROR_IS_FATAL ANY)
+  if(elf MATCHES "R(UN)?PATH" OR NOT elf MATCHES "NEEDED[^\n]*libnvshmem_host")
+    message(FATAL_ERROR "libbaton_nvshmem.so: expected NVSHMEM by its name alone and no path, found ${elf}")
+  endif()
+endif()
+
 # Hardened: position-independent, symbols bound before main(), stack canaries, checked string functions.
 if(HARDENED)
   execute_process(COMMAND readelf -W -h -d -l --dyn-syms ${PREFIX}/bin/baton OUTPUT_VARIABLE elf COMMAND_ERROR_IS_FATAL ANY)

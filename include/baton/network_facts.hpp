@@ -1,0 +1,28 @@
+#pragma once
+// What ranks beyond the p2p group need on GPUs, as far as this machine has it.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace baton {
+
+/// NVSHMEM, and baton's module for it, are opened to be asked for their versions; nothing else is done with them.
+struct network_facts {
+  std::string nvshmem;          // path of its host library; empty: it is not here
+  std::string nvshmem_version;  // "3.4.5"
+  std::string nvshmem_problem;  // as the loader says; empty: it is here
+  std::string module;           // path of libbaton_nvshmem.so; empty: it cannot be used
+  std::string module_version;   // of NVSHMEM, with which it was built
+  std::string module_problem;
+  bool is_told = false;            // BATON_NVSHMEM or BATON_NVSHMEM_MODULE is set
+  std::vector<std::string> ports;  // "mlx5_0 port 1: InfiniBand, ACTIVE"
+  int active_ports = 0;
+  bool opens_verbs = false;          // this process may open a device of /dev/infiniband
+  bool has_peermem = false;          // the kernel module nvidia_peermem is loaded
+  std::uint64_t lockable_bytes = 0;  // that this process may lock in memory; 2^64-1: no limit
+};
+
+/// `root`: the folder in which dev and sys are.
+network_facts read_network_facts(const std::string& root = "/");
+
+}  // namespace baton

@@ -1,0 +1,41 @@
+#pragma once
+// Where NVSHMEM and baton's module for it are: told by the environment, or looked for where installing puts them.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/nvshmem_calls.hpp"
+
+namespace baton {
+
+inline constexpr const char* nvshmem_host_library = "libnvshmem_host.so.3";
+inline constexpr const char* nvshmem_module_name = "libbaton_nvshmem.so";
+
+/// What may be opened, in the order in which it is tried. A bare name is for the loader to find.
+struct nvshmem_places {
+  std::vector<std::string> library, module;
+};
+
+/// `own_file`: this code's program or shared library. `home` and `module`: BATON_NVSHMEM and BATON_NVSHMEM_MODULE; what is told
+/// is not looked for anywhere else.
+///
+/// The module: beside own_file, then in lib beside its folder, as `cmake --install` puts it. NVSHMEM: nvidia/nvshmem in a folder
+/// above own_file, which is site-packages for a wheel.
+nvshmem_places places_of_nvshmem(const std::string& own_file, const std::optional<std::string>& home,
+                                 const std::optional<std::string>& module);
+/// Of this process.
+nvshmem_places places_of_nvshmem();
+
+/// A library that stays open until the process ends, or why none of its places has it.
+struct opened_library {
+  void* handle = nullptr;
+  std::string path;     // of the file that was opened; of none: the first that was tried
+  std::string problem;  // as the loader says; empty: it is open
+};
+/// `flags` as for dlopen.
+opened_library open_first(const std::vector<std::string>& places, int flags);
+
+/// Of an opened module; null: it is of another build.
+const nvshmem_calls* calls_of(void* module);
+
+}  // namespace baton

@@ -1,0 +1,131 @@
+// What the doctor says of ranks beyond a p2p group, of planted machines.
+#include "cli/commands/doctor_network.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/cpu/says.hpp"
+#include "tests/cpu/temporary_folder.hpp"
+
+namespace baton::cli {
+namespace {
+
+using test::says;
+
+/// A host that has all that ranks of two hosts need.
+network_facts ready_host() {
+  network_facts n;
+  n.nvshmem = "/env/nvidia/nvshmem/lib/libnvshmem_host.so.3";
+  n.nvshmem_version = "3.4.5";
+  n.module = "/opt/baton/lib/libbaton_nvshmem.so";
+  n.module_version = "3.4.5";
+  n.ports = {"mlx5_0 port 1: InfiniBand, ACTIVE"};
+  n.active_ports = 1;
+  n.opens_verbs = n.has_peermem = true;
+  n.lockable_bytes = std::numeric_limits<std::uint64_t>::max();
+  return n;
+}
+
+/// Findings, of which all that are not a pass say what to do.
+std::vector<finding> told_of(const network_facts& n, bool dma_buf = false) {
+  gpu_facts gpu;
+  gpu.exports_dma_buf = dma_buf;
+  std::vector<finding> all;
+  judge_network(n, {gpu}, all);
+  for (const finding& f : all)
+    EXPECT_EQ(f.what == verdict::pass, f.fix.empty()) << f.subject << ": " << f.fact;
+  return all;
+}
+
+TEST(doctor_network, a_host_that_is_ready_passes_with_versions_paths_and_ports) {
+  const std::vector<finding> all = told_of(ready_host());
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(overall(all), verdict::pass);
+  EXPECT_TRUE(says(all[0].fact, "NVSHMEM 3.4.5 at /env/", "/opt/baton/lib/", "built with 3.4.5"));
+  EXPECT_TRUE(says(all[1].fact, "mlx5_0 port 1", "nvidia_peermem"));
+}
+
+TEST(doctor_network, a_machine_that_has_nothing_of_it_and_was_not_told_to_is_no_worse_for_it) {
+  const std::vector<finding> all = told_of({});
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].what, verdict::pass);
+  network_facts of_torch;  // PyTorch brings NVSHMEM along
+  of_torch.nvshmem = ready_host().nvshmem;
+  of_torch.nvshmem_version = "3.4.5";
+  EXPECT_EQ(overall(told_of(of_torch)), verdict::pass);
+}
+
+TEST(doctor_network, what_was_told_and_is_not_there_is_a_warning_with_what_the_loader_says) {
+  network_facts n;
+  n.is_told = true;
+  n.nvshmem_problem = "no such file";
+  EXPECT_TRUE(says(told_of(n).at(0).fact, "NVSHMEM cannot be opened: no such file"));
+  EXPECT_TRUE(says(told_of(n).at(0).fix, "pip install nvidia-nvshmem-cu13", "BATON_NVSHMEM"));
+  n = ready_host();
+  n.is_told = true;
+  n.module = "";
+  n.module_problem = "of another build";
+  EXPECT_TRUE(says(told_of(n).at(0).fact, "of another build"));
+  EXPECT_TRUE(says(told_of(n).at(0).fix, "BATON_NVSHMEM_MODULE"));
+}
+
+TEST(doctor_network, an_nvshmem_older_than_the_modules_is_a_warning_and_a_newer_one_is_not) {
+  network_facts n = ready_host();
+  n.module_version = "3.10.0";
+  EXPECT_EQ(told_of(n).at(0).what, verdict::warn);
+  EXPECT_TRUE(says(told_of(n).at(0).fix, "'nvidia-nvshmem-cu13>=3.10.0'"));
+  n.nvshmem_version = "4.0.0";
+  EXPECT_EQ(told_of(n).at(0).what, verdict::pass);
+}
+
+TEST(doctor_network, each_thing_that_keeps_network_cards_from_gpus_is_a_warning_of_its_own) {
+  const auto fix = [](auto change) {
+    network_facts n = ready_host();
+    change(n);
+    return told_of(n).at(1).fix;
+  };
+  EXPECT_TRUE(says(fix([](network_facts& n) { n.active_ports = 0; }), "subnet manager"));
+  EXPECT_TRUE(says(fix([](network_facts& n) { n.opens_verbs = false; }), "--device /dev/infiniband"));
+  EXPECT_TRUE(says(fix([](network_facts& n) { n.has_peermem = false; }), "modprobe nvidia_peermem"));
+  EXPECT_TRUE(says(fix([](network_facts& n) { n.lockable_bytes = 64 << 10; }), "ulimit -l unlimited"));
+  network_facts n = ready_host();
+  n.has_peermem = false;
+  EXPECT_TRUE(says(told_of(n, true).at(1).fact, "GPUs' memory by DMA-BUF"));
+}
+
+TEST(doctor_network, a_host_without_a_network_of_that_kind_keeps_ranks_to_itself) {
+  network_facts n = ready_host();
+  n.ports.clear();
+  n.active_ports = 0;
+  EXPECT_EQ(told_of(n).at(1).what, verdict::pass);
+  EXPECT_TRUE(says(told_of(n).at(1).fact, "have to be on this host"));
+}
+
+TEST(network_facts, ports_devices_and_modules_are_read_where_linux_has_them) {
+  const test::temporary_folder folder;
+  const auto plant = [&](const std::string& file, const std::string& text) {
+    std::filesystem::create_directories((folder / file).parent_path());
+    test::write_file(folder / file, text);
+  };
+  const std::string root = (folder / "").string();
+  EXPECT_EQ(read_network_facts(root).ports, std::vector<std::string>{});
+  for (const char* device : {"mlx5_0", "mlx5_1"})
+    plant(std::string{"sys/class/infiniband/"} + device + "/ports/1/link_layer", "InfiniBand\n");
+  plant("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+  plant("sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
+  network_facts n = read_network_facts(root);
+  EXPECT_EQ(n.ports, (std::vector<std::string>{"mlx5_0 port 1: InfiniBand, ACTIVE",
+                                               "mlx5_1 port 1: InfiniBand, DOWN"}));
+  EXPECT_EQ(n.active_ports, 1);
+  EXPECT_FALSE(n.opens_verbs);
+  EXPECT_FALSE(n.has_peermem);
+  plant("dev/infiniband/uverbs0", "");
+  plant("sys/module/nvidia_peermem/version", "580\n");
+  n = read_network_facts(root);
+  EXPECT_TRUE(n.opens_verbs);
+  EXPECT_TRUE(n.has_peermem);
+}
+
+}  // namespace
+}  // namespace baton::cli

@@ -1,0 +1,61 @@
+// Where NVSHMEM and the module for it are looked for, and what is said of a library that cannot be opened.
+#include "runtime/nvshmem_library.hpp"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "tests/cpu/says.hpp"
+#include "tests/cpu/temporary_folder.hpp"
+
+namespace baton::test {
+namespace {
+
+using paths = std::vector<std::string>;
+
+TEST(nvshmem_library, a_wheel_finds_nvshmem_beside_itself_in_site_packages) {
+  const nvshmem_places at = places_of_nvshmem("/env/site-packages/baton/_core.so", {}, {});
+  EXPECT_EQ(at.library.front(), "/env/site-packages/nvidia/nvshmem/lib/libnvshmem_host.so.3");
+  EXPECT_EQ(at.library.back(), "libnvshmem_host.so.3") << "else the loader may know it";
+}
+
+TEST(nvshmem_library, an_installed_program_finds_its_module_in_lib_and_one_of_a_build_folder_beside_itself) {
+  EXPECT_EQ(places_of_nvshmem("/opt/baton/bin/baton", {}, {}).module,
+            (paths{"/opt/baton/bin/libbaton_nvshmem.so", "/opt/baton/lib/libbaton_nvshmem.so",
+                   "libbaton_nvshmem.so"}));
+}
+
+TEST(nvshmem_library, what_the_environment_tells_is_not_looked_for_anywhere_else) {
+  const nvshmem_places at = places_of_nvshmem("/opt/baton/bin/baton", "/nvshmem", "/modules/one.so");
+  EXPECT_EQ(at.library, paths{"/nvshmem/lib/libnvshmem_host.so.3"});
+  EXPECT_EQ(at.module, paths{"/modules/one.so"});
+}
+
+TEST(nvshmem_library, code_whose_file_is_not_known_asks_the_loader) {
+  const nvshmem_places at = places_of_nvshmem("", {}, {});
+  EXPECT_EQ(at.library, paths{"libnvshmem_host.so.3"});
+  EXPECT_EQ(at.module, paths{"libbaton_nvshmem.so"});
+}
+
+TEST(nvshmem_library, places_that_are_not_there_are_passed_over_and_a_file_that_is_wrong_is_told) {
+  const opened_library found = open_first({"/nowhere/libm.so.6", "libm.so.6"}, RTLD_NOW);
+  EXPECT_NE(found.handle, nullptr);
+  EXPECT_EQ(found.problem, "");
+  EXPECT_TRUE(says(found.path, "/libm.so.6"));
+  EXPECT_EQ(calls_of(found.handle), nullptr) << "it is no module of baton";
+  const temporary_folder folder;
+  const std::string broken = (folder / "broken.so").string();
+  write_file(broken, "no library");
+  const opened_library none = open_first({"/nowhere/libm.so.6", broken, "libm.so.6"}, RTLD_NOW);
+  EXPECT_EQ(none.handle, nullptr);
+  EXPECT_EQ(none.path, broken);
+  EXPECT_TRUE(says(none.problem, broken));
+}
+
+TEST(nvshmem_library, a_place_that_was_told_and_is_not_there_is_named_by_the_loader) {
+  const opened_library none = open_first({"/nowhere/libm.so.6"}, RTLD_NOW);
+  EXPECT_EQ(none.path, "/nowhere/libm.so.6");
+  EXPECT_TRUE(says(none.problem, "/nowhere/libm.so.6", "No such file"));
+}
+
+}  // namespace
+}  // namespace baton::test
