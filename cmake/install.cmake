@@ -7,8 +7,10 @@ install(TARGETS baton baton_check EXPORT baton-targets)
 install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY sim src/base src/exec DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/baton-check FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT baton-targets NAMESPACE baton:: DESTINATION ${baton_config_dir})
-if(TARGET baton_nvshmem)  # in lib beside bin, where the program looks for it, whatever the system calls its own lib
-  install(TARGETS baton_nvshmem LIBRARY DESTINATION lib)
+# In lib beside bin, where the program looks for it, whatever the system calls its own lib. What builds the program alone, as the
+# wheel does, has none.
+if(TARGET baton_nvshmem)
+  install(TARGETS baton_nvshmem LIBRARY DESTINATION lib OPTIONAL)
 endif()
 if(BATON_PROGRAM)
   install(TARGETS baton_program)

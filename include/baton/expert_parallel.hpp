@@ -55,9 +55,9 @@ struct ep_config {
   token_format combine_format = token_format::bf16;
   arrival_policy arrival = arrival_policy::epoch;
   /// Ranks r with the same r / p2p_group_size reach each other's memory with stores; the others are reached by puts of what was
-  /// written in a send buffer. 0: all ranks are one group. Fewer with layout per_expert: CPU worlds simulate the network between
-  /// groups; GPUs need NVSHMEM, which is opened then, and a process for each, and have not run so yet. Results are the same
-  /// bits.
+  /// written in a send buffer. 0: the ranks of a host are one group (world::hosts). Fewer than all with layout per_expert: CPU
+  /// worlds simulate the network between groups; GPUs need NVSHMEM, which is opened then, and a process for each, and have not
+  /// run so yet. Results are the same bits.
   int p2p_group_size = 0;
   int num_sms = 0;  // blocks of a kernel, up to 1024; 0: all SMs (2 on the CPU). A call may take fewer
   int num_threads =
@@ -78,6 +78,11 @@ struct ep_config {
 
 /// Empty if `config` can be served with `num_ranks` ranks; otherwise the first reason, with names and values.
 std::string why_not(const ep_config& config, int num_ranks);
+
+/// `config` as create() takes it, of ranks on these hosts (world::hosts). On one host: unchanged. On several: p2p_group_size 0
+/// becomes the ranks of a host, which have to be as many on each, one host after the other.
+/// @throws invalid_argument  they are not; a group that is asked for has ranks of two hosts; or layout per_rank
+ep_config in_groups_by_host(const ep_config& config, std::span<const int> host_of_rank);
 
 /// How tokens travel with layout per_rank in this configuration, one that why_not has nothing against: `transfer` if it says,
 /// else what automatic means. @throws nothing
@@ -156,7 +161,7 @@ expert_range experts_of_rank(int num_experts, int num_ranks, int rank);
 class expert_parallel {
  public:
   /// Collective over `world`: allocates and maps all memory.
-  /// @throws invalid_argument  why_not(config, world.size()), or the ranks passed different values (says
+  /// @throws invalid_argument  why_not(config, world.size()), in_groups_by_host, or the ranks passed different values (says
   /// which)
   /// @throws out_of_memory     with the bytes needed, the bytes free, and the setting that shrinks them
   /// @throws unsupported       layout per_rank, but for transfer flags, and a trial of some 10 ms, the first of a process on

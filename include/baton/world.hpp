@@ -52,12 +52,14 @@ class world_state;
 
 /// The ranks that work together, and this rank's device. A cheap handle; copies share the state.
 ///
-/// Ranks are threads of one process or processes of one machine. Creation is collective, and what says so; nothing else is.
+/// Ranks are threads of one process or processes of one machine; on CUDA also of several machines, where communicators with
+/// p2p groups are all that ranks of different ones can share. Creation is collective, and what says so; nothing else is.
 class world {
  public:
   /// Joins with the ranks that `config.all_gather` reaches. Collective.
   /// @throws invalid_argument  rank or size out of range, or size > 1 without all_gather
   /// @throws transport_error   the ranks disagree about size or device kind
+  /// @throws transport_error   ranks of the CPU are on different machines
   /// @throws unsupported       no such device, or two ranks' devices lack peer access (names the pair)
   static world create(world_config config);
 
@@ -79,6 +81,8 @@ class world {
   device_kind device() const;
   int device_index() const;
   std::chrono::milliseconds deadline() const;
+  /// Of each rank, the number of its host, counted in order of ranks: 0 0 1 1. A host is a machine, or what BATON_HOST calls so.
+  const std::vector<int>& hosts() const;
 
   /// Waits until everything this rank enqueued on `stream` is done. On the CPU this is where the work runs.
   /// @throws stuck  a wait of this rank outlived its deadline

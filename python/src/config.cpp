@@ -35,6 +35,7 @@ void each_member(Config& c, Choice f, Number g) {
   g("top_k", c.top_k);
   g("hidden", c.hidden);
   g("num_max_tokens_per_rank", c.num_max_tokens_per_rank);
+  g("p2p_group_size", c.p2p_group_size);
   g("num_sms", c.num_sms);
   g("num_threads", c.num_threads);
   g("tiled_scales", c.tiled_scales);

@@ -173,8 +173,9 @@ void expert_parallel::state::require_idle() const {
                                          ranks.rank(), of_slot.due())};
 }
 
-expert_parallel expert_parallel::create(const world& w, const ep_config& config) {
-  require_agreement(w, config);
+expert_parallel expert_parallel::create(const world& w, const ep_config& asked) {
+  require_agreement(w, asked);
+  const ep_config config = in_groups_by_host(asked, w.hosts());
   if (const std::string reason = why_not(config, w.size()); !reason.empty()) throw invalid_argument{reason};
   if (config.layout == ep_layout::per_rank && transfer_of(config, w.size()) != ep_transfer::flags)
     require_whole_lines(w);

@@ -36,6 +36,11 @@ void require_memory_of_all(const world& world, std::size_t bytes, const std::str
 
 std::unique_ptr<symmetric_window> make_window(const world& world, std::size_t bytes,
                                               const std::string& purpose, const std::string& knob) {
+  if (!world.state().is_of_one_machine)
+    throw unsupported{
+        fmt::format("{}: the ranks are on several machines, between which there is no shared memory; only "
+                    "communicators with p2p groups (ep_config::p2p_group_size) reach beyond one",
+                    purpose)};
   agree_on_size(world.state().peers(), bytes, purpose);
   return make_window_of(world, world.state().peers(), bytes, {purpose, knob});
 }

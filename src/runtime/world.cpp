@@ -57,6 +57,9 @@ device_kind world::device() const {
 int world::device_index() const {
   return state().device_index;
 }
+const std::vector<int>& world::hosts() const {
+  return state().hosts;
+}
 std::chrono::milliseconds world::deadline() const {
   return state().deadline;
 }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <functional>
@@ -37,6 +38,7 @@ struct rank_info {
   std::int32_t pid = 0;
   std::uint64_t process = 0;  // random, the same for all threads of a process
   std::uint64_t machine = 0;
+  std::uint64_t host = 0;
 };
 
 /// Process numbers repeat in containers, and a fork repeats everything else: both together do not.
@@ -50,6 +52,28 @@ std::uint64_t machine_token() {
   std::string id;
   in >> id;
   return std::hash<std::string>{}(id);
+}
+
+/// BATON_HOST, else the machine: ranks with the same reach each other's memory with stores.
+std::uint64_t host_token() {
+  const char* const told = std::getenv("BATON_HOST");
+  return told != nullptr && *told != '\0' ? std::hash<std::string>{}(told) : machine_token();
+}
+
+/// 0 0 1 1 of hosts a a b b.
+std::vector<int> numbered_hosts(const std::vector<rank_info>& all) {
+  std::vector<std::uint64_t> known;
+  std::vector<int> numbers;
+  for (const rank_info& p : all) {
+    const auto at = std::find(known.begin(), known.end(), p.host);
+    numbers.push_back(static_cast<int>(at - known.begin()));
+    if (at == known.end()) known.push_back(p.host);
+  }
+  return numbers;
+}
+
+bool is_one_machine(const std::vector<rank_info>& all) {
+  return std::all_of(all.begin(), all.end(), [&](const rank_info& p) { return p.machine == all[0].machine; });
 }
 
 const char* name(device_kind device) {
@@ -88,9 +112,11 @@ void compare(const std::vector<rank_info>& all) {
       throw transport_error{fmt::format(
           "ranks disagree: world_config::device is {} on rank 0 and {} on rank {}",
           name(static_cast<device_kind>(first.device)), name(static_cast<device_kind>(p.device)), r)};
-    if (p.machine != first.machine)
-      throw transport_error{
-          fmt::format("ranks 0 and {} run on different machines; start all ranks of a world on one", r)};
+    if (p.machine != first.machine && first.device == static_cast<int>(device_kind::cpu))
+      throw transport_error{fmt::format(
+          "ranks 0 and {} run on different machines, and ranks of the CPU share memory; start all "
+          "ranks of a world on one, or use device_kind::cuda",
+          r)};
   }
 }
 
@@ -172,8 +198,9 @@ world world::create(world_config config) {
   const std::exception_ptr problem = problem_of(config, *s);
   if (problem && !config.all_gather) std::rethrow_exception(problem);
   const bootstrap::group g = s->peers();
-  const rank_info own{s->rank,    s->size,         static_cast<std::int32_t>(s->device),
-                      ::getpid(), process_token(), machine_token()};
+  const rank_info own{s->rank,     s->size,         static_cast<std::int32_t>(s->device),
+                      ::getpid(),  process_token(), machine_token(),
+                      host_token()};
   std::vector<rank_info> all = gather_infos(g, own);
   if (problem && (s->size < 1 || s->size > bootstrap::most_ranks)) std::rethrow_exception(problem);
   compare_sizes(all, static_cast<std::size_t>(s->size));  // or else no two of them can gather anything
@@ -182,6 +209,8 @@ world world::create(world_config config) {
     if (problem) std::rethrow_exception(problem);
   });
   compare(all);
+  s->hosts = numbered_hosts(all);
+  s->is_of_one_machine = is_one_machine(all);
   s->in_process = true;
   for (const rank_info& p : all)
     s->in_process = s->in_process && p.pid == own.pid && p.process == own.process;
@@ -226,6 +255,7 @@ std::vector<world> world::local(int size, device_kind device) {
   std::vector<world> worlds;
   for (const auto& s : states) {
     s->in_process = true;
+    s->hosts.assign(static_cast<std::size_t>(size), 0);
     s->rendezvous = rendezvous;
     s->all_gather = bootstrap::all_gather_of(rendezvous, s->rank);
     if (device == device_kind::cuda)

@@ -45,6 +45,8 @@ class world_state {
   device_kind device = device_kind::cpu;
   int device_index = 0;
   int ranks_on_device = 1;  // more than one: they share its SMs equally
+  std::vector<int> hosts;   // of each rank, numbered in order of ranks
+  bool is_of_one_machine = true;
   bool in_process = false;  // all ranks live in this process: pointers can be exchanged as they are
   std::chrono::milliseconds deadline{30'000};
   all_gather_fn all_gather;

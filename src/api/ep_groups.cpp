@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "baton/error.hpp"
+#include "baton/expert_parallel.hpp"
+
+namespace baton {
+namespace {
+
+/// The lowest rank whose group of so many ranks has another host's before it; as many as there are ranks: none.
+std::size_t first_stranger(std::span<const int> hosts, std::size_t group) {
+  std::size_t r = 0;
+  while (r < hosts.size() && hosts[r] == hosts[r / group * group]) ++r;
+  return r;
+}
+
+std::string hosts_text(std::span<const int> hosts) {
+  return fmt::format("{}", fmt::join(hosts, " "));
+}
+
+}  // namespace
+
+ep_config in_groups_by_host(const ep_config& config, std::span<const int> hosts) {
+  const auto of_first = static_cast<std::size_t>(std::count(hosts.begin(), hosts.end(), hosts.front()));
+  if (of_first == hosts.size()) return config;
+  if (config.layout != ep_layout::per_expert)
+    throw invalid_argument{fmt::format(
+        "layout: per_rank needs all ranks on one host, and these are on several (hosts of ranks: {}); use "
+        "layout per_expert",
+        hosts_text(hosts))};
+  ep_config c = config;
+  if (c.p2p_group_size == 0) {
+    if (hosts.size() % of_first != 0 || first_stranger(hosts, of_first) < hosts.size())
+      throw invalid_argument{
+          fmt::format("p2p_group_size: 0 means the ranks of a host, which are not as many on each, one host "
+                      "after the other (hosts of ranks: {}); start them so, or say a size that divides each",
+                      hosts_text(hosts))};
+    c.p2p_group_size = static_cast<int>(of_first);
+    return c;
+  }
+  if (c.p2p_group_size < 1) return c;  // refused as on one host
+  const auto group = static_cast<std::size_t>(c.p2p_group_size);
+  if (const std::size_t r = first_stranger(hosts, group); r < hosts.size())
+    throw invalid_argument{fmt::format(
+        "p2p_group_size: {} puts ranks {} and {} into one group, which are on different hosts (hosts of "
+        "ranks: {}); use 0, for the ranks of a host, or a size that divides them",
+        c.p2p_group_size, r / group * group, r, hosts_text(hosts))};
+  return c;
+}
+
+}  // namespace baton

@@ -1,0 +1,76 @@
+// p2p groups that follow hosts: as ranks tell each other where they are, or as the caller says. BATON_HOST makes hosts here.
+#include "baton/error.hpp"
+#include "tests/cpu/says.hpp"
+#include "tests/support/exchange_processes.hpp"
+
+namespace baton::test {
+namespace {
+
+ep_config of_groups(int size, ep_layout layout = ep_layout::per_expert) {
+  ep_config c;
+  c.layout = layout;
+  c.p2p_group_size = size;
+  return c;
+}
+int group_by_host(int asked, const std::vector<int>& hosts) {
+  return in_groups_by_host(of_groups(asked), hosts).p2p_group_size;
+}
+
+TEST(exchange_hosts, the_ranks_of_a_host_are_a_group_unless_a_smaller_one_is_asked_for) {
+  EXPECT_EQ(group_by_host(0, {0, 0, 1, 1}), 2);
+  EXPECT_EQ(group_by_host(0, {0, 1, 2}), 1);
+  EXPECT_EQ(group_by_host(1, {0, 0, 1, 1}), 1);
+  EXPECT_EQ(group_by_host(2, {0, 0, 0, 0, 1, 1}), 2);
+}
+
+TEST(exchange_hosts, on_one_host_nothing_changes) {
+  for (const int asked : {-1, 0, 2, 4, 9}) EXPECT_EQ(group_by_host(asked, {0, 0, 0, 0}), asked);
+  EXPECT_EQ(in_groups_by_host(of_groups(0, ep_layout::per_rank), std::vector<int>{0, 0}).p2p_group_size, 0);
+}
+
+TEST(exchange_hosts, groups_that_cannot_follow_hosts_are_refused_with_where_ranks_are) {
+  const auto refusal = [](const ep_config& c, const std::vector<int>& hosts) {
+    return message_of<invalid_argument>([&] { in_groups_by_host(c, hosts); });
+  };
+  EXPECT_TRUE(says(refusal(of_groups(0), {0, 0, 1}), "p2p_group_size: 0", "hosts of ranks: 0 0 1"));
+  EXPECT_TRUE(says(refusal(of_groups(0), {0, 1, 0, 1}), "one host after the other", "0 1 0 1"));
+  EXPECT_TRUE(says(refusal(of_groups(4), {0, 0, 1, 1}), "puts ranks 0 and 2 into one group"));
+  EXPECT_TRUE(says(refusal(of_groups(3), {0, 0, 1, 1, 1, 1}), "puts ranks 0 and 2 into one group"));
+  EXPECT_TRUE(says(refusal(of_groups(0, ep_layout::per_rank), {0, 1}), "layout: per_rank", "per_expert"));
+}
+
+/// Four processes, of which each says on which host it is.
+void expect_on_hosts(const std::vector<std::string>& hosts, const std::function<bool(const world&)>& work) {
+  const std::string run = unique_name();
+  const auto results = in_processes({0, 1, 2, 3}, [&](int rank) {
+    set_launch_environment(rank, 4, run);
+    ::setenv("BATON_HOST", hosts[static_cast<std::size_t>(rank)].c_str(), 1);
+    return work(world::from_environment(device_kind::cpu));
+  });
+  for (std::size_t r = 0; r < results.size(); ++r)
+    EXPECT_EQ(results[r].exit_code, 0) << "rank " << r << ": " << results[r].thrown;
+}
+
+TEST(exchange_hosts, processes_of_two_hosts_exchange_in_groups_of_their_own) {
+  expect_on_hosts({"left", "left", "right", "right"}, [](const world& w) {
+    const exchange_case c{4, sizes(7, 3, 264, 9), {9, 4, 0, 5}, routing::sparse};
+    exchange_rank mine{expert_parallel::create(w, c.config)};
+    expect_no_error(run_rank(c, mine, 3));
+    return w.hosts() == std::vector<int>{0, 0, 1, 1} && mine.ep().config().p2p_group_size == 2;
+  });
+}
+
+TEST(exchange_hosts, ranks_whose_hosts_take_turns_are_told_so_on_all_of_them) {
+  expect_on_hosts({"left", "right", "left", "right"}, [](const world& w) {
+    const std::string text =
+        message_of<invalid_argument>([&] { expert_parallel::create(w, sizes(7, 3, 264, 9)); });
+    return w.hosts() == std::vector<int>{0, 1, 0, 1} && says(text, "hosts of ranks: 0 1 0 1");
+  });
+}
+
+TEST(exchange_hosts, ranks_of_one_process_are_on_one_host) {
+  for (const world& w : world::local(3, device_kind::cpu)) EXPECT_EQ(w.hosts(), (std::vector<int>{0, 0, 0}));
+}
+
+}  // namespace
+}  // namespace baton::test
