@@ -2,6 +2,7 @@
 // process never touches CUDA, so that it may fork. Needs NVSHMEM, and BATON_NVSHMEM_MODULE, the path of libbaton_nvshmem.so.
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <ratio>
 
@@ -81,6 +82,7 @@ TEST(exchange_beyond_gpu_processes, results_are_the_bits_of_one_group_and_times_
             "%d tokens a rank, top 8 of %d experts, hidden 7168, bf16: a round by stores %.1f us, by NVSHMEM "
             "%.1f us\n",
             tokens, experts, stores, puts);
+      std::fflush(nullptr);  // the child ends without it
       if (const std::string wrong = difference(near, far); !wrong.empty()) throw std::runtime_error{wrong};
     }
     return true;
