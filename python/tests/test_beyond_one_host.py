@@ -1,0 +1,37 @@
+"""bench/beyond_one_host.py, with processes of this machine that say that they are on two hosts."""
+import os
+import pathlib
+import subprocess
+import sys
+
+from launch import variables_of_ranks
+
+PROGRAM = pathlib.Path(os.environ.get("BATON_SOURCE_DIR", pathlib.Path(__file__).parents[2])) / "bench" / "beyond_one_host.py"
+SMALL = ["--meet", "env", "--device", "cpu", "--tokens", "6", "--hidden", "64", "--top-k", "3", "--experts", "13", "--rounds", "3"]
+
+
+def outputs_of(hosts, *arguments, **environment):
+    """What each rank says, and its exit code."""
+    ranks = [subprocess.Popen([sys.executable, PROGRAM, *SMALL, *arguments], env={**os.environ, **environment, **variables, "BATON_HOST": host},
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+             for host, variables in zip(hosts, variables_of_ranks(len(hosts)))]
+    told = [rank.communicate(timeout=120) for rank in ranks]
+    return [(rank.returncode, out + problems) for rank, (out, problems) in zip(ranks, told)]
+
+
+def test_ranks_of_two_hosts_are_right_in_groups_of_their_hosts_and_rank_0_tells_the_time():
+    for rank, (code, text) in enumerate(outputs_of(["left", "left", "right", "right"], "--repeats", "1")):
+        assert code == 0, text
+        assert text.splitlines()[0] == f"rank {rank} of 4, groups of 2: 3 rounds, 0 values wrong"
+        assert ("us a round" in text) == (rank == 0)
+
+
+def test_a_rank_that_is_silent_is_named_by_every_other_one():
+    all_told = outputs_of(["left", "right"], "--repeats", "0", "--silent", "1", "--deadline", "1", BATON_DEADLINE_MS="1000")
+    assert [code for code, _ in all_told] == [0, 0], all_told
+    assert "waited 1.0 s at dispatch.arrival for rank 1" in all_told[0][1]
+
+
+def test_hosts_that_take_turns_are_told_so_on_every_rank():
+    for code, text in outputs_of(["left", "right", "left"]):
+        assert code == 1 and "InvalidArgument: p2p_group_size: 0 means the ranks of a host" in text and "hosts of ranks: 0 1 0" in text, text
