@@ -116,7 +116,7 @@ std::vector<mutant> swap_mutants(const swap_shape& s) {
             {{.what = verbs::mbarrier_arrive, .how = own, .cell = "tile free"}}),
       wrong("a tile is free when one warp has read it", "T2", {verdict::data_race, verdict::mbarrier_misuse},
             {{.what = verbs::mbarrier_init, .how = shifted, .cell = "tile free", .by = -1}}),
-      wrong("waits for free places at block scope", "T2", wrong_scope,
+      wrong("waits for free places at block scope", "T2", overwritten,
             {{.what = wait, .how = narrow, .where = tile_free}}),
       wrong("a block leaves what is stored there", "End", left, {.flaw = swap_flaw::leaves}),
       {"who gave up quietly reports nothing",

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <type_traits>
 
 #include "exec/exec.hpp"
@@ -208,7 +209,8 @@ class context : public sim::lane_verbs<context> {
   }
   template <scope Reach = scope::cluster>
   void mbarrier_arrive_at(mbarrier* b, int block_of_cluster, int n) {
-    run_.arrive_at(warp_, b, block_of_cluster, n, Reach == scope::block ? tells::ends : tells::all);
+    const bool stops_here = Reach == scope::block && block_of_cluster != cluster_block();
+    run_.arrive_at(warp_, b, block_of_cluster, n, stops_here ? tells::ends : tells::all);
   }
   struct reached_block {
     int number;
@@ -223,7 +225,24 @@ class context : public sim::lane_verbs<context> {
   void fence_proxy_async() { run_.fence_proxy(warp_, verb::fence_proxy_async); }
   void fence_proxy_async_global() { run_.fence_proxy(warp_, verb::fence_proxy_async_global); }
   void bulk_load(void* to, const void* from, int bytes, mbarrier* b) {
-    run_.bulk_load(warp_, to, from, bytes, b);
+    run_.bulk_load(warp_, from, {to, bytes, bytes, b});
+  }
+  /// Not in the concept: what exec/tensor_copy.hpp and exec/group_mma.hpp say of boxes and tiles, for some bytes of each.
+  /// tensor_load, and tensor_load_to these blocks of the cluster; `counted`: of a box that the bytes stand for.
+  void box_part_load(void* to, const void* from, int bytes, mbarrier* b, int counted) {
+    run_.bulk_load(warp_, from, {to, bytes, counted, b});
+  }
+  void box_part_load_to(void* to, const void* from, int bytes, mbarrier* b, int counted,
+                        std::uint32_t blocks) {
+    run_.bulk_load_to(warp_, from, {to, bytes, counted, b}, blocks);
+  }
+  /// A product of the warp's group with its warp's part of operands. What comes of it is the caller's to model.
+  void start_product(std::initializer_list<operand_bytes> operands) {
+    run_.start_product(warp_, {operands.begin(), operands.size()});
+  }
+  template <int newest>
+  void await_products() {
+    run_.await_products(warp_, newest);
   }
   void bulk_store(void* to, const void* from, int bytes) { run_.bulk_store(warp_, to, from, bytes); }
   void bulk_commit() { run_.bulk_commit(warp_); }

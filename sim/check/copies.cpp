@@ -1,8 +1,10 @@
-// Bulk copies in an execution: participants that warps start, and what must not be left behind.
+// Bulk copies and products in an execution: participants that warps start, and what must not be left behind.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <span>
 #include <utility>
 
 #include "exec/site_name.hpp"
@@ -20,27 +22,25 @@ std::size_t next_piece(const copy_work& work) {
 
 }  // namespace
 
-/// An old copy's place if the warp knows of all that copy did, so that the order between the two is real.
-int execution::place_for_copy(int warp, bool is_store) {
+/// An old copy's place, of the same kind, if the warp knows of all that copy did, so that the order between the two is real.
+int execution::place_for_copy(int warp, const position& place) {
   const vector_clock& now = shop_.ram.knowledge(warp).now;
   for (int i = num_real_warps_; i < num_warps(); ++i) {
     const warp_state& old = warps_[static_cast<std::size_t>(i)];
     const auto last = static_cast<tick>(shop_.ram.knowledge(i).now[i] - 1);
-    if (old.finished && old.where.rank == where(warp).rank && old.where.block == where(warp).block &&
-        old.where.warp == where(warp).warp && old.where.is_store == is_store && now.includes(i, last))
-      return i;
+    position same = place;
+    same.copy = old.where.copy;
+    if (old.finished && old.where == same && now.includes(i, last)) return i;
   }
   if (num_warps() == max_participants) return -1;
-  position place = where(warp);
-  place.copy = num_warps() - num_real_warps_ + 1;
-  place.is_store = is_store;
   warps_.emplace_back();
   warps_.back().where = place;
-  return shop_.ram.add(place);
+  warps_.back().where.copy = num_warps() - num_real_warps_;
+  return shop_.ram.add(warps_.back().where);
 }
 
-int execution::issue(int warp, copy_work work, verb what) {
-  const int copy = place_for_copy(warp, work.is_counted_store);
+int execution::issue(int warp, const position& place, copy_work work, verb what) {
+  const int copy = place_for_copy(warp, place);
   if (copy < 0) {
     shop_.found.add(verdict::too_long,
                     fmt::format("more than {} warps and bulk copies at a time: check a smaller program",
@@ -56,19 +56,44 @@ int execution::issue(int warp, copy_work work, verb what) {
   return copy;
 }
 
-void execution::bulk_load(int warp, void* to, const void* from, int bytes, mbarrier* counts_on) {
+void execution::bulk_load(int warp, const void* from, const landing& at) {
   const warp_state& issuer = warps_[static_cast<std::size_t>(warp)];
-  sim::require_bulk_copy({issuer.shared, static_cast<std::ptrdiff_t>(program_.shared_bytes_)}, to, from,
-                         bytes);
+  sim::require_bulk_copy({issuer.shared, static_cast<std::ptrdiff_t>(program_.shared_bytes_)}, at.to, from,
+                         at.bytes);
+  load_into(warp, where(warp), from, at);
+}
+
+/// To each block by an engine of its own, as all of it is counted there.
+void execution::bulk_load_to(int warp, const void* from, const landing& at, std::uint32_t blocks) {
+  const warp_state& issuer = warps_[static_cast<std::size_t>(warp)];
+  sim::require_bulk_copy({issuer.shared, static_cast<std::ptrdiff_t>(program_.shared_bytes_)}, at.to, from,
+                         at.bytes);
+  require_memory(warp, at.counts_on, sizeof(mbarrier));
+  if (limits_.fault == planted_fault::boxes_land_in_one) blocks &= ~(blocks - 1);
+  for (; blocks != 0; blocks &= blocks - 1) {
+    const int block = std::countr_zero(blocks);
+    std::byte* to = place_in_block(warp, static_cast<std::byte*>(at.to), block);
+    std::byte* counts_on = place_in_block(warp, reinterpret_cast<std::byte*>(at.counts_on), block);
+    if (to == nullptr || counts_on == nullptr) return;
+    position there = where(warp);
+    const int first = there.block / program_.cluster_ * program_.cluster_;
+    if (first + block != there.block) there.asked_by = there.block;
+    there.block = first + block;
+    load_into(warp, there, from, {to, at.bytes, at.counted, reinterpret_cast<mbarrier*>(counts_on)});
+  }
+}
+
+void execution::load_into(int warp, const position& place, const void* from, const landing& at) {
   copy_work work;
-  work.to = static_cast<std::byte*>(to);
+  work.to = static_cast<std::byte*>(at.to);
   work.from = static_cast<const std::byte*>(from);
-  work.bytes = static_cast<std::size_t>(bytes);
-  work.counts_on = counts_on;
+  work.bytes = static_cast<std::size_t>(at.bytes);
+  work.counted = static_cast<std::size_t>(at.counted);
+  work.counts_on = at.counts_on;
   require_memory(warp, from, work.bytes);
-  require_memory(warp, counts_on, sizeof(mbarrier));
-  shop_.ram.check_issuer(warp, true, to, work.bytes);
-  const int copy = issue(warp, work, verb::bulk_load);
+  if (place.asked_by < 0) require_memory(warp, at.counts_on, sizeof(mbarrier));
+  shop_.ram.check_issuer(warp, true, at.to, work.bytes);
+  const int copy = issue(warp, place, work, verb::bulk_load);
   if (copy >= 0) copy_piece(copy);
 }
 
@@ -85,8 +110,19 @@ void execution::copy_piece(int copy) {
     shop_.ram.carry_garbage(work.to + at, work.from + at, bytes);
   }
   const scope reach = program_.cluster_ > 1 ? scope::cluster : scope::block;
+  const auto counted_at = [&](std::size_t moved) { return work.counted * moved / work.bytes; };
+  const std::size_t told = counted_at(work.moved + piece) - counted_at(work.moved);
   state.pending = {verb::count_bytes, order::release, reach,   sizeof(mbarrier),
-                   work.counts_on,    piece,          nullptr, true};
+                   work.counts_on,    told,           nullptr, true};
+}
+
+/// The next step of a copy that has read its source: the number of it among what this copy has read.
+std::uint64_t execution::tell_of_reads(int copy) {
+  std::uint64_t* cell = copied_out_ + copy;
+  const std::uint64_t ordinal = *cell + 1;
+  warps_[static_cast<std::size_t>(copy)].pending = {verb::copied_out, order::release, scope::block, 8, cell,
+                                                    ordinal};
+  return ordinal;
 }
 
 void execution::bulk_store(int warp, void* to, const void* from, int bytes) {
@@ -99,16 +135,36 @@ void execution::bulk_store(int warp, void* to, const void* from, int bytes) {
   work.bytes = static_cast<std::size_t>(bytes);
   require_memory(warp, to, work.bytes);
   shop_.ram.check_issuer(warp, false, from, work.bytes);
-  const int copy = issue(warp, work, verb::bulk_store);
+  const int copy = issue(warp, where(warp), work, verb::bulk_store);
   if (copy < 0) return;
+  look_at(copy, {work.from, work.bytes});
+  issuer.stores.push_back({copy, tell_of_reads(copy), issuer.open_group});
+}
+
+/// What an engine reads of its source while it is on its way, without a step of its own.
+void execution::look_at(int copy, operand_bytes source) {
   std::array<std::byte, 64> buffer;
-  for (std::size_t at = 0; at < work.bytes; at += buffer.size())
-    read(copy, work.from + at, buffer.data(), std::min(buffer.size(), work.bytes - at));
-  std::uint64_t* cell = copied_out_ + copy;
-  const std::uint64_t ordinal = *cell + 1;
-  issuer.stores.push_back({copy, ordinal, issuer.open_group});
-  warps_[static_cast<std::size_t>(copy)].pending = {verb::copied_out, order::release, scope::block, 8, cell,
-                                                    ordinal};
+  for (std::size_t at = 0; at < source.size(); at += buffer.size())
+    read(copy, source.data() + at, buffer.data(), std::min(buffer.size(), source.size() - at));
+}
+
+/// It has no destination: what it makes is known to who awaits it.
+void execution::start_product(int warp, std::span<const operand_bytes> operands) {
+  copy_work work;
+  work.is_product = true;
+  for (const operand_bytes& operand : operands) {
+    work.to = const_cast<std::byte*>(operand.data());
+    work.bytes += operand.size();
+    shop_.ram.check_issuer(warp, false, operand.data(), operand.size());
+  }
+  position place = where(warp);
+  place.is_product = true;
+  const int product = issue(warp, place, work, verb::start_product);
+  if (product < 0) return;
+  for (const operand_bytes& operand : operands) look_at(product, operand);
+  if (limits_.fault == planted_fault::products_read_at_once) shop_.ram.end_copy(product, warp);
+  warp_state& issuer = warps_[static_cast<std::size_t>(warp)];
+  issuer.products.push_back({product, tell_of_reads(product), issuer.num_products++});
 }
 
 /// After the step that told of a piece, or of a store's source having been read.
@@ -116,7 +172,7 @@ void execution::finish_copy_step(int copy) {
   warp_state& state = warps_[static_cast<std::size_t>(copy)];
   copy_work& work = *state.copy;
   work.last_touch = static_cast<tick>(shop_.ram.knowledge(copy).now[copy] - 1);
-  if (work.is_counted_store) {
+  if (work.is_counted_store || work.is_product) {
     work.moved = work.bytes;
   } else if (work.counts_on != nullptr) {
     work.moved += next_piece(work);
@@ -140,12 +196,22 @@ void execution::bulk_commit(int warp) {
 }
 
 void execution::bulk_wait_read(int warp, int newest) {
-  const warp_state& state = warps_[static_cast<std::size_t>(warp)];
+  warp_state& state = warps_[static_cast<std::size_t>(warp)];
   const auto left = static_cast<std::uint64_t>(newest);
-  const std::uint64_t before_group = state.open_group > left ? state.open_group - left : 0;
+  await_reads(warp, state.stores, state.open_group > left ? state.open_group - left : 0);
+}
+
+void execution::await_products(int warp, int newest) {
+  warp_state& state = warps_[static_cast<std::size_t>(warp)];
+  const auto left = static_cast<std::uint64_t>(newest);
+  await_reads(warp, state.products, state.num_products > left ? state.num_products - left : 0);
+  std::erase_if(state.products, [](const issued_store& product) { return product.is_read; });
+}
+
+/// Of the groups before that one.
+void execution::await_reads(int warp, std::vector<issued_store>& of, std::uint64_t before_group) {
   const auto is_awaited = [&](const issued_store& s) { return s.group < before_group && !s.is_read; };
-  while (std::any_of(state.stores.begin(), state.stores.end(), is_awaited))
-    wait_read_of_some(warp, before_group);
+  while (std::any_of(of.begin(), of.end(), is_awaited)) wait_read_of_some(warp, of, before_group);
 }
 
 /// A store writes in the step that tells that its source has been read: what is left is to know it.
@@ -161,10 +227,10 @@ void execution::bulk_wait(int warp, int newest) {
 }
 
 /// As many as a wait has words.
-void execution::wait_read_of_some(int warp, std::uint64_t before_group) {
+void execution::wait_read_of_some(int warp, std::vector<issued_store>& of, std::uint64_t before_group) {
   std::array<std::uint64_t, warp_lanes> wanted{};
   wait_request request;
-  for (issued_store& store : warps_[static_cast<std::size_t>(warp)].stores) {
+  for (issued_store& store : of) {
     if (store.group >= before_group || store.is_read || request.num_words == warp_lanes) continue;
     const auto lane = static_cast<std::size_t>(request.num_words);
     wanted[lane] = store.ordinal;
@@ -215,7 +281,9 @@ int execution::begin_stores(int warp, const void* to, std::size_t bytes, mbarrie
     copy_work work;
     work.counts_on = counts_on;
     work.is_counted_store = true;
-    open = issue(warp, work, verb::count_bytes);
+    position place = where(warp);
+    place.is_store = true;
+    open = issue(warp, place, work, verb::count_bytes);
   }
   if (open >= 0) shop_.ram.begin_store(open, warp);
   return open;
@@ -259,7 +327,7 @@ bool execution::anybody_knows(int rank, int block, int participant, tick when) c
     const warp_state& state = warps_[static_cast<std::size_t>(w)];
     if (state.where.rank != rank || state.where.block != block) continue;
     const warp_knowledge& k = shop_.ram.knowledge(w);
-    if (state.gave_up || k.now.includes(participant, when) || k.ended_there.includes(participant, when))
+    if (state.gave_up || k.now.includes(participant, when) || k.elsewhere.ended.includes(participant, when))
       return true;
   }
   return false;

@@ -45,6 +45,17 @@ void memory::check_scopes(int warp, const operation& op, const atomic_word& w) {
   }
 }
 
+/// Out of scope it is for engines that the warp asks alone: what they do comes behind what the wait has seen.
+void memory::take_end(warp_knowledge& me, const release_mark& mark, bool in_scope) const {
+  if (!in_scope && fault_ == planted_fault::ends_told_by_scope) return;
+  finished_elsewhere& known =
+      in_scope || fault_ == planted_fault::ends_told_to_all ? me.elsewhere : me.elsewhere_for_engines;
+  known.ended.join(mark.covers);
+  vector_clock of_others = mark.covers;
+  of_others.set(mark.warp, 0);
+  if (mark.how == known_as::over) known.replaceable.join(of_others);
+}
+
 /// Learns what the message's releases cover, as far as both sides can hear each other.
 void memory::take(int warp, const operation& op, const message& m) {
   if (!strong(warp, op.reach, m) || fault_ == planted_fault::acquire_forgets) return;
@@ -52,14 +63,13 @@ void memory::take(int warp, const operation& op, const message& m) {
   const bool acquire = acquires(op.ordering) || fault_ == planted_fault::relaxed_acquires;
   for (std::uint32_t i = 0; i < m.num_marks; ++i) {
     const release_mark& mark = marks_[m.first_mark + i];
-    if (mark.warp == warp || !hear_each_other(warp, op.reach, mark.warp, mark.reach)) continue;
+    if (mark.warp == warp) continue;
+    const bool hear = hear_each_other(warp, op.reach, mark.warp, mark.reach);
     if (mark.how != known_as::done) {
-      me.ended_there.join(mark.covers);
-      vector_clock of_others = mark.covers;
-      of_others.set(mark.warp, 0);
-      if (mark.how == known_as::over) me.replaceable.join(of_others);
+      take_end(me, mark, hear);
       continue;
     }
+    if (!hear) continue;
     if (acquire) {
       learn(warp, mark.covers);
       continue;

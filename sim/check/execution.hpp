@@ -6,13 +6,14 @@
 // accesses and fences happen on the way: an order of theirs that mattered would be a race, which is reported.
 //
 // A bulk copy is a participant too (copies.cpp): it moves a piece on the way and steps when it tells of it. Its
-// place is taken again by a later copy whose issuer knows that it is done.
+// place is taken again by a later copy whose issuer knows that it is done. So is a product, which has nothing but sources.
 #include <array>
 #include <boost/context/fiber.hpp>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "exec/mbarrier.hpp"
@@ -31,17 +32,28 @@ constexpr warp_set only(int warp) {
   return warp_set{1} << warp;
 }
 
-/// A bulk copy on its way.
+/// A bulk copy or a product on its way.
 struct copy_work {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
   std::size_t bytes = 0, moved = 0;
-  mbarrier* counts_on = nullptr;  // null: a store
+  std::size_t counted = 0;        // what a load counts in all: `bytes`, or of a box that they stand for
+  mbarrier* counts_on = nullptr;  // null: a store or a product
   bool is_counted_store = false;  // its bytes are in their places, and to be counted
+  bool is_product = false;        // its operands have been read, and that is to be told
   tick last_touch = 0;            // of the block's shared memory
 };
 
-/// A bulk_store of a warp that it has not awaited whole: by which copy, which of its stores, and the warp's group.
+/// Where a load lands in the shared memory of a block, and what of it is counted where.
+struct landing {
+  void* to;
+  int bytes, counted;
+  mbarrier* counts_on;
+};
+/// What a product reads.
+using operand_bytes = std::span<const std::byte>;
+
+/// A bulk_store or a product of a warp that it has not awaited whole: by which copy, which of what it read, and the warp's group.
 struct issued_store {
   int copy = 0;
   std::uint64_t ordinal = 0, group = 0;
@@ -61,7 +73,8 @@ struct warp_state {
   std::uint64_t answer = 0;
   bool finished = false, gave_up = false;
   std::unique_ptr<copy_work> copy{};  // what a copy does; null for a warp
-  std::vector<issued_store> stores{};
+  std::vector<issued_store> stores{}, products{};
+  std::uint64_t num_products = 0;
   int counted_stores = -1;       // the participant that makes them, while the warp comes to no step
   site unreported = {};          // where a quiet wait gave up, of which nothing was told yet
   std::uint64_t open_group = 0;  // of bulk stores; earlier ones are committed
@@ -140,7 +153,9 @@ class execution {
   void read(int warp, const void* from, void* to, std::size_t bytes);
   void write(int warp, void* to, const void* from, std::size_t bytes);
   void fence_proxy(int warp, verb what);
-  void bulk_load(int warp, void* to, const void* from, int bytes, mbarrier* counts_on);
+  void bulk_load(int warp, const void* from, const landing& at);
+  /// The same place in each of these blocks of the cluster, bit i for block i; counted on the same barrier of each.
+  void bulk_load_to(int warp, const void* from, const landing& at, std::uint32_t blocks);
   void bulk_store(int warp, void* to, const void* from, int bytes);
   void bulk_commit(int warp);
   void store_counted(int warp, int block_of_cluster, void* to, const void* value, std::size_t bytes,
@@ -150,6 +165,10 @@ class execution {
   /// Until committed stores, but for those of the `newest` groups, have been read.
   void bulk_wait_read(int warp, int newest);
   void bulk_wait(int warp, int newest);
+  /// Tensor cores read the operands, at their own time.
+  void start_product(int warp, std::span<const operand_bytes> operands);
+  /// Until all but the `newest` products have read theirs.
+  void await_products(int warp, int newest);
   void arrive_at(int warp, mbarrier* b, int block_of_cluster, int arrivals, tells covers);
   std::byte* place_in_block(int warp, std::byte* at, int block_of_cluster);
   int cluster() const { return program_.cluster_; }
@@ -175,12 +194,16 @@ class execution {
   void require_memory(int warp, const void* first, std::size_t bytes);
   void note_access_to(int block, int warp);
   void require_progress(int warp);
-  int issue(int warp, copy_work work, verb what);
-  int place_for_copy(int warp, bool is_store);
+  int issue(int warp, const position& place, copy_work work, verb what);
+  int place_for_copy(int warp, const position& place);
+  void load_into(int warp, const position& place, const void* from, const landing& at);
   int begin_stores(int warp, const void* to, std::size_t bytes, mbarrier* counts_on);
   void copy_piece(int copy);
+  void look_at(int copy, operand_bytes source);
   void finish_copy_step(int copy);
-  void wait_read_of_some(int warp, std::uint64_t before_group);
+  void await_reads(int warp, std::vector<issued_store>& of, std::uint64_t before_group);
+  void wait_read_of_some(int warp, std::vector<issued_store>& of, std::uint64_t before_group);
+  std::uint64_t tell_of_reads(int copy);
   void report_loose_ends(int rank);
   bool anybody_knows(int rank, int block, int participant, tick when) const;
   std::byte* shared_of(int rank, int block) const;

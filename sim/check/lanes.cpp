@@ -63,13 +63,13 @@ void memory::check_lanes(int warp, bool writes, const shadow_cell& cell, std::ui
   const lane_marks& did = cell.lanes;
   if (cell.writer >= 0 && (did.written_bytes & bytes) != 0 &&
       !comes_after(cell.writer, did.writer, cell.written, [&](int other) {
-        return writes ? std::max(me.now[other], me.replaceable[other]) : me.now[other];
+        return writes ? std::max(me.now[other], me.elsewhere.replaceable[other]) : me.now[other];
       }))
     return lanes_race(warp, writes, cell.writer, did.writer, "wrote", at);
   if (!writes || did.reader < 0) return;
   for (std::uint32_t rest = did.readers; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
-    const auto is_over = [&](int other) { return std::max(me.now[other], me.ended_there[other]); };
+    const auto is_over = [&](int other) { return std::max(me.now[other], me.elsewhere.ended[other]); };
     if (!comes_after(did.reader, lane, did.read, is_over))
       return lanes_race(warp, writes, did.reader, lane, "read", at);
   }

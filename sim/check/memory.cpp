@@ -124,7 +124,7 @@ bool memory::unordered(int warp, int other, tick when) const {
 
 bool memory::not_over(int warp, int other, tick when) const {
   return unordered(warp, other, when) &&
-         !knowledge_[static_cast<std::size_t>(warp)].ended_there.includes(other, when);
+         !knowledge_[static_cast<std::size_t>(warp)].elsewhere.ended.includes(other, when);
 }
 
 void memory::race(int warp, const char* did, int other, const char* other_did, const void* where) {
@@ -140,7 +140,7 @@ void memory::check_writer(int warp, bool writes, const shadow_cell& cell, const 
   if (cell.writer < 0) return;
   const char* did = writes ? "writes" : "reads";
   const warp_knowledge& me = knowledge_[static_cast<std::size_t>(warp)];
-  const bool is_over = writes && me.replaceable.includes(cell.writer, cell.written);
+  const bool is_over = writes && me.elsewhere.replaceable.includes(cell.writer, cell.written);
   if (!is_over && unordered(warp, cell.writer, cell.written))
     return race(warp, did, cell.writer, "wrote", where);
   const bool is_one_engine = of_one_block(warp, cell.writer) || fault_ == planted_fault::engines_are_one;

@@ -113,6 +113,17 @@ struct proxy_fence {
   vector_clock covers;
 };
 
+/// What is known to be over in other blocks, though not what was written there.
+struct finished_elsewhere {
+  vector_clock ended;        // reads and arrivals up to here
+  vector_clock replaceable;  // writes up to here
+
+  void join(const finished_elsewhere& other) {
+    ended.join(other.ended);
+    replaceable.join(other.replaceable);
+  }
+};
+
 /// What a warp knows.
 struct warp_knowledge {
   vector_clock now;                             // happens before its next access
@@ -125,9 +136,9 @@ struct warp_knowledge {
   int learner = whole_warp;            // the only lane that has learnt anything since
   bool has_learnt = false;             // since they last met
   std::vector<release_mark> unfenced;  // releases it read without acquiring; `reach`: of both sides
-  vector_clock ended_there;  // reads and arrivals up to here are over, though what was written is not known
-  vector_clock replaceable;  // so are writes up to here
-  int storer = -1;           // of counted stores: the warp that makes them
+  finished_elsewhere elsewhere;
+  finished_elsewhere elsewhere_for_engines;  // the same, heard at a scope that leaves out who told
+  int storer = -1;                           // of counted stores: the warp that makes them
 };
 
 class memory {
@@ -214,6 +225,7 @@ class memory {
   void check_plain_neighbours(int warp, bool writes, const atomic_word& w);
   void see(int warp, const operation& op, atomic_word& w, int message_index);
   void take(int warp, const operation& op, const message& m);
+  void take_end(warp_knowledge& me, const release_mark& mark, bool in_scope) const;
   void mark_releases(int warp, const operation& op, const atomic_word& w, message& m);
   void add_mark(message& m, const release_mark& mark);
   void append(atomic_word& w, const message& m);
@@ -247,7 +259,9 @@ class memory {
   bool is_copy(int participant) const { return warps_[static_cast<std::size_t>(participant)].copy > 0; }
   /// What sees plain writes only past a proxy fence.
   bool is_engine(int participant) const {
-    return is_copy(participant) && !warps_[static_cast<std::size_t>(participant)].is_store;
+    const position& p = warps_[static_cast<std::size_t>(participant)];
+    return is_copy(participant) && !p.is_store &&
+           !(p.is_product && fault_ == planted_fault::products_see_warps);
   }
   bool of_one_block(int a, int b) const {
     return reaches(warps_[static_cast<std::size_t>(a)], scope::block, warps_[static_cast<std::size_t>(b)]);

@@ -25,7 +25,10 @@ std::string name_table::of(const void* address) const {
 }
 
 std::string name(const position& p) {
-  const char* what = p.is_store ? "stores" : "copy";
+  const char* what = p.is_store ? "stores" : p.is_product ? "product" : "copy";
+  if (p.asked_by >= 0)
+    return fmt::format("{} {} into rank {} block {}, of block {} warp {}", what, p.copy, p.rank, p.block,
+                       p.asked_by, p.warp);
   if (p.copy > 0)
     return fmt::format("{} {} of rank {} block {} warp {}", what, p.copy, p.rank, p.block, p.warp);
   return fmt::format("rank {} block {} warp {}", p.rank, p.block, p.warp);
@@ -88,6 +91,8 @@ const char* name(verb v) {
       return "bulk_load";
     case verb::bulk_store:
       return "bulk_store";
+    case verb::start_product:
+      return "start_product";
     case verb::read:
       return "read";
     case verb::write:

@@ -14,9 +14,11 @@ struct position {
   int rank = 0;
   int block = 0;
   int warp = 0;
-  int cluster = 0;        // within the rank; settled by the execution
-  int copy = 0;           // k > 0: the copy engine, busy with a copy that this warp issued
-  bool is_store = false;  // of a copy: counted stores of the warp, which write as warps do
+  int cluster = 0;          // within the rank; settled by the execution
+  int copy = 0;             // k > 0: the copy engine, busy with a copy that this warp issued
+  bool is_store = false;    // of a copy: counted stores of the warp, which write as warps do
+  bool is_product = false;  // of a copy: tensor cores, which read as engines do
+  int asked_by = -1;        // of a copy into another block: the block whose warp asked for it
   friend bool operator==(const position&, const position&) = default;
 };
 
@@ -46,7 +48,7 @@ enum class verb : std::uint8_t {
   arrive,         // at an mbarrier
   arrive_expect,  // at an mbarrier, which then waits for more bytes
   count_bytes,    // the copy engine, on an mbarrier
-  copied_out,     // the copy engine has read the source of a bulk_store
+  copied_out,     // the copy engine has read the source of a bulk_store, or tensor cores a product's operands
   wait,
   sync_block,
   sync_cluster,
@@ -59,6 +61,7 @@ enum class verb : std::uint8_t {
   fence_mbarrier_init,
   bulk_load,
   bulk_store,
+  start_product,
   read,
   write,
 };

@@ -94,7 +94,8 @@ void memory::check_phase(int warp, const open_phase& phase, const atomic_word& w
 void memory::arrive(int warp, const operation& op, int word, int step) {
   atomic_word& w = words_[static_cast<std::size_t>(word)];
   open_phase& open = open_phase_of(w);
-  check_scopes(warp, op, w);
+  const bool is_end = op.covers == tells::ends;  // heard at any scope, as it hands on no value
+  if (!is_end) check_scopes(warp, op, w);
   check_plain_neighbours(warp, true, w);
   if (op.from_outside) check_init(warp, w);
   check_phase(warp, open, w);
@@ -102,7 +103,7 @@ void memory::arrive(int warp, const operation& op, int word, int step) {
   w.only_system_scope = false;
   const auto me = static_cast<std::size_t>(warp);
   warp_knowledge& k = knowledge(warp);
-  w.writes[static_cast<std::size_t>(op.reach)][me] = k.now[warp];
+  if (!is_end) w.writes[static_cast<std::size_t>(op.reach)][me] = k.now[warp];
   w.write_step[me] = static_cast<tick>(step + 1);
   open.arrived[me] = k.now[warp];
   k.causes.join(w.messages.back().causes);
@@ -134,7 +135,7 @@ void memory::mark_arrival(int warp, const operation& op, open_phase& open) {
     over.set(k.storer, 0);
   }
   open.marks.push_back({warp, op.reach, over, known_as::over});
-  open.marks.push_back({warp, op.reach, k.ended_there, known_as::over_unread});
+  open.marks.push_back({warp, op.reach, k.elsewhere.ended, known_as::over_unread});
 }
 
 void memory::complete_phase(int warp, const operation& op, atomic_word& w, int step) {
@@ -191,13 +192,12 @@ warp_knowledge& memory::taught_by(int issuer, int participant) {
   mine.now.set(participant, own);
   mine.now.set(issuer, teacher.now[issuer]);
   mine.causes = teacher.causes;
-  mine.ended_there = teacher.ended_there;
-  mine.replaceable = teacher.replaceable;
+  mine.elsewhere = teacher.elsewhere;
   return mine;
 }
 
 void memory::begin_copy(int copy, int issuer) {
-  taught_by(issuer, copy);
+  taught_by(issuer, copy).elsewhere.join(knowledge(issuer).elsewhere_for_engines);
   advance(issuer, true);
 }
 

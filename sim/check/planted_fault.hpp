@@ -1,7 +1,9 @@
 #pragma once
 // Faults that can be planted into the checker itself.
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 namespace baton::check {
 
@@ -43,121 +45,70 @@ enum class planted_fault : std::uint8_t {
   counted_stores_tell_all,  // the count of a counted store releases what its lane did before
   stores_by_engines,        // the copy engine sees counted stores of its block without a proxy fence
   ends_tell_all,            // an arrival at block scope in another block tells of what was written
+  ends_told_by_scope,       // a wait at block scope does not hear of such an arrival what is over
+  ends_told_to_all,         // what it hears is for stores, too, not for engines alone
+  products_read_at_once,    // a product has read its operands when it is started
+  products_see_warps,       // tensor cores see what a warp wrote without a proxy fence
+  boxes_land_in_one,        // a box for several blocks lands in the first of them only
 };
 
-inline constexpr std::array planted_faults = {
-    planted_fault::clock_stands_still,
-    planted_fault::acquire_forgets,
-    planted_fault::relaxed_acquires,
-    planted_fault::relaxed_releases,
-    planted_fault::fences_ignored,
-    planted_fault::scopes_ignored,
-    planted_fault::newest_only,
-    planted_fault::coherence_forgotten,
-    planted_fault::rmw_breaks_release,
-    planted_fault::barrier_joins_nothing,
-    planted_fault::reads_leave_no_trace,
-    planted_fault::races_not_reversed,
-    planted_fault::writes_not_reversed,
-    planted_fault::sleepers_never_wake,
-    planted_fault::blind_to_deadlock,
-    planted_fault::last_arrival_only,
-    planted_fault::phases_run_together,
-    planted_fault::laps_not_reversed,
-    planted_fault::proxies_ignored,
-    planted_fault::engines_are_one,
-    planted_fault::loose_ends_ignored,
-    planted_fault::copies_bring_no_garbage,
-    planted_fault::garbage_is_zero,
-    planted_fault::stores_in_any_order,
-    planted_fault::lines_order,
-    planted_fault::lines_come_together,
-    planted_fault::predicates_not_reversed,
-    planted_fault::counted_stores_tell_all,
-    planted_fault::stores_by_engines,
-    planted_fault::ends_tell_all,
-    planted_fault::counts_not_reversed,
-    planted_fault::counts_hear_each_other,
-    planted_fault::lanes_move_together,
-    planted_fault::nobody_hears_of_time_outs,
-    planted_fault::satisfied_waits_time_out,
+struct named_fault {
+  planted_fault fault;
+  const char* name;
 };
+inline constexpr named_fault named_faults[] = {
+    {planted_fault::clock_stands_still, "clock_stands_still"},
+    {planted_fault::acquire_forgets, "acquire_forgets"},
+    {planted_fault::relaxed_acquires, "relaxed_acquires"},
+    {planted_fault::relaxed_releases, "relaxed_releases"},
+    {planted_fault::fences_ignored, "fences_ignored"},
+    {planted_fault::scopes_ignored, "scopes_ignored"},
+    {planted_fault::newest_only, "newest_only"},
+    {planted_fault::coherence_forgotten, "coherence_forgotten"},
+    {planted_fault::rmw_breaks_release, "rmw_breaks_release"},
+    {planted_fault::barrier_joins_nothing, "barrier_joins_nothing"},
+    {planted_fault::reads_leave_no_trace, "reads_leave_no_trace"},
+    {planted_fault::races_not_reversed, "races_not_reversed"},
+    {planted_fault::writes_not_reversed, "writes_not_reversed"},
+    {planted_fault::sleepers_never_wake, "sleepers_never_wake"},
+    {planted_fault::blind_to_deadlock, "blind_to_deadlock"},
+    {planted_fault::last_arrival_only, "last_arrival_only"},
+    {planted_fault::phases_run_together, "phases_run_together"},
+    {planted_fault::laps_not_reversed, "laps_not_reversed"},
+    {planted_fault::proxies_ignored, "proxies_ignored"},
+    {planted_fault::engines_are_one, "engines_are_one"},
+    {planted_fault::loose_ends_ignored, "loose_ends_ignored"},
+    {planted_fault::copies_bring_no_garbage, "copies_bring_no_garbage"},
+    {planted_fault::garbage_is_zero, "garbage_is_zero"},
+    {planted_fault::stores_in_any_order, "stores_in_any_order"},
+    {planted_fault::lines_order, "lines_order"},
+    {planted_fault::lines_come_together, "lines_come_together"},
+    {planted_fault::predicates_not_reversed, "predicates_not_reversed"},
+    {planted_fault::counted_stores_tell_all, "counted_stores_tell_all"},
+    {planted_fault::stores_by_engines, "stores_by_engines"},
+    {planted_fault::ends_tell_all, "ends_tell_all"},
+    {planted_fault::ends_told_by_scope, "ends_told_by_scope"},
+    {planted_fault::ends_told_to_all, "ends_told_to_all"},
+    {planted_fault::products_read_at_once, "products_read_at_once"},
+    {planted_fault::products_see_warps, "products_see_warps"},
+    {planted_fault::boxes_land_in_one, "boxes_land_in_one"},
+    {planted_fault::counts_not_reversed, "counts_not_reversed"},
+    {planted_fault::counts_hear_each_other, "counts_hear_each_other"},
+    {planted_fault::lanes_move_together, "lanes_move_together"},
+    {planted_fault::nobody_hears_of_time_outs, "nobody_hears_of_time_outs"},
+    {planted_fault::satisfied_waits_time_out, "satisfied_waits_time_out"},
+};
+
+inline constexpr auto planted_faults = [] {
+  std::array<planted_fault, std::size(named_faults)> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = named_faults[i].fault;
+  return all;
+}();
 
 constexpr const char* name(planted_fault fault) {
-  switch (fault) {
-    case planted_fault::clock_stands_still:
-      return "clock_stands_still";
-    case planted_fault::acquire_forgets:
-      return "acquire_forgets";
-    case planted_fault::relaxed_acquires:
-      return "relaxed_acquires";
-    case planted_fault::relaxed_releases:
-      return "relaxed_releases";
-    case planted_fault::fences_ignored:
-      return "fences_ignored";
-    case planted_fault::scopes_ignored:
-      return "scopes_ignored";
-    case planted_fault::newest_only:
-      return "newest_only";
-    case planted_fault::coherence_forgotten:
-      return "coherence_forgotten";
-    case planted_fault::rmw_breaks_release:
-      return "rmw_breaks_release";
-    case planted_fault::barrier_joins_nothing:
-      return "barrier_joins_nothing";
-    case planted_fault::reads_leave_no_trace:
-      return "reads_leave_no_trace";
-    case planted_fault::races_not_reversed:
-      return "races_not_reversed";
-    case planted_fault::writes_not_reversed:
-      return "writes_not_reversed";
-    case planted_fault::sleepers_never_wake:
-      return "sleepers_never_wake";
-    case planted_fault::blind_to_deadlock:
-      return "blind_to_deadlock";
-    case planted_fault::last_arrival_only:
-      return "last_arrival_only";
-    case planted_fault::phases_run_together:
-      return "phases_run_together";
-    case planted_fault::laps_not_reversed:
-      return "laps_not_reversed";
-    case planted_fault::proxies_ignored:
-      return "proxies_ignored";
-    case planted_fault::engines_are_one:
-      return "engines_are_one";
-    case planted_fault::loose_ends_ignored:
-      return "loose_ends_ignored";
-    case planted_fault::counts_not_reversed:
-      return "counts_not_reversed";
-    case planted_fault::counts_hear_each_other:
-      return "counts_hear_each_other";
-    case planted_fault::nobody_hears_of_time_outs:
-      return "nobody_hears_of_time_outs";
-    case planted_fault::satisfied_waits_time_out:
-      return "satisfied_waits_time_out";
-    case planted_fault::lanes_move_together:
-      return "lanes_move_together";
-    case planted_fault::copies_bring_no_garbage:
-      return "copies_bring_no_garbage";
-    case planted_fault::garbage_is_zero:
-      return "garbage_is_zero";
-    case planted_fault::stores_in_any_order:
-      return "stores_in_any_order";
-    case planted_fault::lines_order:
-      return "lines_order";
-    case planted_fault::lines_come_together:
-      return "lines_come_together";
-    case planted_fault::predicates_not_reversed:
-      return "predicates_not_reversed";
-    case planted_fault::counted_stores_tell_all:
-      return "counted_stores_tell_all";
-    case planted_fault::stores_by_engines:
-      return "stores_by_engines";
-    case planted_fault::ends_tell_all:
-      return "ends_tell_all";
-    default:
-      return "none";
-  }
+  for (const named_fault& named : named_faults)
+    if (named.fault == fault) return named.name;
+  return "none";
 }
 
 }  // namespace baton::check

@@ -160,7 +160,7 @@ inline test sending_to_the_engine(const char* name, int to_block, bool fenced, v
           expected};
 }
 
-enum class freed { by_cluster, by_block, by_nobody, by_counted_store, before_met };
+enum class freed { by_cluster, by_block, by_block_for_engines, by_nobody, by_counted_store, before_met };
 
 /// Block 1 stores twice to one place of block 0, which reads it in between, on its last lane, and tells so.
 inline test storing_again(const char* name, freed how, verdict expected) {
@@ -170,7 +170,11 @@ inline test storing_again(const char* name, freed how, verdict expected) {
       [=](context& x, const cells&) {
         send_word(x, 0, 7, bar(x));
         if (how == freed::by_counted_store) expect_words(x, 1, bar(x, 1));
-        if (how != freed::by_nobody && !await<in_cluster>(x, bar(x, 1), parity::even)) return;
+        const auto freed_by_now = [&] {
+          return how == freed::by_block_for_engines ? await<blk>(x, bar(x, 1), parity::even)
+                                                    : await<in_cluster>(x, bar(x, 1), parity::even);
+        };
+        if (how != freed::by_nobody && !freed_by_now()) return;
         send_word(x, 0, 8, bar(x));
       },
       [=](program& p, context& x, const cells&) {
@@ -180,7 +184,7 @@ inline test storing_again(const char* name, freed how, verdict expected) {
           if (lane == warp_lanes - 1) p.require(x.read(room(x)) == 7, "the first word");
         });
         if (how != freed::before_met) x.sync_warp();
-        if (how == freed::by_block || how == freed::before_met)
+        if (how == freed::by_block || how == freed::by_block_for_engines || how == freed::before_met)
           x.elect([&] { x.mbarrier_arrive_at<scope::block>(bar(x, 1), 1, 1); });
         if (how == freed::by_cluster) x.elect([&] { x.mbarrier_arrive_at(bar(x, 1), 1, 1); });
         if (how == freed::by_counted_store) x.elect([&] { send_word(x, 1, 1, bar(x, 1)); });
@@ -228,6 +232,8 @@ inline std::vector<test> ending_tests() {
       storing_again("a place is stored to again when its reader tells that it is free", freed::by_cluster,
                     none),
       storing_again("it may tell so at block scope, as its reads are over", freed::by_block, none),
+      storing_again("a wait at block scope hears that for what engines do alone", freed::by_block_for_engines,
+                    data_race),
       storing_again("not while other lanes may read", freed::before_met, data_race),
       storing_again("a place is stored to again too early", freed::by_nobody, data_race),
       storing_again("a counted store of the reader does not tell that it is free", freed::by_counted_store,
