@@ -5,6 +5,7 @@ LISTINGS is the listings/ folder of a build with BATON_CUDA: the PTX of each ker
 EXPECTATIONS (ptx_expectations.json) is a list of
   {"what": why it matters, "file": glob, "kernel": regular expression of a kernel's name as the source spells it,
    "must_have": [regular expressions of instructions], "must_not_have": [the same]}
+With "machine_code": true they are instructions of the machine, as cuobjdump shows them (uniform branches, divergence).
 Each line has to match at least one kernel, and then holds for every kernel that it matches. A kernel's name is that of the
 entry with its template arguments, without baton:: and with enumerators by name: entry<ring_kernel<ring_strategy::mbarrier>>.
 """
@@ -81,6 +82,24 @@ def complaints_of_expectation(expectation, kernels):
                 yield f"{file}: {name} has `{found[0].strip()}`: {expectation['what']}"
 
 
+def machine_code(cubin):
+    """{mangled name: what it becomes} of every kernel of a .cubin."""
+    shown = subprocess.run(["cuobjdump", "-sass", cubin], capture_output=True, text=True, check=True).stdout
+    pieces = re.split(r"^\s*Function : ([\w$]+)", shown, flags=re.M)
+    return dict(zip(pieces[1::2], pieces[2::2]))
+
+
+def machine_code_of(listings, expectations, disassemble):
+    """{(file, mangled name): machine code} of the files that one of the expectations is about."""
+    globs = [expectation["file"] for expectation in expectations if expectation.get("machine_code")]
+    kernels = {}
+    for path in sorted(listings.rglob("*.cubin")):
+        file = path.relative_to(listings).with_suffix("").as_posix()
+        if any(fnmatch.fnmatch(file, glob) for glob in globs):
+            kernels |= {(file, name): body for name, body in disassemble(path).items()}
+    return kernels
+
+
 def kernels_of(listings):
     """{(file, mangled name): body}, and what ptxas said of each file."""
     kernels, ptxas = {}, {}
@@ -91,9 +110,10 @@ def kernels_of(listings):
     return kernels, ptxas
 
 
-def complaints(listings, expectations, root=EXPECTATIONS.parents[1]):
+def complaints(listings, expectations, root=EXPECTATIONS.parents[1], disassemble=machine_code):
     kernels, ptxas = kernels_of(listings)
-    names = names_in_the_source(sorted({name for _, name in kernels}), dict(enumerators(root)))
+    of_machine = machine_code_of(listings, expectations, disassemble)
+    names = names_in_the_source(sorted({name for _, name in kernels | of_machine}), dict(enumerators(root)))
     for file, text in ptxas.items():
         if "bytes spill stores" not in text and any(key[0] == file for key in kernels):
             yield f"{file}: ptxas -v did not say whether it spills"
@@ -101,8 +121,9 @@ def complaints(listings, expectations, root=EXPECTATIONS.parents[1]):
             yield f"{file}: {names.get(kernel, kernel)} spills: {line}"
     if not kernels:
         yield f"{listings}: no kernels here"
-    named = {(file, names[name]): body for (file, name), body in kernels.items()}
     for expectation in expectations:
+        found = of_machine if expectation.get("machine_code") else kernels
+        named = {(file, names[name]): body for (file, name), body in found.items()}
         yield from complaints_of_expectation(expectation, named)
 
 

@@ -37,12 +37,16 @@ class gpu {
     BATON_FN const T& operator[](int) const { return value; }
   };
 
-  BATON_FN gpu(int rank, const wait_limits& limits) : rank_{rank}, limits_{limits} {}
+  BATON_FN gpu(int rank, const wait_limits& limits)
+      : rank_{rank},
+        warp_{__shfl_sync(whole_warp, static_cast<int>(threadIdx.x) / warp_lanes, 0)},
+        limits_{limits} {}
 
   BATON_FN int rank() const { return rank_; }
   BATON_FN int block() const { return static_cast<int>(blockIdx.x); }
   BATON_FN int num_blocks() const { return static_cast<int>(gridDim.x); }
-  BATON_FN int warp() const { return static_cast<int>(threadIdx.x) / warp_lanes; }
+  /// From a broadcast, so that the compiler knows it uniform: what branches on a warp's role keeps the warp together.
+  BATON_FN int warp() const { return warp_; }
   BATON_FN int num_warps() const { return static_cast<int>(blockDim.x) / warp_lanes; }
   BATON_FN std::byte* shared() const { return gpu_shared_memory; }
 
@@ -292,7 +296,7 @@ class gpu {
     return v;
   }
 
-  int rank_;
+  int rank_, warp_;
   wait_limits limits_;
 };
 static_assert(exec_context<gpu>);

@@ -54,6 +54,19 @@ class ptx(planted_tree):
         braced = GOOD_PTX.replace("\tld", "{\n.reg .pred p; // }\n}\n\tld")
         self.assert_clean(self.found(ptx=braced))
 
+    def test_machine_code_is_looked_at_where_an_expectation_says_so(self):
+        self.plant("ep/launch.cubin", "")
+        expectation = {"what": "uniform", "file": "ep/*", "kernel": "wait_kernel", "machine_code": True,
+                       "must_not_have": [r"BRA\.DIV"]}
+
+        def found(instruction):
+            self.plant("ep/launch.ptx", GOOD_PTX)
+            self.plant("ep/launch.ptxas", GOOD_PTXAS)
+            return check_ptx.complaints(self.root, [expectation], disassemble=lambda _: {"wait_kernel": instruction})
+
+        self.assert_clean(found("BRA 0x10 ;"))
+        self.assert_caught(found("BRA.DIV UR4, 0x10 ;"), "`BRA.DIV UR4, 0x10 ;`", "uniform")
+
     def test_an_expectation_about_nobody_is_caught(self):
         self.assert_caught(self.found(expectation=EXPECTATION | {"kernel": "renamed"}), "no kernel matches")
 

@@ -134,16 +134,25 @@ BATON_FN packed_ids pack_ids(X& x, const P& p, int first) {
   return out;
 }
 
-/// One lane: those of its n ids that cannot be, for check().
-template <int n, class X, class P>
-BATON_FN void report_ids(X& x, const P& p, int first) {
-  const int end = smaller(first + n, p.num_tokens * p.s.top_k);
+/// One lane: the id at index `at`, if it cannot be, for check().
+template <class X, class P>
+BATON_FN void report_id(X& x, const P& p, int at) {
+  if (at >= p.num_tokens * p.s.top_k) return;
+  const std::int32_t id = read_id(x, p.ids(), at);
+  const bool valid = static_cast<std::uint32_t>(id) < static_cast<std::uint32_t>(p.s.num_experts);
+  if (!valid && id != -1) report_bad_id(x, p.errors, at, given_id(x, p.ids(), at));
+}
+
+/// One warp: of n ids of each lane that is `bad`, from index first_of(lane) on, those that cannot be. Lanes go through theirs in
+/// step: a loop of each lane's own would part the warp for all that follows, as far as the compiler knows.
+template <int n, class X, class P, class First>
+BATON_FN void report_ids(X& x, const P& p, const typename X::template lanes<bool>& bad, First first_of) {
+  if (x.ballot(bad) == 0) return;
   BATON_ROLLED
-  for (int at = first; at < end; ++at) {
-    const std::int32_t id = read_id(x, p.ids(), at);
-    const bool valid = static_cast<std::uint32_t>(id) < static_cast<std::uint32_t>(p.s.num_experts);
-    if (!valid && id != -1) report_bad_id(x, p.errors, at, given_id(x, p.ids(), at));
-  }
+  for (int i = 0; i < n; ++i)
+    x.each_lane([&](int lane) {
+      if (bad[lane]) report_id(x, p, first_of(lane) + i);
+    });
 }
 
 /// The first id of a lane's chunk; the lanes with flags have none.
@@ -188,9 +197,9 @@ BATON_FN void store_ids(X& x, const P& p, const member_round& now, const outgoin
     if (!now.has(to)) continue;
     x.store_lines(p.windows.at[to] + p.window.ids_at(p.s, epoch, p.s.rank, ids.access), v);
   }
-  x.each_lane([&](int lane) {
-    if (ids.packed[lane].bad) report_ids<ids_of_chunk>(x, p, first_id_of(ids.access, lane));
-  });
+  typename X::template lanes<bool> bad;
+  x.each_lane([&](int lane) { bad[lane] = ids.packed[lane].bad; });
+  report_ids<ids_of_chunk>(x, p, bad, [&](int lane) { return first_id_of(ids.access, lane); });
 }
 
 /// The source's tokens, as the first line says.
@@ -241,6 +250,7 @@ BATON_FN bool sound_ids(X& x, const P& p, std::uint64_t epoch, int source,
     x.refuse({.where = id_sites::damaged(), .peer = source, .epoch = static_cast<std::uint32_t>(epoch)},
              static_cast<std::uint64_t>(tokens));
   });
+  x.sync_warp();  // or the compiler takes what this returns for something that lanes differ in
   return false;
 }
 

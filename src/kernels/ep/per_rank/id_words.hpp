@@ -66,9 +66,7 @@ BATON_FN void store_id_words(X& x, const P& p, const member_round& now, const ou
         x.template store<order::relaxed, scope::system>(words + lane, id_word::of(epoch, ids.data[lane]));
     });
   }
-  x.each_lane([&](int lane) {
-    if (ids.bad[lane]) report_ids<ids_of_word>(x, p, first_id_of_word(ids.access, lane));
-  });
+  report_ids<ids_of_word>(x, p, ids.bad, [&](int lane) { return first_id_of_word(ids.access, lane); });
 }
 
 /// One warp. False: gave up.
@@ -120,6 +118,7 @@ BATON_FN bool sound_id_words(X& x, const P& p, std::uint64_t epoch, int source,
     x.refuse({.where = id_sites::damaged(), .peer = source, .epoch = static_cast<std::uint32_t>(epoch)},
              static_cast<std::uint64_t>(tokens));
   });
+  x.sync_warp();  // as in sound_ids
   return false;
 }
 

@@ -13,13 +13,15 @@ struct member_round {
   BATON_FN bool has(int rank) const { return (absent >> rank & 1) == 0; }
 };
 
-/// What a warp learns first: rounds before this one, whether the rank has given up, and, of dispatch, who is absent.
+/// What a warp learns first: rounds before this one, whether the rank has given up, and, of dispatch, who is absent. Each word as
+/// it was loaded: what is computed from one before the broadcast would wait for it, and all later loads with it.
 struct round_start {
   std::uint32_t low, high;
-  std::uint32_t absent_or_aborted;  // bit r: rank r; the last bit: the rank has given up
+  std::uint32_t absent;   // bit r: rank r
+  std::uint32_t gave_up;  // 0, or not
   BATON_FN std::uint64_t epoch() const { return static_cast<std::uint64_t>(high) << 32 | low; }
-  BATON_FN bool aborted() const { return absent_or_aborted >> 31 != 0; }
-  BATON_FN member_round next() const { return {epoch() + 1, absent_or_aborted & ((1u << max_ranks) - 1)}; }
+  BATON_FN bool aborted() const { return gave_up != 0; }
+  BATON_FN member_round next() const { return {epoch() + 1, absent & ((1u << max_ranks) - 1)}; }
 };
 
 /// On lane 0, not waited for: loads that do not depend on it may follow before somebody broadcasts it.
@@ -30,7 +32,7 @@ BATON_FN typename X::template lanes<round_start> begin_round(X& x, const std::ui
   x.elect([&] {
     const std::uint64_t before = x.read(epoch), who = absent == nullptr ? 0 : x.read(absent);
     start[0] = {static_cast<std::uint32_t>(before), static_cast<std::uint32_t>(before >> 32),
-                static_cast<std::uint32_t>(who) | x.gave_up_before() << 31};
+                static_cast<std::uint32_t>(who), x.gave_up_before()};
   });
   return start;
 }

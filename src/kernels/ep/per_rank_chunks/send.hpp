@@ -133,6 +133,7 @@ struct chunk_sender {
       publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word),
                              static_cast<std::uint32_t>(round.epoch), chunks.wanted[lane]);
     });
+    x.sync_warp();  // or the compiler takes the warp for parted from here on
     chunks.held = 0;
   }
 
