@@ -66,7 +66,7 @@ inline constexpr int blocks_of_sum = 3;  // of a unit of sums in block FP8
 inline constexpr int fp8_sum_columns = blocks_of_sum * facts_of(token_format::blockwise_fp8).block;
 
 /// The choice of a received token that is here: its row, and what its expert's output is weighted with.
-struct entry {
+struct alignas(8) entry {
   std::int32_t row;
   float weight;
 };

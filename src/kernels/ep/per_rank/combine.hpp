@@ -14,6 +14,7 @@
 //
 // Apart, combine_async sends, this rank's own sums to its own memory, and combine_wait receives.
 #include "base/bits.hpp"
+#include "base/settled.hpp"
 #include "exec/kernel.hpp"
 #include "kernels/ep/per_rank/by_lines.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
@@ -136,55 +137,85 @@ struct combine_kernel {
     int source, token, unit;
   };
 
-  /// The weighted sum of a token's rows on this rank. False: a row that cannot be.
+  /// The weighted sum of a token's rows on this rank. False: a row that cannot be. That is looked at when the first rows are on
+  /// their way: until then the last row stands for any that there is not.
   template <class X>
   static BATON_FN bool sum_here(X& x, const params& p, const sum_unit& at, const token_choices<X>& here,
                                 lane_sums<X>& sum) {
+    row_vectors_of<X> from;
     typename X::template lanes<bool> sound;
     x.each_lane([&](int k) {
-      const int row = here.of_choice[k].row;
-      sound[k] = ((here.set >> k) & 1) == 0 || (row >= 0 && row < p.window.max_rows);
+      const auto row = static_cast<std::uint32_t>(here.of_choice[k].row);
+      from.row[k] = smaller(row, static_cast<std::uint32_t>(p.window.max_rows - 1));
+      from.first[k] = static_cast<std::uint32_t>(column_of(p, at.unit, k)) / columns_of_vector;
+      sound[k] = ((here.set >> k) & 1) == 0 || from.row[k] == row;
+      settle(from.row[k]);
+      settle(from.first[k]);
       for (float& v : sum[k].at) v = 0.0f;
     });
-    if (const std::uint32_t all = x.ballot(sound); all != 0xffffffffu) {
-      refuse(x,
-             {.where = combine_sites::row(),
-              .peer = at.source,
-              .expected = static_cast<std::uint64_t>(p.window.max_rows)},
-             static_cast<std::uint32_t>(x.broadcast(here.of_choice, lowest_bit(~all)).row));
-      return false;
+    bool is_checked = false;
+    for (std::uint32_t left = here.set; left != 0;) {
+      const std::uint32_t now = left;
+      some_rows<X> values;
+      load_rows(x, p, from, left, values);
+      if (!is_checked && !are_sound(x, p, at, here, sound)) return false;
+      is_checked = true;
+      add_rows(x, here.of_choice, now, values, sum);
     }
-    std::uint32_t left = here.set;
-    while (left != 0) add_rows(x, p, at.unit, here.of_choice, left, sum);
     return true;
   }
 
-  /// The lowest of `left`, up to four, which it takes away: their loads are in flight together. One code for any number:
-  /// rows that there are not count nothing.
   template <class X>
-  static BATON_FN void add_rows(X& x, const params& p, int unit,
-                                const typename X::template lanes<entry>& entries, std::uint32_t& left,
-                                lane_sums<X>& sum) {
-    constexpr int together = 4;
-    typename X::template lanes<row_part> values[together];
-    std::uint32_t to_load = left;
+  static BATON_FN bool are_sound(X& x, const params& p, const sum_unit& at, const token_choices<X>& here,
+                                 const typename X::template lanes<bool>& sound) {
+    const std::uint32_t all = x.ballot(sound);
+    if (all == 0xffffffffu) return true;
+    refuse(x,
+           {.where = combine_sites::row(),
+            .peer = at.source,
+            .expected = static_cast<std::uint64_t>(p.window.max_rows)},
+           static_cast<std::uint32_t>(x.broadcast(here.of_choice, lowest_bit(~all)).row));
+    return false;
+  }
+
+  static constexpr int together = 4;
+  static constexpr std::uint32_t columns_of_vector = sizeof(vec16) / sizeof(bfloat16);
+  template <class X>
+  struct some_rows {
+    typename X::template lanes<row_part> at[together];
+  };
+  /// Lane k: the row of choice k; and the first of the lane's columns, in vec16s.
+  template <class X>
+  struct row_vectors_of {
+    typename X::template lanes<std::uint32_t> row, first;
+  };
+
+  /// The lowest of `left`, up to four, which it takes away: their loads are in flight together. One code for any number:
+  /// rows that there are not count nothing. Lines serve so few tokens that vec16s can be counted in 32 bits.
+  template <class X>
+  static BATON_FN void load_rows(X& x, const params& p, const row_vectors_of<X>& from, std::uint32_t& left,
+                                 some_rows<X>& values) {
+    const auto* base = reinterpret_cast<const vec16*>(p.expert_output);
+    const std::uint32_t vectors = static_cast<std::uint32_t>(p.s.hidden) / columns_of_vector;
     BATON_UNROLL
-    for (int i = 0; i < together; ++i, to_load &= to_load - 1) {
-      const int row = x.broadcast(entries, to_load != 0 ? lowest_bit(to_load) : 0).row;
-      const bfloat16* from = p.expert_output + static_cast<std::int64_t>(row) * p.s.hidden;
+    for (int i = 0; i < together; ++i, left &= left - 1) {
+      const std::uint32_t row = x.broadcast(from.row, left != 0 ? lowest_bit(left) : 0);
       x.each_lane([&](int lane) {
-        const int column = column_of(p, unit, lane);
-        values[i][lane] = {};
-        if (to_load != 0) values[i][lane] = read_part(x, reinterpret_cast<const vec16*>(from + column));
+        values.at[i][lane] = {};
+        if (left != 0) values.at[i][lane] = read_part(x, base + (row * vectors + from.first[lane]));
       });
     }
+  }
+  template <class X>
+  static BATON_FN void add_rows(X& x, const typename X::template lanes<entry>& entries, std::uint32_t left,
+                                const some_rows<X>& values, lane_sums<X>& sum) {
     BATON_UNROLL
     for (int i = 0; i < together; ++i, left &= left - 1) {
       const float weight = left != 0 ? x.broadcast(entries, lowest_bit(left)).weight : 0.0f;
       x.each_lane([&](int lane) {
         BATON_UNROLL
         for (int v = 0; v < row_vectors; ++v)
-          add_weighted(eight_of(sum[lane].at, v), weight, values[i][lane].at[v].word);
+          add_weighted(eight_of(sum[lane].at, v), weight, values.at[i][lane].at[v].word);
       });
     }
   }
