@@ -23,7 +23,8 @@ def sources(root, suffixes=SOURCE_SUFFIXES):
 def texts(root):
     """Every file that people read, results and data apart."""
     root = pathlib.Path(root)
-    top = [path for path in sorted(root.iterdir()) if path.is_file() and path.suffix in TEXT_SUFFIXES]
+    top = [path for path in sorted(root.iterdir())
+           if path.is_file() and path.suffix in TEXT_SUFFIXES and path.name != ".git"]  # a file in git's further worktrees
     return top + list(files(root, TOP_FOLDERS, TEXT_SUFFIXES))
 
 

@@ -68,9 +68,9 @@ class dev(planted_tree):
 
     def test_kernels_that_only_gpus_run_are_tested_with_the_sanitizers_or_where_there_are_none(self):
         said = """choose_labels() { not_here=; }; build_stage() { echo build "$@"; }; begin_build() { :; }; wheel_stage() { :; }
-                  test_stage() { echo test "$@"; }; python3() { :; }; preset=cpu; run_stages """
+                  house_stage() { echo house "$@"; }; test_stage() { echo test "$@"; }; python3() { :; }; preset=cpu; run_stages """
         whole = self.stages(said).stdout
-        self.assertIn("build cpu all -DBATON_KERNEL_TESTS=OFF\n", whole)
+        self.assertIn("house cpu -DBATON_KERNEL_TESTS=OFF\nbuild cpu all -DBATON_KERNEL_TESTS=OFF\n", whole)
         self.assertRegex(whole, r"build asan tests_cpu tests_kernels\ntest asan -L \S*\bkernels\b")
         self.plant("cmake", '#!/bin/sh\necho cmake "$@" >&2\n').chmod(0o755)
         quick = f"PATH={self.root}:$PATH; {said} --quick"
@@ -79,6 +79,23 @@ class dev(planted_tree):
         result = self.stages(quick)
         self.assertEqual(result.stderr, "cmake -DBATON_KERNEL_TESTS=ON build/cpu\n")
         self.assertIn("build cpu all\n", result.stdout)
+
+    def test_what_is_amiss_in_the_tree_is_told_before_anything_is_built_and_is_not_looked_at_again(self):
+        said = """choose_labels() { not_here=gpu; }; build_stage() { echo build "$@"; }; begin_build() { :; }; wheel_stage() { :; }
+                  test_stage() { echo test "$@"; }; preset=cpu; run_stages """
+        for name, code in (("run_tests.py", "import sys; print(*sys.argv[1:]); sys.exit({})"), ("summary.py", "import sys; print(*sys.argv[1:], sep='\\n')")):
+            self.plant(f"tools/dev/{name}", code.format(0))
+        well = self.stages(said).stdout
+        self.assertRegex(well, r"^--build build/cpu .* -- -L \^tree\$ --no-tests=error\nbuild cpu all [^\n]*\ntest cpu -LE gpu\|\^tree\$ ")
+        self.assertRegex(well, "\nhouse=.*/build/cpu/house.xml\n")
+        selected = self.stages(said + "--quick -R words").stdout
+        self.assertRegex(selected, r"^build cpu all\ntest cpu -LE gpu\|install --no-tests=ignore -R words\n")
+        self.plant("tools/dev/run_tests.py", "import sys; sys.exit(1)")
+        for words in ("", "--quick"):
+            amiss = self.stages(said + words)
+            self.assertEqual(amiss.returncode, 1)
+            self.assertRegex(amiss.stdout, r"\nnote=nothing was built: [^\n]*\nhouse=")
+            self.assertNotRegex(amiss.stdout, "(?m)^(build|test) ")
 
     def test_a_build_that_was_begun_is_waited_for_and_said_by_its_stage(self):
         result = self.stages("""begin_build asan tests_cpu; [[ ! -e $ahead_folder/spent ]]; build_stage asan tests_cpu

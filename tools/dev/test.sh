@@ -84,6 +84,26 @@ build_stage() {
   fi
 }
 
+# house_stage PRESET [CMAKE_ARGUMENTS...]: what needs nothing built, in seconds; ends all if something is amiss there.
+house_stage() {
+  local results=$PWD/build/$1/house.xml
+  echo "dev: ===== house: check" >&2
+  configure "$1" "${together[@]}" "${@:2}"
+  build "$1" build.ninja # as the lists of CMake are now
+  rm -f "$results"
+  stages+=("house=$results")
+  measured "house: check" python3 tools/dev/run_tests.py --build "build/$1" --jobs "$jobs" --results "$results" -- -L '^tree$' --no-tests=error \
+    </dev/null && return
+  notes+=("nothing was built: mend these first, or name the tests to run")
+  report || true
+  exit 1
+}
+
+# The last lines.
+report() {
+  python3 tools/dev/summary.py "${notes[@]/#/note=}" "${stages[@]}"
+}
+
 # test_stage PRESET CTEST_ARGUMENTS...: runs the tests; goes on if some fail. What was begun may go on once none is alone.
 test_stage() {
   local its=$1 results=$PWD/build/$1/results.xml
@@ -129,18 +149,22 @@ run_stages() {
   fi
   choose_labels
   [[ $quick == 1 ]] && not_here="${not_here:+$not_here|}install"
-  [[ -n $not_here ]] && excluded=(-LE "$not_here")
-  local none=--no-tests=error is_whole=1
+  local none=--no-tests=error is_whole=1 options=()
   [[ $# -gt 0 ]] && none=--no-tests=ignore is_whole=0 # a selection may choose nothing in some stage
 
   trap end_build EXIT
   if [[ $quick == 1 ]]; then
     with_kernel_tests "$preset"
-    build_stage "$preset" all
   else # kernels that only GPUs run are tested on the CPU machine once, with the sanitizers: no user has another build of them there
-    build_stage "$preset" all -DBATON_KERNEL_TESTS=OFF
-    begin_build asan "tests_cpu tests_kernels"
+    options=(-DBATON_KERNEL_TESTS=OFF)
   fi
+  if [[ $is_whole == 1 ]]; then
+    house_stage "$preset" "${options[@]}"
+    not_here="${not_here:+$not_here|}^tree$"
+  fi
+  [[ -n $not_here ]] && excluded=(-LE "$not_here")
+  build_stage "$preset" all "${options[@]}"
+  [[ $quick == 1 ]] || begin_build asan "tests_cpu tests_kernels"
   test_stage "$preset" "${excluded[@]}" "$none" "$@"
   if [[ $quick == 0 ]]; then
     build_stage asan "tests_cpu tests_kernels"
@@ -152,6 +176,6 @@ run_stages() {
     test_stage tsan -L tsan "$none" "$@"
     [[ $is_whole == 0 ]] || wheel_stage
   fi
-  python3 tools/dev/summary.py "${notes[@]/#/note=}" "${stages[@]}" || status=1
+  report || status=1
   return "$status"
 }
