@@ -18,6 +18,7 @@ machine::~machine() = default;
 machine::state::state(int num_ranks, options o)
     : opts{std::move(o)},
       ranks{static_cast<std::size_t>(num_ranks)},
+      traffic(ranks.size() * ranks.size()),
       random{opts.seed},
       bit_flipped(opts.faults.size(), false) {
   if (opts.order != schedule::priority) return;
@@ -36,6 +37,11 @@ std::uint64_t machine::state::now_ns() {
 void machine::look(const std::function<void()>& f) const {
   const std::lock_guard lock{state_->mutex};
   f();
+}
+
+network_traffic machine::sent_through_network(int from, int to) const {
+  const std::lock_guard lock{state_->mutex};
+  return state_->traffic_of(from, to);
 }
 
 const options& machine::settings() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exec/wait.hpp"
+#include "sim/network.hpp"
 
 namespace baton::sim {
 
@@ -95,6 +96,9 @@ class machine {
 
   /// Calls `f` while no warp runs, from any thread: what kernels write can be read, also while they wait.
   void look(const std::function<void()>& f) const;
+
+  /// What a rank has put and signalled to another one through the network, since the beginning.
+  network_traffic sent_through_network(int from, int to) const;
 
   std::uint64_t now_ns() const;  // for warps that run
   const options& settings() const;

@@ -11,7 +11,6 @@
 #include "base/attended_time.hpp"
 #include "sim/copy_engine.hpp"
 #include "sim/machine.hpp"
-#include "sim/network.hpp"
 #include "sim/warp.hpp"
 
 namespace baton::sim {
@@ -98,6 +97,9 @@ struct machine::state {
   bool network_goes_next(const warp_state* w);
   void progress_network();
   void advance_message(std::size_t i);
+  network_traffic& traffic_of(int from, int to) {
+    return traffic[static_cast<std::size_t>(from) * ranks.size() + static_cast<std::size_t>(to)];
+  }
   void settle_network();  // all that is under way arrives
   bool is_cut_off(int rank) const;
 
@@ -112,11 +114,12 @@ struct machine::state {
   std::vector<warp_state*> active;
   std::vector<copy_piece> copies;
   network sent;
-  std::size_t next = 0;         // round robin
-  std::exception_ptr failure;   // thrown inside a kernel just now
-  bool has_ended = false;       // a warp or a rank, since streams were last looked at
-  std::uint64_t version = 1;    // of memory: a wait that found nothing looks again when it changes
-  std::uint64_t seen_idle = 0;  // version, when it was last found that nobody can run
+  std::vector<network_traffic> traffic;  // [from, to]
+  std::size_t next = 0;                  // round robin
+  std::exception_ptr failure;            // thrown inside a kernel just now
+  bool has_ended = false;                // a warp or a rank, since streams were last looked at
+  std::uint64_t version = 1;             // of memory: a wait that found nothing looks again when it changes
+  std::uint64_t seen_idle = 0;           // version, when it was last found that nobody can run
   std::chrono::steady_clock::time_point idle_since;
   std::uint64_t clock = 0;
   attended_time running;  // without a virtual clock

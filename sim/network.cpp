@@ -40,6 +40,9 @@ bool machine::state::is_cut_off(int rank) const {
 void machine::state::send(network_message whole) {
   if (is_cut_off(whole.from) || is_cut_off(whole.to)) return;
   whole.fences = of(whole.from).fences;
+  network_traffic& given = traffic_of(whole.from, whole.to);
+  ++(whole.source == nullptr ? given.signals : given.puts);
+  if (whole.source != nullptr) given.bytes += whole.bytes;
   const bool at_once = opts.order == schedule::round_robin;
   const std::size_t most = at_once || whole.source == nullptr ? 1 : 1 + random() % 4;
   for (std::size_t i = 0; i < most && whole.bytes > 0; ++i) {

@@ -20,6 +20,11 @@ struct network_message {
   std::vector<std::byte> held{};
 };
 
+/// What one rank has given the network for another one.
+struct network_traffic {
+  std::uint64_t puts = 0, bytes = 0, signals = 0;
+};
+
 /// Messages of one network, oldest first.
 class network {
  public:

@@ -26,6 +26,7 @@ MAY_SEE = {  # layer: the layers whose files its own may see, by their #includes
     "src/nvshmem": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "src/kernels", "src/runtime"],
     "src/api": ["include/baton", "src/base", "src/exec", "src/protocol", "src/bootstrap", "src/runtime", "src/kernels"],
     "checks": ["include/baton", "src/base", "src/exec", "src/protocol", "src/kernels", "sim"],
+    "forecast": ["include/baton", "src/base", "src/exec", "src/protocol", "src/kernels"],
     "cli/model": ["include/baton", "src/base"],
     "cli/view": [],
     "cli/bench": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "src/bootstrap",
@@ -34,16 +35,17 @@ MAY_SEE = {  # layer: the layers whose files its own may see, by their #includes
     "python": ["include/baton"],
     "examples": ["include/baton", "src/base", "src/exec", "sim"],
     "tests": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "src/kernels", "src/bootstrap",
-              "src/runtime", "sim", "checks", "cli/model", "cli/view", "cli/bench", "cli"],
+              "src/runtime", "sim", "checks", "forecast", "cli/model", "cli/view", "cli/bench", "cli"],
 }
 CHECKER = r"sim/(check\.hpp|check/\w+\.hpp|lane_verbs\.hpp|fiber_stack\.hpp|mbarrier_model\.hpp)$"
 # Where a layer sees only some files of another: what a kernel is asked and how it is launched, never its body.
-DOORS = {("src/api", "src/kernels"): r"kernels/\w+(/\w+)?/(launch|creation|endpoint|outputs|params|config|shape|layout|received|progress|token_format|cpu|cells)\.hpp$",
+DOORS = {("src/api", "src/kernels"): r"kernels/\w+(/\w+)?/(launch|creation|endpoint|outputs|params|config|shape|shape_of|layout|received|progress|token_format|cpu|cells)\.hpp$",
+         ("forecast", "src/kernels"): r"kernels/ep/(\w+/)?(shape|shape_of|layout|received|cells)\.hpp$",
          ("cli", "sim"): CHECKER,
          ("examples", "sim"): CHECKER}
 DEVICE_LAYERS = ("src/ptx", "src/device")  # .cu and .cuh alone may include these
 CUDA_HEADER = re.compile(r"(cuda|cooperative_groups|nvrtc|device_launch_parameters)[\w/.]*|cuda/.*")
-CUDA_FREE = ("include/baton", "src/base", "src/exec", "src/protocol", "sim", "checks", "examples")
+CUDA_FREE = ("include/baton", "src/base", "src/exec", "src/protocol", "sim", "checks", "forecast", "examples")
 PLACES = ("", "src/", "include/")  # where an #include is looked for
 
 

@@ -22,7 +22,7 @@ import pinned
 
 ENFORCED = "-*,readability-identifier-naming,readability-function-size"
 PRELUDE = pathlib.Path(__file__).with_name("tidy_prelude.hpp").resolve()
-FOLDERS = ("src", "sim", "checks", "cli", "examples")
+FOLDERS = ("src", "sim", "checks", "forecast", "cli", "examples")
 DOES_NOT_COMPILE = "[clang-diagnostic-error"
 MOST_AT_ONCE = 80
 

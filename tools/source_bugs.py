@@ -90,7 +90,8 @@ class Build:
         return subprocess.run(words, cwd=directory, capture_output=True, text=True)
 
     def libraries(self):
-        return [str(self.folder / f"lib{name}.a") for name in ("baton_cli", "baton_model", "baton_checks", "baton", "baton_fmt")
+        names = ("baton_cli", "baton_forecast", "baton_model", "baton_checks", "baton", "baton_fmt")
+        return [str(self.folder / f"lib{name}.a") for name in names
                 if (self.folder / f"lib{name}.a").is_file()]
 
 
@@ -108,7 +109,7 @@ def is_noticed(bug, noticed_by, build, work):
     main = next((path for path in mains if path.is_file()), None)
     if main is None:
         return f"is not built: ninja -C {build.folder} {'tests/' + noticed_by if is_test else 'baton'}"
-    folders += tuple(folder for folder in ("cli/", "sim/") if bug["file"].startswith(folder))
+    folders += tuple(folder for folder in ("cli/", "sim/", "forecast/") if bug["file"].startswith(folder))
     objects = []
     for i, source in enumerate(build.units(bug["file"], folders)):
         if is_test and source.startswith("tests/") and pathlib.Path(source).stem != noticed_by:

@@ -1,7 +1,7 @@
 """The project's own files, for the checks in this folder."""
 import pathlib
 
-SOURCE_FOLDERS = ("include", "src", "sim", "checks", "cli", "python", "tests", "examples")
+SOURCE_FOLDERS = ("include", "src", "sim", "checks", "forecast", "cli", "python", "tests", "examples")
 SOURCE_SUFFIXES = {".hpp", ".cpp", ".cuh", ".cu"}
 TEXT_SUFFIXES = SOURCE_SUFFIXES | {".py", ".sh", ".cmake", ".md", ".txt", ".in", ".json", ".svg", ""}
 TOP_FOLDERS = SOURCE_FOLDERS + ("bench", "tools", "cmake", "docs", ".ci")

@@ -9,6 +9,7 @@
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/params.hpp"
 #include "kernels/ep/progress.hpp"
+#include "kernels/ep/shape_of.hpp"
 
 namespace baton {
 
@@ -81,26 +82,6 @@ inline token_source source_of(const dispatch_input& in) {
   return {std::get<const bfloat16*>(in.tokens), in.input_scales, false};
 }
 
-/// Chunks arrive as rows; lines have to be put together.
-inline ep::row_storage storage_of(const ep_config& c, int num_ranks) {
-  if (c.rows == ep_rows::by_expert) return ep::row_storage::of_experts;
-  const bool in_chunks = transfer_of(c, num_ranks) == ep_transfer::chunks;
-  return in_chunks ? ep::row_storage::in_window : ep::row_storage::of_tokens;
-}
-
-/// The sizes of a communicator.
-inline ep::shape shape_of(const ep_config& c, int num_ranks, int rank) {
-  return {c.num_experts,
-          num_ranks,
-          rank,
-          c.top_k,
-          c.hidden,
-          c.num_max_tokens_per_rank,
-          c.format,
-          c.tiled_scales,
-          static_cast<std::uint8_t>(c.row_alignment),
-          storage_of(c, num_ranks),
-          c.combine_format == token_format::blockwise_fp8};
-}
+using ep::shape_of;
 
 }  // namespace baton

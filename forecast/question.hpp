@@ -1,0 +1,52 @@
+#pragma once
+// What is asked: an exchange, on how many ranks, reached how.
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "baton/expert_parallel.hpp"
+#include "forecast/links.hpp"
+
+namespace baton::forecast {
+
+inline constexpr int most_ranks = 1024;
+
+/// How a token comes to ranks beyond its p2p group.
+enum class levels {
+  one,  // a put to each of them (per_rank), or for each of its experts (per_expert)
+  two,  // a put to each other group, to the rank of the same place there, which forwards it; replies are added up there
+};
+
+struct question {
+  ep_config config;  // num_max_tokens_per_rank tokens on every rank; p2p_group_size: 0 means all ranks
+  int ranks = 2;
+  levels by = levels::one;
+  link_facts links;
+
+  int group_size() const { return config.p2p_group_size == 0 ? ranks : config.p2p_group_size; }
+  int groups() const { return (ranks + group_size() - 1) / group_size(); }
+  int group_of(int rank) const { return rank / group_size(); }
+  bool is_near(int a, int b) const { return group_of(a) == group_of(b); }
+  int tokens() const { return config.num_max_tokens_per_rank; }
+  bool per_expert() const { return config.layout == ep_layout::per_expert; }
+  /// The rank of `group` that has the same place there as `rank` has in its own; in a smaller last group, one of those there are.
+  int counterpart(int rank, int group) const {
+    const int first = group * group_size(), size = std::min(group_size(), ranks - first);
+    return first + rank % group_size() % size;
+  }
+  /// Each group has cards of its own.
+  int nics_of_group() const { return (group_size() + links.ranks_per_nic - 1) / links.ranks_per_nic; }
+  int nic_of(int rank) const {
+    return group_of(rank) * nics_of_group() + rank % group_size() / links.ranks_per_nic;
+  }
+  int nics() const { return groups() * nics_of_group(); }
+};
+
+/// Fills ids, [tokens, top_k], as one rank's routers chose: -1 is none.
+using choices_of_ranks = std::function<void(int rank, std::span<std::int32_t> ids)>;
+
+/// Empty, or the first reason why there is no such exchange, with names and values.
+std::string why_not(const question& q);
+
+}  // namespace baton::forecast

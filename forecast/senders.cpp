@@ -1,0 +1,108 @@
+#include "forecast/senders.hpp"
+
+#include <algorithm>
+
+namespace baton::forecast {
+namespace {
+
+/// In [0, 1), any but always the same: warps that have messages at the same time send them in no order.
+double place_of(int rank, std::size_t nth) {
+  std::uint64_t z = (static_cast<std::uint64_t>(rank) << 40) + nth + 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+/// The messages of each train from `begin` on are evenly between two times, the first where chance has it.
+void spread(std::vector<train>& trains, std::size_t begin, double from, double to) {
+  for (std::size_t i = begin; i < trains.size(); ++i) {
+    train& t = trains[i];
+    const double latest = std::max(from, to - t.cost), gap = (latest - from) / t.count;
+    t.first = from + place_of(t.from, i - begin) * gap;
+    t.last = t.first + (t.count - 1) * gap;
+  }
+}
+
+}  // namespace
+
+ways::ways(const question& q) {
+  const auto of = [](int count, double latency) {
+    return crossing{std::vector<double>(static_cast<std::size_t>(count), 0.0), latency};
+  };
+  near_out = of(q.ranks, q.links.near_us);
+  near_in = of(q.ranks, 0);
+  nic_out = of(q.nics(), q.links.nic_us);
+  nic_in = of(q.nics(), 0);
+}
+
+phase::phase(const question& q)
+    : through{q}, sent_us(static_cast<std::size_t>(q.ranks), 0.0), arrived_us(sent_us) {}
+
+void sender::end_block(const block& b, std::vector<train>& near, std::vector<train>& far) const {
+  spread(near, b.near_trains, b.near_begin, near_us_);
+  spread(far, b.far_trains, b.far_begin, far_us_);
+}
+
+void sender::send_near(int to, std::uint32_t count, int bytes, std::vector<train>& near) {
+  if (count == 0) return;
+  const double cost = q_.links.near_cost(bytes);
+  near.push_back({near_us_, near_us_ + (count - 1) * cost, cost, count, rank_, to});
+  near_us_ += count * cost;
+  all_.near.messages += count;
+  all_.near.bytes += std::uint64_t{count} * static_cast<std::uint64_t>(bytes);
+}
+
+void sender::send_far(int to, std::uint32_t count, int bytes, int signals, std::vector<train>& far) {
+  if (count == 0) return;
+  const double cost = q_.links.far_cost(bytes) + signals * q_.links.far_cost(signal_bytes);
+  far.push_back({far_us_, far_us_ + (count - 1) * cost, cost, count, rank_, to});
+  far_us_ += count * cost;
+  all_.far.messages += count;
+  all_.far.bytes += std::uint64_t{count} * static_cast<std::uint64_t>(bytes);
+  all_.far.signals += std::uint64_t{count} * static_cast<std::uint64_t>(signals);
+}
+
+void sender::send_signals(int to, int count, std::vector<train>& far) {
+  const double cost = q_.links.far_cost(signal_bytes);
+  far.push_back({far_us_, far_us_ + (count - 1) * cost, cost, static_cast<std::uint32_t>(count), rank_, to});
+  far_us_ += count * cost;
+  all_.far.signals += static_cast<std::uint64_t>(count);
+}
+
+void sender::send_ids(const message_sizes& sizes, int to, std::vector<train>& near, std::vector<train>& far) {
+  const bool is_near = q_.is_near(rank_, to);
+  const int bytes = is_near ? sizes.near_ids : sizes.far_ids;
+  if (bytes == 0) return;
+  traffic& of = is_near ? all_.near : all_.far;
+  const traffic before = of;
+  if (is_near)
+    send_near(to, 1, bytes, near);
+  else
+    send_far(to, 1, bytes, 1, far);
+  of.messages = before.messages;
+  of.bytes = before.bytes;
+  of.id_bytes += static_cast<std::uint64_t>(bytes);
+}
+
+void pass_links(const question&, phase& all, std::vector<train>& near) {
+  pass(near, all.through.near_out, [](const train& t) { return t.from; });
+  for (const train& t : near) {
+    double& sent = all.sent_us[static_cast<std::size_t>(t.from)];
+    sent = std::max(sent, t.last - all.through.near_out.latency_us);
+  }
+  pass(near, all.through.near_in, [](const train& t) { return t.to; });
+}
+
+void pass_network(const question& q, phase& all, std::vector<train>& far) {
+  pass(far, all.through.nic_out, [&](const train& t) { return q.nic_of(t.from); });
+  pass(far, all.through.nic_in, [&](const train& t) { return q.nic_of(t.to); });
+}
+
+void note_arrivals(phase& all, const std::vector<train>& trains) {
+  for (const train& t : trains) {
+    double& arrived = all.arrived_us[static_cast<std::size_t>(t.to)];
+    arrived = std::max(arrived, t.last);
+  }
+}
+
+}  // namespace baton::forecast

@@ -1,0 +1,402 @@
+// Rounds on ranks that are not there: messages are those that the kernels send, and what they wait for is a queue.
+#include "forecast/forecast.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "baton/error.hpp"
+#include "cli/bench/ep_routing.hpp"
+#include "cli/bench/ep_traffic.hpp"
+#include "kernels/ep/shape.hpp"
+#include "tests/support/exchange_cases.hpp"
+#include "tests/support/simulated_worlds.hpp"
+
+namespace baton::forecast {
+namespace {
+
+using test::exchange_case;
+
+question asked(int ranks, int group, int tokens, ep_layout layout = ep_layout::per_rank,
+               levels by = levels::one) {
+  question q;
+  q.ranks = ranks;
+  q.by = by;
+  q.config.num_experts = std::max(64, ranks);
+  q.config.top_k = 8;
+  q.config.hidden = 7168;
+  q.config.num_max_tokens_per_rank = tokens;
+  q.config.format = token_format::blockwise_fp8;
+  q.config.layout = layout;
+  q.config.p2p_group_size = group;
+  return q;
+}
+
+/// Tokens of a rank are the first of those that it would have if it had more.
+choices_of_ranks drawn(const question& q, cli::ep_routing kind = cli::ep_routing::uniform) {
+  const cli::routing_case all{
+      .kind = kind, .num_experts = q.config.num_experts, .top_k = q.config.top_k, .num_ranks = q.ranks};
+  return [route = cli::router_of(all, 0)](int rank, std::span<std::int32_t> ids) {
+    cli::random_bits random{static_cast<std::uint64_t>(rank) + 1};
+    std::vector<float> weights(static_cast<std::size_t>(8));
+    for (std::size_t at = 0; at < ids.size(); at += weights.size())
+      route(random, ids.subspan(at, weights.size()), weights);
+  };
+}
+
+round_forecast round_of(const question& q) {
+  return forecast_round(q, drawn(q));
+}
+
+/// What a case's ranks choose, and -1 for tokens that they do not have.
+choices_of_ranks given(const std::vector<test::rank_inputs>& inputs) {
+  return [&inputs](int rank, std::span<std::int32_t> ids) {
+    const auto& own = inputs[static_cast<std::size_t>(rank)].topk_idx;
+    std::fill(ids.begin(), ids.end(), -1);
+    std::copy(own.begin(), own.end(), ids.begin());
+  };
+}
+
+std::uint64_t messages_between(const routed& routing, int from, int to) {
+  std::uint64_t messages = 0;
+  for (int block = 0; block < routing.blocks(); ++block) messages += routing.to_rank(from, block, to);
+  return messages;
+}
+
+/// What a round of the kernels has put, against the forecast of the same round.
+void expect_what_kernels_put(const exchange_case& c) {
+  const auto worlds = test::simulated_worlds(c.ranks, {});
+  const sim::machine& machine = *worlds[0].state().machine;
+  auto ranks = test::make_ranks(worlds, c.config);
+  ASSERT_EQ(test::run_round(c, ranks, 5), "");
+  const auto inputs = test::draw_inputs(c, 5);
+  question q;
+  q.ranks = c.ranks;
+  q.config = c.config;
+  const message_sizes sizes = sizes_of(q);
+  const routed routing{q, given(inputs)};
+  const phase out = dispatch_phase(q, sizes, routing), back = combine_phase(q, sizes, routing);
+  sim::network_traffic all;
+  for (int from = 0; from < q.ranks; ++from)
+    for (int to = 0; to < q.ranks; ++to) {
+      const sim::network_traffic sent = machine.sent_through_network(from, to);
+      const std::uint64_t messages =
+          q.is_near(from, to) ? 0 : messages_between(routing, from, to) + messages_between(routing, to, from);
+      EXPECT_EQ(sent.puts, messages) << from << " to " << to;
+      all.puts += sent.puts;
+      all.bytes += sent.bytes;
+      all.signals += sent.signals;
+    }
+  EXPECT_EQ(all.puts, out.far.messages + back.far.messages);
+  EXPECT_EQ(all.bytes, out.far.bytes + back.far.bytes);
+  EXPECT_EQ(all.signals, out.far.signals + back.far.signals);
+}
+
+TEST(forecast, puts_and_signals_are_those_of_the_kernels_in_every_case) {
+  for (const auto& [ranks, group] : std::vector<std::pair<int, int>>{{2, 1}, {3, 2}, {4, 1}, {4, 2}, {8, 3}})
+    for (const test::named_case& c : test::conformance_cases(ranks)) {
+      if (c.what.ids == test::routing::repeated || c.what.ids == test::routing::one_expert) continue;
+      SCOPED_TRACE(fmt::format("{}, {} ranks, groups of {}", c.name, ranks, group));
+      exchange_case what = c.what;
+      what.config.p2p_group_size = group;
+      expect_what_kernels_put(what);
+    }
+}
+
+TEST(forecast, puts_are_those_of_the_kernels_in_every_format) {
+  for (const token_format format :
+       {token_format::blockwise_fp8, token_format::mxfp8, token_format::mxfp4, token_format::nvfp4}) {
+    exchange_case c = test::with(test::conformance_cases(4)[0].what, format, arrival_policy::epoch);
+    c.config.p2p_group_size = 2;
+    expect_what_kernels_put(c);
+  }
+}
+
+TEST(forecast, bytes_within_a_group_are_those_that_benchmarks_count) {
+  for (const int ranks : {2, 3, 8})
+    for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank})
+      for (const ep_transfer how : {ep_transfer::lines, ep_transfer::chunks, ep_transfer::flags}) {
+        question q = asked(ranks, 0, 24, layout);
+        q.config.transfer = how;
+        // Sums of chunks in FP8 have their scales in whole 16 bytes, which benchmarks do not count.
+        const bool is_padded = layout == ep_layout::per_expert || how == ep_transfer::chunks;
+        q.config.combine_format = is_padded ? token_format::bf16 : token_format::blockwise_fp8;
+        cli::ep_traffic counted{q.config, ranks};
+        const choices_of_ranks route = drawn(q);
+        std::vector<std::int32_t> ids(24 * 8);
+        for (int r = 0; r < ranks; ++r) {
+          route(r, ids);
+          counted.count(r, ids);
+        }
+        std::uint64_t out = 0, back = 0;
+        for (int from = 0; from < ranks; ++from)
+          for (int to = 0; to < ranks; ++to) {
+            out += from == to ? 0 : counted.dispatch_bytes(from, to);
+            back += from == to ? 0 : counted.combine_bytes(from, to);
+          }
+        const round_forecast f = round_of(q);
+        EXPECT_EQ(f.dispatch.near.bytes + f.dispatch.near.id_bytes, out) << ranks << test::name(how);
+        EXPECT_EQ(f.combine.near.bytes, back) << ranks << test::name(how);
+      }
+}
+
+TEST(forecast, two_levels_put_a_token_once_to_each_other_group_that_has_an_expert_of_it) {
+  const question q = asked(24, 8, 40, ep_layout::per_expert, levels::two);
+  const choices_of_ranks route = drawn(q);
+  std::uint64_t expected = 0;
+  std::vector<std::int32_t> ids(40 * 8);
+  const ep::shape s{.num_experts = q.config.num_experts, .num_ranks = q.ranks};
+  for (int rank = 0; rank < q.ranks; ++rank) {
+    route(rank, ids);
+    for (std::size_t t = 0; t < 40; ++t) {
+      std::vector<bool> told(3);
+      for (std::size_t k = 0; k < 8; ++k)
+        told[static_cast<std::size_t>(q.group_of(s.home(ids[8 * t + k]).rank))] = true;
+      told[static_cast<std::size_t>(q.group_of(rank))] = false;
+      expected += static_cast<std::uint64_t>(std::count(told.begin(), told.end(), true));
+    }
+  }
+  const round_forecast f = forecast_round(q, route);
+  EXPECT_EQ(f.dispatch.far.messages, expected);
+  EXPECT_EQ(f.combine.far.messages, expected);
+  EXPECT_EQ(f.dispatch.far.bytes, expected * static_cast<std::uint64_t>(f.sizes.group_message));
+}
+
+double sum(const std::vector<double>& all) {
+  return std::accumulate(all.begin(), all.end(), 0.0);
+}
+
+TEST(forecast, what_goes_out_comes_in) {
+  for (const levels by : {levels::one, levels::two})
+    for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
+      question q = asked(20, 8, 33, layout, by);  // the last group is smaller
+      q.links.ranks_per_nic = 2;
+      const routed routing{q, drawn(q)};
+      const message_sizes sizes = sizes_of(q);
+      for (const phase& p : {dispatch_phase(q, sizes, routing), combine_phase(q, sizes, routing)}) {
+        // Sums of the same costs in another order: a rounding each, of n terms.
+        const double rounding = 1e-12;
+        EXPECT_NEAR(sum(p.through.near_out.busy_us) / sum(p.through.near_in.busy_us), 1, rounding);
+        EXPECT_NEAR(sum(p.through.nic_out.busy_us) / sum(p.through.nic_in.busy_us), 1, rounding);
+      }
+    }
+}
+
+TEST(forecast, no_phase_is_shorter_than_its_busiest_link_or_card) {
+  for (const levels by : {levels::one, levels::two})
+    for (const int tokens : {1, 16, 300})
+      for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
+        const round_forecast f = round_of(asked(32, 8, tokens, layout, by));
+        EXPECT_GE(f.dispatch.slowest_us, f.dispatch.busiest_us);
+        EXPECT_GE(f.combine.slowest_us, f.combine.busiest_us);
+        EXPECT_GE(f.dispatch.slowest_us, f.dispatch.median_us);
+      }
+}
+
+TEST(forecast, one_level_is_two_levels_where_all_ranks_are_one_group) {
+  for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
+    const round_forecast one = round_of(asked(16, 0, 100, layout, levels::one)),
+                         two = round_of(asked(16, 16, 100, layout, levels::two));
+    EXPECT_EQ(one.dispatch.slowest_us, two.dispatch.slowest_us);
+    EXPECT_EQ(one.combine.slowest_us, two.combine.slowest_us);
+    EXPECT_EQ(one.dispatch.near.bytes, two.dispatch.near.bytes);
+    EXPECT_EQ(two.dispatch.far.messages, 0u);
+  }
+}
+
+/// Each token is one put to each rank either way, and nobody forwards: what differs is a message's ids.
+TEST(forecast, two_levels_in_groups_of_one_send_what_one_level_does) {
+  const round_forecast one = round_of(asked(12, 1, 50)),
+                       two = round_of(asked(12, 1, 50, ep_layout::per_rank, levels::two));
+  EXPECT_EQ(one.dispatch.far.messages, two.dispatch.far.messages);
+  EXPECT_EQ(one.combine.far.bytes, two.combine.far.bytes);
+  EXPECT_EQ(two.dispatch.near.messages, 0u);
+}
+
+TEST(forecast, the_same_question_has_the_same_answer) {
+  const question q = asked(40, 8, 64, ep_layout::per_expert, levels::two);
+  const round_forecast first = round_of(q), again = round_of(q);
+  EXPECT_EQ(first.dispatch.slowest_us, again.dispatch.slowest_us);
+  EXPECT_EQ(first.combine.median_us, again.combine.median_us);
+  EXPECT_EQ(first.combine.far.bytes, again.combine.far.bytes);
+}
+
+TEST(forecast, more_tokens_and_wider_ones_take_no_less_time) {
+  for (const levels by : {levels::one, levels::two})
+    for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
+      double before = 0;
+      for (const int tokens : {1, 8, 64, 256, 1024}) {
+        const double now = round_of(asked(16, 4, tokens, layout, by)).round_us();
+        EXPECT_GE(now, before) << tokens;
+        before = now;
+      }
+      question wide = asked(16, 4, 64, layout, by);
+      const double narrow = round_of(wide).round_us();
+      wide.config.hidden *= 2;
+      EXPECT_GT(round_of(wide).round_us(), narrow);
+    }
+}
+
+TEST(forecast, a_slower_link_or_card_takes_no_less_time) {
+  const question q = asked(16, 4, 256, ep_layout::per_rank, levels::two);
+  const double before = round_of(q).round_us();
+  const auto with = [&](auto change) {
+    question slower = q;
+    change(slower.links);
+    return round_of(slower).round_us();
+  };
+  EXPECT_GT(with([](link_facts& l) { l.nic_gb_per_s /= 2; }), before);
+  EXPECT_GT(with([](link_facts& l) { l.nic_us *= 3; }), before);
+  EXPECT_GT(with([](link_facts& l) { l.near_us *= 3; }), before);
+  EXPECT_GE(with([](link_facts& l) { l.near_gb_per_s /= 2; }), before);
+  EXPECT_GT(with([](link_facts& l) { l.nic_messages_per_us = 1; }), before);
+  EXPECT_GT(with([](link_facts& l) { l.ranks_per_nic = 4; }), before);
+}
+
+/// All cards but those of one group have nothing to take in, and that one's take all.
+TEST(forecast, everybody_waits_for_a_card_that_all_want) {
+  const question q = asked(32, 8, 64, ep_layout::per_rank, levels::one);
+  const round_forecast even = round_of(q), hot = forecast_round(q, drawn(q, cli::ep_routing::zipf));
+  EXPECT_EQ(hot.dispatch.of, bottleneck::cards_in);
+  EXPECT_GT(hot.dispatch.busiest_us, 1.5 * even.dispatch.busiest_us);
+  EXPECT_GT(hot.dispatch.slowest_us, even.dispatch.slowest_us);
+}
+
+/// Single messages in queues, the first to come the first to go, one after the other.
+std::vector<double> times_behind_queues(const std::vector<train>& trains, std::size_t queues,
+                                        double latency) {
+  std::vector<std::size_t> order(trains.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return trains[a].first < trains[b].first; });
+  std::vector<double> free(queues, 0.0), times(trains.size());
+  for (const std::size_t i : order) {
+    double& of = free[static_cast<std::size_t>(trains[i].to)];
+    of = std::max(of, trains[i].first) + trains[i].cost;
+    times[i] = of + latency;
+  }
+  return times;
+}
+
+TEST(forecast, single_messages_wait_in_a_queue) {
+  std::mt19937_64 random{3};
+  std::vector<train> trains;
+  for (int i = 0; i < 2000; ++i) {
+    const double time = static_cast<double>(random() % 500);
+    trains.push_back(
+        {time, time, 0.5 + static_cast<double>(random() % 8) / 8, 1, 0, static_cast<int>(random() % 3)});
+  }
+  const std::vector<double> expected = times_behind_queues(trains, 3, 2);
+  crossing through{std::vector<double>(3, 0.0), 2};
+  pass(trains, through, [](const train& t) { return t.to; });
+  for (std::size_t i = 0; i < trains.size(); ++i) {
+    EXPECT_NEAR(trains[i].first, expected[i],
+                1e-9);  // 2,000 sums of numbers below 2^11, each rounded to 2^-42
+    EXPECT_NEAR(trains[i].last, expected[i], 1e-9);
+  }
+}
+
+/// A train is its messages but for where they are between its ends: no time is off by more than a block takes on the slowest way.
+TEST(forecast, blocks_of_tokens_take_as_long_as_their_messages) {
+  for (const levels by : {levels::one, levels::two})
+    for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
+      const question q = asked(16, 4, 512, layout, by);
+      const message_sizes sizes = sizes_of(q);
+      const routed each{q, drawn(q)}, blocks{q, drawn(q), std::size_t{16} * 64 * 16};
+      ASSERT_EQ(each.tokens_of_block(), 1);
+      ASSERT_GE(blocks.tokens_of_block(), 8);
+      const auto all_there = [](const phase& p) {
+        return *std::max_element(p.arrived_us.begin(), p.arrived_us.end());
+      };
+      for (const auto phase_of : {dispatch_phase, combine_phase}) {
+        const double exact = all_there(phase_of(q, sizes, each)),
+                     coarse = all_there(phase_of(q, sizes, blocks));
+        const double of_block = exact * blocks.tokens_of_block() / 512;
+        EXPECT_NEAR(coarse, exact, of_block) << (by == levels::two) << (layout == ep_layout::per_rank);
+      }
+    }
+}
+
+/// Four ranks in groups of two with two levels, of which only rank 0 has tokens.
+question of_four(int tokens) {
+  question q = asked(4, 2, tokens, ep_layout::per_rank, levels::two);
+  q.config.num_experts = 4;
+  q.config.top_k = 2;
+  return q;
+}
+
+choices_of_ranks rank_0_chooses(std::int32_t first, std::int32_t second) {
+  return [=](int rank, std::span<std::int32_t> ids) {
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = rank > 0 ? -1 : i % 2 == 0 ? first : second;
+  };
+}
+
+/// From group to group: out of one card and into the next.
+double by_network(const question& q, int bytes) {
+  return 2 * (q.links.far_cost(bytes) + q.links.far_cost(signal_bytes)) + q.links.nic_us;
+}
+
+/// From rank to rank of a group.
+double by_links(const question& q, int bytes) {
+  return 2 * q.links.near_cost(bytes) + q.links.near_us;
+}
+
+TEST(forecast, what_is_forwarded_leaves_when_it_has_come) {
+  const question q = of_four(64);
+  const routed in_one_block{q, rank_0_chooses(3, -1), 1};
+  ASSERT_EQ(in_one_block.blocks(), 1);
+  const message_sizes sizes = sizes_of(q);
+  const phase out = dispatch_phase(q, sizes, in_one_block);
+  EXPECT_GT(out.arrived_us[2], 64 * q.links.far_cost(sizes.group_message));
+  // Links are faster than cards, so that what comes last finds nobody before it.
+  const double rounding = 1e-9;  // of sums of some hundred microseconds, each to 2^-45
+  EXPECT_NEAR(out.arrived_us[3], out.arrived_us[2] + by_links(q, sizes.near_message), rounding);
+}
+
+TEST(forecast, a_sum_leaves_when_all_its_replies_are_there) {
+  const question q = of_four(1);
+  const message_sizes sizes = sizes_of(q);
+  const routed of_both{q, rank_0_chooses(2, 3)}, of_forwarder{q, rank_0_chooses(2, -1)};
+  const double rounding = 1e-12;  // of a dozen sums of some microseconds, each to 2^-50
+  EXPECT_NEAR(combine_phase(q, sizes, of_forwarder).arrived_us[0], by_network(q, sizes.group_reply),
+              rounding);
+  EXPECT_NEAR(combine_phase(q, sizes, of_both).arrived_us[0],
+              by_links(q, sizes.near_reply) + by_network(q, sizes.group_reply), rounding);
+}
+
+TEST(forecast, ranks_share_a_card_with_their_neighbours_in_their_group_and_with_nobody_else) {
+  for (const int sharing : {1, 2, 3, 8}) {
+    question q = asked(20, 8, 1);
+    q.links.ranks_per_nic = sharing;
+    for (int a = 0; a < q.ranks; ++a) {
+      EXPECT_LT(q.nic_of(a), q.nics());
+      for (int b = 0; b < q.ranks; ++b)
+        EXPECT_EQ(q.nic_of(a) == q.nic_of(b), q.is_near(a, b) && a % 8 / sharing == b % 8 / sharing);
+    }
+  }
+}
+
+TEST(forecast, what_cannot_be_asked_is_refused_by_name) {
+  const auto reason = [](auto change) {
+    question q = asked(16, 8, 64);
+    change(q);
+    const std::string why = why_not(q);
+    EXPECT_THROW(forecast_round(q, drawn(asked(16, 8, 64))), invalid_argument);
+    return why;
+  };
+  EXPECT_EQ(reason([](question& q) { q.ranks = 1025; }), "ranks: 1025 is outside [1, 1024]");
+  EXPECT_EQ(reason([](question& q) { q.config.num_experts = 15; }).substr(0, 11), "num_experts");
+  EXPECT_EQ(reason([](question& q) { q.config.p2p_group_size = 17; }),
+            "p2p_group_size: 17 is outside [1, 16], the ranks; 0 means all");
+  EXPECT_EQ(reason([](question& q) { q.config.top_k = 0; }).substr(0, 5), "top_k");
+  EXPECT_EQ(reason([](question& q) { q.config.hidden = 7; }).substr(0, 6), "hidden");
+  EXPECT_EQ(reason([](question& q) { q.links.nic_gb_per_s = 0; }), "nic_gb_per_s: 0 is not a number above 0");
+  EXPECT_EQ(reason([](question& q) { q.links.near_us = -1; }), "near_us: -1 is not a number from 0");
+  EXPECT_EQ(reason([](question& q) { q.links.ranks_per_nic = 0; }),
+            "ranks_per_nic: 0 is not a number above 0");
+}
+
+}  // namespace
+}  // namespace baton::forecast
