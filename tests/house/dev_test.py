@@ -50,11 +50,11 @@ class dev(planted_tree):
         self.assertRegex(result.stdout, r"^3\ncpu: build took \d+ s and [1-9]\d* CPU seconds\n$")
 
     def test_without_its_tools_there_is_no_wheel_and_a_note_says_so(self):
-        script = f"""cd {DEV.parent}/tools/dev; source packages.sh; source wheel.sh; source test.sh; cd {self.root}; notes=() stages=() status=0
+        script = f"""cd {DEV.parent}/tools/dev; source packages.sh; source wheel.sh; source test.sh; cd {self.root}; notes=() stages=() status=0 preset=cpu
                      wheel_stage; echo "${{#stages[@]}} $status ${{notes[@]}}" """
         result = subprocess.run(["bash", "-euc", script], cwd=self.root, env={**os.environ, "BATON_INSTALL_PACKAGES": "0"},
                                 capture_output=True, text=True)
-        self.assertRegex(result.stdout, r"^0 0 the Python package was neither built nor tested")
+        self.assertRegex(result.stdout, r"^0 0 .*the Python package was neither built nor tested")
         self.assertIn("nanobind==", result.stderr)
 
     def stages(self, script, configure="", build="echo compiles"):
@@ -63,11 +63,11 @@ class dev(planted_tree):
         for name in ("test.sh", "meanwhile.py"):
             self.plant(f"tools/dev/{name}", (DEV.parent / "tools" / "dev" / name).read_text())
         script = f"""source tools/dev/build.sh; source tools/dev/test.sh; has_room_for_both() {{ true; }}
-                     notes=() together=() ahead= is_whole=1 jobs=1; trap end_build EXIT; {script}"""
+                     notes=() together=() beside= is_whole=1 jobs=1; trap end_all_begun EXIT; {script}"""
         return subprocess.run(["bash", "-euc", script], cwd=self.root, capture_output=True, text=True, timeout=60)
 
     def test_kernels_that_only_gpus_run_are_tested_with_the_sanitizers_or_where_there_are_none(self):
-        said = """choose_labels() { not_here=; }; build_stage() { echo build "$@"; }; begin_build() { :; }; wheel_stage() { :; }
+        said = """choose_labels() { not_here=; }; build_stage() { echo build "$@"; }; begin_build() { :; }; wheel_stage() { :; }; begin_packages() { :; }; begin_wheel() { :; }
                   house_stage() { echo house "$@"; }; test_stage() { echo test "$@"; }; python3() { :; }; preset=cpu; run_stages """
         whole = self.stages(said).stdout
         self.assertIn("house cpu -DBATON_KERNEL_TESTS=OFF\nbuild cpu all -DBATON_KERNEL_TESTS=OFF\n", whole)
@@ -81,7 +81,7 @@ class dev(planted_tree):
         self.assertIn("build cpu all\n", result.stdout)
 
     def test_what_is_amiss_in_the_tree_is_told_before_anything_is_built_and_is_not_looked_at_again(self):
-        said = """choose_labels() { not_here=gpu; }; build_stage() { echo build "$@"; }; begin_build() { :; }; wheel_stage() { :; }
+        said = """choose_labels() { not_here=gpu; }; build_stage() { echo build "$@"; }; begin_build() { :; }; wheel_stage() { :; }; begin_packages() { :; }; begin_wheel() { :; }
                   test_stage() { echo test "$@"; }; preset=cpu; run_stages """
         for name, code in (("run_tests.py", "import sys; print(*sys.argv[1:]); sys.exit({})"), ("summary.py", "import sys; print(*sys.argv[1:], sep='\\n')")):
             self.plant(f"tools/dev/{name}", code.format(0))
@@ -98,32 +98,52 @@ class dev(planted_tree):
             self.assertNotRegex(amiss.stdout, "(?m)^(build|test) ")
 
     def test_a_build_that_was_begun_is_waited_for_and_said_by_its_stage(self):
-        result = self.stages("""begin_build asan tests_cpu; [[ ! -e $ahead_folder/spent ]]; build_stage asan tests_cpu
-                                echo "$ahead"; echo "${notes[@]}" """)
+        result = self.stages("""begin_build asan tests_cpu; [[ ! -e ${folder_of[asan: build]}/spent ]]; build_stage asan tests_cpu
+                                echo "${#folder_of[@]}"; echo "${notes[@]}" """)
         self.assertEqual(result.stderr, "dev: ===== asan: build\nsets up asan\ncompiles\n")
-        self.assertRegex(result.stdout, r"^\nasan: build took \d+ s after the tests beside which it began, and \d+ CPU seconds\n$")
+        self.assertRegex(result.stdout, r"^0\nasan: build took \d+ s after what it began beside, and \d+ CPU seconds\n$")
         self.assertEqual(result.returncode, 0)
 
     def test_a_build_that_was_begun_and_fails_ends_all_at_its_stage(self):
         for failing in ({"build": "echo it is bad; return 3"}, {"configure": "echo it is bad >&2; return 3"}):
-            result = self.stages("""begin_build asan tests_cpu; touch "$ahead_folder/go"; sleep 1; echo tests
+            result = self.stages("""begin_build asan tests_cpu; touch "${folder_of[asan: build]}/go"; sleep 1; echo tests
                                     build_stage asan tests_cpu; echo goes on""", **failing)
             self.assertEqual((result.returncode, result.stdout), (3, "tests\n"))
             self.assertIn("it is bad", result.stderr)
 
     def test_nothing_is_begun_for_a_selection_or_without_memory_for_both(self):
         for otherwise in ("is_whole=0", "has_room_for_both() { false; }"):
-            result = self.stages(f"""{otherwise}; begin_build asan tests_cpu; echo "ahead: $ahead"; build_stage asan tests_cpu
+            result = self.stages(f"""{otherwise}; begin_build asan tests_cpu; echo "begun: ${{#folder_of[@]}}"; build_stage asan tests_cpu
                                      echo "${{notes[@]}}" """)
-            self.assertRegex(result.stdout, r"^ahead: \nasan: build took \d+ s and \d+ CPU seconds\n$")
+            self.assertRegex(result.stdout, r"^begun: 0\nasan: build took \d+ s and \d+ CPU seconds\n$")
 
     def test_who_ends_early_ends_what_was_begun(self):
-        result = self.stages("""begin_build asan tests_cpu; touch "$ahead_folder/go"; until [[ -e here ]]; do sleep 0.05; done
-                                echo "$ahead_folder $ahead_process"; exit 5""", build="touch here; sleep 50")
-        folder, process = result.stdout.split()
-        self.assertEqual(result.returncode, 5)
-        self.assertFalse(pathlib.Path(folder).exists())
-        self.assertFalse(pathlib.Path("/proc", process).exists())
+        result = self.stages("""begin_build asan tests_cpu; begin_build tsan tests_tsan; touch "${folder_of[asan: build]}/go"
+                                until [[ -e here ]]; do sleep 0.05; done; echo "${folder_of[@]} ${process_of[@]}"; exit 5""",
+                             build="touch here; sleep 50")
+        paths = result.stdout.split()
+        self.assertEqual((result.returncode, len(paths)), (5, 4))
+        for path in (*paths[:2], *(f"/proc/{process}" for process in paths[2:])):
+            self.assertFalse(pathlib.Path(path).exists())
+
+    def test_a_wheel_is_built_beside_the_tests_and_tested_beside_those_of_the_next_stage(self):
+        self.plant("tools/dev/packages.sh", "")
+        self.plant("tools/dev/run_tests.py", "import sys; print(*sys.argv[1:])")
+        script = """preset=cpu stages=() status=0; source tools/dev/wheel.sh; begin_wheel; test_stage cpu; wheel_stage; test_stage asan; echo "$status"
+                    echo "${stages[@]}" """
+        for does, code in (("echo makes", 0), ("return 1", 0), ("echo makes; false", 1)):
+            self.plant("tools/dev/wheel.sh", f"""choose_wheel_folder() {{ wheel_folder=build/wheel; }}; has_wheel_tools() {{ {does.split(';')[0]} >&2; }}
+                build_wheel() {{ {'false' if code else 'echo "builds $1" >&2'}; }}; ready_wheel_tests() {{ echo is ready >&2; }}; test_wheel() {{ echo tests; }}\n""")
+            result = self.stages(script)
+            before, after = [line for line in result.stdout.splitlines() if line.startswith("--build")]
+            self.assertRegex(before, r"--shares=\S+ --beside= --$")
+            if code or does == "return 1":
+                self.assertRegex(after, "--beside= --$")
+            else:
+                self.assertRegex(after, "--beside=.*; choose_wheel_folder; test_wheel --$")
+                self.assertIn("makes\nbuilds cpu\nis ready\n", result.stderr)
+            self.assertEqual("wheel=" in result.stdout, does != "return 1")  # told as failed, as it has no results
+            self.assertIn(f"\n{code}\n", result.stdout)
 
 
 class adding_up(planted_tree):

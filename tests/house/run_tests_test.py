@@ -152,6 +152,27 @@ TEST(suite,
         case = xml.parse(path).getroot().find("testcase")
         self.assertEqual((case.get("name"), case.get("status"), case.findtext("system-out")), ("a<b>", "fail", "?[0m & <x>?"))
 
+    def test_a_script_beside_the_tests_is_shown_and_none_of_them_and_fails_the_whole(self):
+        self.plant("CTestTestfile.cmake", "add_test(a true)\n")
+        path = self.root / "results.xml"
+        for code in (0, 1):
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                result = run_tests.main(["--build", str(self.root), "--results", str(path), f"--beside=echo it says so; exit {code}"])
+            self.assertEqual(result, code)
+            self.assertIn("it says so\n", out.getvalue())
+            self.assertIn("1/1 passed", out.getvalue())
+            self.assertEqual([case.get("name") for case in xml.parse(path).iter("testcase")], ["a"])
+
+    def test_what_shares_the_machine_is_told_when_no_test_wants_it_alone(self):
+        self.plant("CTestTestfile.cmake", "add_test(a true)\n")
+        folders = [self.root / name for name in ("one", "other")]
+        for folder in folders:
+            folder.mkdir()
+        with contextlib.redirect_stdout(io.StringIO()):
+            run_tests.main(["--build", str(self.root), "--results", os.devnull, *(f"--shares={folder}" for folder in folders)])
+        self.assertTrue(all((folder / "go").exists() for folder in folders))
+
     def test_no_tests_at_all_is_a_failure(self):
         with contextlib.redirect_stdout(io.StringIO()):
             self.plant("CTestTestfile.cmake", "")

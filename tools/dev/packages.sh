@@ -34,6 +34,14 @@ install_packages() {
     { $apt update -q </dev/null >&2 && $apt install -y -q --no-install-recommends "$@" </dev/null >&2; }
 }
 
+# have_packages P...: installs those that are missing at once, which is quickest, if all of them can be.
+have_packages() {
+  command -v dpkg-query >/dev/null || return 0
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
+  [[ ${#missing[@]} == 0 ]] || install_packages "${missing[@]}" || true
+}
+
 # need_packages P...: returns with all of them installed, or exits with the command that installs them.
 need_packages() {
   if ! command -v dpkg-query >/dev/null; then

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import queue
@@ -25,6 +26,7 @@ import xml.etree.ElementTree as xml
 ALONE = r"\b(fork|setenv|unsetenv|setrlimit)\(|_(DEATH|EXIT)\("
 HEADERS = ("support/forked_ranks.hpp", "support/exchange_processes.hpp")  # of tests, whose functions do so
 AT_MOST = 32  # tests in a process
+BESIDE = "(beside the tests)"
 # So that all that a test started can be ended. Not a session of its own: jobs are told apart by those, too.
 OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 KNOWN = {"LABELS", "TIMEOUT", "WORKING_DIRECTORY", "ENVIRONMENT", "SKIP_REGULAR_EXPRESSION", "SKIP_RETURN_CODE", "PROCESSORS", "COST",
@@ -292,25 +294,32 @@ def main(arguments):
     parser.add_argument("--build", default=".")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--results", default="results.xml")
-    parser.add_argument("--shares", type=pathlib.Path, help="a file that is made when no test needs cores of its own any more")
+    parser.add_argument("--shares", type=pathlib.Path, action="append", default=[],
+                        help="a folder in which a file `go` is made when no test needs cores of its own any more")
+    parser.add_argument("--beside", default="", help="a script that takes one core from the beginning; it is none of the tests")
     parser.add_argument("ctest", nargs="*")
     options = parser.parse_args(arguments)
     listing = subprocess.run(["ctest", "--test-dir", options.build, "--show-only=json-v1", *options.ctest], stdout=subprocess.PIPE,
                              text=True, check=True).stdout
     alone = tests_alone(pathlib.Path(__file__).resolve().parents[2] / "tests")
     tests = list(tests_of(listing[listing.index("{"):], options.jobs, alone))
-    results = []
+    results, besides = [], []
 
     def report(one):
+        if one.name == BESIDE:
+            besides.append(one)
+            print(one.output, flush=True)
+            return
         results.append(one)
         word = {"run": "passed", "fail": "FAILED", "notrun": "skipped"}[one.outcome]
         print(f"{len(results)}/{len(tests)} {word} {one.seconds:.2f} s {one.name}", flush=True)
         if one.outcome == "fail":
             print(one.output, flush=True)
 
-    run(tests, options.jobs, report, options.shares.touch if options.shares else lambda: None)
+    beside = [test(BESIDE, ["bash", "-euc", options.beside], cost=math.inf, alone=True)] if options.beside else []
+    run(beside + tests, options.jobs, report, lambda: [(folder / "go").touch() for folder in options.shares])
     write_results(options.results, results)
-    return 0 if len(results) == len(tests) > 0 and all(one.outcome != "fail" for one in results) else 1
+    return 0 if len(results) == len(tests) > 0 and all(one.outcome != "fail" for one in results + besides) else 1
 
 
 if __name__ == "__main__":

@@ -41,46 +41,70 @@ has_room_for_both() {
   awk -v jobs="$jobs" '/^MemAvailable/ {found = $2 >= jobs * 5e6} END {exit !found}' /proc/meminfo 2>/dev/null
 }
 
-# begin_build PRESET TARGETS: of a stage to come, with what the tests before it leave of the machine, from when none of them wants it
-# alone; build_stage waits for it. Only for all tests, and where there is memory for both.
-begin_build() {
+# What was begun beside something else, and not finished: its folder and process.
+declare -A folder_of=() process_of=()
+
+# begin WHAT SCRIPT ARGUMENTS...: with what others leave of the machine, from when its folder has a file `go` until finish WHAT, which
+# waits for it. Only for all tests, and where there is memory for both.
+begin() {
   [[ $is_whole == 1 ]] && has_room_for_both || return 0
-  ahead=$1 ahead_folder=$(mktemp -d)
-  python3 tools/dev/meanwhile.py "$ahead_folder" bash -euc \
-    'source tools/dev/build.sh; configure "$1" "${@:3}"; build "$1" "$2"' build "$@" "${together[@]}" >"$ahead_folder/log" 2>&1 &
-  ahead_process=$!
+  local what=$1 folder
+  folder=$(mktemp -d)
+  python3 tools/dev/meanwhile.py "$folder" bash -euc "$2" "$what" "${@:3}" >"$folder/log" 2>&1 &
+  folder_of[$what]=$folder process_of[$what]=$!
 }
 
-# Shows what the build that was begun said and says, and waits for it.
-finish_build() {
-  local began=$SECONDS result=0 shows
-  touch "$ahead_folder/now"
-  tail -n +1 -f -s 0.2 --pid="$ahead_process" "$ahead_folder/log" </dev/null >&2 &
+was_begun() {
+  [[ -n ${folder_of[$1]:-} ]]
+}
+
+# finish WHAT: shows what it said and says, and waits for it.
+finish() {
+  local folder=${folder_of[$1]} began=$SECONDS result=0 shows
+  touch "$folder/now"
+  tail -n +1 -f -s 0.2 --pid="${process_of[$1]}" "$folder/log" </dev/null >&2 &
   shows=$!
-  wait "$ahead_process" || result=$?
+  wait "${process_of[$1]}" || result=$?
   wait "$shows" || true
-  notes+=("$ahead: build took $((SECONDS - began)) s after the tests beside which it began, and $(cat "$ahead_folder/spent" 2>/dev/null) CPU seconds")
-  rm -rf "$ahead_folder"
-  ahead=
+  notes+=("$1 took $((SECONDS - began)) s after what it began beside, and $(cat "$folder/spent" 2>/dev/null) CPU seconds")
+  rm -rf "$folder"
+  unset "folder_of[$1]"
   return "$result"
 }
 
 # When this shell ends before its time.
-end_build() {
-  [[ -n $ahead ]] || return 0
-  kill "$ahead_process" 2>/dev/null || true
-  wait "$ahead_process" 2>/dev/null || true
-  rm -rf "$ahead_folder"
+end_all_begun() {
+  local what
+  for what in "${!folder_of[@]}"; do
+    kill "${process_of[$what]}" 2>/dev/null || true
+    wait "${process_of[$what]}" 2>/dev/null || true
+    rm -rf "${folder_of[$what]}"
+  done
+}
+
+# begin_build PRESET TARGETS: of a stage to come; build_stage waits for it.
+begin_build() {
+  begin "$1: build" 'source tools/dev/build.sh; configure "$1" "${@:3}"; build "$1" "$2"' "$@" "${together[@]}"
 }
 
 # build_stage PRESET TARGETS [CMAKE_ARGUMENTS...]
 build_stage() {
   echo "dev: ===== $1: build" >&2
-  if [[ $ahead == "$1" ]]; then
-    finish_build
+  if was_begun "$1: build"; then
+    finish "$1: build"
   else
     configure "$1" "${together[@]}" "${@:3}"
     measured "$1: build" build "$1" "$2"
+  fi
+}
+
+# What tests compare with, from PyPI.
+begin_packages() {
+  begin packages 'source tools/dev/packages.sh; want_python_packages "$@"' "${python_packages[@]}"
+  if was_begun packages; then
+    touch "${folder_of[packages]}/go"
+  else
+    want_python_packages "${python_packages[@]}"
   fi
 }
 
@@ -104,7 +128,8 @@ report() {
   python3 tools/dev/summary.py "${notes[@]/#/note=}" "${stages[@]}"
 }
 
-# test_stage PRESET CTEST_ARGUMENTS...: runs the tests; goes on if some fail. What was begun may go on once none is alone.
+# test_stage PRESET CTEST_ARGUMENTS...: runs the tests; goes on if some fail. What was begun may go on once none is alone. With a
+# script in `beside`, that, too.
 test_stage() {
   local its=$1 results=$PWD/build/$1/results.xml
   shift
@@ -112,24 +137,46 @@ test_stage() {
   rm -f "$results"
   stages+=("$its=$results")
   if [[ $is_whole == 1 ]]; then # a process for each test is most of what a small one takes
-    measured "$its: test" python3 tools/dev/run_tests.py --build "build/$its" --jobs "$jobs" --results "$results" \
-      ${ahead:+--shares "$ahead_folder/go"} -- "$@" </dev/null || status=1
+    measured "$its: test${beside:+ and the wheel}" python3 tools/dev/run_tests.py --build "build/$its" --jobs "$jobs" --results "$results" \
+      "${folder_of[@]/#/--shares=}" "--beside=$beside" -- "$@" </dev/null || status=1
   else
     measured "$its: test" ctest --test-dir "build/$its" --output-on-failure -j "$jobs" \
       --output-junit "$results" "$@" </dev/null || status=1
   fi
 }
 
-# The Python package, of what the preset has built: where PyPI can be reached.
+sources_of_wheel='for one in packages build wheel; do source "tools/dev/$one.sh"; done'
+
+# What the build of the Python package ends with where PyPI cannot be reached, or with what its tests need.
+no_wheel=3
+
+make_wheel() {
+  has_wheel_tools || return "$no_wheel"
+  build_wheel "$1" && ready_wheel_tests
+}
+
+# Of what the preset has built, so that nothing is built in its folder while its tests run.
+begin_wheel() {
+  begin "wheel: build" "$sources_of_wheel; source tools/dev/test.sh; build() { :; }; make_wheel \"\$1\"" "$preset"
+}
+
+# The Python package, of what the preset has built: where PyPI can be reached. Sets what tests it.
 wheel_stage() {
-  if ! has_wheel_tools; then
+  local result=0
+  echo "dev: ===== wheel: build" >&2
+  choose_wheel_folder
+  rm -f "$wheel_folder/results.xml"
+  if was_begun "wheel: build"; then
+    finish "wheel: build" || result=$?
+  else
+    measured "wheel: build" make_wheel "$preset" || result=$?
+  fi
+  if [[ $result == "$no_wheel" ]]; then
     notes+=("the Python package was neither built nor tested: see above what it needs")
     return
   fi
-  echo "dev: ===== wheel: build and test" >&2
-  rm -f "$wheel_folder/results.xml"
   stages+=("wheel=$PWD/$wheel_folder/results.xml")
-  measured "wheel: build" build_wheel "$preset" && measured "wheel: test" test_wheel || status=1
+  [[ $result == 0 ]] && beside="$sources_of_wheel; choose_wheel_folder; test_wheel" || status=1
 }
 
 # with_kernel_tests PRESET: in a folder that the whole suite has set up, which runs them elsewhere.
@@ -139,7 +186,7 @@ with_kernel_tests() {
 
 run_stages() {
   local quick=0 status=0 stages=() notes=() not_here excluded=()
-  ahead=  # the stage whose build was begun
+  local beside= # a script that is run beside tests
   local together=(-DBATON_TOGETHER=ON) # of a new folder: quickest for the whole
   if [[ ${1:-} == --quick ]]; then
     quick=1
@@ -152,7 +199,8 @@ run_stages() {
   local none=--no-tests=error is_whole=1 options=()
   [[ $# -gt 0 ]] && none=--no-tests=ignore is_whole=0 # a selection may choose nothing in some stage
 
-  trap end_build EXIT
+  trap end_all_begun EXIT
+  begin_packages
   if [[ $quick == 1 ]]; then
     with_kernel_tests "$preset"
   else # kernels that only GPUs run are tested on the CPU machine once, with the sanitizers: no user has another build of them there
@@ -164,17 +212,22 @@ run_stages() {
   fi
   [[ -n $not_here ]] && excluded=(-LE "$not_here")
   build_stage "$preset" all "${options[@]}"
-  [[ $quick == 1 ]] || begin_build asan "tests_cpu tests_kernels"
+  ! was_begun packages || finish packages
+  if [[ $quick == 0 ]]; then
+    begin_build asan "tests_cpu tests_kernels"
+    begin_wheel
+  fi
   test_stage "$preset" "${excluded[@]}" "$none" "$@"
   if [[ $quick == 0 ]]; then
     build_stage asan "tests_cpu tests_kernels"
+    [[ $is_whole == 0 ]] || wheel_stage
     begin_build tsan tests_tsan
     # The model on 2, 3 and 4 ranks runs the code that it runs on 1 and 8, and the exchange on 2 and 4 what it runs on 1, 3 and 8:
     # the CPU machine has no kernels for numbers of ranks that are known.
     test_stage asan -L '^(cpu|kernels)$' -E 'greedy_text.*/[234]$|^cpu/exchange(_per_rank)?[.]every_row.*/[(][24], ' "$none" "$@"
+    beside=
     build_stage tsan tests_tsan
     test_stage tsan -L tsan "$none" "$@"
-    [[ $is_whole == 0 ]] || wheel_stage
   fi
   report || status=1
   return "$status"

@@ -5,9 +5,13 @@ wheel_test_packages=(ml_dtypes==0.6.0 'numpy==2.4.6; python_version >= "3.11"' '
 wheel_torch_packages=(torch==2.11.0 transformers==5.24.0) # 5 GB, most of it for GPUs: PyPI has no other
 wheel_python=${BATON_PYTHON:-python3}
 
+choose_wheel_folder() {
+  wheel_folder=build/wheel/$("$wheel_python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo no-python)
+}
+
 # Sets wheel_folder, and has what builds a wheel in its tools/; says why not.
 has_wheel_tools() {
-  wheel_folder=build/wheel/$("$wheel_python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo no-python)
+  choose_wheel_folder
   local tools=$wheel_folder/tools
   has_in_venv "$tools" "${wheel_tools[@]}" && return
   may_install_tools wheel "$tools" "${wheel_tools[@]}" || return
@@ -39,19 +43,28 @@ for path in sys.argv[1:]:
 PYTHON
 }
 
-# test_wheel [PYTEST_ARGUMENTS...]: the wheel's tests, which run the examples in Python and what the pages show, too, in a fresh virtual environment with numpy and ml_dtypes only;
-# with BATON_TORCH=1 in one that has PyTorch, too, and is kept.
-test_wheel() {
-  local tested=$wheel_folder/bare more=()
+# The virtual environment that the wheel is tested in.
+wheel_tested() {
+  [[ ${BATON_TORCH:-0} == 1 ]] && echo "$wheel_folder/with_torch" || echo "$wheel_folder/bare"
+}
+
+# Has the wheel in a fresh virtual environment with numpy and ml_dtypes only; with BATON_TORCH=1 in one that has PyTorch, too, and is kept.
+ready_wheel_tests() {
+  local tested more=()
+  tested=$(wheel_tested)
   if [[ ${BATON_TORCH:-0} == 1 ]]; then
-    tested=$wheel_folder/with_torch more=(--no-deps --force-reinstall)
+    more=(--no-deps --force-reinstall)
     has_in_venv "$tested" "${wheel_test_packages[@]}" "${wheel_torch_packages[@]}" ||
       install_tools "tests with PyTorch" "$wheel_python" "$tested" "${wheel_test_packages[@]}" "${wheel_torch_packages[@]}" || return
   else
     "$wheel_python" -m venv --clear "$tested" || return
     more=("${wheel_test_packages[@]}")
   fi
-  "$tested/bin/python" -m pip install -q "${more[@]}" "$wheel_folder"/dist/*.whl </dev/null >&2 || return
-  BATON_SOURCE_DIR=$PWD "$tested/bin/python" -m pytest -q -p no:cacheprovider --junitxml="$wheel_folder/results.xml" \
+  "$tested/bin/python" -m pip install -q "${more[@]}" "$wheel_folder"/dist/*.whl </dev/null >&2
+}
+
+# test_wheel [PYTEST_ARGUMENTS...]: the wheel's tests, which run the examples in Python and what the pages show, too.
+test_wheel() {
+  BATON_SOURCE_DIR=$PWD "$(wheel_tested)/bin/python" -m pytest -q -p no:cacheprovider --junitxml="$wheel_folder/results.xml" \
     --rootdir=python/tests "$@" python/tests </dev/null
 }
