@@ -128,12 +128,16 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   // Lines: exec/line.hpp, bodies in context_lines.cpp.
   void store_lines(std::byte* to, const lanes<vec16>& v);
   lanes<vec16> load_lines(const std::byte* from);
+  template <int n>
+  void load_lines(const line_places<n>& from, lanes<vec16> (&seen)[n]) {
+    for (int i = 0; i < n; ++i) seen[i] = load_lines(from.at[i]);
+  }
   template <int n, class Done>
   bool wait_lines(const line_places<n>& from, Done done, const wait_site& where, lanes<vec16> (&seen)[n]) {
     scheduling_point();
     const std::uint64_t began = now_ns();
     for (int last = -1;;) {
-      for (int i = 0; i < n; ++i) seen[i] = load_lines(from.at[i]);
+      load_lines(from, seen);
       int lane = 0;
       for (; lane < warp_lanes; ++lane) {
         vec16 values[n];

@@ -166,6 +166,14 @@ bool execution::step_wait(int warp, const operation& op, int choice, int newer_t
 void execution::step(int warp, int choice, int newer_than) {
   warp_state& state = warps_[static_cast<std::size_t>(warp)];
   const operation op = state.pending;
+  if (op.what == verb::none || is_barrier(op.what)) {
+    shop_.found.add(
+        verdict::not_reproducible,
+        fmt::format("{} had a step to take, and has none when the same schedule runs again: build "
+                    "must renew all state that the warps change",
+                    name(state.where)));
+    return;
+  }
   on_the_way_ = 0;
   shop_.ram.knowledge(warp).causes.set(warp, static_cast<tick>(steps_ + 1));
   if (op.what == verb::wait) {

@@ -37,6 +37,7 @@ void execution::store_line(int warp, std::byte* to, const std::byte* line) {
 
 bool execution::wait_lines(int warp, wait_request& request) {
   for (int i = 0; i < request.num_lines; ++i) require_memory(warp, request.words[at(i)].address, line_bytes);
+  request.asked_at = steps_;
   return await(warp, {verb::wait, order::relaxed, scope::system, line_bytes, nullptr, 0, &request});
 }
 
@@ -59,14 +60,15 @@ std::uint64_t execution::load_in_predicate(const operation& op) {
   return shop_.ram.word(shop_.ram.word_at(op.address, op.bytes)).messages.back().value;
 }
 
-/// Finds what ends the wait, unless nothing was stored since it was found.
+/// Finds what ends the wait, unless nothing was stored since it was found. When it is found changes nothing: a schedule that
+/// runs again looks only when the warp steps.
 void execution::look_at_lines(int warp, wait_request& request) {
   for (;;) {
     std::size_t messages = 1;
     for (int i = 0; i < request.num_words; ++i)
       messages += shop_.ram.word(pending_word_of(request.words[at(i)])).messages.size();
     if (request.look.messages == messages) return;
-    request.look = {messages, drawn(messages, at(64 * steps_ + warp)), false, {}, -1, false};
+    request.look = {messages, drawn(messages, at(64 * request.asked_at + warp)), false, {}, -1, false};
     shown_messages shown;
     shown.fill(-1);
     const int words = request.num_words;

@@ -124,6 +124,7 @@ struct wait_request {
   bool is_phase = false;  // the word is an mbarrier
   int num_lines = 0;      // of a wait for lines: the first words are lines, four for each place
   bool is_look = false;   // load_lines: nothing is awaited
+  int asked_at = 0;       // of a wait for lines: the steps before; what is drawn depends on it
   line_look look{};
   const void* predicate = nullptr;
   bool (*holds)(const void* predicate, int lane, std::uint64_t value) = nullptr;

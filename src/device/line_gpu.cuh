@@ -23,6 +23,11 @@ class line_gpu : public mma_gpu {
     __syncwarp();
     return {std::bit_cast<vec16>(ptx::ld_line(from + lane_offset()))};
   }
+  template <int n>
+  BATON_FN static void load_lines(const line_places<n>& from, lanes<vec16> (&seen)[n]) {
+    BATON_UNROLL
+    for (int i = 0; i < n; ++i) seen[i] = load_lines(from.at[i]);
+  }
 
   /// A time-out reports the last eight bytes of the first place, which is where lines carry what tells them apart.
   template <int n, class Done>

@@ -6,6 +6,7 @@
 //     store_lines(to, v)           lane i stores v[i] at `to` + 16 i: four lines, `to` on 128 bytes. Whoever sees any byte of a
 //                                  line that was written sees the whole line; between lines there is no order
 //     load_lines(from)             what the four lines hold: lane i gets the 16 bytes at `from` + 16 i
+//     load_lines(from, seen)       one look at several places: lane i gets its 16 bytes of from[k] in seen[k]
 //     wait_lines(from, done, where, seen)
 //                                  loads from[0..n) again and again until done(lane, values) holds on every lane, where
 //                                  values[i] are the lane's 16 bytes of from[i]. False: gave up, as in wait (exec.hpp)
@@ -27,7 +28,7 @@ inline constexpr int lanes_of_line = line_bytes / static_cast<int>(sizeof(vec16)
 inline constexpr int lines_of_access = warp_lanes / lanes_of_line;
 inline constexpr int line_access_bytes = lines_of_access * line_bytes;
 
-/// The same access of n places, for wait_lines.
+/// The same access of n places.
 template <int n>
 struct line_places {
   const std::byte* at[n];
@@ -39,6 +40,7 @@ concept line_exec_context = async_exec_context<X> &&
              typename X::template lanes<vec16> (&seen)[1], exec_detail::any_lane done, wait_site where) {
   x.store_lines(memory, v);
   { x.load_lines(memory) } -> std::same_as<typename X::template lanes<vec16>>;
+  x.load_lines(line_places<1>{{memory}}, seen);
   { x.wait_lines(line_places<1>{{memory}}, done, where, seen) } -> std::same_as<bool>;
   x.launch_dependents();
   x.await_dependencies();

@@ -107,6 +107,27 @@ TEST(checker, a_program_that_does_not_renew_its_state_is_told_so) {
   EXPECT_EQ(r.found, check::verdict::not_reproducible) << r.text;
 }
 
+TEST(checker, what_is_drawn_for_a_look_at_lines_is_the_same_when_its_schedule_runs_again) {
+  check::bounds limits;
+  limits.looks = 2;
+  for (int others = 1; others < 8; ++others) {  // steps for which the look is not taken
+    const auto r = check::explore(limits, [&](check::program& p) {
+      auto* lines = p.allocate<std::byte>(line_access_bytes, "lines");
+      auto* counter = p.allocate<std::uint32_t>(1, "counter");
+      p.spawn(0, 0, 0, [=](check::context& x) {
+        x.store_lines(lines, litmus::lines_of(1, 1));
+        for (int i = 0; i < others; ++i) x.fetch_add<order::relaxed, scope::system>(counter, 1u);
+      });
+      p.spawn(1, 0, 0, [=, &p](check::context& x) {
+        const litmus::line_lanes seen = x.load_lines(lines);
+        constexpr const char* lines_missing[] = {"the first", "the second", "the third", "the fourth"};
+        for (int i = 0; i < lines_of_access; ++i) p.require(litmus::said(seen, i) == 1, lines_missing[i]);
+      });
+    });
+    EXPECT_EQ(r.found, check::verdict::broken_promise) << others << ": " << r.text;
+  }
+}
+
 TEST(checker, an_endless_poll_by_hand_is_reported_as_too_long) {
   check::bounds limits;
   limits.max_steps = 50;

@@ -79,6 +79,8 @@ struct by_flags {
     first.valid = false;
   }
   template <class X, class P>
+  static BATON_FN void look_again(X&, const P&, std::uint64_t, const unit_place&, looked_at<X>&) {}
+  template <class X, class P>
   static BATON_FN bool await_unit(X& x, const P& p, std::uint64_t epoch, const unit_place& at,
                                   looked_at<X>& first) {
     return take_cleared_lines(x, p.windows.at[p.s.rank] + p.window.token_at(p.s, epoch, at.rank, at.unit),

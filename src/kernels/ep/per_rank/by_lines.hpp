@@ -5,7 +5,7 @@
 //   cells                                      what the window holds
 //   ids: load, store to all ranks that are there, await, note in the index, sound: whether what they say can be
 //   send_unit(x, p, epoch, place, ranks, v)    a unit, to these ranks
-//   look, await_unit(x, p, epoch, place, first)    the unit's data; look does not wait
+//   look, look_again, await_unit(x, p, epoch, place, first)    the unit's data; the first two do not wait
 //   send_sum(x, p, epoch, place, v)            a unit of a sum, to the rank of its token
 //   take_sum(x, p, epoch, place, v)            one, once it is here
 //   clears                                     whether cells are cleared when read; then, by one warp of each rank:
@@ -67,9 +67,13 @@ struct by_lines {
                             looked_at<X>& first) {
     first.valid = at.unit < p.s.max_tokens * p.window.token_units;
     if (!first.valid) return;
-    const auto from = lines_of_unit(p, epoch, at);
-    BATON_UNROLL
-    for (int i = 0; i < unit_accesses; ++i) first.v[i] = x.load_lines(from.at[i]);
+    x.load_lines(lines_of_unit(p, epoch, at), first.v);
+  }
+  /// Once more when rows are known, if the unit was not here: it comes while the token's rows are found.
+  template <class X, class P>
+  static BATON_FN void look_again(X& x, const P& p, std::uint64_t epoch, const unit_place& at,
+                                  looked_at<X>& first) {
+    if (first.valid && !all_carry(x, first.v, line_flag(epoch))) look(x, p, epoch, at, first);
   }
   template <class X, class P>
   static BATON_FN bool await_unit(X& x, const P& p, std::uint64_t epoch, const unit_place& at,

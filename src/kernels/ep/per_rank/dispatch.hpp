@@ -69,6 +69,7 @@ struct dispatch_kernel {
     else if (!index(x, p, shared, now, mine, first))
       return;
     if (!await_all(x, shared.known(x), index_sites::known())) return;
+    Way::look_again(x, p, epoch, {mine.source, mine.nth}, first);
     const row_index<P> rows = shared.find_rows(x, p);
     if (!receive_all<Way>(x, p, rows, epoch, mine, first)) return;
     if constexpr (Way::clears)
