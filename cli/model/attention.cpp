@@ -83,11 +83,7 @@ void attention::attend_head(const float* query, const float* keys, const float* 
   float sum = 0;
   for (float& s : scores_) sum += s = std::exp(s - largest);
   std::fill(out, out + dim, 0.0f);
-  for (std::size_t p = 0; p < n; ++p) {
-    const float weight = scores_[p] / sum;
-    const float* value = values + p * stride;
-    for (std::size_t i = 0; i < dim; ++i) out[i] += weight * value[i];
-  }
+  for (std::size_t p = 0; p < n; ++p) add_scaled(out, values + p * stride, scores_[p] / sum, dim);
 }
 
 }  // namespace baton::model

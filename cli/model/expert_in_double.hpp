@@ -8,6 +8,10 @@
 #include "cli/model/checkpoint.hpp"
 #include "cli/model/moe_backend.hpp"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace baton::model {
 
 enum class expert_part { gate, up, down };
@@ -66,20 +70,38 @@ __attribute__((always_inline)) inline double widened(const double& v) {
   return v;
 }
 
-/// sum of a[i] * x[i] in double; a is bf16 or double. Two doubles multiply and add as one, however little the compiler optimises.
+/// Two doubles multiply and add as one, however little the compiler optimises.
+using two_doubles = double __attribute__((vector_size(16)));
+
+__attribute__((always_inline)) inline two_doubles two_at(const double* v) {
+  two_doubles both;
+  __builtin_memcpy(&both, v, sizeof(both));
+  return both;
+}
+__attribute__((always_inline)) inline two_doubles two_at(const bfloat16* v) {
+#if defined(__SSE2__)
+  std::int32_t both;
+  __builtin_memcpy(&both, v, sizeof(both));
+  return _mm_cvtps_pd(_mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), _mm_cvtsi32_si128(both))));
+#else
+  return two_doubles{widened(v[0]), widened(v[1])};
+#endif
+}
+
+/// sum of a[i] * x[i] in double; a is bf16 or double.
 template <class Value>
 BATON_READS_WHOLE_ARRAYS double dot_in_double(const Value* a, const double* x, int n) {
-  using two_doubles = double __attribute__((vector_size(16)));
   look_at(a, static_cast<std::size_t>(n));
   look_at(x, static_cast<std::size_t>(n));
-  two_doubles sums[4] = {};
+  two_doubles first{}, second{}, third{}, fourth{};
   int i = 0;
   for (; i + 8 <= n; i += 8) {
-    for (int v = 0; v < 4; ++v) {
-      const int at = i + 2 * v;
-      sums[v] += two_doubles{widened(a[at]), widened(a[at + 1])} * two_doubles{x[at], x[at + 1]};
-    }
+    first += two_at(a + i) * two_at(x + i);
+    second += two_at(a + i + 2) * two_at(x + i + 2);
+    third += two_at(a + i + 4) * two_at(x + i + 4);
+    fourth += two_at(a + i + 6) * two_at(x + i + 6);
   }
+  two_doubles sums[4] = {first, second, third, fourth};
   for (int l = 0; i + l < n; ++l) sums[l / 2][l % 2] += widened(a[i + l]) * x[i + l];
   const two_doubles low = sums[0] + sums[2], high = sums[1] + sums[3];
   return (low[0] + low[1]) + (high[0] + high[1]);

@@ -62,6 +62,16 @@ std::vector<Wanted> convert_all(const tensor_view& tensor, Convert convert) {
   return values;
 }
 
+/// Of a tensor whose elements are stored so.
+template <class Stored>
+std::vector<Stored> as_stored(const tensor_view& tensor) {
+  const auto count = static_cast<std::size_t>(tensor.count());
+  require_room(tensor, count * sizeof(Stored));
+  std::vector<Stored> values(count);
+  tensor.read(0, std::as_writable_bytes(std::span{values}));
+  return values;
+}
+
 float from_bf16(std::uint16_t bits) {
   return static_cast<float>(bfloat16::from_bits(bits));
 }
@@ -94,8 +104,7 @@ std::vector<bfloat16> to_bfloat16(const tensor_view& tensor) {
     case dtype::f32:
       return convert_all<float, bfloat16>(tensor, [](float v) { return bfloat16{v}; });
     case dtype::bf16:
-      return convert_all<std::uint16_t, bfloat16>(tensor,
-                                                  [](std::uint16_t v) { return bfloat16::from_bits(v); });
+      return as_stored<bfloat16>(tensor);
     case dtype::f16:
       return convert_all<std::uint16_t, bfloat16>(tensor,
                                                   [](std::uint16_t v) { return bfloat16{half_to_float(v)}; });

@@ -13,23 +13,27 @@ namespace baton {
 /// Four floats of a row, which add and multiply as one, however little the compiler optimises.
 using four_floats = float __attribute__((vector_size(16)));
 
+__attribute__((always_inline)) inline four_floats four_at(const float* values) {
+  four_floats all;
+  std::memcpy(&all, values, sizeof all);
+  return all;
+}
+
 /// Sum of a[i] * b[i] in fp32, in sixteen partial sums (i modulo 16) that are added pairwise. The order depends on
 /// n alone, so equal rows give equal bits wherever they stand.
 BATON_READS_WHOLE_ARRAYS inline float dot(const float* a, const float* b, std::size_t n) {
-  constexpr std::size_t lanes = 16, width = 4;
   look_at(a, n);
   look_at(b, n);
-  four_floats sums[lanes / width] = {};
+  four_floats first{}, second{}, third{}, fourth{};
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    for (std::size_t v = 0; v < lanes / width; ++v) {
-      four_floats x, y;
-      std::memcpy(&x, a + i + v * width, sizeof x);
-      std::memcpy(&y, b + i + v * width, sizeof y);
-      sums[v] += x * y;
-    }
+  for (; i + 16 <= n; i += 16) {
+    first += four_at(a + i) * four_at(b + i);
+    second += four_at(a + i + 4) * four_at(b + i + 4);
+    third += four_at(a + i + 8) * four_at(b + i + 8);
+    fourth += four_at(a + i + 12) * four_at(b + i + 12);
   }
-  for (std::size_t l = 0; i + l < n; ++l) sums[l / width][l % width] += a[i + l] * b[i + l];
+  four_floats sums[4] = {first, second, third, fourth};
+  for (std::size_t l = 0; i + l < n; ++l) sums[l / 4][l % 4] += a[i + l] * b[i + l];
   const four_floats all = (sums[0] + sums[2]) + (sums[1] + sums[3]);
   return (all[0] + all[2]) + (all[1] + all[3]);
 }
@@ -42,10 +46,7 @@ BATON_READS_WHOLE_ARRAYS inline void add_scaled(float* __restrict to, const floa
   constexpr std::size_t width = 4;
   std::size_t i = 0;
   for (; i + width <= n; i += width) {
-    four_floats x, sums;
-    std::memcpy(&x, from + i, sizeof x);
-    std::memcpy(&sums, to + i, sizeof sums);
-    sums += x * by;
+    const four_floats sums = four_at(to + i) + four_at(from + i) * by;
     std::memcpy(to + i, &sums, sizeof sums);
   }
   for (; i < n; ++i) to[i] += by * from[i];
