@@ -81,7 +81,7 @@ std::string why_not(const ep_config& config, int num_ranks);
 
 /// `config` as create() takes it, of ranks on these hosts (world::hosts). On one host: unchanged. On several: p2p_group_size 0
 /// becomes the ranks of a host, which have to be as many on each, one host after the other.
-/// @throws invalid_argument  they are not; a group that is asked for has ranks of two hosts; or layout per_rank
+/// @throws invalid_argument  they are not; a group that is asked for has ranks of two hosts; layout per_rank; or no ranks
 ep_config in_groups_by_host(const ep_config& config, std::span<const int> host_of_rank);
 
 /// How tokens travel with layout per_rank in this configuration, one that why_not has nothing against: `transfer` if it says,

@@ -33,6 +33,8 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
     return fmt::format("combine_format: {} is no token_format", static_cast<int>(c.combine_format));
   if (c.arrival != arrival_policy::epoch && c.arrival != arrival_policy::sentinel)
     return fmt::format("arrival: {} is no arrival_policy", static_cast<int>(c.arrival));
+  if (c.layout != ep_layout::per_expert && c.layout != ep_layout::per_rank)
+    return fmt::format("layout: {} is no ep_layout", static_cast<int>(c.layout));
   if (c.transfer != ep_transfer::automatic && c.transfer != ep_transfer::lines &&
       c.transfer != ep_transfer::chunks && c.transfer != ep_transfer::flags)
     return fmt::format("transfer: {} is no ep_transfer", static_cast<int>(c.transfer));

@@ -24,6 +24,7 @@ std::string hosts_text(std::span<const int> hosts) {
 }  // namespace
 
 ep_config in_groups_by_host(const ep_config& config, std::span<const int> hosts) {
+  if (hosts.empty()) throw invalid_argument{"host_of_rank: of no rank, expected a host of each"};
   const auto of_first = static_cast<std::size_t>(std::count(hosts.begin(), hosts.end(), hosts.front()));
   if (of_first == hosts.size()) return config;
   if (config.layout != ep_layout::per_expert)

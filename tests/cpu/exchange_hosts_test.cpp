@@ -37,6 +37,7 @@ TEST(exchange_hosts, groups_that_cannot_follow_hosts_are_refused_with_where_rank
   EXPECT_TRUE(says(refusal(of_groups(4), {0, 0, 1, 1}), "puts ranks 0 and 2 into one group"));
   EXPECT_TRUE(says(refusal(of_groups(3), {0, 0, 1, 1, 1, 1}), "puts ranks 0 and 2 into one group"));
   EXPECT_TRUE(says(refusal(of_groups(0, ep_layout::per_rank), {0, 1}), "layout: per_rank", "per_expert"));
+  EXPECT_TRUE(says(refusal(of_groups(0), {}), "host_of_rank"));
 }
 
 /// Four processes, of which each says on which host it is.
