@@ -50,6 +50,7 @@ begin() {
   [[ $is_whole == 1 ]] && has_room_for_both || return 0
   local what=$1 folder
   folder=$(mktemp -d)
+  : >"$folder/log"  # there whoever is quicker
   python3 tools/dev/meanwhile.py "$folder" bash -euc "$2" "$what" "${@:3}" >"$folder/log" 2>&1 &
   folder_of[$what]=$folder process_of[$what]=$!
 }
