@@ -291,6 +291,25 @@ inline test beginning_early(const char* name, told how, verdict expected) {
           expected};
 }
 
+/// Kernels that begin early have two shared memories in turn: the third kernel reads where the first one wrote.
+inline test reading_in_the_third_kernel(const char* name, bool writes_first, verdict expected) {
+  return {name,
+          [=](program& p, const cells&) {
+            p.shared_memory(async_shared_bytes);
+            p.kernels_begin_early();
+            p.spawn(0, 0, 0, [=](context& x) {
+              x.write(room(x), 1u);
+              for (int kernel = 2; kernel <= 3; ++kernel) {
+                x.next_kernel_early();
+                x.await_dependencies();
+              }
+              if (writes_first) x.write(room(x), 3u);
+              x.read(room(x));
+            });
+          },
+          expected};
+}
+
 inline std::vector<test> copy_tests() {
   using enum verdict;
   return {
@@ -328,6 +347,8 @@ inline std::vector<test> copy_tests() {
                       told::by_kernel_before, none),
       beginning_early("not so what another warp wrote since", told::by_this_kernel, data_race),
       beginning_early("unless the block has met", told::by_barrier, none),
+      reading_in_the_third_kernel("what the last kernel but one left is garbage", false, garbage_read),
+      reading_in_the_third_kernel("and not what this one wrote there", true, none),
       pair<scope::cluster>("a pair of blocks hands over", true, none),
       pair<scope::block>("a wait at block scope does not hear another block", true, scope_race),
       pair<scope::cluster>("a block that may end before another arrives in it", false, loose_end),

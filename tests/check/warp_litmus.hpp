@@ -150,6 +150,25 @@ inline test one_lane_learns(const char* name, bool synchronises, verdict expecte
           expected};
 }
 
+/// One lane learns what another rank did; then the block meets, and all lanes know what its other warp wrote.
+inline test one_lane_learns_before_the_block_meets(const char* name) {
+  return {name,
+          [=](program& p, const cells& c) {
+            p.spawn(0, 0, 0, [=](context& x) { x.store<release, sys>(c.x, 1u); });
+            p.spawn(1, 0, 0, [=](context& x) {
+              if (!wait_for<relaxed, sys>(x, c.x, 1)) return;
+              x.elect([&] { x.load<acquire, sys>(c.x); });
+              x.sync_block();
+              x.each_lane([&](int) { x.read(c.data); });
+            });
+            p.spawn(1, 0, 1, [=](context& x) {
+              x.elect([&] { x.write(c.data, 1u); });
+              x.sync_block();
+            });
+          },
+          verdict::none};
+}
+
 inline std::vector<test> lane_tests() {
   using enum verdict;
   const auto one_writes = [](context& x, const cells& c) { x.elect([&] { x.write(c.data, 5u); }); };
@@ -171,6 +190,8 @@ inline std::vector<test> lane_tests() {
       in_one_warp("lanes that write halves of one word", nothing, false, halves, none),
       one_lane_learns("what one lane has learnt the others do not know", false, data_race),
       one_lane_learns("they do after sync_warp", true, none),
+      one_lane_learns_before_the_block_meets(
+          "all lanes know what the block did, whatever one of them had learnt"),
   };
 }
 

@@ -1,6 +1,8 @@
 #include "cli/model/checkpoint.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +12,7 @@
 #include <numeric>
 #include <set>
 
+#include "cli/model/input_file.hpp"
 #include "cli/model/qwen3_moe.hpp"
 #include "cli/model/reference_moe.hpp"
 #include "tests/cpu/says.hpp"
@@ -238,6 +241,24 @@ TEST(checkpoint, files_larger_than_their_kind_may_be_are_refused_before_they_are
                    "1099511627776"));
   EXPECT_TRUE(
       says(refusal_of("config.json", 1ull << 40), "config.json", "at most 1048576 bytes", "1099511627776"));
+}
+
+/// What a pipe says when it has `said` this, of which `most_bytes` may be read.
+std::string read_from_pipe(const std::string& said, std::size_t most_bytes) {
+  int ends[2];
+  if (::pipe(ends) != 0) throw std::runtime_error{"no pipe"};
+  if (::write(ends[1], said.data(), said.size()) != static_cast<ssize_t>(said.size()))
+    ADD_FAILURE() << "no room";
+  ::close(ends[1]);
+  const auto closes = [](const int* fd) { ::close(*fd); };
+  const std::unique_ptr<const int, decltype(closes)> reads{&ends[0], closes};
+  return read_text(fmt::format("/proc/self/fd/{}", ends[0]), most_bytes, file_kind::any);
+}
+
+TEST(input_file, a_pipe_is_read_up_to_its_limit_and_refused_beyond_it) {
+  EXPECT_EQ(read_from_pipe("ten bytes.", 10), "ten bytes.");
+  EXPECT_TRUE(
+      says(message_of<bad_file>([] { read_from_pipe("eleven here", 10); }), "at most 10 bytes, found more"));
 }
 
 /// Checkpoints in FP8: which of their tensors, and what may be wrong with scales and values.

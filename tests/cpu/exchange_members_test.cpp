@@ -80,6 +80,14 @@ TEST_P(exchange_members_by, who_is_left_out_stays_so_when_memory_was_released) {
   EXPECT_EQ(ranks.run({5, 0b111}, 20), nothing_wrong(3));
 }
 
+TEST(exchange_members, the_last_of_as_many_ranks_as_there_may_be_is_left_out) {
+  local_ranks ranks{
+      travelling(travel::in_lines, {8, sizes(11, 3, 64, 2), {1, 2, 0, 1, 2, 1, 0, 2}, routing::sparse})};
+  const ep_membership without_last{1, 0x7f};
+  ASSERT_EQ(ranks.set(without_last), nothing_wrong(8));
+  EXPECT_EQ(ranks.run(without_last, 1, 2), nothing_wrong(8));
+}
+
 constexpr int hasty = 3000;  // ms: somebody is awaited in vain
 
 /// A round that ends with stuck, and names the peer.

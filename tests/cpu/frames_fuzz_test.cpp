@@ -57,6 +57,17 @@ TEST(frames_fuzz, ten_thousand_damaged_answers_are_understood_right_or_not_at_al
   EXPECT_GT(nonsense, 1000);
 }
 
+TEST(frames, a_refusal_with_more_to_say_than_anybody_listens_to_arrives_cut) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const file_descriptor ours{ends[0]}, theirs{ends[1]};
+  send_refusal(theirs, std::string(5000, 'r'));
+  const received_answer got = receive_answer(ours, time_limit{std::chrono::milliseconds{1000}});
+  ASSERT_EQ(got.how, io::done);
+  EXPECT_EQ(got.what, verdict::refused);
+  EXPECT_EQ(got.reason, std::string(4096, 'r'));
+}
+
 TEST(frames_fuzz, ten_thousand_damaged_hellos_make_no_rank_of_a_stranger) {
   std::mt19937_64 random{20261121};
   int accepted = 0, refused = 0;

@@ -254,6 +254,25 @@ TEST(handshake, strangers_who_say_nothing_or_nonsense_hold_nobody_up) {
   for (const rank_result& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
 }
 
+TEST(handshake, strangers_beyond_what_there_is_room_for_go_when_they_have_been_silent_longest) {
+  const std::string name = unique_name();
+  const shared_steps steps;
+  const auto results = in_processes({0, 9, 1}, [&](int process) {
+    if (process == 9) {
+      std::vector<file_descriptor> strangers;
+      for (int i = 0; i < 70; ++i)  // four wait to be accepted
+        strangers.push_back(connect_to(name, time_limit{milliseconds{5000}}));
+      steps.done(0);
+      return steps.wait(1, 2);
+    }
+    if (process == 1 && !steps.wait(0)) return false;
+    process_rendezvous met{config_at(name, process, 2, 5000)};
+    steps.done(1);
+    return all_carry(met, 'a', 2);
+  });
+  for (const rank_result& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
+}
+
 TEST(handshake, a_rank_killed_before_all_are_there_leaves_its_place_to_its_successor) {
   const std::string name = unique_name();
   const shared_steps steps;

@@ -242,6 +242,7 @@ TEST(shared_memory, is_taken_at_once_and_nobody_can_change_its_size) {
       << "the first touch may find no page";
   EXPECT_NE(::ftruncate(fd.get(), 0), 0) << "a peer that shrinks it ends whoever reads on";
   EXPECT_NE(::ftruncate(fd.get(), 1 << 30), 0);
+  EXPECT_NE(::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE), 0) << "a peer may keep others from mapping it";
   const auto mapped = bootstrap::map_shared_memory(fd, window_bytes);
   for (std::size_t i = 0; i < window_bytes; ++i) ASSERT_EQ(mapped.get()[i], std::byte{0});
 }
