@@ -2,8 +2,9 @@
 """Fails if a file sees a layer it must not know about: check_layers.py [ROOT].
 
 A layer is a folder. MAY_SEE holds the arrows, ARCHITECTURE.md draws them. A file sees what it includes and what that includes:
-arrows hold through every header on the way. Arrows that nobody uses fail too, and so do cycles, which cannot be drawn. So does a test
-in the wrong one of tests/cpu and tests/kernels: tests of kernels that only GPUs run have a folder, as `./dev test` runs them in one build.
+arrows hold through every header on the way. Arrows that nobody uses fail too, and so do cycles, which cannot be drawn. So does a folder of
+kernels that ARCHITECTURE.md has no link to, and a test in the wrong one of tests/cpu and tests/kernels: tests of kernels that only GPUs run have a
+folder, as `./dev test` runs them in one build.
 """
 import pathlib
 import re
@@ -186,10 +187,19 @@ def drawing_complaints(page):
                 yield f"ARCHITECTURE.md:1: {layer} may see {target}, and is not drawn above it"
 
 
+def kernels_without_a_place(root, page):
+    """Folders with kernels that no link of the page leads to, or into."""
+    for folder in sorted({path.parent.relative_to(root).as_posix() for path in tree.sources(root, {".cu"})
+                          if path.is_relative_to(root / "src")}):
+        if not re.search(rf"\]\({re.escape(folder)}(/[\w.]+)?\)", page):
+            yield f"ARCHITECTURE.md:1: no link to {folder}/: say where its kernels stand among the others"
+
+
 def main(arguments):
     root = pathlib.Path(arguments[0] if arguments else ".")
     page = (root / "ARCHITECTURE.md").read_text()
-    return tree.report([*complaints(root), *idle_arrows(root), *drawing_complaints(page)], "layers")
+    return tree.report([*complaints(root), *idle_arrows(root), *drawing_complaints(page), *kernels_without_a_place(root, page)],
+                       "layers")
 
 
 if __name__ == "__main__":

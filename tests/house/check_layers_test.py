@@ -119,6 +119,16 @@ class layers(planted_tree):
         self.assert_caught(found, "lacks src/base")
         self.assert_caught(found, "src/protocol may see src/exec")
 
+    def test_kernels_that_the_page_has_no_link_to_are_caught(self):
+        self.plant("src/kernels/gemm/kernels.cu", "\n")
+        self.plant("src/kernels/ep/members/kernels.cu", "\n")
+        self.plant("tests/gpu/ring_gpu_test.cu", "\n")
+        page = "[gemm](src/kernels/gemm/kernel.hpp) and [members](src/kernels/ep/members)"
+        self.assert_clean(check_layers.kernels_without_a_place(self.root, page))
+        found = list(check_layers.kernels_without_a_place(self.root, page.replace("ep/members", "ep/per_rank") + " src/kernels/ep/members"))
+        self.assert_caught(found, "no link to src/kernels/ep/members/")
+        self.assertEqual(len(found), 1)
+
     def test_a_folder_without_arrows_is_caught(self):
         self.plant("src/extras/thing.hpp", "\n")
         self.assert_caught(check_layers.complaints(self.root), "no layer of this name")
