@@ -9,7 +9,7 @@
 namespace baton {
 namespace {
 
-constexpr std::uint64_t most_epoch = (std::uint64_t{1} << (64 - most_members)) - 1;
+constexpr std::uint64_t most_epoch = (std::uint64_t{1} << (64 - epoch_bits_from)) - 1;
 
 constexpr std::uint32_t bits_of(int num_ranks) {
   return (1u << num_ranks) - 1;
@@ -66,11 +66,17 @@ void meet(const world& w, const ep_workspace& workspace, const ep_membership& ne
   std::uint64_t told[most_members] = {};
   copy_async(w, told, workspace.told(), sizeof told, {});
   w.synchronize();
-  for (int r = 0; r < w.size(); ++r)
-    if (next.has(r) && told[r] != p.step.told)
+  for (int r = 0; r < w.size(); ++r) {
+    if (!next.has(r) || told[r] == p.step.told) continue;
+    const std::string given =
+        fmt::format("set_members: rank {} is given {}, and ", w.rank(), text_of_word(p.step.told));
+    if (!is_told(told[r]))
       throw invalid_argument{
-          fmt::format("set_members: rank {} is given {}, and rank {} {}; give all the same", w.rank(),
-                      text_of_word(p.step.told), r, text_of_word(told[r]))};
+          fmt::format("{}finds {:#x} of rank {}, which nobody tells: its memory was overwritten; go on with "
+                      "a new communicator",
+                      given, told[r], r)};
+    throw invalid_argument{fmt::format("{}rank {} {}; give all the same", given, r, text_of_word(told[r]))};
+  }
 }
 
 }  // namespace baton

@@ -6,12 +6,13 @@
 //   word [step][source], 64 bits,   rank `source`, once for each membership   a warp of the owner: wait acquire, system
 //   in every rank's window          and step: store release, system
 //
-//   bits 63 to 8 of a word: the membership's epoch; bit r: rank r is a member
+//   bits 63 to 9 of a word: the membership's epoch; bit 8: makes its ones even in number; bit r: rank r is a member
 //
 //   state of a word                        seen by a member of the membership of epoch n
 //   of an epoch below n                    not here yet: loads again
 //   of epoch n, the same members           here
 //   of epoch n, others; of a later epoch   ends the wait, too: they do not agree, and none of both goes on
+//   with ones that are odd in number       damaged: ends the wait or not, and none of both goes on by it
 //
 // E1: what a member did before step 0 happens before what any member does after it: its kernels of older rounds have ended, so
 //     that what they stored into a member's cells lies there before their owner clears it.
@@ -20,6 +21,8 @@
 // W2: a word is written again for a greater epoch: whoever waits for less still sees enough.
 // Start:    all bytes 0. Epoch 0 is the membership of creation, of which nobody tells.
 // Progress: a member tells all before it waits.
+#include <bit>
+
 #include "exec/exec.hpp"
 
 namespace baton {
@@ -33,11 +36,17 @@ struct meeting {
   std::int32_t rank, step;
 };
 
+inline constexpr int epoch_bits_from = most_members + 1;
+
+constexpr bool is_told(std::uint64_t word) {
+  return std::popcount(word) % 2 == 0;
+}
 constexpr std::uint64_t member_word(std::uint64_t epoch, std::uint32_t members) {
-  return epoch << most_members | members;
+  const std::uint64_t word = epoch << epoch_bits_from | members;
+  return word | static_cast<std::uint64_t>(is_told(word) ? 0 : 1) << most_members;
 }
 constexpr std::uint64_t epoch_of_word(std::uint64_t word) {
-  return word >> most_members;
+  return word >> epoch_bits_from;
 }
 
 struct member_sites {
