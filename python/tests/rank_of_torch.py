@@ -13,6 +13,7 @@ import baton
 import baton.torch
 from rounds import assert_scaled, round_data
 from test_frameworks import multiplied, of_torch
+from test_package import ON_GPUS, run_blocks
 
 SOURCE = pathlib.Path(os.environ.get("BATON_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 
@@ -151,7 +152,13 @@ def model(device):
         assert right == count
 
 
+def page(device):
+    """What the page for GPUs shows, as torchrun starts it."""
+    run_blocks(ON_GPUS, device)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     with torch.no_grad():
-        {"from_env": from_env, "from_torch": from_torch, "captured": captured, "late": late, "deep_ep": deep_ep, "model": model}[sys.argv[1]](sys.argv[2])
+        {"from_env": from_env, "from_torch": from_torch, "captured": captured, "late": late, "deep_ep": deep_ep, "model": model,
+         "page": page}[sys.argv[1]](sys.argv[2])

@@ -67,30 +67,41 @@ def test_the_stub_has_what_the_package_uses_of_the_library():
     assert uses - has == set() and (FOLDER / "py.typed").exists()
 
 
-def blocks(page):
-    return re.findall(r"^```python\n(.*?)^```", (SOURCE / page).read_text(), flags=re.M | re.S)
-
-
 ON_GPUS = "docs/python_on_gpus.md"
+
+
+def blocks(page, device="cuda"):
+    """The page's code; of the one for GPUs what it says that CPU ranks run."""
+    found = re.findall(r"^```python\n(.*?)^```", (SOURCE / page).read_text(), flags=re.M | re.S)
+    if page == ON_GPUS and device == "cpu":
+        return [block.replace('"cuda"', '"cpu"') for block in found if "torch.cuda." not in block]
+    return found
+
+
+def run_blocks(page, device):
+    """One after the other, as who reads the page does."""
+    scope = {}
+    for block in blocks(page, device):
+        exec(compile(block, page, "exec"), scope)
+
+
 PAGES = ["README.md", "python/README.md", "docs/python.md", "docs/deep_ep.md", "docs/torch.md", "docs/migrating.md", ON_GPUS]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_what_pages_show_runs(page, monkeypatch):
-    found = blocks(page)
+    found, device = blocks(page), "cuda"
     assert found, page
     for name, value in variables_of_ranks(1)[0].items():
         monkeypatch.setenv(name, value)
     if any("import torch" in block for block in found):
         torch = pytest.importorskip("torch", exc_type=ImportError)
         if page == ON_GPUS and ("CUDA" not in baton.build_info() or not torch.cuda.is_available()):  # as it says
-            found = [block.replace('"cuda"', '"cpu"') for block in found if "torch.cuda." not in block]
+            device = "cpu"
     if any("import baton.transformers" in block for block in found):
         pytest.importorskip("transformers", exc_type=ImportError)
     monkeypatch.chdir(SOURCE)
-    scope = {}
-    for block in found:
-        exec(compile(block, page, "exec"), scope)
+    run_blocks(page, device)
 
 
 def test_every_page_that_shows_python_is_run():

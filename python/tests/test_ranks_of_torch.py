@@ -58,6 +58,12 @@ def test_a_layer_in_a_graph_is_replayed_with_other_tokens(device, size):
     outputs(start("captured", device, size))
 
 
+@pytest.mark.parametrize("device, size", GROUPS)
+def test_what_the_page_for_gpus_shows_runs_on_ranks(device, size):
+    for rank, out in enumerate(outputs(start("page", device, size))):
+        assert "can be had" in out, (rank, out)
+
+
 @pytest.mark.parametrize("device, size", [group for group in GROUPS if group[1] > 1])
 def test_a_rank_that_does_not_come_is_named(device, size):
     first, *_ = outputs(start("late", device, size, BATON_DEADLINE_MS="1500"))
