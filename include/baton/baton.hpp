@@ -14,6 +14,7 @@
 #include "baton/line_trial.hpp"
 #include "baton/network_facts.hpp"
 #include "baton/numeric.hpp"
+#include "baton/padded_rows.hpp"
 #include "baton/quantise.hpp"
 #include "baton/ring_gemm.hpp"
 #include "baton/scaled_gemm.hpp"

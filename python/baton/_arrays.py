@@ -170,11 +170,11 @@ def new_array(how: str, shape: tuple, dtype: str, place: tuple, name: str) -> Ar
             return getattr(torch, how)(shape, dtype=getattr(torch, dtype), device=device)
     if world.device == "cpu":
         import numpy
-        return getattr(numpy, how)(shape, ml_dtype(dtype) if dtype == "bfloat16" else dtype)
+        return getattr(numpy, how)(shape, ml_dtype(dtype) if dtype in ML_DTYPES else dtype)
     if framework == "cupy":
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(world.device_index), on_stream(stream, framework, world._gpu):
-            return getattr(cupy, how)(shape, ml_dtype(dtype) if dtype == "bfloat16" else dtype)
+            return getattr(cupy, how)(shape, ml_dtype(dtype) if dtype in ML_DTYPES else dtype)
     raise InvalidArgument(f"{name}: None, expected {dtype} {list(shape)} on cuda:{world.device_index}: of arrays of {framework} baton "
                           f"makes none; give {name}=")
 

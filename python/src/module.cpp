@@ -17,5 +17,6 @@ NB_MODULE(_core, module) {
   baton::python::bind_world(module);
   baton::python::bind_communicator(module);
   baton::python::bind_products(module);
+  baton::python::bind_padded(module);
   baton::python::bind_attention(module);
 }

@@ -64,6 +64,7 @@ void bind_errors(nb::module_& module);
 void bind_world(nb::module_& module);
 void bind_communicator(nb::module_& module);
 void bind_products(nb::module_& module);
+void bind_padded(nb::module_& module);
 void bind_attention(nb::module_& module);
 
 /// The work of `enqueue`, which is given `used`, and on CPU ranks its end.

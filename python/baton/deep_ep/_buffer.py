@@ -5,10 +5,11 @@ import torch
 
 from .._errors import InvalidArgument, Unsupported
 from .._expert_parallel import why_not, workspace_bytes
+from .._padded import pad_rows, unpad_rows
 from .._world import World, refuse_pickling
 from ._events import EventHandle, EventOverlap
-from ._layout import (Config, as_exponents, as_three_parts, cast_to_fp8, choices_of, layout_of, like_tma, of_ranks, of_three_parts, packed,
-                      packed_places, padded, routing_as_tokens, routing_of_tokens)
+from ._layout import (Config, as_three_parts, cast_to_fp8, choices_of, layout_of, of_ranks, of_three_parts, padded, routing_as_tokens,
+                      routing_of_tokens)
 from ._rounds import Communicators, Handle
 
 Tokens = Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]
@@ -274,36 +275,32 @@ class Buffer:
         num_local, capacity, hidden = self._experts(num_experts), num_max_dispatch_tokens_per_rank * self.group_size, x.size(1)
         rounds = self._communicators.of(low_latency_sizes(num_max_dispatch_tokens_per_rank, hidden, num_experts, topk_idx.size(1), use_fp8), 2)
         number, slot = rounds.begin(cast_to_fp8(x) if use_fp8 and round_scale else x, topk_idx)
-        nowhere, device = num_local * capacity, x.device
-        values = torch.empty((nowhere + 1, hidden), dtype=torch.float8_e4m3fn if use_fp8 else torch.bfloat16, device=device)
-        recv_x = values[:-1].view(num_local, capacity, hidden)
-        counts = torch.zeros(num_local, dtype=torch.int32, device=device)
-        sources = torch.zeros((num_local, capacity), dtype=torch.int32, device=device)
-        ranges = torch.zeros((num_local, self.group_size), dtype=torch.int64, device=device)
-        columns = hidden // 512 if use_ue8m0 else hidden // 128
-        scales = torch.empty((num_local, columns, capacity), dtype=torch.int32 if use_ue8m0 else torch.float32, device=device).transpose(1, 2)
+        recv_x, scales, counts, sources, ranges = self._places(num_local, capacity, hidden, use_fp8, use_ue8m0, x.device)
         handle = Handle((sources, ranges, num_max_dispatch_tokens_per_rank, hidden, num_experts))
-        handle.rounds, handle.number, handle.slot, handle.idx, handle.scratch = rounds, number, slot, topk_idx, {}
+        handle.rounds, handle.number, handle.slot, handle.idx = rounds, number, slot, topk_idx
 
         def receive() -> None:
-            recv = rounds.arrive(number, slot)
-            places = packed_places(recv, capacity, self.group_size)
-            handle.scratch["places"] = places.of_rows
-            as_bits = torch.uint8 if use_fp8 else torch.int16
-            packed(recv.tokens.view(as_bits), places.of_rows, values.view(as_bits))
-            for to, of in ((counts, places.counts), (sources, places.source_tokens), (ranges, places.layout_range)):
-                to.copy_(of)
-            if use_fp8:
-                by_row = torch.zeros((nowhere + 1, hidden // 128), dtype=torch.float32, device=device)
-                packed(recv.scales, places.of_rows, by_row)
-                scales.copy_(like_tma(as_exponents(by_row[:-1]) if use_ue8m0 else by_row[:-1], num_local, capacity))
+            pad_rows(rounds.arrive(number, slot), capacity, tokens=recv_x, scales=scales, row_counts=counts, source_tokens=sources,
+                     source_ranges=ranges)
+            handle.has_arrived = True
             if cumulative_local_expert_recv_stats is not None:
                 cumulative_local_expert_recv_stats.add_(counts)
 
         hook = rounds.later(slot, receive)
         if not return_recv_hook:
             hook()
-        return (recv_x, scales) if use_fp8 else recv_x, counts, handle, self._event(async_finish), hook if return_recv_hook else None
+        received = recv_x if scales is None else (recv_x, scales.transpose(1, 2))
+        return received, counts, handle, self._event(async_finish), hook if return_recv_hook else None
+
+    def _places(self, experts: int, capacity: int, hidden: int, is_fp8: bool, as_exponents: bool, device: torch.device) -> tuple:
+        """Tokens, scales, counts, source tokens and ranges of sources, as pad_rows fills them."""
+        def made(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+            return torch.empty((experts, *shape), dtype=dtype, device=device)
+        scales = None
+        if is_fp8:
+            scales = made(torch.int32, hidden // 512, capacity) if as_exponents else made(torch.float32, hidden // 128, capacity)
+        return (made(torch.float8_e4m3fn if is_fp8 else torch.bfloat16, capacity, hidden), scales, made(torch.int32), made(torch.int32, capacity),
+                made(torch.int64, self.group_size))
 
     def low_latency_combine(self, x: torch.Tensor, topk_idx: torch.Tensor, topk_weights: torch.Tensor, handle: Handle,
                             use_logfmt: bool = False, zero_copy: bool = False, async_finish: bool = False, return_recv_hook: bool = False,
@@ -314,14 +311,12 @@ class Buffer:
         if combine_wait_recv_cost_stats is not None:
             raise Unsupported("combine_wait_recv_cost_stats: World.wait_times() of baton says who was waited for, without being asked before")
         rounds = handle.rounds
-        if "places" not in handle.scratch:
+        if not handle.has_arrived:
             raise InvalidArgument("handle: the hook of its low_latency_dispatch was not called yet")
         if zero_copy:
-            x = handle.scratch["combine"]
+            x = handle.answers
         number, slot = rounds.reopened(handle.number, handle.slot, handle.idx)
-        rows = x.reshape(-1, x.size(-1))
-        places = handle.scratch["places"].clamp(max=rows.size(0) - 1)  # rows that are none are not read
-        rounds.ep.combine_async(rows.index_select(0, places), slot=slot)
+        rounds.ep.combine_async(unpad_rows(rounds.received(slot), x.contiguous()), slot=slot)
         rounds.close_round(slot)
         if out is None:
             out = torch.empty((topk_idx.size(0), x.size(-1)), dtype=torch.bfloat16, device=x.device)
@@ -335,9 +330,9 @@ class Buffer:
     def get_next_low_latency_combine_buffer(self, handle: Handle) -> torch.Tensor:
         """[local experts, ranks * num_max, hidden] bfloat16 to fill, for a low_latency_combine of this handle with zero_copy."""
         sources, _, _, hidden, _ = handle
-        if "combine" not in handle.scratch:
-            handle.scratch["combine"] = torch.zeros((*sources.shape, hidden), dtype=torch.bfloat16, device=sources.device)
-        return handle.scratch["combine"]
+        if handle.answers is None:
+            handle.answers = torch.zeros((*sources.shape, hidden), dtype=torch.bfloat16, device=sources.device)
+        return handle.answers
 
     def low_latency_update_mask_buffer(self, rank_to_mask: int, mask: bool = False) -> None:
         """Refused: ranks leave together."""

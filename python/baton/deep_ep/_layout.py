@@ -86,54 +86,9 @@ def of_three_parts(sums: torch.Tensor, columns: int) -> torch.Tensor:
     return high + (middle + low)
 
 
-class PackedPlaces(NamedTuple):
-    """Where rows that lie one after the other are in [experts, capacity]."""
-
-    of_rows: torch.Tensor  # [max_rows] places in it; experts * capacity for rows that are none
-    counts: torch.Tensor   # [experts] int32
-    source_tokens: torch.Tensor   # [experts, capacity] int32
-    layout_range: torch.Tensor    # [experts, ranks] int64: first place << 32 | how many
-
-
-def packed_places(recv, capacity: int, num_ranks: int) -> PackedPlaces:
-    offsets, counts, sources = recv.row_offsets.long(), recv.row_counts, recv.sources
-    experts, device = counts.size(0), counts.device
-    rows = torch.arange(recv.max_rows, device=device)
-    expert = torch.searchsorted(offsets[1:].contiguous(), rows, right=True).clamp(max=experts - 1)
-    within = rows - offsets[expert]
-    is_row = within < counts.long()[expert]
-    nowhere = experts * capacity
-    of_rows = torch.where(is_row, expert * capacity + within, nowhere)
-    source_tokens = torch.zeros(nowhere + 1, dtype=torch.int32, device=device)
-    source_tokens[of_rows] = sources[:, 0]
-    cell = torch.where(is_row, expert * num_ranks + sources[:, 2].long().clamp(0, num_ranks - 1), experts * num_ranks)
-    cells = torch.zeros(experts * num_ranks + 1, dtype=torch.int64, device=device)
-    cells.index_add_(0, cell, torch.ones_like(cell))
-    per_rank = cells[:-1].view(experts, num_ranks)
-    first = per_rank.cumsum(1) - per_rank
-    return PackedPlaces(of_rows, counts.clone(), source_tokens[:-1].view(experts, capacity), first << 32 | per_rank)
-
-
-def packed(rows: torch.Tensor, places: torch.Tensor, into: torch.Tensor) -> None:
-    """`rows` to their `places` in `into`, [experts * capacity + 1, columns], whose last row takes those that are none."""
-    into.index_copy_(0, places, rows.contiguous())
-
-
 def cast_to_fp8(x: torch.Tensor) -> tuple:
     """Blocks of 128 values with a power of two as their scale, as (values, scales)."""
     blocks = x.float().view(x.size(0), -1, 128)
     exponents = torch.ceil(torch.log2(blocks.abs().amax(dim=2).clamp(min=1e-4) / 448.0))
     scales = torch.exp2(exponents)
     return (blocks / scales.unsqueeze(2)).to(torch.float8_e4m3fn).view(x.shape), scales
-
-
-def as_exponents(scales: torch.Tensor) -> torch.Tensor:
-    """[..., n] scales that are powers of two as [..., n / 4] int32 of four exponents each."""
-    exponents = (scales.contiguous().view(torch.int32) >> 23).to(torch.uint8)
-    return exponents.contiguous().view(torch.int32)
-
-
-def like_tma(scales: torch.Tensor, experts: int, capacity: Optional[int] = None) -> torch.Tensor:
-    """[experts, capacity, n], rows of an expert next to each other in memory."""
-    by_expert = scales.view(experts, capacity if capacity is not None else -1, scales.size(-1))
-    return by_expert.transpose(1, 2).contiguous().transpose(1, 2)

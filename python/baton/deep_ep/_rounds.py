@@ -57,6 +57,10 @@ class Rounds:
         self.arrive(number, slot)
         return number, slot
 
+    def received(self, slot: int) -> Received:
+        """Of the round that is open there."""
+        return self.open[slot][1]
+
     def close_round(self, slot: int) -> None:
         self.open.pop(slot, None)
 
@@ -90,7 +94,8 @@ class Handle(tuple):
     first_expert: int
     top_k: Optional[int]
     num_rows: Optional[int]
-    scratch: dict
+    has_arrived: bool = False  # of low latency: what it is a handle of
+    answers: Optional[torch.Tensor] = None  # of low latency: memory for what experts make, if it was asked for
 
     def __repr__(self) -> str:
         return f"<baton.deep_ep handle: round {self.number} of {self.idx.size(0)} tokens, {self.rounds.ep!r}>"

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from .._errors import InvalidArgument, Unsupported
 from .._expert_parallel import ExpertParallel
+from .._padded import Padded, pad_rows, unpad_rows
 from .._received import Received
-from ..deep_ep._layout import like_tma, packed, packed_places
 
 SCALED = {"fp8": 128}  # formats that engines take with their scales: values of a block
 
@@ -43,35 +43,15 @@ def rows_of(recv: Received, waits: bool) -> Rows:
     return Rows(recv.tokens[:num_rows], None if scales is None else scales[:num_rows], experts, counts.clone(), on_host)
 
 
-class Packed(NamedTuple):
-    """The same in memory for as many rows of each expert as may ever come."""
-
-    tokens: Tensor              # [local experts, capacity, hidden]
-    scales: Optional[Tensor]    # [local experts, capacity, hidden / 128] float32, an expert's rows next to each other
-    counts: Tensor              # [local experts] int32
-    places: Tensor              # [max_rows]: where in [local experts * capacity] each row is
+def packed_rows(recv: Received, ep: ExpertParallel) -> Padded:
+    """Copies: rows lie one after the other in the communicator. Waits for no device. `scales` as [local experts, capacity, hidden / 128]."""
+    rows = pad_rows(recv, ep.config["num_max_tokens_per_rank"] * ep.world.size)
+    return rows if rows.scales is None else rows._replace(scales=rows.scales.transpose(1, 2))
 
 
-def packed_rows(recv: Received, ep: ExpertParallel) -> Packed:
-    """Copies: rows lie one after the other in the communicator. Waits for no device."""
-    local, capacity = recv.num_local_experts, ep.config["num_max_tokens_per_rank"] * ep.world.size
-    to = packed_places(recv, capacity, ep.world.size)
-    tokens = recv.tokens
-    bits = torch.uint8 if tokens.element_size() == 1 else torch.int16
-    values = torch.empty((local * capacity + 1, recv.hidden), dtype=tokens.dtype, device=tokens.device)
-    packed(tokens.view(bits), to.of_rows, values.view(bits))
-    scales = recv.scales
-    if scales is not None:
-        by_row = torch.zeros((local * capacity + 1, scales.shape[1]), dtype=scales.dtype, device=scales.device)
-        packed(scales, to.of_rows, by_row)
-        scales = like_tma(by_row[:-1], local, capacity)
-    return Packed(values[:-1].view(local, capacity, recv.hidden), scales, to.counts, to.of_rows)
-
-
-def unpacked(answers: Tensor, places: Tensor) -> Tensor:
+def unpacked(answers: Tensor, recv: Received) -> Tensor:
     """[max_rows, hidden] of [local experts, capacity, hidden]; rows that are none hold anything."""
-    flat = answers.reshape(-1, answers.size(-1))
-    return flat.index_select(0, places.clamp(max=flat.size(0) - 1))
+    return unpad_rows(recv, answers.contiguous())
 
 
 def answers_of(output: Tensor, num_rows: int) -> Tensor:

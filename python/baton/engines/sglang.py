@@ -103,11 +103,11 @@ class Normal(Dispatcher):
 class LowLatency(Dispatcher):
     def output(self, recv: Any) -> Any:
         rows = packed_rows(recv, self.ep)
-        self.places = rows.places
+        self.received = recv
         ids, weights = self.routing
         num_experts = self.ep.config["num_experts"]
         expected = (ids.numel() * self.ep.world.size + num_experts) // num_experts  # rows of an expert, on average
-        return self.formats.DeepEPLLDispatchOutput(rows.tokens, rows.scales, ids, weights, rows.counts, expected)
+        return self.formats.DeepEPLLDispatchOutput(rows.tokens, rows.scales, ids, weights, rows.row_counts, expected)
 
     def answers(self, output: Tensor) -> tuple:
-        return unpacked(output, self.places), -1
+        return unpacked(output, self.received), -1

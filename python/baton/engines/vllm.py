@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._errors import InvalidArgument, Unsupported
 from .._expert_parallel import ExpertParallel
-from ._rows import SCALED, Packed, Rows, answers_of, check, packed_rows, rows_of, unpacked, weighted_input
+from ._rows import SCALED, Rows, answers_of, check, packed_rows, rows_of, unpacked, weighted_input
 
 LAYERS = "vllm.model_executor.layers.fused_moe"
 
@@ -161,15 +161,15 @@ class BatchedExperts(PrepareAndFinalize):
         return self.kernel.FusedMoEActivationFormat.BatchedExperts
 
     def received(self, recv: Any, slot: int, quant_config: Any, defer_input_quant: bool) -> tuple:
-        rows: Packed = packed_rows(recv, self.ep)
-        self.rounds[slot] = rows.places
+        rows = packed_rows(recv, self.ep)
+        self.rounds[slot] = recv
         tokens, scales = rows.tokens, rows.scales
         if self.block is None:
             flat, scales = self.quantised(tokens.flatten(0, 1), quant_config, defer_input_quant)
             tokens = flat.view(tokens.size(0), -1, flat.size(-1))
             if scales is not None and scales.numel() > 1:
                 scales = scales.view(tokens.size(0), -1, scales.size(-1))
-        return tokens, scales, self.kernel.ExpertTokensMetadata(expert_num_tokens=rows.counts, expert_num_tokens_cpu=None), None, None
+        return tokens, scales, self.kernel.ExpertTokensMetadata(expert_num_tokens=rows.row_counts, expert_num_tokens_cpu=None), None, None
 
     def answers(self, output: Tensor, slot: int, weight_and_reduce: Any) -> tuple:
         if type(weight_and_reduce).__name__ != "TopKWeightAndReduceDelegate" or output.dim() != 3:
