@@ -1,6 +1,7 @@
 #pragma once
-// A pipeline between two roles, over two rings of mbarriers. Each end is a type of its own: the producer's has
-// acquire, commit and commit_mma, the consumer's has wait, release and release_no_step.
+// A pipeline between two roles, over two rings of mbarriers: a view of the mbarrier pipeline (mbarrier_pipeline.hpp), whose P1
+// and P2 are R1 and R2 here. Each end is a type of its own: the producer's has acquire, commit and commit_mma, the consumer's
+// has wait, release and release_no_step.
 //
 //   cell                                      completes after              means
 //   producer[stage * producer_sub + sub]      the producer's arrivals      the stage holds what the consumer
@@ -29,8 +30,8 @@
 
 #include "base/macros.hpp"
 #include "exec/mbarrier.hpp"
+#include "protocol/mbarrier_pipeline.hpp"
 #include "protocol/mma_commit.hpp"
-#include "protocol/pipeline_state.hpp"
 
 namespace baton {
 
@@ -52,15 +53,12 @@ class role_pipeline {
 
  public:
   BATON_FN role_pipeline(mbarrier* producer, mbarrier* consumer, pipeline_arrivals arrivals = {})
-      : producer_{producer},
-        consumer_{consumer},
-        arrivals_{arrivals},
-        state_{0, is_producer ? arrivals.first : parity::even} {}
+      : end_{{producer, consumer}, {0, is_producer ? arrivals.first : parity::even}}, arrivals_{arrivals} {}
 
   /// Blocks until the stage is free (R2). False: gave up.
   template <int sub = 0, async_exec_context X>
   BATON_FN bool acquire(X& x, const wait_site& where) const requires is_producer {
-    return x.template mbarrier_wait<scope::cluster>(consumer_barrier(sub), state_.parity, where);
+    return end_.await_free(x, sub, where);
   }
   /// The stage is filled by what this warp did (R1); on to the next.
   template <int sub = 0, async_exec_context X>
@@ -81,7 +79,7 @@ class role_pipeline {
   /// Blocks until the stage is filled (R1). False: gave up.
   template <int sub = 0, async_exec_context X>
   BATON_FN bool wait(X& x, const wait_site& where) const requires(!is_producer) {
-    return x.template mbarrier_wait<scope::cluster>(producer_barrier(sub), state_.parity, where);
+    return end_.await_filled(x, sub, where);
   }
   /// The stage may be overwritten (R2); on to the next.
   template <int sub = 0, async_exec_context X>
@@ -98,21 +96,15 @@ class role_pipeline {
     x.elect([&] { arrive_in_block(x, consumer_barrier(sub), block, arrivals_.count); });
   }
 
-  BATON_FN void step() { state_.step(); }
-  BATON_FN int index() const { return state_.index; }
-  BATON_FN parity next_parity() const { return state_.parity; }
-  BATON_FN mbarrier* producer_barrier(int sub = 0) const {
-    return producer_ + state_.index * producer_sub_stages + sub;
-  }
-  BATON_FN mbarrier* consumer_barrier(int sub = 0) const {
-    return consumer_ + state_.index * consumer_sub_stages + sub;
-  }
+  BATON_FN void step() { end_.step(); }
+  BATON_FN int index() const { return end_.index(); }
+  BATON_FN parity next_parity() const { return end_.parity(); }
+  BATON_FN mbarrier* producer_barrier(int sub = 0) const { return end_.filled(sub); }
+  BATON_FN mbarrier* consumer_barrier(int sub = 0) const { return end_.free(sub); }
 
  private:
-  mbarrier* producer_;
-  mbarrier* consumer_;
+  pipeline_end<stages, separate_barriers<producer_sub_stages, consumer_sub_stages>, scope::cluster> end_;
   pipeline_arrivals arrivals_;
-  pipeline_state<stages> state_;
 };
 
 }  // namespace baton

@@ -13,6 +13,7 @@
 //   filled    consumer_wait()                   in use    issuer       waits, producer side, phase n       (K1)
 //   in use    products done, consumer_release() free      engine       arrives, consumer side, phase n     (K2)
 //
+// A view of the mbarrier pipeline (mbarrier_pipeline.hpp), whose P1 and P2 are K1 and K2 here.
 // K1: the copies counted on a part's barrier happen before the return of the wait for it.
 // K2: the products issued before a release (M1, mma_commit.hpp) happen before the next lap's copies.
 // Start:    both ends at stage 0; the producer at odd parity, so its first lap falls through.
@@ -23,8 +24,8 @@
 // Checked:  checks/staged_pipeline.cpp and, in use, checks/pair_attention.cpp have the bounds and the planted bugs.
 #include "base/macros.hpp"
 #include "exec/mbarrier.hpp"
+#include "protocol/mbarrier_pipeline.hpp"
 #include "protocol/mma_commit.hpp"
-#include "protocol/pipeline_state.hpp"
 
 namespace baton {
 
@@ -42,20 +43,15 @@ class staged_pipeline {
   BATON_FN consumer_end consumer() const { return consumer_end{base_}; }
 
  private:
-  /// What both ends share: the next stage and its barriers.
-  class end {
-   public:
-    BATON_FN end(mbarrier* base, parity first) : base_{base}, state_{0, first} {}
-    BATON_FN int index() const { return state_.index; }
-    BATON_FN void step() { state_.step(); }
-    /// Past so many stages that are somebody else's; not more than there are.
-    BATON_FN void skip(int stages) { state_.skip(stages); }
-    BATON_FN mbarrier* producer_mbar(int part = 0) const { return base_ + state_.index * qk_stages + part; }
-    BATON_FN mbarrier* consumer_mbar(int part = 0) const { return producer_mbar(part) + total_stages; }
+  using barriers = adjacent_barriers<kv_stages, qk_stages>;
 
-   protected:
-    mbarrier* base_;
-    pipeline_state<kv_stages> state_;
+  /// What both ends share, under the documented names.
+  class end : public pipeline_end<kv_stages, barriers, Reach> {
+   public:
+    BATON_FN end(mbarrier* base, parity first)
+        : pipeline_end<kv_stages, barriers, Reach>{barriers{base}, {0, first}} {}
+    BATON_FN mbarrier* producer_mbar(int part = 0) const { return this->filled(part); }
+    BATON_FN mbarrier* consumer_mbar(int part = 0) const { return this->free(part); }
   };
 
   mbarrier* base_;
@@ -71,12 +67,12 @@ class staged_pipeline<kv_stages, qk_stages, cta_group, Reach>::producer_end : pu
   /// Blocks until the part is free (K2). False: gave up.
   template <int part = 0, async_exec_context X>
   BATON_FN bool producer_acquire(X& x, const wait_site& where) const {
-    return x.template mbarrier_wait<Reach>(this->consumer_mbar(part), this->state_.parity, where);
+    return this->await_free(x, part, where);
   }
   /// The same by wait(barrier, parity), which says whether it is.
   template <int part = 0, class Wait>
   BATON_FN bool producer_acquire_by(Wait wait) const {
-    return wait(this->consumer_mbar(part), this->state_.parity);
+    return wait(this->consumer_mbar(part), this->parity());
   }
 };
 
@@ -89,17 +85,17 @@ class staged_pipeline<kv_stages, qk_stages, cta_group, Reach>::consumer_end : pu
   /// Blocks until the part has landed (K1). False: gave up.
   template <int part = 0, async_exec_context X>
   BATON_FN bool consumer_wait(X& x, const wait_site& where) const {
-    return x.template mbarrier_wait<Reach>(this->producer_mbar(part), this->state_.parity, where);
+    return this->await_filled(x, part, where);
   }
   /// The same by wait(barrier, parity), which says whether it has.
   template <int part = 0, class Wait>
   BATON_FN bool consumer_wait_by(Wait wait) const {
-    return wait(this->producer_mbar(part), this->state_.parity);
+    return wait(this->producer_mbar(part), this->parity());
   }
   /// Whether it has landed (K1, if so), without waiting. For contexts with groups.
   template <int part = 0, async_exec_context X>
   BATON_FN bool consumer_sees(X& x) const {
-    return x.template mbarrier_is_over<Reach>(this->producer_mbar(part), this->state_.parity);
+    return this->sees_filled(x, part);
   }
   /// The part is free when the products issued so far are done (K2); on to the next stage after the last part.
   template <int part = qk_stages - 1, async_exec_context X, commit_engine<X> Engine>
@@ -110,7 +106,7 @@ class staged_pipeline<kv_stages, qk_stages, cta_group, Reach>::consumer_end : pu
   /// Releases a part of stage `index` that the end has already passed.
   template <int part = qk_stages - 1, async_exec_context X, commit_engine<X> Engine>
   BATON_FN void consumer_release_at(X& x, Engine& engine, int index) const {
-    commit(x, engine, this->base_ + total_stages + index * qk_stages + part);
+    commit(x, engine, this->free_at(index, part));
   }
   /// The same of the stage that the end passed `ago` steps ago: 1 is the last one.
   template <int part = qk_stages - 1, async_exec_context X, commit_engine<X> Engine>
