@@ -124,7 +124,7 @@ class swapping_warp {
     }
     make_last();
     if (!going_ && flaw_ != swap_flaw::keeps_silent) x_.report_late({.where = late_});
-    if (flaw_ != swap_flaw::leaves && flaw_ != swap_flaw::unmet) x_.sync_cluster();
+    if (flaw_ != swap_flaw::leaves && flaw_ != swap_flaw::unmet) x_.meet_cluster();
   }
 
  private:

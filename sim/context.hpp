@@ -163,6 +163,7 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
     return reinterpret_cast<T*>(place_in_block(reinterpret_cast<std::byte*>(at), block));
   }
   void sync_cluster();
+  void meet_cluster();
   void mbarrier_init(mbarrier* b, int arrivals);
   template <scope Reach = scope::cluster>
   void mbarrier_arrive(mbarrier* b, int n) {

@@ -201,6 +201,7 @@ class context : public sim::lane_verbs<context> {
     return reinterpret_cast<T*>(run_.place_in_block(warp_, reinterpret_cast<std::byte*>(p), block));
   }
   void sync_cluster() { run_.perform(warp_, {verb::sync_cluster, order::acq_rel, scope::cluster}); }
+  void meet_cluster() { run_.perform(warp_, {verb::meet_cluster, order::relaxed, scope::cluster}); }
   void mbarrier_init(mbarrier* b, int arrivals) { write(b, mbarrier{sim::initialised(arrivals).word()}); }
   /// Only the block's own warps wait there: block scope does for them, and carries on what they know of other blocks.
   template <scope = scope::cluster>

@@ -307,6 +307,16 @@ void memory::barrier(std::span<const int> warps) {
   }
 }
 
+void memory::meeting(std::span<const int> warps) {
+  if (fault_ == planted_fault::meetings_tell_all) return barrier(warps);
+  vector_clock causes;
+  for (const int w : warps) causes.join(knowledge(w).causes);
+  for (const int w : warps) {
+    knowledge(w).causes = causes;
+    advance(w, true);
+  }
+}
+
 void memory::end_kernel(int warp) {
   warp_knowledge& me = knowledge(warp);
   me.ended = me.now;

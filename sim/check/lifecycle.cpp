@@ -260,6 +260,8 @@ bool execution::open_barrier(int warp) {
   if (ends_kernel) report_loose_ends(here.rank);
   if (barrier == verb::await_dependencies)
     shop_.ram.await_dependencies(members);
+  else if (barrier == verb::meet_cluster)
+    shop_.ram.meeting(members);
   else
     shop_.ram.barrier(members);
   if (ends_kernel) spoil_shared_memory(here.rank);

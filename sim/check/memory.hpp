@@ -191,6 +191,8 @@ class memory {
 
   void fence(int warp, order ordering, scope reach);
   void barrier(std::span<const int> warps);
+  /// The same that tells nobody anything.
+  void meeting(std::span<const int> warps);
   /// The warp's part of a kernel ends, and its part of the next begins before others' parts have ended.
   void end_kernel(int warp);
   /// They know what all of them did up to end_kernel; of what they did since, each knows its own.

@@ -75,6 +75,8 @@ const char* name(verb v) {
       return "sync_block";
     case verb::sync_cluster:
       return "sync_cluster";
+    case verb::meet_cluster:
+      return "meet_cluster";
     case verb::await_dependencies:
       return "await_dependencies";
     case verb::next_kernel:

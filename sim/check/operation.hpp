@@ -52,6 +52,7 @@ enum class verb : std::uint8_t {
   wait,
   sync_block,
   sync_cluster,
+  meet_cluster,
   await_dependencies,
   next_kernel,
   either,  // no access: the search answers both ways
@@ -78,8 +79,8 @@ constexpr bool is_write(verb v) {
   return v == verb::store || v == verb::copied_out || is_rmw(v) || is_arrival(v);
 }
 constexpr bool is_barrier(verb v) {
-  return v == verb::sync_block || v == verb::sync_cluster || v == verb::await_dependencies ||
-         v == verb::next_kernel;
+  return v == verb::sync_block || v == verb::sync_cluster || v == verb::meet_cluster ||
+         v == verb::await_dependencies || v == verb::next_kernel;
 }
 /// The operation's address is that of a word.
 constexpr bool has_word(verb v) {

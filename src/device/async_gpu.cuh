@@ -38,6 +38,15 @@ class async_gpu : public line_gpu {
     }
   }
 
+  BATON_FN static void meet_cluster() {
+    if constexpr (in_cluster) {
+      ptx::barrier_cluster_arrive_relaxed();
+      ptx::barrier_cluster_wait();
+    } else {
+      __syncthreads();
+    }
+  }
+
   BATON_FN static void mbarrier_init(mbarrier* b, int arrivals) {
     cuda::ptx::mbarrier_init(&b->opaque, static_cast<std::uint32_t>(arrivals));
   }

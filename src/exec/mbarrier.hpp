@@ -41,6 +41,7 @@
 //     in_block(p, block)                 where block `block` of the cluster keeps what is at p, in shared memory, here: for plain
 //                                        accesses, which barriers of the cluster and arrivals at cluster scope order
 //     sync_cluster()                     barrier of all warps of the cluster; orders memory among them
+//     meet_cluster()                     the same, and orders nothing: nobody waits for what it stored before
 //
 // The copy engine is a participant of its own: it sees the issuer's earlier plain writes to shared memory only through
 // fence_proxy_async, and what it writes is seen by whoever waited on the mbarrier it counts on.
@@ -88,6 +89,7 @@ concept async_exec_context = exec_context<X> &&
   { x.cluster_blocks() } -> std::convertible_to<int>;
   { x.in_block(memory, 0) } -> std::same_as<std::byte*>;
   x.sync_cluster();
+  x.meet_cluster();
 };
 
 }  // namespace baton

@@ -4,6 +4,7 @@
 #include "tests/check/counted_litmus.hpp"
 #include "tests/check/line_litmus.hpp"
 #include "tests/check/litmus_programs.hpp"
+#include "tests/check/meeting_litmus.hpp"
 #include "tests/check/product_litmus.hpp"
 #include "tests/check/warp_litmus.hpp"
 
@@ -357,9 +358,10 @@ inline std::vector<test> waiting_tests() {
 
 inline std::vector<test> all_tests() {
   std::vector<test> all;
-  for (const auto& group : {message_passing_tests(), coherence_tests(), plain_access_tests(), waiting_tests(),
-                            counting_tests(), giving_up_tests(), lane_tests(), phase_tests(), copy_tests(),
-                            shared_memory_tests(), line_tests(), counted_tests(), product_tests()}) {
+  for (const auto& group :
+       {message_passing_tests(), coherence_tests(), plain_access_tests(), waiting_tests(), counting_tests(),
+        giving_up_tests(), lane_tests(), phase_tests(), copy_tests(), shared_memory_tests(), line_tests(),
+        counted_tests(), meeting_tests(), product_tests()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;

@@ -226,6 +226,19 @@ TEST(sim_async, an_arrival_at_another_block_publishes_what_came_before_it) {
   EXPECT_EQ(bad, 0);
 }
 
+TEST(sim_async, who_meets_a_cluster_waits_for_all_of_it) {
+  const int bad = schedules_with_errors(two_blocks, [](context& x, int& wrong) {
+    static int there[4];
+    there[x.block()] = 0;
+    x.sync_cluster();
+    ++there[x.block()];
+    x.meet_cluster();
+    for (int block = x.block() / 2 * 2, i = 0; i < 2; ++i) wrong += there[block + i] != there[x.block()];
+    x.meet_cluster();
+  });
+  EXPECT_EQ(bad, 0);
+}
+
 TEST(sim_async, leaving_before_a_partner_arrives_is_an_error_that_says_so) {
   const auto leave = [](context& x) {
     auto* ready = reinterpret_cast<mbarrier*>(x.shared());

@@ -236,6 +236,31 @@ TEST_F(gpu_mbarrier, blocks_of_a_pair_hand_over_through_each_others_barriers) {
   expect_nobody_stuck();
 }
 
+/// The first block of each pair comes late, and notes when; the second when it could go on.
+struct meets_a_late_block {
+  static constexpr kernel_bounds bounds{.cluster = 2};
+
+  template <async_exec_context X>
+  static BATON_FN void run(X& x, const mbarrier_params& p) {
+    if (x.cluster_block() == 0) {
+      for (int i = 0; i < p.n; ++i) x.template fence<order::acq_rel, scope::system>();
+      x.elect([&] { x.template store<order::relaxed, scope::device>(p.out + x.block(), 1u); });
+      x.template fence<order::acq_rel, scope::device>();
+    }
+    x.meet_cluster();
+    if (x.cluster_block() == 0) return;
+    x.template fence<order::acq_rel, scope::device>();
+    const std::uint32_t there = x.template load<order::relaxed, scope::device>(p.out + x.block() - 1);
+    x.elect([&] { x.template store<order::relaxed, scope::device>(p.out + x.block(), 2 + there); });
+  }
+};
+
+TEST_F(gpu_mbarrier, who_meets_a_cluster_waits_for_all_of_it) {
+  both_sides<std::uint32_t> out{64};
+  run<meets_a_late_block>({.out = out.data(), .n = 100}, 64, 1);
+  for (std::size_t b = 0; b < 64; ++b) EXPECT_EQ(out[b], b % 2 == 0 ? 1u : 3u) << "block " << b;
+}
+
 /// One arrival of two, at the third barrier of the block.
 struct lose_an_arrival {
   template <async_exec_context X>

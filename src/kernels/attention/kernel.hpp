@@ -52,7 +52,7 @@ class block_role {
       x_.template take_registers<C.consumer_registers()>();
       consume(w);
     }
-    x_.sync_cluster();  // nobody leaves while others store here
+    x_.meet_cluster();  // nobody leaves while others store here
   }
 
  private:
