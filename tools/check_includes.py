@@ -42,6 +42,7 @@ STANDARD = {  # header: the names of std:: that it has, as regular expressions
     "filesystem": "filesystem|filesystem::.*",
     "fstream": "[io]?fstream",
     "functional": "function|hash|plus|multiplies|less|greater|ref|cref|invoke|bind_front",
+    "future": "future|async|launch",
     "initializer_list": "initializer_list",
     "iostream": "c(out|err|in|log)",
     "iterator": "next|prev|distance|.*_iterator(_tag)?|back_inserter|inserter",

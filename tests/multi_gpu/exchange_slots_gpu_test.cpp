@@ -1,5 +1,7 @@
 // Several rounds in flight at once on GPUs: each slot's round is a CUDA graph of its own, and the slots' graphs run side by side
-// on streams of their own.
+// on streams of their own. What the next rounds are given, and what must come of them, is made by other threads meanwhile.
+#include <future>
+
 #include "tests/support/captured_round.hpp"
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/gpu_count.hpp"
@@ -42,20 +44,19 @@ class exchange_slots_gpu : public testing::TestWithParam<travel> {
       }
     }
   }
-  /// Draws the inputs of a round of every slot.
+  /// Gives every slot a round of its own; those of the next seed are drawn from now on.
   void load(std::uint64_t seed) {
-    inputs_.clear();
-    for (std::size_t s = 0; s < slots_.size(); ++s) {
-      inputs_.push_back(draw_inputs(case_, seed * slots_.size() + s));
-      for (std::size_t r = 0; r < worlds_.size(); ++r) slots_[s][r].load(inputs_[s][r]);
-    }
+    if (next_.empty()) draw(seed);
+    now_.clear();
+    for (auto& drawn : next_) now_.push_back(drawn.get());
+    draw(seed + 1);
+    for (std::size_t s = 0; s < slots_.size(); ++s)
+      for (std::size_t r = 0; r < worlds_.size(); ++r) slots_[s][r].load(now_[s].inputs[r]);
   }
   void expect_outputs(std::uint64_t seed) {
     for (std::size_t s = 0; s < slots_.size(); ++s)
       for (std::size_t r = 0; r < worlds_.size(); ++r)
-        ASSERT_EQ(difference(identity_output(case_, inputs_[s][r], static_cast<int>(r)),
-                             slots_[s][r].read_output()),
-                  "")
+        ASSERT_EQ(difference(now_[s].outputs[r], slots_[s][r].read_output()), "")
             << "round " << seed << ", slot " << s << ", rank " << r;
   }
 
@@ -65,7 +66,26 @@ class exchange_slots_gpu : public testing::TestWithParam<travel> {
   exchange_case case_;
   std::vector<std::vector<captured_rank>> captured_;  // [slot][rank]
   std::vector<std::vector<exchange_rank>> slots_;
-  std::vector<std::vector<rank_inputs>> inputs_;
+
+ private:
+  /// A slot's.
+  struct drawn_round {
+    std::vector<rank_inputs> inputs;
+    std::vector<std::vector<float>> outputs;
+  };
+  void draw(std::uint64_t seed) {
+    next_.clear();
+    for (std::size_t s = 0; s < slots_.size(); ++s)
+      next_.push_back(std::async(std::launch::async, [c = case_, slot_seed = seed * slots_.size() + s] {
+        drawn_round drawn{draw_inputs(c, slot_seed), {}};
+        for (std::size_t r = 0; r < drawn.inputs.size(); ++r)
+          drawn.outputs.push_back(identity_output(c, drawn.inputs[r], static_cast<int>(r)));
+        return drawn;
+      }));
+  }
+
+  std::vector<drawn_round> now_;
+  std::vector<std::future<drawn_round>> next_;
 };
 
 // Experts that return rows take them by expert.

@@ -1,35 +1,38 @@
 #pragma once
 // Experts that return the rows they are given: a whole round without the host, for bf16 tokens that lie by expert.
-#include <cmath>
-
 #include "tests/support/exchange_rank.hpp"
 
 namespace baton::test {
 
-/// The sum of a token's value over those of its choices that `counts` says.
+/// Adds a token's values, weighted, for each of its choices that `counts` says: sums of one row.
 template <class Counts>
-float weighted_sum(const exchange_case& c, const rank_inputs& in, std::size_t value, Counts counts) {
-  const auto hidden = static_cast<std::size_t>(c.config.hidden), k = static_cast<std::size_t>(c.config.top_k);
-  float sum = 0.0f;
-  for (std::size_t j = value / hidden * k; j < (value / hidden + 1) * k; ++j)
-    if (counts(in.topk_idx[j])) sum = std::fma(in.topk_weights[j], static_cast<float>(in.tokens[value]), sum);
-  return sum;
+void add_choices(const exchange_case& c, const rank_inputs& in, std::size_t token,
+                 const std::vector<float>& values, Counts counts, float* sums) {
+  const auto k = static_cast<std::size_t>(c.config.top_k);
+  for (std::size_t j = token * k; j < (token + 1) * k; ++j)
+    if (counts(in.topk_idx[j]))
+      add_weighted_values(in.topk_weights[j], 1.0f, values.data(), sums, values.size());
 }
 
 /// What they give: with layout per_rank each rank's weighted sum, rounded if it comes from another, added in the order of ranks;
 /// with per_expert the weighted sum of all choices.
 inline std::vector<float> identity_output(const exchange_case& c, const rank_inputs& in, int rank) {
-  const std::size_t values = in.tokens.size();
-  std::vector<float> out(values, 0.0f);
-  if (c.config.layout == ep_layout::per_expert) {
-    for (std::size_t i = 0; i < values; ++i) out[i] = weighted_sum(c, in, i, [](int id) { return id >= 0; });
-  } else {
+  const auto hidden = static_cast<std::size_t>(c.config.hidden);
+  std::vector<float> out(in.tokens.size(), 0.0f), token(hidden), part;
+  for (std::size_t t = 0; t < static_cast<std::size_t>(in.num_tokens); ++t) {
+    float* const sums = out.data() + t * hidden;
+    for (std::size_t h = 0; h < hidden; ++h) token[h] = static_cast<float>(in.tokens[t * hidden + h]);
+    if (c.config.layout == ep_layout::per_expert) {
+      add_choices(
+          c, in, t, token, [](int id) { return id >= 0; }, sums);
+      continue;
+    }
     for (int r = 0; r < c.ranks; ++r) {
-      std::vector<float> part(values);
-      for (std::size_t i = 0; i < values; ++i)
-        part[i] = weighted_sum(c, in, i, [&](int id) { return rank_of_expert(c, id) == r; });
+      part.assign(hidden, 0.0f);
+      add_choices(
+          c, in, t, token, [&](int id) { return rank_of_expert(c, id) == r; }, part.data());
       if (r != rank) round_as_it_travels(c.config, part);
-      for (std::size_t i = 0; i < values; ++i) out[i] += part[i];
+      for (std::size_t h = 0; h < hidden; ++h) sums[h] += part[h];
     }
   }
   finish_sums(c, in, out);
