@@ -122,7 +122,7 @@ class columns_gpu {
   template <int n>
   BATON_FN static void pin(float (&at)[n]) {
     BATON_UNROLL
-    for (float& v : at) asm volatile("" : "+f"(v)::"memory");
+    for (int i = 0; i < n; ++i) asm volatile("" : "+f"(at[i])::"memory");
   }
 
  private:

@@ -17,7 +17,7 @@ using test::attention_case;
 using test::attention_result;
 using test::attention_shape;
 
-constexpr int wide_heads[] = {256, 512};
+constexpr int head_dims[] = {64, 128, 256, 512};
 
 class attention_gpu : public test::gpu_case {
  protected:
@@ -84,7 +84,7 @@ class attention_gpu : public test::gpu_case {
   if (nothing_served()) GTEST_SKIP() << reason()
 
 TEST_F(attention_gpu, lengths_around_the_borders_of_tiles_are_right) {
-  for (const int dim : wide_heads)
+  for (const int dim : head_dims)
     for (const bool causal : {false, true})
       for (const int n : {1, 63, 64, 65, 127, 128, 129, 200})
         for (const int keys : {n, n + 3, 176})
@@ -95,7 +95,7 @@ TEST_F(attention_gpu, lengths_around_the_borders_of_tiles_are_right) {
 }
 
 TEST_F(attention_gpu, every_size_of_group_is_right) {
-  for (const int dim : wide_heads)
+  for (const int dim : head_dims)
     for (const int group : {1, 2, 3, 4, 5, 7, 8, 12, 16})
       try_rows({.q_lens = {40},
                 .k_lens = {150},
@@ -108,7 +108,7 @@ TEST_F(attention_gpu, every_size_of_group_is_right) {
 }
 
 TEST_F(attention_gpu, sequences_of_all_lengths_beside_each_other_and_rows_of_none_are_right) {
-  for (const int dim : wide_heads)
+  for (const int dim : head_dims)
     for (const bool causal : {false, true})
       try_rows({.q_lens = {70, 0, 5, 1, 130, 12},
                 .k_lens = {90, 33, 0, 64, 70, 12},
@@ -122,7 +122,7 @@ TEST_F(attention_gpu, sequences_of_all_lengths_beside_each_other_and_rows_of_non
 }
 
 TEST_F(attention_gpu, windows_caps_scales_and_sinks_are_right) {
-  for (const int dim : wide_heads) {
+  for (const int dim : head_dims) {
     const attention_shape s{.q_lens = {100}, .k_lens = {190}, .heads = 2, .head_dim = dim};
     for (const int left : {0, 1, 63, 64, 100})
       for (const int right : {-1, 0, 20}) {
@@ -150,7 +150,7 @@ TEST_F(attention_gpu, windows_caps_scales_and_sinks_are_right) {
 }
 
 TEST_F(attention_gpu, long_sequences_are_right_in_rows_spread_over_them) {
-  for (const int dim : wide_heads)
+  for (const int dim : head_dims)
     for (const bool causal : {false, true})
       try_rows({.q_lens = {2048, 1000},
                 .k_lens = {2048, 3000},
@@ -163,7 +163,7 @@ TEST_F(attention_gpu, long_sequences_are_right_in_rows_spread_over_them) {
 }
 
 TEST_F(attention_gpu, keys_in_pages_are_right) {
-  for (const int dim : wide_heads)
+  for (const int dim : head_dims)
     for (const int page_size : {16, 32, 48, 64, 128})
       for (const kv_layout layout : {kv_layout::nhd, kv_layout::hnd})
         for (const int q_len : {1, 8})
@@ -178,7 +178,7 @@ TEST_F(attention_gpu, keys_in_pages_are_right) {
 }
 
 TEST_F(attention_gpu, many_rows_of_keys_in_pages_are_right) {
-  for (const int dim : wide_heads)
+  for (const int dim : head_dims)
     for (const int page_size : {16, 48, 64})
       for (const bool causal : {false, true}) {
         try_pages({.q_lens = {300, 0, 5, 129},
@@ -201,7 +201,7 @@ TEST_F(attention_gpu, many_rows_of_keys_in_pages_are_right) {
 }
 
 TEST_F(attention_gpu, keys_in_pages_give_the_bits_of_keys_in_rows_where_boxes_have_32) {
-  for (const int dim : wide_heads)
+  for (const int dim : head_dims)
     for (const bool causal : {false, true}) {
       const attention_shape s{.q_lens = {500, 200},
                               .k_lens = {2000, 1111},
@@ -215,7 +215,7 @@ TEST_F(attention_gpu, keys_in_pages_give_the_bits_of_keys_in_rows_where_boxes_ha
 }
 
 TEST_F(attention_gpu, without_any_key_there_are_zeros) {
-  for (const int dim : wide_heads) {
+  for (const int dim : head_dims) {
     try_rows({.q_lens = {5, 130}, .k_lens = {0, 0}, .heads = 2, .head_dim = dim});
     try_pages({.q_lens = {5, 130}, .k_lens = {0, 0}, .heads = 2, .head_dim = dim}, 16, kv_layout::nhd);
   }

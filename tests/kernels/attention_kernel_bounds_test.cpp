@@ -96,6 +96,7 @@ void expect_right_with_gaps() {
   EXPECT_TRUE(out == spread_rows<bfloat16>(made.out, row_of_q, 4 * gap)) << "gaps are written";
 }
 TEST(attention_kernel_bounds, each_tensor_has_gaps_of_its_own) {
+  expect_right_with_gaps<test::attention_of_128>();
   expect_right_with_gaps<test::attention_of_256>();
   expect_right_with_gaps<test::attention_of_512>();
 }
@@ -116,6 +117,7 @@ void expect_right_in_schedules_of(std::uint64_t seeds) {
     }
 }
 TEST(attention_kernel_bounds, slots_are_free_when_their_products_are_over) {
+  expect_right_in_schedules_of<with_few_slots(test::attention_of_128)>(12);
   expect_right_in_schedules_of<with_few_slots(test::attention_of_256)>(12);
   expect_right_in_schedules_of<with_few_slots(test::attention_of_512)>(2);
 }

@@ -15,19 +15,26 @@ using test::attention_shape;
 constexpr attention_kernels::config pages_of_16_512 = make_config(512, false, false, 16),
                                     pages_of_32_512 = make_config(512, false, false, 32),
                                     pages_of_16_256 = make_config(256, false, false, 16),
-                                    pages_of_32_256 = make_config(256, false, false, 32);
+                                    pages_of_32_256 = make_config(256, false, false, 32),
+                                    pages_of_16_128 = make_config(128, false, false, 16),
+                                    pages_of_32_128 = make_config(128, false, false, 32);
 
-/// A shape with both head dimensions, and what must come of it however its keys lie.
+/// A shape with all head dimensions, and what must come of it however its keys lie.
 class paged_case {
  public:
-  explicit paged_case(const attention_shape& s) : of_256_{s, 256, 5}, of_512_{s, 512, 5} {}
+  explicit paged_case(const attention_shape& s)
+      : of_64_{s, 64, 5}, of_128_{s, 128, 5}, of_256_{s, 256, 5}, of_512_{s, 512, 5} {}
 
   /// With the kernels that are launched for the size.
   void expect_right(int page_size, kv_layout layout, const sim::options& how = {}) {
     if (attention_kernels::page_rows_of(page_size) == 16) {
+      expect_right<pages_of_16_128>(of_64_, page_size, layout, how);
+      expect_right<pages_of_16_128>(of_128_, page_size, layout, how);
       expect_right<pages_of_16_256>(of_256_, page_size, layout, how);
       expect_right<pages_of_16_512>(of_512_, page_size, layout, how);
     } else {
+      expect_right<pages_of_32_128>(of_64_, page_size, layout, how);
+      expect_right<pages_of_32_128>(of_128_, page_size, layout, how);
       expect_right<pages_of_32_256>(of_256_, page_size, layout, how);
       expect_right<pages_of_32_512>(of_512_, page_size, layout, how);
     }
@@ -43,7 +50,7 @@ class paged_case {
         << "pages of " << page_size << " " << name(layout);
   }
 
-  known of_256_, of_512_;
+  known of_64_, of_128_, of_256_, of_512_;
 };
 void expect_pages(const attention_shape& s, int page_size, kv_layout layout) {
   paged_case{s}.expect_right(page_size, layout);

@@ -18,7 +18,9 @@ namespace baton::test {
 inline constexpr attention_kernels::config attention_of_512 =
                                                attention_kernels::make_config(512, false, false),
                                            attention_of_256 =
-                                               attention_kernels::make_config(256, false, false);
+                                               attention_kernels::make_config(256, false, false),
+                                           attention_of_128 =
+                                               attention_kernels::make_config(128, false, false);
 
 /// What both calls take alike; outputs with every bit set.
 template <class Problem, class Value>

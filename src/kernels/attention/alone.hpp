@@ -1,5 +1,5 @@
 #pragma once
-// A consumer group of a block that has all of O's columns: 64 rows of O in registers, and of each tile its 64 keys.
+// A consumer group of a block that has all of O's columns: 64 rows of O in registers, and all keys of each tile.
 //
 //   tensor cores     | Q K(t) a, b . P V(t+1) a, b            | Q K(t-1) ...      the other group's products between
 //   the group        | start all | await S: largest, weights  | await O, rescale, P(t) in 16 bits | start ...
@@ -44,7 +44,7 @@ class alone_role : consume_base<C, X> {
   BATON_FN void step(typename base::scores& s, typename base::sums& o, int n) {
     products_.template start_qk<0>(s), products_.template start_qk<1>(s);
     this->start_own_pv(o, n - 1, 0), this->start_own_pv(o, n - 1, 1);
-    x_.template await_products<4>();
+    x_.template await_products<C.slot_chunks() + 2>();
     products_.release(4);
     x_.template await_products<2>(s);
     products_.release(3);

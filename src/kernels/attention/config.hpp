@@ -13,17 +13,21 @@ namespace baton::attention_kernels {
 /// Who works in a block: so many groups. Registers of a thread: config.
 inline constexpr int loader_groups = 1, consumer_groups = 2;
 
-/// A block holds this much: columns of O, and rows of Q, those of its two consumer groups.
-inline constexpr int block_columns = 256, block_rows = consumer_groups * group_rows;
-/// Keys that a block scores of each tile.
-inline constexpr int block_keys = 64;
+/// Rows of Q that a block holds, those of its two consumer groups, and the most columns of O.
+inline constexpr int block_rows = consumer_groups * group_rows, most_block_columns = 256;
 inline constexpr int num_warps = (loader_groups + consumer_groups) * group_warps;
 inline constexpr int consumer_warps = consumer_groups * group_warps;
 
+/// A slot of the ring: 64 keys by 128 columns of K, or 32 keys by 256 columns of V, or of narrow heads 128 keys by 64 columns and
+/// 64 by 128; all as tiles of 64 columns.
+inline constexpr int slot_rows = 128;  // of 128 bytes
+inline constexpr int slot_bytes = slot_rows * operand_tile::row_bytes;
+
 struct config {
   int head_dim =
-      512;  // 256: a block alone; 512: a pair of blocks, each with half of O's columns and of a tile's keys
-  int slots = 7;           // of the ring
+      512;        // 128, 256: a block alone; 512: a pair of blocks, each with half of O's columns and of a
+                  // tile's keys
+  int slots = 7;  // of the ring
   int q_in_registers = 2;  // chunks of 64 columns of Q that consumers keep in registers
   bool fp16 = false;       // what q, k, v and O are of; else bf16
   bool softcap = false;
@@ -37,16 +41,24 @@ struct config {
     const int all = registers_at_start(loader_groups + consumer_groups) * (loader_groups + consumer_groups);
     return (all - loader_groups * loader_registers) / consumer_groups / 8 * 8;
   }
-  constexpr int blocks() const { return head_dim / block_columns; }
+  constexpr int blocks() const { return head_dim / block_columns(); }
+  /// Of O, that a block has.
+  constexpr int block_columns() const { return smaller(head_dim, most_block_columns); }
+  /// That a block scores of each tile: narrow heads have room for more.
+  constexpr int block_keys() const { return head_dim == 128 ? 128 : 64; }
+  constexpr int v_slot_keys() const { return block_keys() / 2; }
+  /// Heads may have fewer columns than the kernel: copies fill the others with zeros.
+  constexpr bool pads() const { return head_dim == 128; }
   constexpr bool paired() const { return blocks() == 2; }
   constexpr bool paged() const { return page_rows > 0; }
   /// V's rows may come in the order in which lanes hold P, which is one of 32 keys.
   constexpr bool turns_v() const { return paired() && (!paged() || page_rows == 32); }
-  constexpr int tile_keys() const { return blocks() * block_keys; }
+  constexpr int tile_keys() const { return blocks() * block_keys(); }
   constexpr int chunks() const { return head_dim / operand_tile::columns; }
   constexpr int q_in_memory() const { return chunks() - q_in_registers; }
   /// Slots of a tile: of K, and of V, its own keys' first.
-  constexpr int k_slots() const { return chunks() / 2; }
+  constexpr int slot_chunks() const { return slot_rows / block_keys(); }  // of K
+  constexpr int k_slots() const { return chunks() / slot_chunks(); }
   constexpr int v_slots() const { return 2 * blocks(); }
 };
 
@@ -54,11 +66,6 @@ template <config C>
 using value = std::conditional_t<C.fp16, float16, bfloat16>;
 template <config C>
 using tile = swizzled_tile<value<C>>;
-
-/// A slot of the ring: 64 keys by 128 columns of K, or 32 keys by 256 columns of V; both as tiles of 64 columns.
-inline constexpr int slot_rows = 128;  // of 128 bytes
-inline constexpr int v_slot_keys = block_keys / 2;
-inline constexpr int slot_bytes = slot_rows * operand_tile::row_bytes;
 
 /// Tiles by their numbers: 0 is the last, which is taken first.
 struct tile_numbers {
@@ -124,8 +131,8 @@ struct block_plan : shared_plan {
 /// Null if the kernel can run C, otherwise the first reason it cannot.
 template <config C>
 consteval const char* why_not() {
-  if constexpr (C.head_dim != 256 && C.head_dim != 512) {
-    return "head_dim: not 256 or 512";
+  if constexpr (C.head_dim != 128 && C.head_dim != 256 && C.head_dim != 512) {
+    return "head_dim: not 128, 256 or 512";
   } else if constexpr (C.page_rows != 0 && C.page_rows != 16 && C.page_rows != 32) {
     return "page_rows: not 16 or 32, or 0 for none";
   } else if constexpr (constexpr role_groups roles[] = {{loader_groups, C.loader_registers},

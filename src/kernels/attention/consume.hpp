@@ -22,10 +22,10 @@ class consume_base {
     return softmax_.largest(s);
   }
   BATON_FN void weigh_half(scores& s, int half) {
-    half == 0 ? softmax_.template weigh<0, v_slot_keys>(s)
-              : softmax_.template weigh<v_slot_keys, v_slot_keys>(s);
+    constexpr int keys = C.v_slot_keys();
+    half == 0 ? softmax_.template weigh<0, keys>(s) : softmax_.template weigh<keys, keys>(s);
   }
-  BATON_FN void keep_half(const scores& s, int half) { x_.round(s, half * v_slot_keys, weights_[half]); }
+  BATON_FN void keep_half(const scores& s, int half) { x_.round(s, half * C.v_slot_keys(), weights_[half]); }
 
   BATON_FN void rescale(sums& o) {
     if (!softmax_.rescales()) return;

@@ -3,8 +3,8 @@
 // sums in fp32, sequences of any lengths, grouped heads.
 //
 //   role       groups     registers  takes          gives                    work per tile of keys
-//   loaders    1 (a warp  24         free slots     filled slots             K: 64 keys of the block
-//              each)      24         free slots     filled slots             V: 256 columns of all keys
+//   loaders    1 (a warp  24         free slots     filled slots             K: 64 keys of the block (128 of narrow heads)
+//              each)      24         free slots     filled slots             V: 256 columns of all keys (128)
 //   clearer    (a warp)   24         landed V       filled slots             keys of the first and last tile that nobody sees
 //   consumer   2          240        filled slots   free slots; in pairs     64 rows: scores, softmax, P * V
 //                                                   P and rows' largest
@@ -13,10 +13,11 @@
 //   consumer 0   | Q K n | Q K n-1 . P V n | Q K n-2 . P V n-1 | ... P V 0 | O out
 //   consumer 1      the same, of the 64 rows below; its products fill the time of the other's softmax
 //
-// Head dimension 256: a block makes 128 rows (alone.hpp). 512: a pair of blocks makes 128 rows; each scores half of a tile's keys
-// and has half of O's columns, so nothing is computed twice (paired.hpp; protocol/row_exchange.hpp). Hand-over of slots:
-// protocol/staged_pipeline.hpp. A wait that gives up lets its group go on to its end, as products in flight allow no other way
-// out without costing registers; what it makes is stored nowhere.
+// Head dimension 256: a block makes 128 rows (alone.hpp). 64 and 128: the same with tiles of 128 keys; columns that a head of 64
+// does not have are zeros. 512: a pair of blocks makes 128 rows; each scores half of a tile's keys and has half of O's columns,
+// so nothing is computed twice (paired.hpp; protocol/row_exchange.hpp). Hand-over of slots: protocol/staged_pipeline.hpp. A wait
+// that gives up lets its group go on to its end, as products in flight allow no other way out without costing registers; what it
+// makes is stored nowhere.
 #include "base/constant.hpp"
 #include "exec/kernel.hpp"
 #include "kernels/attention/alone.hpp"

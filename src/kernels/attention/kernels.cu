@@ -1,4 +1,4 @@
-// Attention of head dimensions 256 and 512, compiled for GPUs.
+// Attention of head dimensions up to 128, of 256 and of 512, compiled for GPUs.
 #include "device/entry.cuh"
 #include "kernels/attention/instances.hpp"
 #include "kernels/attention/kernel.hpp"
@@ -14,6 +14,7 @@ using attention_kernels::params;
   BATON_KERNEL(kernel_of<float16, head_dim, false>, params);  \
   BATON_KERNEL(kernel_of<float16, head_dim, true>, params)
 
+BATON_ATTENTION(128);
 BATON_ATTENTION(256);
 BATON_ATTENTION(512);
 

@@ -14,6 +14,8 @@ using attention_kernels::paged_params;
   BATON_KERNEL(kernel_of<float16, head_dim, false, page_rows>, paged_params);  \
   BATON_KERNEL(kernel_of<float16, head_dim, true, page_rows>, paged_params)
 
+BATON_PAGED_ATTENTION(128, 16);
+BATON_PAGED_ATTENTION(128, 32);
 BATON_PAGED_ATTENTION(256, 16);
 BATON_PAGED_ATTENTION(256, 32);
 BATON_PAGED_ATTENTION(512, 16);

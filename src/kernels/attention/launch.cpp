@@ -48,7 +48,10 @@ void launch_as(const world& w, const operands<Value>& asked, stream_ref stream) 
 
 template <bool softcap, int page_rows, class Value>
 void launch_of(const world& w, const operands<Value>& asked, stream_ref stream) {
-  if (asked.head_dim == 256)
+  const int dim = kernel_dim_of(asked.head_dim);
+  if (dim == 128)
+    launch_as<config_of<Value, 128, softcap, page_rows>>(w, asked, stream);
+  else if (dim == 256)
     launch_as<config_of<Value, 256, softcap, page_rows>>(w, asked, stream);
   else
     launch_as<config_of<Value, 512, softcap, page_rows>>(w, asked, stream);

@@ -106,7 +106,9 @@ class load_base {
     for (int g = 0; g < consumer_groups; ++g)
       for (int c = 0; c < C.q_in_memory(); ++c)
         x_.box_load(q_tile<C>(x_, g, c).at, p_.q,
-                    {0, w.row + g * group_rows, w.head * C.chunks() + C.q_in_registers + c, 0, 0}, filled);
+                    {0, w.row + g * group_rows, (C.pads() ? 0 : w.head * C.chunks()) + C.q_in_registers + c,
+                     C.pads() ? w.head : 0, 0},
+                    filled);
   }
 
   typename slot_pipeline<C>::producer_end slots_;
@@ -120,7 +122,9 @@ class load_role : load_base<C, X> {
 
  public:
   BATON_FN load_role(X& x, const params& p)
-      : base{x, p}, last_key_{own_.key + own_.last_tile * C.tile_keys()}, chunk_{own_.kv_head * C.chunks()} {}
+      : base{x, p},
+        last_key_{own_.key + own_.last_tile * C.tile_keys()},
+        chunk_{C.pads() ? 0 : own_.kv_head * C.chunks()} {}
 
   BATON_FN void run_k() {
     base::run_k([&](int n) { load_k(n); }, [&](int n) { ask_ahead(n + C.tiles_ahead); });
@@ -132,10 +136,14 @@ class load_role : load_base<C, X> {
  private:
   /// The first of a tile's keys that block `rank` scores, in all sequences' keys.
   BATON_FN int keys_of(int number, int rank) const {
-    return last_key_ - number * C.tile_keys() + rank * block_keys;
+    return last_key_ - number * C.tile_keys() + rank * C.block_keys();
   }
-  BATON_FN box_place k_place(int n, int i) const { return {0, keys_of(n, own_.rank), chunk_ + 2 * i, 0, 0}; }
-  BATON_FN int v_chunk() const { return chunk_ + own_.rank * (block_columns / tile<C>::columns); }
+  /// Where heads may be narrow they are a dimension of their own, behind whose columns there are zeros.
+  BATON_FN int head() const { return C.pads() ? own_.kv_head : 0; }
+  BATON_FN box_place k_place(int n, int i) const {
+    return {0, keys_of(n, own_.rank), chunk_ + C.slot_chunks() * i, head(), 0};
+  }
+  BATON_FN int v_chunk() const { return chunk_ + own_.rank * (C.block_columns() / tile<C>::columns); }
   BATON_FN void fill_with(const tensor_map& map, const box_place& place, mbarrier* landed) {
     this->fill(landed,
                [&](const tile<C>& slot, mbarrier* counts) { x_.box_load(slot.at, map, place, counts); });
@@ -151,8 +159,8 @@ class load_role : load_base<C, X> {
     BATON_UNROLL
     for (int i = 0; i < C.v_slots(); ++i) {
       const bool turns = i >= 2 && turned;
-      const int key = keys_of(n, i < 2 ? own_.rank : 1 - own_.rank) + i % 2 * v_slot_keys;
-      const box_place place{0, key, turns ? 0 : v_chunk(), 0, turns ? v_chunk() : 0};
+      const int key = keys_of(n, i < 2 ? own_.rank : 1 - own_.rank) + i % 2 * C.v_slot_keys();
+      const box_place place{0, key, turns ? 0 : v_chunk(), head(), turns ? v_chunk() : 0};
       fill_with(turns ? p_.v_turned : p_.v, place, landed != nullptr ? landed + i : nullptr);
     }
   }
@@ -162,7 +170,7 @@ class load_role : load_base<C, X> {
     x_.elect([&] {
       for (int i = 0; i < C.k_slots(); ++i) x_.ask_for_box(p_.k, k_place(n, i));
       for (int i = 0; i < C.v_slots(); ++i)
-        x_.ask_for_box(p_.v, {0, keys_of(n, 0) + i * v_slot_keys, v_chunk(), 0, 0});
+        x_.ask_for_box(p_.v, {0, keys_of(n, 0) + i * C.v_slot_keys(), v_chunk(), 0, 0});
     });
   }
 
@@ -195,7 +203,8 @@ class clear_role {
                                                    {.where = "attention.v_landed"}))
         return false;
       const int slot = (before + i) % C.slots, rank = i < 2 ? x_.cluster_block() : 1 - x_.cluster_block();
-      clear(slot_tile<C>(x_, slot), w.tile_of(n) * C.tile_keys() + rank * block_keys + i % 2 * v_slot_keys);
+      clear(slot_tile<C>(x_, slot),
+            w.tile_of(n) * C.tile_keys() + rank * C.block_keys() + i % 2 * C.v_slot_keys());
       x_.sync_warp();
       x_.elect(
           [&] { x_.template mbarrier_arrive<scope::block>(block_plan<C>{}.slot_barriers(x_) + slot, 1); });
@@ -204,13 +213,14 @@ class clear_role {
   }
   /// Of a slot whose first key is `key` of the sequence.
   BATON_FN void clear(const tile<C>& v, int key) {
-    constexpr int chunks = tile<C>::chunks, tiles = slot_rows / v_slot_keys;
+    constexpr int chunks = tile<C>::chunks, tiles = slot_rows / C.v_slot_keys();
     const item w = kept();
     x_.each_lane([&](int lane) {
+      if (lane >= tiles * chunks) return;
       BATON_ROLLED
-      for (int row = 0; row < v_slot_keys; ++row) {
+      for (int row = 0; row < C.v_slot_keys(); ++row) {
         if (key + row >= w.first_key && key + row < w.end_key) continue;
-        x_.write(v.from_row(lane / chunks % tiles * v_slot_keys).chunk(row, lane % chunks), vec16{});
+        x_.write(v.from_row(lane / chunks * C.v_slot_keys()).chunk(row, lane % chunks), vec16{});
       }
       x_.fence_proxy_async();
     });

@@ -47,7 +47,7 @@ class rows_ahead {
   }
   /// Entries of boxes that nobody sees may be anything. A whole slot begins at its first box, seen or not.
   BATON_FN bool is_seen(const item& w, int key) const {
-    const int box = p_.has_whole_slots ? block_keys : C.page_rows, first = key & -box;
+    const int box = p_.has_whole_slots ? C.block_keys() : C.page_rows, first = key & -box;
     return first + box > w.first_key && first < w.end_key;
   }
 
@@ -60,7 +60,7 @@ template <config C, class X>
 class load_pages_role : load_base<C, X> {
   using base = load_base<C, X>;
   using base::x_, base::p_, base::own_;
-  static constexpr int k_boxes = block_keys / C.page_rows, v_boxes = v_slot_keys / C.page_rows;
+  static constexpr int k_boxes = C.block_keys() / C.page_rows, v_boxes = C.v_slot_keys() / C.page_rows;
 
  public:
   BATON_FN load_pages_role(X& x, const paged_params& p) : base{x, p}, rows_{x, p} {}
@@ -81,8 +81,12 @@ class load_pages_role : load_base<C, X> {
   }
 
  private:
-  BATON_FN int first_chunk() const { return p_.pages.column_of(own_.kv_head) / tile<C>::columns; }
-  BATON_FN int v_chunk() const { return first_chunk() + own_.rank * (block_columns / tile<C>::columns); }
+  BATON_FN int first_chunk() const {
+    return C.pads() ? 0 : p_.pages.column_of(own_.kv_head) / tile<C>::columns;
+  }
+  /// In the map, where heads are a dimension of their own if they are columns of a row.
+  BATON_FN int head() const { return C.pads() && p_.pages.head_columns > 0 ? own_.kv_head : 0; }
+  BATON_FN int v_chunk() const { return first_chunk() + own_.rank * (C.block_columns() / tile<C>::columns); }
 
   BATON_FN void load_k(int n) {
     int row[k_boxes];
@@ -91,9 +95,9 @@ class load_pages_role : load_base<C, X> {
     BATON_UNROLL
     for (int i = 0; i < C.k_slots(); ++i)
       this->fill(nullptr, [&](const tile<C>& slot, mbarrier* counts) {
-        const int chunk = first_chunk() + 2 * i;
+        const int chunk = first_chunk() + C.slot_chunks() * i;
         if (p_.has_whole_slots)
-          x_.box_load(slot.at, p_.k_slots, {0, row[0], chunk, 0, 0}, counts);
+          x_.box_load(slot.at, p_.k_slots, {0, row[0], chunk, head(), 0}, counts);
         else
           load_parts(slot, p_.k, row, chunk, counts);
       });
@@ -116,7 +120,7 @@ class load_pages_role : load_base<C, X> {
     }
   }
   BATON_FN void load_whole_v(const tile<C>& slot, int row, int chunk, bool turns, mbarrier* counts) {
-    const box_place place{0, row, turns ? 0 : chunk, 0, turns ? chunk : 0};
+    const box_place place{0, row, turns ? 0 : chunk, head(), turns ? chunk : 0};
     x_.box_load(slot.at, turns ? p_.v_turned : p_.v, place, counts);
   }
   /// A slot of which `boxes` are all keys of a chunk.
@@ -125,7 +129,7 @@ class load_pages_role : load_base<C, X> {
                            mbarrier* counts) {
     BATON_UNROLL
     for (int i = 0; i < slot_rows / C.page_rows; ++i)
-      x_.box_load(slot.from_row(i * C.page_rows).at, map, {0, row[i % boxes], chunk + i / boxes, 0, 0},
+      x_.box_load(slot.from_row(i * C.page_rows).at, map, {0, row[i % boxes], chunk + i / boxes, head(), 0},
                   counts);
   }
   /// One box of `sharers` of a tile: of the keys that the block scores, all columns; of all keys, its own columns of V.

@@ -35,6 +35,7 @@ struct params {
   item_order order;
   int max_rows, max_keys, all_rows, all_keys;
   int heads_a_kv_head;
+  int head_dim;
   window sees;
   float scale;      // of a score, to base 2: with a soft cap, of its hyperbolic tangent
   float cap_scale;  // with a soft cap: of what that is taken
@@ -79,44 +80,55 @@ constexpr slot_box slot_box_of(int keys) {
 /// Columns of a box that the device's cache is asked for, where keys are in pages.
 inline constexpr int ahead_chunks = 4;
 
-/// Boxes of rows in chunks of 64 columns; where there are no rows, of others, for which nobody asks.
+/// Heads that lie in rows beside each other, `row` values from one row to the next.
+template <class T>
+struct rows_of_heads {
+  const T* at;
+  std::int64_t row, rows;
+  int heads, head_dim;
+};
+/// Boxes of chunks of 64 columns; where there are no rows, of others, for which nobody asks. All heads' chunks are one dimension,
+/// but where heads may be narrower than the kernel's: then chunks that a head does not have are zeros.
 template <config C, class T>
-tensor_boxes chunked_boxes(const T* at, const T* else_at, std::int64_t row, std::int64_t rows,
-                           std::int64_t chunks, slot_box box) {
-  return {.base = rows > 0 ? at : else_at,
+tensor_boxes chunked_boxes(const rows_of_heads<T>& of, const T* else_at, slot_box box) {
+  constexpr std::int64_t bytes = sizeof(T);
+  const std::int64_t chunks = of.head_dim / tile<C>::columns, head = of.head_dim * bytes;
+  return {.base = of.rows > 0 ? of.at : else_at,
           .element_bytes = sizeof(T),
-          .extents = {tile<C>::columns, larger<std::int64_t>(rows, 1), chunks, 1, 1},
-          .strides = {row * std::int64_t{sizeof(T)}, tile<C>::row_bytes, 16, 16},
+          .extents = {tile<C>::columns, larger<std::int64_t>(of.rows, 1),
+                      C.pads() ? chunks : of.heads * chunks, C.pads() ? of.heads : 1, 1},
+          .strides = {of.row * bytes, tile<C>::row_bytes, C.pads() ? head : 16, 16},
           .box = {tile<C>::columns, box.rows, box.chunks, 1, 1}};
 }
 
 /// k and v: a tensor's rows, or those of the pages' matrix.
 template <config C, class T, class MakeMap>
 void map_keys(kernel_params<C>& p, const operands<T>& asked, MakeMap make_map) {
-  std::int64_t rows = asked.total_k, chunks = std::int64_t{asked.kv_heads} * C.chunks();
+  std::int64_t rows = asked.total_k;
+  int heads = asked.kv_heads;  // that lie in a row
   if constexpr (C.paged()) {
     rows = p.pages.rows;
-    if (p.pages.head_columns == 0) chunks = C.chunks();
+    if (p.pages.head_columns == 0) heads = 1;
   }
   const auto boxes = [&](const T* at, std::int64_t row, slot_box box) {
-    return chunked_boxes<C>(at, asked.q, row, rows, chunks, box);
+    return chunked_boxes<C, T>({at, row, rows, heads, asked.head_dim}, asked.q, box);
   };
-  p.k = make_map(boxes(asked.k, asked.k_row, slot_box_of<C>(block_keys)));
-  p.v = make_map(boxes(asked.v, asked.v_row, slot_box_of<C>(v_slot_keys)));
+  p.k = make_map(boxes(asked.k, asked.k_row, slot_box_of<C>(C.block_keys())));
+  p.v = make_map(boxes(asked.v, asked.v_row, slot_box_of<C>(C.v_slot_keys())));
   if constexpr (C.paged()) {
-    p.has_whole_slots = C.page_rows > 16 && asked.page_size % block_keys == 0;
-    p.k_slots = make_map(boxes(asked.k, asked.k_row, {block_keys, slot_rows / block_keys}));
+    p.has_whole_slots = C.page_rows > 16 && asked.page_size % C.block_keys() == 0;
+    p.k_slots = make_map(boxes(asked.k, asked.k_row, {C.block_keys(), C.slot_chunks()}));
   }
   if constexpr (C.paged() && C.tiles_ahead > 0) {
     p.k_ahead = make_map(boxes(asked.k, asked.k_row, {C.page_rows, ahead_chunks}));
     p.v_ahead = make_map(boxes(asked.v, asked.v_row, {C.page_rows, ahead_chunks}));
   }
   if constexpr (C.turns_v()) {
-    tensor_boxes turned = boxes(asked.v, asked.v_row, {2, slot_rows / v_slot_keys});
+    tensor_boxes turned = boxes(asked.v, asked.v_row, {2, slot_rows / C.v_slot_keys()});
     const std::int64_t row = turned.strides[0];
-    turned.extents[2] = turned.extents[3] = 4, turned.extents[4] = chunks;
+    turned.extents[2] = turned.extents[3] = 4, turned.extents[4] = heads * C.chunks();
     turned.strides[1] = 8 * row, turned.strides[2] = 2 * row, turned.strides[3] = tile<C>::row_bytes;
-    turned.box[2] = turned.box[3] = 4, turned.box[4] = slot_rows / v_slot_keys;
+    turned.box[2] = turned.box[3] = 4, turned.box[4] = slot_rows / C.v_slot_keys();
     p.v_turned = make_map(turned);
   }
 }
@@ -130,8 +142,8 @@ kernel_params<C> params_of(const operands<T>& asked, MakeMap make_map) {
     p.pages = pages_of(asked);
     p.lse_by_sequence = asked.lse_by_sequence;
   }
-  p.q = make_map(chunked_boxes<C>(asked.q, asked.q, asked.q_row, asked.total_q,
-                                  std::int64_t{asked.heads} * C.chunks(), {group_rows, 1}));
+  p.q = make_map(chunked_boxes<C, T>({asked.q, asked.q_row, asked.total_q, asked.heads, asked.head_dim},
+                                     asked.q, {group_rows, 1}));
   map_keys<C>(p, asked, make_map);
   p.q_rows = asked.q;
   p.out = asked.out;
@@ -147,6 +159,7 @@ kernel_params<C> params_of(const operands<T>& asked, MakeMap make_map) {
   p.all_rows = asked.total_q;
   p.all_keys = asked.total_k;
   p.heads_a_kv_head = asked.group();
+  p.head_dim = asked.head_dim;
   if (asked.sees.left != visibility::none) p.sees.left = smaller(asked.sees.left, window::unbounded);
   if (asked.sees.right != visibility::none) p.sees.right = smaller(asked.sees.right, window::unbounded);
   p.scale = (asked.softcap > 0 ? asked.softcap : asked.scale) * log2_e;

@@ -11,9 +11,9 @@ class group_products {
   using T = value<C>;
 
  public:
-  using scores = typename X::template group_accumulators<block_keys>;
-  using sums = typename X::template group_accumulators<block_columns>;
-  using weights = typename X::template group_results<v_slot_keys, T>;
+  using scores = typename X::template group_accumulators<C.block_keys()>;
+  using sums = typename X::template group_accumulators<C.block_columns()>;
+  using weights = typename X::template group_results<C.v_slot_keys(), T>;
 
   BATON_FN group_products(X& x, const params& p, const consumer_item& own)
       : x_{x}, own_{own}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.consumer()} {
@@ -34,8 +34,8 @@ class group_products {
   BATON_FN void start_qk(scores& s) {
     await_slot();
     const tile<C> k = slot_tile<C>(x_, slots_.index());
-    start_chunk<2 * i>(s, k);
-    start_chunk<2 * i + 1>(s, k.from_row(block_keys));
+    start_chunk<C.slot_chunks() * i>(s, k);
+    if constexpr (C.slot_chunks() == 2) start_chunk<2 * i + 1>(s, k.from_row(C.block_keys()));
     slots_.step();
   }
   /// Starts a piece of P * V with own weights.
@@ -47,8 +47,8 @@ class group_products {
   /// The same with those of the other block's keys: half `i` of its tile.
   BATON_FN void start_pv_of_other(sums& o, int i) {
     await_slot();
-    x_.start_product(o, tile_columns<T, v_slot_keys>{p_tile<C>(x_, own_.group()), i * v_slot_keys}, v_rows(),
-                     true);
+    x_.start_product(o, tile_columns<T, C.v_slot_keys()>{p_tile<C>(x_, own_.group()), i * C.v_slot_keys()},
+                     v_rows(), true);
     slots_.step();
   }
   /// Of the slot whose piece was started `ago` pieces ago: 1 is the last one.
@@ -59,7 +59,7 @@ class group_products {
 
  private:
   BATON_FN void await_slot() { slots_.consumer_wait_by(wait_for<scope::block>(wait_of::slot)); }
-  BATON_FN rows_of_k<T, v_slot_keys> v_rows() { return {slot_tile<C>(x_, slots_.index())}; }
+  BATON_FN rows_of_k<T, C.v_slot_keys()> v_rows() { return {slot_tile<C>(x_, slots_.index())}; }
   template <int chunk>
   BATON_FN void start_chunk(scores& s, const tile<C>& k) {
     if constexpr (chunk < C.q_in_registers)

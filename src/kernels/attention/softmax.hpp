@@ -21,7 +21,7 @@ template <config C, class X>
 class softmax {
   using row_values = typename X::row_values;
   using row_sums = typename X::row_sums;
-  using scores = typename X::template group_accumulators<block_keys>;
+  using scores = typename X::template group_accumulators<C.block_keys()>;
 
  public:
   BATON_FN softmax(X& x, const params& p, const consumer_item& own)
@@ -35,7 +35,7 @@ class softmax {
       });
     if (own_.plain.have(number)) return;
     const item w = kept_item<C>(x_);
-    const int key = w.tile_of(number) * C.tile_keys() + x_.cluster_block() * block_keys;
+    const int key = w.tile_of(number) * C.tile_keys() + x_.cluster_block() * C.block_keys();
     const int first_row = own_.first_row;
     x_.each_pair(s, [&](int row, int column, float& v0, float& v1) {
       const int first = first_seen(p_, w, first_row + row) - key - column;

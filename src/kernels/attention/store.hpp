@@ -19,7 +19,8 @@ class store_role {
   BATON_FN void store(const Sums& o) {
     x_.sync_groups(1 + group_, 1);  // no warp's product reads Q any more
     BATON_UNROLL
-    for (int i = 0; i < block_columns / tile<C>::columns; ++i) {
+    for (int i = 0; i < C.block_columns() / tile<C>::columns; ++i) {
+      if (!has(i)) continue;
       const tile<C> place = q_tile<C>(x_, group_, i % 2).from_row(x_.warp_of_group() * group_warp_rows);
       x_.put_rows(place, o, i * tile<C>::columns);
       x_.sync_warp();
@@ -27,8 +28,8 @@ class store_role {
     }
   }
   BATON_FN void store_zeros() {
-    for (int i = 0; i < block_columns / tile<C>::columns; ++i)
-      each_chunk(i, [](int, int) { return vec16{}; });
+    for (int i = 0; i < C.block_columns() / tile<C>::columns; ++i)
+      if (has(i)) each_chunk(i, [](int, int) { return vec16{}; });
   }
   BATON_FN void store_lse(const row_values& values) {
     if (p_.lse == nullptr || x_.cluster_block() != 0) return;
@@ -39,11 +40,14 @@ class store_role {
   }
 
  private:
+  /// Of a head.
+  BATON_FN int columns() const { return C.pads() ? p_.head_dim : C.head_dim; }
+  BATON_FN bool has(int i) const { return !C.pads() || i * tile<C>::columns < columns(); }
   /// value(row, chunk) of the 64 columns number `i`, to where they belong.
   template <class Value>
   BATON_FN void each_chunk(int i, Value value) {
-    T* to = static_cast<T*>(p_.out) + (w_.row + first_) * p_.out_row + w_.head * C.head_dim +
-            x_.cluster_block() * block_columns + i * tile<C>::columns;
+    T* to = static_cast<T*>(p_.out) + (w_.row + first_) * p_.out_row + w_.head * columns() +
+            x_.cluster_block() * C.block_columns() + i * tile<C>::columns;
     x_.each(group_warp_rows * tile<C>::chunks, [&](int n) {
       const int row = n / tile<C>::chunks, chunk = n % tile<C>::chunks;
       if (first_ + row < w_.rows)

@@ -34,16 +34,17 @@ std::string why_no_pages(const operands<Value>& asked) {
 template <class Value>
 std::int64_t blocks_of(const operands<Value>& asked) {
   return std::int64_t{ceil_div(asked.q_len, block_rows)} * asked.heads * asked.batch *
-         (asked.head_dim / block_columns);
+         larger(asked.head_dim / most_block_columns, 1);
 }
 
 }  // namespace
 
 template <class Value>
 std::string why_not_on_cuda(const operands<Value>& asked) {
-  if (asked.head_dim != 256 && asked.head_dim != 512)
-    return fmt::format("head_dim is {}; kernels for GPUs are of 256 and 512: compute it on a CPU world",
-                       asked.head_dim);
+  if (kernel_dim_of(asked.head_dim) == 0)
+    return fmt::format(
+        "head_dim is {}; kernels for GPUs are of 64, 128, 256 and 512: compute it on a CPU world",
+        asked.head_dim);
   if (!(asked.scale > 0))
     return fmt::format("scale is {}; kernels for GPUs take those above 0: scale q itself", asked.scale);
   if (asked.num_sms != 0)
