@@ -111,7 +111,7 @@ class hand_over_role {
   }
 
   bool produce(typename Shape::producer end) {
-    prompt_engine engine;
+    mma_sync_engine engine;
     for (int item = 0; item < items_; ++item) {
       if (!end.acquire(x_, at(stage_free, item))) return false;
       const int stage = end.index();

@@ -92,7 +92,7 @@ class staging_role {
   }
   template <int part>
   bool use_part(typename S::pipeline::consumer_end& end, int item) {
-    prompt_engine engine;
+    mma_sync_engine engine;
     const int stage = end.index();
     if (!end.template consumer_wait<part>(x_, at(part_filled, item))) return false;
     read(stage, part, item);

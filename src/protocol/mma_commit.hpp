@@ -4,9 +4,11 @@
 // An engine runs products in the order of their issue, asynchronously. engine.commit(x, b, to) asks it to
 // arrive once at b, here or at the same barrier of both blocks of the pair, after everything issued so far.
 //
-//   prompt_engine    for products that are done when their issue returns: commit is an arrive
-//   awaited_engine   for products that their issuer has awaited: the same, a lane for each block
-//   tensor queue     checks/pair_attention_tokens.hpp: a warp of its own runs products and commits behind the issuer
+// Named for the hardware they model:
+//
+//   mma_sync_engine  a warp's products, done when their issue returns: commit is an arrive
+//   wgmma_engine     a group's, which their issuer has awaited: the same, a lane for each block
+//   tcgen05          checks/pair_attention_tokens.hpp: a queue that a warp of its own runs and commits behind the issuer
 //
 // M1: what an engine did for the products issued before a commit happens before the return of every wait for
 //     the phase that the commit's arrival completes.
@@ -47,7 +49,7 @@ BATON_FN void arrive_for_commit(X& x, mbarrier* b, commit_to to) {
 }
 
 /// Products are done when their issue returns.
-struct prompt_engine {
+struct mma_sync_engine {
   template <async_exec_context X>
   BATON_FN void commit(X& x, mbarrier* b, commit_to to) {
     x.sync_warp();
@@ -58,7 +60,7 @@ struct prompt_engine {
 /// Products have been awaited (exec/group_mma.hpp), by all warps that commit. `Reach`: how far the arrival orders their plain
 /// accesses; beyond the block that costs a quarter of a product's speed.
 template <scope Reach>
-struct awaited_engine {
+struct wgmma_engine {
   template <tensor_exec_context X>
   BATON_FN void commit(X& x, mbarrier* b, commit_to to) {
     x.sync_warp();

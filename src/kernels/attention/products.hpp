@@ -53,7 +53,7 @@ class group_products {
   }
   /// Of the slot whose piece was started `ago` pieces ago: 1 is the last one.
   BATON_FN void release(int ago) {
-    awaited_engine<scope::block> awaited;
+    wgmma_engine<scope::block> awaited;
     slots_.consumer_release_passed(x_, awaited, ago);
   }
 

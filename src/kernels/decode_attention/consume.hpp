@@ -120,7 +120,7 @@ class consume_role {
   }
   /// Of the slot whose products were started `ago` slots ago: 1 is the last one.
   BATON_FN void release(int ago) {
-    awaited_engine<scope::block> awaited;
+    wgmma_engine<scope::block> awaited;
     slots_.consumer_release_passed(x_, awaited, ago);
   }
   BATON_FN void release_q() {

@@ -9,7 +9,7 @@ namespace baton::gemm_kernels {
 template <class X, class ConsumerEnd>
 BATON_FN bool pass_slots(X& x, ConsumerEnd& in, int steps) {
   const wait_site where{.where = "gemm.slot_filled"};
-  awaited_engine<scope::block> nothing;
+  wgmma_engine<scope::block> nothing;
   for (int k = 0; k < steps; ++k) {
     if (!in.consumer_wait(x, where)) return false;
     in.consumer_release(x, nothing);
@@ -45,7 +45,7 @@ class plain_products {
   template <class Look, class B>
   BATON_FN bool multiply_by(accumulators& acc, results<C, X>& before_these, Look look, B b) {
     const wait_site where{.where = "gemm.slot_filled"};
-    awaited_engine<scope::block> awaited;
+    wgmma_engine<scope::block> awaited;
     if (steps_ == 0) x_.clear(acc);
     bool filled = true;
     int before = 0;

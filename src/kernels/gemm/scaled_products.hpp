@@ -111,7 +111,7 @@ class scaled_products {
   X& x_;
   int steps_, number_;
   typename pipeline::consumer_end in_;
-  awaited_engine<scope::block> awaited_;
+  wgmma_engine<scope::block> awaited_;
 };
 
 template <config C, class X>
