@@ -68,6 +68,7 @@ class exchange_moe : public model::moe_backend {
   const ep_config& config() const { return config_; }
   weight_format weights_format()
       const;  // that the experts multiply by; of the first layer, and bf16 without one
+  const std::vector<world>& ranks() const { return worlds_; }
   const world& rank(int index) const { return worlds_[static_cast<std::size_t>(index)]; }
   std::size_t device_bytes() const;  // all ranks: weights, communicator and staging
 

@@ -60,6 +60,13 @@ std::size_t bytes_of(const std::vector<sequence>& sequences, const model::model_
       std::min(most, positions * key_and_value * c.num_hidden_layers + tokens * residual));
 }
 
+std::vector<std::vector<int>> positions_of_ranks(const std::vector<sequence>& sequences, int num_ranks) {
+  std::vector<std::vector<int>> positions(static_cast<std::size_t>(num_ranks));
+  for (const sequence& s : sequences)
+    positions[static_cast<std::size_t>(s.rank)].push_back(static_cast<int>(s.prompt.size()) + s.max_new - 1);
+  return positions;
+}
+
 int most_tokens_of_a_rank(const std::vector<sequence>& sequences, int num_ranks) {
   std::vector<std::size_t> tokens(static_cast<std::size_t>(num_ranks), 0);
   for (const sequence& s : sequences) tokens[static_cast<std::size_t>(s.rank)] += s.prompt.size();

@@ -31,6 +31,9 @@ std::vector<sequence> spread(const std::vector<prompt>& prompts, const model::mo
 /// prompts are computed.
 std::size_t bytes_of(const std::vector<sequence>& sequences, const model::model_config& config);
 
+/// [ranks]: how many positions each of a rank's sequences comes to.
+std::vector<std::vector<int>> positions_of_ranks(const std::vector<sequence>& sequences, int num_ranks);
+
 /// The most tokens one rank brings to a step: its prompts, all at once.
 int most_tokens_of_a_rank(const std::vector<sequence>& sequences, int num_ranks);
 

@@ -16,6 +16,9 @@ namespace {
 
 const std::map<std::string, backend_choice> backend_names{{"exchange", backend_choice::exchange},
                                                           {"reference", backend_choice::reference}};
+const std::map<std::string, attention_choice> attention_names{{"auto", attention_choice::automatic},
+                                                              {"host", attention_choice::host},
+                                                              {"library", attention_choice::library}};
 
 /// What is wrong with a count, or nothing.
 template <class Number>
@@ -55,6 +58,12 @@ void declare_generate(CLI::App& app, arguments& chosen) {
       command, "--backend", backend_names, [&options](backend_choice backend) { options.backend = backend; },
       "who runs the experts; reference: double precision, no exchange")
       ->default_str("exchange")
+      ->group("Exchange");
+  add_choice<attention_choice>(
+      command, "--attention", attention_names,
+      [&options](attention_choice attention) { options.attention = attention; },
+      "who makes attention; host: loops in fp32, library: in bf16 on the ranks' devices")
+      ->default_str("the library on GPUs, else the host")
       ->group("Exchange");
   declare_json(command, options.json, chosen.is_json);
   command.footer(

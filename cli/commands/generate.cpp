@@ -42,6 +42,24 @@ generate_backend make_backend(const generate_options& options, const model::chec
   return made;
 }
 
+/// Null: the model's own attention.
+std::unique_ptr<library_attention> make_attention(const generate_run& run, const generate_backend& moe,
+                                                  const model::model_config& config) {
+  const attention_choice choice = run.options.attention;
+  if (choice == attention_choice::host) return nullptr;
+  if (moe.exchange.experts == nullptr) {
+    if (choice == attention_choice::automatic) return nullptr;
+    throw invalid_argument{"--attention library: expected --backend exchange, whose ranks have devices"};
+  }
+  const exchange_moe& experts = *moe.exchange.experts;
+  const device_kind device = experts.rank(0).device();
+  if (choice == attention_choice::automatic &&
+      (device == device_kind::cpu || !library_attention::why_not(config, device).empty()))
+    return nullptr;
+  return std::make_unique<library_attention>(
+      config, experts.ranks(), positions_of_ranks(run.sequences, run.options.exchange.num_ranks));
+}
+
 /// Shows the first sequence as it grows, and how far all are.
 class live_text {
  public:
@@ -82,6 +100,7 @@ class live_text {
 
 generation_times decode(generate_run& run, model::qwen3_moe& network, const generate_backend& moe) {
   live_text live{run};
+  if (moe.attention) network.attend_with(*moe.attention);
   return generate_greedily(network, moe.experts(), run.sequences, run.options.exchange.num_ranks,
                            [&live](std::size_t i) { live.on_token(i); });
 }
@@ -102,15 +121,15 @@ int run_generate(const generate_options& options, std::ostream& out) {
                       {fmt::format("{} prompts and what continues them", run.sequences.size()),
                        "use fewer or shorter prompts, or a lower --max-new"});
   loading.show("loading the experts");
-  const generate_backend moe =
-      make_backend(options, weights, most_tokens_of_a_rank(run.sequences, num_ranks));
+  generate_backend moe = make_backend(options, weights, most_tokens_of_a_rank(run.sequences, num_ranks));
+  moe.attention = make_attention(run, moe, weights.config());
   model::qwen3_moe network{weights};
   loading.clear();
   if (!options.json) {
     out << run.marks.bold(describe(weights)) << '\n';
     out << (moe.exchange.experts ? describe(moe.exchange, options.exchange)
                                  : "reference experts in double precision")
-        << '\n';
+        << (moe.attention ? "\nattention by the library, in bf16\n" : "\n");
     print_heading(run, 0);
     out << std::flush;
   }

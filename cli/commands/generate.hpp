@@ -9,6 +9,7 @@
 namespace baton::cli {
 
 enum class backend_choice { exchange, reference };
+enum class attention_choice { automatic, host, library };
 
 struct generate_options {
   std::filesystem::path model;
@@ -17,6 +18,7 @@ struct generate_options {
   std::filesystem::path expect;        // empty: none
   int max_new = 0;                     // 0: the expected continuation's length, or 64
   backend_choice backend = backend_choice::exchange;
+  attention_choice attention = attention_choice::automatic;  // the library on GPUs, where it has a kernel
   exchange_settings exchange;
   bool json = false;
 };

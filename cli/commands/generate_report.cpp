@@ -128,6 +128,7 @@ json result_json(const generate_run& run, const generate_backend& moe, const mod
   json result{{"command", "generate"},
               {"model", printable(run.options.model.string())},
               {"backend", moe.exchange.experts ? "exchange" : "reference"},
+              {"attention", moe.attention ? "library" : "host"},
               {"sequences", sequences_json(run)},
               {"prompt_tokens", run.times.prompt_tokens},
               {"new_tokens", run.times.new_tokens},

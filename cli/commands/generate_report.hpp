@@ -9,16 +9,18 @@
 
 #include "cli/commands/generate.hpp"
 #include "cli/generation.hpp"
+#include "cli/library_attention.hpp"
 #include "cli/model/qwen3_moe.hpp"
 #include "cli/model/reference_moe.hpp"
 #include "cli/view/terminal.hpp"
 
 namespace baton::cli {
 
-/// Whatever runs the experts, with how to describe it.
+/// Whatever runs the experts and makes attention, with how to describe it.
 struct generate_backend {
   open_exchange exchange;  // exchange.experts null: the reference
   std::unique_ptr<model::reference_moe> reference;
+  std::unique_ptr<library_attention> attention;  // null: the model's own, on the host
   model::moe_backend& experts() const {
     return exchange.experts ? static_cast<model::moe_backend&>(*exchange.experts) : *reference;
   }

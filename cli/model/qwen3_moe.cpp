@@ -10,6 +10,7 @@
 #include "base/dot.hpp"
 #include "baton/device_facts.hpp"
 #include "cli/model/attention.hpp"
+#include "cli/model/host_attention.hpp"
 #include "cli/model/norm.hpp"
 
 namespace baton::model {
@@ -62,11 +63,13 @@ struct qwen3_moe::state {
   std::vector<layer> layers;
   phase_times times;
   moe_observer observer;
+  std::unique_ptr<host_attention> on_host;
+  attention_backend* attended_by = nullptr;
 
   const std::vector<float>& head() const { return own_head.empty() ? embeddings : own_head; }
   float eps() const { return static_cast<float>(config.rms_norm_eps); }
   std::vector<float> embed(const rank_step& rank) const;
-  void attend(layer& l, const rank_step& rank, std::vector<float>& x);
+  void attend(layer& l, int index, const rank_step& rank, std::vector<float>& x);
   std::vector<bfloat16> moe_input(const layer& l, const std::vector<float>& x) const;
   void run_experts(int index, moe_backend& experts, std::vector<std::vector<float>>& x);
   std::vector<std::vector<float>> logits(const rank_step& rank, const std::vector<float>& x,
@@ -85,12 +88,11 @@ std::vector<float> qwen3_moe::state::embed(const rank_step& rank) const {
   return x;
 }
 
-void qwen3_moe::state::attend(layer& l, const rank_step& rank, std::vector<float>& x) {
-  float* at = x.data();
-  for (const auto& sequence : rank) {
-    l.self_attention.add_to(at, static_cast<int>(sequence.ids.size()), *sequence.cache);
-    at += sequence.ids.size() * size(config.hidden_size);
-  }
+void qwen3_moe::state::attend(layer& l, int index, const rank_step& rank, std::vector<float>& x) {
+  std::vector<attention::newest> sequences;
+  for (const auto& sequence : rank)
+    sequences.push_back({sequence.cache, static_cast<int>(sequence.ids.size())});
+  l.self_attention.add_to(x.data(), index, sequences, *attended_by);
 }
 
 std::vector<bfloat16> qwen3_moe::state::moe_input(const layer& l, const std::vector<float>& x) const {
@@ -146,6 +148,8 @@ std::vector<std::vector<float>> qwen3_moe::state::logits(const rank_step& rank, 
 
 qwen3_moe::qwen3_moe(const checkpoint& weights) : state_{std::make_unique<state>()} {
   state_->config = weights.config();
+  state_->on_host = std::make_unique<host_attention>(state_->config);
+  state_->attended_by = state_->on_host.get();
   require_host_memory(weights.dense_bytes(),
                       {"the weights outside the experts, as fp32", "use a smaller model"});
   state_->embeddings = weights.embeddings();
@@ -169,6 +173,9 @@ const model_config& qwen3_moe::config() const {
 const phase_times& qwen3_moe::times() const {
   return state_->times;
 }
+void qwen3_moe::attend_with(attention_backend& backend) {
+  state_->attended_by = &backend;
+}
 void qwen3_moe::observe_moe(moe_observer observer) {
   state_->observer = std::move(observer);
 }
@@ -190,7 +197,8 @@ step_logits qwen3_moe::step(moe_backend& experts, std::span<const rank_step> ran
   for (int l = 0; l < config().num_hidden_layers; ++l) {
     {
       const stopwatch watch{state_->times.attention};
-      for (std::size_t r = 0; r < ranks.size(); ++r) state_->attend(state_->layers[size(l)], ranks[r], x[r]);
+      for (std::size_t r = 0; r < ranks.size(); ++r)
+        state_->attend(state_->layers[size(l)], static_cast<int>(r), ranks[r], x[r]);
     }
     state_->run_experts(l, experts, x);
   }

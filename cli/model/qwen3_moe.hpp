@@ -1,12 +1,13 @@
 #pragma once
-// The forward pass of qwen3_moe over several ranks. Attention, norms, router and head run here in fp32; the
-// experts of each layer run in a moe_backend, for all ranks at once.
+// The forward pass of qwen3_moe over several ranks. Projections, norms, router and head run here in fp32; the experts of each
+// layer run in a moe_backend, for all ranks at once, and rows meet keys in an attention_backend.
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "cli/model/attention_backend.hpp"
 #include "cli/model/checkpoint.hpp"
 #include "cli/model/kv_cache.hpp"
 #include "cli/model/moe_backend.hpp"
@@ -57,6 +58,9 @@ class qwen3_moe {
                    logits_of which = logits_of::last_position);
 
   const phase_times& times() const;
+
+  /// Who makes attention from here on, as long as the model lives; the host, in fp32, if nobody is named.
+  void attend_with(attention_backend& backend);
 
   /// Sees what enters each MoE layer, before the backend does; for tests and traces. Empty: nobody.
   using moe_observer = std::function<void(int layer, std::span<const routed_tokens> ranks)>;

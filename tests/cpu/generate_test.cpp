@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
 
 #include "cli/exchange_moe.hpp"
 #include "cli/generation.hpp"
@@ -10,6 +11,7 @@
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/temporary_folder.hpp"
 #include "tests/support/layer_cases.hpp"
+#include "tests/support/library_attention_of.hpp"
 
 namespace baton::test {
 namespace {
@@ -22,10 +24,12 @@ std::vector<prompt> greedy() {
 
 /// Continuations of `prompts` over `num_ranks` ranks of the CPU.
 std::vector<std::string> continuations(const std::vector<prompt>& prompts,
-                                       const cli::exchange_options& options) {
+                                       const cli::exchange_options& options, bool by_library = false) {
   cli::exchange_moe experts{tiny_moe(), all_layers(), options};
   model::qwen3_moe network{tiny_moe()};
   std::vector<cli::sequence> sequences = cli::spread(prompts, tiny_moe().config(), options.num_ranks, 0);
+  std::optional<cli::library_attention> attention;
+  if (by_library) network.attend_with(attention.emplace(library_attention_of(experts, sequences)));
   cli::generate_greedily(network, experts, sequences, options.num_ranks, [](std::size_t) {});
   std::vector<std::string> texts;
   for (const cli::sequence& s : sequences) texts.push_back(model::decode_bytes(s.generated));
@@ -50,6 +54,14 @@ TEST_P(greedy_text, equals_every_expected_continuation_by_default) {
   EXPECT_EQ(options.layout, ep_config{}.layout);
   const std::vector<prompt> prompts = greedy();
   const std::vector<std::string> found = continuations(prompts, options);
+  for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(found[i], prompts[i].expected) << "prompt " << i;
+}
+
+TEST_P(greedy_text, equals_every_expected_continuation_with_attention_by_the_library) {
+  cli::exchange_options options;
+  options.num_ranks = GetParam();
+  const std::vector<prompt> prompts = greedy();
+  const std::vector<std::string> found = continuations(prompts, options, true);
   for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(found[i], prompts[i].expected) << "prompt " << i;
 }
 

@@ -182,6 +182,15 @@ TEST(program, generate_with_the_reference_gives_the_same_text) {
   EXPECT_FALSE(json::parse(run.out).contains("exchange"));
 }
 
+TEST(program, generate_with_attention_by_the_library_gives_the_same_text) {
+  const words asked = generate + words{"--expect", greedy_file, "--max-new", "6", "--attention", "library"};
+  const child_result run = run_program(asked + words{"--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json::parse(run.out)["attention"], "library");
+  const child_result refused = run_program(asked + words{"--backend", "reference"});
+  EXPECT_TRUE(says(refused.err, "--attention library", "--backend exchange"));
+}
+
 TEST(program, moe_writes_the_layers_output_and_reports_its_error) {
   const temporary_folder folder;
   const std::string output = (folder / "y.safetensors").string();

@@ -11,6 +11,7 @@
 #include "tests/support/fp8_tiny_moe.hpp"
 #include "tests/support/gpu_count.hpp"
 #include "tests/support/layer_cases.hpp"
+#include "tests/support/library_attention_of.hpp"
 
 namespace baton::test {
 namespace {
@@ -78,12 +79,14 @@ TEST_P(exchange_moe_gpu, tokens_that_lie_once_do_not_change_a_bit) {
   }
 }
 
-/// The expected continuations, as generated with `options`.
+/// The expected continuations, as generated with `options`, with attention on the GPUs, too.
 void check_text(const cli::exchange_options& options) {
   const auto prompts = cli::read_expectations(tiny_moe_folder() / "greedy.json");
   cli::exchange_moe experts{tiny_moe(), all_layers(), options};
   model::qwen3_moe network{tiny_moe()};
   auto sequences = cli::spread(prompts, tiny_moe().config(), options.num_ranks, 0);
+  cli::library_attention attention = library_attention_of(experts, sequences);
+  network.attend_with(attention);
   cli::generate_greedily(network, experts, sequences, options.num_ranks, [](std::size_t) {});
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     EXPECT_EQ(model::decode_bytes(sequences[i].generated), prompts[i].expected) << "prompt " << i;
