@@ -58,8 +58,10 @@ line_trial try_lines(const world& w) {
 void require_whole_lines(const world& w) {
   if (w.device() == device_kind::cpu) return;
   const bootstrap::group all = w.state().peers();
+  on_cuda::device_identity own;
+  bootstrap::together(all, [&] { own = on_cuda::identify(w.device_index()); });
   std::string gpus;
-  for (const on_cuda::device_identity& gpu : bootstrap::gather(all, on_cuda::identify(w.device_index())))
+  for (const on_cuda::device_identity& gpu : bootstrap::gather(all, own))
     gpus.append(gpu.uuid, gpu.uuid + sizeof gpu.uuid);
   const std::optional<std::string> known = trials().outcome(gpus);
   // Processes may have met others before: all know, or all look again.

@@ -22,11 +22,15 @@ std::vector<found> look_with(const world& w, const effort& asked, Launch launch)
   const bool on_cpu = w.device() == device_kind::cpu;
   const bootstrap::group all = w.state().peers();
   const int warps = on_cpu ? warps_on_cpu : warps_on_gpu;
-  int blocks = asked.blocks > 0 ? asked.blocks : sms_of(w);
+  int blocks = 0;
+  device_buffer<found> result;
+  bootstrap::together(all, [&] {
+    blocks = asked.blocks > 0 ? asked.blocks : sms_of(w);
+    result = {w, 1, use};
+  });
   for (const int of_rank : bootstrap::gather(all, blocks)) blocks = smaller(blocks, of_rank);
   const auto area = static_cast<std::size_t>(blocks * (warps / 2)) * line_access_bytes;
   const auto window = make_window(w, static_cast<std::size_t>(w.size()) * area, use.purpose, use.knob);
-  device_buffer<found> result{w, 1, use};
 
   params p;
   p.rank = w.rank();
