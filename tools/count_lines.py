@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-AREAS = r"(include|src/kernels/\w+(?=/)|src/\w+|sim|checks|cli/model|cli/bench|cli|python/\w+|tests|tools|examples|bench)/"
+AREAS = r"(include|src/kernels/\w+(?=/)|src/\w+|sim|checks|forecast|cli/model|cli/bench|cli|python/\w+|tests|tools|examples|bench)/"
 MOVED = {"src/transport": "src/bootstrap", "src/kernels/hand_off": "cli/bench", "src/kernels/probe": "cli/bench"}
 NO_CODE = {".py": r"\s*(#|$)"}
 LIBRARY = ("include", "src/")
