@@ -135,11 +135,21 @@ TEST(suite,
         tests = [run_tests.test(f"{program}.{i}", [program], alone=False) for program, n in (("small", 3), ("large", 100)) for i in range(n)]
         tests += [run_tests.test("short", ["short"], alone=True), run_tests.test("wide", ["wide"], processors=2, alone=True)]
         waiting = run_tests.schedule(tests, 2)
+        self.assertIsNone(waiting.beside())  # as one wants all cores
         batches = list(iter(lambda: waiting.next(2), None))
-        self.assertEqual([batches[0][0].name, batches[1][0].name, batches[2][0].name], ["wide", "short", "large.0"])
-        self.assertEqual(len(batches[2]), 6)
+        self.assertEqual([batches[0][0].name, batches[1][0].name, batches[-1][0].name], ["wide", "large.0", "short"])
+        self.assertEqual(len(batches[1]), 6)
         self.assertEqual([len(batch) for batch in batches[-3:]], [1, 1, 1])
         self.assertEqual(sum(map(len, batches)), 105)
+
+    def test_beside_those_that_have_cores_runs_one_after_the_other_that_has_a_process_of_its_own(self):
+        at = {}
+        tests = [run_tests.test(name, ["sh", "-c", f"date +%s%N; sleep 0.4; date +%s%N"], processors=cores, alone=True)
+                 for name, cores in (("wide", 2), ("a", 1), ("b", 1), ("c", 1), ("d", 1))]
+        run_tests.run(tests, 2, lambda one: at.setdefault(one.name, [int(word) / 1e9 for word in one.output.split()]))
+        most = max(sum(begin <= each[0] < end for begin, end in at.values()) for each in at.values())
+        self.assertEqual(most, 3)
+        self.assertFalse([name for name, (begin, _) in at.items() if name != "wide" and begin < at["wide"][1]])
 
     def test_a_command_is_skipped_by_its_exit_code_alone(self):
         for code, outcome in ((0, "run"), (77, "notrun"), (1, "fail")):

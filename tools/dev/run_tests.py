@@ -219,7 +219,8 @@ def which_fails(tests, heard, remark):
 
 
 class schedule:
-    """What runs next: what needs most cores and time, what is alone, then large programs' tests, fewer at once towards the end."""
+    """What runs next: what needs most cores and time, then large programs' tests, fewer at once towards the end. Beside them runs one
+    that has a process of its own, after the other: most of these wait for each other's processes, and cores would idle."""
 
     def __init__(self, tests, jobs):
         self.jobs = jobs
@@ -233,9 +234,13 @@ class schedule:
     def size(self):
         return max(1, min(AT_MOST, sum(map(len, self.pools)) // (8 * self.jobs)))
 
+    def beside(self):
+        """One that no core is kept for."""
+        return [self.alone.pop(0)] if self.alone and not self.wants_cores_alone() else None
+
     def next(self, free):
         for index, one in enumerate(self.alone):
-            if one.processors <= free:
+            if one.processors <= free and (one.processors > 1 or not self.pools):
                 return [self.alone.pop(index)]
         if not free or not self.pools:
             return None
@@ -262,19 +267,29 @@ def run_batch(batch, done):
 
 def run(tests, jobs, report, shares=lambda: None):
     """Calls shares() once, from when on no test wants more than one core, or all of them, for itself."""
-    waiting, done, free, running, is_shared = schedule(tests, jobs), queue.Queue(), jobs, [], False
+    waiting, done, free, running, beside, is_shared = schedule(tests, jobs), queue.Queue(), jobs, [], None, False
+
+    def start(batch):
+        running.append(batch)
+        threading.Thread(target=run_batch, args=(batch, done), daemon=True).start()
+        return batch
+
     while True:
         while batch := waiting.next(free):
-            free -= batch[0].processors
-            running.append(batch)
-            threading.Thread(target=run_batch, args=(batch, done), daemon=True).start()
-        if not is_shared and not waiting.wants_cores_alone() and all(one[0].processors == 1 for one in running):
-            is_shared = True
-            shares()
+            free -= start(batch)[0].processors
+        if not waiting.wants_cores_alone() and all(one[0].processors == 1 for one in running):
+            if not beside and (batch := waiting.beside()):
+                beside = start(batch)
+            if not is_shared:
+                is_shared = True
+                shares()
         if not running:
             return
         batch, results, left = done.get()
-        free += batch[0].processors
+        if batch is beside:
+            beside = None
+        else:
+            free += batch[0].processors
         running.remove(batch)
         waiting.give_back(left)
         for one in results:

@@ -55,6 +55,12 @@ begin() {
   folder_of[$what]=$folder process_of[$what]=$!
 }
 
+# The same, from now on.
+begin_now() {
+  begin "$@"
+  ! was_begun "$1" || touch "${folder_of[$1]}/go"
+}
+
 was_begun() {
   [[ -n ${folder_of[$1]:-} ]]
 }
@@ -101,12 +107,8 @@ build_stage() {
 
 # What tests compare with, from PyPI.
 begin_packages() {
-  begin packages 'source tools/dev/packages.sh; want_python_packages "$@"' "${python_packages[@]}"
-  if was_begun packages; then
-    touch "${folder_of[packages]}/go"
-  else
-    want_python_packages "${python_packages[@]}"
-  fi
+  begin_now packages 'source tools/dev/packages.sh; want_python_packages "$@"' "${python_packages[@]}"
+  was_begun packages || want_python_packages "${python_packages[@]}"
 }
 
 # house_stage PRESET [CMAKE_ARGUMENTS...]: what needs nothing built, in seconds; ends all if something is amiss there.
@@ -156,9 +158,9 @@ make_wheel() {
   build_wheel "$1" && ready_wheel_tests
 }
 
-# Of what the preset has built, so that nothing is built in its folder while its tests run.
+# Of what the preset has built: nothing more is built in its folder.
 begin_wheel() {
-  begin "wheel: build" "$sources_of_wheel; source tools/dev/test.sh; build() { :; }; make_wheel \"\$1\"" "$preset"
+  begin_now "wheel: build" "$sources_of_wheel; source tools/dev/test.sh; build() { :; }; make_wheel \"\$1\"" "$preset"
 }
 
 # The Python package, of what the preset has built: where PyPI can be reached. Sets what tests it.
@@ -214,12 +216,10 @@ run_stages() {
   [[ -n $not_here ]] && excluded=(-LE "$not_here")
   build_stage "$preset" all "${options[@]}"
   ! was_begun packages || finish packages
-  if [[ $quick == 0 ]]; then
-    begin_build asan "tests_cpu tests_kernels"
-    begin_wheel
-  fi
+  [[ $quick == 1 ]] || begin_build asan "tests_cpu tests_kernels"
   test_stage "$preset" "${excluded[@]}" "$none" "$@"
   if [[ $quick == 0 ]]; then
+    begin_wheel # where one long compilation is the last, a core is left
     build_stage asan "tests_cpu tests_kernels"
     [[ $is_whole == 0 ]] || wheel_stage
     begin_build tsan tests_tsan
