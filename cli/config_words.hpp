@@ -16,6 +16,11 @@ extern const config_words exchange_words;
 extern const config_words bench_words;
 /// Of bench groups.
 extern const config_words group_words;
+/// Of forecast.
+extern const config_words forecast_words;
+
+/// @throws invalid_argument  `reason`, if there is one, in these words; it begins with a field and a colon
+void require_none(const std::string& reason, const config_words& words);
 
 /// @throws invalid_argument  what why_not(config, num_ranks) says, in these words
 void require_served(const ep_config& config, int num_ranks, const config_words& words);

@@ -48,8 +48,19 @@ struct combining {
     if (q.per_expert()) {
       send_rows(out, from);
       send_words(out, from);
+    } else if (sizes.near_in_chunks || q.groups() > 1) {
+      send_sums_by_token(out, from);
     } else {
       for (int i = 1; i < q.ranks; ++i) reply(out, from, (from + i) % q.ranks, from);
+    }
+  }
+
+  /// Chunks: each token's number in turn, for all sources. Lines are source by source.
+  void send_sums_by_token(sender& out, int from) {
+    for (int block = 0; block < routing.blocks(); ++block) {
+      const sender::block begun = out.begin_block(near, far);
+      for (int i = 1; i < q.ranks; ++i) reply_block(out, from, (from + i) % q.ranks, from, block);
+      out.end_block(begun, near, far);
     }
   }
 
@@ -71,27 +82,29 @@ struct combining {
   /// To all of a source's tokens that came to a place; how many.
   std::uint32_t reply(sender& out, int from, int source, int place) {
     std::uint32_t sent = 0;
-    if (source == from) return sent;
+    for (int block = 0; block < routing.blocks(); ++block)
+      sent += reply_block(out, from, source, place, block);
+    return sent;
+  }
+
+  std::uint32_t reply_block(sender& out, int from, int source, int place, int block) {
+    const std::uint32_t count = source == from ? 0 : routing.to_place(source, block, place);
+    if (count == 0) return 0;
     const bool to_group = q.by == levels::two && !q.is_near(from, source);
     const int to = to_group ? q.counterpart(source, q.group_of(from)) : source;
-    for (int block = 0; block < routing.blocks(); ++block) {
-      const std::uint32_t count = routing.to_place(source, block, place);
-      if (count == 0) continue;
-      if (to == from) {  // a forwarder has its own replies from the beginning
-        sums[sum_at(source, q.group_of(from), block)].add({.count = count});
-        continue;
-      }
-      sent += count;
-      if (!q.is_near(from, to)) {
-        out.send_far(to, count, sizes.far_reply, q.per_expert() ? 0 : 1, far);
-        continue;
-      }
-      out.send_near(to, count, sizes.near_reply, near);
-      if (q.by == levels::two)
-        sum_of_near.push_back(
-            to_group ? static_cast<std::uint32_t>(sum_at(source, q.group_of(from), block)) + 1 : 0);
+    if (to == from) {  // a forwarder has its own replies from the beginning
+      sums[sum_at(source, q.group_of(from), block)].add({.count = count});
+      return 0;
     }
-    return sent;
+    if (!q.is_near(from, to)) {
+      out.send_far(to, count, sizes.far_reply, q.per_expert() ? 0 : 1, far);
+      return count;
+    }
+    out.send_near(to, count, sizes.near_reply, near);
+    if (q.by == levels::two)
+      sum_of_near.push_back(to_group ? static_cast<std::uint32_t>(sum_at(source, q.group_of(from), block)) + 1
+                                     : 0);
+    return count;
   }
 
   void send_words(sender& out, int from) {

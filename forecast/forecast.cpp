@@ -26,7 +26,8 @@ memory_work work_of(const question& q, const message_sizes& sizes, const routed&
 double end_of(const question& q, const phase& p, int rank, const kernel_cost& cost, double bytes) {
   const auto r = static_cast<std::size_t>(rank);
   const double links = std::max(p.sent_us[r], p.arrived_us[r]), memory = bytes / (1e3 * cost.copy_gb_per_s);
-  return cost.fixed_us + (q.per_expert() ? links + memory : std::max(links, memory));
+  const double fixed = cost.fixed_us + (q.groups() > 1 ? cost.put_us : 0);
+  return fixed + (q.per_expert() ? links + memory : std::max(links, memory));
 }
 
 double most(const std::vector<double>& all) {

@@ -13,6 +13,7 @@ namespace baton::forecast {
 struct kernel_cost {
   double fixed_us;       // starting, routing, flags
   double copy_gb_per_s;  // of what a rank reads and writes in its own memory
+  double put_us;         // more, where ranks are beyond its group
 };
 struct kernel_facts {
   kernel_cost dispatch, combine;

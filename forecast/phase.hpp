@@ -35,8 +35,8 @@ struct phase {
 /// Tokens of every rank go out at time 0: to the ranks of its group over its links, to others over its network card, each in the
 /// order of tokens; ids before and, with layout per_expert, words behind them.
 phase dispatch_phase(const question& q, const message_sizes& sizes, const routed& routing);
-/// What experts made of them goes back: with per_expert in the order of rows, which is by expert and then by rank, with per_rank
-/// each rank begins with the one behind it.
+/// What experts made of them goes back: with per_expert in the order of rows, which is by expert and then by rank; with per_rank
+/// in chunks by tokens' numbers, of all ranks in turn, in lines rank by rank, beginning with the one behind.
 phase combine_phase(const question& q, const message_sizes& sizes, const routed& routing);
 
 }  // namespace baton::forecast

@@ -24,7 +24,8 @@ void add_per_rank(const question& q, const ep::shape& s, const chunk_cells& chun
   all.far_reply = chunks.sum_bytes(s, s.sum_format());
   all.near_ids = all.far_ids = chunks.id_accesses * static_cast<int>(line_access_bytes);
   const ep_transfer near = transfer_of(q.config, s.num_ranks);
-  if (near == ep_transfer::chunks) {
+  all.near_in_chunks = near == ep_transfer::chunks;
+  if (all.near_in_chunks) {
     all.near_message = all.far_message;
     all.near_reply = all.far_reply;
     return;

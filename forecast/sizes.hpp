@@ -18,6 +18,7 @@ struct message_sizes {
   int near_ids, far_ids;           // of all tokens, from each rank to each other one, before tokens; 0: none
   int row_payload;                 // payload and scales
   bool tokens_stay;                // where they arrive: nobody copies them
+  bool near_in_chunks;             // per_rank
   std::size_t
       window_bytes;  // of a rank, that peers write into; 0: not known (lines of more ranks than kernels take)
 };

@@ -32,7 +32,7 @@ MAY_SEE = {  # layer: the layers whose files its own may see, by their #includes
     "cli/view": [],
     "cli/bench": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "src/bootstrap",
                   "src/runtime", "cli/view"],
-    "cli": ["include/baton", "src/base", "src/exec", "sim", "checks", "cli/model", "cli/view", "cli/bench"],
+    "cli": ["include/baton", "src/base", "src/exec", "sim", "checks", "forecast", "cli/model", "cli/view", "cli/bench"],
     "python": ["include/baton"],
     "examples": ["include/baton", "src/base", "src/exec", "sim"],
     "tests": ["include/baton", "src/base", "src/exec", "src/protocol", "src/ptx", "src/device", "src/kernels", "src/bootstrap",

@@ -9,6 +9,7 @@
 #include "cli/commands/argument_kinds.hpp"
 #include "cli/commands/bench_arguments.hpp"
 #include "cli/commands/exchange_arguments.hpp"
+#include "cli/commands/forecast_arguments.hpp"
 #include "cli/commands/help_format.hpp"
 
 namespace baton::cli {
@@ -241,6 +242,7 @@ void declare(CLI::App& app, arguments& chosen) {
   declare_quantize(app, chosen);
   declare_doctor(app, chosen);
   declare_bench(app, chosen);
+  declare_forecast(app, chosen);
   declare_check(app, chosen);
   declare_version(app, chosen);
 }

@@ -14,6 +14,7 @@
 #include "cli/commands/bench_silu.hpp"
 #include "cli/commands/check.hpp"
 #include "cli/commands/doctor.hpp"
+#include "cli/commands/forecast.hpp"
 #include "cli/commands/generate.hpp"
 #include "cli/commands/moe.hpp"
 #include "cli/commands/quantize.hpp"
@@ -35,6 +36,7 @@ struct arguments {
   bench_silu_options bench_silu{};
   bench_compare_options bench_compare{};
   check_options check{};
+  forecast_options forecast{};
   bool version_json = false;
   std::function<int(std::ostream&)> command;  // the chosen one
   bool is_json = false;                       // the chosen one speaks JSON

@@ -366,6 +366,12 @@ TEST(forecast, a_sum_leaves_when_all_its_replies_are_there) {
               by_links(q, sizes.near_reply) + by_network(q, sizes.group_reply), rounding);
 }
 
+/// So that no card has to wait while another one has all: the last message is there hardly after the busiest card could be done.
+TEST(forecast, sums_in_chunks_go_to_all_ranks_in_turn) {
+  const phase_forecast f = round_of(asked(16, 8, 1024)).combine;
+  EXPECT_LT(f.messages_us, 1.05 * f.busiest_us);
+}
+
 TEST(forecast, ranks_share_a_card_with_their_neighbours_in_their_group_and_with_nobody_else) {
   for (const int sharing : {1, 2, 3, 8}) {
     question q = asked(20, 8, 1);

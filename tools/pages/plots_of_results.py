@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws every result in docs/results whose schema it knows, as SVG: plots_of_results.py ROOT OUT. Prints what it drew. Needs matplotlib.
 
-Exchanges are drawn by plot_ep.py and rings by plot_ring.py; here are products, attention and whole layers, against their size, beside what ran with
-them.
+Exchanges are drawn by plot_ep.py, forecasts by plot_forecast.py and rings by plot_ring.py; here are products, attention and whole layers, against
+their size, beside what ran with them.
 """
 import collections
 import json
@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import plot_ep
+import plot_forecast
 
 RATES = "TFLOP/s in a burst"
 
@@ -81,7 +82,14 @@ def draw_exchange(points, out, _):
     plt.close(figure)
 
 
-HOW = {"baton.bench.ep/2": draw_exchange, "baton.bench.moe/1": draw_layers, "baton.bench.gemm/1": draw_bars,
+def draw_forecast(points, out, _):
+    import matplotlib.pyplot as plt
+    figure = plot_forecast.figure_of(points)
+    figure.savefig(out)
+    plt.close(figure)
+
+
+HOW = {"baton.bench.ep/2": draw_exchange, plot_forecast.SCHEMA: draw_forecast, "baton.bench.moe/1": draw_layers, "baton.bench.gemm/1": draw_bars,
        "baton.bench.grouped_gemm/1": draw_bars, "baton.bench.attention/1": draw_bars, "baton.bench.attention_decode/1": draw_bars}
 MOST_BARS = 60  # a drawing of more says nothing
 
@@ -95,6 +103,8 @@ def drawable(path):
     if schemas == {"baton.bench.ep/2"}:
         points = [p for p in points if "skipped" not in p and p["checked"]]
         return points if len({(p["axes"]["tokens"], p["axes"]["num_sms"]) for p in points}) > 1 else None
+    if schemas == {plot_forecast.SCHEMA}:
+        return points if plot_forecast.axes_drawn(points) else None
     if schemas == {"baton.bench.moe/1"}:
         return points if len({p["tokens"] for p in points}) > 1 else None
     return points if 0 < sum(map(len, bars_of(points).values())) <= MOST_BARS else None
