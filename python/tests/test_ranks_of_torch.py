@@ -12,6 +12,7 @@ import baton
 from launch import variables_of_ranks
 
 SCRIPT = pathlib.Path(__file__).with_name("rank_of_torch.py")
+TIMES = pathlib.Path(os.environ.get("BATON_SOURCE_DIR", pathlib.Path(__file__).parents[2])) / "bench" / "low_latency_rounds.py"
 GPUS = torch.cuda.device_count() if "CUDA" in baton.build_info() and torch.cuda.is_available() else 0
 GROUPS = [("cpu", 2), *(("cuda", size) for size in (1, 2, 4, 8))]
 
@@ -22,8 +23,12 @@ def need(device, size):
 
 
 def start(what, device, size, **more):
+    return started([SCRIPT, what, device], device, size, **more)
+
+
+def started(program, device, size, **more):
     need(device, size)
-    return [subprocess.Popen([sys.executable, SCRIPT, what, device], env={**os.environ, "OMP_NUM_THREADS": "1", **variables, **more},
+    return [subprocess.Popen([sys.executable, *program], env={**os.environ, "OMP_NUM_THREADS": "1", **variables, **more},
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for variables in variables_of_ranks(size)]
 
 
@@ -51,6 +56,14 @@ def test_torchrun_and_its_process_group_make_a_world(device, size):
 @pytest.mark.parametrize("device, size", GROUPS)
 def test_the_interface_of_deep_ep_gives_what_it_should(device, size):
     outputs(start("deep_ep", device, size))
+
+
+@pytest.mark.parametrize("device, size", GROUPS)
+def test_rounds_of_low_latency_are_timed_once_they_are_right(device, size):
+    few = "--tokens 4 --hidden 512 --experts 8 --top-k 2 --repeats 1 --rounds 2".split()
+    first, *rest = outputs(started([TIMES, "--device", device, *few], device, size))
+    assert [line[:14].strip() for line in first.splitlines()] == ["deep_ep, bf16", "deep_ep, fp8", "baton, bf16", "baton, fp8"]
+    assert rest == [""] * (size - 1)
 
 
 @pytest.mark.parametrize("device, size", GROUPS[1:])
