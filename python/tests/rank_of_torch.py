@@ -3,7 +3,9 @@ one for each rank."""
 import json
 import os
 import pathlib
+import signal
 import sys
+import threading
 import time
 
 import numpy
@@ -94,11 +96,33 @@ def late(device):
         time.sleep(4)
 
 
+def interrupted(device):
+    """Ctrl-C while a peer does not come, long before the deadline; then the process goes on."""
+    world = baton.World.from_env(device)
+    data = round_data(num_ranks=world.size)
+    ep = baton.ExpertParallel(world, **data.sizes())
+    if world.rank > 0:
+        return time.sleep(4)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    framework, began = of_torch(device), time.monotonic()
+    threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        ep.dispatch(*(framework.array(array, world.device_index) for array in data.given(0)))
+        world.synchronize()
+    except KeyboardInterrupt:
+        print("interrupted")
+    assert time.monotonic() - began < 20
+    if device == "cuda":
+        assert (torch.ones(4, device="cuda") * 2).sum().item() == 8
+
+
 def deep_ep(device):
     """DeepEP's calls on more than one rank, against what they should give, and those of low latency in a CUDA graph."""
     from baton import deep_ep as interface
     world = baton.World.from_env(device)
     on = "cpu" if device == "cpu" else f"cuda:{world.device_index}"
+    if device == "cuda":
+        torch.cuda.set_device(world.device_index)  # a graph is of the current GPU
     buffer = interface.Buffer(world=world, num_max_tokens_per_rank=32)
     torch.manual_seed(world.rank)
     x, idx = torch.randn(9, 256, device=on).bfloat16(), torch.rand(9, 8, device=on).topk(3)[1]
@@ -125,8 +149,10 @@ def deep_ep(device):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             layer(again)
+        assert not again.any()
         for _ in range(3):
             graph.replay()
+        world.synchronize()  # which says what torch's does not: that a rank replayed less often
         assert torch.equal(again, first)
 
 
@@ -160,5 +186,5 @@ def page(device):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     with torch.no_grad():
-        {"from_env": from_env, "from_torch": from_torch, "captured": captured, "late": late, "deep_ep": deep_ep, "model": model,
+        {"from_env": from_env, "from_torch": from_torch, "captured": captured, "late": late, "interrupted": interrupted, "deep_ep": deep_ep, "model": model,
          "page": page}[sys.argv[1]](sys.argv[2])

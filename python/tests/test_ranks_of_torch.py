@@ -83,6 +83,13 @@ def test_a_rank_that_does_not_come_is_named(device, size):
     assert first.startswith("stuck: rank 0 waited")
 
 
+@pytest.mark.parametrize("device, size", [group for group in GROUPS if group[1] > 1])
+def test_ctrl_c_ends_a_hang_and_says_who_was_waited_for(device, size):
+    ranks = start("interrupted", device, size, BATON_DEADLINE_MS="60000")
+    (out, problems), *_ = [process.communicate(timeout=240) for process in ranks]
+    assert out == "interrupted\n" and "baton: interrupted: rank 0 waited" in problems and ranks[0].returncode == 0, problems
+
+
 @pytest.mark.parametrize("device, size", GROUPS)
 def test_the_small_model_writes_its_texts_as_transformers_does(device, size):
     pytest.importorskip("transformers", exc_type=ImportError)
