@@ -86,9 +86,10 @@ TEST(library_attention, is_as_near_to_the_hosts_as_bf16_is) {
 }
 
 TEST(library_attention, gives_a_sequence_the_same_bits_alone_and_with_others_at_once_and_by_and_by) {
-  known_sequence alone{200, 1}, among{200, 1}, other{70, 9};
-  cli::library_attention at_once = attention_of({200}), by_and_by = attention_of({200, 70});
+  known_sequence alone{200, 1}, among{200, 1}, other{70, 9}, other_alone{70, 9};
+  cli::library_attention at_once = attention_of({200, 70}), by_and_by = attention_of({200, 70});
   at_once.run(0, 1, std::vector{alone.next(1, 200)});
+  at_once.run(0, 1, std::vector{other_alone.next(1, 70)});
   for (const auto& [tokens, of_other] : {std::pair{1, 3}, {62, 60}, {1, 1}, {1, 1}, {64, 5}, {71, 0}}) {
     std::vector<attended_sequence> step;
     if (of_other > 0) step.push_back(other.next(1, of_other));
@@ -97,6 +98,7 @@ TEST(library_attention, gives_a_sequence_the_same_bits_alone_and_with_others_at_
     among.cache.commit(tokens), other.cache.commit(of_other);
   }
   EXPECT_EQ(among.out, alone.out);
+  EXPECT_EQ(other.out, other_alone.out);
 }
 
 TEST(library_attention, takes_a_step_again_that_was_not_committed) {
