@@ -70,11 +70,11 @@ struct padded_result {
 };
 
 /// Every byte of what no row has.
-inline constexpr std::uint8_t no_row = 0xa5;
+inline constexpr std::uint8_t byte_of_no_row = 0xa5;
 
 inline padded_result untouched_places(const padded_case& c, int ranks) {
   const auto places = static_cast<std::size_t>(c.experts() * c.capacity);
-  return {std::vector<std::uint8_t>(places * static_cast<std::size_t>(c.row_bytes()), no_row),
+  return {std::vector<std::uint8_t>(places * static_cast<std::size_t>(c.row_bytes()), byte_of_no_row),
           std::vector<std::uint32_t>(places / static_cast<std::size_t>(c.capacity) *
                                          static_cast<std::size_t>(c.columns() * c.capacity),
                                      0xa5a5a5a5u),
