@@ -40,13 +40,14 @@ inline constexpr config group_config = make_group_config(type_of<In>, listed, ep
 template <class In, bool listed, bool epilogue = false>
 using group_kernel = gemm_kernel<constant<group_config<In, listed, epilogue>>>;
 
-/// Of e4m3 with scales: the results of a tile go through one place of each warp, as registers and slots leave no more. Groups
-/// are dealt out in order: with the other way ptxas orders the inner loop so that it takes 22 % longer at k 7168.
+/// Of e4m3 with scales: the results of a tile go through one place of each warp, as registers and slots leave no more; two of
+/// dense tiles, for which there is room where no groups' tiles are noted.
 constexpr config make_scaled_config(gemm_tiles tiles, bool grouped, bool listed, bool epilogue) {
   config c = config_of(tiles, false, epilogue, operand_type::e4m3);
   c.grouped = grouped;
+  c.evenly = grouped && !listed;
   c.listed = listed;
-  c.places = 1;
+  c.places = !grouped && tiles == gemm_tiles::paired ? 2 : 1;
   return c;
 }
 /// Dense ones have paired and medium tiles: what a slot has of B shares its scales.

@@ -29,8 +29,8 @@ class scaled_products {
   /// A tile that has no rows for this group. False: gave up.
   BATON_FN bool pass() { return pass_slots(x_, in_, steps_); }
 
-  /// One tile's products. A slot that is there already is seen in the inner loop; the wait for one that is not stands outside, so
-  /// that the loop is short and in one piece. The last product of a slot runs meanwhile. False: gave up.
+  /// One tile's products; `look` is called while the first slot's last product runs. A slot that is there already is seen in the
+  /// inner loop; the wait for one that is not stands outside, so that the loop is short and in one piece. False: gave up.
   template <class Look>
   BATON_FN bool multiply(accumulators& acc, results<C, X>&, Look look) {
     x_.clear(acc);
@@ -38,6 +38,22 @@ class scaled_products {
       look();
       return true;
     }
+    if constexpr (C.turns_end()) return multiply_slots(acc, look);
+    return multiply_on(acc, look);
+  }
+
+ private:
+  struct slot_operands {
+    typename X::template prepared_tile<float8_e4m3> a, b;
+  };
+  /// For each part the products of a row's scale and that of B.
+  struct scales {
+    row_values of[parts];
+  };
+
+  /// The last product of a slot runs while the next slot is looked for.
+  template <class Look>
+  BATON_FN bool multiply_on(accumulators& acc, Look look) {
     if (!wait()) return false;
     bool filled = true;
     part product;
@@ -64,14 +80,27 @@ class scaled_products {
     return filled;
   }
 
- private:
-  struct slot_operands {
-    typename X::template prepared_tile<float8_e4m3> a, b;
-  };
-  /// For each part the products of a row's scale and that of B.
-  struct scales {
-    row_values of[parts];
-  };
+  /// No product runs from one turn of the loop to the next.
+  template <class Look>
+  BATON_FN bool multiply_slots(accumulators& acc, Look look) {
+    if (!wait()) return false;
+    slot_operands slot = operands_of(in_.index());
+    multiply_slot(acc, slot, look);
+    for (int k = 1; k < steps_;) {
+      if (!wait()) return false;
+      slot = operands_of(in_.index());
+      bool there = true;
+      BATON_ROLLED
+      do {
+        ++k;
+        multiply_slot(acc, slot, [&] {
+          slot = operands_of(in_.index());
+          there = in_.consumer_sees(x_) & (k < steps_);
+        });
+      } while (there);
+    }
+    return true;
+  }
 
   BATON_FN bool wait() { return in_.consumer_wait(x_, {.where = "gemm.slot_filled"}); }
 
@@ -106,6 +135,27 @@ class scaled_products {
     x_.template await_products<0>(product);
     in_.consumer_release_at(x_, awaited_, slot);
     x_.add_scaled(acc, (parts - 1) * scaled_columns, product, by.of[parts - 1]);
+  }
+
+  /// All products of a slot, and it is free; `meanwhile` is called at the next one, while the last of them runs.
+  template <class Meanwhile>
+  BATON_FN void multiply_slot(accumulators& acc, const slot_operands& slot, Meanwhile meanwhile) {
+    const slot_operands operands = slot;
+    const int now = in_.index();
+    part product;
+    scales by;
+    BATON_UNROLL
+    for (int i = 0; i < parts; ++i) {
+      x_.start_product(product, operands.a, operands.b.from_row(i * scaled_columns), false);
+      if (i == 0) by = scales_of(now);
+      if (i + 1 == parts) {
+        in_.step();
+        meanwhile();
+      }
+      x_.template await_products<0>(product);
+      if (i + 1 == parts) in_.consumer_release_at(x_, awaited_, now);
+      x_.add_scaled(acc, i * scaled_columns, product, by.of[i]);
+    }
   }
 
   X& x_;

@@ -140,10 +140,16 @@ inline constexpr tile no_tile{0, -0x7fffffff - 1, 0, 0};
 ///
 /// A group's last rows may fill no more than half a tile, which takes less time than others. So whole tiles and such parts are
 /// dealt out apart, the nth to cluster n mod clusters: each gets as many of both as any other, give or take one. A cluster takes
-/// its own in the order of groups, so that those that read the same matrix run at about the same time.
+/// its own in the order of groups, so that those that read the same matrix run at about the same time. About: who computes a
+/// part may come when the matrix is gone from L2. Where products of e4m3 take no longer than reading matrices, or a tile is soon
+/// done beside finding the next one, all are whole ones, which is to deal them out in order.
 template <config C>
 class group_tiles {
   static constexpr int rows_of_tile = block_m * C.cluster;
+  /// Of a group, on average, from which on its products take longer than its matrix: by rates 155 on an H200, 195 on an H100.
+  static constexpr int many_rows = 192;
+  /// Slots of a tile that is not gated: with 56 it is better to set parts apart, with 16 it is not.
+  static constexpr int many_steps = 32;
 
  public:
   template <class X>
@@ -154,12 +160,14 @@ class group_tiles {
   template <class X>
   BATON_FN void build(X& x) const {
     const int warp = warp_of(x);
+    const bool apart = sets_parts_apart(x);
     for (int word = warp; word * warp_lanes < p_.groups; word += x.num_warps()) {
       typename X::template lanes<bool> has_part;
       x.each_lane([&](int lane) {
         const int g = word * warp_lanes + lane, rows = g < p_.groups ? rows_of_group(x, p_, g).count : 0;
-        has_part[lane] = whole(rows) * rows_of_tile < rows;
-        if (g < p_.groups) x.write(before_ + g + 1, smaller(whole(rows) * columns(), 0x7fffffff / p_.groups));
+        has_part[lane] = apart && whole(rows) * rows_of_tile < rows;
+        if (g < p_.groups)
+          x.write(before_ + g + 1, smaller(whole(rows, apart) * columns(), 0x7fffffff / p_.groups));
       });
       const std::uint32_t bits = x.ballot(has_part);
       x.elect([&] { x.write(parts_ + word, bits); });
@@ -210,7 +218,24 @@ class group_tiles {
   }
   BATON_FN int columns() const { return walk_of<C>(1, p_.n).columns; }
   /// Tiles down that count as whole.
-  BATON_FN static int whole(int rows) { return (rows + rows_of_tile / 2 - 1) / rows_of_tile; }
+  BATON_FN static int whole(int rows, bool parts_are_apart = true) {
+    return (rows + (parts_are_apart ? rows_of_tile / 2 : rows_of_tile) - 1) / rows_of_tile;
+  }
+  template <class X>
+  BATON_FN bool sets_parts_apart(X& x) const {
+    if constexpr (!C.block_scaled()) return true;
+    if (!C.gated && p_.k < many_steps * block_k<C>) return false;
+    typename X::template lanes<int> beyond;  // rows, so many that no sum of them overflows
+    x.each_lane([&](int lane) {
+      beyond[lane] = 0;
+      for (int g = lane; g < p_.groups; g += warp_lanes) {
+        const int rows = rows_of_group(x, p_, g).count;
+        if (rows > 0) beyond[lane] += smaller(rows, 0x7fffffff / most_groups) - many_rows;
+      }
+    });
+    inclusive_scan(x, beyond);
+    return x.broadcast(beyond, warp_lanes - 1) >= 0;
+  }
 
   /// What follows is done by one lane.
   template <class X>
@@ -238,7 +263,7 @@ class group_tiles {
     const int g = smaller(of_whole, of_part), clusters = x.num_blocks() / C.cluster;
     if (g == most_groups) return no_tile;
     const group_range rows = rows_of_group(x, p_, g);
-    const int down = whole(rows.count);
+    const int down = whole(rows.count, !C.block_scaled() || part_tiles(x) > 0);
     tile_walk::place place{down, now.part % columns()};
     if (of_whole <= of_part) {
       place = walk_of<C>(down * rows_of_tile, p_.n).at(now.whole - x.read(before_ + g));
