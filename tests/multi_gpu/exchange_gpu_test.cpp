@@ -3,7 +3,9 @@
 
 #include <cstdlib>
 #include <tuple>
+#include <vector>
 
+#include "baton/device_buffer.hpp"
 #include "baton/error.hpp"
 #include "tests/support/captured_round.hpp"
 #include "tests/support/exchange_cases.hpp"
@@ -58,6 +60,32 @@ TEST(exchange_gpu, ranks_that_share_a_gpu_are_right_too) {
   for (const named_case& c : conformance_cases(ranks_on_all)) {
     auto ranks = make_ranks(worlds, c.what.config);
     EXPECT_EQ(run_round(c.what, ranks, 1), "") << c.name;
+  }
+}
+
+TEST(exchange_gpu, a_communicator_that_goes_while_rounds_are_queued_waits_for_them) {
+  BATON_REQUIRE_GPUS(1);
+  const auto worlds = world::local(1, device_kind::cuda);
+  constexpr int experts = 8, tokens = 2048, hidden = 7168;
+  std::vector<std::int32_t> chosen;
+  for (int t = 0; t < tokens; ++t)
+    for (const int e : {t % experts, (t + 1) % experts}) chosen.push_back(e);
+  const device_buffer<std::int32_t> ids{worlds[0], chosen};
+  const device_buffer<bfloat16> in{worlds[0], std::vector(std::size_t{tokens} * hidden, bfloat16{1.0f})};
+  for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
+    device_buffer<float> out{worlds[0], std::size_t{tokens} * hidden};
+    {
+      auto ep = expert_parallel::create(worlds[0], {.num_experts = experts,
+                                                    .top_k = 2,
+                                                    .hidden = hidden,
+                                                    .num_max_tokens_per_rank = tokens,
+                                                    .layout = layout});
+      for (int round = 0; round < 30; ++round) {  // some milliseconds of work
+        const received_tokens rows = ep.dispatch(in.data(), ids.data(), nullptr, tokens);
+        ep.combine(static_cast<const bfloat16*>(rows.tokens), out.data());
+      }
+    }
+    EXPECT_EQ(out.to_host(), std::vector(std::size_t{tokens} * hidden, 2.0f));
   }
 }
 
