@@ -121,7 +121,7 @@ void context::wait_stores(int newest, bool only_read) {
     return piece.owner == &me_ && piece.is_store() &&
            piece.group + static_cast<std::uint64_t>(newest) < me_.open_group && !(only_read && piece.is_read);
   };
-  while (std::any_of(machine_.copies.begin(), machine_.copies.end(), pending)) {
+  while (machine_.copies.any(pending)) {
     me_.wake_at = 0;
     sleep();
   }

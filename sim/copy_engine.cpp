@@ -18,6 +18,40 @@ bool within(const std::vector<std::byte>& memory, const std::byte* at) {
 
 }  // namespace
 
+void copy_pieces::add(copy_piece piece) {
+  if (most_urgent_ && piece.priority > pieces_[*most_urgent_]->priority) most_urgent_ = pieces_.size();
+  pieces_.push_back(std::make_unique<copy_piece>(std::move(piece)));
+}
+
+copy_piece copy_pieces::take(std::size_t index) {
+  copy_piece taken = std::move(*pieces_[index]);
+  pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(index));
+  if (most_urgent_ && *most_urgent_ > index)
+    --*most_urgent_;
+  else if (most_urgent_ == index)
+    most_urgent_.reset();
+  return taken;
+}
+
+std::size_t copy_pieces::most_urgent() {
+  if (!most_urgent_) {
+    const auto most = std::max_element(pieces_.begin(), pieces_.end(), [](const auto& a, const auto& b) {
+      return a->priority < b->priority;
+    });
+    most_urgent_ = static_cast<std::size_t>(most - pieces_.begin());
+  }
+  return *most_urgent_;
+}
+
+bool copy_pieces::any(const std::function<bool(const copy_piece&)>& is) const {
+  return std::any_of(pieces_.begin(), pieces_.end(), [&](const auto& piece) { return is(*piece); });
+}
+
+void copy_pieces::erase_if(const std::function<bool(const copy_piece&)>& is) {
+  std::erase_if(pieces_, [&](const auto& piece) { return is(*piece); });
+  most_urgent_.reset();
+}
+
 /// One piece in the product's schedule, else up to four.
 void machine::state::issue(const copy_piece& whole) {
   const std::size_t most = opts.order == schedule::round_robin ? 1 : 1 + random() % 4;
@@ -28,13 +62,13 @@ void machine::state::issue(const copy_piece& whole) {
     piece.bytes = (i + 1 == most ? left : 1 + random() % left) * whole.unit();
     piece.priority = lowest_priority + random() % (1u << 20);
     rest.skip(piece.bytes);
-    copies.push_back(std::move(piece));
+    copies.add(std::move(piece));
   }
 }
 
 void machine::state::issue_one(copy_piece piece) {
   piece.priority = lowest_priority + random() % (1u << 20);
-  copies.push_back(std::move(piece));
+  copies.add(std::move(piece));
 }
 
 /// The product's engine is done before anybody looks; the others choose by chance or by priority.
@@ -42,19 +76,13 @@ bool machine::state::engine_goes_next(const warp_state* w) {
   if (copies.empty()) return false;
   if (w == nullptr || opts.order == schedule::round_robin) return true;
   if (opts.order == schedule::random) return random() % 3 == 0;
-  return std::any_of(copies.begin(), copies.end(),
-                     [&](const copy_piece& piece) { return piece.priority > w->priority; });
+  return copies[copies.most_urgent()].priority > w->priority;
 }
 
 void machine::state::progress_copies() {
   std::size_t next_piece = 0;
   if (opts.order == schedule::random) next_piece = random() % copies.size();
-  if (opts.order == schedule::priority) {
-    const auto most =
-        std::max_element(copies.begin(), copies.end(),
-                         [](const copy_piece& a, const copy_piece& b) { return a.priority < b.priority; });
-    next_piece = static_cast<std::size_t>(most - copies.begin());
-  }
+  if (opts.order == schedule::priority) next_piece = copies.most_urgent();
   advance(next_piece);
 }
 
@@ -64,8 +92,7 @@ void machine::state::advance(std::size_t index) {
     read_source(piece);
     piece.is_read = true;
   } else {
-    const copy_piece landed = std::move(piece);
-    copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(index));
+    const copy_piece landed = copies.take(index);
     write_target(landed);
     if (!landed.is_store()) count_on(landed);
   }
@@ -127,7 +154,7 @@ void machine::state::finish_copies(const kernel_state& kernel) {
     if (copies[i].owner->kernel != &kernel) {
       ++i;
     } else if (of(copies[i].owner->rank).dead) {
-      copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(i));
+      copies.take(i);
     } else {
       advance(i);
     }

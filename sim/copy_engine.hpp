@@ -6,6 +6,8 @@
 // (block_state::engine_view) and global memory as far as it is visible to the whole device.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -40,6 +42,24 @@ struct copy_piece {
     if (box) box->first += static_cast<int>(done) / box_row_bytes;
     bytes -= done;
   }
+};
+
+/// Pieces that are not done, as they were issued. Looked at in every step, so which comes first by priority is kept.
+class copy_pieces {
+ public:
+  bool empty() const { return pieces_.empty(); }
+  std::size_t size() const { return pieces_.size(); }
+  copy_piece& operator[](std::size_t index) { return *pieces_[index]; }
+  void add(copy_piece piece);
+  copy_piece take(std::size_t index);
+  /// The one with the highest priority, of equals the first. Not if there are none.
+  std::size_t most_urgent();
+  bool any(const std::function<bool(const copy_piece&)>& is) const;
+  void erase_if(const std::function<bool(const copy_piece&)>& is);
+
+ private:
+  std::vector<std::unique_ptr<copy_piece>> pieces_;
+  std::optional<std::size_t> most_urgent_;  // where it is known
 };
 
 }  // namespace baton::sim

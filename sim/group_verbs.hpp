@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <type_traits>
 
 #include "base/convert.hpp"
 #include "base/dot.hpp"
@@ -261,11 +262,9 @@ class group_verbs {
     for (int i = 0; i < n; ++i) {
       start<T, 16>(acc[i], b, add, [this, tile = a.tile(i), first](int row, int chunk, auto& to) {
         constexpr int values = swizzled_tile<T>::chunk_values;
-        float eight[values];
-        for (int k = 0; k < values; ++k) {
-          read_chunk<T>(tile.chunk(chunk * values + k, (first + row) / values), eight);
-          to[k] = eight[(first + row) % values];
-        }
+        for (int k = 0; k < values; ++k)
+          to[k] =
+              read_value<T>(tile.chunk(chunk * values + k, (first + row) / values), (first + row) % values);
       });
     }
   }
@@ -370,7 +369,19 @@ class group_verbs {
     T values[swizzled_tile<T>::chunk_values];
     std::memcpy(values, me().engine_view(reinterpret_cast<const std::byte*>(from), sizeof values),
                 sizeof values);
-    for (std::size_t i = 0; i < std::size(values); ++i) to[i] = static_cast<float>(values[i]);
+    if constexpr (std::is_same_v<T, bfloat16>)
+      widen_eight(values, to);
+    else
+      for (std::size_t i = 0; i < std::size(values); ++i) to[i] = static_cast<float>(values[i]);
+  }
+  /// The value at `index` of a chunk.
+  template <class T>
+  float read_value(const vec16* from, int index) {
+    T value;
+    const std::byte* const at =
+        reinterpret_cast<const std::byte*>(from) + static_cast<std::size_t>(index) * sizeof value;
+    std::memcpy(&value, me().engine_view(at, sizeof value), sizeof value);
+    return static_cast<float>(value);
   }
 
   std::deque<std::function<void()>> started_;

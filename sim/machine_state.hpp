@@ -112,7 +112,7 @@ struct machine::state {
   std::condition_variable enqueued;
   std::vector<rank_state> ranks;
   std::vector<warp_state*> active;
-  std::vector<copy_piece> copies;
+  copy_pieces copies;
   network sent;
   std::vector<network_traffic> traffic;  // [from, to]
   std::size_t next = 0;                  // round robin

@@ -162,7 +162,7 @@ void machine::state::retire(rank_state& r, stream_queue& q) {
 /// Warps unwind before anything that they or their successors hold goes.
 void machine::state::drop_work(int rank) {
   rank_state& r = of(rank);
-  std::erase_if(copies, [&](const copy_piece& piece) { return piece.owner->rank == rank; });
+  copies.erase_if([&](const copy_piece& piece) { return piece.owner->rank == rank; });
   sent.drop_from(rank);
   std::erase_if(active, [&](const warp_state* w) { return w->rank == rank; });
   for (stream_queue& q : r.streams) q.running.reset();
