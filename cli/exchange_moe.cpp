@@ -8,6 +8,7 @@
 #include "baton/device_buffer.hpp"
 #include "cli/bench/ep_replicas.hpp"
 #include "cli/config_words.hpp"
+#include "cli/model/norm.hpp"
 
 namespace baton::cli {
 namespace {
@@ -15,9 +16,7 @@ namespace {
 constexpr const char* weights_knob = "use more --ranks, so that each holds fewer experts";
 constexpr const char* staging_knob = "lower --max-tokens-per-rank";
 
-std::size_t size(int n) {
-  return static_cast<std::size_t>(n);
-}
+using model::size;
 
 ep_config communicator_config(const model::model_config& model, const exchange_options& options) {
   ep_config config;
