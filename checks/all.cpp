@@ -15,6 +15,7 @@ const std::vector<protocol_check>& all_protocol_checks() {
                                                ring_gemm_check(),
                                                role_pipeline_check(),
                                                staged_pipeline_check(),
+                                               gemm_check(),
                                                split_sum_check(),
                                                team_rows_check(),
                                                row_exchange_check(),

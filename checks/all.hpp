@@ -14,6 +14,7 @@ protocol_check per_reader_flags_check();
 protocol_check mbarrier_ring_check();
 protocol_check ring_product_check();
 protocol_check ring_gemm_check();
+protocol_check gemm_check();
 protocol_check role_pipeline_check();
 protocol_check staged_pipeline_check();
 protocol_check split_sum_check();

@@ -10,7 +10,7 @@ are many, plain accesses and barriers of a single warp are left out.
 """
 import re
 
-STEP = re.compile(r"\s*(\d+)\s+((?:(?:copy|stores) \d+ of )?)rank (\d+) block (\d+) warp (\d+)\s+(\S+)\s*(.*)")
+STEP = re.compile(r"\s*(\d+)\s+((?:(?:copy|stores|product) \d+ of )?)rank (\d+) block (\d+) warp (\d+)\s+(\S+)\s*(.*)")
 MEETINGS = ("sync_block", "sync_cluster", "next_kernel")
 MOST_ROWS = 100
 CROWD = 6  # from so many participants on, plain accesses are left out
