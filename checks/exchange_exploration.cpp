@@ -35,11 +35,7 @@ check::result check_exchange(const exchange_setting& e, check::bounds limits) {
             live<sentinel_arrival>(x, p, e, *world);
         });
       }
-      if (!world->network) continue;
-      world->network->senders[static_cast<std::size_t>(rank)].warps = e.of_rank(e.blocks, rank) * warps;
-      for (int c = 0; c < e.carriers; ++c)  // ranks of their own: they have no part in kernels
-        p.spawn(e.ranks + rank * e.carriers + c, 0, 0,
-                [world, rank, c](const check::context& x) { world->network->carry(x, rank, c); });
+      if (world->network) add_carriers(p, *world, e, rank);
     }
   });
 }

@@ -168,4 +168,14 @@ inline std::shared_ptr<exchange_world> make_exchange_world(check::program& p, co
   return w;
 }
 
+/// What the network carries out of what a rank sends. As ranks of their own: they have no part in kernels.
+inline void add_carriers(check::program& p, exchange_world& world, const exchange_setting& e, int rank) {
+  far_network* network = world.network.get();
+  network->senders[static_cast<std::size_t>(rank)].warps =
+      e.of_rank(e.blocks, rank) * e.of_rank(e.warps, rank);
+  for (int c = 0; c < e.carriers; ++c)
+    p.spawn(e.ranks + rank * e.carriers + c, 0, 0,
+            [network, rank, c](const check::context& x) { network->carry(x, rank, c); });
+}
+
 }  // namespace baton::checks

@@ -66,7 +66,7 @@ struct exchange_setting {
   comeback then = {};
   bool combines = true;                // if not, dispatch follows dispatch
   int looks = 2;                       // bounds::looks
-  int p2p_group_size = ep::max_ranks;  // layout per_expert
+  int p2p_group_size = ep::max_ranks;  // layout per_expert, or per_rank in chunks
   int carriers =
       4;  // of each rank, if some are beyond its group: what the network has of a rank's under way at most
   bool shares_send_buffer = false;  // both phases put from one

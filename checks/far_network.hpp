@@ -32,6 +32,7 @@ struct far_network {
     int bytes;
     std::uint64_t word;
     std::vector<std::size_t> behind;  // puts of the same rank
+    int by = 0;                       // which of the rank's warps
   };
   struct sender {
     std::vector<job> jobs;
@@ -40,6 +41,9 @@ struct far_network {
     int warps;
   };
   int carriers;  // of each rank
+  /// Fences order what their own warp has put, and nothing else: less than networks do, for protocols in which each warp tells
+  /// of its own puts alone. Otherwise a fence that comes beside another warp's put is a race.
+  bool fences_are_of_warps = false;
   std::vector<sender> senders;
 
   far_network(check::program& p, int ranks, int carriers_of_rank) : carriers{carriers_of_rank} {
@@ -103,14 +107,16 @@ class far_context : public check::context {
 
   void put(int rank, std::byte* to, const std::byte* from, int bytes) {
     elect([&] {
-      network_->send(*this, {rank, to, from, bytes, 0, {}});
+      network_->send(*this, {rank, to, from, bytes, 0, {}, own()});
     });  // what the lanes wrote they have to have met behind
   }
   void fence_puts() { fenced_ = mine().jobs.size(); }
   void signal(int rank, std::uint64_t* word, std::uint64_t value) {
-    far_network::job j{rank, reinterpret_cast<std::byte*>(word), nullptr, 0, value, {}};
+    far_network::job j{rank, reinterpret_cast<std::byte*>(word), nullptr, 0, value, {}, own()};
     for (std::size_t i = 0; i < fenced_; ++i) {
-      if (mine().jobs[i].source == nullptr || mine().jobs[i].to != rank) continue;
+      const far_network::job& before = mine().jobs[i];
+      if (before.source == nullptr || before.to != rank) continue;
+      if (network_->fences_are_of_warps && before.by != own()) continue;
       read(mine().issued + i);
       j.behind.push_back(i);
     }
@@ -118,6 +124,7 @@ class far_context : public check::context {
   }
 
  private:
+  int own() const { return block() * num_warps() + warp(); }
   far_network::sender& mine() const { return network_->senders[static_cast<std::size_t>(rank())]; }
 
   far_network* network_;

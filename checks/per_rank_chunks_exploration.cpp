@@ -59,12 +59,15 @@ struct chunk_kernels {
   using endpoint = chunk_layout::endpoint;
 
   static std::size_t window_bytes(const setting& e, const ep::shape& s) {
-    return chunk_layout::cells{s, e.chunks}.bytes;
+    const chunk_layout::cells window{s, e.chunks};
+    return e.has_network() ? chunk_layout::far_cells{s, window}.bytes : window.bytes;
   }
   static std::size_t local_bytes(const setting& e, const ep::shape& s) {
     return chunk_layout::local_cells{s, e.chunks}.bytes;
   }
-  static endpoint end(const setting& e, const ep::shape& s) { return {{s, {}, nullptr}, e.chunks}; }
+  static endpoint end(const setting& e, const ep::shape& s) {
+    return {{s, {}, nullptr}, e.chunks, e.p2p_group_size};
+  }
 
   static void name(check::program& p, const endpoint& end, const std::string& whose) {
     name_window(p, end, whose);
@@ -91,7 +94,9 @@ struct chunk_kernels {
         chunk_layout::dispatch_plan(chunk_layout::cells{end.s, end.settings}, grid.roles);
     x.begin_takes(plan.next(x), limits.which == half::both ? grid.roles.senders : grid.roles.warps());
     using kernel = chunk_layout::dispatch_kernel<ep::bf16_tokens>;
-    kernel::run(x, end.dispatch(in, grid.roles, limits.which != half::send));
+    const auto p = end.dispatch(in, grid.roles, limits.which != half::send);
+    if (end.goes_beyond_group()) return kernel::run(x, end.with_far(p));
+    kernel::run(x, p);
   }
   static void combine(chunk_context& x, const endpoint& end, const chunk_layout::launch_limits& limits,
                       const chunk_layout::combine_input& in, const ep::store_fp32& store) {
@@ -105,12 +110,22 @@ struct chunk_kernels {
     const auto grid = chunk_layout::grid_of_combine(end, limits);
     x.begin_takes(chunk_layout::combine_plan{}.next(x), grid.roles.senders);
     const auto p = end.combine(in, grid.roles, limits.which != half::send, store);
+    if (end.goes_beyond_group()) return combine_far(x, end, p);
     if (end.s.fp8_sums)
       return chunk_layout::combine_kernel<ep::store_fp32, token_format::blockwise_fp8>::run(x, p);
     chunk_layout::combine_kernel<ep::store_fp32>::run(x, p);
   }
 
  private:
+  static void combine_far(chunk_context& x, const endpoint& end,
+                          const chunk_layout::combine_params<ep::store_fp32>& p) {
+    using params = chunk_layout::far_params<chunk_layout::combine_params<ep::store_fp32>>;
+    constexpr auto fp8 = token_format::blockwise_fp8;
+    if (end.s.fp8_sums)
+      return chunk_layout::combine_body<ep::store_fp32, fp8, params>::run(x, end.with_far(p));
+    chunk_layout::combine_body<ep::store_fp32, token_format::bf16, params>::run(x, end.with_far(p));
+  }
+
   static void name_window(check::program& p, const endpoint& end, const std::string& whose) {
     const chunk_layout::cells at{end.s, end.settings};
     std::byte* window = end.windows.at[end.s.rank];
@@ -129,6 +144,10 @@ struct chunk_kernels {
     name(words, odd_words, 2 * odd_words - at.token_words, "odd token words");
     name(pieces, at.sums, at.sum_words, "sums");
     name(words, at.sum_words, at.bytes, "sum words");
+    if (!end.goes_beyond_group()) return;
+    const chunk_layout::far_cells far{end.s, at};
+    name(words, far.id_words, far.sum_sends, "id words");
+    name(pieces, far.sum_sends, far.bytes, "sums to put");
   }
 };
 

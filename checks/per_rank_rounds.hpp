@@ -81,6 +81,10 @@ struct per_rank_world {
       name_own_memory(p, end, whose);
       Kernels::name(p, end, whose);
     }
+    if (e.has_network()) {
+      w->base.network = std::make_unique<far_network>(p, e.ranks, e.carriers);
+      w->base.network->fences_are_of_warps = true;
+    }
     w->base.alive = p.allocate<std::uint32_t>(1, "nothing happens");
     w->base.somebody_gave_up = p.allocate<std::uint32_t>(1, "somebody gave up");
     return w;
@@ -246,7 +250,9 @@ check::result explore_per_rank(const typename Kernels::setting& e, check::bounds
         p.spawn(rank, i / warps, i % warps, [world, &p, &e](const check::context& x) {
           typename Kernels::context mine{x, p, e, world->base};
           per_rank_rank<Kernels>{mine, p, e, *world}.run();
+          if (world->base.network) world->base.network->end(x);
         });
+      if (world->base.network) add_carriers(p, world->base, e, rank);
     }
   });
 }

@@ -9,8 +9,8 @@ namespace baton::forecast {
 ///
 /// Within the p2p group layout per_rank sends lines, or chunks, as transfer_of() says. Beyond it lines' flags cannot be relied
 /// on, so there it is chunks, whose words are signals, one behind each put. With two levels a token travels between groups as
-/// chunks have it, with its ids behind it, since a forwarder has not heard them from elsewhere. Kernels have layout per_expert
-/// with one level beyond the group, and nothing else yet.
+/// chunks have it, with its ids behind it, since a forwarder has not heard them from elsewhere. GPUs have kernels for layout
+/// per_expert with one level beyond the group, and the CPU machine for chunks of per_rank, which put few tokens' sums in parts.
 struct message_sizes {
   int near_message, near_reply;
   int far_message, far_reply;

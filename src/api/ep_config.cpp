@@ -92,10 +92,12 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
   if (c.p2p_group_size != 0 && (c.p2p_group_size < 1 || c.p2p_group_size > num_ranks))
     return fmt::format("p2p_group_size: {} is outside [1, {}], the ranks; 0 means all", c.p2p_group_size,
                        num_ranks);
-  if (goes_beyond_group(c, num_ranks) && c.layout != ep_layout::per_expert)
+  if (goes_beyond_group(c, num_ranks) && c.layout == ep_layout::per_rank &&
+      c.transfer != ep_transfer::automatic && c.transfer != ep_transfer::chunks)
     return fmt::format(
-        "p2p_group_size: {} of {} ranks, but layout per_rank needs all ranks in one group; use layout "
-        "per_expert, or 0",
+        "p2p_group_size: {} of {} ranks, but lines and flags are stores, which reach the ranks of a group; "
+        "use "
+        "transfer automatic or chunks, or 0",
         c.p2p_group_size, num_ranks);
   if (c.num_slots < 1 || c.num_slots > most_slots) return outside("num_slots", c.num_slots, 1, most_slots);
   if (c.num_sms < 0) return fmt::format("num_sms: {} is negative; 0 means all", c.num_sms);
@@ -134,6 +136,7 @@ std::string why_not(const ep_config& config, int num_ranks) {
 ep_transfer transfer_of(const ep_config& c, int num_ranks) {
   constexpr int most_tokens_of_lines = 1024;
   if (c.transfer != ep_transfer::automatic) return c.transfer;
+  if (goes_beyond_group(c, num_ranks)) return ep_transfer::chunks;
   if (c.num_max_tokens_per_rank > most_tokens_of_lines) return ep_transfer::chunks;
   if (c.num_max_tokens_per_rank < 1 || !why_not_shape(c, num_ranks).empty()) return ep_transfer::lines;
   ep_config in_lines = c;
@@ -146,8 +149,12 @@ namespace {
 
 workspace_size bytes_of_slot(const ep_config& c, int num_ranks) {
   const ep::shape s = shape_of(c, num_ranks, 0);
-  if (c.layout == ep_layout::per_rank && transfer_of(c, num_ranks) == ep_transfer::chunks)
-    return {ep::per_rank_chunks::cells{s}.bytes, ep::per_rank_chunks::local_cells{s}.bytes};
+  if (c.layout == ep_layout::per_rank && transfer_of(c, num_ranks) == ep_transfer::chunks) {
+    const ep::per_rank_chunks::endpoint end = ep::per_rank_chunks::endpoint::of(s);
+    const auto window = end.window_cells();
+    return {goes_beyond_group(c, num_ranks) ? ep::per_rank_chunks::far_cells{s, window}.bytes : window.bytes,
+            ep::per_rank_chunks::local_cells{s}.bytes};
+  }
   if (c.layout == ep_layout::per_rank) {
     const bool by_flags = transfer_of(c, num_ranks) == ep_transfer::flags;
     return {by_flags ? ep::per_rank::flag_cells{s}.bytes() : ep::per_rank::cells{s}.bytes(),

@@ -237,6 +237,11 @@ void expert_parallel::set_members(const ep_membership& members) {
   if (st.config.layout != ep_layout::per_rank)
     throw invalid_argument{
         "set_members: with layout per_expert all ranks always take part; use layout per_rank"};
+  if (goes_beyond_group(st.config, st.ranks.size()))
+    throw invalid_argument{
+        fmt::format("set_members: p2p_group_size is {} of {} ranks, and members meet by stores, which reach "
+                    "one group; use 0",
+                    st.config.p2p_group_size, st.ranks.size())};
   require_next(st.ranks, members, st.last_told);
   st.drop_rounds();
   st.last_told = members.epoch;

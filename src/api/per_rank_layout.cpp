@@ -1,4 +1,9 @@
+#include <fmt/format.h>
+
+#include <type_traits>
+
 #include "api/ep_layout.hpp"
+#include "baton/error.hpp"
 #include "kernels/ep/per_rank/launch.hpp"
 #include "kernels/ep/per_rank/progress.hpp"
 #include "kernels/ep/per_rank_chunks/launch.hpp"
@@ -18,7 +23,10 @@ class per_rank_layout final : public ep_layout_calls {
                 .threads = c.num_threads == 0 && w.device() == device_kind::cpu ? cpu_threads : c.num_threads,
                 .slot = reported_slot(c, slot),
                 .threads_are_asked_for = c.num_threads != 0},
-        end_{Endpoint::of(shape_of(c, w.size(), w.rank()))} {}
+        end_{Endpoint::of(shape_of(c, w.size(), w.rank()))} {
+    if constexpr (std::is_same_v<Endpoint, ep::per_rank_chunks::endpoint>)
+      if (goes_beyond_group(c, w.size())) end_.p2p_group_size = c.p2p_group_size;
+  }
 
   void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
     end_.local = local;
@@ -98,6 +106,12 @@ class per_rank_layout final : public ep_layout_calls {
 }  // namespace
 
 std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& c, int sms, int slot) {
+  if (goes_beyond_group(c, w.size()) && w.device() == device_kind::cuda)
+    throw unsupported{
+        fmt::format("p2p_group_size: {} of {} ranks; on GPUs layout per_rank needs all ranks in one group "
+                    "yet; use layout "
+                    "per_expert, or 0",
+                    c.p2p_group_size, w.size())};
   if (transfer_of(c, w.size()) == ep_transfer::chunks)
     return std::make_unique<per_rank_layout<ep::per_rank_chunks::endpoint>>(w, c, sms, slot);
   if (transfer_of(c, w.size()) == ep_transfer::flags)

@@ -19,7 +19,8 @@
 //     nobody has said anything yet. So nobody waits for its puts, and the kernels that send wait for no other rank.
 // Start:    a send buffer has no value.
 // Progress: put, fence and signal wait for nobody.
-// Checked:  checks/exchange_groups.cpp has the bounds and the planted bugs.
+// Checked:  checks/exchange_groups.cpp has the bounds and the planted bugs. Layout per_rank in chunks uses p2p_group and the
+//           verbs of exec/far.hpp: per_rank_chunks/cells.hpp, checks/per_rank_chunks_groups.cpp.
 #include <cstddef>
 #include <cstdint>
 

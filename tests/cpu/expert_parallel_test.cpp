@@ -96,9 +96,10 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
   EXPECT_EQ(reason([](ep_config& c) {
               c.p2p_group_size = 2;
               c.layout = ep_layout::per_rank;
+              c.transfer = ep_transfer::lines;
             }),
-            "p2p_group_size: 2 of 4 ranks, but layout per_rank needs all ranks in one group; use layout "
-            "per_expert, or 0");
+            "p2p_group_size: 2 of 4 ranks, but lines and flags are stores, which reach the ranks of a group; "
+            "use transfer automatic or chunks, or 0");
   const auto many_rows = [](int top_k) {
     return [=](ep_config& c) {
       c.num_experts = 256;

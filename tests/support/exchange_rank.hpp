@@ -369,7 +369,7 @@ inline std::string difference(const expected_round& round, int rank, const recei
 /// Bitwise comparison of outputs; empty if equal.
 inline std::string difference(const std::vector<float>& expected, const std::vector<float>& got) {
   if (expected.size() != got.size()) return fmt::format("{} values, not {}", got.size(), expected.size());
-  if (std::memcmp(expected.data(), got.data(), got.size() * sizeof(float)) == 0) return {};
+  if (got.empty() || std::memcmp(expected.data(), got.data(), got.size() * sizeof(float)) == 0) return {};
   for (std::size_t i = 0; i < got.size(); ++i)
     if (std::memcmp(&expected[i], &got[i], 4) != 0)
       return fmt::format("value {} is {:.9g}, not {:.9g}", i, got[i], expected[i]);

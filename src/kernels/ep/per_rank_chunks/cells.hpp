@@ -205,6 +205,45 @@ struct cells {
   }
 };
 
+/// What windows have behind these where some ranks are beyond the p2p group (peer_window.hpp).
+///
+///   cell       index                          holds                              written by
+///   id_words   [epoch & 1][source][id line]   arrival words: ids that were put   the source, if it is beyond the group
+///   sum_sends  [source][token]                a sum as it travels, on its way    this rank, which puts it from there
+///
+/// Ids and tokens are put from their own places in the rank's own window, where nobody else writes.
+///
+/// E1: a warp puts, its lanes meet, and each that signals fences before. Who has seen the word has what was put.
+/// S1: a place is written again when all ranks beyond the group have told of a later round's ids, which they do when the kernels
+///     that read what was put have ended: ids and tokens in the round after the next one, sums in the next.
+/// Progress: put, fence and signal wait for nobody; a line of ids is told of when it has been stored, before anything is awaited.
+/// Checked: checks/per_rank_chunks_groups.cpp.
+struct far_cells {
+  std::size_t id_words, sum_sends, bytes;
+
+  constexpr far_cells(const shape& s, const cells& window)
+      : id_words{window.bytes},
+        sum_sends{
+            align_up(id_words + 2 * size(s.num_ranks) * size(window.id_accesses) * sizeof(std::uint64_t),
+                     std::size_t{128})},
+        bytes{align_up(
+            sum_sends + size(s.num_ranks) * size(s.max_tokens) * size(window.sum_bytes(s, s.sum_format())),
+            std::size_t{128})} {}
+
+  constexpr std::size_t id_word_at(const shape& s, const cells& window, std::uint64_t epoch, int source,
+                                   int access) const {
+    const int of_round = (epoch & 1) != 0 ? s.num_ranks + source : source;
+    return id_words + (size(of_round) * size(window.id_accesses) + size(access)) * sizeof(std::uint64_t);
+  }
+  constexpr std::size_t sum_send_at(const shape& s, const cells& window, int source, int token,
+                                    token_format of) const {
+    return sum_sends + (size(source) * size(s.max_tokens) + size(token)) * size(window.sum_bytes(s, of));
+  }
+
+ private:
+  static constexpr std::size_t size(int n) { return static_cast<std::size_t>(n); }
+};
+
 /// Offsets into a rank's own memory: what the kernels note for each other, beside what per_rank's do.
 struct local_cells : per_rank::local_cells {
   std::size_t choice_experts;  // u16 [R, T, K]: the local expert of a choice that is here

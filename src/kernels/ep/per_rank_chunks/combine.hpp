@@ -22,9 +22,10 @@
 
 namespace baton::ep::per_rank_chunks {
 
-template <class Output, token_format Sums = token_format::bf16>
-struct combine_kernel {
-  using params = combine_params<Output>;
+/// `Params`: combine_params, or, where some ranks are beyond the p2p group, far_params of them.
+template <class Output, token_format Sums, class Params>
+struct combine_body {
+  using params = Params;
   static constexpr kernel_bounds bounds{.max_threads = max_combine_warps * warp_lanes, .blocks_per_sm = 1};
 
   template <line_exec_context X>
@@ -120,8 +121,7 @@ struct combine_kernel {
       });
       return true;
     }
-    std::byte* window = p.windows.at[at.source];
-    std::byte* sums = window + p.window.sum_at(p.s, p.s.rank, at.token, Sums);
+    std::byte* sums = place_of_sum(p, at);
     const auto tell_before = [&] { tell(x, p, epoch, untold); };
     constexpr token_format rows_only = token_format::bf16;  // nothing of other ranks is among the addends
     if constexpr (Sums == token_format::bf16)
@@ -137,6 +137,29 @@ struct combine_kernel {
     return true;
   }
 
+  /// Where this rank writes a sum of another one's token: there, or where it is put from.
+  static BATON_FN std::byte* place_of_sum(const params& p, const sum_part& at) {
+    if constexpr (params::goes_by_put)
+      if (!p.far.near.has(at.source))
+        return p.windows.at[p.s.rank] + p.far.cells.sum_send_at(p.s, p.window, at.source, at.token, Sums);
+    return p.windows.at[at.source] + p.window.sum_at(p.s, p.s.rank, at.token, Sums);
+  }
+
+  /// The part to a rank beyond the group, and behind a fence its word. Lanes have met behind what they wrote of it.
+  template <class X>
+  static BATON_FN void put_part(X& x, const params& p, std::uint64_t epoch, const sum_part& at) {
+    const int first = at.part * p.window.sum_columns,
+              columns = smaller(p.window.sum_columns, p.s.hidden - first);
+    const std::size_t before = static_cast<std::size_t>(at.part) *
+                               static_cast<std::size_t>(sum_bytes_of(Sums, p.window.sum_columns));
+    x.put(at.source, p.windows.at[at.source] + p.window.sum_at(p.s, p.s.rank, at.token, Sums) + before,
+          place_of_sum(p, at) + before, sum_bytes_of(Sums, columns));
+    x.elect([&] {
+      x.fence_puts();
+      x.signal(at.source, word_of_sum(p, at), epoch_arrival::word(static_cast<std::uint32_t>(epoch), 1));
+    });
+  }
+
   /// Bytes of a sum before a part, where the part lies by itself.
   static BATON_FN int before_part(const params& p, int part) {
     return Sums == token_format::bf16 ? 0 : part * sum_bytes_of(Sums, p.window.sum_columns);
@@ -148,6 +171,13 @@ struct combine_kernel {
   static BATON_FN void tell(X& x, const params& p, std::uint64_t epoch, sum_part& sent) {
     if (sent.token < 0) return;
     x.sync_warp();
+    if constexpr (params::goes_by_put) {
+      if (!p.far.near.has(sent.source)) {
+        put_part(x, p, epoch, sent);
+        sent.token = -1;
+        return;
+      }
+    }
     x.elect([&] { publish<epoch_arrival>(x, word_of_sum(p, sent), static_cast<std::uint32_t>(epoch), 1); });
     sent.token = -1;
   }
@@ -183,5 +213,8 @@ struct combine_kernel {
     return true;
   }
 };
+
+template <class Output, token_format Sums = token_format::bf16>
+struct combine_kernel : combine_body<Output, Sums, combine_params<Output>> {};
 
 }  // namespace baton::ep::per_rank_chunks

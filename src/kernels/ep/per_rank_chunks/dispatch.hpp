@@ -28,8 +28,9 @@ template <class Format>
 struct dispatch_kernel {
   static constexpr kernel_bounds bounds{.max_threads = max_warps * warp_lanes, .blocks_per_sm = 1};
 
-  template <line_exec_context X>
-  static BATON_FN void run(X& x, const dispatch_params& p) {
+  /// `P`: dispatch_params, or, where some ranks are beyond the p2p group, far_params of them.
+  template <line_exec_context X, class P>
+  static BATON_FN void run(X& x, const P& p) {
     x.launch_dependents();
     const block_plan shared = dispatch_plan(p.window, p.roles);
     prepare(x, shared, p.roles);
@@ -46,26 +47,54 @@ struct dispatch_kernel {
   }
 
  private:
-  template <class X>
-  static BATON_FN void send_ids(X& x, const dispatch_params& p, const per_rank::member_round& now) {
+  template <class X, class P>
+  static BATON_FN void send_ids(X& x, const P& p, const per_rank::member_round& now) {
     const int nth = (x.warp() - p.roles.senders) * x.num_blocks() + x.block();
-    for (int access = nth; access < p.window.id_accesses; access += p.roles.others * x.num_blocks())
-      per_rank::store_ids(x, p, now, per_rank::load_ids(x, p, access));
+    for (int access = nth; access < p.window.id_accesses; access += p.roles.others * x.num_blocks()) {
+      if constexpr (P::goes_by_put) {
+        per_rank::store_ids(x, p, {now.epoch, now.absent | ~p.far.near_ranks()},
+                            per_rank::load_ids(x, p, access));
+        put_ids(x, p, now, access);
+      } else {
+        per_rank::store_ids(x, p, now, per_rank::load_ids(x, p, access));
+      }
+    }
   }
 
-  template <class X>
-  static BATON_FN void send(X& x, const dispatch_params& p, const block_plan& shared,
-                            const per_rank::member_round& now) {
-    const chunk_sender<Format> sender{p, now, shared.next(x)};
+  /// One warp: a line of ids from this rank's own window, where it has stored it, to all ranks beyond the group.
+  template <class X, class P>
+  static BATON_FN void put_ids(X& x, const P& p, const per_rank::member_round& now, int access) {
+    const std::size_t at = p.window.ids_at(p.s, now.epoch, p.s.rank, access);
+    const auto is_far = [&](int rank) {
+      return rank < p.s.num_ranks && now.has(rank) && !p.far.near.has(rank);
+    };
+    x.sync_warp();
+    for (int to = 0; to < p.s.num_ranks; ++to)
+      if (is_far(to))
+        x.put(to, p.windows.at[to] + at, p.windows.at[p.s.rank] + at, static_cast<int>(line_access_bytes));
+    x.sync_warp();  // one lane puts, others fence
+    x.each_lane([&](int to) {
+      if (!is_far(to)) return;
+      x.fence_puts();
+      auto* word = p.windows.at[to] + p.far.cells.id_word_at(p.s, p.window, now.epoch, p.s.rank, access);
+      x.signal(to, reinterpret_cast<std::uint64_t*>(word),
+               epoch_arrival::word(static_cast<std::uint32_t>(now.epoch), 1));
+    });
+    x.sync_warp();
+  }
+
+  template <class X, class P>
+  static BATON_FN void send(X& x, const P& p, const block_plan& shared, const per_rank::member_round& now) {
+    const chunk_sender<Format, P> sender{p, now, shared.next(x)};
     sender.send_all(x, staging{shared.room_of(x, x.warp()), p.roles.stages, 0});
   }
 
-  template <class X>
-  static BATON_FN void receive(X& x, const dispatch_params& p, const block_plan& shared,
+  template <class X, class P>
+  static BATON_FN void receive(X& x, const P& p, const block_plan& shared,
                                const per_rank::member_round& now) {
     const std::uint64_t epoch = now.epoch;
     if (x.warp() >= p.roles.senders) {
-      const indexer index{p, shared, now, x.warp() - p.roles.senders, p.roles.others};
+      const indexer<P> index{p, shared, now, x.warp() - p.roles.senders, p.roles.others};
       if (!find_rows(x, index)) return;
     }
     if (!x.template mbarrier_wait<scope::block>(shared.known(x), parity::even,

@@ -11,9 +11,21 @@ using per_rank::round_input;
 /// The first part of its local_cells is that of lines, so that what lines leave lies in the same places.
 struct endpoint : per_rank::endpoint {
   chunk_settings settings{};
+  int p2p_group_size = max_ranks;  // whom stores reach
 
   static endpoint of(const shape& s) { return {{s, {}}, settings_for(s)}; }
   cells window_cells() const { return cells{s, settings}; }
+
+  bool goes_beyond_group() const { return p2p_group_size < s.num_ranks; }
+  far_reach far() const {
+    const int first = s.rank / p2p_group_size * p2p_group_size;
+    return {far_cells{s, window_cells()}, {first, smaller(first + p2p_group_size, s.num_ranks)}};
+  }
+  /// The same parameters for kernels that put.
+  template <class Params>
+  far_params<Params> with_far(const Params& p) const {
+    return {p, far()};
+  }
 
   template <class T>
   T* own(std::size_t local_cells::*offset) const {

@@ -65,7 +65,7 @@ inline bool is_in_teams(const endpoint& end, const launch_limits& limits) {
   const chunk_settings& set = end.settings;
   const bool are_many = end.s.max_tokens >= set.team_tokens && !is_few(blocks_for(end, limits));
   const bool by_itself = !limits.threads_are_asked_for && (are_many || end.s.fp8_sums);
-  return limits.which == half::both && (set.teams.teams > 0 || by_itself);
+  return limits.which == half::both && !end.goes_beyond_group() && (set.teams.teams > 0 || by_itself);
 }
 
 inline team_grid grid_of_teams(const endpoint& end, const launch_limits& limits) {

@@ -33,8 +33,12 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .shared_bytes = dispatch_plan(p.window, g.roles).bytes,
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
-  with_tokens(end.s.format, in.tokens_are_given,
-              [&]<class Format>() { baton::launch<dispatch_kernel<Format>>(w, grid, p, stream); });
+  with_tokens(end.s.format, in.tokens_are_given, [&]<class Format>() {
+    if (end.goes_beyond_group())
+      launch_on_cpu<dispatch_kernel<Format>>(w, grid, end.with_far(p), stream);
+    else
+      baton::launch<dispatch_kernel<Format>>(w, grid, p, stream);
+  });
 }
 
 namespace {
@@ -58,6 +62,22 @@ void launch_teams(const world& w, const endpoint& end, const launch_limits& limi
 
 }  // namespace
 
+namespace {
+
+/// Sums to ranks beyond the group are by warps, which put what they have written.
+template <class Output>
+void launch_far(const world& w, const endpoint& end, const launch_grid& grid, const combine_params<Output>& p,
+                stream_ref stream) {
+  using params = far_params<combine_params<Output>>;
+  if (end.s.fp8_sums)
+    launch_on_cpu<combine_body<Output, token_format::blockwise_fp8, params>>(w, grid, end.with_far(p),
+                                                                             stream);
+  else
+    launch_on_cpu<combine_body<Output, token_format::bf16, params>>(w, grid, end.with_far(p), stream);
+}
+
+}  // namespace
+
 template <class Output>
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const combine_input& in,
             const Output& output, stream_ref stream) {
@@ -69,6 +89,7 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
   const combine_params<Output> p = end.combine(in, g.roles, limits.which != half::send, output);
+  if (end.goes_beyond_group()) return launch_far(w, end, grid, p, stream);
   if (end.s.fp8_sums)
     baton::launch<combine_kernel<Output, token_format::blockwise_fp8>>(w, grid, p, stream);
   else

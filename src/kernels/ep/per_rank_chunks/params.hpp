@@ -2,6 +2,7 @@
 // What the two kernels of layout per_rank read when tokens travel in chunks; passed by value. E, R, T, K, H as in shape.hpp.
 #include "kernels/ep/per_rank/params.hpp"
 #include "kernels/ep/per_rank_chunks/cells.hpp"
+#include "protocol/peer_window.hpp"
 
 namespace baton::ep::per_rank_chunks {
 
@@ -15,6 +16,7 @@ struct block_roles {
 };
 
 struct dispatch_params : per_rank::dispatch_round<cells> {
+  static constexpr bool goes_by_put = false;
   block_roles roles{};
   std::uint16_t* choice_experts{};
   std::uint64_t* tile_words{};
@@ -28,9 +30,23 @@ struct dispatch_params : per_rank::dispatch_round<cells> {
 
 template <class Output>
 struct combine_params : per_rank::combine_round<cells> {
+  static constexpr bool goes_by_put = false;
   block_roles roles{};
   team_roles teams{};
   Output output{};
+};
+
+/// Where some ranks are beyond the p2p group.
+struct far_reach {
+  far_cells cells;
+  p2p_group near;
+  BATON_FN std::uint32_t near_ranks() const { return (1u << near.end) - (1u << near.first); }
+};
+
+template <class Params>
+struct far_params : Params {
+  static constexpr bool goes_by_put = true;
+  far_reach far;
 };
 
 }  // namespace baton::ep::per_rank_chunks

@@ -50,7 +50,7 @@ struct sent_chunks {
   }
 };
 
-template <class Format>
+template <class Format, class P = dispatch_params>
 struct chunk_sender {
   /// Steps whose loads are in flight together, half a group: as many as a lane has registers for.
   static constexpr int together = sizeof(typename Format::lane_input) > 2 * sizeof(vec16) ? 1 : 4;
@@ -61,7 +61,7 @@ struct chunk_sender {
     typename X::template lanes<typename Format::lane_input> of[together];
   };
 
-  const dispatch_params& p;
+  const P& p;
   per_rank::member_round round;
   std::uint32_t* next_chunk;
 
@@ -125,8 +125,11 @@ struct chunk_sender {
 
   template <class X>
   BATON_FN void tell(X& x, sent_chunks<X>& chunks) const {
+    if constexpr (P::goes_by_put) put_chunks(x, chunks);
     x.each_lane([&](int lane) {
       if (lane / max_ranks >= chunks.held || chunks.wanted[lane] == 0) return;
+      if constexpr (P::goes_by_put)
+        if (!p.far.near.has(lane % max_ranks)) return;
       x.fence_proxy_async_global();
       auto* word = p.windows.at[lane % max_ranks] +
                    p.window.token_word_at(p.s, round.epoch, p.s.rank, chunks.nth[lane]);
@@ -135,6 +138,55 @@ struct chunk_sender {
     });
     x.sync_warp();  // or the compiler takes the warp for parted from here on
     chunks.held = 0;
+  }
+
+  /// To ranks beyond the group, from this rank's own window, where copies have brought them: each token, and behind a fence the
+  /// word of its chunk.
+  template <class X>
+  BATON_FN void put_chunks(X& x, const sent_chunks<X>& chunks) const {
+    x.each_lane([&](int) { x.fence_proxy_async_global(); });
+    x.sync_warp();
+    for (int i = 0; i < chunks.held; ++i) {
+      const int chunk = x.broadcast(chunks.nth, i * max_ranks), first = chunk * p.window.chunk_tokens,
+                end = smaller(p.num_tokens, first + p.window.chunk_tokens);
+      for (int token = first; token < end; ++token) {
+        const std::uint32_t wanted = x.from_one([&] { return x.read(p.rank_sets + token); });
+        const std::size_t at = p.window.token_at(p.s, round.epoch, p.s.rank, token);
+        for (std::uint32_t left = wanted & ~p.far.near_ranks(); left != 0; left &= left - 1) {
+          const int to = lowest_bit(left);
+          x.put(to, p.windows.at[to] + at, p.windows.at[p.s.rank] + at, p.window.token_bytes);
+        }
+      }
+    }
+    x.sync_warp();  // one lane puts, others fence
+    x.each_lane([&](int lane) {
+      const int to = lane % max_ranks;
+      if (lane / max_ranks >= chunks.held || chunks.wanted[lane] == 0 || p.far.near.has(to)) return;
+      x.fence_puts();
+      auto* word = p.windows.at[to] + p.window.token_word_at(p.s, round.epoch, p.s.rank, chunks.nth[lane]);
+      x.signal(to, reinterpret_cast<std::uint64_t*>(word),
+               epoch_arrival::word(static_cast<std::uint32_t>(round.epoch),
+                                   static_cast<std::uint32_t>(chunks.wanted[lane])));
+    });
+    x.sync_warp();
+  }
+
+  /// A network reads what a token is padded with, too.
+  BATON_FN int num_weights() const {
+    if constexpr (P::goes_by_put)
+      return align_up_to_power(p.s.top_k, static_cast<int>(sizeof(vec16) / sizeof(float)));
+    else
+      return p.s.top_k;
+  }
+
+  /// Whom copies go to: where ranks beyond the group want it, this rank's own window too, from where it is put.
+  BATON_FN std::uint32_t copied_to(std::uint32_t ranks) const {
+    if constexpr (P::goes_by_put) {
+      const std::uint32_t near = p.far.near_ranks();
+      return (ranks & near) | ((ranks & ~near) != 0 ? 1u << p.s.rank : 0u);
+    } else {
+      return ranks;
+    }
   }
 
   /// The ranks that want it and are there: bit r. `begin` holds its first values, and then those of token `behind`.
@@ -162,7 +214,7 @@ struct chunk_sender {
       if (is_last) {
         auto* weights = reinterpret_cast<float*>(to + span.bytes + (p.window.weights_at - span.rest));
         x.each_lane([&](int k) {
-          if (k < p.s.top_k) x.write(weights + k, weight[k]);
+          if (k < num_weights()) x.write(weights + k, weight[k]);
         });
       }
       if (piece == 0) {
@@ -174,7 +226,7 @@ struct chunk_sender {
       }
       x.each_lane([&](int) { x.fence_proxy_async(); });
       x.sync_warp();
-      x.elect([&] { send_piece(x, to, span, token, ranks); });
+      x.elect([&] { send_piece(x, to, span, token, copied_to(ranks)); });
       if (++stage.next == stage.stages) stage.next = 0;
     }
     x.elect([&] { x.write(p.rank_sets + token, ranks); });

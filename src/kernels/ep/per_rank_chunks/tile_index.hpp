@@ -20,6 +20,7 @@
 #include "kernels/ep/per_rank/id_lines.hpp"
 #include "kernels/ep/per_rank_chunks/plan.hpp"
 #include "kernels/ep/row_reports.hpp"
+#include "protocol/arrival.hpp"
 
 namespace baton::ep::per_rank_chunks {
 
@@ -64,8 +65,9 @@ constexpr std::int32_t count_in(std::uint32_t four, int i) {
 }
 
 /// What an indexing warp works with.
+template <class P = dispatch_params>
 struct indexer {
-  const dispatch_params& p;
+  const P& p;
   const block_plan& shared;
   per_rank::member_round now;
   int warp, warps;  // among the block's indexing warps
@@ -91,8 +93,8 @@ struct indexer {
 };
 
 /// One lane: those of its eight ids that are of the tile's tokens and this rank's experts.
-template <class X>
-BATON_FN void note_ids(X& x, const indexer& index, const tile& at, int first, int end, const vec16& ids) {
+template <class X, class P>
+BATON_FN void note_ids(X& x, const indexer<P>& index, const tile& at, int first, int end, const vec16& ids) {
   const dispatch_params& p = index.p;
   const index_room plan{p.window};
   std::byte* room = index.room(x, index.warp);
@@ -113,15 +115,35 @@ BATON_FN void note_ids(X& x, const indexer& index, const tile& at, int first, in
   }
 }
 
+/// One warp: until a line of ids has been put by a rank beyond the group, if it is; then it is here whole. False: gave up.
+template <class X, class P>
+BATON_FN bool await_put_ids(X& x, const indexer<P>& index, int source, int access) {
+  const P& p = index.p;
+  if (p.far.near.has(source)) return true;
+  const auto round = static_cast<std::uint32_t>(index.now.epoch);
+  typename X::template lanes<std::uint64_t*> words{};
+  typename X::template lanes<std::uint64_t> seen;
+  x.elect([&] {
+    words[0] = reinterpret_cast<std::uint64_t*>(
+        p.windows.at[p.s.rank] + p.far.cells.id_word_at(p.s, p.window, index.now.epoch, source, access));
+  });
+  const std::uint64_t arrived = epoch_arrival::word(round, 1);
+  return x.template wait<order::acquire, scope::system>(
+      words, [arrived](int, std::uint64_t word) { return word == arrived; },
+      {.where = per_rank::id_sites::ids(), .peer = source, .epoch = round, .expected = arrived}, seen);
+}
+
 /// One warp: the tile's ids, when they are here, into bits. The source's tokens, 0 if it is absent; -1: gave up, or refused them.
-template <class X>
-BATON_FN int collect_ids(X& x, const indexer& index, const tile& at) {
-  const dispatch_params& p = index.p;
+template <class X, class P>
+BATON_FN int collect_ids(X& x, const indexer<P>& index, const tile& at) {
+  const P& p = index.p;
   if (!index.now.has(at.source)) return 0;
   const int begin = at.nth * p.window.tile_tokens * p.s.top_k,
             most = smaller((at.nth + 1) * p.window.tile_tokens, p.s.max_tokens) * p.s.top_k;
   int tokens = 0;
   for (int access = begin / per_rank::ids_of_access; access * per_rank::ids_of_access < most; ++access) {
+    if constexpr (P::goes_by_put)
+      if (!await_put_ids(x, index, at.source, access)) return -1;
     typename X::template lanes<vec16> v[1];
     const std::byte* from = p.windows.at[p.s.rank] + p.window.ids_at(p.s, index.now.epoch, at.source, access);
     if (!await_lines(x, line_places<1>{{from}}, index.now.epoch,
@@ -138,8 +160,8 @@ BATON_FN int collect_ids(X& x, const indexer& index, const tile& at) {
 }
 
 /// One warp: a tile of its block, of which nobody is told yet. False: gave up.
-template <class X>
-BATON_FN bool note_tile(X& x, const indexer& index, const tile& at) {
+template <class X, class P>
+BATON_FN bool note_tile(X& x, const indexer<P>& index, const tile& at) {
   const dispatch_params& p = index.p;
   const index_room plan{p.window};
   std::byte* room = index.room(x, index.warp);
@@ -171,8 +193,8 @@ BATON_FN bool note_tile(X& x, const indexer& index, const tile& at) {
 
 /// One warp: its tiles, and then, with one fence for up to 32 of them, their words. Nobody can use one before it has all.
 /// False: gave up, or refused ids.
-template <class X>
-BATON_FN bool note_tiles(X& x, const indexer& index) {
+template <class X, class P>
+BATON_FN bool note_tiles(X& x, const indexer<P>& index) {
   const dispatch_params& p = index.p;
   const int first = x.block() + index.warp * x.num_blocks(), step = index.warps * x.num_blocks(),
             all = num_tiles(p);
@@ -188,8 +210,8 @@ BATON_FN bool note_tiles(X& x, const indexer& index) {
 }
 
 /// One warp: until the tiles in [begin, end) have been noted (T1). False: gave up.
-template <class X>
-BATON_FN bool await_tiles(X& x, const indexer& index, int begin, int end) {
+template <class X, class P>
+BATON_FN bool await_tiles(X& x, const indexer<P>& index, int begin, int end) {
   for (; begin < end; begin += warp_lanes) {
     typename X::template lanes<std::uint64_t*> words;
     typename X::template lanes<std::uint64_t> seen;
@@ -263,8 +285,8 @@ BATON_FN vec16* rows_of_tile(const dispatch_params& p, int place) {
 
 /// One warp: rows of each expert in its share of the tiles, into its room; those before a tile of this block there, too, where
 /// the tile's rows will be.
-template <class X>
-BATON_FN void sum_share(X& x, const indexer& index, int begin, int end) {
+template <class X, class P>
+BATON_FN void sum_share(X& x, const indexer<P>& index, int begin, int end) {
   const dispatch_params& p = index.p;
   auto* sums = reinterpret_cast<vec16*>(index.in(index.room(x, index.warp), index_room{p.window}.sums));
   x.each(p.window.expert_slots / 4, [&](int i) {
@@ -289,8 +311,8 @@ BATON_FN void publish_expert(X& x, const dispatch_params& p, int local, int row,
 }
 
 /// One warp: first rows of all experts, 128 of them at a time, and from them those of the block's tiles in its share.
-template <class X>
-BATON_FN void number_share(X& x, const indexer& index, int begin, int end) {
+template <class X, class P>
+BATON_FN void number_share(X& x, const indexer<P>& index, int begin, int end) {
   const dispatch_params& p = index.p;
   const index_room plan{p.window};
   const int experts = index.experts();
@@ -345,8 +367,8 @@ BATON_FN void number_share(X& x, const indexer& index, int begin, int end) {
 }
 
 /// The block's indexing warps: its tiles, then all tiles' rows (T2). False: gave up, or refused ids.
-template <class X>
-BATON_FN bool find_rows(X& x, const indexer& index) {
+template <class X, class P>
+BATON_FN bool find_rows(X& x, const indexer<P>& index) {
   const dispatch_params& p = index.p;
   if (!note_tiles(x, index)) return false;
   const int all = num_tiles(p), each = ceil_div(all, index.warps), begin = smaller(all, index.warp * each),

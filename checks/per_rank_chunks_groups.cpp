@@ -1,0 +1,191 @@
+// Layout per_rank in chunks with ranks beyond the p2p group: ids, tokens and sums that are put, and words that are signalled.
+#include <algorithm>
+#include <utility>
+
+#include "checks/all.hpp"
+#include "checks/per_rank_chunks_exploration.hpp"
+
+namespace baton::checks {
+namespace {
+
+using check::verdict;
+
+using chunk_choices = ep::per_rank_chunks::chunk_settings;
+
+constexpr chunk_choices one_token{.chunk_tokens = 1, .tile_tokens = 1},
+    two_tokens{.chunk_tokens = 2, .tile_tokens = 4},
+    told_in_fours{.chunk_tokens = 1, .tile_tokens = 2, .told_at_once = 4},
+    short_pieces{.chunk_tokens = 1, .tile_tokens = 2, .piece_bytes = 512, .dispatch_stages = 1};
+
+exploration chunks_hold(const char* name, exchange_setting e, const chunk_choices& chunks,
+                        std::uint32_t draws) {
+  e.p2p_group_size = std::min(e.p2p_group_size, e.ranks - 1);
+  return {name, [e, chunks, draws](const check::bounds& limits) {
+            return check_per_rank_chunks({e, chunks, draws}, limits);
+          }};
+}
+
+std::vector<exploration> rounds_of_chunks_apart() {
+  return {
+      chunks_hold("2 ranks apart, 3 rounds, takes drawn 3 times",
+                  {.warps = {2}, .rounds = 3, .p2p_group_size = 1, .carriers = 8}, one_token, 3),
+      chunks_hold("2 ranks apart, 1 round, every order of takes",
+                  {.warps = {2}, .rounds = 1, .p2p_group_size = 1, .carriers = 8}, one_token, 0),
+      chunks_hold(
+          "2 ranks apart, of which the first has 2 blocks, 3 and 2 tokens, 2 rounds, takes drawn 3 times",
+          {.blocks = {2, 1},
+           .warps = {2},
+           .tokens = {3, 2},
+           .rounds = 2,
+           .p2p_group_size = 1,
+           .carriers = 12},
+          one_token, 3),
+      chunks_hold("2 ranks apart, the second with no token, 3 rounds, takes drawn 2 times",
+                  {.warps = {2}, .tokens = {2, 0}, .rounds = 3, .p2p_group_size = 1, .carriers = 8},
+                  one_token, 2),
+      chunks_hold("2 ranks apart, all tokens to one expert, 2 rounds, takes drawn 2 times",
+                  {.warps = {2},
+                   .tokens = {3, 2},
+                   .route = routing::one_expert,
+                   .rounds = 2,
+                   .p2p_group_size = 1,
+                   .carriers = 12},
+                  one_token, 2),
+      chunks_hold("2 ranks apart, chunks of 2, top 2 of 4 experts, 2 rounds, takes drawn 2 times",
+                  {.warps = {2},
+                   .experts = 4,
+                   .top_k = 2,
+                   .tokens = {3, 2},
+                   .rounds = 2,
+                   .p2p_group_size = 1,
+                   .carriers = 12},
+                  two_tokens, 2),
+      chunks_hold("2 ranks apart, chunks told of four at once, 2 rounds, takes drawn 2 times",
+                  {.warps = {2}, .tokens = {5, 2}, .rounds = 2, .p2p_group_size = 1, .carriers = 12},
+                  told_in_fours, 2),
+  };
+}
+
+std::vector<exploration> forms_of_chunks_apart() {
+  return {
+      chunks_hold(
+          "2 ranks apart, tokens of 2 pieces, 2 rounds, takes drawn 2 times",
+          {.warps = {2}, .hidden = 456, .tokens = {2}, .rounds = 2, .p2p_group_size = 1, .carriers = 8},
+          short_pieces, 2),
+      chunks_hold("2 ranks apart, ids that are no expert's, takes drawn 2 times",
+                  {.warps = {2},
+                   .experts = 4,
+                   .top_k = 3,
+                   .tokens = {2},
+                   .route = routing::with_holes,
+                   .rounds = 1,
+                   .p2p_group_size = 1,
+                   .carriers = 12},
+                  one_token, 2),
+      chunks_hold("2 ranks apart, tokens stay where they arrive, 2 rounds, takes drawn 2 times",
+                  {.warps = {2},
+                   .tokens = {2},
+                   .rounds = 2,
+                   .p2p_group_size = 1,
+                   .carriers = 8,
+                   .rows = ep::row_storage::in_window},
+                  one_token, 2),
+      chunks_hold(
+          "2 ranks apart, 4 kernels a round, 2 rounds, takes drawn 2 times",
+          {.warps = {2}, .tokens = {2}, .rounds = 2, .p2p_group_size = 1, .carriers = 8, .is_apart = true},
+          one_token, 2),
+      chunks_hold("2 ranks apart, sums in block FP8, 2 rounds, takes drawn 2 times",
+                  {.warps = {2},
+                   .hidden = 384,
+                   .tokens = {2, 1},
+                   .rounds = 2,
+                   .p2p_group_size = 1,
+                   .carriers = 8,
+                   .fp8_sums = true},
+                  one_token, 2),
+      chunks_hold("3 ranks in groups of 2, top 2 of 3 experts, 2 rounds, takes drawn 2 times",
+                  {.ranks = 3,
+                   .warps = {2},
+                   .experts = 3,
+                   .top_k = 2,
+                   .tokens = {2, 1},
+                   .rounds = 2,
+                   .p2p_group_size = 2,
+                   .carriers = 8},
+                  one_token, 2),
+      chunks_hold("3 ranks apart, top 3 of 3 experts, takes drawn once",
+                  {.ranks = 3,
+                   .warps = {2},
+                   .experts = 3,
+                   .top_k = 3,
+                   .rounds = 1,
+                   .p2p_group_size = 1,
+                   .carriers = 8},
+                  one_token, 1),
+      chunks_hold("2 ranks apart, every wait may give up, takes drawn 2 times",
+                  {.warps = {2}, .rounds = 1, .gives_up = {anywhere}, .p2p_group_size = 1, .carriers = 8},
+                  one_token, 2),
+  };
+}
+
+std::vector<mutant> bugs_of_chunks_apart() {
+  using enum change;
+  const std::vector<verdict> lost_order{verdict::data_race, verdict::broken_promise, verdict::garbage_read,
+                                        verdict::deadlock, verdict::unordered_stores};
+  const exchange_setting apart{.warps = {2}, .rounds = 2, .p2p_group_size = 1, .carriers = 8};
+  const auto wrong = [&](const char* name, const char* breaks, const std::vector<verdict>& as,
+                         const planted_bug& bug) {
+    chunks_setting e{apart, one_token, 1};
+    e.bug = bug;
+    return mutant{name, breaks, as,
+                  [e](const check::bounds& limits) { return check_per_rank_chunks(e, limits); }};
+  };
+  return {
+      wrong("words do not wait for the puts before them", "E1", lost_order,
+            {.what = verbs::fence_puts, .how = lost}),
+      wrong("ids are put after their word", "E1", lost_order,
+            {.what = verbs::put, .how = late, .cell = "even ids, odd ids", .until = verbs::signal}),
+      wrong("tokens are put after their chunk's word", "E1, T3", lost_order,
+            {.what = verbs::put, .how = late, .cell = "even tokens, odd tokens", .until = verbs::signal}),
+      wrong("sums are put after their word", "E1, S1", lost_order,
+            {.what = verbs::put, .how = late, .cell = "sums to put", .until = verbs::signal}),
+      wrong("ids are not put", "Progress", lost_order,
+            {.what = verbs::put, .how = lost, .cell = "even ids, odd ids"}),
+      wrong("ids that were put are not awaited", "E1", lost_order,
+            {.what = verbs::wait, .how = lost, .where = "dispatch.ids"}),
+      wrong("ids that were put are awaited without acquire", "E1", lost_order,
+            {.what = verbs::wait, .how = without_acquire, .where = "dispatch.ids"}),
+      wrong("ids that were put are awaited at device scope", "E1", {verdict::scope_race},
+            {.what = verbs::wait, .how = narrow, .where = "dispatch.ids"}),
+      wrong("tokens are put before their copies are done", "T3", lost_order,
+            {.what = verbs::bulk_wait, .how = lost, .warp = 0}),
+      wrong("sums are put before they are written", "S1", lost_order,
+            {.what = verbs::write, .how = late, .cell = "sums to put", .until = verbs::signal}),
+      wrong("a sum's word beyond the group is signalled to the own window", "S1", lost_order,
+            {.what = verbs::signal, .how = own, .cell = "sum words"}),
+      wrong("a chunk's word says the round before", "Start", lost_order,
+            {.what = verbs::signal,
+             .how = shifted,
+             .cell = "even token words, odd token words",
+             .by = -(std::int64_t{1} << 32)}),
+  };
+}
+
+}  // namespace
+
+protocol_check exchange_chunks_groups_check() {
+  const std::string kernels = "src/kernels/ep/per_rank_chunks/";
+  std::vector<exploration> all = rounds_of_chunks_apart();
+  for (const exploration& more : forms_of_chunks_apart()) all.push_back(more);
+  return {
+      .name = "exchange_chunks_groups",
+      .title =
+          "Dispatch and combine in chunks beyond the p2p group: puts from the own window, fences and signals",
+      .headers = {kernels + "cells.hpp", kernels + "dispatch.hpp", kernels + "send.hpp",
+                  kernels + "tile_index.hpp", kernels + "combine.hpp", "src/protocol/peer_window.hpp",
+                  "src/kernels/ep/per_rank/id_lines.hpp"},
+      .explorations = std::move(all),
+      .mutants = bugs_of_chunks_apart()};
+}
+
+}  // namespace baton::checks

@@ -1,0 +1,167 @@
+// Ranks beyond the p2p group with layout per_rank: chunks, ids and sums through the simulated network, whose puts come in any
+// order but for fences.
+#include "baton/error.hpp"
+#include "tests/support/exchange_cases.hpp"
+#include "tests/support/exchange_processes.hpp"
+#include "tests/support/simulated_worlds.hpp"
+#include "tests/support/stuck_rounds.hpp"
+
+namespace baton::test {
+namespace {
+
+exchange_case by_rank_in_groups_of(int size, const exchange_case& c, ep_rows rows = ep_rows::by_expert) {
+  exchange_case all = c;
+  all.config.layout = ep_layout::per_rank;
+  all.config.rows = rows;
+  all.config.p2p_group_size = size;
+  return all;
+}
+
+TEST(exchange_groups_per_rank, rounds_are_right_in_every_case) {
+  for (const auto& [ranks, group] : std::vector<std::pair<int, int>>{{2, 1}, {3, 2}, {4, 1}, {8, 3}}) {
+    const auto worlds = world::local(ranks, device_kind::cpu);
+    for (const named_case& c : conformance_cases(ranks))
+      for (const ep_rows rows : {ep_rows::by_expert, ep_rows::by_token}) {
+        SCOPED_TRACE(
+            fmt::format("{}, {} ranks, groups of {}, {}", c.name, ranks, group, static_cast<int>(rows)));
+        const exchange_case what = by_rank_in_groups_of(group, c.what, rows);
+        auto all = make_ranks(worlds, what.config);
+        for (std::uint64_t seed = 1; seed <= 3; ++seed) EXPECT_EQ(run_round(what, all, seed), "");
+      }
+  }
+}
+
+TEST(exchange_groups_per_rank, every_format_travels_out_and_back) {
+  const auto worlds = world::local(4, device_kind::cpu);
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8, token_format::mxfp8,
+                                    token_format::mxfp4, token_format::nvfp4})
+    for (const token_format back : {token_format::bf16, token_format::blockwise_fp8})
+      for (const int group : {1, 2}) {
+        exchange_case c{4, sizes(8, 2, 640, 6), {6, 6, 6, 6}, routing::distinct};
+        c = by_rank_in_groups_of(group, with(c, format, arrival_policy::epoch));
+        c.config.combine_format = back;
+        auto ranks = make_ranks(worlds, c.config);
+        for (std::uint64_t seed = 1; seed <= 3; ++seed)
+          EXPECT_EQ(run_round(c, ranks, seed), "") << name(format) << ", groups of " << group;
+      }
+}
+
+std::vector<std::vector<float>> outputs_by_rank(const exchange_case& c) {
+  auto ranks = make_ranks(simulated_worlds(c.ranks, {}), c.config);
+  EXPECT_EQ(run_round(c, ranks, 7), "");
+  std::vector<std::vector<float>> all;
+  for (auto& r : ranks) all.push_back(r.read_output());
+  return all;
+}
+
+TEST(exchange_groups_per_rank, results_are_the_bits_of_one_group) {
+  const exchange_case c{4, sizes(13, 5, 264, 17), {3, 8, 0, 17}, routing::sparse};
+  const auto expected = outputs_by_rank(by_rank_in_groups_of(0, c));
+  for (const int group : {1, 2, 3})
+    EXPECT_EQ(outputs_by_rank(by_rank_in_groups_of(group, c)), expected) << group;
+}
+
+sim::options late_puts(sim::schedule order, std::uint64_t seed) {
+  return {.order = order, .seed = seed, .delay_stores = true, .faults = {}};
+}
+
+std::string rounds_under(const sim::options& options, int ranks, int group) {
+  exchange_case c{ranks, sizes(7, 3, 264, 9), {9, 4, 0}, routing::sparse};
+  c.tokens.resize(static_cast<std::size_t>(ranks), 5);
+  c = by_rank_in_groups_of(group, c);
+  c.config.num_sms = 2;
+  auto all = make_ranks(simulated_worlds(ranks, options), c.config);
+  for (std::uint64_t round = 1; round <= 3; ++round) try {
+      if (const std::string wrong = run_round(c, all, round); !wrong.empty())
+        return fmt::format("schedule seed {}: {}", options.seed, wrong);
+    } catch (const error& e) {
+      return e.what();
+    }
+  return {};
+}
+
+TEST(exchange_groups_per_rank, results_are_the_same_bits_however_puts_are_reordered) {
+  for (const sim::schedule order : {sim::schedule::random, sim::schedule::priority})
+    for (std::uint64_t seed = 1; seed <= 25; ++seed) {
+      EXPECT_EQ(rounds_under(late_puts(order, seed), 2, 1), "");
+      EXPECT_EQ(rounds_under(late_puts(order, seed), 3, 2), "");
+      EXPECT_EQ(rounds_under(late_puts(order, seed), 4, 2), "");
+    }
+}
+
+TEST(exchange_groups_per_rank, a_word_that_overtakes_its_put_is_exposed_by_some_schedule) {
+  int exposed = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    sim::options options = late_puts(sim::schedule::random, seed);
+    options.faults = {{sim::fault::kind::forgets_fences, 1}};
+    exposed += rounds_under(options, 2, 1).empty() ? 0 : 1;
+  }
+  EXPECT_GT(exposed, 0);
+  RecordProperty("exposed_of_20", exposed);
+}
+
+TEST(exchange_groups_per_rank, a_rank_that_is_lost_is_named_by_every_survivor_at_the_same_place) {
+  using kind = sim::fault::kind;
+  for (const int group : {1, 2})
+    for (const kind how : {kind::never_launches, kind::is_cut_off})
+      for (const int lost : {0, 3}) {
+        const bool has_neighbours = group > 1 && how == kind::is_cut_off;  // whom stores still reach
+        sim::options options;
+        options.faults = {{how, lost}};
+        const exchange_case c = by_rank_in_groups_of(group, case_of_eight_experts(4));
+        auto ranks = make_ranks(simulated_worlds(4, options), c.config);
+        const auto found = run_until_stuck(ranks, c);
+        for (int r = 0; r < 4; ++r) {
+          if (r == lost || (has_neighbours && r / group == lost / group)) continue;
+          EXPECT_EQ(found[static_cast<std::size_t>(r)].peer, lost) << "rank " << r << ", groups of " << group;
+          EXPECT_EQ(found[static_cast<std::size_t>(r)].site, "dispatch.ids");
+          EXPECT_EQ(found[static_cast<std::size_t>(r)].epoch, 1u);
+        }
+      }
+}
+
+TEST(exchange_groups_per_rank, processes_put_into_each_others_memory) {
+  const auto results = in_worlds_of_three(5000, 2, [&](int nth, int rank, const std::string& run) {
+    set_launch_environment(rank, 3, run);
+    const exchange_case c =
+        by_rank_in_groups_of(nth + 1, {3, sizes(6, 6, 64, 5), {5, 5, 5}, routing::distinct});
+    exchange_rank mine{expert_parallel::create(world::from_environment(device_kind::cpu), c.config)};
+    for (std::uint64_t round = 1; round <= 2; ++round) expect_no_error(run_rank(c, mine, round));
+    mine.ranks().synchronize();
+    return true;
+  });
+  for (std::size_t i = 0; i < results.size(); ++i)
+    EXPECT_EQ(results[i].exit_code, 0)
+        << "world " << i / 3 << ", rank " << i % 3 << ": " << results[i].thrown;
+}
+
+TEST(exchange_groups_per_rank, lines_and_members_beyond_the_group_are_refused_by_name) {
+  ep_config c = sizes(8, 2, 64, 6);
+  c.layout = ep_layout::per_rank;
+  c.p2p_group_size = 2;
+  EXPECT_EQ(transfer_of(c, 4), ep_transfer::chunks);
+  c.transfer = ep_transfer::lines;
+  EXPECT_EQ(why_not(c, 4).substr(0, 35), "p2p_group_size: 2 of 4 ranks, but l");
+  c.transfer = ep_transfer::chunks;
+  EXPECT_EQ(why_not(c, 4), "");
+  auto ranks = make_ranks(world::local(4, device_kind::cpu), c);
+  EXPECT_THROW(ranks[0].ep().set_members({.epoch = 1, .active_ranks = 3}), invalid_argument);
+}
+
+TEST(exchange_groups_per_rank, where_sums_are_put_from_is_counted_where_it_is_used) {
+  ep_config one_group = sizes(8, 2, 64, 6);
+  one_group.layout = ep_layout::per_rank;
+  one_group.transfer = ep_transfer::chunks;
+  ep_config c = one_group;
+  c.p2p_group_size = 4;
+  EXPECT_EQ(workspace_bytes(c, 4).total(), workspace_bytes(one_group, 4).total());
+  c.p2p_group_size = 2;
+  const std::size_t sums = 4 * 6 * 64 * 2,
+                    words = 2 * 4 * 8;  // a sum of each token of each rank; a line of ids each
+  const std::size_t more = workspace_bytes(c, 4).window - workspace_bytes(one_group, 4).window;
+  EXPECT_GE(more, sums);
+  EXPECT_LT(more, sums + 512);
+}
+
+}  // namespace
+}  // namespace baton::test
