@@ -270,6 +270,7 @@ TEST(program_failures, a_benchmark_that_is_ended_leaves_old_results_and_nothing_
     const pid_t child = ::fork();
     if (child == 0) {
       child_detail::redirect("/dev/null", STDOUT_FILENO);
+      ::signal(signal, SIG_DFL);  // who starts tests in the background may ignore it
       ::execl(BATON_PROGRAM, "baton", "bench", "ring", "--device", "cpu", "--sizes", "512", "--repeats",
               "100000", "--json-file", path.c_str(), nullptr);
       ::_exit(127);
