@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "baton/error.hpp"
+#include "kernels/call_arguments.hpp"
 
 namespace baton::attention_kernels {
 namespace {
@@ -15,37 +16,33 @@ constexpr int most_rows = 1 << 28, most_sequences = 1 << 20, most_heads = 1 << 1
 constexpr std::int64_t most_stride = std::int64_t{1} << 35;
 constexpr std::uintptr_t vector_bytes = 16, scratch_alignment = 256;
 
-template <class... Args>
-[[noreturn]] void refuse(const char* call, fmt::format_string<Args...> text, Args&&... args) {
-  throw invalid_argument{fmt::format("{}: {}", call, fmt::format(text, std::forward<Args>(args)...))};
-}
-
 /// A call by name, and what it asks of its numbers.
 struct asked_by {
   const char* call;
 
   void within(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) const {
     if (value < least || value > most)
-      refuse(call, "{} is {}; it must be from {} to {}", name, value, least, most);
+      refuse_call(call, "{} is {}; it must be from {} to {}", name, value, least, most);
   }
 
   void heads(int heads, int kv_heads, int head_dim) const {
     within("kv_heads", kv_heads, 1, most_heads);
     within("heads", heads, 1, most_heads);
     if (heads % kv_heads != 0 || heads / kv_heads > most_group)
-      refuse(call, "heads is {} and kv_heads is {}; heads must be kv_heads times 1 to {}", heads, kv_heads,
-             most_group);
+      refuse_call(call, "heads is {} and kv_heads is {}; heads must be kv_heads times 1 to {}", heads,
+                  kv_heads, most_group);
     if (head_dim < vector_values || head_dim > most_dim || head_dim % vector_values != 0)
-      refuse(
+      refuse_call(
           call,
           "head_dim is {}; it must be a multiple of {} from {} to {}; pad heads with zeros and give a scale",
           head_dim, vector_values, vector_values, most_dim);
   }
 
   void options(const attention_options& o) const {
-    if (o.scale && !std::isfinite(*o.scale)) refuse(call, "options.scale is {}; it must be finite", *o.scale);
+    if (o.scale && !std::isfinite(*o.scale))
+      refuse_call(call, "options.scale is {}; it must be finite", *o.scale);
     if (!(o.softcap >= 0) || std::isinf(o.softcap))
-      refuse(call, "options.softcap is {}; it must be positive, or 0 for none", o.softcap);
+      refuse_call(call, "options.softcap is {}; it must be positive, or 0 for none", o.softcap);
     within("options.window_left", o.window_left, -1, most_rows);
     within("options.window_right", o.window_right, -1, most_rows);
     within("options.num_sms", o.num_sms, 0, most_sequences);
@@ -54,11 +51,11 @@ struct asked_by {
   /// From one row or page to the next: what was said, or as much as it needs.
   std::int64_t step(const char* name, std::int64_t said, std::int64_t least) const {
     if (said == 0 && least > most_stride)
-      refuse(call, "{} is 0, which here means {}; it must be up to {}", name, least, most_stride);
+      refuse_call(call, "{} is 0, which here means {}; it must be up to {}", name, least, most_stride);
     if (said == 0) return least;
     if (said < least || said > most_stride || said % vector_values != 0)
-      refuse(call, "{} is {}; it must be 0, or a multiple of {} from {} on to {}", name, said, vector_values,
-             least, most_stride);
+      refuse_call(call, "{} is {}; it must be 0, or a multiple of {} from {} on to {}", name, said,
+                  vector_values, least, most_stride);
     return said;
   }
 
@@ -66,8 +63,8 @@ struct asked_by {
   void equal_lengths(const char* total_name, int total, const char* length_name, int batch,
                      int length) const {
     if (std::int64_t{batch} * length != total)
-      refuse(call, "{} is {}; without cu_seqlens it must be batch * {} = {} * {}", total_name, total,
-             length_name, batch, length);
+      refuse_call(call, "{} is {}; without cu_seqlens it must be batch * {} = {} * {}", total_name, total,
+                  length_name, batch, length);
   }
 };
 
@@ -101,9 +98,7 @@ struct alignment_check {
   const char* call;
 
   void operator()(const char* name, const void* at, std::uintptr_t alignment) const {
-    if (at == nullptr) refuse(call, "{} is null; it must be device memory", name);
-    if (reinterpret_cast<std::uintptr_t>(at) % alignment != 0)
-      refuse(call, "{} is {}; it must be a multiple of {} bytes", name, at, alignment);
+    require_pointer(call, name, at, alignment);
   }
   void if_given(const char* name, const void* at, std::uintptr_t alignment) const {
     if (at != nullptr) (*this)(name, at, alignment);
@@ -147,7 +142,7 @@ operands<Value> operands_of(const paged_attention_problem<Value>& p) {
   by.within("page_size", p.page_size, 1, most_rows);
   by.within("max_pages", p.max_pages, 0, most_rows / p.page_size);
   if (p.layout != kv_layout::nhd && p.layout != kv_layout::hnd)
-    refuse(by.call, "layout is {}, which is no kv_layout", static_cast<int>(p.layout));
+    refuse_call(by.call, "layout is {}, which is no kv_layout", static_cast<int>(p.layout));
   if (p.cu_seqlens_q != nullptr)
     by.within("total_q", p.total_q, 0, most_rows);
   else

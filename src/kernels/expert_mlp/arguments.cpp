@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "baton/error.hpp"
+#include "kernels/call_arguments.hpp"
 
 namespace baton::expert_mlp_kernels {
 namespace {
@@ -14,82 +15,71 @@ constexpr int row_multiple(device_kind device, weight_format weights) {
   return device == device_kind::cuda && weights == weight_format::block_fp8 ? 16 : 8;
 }
 
-template <class... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
-  throw invalid_argument{"expert_mlp: " + fmt::format(text, std::forward<Args>(args)...)};
-}
-
-void require_pointer(const char* name, const void* pointer, std::uintptr_t alignment) {
-  if (pointer == nullptr) refuse("{} is null; it must be device memory", name);
-  if (reinterpret_cast<std::uintptr_t>(pointer) % alignment != 0)
-    refuse("{} is {}; it must be a multiple of {} bytes", name, pointer, alignment);
-}
-
-void require_if_given(const char* name, const void* pointer, std::uintptr_t alignment) {
-  if (pointer != nullptr) require_pointer(name, pointer, alignment);
-}
+constexpr const char* call = "expert_mlp";
 
 void require_multiple(const char* name, int value, int of) {
   if (value < of || value % of != 0)
-    refuse("{} is {}; it must be a positive multiple of {}", name, value, of);
+    refuse_call(call, "{} is {}; it must be a positive multiple of {}", name, value, of);
 }
 
 void require_count(const char* name, int value) {
-  if (value < 0) refuse("{} is {}; it must be at least 0", name, value);
+  if (value < 0) refuse_call(call, "{} is {}; it must be at least 0", name, value);
 }
 
 /// Of tokens that have a row each.
 void require_token_rows(const received_tokens& rows) {
   const int least = facts_of(rows.format).row_bytes(rows.hidden);
   if (rows.max_token_rows < 1)
-    refuse("rows.max_token_rows is {}; it must be at least 1", rows.max_token_rows);
+    refuse_call(call, "rows.max_token_rows is {}; it must be at least 1", rows.max_token_rows);
   if (rows.row_bytes < least || rows.row_bytes % 16 != 0)
-    refuse("rows.row_bytes is {}; it must be a multiple of 16 that holds the {} bytes of a token's values",
-           rows.row_bytes, least);
+    refuse_call(
+        call, "rows.row_bytes is {}; it must be a multiple of 16 that holds the {} bytes of a token's values",
+        rows.row_bytes, least);
   if (rows.scales != nullptr && rows.scales_layout != scale_layout::row_major)
-    refuse("rows.scales_layout is {}; with token_rows it must be row_major", name(rows.scales_layout));
-  require_pointer("rows.token_rows", rows.token_rows, alignof(std::int32_t));
+    refuse_call(call, "rows.scales_layout is {}; with token_rows it must be row_major",
+                name(rows.scales_layout));
+  require_pointer(call, "rows.token_rows", rows.token_rows, alignof(std::int32_t));
 }
 
 void require_weights(device_kind device, const expert_weights& w) {
   const auto values = device == device_kind::cuda       ? std::uintptr_t{16}
                       : w.format == weight_format::bf16 ? alignof(bfloat16)
                                                         : 1;
-  require_pointer("weights.gate", w.gate, values);
-  require_pointer("weights.up", w.up, values);
-  require_pointer("weights.down", w.down, values);
+  require_pointer(call, "weights.gate", w.gate, values);
+  require_pointer(call, "weights.up", w.up, values);
+  require_pointer(call, "weights.down", w.down, values);
   const auto bias = device == device_kind::cuda ? std::uintptr_t{16} : alignof(bfloat16);
-  require_if_given("weights.gate_bias", w.gate_bias, bias);
-  require_if_given("weights.up_bias", w.up_bias, bias);
-  require_if_given("weights.down_bias", w.down_bias, bias);
+  require_if_given(call, "weights.gate_bias", w.gate_bias, bias);
+  require_if_given(call, "weights.up_bias", w.up_bias, bias);
+  require_if_given(call, "weights.down_bias", w.down_bias, bias);
   if (w.format == weight_format::bf16) return;
-  require_pointer("weights.gate_scales", w.gate_scales, alignof(float));
-  require_pointer("weights.up_scales", w.up_scales, alignof(float));
-  require_pointer("weights.down_scales", w.down_scales, alignof(float));
+  require_pointer(call, "weights.gate_scales", w.gate_scales, alignof(float));
+  require_pointer(call, "weights.up_scales", w.up_scales, alignof(float));
+  require_pointer(call, "weights.down_scales", w.down_scales, alignof(float));
 }
 
 void require_shape(device_kind device, const expert_weights& w, const received_tokens& rows) {
   if (rows.format < token_format::bf16 || rows.format > token_format::nvfp4)
-    refuse("rows.format is {}, which is no token_format", static_cast<int>(rows.format));
+    refuse_call(call, "rows.format is {}, which is no token_format", static_cast<int>(rows.format));
   if (w.format < weight_format::bf16 || w.format > weight_format::block_fp8)
-    refuse("weights.format is {}, which is no weight_format", static_cast<int>(w.format));
+    refuse_call(call, "weights.format is {}, which is no weight_format", static_cast<int>(w.format));
   if (w.gated_by != gating::silu && w.gated_by != gating::clamped)
-    refuse("weights.gated_by is {}, which is no gating", static_cast<int>(w.gated_by));
+    refuse_call(call, "weights.gated_by is {}, which is no gating", static_cast<int>(w.gated_by));
   require_multiple("hidden", w.hidden, row_multiple(device, w.format));
   require_multiple("intermediate", w.intermediate, row_multiple(device, w.format));
   if (w.hidden % facts_of(rows.format).multiple != 0)
-    refuse("hidden is {}; with {} rows it must be a multiple of {}", w.hidden, name(rows.format),
-           facts_of(rows.format).multiple);
+    refuse_call(call, "hidden is {}; with {} rows it must be a multiple of {}", w.hidden, name(rows.format),
+                facts_of(rows.format).multiple);
   if (rows.format == token_format::blockwise_fp8 && rows.scales_layout == scale_layout::tiled_128x4)
-    refuse("rows.scales_layout is {}; of fp8 rows it must be column_major or row_major",
-           name(rows.scales_layout));
+    refuse_call(call, "rows.scales_layout is {}; of fp8 rows it must be column_major or row_major",
+                name(rows.scales_layout));
   if (w.hidden != rows.hidden)
-    refuse("weights.hidden is {}, rows.hidden is {}; they must agree", w.hidden, rows.hidden);
+    refuse_call(call, "weights.hidden is {}, rows.hidden is {}; they must agree", w.hidden, rows.hidden);
   if (w.num_local_experts != rows.num_local_experts)
-    refuse("weights has {} local experts, rows has {}; they must agree", w.num_local_experts,
-           rows.num_local_experts);
+    refuse_call(call, "weights has {} local experts, rows has {}; they must agree", w.num_local_experts,
+                rows.num_local_experts);
   if (w.num_local_experts < 0 || w.num_local_experts > max_local_experts)
-    refuse("num_local_experts is {}; it must be 0 to {}", w.num_local_experts, max_local_experts);
+    refuse_call(call, "num_local_experts is {}; it must be 0 to {}", w.num_local_experts, max_local_experts);
   require_count("max_rows", rows.max_rows);
 }
 
@@ -107,16 +97,16 @@ void require(device_kind device, const expert_weights& weights, const received_t
   if (rows.max_rows == 0 || rows.num_local_experts == 0) return;
   const bool cuda = device == device_kind::cuda;
   require_weights(device, weights);
-  require_pointer("rows.tokens", rows.tokens, 16);
+  require_pointer(call, "rows.tokens", rows.tokens, 16);
   if (rows.token_rows != nullptr) require_token_rows(rows);
-  require_pointer("rows.row_offsets", rows.row_offsets, alignof(std::int32_t));
-  require_pointer("rows.row_counts", rows.row_counts, alignof(std::int32_t));
+  require_pointer(call, "rows.row_offsets", rows.row_offsets, alignof(std::int32_t));
+  require_pointer(call, "rows.row_counts", rows.row_counts, alignof(std::int32_t));
   if (rows.format != token_format::bf16)
-    require_pointer("rows.scales", rows.scales,
+    require_pointer(call, "rows.scales", rows.scales,
                     static_cast<std::uintptr_t>(facts_of(rows.format).scale_bytes));
-  require_if_given("rows.row_weights", rows.row_weights, alignof(float));
-  require_pointer("out", out, 16);
-  if (cuda) require_pointer("scratch", scratch, 256);
+  require_if_given(call, "rows.row_weights", rows.row_weights, alignof(float));
+  require_pointer(call, "out", out, 16);
+  if (cuda) require_pointer(call, "scratch", scratch, 256);
 }
 
 }  // namespace baton::expert_mlp_kernels

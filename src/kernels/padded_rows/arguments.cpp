@@ -1,32 +1,15 @@
 #include "kernels/padded_rows/arguments.hpp"
 
-#include <fmt/format.h>
-
 #include <cstdint>
 
 #include "base/math.hpp"
-#include "baton/error.hpp"
+#include "kernels/call_arguments.hpp"
 #include "kernels/padded_rows/params.hpp"
 
 namespace baton::padded {
 namespace {
 
 constexpr std::uintptr_t vectors = 16;
-
-template <class... Args>
-[[noreturn]] void refuse(const char* call, fmt::format_string<Args...> text, Args&&... args) {
-  throw invalid_argument{fmt::format("{}: {}", call, fmt::format(text, std::forward<Args>(args)...))};
-}
-
-void require_pointer(const char* call, const char* name, const void* at, std::uintptr_t alignment) {
-  if (at == nullptr) refuse(call, "{} is null; it must be device memory", name);
-  if (reinterpret_cast<std::uintptr_t>(at) % alignment != 0)
-    refuse(call, "{} is {}; it must be a multiple of {} bytes", name, at, alignment);
-}
-
-void require_if_given(const char* call, const char* name, const void* at, std::uintptr_t alignment) {
-  if (at != nullptr) require_pointer(call, name, at, alignment);
-}
 
 struct places_used {
   int capacity, num_sms, row_bytes;
@@ -36,19 +19,23 @@ struct places_used {
 void require_rows(const char* call, const received_tokens& rows, const places_used& of) {
   const int row_bytes = of.row_bytes;
   if (rows.token_rows != nullptr)
-    refuse(call, "rows.token_rows is given; rows must have a token each, as ep_rows::by_expert leaves them");
+    refuse_call(call,
+                "rows.token_rows is given; rows must have a token each, as ep_rows::by_expert leaves them");
   if (rows.num_local_experts < 0 || rows.num_local_experts > max_experts)
-    refuse(call, "rows.num_local_experts is {}; it must be 0 to {}", rows.num_local_experts, max_experts);
+    refuse_call(call, "rows.num_local_experts is {}; it must be 0 to {}", rows.num_local_experts,
+                max_experts);
   if (rows.hidden <= 0 || row_bytes % static_cast<int>(vectors) != 0)
-    refuse(call, "rows.hidden is {}, which makes rows of {} bytes; they must be a positive multiple of {}",
-           rows.hidden, row_bytes, vectors);
+    refuse_call(call,
+                "rows.hidden is {}, which makes rows of {} bytes; they must be a positive multiple of {}",
+                rows.hidden, row_bytes, vectors);
   constexpr std::int64_t most = 0x7fffffff;  // steps are counted in 31 bits
   if (rows.max_rows < 0 || std::int64_t{rows.max_rows} * ceil_div(row_bytes, step_bytes) > most)
-    refuse(call,
-           "rows.max_rows is {} of {} bytes; it must be at least 0, and {} steps of {} bytes in all at most",
-           rows.max_rows, row_bytes, most, step_bytes);
-  if (of.capacity < 1) refuse(call, "capacity is {}; it must be at least 1", of.capacity);
-  if (of.num_sms < 0) refuse(call, "num_sms is {}; it must be at least 0, which means all", of.num_sms);
+    refuse_call(
+        call,
+        "rows.max_rows is {} of {} bytes; it must be at least 0, and {} steps of {} bytes in all at most",
+        rows.max_rows, row_bytes, most, step_bytes);
+  if (of.capacity < 1) refuse_call(call, "capacity is {}; it must be at least 1", of.capacity);
+  if (of.num_sms < 0) refuse_call(call, "num_sms is {}; it must be at least 0, which means all", of.num_sms);
   if (rows.num_local_experts == 0) return;
   require_pointer(call, "rows.row_counts", rows.row_counts, alignof(std::int32_t));
   require_pointer(call, "rows.row_offsets", rows.row_offsets, alignof(std::int32_t));
@@ -59,17 +46,17 @@ void require_rows(const char* call, const received_tokens& rows, const places_us
 void require(const received_tokens& rows, const padded_rows& out) {
   static constexpr const char* call = "pad_rows";
   if (rows.format != token_format::bf16 && rows.format != token_format::blockwise_fp8)
-    refuse(call, "rows.format is {}; it must be bf16 or fp8", name(rows.format));
+    refuse_call(call, "rows.format is {}; it must be bf16 or fp8", name(rows.format));
   const format_facts facts = facts_of(rows.format);
   require_rows(call, rows, {out.capacity, out.num_sms, facts.row_bytes(rows.hidden)});
   if (rows.num_local_experts == 0) return;
   if (out.tokens != nullptr) require_pointer(call, "rows.tokens", rows.tokens, vectors);
   require_if_given(call, "out.tokens", out.tokens, vectors);
   if (out.scales != nullptr) {
-    if (facts.block == 0) refuse(call, "out.scales is given; rows in {} have none", name(rows.format));
+    if (facts.block == 0) refuse_call(call, "out.scales is given; rows in {} have none", name(rows.format));
     if (out.scales_as_exponents && facts.row_scales(rows.hidden) % 4 != 0)
-      refuse(call, "out.scales_as_exponents with {} scales of a row; it must be a multiple of 4",
-             facts.row_scales(rows.hidden));
+      refuse_call(call, "out.scales_as_exponents with {} scales of a row; it must be a multiple of 4",
+                  facts.row_scales(rows.hidden));
     require_pointer(call, "rows.scales", rows.scales, alignof(float));
     require_pointer(call, "out.scales", out.scales, alignof(float));
   }
