@@ -56,7 +56,7 @@ std::string dotted(int version) {
 
 void read_nvshmem(network_facts& facts) {
   const nvshmem_places at = places_of_nvshmem();
-  const opened_library host = open_first(at.library, RTLD_NOW | RTLD_GLOBAL);
+  const opened_library host = open_first(at.host_library, RTLD_NOW | RTLD_GLOBAL);
   facts.nvshmem_problem = host.problem;
   if (host.handle == nullptr) return;
   facts.nvshmem = host.path;

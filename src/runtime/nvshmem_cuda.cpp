@@ -36,7 +36,7 @@ void* open(const std::vector<std::string>& places, int flags) {
 /// NVSHMEM's own library first, by its path: the module then finds it by its name.
 const nvshmem_calls& open_module() {
   const nvshmem_places at = places_of_nvshmem();
-  open(at.library, RTLD_NOW | RTLD_GLOBAL);
+  open(at.host_library, RTLD_NOW | RTLD_GLOBAL);
   if (const nvshmem_calls* calls = calls_of(open(at.module, RTLD_NOW | RTLD_LOCAL)); calls != nullptr)
     return *calls;
   throw unsupported{fmt::format("{} is of another build of baton; build both together", at.module.front())};

@@ -48,12 +48,12 @@ nvshmem_places places_of_nvshmem(const std::string& own_file, const std::optiona
     at.module.push_back(nvshmem_module_name);
   }
   if (home) {
-    at.library = {(fs::path{*home} / "lib" / nvshmem_host_library).string()};
+    at.host_library = {(fs::path{*home} / "lib" / nvshmem_host_library).string()};
     return at;
   }
   for (fs::path above = folder.parent_path(); above != above.parent_path(); above = above.parent_path())
-    at.library.push_back((above / "nvidia" / "nvshmem" / "lib" / nvshmem_host_library).string());
-  at.library.push_back(nvshmem_host_library);
+    at.host_library.push_back((above / "nvidia" / "nvshmem" / "lib" / nvshmem_host_library).string());
+  at.host_library.push_back(nvshmem_host_library);
   return at;
 }
 

@@ -13,7 +13,7 @@ inline constexpr const char* nvshmem_module_name = "libbaton_nvshmem.so";
 
 /// What may be opened, in the order in which it is tried. A bare name is for the loader to find.
 struct nvshmem_places {
-  std::vector<std::string> library, module;
+  std::vector<std::string> host_library, module;
 };
 
 /// `own_file`: this code's program or shared library. `home` and `module`: BATON_NVSHMEM and BATON_NVSHMEM_MODULE; what is told

@@ -14,8 +14,8 @@ using paths = std::vector<std::string>;
 
 TEST(nvshmem_library, a_wheel_finds_nvshmem_beside_itself_in_site_packages) {
   const nvshmem_places at = places_of_nvshmem("/env/site-packages/baton/_core.so", {}, {});
-  EXPECT_EQ(at.library.front(), "/env/site-packages/nvidia/nvshmem/lib/libnvshmem_host.so.3");
-  EXPECT_EQ(at.library.back(), "libnvshmem_host.so.3") << "else the loader may know it";
+  EXPECT_EQ(at.host_library.front(), "/env/site-packages/nvidia/nvshmem/lib/libnvshmem_host.so.3");
+  EXPECT_EQ(at.host_library.back(), "libnvshmem_host.so.3") << "else the loader may know it";
 }
 
 TEST(nvshmem_library, an_installed_program_finds_its_module_in_lib_and_one_of_a_build_folder_beside_itself) {
@@ -26,13 +26,13 @@ TEST(nvshmem_library, an_installed_program_finds_its_module_in_lib_and_one_of_a_
 
 TEST(nvshmem_library, what_the_environment_tells_is_not_looked_for_anywhere_else) {
   const nvshmem_places at = places_of_nvshmem("/opt/baton/bin/baton", "/nvshmem", "/modules/one.so");
-  EXPECT_EQ(at.library, paths{"/nvshmem/lib/libnvshmem_host.so.3"});
+  EXPECT_EQ(at.host_library, paths{"/nvshmem/lib/libnvshmem_host.so.3"});
   EXPECT_EQ(at.module, paths{"/modules/one.so"});
 }
 
 TEST(nvshmem_library, code_whose_file_is_not_known_asks_the_loader) {
   const nvshmem_places at = places_of_nvshmem("", {}, {});
-  EXPECT_EQ(at.library, paths{"libnvshmem_host.so.3"});
+  EXPECT_EQ(at.host_library, paths{"libnvshmem_host.so.3"});
   EXPECT_EQ(at.module, paths{"libbaton_nvshmem.so"});
 }
 
