@@ -21,10 +21,6 @@ const std::map<std::string, ring_strategy> strategy_names{
 const std::map<std::string, ring_gemm_tiles> tiles_names{{"automatic", ring_gemm_tiles::automatic},
                                                          {"small", ring_gemm_tiles::small},
                                                          {"large", ring_gemm_tiles::large}};
-const std::map<std::string, ep_routing> routing_names{{name(ep_routing::uniform), ep_routing::uniform},
-                                                      {name(ep_routing::zipf), ep_routing::zipf},
-                                                      {name(ep_routing::trace), ep_routing::trace},
-                                                      {name(ep_routing::all_to_one), ep_routing::all_to_one}};
 
 void declare_bench_sizes(CLI::App& command, bench_ep_options& options) {
   const auto listed = [&command](const char* flag, std::vector<int>& values, const char* usual,

@@ -20,6 +20,10 @@ const std::map<std::string, ep_transfer> transfer_names{{"auto", ep_transfer::au
                                                         {"chunks", ep_transfer::chunks},
                                                         {"flags", ep_transfer::flags}};
 const std::map<std::string, ep_rows> rows_names{{"expert", ep_rows::by_expert}, {"token", ep_rows::by_token}};
+const std::map<std::string, ep_routing> routing_names{{name(ep_routing::uniform), ep_routing::uniform},
+                                                      {name(ep_routing::zipf), ep_routing::zipf},
+                                                      {name(ep_routing::trace), ep_routing::trace},
+                                                      {name(ep_routing::all_to_one), ep_routing::all_to_one}};
 
 CLI::Option* declare_combine_format(CLI::App& command, token_format& format) {
   static const std::map<std::string, token_format> names{{"bf16", token_format::bf16},

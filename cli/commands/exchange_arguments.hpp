@@ -5,6 +5,7 @@
 #include <string>
 
 #include "baton/expert_parallel.hpp"
+#include "cli/bench/ep_routing.hpp"
 #include "cli/commands/argument_kinds.hpp"
 #include "cli/exchange_settings.hpp"
 
@@ -14,6 +15,7 @@ extern const std::map<std::string, token_format> format_names;
 extern const std::map<std::string, ep_layout> layout_names;
 extern const std::map<std::string, ep_transfer> transfer_names;
 extern const std::map<std::string, ep_rows> rows_names;
+extern const std::map<std::string, ep_routing> routing_names;
 
 /// How tokens travel, and how they lie when they are there.
 template <class Settings>

@@ -56,8 +56,7 @@ std::vector<forecast_case> all_cases(const forecast_options& o) {
   return all;
 }
 
-void forecast_all(const forecast_options& o, bench_report& to) {
-  const std::vector<forecast_case> cases = all_cases(o);
+void forecast_all(const std::vector<forecast_case>& cases, bench_report& to) {
   progress_line progress;
   forecast_table table;
   for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -76,9 +75,9 @@ void forecast_all(const forecast_options& o, bench_report& to) {
 
 int run_forecast(const forecast_options& o, std::ostream& out) {
   if (o.measured.empty()) {
-    all_cases(o);  // before a file is opened
+    const std::vector<forecast_case> cases = all_cases(o);  // before a file is opened
     bench_report to{o.json, o.json_path, out};
-    forecast_all(o, to);
+    forecast_all(cases, to);
     to.publish();
   } else {
     const measured_rounds measured = read_measured_rounds(o.measured, o.links);

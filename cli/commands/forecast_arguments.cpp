@@ -58,20 +58,16 @@ void declare_forecast_exchange(CLI::App& command, forecast_options& o) {
 }
 
 void declare_forecast_links(CLI::App& command, forecast::link_facts& l) {
-  add_count(command, "--link-gb-per-s", l.near_gb_per_s, "of a GPU to its group, each way; measured: H200")
-      ->group("Links and network cards");
-  add_count(command, "--link-us", l.near_us, "on the way within a group; measured: H200")
-      ->group("Links and network cards");
-  add_count(command, "--nic-gb-per-s", l.nic_gb_per_s, "of a network card, each way; 50: 400 Gb/s")
-      ->group("Links and network cards");
-  add_count(command, "--nic-us", l.nic_us, "on the way between groups; assumed")
-      ->group("Links and network cards");
-  add_count(command, "--nic-messages-per-us", l.nic_messages_per_us, "puts that a card begins; assumed")
-      ->group("Links and network cards");
-  add_count(command, "--nic-overhead-bytes", l.nic_overhead_bytes, "that a put adds; assumed")
-      ->group("Links and network cards");
-  add_count(command, "--ranks-per-nic", l.ranks_per_nic, "ranks that share a network card")
-      ->group("Links and network cards");
+  const auto fact = [&command](const char* flag, auto& value, const char* text) {
+    add_count(command, flag, value, text)->group("Links and network cards");
+  };
+  fact("--link-gb-per-s", l.near_gb_per_s, "of a GPU to its group, each way; measured: H200");
+  fact("--link-us", l.near_us, "on the way within a group; measured: H200");
+  fact("--nic-gb-per-s", l.nic_gb_per_s, "of a network card, each way; 50: 400 Gb/s");
+  fact("--nic-us", l.nic_us, "on the way between groups; assumed");
+  fact("--nic-messages-per-us", l.nic_messages_per_us, "puts that a card begins; assumed");
+  fact("--nic-overhead-bytes", l.nic_overhead_bytes, "that a put adds; assumed");
+  fact("--ranks-per-nic", l.ranks_per_nic, "ranks that share a network card");
 }
 
 }  // namespace

@@ -74,10 +74,6 @@ class fields {
 
 const std::map<std::string, ep_rows> rows_of_axes{{"by_expert", ep_rows::by_expert},
                                                   {"by_token", ep_rows::by_token}};
-const std::map<std::string, ep_routing> routing_of_axes{{"uniform", ep_routing::uniform},
-                                                        {"zipf", ep_routing::zipf},
-                                                        {"trace", ep_routing::trace},
-                                                        {"all-to-one", ep_routing::all_to_one}};
 
 void fill_sizes(const fields& from, forecast_case& c) {
   c.asked.ranks = from.number("ranks", 0);
@@ -110,7 +106,7 @@ std::optional<measured_round> round_of_ep(const fields& point, const forecast::l
   c.format = axes.one_of("format", format_names, "bf16");
   c.combine_format = axes.one_of("combine_format", format_names, "bf16");
   c.rows = axes.one_of("rows", rows_of_axes, "by_expert");
-  r.of.routing = axes.one_of("routing", routing_of_axes, "uniform");
+  r.of.routing = axes.one_of("routing", routing_names, "uniform");
   r.of.asked.links = links;
   using at = json::json_pointer;
   r.us = point.time({at{"/fused/round_trip_graph/median_us"}, at{"/split/round_trip_graph/median_us"},

@@ -14,10 +14,6 @@ const char* name(forecast::levels by) {
   return by == forecast::levels::one ? "one" : "two";
 }
 
-const char* name_of_layout(const forecast::question& q) {
-  return q.per_expert() ? "per_expert" : "per_rank";
-}
-
 json to_json(const forecast::traffic& t) {
   return {{"messages", t.messages}, {"bytes", t.bytes}, {"signals", t.signals}, {"id_bytes", t.id_bytes}};
 }
@@ -38,7 +34,7 @@ json axes_of(const forecast_case& c) {
           {"hidden", q.config.hidden},
           {"top_k", q.config.top_k},
           {"experts", q.config.num_experts},
-          {"layout", name_of_layout(q)},
+          {"layout", cli::name(q.config.layout)},
           {"transfer_in_group", transfer.empty() ? json{} : json(transfer)},
           {"rows", q.config.rows == ep_rows::by_token ? "by_token" : "by_expert"},
           {"format", baton::name(q.config.format)},
@@ -70,7 +66,8 @@ json sizes_of(const forecast::message_sizes& s) {
 std::string heading_of(const forecast_case& c) {
   const forecast::question& q = c.asked;
   const forecast::link_facts& l = q.links;
-  std::string text = fmt::format("Layout {}, {} out, ", name_of_layout(q), baton::name(q.config.format));
+  std::string text =
+      fmt::format("Layout {}, {} out, ", cli::name(q.config.layout), baton::name(q.config.format));
   text += fmt::format("{} back, hidden {}, top {}, {} routing\n", baton::name(q.config.combine_format),
                       q.config.hidden, q.config.top_k, cli::name(c.routing));
   text += fmt::format("GPU links: {:g} GB/s, {:g} us. Network cards: {:g} GB/s, {:g} us, ", l.near_gb_per_s,
