@@ -5,7 +5,7 @@ from . import _core
 from ._arrays import Array, empty, integer, kind_of, stream_handle
 from ._errors import InvalidArgument
 from ._products import extents
-from ._received import Received
+from ._received import Received, received
 from ._world import World
 
 
@@ -17,12 +17,6 @@ class Padded(NamedTuple):
     row_counts: Array              # [local experts] int32
     source_tokens: Optional[Array] = None
     source_ranges: Optional[Array] = None
-
-
-def received(recv: Received) -> Received:
-    if not isinstance(recv, Received):
-        raise InvalidArgument(f"recv: {type(recv).__name__}, expected what dispatch or dispatch_wait returned")
-    return recv
 
 
 def pad_rows(recv: Received, capacity: int, *, tokens: Optional[Array] = None, scales: Optional[Array] = None, row_counts: Optional[Array] = None,

@@ -5,7 +5,7 @@ from typing import Any, Optional
 from . import _core
 from ._arrays import Array, empty, framework_of, integer, kind_of, number, shown, stream_handle, zeros
 from ._errors import InvalidArgument
-from ._received import Received
+from ._received import Received, received
 from ._world import World
 
 alone: "dict[tuple, World]" = {}  # (process, device): a world of one rank
@@ -117,9 +117,7 @@ def expert_mlp(recv: Received, gate: Array, up: Array, down: Array, *, gate_scal
     out          [max_rows, hidden] bfloat16; rows outside every expert stay. None: a new array, in which they hold anything
     gating       silu, or gpt-oss's clamped
     """
-    if not isinstance(recv, Received):
-        raise InvalidArgument(f"recv: {type(recv).__name__}, expected what dispatch or dispatch_wait returned")
-    world = World(_core.world_of(recv._core))
+    world = World(_core.world_of(received(recv)._core))
     framework = recv._framework
     if out is None:
         out = empty((recv.max_rows, recv.hidden), "bfloat16", framework, world, stream=stream)

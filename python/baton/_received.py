@@ -3,6 +3,7 @@ from typing import Any, Optional
 
 from . import _core
 from ._arrays import NARROW, SCALES, Array, seen_as, takes_bits
+from ._errors import InvalidArgument
 from ._world import refuse_pickling
 
 BITS = {"bf16": 16, "fp8": 8, "mxfp8": 8, "mxfp4": 4, "nvfp4": 4}  # of a value
@@ -110,3 +111,9 @@ class Load(list):
         rows = "".join(f"<tr><td>{expert}</td><td>{rows}</td><td><progress value={share:.3f}></progress></td></tr>"
                        for expert, rows, share in self._lines())
         return f"<table><tr><th>expert</th><th>rows</th><th></th></tr>{rows}</table>"
+
+
+def received(recv: Received) -> Received:
+    if not isinstance(recv, Received):
+        raise InvalidArgument(f"recv: {type(recv).__name__}, expected what dispatch or dispatch_wait returned")
+    return recv
