@@ -2,6 +2,7 @@
 // order but for fences.
 #include "baton/error.hpp"
 #include "tests/support/exchange_cases.hpp"
+#include "tests/support/exchange_in_groups.hpp"
 #include "tests/support/exchange_processes.hpp"
 #include "tests/support/simulated_worlds.hpp"
 #include "tests/support/stuck_rounds.hpp"
@@ -46,46 +47,22 @@ TEST(exchange_groups_per_rank, every_format_travels_out_and_back) {
       }
 }
 
-std::vector<std::vector<float>> outputs_by_rank(const exchange_case& c) {
-  auto ranks = make_ranks(simulated_worlds(c.ranks, {}), c.config);
-  EXPECT_EQ(run_round(c, ranks, 7), "");
-  std::vector<std::vector<float>> all;
-  for (auto& r : ranks) all.push_back(r.read_output());
-  return all;
-}
-
 TEST(exchange_groups_per_rank, results_are_the_bits_of_one_group) {
   const exchange_case c{4, sizes(13, 5, 264, 17), {3, 8, 0, 17}, routing::sparse};
-  const auto expected = outputs_by_rank(by_rank_in_groups_of(0, c));
-  for (const int group : {1, 2, 3})
-    EXPECT_EQ(outputs_by_rank(by_rank_in_groups_of(group, c)), expected) << group;
+  const auto expected = outputs_of(by_rank_in_groups_of(0, c));
+  for (const int group : {1, 2, 3}) EXPECT_EQ(outputs_of(by_rank_in_groups_of(group, c)), expected) << group;
 }
 
-sim::options late_puts(sim::schedule order, std::uint64_t seed) {
-  return {.order = order, .seed = seed, .delay_stores = true, .faults = {}};
-}
-
-std::string rounds_under(const sim::options& options, int ranks, int group) {
-  exchange_case c{ranks, sizes(7, 3, 264, 9), {9, 4, 0}, routing::sparse};
-  c.tokens.resize(static_cast<std::size_t>(ranks), 5);
-  c = by_rank_in_groups_of(group, c);
-  c.config.num_sms = 2;
-  auto all = make_ranks(simulated_worlds(ranks, options), c.config);
-  for (std::uint64_t round = 1; round <= 3; ++round) try {
-      if (const std::string wrong = run_round(c, all, round); !wrong.empty())
-        return fmt::format("schedule seed {}: {}", options.seed, wrong);
-    } catch (const error& e) {
-      return e.what();
-    }
-  return {};
+std::string rounds_by_rank_under(const sim::options& options, int ranks, int group) {
+  return rounds_under(options, by_rank_in_groups_of(group, case_of_late_puts(ranks)));
 }
 
 TEST(exchange_groups_per_rank, results_are_the_same_bits_however_puts_are_reordered) {
   for (const sim::schedule order : {sim::schedule::random, sim::schedule::priority})
     for (std::uint64_t seed = 1; seed <= 25; ++seed) {
-      EXPECT_EQ(rounds_under(late_puts(order, seed), 2, 1), "");
-      EXPECT_EQ(rounds_under(late_puts(order, seed), 3, 2), "");
-      EXPECT_EQ(rounds_under(late_puts(order, seed), 4, 2), "");
+      EXPECT_EQ(rounds_by_rank_under(late_puts(order, seed), 2, 1), "");
+      EXPECT_EQ(rounds_by_rank_under(late_puts(order, seed), 3, 2), "");
+      EXPECT_EQ(rounds_by_rank_under(late_puts(order, seed), 4, 2), "");
     }
 }
 
@@ -94,7 +71,7 @@ TEST(exchange_groups_per_rank, a_word_that_overtakes_its_put_is_exposed_by_some_
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     sim::options options = late_puts(sim::schedule::random, seed);
     options.faults = {{sim::fault::kind::forgets_fences, 1}};
-    exposed += rounds_under(options, 2, 1).empty() ? 0 : 1;
+    exposed += rounds_by_rank_under(options, 2, 1).empty() ? 0 : 1;
   }
   EXPECT_GT(exposed, 0);
   RecordProperty("exposed_of_20", exposed);

@@ -3,6 +3,7 @@
 
 #include "baton/error.hpp"
 #include "tests/support/exchange_cases.hpp"
+#include "tests/support/exchange_in_groups.hpp"
 #include "tests/support/exchange_processes.hpp"
 #include "tests/support/simulated_worlds.hpp"
 #include "tests/support/stuck_rounds.hpp"
@@ -45,57 +46,32 @@ TEST(exchange_groups, every_format_and_policy_travels) {
       }
 }
 
-/// What a round gives each rank, whatever the groups.
-std::vector<std::vector<float>> outputs_in_groups(const exchange_case& c, const sim::options& options) {
-  auto ranks = make_ranks(simulated_worlds(c.ranks, options), c.config);
-  EXPECT_EQ(run_round(c, ranks, 7), "");
-  std::vector<std::vector<float>> all;
-  for (auto& r : ranks) all.push_back(r.read_output());
-  return all;
-}
-
 TEST(exchange_groups, results_are_the_bits_of_one_group) {
   exchange_case c{4, sizes(13, 5, 264, 17), {3, 8, 0, 17}, routing::sparse};
-  const auto expected = outputs_in_groups(c, {});
-  for (const int group : {1, 2, 3})
-    EXPECT_EQ(outputs_in_groups(in_groups_of(group, c), {}), expected) << group;
+  const auto expected = outputs_of(c);
+  for (const int group : {1, 2, 3}) EXPECT_EQ(outputs_of(in_groups_of(group, c)), expected) << group;
 }
 
-sim::options order_of(sim::schedule order, std::uint64_t seed) {
-  return {.order = order, .seed = seed, .delay_stores = true, .faults = {}};
-}
-
-/// Empty if all rounds are right under this schedule, in which parts of puts come as late as they like.
 std::string run_under(const sim::options& options, int ranks, int group, arrival_policy arrival) {
-  exchange_case c{ranks, sizes(7, 3, 264, 9), {9, 4, 0}, routing::sparse};
-  c.tokens.resize(static_cast<std::size_t>(ranks), 5);
-  c = in_groups_of(group, c);
+  exchange_case c = in_groups_of(group, case_of_late_puts(ranks));
   c.config.arrival = arrival;
-  c.config.num_sms = 2;
-  auto all = make_ranks(simulated_worlds(ranks, options), c.config);
-  for (std::uint64_t round = 1; round <= 3; ++round) try {
-      if (const std::string wrong = run_round(c, all, round); !wrong.empty())
-        return fmt::format("schedule seed {}: {}", options.seed, wrong);
-    } catch (const error& e) {
-      return e.what();
-    }
-  return {};
+  return rounds_under(options, c);
 }
 
 TEST(exchange_groups, results_are_the_same_bits_however_puts_are_reordered) {
   for (const sim::schedule order : {sim::schedule::random, sim::schedule::priority})
     for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel})
       for (std::uint64_t seed = 1; seed <= 25; ++seed) {
-        EXPECT_EQ(run_under(order_of(order, seed), 2, 1, arrival), "");
-        EXPECT_EQ(run_under(order_of(order, seed), 3, 2, arrival), "");
-        EXPECT_EQ(run_under(order_of(order, seed), 4, 2, arrival), "");
+        EXPECT_EQ(run_under(late_puts(order, seed), 2, 1, arrival), "");
+        EXPECT_EQ(run_under(late_puts(order, seed), 3, 2, arrival), "");
+        EXPECT_EQ(run_under(late_puts(order, seed), 4, 2, arrival), "");
       }
 }
 
 TEST(exchange_groups, a_word_that_overtakes_its_messages_is_exposed_by_some_schedule) {
   int exposed = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    sim::options options = order_of(sim::schedule::random, seed);
+    sim::options options = late_puts(sim::schedule::random, seed);
     options.faults = {{sim::fault::kind::forgets_fences, 1}};
     exposed += run_under(options, 2, 1, arrival_policy::epoch).empty() ? 0 : 1;
   }
@@ -129,7 +105,7 @@ TEST(exchange_groups, a_rank_that_is_lost_is_named_by_every_survivor_at_the_same
 TEST(exchange_groups, a_rank_that_dies_at_any_step_is_the_only_one_that_survivors_name) {
   int stuck = 0, unharmed = 0;
   for (std::uint64_t step = 0; step < 100; ++step) {
-    sim::options options = order_of(sim::schedule::random, step + 1);
+    sim::options options = late_puts(sim::schedule::random, step + 1);
     options.faults = {{sim::fault::kind::dies_at_step, 1, step}};
     const auto found =
         run_until_stuck(in_groups_of(step % 2 == 0 ? 1 : 2, case_of_eight_experts(3)), options);
