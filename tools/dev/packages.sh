@@ -2,7 +2,8 @@
 
 build_packages=(cmake ninja-build g++ libboost-context-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev python3)
-python_packages=(ml_dtypes==0.6.0 numpy==2.4.6) # pinned; what narrow formats are compared with
+# pinned: what narrow formats are compared with, and what lists machine code where the toolkit is installed without it
+python_packages=(ml_dtypes==0.6.0 numpy==2.4.6 nvidia-cuda-nvdisasm==13.5.37)
 wheel_packages=(python3-dev python3-venv) # without them there is no wheel of the Python package
 check_packages=(clang-format-14 clang-tidy-14) # the pinned version; without it the style checks are skipped
 
