@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -28,6 +29,12 @@ std::string file_of_this_code() {
   return failed ? "" : program.string();
 }
 
+/// Whoever may write there may put a library there that is not NVSHMEM's.
+bool is_for_everybody(const fs::path& folder) {
+  struct stat found {};
+  return ::stat(folder.c_str(), &found) == 0 && (found.st_mode & S_IWOTH) != 0;
+}
+
 std::string path_of(void* handle) {
   link_map* map = nullptr;
   return ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : "";
@@ -51,7 +58,8 @@ nvshmem_places places_of_nvshmem(const std::string& own_file, const std::optiona
     at.host_library = {(fs::path{*home} / "lib" / nvshmem_host_library).string()};
     return at;
   }
-  for (fs::path above = folder.parent_path(); above != above.parent_path(); above = above.parent_path())
+  for (fs::path above = folder.parent_path(); above != above.parent_path() && !is_for_everybody(above);
+       above = above.parent_path())
     at.host_library.push_back((above / "nvidia" / "nvshmem" / "lib" / nvshmem_host_library).string());
   at.host_library.push_back(nvshmem_host_library);
   return at;

@@ -20,7 +20,7 @@ struct nvshmem_places {
 /// is not looked for anywhere else.
 ///
 /// The module: beside own_file, then in lib beside its folder, as `cmake --install` puts it. NVSHMEM: nvidia/nvshmem in a folder
-/// above own_file, which is site-packages for a wheel.
+/// above own_file, which is site-packages for a wheel, up to one that everybody may write to, as /tmp.
 nvshmem_places places_of_nvshmem(const std::string& own_file, const std::optional<std::string>& home,
                                  const std::optional<std::string>& module);
 /// Of this process.

@@ -18,6 +18,16 @@ TEST(nvshmem_library, a_wheel_finds_nvshmem_beside_itself_in_site_packages) {
   EXPECT_EQ(at.host_library.back(), "libnvshmem_host.so.3") << "else the loader may know it";
 }
 
+TEST(nvshmem_library, is_not_looked_for_where_everybody_may_put_one) {
+  const temporary_folder shared;
+  const std::filesystem::path own = shared / "env" / "baton";
+  std::filesystem::create_directories(own);
+  std::filesystem::permissions(shared / "", std::filesystem::perms::all);
+  const nvshmem_places at = places_of_nvshmem((own / "_core.so").string(), {}, {});
+  EXPECT_EQ(at.host_library, (paths{(shared / "env/nvidia/nvshmem/lib/libnvshmem_host.so.3").string(),
+                                    "libnvshmem_host.so.3"}));
+}
+
 TEST(nvshmem_library, an_installed_program_finds_its_module_in_lib_and_one_of_a_build_folder_beside_itself) {
   EXPECT_EQ(places_of_nvshmem("/opt/baton/bin/baton", {}, {}).module,
             (paths{"/opt/baton/bin/libbaton_nvshmem.so", "/opt/baton/lib/libbaton_nvshmem.so",
