@@ -9,6 +9,7 @@ namespace baton {
 /// (ep_config::num_experts is their number); the router knows the logical ones.
 ///
 /// The shapes of the tables depend on sizes alone, so that a new placement goes where the old one was, in device memory too.
+/// Calls that take one throw invalid_argument where its tables, which may come from a file, contradict each other.
 struct expert_placement {
   int num_ranks = 0;
   int max_replicas = 0;  // the smaller of num_ranks and num_physical - num_logical + 1

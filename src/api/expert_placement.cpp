@@ -207,7 +207,36 @@ expert_placement place_experts(loads_view loads, int num_ranks, int num_physical
   return tables_of(std::move(bins), std::move(counts), num_physical);
 }
 
+namespace {
+
+/// Placements are kept, and made elsewhere: what tables say is looked at before it is followed.
+void require_sound(const expert_placement& p) {
+  if (p.num_ranks < 1 || p.num_ranks > ep::max_ranks)
+    throw invalid_argument{
+        fmt::format("placement.num_ranks: {} is outside [1, {}]", p.num_ranks, ep::max_ranks)};
+  if (p.max_replicas < 1 || p.max_replicas > p.num_ranks)
+    throw invalid_argument{
+        fmt::format("placement.max_replicas: {} is outside [1, {}]", p.max_replicas, p.num_ranks)};
+  if (const std::size_t room = p.replica_counts.size() * index(p.max_replicas);
+      p.logical_to_physical.size() != room)
+    throw invalid_argument{
+        fmt::format("placement.logical_to_physical: {} entries, expected max_replicas for each of {} "
+                    "replica_counts, {}",
+                    p.logical_to_physical.size(), p.num_logical(), room)};
+  for (std::size_t e = 0; e < p.replica_counts.size(); ++e)
+    if (p.replica_counts[e] < 1 || p.replica_counts[e] > p.max_replicas)
+      throw invalid_argument{fmt::format("placement.replica_counts[{}]: {} is outside [1, {}]", e,
+                                         p.replica_counts[e], p.max_replicas)};
+  for (std::size_t e = 0; e < p.physical_to_logical.size(); ++e)
+    if (p.physical_to_logical[e] < 0 || p.physical_to_logical[e] >= p.num_logical())
+      throw invalid_argument{fmt::format("placement.physical_to_logical[{}]: {} is outside [0, {})", e,
+                                         p.physical_to_logical[e], p.num_logical())};
+}
+
+}  // namespace
+
 std::vector<double> loads_of_ranks(const expert_placement& p, loads_view loads) {
+  require_sound(p);
   if (loads.size() != p.replica_counts.size())
     throw invalid_argument{fmt::format("loads: {} of them, expected {}, one for each logical expert",
                                        loads.size(), p.num_logical())};
@@ -223,6 +252,7 @@ std::vector<double> loads_of_ranks(const expert_placement& p, loads_view loads) 
 }
 
 std::vector<std::int64_t> logical_loads(const expert_placement& p, loads_view physical_loads) {
+  require_sound(p);
   if (physical_loads.size() != p.physical_to_logical.size())
     throw invalid_argument{
         fmt::format("physical_loads: {} of them, expected {}, one for each physical expert",
@@ -253,13 +283,15 @@ replica_tables replicas_that(const expert_placement& p, bool all_otherwise, IsWa
 }  // namespace
 
 replica_tables nearest_replicas(const expert_placement& p, int rank) {
+  require_sound(p);
   const expert_range own = experts_of_rank(p.num_physical(), p.num_ranks, rank);
   return replicas_that(p, true,
                        [own](std::int32_t at) { return at >= own.first && at < own.first + own.count; });
 }
 
 replica_tables active_replicas(const expert_placement& p, std::uint32_t active_ranks) {
-  if (p.num_ranks < 32 && active_ranks >> p.num_ranks != 0)
+  require_sound(p);
+  if (active_ranks >> p.num_ranks != 0)
     throw invalid_argument{
         fmt::format("active_ranks: {:#x} has bits of more than {} ranks", active_ranks, p.num_ranks)};
   return replicas_that(p, false, [&](std::int32_t at) {

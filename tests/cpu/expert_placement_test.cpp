@@ -253,6 +253,34 @@ TEST(expert_placement, sizes_and_loads_that_cannot_be_are_refused_by_name) {
   EXPECT_TRUE(says(message_of<invalid_argument>([&] { nearest_replicas(p, 2); }), "rank"));
 }
 
+TEST(expert_placement, tables_that_contradict_each_other_are_refused_by_every_call_that_takes_them) {
+  const auto refused = [](auto change) {
+    expert_placement p = place_experts(expert_loads{5, 2, 2}, 2, 4);
+    change(p);
+    const expert_loads physical(p.physical_to_logical.size(), 1), logical(p.replica_counts.size(), 1);
+    const std::string why = message_of<invalid_argument>([&] { loads_of_ranks(p, logical); });
+    EXPECT_EQ(message_of<invalid_argument>([&] { logical_loads(p, physical); }), why);
+    EXPECT_EQ(message_of<invalid_argument>([&] { nearest_replicas(p, 0); }), why);
+    EXPECT_EQ(message_of<invalid_argument>([&] { active_replicas(p, 1); }), why);
+    return why;
+  };
+  EXPECT_EQ(refused([](expert_placement& p) { p.physical_to_logical[2] = 3; }),
+            "placement.physical_to_logical[2]: 3 is outside [0, 3)");
+  EXPECT_EQ(refused([](expert_placement& p) { p.physical_to_logical[0] = -1; }),
+            "placement.physical_to_logical[0]: -1 is outside [0, 3)");
+  EXPECT_EQ(refused([](expert_placement& p) { p.replica_counts[1] = 1 << 30; }),
+            "placement.replica_counts[1]: 1073741824 is outside [1, 2]");
+  EXPECT_EQ(refused([](expert_placement& p) { p.replica_counts[0] = 0; }),
+            "placement.replica_counts[0]: 0 is outside [1, 2]");
+  EXPECT_EQ(
+      refused([](expert_placement& p) { p.logical_to_physical.resize(4); }),
+      "placement.logical_to_physical: 4 entries, expected max_replicas for each of 3 replica_counts, 6");
+  EXPECT_EQ(refused([](expert_placement& p) { p.num_ranks = 40; }),
+            "placement.num_ranks: 40 is outside [1, 8]");
+  EXPECT_EQ(refused([](expert_placement& p) { p.max_replicas = 3; }),
+            "placement.max_replicas: 3 is outside [1, 2]");
+}
+
 /// 32,768 tokens of held-out text for each layer of the small model.
 TEST(expert_placement, a_real_routers_loads_become_even_with_a_quarter_more_experts) {
   const auto trace = model::safetensors_file::open(tiny_moe_folder() / "routing.safetensors");
