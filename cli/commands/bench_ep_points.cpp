@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "baton/error.hpp"
+#include "cli/bench/require_within.hpp"
 #include "cli/config_words.hpp"
 
 namespace baton::cli {
@@ -27,12 +28,15 @@ std::string why_left_out(const ep_config& config, int ranks) {
 /// Every combination of what stands in a heading.
 std::vector<wanted_point> all_sizes(const bench_ep_options& o, const recorded_routing* recorded) {
   std::vector<wanted_point> points;
+  for (const int replicas : o.replicas) require_within("--replicas", replicas, 0, 1 << 20);
+  for (const int experts : o.experts)
+    require_served({.num_experts = experts, .top_k = 1, .hidden = 128, .num_max_tokens_per_rank = 1}, 1,
+                   bench_words);
   for (const int hidden : o.hidden)
     for (const int experts : o.experts)
       for (const int top_k : o.top_k)
         for (const ep_routing routing : o.routings)
           for (const int replicas : o.replicas) {
-            if (replicas < 0) throw invalid_argument{fmt::format("--replicas: {} is below 0", replicas)};
             wanted_point p;
             p.config.num_experts = experts + replicas;
             p.config.top_k = top_k;

@@ -11,6 +11,7 @@
 #include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/group_rounds.hpp"
 #include "cli/bench/nvshmem_all_to_all.hpp"
+#include "cli/bench/require_within.hpp"
 #include "cli/bench/statistics.hpp"
 #include "cli/commands/bench_report.hpp"
 #include "cli/config_words.hpp"
@@ -24,14 +25,10 @@ using nlohmann::json;
 constexpr int warm_up_samples = 2;
 
 void require(const bench_groups_options& o) {
-  const auto within = [](const char* what, int value, int most) {
-    if (value < 1 || value > most)
-      throw invalid_argument{fmt::format("{}: {} is not from 1 to {}", what, value, most)};
-  };
-  within("--repeats", o.repeats, 1 << 20);
-  within("--rounds", o.rounds, 128);  // a stream holds 1024 launches behind a closed gate
-  for (const int tokens : o.tokens) within("--tokens", tokens, 1 << 16);
-  for (const int size : o.group_sizes) within("--group-size", size, 1 << 12);
+  require_within("--repeats", o.repeats, 1, 1 << 20);
+  require_within("--rounds", o.rounds, 1, 128);  // a stream holds 1024 launches behind a closed gate
+  for (const int tokens : o.tokens) require_within("--tokens", tokens, 1, 1 << 16);
+  for (const int size : o.group_sizes) require_within("--group-size", size, 1, 1 << 12);
 }
 
 ep_config config_of(const bench_groups_options& o, int tokens, int group_size, int ranks) {

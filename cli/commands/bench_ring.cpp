@@ -9,6 +9,7 @@
 #include "cli/bench/gemm_session.hpp"
 #include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/hand_off/hand_off.hpp"
+#include "cli/bench/require_within.hpp"
 #include "cli/bench/ring_point.hpp"
 #include "cli/bench/statistics.hpp"
 #include "cli/bench/work_timer.hpp"
@@ -21,21 +22,17 @@ namespace {
 constexpr int warm_up_rounds = 3;
 
 void require(const bench_ring_options& o) {
-  const auto all_within = [](const char* what, const std::vector<int>& values, int most) {
-    for (const int v : values)
-      if (v < 1 || v > most) throw invalid_argument{fmt::format("{}: {} is not from 1 to {}", what, v, most)};
-  };
   const auto all_counted = [](const char* what, const std::vector<int>& values) {
     for (const int v : values)
       if (!hand_off::is_counted(v))
         throw invalid_argument{
             fmt::format("{}: {} is not one of {}", what, v, fmt::join(hand_off::counts, ", "))};
   };
-  all_within("--repeats", {o.repeats}, 1 << 20);
-  all_within("--hand-offs", {o.hand_offs}, 1 << 24);
+  require_within("--repeats", o.repeats, 1, 1 << 20);
+  require_within("--hand-offs", o.hand_offs, 1, 1 << 24);
   all_counted("--readers", o.readers);
   all_counted("--stages", o.stages);
-  all_within("--sizes", o.sizes, 65536);
+  for (const int size : o.sizes) require_within("--sizes", size, 1, 65536);
 }
 
 hand_off_point measure_hand_offs(const world& gpu, const bench_ring_options& o, const hand_off::point& at) {

@@ -4,6 +4,7 @@
 
 #include "baton/version.hpp"
 #include "cli/bench/gpu_facts.hpp"
+#include "cli/bench/require_within.hpp"
 #include "cli/bench/silu_session.hpp"
 #include "cli/bench/statistics.hpp"
 #include "cli/bench/work_timer.hpp"
@@ -29,13 +30,9 @@ struct silu_point {
 };
 
 void require(const bench_silu_options& o) {
-  const auto within = [](const char* what, int value, int most) {
-    if (value < 1 || value > most)
-      throw invalid_argument{fmt::format("{}: {} is not from 1 to {}", what, value, most)};
-  };
-  within("--repeats", o.repeats, 1 << 20);
-  within("--columns", o.columns, 65536);
-  for (const int rows : o.rows) within("--rows", rows, 1 << 20);
+  require_within("--repeats", o.repeats, 1, 1 << 20);
+  require_within("--columns", o.columns, 1, 65536);
+  for (const int rows : o.rows) require_within("--rows", rows, 1, 1 << 20);
   for (const token_format f : o.formats)
     if (o.columns % facts_of(f).multiple != 0)
       throw invalid_argument{fmt::format("--columns: {} is not a multiple of {}, as format {} needs",

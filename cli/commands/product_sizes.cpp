@@ -1,11 +1,7 @@
 #include "cli/commands/product_sizes.hpp"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <system_error>
-
-#include "baton/error.hpp"
 
 namespace baton::cli {
 
@@ -21,11 +17,6 @@ std::vector<int> product_sizes(const std::string& word) {
     if (*rest != ',') return {};
     at = rest + 1;
   }
-}
-
-void require_within(const char* what, int value, int least, int most) {
-  if (value < least || value > most)
-    throw invalid_argument{fmt::format("{}: {} is not from {} to {}", what, value, least, most)};
 }
 
 }  // namespace baton::cli

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/bench/require_within.hpp"
+
 namespace baton::cli {
 
 inline constexpr int largest_size = 65536;
@@ -10,8 +12,6 @@ inline constexpr int largest_size = 65536;
 /// "8,16,8": the sizes between commas, each from 1 to largest_size; empty if one of them is not.
 std::vector<int> product_sizes(const std::string& word);
 
-/// @throws invalid_argument  "--repeats: 0 is not from 1 to 10"
-void require_within(const char* what, int value, int least, int most);
 /// --repeats, --sustained-ms, --sms. @throws invalid_argument  one is out of range
 template <class Options>
 void require_measuring(const Options& o) {

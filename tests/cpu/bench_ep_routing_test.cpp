@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <string>
 
 #include "baton/error.hpp"
 #include "cli/bench/ep_replicas.hpp"
@@ -277,8 +279,21 @@ TEST(bench_ep, replicas_that_cannot_be_are_refused) {
   bench_ep_options o = routed_run();
   o.replicas = {9};
   EXPECT_TRUE(says(test::message_of<invalid_argument>([&] { points_of(o); }), "--replicas: 9", "8"));
-  o.replicas = {-1};
-  EXPECT_TRUE(says(test::message_of<invalid_argument>([&] { points_of(o); }), "--replicas: -1"));
+  for (const int none : {-1, std::numeric_limits<int>::max()}) {
+    o.replicas = {none};
+    EXPECT_TRUE(says(test::message_of<invalid_argument>([&] { points_of(o); }),
+                     "--replicas: " + std::to_string(none), "is not from 0 to"));
+  }
+}
+
+TEST(bench_ep, experts_that_are_too_many_are_refused_before_they_are_counted_with_others) {
+  bench_ep_options o = routed_run();
+  o.replicas = {1};
+  for (const int experts : {1 << 30, std::numeric_limits<int>::max()}) {
+    o.experts = {8, experts};
+    EXPECT_EQ(test::message_of<invalid_argument>([&] { points_of(o); }),
+              "--experts: " + std::to_string(experts) + " is outside [1, 1024]");
+  }
 }
 
 }  // namespace

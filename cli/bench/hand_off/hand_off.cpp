@@ -9,6 +9,7 @@
 #include "baton/device_buffer.hpp"
 #include "baton/error.hpp"
 #include "cli/bench/hand_off/params.hpp"
+#include "cli/bench/require_within.hpp"
 #include "protocol/ring/ring_buffer.hpp"
 #include "runtime/launch_on_cuda.hpp"
 
@@ -18,11 +19,6 @@ template <ring_strategy, int stages>
 struct hand_off_kernel;  // device code: kernel.cuh
 
 namespace {
-
-void require(const char* what, int value, int most) {
-  if (value < 1 || value > most)
-    throw invalid_argument{fmt::format("{}: {} is not from 1 to {}", what, value, most)};
-}
 
 void require_counted(const char* what, int value) {
   if (!is_counted(value))
@@ -61,8 +57,8 @@ void launch(const world& w, const point& at, const params& p) {
 std::vector<double> measure(const world& world, const point& at) {
   require_counted("stages", at.stages);
   require_counted("readers", at.readers);
-  require("hand_offs", at.hand_offs, 1 << 24);
-  require("blocks", at.blocks, 1 << 16);
+  cli::require_within("hand_offs", at.hand_offs, 1, 1 << 24);
+  cli::require_within("blocks", at.blocks, 1, 1 << 16);
   if (world.device() == device_kind::cpu)
     throw unsupported{"cycles of a hand-off are measured on a GPU only"};
   device_buffer<std::uint64_t> cycles{world, static_cast<std::size_t>(at.blocks), {"cycles", "lower blocks"}};
