@@ -1,6 +1,5 @@
 #include "cli/forecast_case.hpp"
 
-#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -9,8 +8,6 @@
 
 namespace baton::cli {
 namespace {
-
-constexpr int most_ranks_of_kernels = 8;
 
 routing_case routing_asked(const forecast_case& c) {
   return {.kind = c.routing,
@@ -34,13 +31,13 @@ forecast::choices_of_ranks choices_of(const forecast_case& c) {
 }  // namespace
 
 bool has_kernels(const forecast::question& asked) {
-  if (asked.ranks > most_ranks_of_kernels) return false;
+  if (!baton::why_not(asked.config, asked.ranks).empty()) return false;
   return asked.groups() == 1 || (asked.per_expert() && asked.by == forecast::levels::one);
 }
 
 std::string transfer_of(const forecast::question& asked) {
   if (asked.per_expert()) return "";
-  switch (baton::transfer_of(asked.config, std::min(asked.ranks, most_ranks_of_kernels))) {
+  switch (forecast::transfer_in_group(asked)) {
     case ep_transfer::chunks:
       return "chunks";
     case ep_transfer::flags:

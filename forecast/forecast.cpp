@@ -79,8 +79,7 @@ round_forecast forecast_round(const question& q, const choices_of_ranks& route) 
   f.sizes = sizes_of(q);
   const routed routing{q, route};
   f.tokens_of_train = routing.tokens_of_block();
-  const ep_transfer transfer = transfer_of(q.config, std::min(q.ranks, ep::max_ranks));
-  const kernel_facts kernels = measured_kernels(q.config.layout, transfer);
+  const kernel_facts kernels = measured_kernels(q.config.layout, transfer_in_group(q));
   f.dispatch = summed_up(q, dispatch_phase(q, f.sizes, routing), kernels.dispatch,
                          [&](int rank) { return work_of(q, f.sizes, routing, rank).dispatch_bytes; });
   f.combine = summed_up(q, combine_phase(q, f.sizes, routing), kernels.combine,

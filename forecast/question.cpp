@@ -2,31 +2,30 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 
 #include "kernels/ep/shape.hpp"
 
 namespace baton::forecast {
-namespace {
 
+/// Numbers are such that no time of a round is infinite, nor longer than a column.
 std::string why_not(const link_facts& l) {
-  const auto bad = [](const char* name, double value, bool may_be_none) {
-    const bool is_good = std::isfinite(value) && (may_be_none ? value >= 0 : value > 0);
-    return is_good ? std::string{}
-                   : fmt::format("{}: {} is not a number {} 0", name, value, may_be_none ? "from" : "above");
-  };
-  std::string reason = bad("near_gb_per_s", l.near_gb_per_s, false);
-  if (reason.empty()) reason = bad("near_us", l.near_us, true);
-  if (reason.empty()) reason = bad("nic_gb_per_s", l.nic_gb_per_s, false);
-  if (reason.empty()) reason = bad("nic_us", l.nic_us, true);
-  if (reason.empty()) reason = bad("nic_messages_per_us", l.nic_messages_per_us, false);
-  if (reason.empty()) reason = bad("nic_overhead_bytes", l.nic_overhead_bytes, true);
-  if (reason.empty() && l.ranks_per_nic < 1)
-    reason = fmt::format("ranks_per_nic: {} is not a number above 0", l.ranks_per_nic);
-  return reason;
+  constexpr double slowest = 1e-3, most = 1e6;
+  const struct {
+    const char* name;
+    double value, least, most;
+  } facts[] = {{"near_gb_per_s", l.near_gb_per_s, slowest, most},
+               {"near_us", l.near_us, 0, most},
+               {"nic_gb_per_s", l.nic_gb_per_s, slowest, most},
+               {"nic_us", l.nic_us, 0, most},
+               {"nic_messages_per_us", l.nic_messages_per_us, slowest, most},
+               {"nic_overhead_bytes", static_cast<double>(l.nic_overhead_bytes), 0, most},
+               {"ranks_per_nic", static_cast<double>(l.ranks_per_nic), 1, most_ranks}};
+  for (const auto& fact : facts)
+    if (!(fact.value >= fact.least && fact.value <= fact.most))
+      return fmt::format("{}: {} is outside [{}, {}]", fact.name, fact.value, fact.least, fact.most);
+  return {};
 }
-
-}  // namespace
 
 /// Whatever a communicator of few ranks is asked, and what is of so many.
 std::string why_not(const question& q) {
@@ -43,6 +42,10 @@ std::string why_not(const question& q) {
   few.p2p_group_size = 0;
   std::string reason = baton::why_not(few, std::min(q.ranks, ep::max_ranks));
   return reason.empty() ? why_not(q.links) : reason;
+}
+
+ep_transfer transfer_in_group(const question& q) {
+  return transfer_of(q.config, std::min(q.ranks, ep::max_ranks));
 }
 
 }  // namespace baton::forecast

@@ -48,5 +48,10 @@ using choices_of_ranks = std::function<void(int rank, std::span<std::int32_t> id
 
 /// Empty, or the first reason why there is no such exchange, with names and values.
 std::string why_not(const question& q);
+/// The same of links and cards alone.
+std::string why_not(const link_facts& links);
+
+/// How tokens of layout per_rank travel within a group.
+ep_transfer transfer_in_group(const question& q);
 
 }  // namespace baton::forecast

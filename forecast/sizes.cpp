@@ -23,7 +23,7 @@ void add_per_rank(const question& q, const ep::shape& s, const chunk_cells& chun
   all.far_message = chunks.token_bytes;
   all.far_reply = chunks.sum_bytes(s, s.sum_format());
   all.near_ids = all.far_ids = chunks.id_accesses * static_cast<int>(line_access_bytes);
-  const ep_transfer near = transfer_of(q.config, s.num_ranks);
+  const ep_transfer near = transfer_in_group(q);
   all.near_in_chunks = near == ep_transfer::chunks;
   if (all.near_in_chunks) {
     all.near_message = all.far_message;
@@ -41,7 +41,7 @@ void add_per_rank(const question& q, const ep::shape& s, const chunk_cells& chun
 std::size_t window_bytes(const question& q) {
   const ep::shape s = ep::shape_of(q.config, q.ranks, 0);
   if (q.per_expert()) return q.groups() > 1 ? ep::send_layout{s}.bytes : ep::window_layout{s}.bytes;
-  const bool in_chunks = transfer_of(q.config, std::min(q.ranks, ep::max_ranks)) == ep_transfer::chunks;
+  const bool in_chunks = transfer_in_group(q) == ep_transfer::chunks;
   if (in_chunks || q.groups() > 1) return chunks_of(s).bytes;
   return q.ranks <= ep::max_ranks ? per_rank_cells{s}.bytes() : 0;
 }

@@ -7,6 +7,7 @@
 #include "cli/commands/bench_report.hpp"
 #include "cli/commands/forecast_measured.hpp"
 #include "cli/commands/forecast_report.hpp"
+#include "cli/config_words.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/view/terminal.hpp"
 
@@ -80,6 +81,7 @@ int run_forecast(const forecast_options& o, std::ostream& out) {
     forecast_all(cases, to);
     to.publish();
   } else {
+    require_none(forecast::why_not(o.links), forecast_words);  // no file is to blame
     const measured_rounds measured = read_measured_rounds(o.measured, o.links);
     bench_report to{o.json, o.json_path, out};
     compare_with_forecasts(measured, to);

@@ -113,7 +113,7 @@ TEST(forecast_command, what_cannot_be_forecast_is_refused_by_its_option_before_a
   EXPECT_EQ(refusal([](forecast_options& o) { o.group_sizes = {-2}; }),
             "--group-size: -2 is outside [1, 4], the ranks; 0 means all");
   EXPECT_EQ(refusal([](forecast_options& o) { o.links.nic_gb_per_s = 0; }),
-            "--nic-gb-per-s: 0 is not a number above 0");
+            "--nic-gb-per-s: 0 is outside [0.001, 1000000]");
   EXPECT_EQ(refusal([](forecast_options& o) {
               o.routings = {ep_routing::all_to_one};
               o.ranks = {64};
@@ -184,6 +184,18 @@ TEST(forecast_command, a_file_that_nobody_measured_is_refused_by_line_and_member
       "line 1: num_experts"));
   EXPECT_TRUE(says(refused_file(R"({"schema": "baton.bench.groups/1"})"), "expected an array `groups`"));
   EXPECT_TRUE(says(refused_file(""), "no round in it that can be compared", "0 points were left out"));
+}
+
+TEST(forecast_command, a_link_that_cannot_be_is_no_fault_of_the_file_of_rounds) {
+  const test::temporary_folder folder;
+  forecast_options o;
+  o.measured = folder / "points.jsonl";
+  test::write_file(o.measured, R"({"schema": "baton.bench.ep/1", "checked": true, )" + axes_of_2 +
+                                   R"(, "round_trip": {"median_us": 50}})");
+  o.links.ranks_per_nic = 0;
+  std::ostringstream out;
+  EXPECT_EQ(message_of<invalid_argument>([&] { run_forecast(o, out); }),
+            "--ranks-per-nic: 0 is outside [1, 1024]");
 }
 
 TEST(forecast_command, points_that_the_model_knows_nothing_of_are_left_out_and_counted) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -398,10 +400,31 @@ TEST(forecast, what_cannot_be_asked_is_refused_by_name) {
             "p2p_group_size: 17 is outside [1, 16], the ranks; 0 means all");
   EXPECT_EQ(reason([](question& q) { q.config.top_k = 0; }).substr(0, 5), "top_k");
   EXPECT_EQ(reason([](question& q) { q.config.hidden = 7; }).substr(0, 6), "hidden");
-  EXPECT_EQ(reason([](question& q) { q.links.nic_gb_per_s = 0; }), "nic_gb_per_s: 0 is not a number above 0");
-  EXPECT_EQ(reason([](question& q) { q.links.near_us = -1; }), "near_us: -1 is not a number from 0");
-  EXPECT_EQ(reason([](question& q) { q.links.ranks_per_nic = 0; }),
-            "ranks_per_nic: 0 is not a number above 0");
+  EXPECT_EQ(reason([](question& q) { q.links.nic_gb_per_s = 0; }),
+            "nic_gb_per_s: 0 is outside [0.001, 1000000]");
+  EXPECT_EQ(reason([](question& q) { q.links.near_us = -1; }), "near_us: -1 is outside [0, 1000000]");
+  EXPECT_EQ(reason([](question& q) { q.links.ranks_per_nic = 0; }), "ranks_per_nic: 0 is outside [1, 1024]");
+}
+
+TEST(forecast, numbers_of_which_times_would_be_infinite_or_overflow_are_refused) {
+  const auto reason = [](auto change) {
+    question q = asked(16, 8, 64);
+    change(q.links);
+    return why_not(q);
+  };
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(reason([](link_facts& l) { l.near_gb_per_s = 1e-308; }),
+            "near_gb_per_s: 1e-308 is outside [0.001, 1000000]");
+  EXPECT_EQ(reason([](link_facts& l) { l.nic_gb_per_s = infinity; }),
+            "nic_gb_per_s: inf is outside [0.001, 1000000]");
+  EXPECT_EQ(reason([](link_facts& l) { l.nic_us = std::nan(""); }), "nic_us: nan is outside [0, 1000000]");
+  EXPECT_EQ(reason([](link_facts& l) { l.nic_messages_per_us = 5e-324; }).substr(0, 19),
+            "nic_messages_per_us");
+  EXPECT_EQ(
+      reason([](link_facts& l) { l.nic_overhead_bytes = std::numeric_limits<int>::max(); }).substr(0, 18),
+      "nic_overhead_bytes");
+  EXPECT_EQ(reason([](link_facts& l) { l.ranks_per_nic = std::numeric_limits<int>::max(); }),
+            "ranks_per_nic: 2147483647 is outside [1, 1024]");
 }
 
 }  // namespace
