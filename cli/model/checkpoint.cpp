@@ -5,11 +5,13 @@
 #include <cstring>
 #include <set>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "base/math.hpp"
 #include "baton/device_facts.hpp"
 #include "cli/model/fp8_tensors.hpp"
+#include "cli/model/input_file.hpp"
 #include "cli/model/json_text.hpp"
 #include "cli/model/shards.hpp"
 
@@ -172,10 +174,11 @@ bool is_of_expert(std::string_view tensor) {
 }
 
 checkpoint checkpoint::open(const std::filesystem::path& directory) {
-  if (!std::filesystem::is_directory(directory)) {
+  const bool has_something = is_there(directory);
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(directory, ignored)) {
     throw bad_file{fmt::format("{}: expected a directory with config.json and safetensors files, found {}",
-                               directory.string(),
-                               std::filesystem::exists(directory) ? "a file" : "nothing")};
+                               directory.string(), has_something ? "a file" : "nothing")};
   }
   auto s = std::make_shared<state>();
   s->directory = directory;

@@ -47,6 +47,13 @@ void require_regular(const opened& file, const std::string& label) {
 
 }  // namespace
 
+bool is_there(const std::filesystem::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  refused(path.string(), "cannot be looked for");
+}
+
 std::string read_text(const std::filesystem::path& path, std::size_t most_bytes, file_kind kind) {
   const std::string label = path.string();
   const opened file{label};

@@ -13,6 +13,9 @@ namespace baton::model {
 /// `regular`: what lies in a folder somebody else filled. `any`: what the user named, which may be a pipe.
 enum class file_kind { regular, any };
 
+/// Whether there is something. @throws bad_file  the system does not say: a name too long, links in a circle, no right to look
+bool is_there(const std::filesystem::path& path);
+
 /// A whole text. @throws bad_file  not there, of another kind, or larger than `most_bytes`, which is found out
 ///                               before anything of a regular file is read
 std::string read_text(const std::filesystem::path& path, std::size_t most_bytes,

@@ -14,6 +14,7 @@
 
 #include "base/weight_block.hpp"
 #include "cli/model/fp8_tensors.hpp"
+#include "cli/model/input_file.hpp"
 #include "cli/model/json_text.hpp"
 #include "cli/model/output_file.hpp"
 #include "cli/model/shards.hpp"
@@ -257,7 +258,7 @@ quantised_checkpoint quantise_checkpoint(const checkpoint& from, const fs::path&
     output_file& file = files.emplace_back(to / fs::path{shard.label()}.filename(), "--output");
     write_shard(shard, file, progress, done, map);
   }
-  if (fs::exists(from.directory() / index_name)) {
+  if (is_there(from.directory() / index_name)) {
     const nlohmann::json index{{"metadata", {{"total_size", done.bytes_after}}}, {"weight_map", map}};
     files.emplace_back(to / index_name, "--output").write(index.dump(2) + '\n');
   }

@@ -50,11 +50,11 @@ shard_set open_indexed(const fs::path& directory, const fs::path& index) {
   for (const auto& [name, file] : map) first_tensor.emplace(file, name);
   shard_set set;
   for (const auto& [file, tensor] : first_tensor) {
-    if (!fs::exists(directory / file)) {
+    if (!is_there(directory / file)) {
       throw bad_file{
           fmt::format("{}: expected this shard, as {} lists it (for tensor {}), found no such file; "
                       "fetch it into the same directory",
-                      (directory / file).string(), index.filename().string(), tensor)};
+                      (directory / file).string(), index.filename().string(), clipped(tensor))};
     }
     add_file(set, directory / file);
   }
@@ -70,8 +70,10 @@ weight_map parse_index(const std::string& text, const std::string& label) {
   if (map == index.end() || !map->is_object()) {
     throw bad_file{fmt::format("{}: expected a JSON object with an object weight_map, found none", label)};
   }
+  constexpr std::size_t longest_name = 255;  // of a file, on any system that has them
   const auto is_name = [](const json& v) {
     return v.is_string() && !v.get_ref<const std::string&>().empty() &&
+           v.get_ref<const std::string&>().size() <= longest_name &&
            v.get_ref<const std::string&>().find_first_of(std::string_view{"/\0", 2}) == std::string::npos;
   };
   for (const auto& [tensor, file] : map->items()) {
@@ -85,9 +87,9 @@ weight_map parse_index(const std::string& text, const std::string& label) {
 
 shard_set open_shards(const fs::path& directory) {
   const fs::path index = directory / index_name;
-  if (fs::exists(index)) return open_indexed(directory, index);
+  if (is_there(index)) return open_indexed(directory, index);
   const fs::path single = directory / "model.safetensors";
-  if (!fs::exists(single)) {
+  if (!is_there(single)) {
     throw bad_file{fmt::format(
         "{}: expected model.safetensors or model.safetensors.index.json, found neither", directory.string())};
   }
