@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "baton/error.hpp"
 #include "cli/model/input_file.hpp"
@@ -51,8 +50,8 @@ void collect(const json& value, const std::string& place, const std::string& whe
     }
     auto& known = times[place].samples_us;
     if (!are_samples(member) || (!known.empty() && known[0].size() != member[0].size()))
-      throw bad_file{fmt::format("{}: {}.samples_us: expected numbers [repeat][rank], found {}", where, place,
-                                 model::shown(member))};
+      throw bad_file{fmt::format("{}: {}.samples_us: expected numbers [repeat][rank], found {}", where,
+                                 model::clipped(place), model::shown(member))};
     for (const json& ranks : member) known.push_back(ranks.get<std::vector<double>>());
   }
 }
@@ -65,15 +64,9 @@ std::string text_of(const json& point, const char* key) {
 
 }  // namespace
 
-measured_points read_points(const std::filesystem::path& file) {
+measured_points parse_points(const std::string& text, const std::string& label) {
   measured_points points;
-  std::istringstream lines{model::read_text(file, most_bytes, model::file_kind::any)};
-  int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (line.empty()) continue;
-    const std::string where = fmt::format("{}: line {}", file.string(), number);
-    const json point = model::parse_json(line, {.bytes = most_bytes}, where);
+  const auto add = [&](const json& point, const std::string& where) {
     if (text_of(point, "schema") != ep_schema)
       throw bad_file{
           fmt::format("{}: expected an object with schema \"{}\", as baton bench ep --json-file writes",
@@ -81,9 +74,14 @@ measured_points read_points(const std::filesystem::path& file) {
     if (!point.contains("axes") || !point["axes"].is_object())
       throw bad_file{fmt::format("{}: expected an object `axes`", where)};
     if (!point.contains("skipped")) collect(point, "", where, points[point_of(point["axes"])]);
-  }
-  if (points.empty()) throw bad_file{fmt::format("{}: no point was measured in it", file.string())};
+  };
+  model::parse_json_lines(text, {.bytes = most_bytes}, label, add);
+  if (points.empty()) throw bad_file{fmt::format("{}: no point was measured in it", label)};
   return points;
+}
+
+measured_points read_points(const std::filesystem::path& file) {
+  return parse_points(model::read_text(file, most_bytes, model::file_kind::any), file.string());
 }
 
 bench_comparison compare_points(const measured_points& before, const measured_points& after) {

@@ -14,6 +14,7 @@ namespace baton::cli {
 using measured_points = std::map<std::string, std::map<std::string, ep_timing>>;
 
 /// @throws bad_file  not lines of baton.bench.ep/2
+measured_points parse_points(const std::string& text, const std::string& label);
 measured_points read_points(const std::filesystem::path& file);
 
 /// A time that both have.

@@ -7,7 +7,6 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
-#include <sstream>
 
 #include "cli/bench/statistics.hpp"
 #include "cli/commands/exchange_arguments.hpp"
@@ -166,22 +165,23 @@ void print_row(const measured_round& r, const forecast::round_forecast& f, std::
 
 }  // namespace
 
-measured_rounds read_measured_rounds(const std::filesystem::path& file, const forecast::link_facts& links) {
+measured_rounds parse_measured_rounds(const std::string& text, const std::string& label,
+                                      const forecast::link_facts& links) {
   measured_rounds measured;
-  std::istringstream lines{model::read_text(file, most_bytes_of_rounds, model::file_kind::any)};
-  int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (line.empty()) continue;
-    const std::string where = fmt::format("{}: line {}", file.string(), number);
-    add_line(model::parse_json(line, {.bytes = most_bytes_of_rounds}, where), where, links, measured);
-  }
+  model::parse_json_lines(
+      text, {.bytes = most_bytes_of_rounds}, label,
+      [&](const json& line, const std::string& where) { add_line(line, where, links, measured); });
   if (measured.all.empty())
     throw bad_file{
         fmt::format("{}: no round in it that can be compared: on GPUs, on all SMs, without replicas or a "
                     "recording, and right; {} points were left out",
-                    file.string(), measured.left_out)};
+                    label, measured.left_out)};
   return measured;
+}
+
+measured_rounds read_measured_rounds(const std::filesystem::path& file, const forecast::link_facts& links) {
+  return parse_measured_rounds(model::read_text(file, most_bytes_of_rounds, model::file_kind::any),
+                               file.string(), links);
 }
 
 forecast_errors compare_with_forecasts(const measured_rounds& measured, bench_report& to) {

@@ -22,6 +22,8 @@ struct measured_rounds {
 /// Points of `baton bench ep --json-file` (baton.bench.ep/1 and /2) and `baton bench groups` (baton.bench.groups/1), reached by
 /// such links.
 /// @throws bad_file  other lines, or none that can be compared
+measured_rounds parse_measured_rounds(const std::string& text, const std::string& label,
+                                      const forecast::link_facts& links);
 measured_rounds read_measured_rounds(const std::filesystem::path& file, const forecast::link_facts& links);
 
 struct forecast_errors {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <sstream>
 #include <vector>
 
 #include "baton/error.hpp"
@@ -165,6 +166,18 @@ json parse_json(std::string_view text, const json_limits& limits, const std::str
 void parse_members(std::string_view text, const json_limits& limits, const std::string& label,
                    const member_receiver& receive) {
   tree_builder{text, limits, label}.build(receive);
+}
+
+void parse_json_lines(const std::string& text, const json_limits& limits, const std::string& label,
+                      const line_receiver& receive) {
+  std::istringstream lines{text};
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.empty()) continue;
+    const std::string where = fmt::format("{}: line {}", label, number);
+    receive(parse_json(line, limits, where), where);
+  }
 }
 
 std::string clipped(std::string_view text) {

@@ -26,6 +26,11 @@ using member_receiver = std::function<void(std::string&& key, nlohmann::json&& v
 void parse_members(std::string_view text, const json_limits& limits, const std::string& label,
                    const member_receiver& receive);
 
+/// A text of each line, as benchmarks write them; empty ones are passed over. `where` names label and line.
+using line_receiver = std::function<void(const nlohmann::json& value, const std::string& where)>;
+void parse_json_lines(const std::string& text, const json_limits& limits, const std::string& label,
+                      const line_receiver& receive);
+
 /// For error texts: short whatever it is. "\"F31\"", "an array of 3 values", "an object with dtype, shape".
 std::string shown(const nlohmann::json& value);
 

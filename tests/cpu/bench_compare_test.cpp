@@ -119,6 +119,12 @@ TEST(bench_compare, files_that_the_benchmark_did_not_write_are_refused_by_line) 
                      samples + "}}"),
              "a.samples_us", "[repeat][rank]"))
         << samples;
+  const std::string long_name(1 << 20, 'k');
+  EXPECT_LT(
+      reading(R"({"schema": "baton.bench.ep/2", "axes": {}, ")" + long_name + R"(": {"samples_us": 1}})")
+          .size(),
+      500u)
+      << "a file must not be able to fill somebody's screen";
 }
 
 }  // namespace

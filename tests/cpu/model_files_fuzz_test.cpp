@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/fuzz/read_any_json.hpp"
+#include "tests/fuzz/read_any_measurement.hpp"
 #include "tests/fuzz/read_any_safetensors.hpp"
 
 namespace {
@@ -166,6 +167,14 @@ const std::vector<text_kind> text_kinds{
     {"prompts", R"(["a",{"prompt":"b\u00e9"},"\n"])", test::read_any_prompts},
     {"expectations", R"([{"prompt":"a","greedy_continuation":"b"},{"prompt":"c","greedy_continuation":"d"}])",
      test::read_any_expectations},
+    {"points",
+     R"({"schema":"baton.bench.ep/2","axes":{"ranks":2,"tokens":4,"seed":1},"fused":{"round_trip":)"
+     R"({"samples_us":[[1.5,2],[3,2.25]]}},"split":{"steps":{"samples_us":[[1,2]]}}})",
+     test::read_any_points},
+    {"rounds",
+     R"({"schema":"baton.bench.ep/2","checked":true,"axes":{"ranks":2,"experts":8,"top_k":2,"hidden":256,)"
+     R"("tokens":4,"format":"bf16","layout":"per_rank"},"fused":{"round_trip":{"median_us":50.5}}})",
+     test::read_any_rounds},
     {"json", R"({"a":[1,-2.5,"x",null,true],"b":{"c":{"d":[[],{}]}}})", test::read_any_json}};
 
 TEST(json_files_fuzz, damaged_texts_of_every_kind_are_read_right_or_refused) {
