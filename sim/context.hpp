@@ -233,6 +233,9 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   void tensor_load_to(void* to, const tensor_map& map, box_origin box, mbarrier* b, std::uint32_t blocks);
   void tensor_store(const tensor_map& map, box_origin box, const void* from);
   void box_load(void* to, const tensor_map& map, const box_place& place, mbarrier* b);
+  void box_load_to(void* to, const tensor_map& map, const box_place& place, mbarrier* b,
+                   std::uint32_t blocks);
+  void box_store(const tensor_map& map, const box_place& place, const void* from);
   void ask_for_box(const tensor_map&, const box_place&) {}
   void prefetch(const tensor_map&) {}
 

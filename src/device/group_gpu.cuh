@@ -45,6 +45,14 @@ class group_gpu : public async_gpu<ClusterBlocks>, public columns_gpu {
     cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, to, &map, place.at,
                                     &b->opaque);
   }
+  BATON_FN static void box_load_to(void* to, const tensor_map& map, const box_place& place, mbarrier* b,
+                                   std::uint32_t blocks) {
+    cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, to, &map, place.at,
+                                    &b->opaque, static_cast<std::uint16_t>(blocks));
+  }
+  BATON_FN static void box_store(const tensor_map& map, const box_place& place, const void* from) {
+    cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_global, cuda::ptx::space_shared, &map, place.at, from);
+  }
   BATON_FN static void ask_for_box(const tensor_map& map, const box_place& place) {
     ptx::prefetch_tensor_box(&map, place.at);
   }

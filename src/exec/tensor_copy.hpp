@@ -8,7 +8,8 @@
 //                                            i), counted on the same barrier of each. None of them may have ended
 //     tensor_store(map, box, from)           shared to global, a box of no negative origin (which a GPU takes for an illegal
 //                                            instruction); bulk_commit() closes a group of them, bulk_wait_read() waits
-//     box_load(to, map, place, b)            the same of a box of tensor_boxes, whose map it has to be
+//     box_load(to, map, place, b), box_load_to(to, map, place, b, blocks), box_store(map, place, from)
+//                                            the same of a box of tensor_boxes, whose map it has to be
 //     ask_for_box(map, place)                the box will be needed soon: the device's cache fetches it
 //     prefetch(map)                          the map will be needed soon
 //     mbarrier_arrive<scope>(b, n), mbarrier_arrive_expect<scope>(b, bytes), mbarrier_arrive_at<scope>(b, block, n)
@@ -80,6 +81,8 @@ concept tensor_exec_context = async_exec_context<X> &&
   x.tensor_load(shared, map, box_origin{0, 0}, b);
   x.tensor_load_to(shared, map, box_origin{0, 0}, b, 3u);
   x.box_load(shared, map, box_place{}, b);
+  x.box_load_to(shared, map, box_place{}, b, 3u);
+  x.box_store(map, box_place{}, shared);
   x.ask_for_box(map, box_place{});
   x.tensor_store(map, box_origin{0, 0}, shared);
   x.prefetch(map);

@@ -34,6 +34,11 @@ struct losing : test::awaiting_context<losing<C>> {
         !loses(lost::q, plan{}.q_filled, 1, b) && !loses(lost::v, plan{}.landed, 2 * C.v_slots(), b))
       sim::context::box_load(to, map, place, b);
   }
+  void box_load_to(void* to, const tensor_map& map, const box_place& place, mbarrier* b,
+                   std::uint32_t blocks) {
+    const bool here = loses(lost::q, plan{}.q_filled, 1, b);
+    sim::context::box_load_to(to, map, place, b, here ? blocks & ~(1u << this->cluster_block()) : blocks);
+  }
   template <class T>
   void store_counted(sim::context::reached_block there, T* to, const std::type_identity_t<T>& value,
                      mbarrier* b) {

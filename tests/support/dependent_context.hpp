@@ -31,6 +31,11 @@ struct dependent_context : sim::context {
     early += waits_;
     sim::context::box_load(to, map, place, b);
   }
+  void box_load_to(void* to, const tensor_map& map, const box_place& place, mbarrier* b,
+                   std::uint32_t blocks) {
+    early += waits_;
+    sim::context::box_load_to(to, map, place, b, blocks);
+  }
   void ask_for_box(const tensor_map&, const box_place&) { early += waits_; }
 
  private:

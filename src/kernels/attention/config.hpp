@@ -139,8 +139,8 @@ consteval const char* why_not() {
                                                         {consumer_groups, C.consumer_registers()}};
                        baton::why_not(roles) != nullptr) {
     return baton::why_not(roles);
-  } else if constexpr (C.q_in_registers < 0 || C.q_in_memory() < 2) {
-    return "q_in_registers: O leaves through two tiles of a group's Q";
+  } else if constexpr (C.q_in_registers < 0 || C.q_in_memory() < C.block_columns() / operand_tile::columns) {
+    return "q_in_registers: O leaves through a group's Q";
   } else if constexpr (C.slots < C.k_slots() + 2) {
     return "slots: the first two pieces of P * V and all of Q * K^T are in flight at once";
   } else {

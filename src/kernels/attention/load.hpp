@@ -103,12 +103,18 @@ class load_base {
     x_.template mbarrier_arrive_expect<scope::block>(
         filled, consumer_groups * C.q_in_memory() * group_rows * tile<C>::row_bytes);
     const item w = kept_item<C>(x_);
-    for (int g = 0; g < consumer_groups; ++g)
-      for (int c = 0; c < C.q_in_memory(); ++c)
-        x_.box_load(q_tile<C>(x_, g, c).at, p_.q,
-                    {0, w.row + g * group_rows, (C.pads() ? 0 : w.head * C.chunks()) + C.q_in_registers + c,
-                     C.pads() ? w.head : 0, 0},
-                    filled);
+    const auto place = [&](int g, int c) {
+      const int chunk = (C.pads() ? 0 : w.head * C.chunks()) + C.q_in_registers + c;
+      return box_place{0, w.row + g * group_rows, chunk, C.pads() ? w.head : 0, 0};
+    };
+    for (int c = 0; c < C.q_in_memory(); ++c) {
+      if constexpr (C.paired()) {  // both have all of Q: each loads one group's for both
+        x_.box_load_to(q_tile<C>(x_, own_.rank, c).at, p_.q, place(own_.rank, c), filled, 3u);
+      } else {
+        for (int g = 0; g < consumer_groups; ++g)
+          x_.box_load(q_tile<C>(x_, g, c).at, p_.q, place(g, c), filled);
+      }
+    }
   }
 
   typename slot_pipeline<C>::producer_end slots_;

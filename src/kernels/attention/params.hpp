@@ -24,9 +24,10 @@ struct item_order {
 
 /// What the kernel reads and writes: passed by value as a __grid_constant__.
 struct params {
-  tensor_map q, k, v;   // boxes of a chunk of 64 columns by 64 rows; of a slot
-  tensor_map v_turned;  // a slot whose row 8 i + 2 j + b is key 8 j + 2 i + b. Where there are pairs
-  const void* q_rows;   // the same memory as q
+  tensor_map q, k, v;    // boxes of a chunk of 64 columns by 64 rows; of a slot
+  tensor_map v_turned;   // a slot whose row 8 i + 2 j + b is key 8 j + 2 i + b. Where there are pairs
+  tensor_map out_boxes;  // of a chunk of 64 columns by a warp's rows
+  const void* q_rows;    // the same memory as q
   void* out;
   float* lse;                                   // [heads, all rows]; null: it is not asked for
   const float* sinks;                           // [heads]; null: none
@@ -144,6 +145,9 @@ kernel_params<C> params_of(const operands<T>& asked, MakeMap make_map) {
   }
   p.q = make_map(chunked_boxes<C, T>({asked.q, asked.q_row, asked.total_q, asked.heads, asked.head_dim},
                                      asked.q, {group_rows, 1}));
+  p.out_boxes =
+      make_map(chunked_boxes<C, T>({asked.out, asked.out_row, asked.total_q, asked.heads, asked.head_dim},
+                                   asked.out, {group_warp_rows, 1}));
   map_keys<C>(p, asked, make_map);
   p.q_rows = asked.q;
   p.out = asked.out;

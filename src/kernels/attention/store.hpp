@@ -1,5 +1,6 @@
 #pragma once
-// How O leaves: rounded, through two tiles of the group's Q, whose products are done, as whole rows of 128 bytes.
+// How O leaves: rounded, through tiles of the group's Q, whose products are done. Where an item has all of a warp's 16 rows the
+// copy engine takes them from there, else lanes do, as whole rows of 128 bytes.
 #include "kernels/attention/items.hpp"
 
 namespace baton::attention_kernels {
@@ -19,16 +20,14 @@ class store_role {
   BATON_FN void store(const Sums& o) {
     x_.sync_groups(1 + group_, 1);  // no warp's product reads Q any more
     BATON_UNROLL
-    for (int i = 0; i < C.block_columns() / tile<C>::columns; ++i) {
-      if (!has(i)) continue;
-      const tile<C> place = q_tile<C>(x_, group_, i % 2).from_row(x_.warp_of_group() * group_warp_rows);
-      x_.put_rows(place, o, i * tile<C>::columns);
-      x_.sync_warp();
-      each_chunk(i, [&](int row, int chunk) { return x_.read(place.chunk(row, chunk)); });
-    }
+    for (int i = 0; i < chunks; ++i) x_.put_rows(place(i), o, i * tile<C>::columns);
+    if (first_ + group_warp_rows <= w_.rows) return store_boxes();
+    x_.sync_warp();
+    for (int i = 0; i < chunks; ++i)
+      if (has(i)) each_chunk(i, [&](int row, int chunk) { return x_.read(place(i).chunk(row, chunk)); });
   }
   BATON_FN void store_zeros() {
-    for (int i = 0; i < C.block_columns() / tile<C>::columns; ++i)
+    for (int i = 0; i < chunks; ++i)
       if (has(i)) each_chunk(i, [](int, int) { return vec16{}; });
   }
   BATON_FN void store_lse(const row_values& values) {
@@ -40,6 +39,25 @@ class store_role {
   }
 
  private:
+  static constexpr int chunks = C.block_columns() / tile<C>::columns;
+
+  /// The warp's rows of chunk `i`, on their way.
+  BATON_FN tile<C> place(int i) {
+    return q_tile<C>(x_, group_, i).from_row(x_.warp_of_group() * group_warp_rows);
+  }
+  /// All of the warp's rows, by the copy engine: the block may end when that has read them.
+  BATON_FN void store_boxes() {
+    x_.fence_proxy_async();
+    x_.sync_warp();
+    x_.elect([&] {
+      const int first = x_.cluster_block() * chunks + (C.pads() ? 0 : w_.head * C.chunks());
+      BATON_UNROLL
+      for (int i = 0; i < chunks; ++i)
+        x_.box_store(p_.out_boxes, {0, w_.row + first_, first + i, C.pads() ? w_.head : 0, 0}, place(i).at);
+      x_.bulk_commit();
+    });
+    x_.template bulk_wait_read<0>();  // of the lane that asked; the others have none
+  }
   /// Of a head.
   BATON_FN int columns() const { return C.pads() ? p_.head_dim : C.head_dim; }
   BATON_FN bool has(int i) const { return !C.pads() || i * tile<C>::columns < columns(); }
