@@ -148,11 +148,20 @@ concept is_of_warp = requires {
 template <token_format Sums, class Finish>
 inline constexpr int most_at_once = Sums == token_format::bf16 && !is_of_warp<Finish> ? 8 : 6;
 
+/// What a lane loads at once of n addends, and how many such sets it has: two in turn, where there are registers.
+template <int n, token_format Sums, class Finish>
+struct value_sets {
+  static constexpr int room = most_at_once<Sums, Finish> == 8 ? 8 : 5;
+  static constexpr int steps = 4 * n <= room ? 4 : 2 * n <= room ? 2 : 1;
+  static constexpr int num = n * steps <= room ? 2 : 1;
+};
+
 /// finish(vec16 of the token, 8 sums) for what the range has; n addends. ready() when the first loads are on their way. Those
 /// of the next columns are while some are added up.
 template <int n, token_format Sums, class X, class Ready, class Finish>
 BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Ready ready, Finish finish) {
-  constexpr int steps = n <= 2 ? 4 : n <= 4 ? 2 : 1;
+  using sets = value_sets<n, Sums, Finish>;
+  constexpr int steps = sets::steps;
   const vec16* from[n];
   float weight[n];
   bool is_sum[n];
@@ -172,46 +181,46 @@ BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Re
     ranks = is_row ? ranks : ranks & (ranks - 1);
     choices &= choices - 1;
   }
-  typename X::template lanes<addend_values<n, steps>> next;
-  const auto load = [&](int lane, int first) {
-    BATON_UNROLL
-    for (int i = 0; i < n; ++i) {
+  // Sets of values in turn, not one that is handed on: registers that are copied are waited for, and then nothing else is on its
+  // way. There are no branches but the loop's: behind the range's end loads are of its last vec16.
+  using values = typename X::template lanes<addend_values<n, steps>>;
+  constexpr int set = steps * warp_lanes;
+  values in_turn[sets::num];
+  const auto load = [&](values& to, int first) {
+    x.each_lane([&](int lane) {
       BATON_UNROLL
-      for (int s = 0; s < steps; ++s) {
-        const int place = c.place(first, s, lane);
-        next[lane].at[i][s] = is_sum[i] ? read_sum<Sums>(x, c, from[i], place) : x.read(from[i] + place);
-      }
-    }
-  };
-  x.each_lane([&](int lane) { load(lane, c.begin); });
-  ready();
-  BATON_ROLLED
-  for (int first = c.begin; first < c.end; first += steps * warp_lanes) {
-    if constexpr (is_of_warp<Finish>) {
-      const auto now = next;
-      x.each_lane([&](int lane) { load(lane, first + steps * warp_lanes); });
-      BATON_UNROLL
-      for (int s = 0; s < steps; ++s) {
-        step_sums<X> sum;
-        x.each_lane([&](int lane) {
-          BATON_UNROLL
-          for (int i = 0; i < n; ++i)
-            add_row_or_sum<Sums>(sum.of[lane].at, is_sum[i], weight[i], now[lane].at[i][s]);
-        });
-        finish(first + s * warp_lanes, sum);
-      }
-    } else {
-      x.each_lane([&](int lane) {
-        const addend_values<n, steps> now = next[lane];
-        load(lane, first + steps * warp_lanes);
+      for (int i = 0; i < n; ++i) {
         BATON_UNROLL
         for (int s = 0; s < steps; ++s) {
-          float sum[columns_of_lane] = {};
-          BATON_UNROLL
-          for (int i = 0; i < n; ++i) add_row_or_sum<Sums>(sum, is_sum[i], weight[i], now.at[i][s]);
-          if (c.has(first, s, lane)) finish(c.place(first, s, lane), sum);
+          const int place = c.place(first, s, lane);
+          to[lane].at[i][s] = is_sum[i] ? read_sum<Sums>(x, c, from[i], place) : x.read(from[i] + place);
         }
+      }
+    });
+  };
+  const auto add = [&](const values& of, int first) {
+    BATON_UNROLL
+    for (int s = 0; s < steps; ++s) {
+      step_sums<X> sum;
+      x.each_lane([&](int lane) {
+        BATON_UNROLL
+        for (int i = 0; i < n; ++i)
+          add_row_or_sum<Sums>(sum.of[lane].at, is_sum[i], weight[i], of[lane].at[i][s]);
+        if constexpr (!is_of_warp<Finish>)
+          if (c.has(first, s, lane)) finish(c.place(first, s, lane), sum.of[lane].at);
       });
+      if constexpr (is_of_warp<Finish>) finish(first + s * warp_lanes, sum);
+    }
+  };
+  BATON_UNROLL
+  for (int k = 0; k < sets::num; ++k) load(in_turn[k], c.begin + k * set);
+  ready();
+  BATON_ROLLED
+  for (int first = c.begin; first < c.end; first += sets::num * set) {
+    BATON_UNROLL
+    for (int k = 0; k < sets::num; ++k) {
+      add(in_turn[k], first + k * set);
+      load(in_turn[k], first + (k + sets::num) * set);
     }
   }
 }
