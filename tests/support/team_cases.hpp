@@ -7,7 +7,8 @@
 
 namespace baton::test {
 
-inline constexpr int least_tokens = ep::per_rank_chunks::chunk_settings{}.team_tokens, least_blocks = 66;
+/// Of each rank's tokens two sums at least.
+inline constexpr int least_tokens = ep::per_rank_chunks::chunk_settings{}.team_sums / 2, least_blocks = 66;
 
 inline std::vector<named_case> team_cases(int ranks) {
   const auto n = static_cast<std::size_t>(ranks);

@@ -102,6 +102,8 @@ struct by_flags {
                               parts_of_sum(p, at.unit), {.where = flag_sites::sum(), .peer = at.rank}, v);
   }
 
+  static constexpr bool looks_at_sums = false;
+
   template <class X, class P>
   static BATON_FN void tell_cleared(X& x, const P& p, const member_round& now) {
     typename X::template lanes<std::uint64_t*> flags;

@@ -8,6 +8,7 @@
 //   look, look_again, await_unit(x, p, epoch, place, first)    the unit's data; the first two do not wait
 //   send_sum(x, p, epoch, place, v)            a unit of a sum, to the rank of its token
 //   take_sum(x, p, epoch, place, v)            one, once it is here
+//   looks_at_sums, look_at_sum(...)            the same at once, if it has that; is_here(x, epoch, v): whether it was
 //   clears                                     whether cells are cleared when read; then, by one warp of each rank:
 //   tell_cleared(x, p, round)                  tells all ranks that are there that what came before this round is
 //   await_cleared(x, p, round)                 until all of them have
@@ -93,6 +94,17 @@ struct by_lines {
                                 typename X::template lanes<vec16> (&v)[1]) {
     const std::byte* cell = p.windows.at[p.s.rank] + p.window.sum_at(p.s, at.rank, at.unit);
     return await_lines(x, line_places<1>{{cell}}, epoch, {.where = sum_sites::line(), .peer = at.rank}, v);
+  }
+
+  static constexpr bool looks_at_sums = true;
+  template <class X, class P>
+  static BATON_FN void look_at_sum(X& x, const P& p, const unit_place& at,
+                                   typename X::template lanes<vec16> (&v)[1]) {
+    v[0] = x.load_lines(p.windows.at[p.s.rank] + p.window.sum_at(p.s, at.rank, at.unit));
+  }
+  template <class X>
+  static BATON_FN bool is_here(X& x, std::uint64_t epoch, const typename X::template lanes<vec16> (&v)[1]) {
+    return all_carry(x, v, line_flag(epoch));
   }
 
  private:

@@ -35,14 +35,11 @@ struct combine_kernel {
   template <line_exec_context X>
   static BATON_FN void run(X& x, const params& p) {
     x.launch_dependents();
+    const sent_shares all{x, p};
     x.await_dependencies();
     const auto start = begin_round(x, &p.epochs->dispatched);
     if (x.warp() < p.senders) {
-      const int nth = x.warp() * x.num_blocks() + x.block(), warps = p.senders * x.num_blocks();
-      for (int i = 1, to = p.s.rank; i <= (p.receives ? p.num_ranks() - 1 : p.num_ranks()); ++i) {
-        if (++to == p.num_ranks()) to = 0;
-        if (!send_sums(x, p, start, {to, nth, warps})) return;
-      }
+      all.each(x, p, [&](const share& mine) { return send_sums(x, p, start, mine); });
     } else if (p.receives) {
       const int nth = (x.warp() - p.senders) * x.num_blocks() + x.block();
       receive(x, p, start, {p.s.rank, nth, (x.num_warps() - p.senders) * x.num_blocks()});
@@ -53,6 +50,50 @@ struct combine_kernel {
   struct share {
     int source, nth, warps;
   };
+  /// A sender's shares of the other's units, and, where it does not receive, of this rank's.
+  struct shares_of_pair {
+    template <class X>
+    BATON_FN shares_of_pair(const X&, const params&) {}
+    template <class X, class F>
+    BATON_FN void each(const X& x, const params& p, F f) const {
+      const int nth = x.warp() * x.num_blocks() + x.block(), warps = p.senders * x.num_blocks();
+      for (int i = 1, to = p.s.rank; i <= (p.receives ? 1 : 2); ++i) {
+        if (++to == 2) to = 0;
+        if (!f(share{to, nth, warps})) return;
+      }
+    }
+  };
+  /// The same among more ranks. Each rank's units are dealt on from where those of the one before would end if ranks had as many
+  /// tokens as this one: where they have few, a warp has a unit of one of them. It begins with that of which it has the first.
+  struct dealt_shares {
+    int nth, warps, count, step, first = 0;
+    template <class X>
+    BATON_FN dealt_shares(const X& x, const params& p)
+        : nth{x.warp() * x.num_blocks() + x.block()},
+          warps{p.senders * x.num_blocks()},
+          count{p.receives ? p.num_ranks() - 1 : p.num_ranks()} {
+      const int units = p.num_tokens * p.window.sum_units;
+      step = units < warps ? units : warps > 0 ? units % warps : 0;
+      for (int i = 1; i < count; ++i)
+        if (nth_of(i) < nth_of(first)) first = i;
+    }
+    BATON_FN int nth_of(int other) const {
+      int at = nth;
+      for (; other > 0; --other) {
+        at -= step;
+        if (at < 0) at += warps;
+      }
+      return at;
+    }
+    template <class X, class F>
+    BATON_FN void each(const X&, const params& p, F f) const {
+      for (int i = 0; i < count; ++i) {
+        const int other = first + i < count ? first + i : first + i - count, to = p.s.rank + 1 + other;
+        if (!f(share{to < p.num_ranks() ? to : to - p.num_ranks(), nth_of(other), warps})) return;
+      }
+    }
+  };
+  using sent_shares = std::conditional_t<params::is_pair, shares_of_pair, dealt_shares>;
   using sums = sum_format<Sums>;
   using lane_columns = lane_columns_in<Sums>;
   /// Whether two lanes have half of the same columns each.
@@ -247,14 +288,16 @@ struct combine_kernel {
       x.each_lane([&](int lane) {
         for (float& v : total[lane].at) v = 0.0f;
       });
-      for (int r = 0; r < p.num_ranks(); ++r) {
-        if (((ranks >> r) & 1) == 0) continue;
-        if (r == p.s.rank) {
-          x.each_lane([&](int lane) {
-            for (int c = 0; c < sums::columns; ++c) total[lane].at[c] += own[lane].at[c];
-          });
-        } else if (!add_sum(x, p, now.epoch(), {r, i}, total)) {
-          return;
+      if constexpr (looked_at_once > 1) {
+        for (int r = 0; r < p.num_ranks(); r += looked_at_once)
+          if (!add_sums(x, p, now.epoch(), {r, i}, ranks >> r, own, total)) return;
+      } else {
+        for (int r = 0; r < p.num_ranks(); ++r) {
+          if (((ranks >> r) & 1) == 0) continue;
+          if (r == p.s.rank)
+            add_own(x, own, total);
+          else if (!add_sum(x, p, now.epoch(), {r, i}, total))
+            return;
         }
       }
       if (p.shared.present()) add_shared(x, unit, shared, total);
@@ -312,11 +355,58 @@ struct combine_kernel {
   }
 
   template <class X>
+  static BATON_FN void add_own(X& x, const lane_sums<X>& own, lane_sums<X>& total) {
+    x.each_lane([&](int lane) {
+      for (int c = 0; c < sums::columns; ++c) total[lane].at[c] += own[lane].at[c];
+    });
+  }
+  template <class X>
   static BATON_FN bool add_sum(X& x, const params& p, std::uint64_t epoch, const unit_place& from,
                                lane_sums<X>& total) {
     typename X::template lanes<vec16> v[1];
     if (!Way::take_sum(x, p, epoch, from, v)) return false;
     sums::add(x, v[0], total);
+    return true;
+  }
+
+  /// Of two ranks there is one to look at; sums in FP8 leave no registers for more.
+  static constexpr int looked_at_once = params::is_pair || !halves || !Way::looks_at_sums ? 1 : 4;
+  template <class X>
+  using sum_lines = typename X::template lanes<vec16>[looked_at_once][1];
+
+  /// Looks at the sums of other ranks from `from` on.
+  template <class X>
+  static BATON_FN void look_at_sums(X& x, const params& p, const unit_place& at, std::uint32_t others,
+                                    int from, sum_lines<X>& seen) {
+    BATON_UNROLL
+    for (int k = 0; k < looked_at_once; ++k)
+      if (k >= from && (others >> k & 1) != 0) Way::look_at_sum(x, p, {at.rank + k, at.unit}, seen[k]);
+  }
+
+  /// The parts of looked_at_once ranks from at.rank on, of those that `wanted` has, ascending. Where several are waited for, all
+  /// are looked at together: before the first, and whenever one has been waited for.
+  template <class X>
+  static BATON_FN bool add_sums(X& x, const params& p, std::uint64_t epoch, const unit_place& at,
+                                std::uint32_t wanted, const lane_sums<X>& own, lane_sums<X>& total) {
+    sum_lines<X> seen;
+    const int own_bit = p.s.rank - at.rank;
+    const std::uint32_t others = wanted & ((1u << looked_at_once) - 1) &
+                                 ~(own_bit >= 0 && own_bit < looked_at_once ? 1u << own_bit : 0u);
+    const bool are_several = (others & (others - 1)) != 0;
+    if (are_several) look_at_sums(x, p, at, others, 0, seen);
+    BATON_UNROLL
+    for (int k = 0; k < looked_at_once; ++k) {
+      if ((wanted >> k & 1) == 0) continue;
+      if (k == own_bit) {
+        add_own(x, own, total);
+        continue;
+      }
+      if (!are_several || !Way::is_here(x, epoch, seen[k])) {
+        if (!Way::take_sum(x, p, epoch, {at.rank + k, at.unit}, seen[k])) return false;
+        if (are_several) look_at_sums(x, p, at, others, k + 1, seen);
+      }
+      sums::add(x, seen[k][0], total);
+    }
     return true;
   }
 

@@ -63,15 +63,17 @@ struct dispatch_kernel {
                                const unit_share& mine) {
     const std::uint64_t epoch = now.epoch;
     const bool sends = x.warp() < p.senders;
+    // Where its first unit is likely to be: ranks mostly have as many tokens as this one.
+    const unit_place likely = first_place(p, mine, p.num_tokens * p.window.token_units);
     looked_at<X> first;
     if (sends)
-      Way::look(x, p, epoch, {mine.source, mine.nth}, first);  // its own
-    else if (!index(x, p, shared, now, mine, first))
+      Way::look(x, p, epoch, likely, first);  // its own
+    else if (!index(x, p, shared, now, likely, first))
       return;
     if (!await_all(x, shared.known(x), index_sites::known())) return;
-    Way::look_again(x, p, epoch, {mine.source, mine.nth}, first);
+    Way::look_again(x, p, epoch, likely, first);
     const row_index<P> rows = shared.find_rows(x, p);
-    if (!receive_all<Way>(x, p, rows, epoch, mine, first)) return;
+    if (!receive_all<Way>(x, p, rows, epoch, mine, likely, first)) return;
     if constexpr (Way::clears)
       if (is_last(x) && !Way::await_cleared(x, p, now)) return;
     if (x.block() == 0 && x.warp() == p.senders) publish(x, p, rows, epoch);
@@ -205,10 +207,10 @@ struct dispatch_kernel {
   /// refused ids.
   template <class X, class P>
   static BATON_FN bool index(X& x, const P& p, const dispatch_plan& shared, const member_round& now,
-                             const unit_share& mine, looked_at<X>& first_unit) {
+                             const unit_place& likely, looked_at<X>& first_unit) {
     const row_index<P> rows = shared.find_rows(x, p);
     if (!note_all(x, p, shared, rows, now)) return false;
-    Way::look(x, p, now.epoch, {mine.source, mine.nth}, first_unit);  // on its way while rows are numbered
+    Way::look(x, p, now.epoch, likely, first_unit);  // on its way while rows are numbered
     if (x.warp() != p.senders) return true;
     if (!await_all(x, shared.noted(x), index_sites::noted())) return false;
     rows.number(x);

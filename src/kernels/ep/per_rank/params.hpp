@@ -16,6 +16,8 @@ struct sized : Params {
   static constexpr format_facts facts = facts_of(Format);
   static constexpr unit_room unit{Format};
   static constexpr bool has_scales = facts.block > 0;
+  static constexpr bool is_pair =
+      KnownRanks == 2;  // there is one other rank: nothing to deal out among several
 
   BATON_FN int num_ranks() const { return KnownRanks > 0 ? KnownRanks : this->s.num_ranks; }
   BATON_FN auto ids() const {

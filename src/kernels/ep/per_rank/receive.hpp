@@ -13,11 +13,22 @@ BATON_FN bool await_all(X& x, mbarrier* all, site where) {
   return x.template mbarrier_wait<scope::block>(all, parity::even, {.where = where, .patience = 2});
 }
 
-/// A warp's share of a source's units: those that are `nth` modulo `warps`.
+/// A warp's share of the units of a source and of those behind it, dealt as one row: those that are `nth` modulo `warps`. So
+/// where sources have few, a warp has a unit of one of them, not one of each.
 struct unit_share {
   int source, nth, warps;
-  int sources = 1;  // those behind it too
+  int sources = 1;
 };
+
+/// Its first unit, if each source has `units`.
+template <class P>
+BATON_FN unit_place first_place(const P& p, unit_share mine, int units) {
+  for (; !P::is_pair && mine.sources > 1 && mine.nth >= units; --mine.sources) {
+    mine.nth -= units;
+    if (++mine.source == p.num_ranks()) mine.source = 0;
+  }
+  return {mine.source, mine.nth};
+}
 
 /// What the warp knows of a token's rows: lane k has choice k's, or -1.
 template <class X>
@@ -226,19 +237,22 @@ BATON_FN bool receive_unit(X& x, const P& p, const row_index<P>& rows, std::uint
   return true;
 }
 
-/// One warp: its share of the units of ranks from mine.source on, each as soon as it is here. False: gave up.
+/// One warp: its share of the units, each as soon as it is here. `first` is what was seen at `looked`. False: gave up.
 template <class Way, class X, class P>
 BATON_FN bool receive_all(X& x, const P& p, const row_index<P>& rows, std::uint64_t epoch, unit_share mine,
-                          looked_at<X>& first) {
+                          const unit_place& looked, looked_at<X>& first) {
   const int nth = mine.nth;
   for (; mine.sources > 0; --mine.sources) {
     const int tokens = x.from_one([&] { return x.read(rows.counts + mine.source); });
     const int units = tokens * p.window.token_units;
-    for (mine.nth = nth; mine.nth < units; mine.nth += mine.warps) {
+    for (; mine.nth < units; mine.nth += mine.warps) {
+      if constexpr (!P::is_pair)
+        first.valid = first.valid && mine.source == looked.rank && mine.nth == looked.unit;
       if (!receive_unit<Way>(x, p, rows, epoch, mine, first)) return false;
       first.valid = false;
     }
-    first.valid = false;
+    if constexpr (P::is_pair) first.valid = false;
+    mine.nth = P::is_pair ? nth : mine.nth - units;
     if (++mine.source == p.num_ranks()) mine.source = 0;
   }
   return true;

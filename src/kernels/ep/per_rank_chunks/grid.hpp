@@ -60,10 +60,12 @@ struct team_grid {
 };
 
 /// Whether combine's warps work in teams: both halves at once, for many tokens on many blocks, and always where sums travel in
-/// FP8, unless the caller has said how many warps. Measured on 2 H200 (docs/decisions/0020, 0036).
+/// FP8, unless the caller has said how many warps. Measured on 2 H200 and 4 H100 (docs/decisions/0020, 0036).
 inline bool is_in_teams(const endpoint& end, const launch_limits& limits) {
   const chunk_settings& set = end.settings;
-  const bool are_many = end.s.max_tokens >= set.team_tokens && !is_few(blocks_for(end, limits));
+  const int ranks_of_token = larger(2, smaller(end.s.num_ranks, end.s.top_k));
+  const bool are_many =
+      end.s.max_tokens * ranks_of_token >= set.team_sums && !is_few(blocks_for(end, limits));
   const bool by_itself = !limits.threads_are_asked_for && (are_many || end.s.fp8_sums);
   return limits.which == half::both && !end.goes_beyond_group() && (set.teams.teams > 0 || by_itself);
 }
