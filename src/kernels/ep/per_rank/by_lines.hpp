@@ -66,6 +66,7 @@ struct by_lines {
   template <class X, class P>
   static BATON_FN void look(X& x, const P& p, std::uint64_t epoch, const unit_place& at,
                             looked_at<X>& first) {
+    first.at = at;
     first.valid = at.unit < p.s.max_tokens * p.window.token_units;
     if (!first.valid) return;
     x.load_lines(lines_of_unit(p, epoch, at), first.v);

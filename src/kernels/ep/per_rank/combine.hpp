@@ -290,7 +290,7 @@ struct combine_kernel {
       });
       if constexpr (looked_at_once > 1) {
         for (int r = 0; r < p.num_ranks(); r += looked_at_once)
-          if (!add_sums(x, p, now.epoch(), {r, i}, ranks >> r, own, total)) return;
+          if (!add_sums(x, p, now.epoch(), {{r, i}, ranks >> r}, own, total)) return;
       } else {
         for (int r = 0; r < p.num_ranks(); ++r) {
           if (((ranks >> r) & 1) == 0) continue;
@@ -383,20 +383,26 @@ struct combine_kernel {
       if (k >= from && (others >> k & 1) != 0) Way::look_at_sum(x, p, {at.rank + k, at.unit}, seen[k]);
   }
 
-  /// The parts of looked_at_once ranks from at.rank on, of those that `wanted` has, ascending. Where several are waited for, all
-  /// are looked at together: before the first, and whenever one has been waited for.
+  /// A unit of ranks from first.rank on: bit r of `ranks` is the r-th of them.
+  struct wanted_sums {
+    unit_place first;
+    std::uint32_t ranks;
+  };
+  /// The parts of looked_at_once ranks, ascending. Where several are waited for, all are looked at together: before the first,
+  /// and whenever one has been waited for.
   template <class X>
-  static BATON_FN bool add_sums(X& x, const params& p, std::uint64_t epoch, const unit_place& at,
-                                std::uint32_t wanted, const lane_sums<X>& own, lane_sums<X>& total) {
+  static BATON_FN bool add_sums(X& x, const params& p, std::uint64_t epoch, const wanted_sums& wanted,
+                                const lane_sums<X>& own, lane_sums<X>& total) {
+    const unit_place& at = wanted.first;
     sum_lines<X> seen;
     const int own_bit = p.s.rank - at.rank;
-    const std::uint32_t others = wanted & ((1u << looked_at_once) - 1) &
+    const std::uint32_t others = wanted.ranks & ((1u << looked_at_once) - 1) &
                                  ~(own_bit >= 0 && own_bit < looked_at_once ? 1u << own_bit : 0u);
     const bool are_several = (others & (others - 1)) != 0;
     if (are_several) look_at_sums(x, p, at, others, 0, seen);
     BATON_UNROLL
     for (int k = 0; k < looked_at_once; ++k) {
-      if ((wanted >> k & 1) == 0) continue;
+      if ((wanted.ranks >> k & 1) == 0) continue;
       if (k == own_bit) {
         add_own(x, own, total);
         continue;

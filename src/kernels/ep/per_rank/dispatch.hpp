@@ -73,7 +73,7 @@ struct dispatch_kernel {
     if (!await_all(x, shared.known(x), index_sites::known())) return;
     Way::look_again(x, p, epoch, likely, first);
     const row_index<P> rows = shared.find_rows(x, p);
-    if (!receive_all<Way>(x, p, rows, epoch, mine, likely, first)) return;
+    if (!receive_all<Way>(x, p, rows, epoch, mine, first)) return;
     if constexpr (Way::clears)
       if (is_last(x) && !Way::await_cleared(x, p, now)) return;
     if (x.block() == 0 && x.warp() == p.senders) publish(x, p, rows, epoch);

@@ -237,17 +237,17 @@ BATON_FN bool receive_unit(X& x, const P& p, const row_index<P>& rows, std::uint
   return true;
 }
 
-/// One warp: its share of the units, each as soon as it is here. `first` is what was seen at `looked`. False: gave up.
+/// One warp: its share of the units, each as soon as it is here. False: gave up.
 template <class Way, class X, class P>
 BATON_FN bool receive_all(X& x, const P& p, const row_index<P>& rows, std::uint64_t epoch, unit_share mine,
-                          const unit_place& looked, looked_at<X>& first) {
+                          looked_at<X>& first) {
   const int nth = mine.nth;
   for (; mine.sources > 0; --mine.sources) {
     const int tokens = x.from_one([&] { return x.read(rows.counts + mine.source); });
     const int units = tokens * p.window.token_units;
     for (; mine.nth < units; mine.nth += mine.warps) {
       if constexpr (!P::is_pair)
-        first.valid = first.valid && mine.source == looked.rank && mine.nth == looked.unit;
+        first.valid = first.valid && mine.source == first.at.rank && mine.nth == first.at.unit;
       if (!receive_unit<Way>(x, p, rows, epoch, mine, first)) return false;
       first.valid = false;
     }

@@ -73,11 +73,12 @@ template <token_format Sums>
 using lane_columns_in =
     std::conditional_t<Sums == token_format::blockwise_fp8, fp8_lane_columns, lane_columns>;
 
-/// A unit's data, and whether somebody has looked at it.
+/// A unit's data, and whether somebody has looked at it, and where.
 template <class X>
 struct looked_at {
   typename X::template lanes<vec16> v[unit_accesses];
   bool valid;
+  unit_place at;
 };
 
 }  // namespace baton::ep::per_rank
