@@ -65,31 +65,33 @@ struct combine_kernel {
   };
   /// The same among more ranks. Each rank's units are dealt on from where those of the one before would end if ranks had as many
   /// tokens as this one: where they have few, a warp has a unit of one of them. It begins with that of which it has the first.
+  /// Without branches on what a warp has, behind which the compiler would take it for parted.
   struct dealt_shares {
-    int nth, warps, count, step, first = 0;
+    int nth, warps, count, step, first = 0, nth_of_first;
     template <class X>
     BATON_FN dealt_shares(const X& x, const params& p)
         : nth{x.warp() * x.num_blocks() + x.block()},
           warps{p.senders * x.num_blocks()},
-          count{p.receives ? p.num_ranks() - 1 : p.num_ranks()} {
+          count{p.receives ? p.num_ranks() - 1 : p.num_ranks()},
+          nth_of_first{nth} {
       const int units = p.num_tokens * p.window.sum_units;
       step = units < warps ? units : warps > 0 ? units % warps : 0;
-      for (int i = 1; i < count; ++i)
-        if (nth_of(i) < nth_of(first)) first = i;
-    }
-    BATON_FN int nth_of(int other) const {
-      int at = nth;
-      for (; other > 0; --other) {
-        at -= step;
-        if (at < 0) at += warps;
+      for (int other = 1, at = nth; other < count; ++other) {
+        at = behind(at);
+        first = at < nth_of_first ? other : first;
+        nth_of_first = smaller(at, nth_of_first);
       }
-      return at;
     }
+    /// The warp's number among the units of the rank behind that of which it has the `at`-th.
+    BATON_FN int behind(int at) const { return at < step ? at - step + warps : at - step; }
     template <class X, class F>
     BATON_FN void each(const X&, const params& p, F f) const {
-      for (int i = 0; i < count; ++i) {
-        const int other = first + i < count ? first + i : first + i - count, to = p.s.rank + 1 + other;
-        if (!f(share{to < p.num_ranks() ? to : to - p.num_ranks(), nth_of(other), warps})) return;
+      for (int i = 0, other = first, at = nth_of_first; i < count; ++i) {
+        const int to = p.s.rank + 1 + other;
+        if (!f(share{to < p.num_ranks() ? to : to - p.num_ranks(), at, warps})) return;
+        const bool is_last = ++other == count;
+        at = is_last ? nth : behind(at);
+        other = is_last ? 0 : other;
       }
     }
   };
