@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,15 +33,34 @@ void remove_unfinished(int signal) {
   std::raise(signal);  // what started us learns how we ended
 }
 
+constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
+
 /// Signals that are ignored or handled already are somebody's choice.
 void remove_at_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU}) {
+  for (const int signal : ending_signals) {
     struct sigaction now {};
     if (::sigaction(signal, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
         now.sa_handler == SIG_DFL)
       std::signal(signal, remove_unfinished);
   }
 }
+
+/// They come to this thread when the object goes: what lies between a file and its name among the unfinished would leave it.
+class held_signals {
+ public:
+  held_signals() {
+    sigset_t held;
+    ::sigemptyset(&held);
+    for (const int signal : ending_signals) ::sigaddset(&held, signal);
+    ::pthread_sigmask(SIG_BLOCK, &held, &before_);
+  }
+  ~held_signals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  held_signals(const held_signals&) = delete;
+  held_signals& operator=(const held_signals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 void remember(const char* path) {
   for (auto& name : unfinished) {
@@ -91,6 +111,7 @@ output_file::output_file(fs::path destination, const std::string& option)
       temporary_{name_beside(destination_)} {
   require_replaceable(destination_, label_);
   remove_at_signals();
+  const held_signals until_remembered;
   fd_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
   if (fd_ < 0) fail("a temporary file beside it cannot be created");
   remember(temporary_.c_str());

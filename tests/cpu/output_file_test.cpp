@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 
 #include "baton/error.hpp"
 #include "tests/cpu/says.hpp"
@@ -43,6 +47,23 @@ TEST(output_file, replaces_a_file_when_it_is_published_and_not_before) {
   }
   EXPECT_EQ(read_file(folder / "y"), "new");
   EXPECT_EQ(files_in(folder), 1);
+}
+
+TEST(output_file, leaves_nothing_behind_whenever_a_signal_ends_the_process) {
+  const temporary_folder folder;
+  for (int i = 0; i < 200; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::signal(SIGTERM, SIG_DFL);
+      for (;;) output_file{folder / "y"};
+    }
+    ::usleep(static_cast<useconds_t>(1000 + i * 13));
+    ::kill(child, SIGTERM);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+    ASSERT_EQ(files_in(folder), 0) << "process " << i;
+  }
 }
 
 TEST(output_file, takes_every_name_that_its_folder_takes) {
