@@ -291,8 +291,9 @@ struct combine_kernel {
         for (float& v : total[lane].at) v = 0.0f;
       });
       if constexpr (looked_at_once > 1) {
+        const std::uint32_t sent = ranks & ((1u << p.num_ranks()) - 1);  // memory may be damaged
         for (int r = 0; r < p.num_ranks(); r += looked_at_once)
-          if (!add_sums(x, p, now.epoch(), {{r, i}, ranks >> r}, own, total)) return;
+          if (!add_sums(x, p, now.epoch(), {{r, i}, sent >> r}, own, total)) return;
       } else {
         for (int r = 0; r < p.num_ranks(); ++r) {
           if (((ranks >> r) & 1) == 0) continue;
