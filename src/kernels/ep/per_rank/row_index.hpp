@@ -73,8 +73,9 @@ struct row_index {
         BATON_UNROLL
         for (int i = 0; i < 4; ++i) {
           const int e = first + 4 * lane + i;
-          own[lane].padded[i] =
-              e < num_experts() ? align_up_to_power(rows_of(x, e), p.window.row_alignment) : 0;
+          const bool is_one = e < num_experts();
+          own[lane].padded[i] = is_one ? align_up_to_power(rows_of(x, e), p.window.row_alignment) : 0;
+          if (P::is_pair) own[lane].of_first[i] = is_one ? x.read(rows + e * p.num_ranks()) : 0;
           sum[lane] += own[lane].padded[i];
         }
       });
@@ -85,7 +86,7 @@ struct row_index {
         BATON_UNROLL
         for (int i = 0; i < 4; ++i) {
           const int e = first + 4 * lane + i;
-          if (e < num_experts()) give_rows(x, e, next);
+          if (e < num_experts()) give_rows(x, e, next, own[lane].of_first[i]);
           next += padded[i];
         }
       });
@@ -139,7 +140,8 @@ struct row_index {
   static BATON_FN std::uint32_t bits_below(int n) { return n <= 0 ? 0 : n >= 32 ? ~0u : (1u << n) - 1; }
 
   struct four_experts {
-    int padded[4];  // rows
+    int padded[4];    // rows
+    int of_first[4];  // of a pair: rows of the first rank
   };
   /// What marking a token's bit of an expert found.
   struct chosen {
@@ -156,13 +158,19 @@ struct row_index {
     return {static_cast<int>(local) * p.num_ranks() + source, bit, here ? before : bit};
   }
 
-  /// One lane: the first rows of an expert's sources, from `row` on.
+  /// One lane: the first rows of an expert's sources, from `row` on. Of a pair nothing is read again, which would wait for what
+  /// is written here.
   template <class X>
-  BATON_FN void give_rows(X& x, int expert, int row) const {
-    for (int r = 0; r < p.num_ranks(); ++r) {
-      const int pair = expert * p.num_ranks() + r;
-      x.write(first_row + pair, row);
-      row += x.read(rows + pair);
+  BATON_FN void give_rows(X& x, int expert, int row, int of_first) const {
+    if constexpr (P::is_pair) {
+      x.write(first_row + 2 * expert, row);
+      x.write(first_row + 2 * expert + 1, row + of_first);
+    } else {
+      for (int r = 0; r < p.num_ranks(); ++r) {
+        const int pair = expert * p.num_ranks() + r;
+        x.write(first_row + pair, row);
+        row += x.read(rows + pair);
+      }
     }
   }
 };
