@@ -80,6 +80,8 @@ class lane_verbs {
   void sync_warp() {}
   /// Kernels of a queue run one after the other here.
   void launch_dependents() {}
+  template <class Params>
+  void fetch_params(const Params&) {}
   void await_dependencies() {}
 };
 

@@ -89,6 +89,17 @@ class line_gpu : public mma_gpu {
   /// An ordinary load: the warps of an SM ask the L2 once between them.
   BATON_FN std::uint32_t gave_up_before() const { return limits().abort != nullptr ? *limits().abort : 0; }
   BATON_FN static void launch_dependents() { cudaTriggerProgrammaticLaunchCompletion(); }
+  /// What they add up to is looked at, or the compiler would leave the loads out.
+  template <class P>
+  BATON_FN static void fetch_params(const P& p) {
+    constexpr int line_words = 16, num_lines = static_cast<int>(sizeof(P)) / 4 / line_words;
+    const auto* words = reinterpret_cast<const std::uint32_t*>(&p);
+    std::uint32_t all = 0;
+    BATON_UNROLL
+    for (int i = 0; i < num_lines; ++i) all ^= words[i * line_words];
+    asm volatile(
+        "{ .reg .pred never; setp.eq.u32 never, %0, 0x5bd1e995; @never nanosleep.u32 0; }" ::"r"(all));
+  }
   BATON_FN static void await_dependencies() { cudaGridDependencySynchronize(); }
 
  private:

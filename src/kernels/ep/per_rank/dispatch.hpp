@@ -37,6 +37,7 @@ struct dispatch_kernel {
   template <line_exec_context X, class P>
   static BATON_FN void run(X& x, const P& p) {
     x.launch_dependents();
+    x.fetch_params(p);
     const dispatch_plan shared{p.s, p.senders};
     prepare(x, p, shared);
     x.await_dependencies();
