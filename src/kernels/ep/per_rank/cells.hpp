@@ -58,8 +58,9 @@ struct unit_room {
   }
 };
 
-// Of a block: more would not leave threads the registers they need.
-inline constexpr int max_warps = 24, max_combine_warps = 20;
+// Warps of a block: more would not leave threads the registers they need. Combine of two ranks makes do with 64, where it has so
+// much to do that more warps are worth it.
+inline constexpr int max_warps = 24, max_combine_warps = 20, max_pair_combine_warps = 32;
 
 inline constexpr int sum_columns = 240;  // of a unit of sums: 15 chunks of 8 for each two lines
 inline constexpr int blocks_of_sum = 3;  // of a unit of sums in block FP8

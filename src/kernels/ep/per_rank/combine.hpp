@@ -27,14 +27,16 @@ struct combine_sites {
   static consteval site count() { return "combine.damaged_count"; }
 };
 
-template <class Output, int KnownRanks = 0, class Way = by_lines, token_format Sums = token_format::bf16>
+template <class Output, int KnownRanks = 0, class Way = by_lines, token_format Sums = token_format::bf16,
+          int MaxWarps = max_combine_warps>
 struct combine_kernel {
   using params = sized<combine_params<Output, typename Way::cells>, KnownRanks, Sums>;
-  static constexpr kernel_bounds bounds{.max_threads = max_combine_warps * warp_lanes};
+  static constexpr kernel_bounds bounds{.max_threads = MaxWarps * warp_lanes};
 
   template <line_exec_context X>
   static BATON_FN void run(X& x, const params& p) {
     x.launch_dependents();
+    x.fetch_params(p);
     const sent_shares all{x, p};
     x.await_dependencies();
     const auto start = begin_round(x, &p.epochs->dispatched);

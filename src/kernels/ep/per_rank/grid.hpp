@@ -39,8 +39,15 @@ inline role_grid grid_of_dispatch(const endpoint& end, const launch_limits& limi
                   {blocks, senders, smaller(most_receivers, 8 + senders * (end.s.num_ranks - 1))});
 }
 
-/// A warp for each unit to send and to receive, of ranks that have as many tokens as this one; where there are too many units,
-/// more warps receive, since they sum up this rank's own rows too and wait.
+/// The most warps of a block of combine that send, and the most that receive: more receive, since they sum up this rank's own rows
+/// too and wait. Of two ranks there are half as many again, of which more send where there is much to send. Measured
+/// (docs/decisions/0017).
+inline role_grid most_of_combine(const shape& s, int sent_of_block) {
+  if (s.num_ranks != 2 || s.fp8_sums) return {0, 8, max_combine_warps - 8};
+  return {0, sent_of_block > 40 ? 12 : 10, 20};
+}
+
+/// A warp for each unit to send and to receive, of ranks that have as many tokens as this one.
 inline role_grid grid_of_combine(const endpoint& end, const launch_limits& limits, int num_tokens) {
   const int units = larger(1, num_tokens * cells{end.s}.sum_units);
   const int sent = units * larger(1, end.s.num_ranks - 1);
@@ -48,8 +55,10 @@ inline role_grid grid_of_combine(const endpoint& end, const launch_limits& limit
   if (const int warps = smaller(limits.threads / warp_lanes, max_combine_warps); warps > 0) {
     g = {limits.blocks, warps / 2, warps - warps / 2};
   } else {
-    g.senders = smaller(8, ceil_div(sent, g.blocks));
-    g.receivers = smaller(max_combine_warps - 8, ceil_div(units, g.blocks));
+    const int sent_of_block = ceil_div(sent, g.blocks);
+    const role_grid most = most_of_combine(end.s, sent_of_block);
+    g.senders = smaller(most.senders, sent_of_block);
+    g.receivers = smaller(most.receivers, ceil_div(units, g.blocks));
   }
   if (limits.which == half::send) return {g.blocks, g.senders + g.receivers, 0};
   return for_half(limits.which, g);

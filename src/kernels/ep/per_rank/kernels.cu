@@ -24,6 +24,12 @@ using given_fp8 = ep::given_tokens<token_format::blockwise_fp8>;
   BATON_KERNEL(combine_kernel<ep::store_bf16, ranks>, sized<combine_params<ep::store_bf16>, ranks>);
 BATON_FOR_KNOWN_RANKS(BATON_KERNELS_OF)
 
+#define BATON_PAIR_COMBINE_OF(output)                                                           \
+  BATON_KERNEL(combine_kernel<output, 2, by_lines, token_format::bf16, max_pair_combine_warps>, \
+               sized<combine_params<output>, 2>);
+BATON_PAIR_COMBINE_OF(ep::store_fp32)
+BATON_PAIR_COMBINE_OF(ep::store_bf16)
+
 #define BATON_FP8_COMBINE_OF(output)                                             \
   BATON_KERNEL(combine_kernel<output, 0, by_lines, token_format::blockwise_fp8>, \
                sized<combine_params<output>, 0, token_format::blockwise_fp8>);

@@ -25,6 +25,12 @@ using namespace ep::per_rank;
   BATON_FLAGS_COMBINE_OF(ranks, ep::store_bf16)
 BATON_FOR_KNOWN_RANKS_BY_FLAGS(BATON_FLAGS_KERNELS_OF)
 
+#define BATON_FLAGS_PAIR_COMBINE_OF(output)                                                     \
+  BATON_KERNEL(combine_kernel<output, 2, by_flags, token_format::bf16, max_pair_combine_warps>, \
+               sized<combine_params<output, flag_cells>, 2>);
+BATON_FLAGS_PAIR_COMBINE_OF(ep::store_fp32)
+BATON_FLAGS_PAIR_COMBINE_OF(ep::store_bf16)
+
 #define BATON_FLAGS_FP8_COMBINE_OF(output)                                       \
   BATON_KERNEL(combine_kernel<output, 0, by_flags, token_format::blockwise_fp8>, \
                sized<combine_params<output, flag_cells>, 0, token_format::blockwise_fp8>);

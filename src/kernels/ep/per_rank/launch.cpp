@@ -35,6 +35,17 @@ struct combine_of {
   using kernel = combine_kernel<Output, KnownRanks, Way, Sums>;
 };
 
+/// Of two ranks, with more warps than other kernels have.
+template <class Way, class Output, class Params>
+void launch_pair_combine(const world& w, const launch_grid& grid, const Params& p, stream_ref stream) {
+  if (w.device() == device_kind::cpu) {
+    using kernel = combine_kernel<Output, 0, Way>;
+    return launch_on_cpu<kernel>(w, grid, typename kernel::params{p}, stream);
+  }
+  using kernel = combine_kernel<Output, 2, Way, token_format::bf16, max_pair_combine_warps>;
+  launch_on_cuda<kernel>(w, grid, typename kernel::params{p}, w.state().limits(grid.slot), stream);
+}
+
 template <class Way, class Endpoint>
 void launch_dispatch(const world& w, const Endpoint& end, const launch_limits& limits, const round_input& in,
                      stream_ref stream) {
@@ -65,6 +76,8 @@ void launch_combine(const world& w, const Endpoint& end, const launch_limits& li
   constexpr token_format bf16 = token_format::bf16, fp8 = token_format::blockwise_fp8;
   if (end.s.fp8_sums)
     launch_kernel<Way, combine_of<Output, Way, fp8>::template kernel, false>(w, grid, p, stream);
+  else if (g.threads() > max_combine_warps * warp_lanes)
+    launch_pair_combine<Way, Output>(w, grid, p, stream);
   else
     launch_kernel<Way, combine_of<Output, Way, bf16>::template kernel, true>(w, grid, p, stream);
 }
