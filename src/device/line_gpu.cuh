@@ -86,6 +86,8 @@ class line_gpu : public mma_gpu {
     }
   }
 
+  BATON_FN static void prefetch_line(const void* p) { ptx::prefetch_l2(p); }
+
   /// An ordinary load: the warps of an SM ask the L2 once between them.
   BATON_FN std::uint32_t gave_up_before() const { return limits().abort != nullptr ? *limits().abort : 0; }
   BATON_FN static void launch_dependents() { cudaTriggerProgrammaticLaunchCompletion(); }

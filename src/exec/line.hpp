@@ -15,7 +15,9 @@
 //                                  64 bytes at a time, each when it is first asked for; here all at once, where nothing waits yet
 //     await_dependencies()         until the kernels before this one in the stream have ended. No access to memory that
 //                                  they touch may come earlier
-//   a verb of one lane
+//   verbs of one lane
+//     prefetch_line(p)             asks for the line of p: a later load may find it in the L2. Nothing is taken from it, so it may
+//                                  come before await_dependencies
 //     gave_up_before()             1, else 0: has_given_up(), of the kernels before this one; after await_dependencies. A word as
 //                                  it was loaded, so that nobody waits for it before he looks at it
 //
@@ -47,6 +49,7 @@ concept line_exec_context = async_exec_context<X> &&
   x.launch_dependents();
   x.fetch_params(v);
   x.await_dependencies();
+  x.prefetch_line(memory);
   { x.gave_up_before() } -> std::same_as<std::uint32_t>;
 };
 

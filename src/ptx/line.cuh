@@ -38,4 +38,9 @@ __device__ __forceinline__ void ld_words(const std::uint64_t* from, std::uint64_
                : "memory");
 }
 
+// prefetch.global.L2: the line of `p`, if it is not there
+__device__ __forceinline__ void prefetch_l2(const void* p) {
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
+}
+
 }  // namespace baton::ptx

@@ -41,6 +41,7 @@ struct shared_sink {
 
 /// Tokens that a rank has in bf16, in the parameters of a dispatch.
 struct bf16_source {
+  static constexpr int source_bits = 16;  // of a value
   using source = const bfloat16*;
   template <class P>
   static BATON_FN source token(const P& p, int nth) {
@@ -250,6 +251,7 @@ template <token_format Format>
 struct given_tokens {
   static constexpr token_format format = Format;
   static constexpr format_facts facts = facts_of(Format);
+  static constexpr int source_bits = facts.value_bits;
   static constexpr int lane_values = 8 * static_cast<int>(sizeof(vec16)) / facts.value_bits;
   static constexpr int step_values = warp_lanes * lane_values;
   static constexpr int scale_values = larger(lane_values, facts.block);  // that a load of scales is for

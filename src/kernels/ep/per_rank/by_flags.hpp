@@ -33,6 +33,7 @@ namespace baton::ep::per_rank {
 
 struct by_flags {
   using cells = flag_cells;
+  static constexpr int ids_of_access = ids_of_word_access;
   static constexpr bool clears = true;
 
   template <class X>

@@ -3,6 +3,7 @@
 // per_rank are templates on a way; by_flags.hpp is the other. What a way is asked:
 //
 //   cells                                      what the window holds
+//   ids_of_access                              ids that a warp sends at a time
 //   ids: load, store to all ranks that are there, await, note in the index, sound: whether what they say can be
 //   send_unit(x, p, epoch, place, ranks, v)    a unit, to these ranks
 //   look, look_again, await_unit(x, p, epoch, place, first)    the unit's data; the first two do not wait
@@ -19,6 +20,7 @@ namespace baton::ep::per_rank {
 
 struct by_lines {
   using cells = per_rank::cells;
+  static constexpr int ids_of_access = per_rank::ids_of_access;
   static constexpr bool clears = false;  // what carries another round's flag is nobody's
 
   template <class X>

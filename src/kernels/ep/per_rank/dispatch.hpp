@@ -19,6 +19,7 @@
 
 #include "exec/kernel.hpp"
 #include "kernels/ep/per_rank/by_lines.hpp"
+#include "kernels/ep/per_rank/early_fetch.hpp"
 #include "kernels/ep/per_rank/plan.hpp"
 #include "kernels/ep/per_rank/receive.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
@@ -40,16 +41,14 @@ struct dispatch_kernel {
     x.fetch_params(p);
     const dispatch_plan shared{p.s, p.senders};
     prepare(x, p, shared);
+    const bool sends = x.warp() < p.senders;
+    const unit_share mine = share_of(x, p);
+    if (sends)
+      fetch_unit<Format>(x, p, mine.nth);
+    else if (p.senders > 0)
+      fetch_ids<Way>(x, p, mine.nth);
     x.await_dependencies();
     const auto start = begin_round(x, &p.epochs->combined, &p.epochs->absent);
-    const bool sends = x.warp() < p.senders;
-    unit_share mine{p.s.rank, x.warp() * x.num_blocks() + x.block(), p.senders * x.num_blocks()};
-    if (!sends) {
-      const int warps = x.num_warps() - p.senders;
-      mine = {p.s.rank + 1, (x.warp() - p.senders) * x.num_blocks() + x.block(), warps * x.num_blocks()};
-      if (mine.source == p.num_ranks()) mine.source = 0;
-      mine.sources = p.senders > 0 ? p.num_ranks() - 1 : p.num_ranks();  // senders take their own rank's
-    }
     const bool aborted = sends           ? !send(x, p, shared, start, mine)
                          : p.senders > 0 ? !send_ids(x, p, start, mine)
                                          : false;
@@ -59,6 +58,19 @@ struct dispatch_kernel {
   }
 
  private:
+  /// Of those that send, units of this rank's tokens; of the others, units that they receive.
+  template <class X, class P>
+  static BATON_FN unit_share share_of(const X& x, const P& p) {
+    const bool sends = x.warp() < p.senders;
+    const int nth = sends ? x.warp() : x.warp() - p.senders,
+              warps = sends ? p.senders : x.num_warps() - p.senders;
+    unit_share mine{p.s.rank, nth * x.num_blocks() + x.block(), warps * x.num_blocks()};
+    if (sends) return mine;
+    if (++mine.source == p.num_ranks()) mine.source = 0;
+    mine.sources = p.senders > 0 ? p.num_ranks() - 1 : p.num_ranks();  // senders take their own rank's
+    return mine;
+  }
+
   template <class X, class P>
   static BATON_FN void receive(X& x, const P& p, const dispatch_plan& shared, const member_round& now,
                                const unit_share& mine) {
