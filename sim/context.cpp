@@ -17,6 +17,7 @@ context::context(machine::state& m, warp_state& me, const grid& shape)
       delays_{m.opts.delay_stores} {}
 
 void context::sync_block() {
+  require_whole("sync_block");
   me_.stores.move_to(me_.home->stores);
   me_.shared_stores.to_memory();
   if (++me_.home->arrived == me_.home->live) {

@@ -115,6 +115,7 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
 
   template <order O, scope S, class Word, class Done>
   bool wait(const lanes<Word*>& words, Done done, wait_site where, lanes<Word>& seen) {
+    require_whole("wait");
     step(O, S);
     const std::uint64_t began = now_ns();
     for (int last = -1;;) {
@@ -134,6 +135,7 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   }
   template <int n, class Done>
   bool wait_lines(const line_places<n>& from, Done done, const wait_site& where, lanes<vec16> (&seen)[n]) {
+    require_whole("wait_lines");
     scheduling_point();
     const std::uint64_t began = now_ns();
     for (int last = -1;;) {
@@ -185,15 +187,18 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   void bulk_commit();
   template <int newest = 0>
   void bulk_wait_read() {
+    require_whole("bulk_wait_read");
     wait_stores(newest, true);
   }
   template <int newest = 0>
   void bulk_wait() {
+    require_whole("bulk_wait");
     wait_stores(newest, false);
   }
   template <scope S>
   bool mbarrier_wait(mbarrier* b, parity p, wait_site where) {
     static_assert(S <= scope::cluster, "an mbarrier reaches no further than its cluster");
+    require_whole("mbarrier_wait");
     return wait_phase(b, p, where);
   }
 
@@ -208,6 +213,7 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   template <scope S>
   bool mbarrier_is_over(mbarrier* b, parity p) {
     static_assert(S <= scope::cluster, "an mbarrier reaches no further than its cluster");
+    require_whole("mbarrier_is_over");
     return phase_is_over(b, p);
   }
   /// Copied as late as may be: when the arrival that tells of it happens.
@@ -221,9 +227,13 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
            bytes == 0 ? nullptr
                       : reinterpret_cast<const std::uint32_t*>(static_cast<const std::byte*>(from) + i)});
   }
-  void commit_copies() { committed_.push_back(copies_.size()); }
+  void commit_copies() {
+    require_whole("commit_copies");
+    committed_.push_back(copies_.size());
+  }
   template <int newest>
   void await_copies() {
+    require_whole("await_copies");
     await_all_copies_but(newest);
   }
   void mbarrier_arrive_after_copies(mbarrier* b);

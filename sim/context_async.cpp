@@ -172,11 +172,13 @@ void context::mbarrier_arrive_after_copies(mbarrier* b) {
 }
 
 void context::sync_cluster() {
+  require_whole("sync_cluster");
   release(scope::cluster);
   meet_cluster();
 }
 
 void context::meet_cluster() {
+  require_whole("meet_cluster");
   cluster_state& cluster = *me_.home->cluster;
   if (++cluster.arrived == cluster.live) {
     machine_.open_barrier(cluster);

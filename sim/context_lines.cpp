@@ -32,6 +32,7 @@ void read_line(vec16* whole, const std::byte* from) {
 }  // namespace
 
 void context::store_lines(std::byte* to, const lanes<vec16>& v) {
+  require_whole("store_lines");
   scheduling_point();
   for (int line = 0; line < lines_of_access; ++line) {
     vec16 whole[lanes_of_line];
@@ -48,6 +49,7 @@ void context::store_lines(std::byte* to, const lanes<vec16>& v) {
 }
 
 context::lanes<vec16> context::load_lines(const std::byte* from) {
+  require_whole("load_lines");
   before_read(from, line_access_bytes);
   lanes<vec16> v;
   for (int line = 0; line < lines_of_access; ++line)

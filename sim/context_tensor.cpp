@@ -100,6 +100,7 @@ void context::store_counted_bytes(int block, void* to, const void* value, std::s
 }
 
 void context::sync_groups(int id, int groups) {
+  require_whole("sync_groups");
   if (id < 1 || id > 15 || groups < 1 || groups * group_warps > shape_.warps)
     throw error{fmt::format("sync_groups: barrier {} of {} groups; expected 1 to 15 of 1 to {}", id, groups,
                             shape_.warps / group_warps)};

@@ -1,6 +1,12 @@
 #pragma once
 // The lane verbs of contexts in which one thread or fiber speaks for a warp: lanes are looped in order, so a warp is one
 // participant. What each verb means: exec/exec.hpp.
+//
+// On a GPU a verb of the warp that one lane calls waits for lanes that never come. Here each of them asks for the whole warp, and
+// is refused where lanes go one by one.
+#include <string>
+
+#include "baton/error.hpp"
 #include "exec/exec.hpp"
 
 namespace baton::sim {
@@ -18,55 +24,66 @@ class lane_verbs {
 
   template <class F>
   void each_lane(F f) {
+    const lane_by_lane apart{is_apart_};
     for (int lane = 0; lane < warp_lanes; ++lane) f(lane);
   }
   template <class F>
   void each(int n, F f) {
+    const lane_by_lane apart{is_apart_};
     for (int i = 0; i < n; ++i) f(i);
   }
   template <class F>
   void block_each(int n, F f) {
     const auto& x = static_cast<const Context&>(*this);
+    const lane_by_lane apart{is_apart_};
     for (int begin = x.warp() * warp_lanes; begin < n; begin += x.num_warps() * warp_lanes) {
       for (int i = begin; i < n && i < begin + warp_lanes; ++i) f(i);
     }
   }
   template <class F>
   void elect(F f) {
+    const lane_by_lane apart{is_apart_};
     f();
   }
   template <class F>
   auto from_one(F f) {
+    const lane_by_lane apart{is_apart_};
     return f();
   }
   template <class T>
   T broadcast(const lanes<T>& v, int from) {
+    require_whole("broadcast");
     return v[from];
   }
   template <class T>
   lanes<T> shuffle(const lanes<T>& v, const lanes<int>& from) {
+    require_whole("shuffle");
     lanes<T> out;
     for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = v[from[lane] % warp_lanes];
     return out;
   }
   template <class T>
   lanes<T> shuffle_xor(const lanes<T>& v, int mask) {
+    require_whole("shuffle_xor");
     lanes<T> out;
     for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = v[lane ^ mask];
     return out;
   }
   template <class T>
   lanes<T> shuffle_up(const lanes<T>& v, int delta) {
+    require_whole("shuffle_up");
     lanes<T> out;
     for (int lane = 0; lane < warp_lanes; ++lane) out[lane] = v[lane < delta ? lane : lane - delta];
     return out;
   }
   std::uint32_t ballot(const lanes<bool>& p) {
+    require_whole("ballot");
     std::uint32_t bits = 0;
     for (int lane = 0; lane < warp_lanes; ++lane) bits |= static_cast<std::uint32_t>(p[lane]) << lane;
     return bits;
   }
   lanes<std::uint32_t> equal_lanes(const lanes<int>& v) {
+    require_whole("equal_lanes");
     lanes<std::uint32_t> equal;
     for (int lane = 0; lane < warp_lanes; ++lane) {
       const int value = v[lane];
@@ -77,7 +94,7 @@ class lane_verbs {
     }
     return equal;
   }
-  void sync_warp() {}
+  void sync_warp() { require_whole("sync_warp"); }
   /// Kernels of a queue run one after the other here.
   void launch_dependents() {}
   template <class Params>
@@ -85,6 +102,31 @@ class lane_verbs {
   /// Looked at, so that a sanitizer says where there is no memory.
   void prefetch_line(const void* p) { static_cast<void>(*static_cast<const volatile std::byte*>(p)); }
   void await_dependencies() {}
+
+ protected:
+  /// At the beginning of each verb of the warp.
+  void require_whole(const char* verb) const {
+    if (is_apart_)
+      throw error{std::string{verb} +
+                  ": a verb of the warp, called by one lane; on a GPU it would wait for the others. Call it "
+                  "outside of each_lane, each, block_each, elect and from_one"};
+  }
+
+ private:
+  /// While there is one, lanes go one by one.
+  class lane_by_lane {
+   public:
+    explicit lane_by_lane(bool& is_apart) : is_apart_{is_apart}, before_{is_apart} { is_apart = true; }
+    lane_by_lane(const lane_by_lane&) = delete;
+    lane_by_lane& operator=(const lane_by_lane&) = delete;
+    ~lane_by_lane() { is_apart_ = before_; }
+
+   private:
+    bool& is_apart_;
+    bool before_;
+  };
+
+  bool is_apart_ = false;
 };
 
 }  // namespace baton::sim
