@@ -10,18 +10,29 @@ import subprocess
 import sys
 
 
-def code(cubin):
-    """{name: bytes} of the kernels of a cubin, which is an ELF file with a section .text.NAME for each."""
+def sections(cubin):
+    """{mangled name: bytes} of the kernels of a cubin, which is an ELF file with a section .text.NAME for each."""
     data = pathlib.Path(cubin).read_bytes()
     table, = struct.unpack_from("<Q", data, 0x28)
     size, count, names_at = struct.unpack_from("<HHH", data, 0x3a)
-    sections = [struct.unpack_from("<IIQQQQ", data, table + i * size) for i in range(count)]
-    names = sections[names_at][4]
+    table_rows = [struct.unpack_from("<IIQQQQ", data, table + i * size) for i in range(count)]
+    names = table_rows[names_at][4]
     found = {}
-    for name, _, _, _, begin, length in sections:
+    for name, _, _, _, begin, length in table_rows:
         text = data[names + name:data.index(b"\0", names + name)].decode()
         if text.startswith(".text."):
             found[text.removeprefix(".text.")] = data[begin:begin + length]
+    return found
+
+
+def sizes(cubin):
+    """{mangled name: bytes of code}."""
+    return {name: len(text) for name, text in sections(cubin).items()}
+
+
+def code(cubin):
+    """{name: bytes} of the kernels of a cubin."""
+    found = sections(cubin)
     plain = subprocess.run(["c++filt"], input="\n".join(found), capture_output=True, text=True, check=True).stdout.splitlines()
     return {name.replace(", baton::peer_stores", "").replace("<baton::peer_stores>", "").replace(" >", ">"): text
             for name, text in zip(plain, found.values())}

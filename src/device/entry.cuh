@@ -12,6 +12,8 @@ using context_of = std::conditional_t<B.in_groups, group_gpu<B.cluster>, async_g
 template <class Kernel, class Params>
 __global__ void __launch_bounds__(bounds_of<Kernel>().max_threads, bounds_of<Kernel>().blocks_per_sm)
     entry(const __grid_constant__ Params p, const __grid_constant__ launched_by by) {
+  if constexpr (requires { Kernel::shared_bytes; })  // a comment in the listing, for tools/kernel_table.py
+    asm volatile("// shared memory: %0" ::"n"(Kernel::shared_bytes));
   context_of<bounds_of<Kernel>()> x{by.rank, by.limits};
   Kernel::run(x, p);
 }

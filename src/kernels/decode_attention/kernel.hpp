@@ -112,6 +112,7 @@ struct decode_kernel {
   static constexpr config c = Config::value;
   static constexpr kernel_bounds bounds{
       .max_threads = num_warps * warp_lanes, .blocks_per_sm = 1, .cluster = 0, .in_groups = true};
+  static constexpr std::uint32_t shared_bytes = block_plan<c>{}.bytes;
 
   template <group_exec_context X>
   static BATON_FN void run(X& x, const params& p) {

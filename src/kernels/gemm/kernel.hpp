@@ -190,6 +190,7 @@ struct gemm_kernel {
                                         .blocks_per_sm = 1,
                                         .cluster = c.split ? 0 : c.cluster,
                                         .in_groups = true};
+  static constexpr std::uint32_t shared_bytes = block_plan<c>{}.bytes;
 
   template <group_exec_context X>
   static BATON_FN void run(X& x, const params& p) {

@@ -122,6 +122,7 @@ template <class Config>
 struct ring_gemm_kernel {
   static constexpr config c = Config::value;
   static constexpr kernel_bounds bounds{.max_threads = c.threads(), .blocks_per_sm = c.blocks_per_sm};
+  static constexpr std::uint32_t shared_bytes = block_plan<c>{}.bytes;
 
   template <mma_exec_context X>
   static BATON_FN void run(X& x, const params& p) {
