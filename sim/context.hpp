@@ -306,6 +306,9 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   block_state& block_of_cluster(const char* verb, int block) const;
   std::byte* place_in_block(std::byte* at, int block) const;
   void load_box(block_state& to_block, void* to, const tensor_map& map, const box_place& place, mbarrier* b);
+  void load_box_to(const char* verb, void* to, const tensor_map& map, const box_place& place, mbarrier* b,
+                   std::uint32_t blocks);
+  void store_box(const char* verb, const tensor_map& map, const box_place& place, const void* from);
   void store_counted_bytes(int block, void* to, const void* value, std::size_t bytes, mbarrier* b);
   template <class Transition>
   void change(mbarrier* b, Transition transition);

@@ -48,27 +48,36 @@ void context::box_load(void* to, const tensor_map& map, const box_place& place, 
 
 void context::tensor_load_to(void* to, const tensor_map& map, box_origin box, mbarrier* b,
                              std::uint32_t blocks) {
-  box_load_to(to, map, {box.column, box.row}, b, blocks);
+  load_box_to("tensor_load_to", to, map, {box.column, box.row}, b, blocks);
 }
 
 void context::box_load_to(void* to, const tensor_map& map, const box_place& place, mbarrier* b,
                           std::uint32_t blocks) {
+  load_box_to("box_load_to", to, map, place, b, blocks);
+}
+
+void context::load_box_to(const char* verb, void* to, const tensor_map& map, const box_place& place,
+                          mbarrier* b, std::uint32_t blocks) {
   for (int block = 0; block < 32; ++block) {
     if ((blocks >> block & 1u) == 0) continue;
-    load_box(block_of_cluster("tensor_load_to", block), to, map, place, b);
+    load_box(block_of_cluster(verb, block), to, map, place, b);
   }
   scheduling_point();
 }
 
 void context::tensor_store(const tensor_map& map, box_origin box, const void* from) {
-  box_store(map, {box.column, box.row}, from);
+  store_box("tensor_store", map, {box.column, box.row}, from);
 }
 
 void context::box_store(const tensor_map& map, const box_place& place, const void* from) {
+  store_box("box_store", map, place, from);
+}
+
+void context::store_box(const char* verb, const tensor_map& map, const box_place& place, const void* from) {
   const tensor_boxes tensor = boxes_of(map);
   require_box(*me_.home, static_cast<const std::byte*>(from), tensor);
   if (place.at[1] < 0 || place.at[0] < 0)
-    throw error{fmt::format("tensor_store: the box begins at row {}, column {}; expected 0 or more of both",
+    throw error{fmt::format("{}: the box begins at row {}, column {}; expected 0 or more of both", verb,
                             place.at[1], place.at[0])};
   copy_piece whole;
   whole.from = static_cast<const std::byte*>(from);

@@ -166,6 +166,14 @@ TEST(sim_tensor_copy, misuse_is_told_with_its_place) {
                          }),
                          "tensor_load_to: block 1 of a cluster of 1"));
   EXPECT_TRUE(test::says(fails([&](context& x, const block_memory& m) {
+                           x.box_load_to(m.tile[0].at, map, {0, 0}, m.ready, 2u);
+                         }),
+                         "box_load_to: block 1 of a cluster of 1"));
+  EXPECT_TRUE(test::says(fails([&](context& x, const block_memory& m) {
+                           x.box_store(map, {0, -1}, m.tile[0].at);
+                         }),
+                         "box_store: the box begins at row -1, column 0"));
+  EXPECT_TRUE(test::says(fails([&](context& x, const block_memory& m) {
                            context::group_accumulators<128> acc;
                            x.start_product(acc, m.tile[0], m.tile[2], false);  // 128 rows of B are not there
                            x.await_products<0>(acc);
