@@ -16,8 +16,8 @@
 //     await_dependencies()         until the kernels before this one in the stream have ended. No access to memory that
 //                                  they touch may come earlier
 //   verbs of one lane
-//     prefetch_line(p)             asks for the line of p: a later load may find it in the L2. Nothing is taken from it, so it may
-//                                  come before await_dependencies
+//     prefetch_line(p)             asks for the line of p: a later load may find it in the L2. Nothing is taken from it, so
+//                                  that it may come before await_dependencies
 //     gave_up_before()             1, else 0: has_given_up(), of the kernels before this one; after await_dependencies. A word as
 //                                  it was loaded, so that nobody waits for it before he looks at it
 //

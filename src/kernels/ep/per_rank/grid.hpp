@@ -39,8 +39,8 @@ inline role_grid grid_of_dispatch(const endpoint& end, const launch_limits& limi
                   {blocks, senders, smaller(most_receivers, 8 + senders * (end.s.num_ranks - 1))});
 }
 
-/// The most warps of a block of combine that send, and the most that receive: more receive, since they sum up this rank's own rows
-/// too and wait. Of two ranks there are half as many again, of which more send where there is much to send. Measured
+/// The most warps of a block of combine that send, and the most that receive: more receive, since they sum up this rank's own
+/// rows too and wait. Of two ranks there are half as many again, of which more send where there is much to send. Measured
 /// (docs/decisions/0017).
 inline role_grid most_of_combine(const shape& s, int sent_of_block) {
   if (s.num_ranks != 2 || s.fp8_sums) return {0, 8, max_combine_warps - 8};
