@@ -1,3 +1,4 @@
+import pathlib
 import unittest
 
 import links
@@ -61,6 +62,17 @@ class sources_of_the_site(planted_tree):
         self.assertFalse([text for text in found if text.startswith("README.md")])
 
 
+    def test_a_page_that_no_contents_lead_to_is_caught(self):
+        self.plant("docs/lost.md", "# L\n")
+        self.plant("docs/limits.md", "# L\n")
+        found = list(prepare.pages_in_no_contents(self.root))
+        self.assertEqual(len(found), 1)
+        self.assert_caught(found, "docs/lost.md", "no contents")
+
+    def test_contents_lead_to_every_page_of_the_tree(self):
+        self.assert_clean(prepare.pages_in_no_contents(pathlib.Path(reference.__file__).parents[2]))
+
+
 class reference_pages(planted_tree):
     def test_what_a_module_offers_is_there_and_nothing_else(self):
         self.plant("pkg/__init__.py", '"""A package."""\nfrom ._inner import run, thing\n__all__ = ["run", "thing"]\n')
@@ -81,7 +93,6 @@ class reference_pages(planted_tree):
             self.assertIn(part, page)
 
     def test_every_header_and_module_of_the_tree_has_something_to_say(self):
-        import pathlib
         root = pathlib.Path(reference.__file__).parents[2]
         for header in (root / "include" / "baton").glob("*.hpp"):
             if header.name != "baton.hpp":

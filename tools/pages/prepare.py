@@ -9,9 +9,10 @@ import reference
 
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
 MODULES = ("baton", "baton.attention", "baton.torch", "baton.transformers", "baton.deep_ep", "baton.engines.vllm", "baton.engines.sglang")
-GUIDE = ("docs/which_backend", "docs/python", "docs/python_on_gpus", "docs/torch", "docs/deep_ep", "docs/engines", "docs/migrating", "docs/limits")
-INSIDE = ("ARCHITECTURE", "docs/protocols/README", "docs/checker", "docs/check_your_own", "docs/ring_strategies", "docs/decisions/README",
-          "CONTRIBUTING", "SECURITY")
+GUIDE = ("docs/which_backend", "docs/python", "docs/python_on_gpus", "docs/torch", "docs/deep_ep", "docs/engines",
+         "docs/migrating", "docs/two_hosts", "docs/limits")
+INSIDE = ("ARCHITECTURE", "docs/protocols/README", "docs/checker", "docs/check_your_own", "docs/ring_strategies", "docs/kernels",
+          "docs/decisions/README", "CONTRIBUTING", "SECURITY")
 TREES = {"docs/decisions/README.md": "[0-9]*", "docs/protocols/README.md": "[a-z]*", "docs/results/README.md": "*/README"}
 CONF = '''project = "baton"
 extensions = ["myst_parser"]
@@ -112,6 +113,13 @@ class prepared:
                         toctree([f"api/python/{module}" for module in MODULES], "Python"),
                         toctree([f"api/cpp/{header}" for header in headers], "C++"), toctree(INSIDE, "Inside"),
                         toctree(["python/README"], "More")])
+
+
+def pages_in_no_contents(root):
+    """Pages of docs/ that no list of contents leads to; those of its folders are found by their trees."""
+    for page in sorted((root / "docs").glob("*.md")):
+        if f"docs/{page.stem}" not in (*GUIDE, *INSIDE):
+            yield f"docs/{page.name}: is in no contents of the site; name it in GUIDE or INSIDE of tools/pages/prepare.py"
 
 
 def own_pages_that_site_lacks(root, out):
