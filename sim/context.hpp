@@ -205,10 +205,11 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   template <scope S>
   void mbarrier_wait_or_note(mbarrier* b, parity p, std::uint32_t which, const wait_site& where,
                              std::uint32_t* late) {
+    require_whole("mbarrier_wait_or_note");
     if (read(late) == 0 && !mbarrier_wait<S>(b, p, where)) write(late, which);
   }
   /// It was reported where it happened.
-  void report_late(const wait_site&) {}
+  void report_late(const wait_site&) { require_whole("report_late"); }
 
   template <scope S>
   bool mbarrier_is_over(mbarrier* b, parity p) {

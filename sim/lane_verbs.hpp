@@ -2,8 +2,9 @@
 // The lane verbs of contexts in which one thread or fiber speaks for a warp: lanes are looped in order, so a warp is one
 // participant. What each verb means: exec/exec.hpp.
 //
-// On a GPU a verb of the warp that one lane calls waits for lanes that never come. Here each of them asks for the whole warp, and
-// is refused where lanes go one by one.
+// On a GPU a verb of the warp that one lane calls waits for lanes that never come, or has one lane do what all should. On the CPU
+// machine those of here, of waits, lines, copies and barriers ask for the whole warp, and are refused where lanes go one by one.
+// Products and what is done with their results do not ask, nor do the checker's context and that of threads.
 #include <string>
 
 #include "baton/error.hpp"
@@ -24,17 +25,20 @@ class lane_verbs {
 
   template <class F>
   void each_lane(F f) {
+    require_whole("each_lane");
     const lane_by_lane apart{is_apart_};
     for (int lane = 0; lane < warp_lanes; ++lane) f(lane);
   }
   template <class F>
   void each(int n, F f) {
+    require_whole("each");
     const lane_by_lane apart{is_apart_};
     for (int i = 0; i < n; ++i) f(i);
   }
   template <class F>
   void block_each(int n, F f) {
     const auto& x = static_cast<const Context&>(*this);
+    require_whole("block_each");
     const lane_by_lane apart{is_apart_};
     for (int begin = x.warp() * warp_lanes; begin < n; begin += x.num_warps() * warp_lanes) {
       for (int i = begin; i < n && i < begin + warp_lanes; ++i) f(i);
@@ -42,11 +46,13 @@ class lane_verbs {
   }
   template <class F>
   void elect(F f) {
+    require_whole("elect");
     const lane_by_lane apart{is_apart_};
     f();
   }
   template <class F>
   auto from_one(F f) {
+    require_whole("from_one");
     const lane_by_lane apart{is_apart_};
     return f();
   }
@@ -116,14 +122,13 @@ class lane_verbs {
   /// While there is one, lanes go one by one.
   class lane_by_lane {
    public:
-    explicit lane_by_lane(bool& is_apart) : is_apart_{is_apart}, before_{is_apart} { is_apart = true; }
+    explicit lane_by_lane(bool& is_apart) : is_apart_{is_apart} { is_apart = true; }
     lane_by_lane(const lane_by_lane&) = delete;
     lane_by_lane& operator=(const lane_by_lane&) = delete;
-    ~lane_by_lane() { is_apart_ = before_; }
+    ~lane_by_lane() { is_apart_ = false; }
 
    private:
     bool& is_apart_;
-    bool before_;
   };
 
   bool is_apart_ = false;

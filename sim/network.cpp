@@ -11,6 +11,7 @@
 namespace baton::sim {
 
 void context::put(int rank, std::byte* to, const std::byte* from, int bytes) {
+  require_whole("put");
   scheduling_point();
   release(scope::system);  // the warp's own writes are what is read
   machine_.send(
