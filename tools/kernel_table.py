@@ -4,6 +4,7 @@
 LISTINGS is the listings/ folder of a build with BATON_CUDA. Without an option the page is printed. --check fails where a kernel's registers,
 spills or shared memory are not what the page says, or a kernel is in one of them alone; a page of another compiler is not looked at.
 """
+import collections
 import pathlib
 import re
 import sys
@@ -54,13 +55,24 @@ def with_fields(values, fields):
     return ", ".join(shown)
 
 
+def closing(text, begin):
+    """Where the brace is that closes the one before `begin`."""
+    depth = 1
+    for at in range(begin, len(text)):
+        depth += (text[at] == "{") - (text[at] == "}")
+        if depth == 0:
+            return at
+    return len(text)
+
+
 def short_name(name, root=ROOT):
     """entry<a::kernel<constant<a::config{...}>>, params>: as one would say it."""
     inside = split_arguments(name[name.index("entry<") + len("entry<"):name.rindex(">(")])[0]
-    for family in set(re.findall(r"(\w+)::config\{", inside)):
-        header = root / "src/kernels" / family.removesuffix("_kernels") / "config.hpp"
-        fields = fields_of(header) if header.is_file() else []
-        inside = re.sub(r"constant<" + family + r"::config\{(.*)\}\s*>", lambda found: with_fields(found[1], fields), inside)
+    while found := re.search(r"constant<(\w+)::config\{", inside):
+        header = root / "src/kernels" / found[1].removesuffix("_kernels") / "config.hpp"
+        end = closing(inside, found.end())
+        shown = with_fields(inside[found.end():end], fields_of(header) if header.is_file() else [])
+        inside = inside[:found.start()] + shown + inside[inside.index(">", end) + 1:]
     return re.sub(r"\b\w+::(?=\w)", "", inside).replace("> >", ">>").replace(" >", ">")
 
 
@@ -104,8 +116,10 @@ def body_with_comments(listings, file, name):
 
 
 def compiler(listings):
-    first = next(iter(sorted(listings.rglob("*.ptx")))).read_text()[:2000]
-    return "nvcc " + re.search(r"V([\d.]+)", first)[1]
+    for path in sorted(listings.rglob("*.ptx")):
+        if found := re.search(r"V([\d.]+)", path.read_text()[:2000]):
+            return "nvcc " + found[1]
+    sys.exit(f"{listings}: no listing of nvcc here: build with BATON_CUDA")
 
 
 def page(listings):
@@ -130,15 +144,20 @@ def row_text(kernel):
 
 
 def compared(text):
-    """What --check looks at: each kernel with its registers, spills and shared memory."""
-    return sorted(re.findall(r"^\| (`[^`]*` \| \d+ \| \d+ \| [-\d,]+) \|", text, flags=re.M))
+    """What --check looks at, and how often: each file's kernels with their registers, spills and shared memory. Some have one name."""
+    found, file = collections.Counter(), ""
+    for line in text.splitlines():
+        file = line[3:] if line.startswith("## ") else file
+        if row := re.match(r"\| (`[^`]*` \| \d+ \| \d+ \| [-\d,]+) \|", line):
+            found[f"{file}: {row[1]}"] += 1
+    return found
 
 
 def complaints(listings, text):
     found, told = compared(page(listings)), compared(text)
-    for row in sorted(set(found) - set(told)):
+    for row in sorted((found - told).elements()):
         yield f"the build has, and the page has not: {row}"
-    for row in sorted(set(told) - set(found)):
+    for row in sorted((told - found).elements()):
         yield f"the page has, and the build has not: {row}"
 
 
@@ -155,11 +174,11 @@ def main(arguments):
         path.write_text(page(listings))
         return 0
     text = path.read_text()
-    if compiler(listings) not in text:
+    if f" as {compiler(listings)} makes it" not in text:
         print(f"{path}: not compared: it is of another compiler than {compiler(listings)}")
         return SKIPPED
     wrong = list(complaints(listings, text))
-    print("\n".join(wrong) or f"{path}: {len(compared(text))} kernels as built")
+    print("\n".join(wrong) or f"{path}: {compared(text).total()} kernels as built")
     if wrong:
         print(f"write it anew: python3 tools/kernel_table.py {listings} --write {path}")
     return 1 if wrong else 0

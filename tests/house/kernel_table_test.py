@@ -70,6 +70,25 @@ class table(planted_tree):
         told = self.page_of() + "| `work<3>` | 40 | 0 | 4,096 | 2.0 | 0.01 |\n"
         self.assert_caught(kernel_table.complaints(self.root, told), "the page has", "work<3>")
 
+    def test_of_kernels_with_one_name_each_counts(self):
+        told = self.page_of()
+        row = next(line for line in told.splitlines() if line.startswith("| `work<2>`"))
+        self.assert_caught(kernel_table.complaints(self.root, told + row + "\n"), "the page has", "work<2>")
+
+    def test_a_kernel_under_another_file_is_caught(self):
+        self.assert_caught(kernel_table.complaints(self.root, self.page_of().replace("## ep/kernels", "## ep/others")), "ep/others")
+
+    def test_a_page_that_is_written_anew_passes_and_a_wrong_one_fails(self):
+        page = self.plant("kernels.md", self.page_of().replace("| 40 |", "| 41 |"))
+        self.assertEqual(kernel_table.main([str(self.root), "--check", str(page)]), 1)
+        self.assertEqual(kernel_table.main([str(self.root), "--write", str(page)]), 0)
+        self.assertEqual(kernel_table.main([str(self.root), "--check", str(page)]), 0)
+
+    def test_a_folder_without_listings_is_told(self):
+        with self.assertRaises(SystemExit) as told:
+            kernel_table.compiler(self.root)
+        self.assertIn("no listing", str(told.exception))
+
     def test_a_page_of_another_compiler_is_not_compared(self):
         page = self.plant("kernels.md", self.page_of().replace("13.0.88", "13.1.1"))
         self.plant_listing(ptxas=PTXAS.replace("40 registers", "48 registers"))
@@ -80,3 +99,5 @@ class table(planted_tree):
         self.plant("src/kernels/work/config.hpp", header)
         name = "void entry<work_kernels::kernel<constant<work_kernels::config{64, true, 3} > >, params>(params, launched_by)"
         self.assertEqual(kernel_table.short_name(name, self.root), "kernel<heads 64, wide, slots 3>")
+        two = name.replace(", true, 3} >", ", true, 3} >, constant<work_kernels::config{32, false, 4} >")
+        self.assertEqual(kernel_table.short_name(two, self.root), "kernel<heads 64, wide, slots 3, heads 32, slots 4>")

@@ -12,7 +12,7 @@ void launch_as(const world& w, int num_sms, const params& p, stream_ref stream) 
   const int tiles = tile_walk{p.m, p.n, c.block_m(), c.block_n()}.size();
   const launch_grid grid{.blocks = smaller(tiles, num_sms * c.blocks_per_sm),
                          .threads = c.threads(),
-                         .shared_bytes = block_plan<c>{}.bytes};
+                         .shared_bytes = Kernel::shared_bytes};
   baton::launch<Kernel>(w, grid, p, stream);
 }
 
