@@ -62,7 +62,8 @@ struct ep_config {
   int num_sms = 0;  // blocks of a kernel, up to 1024; 0: all SMs (2 on the CPU). A call may take fewer
   int num_threads =
       0;  // threads of a block, a multiple of 32 up to 1024; 0: 1024 (64 on the CPU); layout per_rank:
-          // 96 to 768 (in chunks at most 512 are used), and 0: as many as the tokens need
+          // 96 to 768 (in chunks at most 512 are used), and 0: as many as the tokens need, which
+          // are up to 1024 in combine of two ranks, so that asking for fewer may cost time
   ep_layout layout = ep_layout::per_rank;
   ep_transfer transfer = ep_transfer::automatic;
   ep_rows rows = ep_rows::by_expert;

@@ -11,8 +11,9 @@
 //                                  loads from[0..n) again and again until done(lane, values) holds on every lane, where
 //                                  values[i] are the lane's 16 bytes of from[i]. False: gave up, as in wait (exec.hpp)
 //     launch_dependents()          the next kernel of the stream may begin, up to its await_dependencies
-//     fetch_params(p)              brings a kernel's parameters near. They lie in memory that is read through a cache of its own,
-//                                  64 bytes at a time, each when it is first asked for; here all at once, where nothing waits yet
+//     fetch_params(p)              brings a kernel's parameters near, but for the last that make no 64 bytes. They lie in memory
+//                                  that is read through a cache of its own, 64 bytes at a time, each when it is first asked for;
+//                                  here all at once, where nothing waits yet
 //     await_dependencies()         until the kernels before this one in the stream have ended. No access to memory that
 //                                  they touch may come earlier
 //   verbs of one lane

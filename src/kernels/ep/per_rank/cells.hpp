@@ -58,8 +58,8 @@ struct unit_room {
   }
 };
 
-// Warps of a block: more would not leave threads the registers they need. Combine of two ranks makes do with 64, where it has so
-// much to do that more warps are worth it.
+// Warps of a block: more would not leave threads the registers they need. Combine of two ranks makes do with 64 registers,
+// where it has so much to do that more warps are worth it.
 inline constexpr int max_warps = 24, max_combine_warps = 20, max_pair_combine_warps = 32;
 
 inline constexpr int sum_columns = 240;  // of a unit of sums: 15 chunks of 8 for each two lines

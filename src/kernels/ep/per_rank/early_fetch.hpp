@@ -1,5 +1,5 @@
 #pragma once
-// What a warp of dispatch loads first, asked for before the kernels before have ended: tokens and ids of a round may lie in
+// Tokens and ids that a warp of dispatch loads first, asked for before the kernels before have ended: those of a round may lie in
 // memory, and from the L2 they come in half of the time. Nothing is taken from them here, so whoever writes them may still be
 // at it.
 #include "kernels/ep/per_rank/params.hpp"

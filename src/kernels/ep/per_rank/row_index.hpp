@@ -86,7 +86,7 @@ struct row_index {
         BATON_UNROLL
         for (int i = 0; i < 4; ++i) {
           const int e = first + 4 * lane + i;
-          if (e < num_experts()) give_rows(x, e, next, own[lane].of_first[i]);
+          if (e < num_experts()) give_rows(x, e, next, own[lane], i);
           next += padded[i];
         }
       });
@@ -161,10 +161,10 @@ struct row_index {
   /// One lane: the first rows of an expert's sources, from `row` on. Of a pair nothing is read again, which would wait for what
   /// is written here.
   template <class X>
-  BATON_FN void give_rows(X& x, int expert, int row, int of_first) const {
+  BATON_FN void give_rows(X& x, int expert, int row, const four_experts& own, int nth) const {
     if constexpr (P::is_pair) {
       x.write(first_row + 2 * expert, row);
-      x.write(first_row + 2 * expert + 1, row + of_first);
+      x.write(first_row + 2 * expert + 1, row + own.of_first[nth]);
     } else {
       for (int r = 0; r < p.num_ranks(); ++r) {
         const int pair = expert * p.num_ranks() + r;
