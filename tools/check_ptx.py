@@ -19,6 +19,7 @@ import sys
 
 import tree
 
+SPILLED = r"(\d+) bytes spill stores, (\d+) bytes spill loads"  # as ptxas -v says it
 EXPECTATIONS = pathlib.Path(__file__).with_name("ptx_expectations.json")
 
 
@@ -28,7 +29,7 @@ def spills(ptxas_text):
     for line in ptxas_text.splitlines():
         if found := re.search(r"(?:Compiling entry function '|Function properties for )'?([\w$]+)", line):
             name = found[1]
-        if found := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", line):
+        if found := re.search(SPILLED, line):
             if int(found[1]) or int(found[2]):
                 yield name, line.strip()
 

@@ -10,7 +10,7 @@ import re
 import sys
 
 import same_code
-from check_ptx import enumerators, kernels_of, names_in_the_source
+from check_ptx import SPILLED, enumerators, names_in_the_source
 
 SKIPPED = 77  # of house tests
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -18,7 +18,7 @@ HEAD = """# Kernels
 
 Every kernel of the library and of its benchmarks as {compiler} makes it for sm_90a, by `python3 tools/kernel_table.py build/release/listings --write docs/kernels.md`; a test compares registers
 and shared memory with the build. No kernel spills, which a test sees to (`tools/check_ptx.py`). Shared memory is that of a block where a kernel's configuration says it; elsewhere it
-follows from the sizes of a communicator or a call, up to {most} KiB. Time is what `ptxas` took for the kernel, on one core; `cicc` before it takes one to two times as long for the whole file.
+follows from the sizes of a communicator or a call, up to 227 KiB. Time is what `ptxas` took for the kernel, on one core; `cicc` before it takes one to two times as long for the whole file.
 """
 
 
@@ -80,7 +80,7 @@ def said_of(ptxas_text):
     """{mangled name: registers, spilled bytes and milliseconds} of what `ptxas -v` said."""
     found = {}
     for piece in ptxas_text.split("Compiling entry function '")[1:]:
-        spilled = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", piece)
+        spilled = re.search(SPILLED, piece)
         took = re.search(r"Compile time = ([\d.]+) ms", piece)
         found[piece[:piece.index("'")]] = {
             "registers": int(re.search(r"Used (\d+) registers", piece)[1]),
@@ -90,41 +90,38 @@ def said_of(ptxas_text):
     return found
 
 
+def shared_memory_of(ptx_text):
+    """{mangled name: bytes, or None} of what kernels say of themselves in their listing."""
+    pieces = re.split(r"\.entry ([\w$]+)", ptx_text)
+    told = [re.search(r"// shared memory: (\d+)", body) for body in pieces[2::2]]
+    return {name: int(shared[1]) if shared else None for name, shared in zip(pieces[1::2], told)}
+
+
 def rows(listings):
     """{file: [kernel's row]} in the order of names."""
-    bodies, ptxas = kernels_of(listings)
-    shown = names_in_the_source(sorted({name for _, name in bodies}), dict(enumerators(ROOT)))
     files = {}
-    for file in sorted({file for file, _ in bodies}):
-        said = said_of(ptxas[file])
-        sizes = same_code.sizes((listings / file).with_suffix(".cubin"))
-        for (of, name), body in bodies.items():
-            if of != file:
-                continue
-            shared = re.search(r"// shared memory: (\d+)", body_with_comments(listings, file, name))
-            files.setdefault(file, []).append({"kernel": short_name(shown[name]), **said[name], "code": sizes[name],
-                                               "shared": int(shared[1]) if shared else None})
-        files[file].sort(key=lambda row: row["kernel"])
-    return files
-
-
-def body_with_comments(listings, file, name):
-    text = (listings / file).with_suffix(".ptx").read_text()
-    begin = text.index(f".entry {name}(")
-    end = text.find(".entry ", begin + 1)
-    return text[begin:end if end > 0 else len(text)]
+    for path in sorted(listings.rglob("*.ptx")):
+        shared, code = shared_memory_of(path.read_text()), same_code.sections(path.with_suffix(".cubin"))
+        said = said_of(path.with_suffix(".ptxas").read_text())
+        files[path.relative_to(listings).with_suffix("").as_posix()] = {
+            name: {**said[name], "shared": shared[name], "code": len(code[name])} for name in shared}
+    shown = names_in_the_source(sorted({name for kernels in files.values() for name in kernels}), dict(enumerators(ROOT)))
+    return {file: sorted(({"kernel": short_name(shown[name]), **row} for name, row in kernels.items()), key=lambda row: row["kernel"])
+            for file, kernels in files.items() if kernels}
 
 
 def compiler(listings):
     for path in sorted(listings.rglob("*.ptx")):
-        if found := re.search(r"V([\d.]+)", path.read_text()[:2000]):
+        with path.open() as listing:
+            found = re.search(r"V([\d.]+)", listing.read(2000))
+        if found:
             return "nvcc " + found[1]
     sys.exit(f"{listings}: no listing of nvcc here: build with BATON_CUDA")
 
 
 def page(listings):
     files = rows(listings)
-    lines = [HEAD.format(compiler=compiler(listings), most=227)]
+    lines = [HEAD.format(compiler=compiler(listings))]
     lines += ["| file | kernels | code, KB | ptxas, s |", "|---|---|---|---|"]
     for file, kernels in files.items():
         lines.append(f"| [{file}](../{file}.cu) | {len(kernels)} | {sum(k['code'] for k in kernels) / 1000:.0f} | "

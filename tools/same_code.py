@@ -25,11 +25,6 @@ def sections(cubin):
     return found
 
 
-def sizes(cubin):
-    """{mangled name: bytes of code}."""
-    return {name: len(text) for name, text in sections(cubin).items()}
-
-
 def code(cubin):
     """{name: bytes} of the kernels of a cubin."""
     found = sections(cubin)

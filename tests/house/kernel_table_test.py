@@ -96,8 +96,8 @@ class table(planted_tree):
 
     def test_a_configuration_is_shown_by_its_members(self):
         header = "struct config {\n  int heads =\n      512;  // a; b\n  bool wide = false;\n  int slots = 7;\n  constexpr int all() const { return 1; }\n};\n"
-        self.plant("src/kernels/work/config.hpp", header)
-        name = "void entry<work_kernels::kernel<constant<work_kernels::config{64, true, 3} > >, params>(params, launched_by)"
+        self.plant("src/kernels/sample/config.hpp", header)
+        name = "void entry<sample_kernels::kernel<constant<sample_kernels::config{64, true, 3} > >, params>(params, launched_by)"
         self.assertEqual(kernel_table.short_name(name, self.root), "kernel<heads 64, wide, slots 3>")
-        two = name.replace(", true, 3} >", ", true, 3} >, constant<work_kernels::config{32, false, 4} >")
+        two = name.replace(", true, 3} >", ", true, 3} >, constant<sample_kernels::config{32, false, 4} >")
         self.assertEqual(kernel_table.short_name(two, self.root), "kernel<heads 64, wide, slots 3, heads 32, slots 4>")

@@ -61,7 +61,6 @@ class sources_of_the_site(planted_tree):
         self.assert_caught(found, "docs/page.md", "no page")
         self.assertFalse([text for text in found if text.startswith("README.md")])
 
-
     def test_a_page_that_no_contents_lead_to_is_caught(self):
         self.plant("docs/lost.md", "# L\n")
         self.plant("docs/limits.md", "# L\n")
