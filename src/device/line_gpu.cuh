@@ -99,8 +99,7 @@ class line_gpu : public mma_gpu {
     std::uint32_t all = 0;
     BATON_UNROLL
     for (int i = 0; i < num_lines; ++i) all ^= words[i * line_words];
-    asm volatile(
-        "{ .reg .pred never; setp.eq.u32 never, %0, 0x5bd1e995; @never nanosleep.u32 0; }" ::"r"(all));
+    ptx::look_at(all);
   }
   BATON_FN static void await_dependencies() { cudaGridDependencySynchronize(); }
 

@@ -43,4 +43,10 @@ __device__ __forceinline__ void prefetch_l2(const void* p) {
   asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
 }
 
+// An instruction that needs `value`, and does nothing: without one a load of it would be left out.
+__device__ __forceinline__ void look_at(std::uint32_t value) {
+  asm volatile(
+      "{ .reg .pred never; setp.eq.u32 never, %0, 0x5bd1e995; @never nanosleep.u32 0; }" ::"r"(value));
+}
+
 }  // namespace baton::ptx

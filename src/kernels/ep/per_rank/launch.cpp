@@ -35,17 +35,6 @@ struct combine_of {
   using kernel = combine_kernel<Output, KnownRanks, Way, Sums>;
 };
 
-/// Of two ranks, with more warps than other kernels have.
-template <class Way, class Output, class Params>
-void launch_pair_combine(const world& w, const launch_grid& grid, const Params& p, stream_ref stream) {
-  if (w.device() == device_kind::cpu) {
-    using kernel = combine_kernel<Output, 0, Way>;
-    return launch_on_cpu<kernel>(w, grid, typename kernel::params{p}, stream);
-  }
-  using kernel = combine_kernel<Output, 2, Way, token_format::bf16, max_pair_combine_warps>;
-  launch_on_cuda<kernel>(w, grid, typename kernel::params{p}, w.state().limits(grid.slot), stream);
-}
-
 template <class Way, class Endpoint>
 void launch_dispatch(const world& w, const Endpoint& end, const launch_limits& limits, const round_input& in,
                      stream_ref stream) {
@@ -74,10 +63,11 @@ void launch_combine(const world& w, const Endpoint& end, const launch_limits& li
       .blocks = g.blocks, .threads = g.threads(), .begins_early = limits.begin_early(), .slot = limits.slot};
   const auto p = end.combine(in, g.senders, g.receivers > 0, output);
   constexpr token_format bf16 = token_format::bf16, fp8 = token_format::blockwise_fp8;
+  using of_pair = combine_kernel<Output, 2, Way, bf16, max_pair_combine_warps>;
   if (end.s.fp8_sums)
     launch_kernel<Way, combine_of<Output, Way, fp8>::template kernel, false>(w, grid, p, stream);
-  else if (g.threads() > max_combine_warps * warp_lanes)
-    launch_pair_combine<Way, Output>(w, grid, p, stream);
+  else if (w.device() == device_kind::cuda && g.threads() > max_combine_warps * warp_lanes)
+    launch_on_cuda<of_pair>(w, grid, typename of_pair::params{p}, w.state().limits(limits.slot), stream);
   else
     launch_kernel<Way, combine_of<Output, Way, bf16>::template kernel, true>(w, grid, p, stream);
 }
