@@ -4,7 +4,8 @@
 //
 // On a GPU a verb of the warp that one lane calls waits for lanes that never come, or has one lane do what all should. On the CPU
 // machine those of here, of waits, lines, copies and barriers ask for the whole warp, and are refused where lanes go one by one.
-// Products and what is done with their results do not ask, nor do the checker's context and that of threads.
+// Not asked yet: products and what is done with their results, and what the checker's context and that of threads have of
+// their own.
 #include <string>
 
 #include "baton/error.hpp"

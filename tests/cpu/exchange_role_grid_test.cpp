@@ -19,7 +19,7 @@ bool are(const role_grid& g, int blocks, int senders, int receivers) {
   return g.blocks == blocks && g.senders == senders && g.receivers == receivers;
 }
 
-TEST(exchange_grid, combine_of_two_ranks_has_more_warps_where_there_is_more_to_sum) {
+TEST(exchange_role_grid, combine_of_two_ranks_has_more_warps_where_there_is_more_to_sum) {
   EXPECT_TRUE(are(combine_of(2, 1), 30, 1, 1));
   EXPECT_TRUE(are(combine_of(2, 32), gpu_blocks, 8, 8));
   EXPECT_TRUE(are(combine_of(2, 44), gpu_blocks, 10, 10)) << "all that the kernel of 20 warps has room for";
@@ -29,18 +29,19 @@ TEST(exchange_grid, combine_of_two_ranks_has_more_warps_where_there_is_more_to_s
   EXPECT_TRUE(are(combine_of(2, 177), gpu_blocks, 12, 20)) << "over 40 units for a block to send";
 }
 
-TEST(exchange_grid, combine_of_other_ranks_of_sums_in_fp8_or_of_threads_that_were_asked_for_has_20_warps) {
+TEST(exchange_role_grid,
+     combine_of_other_ranks_of_sums_in_fp8_or_of_threads_that_were_asked_for_has_20_warps) {
   EXPECT_TRUE(are(combine_of(4, 128), gpu_blocks, 8, 12));
   EXPECT_TRUE(are(combine_of(2, 128, half::both, true), gpu_blocks, 8, 12));
   EXPECT_TRUE(are(combine_of(2, 128, half::both, false, 768), gpu_blocks, 10, 10));
 }
 
-TEST(exchange_grid, a_half_has_the_warps_of_both) {
+TEST(exchange_role_grid, a_half_has_the_warps_of_both) {
   EXPECT_TRUE(are(combine_of(2, 128, half::send), gpu_blocks, 30, 0));
   EXPECT_TRUE(are(combine_of(2, 128, half::receive), gpu_blocks, 0, 30));
 }
 
-TEST(exchange_grid, no_kernel_is_launched_with_more_warps_than_it_is_compiled_for) {
+TEST(exchange_role_grid, no_kernel_is_launched_with_more_warps_than_it_is_compiled_for) {
   for (int ranks = 1; ranks <= max_ranks; ++ranks)
     for (const int tokens : {1, 7, 31, 45, 100, 177, 512, 1024})
       for (const int blocks : {1, 8, 24, gpu_blocks})
