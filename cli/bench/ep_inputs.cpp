@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 
 #include "base/format_error.hpp"
+#include "cli/bench/on_cores.hpp"
 
 namespace baton::cli {
 namespace {
@@ -90,8 +92,10 @@ rank_inputs random_inputs(const ep_config& c, int num_tokens, std::uint64_t seed
   return random_inputs(c, num_tokens, seed, router_of({.num_experts = c.num_experts, .top_k = c.top_k}, 0));
 }
 
-comparison compare_identity(const ep_config& c, rank_of_ranks of, const rank_inputs& in,
-                            std::span<const float> out) {
+namespace {
+
+comparison compare_tokens(const ep_config& c, rank_of_ranks of, const rank_inputs& in,
+                          std::span<const float> out, std::size_t first_token, std::size_t end_token) {
   const auto hidden = static_cast<std::size_t>(c.hidden), top_k = static_cast<std::size_t>(c.top_k);
   constexpr token_format fp8 = token_format::blockwise_fp8;
   const bool is_cast = c.format != token_format::bf16, per_rank = c.layout == ep_layout::per_rank;
@@ -99,7 +103,7 @@ comparison compare_identity(const ep_config& c, rank_of_ranks of, const rank_inp
   const auto block = static_cast<std::size_t>(facts_of(c.format).block);
   const std::vector<int> home = owners(c, of.num_ranks);
   comparison result;
-  for (std::size_t t = 0; t < in.topk_idx.size() / top_k; ++t) {
+  for (std::size_t t = first_token; t < end_token; ++t) {
     const token_choices choices{std::span{in.topk_idx}.subspan(t * top_k, top_k),
                                 std::span{in.topk_weights}.subspan(t * top_k, top_k)};
     double scale = 0, scale_back = 0;
@@ -129,6 +133,21 @@ comparison compare_identity(const ep_config& c, rank_of_ranks of, const rank_inp
     }
   }
   return result;
+}
+
+}  // namespace
+
+comparison compare_identity(const ep_config& c, rank_of_ranks of, const rank_inputs& in,
+                            std::span<const float> out) {
+  comparison all;
+  std::mutex one_at_a_time;
+  on_cores(in.topk_idx.size() / static_cast<std::size_t>(c.top_k), static_cast<std::size_t>(of.num_ranks),
+           [&](std::size_t begin, std::size_t end) {
+             const comparison part = compare_tokens(c, of, in, out, begin, end);
+             const std::scoped_lock lock{one_at_a_time};
+             all.add(part);
+           });
+  return all;
 }
 
 }  // namespace baton::cli

@@ -35,6 +35,11 @@ struct comparison {
   std::uint64_t values = 0;
   std::uint64_t wrong = 0;
   double worst_error = 0;  // |out - x|; with bf16 |out - expected|
+  void add(const comparison& other) {
+    values += other.values;
+    wrong += other.wrong;
+    if (!(other.worst_error <= worst_error)) worst_error = other.worst_error;  // NaN stays
+  }
 };
 /// The ranks of an exchange, and the one that brought the inputs.
 struct rank_of_ranks {

@@ -6,6 +6,7 @@
 
 #include "base/stored_rows.hpp"
 #include "baton/quantise.hpp"
+#include "cli/bench/on_cores.hpp"
 
 namespace baton::cli {
 namespace {
@@ -220,13 +221,15 @@ void ep_session::fill_expert_output(int rank) {
   std::size_t used = 0;
   for (std::size_t e = 0; e < counts.size(); ++e) used = std::max(used, index(offsets[e] + counts[e]));
   const rows_on_host on_host{w, in, used};
-  std::vector<float> row(hidden);
   std::vector<bfloat16> out(used * hidden);
-  for (std::size_t r = 0; r < used; ++r) {
-    widen_row(on_host.rows, r, row.data());
-    std::transform(row.begin(), row.end(), out.begin() + static_cast<std::ptrdiff_t>(r * hidden),
-                   [](float v) { return bfloat16{v}; });
-  }
+  on_cores(used, worlds_.size(), [&](std::size_t begin, std::size_t end) {
+    std::vector<float> row(hidden);
+    for (std::size_t r = begin; r < end; ++r) {
+      widen_row(on_host.rows, r, row.data());
+      std::transform(row.begin(), row.end(), out.begin() + static_cast<std::ptrdiff_t>(r * hidden),
+                     [](float v) { return bfloat16{v}; });
+    }
+  });
   own.expert_output.copy_from_async(out);
   w.synchronize();
 }
@@ -238,7 +241,7 @@ void ep_session::run_round(int set, ep_form form) {
     synchronize();
     const bool received = step == ep_step::dispatch_wait || step == ep_step::dispatch;
     if (received && experts_ == nullptr && !sends_back())
-      for (int r = 0; r < num_ranks(); ++r) fill_expert_output(r);
+      on_every_rank(worlds_, [&](int r) { fill_expert_output(r); });
   }
   for (expert_parallel& communicator : communicators_) communicator.check();
 }
@@ -262,11 +265,7 @@ comparison ep_session::verify(int set, ep_form form) {
       if (outputs[index(r)][i] != bfloat16{sums[index(r)][i]}) ++c.wrong;
   });
   comparison all;
-  for (const comparison& c : each) {
-    all.values += c.values;
-    all.wrong += c.wrong;
-    if (!(c.worst_error <= all.worst_error)) all.worst_error = c.worst_error;
-  }
+  for (const comparison& c : each) all.add(c);
   return all;
 }
 
