@@ -16,6 +16,7 @@ struct sized : Params {
   static constexpr format_facts facts = facts_of(Format);
   static constexpr unit_room unit{Format};
   static constexpr bool has_scales = facts.block > 0;
+  static constexpr int known_ranks = KnownRanks;
   static constexpr bool is_pair =
       KnownRanks == 2;  // there is one other rank: nothing to deal out among several
 

@@ -22,9 +22,9 @@ struct dispatch_plan : shared_plan {
   constexpr dispatch_plan(const shape& s, int senders)
       : index{s},
         bits{take<std::uint32_t>(s.max_local_experts() * index.words, 16)},
-        rows{take<std::int32_t>(align_up(s.num_pairs(), 4))},
+        rows{take<std::int32_t>(align_up(s.num_pairs(), counts_of_lane), 16)},
         spare{take<std::uint32_t>(max_warps * warp_lanes)},
-        first_row{take<std::int32_t>(s.num_pairs())},
+        first_row{take<std::int32_t>(align_up(s.num_pairs(), counts_of_lane), 16)},
         ids{take<std::uint16_t>(s.num_ranks * index.id_stride, 16)},
         counts{take<std::int32_t>(max_ranks)},
         noted{take<mbarrier>(1)},

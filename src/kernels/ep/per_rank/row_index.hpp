@@ -13,6 +13,7 @@
 namespace baton::ep::per_rank {
 
 inline constexpr int tokens_of_quad = 128;  // bits of a vec16
+inline constexpr int counts_of_lane = 8;    // of pairs, that a lane numbers at once where ranks are known
 
 /// Its sizes for one communicator.
 struct row_index_shape {
@@ -61,37 +62,13 @@ struct row_index {
           1);
   }
 
-  /// One warp: the first rows, when all ids are noted; 128 experts at a time, four neighbours a lane.
+  /// One warp: the first rows, when all ids are noted.
   template <class X>
   BATON_FN void number(X& x) const {
-    int before = 0;
-    for (int first = 0; first < num_experts(); first += 4 * warp_lanes) {
-      typename X::template lanes<int> sum;
-      typename X::template lanes<four_experts> own;
-      x.each_lane([&](int lane) {
-        sum[lane] = 0;
-        BATON_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const int e = first + 4 * lane + i;
-          const bool is_one = e < num_experts();
-          own[lane].padded[i] = is_one ? align_up_to_power(rows_of(x, e), p.window.row_alignment) : 0;
-          if (P::is_pair) own[lane].of_first[i] = is_one ? x.read(rows + e * p.num_ranks()) : 0;
-          sum[lane] += own[lane].padded[i];
-        }
-      });
-      inclusive_scan(x, sum);
-      x.each_lane([&](int lane) {
-        const int(&padded)[4] = own[lane].padded;
-        int next = before + sum[lane] - (padded[0] + padded[1] + padded[2] + padded[3]);
-        BATON_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const int e = first + 4 * lane + i;
-          if (e < num_experts()) give_rows(x, e, next, own[lane], i);
-          next += padded[i];
-        }
-      });
-      before += x.broadcast(sum, warp_lanes - 1);
-    }
+    if constexpr (counts_of_lane % larger(1, P::known_ranks) == 0 && P::known_ranks > 1)
+      number_known(x);
+    else
+      number_any(x);
   }
 
   /// One lane: rows of a local expert.
@@ -126,6 +103,96 @@ struct row_index {
   }
 
  private:
+  struct some_counts {
+    vec16 part[counts_of_lane / 4];
+    BATON_FN std::uint32_t& at(int i) { return part[i / 4].word[i % 4]; }
+  };
+
+  /// Of a number of ranks that divides a lane's counts: a lane has those of experts that are neighbours, read at once, and writes
+  /// their first rows at once. Behind the last expert counts are 0.
+  template <class X>
+  BATON_FN void number_known(X& x) const {
+    constexpr int ranks = P::known_ranks, experts = counts_of_lane / ranks;
+    int before = 0;
+    for (int first = 0; first < num_experts(); first += experts * warp_lanes) {
+      typename X::template lanes<int> sum;
+      typename X::template lanes<some_counts> own;
+      x.each_lane([&](int lane) {
+        const int expert = first + experts * lane;
+        own[lane] = {};
+        if (expert < num_experts())
+          each_vector([&](int v) { own[lane].part[v] = x.read(counts_at(rows, expert) + v); });
+        sum[lane] = 0;
+        BATON_UNROLL
+        for (int e = 0; e < experts; ++e) sum[lane] += padded(own[lane], e);
+      });
+      inclusive_scan(x, sum);
+      x.each_lane([&](int lane) {
+        const int expert = first + experts * lane;
+        some_counts rows_before{};
+        int next = before + sum[lane];
+        BATON_UNROLL
+        for (int e = experts - 1; e >= 0; --e) {
+          next -= padded(own[lane], e);
+          int row = next;
+          BATON_UNROLL
+          for (int r = 0; r < ranks; ++r) {
+            rows_before.at(e * ranks + r) = static_cast<std::uint32_t>(row);
+            row += static_cast<int>(own[lane].at(e * ranks + r));
+          }
+        }
+        if (expert < num_experts())
+          each_vector([&](int v) { x.write(counts_at(first_row, expert) + v, rows_before.part[v]); });
+      });
+      before += x.broadcast(sum, warp_lanes - 1);
+    }
+  }
+  template <class F>
+  static BATON_FN void each_vector(F f) {
+    BATON_UNROLL
+    for (int v = 0; v < counts_of_lane / 4; ++v) f(v);
+  }
+  static BATON_FN vec16* counts_at(std::int32_t* of_pairs, int expert) {
+    return reinterpret_cast<vec16*>(of_pairs + expert * P::known_ranks);
+  }
+  BATON_FN int padded(some_counts& of, int nth) const {
+    std::uint32_t all = 0;
+    BATON_UNROLL
+    for (int r = 0; r < P::known_ranks; ++r) all += of.at(nth * P::known_ranks + r);
+    return align_up_to_power(static_cast<int>(all), p.window.row_alignment);
+  }
+
+  /// 128 experts at a time, four neighbours a lane.
+  template <class X>
+  BATON_FN void number_any(X& x) const {
+    int before = 0;
+    for (int first = 0; first < num_experts(); first += 4 * warp_lanes) {
+      typename X::template lanes<int> sum;
+      typename X::template lanes<four_experts> own;
+      x.each_lane([&](int lane) {
+        sum[lane] = 0;
+        BATON_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const int e = first + 4 * lane + i;
+          own[lane].padded[i] =
+              e < num_experts() ? align_up_to_power(rows_of(x, e), p.window.row_alignment) : 0;
+          sum[lane] += own[lane].padded[i];
+        }
+      });
+      inclusive_scan(x, sum);
+      x.each_lane([&](int lane) {
+        const int(&padded)[4] = own[lane].padded;
+        int next = before + sum[lane] - (padded[0] + padded[1] + padded[2] + padded[3]);
+        BATON_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const int e = first + 4 * lane + i;
+          if (e < num_experts()) give_rows(x, e, next);
+          next += padded[i];
+        }
+      });
+      before += x.broadcast(sum, warp_lanes - 1);
+    }
+  }
   template <class X>
   BATON_FN std::uint32_t* spare_word(X& x, int lane) const {
     return spare + x.warp() * warp_lanes + lane;
@@ -140,8 +207,7 @@ struct row_index {
   static BATON_FN std::uint32_t bits_below(int n) { return n <= 0 ? 0 : n >= 32 ? ~0u : (1u << n) - 1; }
 
   struct four_experts {
-    int padded[4];    // rows
-    int of_first[4];  // of a pair: rows of the first rank
+    int padded[4];  // rows
   };
   /// What marking a token's bit of an expert found.
   struct chosen {
@@ -158,19 +224,13 @@ struct row_index {
     return {static_cast<int>(local) * p.num_ranks() + source, bit, here ? before : bit};
   }
 
-  /// One lane: the first rows of an expert's sources, from `row` on. Of a pair nothing is read again, which would wait for what
-  /// is written here.
+  /// One lane: the first rows of an expert's sources, from `row` on.
   template <class X>
-  BATON_FN void give_rows(X& x, int expert, int row, const four_experts& own, int nth) const {
-    if constexpr (P::is_pair) {
-      x.write(first_row + 2 * expert, row);
-      x.write(first_row + 2 * expert + 1, row + own.of_first[nth]);
-    } else {
-      for (int r = 0; r < p.num_ranks(); ++r) {
-        const int pair = expert * p.num_ranks() + r;
-        x.write(first_row + pair, row);
-        row += x.read(rows + pair);
-      }
+  BATON_FN void give_rows(X& x, int expert, int row) const {
+    for (int r = 0; r < p.num_ranks(); ++r) {
+      const int pair = expert * p.num_ranks() + r;
+      x.write(first_row + pair, row);
+      row += x.read(rows + pair);
     }
   }
 };
