@@ -29,9 +29,16 @@ TEST(exchange_role_grid, combine_of_two_ranks_has_more_warps_where_there_is_more
   EXPECT_TRUE(are(combine_of(2, 177), gpu_blocks, 12, 20)) << "over 40 units for a block to send";
 }
 
+TEST(exchange_role_grid, combine_of_four_ranks_has_24_warps) {
+  EXPECT_TRUE(are(combine_of(4, 128), gpu_blocks, 8, 16));
+  EXPECT_TRUE(are(combine_of(4, 128, half::send), gpu_blocks, 24, 0));
+}
+
 TEST(exchange_role_grid,
      combine_of_other_ranks_of_sums_in_fp8_or_of_threads_that_were_asked_for_has_20_warps) {
-  EXPECT_TRUE(are(combine_of(4, 128), gpu_blocks, 8, 12));
+  EXPECT_TRUE(are(combine_of(8, 128), gpu_blocks, 8, 12));
+  EXPECT_TRUE(are(combine_of(4, 128, half::both, true), gpu_blocks, 8, 12));
+  EXPECT_TRUE(are(combine_of(4, 128, half::both, false, 768), gpu_blocks, 10, 10));
   EXPECT_TRUE(are(combine_of(2, 128, half::both, true), gpu_blocks, 8, 12));
   EXPECT_TRUE(are(combine_of(2, 128, half::both, false, 768), gpu_blocks, 10, 10));
 }
@@ -49,10 +56,12 @@ TEST(exchange_role_grid, no_kernel_is_launched_with_more_warps_than_it_is_compil
           for (const half which : {half::both, half::send, half::receive})
             for (const bool fp8_sums : {false, true}) {
               const role_grid g = combine_of(ranks, tokens, which, fp8_sums, threads, blocks);
-              const bool many = ranks == 2 && !fp8_sums && threads == 0;
-              EXPECT_LE(g.threads(), (many ? max_pair_combine_warps : max_combine_warps) * warp_lanes)
-                  << ranks << " ranks, " << tokens << " tokens, " << blocks << " blocks, " << threads
-                  << " threads";
+              const bool has_pair_kernel = ranks == 2 && !fp8_sums && threads == 0;
+              const int most = has_pair_kernel ? max_pair_combine_warps
+                               : fp8_sums      ? combine_warps_of(0)
+                                               : combine_warps_of(ranks);
+              EXPECT_LE(g.threads(), most * warp_lanes) << ranks << " ranks, " << tokens << " tokens, "
+                                                        << blocks << " blocks, " << threads << " threads";
               EXPECT_GE(g.threads(), warp_lanes);
             }
 }

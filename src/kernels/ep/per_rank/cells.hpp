@@ -61,6 +61,10 @@ struct unit_room {
 // Warps of a block: more would not leave threads the registers they need. Combine of two ranks makes do with 64 registers,
 // where it has so much to do that more warps are worth it.
 inline constexpr int max_warps = 24, max_combine_warps = 20, max_pair_combine_warps = 32;
+/// Of a block of combine for so many ranks; 0: for any. Measured (docs/decisions/0017).
+constexpr int combine_warps_of(int known_ranks) {
+  return known_ranks == 4 ? 24 : max_combine_warps;
+}
 
 inline constexpr int sum_columns = 240;  // of a unit of sums: 15 chunks of 8 for each two lines
 inline constexpr int blocks_of_sum = 3;  // of a unit of sums in block FP8

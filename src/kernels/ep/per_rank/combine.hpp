@@ -28,7 +28,7 @@ struct combine_sites {
 };
 
 template <class Output, int KnownRanks = 0, class Way = by_lines, token_format Sums = token_format::bf16,
-          int MaxWarps = max_combine_warps>
+          int MaxWarps = combine_warps_of(KnownRanks)>
 struct combine_kernel {
   using params = sized<combine_params<Output, typename Way::cells>, KnownRanks, Sums>;
   static constexpr kernel_bounds bounds{.max_threads = MaxWarps * warp_lanes};

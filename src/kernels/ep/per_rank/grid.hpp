@@ -43,7 +43,8 @@ inline role_grid grid_of_dispatch(const endpoint& end, const launch_limits& limi
 /// rows too and wait. Of two ranks there are half as many again, of which more send where there is much to send. Measured
 /// (docs/decisions/0017).
 inline role_grid most_of_combine(const shape& s, int sent_of_block) {
-  if (s.num_ranks != 2 || s.fp8_sums) return {0, 8, max_combine_warps - 8};
+  if (s.fp8_sums) return {0, 8, max_combine_warps - 8};
+  if (s.num_ranks != 2) return {0, 8, combine_warps_of(s.num_ranks) - 8};
   return {0, sent_of_block > 40 ? 12 : 10, 20};
 }
 

@@ -11,7 +11,7 @@ namespace baton::ep::per_rank {
 
 /// f(n) for each; 0: any.
 #define BATON_FOR_KNOWN_RANKS(f) f(0) f(2) f(4) f(8)
-#define BATON_FOR_KNOWN_RANKS_BY_FLAGS(f) f(0) f(2)
+#define BATON_FOR_KNOWN_RANKS_BY_FLAGS(f) f(0) f(2) f(4)
 
 /// Of combines that send block FP8, too, there are only those for any number of ranks: they are for many tokens, where a round
 /// takes long beside what it is worth to know it.

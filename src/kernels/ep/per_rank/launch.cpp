@@ -66,7 +66,8 @@ void launch_combine(const world& w, const Endpoint& end, const launch_limits& li
   using of_pair = combine_kernel<Output, 2, Way, bf16, max_pair_combine_warps>;
   if (end.s.fp8_sums)
     launch_kernel<Way, combine_of<Output, Way, fp8>::template kernel, false>(w, grid, p, stream);
-  else if (w.device() == device_kind::cuda && g.threads() > max_combine_warps * warp_lanes)
+  else if (w.device() == device_kind::cuda && end.s.num_ranks == 2 &&
+           g.threads() > max_combine_warps * warp_lanes)
     launch_on_cuda<of_pair>(w, grid, typename of_pair::params{p}, w.state().limits(limits.slot), stream);
   else
     launch_kernel<Way, combine_of<Output, Way, bf16>::template kernel, true>(w, grid, p, stream);
