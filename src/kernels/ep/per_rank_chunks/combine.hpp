@@ -18,6 +18,7 @@
 #include "exec/kernel.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
 #include "kernels/ep/per_rank_chunks/fp8_part.hpp"
+#include "kernels/ep/per_rank_chunks/set_sums.hpp"
 #include "kernels/ep/per_rank_chunks/token_parts.hpp"
 
 namespace baton::ep::per_rank_chunks {
@@ -125,14 +126,15 @@ struct combine_body {
     const auto tell_before = [&] { tell(x, p, epoch, untold); };
     constexpr token_format rows_only = token_format::bf16;  // nothing of other ranks is among the addends
     if constexpr (Sums == token_format::bf16)
-      sum_up<rows_only>(x, columns, all, tell_before, [&](int place, const float(&s)[columns_of_lane]) {
-        x.write(reinterpret_cast<vec16*>(sums) + place,
-                vec16{{pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]), pack_bf16(s[4], s[5]),
-                       pack_bf16(s[6], s[7])}});
-      });
+      sum_up<rows_only, false>(x, columns, all, tell_before,
+                               [&](int place, const float(&s)[columns_of_lane]) {
+                                 x.write(reinterpret_cast<vec16*>(sums) + place,
+                                         vec16{{pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]),
+                                                pack_bf16(s[4], s[5]), pack_bf16(s[6], s[7])}});
+                               });
     else
-      sum_up<rows_only>(x, columns, all, tell_before,
-                        fp8_part_writer<X>{x, columns, sums + before_part(p, at.part)});
+      sum_up<rows_only, false>(x, columns, all, tell_before,
+                               fp8_part_writer<X>{x, columns, sums + before_part(p, at.part)});
     untold = at;
     return true;
   }
@@ -193,6 +195,7 @@ struct combine_body {
     all.below = ranks & (own - 1);
     all.above = ranks & ~own & ~(own - 1);
     if (p.shared.present()) all.shared = p.shared.of(at.token, p.s.hidden);
+    all.kept = combine_plan{}.kept(x) + x.warp() * columns_of_set;
     if (!await_sums(x, p, epoch, at, all.below | all.above)) return false;
     all.sums.base = reinterpret_cast<const vec16*>(p.windows.at[p.s.rank] + p.window.sums);
     x.each_lane([&](int r) {
@@ -202,7 +205,7 @@ struct combine_body {
                           static_cast<std::uint32_t>(before_part(p, at.part) / vector);
       all.sums.weight[r] = 1.0f;  // fma(1, v, s) is s + v
     });
-    sum_up<Sums>(
+    sum_up<Sums, true>(
         x, column_range{p.s, p.window, at.part}, all, [] {},
         [&](int place, const float(&sum)[columns_of_lane]) {
           float out[columns_of_lane];

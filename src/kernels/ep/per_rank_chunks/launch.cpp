@@ -85,7 +85,7 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
   const chunk_grid g = grid_of_combine(end, limits);
   const launch_grid grid{.blocks = g.blocks,
                          .threads = g.threads(),
-                         .shared_bytes = combine_plan{}.bytes,
+                         .shared_bytes = combine_plan{end.s, g.roles.warps()}.bytes,
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
   const combine_params<Output> p = end.combine(in, g.roles, limits.which != half::send, output);

@@ -47,9 +47,15 @@ constexpr block_plan dispatch_plan(const cells& window, const block_roles& roles
   return {roles, larger(pieces, index_room{window}.bytes)};
 }
 
+/// Of a part, that a warp of combine adds up at a time.
+inline constexpr int columns_of_set = 1024;
+
 struct combine_plan : shared_plan {
   shared_array<std::uint32_t> next;  // parts that this block's warps have taken: to send, to receive
-  constexpr combine_plan() : next{take<std::uint32_t>(2, 8)} {}
+  shared_array<float> kept;          // [warps, columns_of_set], where ranks' order asks for it
+  constexpr explicit combine_plan(const shape& s = {}, int warps = 0)
+      : next{take<std::uint32_t>(2, 8)},
+        kept{take<float>(s.num_ranks > 2 ? warps * columns_of_set : 0, 16)} {}
 };
 
 /// All warps of the block: its mbarriers and counters. The block synchronises afterwards.

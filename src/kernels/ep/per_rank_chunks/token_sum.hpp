@@ -2,9 +2,8 @@
 // What becomes of a part of a token in combine: the weighted sum of its rows on this rank and, on its own rank, the sum of
 // that, of what other ranks made of it and, last, of what shared experts did. A lane has 8 columns of each 256.
 //
-//   sum_at_once    up to most_at_once addends: all loads of some columns are in flight before the first is used, straight-line
-//                  code for each number of addends. The usual case
-//   sum_in_order   any number of them, this rank's part summed apart: also where that comes from memory
+//   set_sums       up to 32 addends: of one after the other some columns, the next ones' on their way. The usual case
+//   sum_in_order   any number of them: also where this rank's part comes from memory
 //
 // Both are templates on the format of other ranks' sums. What finishes a sum is called by one lane each, or by the warp with all
 // of a step (is_of_warp).
@@ -74,15 +73,6 @@ BATON_FN void add_sum(float (&sum)[columns_of_lane], float weight, const vec16& 
   }
 }
 
-/// A row is always of bf16.
-template <token_format Sums>
-BATON_FN void add_row_or_sum(float (&sum)[columns_of_lane], bool is_sum, float weight, const vec16& v) {
-  if (Sums != token_format::bf16 && is_sum)
-    add_sum<Sums>(sum, weight, v);
-  else
-    add_weighted(sum, weight, v.word);
-}
-
 /// The n lowest of `which`, which it takes away.
 template <int n, token_format Sums, class X>
 BATON_FN void add_some(X& x, const column_range& c, int first, std::uint32_t& which,
@@ -116,11 +106,6 @@ BATON_FN void add_all(X& x, const column_range& c, int first, std::uint32_t whic
   }
 }
 
-template <int n, int steps>
-struct addend_values {
-  vec16 at[n][steps];
-};
-
 /// What is added up: this rank's rows, by choice, what other ranks made of the token, by rank, and its row of shared experts.
 template <class X>
 struct addends {
@@ -128,14 +113,13 @@ struct addends {
   weighted_rows<X> rows{}, sums{};
   const float* own = nullptr;     // not null: this rank's part, summed before; no choices then
   const vec16* shared = nullptr;  // the last one; null: none
+  float* kept = nullptr;          // [columns_of_set], the warp's own, of shared memory; for are_apart()
   BATON_FN int count() const {
     return count_bits(choices) + count_bits(below | above) + (shared != nullptr ? 1 : 0);
   }
-  /// Whether this rank's rows may come first, then others' sums: two numbers can be added either way round.
-  template <int most>
-  BATON_FN bool at_once() const {
-    return own == nullptr && count() <= most && (below & (below - 1)) == 0;
-  }
+  /// Whether this rank's rows have to be summed apart from those of the ranks below. Else they may come first, as two numbers
+  /// can be added either way round.
+  BATON_FN bool are_apart() const { return choices != 0 && (below & (below - 1)) != 0; }
 };
 
 /// Whether a warp finishes sums together: finish(first vec16 of a step, its sums), at the end of the range for lanes without any.
@@ -143,87 +127,6 @@ template <class Finish>
 concept is_of_warp = requires {
   Finish::is_of_warp;
 };
-
-/// Where values are widened from e4m3 or rounded to it, more addends would not leave registers for the next ones.
-template <token_format Sums, class Finish>
-inline constexpr int most_at_once = Sums == token_format::bf16 && !is_of_warp<Finish> ? 8 : 6;
-
-/// What a lane loads at once of n addends, and how many such sets it has: two in turn, where there are registers.
-template <int n, token_format Sums, class Finish>
-struct value_sets {
-  static constexpr int room = most_at_once<Sums, Finish> == 8 ? 8 : 5;
-  static constexpr int steps = 4 * n <= room ? 4 : 2 * n <= room ? 2 : 1;
-  static constexpr int num = n * steps <= room ? 2 : 1;
-};
-
-/// finish(vec16 of the token, 8 sums) for what the range has; n addends. ready() when the first loads are on their way. Those
-/// of the next columns are while some are added up.
-template <int n, token_format Sums, class X, class Ready, class Finish>
-BATON_FN void sum_at_once(X& x, const column_range& c, const addends<X>& all, Ready ready, Finish finish) {
-  using sets = value_sets<n, Sums, Finish>;
-  constexpr int steps = sets::steps;
-  const vec16* from[n];
-  float weight[n];
-  bool is_sum[n];
-  std::uint32_t choices = all.choices, ranks = all.below | all.above;
-  BATON_UNROLL
-  for (int i = 0; i < n; ++i) {
-    const bool is_row = choices != 0;
-    const std::uint32_t left = is_row ? choices : ranks;  // 0: the row of shared experts is
-    const int at = left != 0 ? lowest_bit(left) : 0;
-    typename X::template lanes<std::uint32_t> first;
-    x.each_lane([&](int lane) { first[lane] = is_row ? all.rows.first[lane] : all.sums.first[lane]; });
-    const std::uint32_t of_base = x.broadcast(first, at);
-    from[i] = left == 0 ? all.shared : (is_row ? all.rows.base : all.sums.base) + of_base;
-    const float of_choice = x.broadcast(all.rows.weight, at);
-    weight[i] = is_row ? of_choice : 1.0f;  // fma(1, v, s) is s + v
-    is_sum[i] = Sums != token_format::bf16 && !is_row && left != 0;
-    ranks = is_row ? ranks : ranks & (ranks - 1);
-    choices &= choices - 1;
-  }
-  // Sets of values in turn, not one that is handed on: registers that are copied are waited for, and then nothing else is on its
-  // way. There are no branches but the loop's: behind the range's end loads are of its last vec16.
-  using values = typename X::template lanes<addend_values<n, steps>>;
-  constexpr int set = steps * warp_lanes;
-  values in_turn[sets::num];
-  const auto load = [&](values& to, int first) {
-    x.each_lane([&](int lane) {
-      BATON_UNROLL
-      for (int i = 0; i < n; ++i) {
-        BATON_UNROLL
-        for (int s = 0; s < steps; ++s) {
-          const int place = c.place(first, s, lane);
-          to[lane].at[i][s] = is_sum[i] ? read_sum<Sums>(x, c, from[i], place) : x.read(from[i] + place);
-        }
-      }
-    });
-  };
-  const auto add = [&](const values& of, int first) {
-    BATON_UNROLL
-    for (int s = 0; s < steps; ++s) {
-      step_sums<X> sum;
-      x.each_lane([&](int lane) {
-        BATON_UNROLL
-        for (int i = 0; i < n; ++i)
-          add_row_or_sum<Sums>(sum.of[lane].at, is_sum[i], weight[i], of[lane].at[i][s]);
-        if constexpr (!is_of_warp<Finish>)
-          if (c.has(first, s, lane)) finish(c.place(first, s, lane), sum.of[lane].at);
-      });
-      if constexpr (is_of_warp<Finish>) finish(first + s * warp_lanes, sum);
-    }
-  };
-  BATON_UNROLL
-  for (int k = 0; k < sets::num; ++k) load(in_turn[k], c.begin + k * set);
-  ready();
-  BATON_ROLLED
-  for (int first = c.begin; first < c.end; first += sets::num * set) {
-    BATON_UNROLL
-    for (int k = 0; k < sets::num; ++k) {
-      add(in_turn[k], first + k * set);
-      load(in_turn[k], first + (k + sets::num) * set);
-    }
-  }
-}
 
 /// The same for any number of addends: ((ranks below) + this rank) + ranks above.
 template <token_format Sums, class X, class Finish>
@@ -250,35 +153,6 @@ BATON_FN void sum_in_order(X& x, const column_range& c, const addends<X>& all, F
         if (c.has(first, 0, lane)) finish(c.place(first, 0, lane), total.of[lane].at);
     });
     if constexpr (is_of_warp<Finish>) finish(first, total);
-  }
-}
-
-/// One warp: finish(vec16 of the token, 8 sums), by one lane each, for all that the range has; before the first, ready().
-template <token_format Sums, class X, class Ready, class Finish>
-BATON_FN void sum_up(X& x, const column_range& c, const addends<X>& all, Ready ready, Finish finish) {
-  constexpr int most = most_at_once<Sums, Finish>;
-  switch (all.template at_once<most>() ? all.count() : 0) {
-    case 1:
-      return sum_at_once<1, Sums>(x, c, all, ready, finish);
-    case 2:
-      return sum_at_once<2, Sums>(x, c, all, ready, finish);
-    case 3:
-      return sum_at_once<3, Sums>(x, c, all, ready, finish);
-    case 4:
-      return sum_at_once<4, Sums>(x, c, all, ready, finish);
-    case 5:
-      return sum_at_once<5, Sums>(x, c, all, ready, finish);
-    case 6:
-      return sum_at_once<6, Sums>(x, c, all, ready, finish);
-    case 7:
-      if constexpr (most >= 7) return sum_at_once<7, Sums>(x, c, all, ready, finish);
-      [[fallthrough]];
-    case 8:
-      if constexpr (most >= 8) return sum_at_once<8, Sums>(x, c, all, ready, finish);
-      [[fallthrough]];
-    default:
-      ready();
-      return sum_in_order<Sums>(x, c, all, finish);
   }
 }
 
