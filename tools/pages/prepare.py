@@ -9,7 +9,7 @@ import reference
 
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
 MODULES = ("baton", "baton.attention", "baton.torch", "baton.transformers", "baton.deep_ep", "baton.engines.vllm", "baton.engines.sglang")
-GUIDE = ("docs/which_backend", "docs/python", "docs/python_on_gpus", "docs/torch", "docs/deep_ep", "docs/engines",
+GUIDE = ("docs/how_fast", "docs/which_backend", "docs/python", "docs/python_on_gpus", "docs/torch", "docs/deep_ep", "docs/engines",
          "docs/migrating", "docs/two_hosts", "docs/limits")
 INSIDE = ("ARCHITECTURE", "docs/protocols/README", "docs/checker", "docs/check_your_own", "docs/ring_strategies", "docs/kernels",
           "docs/decisions/README", "CONTRIBUTING", "SECURITY")
