@@ -1,12 +1,12 @@
 #pragma once
-// A part of a token in combine, 1,024 columns after the others. A warp loads 2 KB of one addend, then of the next, and adds each
-// to sums in registers as it comes, while the next two are on their way; with addends a, b, c, d:
+// A part of a token in combine, 1,024 columns at a time. A warp loads these of one addend, 2 KB of bf16, then of the next, and
+// adds each to sums in registers as it comes, while the next two are on their way (one, where sums travel in FP8); of a to d:
 //
 //   loads   a 0 | b 0 | c 0 |           d 0 |           a 1 |           b 1 |           c 1 | ...
 //   adds                    | a 0 ......    | b 0 ......    | c 0 ......    | d 0, finish   | a 1 ...
 //
-// Whole pieces of rows, because rows lie in as many pages as there are: with 512 bytes of each in turn, and as many bytes on the
-// way, combine took half as long again where few SMs load (docs/decisions/0020).
+// Pieces of rows, because rows lie in as many pages as there are: where few SMs load, combine of four ranks took half as long
+// again and more with 512 bytes to 2 KB of each in turn (docs/decisions/0020).
 #include "kernels/ep/per_rank_chunks/token_sum.hpp"
 
 namespace baton::ep::per_rank_chunks {
