@@ -48,7 +48,7 @@ std::vector<int> numbered(const shape& s, const std::vector<int>& counts) {
   const dispatch_plan shared{s, 1};
   std::vector<int> found(counts.size());
   sim::machine m{1, {}};
-  m.launch(0, {1, 1, static_cast<int>(shared.bytes)}, [&](sim::context& x) {
+  m.launch(0, {1, 1, shared.bytes}, [&](sim::context& x) {
     const row_index<sized<dispatch_params, KnownRanks>> rows = shared.find_rows(x, p);
     x.each(shared.zeros(), [&](int i) { x.write(reinterpret_cast<vec16*>(rows.bits) + i, vec16{}); });
     x.each(static_cast<int>(counts.size()),
