@@ -120,6 +120,8 @@ std::vector<exploration> drawn_takes() {
                                                              .absent = 0b001},
                                                             two_send,
                                                             5}),
+      holds("3 ranks, tokens to all of them, takes drawn 8 times",
+            {{.ranks = 3, .warps = {2}, .experts = 3, .top_k = 3, .tokens = {3}, .rounds = 1}, single, 8}),
       holds("2 ranks of 5 experts, top 2, chunks of 2, tiles of 4, 2 rounds, takes drawn 5 times",
             {{.blocks = {2}, .warps = {3}, .experts = 10, .top_k = 2, .tokens = {5, 3}, .rounds = 2},
              pairs,

@@ -1,5 +1,6 @@
 #pragma once
 // Seeded inputs of one round, and what identity experts must give back.
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -38,7 +39,7 @@ struct comparison {
   void add(const comparison& other) {
     values += other.values;
     wrong += other.wrong;
-    if (!(other.worst_error <= worst_error)) worst_error = other.worst_error;  // NaN stays
+    if (!std::isnan(worst_error) && !(other.worst_error <= worst_error)) worst_error = other.worst_error;
   }
 };
 /// The ranks of an exchange, and the one that brought the inputs.

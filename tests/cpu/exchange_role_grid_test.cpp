@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/ep/per_rank/grid.hpp"
+#include "kernels/ep/per_rank/known_ranks.hpp"
 
 namespace baton::ep::per_rank {
 namespace {
@@ -48,6 +49,15 @@ TEST(exchange_role_grid, a_half_has_the_warps_of_both) {
   EXPECT_TRUE(are(combine_of(2, 128, half::receive), gpu_blocks, 0, 30));
 }
 
+/// Of the kernels that are taken for so many ranks, by lines and by flags.
+int warps_of_kernels_for(int ranks) {
+  int fewest = max_pair_combine_warps;
+  const auto look = [&](auto known) { fewest = smaller(fewest, combine_warps_of(known.value)); };
+  with_known_ranks<by_lines, true>(ranks, look);
+  with_known_ranks<by_flags, true>(ranks, look);
+  return fewest;
+}
+
 TEST(exchange_role_grid, no_kernel_is_launched_with_more_warps_than_it_is_compiled_for) {
   for (int ranks = 1; ranks <= max_ranks; ++ranks)
     for (const int tokens : {1, 7, 31, 45, 100, 177, 512, 1024})
@@ -59,7 +69,7 @@ TEST(exchange_role_grid, no_kernel_is_launched_with_more_warps_than_it_is_compil
               const bool has_pair_kernel = ranks == 2 && !fp8_sums && threads == 0;
               const int most = has_pair_kernel ? max_pair_combine_warps
                                : fp8_sums      ? combine_warps_of(0)
-                                               : combine_warps_of(ranks);
+                                               : warps_of_kernels_for(ranks);
               EXPECT_LE(g.threads(), most * warp_lanes) << ranks << " ranks, " << tokens << " tokens, "
                                                         << blocks << " blocks, " << threads << " threads";
               EXPECT_GE(g.threads(), warp_lanes);

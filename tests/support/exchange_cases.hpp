@@ -50,6 +50,7 @@ inline std::vector<named_case> conformance_cases(int ranks, int scale = 1) {
       {"capacity_overflowed_by_repeats", {ranks, sizes(16, 3, 128, t), all(17), routing::one_expert}},
       {"top_32", {ranks, sizes(64, 32, 128, t), all(5), routing::distinct}},
       {"many_experts", {ranks, sizes(1024, 8, 64, t), all(6), routing::distinct}},
+      {"wide_rows_of_most_ranks", {ranks, sizes(16, 8, 8200, 3 * scale), all(3), routing::distinct}},
   };
 }
 

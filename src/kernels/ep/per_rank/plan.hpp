@@ -7,6 +7,8 @@
 
 namespace baton::ep::per_rank {
 
+/// `rows` and `first_row` lie on 16 bytes, since all before them is of 16. Asked for as an alignment, it makes the compiler take
+/// warps of kernels for any number of ranks for parted (check_ptx.py).
 struct dispatch_plan : shared_plan {
   row_index_shape index;
   shared_array<std::uint32_t> bits;
@@ -22,9 +24,9 @@ struct dispatch_plan : shared_plan {
   constexpr dispatch_plan(const shape& s, int senders)
       : index{s},
         bits{take<std::uint32_t>(s.max_local_experts() * index.words, 16)},
-        rows{take<std::int32_t>(align_up(s.num_pairs(), counts_of_lane), 16)},
+        rows{take<std::int32_t>(align_up(s.num_pairs(), counts_of_lane))},
         spare{take<std::uint32_t>(max_warps * warp_lanes)},
-        first_row{take<std::int32_t>(align_up(s.num_pairs(), counts_of_lane), 16)},
+        first_row{take<std::int32_t>(align_up(s.num_pairs(), counts_of_lane))},
         ids{take<std::uint16_t>(s.num_ranks * index.id_stride, 16)},
         counts{take<std::int32_t>(max_ranks)},
         noted{take<mbarrier>(1)},

@@ -174,8 +174,8 @@ struct row_index {
         BATON_UNROLL
         for (int i = 0; i < 4; ++i) {
           const int e = first + 4 * lane + i;
-          own[lane].padded[i] =
-              e < num_experts() ? align_up_to_power(rows_of(x, e), p.window.row_alignment) : 0;
+          const bool is_one = e < num_experts();
+          own[lane].padded[i] = is_one ? align_up_to_power(rows_of(x, e), p.window.row_alignment) : 0;
           sum[lane] += own[lane].padded[i];
         }
       });
