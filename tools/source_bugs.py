@@ -23,14 +23,25 @@ SECONDS = 300  # of one run; a bug that makes it hang is noticed too
 ENDLESS = f"it did not end in {SECONDS} s, as a bug may make it, or a machine with too much to do"
 
 
+def is_known(witness, root):
+    """Whether a test program has this name, or a protocol: what checks says of itself, or one of its pages."""
+    if witness.endswith("_test"):
+        return any((root / "tests").glob(f"*/{witness}.cpp"))
+    return (root / f"docs/protocols/{witness}.md").is_file() or any(f'"{witness}"' in path.read_text() for path in (root / "checks").glob("*.cpp"))
+
+
 def problems_of(bugs, root):
     names = [bug["name"] for bug in bugs]
+    known = {witness: is_known(witness, root) for witness in {w for bug in bugs for w in bug.get("noticed_by", [])}}
     for bug in bugs:
         where = f"{BUGS}: '{bug['name']}'"
         if names.count(bug["name"]) > 1:
             yield f"{where}: two have this name"
         if len({"noticed_by", "equivalent", "missed"} & bug.keys()) != 1:
             yield f"{where}: needs one of noticed_by, equivalent and missed"
+        for witness in bug.get("noticed_by", []):
+            if not known[witness]:
+                yield f"{where}: {witness} has to notice it, and is neither a test program nor a protocol"
         path = root / bug["file"]
         times = path.read_text().count(bug["from"]) if path.is_file() else 0
         if times != 1:

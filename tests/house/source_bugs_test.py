@@ -12,6 +12,8 @@ class source_bugs_test(planted_tree):
 
     def bug(self, **changes):
         self.plant("src/a.hpp", "int a = 1;\nint b = 1;\n")
+        self.plant("checks/gate.cpp", '.name = "gate",\n')
+        self.plant("tests/cpu/gate_test.cpp", "")
         return {"name": "a is 2", "file": "src/a.hpp", "from": "a = 1;", "to": "a = 2;", "noticed_by": ["gate"], **changes}
 
     def test_a_bug_whose_text_is_there_once_can_be_planted(self):
@@ -27,6 +29,11 @@ class source_bugs_test(planted_tree):
         del bug["noticed_by"]
         self.assert_caught(self.bugs(bug), "a is 2", "noticed_by")
         self.assert_clean(self.bugs({**bug, "equivalent": "nobody reads a"}))
+
+    def test_a_witness_that_there_is_not_is_caught(self):
+        self.assert_clean(self.bugs(self.bug(noticed_by=["gate", "gate_test"])))
+        self.assert_caught(self.bugs(self.bug(noticed_by=["gates"])), "a is 2", "gates has to notice it")
+        self.assert_caught(self.bugs(self.bug(noticed_by=["gates_test"])), "a is 2", "neither a test program nor a protocol")
 
     def test_two_bugs_of_one_name_are_caught(self):
         self.assert_caught(self.bugs(self.bug(), self.bug()), "a is 2", "two")
