@@ -35,8 +35,8 @@ TEST_P(exchange_shared, is_the_last_addend_of_every_token_in_every_form_and_outp
 
 TEST_P(exchange_shared, is_the_last_addend_where_one_rank_has_more_rows_than_are_added_at_once) {
   const auto one = world::local(1, device_kind::cpu);
-  for (const int top_k : {7, 8, 9, 16})
-    expect_shared_rounds(one, shared({1, sizes(16, top_k, 264, 5), {5}, routing::distinct}));
+  for (const int top_k : {7, 8, 9, 31, 32})
+    expect_shared_rounds(one, shared({1, sizes(64, top_k, 264, 5), {5}, routing::distinct}));
 }
 
 TEST_P(exchange_shared, of_a_token_without_experts_is_what_comes_out) {

@@ -14,7 +14,6 @@ inline std::vector<named_case> shared_cases(int ranks) {
       {"tokens_without_experts", {ranks, sizes(11, 2, 128, 17), ragged, routing::sparse}},
       {"a_column_vector", {ranks, sizes(16, 4, 8, 17), ragged, routing::distinct}},
       {"more_addends_than_at_once", {ranks, sizes(24, 20, 128, 17), ragged, routing::distinct}},
-      {"as_many_choices_as_lanes", {ranks, sizes(64, 32, 128, 5), std::vector<int>(n, 5), routing::distinct}},
       {"one_token", {ranks, sizes(16, 4, 264, 1), std::vector<int>(n, 1), routing::distinct}},
       {"several_parts", {ranks, sizes(8, 2, 8448, 3), std::vector<int>(n, 3), routing::sparse}},
   };
