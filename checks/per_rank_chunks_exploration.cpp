@@ -43,6 +43,9 @@ class chunk_context : public exchange_context {
     for (const std::uint32_t part : {draw_, static_cast<std::uint32_t>(8 * rank() + block()),
                                      2 * kernel_ + static_cast<std::uint32_t>(which), nth})
       h = (h ^ part) * 0x9e3779b1u, h ^= h >> 15;
+    h = (h ^ h >> 16) * 0x7feb352du;  // or numbers that follow each other would fall to one warp
+    h = (h ^ h >> 15) * 0x846ca68bu;
+    h ^= h >> 16;
     return static_cast<int>(h % static_cast<std::uint32_t>(takers_[which]));
   }
 
