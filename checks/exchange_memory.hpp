@@ -57,8 +57,8 @@ struct exchange_world {
   std::set<std::tuple<int, int, int, int>> spoilt;  // (life, round, rank, token): a reply to it was not sent
 };
 
-constexpr std::size_t exchange_shared_bytes =
-    16384;  // of a block: what combine of three warps keeps, and more
+/// Of a block: what combine of three warps keeps, and more.
+constexpr std::size_t exchange_shared_bytes = 16384;
 
 /// The words of both phases as a communicator finds them.
 inline std::uint64_t idle_word(arrival_policy policy) {

@@ -129,7 +129,7 @@ comparison compare_tokens(const ep_config& c, rank_of_ranks of, const rank_input
       if (!exact && is_shared) allowed += 0x1p-23 * std::abs(static_cast<double>(expected));
       ++result.values;
       if (!(error <= allowed)) ++result.wrong;
-      if (!std::isnan(result.worst_error) && !(error <= result.worst_error)) result.worst_error = error;
+      result.see(error);
     }
   }
   return result;

@@ -36,10 +36,14 @@ struct comparison {
   std::uint64_t values = 0;
   std::uint64_t wrong = 0;
   double worst_error = 0;  // |out - x|; with bf16 |out - expected|
+  /// Once it is NaN it stays so.
+  void see(double error) {
+    if (!std::isnan(worst_error) && !(error <= worst_error)) worst_error = error;
+  }
   void add(const comparison& other) {
     values += other.values;
     wrong += other.wrong;
-    if (!std::isnan(worst_error) && !(other.worst_error <= worst_error)) worst_error = other.worst_error;
+    see(other.worst_error);
   }
 };
 /// The ranks of an exchange, and the one that brought the inputs.

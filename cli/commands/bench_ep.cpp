@@ -128,12 +128,7 @@ void time_nccl(nccl_exchange& nccl, ep_point& point) {
 }
 
 void verify(ep_session& session, ep_form form, comparison& all) {
-  for (int set = 0; set < session.num_sets(); ++set) {
-    const comparison c = session.verify(set, form);
-    all.values += c.values;
-    all.wrong += c.wrong;
-    all.worst_error = std::max(all.worst_error, c.worst_error);
-  }
+  for (int set = 0; set < session.num_sets(); ++set) all.add(session.verify(set, form));
 }
 
 wait_matrix waits_of(std::span<const world> worlds) {

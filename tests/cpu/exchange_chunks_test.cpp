@@ -101,7 +101,7 @@ class chunk_rounds {
     const block_roles roles{sends ? 2 : 0, sends ? 0 : 2};
     const auto p = e.combine({returned(e), num_tokens_[r]}, roles, !sends,
                              ep::store_fp32{of_rank(rank).out.data(), hidden});
-    launch<combine_kernel<ep::store_fp32>>(rank, p, combine_plan{shape_, roles.warps()});
+    launch<combine_kernel<ep::store_fp32>>(rank, p, combine_plan{});
   }
 
   /// What experts return: the rows they got, or tokens copied to such rows.

@@ -69,8 +69,7 @@ struct chunk_settings {
   int told_at_once = 0;     // chunks, with one fence; 0: as measured fastest
   int combine_warps = 16;   // up to max_combine_warps; of them
   int combine_senders = 8;
-  int least_sums =
-      2048;  // parts of a rank's sums: few tokens are divided, so that there is one for each warp
+  int least_sums = 2048;  // parts of a rank's sums: few tokens are divided, so that each warp has one
   int team_sums = 16384;  // of a rank's tokens at most, from which on combine's warps work in teams
   team_roles teams{};     // of none: as measured fastest
 };

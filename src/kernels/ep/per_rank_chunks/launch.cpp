@@ -83,9 +83,11 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
             const Output& output, stream_ref stream) {
   if (is_in_teams(end, limits)) return launch_teams(w, end, limits, in, output, stream);
   const chunk_grid g = grid_of_combine(end, limits);
+  const int keeping =
+      limits.which == half::both ? g.roles.warps() : 0;  // halves have this rank's sums in memory
   const launch_grid grid{.blocks = g.blocks,
                          .threads = g.threads(),
-                         .shared_bytes = combine_plan{end.s, g.roles.warps()}.bytes,
+                         .shared_bytes = combine_plan{end.s, keeping}.bytes,
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
   const combine_params<Output> p = end.combine(in, g.roles, limits.which != half::send, output);

@@ -52,7 +52,7 @@ inline constexpr int columns_of_set = 1024;
 
 struct combine_plan : shared_plan {
   shared_array<std::uint32_t> next;  // parts that this block's warps have taken: to send, to receive
-  shared_array<float> kept;          // [warps, columns_of_set], where ranks' order asks for it
+  shared_array<float> kept;          // [warps, columns_of_set], of fused calls where ranks' order asks for it
   constexpr explicit combine_plan(const shape& s = {}, int warps = 0)
       : next{take<std::uint32_t>(2, 8)},
         kept{take<float>(s.num_ranks > 2 ? warps * columns_of_set : 0, 16)} {}

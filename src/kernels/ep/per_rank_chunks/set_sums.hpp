@@ -74,6 +74,10 @@ class set_sums {
   }
   BATON_FN bool is_row(int nth) const { return !with_ranks || nth < rows_; }
   BATON_FN bool is_shared(int nth) const { return with_ranks && all_.shared != nullptr && nth + 1 == count_; }
+  /// Whether it is another rank's sum and not of bf16, as rows are.
+  BATON_FN bool is_narrow(int nth) const {
+    return Sums != token_format::bf16 && !is_row(nth) && !is_shared(nth);
+  }
 
   BATON_FN void load(values& to) {
     if (load_first_ >= c_.end) return;
@@ -82,13 +86,13 @@ class set_sums {
                          : is_shared(loaded_) ? all_.shared
                                               : all_.sums.base) +
                         first;
-    const bool is_sum = Sums != token_format::bf16 && !is_row(loaded_) && !is_shared(loaded_);
+    const bool is_narrow_sum = is_narrow(loaded_);
     const auto load_from = [&](auto place_of) {
       x_.each_lane([&](int lane) {
         BATON_UNROLL
         for (int s = 0; s < steps_of_set; ++s) {
           const int place = place_of(s, lane);
-          to[lane].at[s] = is_sum ? read_sum<Sums>(x_, c_, from, place) : x_.read(from + place);
+          to[lane].at[s] = is_narrow_sum ? read_sum<Sums>(x_, c_, from, place) : x_.read(from + place);
         }
       });
     };
@@ -105,7 +109,7 @@ class set_sums {
   BATON_FN bool add(const values& of) {
     if (with_ranks && added_ == keeps_before_) keep();
     const float weight = x_.broadcast(weight_of_, added_);
-    if (Sums != token_format::bf16 && !is_row(added_) && !is_shared(added_))
+    if (is_narrow(added_))
       add_as<Sums>(of, weight);
     else
       add_as<token_format::bf16>(of, weight);

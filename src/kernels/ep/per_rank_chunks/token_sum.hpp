@@ -3,6 +3,7 @@
 // that, of what other ranks made of it and, last, of what shared experts did. A lane has 8 columns of each 256.
 //
 //   set_sums       up to 32 addends: of one after the other some columns, the next ones' on their way. The usual case
+//                  (set_sums.hpp)
 //   sum_in_order   any number of them: also where this rank's part comes from memory
 //
 // Both are templates on the format of other ranks' sums. What finishes a sum is called by one lane each, or by the warp with all
@@ -128,7 +129,8 @@ concept is_of_warp = requires {
   Finish::is_of_warp;
 };
 
-/// The same for any number of addends: ((ranks below) + this rank) + ranks above.
+/// One warp: finish(vec16 of the token, 8 sums), by one lane each or by the warp, for all that the range has: ((ranks below) +
+/// this rank) + ranks above, of any number of addends.
 template <token_format Sums, class X, class Finish>
 BATON_FN void sum_in_order(X& x, const column_range& c, const addends<X>& all, Finish finish) {
   BATON_ROLLED
