@@ -1,9 +1,6 @@
-#include <fmt/format.h>
-
 #include <type_traits>
 
 #include "api/ep_layout.hpp"
-#include "baton/error.hpp"
 #include "kernels/ep/per_rank/launch.hpp"
 #include "kernels/ep/per_rank/progress.hpp"
 #include "kernels/ep/per_rank_chunks/launch.hpp"
@@ -106,12 +103,6 @@ class per_rank_layout final : public ep_layout_calls {
 }  // namespace
 
 std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& c, int sms, int slot) {
-  if (goes_beyond_group(c, w.size()) && w.device() == device_kind::cuda)
-    throw unsupported{
-        fmt::format("p2p_group_size: {} of {} ranks; on GPUs layout per_rank needs all ranks in one group "
-                    "yet; use layout "
-                    "per_expert, or 0",
-                    c.p2p_group_size, w.size())};
   if (transfer_of(c, w.size()) == ep_transfer::chunks)
     return std::make_unique<per_rank_layout<ep::per_rank_chunks::endpoint>>(w, c, sms, slot);
   if (transfer_of(c, w.size()) == ep_transfer::flags)

@@ -135,6 +135,11 @@ struct combine_body {
     else
       sum_up<rows_only, false>(x, columns, all, tell_before,
                                fp8_part_writer<X>{x, columns, sums + before_part(p, at.part)});
+    if constexpr (params::goes_by_put)
+      if (!p.far.near.has(at.source)) {
+        put_part(x, p, epoch, at);
+        return true;
+      }
     untold = at;
     return true;
   }
@@ -147,13 +152,15 @@ struct combine_body {
     return p.windows.at[at.source] + p.window.sum_at(p.s, p.s.rank, at.token, Sums);
   }
 
-  /// The part to a rank beyond the group, and behind a fence its word. Lanes have met behind what they wrote of it.
+  /// The part to a rank beyond the group, and behind a fence its word. At once: what is on its way of a next part would have to be
+  /// kept in memory around a put's calls.
   template <class X>
   static BATON_FN void put_part(X& x, const params& p, std::uint64_t epoch, const sum_part& at) {
     const int first = at.part * p.window.sum_columns,
               columns = smaller(p.window.sum_columns, p.s.hidden - first);
     const std::size_t before = static_cast<std::size_t>(at.part) *
                                static_cast<std::size_t>(sum_bytes_of(Sums, p.window.sum_columns));
+    x.sync_warp();  // all lanes' writes are behind the put
     x.put(at.source, p.windows.at[at.source] + p.window.sum_at(p.s, p.s.rank, at.token, Sums) + before,
           place_of_sum(p, at) + before, sum_bytes_of(Sums, columns));
     x.elect([&] {
@@ -173,13 +180,6 @@ struct combine_body {
   static BATON_FN void tell(X& x, const params& p, std::uint64_t epoch, sum_part& sent) {
     if (sent.token < 0) return;
     x.sync_warp();
-    if constexpr (params::goes_by_put) {
-      if (!p.far.near.has(sent.source)) {
-        put_part(x, p, epoch, sent);
-        sent.token = -1;
-        return;
-      }
-    }
     x.elect([&] { publish<epoch_arrival>(x, word_of_sum(p, sent), static_cast<std::uint32_t>(epoch), 1); });
     sent.token = -1;
   }
