@@ -152,8 +152,8 @@ struct combine_body {
     return p.windows.at[at.source] + p.window.sum_at(p.s, p.s.rank, at.token, Sums);
   }
 
-  /// The part to a rank beyond the group, and behind a fence its word. At once: what is on its way of a next part would have to be
-  /// kept in memory around a put's calls.
+  /// The part to a rank beyond the group, and behind a fence its word. At once: what is on its way of a next part would have to
+  /// be kept in memory around a put's calls.
   template <class X>
   static BATON_FN void put_part(X& x, const params& p, std::uint64_t epoch, const sum_part& at) {
     const int first = at.part * p.window.sum_columns,
