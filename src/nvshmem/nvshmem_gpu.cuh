@@ -16,6 +16,22 @@
 
 namespace baton {
 
+/// A lane's share of a copy of vec16s. A function of its own: in kernels that have few registers left, what it holds would push
+/// out what lives on, which NVSHMEM's calls do not leave there either. Each file has its own, of as many registers as its
+/// kernels have.
+[[maybe_unused]] static __device__ __noinline__ void copy_by_warp(uint4* to, const uint4* from, int count) {
+  constexpr int ahead = 8;
+  for (int first = static_cast<int>(threadIdx.x) % warp_lanes; first < count; first += ahead * warp_lanes) {
+    uint4 held[ahead];
+    BATON_UNROLL
+    for (int i = 0; i < ahead; ++i)
+      if (const int at = first + i * warp_lanes; at < count) held[i] = from[at];
+    BATON_UNROLL
+    for (int i = 0; i < ahead; ++i)
+      if (const int at = first + i * warp_lanes; at < count) to[at] = held[i];
+  }
+}
+
 class nvshmem_gpu : public async_gpu<1> {
  public:
   using async_gpu<1>::async_gpu;
@@ -24,8 +40,8 @@ class nvshmem_gpu : public async_gpu<1> {
   BATON_FN void put(int rank, std::byte* to, const std::byte* from, int bytes) const {
     void* const there = nvshmem_ptr(to, rank);
     if (there == nullptr) return nvshmemx_putmem_nbi_warp(to, from, static_cast<std::size_t>(bytes), rank);
-    copy(static_cast<vec16*>(there), reinterpret_cast<const vec16*>(from),
-         bytes / static_cast<int>(sizeof(vec16)));
+    copy_by_warp(static_cast<uint4*>(there), reinterpret_cast<const uint4*>(from),
+                 bytes / static_cast<int>(sizeof(uint4)));
     __syncwarp();
   }
   BATON_FN void fence_puts() const {
@@ -34,20 +50,6 @@ class nvshmem_gpu : public async_gpu<1> {
   }
   BATON_FN void signal(int rank, std::uint64_t* word, std::uint64_t value) const {
     nvshmemx_signal_op(word, value, NVSHMEM_SIGNAL_SET, rank);
-  }
-
- private:
-  BATON_FN void copy(vec16* to, const vec16* from, int count) const {
-    constexpr int ahead = 4;
-    for (int first = lane(); first < count; first += ahead * warp_lanes) {
-      vec16 held[ahead];
-      BATON_UNROLL
-      for (int i = 0; i < ahead; ++i)
-        if (const int at = first + i * warp_lanes; at < count) held[i] = read(from + at);
-      BATON_UNROLL
-      for (int i = 0; i < ahead; ++i)
-        if (const int at = first + i * warp_lanes; at < count) write(to + at, held[i]);
-    }
   }
 };
 
