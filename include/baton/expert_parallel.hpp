@@ -58,7 +58,7 @@ struct ep_config {
   /// Ranks r with the same r / p2p_group_size reach each other's memory with stores; the others are reached by puts of what was
   /// written in memory of the rank's own. 0: the ranks of a host are one group (world::hosts). Fewer than all: CPU worlds
   /// simulate the network between groups; GPUs need NVSHMEM, which is opened then, and a process for each. Layout per_rank
-  /// travels in chunks then, and has not run on GPUs so yet. Not tried on more than one machine. Results are the same bits.
+  /// travels in chunks then. Not tried on more than one machine. Results are the same bits.
   int p2p_group_size = 0;
   int num_sms = 0;  // blocks of a kernel, up to 1024; 0: all SMs (2 on the CPU). A call may take fewer
   int num_threads =

@@ -28,10 +28,14 @@ struct nvshmem_launch {
   void* stream = nullptr;
 };
 
+struct nvshmem_calls;
+/// What two builds agree in that understand each other, mostly: the sizes of what they hand over.
+constexpr std::size_t nvshmem_sizes();
+
 /// Calls return 0, or what went wrong: NVSHMEM's status, or CUDA's.
 struct nvshmem_calls {
-  std::size_t size = sizeof(nvshmem_calls);  // of another build, mostly another one
-  int built_with = 0;                        // NVSHMEM's version, 30405 for 3.4.5
+  std::size_t sizes = nvshmem_sizes();
+  int built_with = 0;  // NVSHMEM's version, 30405 for 3.4.5
   int (*make_id)(void* id) = nullptr;
   /// Collective, as `allocate`; the device is current.
   int (*join)(int rank, int ranks, const void* id) = nullptr;
@@ -39,6 +43,10 @@ struct nvshmem_calls {
   void* (*of_rank)(const void* memory, int rank) = nullptr;  // null: stores do not reach it
   int (*launch)(const nvshmem_launch& l) = nullptr;
 };
+
+constexpr std::size_t nvshmem_sizes() {
+  return sizeof(nvshmem_calls) << 32 | sizeof(nvshmem_launch);
+}
 
 /// The module's one symbol.
 inline constexpr const char* nvshmem_symbol = "baton_nvshmem";
