@@ -88,11 +88,7 @@ void launch_teams(const world& w, const endpoint& end, const launch_limits& limi
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
   const combine_params<Output> p = end.combine(in, {}, true, output, g.roles);
-  constexpr token_format fp8 = token_format::blockwise_fp8;
-  if (end.s.fp8_sums)
-    baton::launch<team_combine_kernel<Output, team_adders, fp8>>(w, grid, p, stream);
-  else
-    baton::launch<team_combine_kernel<Output>>(w, grid, p, stream);
+  baton::launch<team_combine_kernel<Output>>(w, grid, p, stream);
 }
 
 }  // namespace
