@@ -72,6 +72,14 @@ struct ep_config {
   /// Experts' first rows are multiples of it: a power of two up to 128, and at least what the format asks for, which is 4 with
   /// blockwise_fp8, 128 with tiled_scales, else 1. 0: that.
   int row_alignment = 0;
+  /// Each expert has so many rows of its own, one expert's behind the other's, whether they are used or not: expert e's begin at
+  /// e * rows_of_expert, so that received tokens, and what combine takes, are [local experts, rows_of_expert, hidden]. At least
+  /// ranks * num_max_tokens_per_rank, so that they always suffice, and a multiple of what row_alignment says. Layout per_rank,
+  /// rows by_expert. 0: an expert's rows begin where those of the one before end.
+  int rows_of_expert = 0;
+  /// Layout per_rank, ranks of one p2p group: router weights are given to combine, or combine_async, in place of dispatch: a
+  /// kernel more, before combine's, in which ranks tell each other. combine_async then waits for that of all ranks.
+  bool weights_at_combine = false;
   int num_slots = 1;  // 1 to 8: rounds that may be in flight at the same time; each has memory of its own
 
   friend bool operator==(const ep_config&, const ep_config&) = default;

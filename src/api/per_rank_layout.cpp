@@ -4,6 +4,7 @@
 
 #include "api/ep_layout.hpp"
 #include "baton/error.hpp"
+#include "kernels/ep/late_weights/launch.hpp"
 #include "kernels/ep/per_rank/launch.hpp"
 #include "kernels/ep/per_rank/progress.hpp"
 #include "kernels/ep/per_rank_chunks/launch.hpp"
@@ -23,6 +24,7 @@ class per_rank_layout final : public ep_layout_calls {
                 .threads = c.num_threads == 0 && w.device() == device_kind::cpu ? cpu_threads : c.num_threads,
                 .slot = reported_slot(c, slot),
                 .threads_are_asked_for = c.num_threads != 0},
+        weights_come_late_{c.weights_at_combine},
         end_{Endpoint::of(shape_of(c, w.size(), w.rank()))} {
     if constexpr (std::is_same_v<Endpoint, ep::per_rank_chunks::endpoint>)
       if (goes_beyond_group(c, w.size())) end_.p2p_group_size = c.p2p_group_size;
@@ -53,14 +55,14 @@ class per_rank_layout final : public ep_layout_calls {
     return end_.received();
   }
   void combine_async(const combine_input& in, stream_ref stream) override {
-    combine_sms_ = in.num_sms;
+    begin_combine(in, stream);
     run({.expert_output = in.expert_output, .num_tokens = num_tokens_}, ep::store_fp32{}, half::send, stream);
   }
   void combine_wait(const late_input& in, const output& out, stream_ref stream) override {
     run({.num_tokens = num_tokens_, .shared_output = in.shared_output}, out, half::receive, stream);
   }
   void combine(const combine_input& in, const output& out, stream_ref stream) override {
-    combine_sms_ = in.num_sms;
+    begin_combine(in, stream);
     run({in.expert_output, num_tokens_, in.shared_output}, out, half::both, stream);
   }
 
@@ -89,6 +91,11 @@ class per_rank_layout final : public ep_layout_calls {
                                      .replicas = in.replicas},
            stream);
   }
+  void begin_combine(const combine_input& in, stream_ref stream) {
+    combine_sms_ = in.num_sms;
+    if (weights_come_late_)
+      launch(ranks_, limits(half::both, in.num_sms), end_.weights({in.topk_weights, num_tokens_}), stream);
+  }
   void run(const ep::per_rank::combine_input& in, const output& out, half which, stream_ref stream) {
     if (const auto* fp32 = std::get_if<ep::store_fp32>(&out))
       launch(ranks_, end_, limits(which, combine_sms_), in, *fp32, stream);
@@ -98,6 +105,7 @@ class per_rank_layout final : public ep_layout_calls {
 
   world ranks_;
   ep::per_rank::launch_limits limits_;
+  bool weights_come_late_;
   Endpoint end_;
   int num_tokens_ = 0, dispatch_sms_ = 0, combine_sms_ = 0;
   ep::row_reports reports_{};
