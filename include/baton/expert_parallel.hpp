@@ -112,7 +112,8 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 /// 2*512*ceil(T*top_k/224) and 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 +
 /// T/16*(E/R*9 + 8)).
 /// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
-/// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows.
+/// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows. With
+/// rows_of_expert max_rows is E/R times that. With weights_at_combine window has 8*R*T*top_k more, in whole 128.
 /// That is one slot; num_slots of them take as often as much, each rounded up to 256 bytes, and then 128 bytes of window and 64
 /// of local. CUDA rounds
 /// window and local up to the GPU's unit of allocation, 2 MiB.
@@ -138,8 +139,8 @@ expert_range experts_of_rank(int num_experts, int num_ranks, int rank);
 /// One that was moved from throws invalid_argument.
 ///
 /// A round is dispatch_async, dispatch_wait, combine_async, combine_wait, in this order, on every rank.
-/// The *_async calls never wait for another rank; the *_wait calls do. Several ranks that share one thread or
-/// one GPU must therefore all enqueue their *_async call before any of them enqueues the matching *_wait.
+/// The *_async calls never wait for another rank (but combine_async does with weights_at_combine); the *_wait calls do. Several
+/// ranks that share one thread or one GPU must therefore all enqueue their *_async call before any of them enqueues the matching *_wait.
 ///
 /// Order: everything happens on the caller's stream. No call allocates or synchronises; all can be captured
 /// into a CUDA graph and replayed with new inputs in the same buffers.
@@ -270,7 +271,8 @@ class expert_parallel {
   received_tokens dispatch_wait(stream_ref stream = {}, int slot = 0);
 
   /// Sends expert outputs back to the ranks of their tokens. combine_wait takes as many SMs, and adds the shared_output that was
-  /// given here.
+  /// given here. With weights_at_combine it waits for all ranks' combine_async, whose weights it needs: not for ranks whose work
+  /// shares one stream, or one GPU with its default streams.
   void combine_async(const combine_input& in, stream_ref stream = {});
   void combine_async(const bfloat16* expert_output, stream_ref stream = {}) {
     combine_async({.expert_output = expert_output}, stream);
@@ -279,8 +281,8 @@ class expert_parallel {
   /// Waits for all ranks' combine_async, then `out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :]`,
   /// where y is the output of the token's k-th expert and zero where topk_idx was -1. Layout per_expert accumulates in fp32
   /// with fused multiply-adds, k ascending, per_rank as combine() says; `out` is fp32 or bf16 (rounded once). The weights are
-  /// those that dispatch was given, and then, and with per_rank always, `topk_weights` is null here; without any, every weight
-  /// is 1. The shared_output of combine_async comes last, as combine() says.
+  /// those that dispatch was given, or combine_async, and then, and with per_rank always, `topk_weights` is null here; without any,
+  /// every weight is 1. The shared_output of combine_async comes last, as combine() says.
   void combine_wait(const float* topk_weights, float* out, stream_ref stream = {}, int slot = 0);
   void combine_wait(const float* topk_weights, bfloat16* out, stream_ref stream = {}, int slot = 0);
 

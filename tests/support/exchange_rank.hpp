@@ -80,6 +80,7 @@ class exchange_rank {
   void combine_async(const bfloat16* expert_output) {
     ep_->combine_async(combine_of(expert_output), stream_);
   }
+  void combine_async() { combine_async(expert_output_.data()); }
   void combine_wait() {
     const float* weights = ep_->config().layout == ep_layout::per_expert ? topk_weights_.data() : nullptr;
     if (options.bf16_output)
@@ -96,7 +97,7 @@ class exchange_rank {
   /// The experts of the tests, on the host: computes from the received rows, and enqueues combine_async.
   void reply(const received_copy& got) {
     apply_experts(got);
-    combine_async(expert_output_.data());
+    combine_async();
   }
   void apply_experts(const received_copy& got) {
     const auto hidden = static_cast<std::size_t>(ep_->config().hidden);
@@ -405,11 +406,11 @@ inline std::string run_round(const expected_round& round, std::vector<exchange_r
     const std::string wrong = difference(round, static_cast<int>(r), got[r]);
     if (!wrong.empty()) return in_context(r, wrong);
   }
+  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].apply_experts(got[r]);
   if (how == calls::fused) {
-    for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].apply_experts(got[r]);
     for (auto& r : ranks) r.combine();
   } else {
-    for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].reply(got[r]);
+    for (auto& r : ranks) r.combine_async();
     for (auto& r : ranks) r.combine_wait();
   }
   for (std::size_t r = 0; r < ranks.size(); ++r) {
