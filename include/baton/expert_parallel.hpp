@@ -140,7 +140,8 @@ expert_range experts_of_rank(int num_experts, int num_ranks, int rank);
 ///
 /// A round is dispatch_async, dispatch_wait, combine_async, combine_wait, in this order, on every rank.
 /// The *_async calls never wait for another rank (but combine_async does with weights_at_combine); the *_wait calls do. Several
-/// ranks that share one thread or one GPU must therefore all enqueue their *_async call before any of them enqueues the matching *_wait.
+/// ranks that share one thread or one GPU must therefore all enqueue their *_async call before any of them enqueues the matching
+/// *_wait.
 ///
 /// Order: everything happens on the caller's stream. No call allocates or synchronises; all can be captured
 /// into a CUDA graph and replayed with new inputs in the same buffers.
@@ -281,8 +282,8 @@ class expert_parallel {
   /// Waits for all ranks' combine_async, then `out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :]`,
   /// where y is the output of the token's k-th expert and zero where topk_idx was -1. Layout per_expert accumulates in fp32
   /// with fused multiply-adds, k ascending, per_rank as combine() says; `out` is fp32 or bf16 (rounded once). The weights are
-  /// those that dispatch was given, or combine_async, and then, and with per_rank always, `topk_weights` is null here; without any,
-  /// every weight is 1. The shared_output of combine_async comes last, as combine() says.
+  /// those that dispatch was given, or combine_async, and then, and with per_rank always, `topk_weights` is null here; without
+  /// any, every weight is 1. The shared_output of combine_async comes last, as combine() says.
   void combine_wait(const float* topk_weights, float* out, stream_ref stream = {}, int slot = 0);
   void combine_wait(const float* topk_weights, bfloat16* out, stream_ref stream = {}, int slot = 0);
 
