@@ -55,15 +55,16 @@ class per_rank_layout final : public ep_layout_calls {
     return end_.received();
   }
   void combine_async(const combine_input& in, stream_ref stream) override {
-    begin_combine(in, stream);
-    run({.expert_output = in.expert_output, .num_tokens = num_tokens_}, ep::store_fp32{}, half::send, stream);
+    combine_sms_ = in.num_sms;
+    run({.expert_output = in.expert_output, .num_tokens = num_tokens_}, ep::store_fp32{}, half::send, stream,
+        in.topk_weights);
   }
   void combine_wait(const late_input& in, const output& out, stream_ref stream) override {
     run({.num_tokens = num_tokens_, .shared_output = in.shared_output}, out, half::receive, stream);
   }
   void combine(const combine_input& in, const output& out, stream_ref stream) override {
-    begin_combine(in, stream);
-    run({in.expert_output, num_tokens_, in.shared_output}, out, half::both, stream);
+    combine_sms_ = in.num_sms;
+    run({in.expert_output, num_tokens_, in.shared_output}, out, half::both, stream, in.topk_weights);
   }
 
  private:
@@ -91,16 +92,24 @@ class per_rank_layout final : public ep_layout_calls {
                                      .replicas = in.replicas},
            stream);
   }
-  void begin_combine(const combine_input& in, stream_ref stream) {
-    combine_sms_ = in.num_sms;
-    if (weights_come_late_)
-      launch(ranks_, limits(half::both, in.num_sms), end_.weights({in.topk_weights, num_tokens_}), stream);
+  void run(const ep::per_rank::combine_input& in, const output& out, half which, stream_ref stream,
+           const float* topk_weights = nullptr) {
+    ep::per_rank::launch_limits of_combine = limits(which, combine_sms_);
+    if (weights_come_late_ && which != half::receive) {
+      // Its code first: CUDA may wait for what runs when it loads some, and this waits for other ranks.
+      of_combine.only_loads = true;
+      enqueue(of_combine, in, out, stream);
+      of_combine.only_loads = false;
+      launch(ranks_, of_combine, end_.weights({topk_weights, num_tokens_}), stream);
+    }
+    enqueue(of_combine, in, out, stream);
   }
-  void run(const ep::per_rank::combine_input& in, const output& out, half which, stream_ref stream) {
+  void enqueue(const ep::per_rank::launch_limits& of_combine, const ep::per_rank::combine_input& in,
+               const output& out, stream_ref stream) {
     if (const auto* fp32 = std::get_if<ep::store_fp32>(&out))
-      launch(ranks_, end_, limits(which, combine_sms_), in, *fp32, stream);
+      launch(ranks_, end_, of_combine, in, *fp32, stream);
     else if (const auto* bf16 = std::get_if<ep::store_bf16>(&out))
-      launch(ranks_, end_, limits(which, combine_sms_), in, *bf16, stream);
+      launch(ranks_, end_, of_combine, in, *bf16, stream);
   }
 
   world ranks_;

@@ -32,7 +32,8 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .threads = g.threads(),
                          .shared_bytes = dispatch_plan(p.window, g.roles).bytes,
                          .begins_early = limits.begin_early(),
-                         .slot = limits.slot};
+                         .slot = limits.slot,
+                         .only_loads = limits.only_loads};
   with_tokens(end.s.format, in.tokens_are_given, [&]<class Format>() {
     if (end.goes_beyond_group())
       launch_on_cpu<dispatch_kernel<Format>>(w, grid, end.with_far(p), stream);
@@ -51,7 +52,8 @@ void launch_teams(const world& w, const endpoint& end, const launch_limits& limi
                          .threads = g.threads(),
                          .shared_bytes = team_plan{end.s, end.window_cells(), g.roles}.bytes,
                          .begins_early = limits.begin_early(),
-                         .slot = limits.slot};
+                         .slot = limits.slot,
+                         .only_loads = limits.only_loads};
   const combine_params<Output> p = end.combine(in, {}, true, output, g.roles);
   constexpr token_format fp8 = token_format::blockwise_fp8;
   if (end.s.fp8_sums)
@@ -89,7 +91,8 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .threads = g.threads(),
                          .shared_bytes = combine_plan{end.s, keeping}.bytes,
                          .begins_early = limits.begin_early(),
-                         .slot = limits.slot};
+                         .slot = limits.slot,
+                         .only_loads = limits.only_loads};
   const combine_params<Output> p = end.combine(in, g.roles, limits.which != half::send, output);
   if (end.goes_beyond_group()) return launch_far(w, end, grid, p, stream);
   if (end.s.fp8_sums)
