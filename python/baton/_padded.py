@@ -57,7 +57,9 @@ def tell_rows(recv: Received, capacity: int, *, scales: Optional[Array], row_cou
               stream: Any = None) -> None:
     """What pad_rows says of rows, of a communicator with rows_of_expert, whose rows lie where pad_rows would put them."""
     gpu = World(_core.world_of(recv._core))._gpu
-    _core.pad_rows(recv._core, (None, scales, row_counts, source_tokens, source_ranges), capacity, 0, stream_handle(stream, gpu, kind_of(row_counts)))
+    enough_sms = 32  # for what is told of some thousand rows: the kernel's own choice is for all that there is memory for
+    told = None, scales, row_counts, source_tokens, source_ranges
+    _core.pad_rows(recv._core, told, capacity, enough_sms, stream_handle(stream, gpu, kind_of(row_counts)))
 
 
 def unpad_rows(recv: Received, padded: Array, *, out: Optional[Array] = None, num_sms: int = 0, stream: Any = None) -> Array:
