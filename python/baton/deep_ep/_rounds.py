@@ -42,7 +42,10 @@ class Rounds:
             self.unfinished[slot]()
         if slot in self.open:
             _, recv = self.open.pop(slot)
-            self.ep.combine(torch.empty((recv.max_rows, self.hidden), dtype=torch.bfloat16, device=idx.device), slot=slot)
+            rows = recv.tokens if self.has_places and recv.format == "bf16" else None  # any memory of that size does
+            if rows is None:
+                rows = torch.empty((recv.max_rows, self.hidden), dtype=torch.bfloat16, device=idx.device)
+            self.ep.combine(rows, slot=slot)
         number = next(self.numbers)
         if is_whole:
             self.open[slot] = number, self.ep.dispatch(tokens, idx, slot=slot, num_sms=num_sms)
