@@ -70,7 +70,8 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .threads = g.threads(),
                          .shared_bytes = dispatch_plan(p.window, g.roles).bytes,
                          .begins_early = limits.begin_early(),
-                         .slot = limits.slot};
+                         .slot = limits.slot,
+                         .only_loads = limits.only_loads};
   if (end.goes_beyond_group()) return launch_far(w, grid, end.with_far(p), in.tokens_are_given, stream);
   with_tokens(end.s.format, in.tokens_are_given,
               [&]<class Format>() { baton::launch<dispatch_kernel<Format>>(w, grid, p, stream); });
@@ -86,7 +87,8 @@ void launch_teams(const world& w, const endpoint& end, const launch_limits& limi
                          .threads = g.threads(),
                          .shared_bytes = team_plan{end.s, end.window_cells(), g.roles}.bytes,
                          .begins_early = limits.begin_early(),
-                         .slot = limits.slot};
+                         .slot = limits.slot,
+                         .only_loads = limits.only_loads};
   const combine_params<Output> p = end.combine(in, {}, true, output, g.roles);
   baton::launch<team_combine_kernel<Output>>(w, grid, p, stream);
 }
@@ -104,7 +106,8 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .threads = g.threads(),
                          .shared_bytes = combine_plan{end.s, keeping}.bytes,
                          .begins_early = limits.begin_early(),
-                         .slot = limits.slot};
+                         .slot = limits.slot,
+                         .only_loads = limits.only_loads};
   const combine_params<Output> p = end.combine(in, g.roles, limits.which != half::send, output);
   if (end.goes_beyond_group()) return launch_far(w, grid, end.with_far(p), stream);
   if (end.s.fp8_sums)
