@@ -10,23 +10,23 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = "docs/results"
-PIECES, PAIR, FOUR = "2026-11-26-rows-in-pieces", "2026-11-26-two-gpus", "2026-11-26-four-gpus"
+PIECES, FOUR, LATEST = "2026-11-26-rows-in-pieces", "2026-11-26-four-gpus", "2026-11-27-exchange"
 
 # GPUs, tokens a GPU, file of lines or chunks, its case beside the tokens, file by flags, others (us), aim, aim by flags
 EXCHANGE = [
     (2, 1, f"{PIECES}/lines-2", {}, f"{PIECES}/flags-2", "FlashInfer 14.3", 5.5, 7.5),
     (2, 32, f"{PIECES}/lines-2", {}, f"{PIECES}/flags-2", "FlashInfer 15.4", 8, 10.5),
     (2, 128, f"{PIECES}/lines-2", {}, f"{PIECES}/flags-2", "FlashInfer 18.2", 14, 17),
-    (2, 512, f"{PAIR}/many-by-token", {}, None, "FlashInfer 43.4", 40, None),
-    (2, 1024, f"{PIECES}/all-sms-2", {}, None, "FlashInfer 80.9", 75, None),
+    (2, 512, f"{LATEST}/by-token-2-h200", {}, None, "FlashInfer 43.4", 40, None),
+    (2, 1024, f"{LATEST}/by-token-2-h200", {}, None, "FlashInfer 80.9", 75, None),
     (2, 4096, f"{PIECES}/all-sms-2", {}, None, "FlashInfer 288", None, None),
-    (2, 4096, f"{PIECES}/prefill-2", {"num_sms": 24}, None, "", 268, None),
+    (2, 4096, f"{LATEST}/24-sms-2", {"num_sms": 24}, None, "", 268, None),
     (4, 1, f"{PIECES}/lines-4", {}, f"{PIECES}/flags-4", "FlashInfer 18.6", 8, 10),
     (4, 32, f"{PIECES}/lines-4", {}, f"{PIECES}/flags-4", "FlashInfer 20.3", 12.5, 15),
     (4, 128, f"{PIECES}/lines-4", {}, f"{PIECES}/flags-4", "FlashInfer 34.2, DeepEP low latency 91.5", 29, 32),
     (4, 1024, f"{PIECES}/all-sms-4", {}, None, "FlashInfer 208, DeepEP 293", 190, None),
-    (4, 4096, f"{PIECES}/all-sms-4-teams", {}, None, "FlashInfer 741, DeepEP 819", None, None),
-    (4, 4096, f"{PIECES}/prefill-4", {"num_sms": 24}, None, "DeepEP 905", 720, None),
+    (4, 4096, f"{LATEST}/warps-4", {}, None, "FlashInfer 741, DeepEP 819", None, None),
+    (4, 4096, f"{LATEST}/24-sms-4", {"num_sms": 24}, None, "DeepEP 905", 720, None),
 ]
 # format, m = n = k, aim against cuBLAS
 DENSE = [("bf16", 8192, 1.02), ("bf16", 4096, 1.0), ("bf16", 2048, 0.98), ("bf16", 1024, 0.95), ("e4m3", 8192, 1.05), ("e4m3", 4096, None), ("e4m3", 2048, None),
@@ -37,7 +37,7 @@ GROUPS = [("bf16", "gate_up", 32768, 762, 780), ("bf16", "down", 32768, 751, 770
           ("e4m3", "gate_up", 8192, 836, 880), ("e4m3", "down", 8192, 828, 860)]
 GROUPS_FILE = f"{FOUR}/groups"
 # head dimension, length, mask, file, others (TFLOP/s), aim
-ATTENTION = [(512, 2048, "causal", f"{FOUR}/attention", "", 620), (512, 4096, "causal", f"{FOUR}/attention", "", 710), (512, 4096, "dense", f"{FOUR}/attention", "", 740),
+ATTENTION = [(512, 2048, "causal", "2026-11-27-attention/now", "", 620), (512, 4096, "causal", "2026-11-27-attention/now", "", 710), (512, 4096, "dense", "2026-11-27-attention/now", "", 740),
              (512, 8192, "causal", "2026-11-23-attention/prefill", "an open patch of FlashAttention 3: 497", 755),
              (512, 8192, "dense", "2026-11-23-attention/prefill", "the same: 457", 775),
              (512, 16384, "causal", "2026-11-23-attention/prefill", "the same: 506", 790), (512, 16384, "dense", "2026-11-23-attention/prefill", "the same: 451", 770),
@@ -47,7 +47,11 @@ ATTENTION = [(512, 2048, "causal", f"{FOUR}/attention", "", 620), (512, 4096, "c
              (256, 16384, "dense", "2026-11-23-attention/prefill", "FlashAttention 3 796, cuDNN 761", 815)]
 # sequences, keys, others (us), aim
 DECODE = [(1, 1024, 18.7, 9), (1, 8192, 39.6, 22), (1, 32768, 92.7, 70), (8, 8192, 140, 130), (128, 8192, 1932, 1952)]
-DECODE_FILE = "2026-11-24-decode/decode"
+DECODE_FILE = "2026-11-24-decode/even"
+
+# GPUs, tokens a GPU, what DeepEP itself takes (us)
+LOW_LATENCY = [(2, 1, ""), (2, 32, ""), (2, 128, ""), (4, 1, ""), (4, 32, ""), (4, 128, "91.5")]
+LOW_LATENCY_FILE = "2026-11-27-low-latency/rounds"
 
 HEAD = """# How fast it is
 
@@ -63,6 +67,12 @@ rows nor weighs; DeepEP (567632d) at 1,024 and 4,096 tokens is dispatch and comb
 
 | GPUs | tokens a GPU | SMs | us (p99) | aim | with released flags | aim | NCCL | limit | others | machine |
 |---|---|---|---|---|---|---|---|---|---|---|
+"""
+LOW_LATENCY_HEAD = """
+The same from Python through DeepEP's interface of low latency (`baton.deep_ep`), replayed from a graph, us: weights are given to combine, and each expert has rows of its own. DeepEP: its own kernels for the same tokens.
+
+| GPUs | tokens a GPU | FP8 out | bf16 out | DeepEP | machine |
+|---|---|---|---|---|---|
 """
 DENSE_HEAD = """
 ## Dense products
@@ -142,6 +152,13 @@ def exchange_rows(root):
                flags, aim_text(flags_aim), "-" if nccl is None else number(nccl), number(case["limits"]["limit_us"]), others or "-", machine(case))
 
 
+def low_latency_rows(root):
+    for gpus, tokens, other in LOW_LATENCY:
+        name = f"{LOW_LATENCY_FILE}-{gpus}"
+        fp8, bf16 = (the_case(root, name, way=f"deep_ep, {form}", tokens=tokens) for form in ("fp8", "bf16"))
+        yield (gpus, tokens, told(name, number(fp8["us_in_a_graph"])), number(bf16["us_in_a_graph"]), other or "-", f"{gpus} x {fp8['on'].replace('NVIDIA ', '')}")
+
+
 def dense_rows(root):
     for form, size, aim in DENSE:
         own = the_case(root, DENSE_FILE, who="automatic", format=form, m=size, n=size, k=size)
@@ -178,7 +195,7 @@ def table(rows):
 
 
 def page(root=ROOT):
-    return (HEAD + EXCHANGE_HEAD + table(exchange_rows(root)) + DENSE_HEAD + table(dense_rows(root)) + GROUPS_HEAD + table(group_rows(root)) + ATTENTION_HEAD +
+    return (HEAD + EXCHANGE_HEAD + table(exchange_rows(root)) + LOW_LATENCY_HEAD + table(low_latency_rows(root)) + DENSE_HEAD + table(dense_rows(root)) + GROUPS_HEAD + table(group_rows(root)) + ATTENTION_HEAD +
             table(attention_rows(root)) + DECODE_HEAD + table(decode_rows(root)))
 
 
