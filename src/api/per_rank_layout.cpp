@@ -24,8 +24,10 @@ class per_rank_layout final : public ep_layout_calls {
                 .slot = reported_slot(c, slot),
                 .threads_are_asked_for = c.num_threads != 0},
         end_{Endpoint::of(shape_of(c, w.size(), w.rank()))} {
-    if constexpr (std::is_same_v<Endpoint, ep::per_rank_chunks::endpoint>)
+    if constexpr (std::is_same_v<Endpoint, ep::per_rank_chunks::endpoint>) {
       if (goes_beyond_group(c, w.size())) end_.p2p_group_size = c.p2p_group_size;
+      end_.forwards = has_two_levels(c, w.size());
+    }
   }
 
   void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
@@ -106,6 +108,11 @@ class per_rank_layout final : public ep_layout_calls {
 }  // namespace
 
 std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& c, int sms, int slot) {
+  if (has_two_levels(c, w.size()) && w.device() == device_kind::cuda)
+    throw unsupported{
+        fmt::format("levels: two, but only CPU worlds have kernels that forward yet, and these are GPUs; use "
+                    "one, or p2p_group_size 0 in place of {}",
+                    c.p2p_group_size)};
   if (goes_beyond_group(c, w.size()) && w.device() == device_kind::cuda)
     throw unsupported{
         fmt::format("p2p_group_size: {} of {} ranks; on GPUs layout per_rank needs all ranks in one group "

@@ -30,11 +30,13 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
   const dispatch_params p = end.dispatch(in, g.roles, limits.which != half::send);
   const launch_grid grid{.blocks = g.blocks,
                          .threads = g.threads(),
-                         .shared_bytes = dispatch_plan(p.window, g.roles).bytes,
+                         .shared_bytes = dispatch_plan(p.window, g.roles, end.has_two_levels()).bytes,
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
   with_tokens(end.s.format, in.tokens_are_given, [&]<class Format>() {
-    if (end.goes_beyond_group())
+    if (end.has_two_levels())
+      launch_on_cpu<dispatch_kernel<Format>>(w, grid, end.with_two_levels(p), stream);
+    else if (end.goes_beyond_group())
       launch_on_cpu<dispatch_kernel<Format>>(w, grid, end.with_far(p), stream);
     else
       baton::launch<dispatch_kernel<Format>>(w, grid, p, stream);
@@ -64,16 +66,14 @@ void launch_teams(const world& w, const endpoint& end, const launch_limits& limi
 
 namespace {
 
-/// Sums to ranks beyond the group are by warps, which put what they have written.
-template <class Output>
-void launch_far(const world& w, const endpoint& end, const launch_grid& grid, const combine_params<Output>& p,
+/// Sums to ranks beyond the group are by warps, which put what they have written. `Params`: far_params or two_level_params.
+template <class Output, class Params>
+void launch_far(const world& w, const endpoint& end, const launch_grid& grid, const Params& p,
                 stream_ref stream) {
-  using params = far_params<combine_params<Output>>;
   if (end.s.fp8_sums)
-    launch_on_cpu<combine_body<Output, token_format::blockwise_fp8, params>>(w, grid, end.with_far(p),
-                                                                             stream);
+    launch_on_cpu<combine_body<Output, token_format::blockwise_fp8, Params>>(w, grid, p, stream);
   else
-    launch_on_cpu<combine_body<Output, token_format::bf16, params>>(w, grid, end.with_far(p), stream);
+    launch_on_cpu<combine_body<Output, token_format::bf16, Params>>(w, grid, p, stream);
 }
 
 }  // namespace
@@ -87,11 +87,12 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
       limits.which == half::both ? g.roles.warps() : 0;  // halves have this rank's sums in memory
   const launch_grid grid{.blocks = g.blocks,
                          .threads = g.threads(),
-                         .shared_bytes = combine_plan{end.s, keeping}.bytes,
+                         .shared_bytes = combine_plan{end.s, keeping, end.has_two_levels()}.bytes,
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
   const combine_params<Output> p = end.combine(in, g.roles, limits.which != half::send, output);
-  if (end.goes_beyond_group()) return launch_far(w, end, grid, p, stream);
+  if (end.has_two_levels()) return launch_far<Output>(w, end, grid, end.with_two_levels(p), stream);
+  if (end.goes_beyond_group()) return launch_far<Output>(w, end, grid, end.with_far(p), stream);
   if (end.s.fp8_sums)
     baton::launch<combine_kernel<Output, token_format::blockwise_fp8>>(w, grid, p, stream);
   else

@@ -16,7 +16,7 @@ struct block_roles {
 };
 
 struct dispatch_params : per_rank::dispatch_round<cells> {
-  static constexpr bool goes_by_put = false;
+  static constexpr bool goes_by_put = false, has_two_levels = false;
   block_roles roles{};
   std::uint16_t* choice_experts{};
   std::uint64_t* tile_words{};
@@ -30,7 +30,7 @@ struct dispatch_params : per_rank::dispatch_round<cells> {
 
 template <class Output>
 struct combine_params : per_rank::combine_round<cells> {
-  static constexpr bool goes_by_put = false;
+  static constexpr bool goes_by_put = false, has_two_levels = false;
   block_roles roles{};
   team_roles teams{};
   Output output{};
