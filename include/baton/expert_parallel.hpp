@@ -40,8 +40,8 @@ enum class ep_rows {
 /// How tokens of layout per_rank come to ranks beyond the p2p group, and sums back: where all ranks are in it the two are one.
 enum class ep_levels {
   one,  // a put to each rank that has experts of a token, and a sum back from each
-  two,  // a put to each other group that has: to the rank of the same place there, which forwards it by stores; and that group's
-        // sums back from there in one. Fewer bytes between groups, one rounding more
+  two,  // a put to each other group that has: to the rank of the same place there, which forwards it by stores; and that
+        // group's sums back from there in one. Fewer bytes between groups, one rounding more
 };
 
 /// How the arrival words of layout per_expert tell rounds apart; per_rank has none.
@@ -112,7 +112,7 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 /// window = R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2, or with
 /// combine_format blockwise_fp8 T*(hidden + hidden/32, in whole 16 bytes of whole parts), +
 /// 2*512*ceil(T*top_k/224) and 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 +
-/// T/16*(E/R*9 + 8)).
+/// T/16*(E/R*9 + 8)). With levels two, for each group 16*T more of window and T*(hidden*4 + 4) of local.
 /// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
 /// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows.
 /// That is one slot; num_slots of them take as often as much, each rounded up to 256 bytes, and then 128 bytes of window and 64

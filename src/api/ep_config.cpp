@@ -60,11 +60,13 @@ std::string why_not_levels(const ep_config& c, int num_ranks) {
     return fmt::format("levels: {} is no ep_levels", static_cast<int>(c.levels));
   if (!has_two_levels(c, num_ranks)) return {};
   if (c.layout != ep_layout::per_rank)
-    return "levels: two, but with layout per_expert a token is a message for each of its experts, which nobody "
+    return "levels: two, but with layout per_expert a token is a message for each of its experts, which "
+           "nobody "
            "forwards; use layout per_rank, or levels one";
   if (num_ranks % c.p2p_group_size != 0)
     return fmt::format(
-        "levels: two, but groups of {} of {} ranks are not all as large, so that some ranks have no forwarder "
+        "levels: two, but groups of {} of {} ranks are not all as large, so that some ranks have no "
+        "forwarder "
         "in the last one; use a p2p_group_size that divides the ranks, or levels one",
         c.p2p_group_size, num_ranks);
   return {};

@@ -149,8 +149,9 @@ struct combine_body {
     const column_range columns{p.s, p.window, at.part};
     if constexpr (Sums == token_format::bf16)
       sum_up<Addends, with_ranks>(x, columns, all, ready, [&](int place, const float(&s)[columns_of_lane]) {
-        x.write(reinterpret_cast<vec16*>(sums) + place, vec16{{pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]),
-                                                               pack_bf16(s[4], s[5]), pack_bf16(s[6], s[7])}});
+        x.write(reinterpret_cast<vec16*>(sums) + place,
+                vec16{{pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]), pack_bf16(s[4], s[5]),
+                       pack_bf16(s[6], s[7])}});
       });
     else
       sum_up<Addends, with_ranks>(x, columns, all, ready,
@@ -181,7 +182,8 @@ struct combine_body {
     addends<X> all;
     if (!await_addends(x, p, epoch, part, all)) return false;
     sum_part at = part.at;
-    sum_to<Sums, true>(x, p, at, all, [] {}, place_of_sum(p, at));
+    sum_to<Sums, true>(
+        x, p, at, all, [] {}, place_of_sum(p, at));
     tell(x, p, epoch, at);
     return true;
   }
@@ -258,9 +260,10 @@ struct combine_body {
     all.sums.base = reinterpret_cast<const vec16*>(p.windows.at[p.s.rank] + p.window.sums);
     x.each_lane([&](int r) {
       constexpr auto vector = static_cast<int>(sizeof(vec16));
-      all.sums.first[r] = static_cast<std::uint32_t>(cell_of_sum(p, at.source, r) * p.s.max_tokens + at.token) *
-                              static_cast<std::uint32_t>(p.window.sum_bytes(p.s, Sums) / vector) +
-                          static_cast<std::uint32_t>(before_part(p, at.part) / vector);
+      all.sums.first[r] =
+          static_cast<std::uint32_t>(cell_of_sum(p, at.source, r) * p.s.max_tokens + at.token) *
+              static_cast<std::uint32_t>(p.window.sum_bytes(p.s, Sums) / vector) +
+          static_cast<std::uint32_t>(before_part(p, at.part) / vector);
       all.sums.weight[r] = 1.0f;  // fma(1, v, s) is s + v
     });
     return true;

@@ -1,7 +1,7 @@
 #pragma once
 // One rank's end of a communicator of layout per_rank whose tokens travel in chunks, as per_rank/endpoint.hpp is of lines.
 #include "kernels/ep/per_rank/endpoint.hpp"
-#include "kernels/ep/per_rank_chunks/two_levels.hpp"
+#include "kernels/ep/per_rank_chunks/params.hpp"
 
 namespace baton::ep::per_rank_chunks {
 

@@ -77,16 +77,15 @@ struct chunk_forwarder {
     typename X::template lanes<std::uint64_t*> words;
     typename X::template lanes<int> expected;
     x.each_lane([&](int lane) {
-      auto* word = p.windows.at[p.s.rank] +
-                   p.groups.cells.forward_word_at(p.window, epoch, p.group_of(c.source),
-                                                  c.first_token / p.window.chunk_tokens);
+      auto* word =
+          p.windows.at[p.s.rank] + p.groups.cells.forward_word_at(p.window, epoch, p.group_of(c.source),
+                                                                  c.first_token / p.window.chunk_tokens);
       words[lane] = lane == 0 ? reinterpret_cast<std::uint64_t*>(word) : nullptr;
       expected[lane] = tokens;
     });
-    return await_chunks(x, words, expected,
-                        {.where = forward_sites::chunk(),
-                         .peer = c.source,
-                         .epoch = static_cast<std::uint32_t>(epoch)});
+    return await_chunks(
+        x, words, expected,
+        {.where = forward_sites::chunk(), .peer = c.source, .epoch = static_cast<std::uint32_t>(epoch)});
   }
 
   /// To each of `ranks` that wants some of the chunk: that it is there.

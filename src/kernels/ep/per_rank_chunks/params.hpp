@@ -49,4 +49,30 @@ struct far_params : Params {
   far_reach far;
 };
 
+/// And with two levels (two_levels.hpp).
+struct group_reach {
+  group_cells cells;
+  divider by_size;  // of a group
+  std::uint32_t* wanted;
+  float* own_sums;
+};
+
+template <class Params>
+struct two_level_params : far_params<Params> {
+  static constexpr bool has_two_levels = true;
+  group_reach groups;
+
+  BATON_FN int group_size() const { return this->far.near.end - this->far.near.first; }
+  BATON_FN int group_of(int rank) const { return groups.by_size.quotient(rank); }
+  /// The rank of `group` that has the place of `rank` in its own.
+  BATON_FN int counterpart(int rank, int group) const {
+    return rank + (group - group_of(rank)) * group_size();
+  }
+  BATON_FN int forwarder_here(int source) const { return counterpart(source, group_of(this->s.rank)); }
+  /// Of a token of a source that this rank forwards for: its number among those.
+  BATON_FN std::int64_t forwarded(int source, int token) const {
+    return static_cast<std::int64_t>(group_of(source)) * this->s.max_tokens + token;
+  }
+};
+
 }  // namespace baton::ep::per_rank_chunks

@@ -29,11 +29,12 @@ struct group_index_room : index_room {
 /// `room` is what each warp has beside mbarriers for its stages.
 struct block_plan : shared_plan {
   std::uint32_t room;
-  shared_array<std::uint32_t> next;  // chunks that this block's warps have taken: to send, to receive, to forward
-  shared_array<mbarrier> landed;     // [warps, stages]
-  shared_array<mbarrier> summed;     // all indexing warps have counted their share of the tiles
-  shared_array<mbarrier> known;      // rows can be found
-  shared_array<std::byte> rooms;     // [warps, room]
+  shared_array<std::uint32_t>
+      next;  // chunks that this block's warps have taken: to send, to receive, to forward
+  shared_array<mbarrier> landed;  // [warps, stages]
+  shared_array<mbarrier> summed;  // all indexing warps have counted their share of the tiles
+  shared_array<mbarrier> known;   // rows can be found
+  shared_array<std::byte> rooms;  // [warps, room]
 
   constexpr block_plan(const block_roles& roles, std::uint32_t room_of_warp, int taken)
       : room{align_up(room_of_warp, 128u)},
@@ -59,8 +60,9 @@ constexpr block_plan dispatch_plan(const cells& window, const block_roles& roles
 inline constexpr int columns_of_set = 1024;
 
 struct combine_plan : shared_plan {
-  shared_array<std::uint32_t> next;  // parts that this block's warps have taken: to send, to receive, to forward
-  shared_array<float> kept;          // [warps, columns_of_set], of fused calls where ranks' order asks for it
+  shared_array<std::uint32_t>
+      next;                  // parts that this block's warps have taken: to send, to receive, to forward
+  shared_array<float> kept;  // [warps, columns_of_set], of fused calls where ranks' order asks for it
   constexpr explicit combine_plan(const shape& s = {}, int warps = 0, bool two_levels = false)
       : next{take<std::uint32_t>(two_levels ? 3 : 2, 8)},
         kept{take<float>(s.num_ranks > 2 ? warps * columns_of_set : 0, 16)} {}

@@ -134,10 +134,10 @@ BATON_FN bool await_sums(X& x, const P& p, std::uint64_t epoch, const sum_part& 
   typename X::template lanes<std::uint64_t> seen;
   x.each_lane([&](int r) {
     const bool comes = (ranks >> r & 1) != 0;
-    words[r] =
-        comes ? reinterpret_cast<std::uint64_t*>(
-                    window + p.window.sum_word_at(p.s, cell_of_sum(p, at.source, r), at.token, at.part))
-              : nullptr;
+    words[r] = comes
+                   ? reinterpret_cast<std::uint64_t*>(
+                         window + p.window.sum_word_at(p.s, cell_of_sum(p, at.source, r), at.token, at.part))
+                   : nullptr;
   });
   const auto round = static_cast<std::uint32_t>(epoch);
   const std::uint64_t arrived = epoch_arrival::word(round, 1);

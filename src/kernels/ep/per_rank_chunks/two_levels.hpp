@@ -9,8 +9,8 @@
 //   cell           index                                holds                                       written by
 //   forward_words  [epoch & 1][group of source][chunk]  arrival words: tokens of the chunk that     the source that this rank
 //                                                       ranks of this group want                    forwards for
-//   tokens         [epoch & 1][source][token]           as cells.hpp has it                         the source, to its forwarder;
-//   token_words    [epoch & 1][source][chunk]           as cells.hpp has it                         the forwarder, to who wants it
+//   tokens         [epoch & 1][source][token]           as cells.hpp has it                         the source, at its forwarder;
+//   token_words    [epoch & 1][source][chunk]           as cells.hpp has it                         the forwarder, where wanted
 //   sums           [rank r beyond the group][token]     r a counterpart of this rank: what r's      r, by a put
 //                                                       group made of this rank's token
 //                                                       r another one: what r's counterpart in      that counterpart
@@ -37,76 +37,20 @@
 // F2: d's sum happens before f adds it: S1 of token_parts.hpp. f adds the ranks of its group ascending, in fp32, its own part
 //     unrounded, and rounds once to what travels.
 // L2: cells may be used again. d's tokens: f writes those of round n + 2 when it knows their rows, and so has seen d's ids of
-//     n + 2: all of d's kernels of n + 1 have ended. f's tokens, forward words, and the places that s puts from: s has seen f's ids
-//     of n + 1 before it begins n + 2, so f's dispatch of n has ended, which awaits every chunk that is put to it, also where it
-//     wants none of it. f's sums by d: d's combine of n + 1 begins when d has seen f's ids of n + 1, so f's combine of n has ended.
-//     s's sums by f, and the place of the send buffer: f has seen s's ids of n + 1, so s's combine of n has ended, which awaited
-//     what was put there.
+//     n + 2: all of d's kernels of n + 1 have ended. f's tokens, forward words, and the places that s puts from: s has seen f's
+//     ids of n + 1 before it begins n + 2, so f's dispatch of n has ended, which awaits every chunk that is put to it, also where
+//     it wants none of it. f's sums by d: d's combine of n + 1 begins when d has seen f's ids of n + 1, so f's combine of n has
+//     ended. s's sums by f, and the place of the send buffer: f has seen s's ids of n + 1, so s's combine of n has ended, which
+//     awaited what was put there.
 // Start:    as cells.hpp has it.
 // Progress: three stages, of which each waits for those before it and for ids alone. Who sends waits for nobody. Who forwards
-//           waits for what sources, or ranks of its group, have sent. Who receives waits for what was sent or forwarded. Warps that
-//           send do so before they forward, and forward before they receive; others do not forward. So with calls apart the
+//           waits for what sources, or ranks of its group, have sent. Who receives waits for what was sent or forwarded. Warps
+//           that send do so before they forward, and forward before they receive; others do not forward. So with calls apart the
 //           second one of each pair forwards, and a rank's second call waits for its forwarders' second ones.
 // Checked:  checks/per_rank_chunks_two_levels.cpp has the bounds and the planted bugs.
 #include "kernels/ep/per_rank_chunks/params.hpp"
 
 namespace baton::ep::per_rank_chunks {
-
-/// What windows have behind far_cells.
-struct group_cells {
-  int groups;
-  std::size_t forward_words, bytes;
-
-  constexpr group_cells(const shape& s, const cells& window, int group_size)
-      : groups{s.num_ranks / group_size},
-        forward_words{far_cells{s, window}.bytes},
-        bytes{align_up(
-            forward_words + 2 * size(groups) * size(window.chunks) * sizeof(std::uint64_t), std::size_t{128})} {}
-
-  constexpr std::size_t forward_word_at(const cells& window, std::uint64_t epoch, int group, int chunk) const {
-    const int of_round = (epoch & 1) != 0 ? groups + group : group;
-    return forward_words + (size(of_round) * size(window.chunks) + size(chunk)) * sizeof(std::uint64_t);
-  }
-
- private:
-  static constexpr std::size_t size(int n) { return static_cast<std::size_t>(n); }
-};
-
-/// What a rank's own memory has behind local_cells.
-struct group_local_cells : local_cells {
-  std::size_t wanted;          // u32 [groups, T]
-  std::size_t group_own_sums;  // f32 [groups, T, H]
-
-  constexpr group_local_cells(const shape& s, const chunk_settings& settings, int group_size)
-      : local_cells{s, settings} {
-    const auto tokens = static_cast<std::size_t>(s.num_ranks / group_size) * static_cast<std::size_t>(s.max_tokens);
-    wanted = take(4 * tokens);
-    group_own_sums = take(4 * tokens * static_cast<std::size_t>(s.hidden));
-  }
-};
-
-struct group_reach {
-  group_cells cells;
-  divider by_size;  // of a group
-  std::uint32_t* wanted;
-  float* own_sums;
-};
-
-template <class Params>
-struct two_level_params : far_params<Params> {
-  static constexpr bool has_two_levels = true;
-  group_reach groups;
-
-  BATON_FN int group_size() const { return this->far.near.end - this->far.near.first; }
-  BATON_FN int group_of(int rank) const { return groups.by_size.quotient(rank); }
-  /// The rank of `group` that has the place of `rank` in its own.
-  BATON_FN int counterpart(int rank, int group) const { return rank + (group - group_of(rank)) * group_size(); }
-  BATON_FN int forwarder_here(int source) const { return counterpart(source, group_of(this->s.rank)); }
-  /// Of a token of a source that this rank forwards for: its number among those.
-  BATON_FN std::int64_t forwarded(int source, int token) const {
-    return static_cast<std::int64_t>(group_of(source)) * this->s.max_tokens + token;
-  }
-};
 
 /// Whether this rank is the forwarder of `source`.
 template <class P>

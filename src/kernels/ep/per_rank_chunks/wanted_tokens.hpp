@@ -1,6 +1,6 @@
 #pragma once
-// Who in this group wants which tokens of the ranks that this rank forwards for (two_levels.hpp): noted beside the tile's rows, by
-// the warp that counts these, and read by its block, and by combine, like these.
+// Who in this group wants which tokens of the ranks that this rank forwards for (two_levels.hpp): noted beside the tile's rows,
+// by the warp that counts these, and read by its block, and by combine, like these.
 #include "base/bits.hpp"
 #include "kernels/ep/per_rank/id_lines.hpp"
 #include "kernels/ep/per_rank_chunks/plan.hpp"
