@@ -34,8 +34,11 @@ class chunk_context : public exchange_context {
     if (draw_ == 0 || p < next_ || p >= next_ + takers_.size())
       return exchange_context::fetch_add<Order, Scope>(p, value);
     const auto which = static_cast<std::size_t>(p - next_);
-    for (std::uint32_t& nth = seen_[which];;)
-      if (taker(which, nth++) == warp()) return static_cast<T>(nth - 1);
+    std::uint32_t& nth = seen_[which];
+    while (taker(which, nth) != warp()) ++nth;
+    const T taken = nth;
+    nth = shifted(found(verbs::add, p), nth + 1);
+    return taken;
   }
 
  private:
@@ -97,15 +100,14 @@ struct chunk_kernels {
     const auto groups = end.with_two_levels(d).groups;
     const auto forwarded = static_cast<std::size_t>(groups.cells.groups * end.s.max_tokens);
     p.name(groups.wanted, "wanted" + whose, forwarded);
-    p.name(groups.own_sums, "own sums of others" + whose,
-           forwarded * static_cast<std::size_t>(end.s.hidden));
+    p.name(groups.own_sums, "own sums of others" + whose, forwarded * static_cast<std::size_t>(end.s.hidden));
   }
 
   static void dispatch(chunk_context& x, const endpoint& end, const chunk_layout::launch_limits& limits,
                        const chunk_layout::round_input& in) {
     const auto grid = chunk_layout::grid_of_dispatch(end, limits);
-    const chunk_layout::block_plan plan =
-        chunk_layout::dispatch_plan(chunk_layout::cells{end.s, end.settings}, grid.roles, end.has_two_levels());
+    const chunk_layout::block_plan plan = chunk_layout::dispatch_plan(
+        chunk_layout::cells{end.s, end.settings}, grid.roles, end.has_two_levels());
     x.begin_takes(plan.next(x), limits.which == half::both ? grid.roles.senders : grid.roles.warps());
     using kernel = chunk_layout::dispatch_kernel<ep::bf16_tokens>;
     const auto p = end.dispatch(in, grid.roles, limits.which != half::send);
