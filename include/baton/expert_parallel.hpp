@@ -40,8 +40,9 @@ enum class ep_rows {
 /// How tokens of layout per_rank come to ranks beyond the p2p group, and sums back: where all ranks are in it the two are one.
 enum class ep_levels {
   one,  // a put to each rank that has experts of a token, and a sum back from each
-  two,  // a put to each other group that has: to the rank of the same place there, which forwards it by stores; and that
-        // group's sums back from there in one. Fewer bytes between groups, one rounding more
+  /// A put to each other group that has: to the rank of the same place there, which forwards it by stores; and that group's sums
+  /// back from there in one. Fewer bytes between groups, one rounding more.
+  two
 };
 
 /// How the arrival words of layout per_expert tell rounds apart; per_rank has none.
@@ -66,8 +67,9 @@ struct ep_config {
   /// simulate the network between groups; GPUs need layout per_expert and NVSHMEM, which is opened then, and a process for each.
   /// Layout per_rank travels in chunks then. Not tried on more than one machine. Results are the same bits, with levels one.
   int p2p_group_size = 0;
-  /// two: layout per_rank, groups that are as many ranks each, CPU worlds yet. The calls that wait forward, too: a rank's wait for
-  /// its forwarder's. The sum of a group of several ranks is rounded to combine_format once more than each rank's part of it is.
+  /// two: layout per_rank, groups of as many ranks each, CPU worlds yet. The calls that wait forward, too: those of a rank wait
+  /// for its forwarders'. What a group of several ranks makes of a token is rounded to combine_format twice: each part, and their
+  /// sum.
   ep_levels levels = ep_levels::one;
   int num_sms = 0;  // blocks of a kernel, up to 1024; 0: all SMs (2 on the CPU). A call may take fewer
   int num_threads =
