@@ -59,7 +59,7 @@ exchange_setting of_four(int top_k, const std::vector<int>& tokens, int rounds) 
 }
 
 std::vector<exploration> in_groups_of_two() {
-  exchange_setting for_the_last = of_four(1, {1, 0}, 2), apart = of_four(3, {2, 1}, 2),
+  exchange_setting for_the_last = of_four(1, {1, 0}, 2), apart = of_four(4, {2, 1}, 2),
                    by_token = of_four(3, {2, 1}, 2), fp8 = of_four(4, {1, 0, 1}, 2),
                    pieces = of_four(4, {1, 0}, 1), holes = of_four(3, {2, 2, 1}, 1),
                    blocks = of_four(3, {2, 1}, 1), six = of_four(6, {1, 0}, 1);

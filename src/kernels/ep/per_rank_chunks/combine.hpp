@@ -137,16 +137,15 @@ struct combine_body {
     std::byte* sums = place_of_sum(p, at);
     const auto tell_before = [&] { tell(x, p, epoch, untold); };
     constexpr token_format rows_only = token_format::bf16;  // nothing of other ranks is among the addends
-    sum_to<rows_only, false>(x, p, at, all, tell_before, sums);
+    sum_to<rows_only, false>(x, columns, all, tell_before, sums + before_part(p, at.part));
     untold = at;
     return true;
   }
 
-  /// A part, in the format of sums, to where it travels from.
+  /// In the format of sums, to where they travel from: a bf16 token, or another format's part.
   template <token_format Addends, bool with_ranks, class X, class Ready>
-  static BATON_FN void sum_to(X& x, const params& p, const sum_part& at, const addends<X>& all, Ready ready,
+  static BATON_FN void sum_to(X& x, const column_range& columns, const addends<X>& all, Ready ready,
                               std::byte* sums) {
-    const column_range columns{p.s, p.window, at.part};
     if constexpr (Sums == token_format::bf16)
       sum_up<Addends, with_ranks>(x, columns, all, ready, [&](int place, const float(&s)[columns_of_lane]) {
         x.write(reinterpret_cast<vec16*>(sums) + place,
@@ -154,8 +153,7 @@ struct combine_body {
                        pack_bf16(s[6], s[7])}});
       });
     else
-      sum_up<Addends, with_ranks>(x, columns, all, ready,
-                                  fp8_part_writer<X>{x, columns, sums + before_part(p, at.part)});
+      sum_up<Addends, with_ranks>(x, columns, all, ready, fp8_part_writer<X>{x, columns, sums});
   }
 
   /// This rank's part of its own token, or of one that it forwards: where calls are apart.
@@ -182,8 +180,9 @@ struct combine_body {
     addends<X> all;
     if (!await_addends(x, p, epoch, part, all)) return false;
     sum_part at = part.at;
+    const column_range columns{p.s, p.window, at.part};
     sum_to<Sums, true>(
-        x, p, at, all, [] {}, place_of_sum(p, at));
+        x, columns, all, [] {}, place_of_sum(p, at) + before_part(p, at.part));
     tell(x, p, epoch, at);
     return true;
   }
@@ -255,6 +254,7 @@ struct combine_body {
     if (is_own && !is_fused) all.own = own_sum(p, at);
     all.below = ranks & (own - 1);
     all.above = ranks & ~own & ~(own - 1);
+    if (p.shared.present() && !forwards_for(p, at.source)) all.shared = p.shared.of(at.token, p.s.hidden);
     all.kept = combine_plan{}.kept(x) + x.warp() * columns_of_set;
     if (!await_sums(x, p, epoch, at, all.below | all.above)) return false;
     all.sums.base = reinterpret_cast<const vec16*>(p.windows.at[p.s.rank] + p.window.sums);
@@ -274,7 +274,6 @@ struct combine_body {
     const sum_part& at = part.at;
     addends<X> all;
     if (!await_addends(x, p, epoch, part, all)) return false;
-    if (p.shared.present()) all.shared = p.shared.of(at.token, p.s.hidden);
     sum_up<Sums, true>(
         x, column_range{p.s, p.window, at.part}, all, [] {},
         [&](int place, const float(&sum)[columns_of_lane]) {

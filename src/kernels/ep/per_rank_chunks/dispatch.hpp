@@ -103,34 +103,52 @@ struct dispatch_kernel {
     if (!x.template mbarrier_wait<scope::block>(shared.known(x), parity::even,
                                                 {.where = index_sites::known(), .patience = 2}))
       return;
-    warp_ring<X> ring{shared.room_of(x, x.warp()), p.window.piece_room,
-                      shared.landed(x) + x.warp() * p.roles.stages, p.roles.stages};
-    if constexpr (P::has_two_levels)
-      if (x.warp() < (p.roles.senders > 0 ? p.roles.senders : p.roles.warps()) &&
-          !forward(x, p, shared, epoch, ring))
+    if constexpr (P::has_two_levels) {
+      forward_and_receive(x, p, shared, epoch);
+    } else {
+      if (p.s.by_token()) {
+        token_lister<X, P>{p, epoch}.list_all(x, shared.next(x) + 1);
         return;
-    if (p.s.by_token()) {
-      token_lister<X, P>{p, epoch}.list_all(x, shared.next(x) + 1);
-      return;
+      }
+      x.each_lane([&](int) { x.fence_proxy_async(); });  // rooms were indexed in
+      x.sync_warp();
+      warp_ring<X> ring = ring_of_warp(x, p, shared);
+      receive_rows(x, p, epoch, shared.next(x) + 1, ring);
     }
-    x.each_lane([&](int) { x.fence_proxy_async(); });  // rooms were indexed in
-    x.sync_warp();
+  }
+
+  template <class X, class P>
+  static BATON_FN warp_ring<X> ring_of_warp(X& x, const P& p, const block_plan& shared) {
+    return {shared.room_of(x, x.warp()), p.window.piece_room, shared.landed(x) + x.warp() * p.roles.stages,
+            p.roles.stages};
+  }
+
+  template <class X, class P>
+  static BATON_FN void receive_rows(X& x, const P& p, std::uint64_t epoch, std::uint32_t* next,
+                                    warp_ring<X>& ring) {
     chunk_receiver<Format::format, X, P> receiver{p, epoch, ring};
-    if (!receiver.receive_all(x, shared.next(x) + 1)) ring.drain(x, {.where = receive_sites::piece()});
+    if (!receiver.receive_all(x, next)) ring.drain(x, {.where = receive_sites::piece()});
     x.bulk_wait();
   }
 
-  /// False: gave up.
+  /// With two levels: senders, or all where none sends, forward first.
   template <class X, class P>
-  static BATON_FN bool forward(X& x, const P& p, const block_plan& shared, std::uint64_t epoch,
-                               warp_ring<X>& ring) {
+  static BATON_FN void forward_and_receive(X& x, const P& p, const block_plan& shared, std::uint64_t epoch) {
     x.each_lane([&](int) { x.fence_proxy_async(); });  // rooms were cast or indexed in
     x.sync_warp();
-    chunk_forwarder<Format::format, X, P> forwarder{p, epoch, ring};
-    if (forwarder.forward_all(x, shared.next(x) + 2)) return true;
-    ring.drain(x, {.where = receive_sites::piece()});
-    x.bulk_wait();
-    return false;
+    warp_ring<X> ring = ring_of_warp(x, p, shared);
+    if (x.warp() < (p.roles.senders > 0 ? p.roles.senders : p.roles.warps())) {
+      chunk_forwarder<Format::format, X, P> forwarder{p, epoch, ring};
+      if (!forwarder.forward_all(x, shared.next(x) + 2)) {
+        ring.drain(x, {.where = receive_sites::piece()});
+        x.bulk_wait();
+        return;
+      }
+    }
+    if (p.s.by_token())
+      token_lister<X, P>{p, epoch}.list_all(x, shared.next(x) + 1);
+    else
+      receive_rows(x, p, epoch, shared.next(x) + 1, ring);
   }
 };
 

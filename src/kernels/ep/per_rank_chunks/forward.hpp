@@ -88,9 +88,8 @@ struct chunk_forwarder {
         {.where = forward_sites::chunk(), .peer = c.source, .epoch = static_cast<std::uint32_t>(epoch)});
   }
 
-  /// To each of `ranks` that wants some of the chunk: that it is there.
+  /// To each of `ranks` that wants some of the chunk: that it is there. A lane tells of what it has copied, or the warp awaited.
   BATON_FN void tell(X& x, const chunk& c, std::uint32_t ranks) const {
-    x.sync_warp();
     x.each_lane([&](int r) {
       if (c.of_rank[r] == 0 || (ranks >> r & 1) == 0) return;
       x.fence_proxy_async_global();
@@ -99,7 +98,7 @@ struct chunk_forwarder {
       publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word), static_cast<std::uint32_t>(epoch),
                              c.of_rank[r]);
     });
-    x.sync_warp();
+    x.sync_warp();  // or the compiler takes the warp for parted from here on
   }
 
   /// These of its tokens, to the other ranks. False: gave up.

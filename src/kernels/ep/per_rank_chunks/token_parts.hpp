@@ -112,9 +112,9 @@ BATON_FN bool are_rows_here(X& x, const P& p, const known_part<X>& part, std::ui
 /// The word that tells rank `at.source`, or who takes this rank's sums for it, of a part.
 template <class P>
 BATON_FN std::uint64_t* word_of_sum(const P& p, const sum_part& at) {
-  const int cell = cell_of_sum(p, at.source, p.s.rank);
-  return reinterpret_cast<std::uint64_t*>(p.windows.at[taker_of_sum(p, at.source)] +
-                                          p.window.sum_word_at(p.s, cell, at.token, at.part));
+  return reinterpret_cast<std::uint64_t*>(
+      p.windows.at[taker_of_sum(p, at.source)] +
+      p.window.sum_word_at(p.s, cell_of_sum(p, at.source, p.s.rank), at.token, at.part));
 }
 
 /// Who has sums of forwarders to wait for lets these report first.
