@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Proves and times ranks on several hosts: one process a GPU, started on each host by torchrun, mpirun or srun (docs/two_hosts.md).
 
-Rounds of layout per_expert whose experts return their rows, with weights whose sums are exact, so that every value is compared for
-equality; then times by the host's clock. With --silent RANK that rank stops after the rounds, and every other one has to name it.
+Rounds whose experts return their rows, with tokens and weights whose sums are exact, so that every value is compared for equality; then times by the host's clock. With --silent RANK that rank stops after the rounds, and every other one has to name it.
 Each rank prints a line for each thing it found; rank 0 also the times.
 
 Exit code 0: all is right. 1: a value is wrong, or somebody else was named. What cannot be had at all ends in baton's message.
@@ -34,7 +33,12 @@ def world_of(options):
 def arrays_of(world, seed, options):
     """Random tokens, distinct experts, and weights of 1/2, 1/4, ...: on the rank's device."""
     random = numpy.random.default_rng([seed, world.rank])
-    tokens = random.integers(-128, 128, (options.tokens, options.hidden)).astype(numpy.float32)  # bf16 has them all
+    shape = (options.tokens, options.hidden)
+    if options.layout == "per_rank":  # bf16 has what a rank adds up, too: some of eight weights, of eight bits in a row
+        tokens = random.choice([-1, 1], shape) * numpy.float32(2) ** random.integers(0, 8, shape)
+    else:
+        tokens = random.integers(-128, 128, shape)  # bf16 has them all
+    tokens = tokens.astype(numpy.float32)
     topk_idx = numpy.stack([random.permutation(options.experts)[:options.top_k] for _ in range(options.tokens)])
     topk_weights = numpy.tile(numpy.float32(0.5) ** numpy.arange(1, options.top_k + 1, dtype=numpy.float32), (options.tokens, 1))
     expected = tokens * (1 - numpy.float32(0.5) ** options.top_k)
@@ -96,7 +100,7 @@ def who_was_named(ep, options):
 def run(options):
     world = world_of(options)
     ep = baton.ExpertParallel(world, num_experts=options.experts, top_k=options.top_k, hidden=options.hidden,
-                              num_max_tokens_per_rank=options.tokens, layout="per_expert", p2p_group_size=options.group_size)
+                              num_max_tokens_per_rank=options.tokens, layout=options.layout, p2p_group_size=options.group_size)
     group = ep.config["p2p_group_size"] or world.size
     wrong = wrong_values(ep, options)
     print(f"rank {world.rank} of {world.size}, groups of {group}: {options.rounds} rounds, {wrong} values wrong", flush=True)
@@ -105,7 +109,7 @@ def run(options):
     if options.repeats:
         took = microseconds(ep, options)
         if world.rank == 0:
-            print(f"{options.tokens} tokens a rank, top {options.top_k} of {options.experts} experts, hidden {options.hidden}, bf16: "
+            print(f"{options.layout}, {options.tokens} tokens a rank, top {options.top_k} of {options.experts} experts, hidden {options.hidden}, bf16: "
                   f"{took:.1f} us a round of rank 0, by the host's clock", flush=True)
     if options.silent is None:
         return 0
@@ -123,6 +127,7 @@ def arguments(given):
                         help="how ranks meet: torch.distributed (torchrun), mpi4py (mpirun, srun --mpi), or the variables of one host")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--group-size", type=int, default=0, help="ranks that stores reach; 0: those of a host")
+    parser.add_argument("--layout", choices=("per_rank", "per_expert"), default="per_rank")
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--hidden", type=int, default=7168)
     parser.add_argument("--top-k", type=int, default=8)
@@ -131,7 +136,10 @@ def arguments(given):
     parser.add_argument("--repeats", type=int, default=10, help="samples of a round's time; 0: none")
     parser.add_argument("--silent", type=int, metavar="RANK", help="takes no part after the rounds; the others have to name it")
     parser.add_argument("--deadline", type=float, default=10.0, help="seconds, of every wait")
-    return parser.parse_args(given)
+    options = parser.parse_args(given)
+    if options.layout == "per_rank" and options.top_k > 8:
+        parser.error("--top-k: with layout per_rank at most 8, whose sums are exact")
+    return options
 
 
 if __name__ == "__main__":

@@ -32,44 +32,55 @@ constexpr ep::per_rank_chunks::chunk_settings team{in_team({.teams = 1, .stages 
 constexpr ep::per_rank_chunks::chunk_settings four_at_once{
     .chunk_tokens = 1, .tile_tokens = 2, .told_at_once = 4};
 
+/// Teams make sums that travel in FP8, of whole blocks of columns.
+chunks_setting in_fp8(chunks_setting e) {
+  e.fp8_sums = true;
+  e.hidden = align_up(e.hidden, 128);
+  return e;
+}
+exploration holds_in_teams(const char* name, const chunks_setting& e) {
+  return holds(name, in_fp8(e));
+}
+
 std::vector<exploration> in_teams() {
   return {
-      holds("2 ranks in teams, 2 rounds, takes drawn once", {{.warps = {4}, .rounds = 2}, team, 1}),
-      holds("2 ranks in teams, 3 and 2 tokens, sums told of one by one, takes drawn 2 times",
-            {{.warps = {4}, .tokens = {3, 2}, .rounds = 2}, team, 2}),
-      holds("2 ranks in teams, 3 and 2 tokens, one stage, two sums told of at once, takes drawn 2 times",
-            {{.warps = {4}, .tokens = {3, 2}, .rounds = 1},
-             in_team({.teams = 1, .stages = 1, .ahead = 1, .at_once = 2}),
-             2}),
-      holds("2 ranks in teams, all tokens to one expert, two sums told of at once, takes drawn once",
-            {{.warps = {4}, .tokens = {4, 2}, .route = routing::one_expert, .rounds = 2}, told_together, 1}),
-      holds("2 ranks, of which the first has 2 blocks of teams, 2 rounds, takes drawn once",
-            {{.blocks = {2, 1}, .warps = {4}, .tokens = {3, 2}, .rounds = 2}, told_together, 1}),
-      holds("3 ranks in teams, top 3 of 3 experts, takes drawn once",
-            {{.ranks = 3, .warps = {4}, .experts = 3, .top_k = 3, .rounds = 1}, team, 1}),
-      holds(
+      holds_in_teams("2 ranks in teams, 2 rounds, takes drawn once", {{.warps = {4}, .rounds = 2}, team, 1}),
+      holds_in_teams("2 ranks in teams, 3 and 2 tokens, sums told of one by one, takes drawn 2 times",
+                     {{.warps = {4}, .tokens = {3, 2}, .rounds = 2}, team, 2}),
+      holds_in_teams(
+          "2 ranks in teams, 3 and 2 tokens, one stage, two sums told of at once, takes drawn 2 times",
+          {{.warps = {4}, .tokens = {3, 2}, .rounds = 1},
+           in_team({.teams = 1, .stages = 1, .ahead = 1, .at_once = 2}),
+           2}),
+      holds_in_teams(
+          "2 ranks in teams, all tokens to one expert, two sums told of at once, takes drawn once",
+          {{.warps = {4}, .tokens = {4, 2}, .route = routing::one_expert, .rounds = 2}, told_together, 1}),
+      holds_in_teams("2 ranks, of which the first has 2 blocks of teams, 2 rounds, takes drawn once",
+                     {{.blocks = {2, 1}, .warps = {4}, .tokens = {3, 2}, .rounds = 2}, told_together, 1}),
+      holds_in_teams("3 ranks in teams, top 3 of 3 experts, takes drawn once",
+                     {{.ranks = 3, .warps = {4}, .experts = 3, .top_k = 3, .rounds = 1}, team, 1}),
+      holds_in_teams(
           "2 ranks in teams, ids that are no expert's, takes drawn once",
           {{.warps = {4}, .experts = 4, .top_k = 3, .tokens = {2}, .route = routing::with_holes, .rounds = 1},
            told_together,
            1}),
-      holds("2 ranks in teams, columns of two lanes, one stage, 2 rounds, takes drawn once",
-            {{.warps = {4}, .top_k = 2, .hidden = 16, .tokens = {2, 1}, .rounds = 2}, one_at_a_time, 1}),
-      holds("2 ranks in teams, all tokens to both ranks, three sums told of at once, takes drawn once",
-            {{.warps = {4}, .top_k = 2, .tokens = {2}, .rounds = 1},
-             in_team({.teams = 1, .stages = 2, .ahead = 2, .at_once = 3}),
-             1}),
-      holds("3 ranks, each of two teams, tokens to all of them, takes drawn once",
-            {{.ranks = 3, .warps = {8}, .experts = 3, .top_k = 3, .tokens = {2}, .rounds = 1},
-             in_team({.teams = 2, .stages = 2}),
-             1}),
-      holds("2 ranks in teams, sums in block FP8, 2 rounds, takes drawn once",
-            {{.warps = {4}, .top_k = 2, .hidden = 256, .tokens = {2, 1}, .rounds = 2, .fp8_sums = true},
-             team,
-             1}),
-      holds("2 ranks of 3 in teams, 2 rounds, takes drawn once",
-            {{.ranks = 3, .warps = {4}, .experts = 3, .top_k = 3, .rounds = 2, .absent = 0b010}, team, 1}),
-      holds("1 rank in a team, every wait may give up, takes drawn once",
-            {{.ranks = 1, .warps = {4}, .rounds = 1, .gives_up = {anywhere}}, team, 1}),
+      holds_in_teams(
+          "2 ranks in teams, two blocks of columns, one stage, 2 rounds, takes drawn once",
+          {{.warps = {4}, .top_k = 2, .hidden = 256, .tokens = {2, 1}, .rounds = 2}, one_at_a_time, 1}),
+      holds_in_teams(
+          "2 ranks in teams, all tokens to both ranks, three sums told of at once, takes drawn once",
+          {{.warps = {4}, .top_k = 2, .tokens = {2}, .rounds = 1},
+           in_team({.teams = 1, .stages = 2, .ahead = 2, .at_once = 3}),
+           1}),
+      holds_in_teams("3 ranks, each of two teams, tokens to all of them, takes drawn once",
+                     {{.ranks = 3, .warps = {8}, .experts = 3, .top_k = 3, .tokens = {2}, .rounds = 1},
+                      in_team({.teams = 2, .stages = 2}),
+                      1}),
+      holds_in_teams(
+          "2 ranks of 3 in teams, 2 rounds, takes drawn once",
+          {{.ranks = 3, .warps = {4}, .experts = 3, .top_k = 3, .rounds = 2, .absent = 0b010}, team, 1}),
+      holds_in_teams("1 rank in a team, every wait may give up, takes drawn once",
+                     {{.ranks = 1, .warps = {4}, .rounds = 1, .gives_up = {anywhere}}, team, 1}),
   };
 }
 
@@ -192,10 +203,10 @@ struct chunk_bugs {
       in_window{{.warps = {2}, .rounds = 2, .rows = ep::row_storage::in_window}, single, 1},
       any_take{{.warps = {2}, .rounds = 1}, single},
       gives_up{{.warps = {2}, .rounds = 1, .gives_up = {anywhere}}, single, 1},
-      teams{{.warps = {4}, .tokens = {3, 2}, .rounds = 2}, team, 1},
-      tight{{.warps = {4}, .tokens = {3}, .rounds = 1}, one_at_a_time, 1},
-      many{{.warps = {4}, .tokens = {2, 8}, .route = routing::one_expert, .rounds = 1}, team, 1},
-      held_back{{.warps = {4}, .tokens = {3, 2}, .rounds = 1}, told_together, 1};
+      teams{in_fp8({{.warps = {4}, .tokens = {3, 2}, .rounds = 2}, team, 1})},
+      tight{in_fp8({{.warps = {4}, .tokens = {3}, .rounds = 1}, one_at_a_time, 1})},
+      many{in_fp8({{.warps = {4}, .tokens = {2, 8}, .route = routing::one_expert, .rounds = 1}, team, 1})},
+      held_back{in_fp8({{.warps = {4}, .tokens = {3, 2}, .rounds = 1}, told_together, 1})};
 
   static mutant wrong(const char* name, const char* breaks, const std::vector<verdict>& as,
                       const planted_bug& bug, chunks_setting e) {

@@ -120,8 +120,6 @@ struct chunk_kernels {
     if (chunk_layout::is_in_teams(end, limits)) {
       const auto teams = chunk_layout::grid_of_teams(end, limits).roles;
       const auto p = end.combine(in, {}, true, store, teams);
-      constexpr auto fp8 = token_format::blockwise_fp8;
-      if (end.s.fp8_sums) return chunk_layout::team_combine_kernel<ep::store_fp32, 1, fp8>::run(x, p);
       return chunk_layout::team_combine_kernel<ep::store_fp32, 1>::run(x, p);
     }
     const auto grid = chunk_layout::grid_of_combine(end, limits);

@@ -19,14 +19,12 @@ group_rounds::group_rounds(const world& own, const ep_config& config, std::uint6
       communicator_{expert_parallel::create(own, config)} {}
 
 void group_rounds::enqueue(stream_ref stream) {
-  communicator_.dispatch_async({.tokens = tokens_.data(),
-                                .topk_idx = topk_idx_.data(),
-                                .topk_weights = topk_weights_.data(),
-                                .num_tokens = config_.num_max_tokens_per_rank},
-                               stream);
-  const received_tokens rows = communicator_.dispatch_wait(stream);
-  communicator_.combine_async({.expert_output = static_cast<const bfloat16*>(rows.tokens)}, stream);
-  communicator_.combine_wait(nullptr, sums_.data(), stream);
+  const received_tokens rows = communicator_.dispatch({.tokens = tokens_.data(),
+                                                       .topk_idx = topk_idx_.data(),
+                                                       .topk_weights = topk_weights_.data(),
+                                                       .num_tokens = config_.num_max_tokens_per_rank},
+                                                      stream);
+  communicator_.combine({.expert_output = static_cast<const bfloat16*>(rows.tokens)}, sums_.data(), stream);
 }
 
 comparison group_rounds::verify() {

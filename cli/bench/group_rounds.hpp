@@ -6,7 +6,7 @@
 
 namespace baton::cli {
 
-/// Of format bf16 and layout per_expert: experts send rows back as they came.
+/// Of format bf16: experts send rows back as they came.
 class group_rounds {
  public:
   /// Collective, as what follows.

@@ -184,6 +184,16 @@ void declare_bench_groups(CLI::App& bench, arguments& chosen) {
   add_count(command, "--hidden", options.hidden, "values in a token")->group("Sizes");
   add_count(command, "--top-k", options.top_k, "experts of a token")->group("Sizes");
   add_count(command, "--experts", options.experts, "experts of all ranks")->group("Sizes");
+  add_choice<ep_layout>(
+      command, "--layout", layout_names, [&](ep_layout layout) { options.layout = layout; },
+      "a message for each token and expert, or for each token and rank")
+      ->default_str("per_expert")
+      ->group("Exchange");
+  add_choice<ep_transfer>(
+      command, "--transfer", transfer_names, [&](ep_transfer how) { options.transfer = how; },
+      "how tokens of layout per_rank travel; only chunks go beyond a group, and auto means them there")
+      ->default_str("auto")
+      ->group("Exchange");
   add_count(command, "--repeats", options.repeats, "samples of each time")->group("Measuring");
   add_count(command, "--rounds", options.rounds, "rounds timed together for a sample")->group("Measuring");
   add_count(command, "--seed", options.seed, "of tokens and routing")->group("Measuring");
@@ -195,7 +205,8 @@ void declare_bench_groups(CLI::App& bench, arguments& chosen) {
       "checked before it is timed. On CUDA, groups smaller than the ranks need NVSHMEM, whose own all-to-all "
       "is timed beside them.\n"
       "Example:\n"
-      "  torchrun --no-python --nproc-per-node 2 baton bench groups --tokens 1 128 --json-file groups.jsonl");
+      "  torchrun --no-python --nproc-per-node 2 baton bench groups --tokens 1 128 --json-file groups.jsonl\n"
+      "  torchrun --no-python --nproc-per-node 4 baton bench groups --layout per_rank --group-size 4 2 1");
   command.callback(
       [&] { chosen.command = [&](std::ostream& out) { return run_bench_groups(options, out); }; });
 }

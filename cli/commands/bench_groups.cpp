@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "cli/bench/require_within.hpp"
 #include "cli/bench/statistics.hpp"
 #include "cli/commands/bench_report.hpp"
+#include "cli/commands/exchange_arguments.hpp"
 #include "cli/config_words.hpp"
 #include "cli/exit_code.hpp"
 
@@ -36,7 +38,8 @@ ep_config config_of(const bench_groups_options& o, int tokens, int group_size, i
               .top_k = o.top_k,
               .hidden = o.hidden,
               .num_max_tokens_per_rank = tokens,
-              .layout = ep_layout::per_expert};
+              .layout = o.layout,
+              .transfer = o.transfer};
   c.p2p_group_size = group_size;
   require_served(c, ranks, group_words);
   return c;
@@ -65,9 +68,20 @@ struct groups_point {
   std::string version{}, why_no_all_to_all{};
 };
 
+/// How many of a token's messages a rank gets: of layout per_rank one, if any of the token's experts, which are drawn at
+/// random, is there.
+double messages_of_token(const ep_config& c, int ranks) {
+  if (c.layout == ep_layout::per_expert) return static_cast<double>(c.top_k) / ranks;
+  double none = 1;
+  const double here = static_cast<double>(c.num_experts) / ranks;
+  for (int k = 0; k < c.top_k; ++k) none *= std::max(0.0, 1 - here / (c.num_experts - k));
+  return 1 - none;
+}
+
 /// The sizes of one message each way, times how many a rank has for each.
 void count_bytes(const ep_config& c, int ranks, groups_point& point) {
-  const auto messages = static_cast<std::uint64_t>((c.num_max_tokens_per_rank * c.top_k + ranks - 1) / ranks);
+  const auto messages =
+      static_cast<std::uint64_t>(std::ceil(c.num_max_tokens_per_rank * messages_of_token(c, ranks)));
   point.bytes_out = point.bytes_back = messages * 2 * static_cast<std::uint64_t>(c.hidden);
 }
 
@@ -119,11 +133,20 @@ groups_point measure(const world& own, const bench_groups_options& o, int tokens
   return point;
 }
 
+/// How tokens travel through a group; null: the layout knows one way.
+json transfer_through(const bench_groups_options& o, int tokens, int group_size, int ranks) {
+  if (o.layout != ep_layout::per_rank) return {};
+  const ep_transfer how = transfer_of(config_of(o, tokens, group_size, ranks), ranks);
+  for (const auto& [word, transfer] : transfer_names)
+    if (transfer == how) return word;
+  return {};
+}
+
 json unless_empty(const std::vector<double>& samples, double value) {
   return samples.empty() ? json{} : json(value);
 }
 
-json to_json(const groups_point& p, const json& run) {
+json to_json(const groups_point& p, const bench_groups_options& o, const json& run) {
   json j = run;
   j["tokens"] = p.tokens;
   j["checked"] = p.right;
@@ -132,6 +155,7 @@ json to_json(const groups_point& p, const json& run) {
   j["groups"] = json::array();
   for (std::size_t i = 0; i < p.round_us.size(); ++i)
     j["groups"].push_back({{"p2p_group_size", p.group_sizes[i]},
+                           {"transfer", transfer_through(o, p.tokens, p.group_sizes[i], run["ranks"])},
                            {"round_median_us", unless_empty(p.round_us[i], median_of(p.round_us[i]))},
                            {"round_mad_us", unless_empty(p.round_us[i], mad_of(p.round_us[i]))},
                            {"round_samples_us", p.round_us[i]}});
@@ -167,6 +191,7 @@ json facts_of_run(const world& own, const bench_groups_options& o, const std::op
           {"gpu_of_rank_0", gpu ? json(gpu->name) : json{}},
           {"driver", gpu ? json(gpu->driver) : json{}},
           {"ranks", own.size()},
+          {"layout", name(o.layout)},
           {"hidden", o.hidden},
           {"top_k", o.top_k},
           {"experts", o.experts},
@@ -194,17 +219,17 @@ int run_bench_groups(const bench_groups_options& o, std::ostream& out) {
   if (to)
     to->table([&](std::ostream& table) {
       table << fmt::format(
-          "{} ranks, a process each, on {}; top {} of {} experts, hidden {}, bf16, layout per_expert\n\n"
+          "{} ranks, a process each, on {}; top {} of {} experts, hidden {}, bf16, layout {}\n\n"
           "{:>7}  {:<30}{:>11}{:>8}\n",
           own.size(), gpu ? "GPUs: " + gpu->name + " each" : "the CPU", o.top_k, o.experts, o.hidden,
-          "tokens", "a round, slowest rank", "median us", "+-");
+          name(o.layout), "tokens", "a round, slowest rank", "median us", "+-");
     });
   bool all_right = true;
   for (const int count : tokens) {
     const groups_point point = measure(own, o, count, group_sizes, *timer);
     all_right = all_right && point.right && point.same_bits;
     if (!to) continue;
-    to->add(to_json(point, run));
+    to->add(to_json(point, o, run));
     to->table([&](std::ostream& table) { print(point, own.size(), table); });
   }
   if (to) to->publish();

@@ -126,7 +126,8 @@ std::vector<measured_round> rounds_of_groups(const fields& point, const forecast
     const fields of_size{group, point.where() + ": groups"};
     measured_round r;
     fill_sizes(point, r.of);
-    r.of.asked.config.layout = ep_layout::per_expert;
+    r.of.asked.config.layout = point.one_of("layout", layout_names, "per_expert");
+    r.of.asked.config.transfer = of_size.one_of("transfer", transfer_names, "auto");
     r.of.asked.config.p2p_group_size = of_size.number("p2p_group_size", 0);
     r.of.asked.links = links;
     r.us = of_size.time({json::json_pointer{"/round_median_us"}});

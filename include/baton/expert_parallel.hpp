@@ -24,7 +24,8 @@ enum class ep_layout {
 
 /// How tokens and sums of layout per_rank travel; results are the same bits. per_expert knows one way.
 enum class ep_transfer {
-  automatic,  // chunks where num_max_tokens_per_rank is over 1024, or a block of lines has no room for the routing; else lines
+  automatic,  // chunks where num_max_tokens_per_rank is over 1024, a block of lines has no room for the routing, or some ranks
+              // are beyond the p2p group; else lines
   lines,      // 128 bytes that carry their own flag: few tokens, low latency
   chunks,     // bulk copies of whole tokens, a flag for several: any number of tokens, few SMs
   flags,  // few tokens, as lines, but with nothing that PTX does not promise: words of 64 bits, a flag a round
@@ -64,8 +65,8 @@ struct ep_config {
   arrival_policy arrival = arrival_policy::epoch;
   /// Ranks r with the same r / p2p_group_size reach each other's memory with stores; the others are reached by puts of what was
   /// written in memory of the rank's own. 0: the ranks of a host are one group (world::hosts). Fewer than all: CPU worlds
-  /// simulate the network between groups; GPUs need layout per_expert and NVSHMEM, which is opened then, and a process for each.
-  /// Layout per_rank travels in chunks then. Not tried on more than one machine. Results are the same bits, with levels one.
+  /// simulate the network between groups; GPUs need NVSHMEM, which is opened then, and a process for each. Layout per_rank
+  /// travels in chunks then. Not tried on more than one machine. Results are the same bits, with levels one.
   int p2p_group_size = 0;
   /// two: layout per_rank, groups of as many ranks each, CPU worlds yet. The calls that wait forward, too: those of a rank wait
   /// for its forwarders'. What a group of several ranks makes of a token is rounded to combine_format twice: each part, and their
@@ -94,7 +95,7 @@ std::string why_not(const ep_config& config, int num_ranks);
 
 /// `config` as create() takes it, of ranks on these hosts (world::hosts). On one host: unchanged. On several: p2p_group_size 0
 /// becomes the ranks of a host, which have to be as many on each, one host after the other.
-/// @throws invalid_argument  they are not; a group that is asked for has ranks of two hosts; layout per_rank; or no ranks
+/// @throws invalid_argument  they are not; a group that is asked for has ranks of two hosts; or no ranks
 ep_config in_groups_by_host(const ep_config& config, std::span<const int> host_of_rank);
 
 /// How tokens travel with layout per_rank in this configuration, one that why_not has nothing against: `transfer` if it says,

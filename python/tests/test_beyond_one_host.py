@@ -4,6 +4,7 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
 from launch import variables_of_ranks
 
 PROGRAM = pathlib.Path(os.environ.get("BATON_SOURCE_DIR", pathlib.Path(__file__).parents[2])) / "bench" / "beyond_one_host.py"
@@ -19,17 +20,19 @@ def outputs_of(hosts, *arguments, **environment):
     return [(rank.returncode, out + problems) for rank, (out, problems) in zip(ranks, told)]
 
 
-def test_ranks_of_two_hosts_are_right_in_groups_of_their_hosts_and_rank_0_tells_the_time():
-    for rank, (code, text) in enumerate(outputs_of(["left", "left", "right", "right"], "--repeats", "1")):
+@pytest.mark.parametrize("layout", ["per_rank", "per_expert"])
+def test_ranks_of_two_hosts_are_right_in_groups_of_their_hosts_and_rank_0_tells_the_time(layout):
+    for rank, (code, text) in enumerate(outputs_of(["left", "left", "right", "right"], "--repeats", "1", "--layout", layout)):
         assert code == 0, text
         assert text.splitlines()[0] == f"rank {rank} of 4, groups of 2: 3 rounds, 0 values wrong"
         assert ("us a round" in text) == (rank == 0)
 
 
-def test_a_rank_that_is_silent_is_named_by_every_other_one():
-    all_told = outputs_of(["left", "right"], "--repeats", "0", "--silent", "1", "--deadline", "1", BATON_DEADLINE_MS="1000")
+@pytest.mark.parametrize("layout, place", [("per_rank", "dispatch.ids"), ("per_expert", "dispatch.arrival")])
+def test_a_rank_that_is_silent_is_named_by_every_other_one(layout, place):
+    all_told = outputs_of(["left", "right"], "--repeats", "0", "--silent", "1", "--deadline", "1", "--layout", layout, BATON_DEADLINE_MS="1000")
     assert [code for code, _ in all_told] == [0, 0], all_told
-    assert "waited 1.0 s at dispatch.arrival for rank 1" in all_told[0][1]
+    assert f"waited 1.0 s at {place} for rank 1" in all_told[0][1]
 
 
 def test_hosts_that_take_turns_are_told_so_on_every_rank():

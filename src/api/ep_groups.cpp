@@ -27,11 +27,6 @@ ep_config in_groups_by_host(const ep_config& config, std::span<const int> hosts)
   if (hosts.empty()) throw invalid_argument{"host_of_rank: of no rank, expected a host of each"};
   const auto of_first = static_cast<std::size_t>(std::count(hosts.begin(), hosts.end(), hosts.front()));
   if (of_first == hosts.size()) return config;
-  if (config.layout != ep_layout::per_expert)
-    throw invalid_argument{fmt::format(
-        "layout: per_rank needs all ranks on one host, and these are on several (hosts of ranks: {}); use "
-        "layout per_expert",
-        hosts_text(hosts))};
   ep_config c = config;
   if (c.p2p_group_size == 0) {
     if (hosts.size() % of_first != 0 || first_stranger(hosts, of_first) < hosts.size())

@@ -178,7 +178,7 @@ expert_parallel expert_parallel::create(const world& w, const ep_config& asked) 
   const ep_config config = in_groups_by_host(asked, w.hosts());
   if (const std::string reason = why_not(config, w.size()); !reason.empty()) throw invalid_argument{reason};
   if (config.layout == ep_layout::per_rank && transfer_of(config, w.size()) != ep_transfer::flags)
-    require_whole_lines(w);
+    require_whole_lines(w, config.p2p_group_size);
   std::unique_ptr<state> s;
   bootstrap::together(w.state().peers(), [&] { s = std::make_unique<state>(w, config); });
   s->allocate();

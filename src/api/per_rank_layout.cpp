@@ -113,12 +113,6 @@ std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_c
         fmt::format("levels: two, but only CPU worlds have kernels that forward yet, and these are GPUs; use "
                     "one, or p2p_group_size 0 in place of {}",
                     c.p2p_group_size)};
-  if (goes_beyond_group(c, w.size()) && w.device() == device_kind::cuda)
-    throw unsupported{
-        fmt::format("p2p_group_size: {} of {} ranks; on GPUs layout per_rank needs all ranks in one group "
-                    "yet; use layout "
-                    "per_expert, or 0",
-                    c.p2p_group_size, w.size())};
   if (transfer_of(c, w.size()) == ep_transfer::chunks)
     return std::make_unique<per_rank_layout<ep::per_rank_chunks::endpoint>>(w, c, sms, slot);
   if (transfer_of(c, w.size()) == ep_transfer::flags)

@@ -18,7 +18,7 @@
 namespace baton {
 namespace {
 
-/// What tore between GPUs, by their uuids in the order of ranks; "": nothing.
+/// What tore between GPUs, by the size of p2p groups and their uuids in the order of ranks; "": nothing.
 class trials_of_lines {
  public:
   std::optional<std::string> outcome(const std::string& gpus) {
@@ -46,7 +46,7 @@ trials_of_lines& trials() {
 line_trial try_lines(const world& w) {
   line_trial trial;
   if (w.device() == device_kind::cpu) return trial;
-  const std::vector<torn_lines::found> of_ranks = torn_lines::look(w);
+  const std::vector<torn_lines::found> of_ranks = torn_lines::look(w, 0);
   for (const torn_lines::found& f : of_ranks) {
     trial.looked_at += f.lines;
     trial.seen_changing += f.moving;
@@ -55,12 +55,12 @@ line_trial try_lines(const world& w) {
   return trial;
 }
 
-void require_whole_lines(const world& w) {
+void require_whole_lines(const world& w, int p2p_group_size) {
   if (w.device() == device_kind::cpu) return;
   const bootstrap::group all = w.state().peers();
   on_cuda::device_identity own;
   bootstrap::together(all, [&] { own = on_cuda::identify(w.device_index()); });
-  std::string gpus;
+  std::string gpus = fmt::format("{} ", p2p_group_size);
   for (const on_cuda::device_identity& gpu : bootstrap::gather(all, own))
     gpus.append(gpu.uuid, gpu.uuid + sizeof gpu.uuid);
   const std::optional<std::string> known = trials().outcome(gpus);
@@ -68,7 +68,7 @@ void require_whole_lines(const world& w) {
   const std::vector<char> who_knows = bootstrap::gather(all, static_cast<char>(known ? 1 : 0));
   const bool all_know =
       std::all_of(who_knows.begin(), who_knows.end(), [](char knows) { return knows != 0; });
-  std::string torn = all_know ? *known : torn_lines::what_tore(torn_lines::look(w));
+  std::string torn = all_know ? *known : torn_lines::what_tore(torn_lines::look(w, p2p_group_size));
   if (!all_know) trials().remember(gpus, torn);
   const std::vector<char> who_saw = bootstrap::gather(all, static_cast<char>(torn.empty() ? 0 : 1));
   const auto saw = std::find(who_saw.begin(), who_saw.end(), 1);

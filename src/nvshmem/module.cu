@@ -1,23 +1,11 @@
-// libbaton_nvshmem.so: the kernels of layout per_expert that put, and NVSHMEM's calls. A library of its own, as NVSHMEM's device
-// code has to be linked into what uses it, and only who asks for it needs NVSHMEM.
-#include <cuda_runtime_api.h>
-
+// libbaton_nvshmem.so: the kernels that put, a file for each layout, and NVSHMEM's calls. A library of its own, as NVSHMEM's
+// device code has to be linked into what uses it, and only who asks for it needs NVSHMEM.
 #include <cstring>
 
-#include "exec/kernel.hpp"
-#include "kernels/ep/per_expert/select.hpp"
-#include "nvshmem/nvshmem_gpu.cuh"
-#include "runtime/nvshmem_calls.hpp"
+#include "nvshmem/entry_beyond.cuh"
 
 namespace baton {
 namespace {
-
-template <class Kernel, class Params>
-__global__ void __launch_bounds__(bounds_of<Kernel>().max_threads, bounds_of<Kernel>().blocks_per_sm)
-    entry_beyond(const __grid_constant__ Params p, const __grid_constant__ launched_by by) {
-  nvshmem_gpu x{by.rank, by.limits};
-  Kernel::run(x, p);
-}
 
 static_assert(sizeof(nvshmemx_uniqueid_t) <= nvshmem_id_bytes);
 
@@ -37,30 +25,10 @@ int join(int rank, int ranks, const void* id) {
   return nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes);
 }
 
-template <class Params>
-cudaError_t launch_as(const nvshmem_launch& l) {
-  const Params& p = *static_cast<const Params*>(l.params);
-  const ep::launch_config config{.format = static_cast<token_format>(l.format),
-                                 .arrival = static_cast<arrival_policy>(l.arrival),
-                                 .tokens_are_given = l.tokens_are_given};
-  cudaError_t status = cudaErrorInvalidDeviceFunction;
-  ep::select(config, p, [&]<class Kernel>(std::size_t shared_bytes) {
-    const void* entry = reinterpret_cast<const void*>(entry_beyond<Kernel, Params>);
-    status = cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(shared_bytes));
-    if (status != cudaSuccess) return;
-    void* arguments[] = {const_cast<void*>(l.params), const_cast<launched_by*>(&l.by)};
-    status = cudaLaunchKernel(entry, dim3(static_cast<unsigned>(l.grid.blocks)),
-                              dim3(static_cast<unsigned>(l.grid.threads)), arguments, shared_bytes,
-                              static_cast<cudaStream_t>(l.stream));
-  });
-  return status;
-}
-
 int launch(const nvshmem_launch& l) {
-  return l.what == nvshmem_launch::kernel::dispatch_async
-             ? launch_as<ep::dispatch_async_params<ep::tensor_scales, peer_puts>>(l)
-             : launch_as<ep::combine_async_params<peer_puts>>(l);
+  using kernel = nvshmem_launch::kernel;
+  const bool is_per_expert = l.what == kernel::dispatch_async || l.what == kernel::combine_async;
+  return is_per_expert ? enqueue_per_expert(l) : enqueue_chunks(l);
 }
 
 constexpr nvshmem_calls calls{

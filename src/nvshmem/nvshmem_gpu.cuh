@@ -3,7 +3,8 @@
 // element of its number; addresses are those of this rank's memory, which is at the same place of the symmetric heap.
 //
 //   verb         NVSHMEM                     between GPUs that reach each other's memory
-//   put          nvshmemx_putmem_nbi_warp    stores of the warp
+//   put          nvshmemx_putmem_nbi_warp    stores of the warp, of our own: several loads of a lane are on their way at a time,
+//                                            where NVSHMEM's loop has one, so that 14 KB take 28 turns of the memory's latency
 //   fence_puts   nvshmem_fence               nothing; the fence at system scope before it orders stores, of other warps too, as
 //                                            they were counted before it (completion.hpp)
 //   signal       nvshmemx_signal_op, SET     one volatile store of 64 bits, as relaxed at system scope
@@ -15,12 +16,33 @@
 
 namespace baton {
 
+/// A lane's share of a copy of vec16s. A function of its own: in kernels that have few registers left, what it holds would push
+/// out what lives on, which NVSHMEM's calls do not leave there either. Each file has its own, of as many registers as its
+/// kernels have.
+[[maybe_unused]] static __device__ __noinline__ void copy_by_warp(uint4* to, const uint4* from, int count) {
+  constexpr int ahead = 8;
+  for (int first = static_cast<int>(threadIdx.x) % warp_lanes; first < count; first += ahead * warp_lanes) {
+    uint4 held[ahead];
+    BATON_UNROLL
+    for (int i = 0; i < ahead; ++i)
+      if (const int at = first + i * warp_lanes; at < count) held[i] = from[at];
+    BATON_UNROLL
+    for (int i = 0; i < ahead; ++i)
+      if (const int at = first + i * warp_lanes; at < count) to[at] = held[i];
+  }
+}
+
 class nvshmem_gpu : public async_gpu<1> {
  public:
   using async_gpu<1>::async_gpu;
 
+  /// `bytes` of whole vec16s, which lie as such.
   BATON_FN void put(int rank, std::byte* to, const std::byte* from, int bytes) const {
-    nvshmemx_putmem_nbi_warp(to, from, static_cast<std::size_t>(bytes), rank);
+    void* const there = nvshmem_ptr(to, rank);
+    if (there == nullptr) return nvshmemx_putmem_nbi_warp(to, from, static_cast<std::size_t>(bytes), rank);
+    copy_by_warp(static_cast<uint4*>(there), reinterpret_cast<const uint4*>(from),
+                 bytes / static_cast<int>(sizeof(uint4)));
+    __syncwarp();
   }
   BATON_FN void fence_puts() const {
     fence<order::acq_rel, scope::system>();

@@ -10,23 +10,32 @@ namespace baton {
 /// NVSHMEM's nvshmemx_uniqueid_t has so many bytes.
 inline constexpr std::size_t nvshmem_id_bytes = 128;
 
-/// A kernel that puts: of layout per_expert.
+/// A kernel that puts, and what it is asked.
 struct nvshmem_launch {
-  enum class kernel { dispatch_async, combine_async } what = kernel::dispatch_async;
-  int format = 0;   // token_format
-  int arrival = 0;  // arrival_policy
+  enum class kernel {
+    dispatch_async,          // ep::dispatch_async_params<tensor_scales, peer_puts>
+    combine_async,           // ep::combine_async_params<peer_puts>
+    dispatch_chunks,         // ep::per_rank_chunks::far_params<dispatch_params>
+    combine_chunks_to_fp32,  // far_params<combine_params<store_fp32>>
+    combine_chunks_to_bf16,  // far_params<combine_params<store_bf16>>
+  } what = kernel::dispatch_async;
+  int format = 0;   // token_format; chunks have it in their parameters
+  int arrival = 0;  // arrival_policy; chunks have one
   bool tokens_are_given = false;
-  launch_grid grid;
-  const void* params =
-      nullptr;  // dispatch_async_params<tensor_scales, peer_puts>, or combine_async_params<peer_puts>
+  launch_grid grid;  // its shared_bytes: of chunks
+  const void* params = nullptr;
   launched_by by;
   void* stream = nullptr;
 };
 
+struct nvshmem_calls;
+/// What two builds agree in that understand each other, mostly: the sizes of what they hand over.
+constexpr std::size_t nvshmem_sizes();
+
 /// Calls return 0, or what went wrong: NVSHMEM's status, or CUDA's.
 struct nvshmem_calls {
-  std::size_t size = sizeof(nvshmem_calls);  // of another build, mostly another one
-  int built_with = 0;                        // NVSHMEM's version, 30405 for 3.4.5
+  std::size_t sizes = nvshmem_sizes();
+  int built_with = 0;  // NVSHMEM's version, 30405 for 3.4.5
   int (*make_id)(void* id) = nullptr;
   /// Collective, as `allocate`; the device is current.
   int (*join)(int rank, int ranks, const void* id) = nullptr;
@@ -34,6 +43,10 @@ struct nvshmem_calls {
   void* (*of_rank)(const void* memory, int rank) = nullptr;  // null: stores do not reach it
   int (*launch)(const nvshmem_launch& l) = nullptr;
 };
+
+constexpr std::size_t nvshmem_sizes() {
+  return sizeof(nvshmem_calls) << 32 | sizeof(nvshmem_launch);
+}
 
 /// The module's one symbol.
 inline constexpr const char* nvshmem_symbol = "baton_nvshmem";

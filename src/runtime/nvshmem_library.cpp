@@ -87,7 +87,7 @@ opened_library open_first(const std::vector<std::string>& places, int flags) {
 const nvshmem_calls* calls_of(void* module) {
   const auto entry = reinterpret_cast<nvshmem_entry>(::dlsym(module, nvshmem_symbol));
   const nvshmem_calls* const calls = entry != nullptr ? entry() : nullptr;
-  return calls != nullptr && calls->size == sizeof(nvshmem_calls) ? calls : nullptr;
+  return calls != nullptr && calls->sizes == nvshmem_sizes() ? calls : nullptr;
 }
 
 }  // namespace baton

@@ -78,6 +78,20 @@ TEST(bench_groups, a_table_has_a_line_for_stores_for_puts_and_for_what_is_not_be
       << table;
 }
 
+TEST(bench_groups, layout_per_rank_is_told_with_how_its_tokens_travel_and_fewer_bytes) {
+  bench_groups_options o = few_tokens();
+  o.layout = ep_layout::per_rank;
+  o.experts = 3;  // one a rank
+  o.json = true;
+  const nlohmann::json j = test::json_lines(of_three_ranks(o).at(0)).at(0);
+  EXPECT_EQ(j["layout"], "per_rank");
+  EXPECT_EQ(j["checked"], true);
+  EXPECT_EQ(j["same_bits"], true);
+  EXPECT_EQ(j["groups"][0]["transfer"], "lines");
+  EXPECT_EQ(j["groups"][1]["transfer"], "chunks");
+  EXPECT_EQ(j["bytes_to_each_rank"], (std::vector<int>{2 * 128, 2 * 128})) << "two of three tokens";
+}
+
 TEST(bench_groups, counts_that_are_none_and_groups_of_more_than_the_ranks_are_refused) {
   const auto refusal = [](auto change) {
     bench_groups_options o = few_tokens();

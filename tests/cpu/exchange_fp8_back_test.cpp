@@ -7,7 +7,6 @@
 #include "tests/support/fp8_back_cases.hpp"
 #include "tests/support/identity_experts.hpp"
 #include "tests/support/shared_cases.hpp"
-#include "tests/support/team_cases.hpp"
 
 namespace baton::test {
 namespace {
@@ -159,20 +158,6 @@ TEST(exchange_fp8_back, infinities_and_what_is_no_number_stay_in_their_block) {
   }
 }
 
-void expect_right_in_teams(int num_ranks, const std::vector<named_case>& cases) {
-  const auto worlds = world::local(num_ranks, device_kind::cpu);
-  bool shared = false;
-  for (const named_case& one : cases) {
-    SCOPED_TRACE(one.name);
-    exchange_case c = per_rank(one.what, token_format::bf16, ep_transfer::chunks);
-    c.config.combine_format = fp8;
-    c.config.hidden = (c.config.hidden + 127) / 128 * 128;
-    c.config.num_sms = least_blocks;
-    c.shared_experts = shared = !shared;
-    expect_shared_rounds(worlds, c, {calls::fused});
-  }
-}
-
 TEST(exchange_fp8_back, by_warps_every_sum_of_a_fused_round_is_right_to_the_bit) {
   for (const travel how : {travel::in_chunks, travel::in_chunks_by_token})
     for (const named_case& one : fp8_back_cases(3, how)) {
@@ -181,22 +166,6 @@ TEST(exchange_fp8_back, by_warps_every_sum_of_a_fused_round_is_right_to_the_bit)
       c.config.num_threads = 128;  // who says so gets warps, not teams
       expect_shared_rounds(world::local(3, device_kind::cpu), c, {calls::fused});
     }
-}
-
-TEST(exchange_fp8_back, in_teams_every_sum_is_right_to_the_bit) {
-  expect_right_in_teams(2, team_cases(2));
-  expect_right_in_teams(4, {team_cases(4)[0], team_cases(4)[5]});
-}
-
-TEST(exchange_fp8_back, in_teams_wide_sums_are_right_to_the_bit_in_one_part_and_in_several) {
-  std::vector<named_case> cases = wide_team_cases(2);
-  for (const int hidden :
-       {1280, 6272, 7296,
-        9344}) {  // adders with steps of their own, fewer or none; a last part of few columns
-    cases.push_back(cases[0]);
-    cases.back().what.config.hidden = hidden;
-  }
-  expect_right_in_teams(2, cases);
 }
 
 ep_config config_of(ep_layout layout, int hidden, token_format back) {

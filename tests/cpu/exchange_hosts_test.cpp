@@ -12,8 +12,8 @@ ep_config of_groups(int size, ep_layout layout = ep_layout::per_expert) {
   c.p2p_group_size = size;
   return c;
 }
-int group_by_host(int asked, const std::vector<int>& hosts) {
-  return in_groups_by_host(of_groups(asked), hosts).p2p_group_size;
+int group_by_host(int asked, const std::vector<int>& hosts, ep_layout layout = ep_layout::per_expert) {
+  return in_groups_by_host(of_groups(asked, layout), hosts).p2p_group_size;
 }
 
 TEST(exchange_hosts, the_ranks_of_a_host_are_a_group_unless_a_smaller_one_is_asked_for) {
@@ -21,6 +21,7 @@ TEST(exchange_hosts, the_ranks_of_a_host_are_a_group_unless_a_smaller_one_is_ask
   EXPECT_EQ(group_by_host(0, {0, 1, 2}), 1);
   EXPECT_EQ(group_by_host(1, {0, 0, 1, 1}), 1);
   EXPECT_EQ(group_by_host(2, {0, 0, 0, 0, 1, 1}), 2);
+  EXPECT_EQ(group_by_host(0, {0, 0, 1, 1}, ep_layout::per_rank), 2);
 }
 
 TEST(exchange_hosts, on_one_host_nothing_changes) {
@@ -36,7 +37,6 @@ TEST(exchange_hosts, groups_that_cannot_follow_hosts_are_refused_with_where_rank
   EXPECT_TRUE(says(refusal(of_groups(0), {0, 1, 0, 1}), "one host after the other", "0 1 0 1"));
   EXPECT_TRUE(says(refusal(of_groups(4), {0, 0, 1, 1}), "puts ranks 0 and 2 into one group"));
   EXPECT_TRUE(says(refusal(of_groups(3), {0, 0, 1, 1, 1, 1}), "puts ranks 0 and 2 into one group"));
-  EXPECT_TRUE(says(refusal(of_groups(0, ep_layout::per_rank), {0, 1}), "layout: per_rank", "per_expert"));
   EXPECT_TRUE(says(refusal(of_groups(0), {}), "host_of_rank"));
 }
 
@@ -53,11 +53,24 @@ void expect_on_hosts(const std::vector<std::string>& hosts, const std::function<
 }
 
 TEST(exchange_hosts, processes_of_two_hosts_exchange_in_groups_of_their_own) {
+  for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank})
+    expect_on_hosts({"left", "left", "right", "right"}, [layout](const world& w) {
+      exchange_case c{4, sizes(7, 3, 264, 9), {9, 4, 0, 5}, routing::sparse};
+      c.config.layout = layout;
+      exchange_rank mine{expert_parallel::create(w, c.config)};
+      expect_no_error(run_rank(c, mine, 3));
+      expect_no_error(run_rank(c, mine, 3, calls::fused));
+      return w.hosts() == std::vector<int>{0, 0, 1, 1} && mine.ep().config().p2p_group_size == 2;
+    });
+}
+
+TEST(exchange_hosts, what_travels_by_stores_alone_is_refused_between_hosts) {
   expect_on_hosts({"left", "left", "right", "right"}, [](const world& w) {
-    const exchange_case c{4, sizes(7, 3, 264, 9), {9, 4, 0, 5}, routing::sparse};
-    exchange_rank mine{expert_parallel::create(w, c.config)};
-    expect_no_error(run_rank(c, mine, 3));
-    return w.hosts() == std::vector<int>{0, 0, 1, 1} && mine.ep().config().p2p_group_size == 2;
+    ep_config c = sizes(7, 3, 264, 9);
+    c.layout = ep_layout::per_rank;
+    c.transfer = ep_transfer::lines;
+    const std::string text = message_of<invalid_argument>([&] { expert_parallel::create(w, c); });
+    return says(text, "p2p_group_size: 2 of 4 ranks", "use transfer automatic or chunks");
   });
 }
 

@@ -43,22 +43,25 @@ TEST(torn_lines, a_flag_is_that_of_lines_which_the_exchange_sends) {
 }
 
 /// The kernel with a bug of one rank's stores.
-struct tearing_kernel {
+template <int Rank>
+struct tearing {
   static void run(sim::context& base, const params& p) {
-    checks::planted<sim::context> x{base, {.what = verbs::store_lines, .how = change::torn, .rank = 1}};
+    checks::planted<sim::context> x{base, {.what = verbs::store_lines, .how = change::torn, .rank = Rank}};
     kernel::run(x, p);
   }
 };
+using tearing_kernel = tearing<1>;
 
 template <class Kernel>
-std::vector<found> look_at(int ranks, std::uint64_t seed, const effort& asked = {}) {
+std::vector<found> look_at(int ranks, std::uint64_t seed, const effort& asked = {}, int p2p_group_size = 0) {
   const auto worlds = test::simulated_worlds(
       ranks, {.order = sim::schedule::random, .seed = seed, .delay_stores = seed % 2 == 0});
   std::vector<std::vector<found>> told(worlds.size());
   on_every_rank(worlds, [&](int r) {
     const world& w = worlds[static_cast<std::size_t>(r)];
     told[static_cast<std::size_t>(r)] = look_with(
-        w, asked, [&w](const launch_grid& g, const params& p) { launch_on_cpu<Kernel>(w, g, p, {}); });
+        w, asked, [&w](const launch_grid& g, const params& p) { launch_on_cpu<Kernel>(w, g, p, {}); },
+        p2p_group_size);
   });
   for (const auto& all : told)
     for (std::size_t r = 0; r < all.size(); ++r) EXPECT_EQ(all[r].torn, told[0][r].torn) << "told to all";
@@ -91,6 +94,17 @@ TEST(torn_lines, planted_lines_that_tear_are_found_and_so_is_who_wrote_them) {
     if (seen) EXPECT_TRUE(test::says(what_tore(all), "lines in part, of rank 1"));
   }
   EXPECT_EQ(noticed, 20);
+}
+
+TEST(torn_lines, within_p2p_groups_a_rank_looks_at_those_whom_stores_reach) {
+  const std::vector<found> all = look_at<tearing<3>>(5, 3, {.rounds = 40}, 2);  // ranks 0 1, 2 3, and 4
+  EXPECT_GT(all[2].torn + all[3].torn, 0u);
+  for (int r = 0; r < 5; ++r) {
+    const found& f = all.at(static_cast<std::size_t>(r));
+    EXPECT_GT(f.lines, 0u) << "rank " << r << ": its own at least";
+    EXPECT_EQ(f.writers, f.torn > 0 ? 8u : 0u) << "rank 3 alone tears";
+    if (r / 2 != 1) EXPECT_EQ(f.torn, 0u) << "rank " << r << " is not of rank 3's group";
+  }
 }
 
 TEST(torn_lines, what_tore_is_told_by_reader_and_writers) {

@@ -31,12 +31,13 @@ struct losing : test::awaiting_context<losing<C>> {
 
   void box_load(void* to, const tensor_map& map, const box_place& place, mbarrier* b) {
     if (!loses(lost::slot, plan{}.slot_barriers, slot_pipeline<C>::num_mbars, b) &&
-        !loses(lost::q, plan{}.q_filled, 1, b) && !loses(lost::v, plan{}.landed, 2 * C.v_slots(), b))
+        !loses(lost::q, plan{}.q_filled, C.q_pieces(), b) &&
+        !loses(lost::v, plan{}.landed, 2 * C.v_slots(), b))
       sim::context::box_load(to, map, place, b);
   }
   void box_load_to(void* to, const tensor_map& map, const box_place& place, mbarrier* b,
                    std::uint32_t blocks) {
-    const bool here = loses(lost::q, plan{}.q_filled, 1, b);
+    const bool here = loses(lost::q, plan{}.q_filled, C.q_pieces(), b);
     sim::context::box_load_to(to, map, place, b, here ? blocks & ~(1u << this->cluster_block()) : blocks);
   }
   template <class T>

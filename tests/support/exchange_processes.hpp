@@ -9,19 +9,29 @@
 namespace baton::test {
 
 /// One rank's part of `rounds` rounds; every process draws all inputs and checks its own results.
-inline std::string run_rank(const exchange_case& c, exchange_rank& mine, int rounds) {
+inline std::string run_rank(const exchange_case& c, exchange_rank& mine, int rounds,
+                            calls how = calls::apart) {
   const int r = mine.ranks().rank();
   for (int round = 1; round <= rounds; ++round) {
     const auto inputs = draw_inputs(c, static_cast<std::uint64_t>(round));
     const expected_round expected{c, inputs};
     mine.load(inputs[static_cast<std::size_t>(r)]);
-    mine.dispatch_async();
-    mine.dispatch_wait();
+    if (how == calls::fused) {
+      mine.dispatch();
+    } else {
+      mine.dispatch_async();
+      mine.dispatch_wait();
+    }
     const received_copy got = mine.read_received();
     std::string wrong = difference(expected, r, got);
     if (!wrong.empty()) return fmt::format("round {}: {}", round, wrong);
-    mine.reply(got);
-    mine.combine_wait();
+    if (how == calls::fused) {
+      mine.apply_experts(got);
+      mine.combine();
+    } else {
+      mine.reply(got);
+      mine.combine_wait();
+    }
     wrong = difference(expected_output(expected, r), mine.read_output());
     if (!wrong.empty()) return fmt::format("round {}: {}", round, wrong);
   }

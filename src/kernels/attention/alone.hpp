@@ -1,7 +1,7 @@
 #pragma once
 // A consumer group of a block that has all of O's columns: 64 rows of O in registers, and all keys of each tile.
 //
-//   tensor cores     | Q K(t) a, b . P V(t+1) a, b            | Q K(t-1) ...      the other group's products between
+//   tensor cores     | Q K(t) a, b . P V(t-1) a, b            | Q K(t+1) ...      the other group's products between
 //   the group        | start all | await S: largest, weights  | await O, rescale, P(t) in 16 bits | start ...
 #include "kernels/attention/consume.hpp"
 
@@ -19,7 +19,7 @@ class alone_role : consume_base<C, X> {
   BATON_FN void run() {
     typename base::scores s;
     typename base::sums o;
-    products_.template start_qk<0>(s), products_.template start_qk<1>(s);
+    products_.template start_first_qk<0>(s), products_.template start_first_qk<1>(s);
     x_.template await_products<0>(s);
     products_.release(2), products_.release(1);
     weigh(s, 0);

@@ -56,6 +56,8 @@ struct config {
   constexpr int tile_keys() const { return blocks() * block_keys(); }
   constexpr int chunks() const { return head_dim / operand_tile::columns; }
   constexpr int q_in_memory() const { return chunks() - q_in_registers; }
+  /// Of Q that lies in memory, as many chunks as a slot of K has.
+  constexpr int q_pieces() const { return q_in_memory() / slot_chunks(); }
   /// Slots of a tile: of K, and of V, its own keys' first.
   constexpr int slot_chunks() const { return slot_rows / block_keys(); }  // of K
   constexpr int k_slots() const { return chunks() / slot_chunks(); }
@@ -67,7 +69,7 @@ using value = std::conditional_t<C.fp16, float16, bfloat16>;
 template <config C>
 using tile = swizzled_tile<value<C>>;
 
-/// Tiles by their numbers: 0 is the last, which is taken first.
+/// Tiles by their numbers: 0 is the first that an item sees.
 struct tile_numbers {
   std::int32_t first, end;
   BATON_FN bool have(int number) const { return number >= first && number < end; }
@@ -83,11 +85,11 @@ struct item {
   std::int32_t first_tile, tiles;   // that have some of those
   tile_numbers plain;               // of which every row sees every key
 
-  BATON_FN int tile_of(int number) const { return first_tile + tiles - 1 - number; }
+  BATON_FN int tile_of(int number) const { return first_tile + number; }
   /// Whether the tile of that number has keys that no row of the item sees: its first or last.
   BATON_FN bool has_unseen(int number, int tile_keys) const {
-    return (number == 0 && (first_tile + tiles) * tile_keys > end_key) ||
-           (number == tiles - 1 && first_tile * tile_keys < first_key);
+    return (number == 0 && first_tile * tile_keys < first_key) ||
+           (number == tiles - 1 && (first_tile + tiles) * tile_keys > end_key);
   }
 };
 
@@ -106,7 +108,7 @@ struct block_plan : shared_plan {
   shared_array<std::uint32_t> late;  // which of the consumers' waits was: wait_of
   shared_array<float> row_values;    // [2][block_rows]: what the other block said of rows
   shared_array<mbarrier> slot_barriers;
-  shared_array<mbarrier> q_filled;
+  shared_array<mbarrier> q_filled;  // [q_pieces()]
   shared_array<mbarrier>
       landed;  // [2][v_slots()]: V of the first and of the last tile, to be cleared of what is not meant
   shared_array<mbarrier> p_filled, p_free;   // [consumer groups]
@@ -121,7 +123,7 @@ struct block_plan : shared_plan {
         late{take<std::uint32_t>(1)},
         row_values{take<float>(C.paired() ? 2 * block_rows : 0)},
         slot_barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)},
-        q_filled{take<mbarrier>(1)},
+        q_filled{take<mbarrier>(C.q_pieces())},
         landed{take<mbarrier>(2 * C.v_slots())},
         p_filled{take<mbarrier>(C.paired() ? consumer_groups : 0)},
         p_free{take<mbarrier>(C.paired() ? consumer_groups : 0)},

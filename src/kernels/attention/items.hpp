@@ -33,7 +33,7 @@ BATON_FN void find_tiles(const params& p, item& w) {
   w.tiles = w.first_key < w.end_key ? ceil_div(w.end_key, keys) - w.first_tile : 0;
   const int end_plain = larger(end_seen(p, w, 0), 0) / keys;
   const int first_plain = ceil_div(first_seen(p, w, block_rows - 1), keys);
-  w.plain = {w.first_tile + w.tiles - end_plain, w.first_tile + w.tiles - first_plain};
+  w.plain = {first_plain - w.first_tile, end_plain - w.first_tile};
 }
 
 /// The keys of a sequence, as the device says; in pages numbered in the sequence itself.

@@ -9,8 +9,8 @@
 //   consumer   2          240        filled slots   free slots; in pairs     64 rows: scores, softmax, P * V
 //                                                   P and rows' largest
 //
-//   loaders      | Q | K n | K n-1 | V n | K n-2 | V n-1 | ...  V 0         tiles from the last to the first
-//   consumer 0   | Q K n | Q K n-1 . P V n | Q K n-2 . P V n-1 | ... P V 0 | O out
+//   loaders      | Q, K 0 | K 1 | V 0 | K 2 | V 1 | ...  V n        tiles from the first that some row sees to the last
+//   consumer 0   | Q K 0 | Q K 1 . P V 0 | Q K 2 . P V 1 | ... P V n | O out
 //   consumer 1      the same, of the 64 rows below; its products fill the time of the other's softmax
 //
 // Head dimension 256: a block makes 128 rows (alone.hpp). 64 and 128: the same with tiles of 128 keys; columns that a head of 64
@@ -64,7 +64,7 @@ class block_role {
     });
     x_.block_each(1, [&](int) {
       x_.write(plan{}.late(x_), 0u);
-      x_.mbarrier_init(plan{}.q_filled(x_), 1);
+      for (int i = 0; i < C.q_pieces(); ++i) x_.mbarrier_init(plan{}.q_filled(x_) + i, 1);
       for (int i = 0; i < 2 * C.v_slots(); ++i) x_.mbarrier_init(plan{}.landed(x_) + i, 1);
       for (int g = 0; g < consumer_groups && C.paired(); ++g) {
         x_.mbarrier_init(plan{}.p_filled(x_) + g, 1);

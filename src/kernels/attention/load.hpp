@@ -1,6 +1,7 @@
 #pragma once
-// Two loading warps take turns with the ring's slots: one has Q and, for each tile of keys, from the last to the first, K, the
+// Two loading warps take turns with the ring's slots: one has Q and, for each tile of keys, from the first to the last, K, the
 // other V one tile behind it. And the clearing warp, which rids V of keys that no row of the item sees.
+#include "base/constant.hpp"
 #include "kernels/attention/items.hpp"
 #include "kernels/attention/waits.hpp"
 
@@ -12,13 +13,13 @@ namespace baton::attention_kernels {
 struct loaded_item {
   int rank;               // of the block
   int kv_head, row, key;  // as in item
-  int last_tile, tiles;   // the sequence's number of the last, and so of what is taken first
+  int first_tile, tiles;  // the sequence's number of the first
   tile_numbers plain;
-  bool clears_last, clears_first;
+  bool clears_first, clears_last;
 
   /// Whether V of a tile is to be cleared of what nobody sees.
   BATON_FN bool clears(int number) const {
-    return (number == 0 && clears_last) || (number == tiles - 1 && clears_first);
+    return (number == 0 && clears_first) || (number == tiles - 1 && clears_last);
   }
 };
 template <config C, class X>
@@ -28,11 +29,11 @@ BATON_FN loaded_item loaded_item_of(X& x) {
           .kv_head = known_to_all(x, w.kv_head),
           .row = known_to_all(x, w.row),
           .key = known_to_all(x, w.key),
-          .last_tile = known_to_all(x, w.tile_of(0)),
+          .first_tile = known_to_all(x, w.tile_of(0)),
           .tiles = known_to_all(x, w.tiles),
           .plain = {known_to_all(x, w.plain.first), known_to_all(x, w.plain.end)},
-          .clears_last = known_to_all(x, w.has_unseen(0, C.tile_keys())) != 0,
-          .clears_first = known_to_all(x, w.has_unseen(w.tiles - 1, C.tile_keys())) != 0};
+          .clears_first = known_to_all(x, w.has_unseen(0, C.tile_keys())) != 0,
+          .clears_last = known_to_all(x, w.has_unseen(w.tiles - 1, C.tile_keys())) != 0};
 }
 
 /// What loading warps do wherever keys lie.
@@ -48,13 +49,13 @@ class load_base {
   /// K of all tiles by load_k(n), and, before it, what goes ahead of it by ahead(n).
   template <class LoadK, class Ahead>
   BATON_FN void run_k(LoadK load_k, Ahead ahead) {
-    x_.elect([&] { x_.prefetch(p_.q), x_.prefetch(p_.k), load_q(); });
-    load_k(0);
+    x_.elect([&] { x_.prefetch(p_.q), x_.prefetch(p_.k); });
+    load_k(constant<true>{}, 0);
     BATON_ROLLED
     for (int n = 1; n < own_.tiles; ++n) {
       if (n > 1) slots_.skip(C.v_slots());
       ahead(n);
-      load_k(n);
+      load_k(constant<false>{}, n);
       if (this->is_late()) return;
     }
   }
@@ -97,26 +98,34 @@ class load_base {
   const kernel_params<C>& p_;
   loaded_item own_;
 
- private:
-  BATON_FN void load_q() {
-    mbarrier* filled = block_plan<C>{}.q_filled(x_);
-    x_.template mbarrier_arrive_expect<scope::block>(
-        filled, consumer_groups * C.q_in_memory() * group_rows * tile<C>::row_bytes);
-    const item w = kept_item<C>(x_);
-    const auto place = [&](int g, int c) {
-      const int chunk = (C.pads() ? 0 : w.head * C.chunks()) + C.q_in_registers + c;
-      return box_place{0, w.row + g * group_rows, chunk, C.pads() ? w.head : 0, 0};
-    };
-    for (int c = 0; c < C.q_in_memory(); ++c) {
-      if constexpr (C.paired()) {  // both have all of Q: each loads one group's for both
-        x_.box_load_to(q_tile<C>(x_, own_.rank, c).at, p_.q, place(own_.rank, c), filled, 3u);
-      } else {
-        for (int g = 0; g < consumer_groups; ++g)
-          x_.box_load(q_tile<C>(x_, g, c).at, p_.q, place(g, c), filled);
+  /// Piece `i` of Q: of a pair both blocks have all of Q, and each loads one group's for both.
+  BATON_FN void load_q(int i) {
+    x_.elect([&] {
+      mbarrier* filled = block_plan<C>{}.q_filled(x_) + i;
+      x_.template mbarrier_arrive_expect<scope::block>(
+          filled, consumer_groups * C.slot_chunks() * group_rows * tile<C>::row_bytes);
+      const item w = kept_item<C>(x_);
+      const auto place = [&](int g, int c) {
+        const int chunk = (C.pads() ? 0 : w.head * C.chunks()) + C.q_in_registers + c;
+        return box_place{0, w.row + g * group_rows, chunk, C.pads() ? w.head : 0, 0};
+      };
+      for (int c = i * C.slot_chunks(); c < (i + 1) * C.slot_chunks(); ++c) {
+        if constexpr (C.paired()) {
+          x_.box_load_to(q_tile<C>(x_, own_.rank, c).at, p_.q, place(own_.rank, c), filled, 3u);
+        } else {
+          for (int g = 0; g < consumer_groups; ++g)
+            x_.box_load(q_tile<C>(x_, g, c).at, p_.q, place(g, c), filled);
+        }
       }
-    }
+    });
+  }
+  /// Before piece `i` of K of the first tile.
+  BATON_FN void load_q_before(int i) {
+    constexpr int in_registers = C.q_in_registers / C.slot_chunks();
+    if (i >= in_registers) load_q(i - in_registers);
   }
 
+ private:
   typename slot_pipeline<C>::producer_end slots_;
 };
 
@@ -129,11 +138,12 @@ class load_role : load_base<C, X> {
  public:
   BATON_FN load_role(X& x, const params& p)
       : base{x, p},
-        last_key_{own_.key + own_.last_tile * C.tile_keys()},
+        first_key_{own_.key + own_.first_tile * C.tile_keys()},
         chunk_{C.pads() ? 0 : own_.kv_head * C.chunks()} {}
 
   BATON_FN void run_k() {
-    base::run_k([&](int n) { load_k(n); }, [&](int n) { ask_ahead(n + C.tiles_ahead); });
+    base::run_k([&](auto first, int n) { load_k<first.value>(n); },
+                [&](int n) { ask_ahead(n + C.tiles_ahead); });
   }
   BATON_FN void run_v() {
     base::run_v([&](int n) { load_v(n); });
@@ -142,7 +152,7 @@ class load_role : load_base<C, X> {
  private:
   /// The first of a tile's keys that block `rank` scores, in all sequences' keys.
   BATON_FN int keys_of(int number, int rank) const {
-    return last_key_ - number * C.tile_keys() + rank * C.block_keys();
+    return first_key_ + number * C.tile_keys() + rank * C.block_keys();
   }
   /// Where heads may be narrow they are a dimension of their own, behind whose columns there are zeros.
   BATON_FN int head() const { return C.pads() ? own_.kv_head : 0; }
@@ -155,9 +165,13 @@ class load_role : load_base<C, X> {
                [&](const tile<C>& slot, mbarrier* counts) { x_.box_load(slot.at, map, place, counts); });
   }
 
+  template <bool first>
   BATON_FN void load_k(int n) {
     BATON_UNROLL
-    for (int i = 0; i < C.k_slots(); ++i) fill_with(p_.k, k_place(n, i), nullptr);
+    for (int i = 0; i < C.k_slots(); ++i) {
+      if constexpr (first) this->load_q_before(i);
+      fill_with(p_.k, k_place(n, i), nullptr);
+    }
   }
   BATON_FN void load_v(int n) {
     const bool turned = C.turns_v() && own_.plain.have(n);
@@ -180,7 +194,7 @@ class load_role : load_base<C, X> {
     });
   }
 
-  int last_key_;  // the first of the tile that is taken first, in all sequences' keys
+  int first_key_;  // of the first tile, in all sequences' keys
   int chunk_;
 };
 

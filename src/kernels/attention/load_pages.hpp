@@ -67,7 +67,7 @@ class load_pages_role : load_base<C, X> {
 
   BATON_FN void run_k() {
     rows_.step_to(0);
-    base::run_k([&](int n) { load_k(n); },
+    base::run_k([&](auto first, int n) { load_k<first.value>(n); },
                 [&](int n) {
                   rows_.step_to(n);
                   ask_ahead(n + C.tiles_ahead);
@@ -88,12 +88,14 @@ class load_pages_role : load_base<C, X> {
   BATON_FN int head() const { return C.pads() && p_.pages.head_columns > 0 ? own_.kv_head : 0; }
   BATON_FN int v_chunk() const { return first_chunk() + own_.rank * (C.block_columns() / tile<C>::columns); }
 
+  template <bool first>
   BATON_FN void load_k(int n) {
     int row[k_boxes];
     BATON_UNROLL
     for (int b = 0; b < k_boxes; ++b) row[b] = rows_.row(n, own_.rank * k_boxes + b);
     BATON_UNROLL
-    for (int i = 0; i < C.k_slots(); ++i)
+    for (int i = 0; i < C.k_slots(); ++i) {
+      if constexpr (first) this->load_q_before(i);
       this->fill(nullptr, [&](const tile<C>& slot, mbarrier* counts) {
         const int chunk = first_chunk() + C.slot_chunks() * i;
         if (p_.has_whole_slots)
@@ -101,6 +103,7 @@ class load_pages_role : load_base<C, X> {
         else
           load_parts(slot, p_.k, row, chunk, counts);
       });
+    }
   }
   BATON_FN void load_v(int n) {
     const bool turned = C.turns_v() && own_.plain.have(n);

@@ -3,10 +3,10 @@
 // of them, and swaps with its counterpart the largest scores (a warp each) and P (the group).
 //
 //   tensor cores             the group                                                          waits for
-//   P V(t+1) c, d            start Q K(t-1)... a; release V c; b; release V d; the place of P    slots of K
-//   Q K(t) a b c d           start c, d, P V(t+1) a, b (own P); send P; release K                the place of P over there
-//   P V(t+1) a, b            S: largest scores, give them; start P V(t+1) c                      the other's P
-//   P V(t+1) b, c            take the largest; weights of 32 keys; start d; of the other 32      the other's largest scores
+//   P V(t-1) c, d            start Q K(t+1)... a; release V c; b; release V d; the place of P    slots of K
+//   Q K(t) a b c d           start c, d, P V(t-1) a, b (own P); send P; release K                the place of P over there
+//   P V(t-1) a, b            S: largest scores, give them; start P V(t-1) c                      the other's P
+//   P V(t-1) b, c            take the largest; weights of 32 keys; start d; of the other 32      the other's largest scores
 #include "kernels/attention/consume.hpp"
 #include "protocol/row_exchange.hpp"
 
@@ -63,8 +63,8 @@ class paired_role : consume_base<C, X> {
 
  private:
   BATON_FN void start_qk(scores& s) {
-    products_.template start_qk<0>(s), products_.template start_qk<1>(s);
-    products_.template start_qk<2>(s), products_.template start_qk<3>(s);
+    products_.template start_first_qk<0>(s), products_.template start_first_qk<1>(s);
+    products_.template start_first_qk<2>(s), products_.template start_first_qk<3>(s);
   }
   /// A wait for the other block.
   BATON_FN auto wait_for(wait_of what) { return products_.template wait_for<C.swap_reach>(what); }

@@ -53,18 +53,21 @@ struct paged_params : params {
 template <config C>
 using kernel_params = std::conditional_t<C.paged(), paged_params, params>;
 
-/// Keys times heads whose K and V the device's cache holds beside what else passes through it.
-inline constexpr int cached_keys = 16384;
+/// Of K and V of heads that are worked on at a time. Measured (docs/decisions/0040): with more, heads of 512 find less in the
+/// device's cache; with half of it, heads of 256 leave SMs without an item.
+inline constexpr std::int64_t cached_bytes = std::int64_t{16} << 20;
 
 /// Of a call that why_not_on_cuda takes, whose blocks are counted in 31 bits.
 template <class T>
 item_order order_of(const operands<T>& asked) {
   const int all_heads = asked.heads * asked.batch;
-  const int that_fit = larger(1, cached_keys / larger(asked.k_len, 1)) * asked.group();
+  const std::int64_t head_bytes = std::int64_t{2} * asked.k_len * asked.head_dim * std::int64_t{sizeof(T)};
+  const std::int64_t that_fit =
+      larger<std::int64_t>(1, cached_bytes / larger<std::int64_t>(head_bytes, 1)) * asked.group();
   return {.blocks = ceil_div(asked.q_len, block_rows),
           .heads = asked.heads,
           .all_heads = all_heads,
-          .heads_together = smaller(that_fit, all_heads),
+          .heads_together = static_cast<int>(smaller<std::int64_t>(that_fit, all_heads)),
           .longest_first = asked.sees.right != visibility::none};
 }
 

@@ -18,7 +18,6 @@ class group_products {
   BATON_FN group_products(X& x, const params& p, const consumer_item& own)
       : x_{x}, own_{own}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.consumer()} {
     if constexpr (C.q_in_registers > 0) read_q(p);
-    wait_for<scope::block>(wait_of::q)(block_plan<C>{}.q_filled(x), parity::even);
   }
 
   /// wait(barrier, parity), as protocols take it.
@@ -29,6 +28,14 @@ class group_products {
   /// In the end. True: a wait of the block was late, which is told of here.
   BATON_FN bool is_late() { return report_if_late<C>(x_); }
 
+  /// The first tile's, when that piece of Q is there.
+  template <int i>
+  BATON_FN void start_first_qk(scores& s) {
+    constexpr int piece = i - C.q_in_registers / C.slot_chunks();
+    if constexpr (piece >= 0)
+      wait_for<scope::block>(wait_of::q)(block_plan<C>{}.q_filled(x_) + piece, parity::even);
+    start_qk<i>(s);
+  }
   /// Starts piece `i` of Q * K^T.
   template <int i>
   BATON_FN void start_qk(scores& s) {

@@ -8,9 +8,10 @@
 
 namespace baton::torn_lines {
 
-std::vector<found> look(const world& w, const effort& asked) {
-  return look_with(w, asked,
-                   [&w](const launch_grid& grid, const params& p) { launch<kernel>(w, grid, p, {}); });
+std::vector<found> look(const world& w, int p2p_group_size, const effort& asked) {
+  return look_with(
+      w, asked, [&w](const launch_grid& grid, const params& p) { launch<kernel>(w, grid, p, {}); },
+      p2p_group_size);
 }
 
 std::string what_tore(const std::vector<found>& of_ranks) {

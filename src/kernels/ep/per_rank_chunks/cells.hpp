@@ -70,8 +70,9 @@ struct chunk_settings {
   int combine_warps = 16;   // up to max_combine_warps; of them
   int combine_senders = 8;
   int least_sums = 2048;  // parts of a rank's sums: few tokens are divided, so that each warp has one
-  int team_sums = 16384;  // of a rank's tokens at most, from which on combine's warps work in teams
-  team_roles teams{};     // of none: as measured fastest
+  int team_sums =
+      8192;  // of a rank's tokens at most, from which on combine's warps work in teams where sums are in FP8
+  team_roles teams{};  // of none: as measured fastest
 };
 
 /// Where tokens stay where they arrive, no warp has pieces of them on their way to rows: more warps with room for one each, and

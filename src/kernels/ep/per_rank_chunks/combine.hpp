@@ -138,6 +138,11 @@ struct combine_body {
     const auto tell_before = [&] { tell(x, p, epoch, untold); };
     constexpr token_format rows_only = token_format::bf16;  // nothing of other ranks is among the addends
     sum_to<rows_only, false>(x, columns, all, tell_before, sums + before_part(p, at.part));
+    if constexpr (params::goes_by_put)
+      if (is_put(p, at.source)) {
+        put_part(x, p, epoch, at);
+        return true;
+      }
     untold = at;
     return true;
   }
@@ -179,11 +184,11 @@ struct combine_body {
     if (x.broadcast(part.ranks, 0) == 0) return true;
     addends<X> all;
     if (!await_addends(x, p, epoch, part, all)) return false;
-    sum_part at = part.at;
+    const sum_part& at = part.at;
     const column_range columns{p.s, p.window, at.part};
     sum_to<Sums, true>(
         x, columns, all, [] {}, place_of_sum(p, at) + before_part(p, at.part));
-    tell(x, p, epoch, at);
+    put_part(x, p, epoch, at);
     return true;
   }
 
@@ -204,13 +209,15 @@ struct combine_body {
       return !p.far.near.has(source);
   }
 
-  /// The part to a rank beyond the group, and behind a fence its word. Lanes have met behind what they wrote of it.
+  /// The part to a rank beyond the group, and behind a fence its word. At once: what is on its way of a next part would have to
+  /// be kept in memory around a put's calls.
   template <class X>
   static BATON_FN void put_part(X& x, const params& p, std::uint64_t epoch, const sum_part& at) {
     const int first = at.part * p.window.sum_columns,
               columns = smaller(p.window.sum_columns, p.s.hidden - first);
     const std::size_t before = static_cast<std::size_t>(at.part) *
                                static_cast<std::size_t>(sum_bytes_of(Sums, p.window.sum_columns));
+    x.sync_warp();  // all lanes' writes are behind the put
     x.put(at.source, p.windows.at[at.source] + p.window.sum_at(p.s, p.s.rank, at.token, Sums) + before,
           place_of_sum(p, at) + before, sum_bytes_of(Sums, columns));
     x.elect([&] {
@@ -232,13 +239,6 @@ struct combine_body {
   static BATON_FN void tell(X& x, const params& p, std::uint64_t epoch, sum_part& sent) {
     if (sent.token < 0) return;
     x.sync_warp();
-    if constexpr (params::goes_by_put) {
-      if (is_put(p, sent.source)) {
-        put_part(x, p, epoch, sent);
-        sent.token = -1;
-        return;
-      }
-    }
     x.elect([&] { publish<epoch_arrival>(x, word_of_sum(p, sent), static_cast<std::uint32_t>(epoch), 1); });
     sent.token = -1;
   }

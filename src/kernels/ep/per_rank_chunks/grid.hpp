@@ -60,15 +60,13 @@ struct team_grid {
   int threads() const { return roles.warps(team_adders) * warp_lanes; }
 };
 
-/// Whether combine's warps work in teams: both halves at once, for many tokens on many blocks, and always where sums travel in
-/// FP8, unless the caller has said how many warps. Measured on 2 H200 and 4 H100 (docs/decisions/0020, 0036).
+/// Whether combine's warps work in teams: both halves at once, for many sums that travel in FP8, unless the caller has said how
+/// many warps. Measured on 2 H200, and on 2 and 4 H100 (docs/decisions/0020, 0036).
 inline bool is_in_teams(const endpoint& end, const launch_limits& limits) {
-  const chunk_settings& set = end.settings;
+  if (!end.s.fp8_sums || limits.which != half::both || end.goes_beyond_group()) return false;
   const int ranks_of_token = larger(2, smaller(end.s.num_ranks, end.s.top_k));
-  const bool are_many =
-      end.s.max_tokens * ranks_of_token >= set.team_sums && !is_few(blocks_for(end, limits));
-  const bool by_itself = !limits.threads_are_asked_for && (are_many || end.s.fp8_sums);
-  return limits.which == half::both && !end.goes_beyond_group() && (set.teams.teams > 0 || by_itself);
+  const bool are_many = end.s.max_tokens * ranks_of_token >= end.settings.team_sums;
+  return end.settings.teams.teams > 0 || (are_many && !limits.threads_are_asked_for);
 }
 
 inline team_grid grid_of_teams(const endpoint& end, const launch_limits& limits) {

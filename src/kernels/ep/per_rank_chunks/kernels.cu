@@ -20,12 +20,10 @@ BATON_DISPATCH_OF(ep::given_tokens<token_format::mxfp4>);
 BATON_DISPATCH_OF(ep::given_tokens<token_format::nvfp4>);
 BATON_KERNEL(combine_kernel<ep::store_fp32>, combine_params<ep::store_fp32>);
 BATON_KERNEL(combine_kernel<ep::store_bf16>, combine_params<ep::store_bf16>);
-BATON_KERNEL(team_combine_kernel<ep::store_fp32>, combine_params<ep::store_fp32>);
-BATON_KERNEL(team_combine_kernel<ep::store_bf16>, combine_params<ep::store_bf16>);
 
 #define BATON_FP8_COMBINE_OF(output)                                                         \
   BATON_KERNEL(combine_kernel<output, token_format::blockwise_fp8>, combine_params<output>); \
-  BATON_KERNEL(team_combine_kernel<output, team_adders, token_format::blockwise_fp8>, combine_params<output>);
+  BATON_KERNEL(team_combine_kernel<output>, combine_params<output>);
 BATON_FP8_COMBINE_OF(ep::store_fp32)
 BATON_FP8_COMBINE_OF(ep::store_bf16)
 

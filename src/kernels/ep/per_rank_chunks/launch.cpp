@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
+
 #include "kernels/ep/per_rank_chunks/combine.hpp"
 #include "kernels/ep/per_rank_chunks/dispatch.hpp"
+#include "kernels/ep/per_rank_chunks/far_kernels.hpp"
 #include "kernels/ep/per_rank_chunks/grid.hpp"
 #include "kernels/ep/per_rank_chunks/team_combine.hpp"
 #include "kernels/ep/with_tokens.hpp"
 #include "kernels/launch.hpp"
+#include "runtime/nvshmem.hpp"
 
 namespace baton::ep::per_rank_chunks {
 
@@ -24,6 +28,56 @@ std::string why_not(const shape& s) {
       s.max_rows(), s.hidden, vectors * std::int64_t{sizeof(vec16)} >> 30);
 }
 
+namespace {
+
+using kernel_beyond = nvshmem_launch::kernel;
+
+/// Ranks beyond the p2p group are reached through the CPU machine's network, or NVSHMEM.
+template <class Params>
+void launch_with_nvshmem(const world& w, kernel_beyond what, const launch_grid& grid, const Params& p,
+                         bool tokens_are_given, stream_ref stream) {
+  launch_beyond(w, {.what = what,
+                    .tokens_are_given = tokens_are_given,
+                    .grid = grid,
+                    .params = &p,
+                    .by = {w.rank(), w.state().limits(grid.slot)},
+                    .stream = stream.native});
+}
+
+void launch_far(const world& w, const launch_grid& grid, const far_dispatch_params& p, bool tokens_are_given,
+                stream_ref stream) {
+  if (w.device() == device_kind::cuda)
+    return launch_with_nvshmem(w, kernel_beyond::dispatch_chunks, grid, p, tokens_are_given, stream);
+  with_far_dispatch(p, tokens_are_given, [&]<class Kernel>() { launch_on_cpu<Kernel>(w, grid, p, stream); });
+}
+
+template <class Output>
+void launch_far(const world& w, const launch_grid& grid, const far_combine_params<Output>& p,
+                stream_ref stream) {
+  constexpr kernel_beyond what = std::is_same_v<Output, store_fp32> ? kernel_beyond::combine_chunks_to_fp32
+                                                                    : kernel_beyond::combine_chunks_to_bf16;
+  if (w.device() == device_kind::cuda) return launch_with_nvshmem(w, what, grid, p, false, stream);
+  with_far_combine(p, [&]<class Kernel>() { launch_on_cpu<Kernel>(w, grid, p, stream); });
+}
+
+/// With two levels, on the CPU machine.
+void launch_forwarding(const world& w, const launch_grid& grid, const two_level_params<dispatch_params>& p,
+                       bool tokens_are_given, stream_ref stream) {
+  with_tokens(p.s.format, tokens_are_given,
+              [&]<class Format>() { launch_on_cpu<dispatch_kernel<Format>>(w, grid, p, stream); });
+}
+template <class Output>
+void launch_forwarding(const world& w, const launch_grid& grid,
+                       const two_level_params<combine_params<Output>>& p, stream_ref stream) {
+  using params = two_level_params<combine_params<Output>>;
+  if (p.s.fp8_sums)
+    launch_on_cpu<combine_body<Output, token_format::blockwise_fp8, params>>(w, grid, p, stream);
+  else
+    launch_on_cpu<combine_body<Output, token_format::bf16, params>>(w, grid, p, stream);
+}
+
+}  // namespace
+
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const round_input& in,
             stream_ref stream) {
   const chunk_grid g = grid_of_dispatch(end, limits);
@@ -33,14 +87,11 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .shared_bytes = dispatch_plan(p.window, g.roles, end.has_two_levels()).bytes,
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
-  with_tokens(end.s.format, in.tokens_are_given, [&]<class Format>() {
-    if (end.has_two_levels())
-      launch_on_cpu<dispatch_kernel<Format>>(w, grid, end.with_two_levels(p), stream);
-    else if (end.goes_beyond_group())
-      launch_on_cpu<dispatch_kernel<Format>>(w, grid, end.with_far(p), stream);
-    else
-      baton::launch<dispatch_kernel<Format>>(w, grid, p, stream);
-  });
+  if (end.has_two_levels())
+    return launch_forwarding(w, grid, end.with_two_levels(p), in.tokens_are_given, stream);
+  if (end.goes_beyond_group()) return launch_far(w, grid, end.with_far(p), in.tokens_are_given, stream);
+  with_tokens(end.s.format, in.tokens_are_given,
+              [&]<class Format>() { baton::launch<dispatch_kernel<Format>>(w, grid, p, stream); });
 }
 
 namespace {
@@ -55,25 +106,7 @@ void launch_teams(const world& w, const endpoint& end, const launch_limits& limi
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
   const combine_params<Output> p = end.combine(in, {}, true, output, g.roles);
-  constexpr token_format fp8 = token_format::blockwise_fp8;
-  if (end.s.fp8_sums)
-    baton::launch<team_combine_kernel<Output, team_adders, fp8>>(w, grid, p, stream);
-  else
-    baton::launch<team_combine_kernel<Output>>(w, grid, p, stream);
-}
-
-}  // namespace
-
-namespace {
-
-/// Sums to ranks beyond the group are by warps, which put what they have written. `Params`: far_params or two_level_params.
-template <class Output, class Params>
-void launch_far(const world& w, const endpoint& end, const launch_grid& grid, const Params& p,
-                stream_ref stream) {
-  if (end.s.fp8_sums)
-    launch_on_cpu<combine_body<Output, token_format::blockwise_fp8, Params>>(w, grid, p, stream);
-  else
-    launch_on_cpu<combine_body<Output, token_format::bf16, Params>>(w, grid, p, stream);
+  baton::launch<team_combine_kernel<Output>>(w, grid, p, stream);
 }
 
 }  // namespace
@@ -91,8 +124,8 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot};
   const combine_params<Output> p = end.combine(in, g.roles, limits.which != half::send, output);
-  if (end.has_two_levels()) return launch_far<Output>(w, end, grid, end.with_two_levels(p), stream);
-  if (end.goes_beyond_group()) return launch_far<Output>(w, end, grid, end.with_far(p), stream);
+  if (end.has_two_levels()) return launch_forwarding(w, grid, end.with_two_levels(p), stream);
+  if (end.goes_beyond_group()) return launch_far(w, grid, end.with_far(p), stream);
   if (end.s.fp8_sums)
     baton::launch<combine_kernel<Output, token_format::blockwise_fp8>>(w, grid, p, stream);
   else

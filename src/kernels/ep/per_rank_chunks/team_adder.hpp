@@ -41,12 +41,10 @@ consteval wait_site in_team(site where) {
   return {.where = where, .patience = 2};
 }
 
-/// A warp that adds up its share of the columns: of each 256 for each adder, 8 a lane; or, where sums travel in block FP8, those
-/// that follow each other, so that their scales do.
-template <int Adders, token_format Sums, class X, class P>
+/// A warp that adds up its share of the columns, 8 a lane, which follow each other, so that their scales do.
+template <int Adders, class X, class P>
 class team_adder {
   static constexpr int steps = ceil_div(most_team_columns, Adders* sum_step);
-  static constexpr bool in_fp8 = Sums == token_format::blockwise_fp8;
   struct sums {
     float at[steps][columns_of_lane];
   };
@@ -95,7 +93,6 @@ class team_adder {
   }
   /// Among the vec16s of a part; behind them where the warp has none in the step.
   BATON_FN int place_of(int step, int lane) const {
-    if constexpr (!in_fp8) return (step * Adders + nth_) * warp_lanes + lane;
     const int own = steps_of_each();
     return step < own ? (nth_ * own + step) * warp_lanes + lane : most_team_columns / columns_of_lane;
   }
@@ -107,8 +104,7 @@ class team_adder {
   /// Of a part as wide as there is room for without a look at what columns there are.
   BATON_FN void add(int stage, std::uint32_t what, const typename X::template lanes<addend_note>& note) {
     const int vectors = vectors_of(part_of(what));
-    if constexpr (in_fp8)
-      if ((what & addend_note::is_fp8) != 0) return add_fp8(stage, vectors);
+    if ((what & addend_note::is_fp8) != 0) return add_fp8(stage, vectors);
     const auto* row = reinterpret_cast<const vec16*>(team_.row(x_, stage));
     constexpr int all = most_team_columns / columns_of_lane;
     if (vectors == all && steps * Adders * warp_lanes == all)
@@ -172,21 +168,17 @@ class team_adder {
   BATON_FN void store(const addend_note& of) {
     const int vectors = vectors_of(part_of(of.what)),
               first = part_of(of.what) * p_.window.sum_columns / columns_of_lane;
-    const bool is_sent = (of.what & addend_note::is_sent) != 0;
-    std::byte* sum = p_.windows.at[source_of(of.what)] + p_.window.sum_at(p_.s, p_.s.rank, of.token, Sums);
-    if constexpr (in_fp8)
-      if (is_sent)
-        return store_fp8(sum + part_of(of.what) * sum_bytes_of(Sums, p_.window.sum_columns), vectors);
-    auto* to = reinterpret_cast<vec16*>(sum);
+    if ((of.what & addend_note::is_sent) != 0) {
+      std::byte* sum =
+          p_.windows.at[source_of(of.what)] + p_.window.sum_at(p_.s, p_.s.rank, of.token, team_sums);
+      return store_fp8(sum + part_of(of.what) * sum_bytes_of(team_sums, p_.window.sum_columns), vectors);
+    }
     x_.each_lane([&](int lane) {
       BATON_UNROLL
       for (int s = 0; s < steps; ++s) {
         float(&v)[columns_of_lane] = sums_[lane].at[s];
         const int place = place_of(s, lane);
-        if (place < vectors && is_sent)
-          x_.write(to + first + place, vec16{{pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]),
-                                              pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7])}});
-        if (place >= vectors || is_sent) continue;
+        if (place >= vectors) continue;
         BATON_UNROLL
         for (int i = 0; i < columns_of_lane; ++i) v[i] += 0.0f;  // as if added to 0: never -0
         p_.output(x_, of.token, (first + place) * columns_of_lane, v);

@@ -1,5 +1,5 @@
 #pragma once
-// combine, layout per_rank, for many tokens at once on all that a block has: what combine.hpp computes, to the bit. Rows come by
+// combine, layout per_rank, for many tokens whose sums travel in FP8: what combine.hpp computes, to the bit. Rows come by
 // the copy engine, as whole as they are, so that more of them are on their way than registers have room for; and few warps
 // publish, since a fence for the system holds up its whole multiprocessor, 0.4 us on H200.
 //
@@ -37,10 +37,9 @@
 namespace baton::ep::per_rank_chunks {
 
 /// The warp that finds rows and asks for them.
-template <token_format Sums, class X, class P>
+template <class X, class P>
 class team_asker {
-  /// Of what comes from another rank.
-  static constexpr std::uint32_t of_sum = Sums == token_format::bf16 ? 0u : addend_note::is_fp8;
+  static constexpr std::uint32_t of_sum = addend_note::is_fp8;  // of what comes from another rank
 
  public:
   BATON_FN team_asker(X& x, const P& p, const team_of<X>& team)
@@ -123,7 +122,8 @@ class team_asker {
       others &= others - 1;
       if (is_apart && (others & below) == 0 && (below >> rank & 1) != 0) what |= addend_note::joins;
       if (others == 0) what |= ends;
-      const std::byte* sums = p_.windows.at[p_.s.rank] + p_.window.sum_at(p_.s, rank, part.at.token, Sums);
+      const std::byte* sums =
+          p_.windows.at[p_.s.rank] + p_.window.sum_at(p_.s, rank, part.at.token, team_sums);
       if (!ask({1.0f, what}, part.at, sums)) return false;
       what = of_sum;
     }
@@ -194,8 +194,8 @@ class team_asker {
       int begin = of.part * p_.window.sum_columns * static_cast<int>(sizeof(bfloat16));
       int bytes = smaller(p_.window.sum_columns * static_cast<int>(sizeof(bfloat16)), row_bytes() - begin);
       if ((what.what & of_sum) != 0) {
-        begin = of.part * sum_bytes_of(Sums, p_.window.sum_columns);
-        bytes = sum_bytes_of(Sums, bytes / static_cast<int>(sizeof(bfloat16)));
+        begin = of.part * sum_bytes_of(team_sums, p_.window.sum_columns);
+        bytes = sum_bytes_of(team_sums, bytes / static_cast<int>(sizeof(bfloat16)));
       }
       x_.mbarrier_arrive_expect(cells_->landed + stage, bytes);
       x_.bulk_load(team_.row(x_, stage), row + begin, bytes, cells_->landed + stage);
@@ -223,7 +223,7 @@ class team_asker {
   std::uint32_t own_parts_ = 0;
 };
 
-template <class Output, int Adders = team_adders, token_format Sums = token_format::bf16>
+template <class Output, int Adders = team_adders>
 struct team_combine_kernel {
   using params = combine_params<Output>;
   static constexpr kernel_bounds bounds{.max_threads = max_team_warps * warp_lanes, .blocks_per_sm = 1};
@@ -241,11 +241,11 @@ struct team_combine_kernel {
     if (team.role == 0)
       await(x, p, team, now.epoch());
     else if (team.role == 1)
-      team_asker<Sums, X, params>{x, p, team}.run();
+      team_asker<X, params>{x, p, team}.run();
     else if (team.role == 2)
       tell(x, team, now.epoch());
     else
-      team_adder<Adders, Sums, X, params>{x, p, team}.run();
+      team_adder<Adders, X, params>{x, p, team}.run();
   }
 
  private:

@@ -7,6 +7,9 @@
 
 namespace baton::ep::per_rank_chunks {
 
+/// How sums travel that teams make. Those in bf16 are quicker by warps that do all of it (combine.hpp; docs/decisions/0020).
+inline constexpr token_format team_sums = token_format::blockwise_fp8;
+
 inline constexpr int sum_slots = 4;         // of a team
 inline constexpr int most_team_stages = 8;  // beyond them nothing is gained
 
