@@ -74,6 +74,7 @@ struct exchange_setting {
   bool is_apart = false;            // layout per_rank: four kernels a round, not two
   ep::row_storage rows = ep::row_storage::of_experts;
   bool fp8_sums = false;          // layout per_rank; hidden is a multiple of 128
+  bool late_weights = false;      // layout per_rank in lines or by flags: weights are given to combine
   std::uint32_t absent = 0;       // layout per_rank, bit r: to the others rank r takes no part
   bool absent_ranks_run = false;  // and all the same sends, and waits for them, until it gives up
   planted_bug bug = {};
@@ -121,7 +122,8 @@ inline ep::shape shape_of(const exchange_setting& e, int rank) {
           .max_tokens = e.max_tokens(),
           .format = e.format,
           .rows = e.rows,
-          .fp8_sums = e.fp8_sums};
+          .fp8_sums = e.fp8_sums,
+          .late_weights = e.late_weights};
 }
 
 }  // namespace baton::checks

@@ -19,9 +19,7 @@ struct kernels_by {
   using endpoint = Endpoint;
   using cells = typename Way::cells;
 
-  static std::size_t window_bytes(const setting& e, const ep::shape& s) {
-    return end(e, s).window_cells().bytes();
-  }
+  static std::size_t window_bytes(const setting& e, const ep::shape& s) { return end(e, s).window_bytes(); }
   static std::size_t local_bytes(const setting&, const ep::shape& s) { return units::local_cells{s}.bytes; }
   static endpoint end(const setting&, const ep::shape& s) { return endpoint::of(s); }
 
@@ -32,6 +30,7 @@ struct kernels_by {
     name.halves(0, tokens, "ids");
     name.halves(tokens, sums, "tokens");
     name_behind(name, window, end.s, sums);
+    if (end.s.late_weights) name.whole(end.weights({}).words, end.window_bytes(), "words of weights");
   }
 
   static void dispatch(exchange_context& x, const endpoint& end, const units::launch_limits& limits,

@@ -15,6 +15,7 @@
 
 #include "base/add_weighted.hpp"
 #include "checks/exchange_context.hpp"
+#include "kernels/ep/late_weights/kernel.hpp"
 #include "kernels/ep/outputs.hpp"
 #include "kernels/ep/per_rank/launch.hpp"
 
@@ -161,7 +162,7 @@ class per_rank_rank {
     Kernels::dispatch(x_, end_, limits(which),
                       {x_.mine().now.tokens + first * end_.s.hidden,
                        x_.mine().now.topk_idx + first * end_.s.top_k,
-                       inputs_.weights + first * end_.s.top_k,
+                       setting_.late_weights ? nullptr : inputs_.weights + first * end_.s.top_k,
                        tokens(),
                        {}});
   }
@@ -186,6 +187,11 @@ class per_rank_rank {
   }
   void combine(int round, half which) {
     const bfloat16* rows = returned(which);
+    if (setting_.late_weights && which != half::receive) {
+      begin("weights");
+      ep::late_weights::kernel::run(
+          x_, end_.weights({inputs_.weights + round * tokens() * end_.s.top_k, tokens()}));
+    }
     begin("combine");
     Kernels::combine(x_, end_, limits(which), {rows, tokens()},
                      ep::store_fp32{inputs_.out + round * tokens() * end_.s.hidden, end_.s.hidden});

@@ -103,12 +103,16 @@ struct dispatch_input {
 /// without any gets just that row. Device memory, 16-byte aligned, apart from `out`, unchanged until combine, or the round's
 /// combine_wait, is done. Of the split form combine_async is given it and combine_wait reads it: shared experts may compute
 /// between the two, while others' outputs travel. Of a round without tokens it is not looked at.
+///
+/// `topk_weights`: with ep_config::weights_at_combine only, where dispatch is given none. Device memory, unchanged until combine,
+/// or combine_async, is done. Ranks may each give some or none.
 struct combine_input {
   const bfloat16* expert_output = nullptr;  // [max_rows, hidden]: of row r of the slot's received_tokens at r
   int num_sms =
       0;  // blocks of this combine's kernels, at most the communicator's; 0: those. Ranks need not agree
   int slot = 0;                             // whose round this goes on with
   const bfloat16* shared_output = nullptr;  // [num_tokens of the round's dispatch, hidden]; null: none
+  const float* topk_weights = nullptr;      // [num_tokens of the round's dispatch, top_k]; null: 1
 };
 
 }  // namespace baton

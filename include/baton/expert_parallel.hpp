@@ -85,6 +85,14 @@ struct ep_config {
   /// Experts' first rows are multiples of it: a power of two up to 128, and at least what the format asks for, which is 4 with
   /// blockwise_fp8, 128 with tiled_scales, else 1. 0: that.
   int row_alignment = 0;
+  /// Each expert has so many rows of its own, one expert's behind the other's, whether they are used or not: expert e's begin at
+  /// e * rows_of_expert, so that received tokens, and what combine takes, are [local experts, rows_of_expert, hidden]. At least
+  /// ranks * num_max_tokens_per_rank, so that they always suffice, and a multiple of what row_alignment says. Layout per_rank,
+  /// rows by_expert. 0: an expert's rows begin where those of the one before end.
+  int rows_of_expert = 0;
+  /// Layout per_rank, ranks of one p2p group: router weights are given to combine, or combine_async, in place of dispatch: a
+  /// kernel more, before combine's, in which ranks tell each other. combine_async then waits for that of all ranks.
+  bool weights_at_combine = false;
   int num_slots = 1;  // 1 to 8: rounds that may be in flight at the same time; each has memory of its own
 
   friend bool operator==(const ep_config&, const ep_config&) = default;
@@ -117,7 +125,8 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 /// 2*512*ceil(T*top_k/224) and 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 +
 /// T/16*(E/R*9 + 8)). With levels two, for each group 16*T more of window and T*(hidden*4 + 4) of local.
 /// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
-/// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows.
+/// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows. With
+/// rows_of_expert max_rows is E/R times that. With weights_at_combine window has 8*R*T*top_k more, in whole 128.
 /// That is one slot; num_slots of them take as often as much, each rounded up to 256 bytes, and then 128 bytes of window and 64
 /// of local. CUDA rounds
 /// window and local up to the GPU's unit of allocation, 2 MiB.
@@ -143,8 +152,9 @@ expert_range experts_of_rank(int num_experts, int num_ranks, int rank);
 /// One that was moved from throws invalid_argument.
 ///
 /// A round is dispatch_async, dispatch_wait, combine_async, combine_wait, in this order, on every rank.
-/// The *_async calls never wait for another rank; the *_wait calls do. Several ranks that share one thread or
-/// one GPU must therefore all enqueue their *_async call before any of them enqueues the matching *_wait.
+/// The *_async calls never wait for another rank (but combine_async does with weights_at_combine); the *_wait calls do. Several
+/// ranks that share one thread or one GPU must therefore all enqueue their *_async call before any of them enqueues the matching
+/// *_wait.
 ///
 /// Order: everything happens on the caller's stream. No call allocates or synchronises; all can be captured
 /// into a CUDA graph and replayed with new inputs in the same buffers.
@@ -276,7 +286,8 @@ class expert_parallel {
   received_tokens dispatch_wait(stream_ref stream = {}, int slot = 0);
 
   /// Sends expert outputs back to the ranks of their tokens. combine_wait takes as many SMs, and adds the shared_output that was
-  /// given here.
+  /// given here. With weights_at_combine it waits for all ranks' combine_async, whose weights it needs: not for ranks whose work
+  /// shares one stream, or one GPU with its default streams.
   void combine_async(const combine_input& in, stream_ref stream = {});
   void combine_async(const bfloat16* expert_output, stream_ref stream = {}) {
     combine_async({.expert_output = expert_output}, stream);
@@ -285,8 +296,8 @@ class expert_parallel {
   /// Waits for all ranks' combine_async, then `out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :]`,
   /// where y is the output of the token's k-th expert and zero where topk_idx was -1. Layout per_expert accumulates in fp32
   /// with fused multiply-adds, k ascending, per_rank as combine() says; `out` is fp32 or bf16 (rounded once). The weights are
-  /// those that dispatch was given, and then, and with per_rank always, `topk_weights` is null here; without any, every weight
-  /// is 1. The shared_output of combine_async comes last, as combine() says.
+  /// those that dispatch was given, or combine_async, and then, and with per_rank always, `topk_weights` is null here; without
+  /// any, every weight is 1. The shared_output of combine_async comes last, as combine() says.
   void combine_wait(const float* topk_weights, float* out, stream_ref stream = {}, int slot = 0);
   void combine_wait(const float* topk_weights, bfloat16* out, stream_ref stream = {}, int slot = 0);
 

@@ -36,7 +36,7 @@ class ExpertParallel:
 
         `format`: how tokens travel: bf16, fp8, mxfp8, mxfp4, nvfp4. `more`, by the names of C++'s ep_config: combine_format, layout
         ("per_rank", "per_expert"), transfer ("automatic", "lines", "chunks", "flags"), rows ("by_expert", "by_token"), arrival,
-        p2p_group_size (0: the ranks of a host), levels ("one", "two"), num_sms, num_threads, tiled_scales, row_alignment, num_slots.
+        p2p_group_size (0: the ranks of a host), levels ("one", "two"), num_sms, num_threads, tiled_scales, row_alignment, rows_of_expert, weights_at_combine, num_slots.
         """
         config = config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more)
         self._set_up(world, _core.create(core_of("world", world), config))
@@ -124,16 +124,17 @@ class ExpertParallel:
             return Received(core, framework, self._gpu, {})
         return Received(core, framework, self._gpu, self._views.setdefault((framework, core.key), {}))
 
-    def combine_async(self, expert_output: Array, shared_output: Optional[Array] = None, *, num_rows: int = -1, slot: int = 0,
-                      num_sms: int = 0, stream: Any = None) -> None:
-        """Sends expert outputs back to the ranks of their tokens; waits for nobody.
+    def combine_async(self, expert_output: Array, shared_output: Optional[Array] = None, *, topk_weights: Optional[Array] = None,
+                      num_rows: int = -1, slot: int = 0, num_sms: int = 0, stream: Any = None) -> None:
+        """Sends expert outputs back to the ranks of their tokens; waits for nobody, unless with weights_at_combine, for all ranks' combine_async.
 
         expert_output  [max_rows, hidden] bfloat16: of row r of the slot's Received at r
         shared_output  [num_tokens, hidden] bfloat16: what shared experts made of this rank's tokens; added last
+        topk_weights   [num_tokens, top_k] float32, with weights_at_combine; None: 1
         num_rows       rows that were received, where the host has read row_offsets: then expert_output has as many, not max_rows
         """
         try:
-            self._core.combine_async((expert_output, shared_output), slot, num_sms, num_rows,
+            self._core.combine_async((expert_output, shared_output, topk_weights), slot, num_sms, num_rows,
                                      stream_handle(stream, self._gpu, kind_of(expert_output)))
         except TypeError as error:
             raise told(error, slot=slot, num_sms=num_sms, num_rows=num_rows) from None
@@ -148,12 +149,12 @@ class ExpertParallel:
         self._core.combine_wait((topk_weights, out), slot, stream_handle(stream, self._gpu, kind))
         return out
 
-    def combine(self, expert_output: Array, shared_output: Optional[Array] = None, *, out: Optional[Array] = None, num_rows: int = -1,
-                slot: int = 0, num_sms: int = 0, stream: Any = None) -> Array:
+    def combine(self, expert_output: Array, shared_output: Optional[Array] = None, *, out: Optional[Array] = None,
+                topk_weights: Optional[Array] = None, num_rows: int = -1, slot: int = 0, num_sms: int = 0, stream: Any = None) -> Array:
         """combine_async and combine_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use combine_all."""
         out = self._out(out, slot, self._kind(slot), stream)
         try:
-            self._core.combine((expert_output, shared_output, out), slot, num_sms, num_rows,
+            self._core.combine((expert_output, shared_output, topk_weights, out), slot, num_sms, num_rows,
                                stream_handle(stream, self._gpu, kind_of(expert_output)))
         except TypeError as error:
             raise told(error, slot=slot, num_sms=num_sms, num_rows=num_rows) from None
@@ -225,8 +226,8 @@ class ExpertParallel:
 
 
 def config_of(num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int, format: str, more: dict) -> dict:
-    known = {"combine_format", "layout", "transfer", "rows", "arrival", "p2p_group_size", "levels", "num_sms", "num_threads", "tiled_scales", "row_alignment",
-             "num_slots"}
+    known = {"combine_format", "layout", "transfer", "rows", "arrival", "p2p_group_size", "levels", "num_sms", "num_threads", "tiled_scales",
+             "row_alignment", "rows_of_expert", "weights_at_combine", "num_slots"}
     if unknown := sorted(more.keys() - known):
         raise TypeError(f"ExpertParallel: there is no argument {unknown[0]!r}; there are {', '.join(sorted(known))}")
     return {"num_experts": num_experts, "top_k": top_k, "hidden": hidden, "num_max_tokens_per_rank": num_max_tokens_per_rank,
@@ -281,14 +282,15 @@ def dispatch_all(ep: Sequence[ExpertParallel], tokens: Iterable, topk_idx: Itera
 
 
 def combine_all(ep: Sequence[ExpertParallel], expert_output: Iterable, shared_output: Optional[Iterable] = None, *,
-                out: Optional[Iterable] = None, **more: Any) -> list:
+                out: Optional[Iterable] = None, topk_weights: Optional[Iterable] = None, **more: Any) -> list:
     """combine_async, then combine_wait, on all ranks of World.local: [num_tokens, hidden] of each. `more` as of combine_async."""
     ep = ranks_of(ep)
     given = list(zip(of_each("expert_output", expert_output, ep), of_each("shared_output", shared_output, ep)))
+    weights = of_each("topk_weights", topk_weights, ep)
     outs = of_each("out", out, ep)
     waiting = {name: more[name] for name in ("slot", "stream") if name in more}
-    for one, arguments in zip(ep, given):
-        one.combine_async(*arguments, **more)
+    for one, arguments, its in zip(ep, given, weights):
+        one.combine_async(*arguments, topk_weights=its, **more)
     return [one.combine_wait(its, **waiting) for one, its in zip(ep, outs)]
 
 

@@ -53,6 +53,15 @@ def pad_rows(recv: Received, capacity: int, *, tokens: Optional[Array] = None, s
     return out
 
 
+def tell_rows(recv: Received, capacity: int, *, scales: Optional[Array], row_counts: Array, source_tokens: Array, source_ranges: Array,
+              stream: Any = None) -> None:
+    """What pad_rows says of rows, of a communicator with rows_of_expert, whose rows lie where pad_rows would put them."""
+    gpu = World(_core.world_of(recv._core))._gpu
+    enough_sms = 32  # for what is told of some thousand rows: the kernel's own choice is for all that there is memory for
+    told = None, scales, row_counts, source_tokens, source_ranges
+    _core.pad_rows(recv._core, told, capacity, enough_sms, stream_handle(stream, gpu, kind_of(row_counts)))
+
+
 def unpad_rows(recv: Received, padded: Array, *, out: Optional[Array] = None, num_sms: int = 0, stream: Any = None) -> Array:
     """The way back, for what experts made of them: out[recv.row_offsets[e] + w] = padded[e, w], what combine takes.
 

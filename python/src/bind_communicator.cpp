@@ -73,7 +73,7 @@ void dispatch_async(communicator& self, const nb::tuple& given, int slot, int nu
 
 void combine_async(communicator& self, const nb::tuple& given, int slot, int num_sms, int num_rows,
                    std::uintptr_t stream) {
-  self.combine_async({given[0], given[1], {}, slot, num_sms, num_rows}, stream);
+  self.combine_async({given[0], given[1], given[2], {}, slot, num_sms, num_rows}, stream);
 }
 
 void combine_wait(communicator& self, const nb::tuple& given, int slot, std::uintptr_t stream) {
@@ -82,7 +82,7 @@ void combine_wait(communicator& self, const nb::tuple& given, int slot, std::uin
 
 void combine(communicator& self, const nb::tuple& given, int slot, int num_sms, int num_rows,
              std::uintptr_t stream) {
-  self.combine({given[0], given[1], given[2], slot, num_sms, num_rows}, stream);
+  self.combine({given[0], given[1], given[2], given[3], slot, num_sms, num_rows}, stream);
 }
 
 int num_tokens(communicator& self, int slot) {

@@ -173,12 +173,15 @@ combine_input communicator::input_of(const combine_arguments& given, std::vector
       array_of(given.expert_output, {"expert_output", {element::bf16}, {num_rows, hidden}}, rank);
   const array shared =
       optional_array(given.shared_output, {"shared_output", {element::bf16}, {its.num_tokens, hidden}}, rank);
-  used.insert(used.end(), {outputs.memory, shared.memory});
+  const array weights = optional_array(
+      given.topk_weights, {"topk_weights", {element::fp32}, {its.num_tokens, moe_->config().top_k}}, rank);
+  used.insert(used.end(), {outputs.memory, shared.memory, weights.memory});
   alignas(16) static const bfloat16 no_rows[8]{};  // arrays of none have no address; nobody reads it
   return {.expert_output = num_rows == 0 ? no_rows : static_cast<const bfloat16*>(outputs.data),
           .num_sms = given.num_sms,
           .slot = given.slot,
-          .shared_output = static_cast<const bfloat16*>(shared.data)};
+          .shared_output = static_cast<const bfloat16*>(shared.data),
+          .topk_weights = static_cast<const float*>(weights.data)};
 }
 
 array communicator::out_of(nb::handle out, int slot) {

@@ -36,7 +36,7 @@ struct dispatch_arguments {
   int slot = 0, num_sms = 0;
 };
 struct combine_arguments {
-  nb::handle expert_output, shared_output, out;
+  nb::handle expert_output, shared_output, topk_weights, out;
   int slot = 0, num_sms = 0;
   int num_rows =
       -1;  // that were received, where the host knows; -1: expert_output has as many as there may be

@@ -42,6 +42,8 @@ void each_member(Config& c, Choice f, Number g) {
   g("num_threads", c.num_threads);
   g("tiled_scales", c.tiled_scales);
   g("row_alignment", c.row_alignment);
+  g("rows_of_expert", c.rows_of_expert);
+  g("weights_at_combine", c.weights_at_combine);
   g("num_slots", c.num_slots);
 }
 

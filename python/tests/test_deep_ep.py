@@ -237,6 +237,42 @@ def test_two_dispatches_of_low_latency_may_be_under_way():
     on_buffers(work)
 
 
+def test_rows_of_low_latency_are_the_buffers_and_stay_for_one_call_more():
+    def work(buffer, rank):
+        own, seen = of_rank(rank), []
+        for scale in (1, 2, 4, 8):  # of which the second is not combined
+            recv_x, counts, handle, _, _ = buffer.low_latency_dispatch(own.x * scale, own.idx, 16, EXPERTS, use_fp8=False)
+            seen.append(recv_x)
+            if len(seen) > 1:
+                assert torch.equal(seen[-2][0][:counts[0]] * 2, recv_x[0][:counts[0]])
+            if scale == 2:
+                continue
+            out, _, _ = buffer.low_latency_combine(recv_x, own.idx, torch.ones(TOKENS, TOP_K), handle)
+            assert torch.allclose(out.float(), own.x.float() * scale * (own.idx >= 0).sum(1, keepdim=True), rtol=2 ** -7)
+        assert seen[0].data_ptr() == seen[2].data_ptr() != seen[1].data_ptr() == seen[3].data_ptr()
+    on_buffers(work)
+
+
+@pytest.mark.parametrize("use_fp8", [False, True])
+def test_low_latency_of_sizes_that_are_odd(use_fp8):
+    """3 ranks of 11 tokens are no multiple of 4 rows, which scales want."""
+    from baton.deep_ep._buffer import low_latency_sizes
+    assert low_latency_sizes(RANKS, 11, HIDDEN, EXPERTS, TOP_K, use_fp8)["layout"] == ("per_expert" if use_fp8 else "per_rank")
+
+    def work(buffer, rank):
+        own = of_rank(rank)
+        for scale in (1, 2):
+            recv_x, counts, handle, _, hook = buffer.low_latency_dispatch(own.x * scale, own.idx, 11, EXPERTS, use_fp8=use_fp8, return_recv_hook=True)
+            hook()
+            answers = torch.stack([from_fp8(*both) for both in zip(*recv_x)]) if use_fp8 else recv_x
+            assert counts.tolist() == [len(low_latency_rows(rank, e)) for e in range(LOCAL)]
+            out, _, hook = buffer.low_latency_combine(answers, own.idx, own.weights, handle, return_recv_hook=True)
+            hook()
+            expected = own.x.float() * scale * torch.where(own.idx >= 0, own.weights, 0.0).sum(1, keepdim=True)
+            assert torch.nn.functional.cosine_similarity(out.float().flatten(), expected.flatten(), dim=0) > 0.998
+    on_buffers(work)
+
+
 def test_what_is_not_there_is_refused_with_a_reason():
     def work(buffer, rank):
         own = of_rank(rank)

@@ -107,6 +107,19 @@ def test_two_rounds_in_flight_have_a_slot_each():
             assert_scaled(data, rank, out)
 
 
+def test_weights_are_given_to_combine_and_experts_have_rows_of_their_own():
+    data = round_data()
+    ep = local(data, weights_at_combine=True, rows_of_expert=4 * 128)
+    recv = baton.dispatch_all(ep, data.tokens, data.topk_idx)
+    for rows in recv:
+        assert rows.max_rows == 512 * rows.num_local_experts and list(rows.row_offsets) == [512 * e for e in range(rows.num_local_experts + 1)]
+    for rank, out in enumerate(baton.combine_all(ep, [scaled_experts(r) for r in recv], topk_weights=data.topk_weights)):
+        assert_scaled(data, rank, out)
+    with pytest.raises(baton.InvalidArgument, match="topk_weights: given to dispatch, but weights_at_combine"):
+        ep[0].dispatch_async(*data.given(0))
+    assert "rows_of_expert: 511 are fewer" in baton.why_not(4, **{**data.sizes(), "rows_of_expert": 511})
+
+
 def test_no_tokens_and_tokens_without_experts_are_legal():
     data = round_data()
     data.tokens[1], data.topk_idx[1], data.topk_weights[1] = (a[:0] for a in data.given(1))

@@ -13,8 +13,8 @@ struct field {
   const char* name;
   std::int64_t value;
 };
-using fields = std::array<field, 18>;
-using values = std::array<std::int64_t, 18>;
+using fields = std::array<field, 20>;
+using values = std::array<std::int64_t, 20>;
 
 fields fields_of(const ep_config& c) {
   return {{{"num_experts", c.num_experts},
@@ -33,6 +33,8 @@ fields fields_of(const ep_config& c) {
            {"rows", static_cast<int>(c.rows)},
            {"tiled_scales", c.tiled_scales ? 1 : 0},
            {"row_alignment", c.row_alignment},
+           {"rows_of_expert", c.rows_of_expert},
+           {"weights_at_combine", c.weights_at_combine ? 1 : 0},
            {"num_slots", c.num_slots},
            {"sizeof(ep_config)", sizeof(ep_config)}}};
 }

@@ -87,6 +87,9 @@ void require_sms(int num_sms, int most) {
 void require_input(const ep_bounds& to, const dispatch_input& in) {
   require_tokens(to.config, in);
   if (in.topk_weights != nullptr) require_aligned("topk_weights", in.topk_weights, 4);
+  if (in.topk_weights != nullptr && to.config.weights_at_combine)
+    throw invalid_argument{
+        "topk_weights: given to dispatch, but weights_at_combine says that combine is given them"};
   if (in.input_scales != nullptr) require_input_scales(in, to.config.format);
   require_sms(in.num_sms, to.num_sms);
   if (in.host_counts != nullptr) {

@@ -104,6 +104,52 @@ std::string why_not_alignment(const ep_config& c) {
   return {};
 }
 
+/// Kernels of combine count 16 bytes of rows in 32 bits.
+std::string why_not_rows_of_expert(const ep_config& c, int num_ranks) {
+  const int asked = c.rows_of_expert;
+  if (asked == 0) return {};
+  if (c.layout != ep_layout::per_rank || c.rows != ep_rows::by_expert)
+    return fmt::format(
+        "rows_of_expert: {}, but only layout per_rank with rows by_expert has rows of its own for each "
+        "expert; "
+        "use these, or 0 and pad_rows",
+        asked);
+  const std::int64_t least = std::int64_t{num_ranks} * c.num_max_tokens_per_rank;
+  if (asked < least)
+    return fmt::format(
+        "rows_of_expert: {} are fewer than the {} rows that {} ranks of {} tokens may send to an expert; "
+        "use at least as many, or 0",
+        asked, least, num_ranks, c.num_max_tokens_per_rank);
+  const ep::shape s = shape_of(c, num_ranks, 0);
+  if (asked % s.row_alignment() != 0)
+    return fmt::format(
+        "rows_of_expert: {} is not a multiple of {}, which experts' first rows are multiples of", asked,
+        s.row_alignment());
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  if (const std::int64_t vectors = std::int64_t{asked} * s.max_local_experts() * (c.hidden / 8);
+      vectors >= most)
+    return fmt::format(
+        "rows_of_expert: {} rows of {} experts of {} values are {} GiB of what experts return, and less than "
+        "{} are "
+        "served; use fewer, or 0",
+        asked, s.max_local_experts(), c.hidden, vectors >> 26, most >> 26);
+  return {};
+}
+
+std::string why_not_late_weights(const ep_config& c, int num_ranks) {
+  if (!c.weights_at_combine) return {};
+  if (c.layout != ep_layout::per_rank)
+    return "weights_at_combine: with layout per_expert combine_wait is given weights anyway; use false, or "
+           "layout per_rank";
+  if (goes_beyond_group(c, num_ranks))
+    return fmt::format(
+        "weights_at_combine: {} of {} ranks are in a p2p group, and weights are stored into others' memory; "
+        "use "
+        "p2p_group_size 0, or give weights to dispatch",
+        c.p2p_group_size, num_ranks);
+  return {};
+}
+
 std::string why_not_launch(const ep_config& c, int num_ranks) {
   if (c.num_max_tokens_per_rank < 1 || c.num_max_tokens_per_rank > ep::max_tokens_per_rank)
     return outside("num_max_tokens_per_rank", c.num_max_tokens_per_rank, 1, ep::max_tokens_per_rank);
@@ -147,6 +193,8 @@ std::string why_not(const ep_config& config, int num_ranks) {
   std::string reason = why_not_shape(config, num_ranks);
   if (reason.empty()) reason = why_not_back(config);
   if (reason.empty()) reason = why_not_alignment(config);
+  if (reason.empty()) reason = why_not_rows_of_expert(config, num_ranks);
+  if (reason.empty()) reason = why_not_late_weights(config, num_ranks);
   return reason.empty() ? why_not_launch(config, num_ranks) : reason;
 }
 
@@ -170,16 +218,17 @@ workspace_size bytes_of_slot(const ep_config& c, int num_ranks) {
   const ep::shape s = shape_of(c, num_ranks, 0);
   if (c.layout == ep_layout::per_rank && transfer_of(c, num_ranks) == ep_transfer::chunks) {
     const ep::per_rank_chunks::endpoint end = ep::per_rank_chunks::endpoint::of(s);
-    const auto window = end.window_cells();
     if (has_two_levels(c, num_ranks))
-      return {ep::per_rank_chunks::group_cells{s, window, c.p2p_group_size}.bytes,
+      return {ep::per_rank_chunks::group_cells{s, end.window_cells(), c.p2p_group_size}.bytes,
               ep::per_rank_chunks::group_local_cells{s, end.settings, c.p2p_group_size}.bytes};
-    return {goes_beyond_group(c, num_ranks) ? ep::per_rank_chunks::far_cells{s, window}.bytes : window.bytes,
+    return {goes_beyond_group(c, num_ranks) ? ep::per_rank_chunks::far_cells{s, end.window_cells()}.bytes
+                                            : end.window_bytes(),
             ep::per_rank_chunks::local_cells{s}.bytes};
   }
   if (c.layout == ep_layout::per_rank) {
     const bool by_flags = transfer_of(c, num_ranks) == ep_transfer::flags;
-    return {by_flags ? ep::per_rank::flag_cells{s}.bytes() : ep::per_rank::cells{s}.bytes(),
+    return {by_flags ? ep::per_rank::flag_endpoint::of(s).window_bytes()
+                     : ep::per_rank::endpoint::of(s).window_bytes(),
             ep::per_rank::local_cells{s}.bytes};
   }
   return {goes_beyond_group(c, num_ranks) ? ep::send_layout{s}.bytes : ep::window_layout{s}.bytes,

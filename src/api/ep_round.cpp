@@ -62,6 +62,15 @@ void ep_round::check_input(const combine_input& in) const {
         "[max_rows, hidden] bf16, the output for row r at r"};
   if (in.shared_output != nullptr && num_tokens_ > 0) require_aligned("shared_output", in.shared_output, 16);
   require_sms(in.num_sms, calls_->num_sms());
+  if (in.topk_weights == nullptr) return;
+  if (!config_.weights_at_combine)
+    throw invalid_argument{
+        config_.layout == ep_layout::per_rank
+            ? "topk_weights: given to combine, but weights_at_combine is false: give them to dispatch or "
+              "dispatch_async, or create the communicator with weights_at_combine"
+            : "topk_weights: given to combine, but with layout per_expert they are combine_wait's, or "
+              "dispatch's"};
+  require_aligned("topk_weights", in.topk_weights, 4);
 }
 
 /// The round's tokens are known.
@@ -105,8 +114,9 @@ void ep_round::combine_wait(const float* topk_weights, const void* out, const ep
     throw invalid_argument{"topk_weights: given to dispatch and to combine_wait; give them once"};
   if (topk_weights != nullptr && config_.layout == ep_layout::per_rank)
     throw invalid_argument{
-        "topk_weights: with layout per_rank the experts' ranks apply them: give them to dispatch or "
-        "dispatch_async"};
+        fmt::format("topk_weights: with layout per_rank the experts' ranks apply them: give them to {}",
+                    config_.weights_at_combine ? "combine_async, as weights_at_combine says"
+                                               : "dispatch or dispatch_async")};
   if (shared_output_ != nullptr && std::holds_alternative<ep::store_unreduced>(output))
     throw invalid_argument{
         "combine_wait_unreduced: combine_async was given a shared_output, which is added to a token's sum, "

@@ -4,6 +4,7 @@
 
 #include "api/ep_layout.hpp"
 #include "baton/error.hpp"
+#include "kernels/ep/late_weights/launch.hpp"
 #include "kernels/ep/per_rank/launch.hpp"
 #include "kernels/ep/per_rank/progress.hpp"
 #include "kernels/ep/per_rank_chunks/launch.hpp"
@@ -23,6 +24,7 @@ class per_rank_layout final : public ep_layout_calls {
                 .threads = c.num_threads == 0 && w.device() == device_kind::cpu ? cpu_threads : c.num_threads,
                 .slot = reported_slot(c, slot),
                 .threads_are_asked_for = c.num_threads != 0},
+        weights_come_late_{c.weights_at_combine},
         end_{Endpoint::of(shape_of(c, w.size(), w.rank()))} {
     if constexpr (std::is_same_v<Endpoint, ep::per_rank_chunks::endpoint>) {
       if (goes_beyond_group(c, w.size())) end_.p2p_group_size = c.p2p_group_size;
@@ -56,14 +58,15 @@ class per_rank_layout final : public ep_layout_calls {
   }
   void combine_async(const combine_input& in, stream_ref stream) override {
     combine_sms_ = in.num_sms;
-    run({.expert_output = in.expert_output, .num_tokens = num_tokens_}, ep::store_fp32{}, half::send, stream);
+    run({.expert_output = in.expert_output, .num_tokens = num_tokens_}, ep::store_fp32{}, half::send, stream,
+        in.topk_weights);
   }
   void combine_wait(const late_input& in, const output& out, stream_ref stream) override {
     run({.num_tokens = num_tokens_, .shared_output = in.shared_output}, out, half::receive, stream);
   }
   void combine(const combine_input& in, const output& out, stream_ref stream) override {
     combine_sms_ = in.num_sms;
-    run({in.expert_output, num_tokens_, in.shared_output}, out, half::both, stream);
+    run({in.expert_output, num_tokens_, in.shared_output}, out, half::both, stream, in.topk_weights);
   }
 
  private:
@@ -91,15 +94,29 @@ class per_rank_layout final : public ep_layout_calls {
                                      .replicas = in.replicas},
            stream);
   }
-  void run(const ep::per_rank::combine_input& in, const output& out, half which, stream_ref stream) {
+  void run(const ep::per_rank::combine_input& in, const output& out, half which, stream_ref stream,
+           const float* topk_weights = nullptr) {
+    ep::per_rank::launch_limits of_combine = limits(which, combine_sms_);
+    if (weights_come_late_ && which != half::receive) {
+      // Its code first: CUDA may wait for what runs when it loads some, and this waits for other ranks.
+      of_combine.only_loads = true;
+      enqueue(of_combine, in, out, stream);
+      of_combine.only_loads = false;
+      launch(ranks_, of_combine, end_.weights({topk_weights, num_tokens_}), stream);
+    }
+    enqueue(of_combine, in, out, stream);
+  }
+  void enqueue(const ep::per_rank::launch_limits& of_combine, const ep::per_rank::combine_input& in,
+               const output& out, stream_ref stream) {
     if (const auto* fp32 = std::get_if<ep::store_fp32>(&out))
-      launch(ranks_, end_, limits(which, combine_sms_), in, *fp32, stream);
+      launch(ranks_, end_, of_combine, in, *fp32, stream);
     else if (const auto* bf16 = std::get_if<ep::store_bf16>(&out))
-      launch(ranks_, end_, limits(which, combine_sms_), in, *bf16, stream);
+      launch(ranks_, end_, of_combine, in, *bf16, stream);
   }
 
   world ranks_;
   ep::per_rank::launch_limits limits_;
+  bool weights_come_late_;
   Endpoint end_;
   int num_tokens_ = 0, dispatch_sms_ = 0, combine_sms_ = 0;
   ep::row_reports reports_{};

@@ -33,7 +33,8 @@ struct launch_grid {
   int cluster = 1;  // blocks of a cluster; divides blocks
   /// The kernel may begin, up to its await_dependencies, while those before it in the stream still run.
   bool begins_early = false;
-  int slot = -1;  // for wait_limits
+  int slot = -1;            // for wait_limits
+  bool only_loads = false;  // the kernel's code is on the device then, and nothing is enqueued
 };
 
 /// What every kernel is told beside its parameters: whose work it is, and when its waits give up.

@@ -17,6 +17,7 @@ template <class Kernel, class Params>
 /// Enqueues a kernel on the rank's queue `stream` of the CPU machine.
 template <class Kernel, class Params>
 void launch_on_cpu(const world& w, const launch_grid& g, const Params& p, stream_ref stream) {
+  if (g.only_loads) return;
   const detail::world_state& state = w.state();
   const sim::grid grid{g.blocks, g.threads / warp_lanes, g.shared_bytes, state.limits(g.slot), g.cluster};
   state.machine->launch(

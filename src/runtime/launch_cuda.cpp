@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "runtime/device_guard_cuda.hpp"
 #include "runtime/error_cuda.hpp"
@@ -69,6 +71,14 @@ int ask_for_most_clusters(int device, const void* entry, launch_grid grid) {
   return of_sm * sms;
 }
 
+/// Asked for its attributes the runtime has the code on the device. A thread asks once.
+void load(int device, const void* entry) {
+  thread_local std::set<std::pair<int, const void*>> loaded;
+  if (!loaded.emplace(device, entry).second) return;
+  cudaFuncAttributes of_kernel{};
+  check(cudaFuncGetAttributes(&of_kernel, entry));
+}
+
 }  // namespace
 
 void launch(int device, const named_entry& entry, const launch_grid& grid, const void* params, launched_by by,
@@ -76,6 +86,7 @@ void launch(int device, const named_entry& entry, const launch_grid& grid, const
   const device_guard on_device{device};
   const named_range is_called{entry.name};
   allow_shared_bytes(entry.code, grid);
+  if (grid.only_loads) return load(device, entry.code);
   void* arguments[] = {const_cast<void*>(params), &by};
   check(cudaLaunchKernelExC(launch_config{grid, stream}.get(), entry.code, arguments), "launching a kernel");
 }

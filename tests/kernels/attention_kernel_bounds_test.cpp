@@ -65,10 +65,11 @@ TEST(attention_kernel_bounds, every_block_of_every_head_is_an_item_once) {
         EXPECT_EQ(*once.rbegin(), std::pair(7, blocks - 1));
       }
 }
-TEST(attention_kernel_bounds, of_heads_that_go_together_the_longest_rows_go_first) {
+TEST(attention_kernel_bounds,
+     of_heads_that_go_together_the_longest_rows_go_first_and_the_rest_of_heads_before_them) {
   const auto items =
       items_of({.blocks = 2, .heads = 3, .all_heads = 3, .heads_together = 2, .longest_first = true});
-  const std::vector<std::pair<int, int>> expected{{0, 1}, {1, 1}, {0, 0}, {1, 0}, {2, 1}, {2, 0}};
+  const std::vector<std::pair<int, int>> expected{{0, 1}, {0, 0}, {1, 1}, {2, 1}, {1, 0}, {2, 0}};
   EXPECT_EQ(items, expected);
 }
 

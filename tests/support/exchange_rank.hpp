@@ -42,6 +42,7 @@ class exchange_rank {
     expert_map replicas = {};
     std::vector<std::int32_t> weights_of = {};  // exchange_case::weights_of
     bool bf16_output = false;                   // exchange_case::bf16_output
+    bool gives_weights = true;                  // to combine, with weights_at_combine
   } options;
 
   expert_parallel& ep() { return *ep_; }
@@ -62,7 +63,7 @@ class exchange_rank {
   }
   void dispatch_async() { ep_->dispatch_async(input(early_weights()), stream_); }
   void dispatch(const float* input_scales = nullptr) {
-    dispatch_input in = input(topk_weights_.data());
+    dispatch_input in = input(ep_->config().weights_at_combine ? nullptr : topk_weights_.data());
     in.input_scales = input_scales;
     dispatch_with(in);
   }
@@ -79,8 +80,9 @@ class exchange_rank {
   void combine_async(const bfloat16* expert_output) {
     ep_->combine_async(combine_of(expert_output), stream_);
   }
+  void combine_async() { combine_async(expert_output_.data()); }
   void combine_wait() {
-    const float* weights = early_weights() == nullptr ? topk_weights_.data() : nullptr;
+    const float* weights = ep_->config().layout == ep_layout::per_expert ? topk_weights_.data() : nullptr;
     if (options.bf16_output)
       ep_->combine_wait(weights, bf16_out_.data(), stream_, slot_);
     else
@@ -95,7 +97,7 @@ class exchange_rank {
   /// The experts of the tests, on the host: computes from the received rows, and enqueues combine_async.
   void reply(const received_copy& got) {
     apply_experts(got);
-    combine_async(expert_output_.data());
+    combine_async();
   }
   void apply_experts(const received_copy& got) {
     const auto hidden = static_cast<std::size_t>(ep_->config().hidden);
@@ -179,9 +181,10 @@ class exchange_rank {
     topk_weights_ = {ranks(), tokens * k};
     out_ = {ranks(), tokens * hidden};
   }
-  /// With layout per_rank weights are given at dispatch.
+  /// With layout per_rank weights are given at dispatch, unless the communicator is one to which they are given at combine.
   const float* early_weights() const {
-    return ep_->config().layout == ep_layout::per_rank ? topk_weights_.data() : nullptr;
+    const ep_config& c = ep_->config();
+    return c.layout == ep_layout::per_rank && !c.weights_at_combine ? topk_weights_.data() : nullptr;
   }
   void load_given() {
     std::vector<std::uint8_t> values, scales;
@@ -196,7 +199,9 @@ class exchange_rank {
     return {.expert_output = expert_output,
             .num_sms = options.combine_sms,
             .slot = slot_,
-            .shared_output = in_.shared_output.empty() ? nullptr : shared_output_.data()};
+            .shared_output = in_.shared_output.empty() ? nullptr : shared_output_.data(),
+            .topk_weights =
+                ep_->config().weights_at_combine && options.gives_weights ? topk_weights_.data() : nullptr};
   }
   dispatch_input input(const float* weights) const {
     dispatch_input in{.tokens = tokens_.data(),
@@ -359,7 +364,9 @@ inline std::string difference(const expected_round& round, int rank, const recei
           return fmt::format("scale {} of row {} differs", b, row);
       }
     }
-    first = (first + static_cast<int>(expected.size()) + align - 1) / align * align;
+    first = c.config.rows_of_expert > 0
+                ? (e + 1) * c.config.rows_of_expert
+                : (first + static_cast<int>(expected.size()) + align - 1) / align * align;
   }
   if (got.row_offsets.back() != first)
     return fmt::format("last row offset is {}, not {}", got.row_offsets.back(), first);
@@ -399,11 +406,11 @@ inline std::string run_round(const expected_round& round, std::vector<exchange_r
     const std::string wrong = difference(round, static_cast<int>(r), got[r]);
     if (!wrong.empty()) return in_context(r, wrong);
   }
+  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].apply_experts(got[r]);
   if (how == calls::fused) {
-    for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].apply_experts(got[r]);
     for (auto& r : ranks) r.combine();
   } else {
-    for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].reply(got[r]);
+    for (auto& r : ranks) r.combine_async();
     for (auto& r : ranks) r.combine_wait();
   }
   for (std::size_t r = 0; r < ranks.size(); ++r) {

@@ -1,11 +1,12 @@
 """DeepEP's Buffer."""
+import functools
 from typing import Any, Callable, List, Optional, Tuple, Union
 
 import torch
 
 from .._errors import InvalidArgument, Unsupported
 from .._expert_parallel import why_not, workspace_bytes
-from .._padded import pad_rows, unpad_rows
+from .._padded import pad_rows, tell_rows, unpad_rows
 from .._world import World, refuse_pickling
 from ._events import EventHandle, EventOverlap
 from ._layout import (Config, as_three_parts, cast_to_fp8, choices_of, layout_of, of_ranks, of_three_parts, padded, routing_as_tokens,
@@ -15,10 +16,14 @@ from ._rounds import Communicators, Handle
 Tokens = Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]
 
 
-def low_latency_sizes(num_max_tokens: int, hidden: int, num_experts: int, top_k: int, use_fp8: bool) -> dict:
-    """Weights come with combine, which layout per_expert has."""
-    return {"num_experts": num_experts, "top_k": top_k, "hidden": hidden, "num_max_tokens_per_rank": num_max_tokens,
-            "format": "fp8" if use_fp8 else "bf16", "layout": "per_expert"}
+@functools.lru_cache(maxsize=None)
+def low_latency_sizes(num_ranks: int, num_max_tokens: int, hidden: int, num_experts: int, top_k: int, use_fp8: bool) -> dict:
+    """Experts with rows of their own, and weights that come with combine: layout per_rank has both, unless sizes are odd ones; then
+    per_expert has weights at combine, and pad_rows makes the places."""
+    sizes = {"num_experts": num_experts, "top_k": top_k, "hidden": hidden, "num_max_tokens_per_rank": num_max_tokens,
+             "format": "fp8" if use_fp8 else "bf16"}
+    places = {**sizes, "layout": "per_rank", "rows_of_expert": num_ranks * num_max_tokens, "weights_at_combine": True}
+    return {**sizes, "layout": "per_expert"} if why_not(num_ranks, **places) else places
 
 
 class Buffer:
@@ -97,7 +102,7 @@ class Buffer:
     def get_low_latency_rdma_size_hint(num_max_dispatch_tokens_per_rank: int, hidden: int, num_ranks: int, num_experts: int) -> int:
         """Bytes that calls of low latency take on each rank in bfloat16 with top-8, or fewer where there are fewer experts."""
         Buffer._require_one_machine(num_ranks)
-        sizes = low_latency_sizes(num_max_dispatch_tokens_per_rank, hidden, num_experts, min(8, num_experts), False)
+        sizes = low_latency_sizes(num_ranks, num_max_dispatch_tokens_per_rank, hidden, num_experts, min(8, num_experts), False)
         return workspace_bytes(num_ranks, num_slots=2, **sizes)
 
     def get_comm_stream(self) -> Any:
@@ -267,21 +272,29 @@ class Buffer:
         """Each token to each of its experts: (recv_x [local experts, ranks * num_max, hidden] bfloat16, or with use_fp8 float8_e4m3fn and
         its scales [..., hidden // 128] float32, with use_ue8m0 [..., hidden // 512] int32; recv_count [local experts] int32; handle; event;
         hook). With return_recv_hook nothing is there before the hook was called. Waits for no device, and can be captured after a first call.
+
+        recv_x in bfloat16, or its values, are the communicator's memory, as DeepEP's are the buffer's: the next call but one writes there, a
+        second combine of a handle counting as one. (Not with sizes that layout per_rank refuses: then memory is new.)
         """
         if dispatch_wait_recv_cost_stats is not None:
             raise Unsupported("dispatch_wait_recv_cost_stats: World.wait_times() of baton says who was waited for, without being asked before")
         if use_ue8m0 and not round_scale:
             raise InvalidArgument("use_ue8m0: True with round_scale False, expected both")
         num_local, capacity, hidden = self._experts(num_experts), num_max_dispatch_tokens_per_rank * self.group_size, x.size(1)
-        rounds = self._communicators.of(low_latency_sizes(num_max_dispatch_tokens_per_rank, hidden, num_experts, topk_idx.size(1), use_fp8), 2)
-        number, slot = rounds.begin(cast_to_fp8(x) if use_fp8 and round_scale else x, topk_idx)
-        recv_x, scales, counts, sources, ranges = self._places(num_local, capacity, hidden, use_fp8, use_ue8m0, x.device)
+        sizes = low_latency_sizes(self.group_size, num_max_dispatch_tokens_per_rank, hidden, num_experts, topk_idx.size(1), use_fp8)
+        rounds = self._communicators.of(sizes, 2)
+        recv_x, scales, counts, sources, ranges = self._places(rounds, num_local, capacity, hidden, use_fp8, use_ue8m0, x.device)
+        number, slot = rounds.begin(cast_to_fp8(x) if use_fp8 and round_scale else x, topk_idx, is_whole=not return_recv_hook)
         handle = Handle((sources, ranges, num_max_dispatch_tokens_per_rank, hidden, num_experts))
         handle.rounds, handle.number, handle.slot, handle.idx = rounds, number, slot, topk_idx
 
         def receive() -> None:
-            pad_rows(rounds.arrive(number, slot), capacity, tokens=recv_x, scales=scales, row_counts=counts, source_tokens=sources,
-                     source_ranges=ranges)
+            recv = rounds.arrive(number, slot) if return_recv_hook else rounds.received(slot)
+            told = {"scales": scales, "row_counts": counts, "source_tokens": sources, "source_ranges": ranges}
+            if rounds.has_places:
+                tell_rows(recv, capacity, **told)
+            else:
+                pad_rows(recv, capacity, tokens=recv_x, **told)
             handle.has_arrived = True
             if cumulative_local_expert_recv_stats is not None:
                 cumulative_local_expert_recv_stats.add_(counts)
@@ -292,15 +305,19 @@ class Buffer:
         received = recv_x if scales is None else (recv_x, scales.transpose(1, 2))
         return received, counts, handle, self._event(async_finish), hook if return_recv_hook else None
 
-    def _places(self, experts: int, capacity: int, hidden: int, is_fp8: bool, as_exponents: bool, device: torch.device) -> tuple:
-        """Tokens, scales, counts, source tokens and ranges of sources, as pad_rows fills them."""
+    def _places(self, rounds: Any, experts: int, capacity: int, hidden: int, is_fp8: bool, as_exponents: bool,
+                device: torch.device) -> tuple:
+        """Tokens, scales, counts, source tokens and ranges of sources of the next round; what it does not fill itself, pad_rows does."""
         def made(dtype: torch.dtype, *shape: int) -> torch.Tensor:
             return torch.empty((experts, *shape), dtype=dtype, device=device)
         scales = None
         if is_fp8:
             scales = made(torch.int32, hidden // 512, capacity) if as_exponents else made(torch.float32, hidden // 128, capacity)
-        return (made(torch.float8_e4m3fn if is_fp8 else torch.bfloat16, capacity, hidden), scales, made(torch.int32), made(torch.int32, capacity),
-                made(torch.int64, self.group_size))
+        if rounds.has_places:
+            tokens = rounds.places(device).tokens.view(experts, capacity, hidden)
+        else:
+            tokens = made(torch.float8_e4m3fn if is_fp8 else torch.bfloat16, capacity, hidden)
+        return tokens, scales, made(torch.int32), made(torch.int32, capacity), made(torch.int64, self.group_size)
 
     def low_latency_combine(self, x: torch.Tensor, topk_idx: torch.Tensor, topk_weights: torch.Tensor, handle: Handle,
                             use_logfmt: bool = False, zero_copy: bool = False, async_finish: bool = False, return_recv_hook: bool = False,
@@ -315,23 +332,38 @@ class Buffer:
             raise InvalidArgument("handle: the hook of its low_latency_dispatch was not called yet")
         if zero_copy:
             x = handle.answers
-        number, slot = rounds.reopened(handle.number, handle.slot, handle.idx)
-        rounds.ep.combine_async(unpad_rows(rounds.received(slot), x.contiguous()), slot=slot)
-        rounds.close_round(slot)
+        _, slot = rounds.reopened(handle.number, handle.slot, handle.idx)
         if out is None:
             out = torch.empty((topk_idx.size(0), x.size(-1)), dtype=torch.bfloat16, device=x.device)
-        result, weights = out, topk_weights.masked_fill(topk_idx < 0, 0.0)
+        hook = self._combine(rounds, slot, x.contiguous(), self._weights(topk_idx, topk_weights, handle), out, return_recv_hook)
+        return out, self._event(async_finish), hook
 
-        hook = rounds.later(slot, lambda: rounds.ep.combine_wait(result, topk_weights=weights, slot=slot))
-        if not return_recv_hook:
+    @staticmethod
+    def _weights(topk_idx: torch.Tensor, topk_weights: torch.Tensor, handle: Handle) -> torch.Tensor:
+        """Choices that dispatch was told of as none count nothing anyway."""
+        return topk_weights.contiguous() if topk_idx is handle.idx else topk_weights.masked_fill(topk_idx < 0, 0.0)
+
+    @staticmethod
+    def _combine(rounds: Any, slot: int, x: torch.Tensor, weights: torch.Tensor, out: torch.Tensor, is_hooked: bool) -> Optional[Callable]:
+        """Of x [local experts, capacity, hidden]: the rows that combine takes, or what they are made of. Returns the hook, if it is to be."""
+        early, late = ({"topk_weights": weights}, {}) if rounds.has_places else ({}, {"topk_weights": weights})
+        rows = x.view(-1, x.size(-1)) if rounds.has_places else unpad_rows(rounds.received(slot), x)
+        if rounds.has_places and not is_hooked:
+            rounds.ep.combine(rows, out=out, slot=slot, **early)
+            rounds.close_round(slot)
+            return None
+        rounds.ep.combine_async(rows, slot=slot, **early)
+        rounds.close_round(slot)
+        hook = rounds.later(slot, lambda: rounds.ep.combine_wait(out, slot=slot, **late))
+        if not is_hooked:
             hook()
-        return out, self._event(async_finish), hook if return_recv_hook else None
+        return hook if is_hooked else None
 
     def get_next_low_latency_combine_buffer(self, handle: Handle) -> torch.Tensor:
         """[local experts, ranks * num_max, hidden] bfloat16 to fill, for a low_latency_combine of this handle with zero_copy."""
         sources, _, _, hidden, _ = handle
         if handle.answers is None:
-            handle.answers = torch.zeros((*sources.shape, hidden), dtype=torch.bfloat16, device=sources.device)
+            handle.answers = torch.empty((*sources.shape, hidden), dtype=torch.bfloat16, device=sources.device)
         return handle.answers
 
     def low_latency_update_mask_buffer(self, rank_to_mask: int, mask: bool = False) -> None:

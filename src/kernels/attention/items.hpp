@@ -19,9 +19,13 @@ struct item_place {
 };
 BATON_FN item_place place_of(const item_order& o, int n) {
   if (!o.longest_first) return {n / o.blocks, n % o.blocks};
-  const int together = o.heads_together * o.blocks, round = n / together, within = n - round * together;
-  const int heads = smaller(o.heads_together, o.all_heads - round * o.heads_together);
-  return {round * o.heads_together + within % heads, o.blocks - 1 - within / heads};
+  const int first_items = o.first_heads() * o.blocks, together = o.heads_together * o.blocks;
+  const bool is_first = n < first_items;
+  const int heads = is_first ? o.first_heads() : o.heads_together;
+  const int round = is_first ? 0 : (n - first_items) / together;  // behind the first
+  const int within = is_first ? n : n - first_items - round * together;
+  const int head = is_first ? 0 : o.first_heads() + round * o.heads_together;
+  return {head + within % heads, o.blocks - 1 - within / heads};
 }
 
 /// The tiles of an item whose rows and keys are known.

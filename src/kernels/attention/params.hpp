@@ -20,6 +20,12 @@ struct item_order {
   int all_heads = 0;           // of all sequences
   int heads_together = 1;      // whose keys fit into the device's cache at a time
   bool longest_first = false;  // later rows see more keys
+
+  /// Those that are left over go first: an end of few heads would be long items that most of the device waits for.
+  BATON_FN int first_heads() const {
+    const int rest = all_heads % heads_together;
+    return rest > 0 ? rest : heads_together;
+  }
 };
 
 /// What the kernel reads and writes: passed by value as a __grid_constant__.

@@ -33,6 +33,13 @@ constexpr int payload_of_scale_byte(const format_facts& f) {
   return f.block == 0 ? 32 : f.row_bytes(f.block) / f.scale_bytes;
 }
 
+/// How many rows an expert takes of those there are: up to a multiple of an alignment, or as many as each has places of its own.
+/// One code for both: numbering rows is what everybody waits for.
+struct rows_taken {
+  int kept, added, mask;
+  constexpr int by(int rows) const { return ((rows & kept) + added) & mask; }
+};
+
 /// Run-time sizes, the same on every rank but for `rank`.
 struct shape {
   int num_experts = 0;
@@ -45,7 +52,9 @@ struct shape {
   bool tiled_scales = false;
   std::uint8_t least_alignment = 0;  // ep_config::row_alignment
   row_storage rows = row_storage::of_experts;
-  bool fp8_sums = false;  // ep_config::combine_format is blockwise_fp8
+  bool fp8_sums = false;      // ep_config::combine_format is blockwise_fp8
+  bool late_weights = false;  // ep_config::weights_at_combine
+  int rows_of_expert = 0;     // ep_config::rows_of_expert
   format_facts facts = facts_of(format);
 
   constexpr int max_local_experts() const { return ceil_div(num_experts, num_ranks); }
@@ -94,10 +103,15 @@ struct shape {
   constexpr int row_alignment() const {
     return larger<int>(least_alignment, is_fp8() ? 4 : tiled_scales ? 128 : 1);
   }
+  constexpr rows_taken taken() const {
+    if (rows_of_expert > 0) return {0, rows_of_expert, ~0};
+    return {~0, row_alignment() - 1, -row_alignment()};
+  }
   /// A rank sends at most max_tokens rows to one expert and max_tokens * top_k in all.
   constexpr int max_rows_of_rank() const { return max_tokens * smaller(top_k, max_local_experts()); }
   /// Each expert that has rows may end in padding; whole multiples of the alignment in all.
   constexpr int max_rows() const {
+    if (rows_of_expert > 0) return rows_of_expert * max_local_experts();
     const int rows = num_ranks * max_rows_of_rank(), padded = smaller(rows, max_local_experts());
     return (rows + padded * (row_alignment() - 1)) / row_alignment() * row_alignment();
   }

@@ -23,7 +23,9 @@ inline shape shape_of(const ep_config& c, int num_ranks, int rank) {
           c.tiled_scales,
           static_cast<std::uint8_t>(c.row_alignment),
           storage_of(c, num_ranks),
-          c.combine_format == token_format::blockwise_fp8};
+          c.combine_format == token_format::blockwise_fp8,
+          c.weights_at_combine,
+          c.rows_of_expert};
 }
 
 }  // namespace baton::ep

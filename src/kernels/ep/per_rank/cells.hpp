@@ -89,7 +89,8 @@ struct cells {
   int id_accesses;  // of one source
   int token_units;  // of a token
   int sum_units;
-  int max_rows, row_alignment;
+  int max_rows;
+  rows_taken taken;  // by an expert
   divider by_top_k, by_id_accesses, by_token_units, by_sum_units;
   int first_expert[max_ranks + 1];  // of each rank, and behind the last
   int first_here, experts_here;     // of this rank
@@ -102,7 +103,7 @@ struct cells {
                            ceil_div(s.top_k, unit_weights))},
         sum_units{ceil_div(s.hidden, s.fp8_sums ? fp8_sum_columns : sum_columns)},
         max_rows{s.max_rows()},
-        row_alignment{s.row_alignment()},
+        taken{s.taken()},
         by_top_k{larger(1, s.top_k)},
         by_id_accesses{id_accesses},
         by_token_units{token_units},

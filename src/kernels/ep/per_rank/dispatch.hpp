@@ -263,8 +263,7 @@ struct dispatch_kernel {
       const int here = rows.rows_of(x, e);
       report_rows(x, p.reports, e, here);
       if (e == experts - 1)
-        tell_host(x, p.reports, experts,
-                  rows.first_row_of(x, e) + align_up_to_power(here, p.window.row_alignment));
+        tell_host(x, p.reports, experts, rows.first_row_of(x, e) + p.window.taken.by(here));
     });
   }
 
@@ -277,8 +276,7 @@ struct dispatch_kernel {
       x.write(p.row_offsets + e, first);
       x.write(p.row_counts + e, here);
       x.write(p.expert_ids + e, p.window.first_here + e);
-      if (e == experts - 1)
-        x.write(p.row_offsets + experts, first + align_up_to_power(here, p.window.row_alignment));
+      if (e == experts - 1) x.write(p.row_offsets + experts, first + p.window.taken.by(here));
     });
     x.each(p.num_ranks(), [&](int r) { x.write(p.token_counts + r, x.read(rows.counts + r)); });
     x.elect([&] { x.write(&p.epochs->dispatched, epoch); });

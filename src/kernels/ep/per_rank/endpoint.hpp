@@ -1,5 +1,6 @@
 #pragma once
 // One rank's end of a communicator of layout per_rank, as per_expert/endpoint.hpp is of the other.
+#include "kernels/ep/late_weights/params.hpp"
 #include "kernels/ep/per_rank/params.hpp"
 
 namespace baton::ep::per_rank {
@@ -21,6 +22,12 @@ struct combine_input {
   const bfloat16* shared_output = nullptr;  // [num_tokens, H] or null; of a kernel that receives
 };
 
+/// What weights that are given to combine are brought by.
+struct late_weights_input {
+  const float* topk_weights = nullptr;  // [num_tokens, K] or null
+  int num_tokens = 0;                   // of the round's dispatch
+};
+
 struct endpoint {
   shape s;
   peer_array<std::byte> windows;  // of each rank, as this rank addresses it
@@ -28,6 +35,7 @@ struct endpoint {
 
   static endpoint of(const shape& s) { return {s, {}}; }
   cells window_cells() const { return cells{s}; }
+  std::size_t window_bytes() const { return late_weights::window_bytes(s, window_cells().bytes()); }
 
   template <class T>
   T* own(std::size_t local_cells::*offset) const {
@@ -46,8 +54,24 @@ struct endpoint {
                                  const Output& output) const {
     return combine_with(window_cells(), in, senders, receives, output);
   }
+  late_weights::params weights(const late_weights_input& in) const {
+    return weights_behind(window_cells().bytes(), in);
+  }
 
  protected:
+  /// Other cells of a window take so many bytes.
+  late_weights::params weights_behind(std::size_t others, const late_weights_input& in) const {
+    return {.s = s,
+            .by_top_k = divider{larger(1, s.top_k)},
+            .words = late_weights::cells{s, others}.words,
+            .windows = windows,
+            .topk_weights = in.topk_weights,
+            .num_tokens = in.num_tokens,
+            .epochs = epochs(),
+            .token_counts = own<std::int32_t>(&local_cells::token_counts),
+            .choices = own<std::uint32_t>(&local_cells::choices),
+            .entries = own<entry>(&local_cells::entries)};
+  }
   template <class Cells>
   dispatch_params_of<Cells> dispatch_with(const Cells& window, const round_input& in, int senders,
                                           bool receives) const {
@@ -114,6 +138,10 @@ struct endpoint {
 struct flag_endpoint : endpoint {
   static flag_endpoint of(const shape& s) { return {{s, {}}}; }
   flag_cells window_cells() const { return flag_cells{s}; }
+  std::size_t window_bytes() const { return late_weights::window_bytes(s, window_cells().bytes()); }
+  late_weights::params weights(const late_weights_input& in) const {
+    return weights_behind(window_cells().bytes(), in);
+  }
 
   dispatch_params_of<flag_cells> dispatch(const round_input& in, int senders, bool receives) const {
     return dispatch_with(window_cells(), in, senders, receives);

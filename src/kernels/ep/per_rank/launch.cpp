@@ -43,7 +43,8 @@ void launch_dispatch(const world& w, const Endpoint& end, const launch_limits& l
                          .threads = g.threads(),
                          .shared_bytes = dispatch_plan{end.s, g.senders}.bytes,
                          .begins_early = limits.begin_early(),
-                         .slot = limits.slot};
+                         .slot = limits.slot,
+                         .only_loads = limits.only_loads};
   const auto p = end.dispatch(in, g.senders, limits.which != half::send);
   with_tokens(end.s.format, in.tokens_are_given, [&]<class Format>() {
     if constexpr (serves<Way>(Format::format)) {
@@ -59,8 +60,11 @@ template <class Way, class Endpoint, class Output>
 void launch_combine(const world& w, const Endpoint& end, const launch_limits& limits, const combine_input& in,
                     const Output& output, stream_ref stream) {
   const role_grid g = grid_of_combine(end, limits, in.num_tokens);
-  const launch_grid grid{
-      .blocks = g.blocks, .threads = g.threads(), .begins_early = limits.begin_early(), .slot = limits.slot};
+  const launch_grid grid{.blocks = g.blocks,
+                         .threads = g.threads(),
+                         .begins_early = limits.begin_early(),
+                         .slot = limits.slot,
+                         .only_loads = limits.only_loads};
   const auto p = end.combine(in, g.senders, g.receivers > 0, output);
   constexpr token_format bf16 = token_format::bf16, fp8 = token_format::blockwise_fp8;
   using of_pair = combine_kernel<Output, 2, Way, bf16, max_pair_combine_warps>;

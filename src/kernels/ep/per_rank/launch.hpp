@@ -16,6 +16,7 @@ struct launch_limits {
   half which = half::both;
   int slot = -1;                       // of the communicator, if it has several
   bool threads_are_asked_for = false;  // by the caller; else a kernel that needs others takes them
+  bool only_loads = false;             // launch_grid's
 
   /// A kernel that has begun and waits for the one before it keeps SMs that another slot's may need to go on.
   bool begin_early() const { return slot < 0; }

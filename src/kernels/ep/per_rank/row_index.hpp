@@ -159,7 +159,7 @@ struct row_index {
     std::uint32_t all = 0;
     BATON_UNROLL
     for (int r = 0; r < P::known_ranks; ++r) all += of.at(nth * P::known_ranks + r);
-    return align_up_to_power(static_cast<int>(all), p.window.row_alignment);
+    return p.window.taken.by(static_cast<int>(all));
   }
 
   /// 128 experts at a time, four neighbours a lane.
@@ -175,7 +175,7 @@ struct row_index {
         for (int i = 0; i < 4; ++i) {
           const int e = first + 4 * lane + i;
           const bool is_one = e < num_experts();
-          own[lane].padded[i] = is_one ? align_up_to_power(rows_of(x, e), p.window.row_alignment) : 0;
+          own[lane].padded[i] = is_one ? p.window.taken.by(rows_of(x, e)) : 0;
           sum[lane] += own[lane].padded[i];
         }
       });

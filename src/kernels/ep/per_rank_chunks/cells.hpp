@@ -114,7 +114,8 @@ struct cells {
   int piece_room;                        // for any piece
   int sum_parts;                         // of a token's sum
   int sum_columns;                       // of a part
-  int max_rows, row_alignment;
+  int max_rows;
+  rows_taken taken;  // by an expert
   int expert_slots;  // of this rank, for whole vec16s
   divider by_top_k;
   int first_expert[max_ranks + 1];                          // of each rank, and behind the last
@@ -136,7 +137,7 @@ struct cells {
                          smaller(most_sum_parts, ceil_div(settings.least_sums, larger(1, s.max_tokens))))},
         sum_columns{align_up(ceil_div(s.hidden, larger(1, sum_parts)), sum_step)},
         max_rows{s.max_rows()},
-        row_alignment{s.row_alignment()},
+        taken{s.taken()},
         expert_slots{larger(4, align_up(s.max_local_experts(), 4))},
         by_top_k{larger(1, s.top_k)},
         first_expert{},

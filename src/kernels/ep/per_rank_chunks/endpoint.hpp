@@ -16,6 +16,10 @@ struct endpoint : per_rank::endpoint {
 
   static endpoint of(const shape& s) { return {{s, {}}, settings_for(s)}; }
   cells window_cells() const { return cells{s, settings}; }
+  std::size_t window_bytes() const { return late_weights::window_bytes(s, window_cells().bytes); }
+  late_weights::params weights(const per_rank::late_weights_input& in) const {
+    return weights_behind(window_cells().bytes, in);
+  }
 
   bool goes_beyond_group() const { return p2p_group_size < s.num_ranks; }
   bool has_two_levels() const { return forwards && goes_beyond_group(); }

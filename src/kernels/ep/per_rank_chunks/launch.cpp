@@ -86,7 +86,8 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .threads = g.threads(),
                          .shared_bytes = dispatch_plan(p.window, g.roles, end.has_two_levels()).bytes,
                          .begins_early = limits.begin_early(),
-                         .slot = limits.slot};
+                         .slot = limits.slot,
+                         .only_loads = limits.only_loads};
   if (end.has_two_levels())
     return launch_forwarding(w, grid, end.with_two_levels(p), in.tokens_are_given, stream);
   if (end.goes_beyond_group()) return launch_far(w, grid, end.with_far(p), in.tokens_are_given, stream);
@@ -104,7 +105,8 @@ void launch_teams(const world& w, const endpoint& end, const launch_limits& limi
                          .threads = g.threads(),
                          .shared_bytes = team_plan{end.s, end.window_cells(), g.roles}.bytes,
                          .begins_early = limits.begin_early(),
-                         .slot = limits.slot};
+                         .slot = limits.slot,
+                         .only_loads = limits.only_loads};
   const combine_params<Output> p = end.combine(in, {}, true, output, g.roles);
   baton::launch<team_combine_kernel<Output>>(w, grid, p, stream);
 }
@@ -122,7 +124,8 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .threads = g.threads(),
                          .shared_bytes = combine_plan{end.s, keeping, end.has_two_levels()}.bytes,
                          .begins_early = limits.begin_early(),
-                         .slot = limits.slot};
+                         .slot = limits.slot,
+                         .only_loads = limits.only_loads};
   const combine_params<Output> p = end.combine(in, g.roles, limits.which != half::send, output);
   if (end.has_two_levels()) return launch_forwarding(w, grid, end.with_two_levels(p), stream);
   if (end.goes_beyond_group()) return launch_far(w, grid, end.with_far(p), stream);

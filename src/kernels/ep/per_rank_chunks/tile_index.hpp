@@ -338,7 +338,7 @@ BATON_FN void number_share(X& x, const indexer<P>& index, int begin, int end) {
           if (w < index.warp) before[lane].at[e] += static_cast<std::int32_t>(sum.word[e]);
         }
       }
-      for (const std::int32_t n : rows[lane].at) last[lane] += align_up_to_power(n, p.window.row_alignment);
+      for (int e = 0; e < 4; ++e) last[lane] += 4 * i + e < experts ? p.window.taken.by(rows[lane].at[e]) : 0;
     });
     auto first = last;
     inclusive_scan(x, last);
@@ -352,7 +352,7 @@ BATON_FN void number_share(X& x, const indexer<P>& index, int begin, int end) {
         if (x.block() == 0 && index.warp == 0 && 4 * i + e < experts)
           publish_expert(x, p, 4 * i + e, row, here);
         next.word[e] = static_cast<std::uint32_t>(row + before[lane].at[e]);
-        row += align_up_to_power(here, p.window.row_alignment);
+        row += p.window.taken.by(here);
       }
       for (int nth = x.block(); nth < num_tiles(p); nth += x.num_blocks()) {
         const int place = dealt_tile(p.s, nth).place(p.window);
