@@ -28,6 +28,7 @@ const std::vector<protocol_check>& all_protocol_checks() {
                                                exchange_per_rank_check(),
                                                exchange_chunks_check(),
                                                exchange_chunks_groups_check(),
+                                               exchange_chunks_two_levels_check(),
                                                exchange_flags_check(),
                                                late_weights_check(),
                                                membership_check()};

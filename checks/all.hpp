@@ -28,6 +28,7 @@ protocol_check exchange_failure_check();  // ranks give up, are late, or die
 protocol_check exchange_per_rank_check();
 protocol_check exchange_chunks_check();
 protocol_check exchange_chunks_groups_check();  // ranks beyond the p2p group
+protocol_check exchange_chunks_two_levels_check();
 protocol_check exchange_flags_check();
 protocol_check late_weights_check();  // layout per_rank
 protocol_check membership_check();

@@ -69,6 +69,7 @@ struct exchange_setting {
   int p2p_group_size = ep::max_ranks;  // layout per_expert, or per_rank in chunks
   int carriers =
       4;  // of each rank, if some are beyond its group: what the network has of a rank's under way at most
+  bool two_levels = false;          // layout per_rank in chunks: tokens are forwarded within groups
   bool shares_send_buffer = false;  // both phases put from one
   bool is_apart = false;            // layout per_rank: four kernels a round, not two
   ep::row_storage rows = ep::row_storage::of_experts;

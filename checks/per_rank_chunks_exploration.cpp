@@ -20,21 +20,25 @@ class chunk_context : public exchange_context {
   chunk_context(const check::context& x, check::program& p, const chunks_setting& e, exchange_world& w)
       : exchange_context{x, p, e, w}, draw_{e.draw} {}
 
-  /// A kernel begins whose block takes what is counted at `next`: its first `senders` warps to send, all to receive.
+  /// A kernel begins whose block takes what is counted at `next`: its first `senders` warps to send, all to receive, and those
+  /// that send, if some do, to forward.
   void begin_takes(const std::uint32_t* next, int senders) {
     next_ = next;
-    takers_ = {senders, num_warps()};
-    seen_ = {0, 0};
+    takers_ = {senders, num_warps(), senders > 0 ? senders : num_warps()};
+    seen_ = {};
     ++kernel_;
   }
 
   template <order Order, scope Scope, class T>
   T fetch_add(T* p, std::type_identity_t<T> value) {
-    if (draw_ == 0 || (p != next_ && p != next_ + 1))
+    if (draw_ == 0 || p < next_ || p >= next_ + takers_.size())
       return exchange_context::fetch_add<Order, Scope>(p, value);
-    const std::size_t which = p == next_ ? 0 : 1;
-    for (std::uint32_t& nth = seen_[which];;)
-      if (taker(which, nth++) == warp()) return static_cast<T>(nth - 1);
+    const auto which = static_cast<std::size_t>(p - next_);
+    std::uint32_t& nth = seen_[which];
+    while (taker(which, nth) != warp()) ++nth;
+    const T taken = nth;
+    nth = shifted(found(verbs::add, p), nth + 1);
+    return taken;
   }
 
  private:
@@ -52,8 +56,8 @@ class chunk_context : public exchange_context {
   std::uint32_t draw_;
   const std::uint32_t* next_ = nullptr;
   std::uint32_t kernel_ = 0;
-  std::array<int, 2> takers_{};
-  std::array<std::uint32_t, 2> seen_{};  // numbers that this warp has passed, each drawn for somebody
+  std::array<int, 3> takers_{};
+  std::array<std::uint32_t, 3> seen_{};  // numbers that this warp has passed, each drawn for somebody
 };
 
 struct chunk_kernels {
@@ -63,13 +67,15 @@ struct chunk_kernels {
 
   static std::size_t window_bytes(const setting& e, const ep::shape& s) {
     const chunk_layout::cells window{s, e.chunks};
+    if (e.two_levels) return chunk_layout::group_cells{s, window, e.p2p_group_size}.bytes;
     return e.has_network() ? chunk_layout::far_cells{s, window}.bytes : window.bytes;
   }
   static std::size_t local_bytes(const setting& e, const ep::shape& s) {
+    if (e.two_levels) return chunk_layout::group_local_cells{s, e.chunks, e.p2p_group_size}.bytes;
     return chunk_layout::local_cells{s, e.chunks}.bytes;
   }
   static endpoint end(const setting& e, const ep::shape& s) {
-    return {{s, {}, nullptr}, e.chunks, e.p2p_group_size};
+    return {{s, {}, nullptr}, e.chunks, e.p2p_group_size, e.two_levels};
   }
 
   static void name(check::program& p, const endpoint& end, const std::string& whose) {
@@ -78,6 +84,8 @@ struct chunk_kernels {
     if (end.s.rank == 0) p.name_shared(next.offset, sizeof(std::uint32_t), 1, "taken to send");
     if (end.s.rank == 0)
       p.name_shared(next.offset + sizeof(std::uint32_t), sizeof(std::uint32_t), 1, "taken to receive");
+    if (end.s.rank == 0 && end.has_two_levels())
+      p.name_shared(next.offset + 2 * sizeof(std::uint32_t), sizeof(std::uint32_t), 1, "taken to forward");
     const chunk_layout::cells window{end.s, end.settings};
     const auto d = end.dispatch({}, {}, false);
     const auto tiles = static_cast<std::size_t>(chunk_layout::num_tiles(d)),
@@ -88,16 +96,22 @@ struct chunk_kernels {
     p.name(d.tile_bits, "tile bits" + whose, slots);
     p.name(d.tile_counts, "tile counts" + whose, slots / 4);
     p.name(d.tile_rows, "tile rows" + whose, slots);
+    if (!end.has_two_levels()) return;
+    const auto groups = end.with_two_levels(d).groups;
+    const auto forwarded = static_cast<std::size_t>(groups.cells.groups * end.s.max_tokens);
+    p.name(groups.wanted, "wanted" + whose, forwarded);
+    p.name(groups.own_sums, "own sums of others" + whose, forwarded * static_cast<std::size_t>(end.s.hidden));
   }
 
   static void dispatch(chunk_context& x, const endpoint& end, const chunk_layout::launch_limits& limits,
                        const chunk_layout::round_input& in) {
     const auto grid = chunk_layout::grid_of_dispatch(end, limits);
-    const chunk_layout::block_plan plan =
-        chunk_layout::dispatch_plan(chunk_layout::cells{end.s, end.settings}, grid.roles);
+    const chunk_layout::block_plan plan = chunk_layout::dispatch_plan(
+        chunk_layout::cells{end.s, end.settings}, grid.roles, end.has_two_levels());
     x.begin_takes(plan.next(x), limits.which == half::both ? grid.roles.senders : grid.roles.warps());
     using kernel = chunk_layout::dispatch_kernel<ep::bf16_tokens>;
     const auto p = end.dispatch(in, grid.roles, limits.which != half::send);
+    if (end.has_two_levels()) return kernel::run(x, end.with_two_levels(p));
     if (end.goes_beyond_group()) return kernel::run(x, end.with_far(p));
     kernel::run(x, p);
   }
@@ -111,20 +125,19 @@ struct chunk_kernels {
     const auto grid = chunk_layout::grid_of_combine(end, limits);
     x.begin_takes(chunk_layout::combine_plan{}.next(x), grid.roles.senders);
     const auto p = end.combine(in, grid.roles, limits.which != half::send, store);
-    if (end.goes_beyond_group()) return combine_far(x, end, p);
+    if (end.has_two_levels()) return combine_far(x, end.with_two_levels(p));
+    if (end.goes_beyond_group()) return combine_far(x, end.with_far(p));
     if (end.s.fp8_sums)
       return chunk_layout::combine_kernel<ep::store_fp32, token_format::blockwise_fp8>::run(x, p);
     chunk_layout::combine_kernel<ep::store_fp32>::run(x, p);
   }
 
  private:
-  static void combine_far(chunk_context& x, const endpoint& end,
-                          const chunk_layout::combine_params<ep::store_fp32>& p) {
-    using params = chunk_layout::far_params<chunk_layout::combine_params<ep::store_fp32>>;
+  template <class Params>
+  static void combine_far(chunk_context& x, const Params& p) {
     constexpr auto fp8 = token_format::blockwise_fp8;
-    if (end.s.fp8_sums)
-      return chunk_layout::combine_body<ep::store_fp32, fp8, params>::run(x, end.with_far(p));
-    chunk_layout::combine_body<ep::store_fp32, token_format::bf16, params>::run(x, end.with_far(p));
+    if (p.s.fp8_sums) return chunk_layout::combine_body<ep::store_fp32, fp8, Params>::run(x, p);
+    chunk_layout::combine_body<ep::store_fp32, token_format::bf16, Params>::run(x, p);
   }
 
   static void name_window(check::program& p, const endpoint& end, const std::string& whose) {
@@ -149,6 +162,11 @@ struct chunk_kernels {
     const chunk_layout::far_cells far{end.s, at};
     name(words, far.id_words, far.sum_sends, "id words");
     name(pieces, far.sum_sends, far.bytes, "sums to put");
+    if (!end.has_two_levels()) return;
+    const chunk_layout::group_cells groups{end.s, at, end.p2p_group_size};
+    const std::size_t odd_forwards = groups.forward_word_at(at, 1, 0, 0);
+    name(words, groups.forward_words, odd_forwards, "even forward words");
+    name(words, odd_forwards, groups.bytes, "odd forward words");
   }
 };
 

@@ -212,17 +212,31 @@ class per_rank_rank {
   /// What a token of one value comes back as.
   float sum_of_weights(int round, int token, float value) const {
     float all = 0;
-    for (int rank = 0; rank < setting_.ranks; ++rank) {
-      float part = 0;
-      for (int k = 0; k < setting_.top_k; ++k) {
-        const int i = token * setting_.top_k + k, id = setting_.id_of(x_.rank(), round, i);
-        if (id < 0 || id >= setting_.experts || end_.s.home(id).rank != rank || setting_.is_absent(rank))
-          continue;
-        part += weight_of(x_.rank(), round, i, setting_.top_k) * value;
-      }
-      all += rank == x_.rank() ? part : as_it_travels(part);
-    }
+    for (int rank = 0; rank < setting_.ranks; ++rank) all += part_that_comes(round, token, value, rank);
     return all;
+  }
+  /// By a rank: its own, or with two levels what a forwarder's group has made.
+  float part_that_comes(int round, int token, float value, int rank) const {
+    const int size = setting_.p2p_group_size;
+    const auto part_for = [&](int r, int taker) {
+      const float part = part_of(round, token, value, r);
+      return r == taker ? part : as_it_travels(part);
+    };
+    if (!setting_.two_levels || rank / size == x_.rank() / size) return part_for(rank, x_.rank());
+    if (rank % size != x_.rank() % size) return 0;
+    float group = 0;
+    for (int r = rank / size * size; r < rank / size * size + size; ++r) group += part_for(r, rank);
+    return as_it_travels(group);
+  }
+  float part_of(int round, int token, float value, int rank) const {
+    float part = 0;
+    for (int k = 0; k < setting_.top_k; ++k) {
+      const int i = token * setting_.top_k + k, id = setting_.id_of(x_.rank(), round, i);
+      if (id < 0 || id >= setting_.experts || end_.s.home(id).rank != rank || setting_.is_absent(rank))
+        continue;
+      part += weight_of(x_.rank(), round, i, setting_.top_k) * value;
+    }
+    return part;
   }
   /// Of a row of one value.
   float as_it_travels(float part) const {

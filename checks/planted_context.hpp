@@ -257,6 +257,11 @@ class planted : public Base {
       return fits(at, where);
     return change::none;
   }
+  /// A value as it is with the bug.
+  template <class T>
+  T shifted(change how, T value, std::uint32_t epoch = 0) const {
+    return how == change::shifted ? static_cast<T>(value + static_cast<T>(amount(epoch))) : value;
+  }
 
  private:
   /// `data` with the flags of `v`, which `by` is added to.
@@ -302,10 +307,6 @@ class planted : public Base {
 
   std::int64_t amount(std::uint32_t epoch) const {
     return bug_.by * (bug_.each == per::lap ? epoch : bug_.each == per::block ? Base::block() : 1);
-  }
-  template <class T>
-  T shifted(change how, T value, std::uint32_t epoch = 0) const {
-    return how == change::shifted ? static_cast<T>(value + static_cast<T>(amount(epoch))) : value;
   }
   template <class T>
   T* moved(change how, T* p, std::uint32_t epoch = 0) const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "baton/version.hpp"
+#include "cli/exchange_settings.hpp"
 #include "cli/view/text.hpp"
 
 namespace baton::cli {

@@ -38,6 +38,14 @@ enum class ep_rows {
   by_token,   // once: received_tokens::token_rows says where
 };
 
+/// How tokens of layout per_rank come to ranks beyond the p2p group, and sums back: where all ranks are in it the two are one.
+enum class ep_levels {
+  one,  // a put to each rank that has experts of a token, and a sum back from each
+  /// A put to each other group that has: to the rank of the same place there, which forwards it by stores; and that group's sums
+  /// back from there in one. Fewer bytes between groups, one rounding more.
+  two
+};
+
 /// How the arrival words of layout per_expert tell rounds apart; per_rank has none.
 enum class arrival_policy {
   epoch,     // the word is {epoch, check, count}; epochs only grow, nothing is ever reset
@@ -58,8 +66,12 @@ struct ep_config {
   /// Ranks r with the same r / p2p_group_size reach each other's memory with stores; the others are reached by puts of what was
   /// written in memory of the rank's own. 0: the ranks of a host are one group (world::hosts). Fewer than all: CPU worlds
   /// simulate the network between groups; GPUs need NVSHMEM, which is opened then, and a process for each. Layout per_rank
-  /// travels in chunks then. Not tried on more than one machine. Results are the same bits.
+  /// travels in chunks then. Not tried on more than one machine. Results are the same bits, with levels one.
   int p2p_group_size = 0;
+  /// two: layout per_rank, groups of as many ranks each, CPU worlds yet. The calls that wait forward, too: those of a rank wait
+  /// for its forwarders'. What a group of several ranks makes of a token is rounded to combine_format twice: each part, and their
+  /// sum.
+  ep_levels levels = ep_levels::one;
   int num_sms = 0;  // blocks of a kernel, up to 1024; 0: all SMs (2 on the CPU). A call may take fewer
   int num_threads =
       0;  // threads of a block, a multiple of 32 up to 1024; 0: 1024 (64 on the CPU); layout per_rank:
@@ -111,7 +123,7 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 /// window = R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2, or with
 /// combine_format blockwise_fp8 T*(hidden + hidden/32, in whole 16 bytes of whole parts), +
 /// 2*512*ceil(T*top_k/224) and 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 +
-/// T/16*(E/R*9 + 8)).
+/// T/16*(E/R*9 + 8)). With levels two, for each group 16*T more of window and T*(hidden*4 + 4) of local.
 /// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
 /// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows. With
 /// rows_of_expert max_rows is E/R times that. With weights_at_combine window has 8*R*T*top_k more, in whole 128.
@@ -169,7 +181,8 @@ expert_range experts_of_rank(int num_experts, int num_ranks, int rank);
 /// weights, and what a rank notes for itself from one kernel to the next (rounds, counts, choices).
 ///
 /// Determinism: row order, results and error reports depend on the inputs only, bit for bit. Results of layout per_expert do not
-/// depend on how many ranks there are; with per_rank they do, as a rank's sum is rounded to combine_format before it travels.
+/// depend on how many ranks there are; with per_rank they do, as a rank's sum is rounded to combine_format before it travels; and
+/// with levels two on which ranks are a group.
 class expert_parallel {
  public:
   /// Collective over `world`: allocates and maps all memory.

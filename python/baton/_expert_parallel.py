@@ -36,7 +36,7 @@ class ExpertParallel:
 
         `format`: how tokens travel: bf16, fp8, mxfp8, mxfp4, nvfp4. `more`, by the names of C++'s ep_config: combine_format, layout
         ("per_rank", "per_expert"), transfer ("automatic", "lines", "chunks", "flags"), rows ("by_expert", "by_token"), arrival,
-        p2p_group_size (0: the ranks of a host), num_sms, num_threads, tiled_scales, row_alignment, rows_of_expert, weights_at_combine, num_slots.
+        p2p_group_size (0: the ranks of a host), levels ("one", "two"), num_sms, num_threads, tiled_scales, row_alignment, rows_of_expert, weights_at_combine, num_slots.
         """
         config = config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more)
         self._set_up(world, _core.create(core_of("world", world), config))
@@ -226,8 +226,8 @@ class ExpertParallel:
 
 
 def config_of(num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int, format: str, more: dict) -> dict:
-    known = {"combine_format", "layout", "transfer", "rows", "arrival", "p2p_group_size", "num_sms", "num_threads", "tiled_scales", "row_alignment",
-             "rows_of_expert", "weights_at_combine", "num_slots"}
+    known = {"combine_format", "layout", "transfer", "rows", "arrival", "p2p_group_size", "levels", "num_sms", "num_threads", "tiled_scales",
+             "row_alignment", "rows_of_expert", "weights_at_combine", "num_slots"}
     if unknown := sorted(more.keys() - known):
         raise TypeError(f"ExpertParallel: there is no argument {unknown[0]!r}; there are {', '.join(sorted(known))}")
     return {"num_experts": num_experts, "top_k": top_k, "hidden": hidden, "num_max_tokens_per_rank": num_max_tokens_per_rank,

@@ -19,6 +19,7 @@ using names = std::array<const char*, Count>;
 constexpr names<5> formats = {"bf16", "fp8", "mxfp8", "mxfp4", "nvfp4"};
 constexpr names<2> layouts = {"per_expert", "per_rank"};
 constexpr names<4> transfers = {"automatic", "lines", "chunks", "flags"};
+constexpr names<2> levels = {"one", "two"};
 constexpr names<2> row_kinds = {"by_expert", "by_token"};
 constexpr names<2> arrivals = {"epoch", "sentinel"};
 
@@ -31,6 +32,7 @@ void each_member(Config& c, Choice f, Number g) {
   f("layout", c.layout, layouts);
   f("transfer", c.transfer, transfers);
   f("rows", c.rows, row_kinds);
+  f("levels", c.levels, levels);
   g("num_experts", c.num_experts);
   g("top_k", c.top_k);
   g("hidden", c.hidden);

@@ -13,8 +13,8 @@ struct field {
   const char* name;
   std::int64_t value;
 };
-using fields = std::array<field, 19>;
-using values = std::array<std::int64_t, 19>;
+using fields = std::array<field, 20>;
+using values = std::array<std::int64_t, 20>;
 
 fields fields_of(const ep_config& c) {
   return {{{"num_experts", c.num_experts},
@@ -25,6 +25,7 @@ fields fields_of(const ep_config& c) {
            {"combine_format", static_cast<int>(c.combine_format)},
            {"arrival", static_cast<int>(c.arrival)},
            {"p2p_group_size", c.p2p_group_size},
+           {"levels", static_cast<int>(c.levels)},
            {"num_sms", c.num_sms},
            {"num_threads", c.num_threads},
            {"layout", static_cast<int>(c.layout)},

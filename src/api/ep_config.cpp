@@ -54,6 +54,24 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
   return {};
 }
 
+/// Who would forward, and what.
+std::string why_not_levels(const ep_config& c, int num_ranks) {
+  if (c.levels != ep_levels::one && c.levels != ep_levels::two)
+    return fmt::format("levels: {} is no ep_levels", static_cast<int>(c.levels));
+  if (!has_two_levels(c, num_ranks)) return {};
+  if (c.layout != ep_layout::per_rank)
+    return "levels: two, but with layout per_expert a token is a message for each of its experts, which "
+           "nobody "
+           "forwards; use layout per_rank, or levels one";
+  if (num_ranks % c.p2p_group_size != 0)
+    return fmt::format(
+        "levels: two, but groups of {} of {} ranks are not all as large, so that some ranks have no "
+        "forwarder "
+        "in the last one; use a p2p_group_size that divides the ranks, or levels one",
+        c.p2p_group_size, num_ranks);
+  return {};
+}
+
 /// What travels back. A reply of layout per_expert is an expert's output as it is, which nothing has been added to.
 std::string why_not_back(const ep_config& c) {
   if (c.combine_format == token_format::bf16) return {};
@@ -138,6 +156,7 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
   if (c.p2p_group_size != 0 && (c.p2p_group_size < 1 || c.p2p_group_size > num_ranks))
     return fmt::format("p2p_group_size: {} is outside [1, {}], the ranks; 0 means all", c.p2p_group_size,
                        num_ranks);
+  if (const std::string reason = why_not_levels(c, num_ranks); !reason.empty()) return reason;
   if (goes_beyond_group(c, num_ranks) && c.layout == ep_layout::per_rank &&
       c.transfer != ep_transfer::automatic && c.transfer != ep_transfer::chunks)
     return fmt::format(
@@ -199,6 +218,9 @@ workspace_size bytes_of_slot(const ep_config& c, int num_ranks) {
   const ep::shape s = shape_of(c, num_ranks, 0);
   if (c.layout == ep_layout::per_rank && transfer_of(c, num_ranks) == ep_transfer::chunks) {
     const ep::per_rank_chunks::endpoint end = ep::per_rank_chunks::endpoint::of(s);
+    if (has_two_levels(c, num_ranks))
+      return {ep::per_rank_chunks::group_cells{s, end.window_cells(), c.p2p_group_size}.bytes,
+              ep::per_rank_chunks::group_local_cells{s, end.settings, c.p2p_group_size}.bytes};
     return {goes_beyond_group(c, num_ranks) ? ep::per_rank_chunks::far_cells{s, end.window_cells()}.bytes
                                             : end.window_bytes(),
             ep::per_rank_chunks::local_cells{s}.bytes};

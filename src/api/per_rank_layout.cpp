@@ -1,6 +1,9 @@
+#include <fmt/format.h>
+
 #include <type_traits>
 
 #include "api/ep_layout.hpp"
+#include "baton/error.hpp"
 #include "kernels/ep/late_weights/launch.hpp"
 #include "kernels/ep/per_rank/launch.hpp"
 #include "kernels/ep/per_rank/progress.hpp"
@@ -23,8 +26,10 @@ class per_rank_layout final : public ep_layout_calls {
                 .threads_are_asked_for = c.num_threads != 0},
         weights_come_late_{c.weights_at_combine},
         end_{Endpoint::of(shape_of(c, w.size(), w.rank()))} {
-    if constexpr (std::is_same_v<Endpoint, ep::per_rank_chunks::endpoint>)
+    if constexpr (std::is_same_v<Endpoint, ep::per_rank_chunks::endpoint>) {
       if (goes_beyond_group(c, w.size())) end_.p2p_group_size = c.p2p_group_size;
+      end_.forwards = has_two_levels(c, w.size());
+    }
   }
 
   void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
@@ -120,6 +125,11 @@ class per_rank_layout final : public ep_layout_calls {
 }  // namespace
 
 std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& c, int sms, int slot) {
+  if (has_two_levels(c, w.size()) && w.device() == device_kind::cuda)
+    throw unsupported{
+        fmt::format("levels: two, but only CPU worlds have kernels that forward yet, and these are GPUs; use "
+                    "one, or p2p_group_size 0 in place of {}",
+                    c.p2p_group_size)};
   if (transfer_of(c, w.size()) == ep_transfer::chunks)
     return std::make_unique<per_rank_layout<ep::per_rank_chunks::endpoint>>(w, c, sms, slot);
   if (transfer_of(c, w.size()) == ep_transfer::flags)

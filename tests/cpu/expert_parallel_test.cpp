@@ -285,6 +285,7 @@ TEST(expert_parallel, ranks_that_disagree_are_told_which_field_differs) {
       {"format is 0 on rank 0 and 1", [](ep_config& c) { c.format = token_format::blockwise_fp8; }},
       {"arrival is 0 on rank 0 and 1", [](ep_config& c) { c.arrival = arrival_policy::sentinel; }},
       {"p2p_group_size is 0 on rank 0 and 2", [](ep_config& c) { c.p2p_group_size = 2; }},
+      {"levels is 0 on rank 0 and 1", [](ep_config& c) { c.levels = ep_levels::two; }},
       {"num_sms is 0 on rank 0 and 3", [](ep_config& c) { c.num_sms = 3; }},
       {"num_threads is 0 on rank 0 and 96", [](ep_config& c) { c.num_threads = 96; }},
       {"layout is 0 on rank 0 and 1", [](ep_config& c) { c.layout = ep_layout::per_rank; }},

@@ -285,29 +285,70 @@ inline void round_as_it_travels(const ep_config& c, std::vector<float>& part) {
   part = out.values;
 }
 
+/// Parts of a rank's tokens, as they are before they travel and when they have.
+class parts_of_ranks {
+ public:
+  parts_of_ranks(const expected_round& round, int rank)
+      : round_{round}, in_{round.inputs[static_cast<std::size_t>(rank)]}, rank_{rank} {
+    rank_of_.resize(in_.topk_idx.size(), -1);
+    for (std::size_t i = 0; i < rank_of_.size(); ++i)
+      if (in_.topk_idx[i] >= 0 && in_.topk_idx[i] < round.c.config.num_experts)
+        rank_of_[i] = rank_of_expert(round.c, in_.topk_idx[i]);
+  }
+
+  /// What rank r's experts make of token t; empty: it has none.
+  std::vector<float> of(std::size_t t, int r) const {
+    const exchange_case& c = round_.c;
+    const auto k = static_cast<std::size_t>(c.config.top_k);
+    std::vector<float> part;
+    for (std::size_t i = t * k; i < (t + 1) * k; ++i) {
+      if (rank_of_[i] != r) continue;
+      part.resize(static_cast<std::size_t>(c.config.hidden), 0.0f);
+      add_weighted_reply(in_.topk_weights[i], weights_of(c, in_.topk_idx[i]),
+                         round_.tokens[static_cast<std::size_t>(rank_)][t].values, part.data());
+    }
+    return part;
+  }
+  /// Of ranks [first, end), in order, as rank `to` has it: each other's part rounded.
+  std::vector<float> sum(std::size_t t, int first, int end, int to) const {
+    std::vector<float> all;
+    for (int r = first; r < end; ++r) {
+      std::vector<float> part = of(t, r);
+      if (r != to) round_as_it_travels(round_.c.config, part);
+      all.resize(std::max(all.size(), part.size()), 0.0f);
+      for (std::size_t h = 0; h < part.size(); ++h) all[h] += part[h];
+    }
+    return all;
+  }
+  /// What comes from rank r, or, with two levels, by it from its group.
+  std::vector<float> coming(std::size_t t, int r) const {
+    const ep_config& c = round_.c.config;
+    const int size = c.p2p_group_size;
+    if (c.levels == ep_levels::one || size == 0 || r / size == rank_ / size) return sum(t, r, r + 1, rank_);
+    if (r % size != rank_ % size) return {};
+    std::vector<float> all = sum(t, r / size * size, r / size * size + size, r);
+    round_as_it_travels(c, all);
+    return all;
+  }
+
+ private:
+  const expected_round& round_;
+  const rank_inputs& in_;
+  int rank_;
+  std::vector<int> rank_of_;
+};
+
 /// expected_output with layout per_rank: sums of each rank's experts, rounded if they travel, ranks in order.
 inline std::vector<float> expected_sums_of_ranks(const expected_round& round, int rank) {
-  const exchange_case& c = round.c;
-  const auto hidden = static_cast<std::size_t>(c.config.hidden), k = static_cast<std::size_t>(c.config.top_k);
-  const rank_inputs& in = round.inputs[static_cast<std::size_t>(rank)];
-  std::vector<int> rank_of(in.topk_idx.size(), -1);
-  for (std::size_t i = 0; i < rank_of.size(); ++i)
-    if (in.topk_idx[i] >= 0 && in.topk_idx[i] < c.config.num_experts)
-      rank_of[i] = rank_of_expert(c, in.topk_idx[i]);
-  std::vector<float> out(static_cast<std::size_t>(in.num_tokens) * hidden, 0.0f);
-  for (std::size_t t = 0; t < static_cast<std::size_t>(in.num_tokens); ++t) {
-    const encoded_token& token = round.tokens[static_cast<std::size_t>(rank)][t];
-    for (int r = 0; r < c.ranks; ++r) {
-      std::vector<float> part;
-      for (std::size_t i = t * k; i < (t + 1) * k; ++i) {
-        if (rank_of[i] != r) continue;
-        part.resize(hidden, 0.0f);
-        add_weighted_reply(in.topk_weights[i], weights_of(c, in.topk_idx[i]), token.values, part.data());
-      }
-      if (r != rank) round_as_it_travels(c.config, part);
+  const auto hidden = static_cast<std::size_t>(round.c.config.hidden);
+  const auto tokens = static_cast<std::size_t>(round.inputs[static_cast<std::size_t>(rank)].num_tokens);
+  const parts_of_ranks parts{round, rank};
+  std::vector<float> out(tokens * hidden, 0.0f);
+  for (std::size_t t = 0; t < tokens; ++t)
+    for (int r = 0; r < round.c.ranks; ++r) {
+      const std::vector<float> part = parts.coming(t, r);
       for (std::size_t h = 0; h < part.size(); ++h) out[t * hidden + h] += part[h];
     }
-  }
   return out;
 }
 

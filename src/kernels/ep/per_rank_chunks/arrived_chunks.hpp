@@ -1,7 +1,7 @@
 #pragma once
 // Which chunks of tokens have arrived: a receiver's wait for their words, before it looks at what they tell of.
 #include "base/bits.hpp"
-#include "kernels/ep/per_rank_chunks/params.hpp"
+#include "kernels/ep/per_rank_chunks/two_levels.hpp"
 #include "protocol/arrival.hpp"
 
 namespace baton::ep::per_rank_chunks {
@@ -17,8 +17,15 @@ BATON_FN std::uint64_t* word_of(const dispatch_params& p, std::uint64_t epoch, i
   return reinterpret_cast<std::uint64_t*>(p.windows.at[p.s.rank] +
                                           p.window.token_word_at(p.s, epoch, source, chunk));
 }
-BATON_FN wait_site chunk_site(std::uint64_t epoch, int source) {
-  return {.where = receive_sites::chunk(), .peer = source, .epoch = static_cast<std::uint32_t>(epoch)};
+template <class P>
+BATON_FN wait_site chunk_site(const P& p, std::uint64_t epoch, int source) {
+  wait_site at{.where = receive_sites::chunk(), .peer = source, .epoch = static_cast<std::uint32_t>(epoch)};
+  if constexpr (P::has_two_levels) {
+    if (p.far.near.has(source)) return at;
+    at.patience = 2;  // who forwards it may wait for the source, and reports first
+    if (!forwards_for(p, source)) at.peer = p.forwarder_here(source);
+  }
+  return at;
 }
 
 /// The warp: until each lane's word (null: none) is here and says `tokens` (E1). False: gave up, or refused one.

@@ -245,6 +245,27 @@ struct far_cells {
   static constexpr std::size_t size(int n) { return static_cast<std::size_t>(n); }
 };
 
+/// What windows have behind far_cells with two levels: two_levels.hpp says what is in it.
+struct group_cells {
+  int groups;
+  std::size_t forward_words, bytes;
+
+  constexpr group_cells(const shape& s, const cells& window, int group_size)
+      : groups{s.num_ranks / group_size},
+        forward_words{far_cells{s, window}.bytes},
+        bytes{align_up(forward_words + 2 * size(groups) * size(window.chunks) * sizeof(std::uint64_t),
+                       std::size_t{128})} {}
+
+  constexpr std::size_t forward_word_at(const cells& window, std::uint64_t epoch, int group,
+                                        int chunk) const {
+    const int of_round = (epoch & 1) != 0 ? groups + group : group;
+    return forward_words + (size(of_round) * size(window.chunks) + size(chunk)) * sizeof(std::uint64_t);
+  }
+
+ private:
+  static constexpr std::size_t size(int n) { return static_cast<std::size_t>(n); }
+};
+
 /// Offsets into a rank's own memory: what the kernels note for each other, beside what per_rank's do.
 struct local_cells : per_rank::local_cells {
   std::size_t choice_experts;  // u16 [R, T, K]: the local expert of a choice that is here
@@ -266,6 +287,20 @@ struct local_cells : per_rank::local_cells {
     tile_bits = take(4 * slots);
     tile_counts = take(slots);
     tile_rows = take(4 * slots);
+  }
+};
+
+/// And what it has behind these with two levels.
+struct group_local_cells : local_cells {
+  std::size_t wanted;          // u32 [groups, T]
+  std::size_t group_own_sums;  // f32 [groups, T, H]
+
+  constexpr group_local_cells(const shape& s, const chunk_settings& settings, int group_size)
+      : local_cells{s, settings} {
+    const auto tokens =
+        static_cast<std::size_t>(s.num_ranks / group_size) * static_cast<std::size_t>(s.max_tokens);
+    wanted = take(4 * tokens);
+    group_own_sums = take(4 * tokens * static_cast<std::size_t>(s.hidden));
   }
 };
 

@@ -7,6 +7,8 @@
 //
 //   role      warps       does
 //   send      senders     sum up parts of other ranks' tokens, store the sums there, publish each; then receive
+//   forward   senders     with two levels (two_levels.hpp): await the sums of this rank's group of a part of another group's
+//                         token, add them to this rank's rows, put the sum to the token's rank, tell it; then receive
 //   receive   all         await the other ranks' sums of a part of this rank's tokens; add them to this rank's rows, write
 //
 //   send      | rows -> sum -> peer, publish ...... | rows and others' sums -> out ......... |
@@ -23,7 +25,7 @@
 
 namespace baton::ep::per_rank_chunks {
 
-/// `Params`: combine_params, or, where some ranks are beyond the p2p group, far_params of them.
+/// `Params`: combine_params, or, where some ranks are beyond the p2p group, far_params or two_level_params of them.
 template <class Output, token_format Sums, class Params>
 struct combine_body {
   using params = Params;
@@ -32,8 +34,8 @@ struct combine_body {
   template <line_exec_context X>
   static BATON_FN void run(X& x, const params& p) {
     x.launch_dependents();
-    const combine_plan shared;
-    x.block_each(2, [&](int i) { x.write(shared.next(x) + i, 0u); });
+    const combine_plan shared{{}, 0, params::has_two_levels};
+    x.block_each(params::has_two_levels ? 3 : 2, [&](int i) { x.write(shared.next(x) + i, 0u); });
     x.sync_block();
     x.await_dependencies();
     const auto start = per_rank::begin_round(x, &p.epochs->dispatched);
@@ -50,6 +52,8 @@ struct combine_body {
       return;
     tell(x, p, now.epoch(), untold);
     if (!p.receives) return;
+    if constexpr (params::has_two_levels)
+      if (!forward_all(x, p, now.epoch(), shared.next(x) + 2, others)) return;
     deal<X> own{shared.next(x) + 1, 0, 1, p.num_tokens};
     x.each_lane([&](int lane) { own.tokens[lane] = p.num_tokens; });
     const bool all = each_part(
@@ -65,11 +69,18 @@ struct combine_body {
     int turn, sources;
     int most = 0;                              // tokens of any of the ranks
     typename X::template lanes<int> tokens{};  // lane r: of rank r
+    BATON_FN int source(const params& p, int nth) const { return turned(p, turn + nth); }
+  };
+
+  /// Of the ranks that this one forwards for.
+  template <class X>
+  struct deal_of_forwarded : deal<X> {
+    BATON_FN int source(const params& p, int nth) const { return turned(p, (nth + 1) * p.group_size()); }
   };
 
   /// One warp: f(part) for parts of the deal, as long as the block has some and f returns true.
-  template <class X, class F>
-  static BATON_FN bool each_part(X& x, const params& p, const deal<X>& from, F f) {
+  template <class X, class Deal, class F>
+  static BATON_FN bool each_part(X& x, const params& p, const Deal& from, F f) {
     known_part<X> now = look_up(x, p, take(x, p, from));
     while (now.at.token >= 0) {
       const known_part<X> next = look_up(x, p, take(x, p, from));
@@ -79,14 +90,14 @@ struct combine_body {
     return true;
   }
 
-  template <class X>
-  static BATON_FN sum_part take(X& x, const params& p, const deal<X>& from) {
+  template <class X, class Deal>
+  static BATON_FN sum_part take(X& x, const params& p, const Deal& from) {
     for (;;) {
       const int taken = take_next(x, from.next) * x.num_blocks() + x.block();
       if (from.most == 0) return {0, -1, 0};
       const int of_rank = taken / from.sources, token = of_rank / p.window.sum_parts;
       if (token >= from.most) return {0, -1, 0};
-      const int source = turned(p, from.turn + taken % from.sources);
+      const int source = from.source(p, taken % from.sources);
       if (token < x.broadcast(from.tokens, source)) return {source, token, of_rank % p.window.sum_parts};
     }
   }
@@ -112,11 +123,12 @@ struct combine_body {
     const std::uint32_t choices = x.broadcast(part.choices, 0);
     if (choices == 0) return true;
     addends<X> all;
-    if (!find_rows(x, p, part, choices, all)) return false;
     const sum_part& at = part.at;
+    if (forwards_for(p, at.source) && p.receives) return true;  // added to those of its group
+    if (!find_rows(x, p, part, choices, all)) return false;
     const column_range columns{p.s, p.window, at.part};
-    if (at.source == p.s.rank) {
-      float* kept = p.own_sums + static_cast<std::int64_t>(at.token) * p.s.hidden;
+    if (at.source == p.s.rank || forwards_for(p, at.source)) {
+      float* kept = own_sum(p, at);
       sum_in_order<Sums>(x, columns, all, [&](int place, const float(&sum)[columns_of_lane]) {
         for (int i = 0; i < columns_of_lane; ++i) x.write(kept + place * columns_of_lane + i, sum[i]);
       });
@@ -125,18 +137,9 @@ struct combine_body {
     std::byte* sums = place_of_sum(p, at);
     const auto tell_before = [&] { tell(x, p, epoch, untold); };
     constexpr token_format rows_only = token_format::bf16;  // nothing of other ranks is among the addends
-    if constexpr (Sums == token_format::bf16)
-      sum_up<rows_only, false>(x, columns, all, tell_before,
-                               [&](int place, const float(&s)[columns_of_lane]) {
-                                 x.write(reinterpret_cast<vec16*>(sums) + place,
-                                         vec16{{pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]),
-                                                pack_bf16(s[4], s[5]), pack_bf16(s[6], s[7])}});
-                               });
-    else
-      sum_up<rows_only, false>(x, columns, all, tell_before,
-                               fp8_part_writer<X>{x, columns, sums + before_part(p, at.part)});
+    sum_to<rows_only, false>(x, columns, all, tell_before, sums + before_part(p, at.part));
     if constexpr (params::goes_by_put)
-      if (!p.far.near.has(at.source)) {
+      if (is_put(p, at.source)) {
         put_part(x, p, epoch, at);
         return true;
       }
@@ -144,12 +147,66 @@ struct combine_body {
     return true;
   }
 
+  /// In the format of sums, to where they travel from: a bf16 token, or another format's part.
+  template <token_format Addends, bool with_ranks, class X, class Ready>
+  static BATON_FN void sum_to(X& x, const column_range& columns, const addends<X>& all, Ready ready,
+                              std::byte* sums) {
+    if constexpr (Sums == token_format::bf16)
+      sum_up<Addends, with_ranks>(x, columns, all, ready, [&](int place, const float(&s)[columns_of_lane]) {
+        x.write(reinterpret_cast<vec16*>(sums) + place,
+                vec16{{pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]), pack_bf16(s[4], s[5]),
+                       pack_bf16(s[6], s[7])}});
+      });
+    else
+      sum_up<Addends, with_ranks>(x, columns, all, ready, fp8_part_writer<X>{x, columns, sums});
+  }
+
+  /// This rank's part of its own token, or of one that it forwards: where calls are apart.
+  static BATON_FN float* own_sum(const params& p, const sum_part& at) {
+    if constexpr (params::has_two_levels)
+      if (at.source != p.s.rank) return p.groups.own_sums + p.forwarded(at.source, at.token) * p.s.hidden;
+    return p.own_sums + static_cast<std::int64_t>(at.token) * p.s.hidden;
+  }
+
+  /// A warp that sends, or any where none does: what this rank's group made of tokens beyond it.
+  template <class X>
+  static BATON_FN bool forward_all(X& x, const params& p, std::uint64_t epoch, std::uint32_t* next,
+                                   const deal<X>& others) {
+    if (p.roles.senders > 0 && x.warp() >= p.roles.senders) return true;
+    deal_of_forwarded<X> forwarded{{next, 0, p.s.num_ranks / p.group_size() - 1, others.most, others.tokens}};
+    return each_part(x, p, forwarded,
+                     [&](const known_part<X>& part) { return forward_part(x, p, epoch, part); });
+  }
+
+  /// The sums of this rank's group, in order, to the source (F2, S1).
+  template <class X>
+  static BATON_FN bool forward_part(X& x, const params& p, std::uint64_t epoch, const known_part<X>& part) {
+    if (x.broadcast(part.ranks, 0) == 0) return true;
+    addends<X> all;
+    if (!await_addends(x, p, epoch, part, all)) return false;
+    const sum_part& at = part.at;
+    const column_range columns{p.s, p.window, at.part};
+    sum_to<Sums, true>(
+        x, columns, all, [] {}, place_of_sum(p, at) + before_part(p, at.part));
+    put_part(x, p, epoch, at);
+    return true;
+  }
+
   /// Where this rank writes a sum of another one's token: there, or where it is put from.
   static BATON_FN std::byte* place_of_sum(const params& p, const sum_part& at) {
     if constexpr (params::goes_by_put)
-      if (!p.far.near.has(at.source))
+      if (is_put(p, at.source))
         return p.windows.at[p.s.rank] + p.far.cells.sum_send_at(p.s, p.window, at.source, at.token, Sums);
-    return p.windows.at[at.source] + p.window.sum_at(p.s, p.s.rank, at.token, Sums);
+    return p.windows.at[taker_of_sum(p, at.source)] +
+           p.window.sum_at(p.s, cell_of_sum(p, at.source, p.s.rank), at.token, Sums);
+  }
+
+  /// Whether this rank's sums of the source's tokens are put there: with two levels by its forwarder.
+  static BATON_FN bool is_put(const params& p, int source) {
+    if constexpr (params::has_two_levels)
+      return forwards_for(p, source);
+    else
+      return !p.far.near.has(source);
   }
 
   /// The part to a rank beyond the group, and behind a fence its word. At once: what is on its way of a next part would have to
@@ -165,7 +222,9 @@ struct combine_body {
           place_of_sum(p, at) + before, sum_bytes_of(Sums, columns));
     x.elect([&] {
       x.fence_puts();
-      x.signal(at.source, word_of_sum(p, at), epoch_arrival::word(static_cast<std::uint32_t>(epoch), 1));
+      auto* word = p.windows.at[at.source] + p.window.sum_word_at(p.s, p.s.rank, at.token, at.part);
+      x.signal(at.source, reinterpret_cast<std::uint64_t*>(word),
+               epoch_arrival::word(static_cast<std::uint32_t>(epoch), 1));
     });
   }
 
@@ -184,27 +243,37 @@ struct combine_body {
     sent.token = -1;
   }
 
+  /// This rank's part, and those by other ranks that come here, when they are here. False: gave up.
   template <class X>
-  static BATON_FN bool receive_part(X& x, const params& p, std::uint64_t epoch, const known_part<X>& part) {
+  static BATON_FN bool await_addends(X& x, const params& p, std::uint64_t epoch, const known_part<X>& part,
+                                     addends<X>& all) {
     const sum_part& at = part.at;
     const std::uint32_t ranks = x.broadcast(part.ranks, 0), own = 1u << p.s.rank;
     const bool is_own = (ranks & own) != 0, is_fused = p.roles.senders > 0;
-    addends<X> all;
     if (!find_rows(x, p, part, is_own && is_fused ? x.broadcast(part.choices, 0) : 0, all)) return false;
-    if (is_own && !is_fused) all.own = p.own_sums + static_cast<std::int64_t>(at.token) * p.s.hidden;
+    if (is_own && !is_fused) all.own = own_sum(p, at);
     all.below = ranks & (own - 1);
     all.above = ranks & ~own & ~(own - 1);
-    if (p.shared.present()) all.shared = p.shared.of(at.token, p.s.hidden);
+    if (p.shared.present() && !forwards_for(p, at.source)) all.shared = p.shared.of(at.token, p.s.hidden);
     all.kept = combine_plan{}.kept(x) + x.warp() * columns_of_set;
     if (!await_sums(x, p, epoch, at, all.below | all.above)) return false;
     all.sums.base = reinterpret_cast<const vec16*>(p.windows.at[p.s.rank] + p.window.sums);
     x.each_lane([&](int r) {
       constexpr auto vector = static_cast<int>(sizeof(vec16));
-      all.sums.first[r] = static_cast<std::uint32_t>(r * p.s.max_tokens + at.token) *
-                              static_cast<std::uint32_t>(p.window.sum_bytes(p.s, Sums) / vector) +
-                          static_cast<std::uint32_t>(before_part(p, at.part) / vector);
+      all.sums.first[r] =
+          static_cast<std::uint32_t>(cell_of_sum(p, at.source, r) * p.s.max_tokens + at.token) *
+              static_cast<std::uint32_t>(p.window.sum_bytes(p.s, Sums) / vector) +
+          static_cast<std::uint32_t>(before_part(p, at.part) / vector);
       all.sums.weight[r] = 1.0f;  // fma(1, v, s) is s + v
     });
+    return true;
+  }
+
+  template <class X>
+  static BATON_FN bool receive_part(X& x, const params& p, std::uint64_t epoch, const known_part<X>& part) {
+    const sum_part& at = part.at;
+    addends<X> all;
+    if (!await_addends(x, p, epoch, part, all)) return false;
     sum_up<Sums, true>(
         x, column_range{p.s, p.window, at.part}, all, [] {},
         [&](int place, const float(&sum)[columns_of_lane]) {

@@ -9,6 +9,7 @@
 //   send      senders     cast tokens into shared memory, have the copy engine store them to the ranks that want them; publish
 //                         a chunk's arrival; then receive
 //   index     the others  send this rank's ids; find all received tokens' rows (tile_index.hpp); then receive
+//   forward   senders, or all where none sends: with two levels (two_levels.hpp), before they receive
 //   receive   all         await a chunk, have the copy engine load it and store it to its rows
 //
 //   send      | cast, copy to peers, publish a chunk ............................. | chunk -> rows ... |
@@ -18,6 +19,7 @@
 // on the device together (T1 of tile_index.hpp).
 #include "exec/kernel.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
+#include "kernels/ep/per_rank_chunks/forward.hpp"
 #include "kernels/ep/per_rank_chunks/list.hpp"
 #include "kernels/ep/per_rank_chunks/receive.hpp"
 #include "kernels/ep/per_rank_chunks/send.hpp"
@@ -28,11 +30,12 @@ template <class Format>
 struct dispatch_kernel {
   static constexpr kernel_bounds bounds{.max_threads = max_warps * warp_lanes, .blocks_per_sm = 1};
 
-  /// `P`: dispatch_params, or, where some ranks are beyond the p2p group, far_params of them.
+  /// `P`: dispatch_params, or, where some ranks are beyond the p2p group, far_params or two_level_params of them.
   template <line_exec_context X, class P>
   static BATON_FN void run(X& x, const P& p) {
     x.launch_dependents();
-    const block_plan shared = dispatch_plan(p.window, p.roles);
+    const block_plan shared = dispatch_plan(p.window, p.roles, P::has_two_levels);
+    if constexpr (P::has_two_levels) x.block_each(1, [&](int) { x.write(shared.next(x) + 2, 0u); });
     prepare(x, shared, p.roles);
     x.sync_block();
     x.await_dependencies();
@@ -100,17 +103,52 @@ struct dispatch_kernel {
     if (!x.template mbarrier_wait<scope::block>(shared.known(x), parity::even,
                                                 {.where = index_sites::known(), .patience = 2}))
       return;
-    if (p.s.by_token()) {
-      token_lister<X>{p, epoch}.list_all(x, shared.next(x) + 1);
-      return;
+    if constexpr (P::has_two_levels) {
+      forward_and_receive(x, p, shared, epoch);
+    } else {
+      if (p.s.by_token()) {
+        token_lister<X, P>{p, epoch}.list_all(x, shared.next(x) + 1);
+        return;
+      }
+      x.each_lane([&](int) { x.fence_proxy_async(); });  // rooms were indexed in
+      x.sync_warp();
+      warp_ring<X> ring = ring_of_warp(x, p, shared);
+      receive_rows(x, p, epoch, shared.next(x) + 1, ring);
     }
-    x.each_lane([&](int) { x.fence_proxy_async(); });  // rooms were indexed in
-    x.sync_warp();
-    warp_ring<X> ring{shared.room_of(x, x.warp()), p.window.piece_room,
-                      shared.landed(x) + x.warp() * p.roles.stages, p.roles.stages};
-    chunk_receiver<Format::format, X> receiver{p, epoch, ring};
-    if (!receiver.receive_all(x, shared.next(x) + 1)) ring.drain(x, {.where = receive_sites::piece()});
+  }
+
+  template <class X, class P>
+  static BATON_FN warp_ring<X> ring_of_warp(X& x, const P& p, const block_plan& shared) {
+    return {shared.room_of(x, x.warp()), p.window.piece_room, shared.landed(x) + x.warp() * p.roles.stages,
+            p.roles.stages};
+  }
+
+  template <class X, class P>
+  static BATON_FN void receive_rows(X& x, const P& p, std::uint64_t epoch, std::uint32_t* next,
+                                    warp_ring<X>& ring) {
+    chunk_receiver<Format::format, X, P> receiver{p, epoch, ring};
+    if (!receiver.receive_all(x, next)) ring.drain(x, {.where = receive_sites::piece()});
     x.bulk_wait();
+  }
+
+  /// With two levels: senders, or all where none sends, forward first.
+  template <class X, class P>
+  static BATON_FN void forward_and_receive(X& x, const P& p, const block_plan& shared, std::uint64_t epoch) {
+    x.each_lane([&](int) { x.fence_proxy_async(); });  // rooms were cast or indexed in
+    x.sync_warp();
+    warp_ring<X> ring = ring_of_warp(x, p, shared);
+    if (x.warp() < (p.roles.senders > 0 ? p.roles.senders : p.roles.warps())) {
+      chunk_forwarder<Format::format, X, P> forwarder{p, epoch, ring};
+      if (!forwarder.forward_all(x, shared.next(x) + 2)) {
+        ring.drain(x, {.where = receive_sites::piece()});
+        x.bulk_wait();
+        return;
+      }
+    }
+    if (p.s.by_token())
+      token_lister<X, P>{p, epoch}.list_all(x, shared.next(x) + 1);
+    else
+      receive_rows(x, p, epoch, shared.next(x) + 1, ring);
   }
 };
 

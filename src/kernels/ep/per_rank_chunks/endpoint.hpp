@@ -12,6 +12,7 @@ using per_rank::round_input;
 struct endpoint : per_rank::endpoint {
   chunk_settings settings{};
   int p2p_group_size = max_ranks;  // whom stores reach
+  bool forwards = false;           // two levels, where some ranks are beyond the group
 
   static endpoint of(const shape& s) { return {{s, {}}, settings_for(s)}; }
   cells window_cells() const { return cells{s, settings}; }
@@ -21,6 +22,7 @@ struct endpoint : per_rank::endpoint {
   }
 
   bool goes_beyond_group() const { return p2p_group_size < s.num_ranks; }
+  bool has_two_levels() const { return forwards && goes_beyond_group(); }
   far_reach far() const {
     const int first = s.rank / p2p_group_size * p2p_group_size;
     return {far_cells{s, window_cells()}, {first, smaller(first + p2p_group_size, s.num_ranks)}};
@@ -29,6 +31,15 @@ struct endpoint : per_rank::endpoint {
   template <class Params>
   far_params<Params> with_far(const Params& p) const {
     return {p, far()};
+  }
+
+  template <class Params>
+  two_level_params<Params> with_two_levels(const Params& p) const {
+    const group_local_cells at{s, settings, p2p_group_size};
+    return {with_far(p),
+            {group_cells{s, window_cells(), p2p_group_size}, divider{p2p_group_size},
+             reinterpret_cast<std::uint32_t*>(local + at.wanted),
+             reinterpret_cast<float*>(local + at.group_own_sums)}};
   }
 
   template <class T>

@@ -38,7 +38,8 @@ inline chunk_grid grid_of_dispatch(const endpoint& end, const launch_limits& lim
                                set.dispatch_warps, max_warps);
   roles.stages = larger(1, set.dispatch_stages);
   roles.at_once = set.told_at_once > 0 ? set.told_at_once : is_few(blocks_for(end, limits)) ? 4 : 1;
-  while (roles.stages > 1 && dispatch_plan(window, roles).bytes > most_shared_bytes) --roles.stages;
+  while (roles.stages > 1 && dispatch_plan(window, roles, end.has_two_levels()).bytes > most_shared_bytes)
+    --roles.stages;
   if (limits.which == half::receive) roles = {0, roles.warps(), roles.stages, roles.at_once};
   return {blocks_for(end, limits), roles};
 }

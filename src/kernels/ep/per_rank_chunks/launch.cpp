@@ -60,6 +60,22 @@ void launch_far(const world& w, const launch_grid& grid, const far_combine_param
   with_far_combine(p, [&]<class Kernel>() { launch_on_cpu<Kernel>(w, grid, p, stream); });
 }
 
+/// With two levels, on the CPU machine.
+void launch_forwarding(const world& w, const launch_grid& grid, const two_level_params<dispatch_params>& p,
+                       bool tokens_are_given, stream_ref stream) {
+  with_tokens(p.s.format, tokens_are_given,
+              [&]<class Format>() { launch_on_cpu<dispatch_kernel<Format>>(w, grid, p, stream); });
+}
+template <class Output>
+void launch_forwarding(const world& w, const launch_grid& grid,
+                       const two_level_params<combine_params<Output>>& p, stream_ref stream) {
+  using params = two_level_params<combine_params<Output>>;
+  if (p.s.fp8_sums)
+    launch_on_cpu<combine_body<Output, token_format::blockwise_fp8, params>>(w, grid, p, stream);
+  else
+    launch_on_cpu<combine_body<Output, token_format::bf16, params>>(w, grid, p, stream);
+}
+
 }  // namespace
 
 void launch(const world& w, const endpoint& end, const launch_limits& limits, const round_input& in,
@@ -68,10 +84,12 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
   const dispatch_params p = end.dispatch(in, g.roles, limits.which != half::send);
   const launch_grid grid{.blocks = g.blocks,
                          .threads = g.threads(),
-                         .shared_bytes = dispatch_plan(p.window, g.roles).bytes,
+                         .shared_bytes = dispatch_plan(p.window, g.roles, end.has_two_levels()).bytes,
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot,
                          .only_loads = limits.only_loads};
+  if (end.has_two_levels())
+    return launch_forwarding(w, grid, end.with_two_levels(p), in.tokens_are_given, stream);
   if (end.goes_beyond_group()) return launch_far(w, grid, end.with_far(p), in.tokens_are_given, stream);
   with_tokens(end.s.format, in.tokens_are_given,
               [&]<class Format>() { baton::launch<dispatch_kernel<Format>>(w, grid, p, stream); });
@@ -104,11 +122,12 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
       limits.which == half::both ? g.roles.warps() : 0;  // halves have this rank's sums in memory
   const launch_grid grid{.blocks = g.blocks,
                          .threads = g.threads(),
-                         .shared_bytes = combine_plan{end.s, keeping}.bytes,
+                         .shared_bytes = combine_plan{end.s, keeping, end.has_two_levels()}.bytes,
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot,
                          .only_loads = limits.only_loads};
   const combine_params<Output> p = end.combine(in, g.roles, limits.which != half::send, output);
+  if (end.has_two_levels()) return launch_forwarding(w, grid, end.with_two_levels(p), stream);
   if (end.goes_beyond_group()) return launch_far(w, grid, end.with_far(p), stream);
   if (end.s.fp8_sums)
     baton::launch<combine_kernel<Output, token_format::blockwise_fp8>>(w, grid, p, stream);

@@ -6,9 +6,9 @@
 
 namespace baton::ep::per_rank_chunks {
 
-template <class X>
+template <class X, class P = dispatch_params>
 struct token_lister {
-  const dispatch_params& p;
+  const P& p;
   std::uint64_t epoch;
 
   /// One warp: tiles of the block, as long as there are some. False: gave up.
@@ -96,7 +96,7 @@ struct token_lister {
       tokens[lane] = lane * chunk < warp_lanes ? count_bits(coming >> (lane * chunk) & one) : 0;
       words[lane] = tokens[lane] > 0 ? word_of(p, epoch, t.source, first / chunk + lane) : nullptr;
     });
-    return await_chunks(x, words, tokens, chunk_site(epoch, t.source));
+    return await_chunks(x, words, tokens, chunk_site(p, epoch, t.source));
   }
 };
 

@@ -16,7 +16,7 @@ struct block_roles {
 };
 
 struct dispatch_params : per_rank::dispatch_round<cells> {
-  static constexpr bool goes_by_put = false;
+  static constexpr bool goes_by_put = false, has_two_levels = false;
   block_roles roles{};
   std::uint16_t* choice_experts{};
   std::uint64_t* tile_words{};
@@ -30,7 +30,7 @@ struct dispatch_params : per_rank::dispatch_round<cells> {
 
 template <class Output>
 struct combine_params : per_rank::combine_round<cells> {
-  static constexpr bool goes_by_put = false;
+  static constexpr bool goes_by_put = false, has_two_levels = false;
   block_roles roles{};
   team_roles teams{};
   Output output{};
@@ -47,6 +47,32 @@ template <class Params>
 struct far_params : Params {
   static constexpr bool goes_by_put = true;
   far_reach far;
+};
+
+/// And with two levels (two_levels.hpp).
+struct group_reach {
+  group_cells cells;
+  divider by_size;  // of a group
+  std::uint32_t* wanted;
+  float* own_sums;
+};
+
+template <class Params>
+struct two_level_params : far_params<Params> {
+  static constexpr bool has_two_levels = true;
+  group_reach groups;
+
+  BATON_FN int group_size() const { return this->far.near.end - this->far.near.first; }
+  BATON_FN int group_of(int rank) const { return groups.by_size.quotient(rank); }
+  /// The rank of `group` that has the place of `rank` in its own.
+  BATON_FN int counterpart(int rank, int group) const {
+    return rank + (group - group_of(rank)) * group_size();
+  }
+  BATON_FN int forwarder_here(int source) const { return counterpart(source, group_of(this->s.rank)); }
+  /// Of a token of a source that this rank forwards for: its number among those.
+  BATON_FN std::int64_t forwarded(int source, int token) const {
+    return static_cast<std::int64_t>(group_of(source)) * this->s.max_tokens + token;
+  }
 };
 
 }  // namespace baton::ep::per_rank_chunks

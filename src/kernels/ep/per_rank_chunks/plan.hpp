@@ -19,18 +19,26 @@ struct index_room : shared_plan {
         sums{take<std::int32_t>(window.expert_slots, 16)} {}
 };
 
+/// With two levels also:
+struct group_index_room : index_room {
+  shared_array<std::uint32_t> wanted;  // [tile_tokens]: bit r: rank r of this group wants the token
+  constexpr explicit group_index_room(const cells& window)
+      : index_room{window}, wanted{take<std::uint32_t>(warp_lanes)} {}
+};
+
 /// `room` is what each warp has beside mbarriers for its stages.
 struct block_plan : shared_plan {
   std::uint32_t room;
-  shared_array<std::uint32_t> next;  // chunks that this block's warps have taken: to send, to receive
-  shared_array<mbarrier> landed;     // [warps, stages]
-  shared_array<mbarrier> summed;     // all indexing warps have counted their share of the tiles
-  shared_array<mbarrier> known;      // rows can be found
-  shared_array<std::byte> rooms;     // [warps, room]
+  shared_array<std::uint32_t>
+      next;  // chunks that this block's warps have taken: to send, to receive, to forward
+  shared_array<mbarrier> landed;  // [warps, stages]
+  shared_array<mbarrier> summed;  // all indexing warps have counted their share of the tiles
+  shared_array<mbarrier> known;   // rows can be found
+  shared_array<std::byte> rooms;  // [warps, room]
 
-  constexpr block_plan(const block_roles& roles, std::uint32_t room_of_warp)
+  constexpr block_plan(const block_roles& roles, std::uint32_t room_of_warp, int taken)
       : room{align_up(room_of_warp, 128u)},
-        next{take<std::uint32_t>(2, 8)},
+        next{take<std::uint32_t>(taken, 8)},
         landed{take<mbarrier>(roles.warps() * roles.stages)},
         summed{take<mbarrier>(1)},
         known{take<mbarrier>(1)},
@@ -42,19 +50,21 @@ struct block_plan : shared_plan {
   }
 };
 
-constexpr block_plan dispatch_plan(const cells& window, const block_roles& roles) {
+constexpr block_plan dispatch_plan(const cells& window, const block_roles& roles, bool two_levels = false) {
   const auto pieces = static_cast<std::uint32_t>(roles.stages * window.piece_room);
-  return {roles, larger(pieces, index_room{window}.bytes)};
+  const std::uint32_t index = two_levels ? group_index_room{window}.bytes : index_room{window}.bytes;
+  return {roles, larger(pieces, index), two_levels ? 3 : 2};
 }
 
 /// Of a part, that a warp of combine adds up at a time.
 inline constexpr int columns_of_set = 1024;
 
 struct combine_plan : shared_plan {
-  shared_array<std::uint32_t> next;  // parts that this block's warps have taken: to send, to receive
-  shared_array<float> kept;          // [warps, columns_of_set], of fused calls where ranks' order asks for it
-  constexpr explicit combine_plan(const shape& s = {}, int warps = 0)
-      : next{take<std::uint32_t>(2, 8)},
+  shared_array<std::uint32_t>
+      next;                  // parts that this block's warps have taken: to send, to receive, to forward
+  shared_array<float> kept;  // [warps, columns_of_set], of fused calls where ranks' order asks for it
+  constexpr explicit combine_plan(const shape& s = {}, int warps = 0, bool two_levels = false)
+      : next{take<std::uint32_t>(two_levels ? 3 : 2, 8)},
         kept{take<float>(s.num_ranks > 2 ? warps * columns_of_set : 0, 16)} {}
 };
 

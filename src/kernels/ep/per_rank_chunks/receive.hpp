@@ -21,11 +21,11 @@ struct piece_walk {
   }
 };
 
-template <token_format Format, class X>
+template <token_format Format, class X, class P = dispatch_params>
 struct chunk_receiver {
   static constexpr int of_scale = payload_of_scale_byte(facts_of(Format));
 
-  const dispatch_params& p;
+  const P& p;
   std::uint64_t epoch;
   warp_ring<X>& ring;
 
@@ -75,7 +75,7 @@ struct chunk_receiver {
           lane == 0 ? word_of(p, epoch, c.of.source, c.first_token / p.window.chunk_tokens) : nullptr;
       tokens[lane] = count_bits(coming);
     });
-    if (!await_chunks(x, words, tokens, chunk_site(epoch, c.of.source))) return false;
+    if (!await_chunks(x, words, tokens, chunk_site(p, epoch, c.of.source))) return false;
     piece_walk ahead{coming};
     token_rows rows{};
     for (piece_walk now{coming}; !now.ended(); now.step(p.window.pieces)) {

@@ -12,6 +12,7 @@
 #include "base/bits.hpp"
 #include "kernels/ep/per_rank/id_lines.hpp"
 #include "kernels/ep/per_rank_chunks/plan.hpp"
+#include "kernels/ep/per_rank_chunks/two_levels.hpp"
 #include "kernels/ep/token_format.hpp"
 #include "protocol/arrival.hpp"
 
@@ -33,10 +34,10 @@ template <class X>
 struct sent_chunks {
   static constexpr int most = warp_lanes / max_ranks;
   int held = 0;
-  // Of the i-th chunk: lane i * max_ranks + r has its number, and how many tokens of it rank r wants.
+  // Of the i-th chunk: lane i * max_ranks + r has its number, and how many tokens of it rank r is sent.
   typename X::template lanes<int> nth{}, wanted{};
 
-  /// Tokens of it that rank r wants: lane r of `of_ranks`.
+  /// Tokens of it that rank r is sent: lane r of `of_ranks`.
   BATON_FN void hold(X& x, int chunk, const typename X::template lanes<int>& of_ranks) {
     typename X::template lanes<int> from;
     x.each_lane([&](int lane) { from[lane] = lane % max_ranks; });
@@ -79,7 +80,7 @@ struct chunk_sender {
       const int first = first_of(chunk), end = smaller(p.num_tokens, first + p.window.chunk_tokens);
       for (int token = first; token < end; ++token) {
         const int behind = token + 1 < end ? token + 1 : first_of(next);
-        const std::uint32_t ranks = send_token(x, stage, token, behind, begin);
+        const std::uint32_t ranks = reached(p, send_token(x, stage, token, behind, begin));
         x.each_lane([&](int r) { wanted[r] += static_cast<int>(ranks >> r & 1); });
         any = any || ranks != 0;
       }
@@ -150,7 +151,7 @@ struct chunk_sender {
       const int chunk = x.broadcast(chunks.nth, i * max_ranks), first = chunk * p.window.chunk_tokens,
                 end = smaller(p.num_tokens, first + p.window.chunk_tokens);
       for (int token = first; token < end; ++token) {
-        const std::uint32_t wanted = x.from_one([&] { return x.read(p.rank_sets + token); });
+        const std::uint32_t wanted = reached(p, x.from_one([&] { return x.read(p.rank_sets + token); }));
         const std::size_t at = p.window.token_at(p.s, round.epoch, p.s.rank, token);
         for (std::uint32_t left = wanted & ~p.far.near_ranks(); left != 0; left &= left - 1) {
           const int to = lowest_bit(left);
@@ -163,12 +164,20 @@ struct chunk_sender {
       const int to = lane % max_ranks;
       if (lane / max_ranks >= chunks.held || chunks.wanted[lane] == 0 || p.far.near.has(to)) return;
       x.fence_puts();
-      auto* word = p.windows.at[to] + p.window.token_word_at(p.s, round.epoch, p.s.rank, chunks.nth[lane]);
+      auto* word = p.windows.at[to] + far_word_at(chunks.nth[lane]);
       x.signal(to, reinterpret_cast<std::uint64_t*>(word),
                epoch_arrival::word(static_cast<std::uint32_t>(round.epoch),
                                    static_cast<std::uint32_t>(chunks.wanted[lane])));
     });
     x.sync_warp();
+  }
+
+  /// In the window of a rank beyond the group.
+  BATON_FN std::size_t far_word_at(int chunk) const {
+    if constexpr (P::has_two_levels)
+      return p.groups.cells.forward_word_at(p.window, round.epoch, p.group_of(p.s.rank), chunk);
+    else
+      return p.window.token_word_at(p.s, round.epoch, p.s.rank, chunk);
   }
 
   /// A network reads what a token is padded with, too.

@@ -19,6 +19,7 @@
 #include "exec/collectives.hpp"
 #include "kernels/ep/per_rank/id_lines.hpp"
 #include "kernels/ep/per_rank_chunks/plan.hpp"
+#include "kernels/ep/per_rank_chunks/wanted_tokens.hpp"
 #include "kernels/ep/row_reports.hpp"
 #include "protocol/arrival.hpp"
 
@@ -155,6 +156,8 @@ BATON_FN int collect_ids(X& x, const indexer<P>& index, const tile& at) {
     x.each_lane([&](int lane) {
       if (!holds_flag(lane)) note_ids(x, index, at, per_rank::first_id_of(access, lane), end, v[0][lane]);
     });
+    if constexpr (P::has_two_levels)
+      if (forwards_for(p, at.source)) note_wanted(x, index, at.nth, access, end, v[0]);
   }
   return tokens;
 }
@@ -168,6 +171,7 @@ BATON_FN bool note_tile(X& x, const indexer<P>& index, const tile& at) {
   std::uint32_t *bits = index.in(room, plan.bits), *choices = index.in(room, plan.choices);
   x.each(p.window.expert_slots, [&](int i) { x.write(bits + i, 0u); });
   x.each_lane([&](int lane) { x.write(choices + lane, 0u); });
+  if constexpr (P::has_two_levels) clear_wanted(x, index);
   x.sync_warp();
   const int tokens = collect_ids(x, index, at);
   if (tokens < 0) return false;
@@ -186,6 +190,8 @@ BATON_FN bool note_tile(X& x, const indexer<P>& index, const tile& at) {
       x.write(p.choices + static_cast<std::int64_t>(at.source) * p.s.max_tokens + first + lane,
               x.read(choices + lane));
   });
+  if constexpr (P::has_two_levels)
+    if (forwards_for(index.p, at.source)) keep_wanted(x, index, at.source, at.nth);
   if (at.nth == 0) x.elect([&] { x.write(p.token_counts + at.source, tokens); });
   x.sync_warp();
   return true;

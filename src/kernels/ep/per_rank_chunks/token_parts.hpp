@@ -5,12 +5,14 @@
 //     protocol/arrival.hpp).
 #include "base/bits.hpp"
 #include "kernels/ep/per_rank_chunks/token_sum.hpp"
+#include "kernels/ep/per_rank_chunks/wanted_tokens.hpp"
 #include "protocol/arrival.hpp"
 
 namespace baton::ep::per_rank_chunks {
 
 struct combine_sites {
   static consteval site sum() { return "combine.sum"; }
+  static consteval site forward() { return "combine.forward"; }
   static consteval site row() { return "combine.damaged_row"; }
   static consteval site count() { return "combine.damaged_count"; }
 };
@@ -24,7 +26,7 @@ template <class X>
 struct known_part {
   sum_part at;
   typename X::template lanes<std::uint32_t> choices;
-  typename X::template lanes<std::uint32_t> ranks;  // of this rank's tokens
+  typename X::template lanes<std::uint32_t> ranks;  // whose sums come here
   typename X::template lanes<entry> entries;
 };
 
@@ -62,6 +64,17 @@ BATON_FN std::uint32_t ranks_of(X& x, const P& p, int token) {
   return x.read(p.rank_sets + token) & all;
 }
 
+/// One lane: the ranks whose sums of a token come to this one, and this one, if it has a part of it.
+template <class X, class P>
+BATON_FN std::uint32_t ranks_of_sums(X& x, const P& p, const sum_part& at) {
+  if constexpr (P::has_two_levels) {
+    if (forwards_for(p, at.source)) return who_wants(x, p, at.source, at.token);
+    return at.source == p.s.rank ? reached(p, ranks_of(x, p, at.token)) : 0;
+  } else {
+    return at.source == p.s.rank ? ranks_of(x, p, at.token) : 0;
+  }
+}
+
 /// Loads that nobody waits for yet. What is known of choices that are not here is of other rounds, and harmless.
 template <class X, class P>
 BATON_FN known_part<X> look_up(X& x, const P& p, const sum_part& at) {
@@ -70,7 +83,7 @@ BATON_FN known_part<X> look_up(X& x, const P& p, const sum_part& at) {
   const std::int64_t token = static_cast<std::int64_t>(at.source) * p.s.max_tokens + at.token;
   x.each_lane([&](int k) {
     found.choices[k] = x.read(p.choices + token);
-    found.ranks[k] = at.source == p.s.rank ? ranks_of(x, p, at.token) : 0;
+    found.ranks[k] = ranks_of_sums(x, p, at);
     found.entries[k] = k < p.s.top_k ? x.read(p.entries + token * p.s.top_k + k) : entry{0, 0.0f};
   });
   return found;
@@ -96,14 +109,24 @@ BATON_FN bool are_rows_here(X& x, const P& p, const known_part<X>& part, std::ui
   return false;
 }
 
-/// The word that tells rank `at.source` of this rank's sum of a part.
+/// The word that tells rank `at.source`, or who takes this rank's sums for it, of a part.
 template <class P>
 BATON_FN std::uint64_t* word_of_sum(const P& p, const sum_part& at) {
-  return reinterpret_cast<std::uint64_t*>(p.windows.at[at.source] +
-                                          p.window.sum_word_at(p.s, p.s.rank, at.token, at.part));
+  return reinterpret_cast<std::uint64_t*>(
+      p.windows.at[taker_of_sum(p, at.source)] +
+      p.window.sum_word_at(p.s, cell_of_sum(p, at.source, p.s.rank), at.token, at.part));
 }
 
-/// Until the sums of a part of this rank's token by `ranks` are here (S1). False: gave up.
+/// Who has sums of forwarders to wait for lets these report first.
+template <class P>
+BATON_FN std::uint32_t patience_for(const P& p, std::uint32_t ranks) {
+  if constexpr (P::has_two_levels)
+    return (ranks & ~p.far.near_ranks()) != 0 ? 2 : 1;
+  else
+    return 1;
+}
+
+/// Until the sums by `ranks` of a part of a token that come to this rank are here (S1). False: gave up.
 template <class X, class P>
 BATON_FN bool await_sums(X& x, const P& p, std::uint64_t epoch, const sum_part& at, std::uint32_t ranks) {
   std::byte* window = p.windows.at[p.s.rank];
@@ -111,18 +134,20 @@ BATON_FN bool await_sums(X& x, const P& p, std::uint64_t epoch, const sum_part& 
   typename X::template lanes<std::uint64_t> seen;
   x.each_lane([&](int r) {
     const bool comes = (ranks >> r & 1) != 0;
-    words[r] =
-        comes ? reinterpret_cast<std::uint64_t*>(window + p.window.sum_word_at(p.s, r, at.token, at.part))
-              : nullptr;
+    words[r] = comes
+                   ? reinterpret_cast<std::uint64_t*>(
+                         window + p.window.sum_word_at(p.s, cell_of_sum(p, at.source, r), at.token, at.part))
+                   : nullptr;
   });
   const auto round = static_cast<std::uint32_t>(epoch);
   const std::uint64_t arrived = epoch_arrival::word(round, 1);
   return x.template wait<order::acquire, scope::system>(
       words, [arrived](int, std::uint64_t word) { return word == arrived; },
-      {.where = combine_sites::sum(),
+      {.where = forwards_for(p, at.source) ? combine_sites::forward() : combine_sites::sum(),
        .peer = 0,
        .epoch = round,
        .expected = arrived,
+       .patience = patience_for(p, ranks),
        .peer_modulus = p.s.num_ranks},
       seen);
 }

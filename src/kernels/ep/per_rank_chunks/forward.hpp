@@ -1,0 +1,136 @@
+#pragma once
+// Chunks that a rank beyond the group has put here, to the ranks of this group that want them (two_levels.hpp): a warp has the
+// copy engine load a piece, and store it to each of them, where the source would have stored it.
+//
+// F1: a chunk's pieces happen before its word is seen: the warp awaits the forward word, fences for the engine, waits until its
+//     copies are done, then publishes (E1 of protocol/arrival.hpp). This rank's own word needs no copies.
+#include "base/bits.hpp"
+#include "kernels/ep/per_rank_chunks/arrived_chunks.hpp"
+#include "kernels/ep/per_rank_chunks/receive.hpp"
+#include "kernels/ep/per_rank_chunks/wanted_tokens.hpp"
+
+namespace baton::ep::per_rank_chunks {
+
+struct forward_sites {
+  static consteval site chunk() { return "dispatch.forward"; }
+};
+
+template <token_format Format, class X, class P>
+struct chunk_forwarder {
+  static constexpr int of_scale = payload_of_scale_byte(facts_of(Format));
+
+  const P& p;
+  std::uint64_t epoch;
+  warp_ring<X>& ring;
+
+  /// One warp: chunks of the block's tiles, as long as there are some. False: gave up.
+  BATON_FN bool forward_all(X& x, std::uint32_t* next) {
+    const int chunks_of_tile = p.window.tile_tokens / p.window.chunk_tokens;
+    for (;;) {
+      const int taken = take_next(x, next), nth_tile = taken / chunks_of_tile;
+      const int dealt = x.block() + nth_tile * x.num_blocks();
+      if (dealt >= num_tiles(p)) return true;
+      const tile of = dealt_tile(p.s, dealt);
+      const int first = of.nth * p.window.tile_tokens + taken % chunks_of_tile * p.window.chunk_tokens;
+      if (first < p.s.max_tokens && forwards_for(p, of.source) && !forward_chunk(x, of.source, first))
+        return false;
+    }
+  }
+
+ private:
+  /// A chunk's tokens: lane i has who wants the i-th; lane r how many of them rank r of the group does.
+  struct chunk {
+    int source, first_token;
+    typename X::template lanes<std::uint32_t> wanted;
+    typename X::template lanes<int> of_rank;
+  };
+
+  BATON_FN bool forward_chunk(X& x, int source, int first_token) {
+    chunk c{source, first_token, {}, {}};
+    typename X::template lanes<bool> comes, leaves;
+    x.each_lane([&](int lane) {
+      const int token = first_token + lane;
+      const bool is_token = lane < p.window.chunk_tokens && token < p.s.max_tokens;
+      c.wanted[lane] = is_token ? who_wants(x, p, source, token) : 0;
+      comes[lane] = c.wanted[lane] != 0;
+      leaves[lane] = (c.wanted[lane] & ~own()) != 0;
+    });
+    const std::uint32_t coming = x.ballot(comes), leaving = x.ballot(leaves);
+    if (coming == 0) return true;
+    x.each_lane([&](int r) { c.of_rank[r] = 0; });
+    for (std::uint32_t left = coming; left != 0; left &= left - 1) {
+      const std::uint32_t ranks = x.broadcast(c.wanted, lowest_bit(left));
+      x.each_lane([&](int r) { c.of_rank[r] += static_cast<int>(ranks >> r & 1); });
+    }
+    if (!await_chunk(x, c, count_bits(coming))) return false;
+    tell(x, c, own());
+    if (!copy(x, c, leaving)) return false;
+    x.bulk_wait();
+    tell(x, c, ~own());
+    return true;
+  }
+
+  BATON_FN std::uint32_t own() const { return 1u << p.s.rank; }
+
+  /// Until the source has put the chunk, and said of as many tokens as its ids say that it has (E1).
+  BATON_FN bool await_chunk(X& x, const chunk& c, int tokens) const {
+    typename X::template lanes<std::uint64_t*> words;
+    typename X::template lanes<int> expected;
+    x.each_lane([&](int lane) {
+      auto* word =
+          p.windows.at[p.s.rank] + p.groups.cells.forward_word_at(p.window, epoch, p.group_of(c.source),
+                                                                  c.first_token / p.window.chunk_tokens);
+      words[lane] = lane == 0 ? reinterpret_cast<std::uint64_t*>(word) : nullptr;
+      expected[lane] = tokens;
+    });
+    return await_chunks(
+        x, words, expected,
+        {.where = forward_sites::chunk(), .peer = c.source, .epoch = static_cast<std::uint32_t>(epoch)});
+  }
+
+  /// To each of `ranks` that wants some of the chunk: that it is there. A lane tells of what it has copied, or the warp awaited.
+  BATON_FN void tell(X& x, const chunk& c, std::uint32_t ranks) const {
+    x.each_lane([&](int r) {
+      if (c.of_rank[r] == 0 || (ranks >> r & 1) == 0) return;
+      x.fence_proxy_async_global();
+      auto* word = p.windows.at[r] +
+                   p.window.token_word_at(p.s, epoch, c.source, c.first_token / p.window.chunk_tokens);
+      publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word), static_cast<std::uint32_t>(epoch),
+                             c.of_rank[r]);
+    });
+    x.sync_warp();  // or the compiler takes the warp for parted from here on
+  }
+
+  /// These of its tokens, to the other ranks. False: gave up.
+  BATON_FN bool copy(X& x, const chunk& c, std::uint32_t tokens) {
+    piece_walk ahead{tokens};
+    for (piece_walk now{tokens}; !now.ended(); now.step(p.window.pieces)) {
+      for (; !ahead.ended() && ring.has_room(); ahead.step(p.window.pieces))
+        ring.load(x, p.windows.at[p.s.rank] + at(c, ahead), p.window.span_of(ahead.piece, of_scale));
+      const std::byte* piece = ring.await(x, {.where = receive_sites::piece()});
+      if (piece == nullptr) return false;
+      store_piece(x, piece, p.window.span_of(now.piece, of_scale), at(c, now),
+                  x.broadcast(c.wanted, now.token()) & ~own());
+      x.bulk_wait_read();
+      ring.release(x);
+    }
+    return true;
+  }
+
+  BATON_FN std::size_t at(const chunk& c, const piece_walk& walk) const {
+    return p.window.token_at(p.s, epoch, c.source, c.first_token + walk.token());
+  }
+
+  BATON_FN void store_piece(X& x, const std::byte* piece, const piece_span& span, std::size_t token,
+                            std::uint32_t ranks) const {
+    x.each_lane([&](int r) {
+      if ((ranks >> r & 1) == 0) return;
+      std::byte* row = p.windows.at[r] + token;
+      x.bulk_store(row + span.begin, piece, span.is_one() ? span.bytes + span.rest_bytes : span.bytes);
+      if (!span.is_one()) x.bulk_store(row + span.rest, piece + span.bytes, span.rest_bytes);
+      x.bulk_commit();
+    });
+  }
+};
+
+}  // namespace baton::ep::per_rank_chunks

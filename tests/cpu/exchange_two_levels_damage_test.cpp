@@ -1,0 +1,232 @@
+// Two levels in memory of the test's own: what settings of chunks change, which is nothing, and what is damaged between kernels.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "exec/site_name.hpp"
+#include "kernels/ep/outputs.hpp"
+#include "kernels/ep/per_rank_chunks/combine.hpp"
+#include "kernels/ep/per_rank_chunks/dispatch.hpp"
+#include "kernels/ep/per_rank_chunks/endpoint.hpp"
+#include "kernels/ep/with_tokens.hpp"
+#include "kernels/run_on_cpu.hpp"
+#include "sim/context.hpp"
+#include "tests/support/rank_memory.hpp"
+
+namespace baton::test::two_levels {
+namespace {
+
+using namespace ep::per_rank_chunks;
+
+constexpr int num_ranks = 4, group = 2, top_k = 3, num_tokens = 9;
+
+/// Four ranks in groups of two, whose experts return what they get. A round is four kernels a rank, and a test may change memory
+/// before each.
+class forwarded_rounds {
+ public:
+  enum stage { send, receive, send_sums, receive_sums, num_stages };
+
+  explicit forwarded_rounds(const chunk_settings& settings = {}, token_format format = token_format::bf16,
+                            const sim::options& options = {})
+      : settings_{settings}, machine_{num_ranks, options} {
+    shape_.format = format;
+    shape_.facts = facts_of(format);
+    const cells window{shape_, settings};
+    for (std::size_t r = 0; r < num_ranks; ++r) {
+      memory[r].window.resize(group_cells{shape_, window, group}.bytes);
+      memory[r].local.resize(group_local_cells{shape_, settings, group}.bytes);
+      memory[r].out.resize(static_cast<std::size_t>(num_tokens * shape_.hidden));
+      for (int i = 0; i < num_tokens * shape_.hidden; ++i)
+        tokens_[r].emplace_back(static_cast<float>(i % 97 + 100 * static_cast<int>(r)));
+      for (int i = 0; i < num_tokens * top_k; ++i)
+        ids_[r].push_back((i * i + i / 3 + static_cast<int>(r)) % 7 - 1);
+    }
+  }
+
+  void run(int first_stage = send, const std::function<void(int)>& before_stage = {},
+           int stages = num_stages) {
+    for (int at = first_stage; at < stages; ++at) {
+      if (before_stage) before_stage(at);
+      for (int rank = 0; rank < num_ranks; ++rank) enqueue(at, rank);
+      for (int rank = 0; rank < num_ranks; ++rank) machine_.run(rank);
+    }
+  }
+
+  const ep::shape& shape() const { return shape_; }
+  cells window() const { return cells{shape_, settings_}; }
+  group_cells groups() const { return {shape_, window(), group}; }
+  rank_memory& of_rank(int rank) { return memory[static_cast<std::size_t>(rank)]; }
+  std::uint64_t& word(int rank, std::size_t offset) {
+    return *reinterpret_cast<std::uint64_t*>(of_rank(rank).window.data() + offset);
+  }
+
+  /// The tokens as each rank's rows have them.
+  std::vector<std::byte> rows() {
+    std::vector<std::byte> all;
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      const received_tokens got = end_of(rank).received();
+      const auto* first = static_cast<const std::byte*>(got.tokens);
+      all.insert(all.end(), first, first + got.row_offsets[got.num_local_experts] * got.row_bytes);
+    }
+    return all;
+  }
+
+  std::array<rank_memory, num_ranks> memory;
+
+ private:
+  endpoint end_of(int rank) {
+    endpoint e{{shape_, {}, of_rank(rank).local.data()}, settings_, group, true};
+    e.s.rank = rank;
+    for (int r = 0; r < num_ranks; ++r) e.windows.at[r] = of_rank(r).window.data();
+    return e;
+  }
+  template <class Kernel, class Params>
+  void launch(int rank, const Params& p, const shared_plan& plan) {
+    rank_memory& m = of_rank(rank);
+    const sim::grid grid{2, p.roles.warps(), plan.bytes, {.abort = &m.abort, .record = &m.record}};
+    machine_.launch(rank, grid, [p](sim::context& x) { run_on_cpu<Kernel>(x, p); });
+  }
+  void enqueue(int at, int rank) {
+    const endpoint e = end_of(rank);
+    const auto r = static_cast<std::size_t>(rank);
+    const bool sends = at == send || at == send_sums;
+    if (at == send || at == receive) {
+      const block_roles roles{sends ? 1 : 0, sends ? 2 : 3, settings_.dispatch_stages};
+      const auto p = e.with_two_levels(
+          e.dispatch({tokens_[r].data(), ids_[r].data(), nullptr, num_tokens, {}}, roles, !sends));
+      return ep::with_tokens(shape_.format, false, [&]<class Tokens>() {
+        launch<dispatch_kernel<Tokens>>(rank, p, dispatch_plan(p.window, roles, true));
+      });
+    }
+    const block_roles roles{sends ? 2 : 0, sends ? 0 : 2};
+    const auto p =
+        e.with_two_levels(e.combine({e.own<bfloat16>(&local_cells::tokens), num_tokens}, roles, !sends,
+                                    ep::store_fp32{of_rank(rank).out.data(), shape_.hidden}));
+    using params = two_level_params<combine_params<ep::store_fp32>>;
+    launch<combine_body<ep::store_fp32, token_format::bf16, params>>(rank, p, combine_plan{shape_, 0, true});
+  }
+
+  ep::shape shape_{.num_experts = 6,
+                   .num_ranks = num_ranks,
+                   .top_k = top_k,
+                   .hidden = 2080,  // of e2m1 several pieces, the last one short
+                   .max_tokens = num_tokens,
+                   .format = token_format::bf16};
+  chunk_settings settings_;
+  sim::machine machine_;
+  std::array<std::vector<bfloat16>, num_ranks> tokens_;
+  std::array<std::vector<std::int32_t>, num_ranks> ids_;
+};
+
+constexpr chunk_settings four_a_chunk{.chunk_tokens = 4};
+
+/// What settings and schedules have in common.
+template <class Result>
+void expect_the_same_in_all_settings(token_format format, Result result) {
+  forwarded_rounds usual{{}, format};
+  const auto right = result(usual);
+  sim::options random;
+  random.order = sim::schedule::random;
+  random.delay_stores = true;
+  for (const auto& [chunk, tile, piece, stages] :
+       {std::array{1, 1, 512, 1}, {1, 32, 1024, 2}, {8, 8, 8192, 1}, {32, 32, 512, 3}, {4, 16, 1536, 4}}) {
+    chunk_settings s;
+    s.chunk_tokens = chunk;
+    s.tile_tokens = tile;
+    s.piece_bytes = piece;
+    s.dispatch_stages = stages;
+    s.least_sums = 16 * stages;
+    ++random.seed;
+    forwarded_rounds e{s, format, random};
+    EXPECT_TRUE(result(e) == right) << name(format) << ", chunks of " << chunk << ", tiles of " << tile
+                                    << ", pieces of " << piece;
+  }
+}
+
+TEST(exchange_two_levels_settings, change_no_bit_of_a_result) {
+  expect_the_same_in_all_settings(token_format::bf16, [](forwarded_rounds& e) {
+    for (int round = 1; round <= 3; ++round) e.run();
+    std::vector<std::vector<float>> outputs;
+    for (const rank_memory& m : e.memory) {
+      EXPECT_EQ(m.record.complete, 0u) << name(m.record.where);
+      outputs.push_back(m.out);
+    }
+    return outputs;
+  });
+}
+
+TEST(exchange_two_levels_settings, change_no_bit_of_values_in_formats_of_fewer_bits) {
+  using enum token_format;
+  for (const token_format format : {mxfp8, mxfp4, nvfp4})
+    expect_the_same_in_all_settings(format, [](forwarded_rounds& e) {
+      e.run(forwarded_rounds::send, {}, forwarded_rounds::send_sums);
+      return e.rows();
+    });
+}
+
+/// Memory of a round before each of its kernels, as it is without damage.
+struct untouched {
+  forwarded_rounds e{four_a_chunk};
+  std::array<std::array<rank_memory, num_ranks>, forwarded_rounds::num_stages> before;
+  untouched() {
+    e.run(forwarded_rounds::send, [&](int stage) { before[static_cast<std::size_t>(stage)] = e.memory; });
+  }
+  /// What rank 2, the forwarder of rank 0, reports when a word of its window is another one before the stage.
+  stuck_record reported(int stage, std::size_t at, std::uint64_t word) {
+    e.memory = before[static_cast<std::size_t>(stage)];
+    e.word(2, at) = word;
+    e.run(stage);
+    return e.of_rank(2).record;
+  }
+  std::uint64_t word(int stage, std::size_t at) {
+    e.memory = before[static_cast<std::size_t>(stage)];
+    return e.word(2, at);
+  }
+};
+
+TEST(exchange_two_levels_damage, a_flipped_bit_of_a_word_for_a_forwarder_is_named) {
+  untouched all;
+  const cells window = all.e.window();
+  // Of rank 0's first chunk; of rank 3's sum of rank 0's first token that it has an expert of.
+  const std::size_t forward = all.e.groups().forward_word_at(window, 1, 0, 0);
+  std::size_t sum = 0;
+  for (int token = 0; token < num_tokens && sum == 0; ++token)
+    if (const std::size_t at = window.sum_word_at(all.e.shape(), 1, token, 0);
+        all.word(forwarded_rounds::receive_sums, at) != 0)
+      sum = at;
+  ASSERT_NE(sum, 0u);
+  for (int bit = 0; bit < 64; ++bit) {
+    const auto flipped = [&](int stage, std::size_t at) {
+      return all.reported(stage, at, all.word(stage, at) ^ std::uint64_t{1} << bit);
+    };
+    const stuck_record of_chunk = flipped(forwarded_rounds::receive, forward);
+    ASSERT_EQ(of_chunk.complete, 1u) << "bit " << bit;
+    EXPECT_EQ(name(of_chunk.where), "dispatch.forward");
+    EXPECT_EQ(of_chunk.peer, 0);
+    const stuck_record of_sum = flipped(forwarded_rounds::receive_sums, sum);
+    ASSERT_EQ(of_sum.complete, 1u) << "bit " << bit;
+    EXPECT_EQ(name(of_sum.where), "combine.forward");
+    EXPECT_EQ(of_sum.peer, 3);
+  }
+}
+
+/// A forwarder knows from ids what its group wants, and believes no other number.
+TEST(exchange_two_levels_damage, a_forward_word_that_says_another_number_of_tokens_is_refused) {
+  untouched all;
+  const std::size_t at = all.e.groups().forward_word_at(all.e.window(), 1, 0, 0);
+  const std::uint32_t told = arrival_word::count(all.word(forwarded_rounds::receive, at));
+  ASSERT_GT(told, 1u);
+  for (const std::uint32_t lie : {told - 1, told + 1}) {
+    const stuck_record r = all.reported(forwarded_rounds::receive, at, arrival_word::of(1, lie));
+    ASSERT_EQ(r.complete, 1u);
+    EXPECT_EQ(name(r.where), "dispatch.damaged_chunk");
+    EXPECT_EQ(r.peer, 0);
+    EXPECT_EQ(r.seen, lie);
+    EXPECT_EQ(r.expected, told);
+  }
+}
+
+}  // namespace
+}  // namespace baton::test::two_levels
