@@ -20,7 +20,7 @@ STANDARD = {  # header: the names of std:: that it has, as regular expressions
     "algorithm": "m(ax|in)(_element)?|clamp|(any|all|none)_of|(stable_|partial_)?sort|find(_if|_first_of)?|copy(_n|_if)?|fill(_n)?|"
                  "transform|count(_if)?|(lower|upper)_bound|swap_ranges|next_permutation|unique|shuffle|mismatch|equal|reverse|"
                  "rotate|generate|remove_if|nth_element|is_sorted|ranges::.*",
-    "array": "array",
+    "array": "array|to_array",
     "atomic": "atomic|atomic_.*|memory_order.*",
     "barrier": "barrier",
     "bit": "bit_cast|bit_width|bit_ceil|bit_floor|has_single_bit|popcount|count[lr]_(zero|one)|endian",

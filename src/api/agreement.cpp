@@ -13,31 +13,31 @@ struct field {
   const char* name;
   std::int64_t value;
 };
-using fields = std::array<field, 20>;
-using values = std::array<std::int64_t, 20>;
 
-fields fields_of(const ep_config& c) {
-  return {{{"num_experts", c.num_experts},
-           {"top_k", c.top_k},
-           {"hidden", c.hidden},
-           {"num_max_tokens_per_rank", c.num_max_tokens_per_rank},
-           {"format", static_cast<int>(c.format)},
-           {"combine_format", static_cast<int>(c.combine_format)},
-           {"arrival", static_cast<int>(c.arrival)},
-           {"p2p_group_size", c.p2p_group_size},
-           {"levels", static_cast<int>(c.levels)},
-           {"num_sms", c.num_sms},
-           {"num_threads", c.num_threads},
-           {"layout", static_cast<int>(c.layout)},
-           {"transfer", static_cast<int>(c.transfer)},
-           {"rows", static_cast<int>(c.rows)},
-           {"tiled_scales", c.tiled_scales ? 1 : 0},
-           {"row_alignment", c.row_alignment},
-           {"rows_of_expert", c.rows_of_expert},
-           {"weights_at_combine", c.weights_at_combine ? 1 : 0},
-           {"num_slots", c.num_slots},
-           {"sizeof(ep_config)", sizeof(ep_config)}}};
+auto fields_of(const ep_config& c) {
+  return std::to_array<field>({{"num_experts", c.num_experts},
+                               {"top_k", c.top_k},
+                               {"hidden", c.hidden},
+                               {"num_max_tokens_per_rank", c.num_max_tokens_per_rank},
+                               {"format", static_cast<int>(c.format)},
+                               {"combine_format", static_cast<int>(c.combine_format)},
+                               {"arrival", static_cast<int>(c.arrival)},
+                               {"p2p_group_size", c.p2p_group_size},
+                               {"levels", static_cast<int>(c.levels)},
+                               {"num_sms", c.num_sms},
+                               {"num_threads", c.num_threads},
+                               {"layout", static_cast<int>(c.layout)},
+                               {"transfer", static_cast<int>(c.transfer)},
+                               {"rows", static_cast<int>(c.rows)},
+                               {"tiled_scales", c.tiled_scales ? 1 : 0},
+                               {"row_alignment", c.row_alignment},
+                               {"rows_of_expert", c.rows_of_expert},
+                               {"weights_at_combine", c.weights_at_combine ? 1 : 0},
+                               {"num_slots", c.num_slots},
+                               {"sizeof(ep_config)", sizeof(ep_config)}});
 }
+using fields = decltype(fields_of(ep_config{}));
+using values = std::array<std::int64_t, fields{}.size()>;
 
 /// FNV-1a, so that the common case exchanges 8 bytes.
 std::uint64_t hash_of(const values& v) {

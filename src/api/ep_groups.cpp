@@ -29,7 +29,10 @@ ep_config in_groups_by_host(const ep_config& config, std::span<const int> hosts)
   if (of_first == hosts.size()) return config;
   ep_config c = config;
   if (c.p2p_group_size == 0) {
-    if (hosts.size() % of_first != 0 || first_stranger(hosts, of_first) < hosts.size())
+    const bool are_as_many = std::all_of(hosts.begin(), hosts.end(), [&](int host) {
+      return static_cast<std::size_t>(std::count(hosts.begin(), hosts.end(), host)) == of_first;
+    });
+    if (!are_as_many || first_stranger(hosts, of_first) < hosts.size())
       throw invalid_argument{
           fmt::format("p2p_group_size: 0 means the ranks of a host, which are not as many on each, one host "
                       "after the other (hosts of ranks: {}); start them so, or say a size that divides each",

@@ -20,6 +20,7 @@ __global__ void __launch_bounds__(bounds_of<Kernel>().max_threads, bounds_of<Ker
 /// call of NVSHMEM waits for another rank's kernel, which is what its own collective launch would be for.
 template <class Kernel, class Params>
 cudaError_t enqueue_beyond(const nvshmem_launch& l, std::size_t shared_bytes) {
+  if (l.params_bytes != sizeof(Params)) return static_cast<cudaError_t>(nvshmem_of_another_build);
   const void* entry = reinterpret_cast<const void*>(entry_beyond<Kernel, Params>);
   const cudaError_t status = cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                   static_cast<int>(shared_bytes));

@@ -24,6 +24,7 @@ struct nvshmem_launch {
   bool tokens_are_given = false;
   launch_grid grid;  // its shared_bytes: of chunks
   const void* params = nullptr;
+  std::size_t params_bytes = 0;  // their size, as the library knows them
   launched_by by;
   void* stream = nullptr;
 };
@@ -31,6 +32,9 @@ struct nvshmem_launch {
 struct nvshmem_calls;
 /// What two builds agree in that understand each other, mostly: the sizes of what they hand over.
 constexpr std::size_t nvshmem_sizes();
+
+/// What `launch` returns where parameters have another size in the module.
+inline constexpr int nvshmem_of_another_build = -1;
 
 /// Calls return 0, or what went wrong: NVSHMEM's status, or CUDA's.
 struct nvshmem_calls {

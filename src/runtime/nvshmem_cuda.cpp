@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <deque>
 #include <mutex>
 #include <vector>
 
@@ -33,13 +34,18 @@ void* open(const std::vector<std::string>& places, int flags) {
                   library.path, library.problem, nvshmem_module_name, nvshmem_module_name)};
 }
 
+[[noreturn]] void refuse_other_build() {
+  throw unsupported{fmt::format("{} is of another build of baton; build both together",
+                                places_of_nvshmem().module.front())};
+}
+
 /// NVSHMEM's own library first, by its path: the module then finds it by its name.
 const nvshmem_calls& open_module() {
   const nvshmem_places at = places_of_nvshmem();
   open(at.host_library, RTLD_NOW | RTLD_GLOBAL);
   if (const nvshmem_calls* calls = calls_of(open(at.module, RTLD_NOW | RTLD_LOCAL)); calls != nullptr)
     return *calls;
-  throw unsupported{fmt::format("{} is of another build of baton; build both together", at.module.front())};
+  refuse_other_build();
 }
 
 /// What this process has joined; NVSHMEM has one set of ranks in a process.
@@ -103,21 +109,32 @@ struct heap_block {
   std::size_t bytes;
   bool is_free;
 };
-std::vector<heap_block>& heap_blocks() {
-  static std::vector<heap_block> of_process;
+struct symmetric_heap {
+  std::mutex mutex;
+  std::deque<heap_block> blocks;  // they stay where they are
+};
+symmetric_heap& heap() {
+  static symmetric_heap of_process;
   return of_process;
 }
 constexpr std::size_t most_blocks = 64;  // of which one may be taken again
 
+/// Bit i: the i-th block is large enough, and this rank has done with it.
+std::uint64_t free_blocks(std::size_t bytes) {
+  const std::lock_guard lock{heap().mutex};
+  const std::deque<heap_block>& blocks = heap().blocks;
+  std::uint64_t mine = 0;
+  for (std::size_t i = 0; i < std::min(blocks.size(), most_blocks); ++i)
+    if (blocks[i].is_free && blocks[i].bytes >= bytes) mine |= std::uint64_t{1} << i;
+  return mine;
+}
+
 /// Collective. The first block that is large enough and that all ranks have done with; null: none.
 heap_block* free_block(const bootstrap::group& g, std::size_t bytes) {
-  std::vector<heap_block>& blocks = heap_blocks();
-  const std::size_t known = std::min(blocks.size(), most_blocks);
-  std::uint64_t mine = 0;
-  for (std::size_t i = 0; i < known; ++i)
-    if (blocks[i].is_free && blocks[i].bytes >= bytes) mine |= std::uint64_t{1} << i;
-  for (const std::uint64_t other : bootstrap::gather(g, mine)) mine &= other;
-  return mine != 0 ? &blocks[static_cast<std::size_t>(std::countr_zero(mine))] : nullptr;
+  std::uint64_t all = free_blocks(bytes);
+  for (const std::uint64_t other : bootstrap::gather(g, all)) all &= other;
+  const std::lock_guard lock{heap().mutex};
+  return all != 0 ? &heap().blocks[static_cast<std::size_t>(std::countr_zero(all))] : nullptr;
 }
 
 class window_beyond final : public symmetric_window {
@@ -136,14 +153,18 @@ class window_beyond final : public symmetric_window {
       on_cuda::fill_now(w.device_index(), own_, 0, bytes);
       for (int r = 0; r < w.size(); ++r) require_reach(r);
     });
+    const std::lock_guard lock{heap().mutex};
     if (again != nullptr)
       again->is_free = false;
     else
-      heap_blocks().push_back({own_, bytes, false});
+      heap().blocks.push_back({own_, bytes, false});
   }
+  /// Of a round that was given up puts may still be on their way, as nobody awaited them: such memory is nobody's any more.
   ~window_beyond() override {
     on_cuda::drain(world_.state());
-    for (heap_block& block : heap_blocks()) block.is_free = block.is_free || block.memory == own_;
+    const std::lock_guard lock{heap().mutex};
+    for (heap_block& block : heap().blocks)
+      if (block.memory == own_) block.is_free = world_.state().times_lost == 0;
   }
 
   std::byte* peer(int rank) const override {
@@ -184,8 +205,11 @@ std::unique_ptr<symmetric_window> make_window_beyond(const world& w, std::size_t
 }
 
 void launch_beyond(const world& w, const nvshmem_launch& l) {
+  if (l.grid.only_loads) return;  // its first launch brings the code
   const device_guard on{w.device_index()};
-  check(static_cast<cudaError_t>(joined().calls->launch(l)), "launching a kernel that puts");
+  const int status = joined().calls->launch(l);
+  if (status == nvshmem_of_another_build) refuse_other_build();
+  check(static_cast<cudaError_t>(status), "launching a kernel that puts");
 }
 
 }  // namespace baton

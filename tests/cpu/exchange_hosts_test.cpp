@@ -34,6 +34,9 @@ TEST(exchange_hosts, groups_that_cannot_follow_hosts_are_refused_with_where_rank
     return message_of<invalid_argument>([&] { in_groups_by_host(c, hosts); });
   };
   EXPECT_TRUE(says(refusal(of_groups(0), {0, 0, 1}), "p2p_group_size: 0", "hosts of ranks: 0 0 1"));
+  for (const std::vector<int>& not_as_many :
+       {std::vector{0, 0, 1, 1, 1, 1}, std::vector{0, 1, 1, 1}, std::vector{0, 0, 1, 1, 2, 2, 2, 2}})
+    EXPECT_TRUE(says(refusal(of_groups(0), not_as_many), "p2p_group_size: 0", "not as many on each"));
   EXPECT_TRUE(says(refusal(of_groups(0), {0, 1, 0, 1}), "one host after the other", "0 1 0 1"));
   EXPECT_TRUE(says(refusal(of_groups(4), {0, 0, 1, 1}), "puts ranks 0 and 2 into one group"));
   EXPECT_TRUE(says(refusal(of_groups(3), {0, 0, 1, 1, 1, 1}), "puts ranks 0 and 2 into one group"));

@@ -283,6 +283,8 @@ TEST(expert_parallel, ranks_that_disagree_are_told_which_field_differs) {
       {"num_max_tokens_per_rank is 16 on rank 0 and 17",
        [](ep_config& c) { c.num_max_tokens_per_rank = 17; }},
       {"format is 0 on rank 0 and 1", [](ep_config& c) { c.format = token_format::blockwise_fp8; }},
+      {"combine_format is 0 on rank 0 and 1",
+       [](ep_config& c) { c.combine_format = token_format::blockwise_fp8; }},
       {"arrival is 0 on rank 0 and 1", [](ep_config& c) { c.arrival = arrival_policy::sentinel; }},
       {"p2p_group_size is 0 on rank 0 and 2", [](ep_config& c) { c.p2p_group_size = 2; }},
       {"levels is 0 on rank 0 and 1", [](ep_config& c) { c.levels = ep_levels::two; }},
@@ -293,6 +295,8 @@ TEST(expert_parallel, ranks_that_disagree_are_told_which_field_differs) {
       {"rows is 0 on rank 0 and 1", [](ep_config& c) { c.rows = ep_rows::by_token; }},
       {"tiled_scales is 0 on rank 0 and 1", [](ep_config& c) { c.tiled_scales = true; }},
       {"row_alignment is 0 on rank 0 and 8", [](ep_config& c) { c.row_alignment = 8; }},
+      {"rows_of_expert is 0 on rank 0 and 64", [](ep_config& c) { c.rows_of_expert = 64; }},
+      {"weights_at_combine is 0 on rank 0 and 1", [](ep_config& c) { c.weights_at_combine = true; }},
       {"num_slots is 1 on rank 0 and 3", [](ep_config& c) { c.num_slots = 3; }},
   };
   for (const auto& [difference, change] : changes) {

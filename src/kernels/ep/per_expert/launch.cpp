@@ -27,6 +27,7 @@ void launch_by_put(const world& w, const launch_config& c, const Params& p, nvsh
                              c.tokens_are_given,
                              grid,
                              &p,
+                             sizeof p,
                              {w.rank(), w.state().limits(c.slot)},
                              stream.native});
   select(c, p, [&]<class Kernel>(std::size_t shared_bytes) {

@@ -40,6 +40,7 @@ void launch_with_nvshmem(const world& w, kernel_beyond what, const launch_grid& 
                     .tokens_are_given = tokens_are_given,
                     .grid = grid,
                     .params = &p,
+                    .params_bytes = sizeof p,
                     .by = {w.rank(), w.state().limits(grid.slot)},
                     .stream = stream.native});
 }
