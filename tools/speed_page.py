@@ -36,15 +36,13 @@ DENSE_FILE = "2026-11-23-gemm/dense"
 GROUPS = [("bf16", "gate_up", 32768, 762, 780), ("bf16", "down", 32768, 751, 770), ("e4m3", "gate_up", 32768, 1342, 1400), ("e4m3", "down", 32768, 1269, 1320),
           ("e4m3", "gate_up", 8192, 836, 880), ("e4m3", "down", 8192, 828, 860)]
 GROUPS_FILE = f"{FOUR}/groups"
-# head dimension, length, mask, file, others (TFLOP/s), aim
-ATTENTION = [(512, 2048, "causal", "2026-11-27-attention/now", "", 620), (512, 4096, "causal", "2026-11-27-attention/now", "", 710), (512, 4096, "dense", "2026-11-27-attention/now", "", 740),
-             (512, 8192, "causal", "2026-11-23-attention/prefill", "an open patch of FlashAttention 3: 497", 755),
-             (512, 8192, "dense", "2026-11-23-attention/prefill", "the same: 457", 775),
-             (512, 16384, "causal", "2026-11-23-attention/prefill", "the same: 506", 790), (512, 16384, "dense", "2026-11-23-attention/prefill", "the same: 451", 770),
-             (256, 8192, "causal", "2026-11-23-attention/prefill", "FlashAttention 3 787, cuDNN 677", None),
-             (256, 8192, "dense", "2026-11-23-attention/prefill", "FlashAttention 3 804, cuDNN 751", None),
-             (256, 16384, "causal", "2026-11-23-attention/prefill", "FlashAttention 3 815, cuDNN 719", 830),
-             (256, 16384, "dense", "2026-11-23-attention/prefill", "FlashAttention 3 796, cuDNN 761", 815)]
+# head dimension, length, mask, others (TFLOP/s), aim
+ATTENTION_FILE = "2026-11-27-attention/now"
+ATTENTION = [(512, 2048, "causal", "", 620), (512, 4096, "causal", "", 710), (512, 4096, "dense", "", 740),
+             (512, 8192, "causal", "an open patch of FlashAttention 3: 497", 755), (512, 8192, "dense", "the same: 457", 775),
+             (512, 16384, "causal", "the same: 506", 790), (512, 16384, "dense", "the same: 451", 770),
+             (256, 8192, "causal", "FlashAttention 3 787, cuDNN 677", None), (256, 8192, "dense", "FlashAttention 3 804, cuDNN 751", None),
+             (256, 16384, "causal", "FlashAttention 3 815, cuDNN 719", 830), (256, 16384, "dense", "FlashAttention 3 796, cuDNN 761", 815)]
 # sequences, keys, others (us), aim
 DECODE = [(1, 1024, 18.7, 9), (1, 8192, 39.6, 22), (1, 32768, 92.7, 70), (8, 8192, 140, 130), (128, 8192, 1932, 1952)]
 DECODE_FILE = "2026-11-24-decode/even"
@@ -177,10 +175,10 @@ def group_rows(root):
 
 
 def attention_rows(root):
-    for dim, length, mask, name, others, aim in ATTENTION:
-        case = the_case(root, name, head_dim=dim, length=length, mask=mask)
+    for dim, length, mask, others, aim in ATTENTION:
+        case = the_case(root, ATTENTION_FILE, head_dim=dim, length=length, mask=mask)
         rate = case["burst_tflops"]
-        yield (dim, f"{length:,}", mask, beside_aim(told(name, number(rate)), aim is not None and rate < aim), f"{case['of_cublas']:.0%}", others or "-", aim_text(aim), machine(case))
+        yield (dim, f"{length:,}", mask, beside_aim(told(ATTENTION_FILE, number(rate)), aim is not None and rate < aim), f"{case['of_cublas']:.0%}", others or "-", aim_text(aim), machine(case))
 
 
 def decode_rows(root):
