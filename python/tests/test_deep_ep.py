@@ -8,55 +8,7 @@ torch = pytest.importorskip("torch", exc_type=ImportError)
 
 import baton
 import baton.deep_ep as deep_ep
-from threads import on_threads
-
-RANKS, EXPERTS, TOP_K, HIDDEN, TOKENS = 3, 12, 4, 1024, 11
-LOCAL = EXPERTS // RANKS
-
-
-def finished(results):
-    for result in results:
-        if isinstance(result, Exception):
-            raise result
-    return results
-
-
-def on_buffers(work, size=RANKS, **more):
-    """work(buffer, rank) on a thread a rank."""
-    def run(rank, gather):
-        world = baton.World.from_all_gather(gather, rank, size, "cpu")
-        buffer = deep_ep.Buffer(world=world, num_max_tokens_per_rank=32, **more)
-        try:
-            return work(buffer, rank)
-        finally:
-            buffer.destroy()
-    torch.set_num_threads(1)
-    return finished(on_threads(size, run))
-
-
-class of_rank:
-    """What a rank has: the same on every thread that asks."""
-
-    def __init__(self, rank, num_tokens=TOKENS):
-        random = torch.Generator().manual_seed(rank)
-        self.x = torch.randn(num_tokens, HIDDEN, generator=random).bfloat16()
-        self.idx = torch.rand(num_tokens, EXPERTS, generator=random).topk(TOP_K)[1]
-        self.idx[0, 1] = self.idx[-1, 0] = -1
-        self.weights = torch.randn(num_tokens, TOP_K, generator=random)
-        self.ranks = torch.where(self.idx >= 0, self.idx // LOCAL, -1)
-
-    def goes_to(self, rank):
-        return (self.ranks == rank).any(1)
-
-
-def everyone():
-    return [of_rank(rank) for rank in range(RANKS)]
-
-
-def layout(buffer, own):
-    per_rank, per_rdma, per_expert, there, event = buffer.get_dispatch_layout(own.idx, EXPERTS)
-    assert per_rdma is None and event.event is None
-    return {"num_tokens_per_rank": per_rank, "num_tokens_per_expert": per_expert, "is_token_in_rank": there}
+from ranks_of_deep_ep import EXPERTS, HIDDEN, LOCAL, RANKS, TOKENS, everyone, from_fp8, in_fp8, layout, of_rank, on_buffers
 
 
 def test_the_layout_is_what_ids_say():
@@ -78,16 +30,6 @@ def received_by(rank):
     is_here = (ids >= 0) & (ids < LOCAL)
     weights = torch.cat([own.weights[there] for own, there in rows])
     return torch.cat([own.x[there] for own, there in rows]), torch.where(is_here, ids, -1), torch.where(is_here, weights, 0.0)
-
-
-def in_fp8(x):
-    blocks = x.float().view(x.size(0), -1, 128)
-    scales = blocks.abs().amax(2).clamp(min=1e-4) / 448
-    return (blocks / scales.unsqueeze(2)).to(torch.float8_e4m3fn).view(x.shape), scales.T.contiguous().T  # as DeepEP's users have them
-
-
-def from_fp8(values, scales):
-    return (values.float().view(values.size(0), -1, 128) * scales.unsqueeze(2)).view(values.shape).bfloat16()
 
 
 @pytest.mark.parametrize("is_fp8", [False, True], ids=["bf16", "fp8"])
@@ -164,112 +106,6 @@ def test_a_rank_without_tokens_takes_part():
         recv_x, ids, _, _, handle, _ = buffer.dispatch(own.x, topk_idx=own.idx, topk_weights=own.weights, **layout(buffer, own))
         out, _, _ = buffer.combine(recv_x, handle)
         assert out.shape == own.x.shape and ids.size(0) == recv_x.size(0)
-    on_buffers(work)
-
-
-def low_latency_rows(rank, expert):
-    """Of one local expert: (source rank, token) in order."""
-    return [(source, token) for source, own in enumerate(everyone()) for token in range(TOKENS)
-            if (own.idx[token] == rank * LOCAL + expert).any()]
-
-
-@pytest.mark.parametrize("hooked", [False, True], ids=["", "hook"])
-@pytest.mark.parametrize("cast", [{"use_fp8": False}, {}, {"round_scale": True}, {"round_scale": True, "use_ue8m0": True}], ids=str)
-def test_low_latency(cast, hooked):
-    def work(buffer, rank):
-        own, others = of_rank(rank), everyone()
-        for _ in range(3):
-            stats = torch.zeros(LOCAL, dtype=torch.int32)
-            recv_x, counts, handle, event, hook = buffer.low_latency_dispatch(
-                own.x, own.idx, 16, EXPERTS, cumulative_local_expert_recv_stats=stats, async_finish=not hooked, return_recv_hook=hooked, **cast)
-            if hooked:
-                with pytest.raises(baton.InvalidArgument, match="the hook of its low_latency_dispatch was not called"):
-                    buffer.low_latency_combine(own.x, own.idx, own.weights, handle)
-                hook()
-            else:
-                event.current_stream_wait()
-            if cast.get("use_fp8", True):
-                values, scales = recv_x
-                assert values.shape == (LOCAL, 16 * RANKS, HIDDEN) and values.dtype == torch.float8_e4m3fn
-                if cast.get("use_ue8m0"):
-                    assert scales.shape == (LOCAL, 16 * RANKS, HIDDEN // 512) and scales.dtype == torch.int32
-                    scales = (scales.contiguous().view(torch.uint8).int() << 23).view(torch.float32)
-                assert scales.shape == (LOCAL, 16 * RANKS, HIDDEN // 128) and scales.dtype == torch.float32
-                answers = torch.stack([from_fp8(values[e], scales[e]) for e in range(LOCAL)])
-            else:
-                answers = recv_x.clone()
-            assert torch.equal(stats, counts) and counts.dtype == torch.int32
-            for e in range(LOCAL):
-                rows = low_latency_rows(rank, e)
-                assert counts[e] == len(rows) and handle[0][e][:len(rows)].tolist() == [token for _, token in rows]
-                for source in range(RANKS):
-                    first, count = int(handle[1][e][source]) >> 32, int(handle[1][e][source]) & 0xffffffff
-                    assert count == sum(row[0] == source for row in rows) and first == sum(row[0] < source for row in rows)
-                exact = torch.stack([others[source].x[token] for source, token in rows]).float()
-                assert torch.allclose(answers[e][:len(rows)].float(), exact, rtol=2 ** -3, atol=2 ** -6 if cast.get("use_fp8", True) else 0)
-            expected = torch.zeros(TOKENS, HIDDEN)
-            weight = torch.where(own.idx >= 0, own.weights, 0.0).sum(1, keepdim=True)
-            expected = own.x.float() * weight
-            for zero_copy in (False, True):
-                if zero_copy:
-                    buffer.get_next_low_latency_combine_buffer(handle)[:] = answers
-                out = torch.empty(TOKENS, HIDDEN, dtype=torch.bfloat16)
-                got, event, hook = buffer.low_latency_combine(answers, own.idx, own.weights, handle, zero_copy=zero_copy, out=out,
-                                                              async_finish=not hooked, return_recv_hook=hooked)
-                hook() if hooked else event.current_stream_wait()
-                assert got is out
-                similar = torch.nn.functional.cosine_similarity(out.float().flatten(), expected.flatten(), dim=0)
-                assert similar > (0.998 if cast.get("use_fp8", True) else 0.99999)
-    on_buffers(work)
-
-
-def test_two_dispatches_of_low_latency_may_be_under_way():
-    def work(buffer, rank):
-        own = of_rank(rank)
-        calls = [buffer.low_latency_dispatch(own.x * scale, own.idx, 16, EXPERTS, use_fp8=False, return_recv_hook=True) for scale in (1, 2)]
-        for _, _, _, _, hook in calls:
-            hook()
-        for scale, (recv_x, _, handle, _, _) in zip((1, 2), calls):
-            out, _, hook = buffer.low_latency_combine(recv_x, own.idx, torch.ones(TOKENS, TOP_K), handle, return_recv_hook=True)
-            hook()
-            expected = own.x.float() * scale * (own.idx >= 0).sum(1, keepdim=True)
-            assert torch.allclose(out.float(), expected, rtol=2 ** -7)
-    on_buffers(work)
-
-
-def test_rows_of_low_latency_are_the_buffers_and_stay_for_one_call_more():
-    def work(buffer, rank):
-        own, seen = of_rank(rank), []
-        for scale in (1, 2, 4, 8):  # of which the second is not combined
-            recv_x, counts, handle, _, _ = buffer.low_latency_dispatch(own.x * scale, own.idx, 16, EXPERTS, use_fp8=False)
-            seen.append(recv_x)
-            if len(seen) > 1:
-                assert torch.equal(seen[-2][0][:counts[0]] * 2, recv_x[0][:counts[0]])
-            if scale == 2:
-                continue
-            out, _, _ = buffer.low_latency_combine(recv_x, own.idx, torch.ones(TOKENS, TOP_K), handle)
-            assert torch.allclose(out.float(), own.x.float() * scale * (own.idx >= 0).sum(1, keepdim=True), rtol=2 ** -7)
-        assert seen[0].data_ptr() == seen[2].data_ptr() != seen[1].data_ptr() == seen[3].data_ptr()
-    on_buffers(work)
-
-
-@pytest.mark.parametrize("use_fp8", [False, True])
-def test_low_latency_of_sizes_that_are_odd(use_fp8):
-    """3 ranks of 11 tokens are no multiple of 4 rows, which scales want."""
-    from baton.deep_ep._buffer import low_latency_sizes
-    assert low_latency_sizes(RANKS, 11, HIDDEN, EXPERTS, TOP_K, use_fp8)["layout"] == ("per_expert" if use_fp8 else "per_rank")
-
-    def work(buffer, rank):
-        own = of_rank(rank)
-        for scale in (1, 2):
-            recv_x, counts, handle, _, hook = buffer.low_latency_dispatch(own.x * scale, own.idx, 11, EXPERTS, use_fp8=use_fp8, return_recv_hook=True)
-            hook()
-            answers = torch.stack([from_fp8(*both) for both in zip(*recv_x)]) if use_fp8 else recv_x
-            assert counts.tolist() == [len(low_latency_rows(rank, e)) for e in range(LOCAL)]
-            out, _, hook = buffer.low_latency_combine(answers, own.idx, own.weights, handle, return_recv_hook=True)
-            hook()
-            expected = own.x.float() * scale * torch.where(own.idx >= 0, own.weights, 0.0).sum(1, keepdim=True)
-            assert torch.nn.functional.cosine_similarity(out.float().flatten(), expected.flatten(), dim=0) > 0.998
     on_buffers(work)
 
 

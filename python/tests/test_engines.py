@@ -13,8 +13,8 @@ import baton
 import baton.engines.sglang
 import baton.engines.vllm
 import engine_contracts as contracts
+from ranks_of_deep_ep import from_fp8
 from rounds import expected_of_scaled, round_data, tolerance
-from test_deep_ep import from_fp8
 from threads import on_threads
 
 RANKS, EXPERTS, TOP_K, HIDDEN, MOST = 2, 8, 3, 256, 16

@@ -11,7 +11,7 @@ from .._world import World, refuse_pickling
 from ._events import EventHandle, EventOverlap
 from ._layout import (Config, as_three_parts, cast_to_fp8, choices_of, layout_of, of_ranks, of_three_parts, padded, routing_as_tokens,
                       routing_of_tokens)
-from ._rounds import Communicators, Handle
+from ._rounds import Communicators, Handle, version_of
 
 Tokens = Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]
 
@@ -248,8 +248,7 @@ class Buffer:
 
     def _sum(self, rounds: Any, handle: Optional[Handle], rows: torch.Tensor, out: torch.Tensor, num_sms: int,
              idx: Optional[torch.Tensor] = None) -> None:
-        of = (-1, -1) if handle is None else (handle.number, handle.slot)
-        number, slot = rounds.reopened(*of, handle.idx if idx is None else idx)
+        slot = rounds.reopened(handle, handle.idx if idx is None else idx)
         rounds.ep.combine(rows.contiguous(), out=out, num_rows=rows.size(0), slot=slot, num_sms=num_sms)
         rounds.close_round(slot)
 
@@ -273,8 +272,9 @@ class Buffer:
         its scales [..., hidden // 128] float32, with use_ue8m0 [..., hidden // 512] int32; recv_count [local experts] int32; handle; event;
         hook). With return_recv_hook nothing is there before the hook was called. Waits for no device, and can be captured after a first call.
 
-        recv_x in bfloat16, or its values, are the communicator's memory, as DeepEP's are the buffer's: the next call but one writes there, a
-        second combine of a handle counting as one. (Not with sizes that layout per_rank refuses: then memory is new.)
+        recv_x in bfloat16, or its values, are the communicator's memory: the next call but one writes there, a second combine of a handle
+        counting as one. DeepEP's docstring allows the same, but its memory is new for each call: give combine a copy where it would be
+        overwritten before its turn, which is refused by name. (With sizes that layout per_rank refuses memory is new here too.)
         """
         if dispatch_wait_recv_cost_stats is not None:
             raise Unsupported("dispatch_wait_recv_cost_stats: World.wait_times() of baton says who was waited for, without being asked before")
@@ -287,6 +287,7 @@ class Buffer:
         number, slot = rounds.begin(cast_to_fp8(x) if use_fp8 and round_scale else x, topk_idx, is_whole=not return_recv_hook)
         handle = Handle((sources, ranges, num_max_dispatch_tokens_per_rank, hidden, num_experts))
         handle.rounds, handle.number, handle.slot, handle.idx = rounds, number, slot, topk_idx
+        handle.idx_version, handle.received_as = version_of(topk_idx), (number, slot)
 
         def receive() -> None:
             recv = rounds.arrive(number, slot) if return_recv_hook else rounds.received(slot)
@@ -324,24 +325,48 @@ class Buffer:
                             out: Optional[torch.Tensor] = None, combine_wait_recv_cost_stats: Optional[torch.Tensor] = None
                             ) -> Tuple[torch.Tensor, EventOverlap, Optional[Callable]]:
         """Sums what experts made of each token with its weights: (combined_x [tokens, hidden] bfloat16, event, hook). x is as recv_x in
-        bfloat16; with zero_copy what get_next_low_latency_combine_buffer gave. Answers travel in bfloat16, also with use_logfmt."""
+        bfloat16; with zero_copy what get_next_low_latency_combine_buffer gave. Answers travel in bfloat16, also with use_logfmt.
+
+        topk_idx is that of dispatch; choices that have become -1 since count nothing. A combine whose round is over, as a handle's second,
+        sends the routing again: as dispatch read it if torch knows that nobody has written there since, otherwise topk_idx, whose -1
+        have to be those of dispatch then. (Torch does not know in inference mode, nor of kernels that it was not told about.)
+
+        With return_recv_hook, what is sent waits for the weights of all ranks on the current stream, before the hook.
+        """
         if combine_wait_recv_cost_stats is not None:
             raise Unsupported("combine_wait_recv_cost_stats: World.wait_times() of baton says who was waited for, without being asked before")
         rounds = handle.rounds
         if not handle.has_arrived:
             raise InvalidArgument("handle: the hook of its low_latency_dispatch was not called yet")
         if zero_copy:
+            if handle.answers is None:
+                raise InvalidArgument("zero_copy: True, expected a handle that get_next_low_latency_combine_buffer was called with")
             x = handle.answers
-        _, slot = rounds.reopened(handle.number, handle.slot, handle.idx)
+        num_tokens, hidden = handle.idx.size(0), handle[3]
+        # All that may be refused, before anything is sent that other ranks would take part in
+        self._require("x", x, (*handle[0].shape, hidden), torch.bfloat16)
+        self._require("topk_idx", topk_idx, handle.idx.shape, topk_idx.dtype)
+        self._require("topk_weights", topk_weights, handle.idx.shape, torch.float32)
         if out is None:
-            out = torch.empty((topk_idx.size(0), x.size(-1)), dtype=torch.bfloat16, device=x.device)
+            out = torch.empty((num_tokens, hidden), dtype=torch.bfloat16, device=x.device)
+        self._require("out", out, (num_tokens, hidden), torch.bfloat16)
+        if not out.is_contiguous():
+            raise InvalidArgument(f"out: strides {out.stride()}, expected contiguous memory")
+        rounds.require_rows_stay(x, handle)
+        slot = rounds.reopened(handle, handle.idx if handle.has_its_idx() else topk_idx)
         hook = self._combine(rounds, slot, x.contiguous(), self._weights(topk_idx, topk_weights, handle), out, return_recv_hook)
         return out, self._event(async_finish), hook
 
     @staticmethod
+    def _require(name: str, given: torch.Tensor, shape: tuple, dtype: torch.dtype) -> None:
+        if given.shape != shape or given.dtype != dtype:
+            raise InvalidArgument(f"{name}: {list(given.shape)} of {given.dtype}, expected {list(shape)} of {dtype}")
+
+    @staticmethod
     def _weights(topk_idx: torch.Tensor, topk_weights: torch.Tensor, handle: Handle) -> torch.Tensor:
-        """Choices that dispatch was told of as none count nothing anyway."""
-        return topk_weights.contiguous() if topk_idx is handle.idx else topk_weights.masked_fill(topk_idx < 0, 0.0)
+        """With 0 for choices that are none now. Those that were none at dispatch count nothing anyway, and a kernel less is to be run."""
+        weights = topk_weights.contiguous()
+        return weights if topk_idx is handle.idx and handle.has_its_idx() else weights.masked_fill(topk_idx < 0, 0.0)
 
     @staticmethod
     def _combine(rounds: Any, slot: int, x: torch.Tensor, weights: torch.Tensor, out: torch.Tensor, is_hooked: bool) -> Optional[Callable]:

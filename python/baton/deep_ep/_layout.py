@@ -88,7 +88,7 @@ def of_three_parts(sums: torch.Tensor, columns: int) -> torch.Tensor:
 
 def cast_to_fp8(x: torch.Tensor) -> tuple:
     """Blocks of 128 values with a power of two as their scale, as (values, scales)."""
-    blocks = x.float().view(x.size(0), -1, 128)
+    blocks = x.float().view(x.size(0), x.size(1) // 128, 128)
     exponents = torch.ceil(torch.log2(blocks.abs().amax(dim=2).clamp(min=1e-4) / 448.0))
     scales = torch.exp2(exponents)
     return (blocks / scales.unsqueeze(2)).to(torch.float8_e4m3fn).view(x.shape), scales

@@ -8,6 +8,7 @@ from typing import Callable, List, Optional
 
 import torch
 
+from .._errors import InvalidArgument
 from .._expert_parallel import ExpertParallel
 from .._received import Received
 from .._world import World
@@ -22,6 +23,7 @@ class Rounds:
         self.has_places = sizes.get("rows_of_expert", 0) > 0  # experts have rows of their own, and combine is given the weights
         self._places: List[Received] = []
         self.next_slot, self.numbers = 0, itertools.count()
+        self.last: dict = {}  # slot: number of the last round that began there, whose rows its memory has
         self.open: dict = {}  # slot: (number of the round that may be combined, its Received)
         self.unfinished: dict = {}  # slot: what ends the call that began there
 
@@ -37,7 +39,7 @@ class Rounds:
 
     def begin(self, tokens: object, idx: torch.Tensor, num_sms: int = 0, is_whole: bool = False) -> tuple:
         """Sends; `arrive` of the same is due next, unless it is a whole dispatch. Returns (number, slot)."""
-        slot, self.next_slot = self.next_slot, (self.next_slot + 1) % self.num_slots
+        slot = self.next_slot
         if slot in self.unfinished:
             self.unfinished[slot]()
         if slot in self.open:
@@ -46,11 +48,16 @@ class Rounds:
             if rows is None:
                 rows = torch.empty((recv.max_rows, self.hidden), dtype=torch.bfloat16, device=idx.device)
             self.ep.combine(rows, slot=slot)
-        number = next(self.numbers)
+        recv = None
         if is_whole:
-            self.open[slot] = number, self.ep.dispatch(tokens, idx, slot=slot, num_sms=num_sms)
+            recv = self.ep.dispatch(tokens, idx, slot=slot, num_sms=num_sms)
         else:
             self.ep.dispatch_async(tokens, idx, slot=slot, num_sms=num_sms)
+        # Only now: what a dispatch refuses on one rank, that rank gives again, and other ranks are at this slot
+        number, self.next_slot = next(self.numbers), (slot + 1) % self.num_slots
+        self.last[slot] = number
+        if recv is not None:
+            self.open[slot] = number, recv
         return number, slot
 
     def arrive(self, number: int, slot: int) -> Received:
@@ -67,14 +74,31 @@ class Rounds:
         self.unfinished[slot] = hook
         return hook
 
-    def reopened(self, number: int, slot: int, idx: torch.Tensor) -> tuple:
-        """(number, slot) of a round with the routing of that one: itself if it is open."""
-        if self.open.get(slot, (None,))[0] == number:
-            return number, slot
+    def is_open(self, number: int, slot: int) -> bool:
+        return self.open.get(slot, (None,))[0] == number
+
+    def reopened(self, handle: "Optional[Handle]", idx: torch.Tensor) -> int:
+        """The slot of an open round with that routing: the handle's own if it is open. Otherwise it is the handle's from now on, so that
+        what is refused before its combine can be given again."""
+        if handle is not None and self.is_open(handle.number, handle.slot):
+            return handle.slot
         nothing = torch.zeros((idx.size(0), self.hidden), dtype=torch.bfloat16, device=idx.device)
         number, slot = self.begin(nothing, idx)
         self.arrive(number, slot)
-        return number, slot
+        if handle is not None:
+            handle.number, handle.slot = number, slot
+        return slot
+
+    def require_rows_stay(self, x: torch.Tensor, handle: "Handle") -> None:
+        """Refuses an x in the memory of a slot whose rows are no longer the handle's, or are not by the time that combine reads them."""
+        memory = (slot for slot, recv in enumerate(self._places) if 0 <= x.data_ptr() - recv.tokens.data_ptr() < recv.tokens.nbytes)
+        slot, (number, its_slot), why = next(memory, None), handle.received_as, ""
+        if slot is not None and slot == its_slot and self.last.get(slot) != number:
+            why = "a later round has overwritten"
+        elif slot is not None and slot == self.next_slot and not self.is_open(handle.number, handle.slot):
+            why = "this combine, which sends the handle's routing again, overwrites"
+        if why:
+            raise InvalidArgument(f"x: memory that low_latency_dispatch returned, which {why}; expected a copy made before that")
 
     def received(self, slot: int) -> Received:
         """Of the round that is open there."""
@@ -82,6 +106,12 @@ class Rounds:
 
     def close_round(self, slot: int) -> None:
         self.open.pop(slot, None)
+
+    def close(self) -> None:
+        """What was received keeps a communicator's memory, so that goes as well."""
+        self.ep.close()
+        self._places.clear()
+        self.open.clear()
 
 
 class Communicators:
@@ -99,8 +129,13 @@ class Communicators:
 
     def close(self) -> None:
         for rounds in self.made.values():
-            rounds.ep.close()
+            rounds.close()
         self.made = {}
+
+
+def version_of(tensor: torch.Tensor) -> Optional[int]:
+    """How often torch has written to it; None in inference mode, where it does not count."""
+    return None if tensor.is_inference() else tensor._version
 
 
 class Handle(tuple):
@@ -110,11 +145,17 @@ class Handle(tuple):
     number: int
     slot: int
     idx: torch.Tensor  # as the communicator takes them
+    idx_version: Optional[int] = None  # of low latency, where they are the caller's
+    received_as: tuple  # of low latency: number and slot of the round that brought its rows
     first_expert: int
     top_k: Optional[int]
     num_rows: Optional[int]
     has_arrived: bool = False  # of low latency: what it is a handle of
     answers: Optional[torch.Tensor] = None  # of low latency: memory for what experts make, if it was asked for
+
+    def has_its_idx(self) -> bool:
+        """Whether torch knows that nobody wrote to the caller's ids since dispatch read them."""
+        return self.idx_version is not None and version_of(self.idx) == self.idx_version
 
     def __repr__(self) -> str:
         return f"<baton.deep_ep handle: round {self.number} of {self.idx.size(0)} tokens, {self.rounds.ep!r}>"
