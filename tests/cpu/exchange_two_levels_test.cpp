@@ -208,9 +208,12 @@ TEST(exchange_two_levels, a_rank_that_is_lost_is_named_by_every_survivor_at_the_
       }
 }
 
-/// Who waits for a forwarder names it, and it names whom it waits for: at the end of such a chain is who was lost.
+/// Who waits for a forwarder names it, and it names whom it waits for: at the end of such a chain is who was lost. Who names nobody
+/// has what it must have: a forwarder that gave up sends nothing.
 TEST(exchange_two_levels, a_rank_that_dies_at_any_step_is_at_the_end_of_what_each_survivor_names) {
   const exchange_case c = forwarded_in_groups_of(2, case_of_eight_experts(4));
+  auto healthy = make_ranks(simulated_worlds(4, {}), c.config);
+  run_until_stuck(healthy, c);
   std::map<std::string, int> sites;
   int unharmed = 0;
   for (std::uint64_t step = 0; step < 400; step += 3) {
@@ -219,15 +222,22 @@ TEST(exchange_two_levels, a_rank_that_dies_at_any_step_is_at_the_end_of_what_eac
     auto ranks = make_ranks(simulated_worlds(4, options), c.config);
     const auto found = run_until_stuck(ranks, c);
     for (const int survivor : {0, 2, 3}) {
+      const auto at = static_cast<std::size_t>(survivor);
       int peer = survivor;
       for (int links = 0; links < 3 && peer != 1 && peer >= 0; ++links)
         peer = found[static_cast<std::size_t>(peer)].peer;
       EXPECT_TRUE(peer == 1 || peer == -2)
           << "step " << step << ": rank " << survivor << " leads to " << peer;
-      const stuck::details& own = found[static_cast<std::size_t>(survivor)];
-      ++(own.peer == -2 ? unharmed : sites[own.site]);
-      const bool lets_report = own.peer == (survivor + 2) % 4 && own.site == "combine.sum";
-      EXPECT_GE(own.waited_ns, lets_report ? 60'000'000'000u : 0u) << "its forwarder reports first";
+      const stuck::details& own = found[at];
+      if (own.peer == -2) {
+        ++unharmed;
+        EXPECT_EQ(difference(healthy[at].read_output(), ranks[at].read_output()), "")
+            << "step " << step << ", rank " << survivor;
+        continue;
+      }
+      ++sites[own.site];
+      const bool waits_for_its_forwarder = own.peer == (survivor + 2) % 4 && own.site == "combine.sum";
+      EXPECT_GE(own.waited_ns, waits_for_its_forwarder ? 60'000'000'000u : 0u) << "which may wait itself";
     }
   }
   EXPECT_GT(unharmed, 0);
