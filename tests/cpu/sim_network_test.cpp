@@ -15,7 +15,7 @@ struct alignas(16) put_room {
   std::array<std::byte, 64> bytes{};
 };
 
-/// Rank 0 puts so many bytes from behind `from` to behind `to`, of 64 that count up; what they become, or what the machine throws.
+/// Rank 0 puts so many of 64 bytes that count up, from the `from`-th on, to the `to`-th there: what the machine throws.
 std::string said_of_a_put(int from, int to, int bytes, put_room& there) {
   put_room here;
   for (std::size_t i = 0; i < here.bytes.size(); ++i) here.bytes[i] = static_cast<std::byte>(i);
