@@ -152,6 +152,7 @@ class exchange_context : public planted<far_context> {
     const bool is_sent = at.where == arrival_sites::dispatch() && at.epoch == 1 && setting_.late_round == 0;
     if (setting_.late == rank() && is_sent) return false;
     const may_give_up given = setting_.of_rank(setting_.gives_up, rank());
+    if (given == at_sums) return at.where == site{"combine.sum"} || at.where == site{"combine.forward"};
     return given == anywhere || (given == at_arrivals && !gate);
   }
 

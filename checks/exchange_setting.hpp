@@ -24,7 +24,7 @@ enum class routing {
 };
 
 /// Where a rank's waits may end at any moment as if their deadline had passed.
-enum class may_give_up { nowhere, at_arrivals, anywhere };
+enum class may_give_up { nowhere, at_arrivals, anywhere, at_sums };  // at_sums: of layout per_rank in chunks
 using enum may_give_up;
 
 /// After the first communicator: whether there is a second one, made of what, and where the ranks meet.

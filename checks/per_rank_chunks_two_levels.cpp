@@ -22,6 +22,19 @@ chunks_setting forwarded(int group, exchange_setting e, const ep::per_rank_chunk
   return {e, chunks, draws};
 }
 
+/// A token of the first of four ranks for all. Its forwarder may give up while it awaits the group's sums, and it itself.
+chunks_setting forwarder_gives_up() {
+  exchange_setting e = {.ranks = 4,
+                        .warps = {2},
+                        .experts = 4,
+                        .top_k = 4,
+                        .tokens = {1, 0},
+                        .rounds = 1,
+                        .gives_up = {at_sums, nowhere, at_sums, nowhere},
+                        .carriers = 6};
+  return forwarded(2, e, {.chunk_tokens = 1, .tile_tokens = 1}, 1);
+}
+
 exploration forwarding_holds(const char* name, const chunks_setting& e) {
   return {name, [e](const check::bounds& limits) { return check_per_rank_chunks(e, limits); }};
 }
@@ -91,6 +104,8 @@ std::vector<exploration> in_groups_of_two() {
                        forwarded(2, holes, a_token_each, 2)),
       forwarding_holds("4 ranks in groups of 2, of which one has 2 blocks of 3 warps, takes drawn once",
                        forwarded(2, blocks, two_that_send, 1)),
+      forwarding_holds("4 ranks in groups of 2, a forwarder may give up what it awaits of its group",
+                       forwarder_gives_up()),
       forwarding_holds("6 ranks in groups of 3, top 6 of 6 experts, takes drawn once",
                        forwarded(3, six, a_token_each, 1)),
   };
@@ -187,6 +202,9 @@ struct two_level_bugs {
         wrong_in(gives_up, "a wait of a forwarder that gave up counts as arrived", "F1",
                  {verdict::broken_promise, verdict::outside_memory, verdict::data_race},
                  {.what = verbs::wait, .how = taken_for_success, .where = "dispatch.forward"}),
+        wrong_in(forwarder_gives_up(), "a sum is forwarded by who gave up awaiting another one", "F2",
+                 {verdict::broken_promise, verdict::data_race, verdict::garbage_read},
+                 {.what = verbs::wait, .how = taken_for_success, .where = "combine.forward"}),
     };
   }
 };

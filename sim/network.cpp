@@ -1,17 +1,34 @@
 // The network between ranks: what is sent, when it goes on, and what a fence holds back.
 #include "sim/network.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <utility>
 
+#include "baton/error.hpp"
+#include "exec/exec.hpp"
+#include "sim/alignment.hpp"
 #include "sim/context.hpp"
 #include "sim/machine_state.hpp"
 
 namespace baton::sim {
+namespace {
+
+/// Of whole vec16s, as the verb's contract has it.
+void require_vec16s(const std::byte* to, const std::byte* from, int bytes) {
+  require_aligned(to, sizeof(vec16));
+  require_aligned(from, sizeof(vec16));
+  if (bytes < 0 || bytes % static_cast<int>(sizeof(vec16)) != 0)
+    throw error{fmt::format("a put of {} bytes: expected a multiple of {}", bytes, sizeof(vec16))};
+}
+
+}  // namespace
 
 void context::put(int rank, std::byte* to, const std::byte* from, int bytes) {
   require_whole("put");
+  require_vec16s(to, from, bytes);
   scheduling_point();
   release(scope::system);  // the warp's own writes are what is read
   machine_.send(

@@ -154,7 +154,8 @@ expert_range experts_of_rank(int num_experts, int num_ranks, int rank);
 /// A round is dispatch_async, dispatch_wait, combine_async, combine_wait, in this order, on every rank.
 /// The *_async calls never wait for another rank (but combine_async does with weights_at_combine); the *_wait calls do. Several
 /// ranks that share one thread or one GPU must therefore all enqueue their *_async call before any of them enqueues the matching
-/// *_wait.
+/// *_wait. With levels two forwarders forward in theirs: a rank's *_wait may also wait for that of others, which it must not keep
+/// from being enqueued, or from running.
 ///
 /// Order: everything happens on the caller's stream. No call allocates or synchronises; all can be captured
 /// into a CUDA graph and replayed with new inputs in the same buffers.
@@ -280,9 +281,9 @@ class expert_parallel {
                     stream);
   }
 
-  /// Waits for all ranks' dispatch_async and lays the received tokens out by expert. `tokens` and `sources`
-  /// past the received rows, and the padding between experts (see ep_config::row_alignment), are unspecified; row_counts tells
-  /// what is valid.
+  /// Waits for all ranks' dispatch_async, with levels two also for the dispatch_wait of its group's ranks, which forward to it,
+  /// and lays the received tokens out by expert. `tokens` and `sources` past the received rows, and the padding between experts
+  /// (see ep_config::row_alignment), are unspecified; row_counts tells what is valid.
   received_tokens dispatch_wait(stream_ref stream = {}, int slot = 0);
 
   /// Sends expert outputs back to the ranks of their tokens. combine_wait takes as many SMs, and adds the shared_output that was
@@ -293,17 +294,21 @@ class expert_parallel {
     combine_async({.expert_output = expert_output}, stream);
   }
 
-  /// Waits for all ranks' combine_async, then `out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :]`,
-  /// where y is the output of the token's k-th expert and zero where topk_idx was -1. Layout per_expert accumulates in fp32
-  /// with fused multiply-adds, k ascending, per_rank as combine() says; `out` is fp32 or bf16 (rounded once). The weights are
-  /// those that dispatch was given, or combine_async, and then, and with per_rank always, `topk_weights` is null here; without
-  /// any, every weight is 1. The shared_output of combine_async comes last, as combine() says.
+  /// Waits for all ranks' combine_async, with levels two also for the combine_wait of its forwarders, the ranks of its place in
+  /// other groups; then `out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :]`, where y is the output of the token's k-th
+  /// expert and zero where topk_idx was -1. Layout per_expert accumulates in fp32 with fused multiply-adds, k ascending, per_rank
+  /// as combine() says; `out` is fp32 or bf16 (rounded once). The weights are those that dispatch was given, or combine_async,
+  /// and then, and with per_rank always, `topk_weights` is null here; without any, every weight is 1. The shared_output of
+  /// combine_async comes last, as combine() says.
   void combine_wait(const float* topk_weights, float* out, stream_ref stream = {}, int slot = 0);
   void combine_wait(const float* topk_weights, bfloat16* out, stream_ref stream = {}, int slot = 0);
 
   /// combine_async and combine_wait, with the weights that dispatch was given; with layout per_rank in one kernel:
   /// out[t, :] = sum over ranks r, ascending, of p_r[t, :], where p_r = sum over the choices k of t on r, ascending, of
   /// weight * y[t, k, :] in fp32, rounded to combine_format if r is another rank (with scales: each value * its scale, in fp32).
+  /// With levels two that is so of the own group. Another group is one summand, at the place of its forwarder among the ranks:
+  /// the sum of p_r over its ranks r, ascending, in fp32, in which the forwarder's own p_r is not rounded; and then that sum is,
+  /// to combine_format.
   ///
   /// With a shared_output, in every layout and form: out[t, :] = that sum + shared_output[t, :], one more addition in fp32, the
   /// last one before `out` is rounded.

@@ -2,7 +2,8 @@
 // The verbs for memory of ranks that stores do not reach: beyond the p2p group, through a network. For contexts that have one.
 //
 //   put(rank, to, from, bytes)   the warp, which has met (sync_warp) behind its writes of `from`: starts a copy of this rank's
-//                                memory to rank's. It is read and written at any time from then on, in parts; nobody is told
+//                                memory to rank's, of whole vec16s: both addresses and the size are multiples of 16. It is read
+//                                and written at any time from then on, in parts of whole vec16s; nobody is told
 //   fence_puts()                 a lane: what this lane signals to a rank from here on arrives after all that this rank has put
 //                                there and that happens before this call, by whichever warp. Waits for nothing
 //   signal(rank, word, value)    a lane: stores 64 bits in rank's memory. Who waits for it with acquire, at system scope, has

@@ -166,6 +166,13 @@ TEST(exchange_two_levels_settings, change_no_bit_of_values_in_formats_of_fewer_b
     });
 }
 
+/// Rank 0 does, to which it put no sum.
+void expect_names_its_forwarder(const stuck_record& r) {
+  ASSERT_EQ(r.complete, 1u);
+  EXPECT_EQ(name(r.where), "combine.sum");
+  EXPECT_EQ(r.peer, 2);
+}
+
 /// Memory of a round before each of its kernels, as it is without damage.
 struct untouched {
   forwarded_rounds e{four_a_chunk};
@@ -209,6 +216,7 @@ TEST(exchange_two_levels_damage, a_flipped_bit_of_a_word_for_a_forwarder_is_name
     ASSERT_EQ(of_sum.complete, 1u) << "bit " << bit;
     EXPECT_EQ(name(of_sum.where), "combine.forward");
     EXPECT_EQ(of_sum.peer, 3);
+    expect_names_its_forwarder(all.e.of_rank(0).record);
   }
 }
 

@@ -73,14 +73,6 @@ TEST(exchange_two_levels, shared_experts_and_bf16_outputs_are_added_where_the_to
   for (const calls how : {calls::fused, calls::apart}) EXPECT_EQ(run_round(c, ranks, 1, how), "");
 }
 
-TEST(exchange_two_levels, in_groups_of_one_results_are_the_bits_of_one_level) {
-  for (const token_format back : {token_format::bf16, token_format::blockwise_fp8}) {
-    exchange_case c = forwarded_in_groups_of(1, {4, sizes(13, 5, 384, 17), {3, 8, 0, 17}, routing::sparse});
-    c.config.combine_format = back;
-    EXPECT_EQ(outputs_of(c), outputs_of(put_to_each_rank(c))) << name(back);
-  }
-}
-
 TEST(exchange_two_levels, in_one_group_they_are_one) {
   const exchange_case c{4, sizes(13, 5, 264, 17), {3, 8, 0, 17}, routing::sparse};
   for (const int group : {0, 4}) {
@@ -208,9 +200,12 @@ TEST(exchange_two_levels, a_rank_that_is_lost_is_named_by_every_survivor_at_the_
       }
 }
 
-/// Who waits for a forwarder names it, and it names whom it waits for: at the end of such a chain is who was lost.
+/// Who waits for a forwarder names it, and it names whom it waits for: at the end of such a chain is who was lost. Who names
+/// nobody has what it must have: a forwarder that gave up sends nothing.
 TEST(exchange_two_levels, a_rank_that_dies_at_any_step_is_at_the_end_of_what_each_survivor_names) {
   const exchange_case c = forwarded_in_groups_of(2, case_of_eight_experts(4));
+  auto healthy = make_ranks(simulated_worlds(4, {}), c.config);
+  run_until_stuck(healthy, c);
   std::map<std::string, int> sites;
   int unharmed = 0;
   for (std::uint64_t step = 0; step < 400; step += 3) {
@@ -219,21 +214,75 @@ TEST(exchange_two_levels, a_rank_that_dies_at_any_step_is_at_the_end_of_what_eac
     auto ranks = make_ranks(simulated_worlds(4, options), c.config);
     const auto found = run_until_stuck(ranks, c);
     for (const int survivor : {0, 2, 3}) {
+      const auto at = static_cast<std::size_t>(survivor);
       int peer = survivor;
       for (int links = 0; links < 3 && peer != 1 && peer >= 0; ++links)
         peer = found[static_cast<std::size_t>(peer)].peer;
       EXPECT_TRUE(peer == 1 || peer == -2)
           << "step " << step << ": rank " << survivor << " leads to " << peer;
-      const stuck::details& own = found[static_cast<std::size_t>(survivor)];
-      ++(own.peer == -2 ? unharmed : sites[own.site]);
-      const bool lets_report = own.peer == (survivor + 2) % 4 && own.site == "combine.sum";
-      EXPECT_GE(own.waited_ns, lets_report ? 60'000'000'000u : 0u) << "its forwarder reports first";
+      const stuck::details& own = found[at];
+      if (own.peer == -2) {
+        ++unharmed;
+        EXPECT_EQ(difference(healthy[at].read_output(), ranks[at].read_output()), "")
+            << "step " << step << ", rank " << survivor;
+        continue;
+      }
+      ++sites[own.site];
+      const bool waits_for_its_forwarder = own.peer == (survivor + 2) % 4 && own.site == "combine.sum";
+      EXPECT_GE(own.waited_ns, waits_for_its_forwarder ? 60'000'000'000u : 0u) << "which may wait itself";
     }
   }
   EXPECT_GT(unharmed, 0);
   EXPECT_GT(sites["dispatch.forward"], 0);
   EXPECT_GT(sites["combine.forward"], 0);
   for (const auto& [site, times] : sites) RecordProperty(site, times);
+}
+
+constexpr std::uint64_t one_deadline = 30'000'000'000;
+
+/// Rank 2 sends, and forwards nothing of rank 0's: that is all that rank 3 lacks.
+TEST(exchange_two_levels,
+     a_forwarder_that_does_not_come_is_named_by_who_is_sent_nothing_after_two_deadlines) {
+  const exchange_case c = forwarded_in_groups_of(2, case_of_eight_experts(4));
+  auto ranks = make_ranks(simulated_worlds(4, {}), c.config);
+  const auto inputs = draw_inputs(c, 1);
+  for (std::size_t r = 0; r < 4; ++r) ranks[r].load(inputs[r]);
+  for (exchange_rank& r : ranks) r.dispatch_async();
+  for (const std::size_t r : {0, 1, 3}) ranks[r].dispatch_wait();
+  for (const std::size_t r : {0, 1}) EXPECT_NO_THROW(ranks[r].ranks().synchronize()) << "rank " << r;
+  try {
+    ranks[3].ranks().synchronize();
+    ADD_FAILURE() << "rank 3 has all there is";
+  } catch (const stuck& e) {
+    EXPECT_EQ(e.where.site, "dispatch.chunk");
+    EXPECT_EQ(e.where.peer, 2);
+    EXPECT_GE(e.where.waited_ns, 2 * one_deadline);
+  }
+}
+
+/// Ids of rank 0 are there, and some of its tokens are not: its forwarder names it, and later others name the forwarder.
+TEST(exchange_two_levels, a_source_that_is_cut_off_is_named_by_its_forwarder_before_others_name_that) {
+  const exchange_case c = forwarded_in_groups_of(2, case_of_eight_experts(4));
+  int of_forwarder = 0, of_receiver = 0;
+  for (std::uint64_t step = 0; step < 120; ++step) {
+    sim::options options;
+    options.faults = {{sim::fault::kind::is_cut_off, 0, step}};
+    auto ranks = make_ranks(simulated_worlds(4, options), c.config);
+    const auto found = run_until_stuck(ranks, c);
+    if (found[2].peer != 0 || found[2].site == "dispatch.ids" || found[2].site == "combine.sum") continue;
+    ++of_forwarder;
+    EXPECT_EQ(found[2].site, "dispatch.forward") << "step " << step;
+    EXPECT_GE(found[2].waited_ns, one_deadline);
+    EXPECT_LT(found[2].waited_ns, 2 * one_deadline);
+    if (found[3].site != "dispatch.chunk") continue;
+    ++of_receiver;
+    EXPECT_EQ(found[3].peer, 2) << "step " << step;
+    EXPECT_GE(found[3].waited_ns, 2 * one_deadline) << "step " << step;
+  }
+  EXPECT_GT(of_forwarder, 0);
+  EXPECT_GT(of_receiver, 0);
+  RecordProperty("named_by_its_forwarder", of_forwarder);
+  RecordProperty("whom_another_one_names", of_receiver);
 }
 
 TEST(exchange_two_levels, processes_forward_for_each_other) {

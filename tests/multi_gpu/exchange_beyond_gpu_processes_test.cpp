@@ -66,6 +66,12 @@ TEST_P(exchange_beyond_gpu_processes, layout_per_rank_is_right_to_the_bit_in_eve
           what.config.p2p_group_size = group;
           expect_right_rounds(what, w, c.name);
         }
+    exchange_case given =
+        per_rank({ranks, sizes(11, 3, 128, 9), {}, routing::sparse}, token_format::blockwise_fp8);
+    given.tokens.resize(static_cast<std::size_t>(ranks), 9);
+    given.given_tokens = true;
+    given.config.p2p_group_size = group;
+    expect_right_rounds(given, w, "given");
     exchange_case few_blocks = per_rank({ranks, sizes(13, 5, 264, 17), {}, routing::sparse});
     few_blocks.tokens.resize(static_cast<std::size_t>(ranks), 17);
     few_blocks.config.p2p_group_size = group;

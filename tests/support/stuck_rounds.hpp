@@ -9,7 +9,7 @@ inline exchange_case case_of_eight_experts(int ranks) {
   return {ranks, sizes(8, 2, 64, 6), std::vector<int>(static_cast<std::size_t>(ranks), 6), routing::distinct};
 }
 
-/// What each rank's synchronize threw; peer -2: nothing.
+/// What each rank's synchronize threw; peer -2: nothing. Experts return their rows where these lie by expert, else any.
 inline std::vector<stuck::details> run_until_stuck(std::vector<exchange_rank>& ranks,
                                                    const exchange_case& c) {
   std::vector<stuck::details> found(ranks.size());
@@ -22,7 +22,8 @@ inline std::vector<stuck::details> run_until_stuck(std::vector<exchange_rank>& r
   for (auto& r : ranks) {
     replies.emplace_back(r.ranks(), static_cast<std::size_t>(r.received().max_rows) *
                                         static_cast<std::size_t>(c.config.hidden));
-    r.combine_async(replies.back().data());
+    const bool have_rows = c.config.rows == ep_rows::by_expert;
+    r.combine_async(have_rows ? static_cast<const bfloat16*>(r.received().tokens) : replies.back().data());
   }
   for (auto& r : ranks) r.combine_wait();
   for (std::size_t r = 0; r < ranks.size(); ++r) {

@@ -34,7 +34,7 @@ struct combine_body {
   template <line_exec_context X>
   static BATON_FN void run(X& x, const params& p) {
     x.launch_dependents();
-    const combine_plan shared{{}, 0, params::has_two_levels};
+    const combine_plan shared = plan();
     x.block_each(params::has_two_levels ? 3 : 2, [&](int i) { x.write(shared.next(x) + i, 0u); });
     x.sync_block();
     x.await_dependencies();
@@ -62,6 +62,9 @@ struct combine_body {
   }
 
  private:
+  /// Where things begin, whatever there is room for.
+  static BATON_FN combine_plan plan() { return combine_plan{{}, 0, params::has_two_levels}; }
+
   /// What the block's warps take parts from: those of `sources` ranks, from `turn` ranks behind this one on.
   template <class X>
   struct deal {
@@ -255,7 +258,7 @@ struct combine_body {
     all.below = ranks & (own - 1);
     all.above = ranks & ~own & ~(own - 1);
     if (p.shared.present() && !forwards_for(p, at.source)) all.shared = p.shared.of(at.token, p.s.hidden);
-    all.kept = combine_plan{}.kept(x) + x.warp() * columns_of_set;
+    all.kept = plan().kept(x) + x.warp() * columns_of_set;
     if (!await_sums(x, p, epoch, at, all.below | all.above)) return false;
     all.sums.base = reinterpret_cast<const vec16*>(p.windows.at[p.s.rank] + p.window.sums);
     x.each_lane([&](int r) {

@@ -41,7 +41,8 @@
 //     ids of n + 1 before it begins n + 2, so f's dispatch of n has ended, which awaits every chunk that is put to it, also where
 //     it wants none of it. f's sums by d: d's combine of n + 1 begins when d has seen f's ids of n + 1, so f's combine of n has
 //     ended. s's sums by f, and the place of the send buffer: f has seen s's ids of n + 1, so s's combine of n has ended, which
-//     awaited what was put there.
+//     awaited what was put there. Of forward words one copy would do: s awaits a sum of whatever f awaits, and so begins n + 1
+//     behind f's dispatch of n. There are two as there are of all that dispatch is sent.
 // Start:    as cells.hpp has it.
 // Progress: three stages, of which each waits for those before it and for ids alone. Who sends waits for nobody. Who forwards
 //           waits for what sources, or ranks of its group, have sent. Who receives waits for what was sent or forwarded. Warps
