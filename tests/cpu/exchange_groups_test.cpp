@@ -69,14 +69,8 @@ TEST(exchange_groups, results_are_the_same_bits_however_puts_are_reordered) {
 }
 
 TEST(exchange_groups, a_word_that_overtakes_its_messages_is_exposed_by_some_schedule) {
-  int exposed = 0;
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    sim::options options = late_puts(sim::schedule::random, seed);
-    options.faults = {{sim::fault::kind::forgets_fences, 1}};
-    exposed += run_under(options, 2, 1, arrival_policy::epoch).empty() ? 0 : 1;
-  }
-  EXPECT_GT(exposed, 0);
-  RecordProperty("exposed_of_20", exposed);
+  expect_exposed_without_fences(
+      [](const sim::options& options) { return run_under(options, 2, 1, arrival_policy::epoch); });
 }
 
 std::vector<stuck::details> run_until_stuck(const exchange_case& c, const sim::options& options) {
@@ -85,21 +79,8 @@ std::vector<stuck::details> run_until_stuck(const exchange_case& c, const sim::o
 }
 
 TEST(exchange_groups, a_rank_that_is_lost_is_named_by_every_survivor_at_the_same_place) {
-  using kind = sim::fault::kind;
-  for (const int group : {1, 2})
-    for (const kind how : {kind::never_launches, kind::is_cut_off})
-      for (const int lost : {0, 3}) {
-        const bool has_neighbours = group > 1 && how == kind::is_cut_off;  // whom stores still reach
-        sim::options options;
-        options.faults = {{how, lost}};
-        const auto found = run_until_stuck(in_groups_of(group, case_of_eight_experts(4)), options);
-        for (int r = 0; r < 4; ++r) {
-          if (r == lost || (has_neighbours && r / group == lost / group)) continue;
-          EXPECT_EQ(found[static_cast<std::size_t>(r)].peer, lost) << "rank " << r << ", groups of " << group;
-          EXPECT_EQ(found[static_cast<std::size_t>(r)].site, "dispatch.arrival");
-          EXPECT_EQ(found[static_cast<std::size_t>(r)].epoch, 1u);
-        }
-      }
+  expect_lost_ranks_named_at("dispatch.arrival",
+                             [](int group, const exchange_case& c) { return in_groups_of(group, c); });
 }
 
 TEST(exchange_groups, a_rank_that_dies_at_any_step_is_the_only_one_that_survivors_name) {

@@ -10,6 +10,7 @@
 #include "baton/error.hpp"
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/simulated_worlds.hpp"
+#include "tests/support/stuck_rounds.hpp"
 
 namespace baton::test {
 
@@ -45,6 +46,42 @@ inline std::string rounds_under(const sim::options& options, const exchange_case
       return e.what();
     }
   return {};
+}
+
+/// rounds(options) goes wrong under some schedule in which rank 1's kernels fence no puts.
+template <class Rounds>
+void expect_exposed_without_fences(Rounds rounds) {
+  int exposed = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    sim::options options = late_puts(sim::schedule::random, seed);
+    options.faults = {{sim::fault::kind::forgets_fences, 1}};
+    exposed += rounds(options).empty() ? 0 : 1;
+  }
+  EXPECT_GT(exposed, 0);
+  testing::Test::RecordProperty("exposed_of_20", exposed);
+}
+
+/// A rank of four that never comes, or that no put reaches, is named at `site` by every survivor whom stores of its do not reach.
+/// in_groups_of(size, case) is the case in groups.
+template <class InGroupsOf>
+void expect_lost_ranks_named_at(const std::string& site, InGroupsOf in_groups_of) {
+  using kind = sim::fault::kind;
+  for (const int group : {1, 2})
+    for (const kind how : {kind::never_launches, kind::is_cut_off})
+      for (const int lost : {0, 3}) {
+        const bool has_neighbours = group > 1 && how == kind::is_cut_off;  // whom stores still reach
+        sim::options options;
+        options.faults = {{how, lost}};
+        const exchange_case c = in_groups_of(group, case_of_eight_experts(4));
+        auto ranks = make_ranks(simulated_worlds(4, options), c.config);
+        const auto found = run_until_stuck(ranks, c);
+        for (int r = 0; r < 4; ++r) {
+          if (r == lost || (has_neighbours && r / group == lost / group)) continue;
+          EXPECT_EQ(found[static_cast<std::size_t>(r)].peer, lost) << "rank " << r << ", groups of " << group;
+          EXPECT_EQ(found[static_cast<std::size_t>(r)].site, site);
+          EXPECT_EQ(found[static_cast<std::size_t>(r)].epoch, 1u);
+        }
+      }
 }
 
 }  // namespace baton::test

@@ -7,6 +7,7 @@
 #include "base/bits.hpp"
 #include "kernels/ep/per_rank_chunks/arrived_chunks.hpp"
 #include "kernels/ep/per_rank_chunks/receive.hpp"
+#include "kernels/ep/per_rank_chunks/send.hpp"
 #include "kernels/ep/per_rank_chunks/wanted_tokens.hpp"
 
 namespace baton::ep::per_rank_chunks {
@@ -26,15 +27,11 @@ struct chunk_forwarder {
   /// One warp: chunks of the block's tiles, as long as there are some. False: gave up.
   BATON_FN bool forward_all(X& x, std::uint32_t* next) {
     const int chunks_of_tile = p.window.tile_tokens / p.window.chunk_tokens;
-    for (;;) {
-      const int taken = take_next(x, next), nth_tile = taken / chunks_of_tile;
-      const int dealt = x.block() + nth_tile * x.num_blocks();
-      if (dealt >= num_tiles(p)) return true;
-      const tile of = dealt_tile(p.s, dealt);
-      const int first = of.nth * p.window.tile_tokens + taken % chunks_of_tile * p.window.chunk_tokens;
-      if (first < p.s.max_tokens && forwards_for(p, of.source) && !forward_chunk(x, of.source, first))
+    for (dealt_chunk c; take_chunk(x, p, chunks_of_tile, next, c);)
+      if (c.first_token < p.s.max_tokens && forwards_for(p, c.of.source) &&
+          !forward_chunk(x, c.of.source, c.first_token))
         return false;
-    }
+    return true;
   }
 
  private:
@@ -125,9 +122,7 @@ struct chunk_forwarder {
                             std::uint32_t ranks) const {
     x.each_lane([&](int r) {
       if ((ranks >> r & 1) == 0) return;
-      std::byte* row = p.windows.at[r] + token;
-      x.bulk_store(row + span.begin, piece, span.is_one() ? span.bytes + span.rest_bytes : span.bytes);
-      if (!span.is_one()) x.bulk_store(row + span.rest, piece + span.bytes, span.rest_bytes);
+      store_span(x, p.windows.at[r] + token, piece, span);
       x.bulk_commit();
     });
   }

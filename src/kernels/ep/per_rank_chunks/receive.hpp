@@ -21,6 +21,23 @@ struct piece_walk {
   }
 };
 
+/// A chunk of a tile that is dealt to the block; it may lie behind the source's last token.
+struct dealt_chunk {
+  tile of;
+  int first_token;
+};
+/// One warp: the block's next. False: there are no more.
+template <class X>
+BATON_FN bool take_chunk(X& x, const dispatch_params& p, int chunks_of_tile, std::uint32_t* next,
+                         dealt_chunk& c) {
+  const int taken = take_next(x, next), nth_tile = taken / chunks_of_tile;
+  const int dealt = x.block() + nth_tile * x.num_blocks();
+  if (dealt >= num_tiles(p)) return false;
+  c.of = dealt_tile(p.s, dealt);
+  c.first_token = c.of.nth * p.window.tile_tokens + taken % chunks_of_tile * p.window.chunk_tokens;
+  return true;
+}
+
 template <token_format Format, class X, class P = dispatch_params>
 struct chunk_receiver {
   static constexpr int of_scale = payload_of_scale_byte(facts_of(Format));
@@ -32,21 +49,13 @@ struct chunk_receiver {
   /// One warp: chunks of the block's tiles, as long as there are some. False: gave up.
   BATON_FN bool receive_all(X& x, std::uint32_t* next) {
     const int chunks_of_tile = p.window.tile_tokens / p.window.chunk_tokens;
-    for (;;) {
-      const int taken = take_next(x, next), nth_tile = taken / chunks_of_tile;
-      const int dealt = x.block() + nth_tile * x.num_blocks();
-      if (dealt >= num_tiles(p)) return true;
-      const tile of = dealt_tile(p.s, dealt);
-      const int first = of.nth * p.window.tile_tokens + taken % chunks_of_tile * p.window.chunk_tokens;
-      if (first < p.s.max_tokens && !receive_chunk(x, {of, first})) return false;
-    }
+    for (dealt_chunk c; take_chunk(x, p, chunks_of_tile, next, c);)
+      if (c.first_token < p.s.max_tokens && !receive_chunk(x, c)) return false;
+    return true;
   }
 
  private:
-  struct chunk {
-    tile of;
-    int first_token;
-  };
+  using chunk = dealt_chunk;
   /// What the warp knows of a token: lane k has choice k's row, or -1.
   struct token_rows {
     int token;

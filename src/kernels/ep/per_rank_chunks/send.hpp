@@ -23,6 +23,13 @@ struct token_piece {
   int token = -1, piece = 0;
 };
 
+/// One lane: copies of a staged piece to its places in the token at `token`.
+template <class X>
+BATON_FN void store_span(X& x, std::byte* token, const std::byte* piece, const piece_span& span) {
+  x.bulk_store(token + span.begin, piece, span.is_one() ? span.bytes + span.rest_bytes : span.bytes);
+  if (!span.is_one()) x.bulk_store(token + span.rest, piece + span.bytes, span.rest_bytes);
+}
+
 /// Where a warp stages what it sends.
 struct staging {
   std::byte* pieces;  // [stages, piece_room]
@@ -267,9 +274,7 @@ struct chunk_sender {
     for (int i = 1, to = p.s.rank; i <= p.s.num_ranks; ++i) {
       if (++to == p.s.num_ranks) to = 0;
       if ((ranks >> to & 1) == 0) continue;
-      std::byte* row = p.windows.at[to] + at;
-      x.bulk_store(row + span.begin, from, span.is_one() ? span.bytes + span.rest_bytes : span.bytes);
-      if (!span.is_one()) x.bulk_store(row + span.rest, from + span.bytes, span.rest_bytes);
+      store_span(x, p.windows.at[to] + at, from, span);
     }
     x.bulk_commit();
   }
