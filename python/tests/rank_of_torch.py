@@ -188,6 +188,26 @@ def low_latency(world, buffer, given, use_fp8, is_hooked):
         assert_right(again)
 
 
+class Undecided:
+    """Where bfloat16 does not say which of two bytes comes next: how far transformers' own model in bfloat16 is from the same in float32, at worst in a text.
+    Ranks round their parts of a token's sum to bfloat16, so among many a text may part there from what one writes."""
+
+    def __init__(self, own, exact, texts, length):
+        self.exact, self.noise = exact, {}
+        for text in texts:
+            ids = torch.tensor([list((text["prompt"] + text["greedy_continuation"][:length]).encode())], device=exact.device)
+            rounded, right = (its(ids).logits[0].float() for its in (own, exact))
+            largest = right.topk(2).indices
+            gaps = [logits.gather(1, largest).diff(dim=1) for logits in (rounded, right)]
+            self.noise[text["prompt"]] = (gaps[0] - gaps[1]).abs().max().item()
+
+    def where(self, text, written, wanted):
+        """Whether `written` first differs from `wanted` where it may."""
+        at = next(i for i, (one, other) in enumerate(zip(written, wanted)) if one != other)
+        logits = self.exact(torch.tensor([[*text["prompt"].encode(), *wanted[:at]]], device=self.exact.device)).logits[0, -1]
+        return bool(logits[wanted[at]] - logits[written[at]] <= self.noise[text["prompt"]])
+
+
 def model(device):
     """The small model writes what it should, loaded by its experts and loaded whole; on GPUs all texts, and beside transformers itself."""
     import transformers
@@ -197,17 +217,21 @@ def model(device):
     folder = SOURCE / "data" / "tiny-moe"
     texts = json.loads((folder / "greedy.json").read_text())
     count, length = (len(texts), 96) if device == "cuda" else (2, 24)
-    own = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).to("cpu" if device == "cpu" else f"cuda:{world.device_index}")
+    place = "cpu" if device == "cpu" else f"cuda:{world.device_index}"
+    own, exact = (transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).to(place) for dtype in (torch.bfloat16, torch.float32))
     models = {"transformers": own, "parallelize": None, "from_pretrained": baton.transformers.from_pretrained(folder, world, num_max_tokens_per_rank=128)}
+    undecided = Undecided(own, exact, texts[:count], length)
     for name in models:
         its = models[name] or baton.transformers.parallelize(own, world, num_max_tokens_per_rank=128)  # which changes it: `own` has written by now
-        right = 0
+        right, parted = 0, 0
         for text in texts[:count]:
             ids = torch.tensor([list(text["prompt"].encode())], device=own.device)
             out = its.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=length, do_sample=False, pad_token_id=0)
-            right += bytes(out[0, ids.shape[1]:].tolist()).decode(errors="replace") == text["greedy_continuation"][:length]
-        print(f"{name}: {right} of {count}")
-        assert right == count
+            written, wanted = out[0, ids.shape[1]:].tolist(), [*text["greedy_continuation"].encode()][:length]
+            right += written == wanted
+            parted += written != wanted and world.size > 2 and name != "transformers" and undecided.where(text, written, wanted)
+        print(f"{name}: {right} of {count}, {parted} parted where bfloat16 does not decide")
+        assert right + parted == count
 
 
 def page(device):
