@@ -84,6 +84,8 @@ GROUPS_HEAD = """
 ## Products of groups
 
 64 experts of DeepSeek-V3 (gate and up: n 4096, k 7168; down: n 7168, k 2048), uniform, rows of the device's own counts, TFLOP/s in bursts. DeepGEMM (54e2261, contiguous) on H200, whose memory is 1.4 times as fast as that of the H100 baton ran on.
+e4m3 has another inner loop and other stores since: in one call on one H100 they and DeepGEMM (sgl-deep-gemm 0.1.0) reached 1,303 and 1,255 (gate and up), 1,214 and 1,200 (down) with 512 rows, 697 and 616, 644 and 601 with 128
+([results](results/2026-11-27-groups/README.md)).
 
 | format | product | rows a group | baton | of the roofline | DeepGEMM | aim | machine |
 |---|---|---|---|---|---|---|---|

@@ -36,9 +36,9 @@ struct config {
   bool split = false;   // blocks of a cluster, of any size, share out k, and add up what they make of a tile
 
   constexpr bool block_scaled() const { return in == operand_type::e4m3; }
-  /// Of e4m3: no product runs from one turn of the inner loop to the next. So it is as quick with tiles dealt out evenly as
-  /// with others; else it takes a tenth longer there, but where products are gated.
-  constexpr bool turns_end() const { return block_scaled() && evenly && !gated; }
+  /// Who loads tells of each tile with its first slot, consumers look for none, and their results leave by plain stores. k is
+  /// not 0 then.
+  constexpr bool told() const { return block_scaled() && evenly && !gated && !listed; }
   constexpr bool e4m3_out() const { return gated && block_scaled(); }
   /// alpha, beta and B [k, n] are of dense products of 16 bits; weights of rows are of groups,
   /// scales of eight bits of e4m3.
@@ -105,6 +105,11 @@ struct tile_cursor {
   std::int32_t whole, part;
 };
 
+/// What is told of a tile, and whether there is one behind it.
+struct told_tile {
+  std::int32_t row, rows, column, b_row, more;
+};
+
 /// A block's shared memory.
 template <config C>
 struct block_plan : shared_plan {
@@ -119,6 +124,7 @@ struct block_plan : shared_plan {
   shared_array<std::uint32_t> parts;    // bit g: group g has a part of a tile; behind the bits how many have
   shared_array<tile_cursor> cursors;    // [num_warps]
   shared_array<slot_scales<C>> scales;  // [stages]
+  shared_array<told_tile> told;         // [stages]: of the tile whose first slot it is
   shared_array<std::int32_t> rows;      // [block_m]: where those of a tile's A lie
 
   constexpr block_plan()
@@ -132,6 +138,7 @@ struct block_plan : shared_plan {
         parts{take<std::uint32_t>(C.evenly ? most_groups / warp_lanes + 1 : 0)},
         cursors{take<tile_cursor>(C.evenly ? num_warps : 0)},
         scales{take<slot_scales<C>>(C.block_scaled() ? C.stages : 0)},
+        told{take<told_tile>(C.told() ? C.stages : 0)},
         rows{take<std::int32_t>(C.listed ? block_m : 0)} {}
 };
 

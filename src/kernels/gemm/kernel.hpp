@@ -14,8 +14,8 @@
 //
 // Hand-over: protocol/staged_pipeline.hpp. A slot is filled when its bytes have landed, those from the other blocks too. It is
 // free when the consumer warps of all blocks of the cluster have released it: what a block loads goes to each of them. Cluster i
-// takes tiles i, i + clusters, ... of the walk; roles agree on them without a word. Blocks that share out k give each other
-// nothing but sums, at a tile's end (block_sums.hpp).
+// takes tiles i, i + clusters, ... of the walk; roles agree on them without a word, or who loads tells consumers of a tile with
+// its first slot. Blocks that share out k give each other nothing but sums, at a tile's end (block_sums.hpp).
 #include <type_traits>
 
 #include "base/constant.hpp"
@@ -79,7 +79,10 @@ class block_role {
   BATON_FN void each_tile(F f) {
     typename tiles_of<C>::type::cursor cursor{x_, tiles_};
     tile next{};
-    const auto look = [&] { cursor.look(x_, next); };
+    const auto look = [&] {
+      cursor.look(x_, next);
+      if constexpr (C.told()) more_ = cursor.is_at(next);
+    };
     look();
     while (cursor.is_at(next)) {
       const tile now = next;
@@ -99,13 +102,28 @@ class block_role {
     });
     const wait_site where{.where = "gemm.slot_free"};
     each_tile([&](const tile& t, auto look) {
+      if constexpr (C.told()) look();
       for (int k = 0; k < steps_.count; ++k) {
         if (!out.producer_acquire(x_, where)) return false;
+        if constexpr (C.told())
+          if (k == 0) tell_of(t, out.index());
         x_.elect([&] { fill(out.index(), out.producer_mbar(), (steps_.first + k) * block_k<C>, t); });
         out.step();
       }
-      look();
+      if constexpr (!C.told()) look();
       return true;
+    });
+  }
+
+  /// In front of what fills the slot, so that who sees it filled sees this.
+  BATON_FN void tell_of(const tile& t, int slot) {
+    told_tile* const told = plan{}.told(x_) + slot;
+    x_.elect([&] {
+      x_.write(&told->row, std::int32_t{t.row});
+      x_.write(&told->rows, std::int32_t{t.rows});
+      x_.write(&told->column, std::int32_t{t.column});
+      x_.write(&told->b_row, std::int32_t{t.b_row});
+      x_.write(&told->more, std::int32_t{more_});
     });
   }
 
@@ -150,6 +168,7 @@ class block_role {
   }
 
   BATON_FN void consume(int number) {
+    if constexpr (C.told()) return consume_told(number);
     products products{x_, p_, steps_.count, number};
     results<C, X> results{x_, p_, number};
     sums sums{x_, number};
@@ -162,17 +181,55 @@ class block_role {
       if (!products.multiply(acc, results, look)) return false;
       if (!sums.add_up(acc)) return false;
       if (!sums.owns()) return true;
-      const int below = number * group_rows + x_.warp_of_group() * group_warp_rows;
-      if constexpr (C.epilogue) {
-        results.store_rest();
-        epilogue<C, X>{x_, p_}.run(acc, {t.row + below, t.rows - below, t.column}, t.b_row);
-      }
-      if constexpr (C.gated && !C.epilogue)
-        x_.fold_halves(acc, [](float gate, float up) { return silu(gate) * up; });
-      results.take(acc, {t.row + below, t.rows - below, t.column});
+      store(number, acc, t, results);
       return true;
     });
     results.finish();
+  }
+
+  /// The same where tiles are told of. What is told of a slot's is read before the slot is free again.
+  BATON_FN void consume_told(int number) {
+    if (steps_.count == 0) return;
+    products products{x_, p_, steps_.count, number};
+    results<C, X> results{x_, p_, number};
+    typename tiles_of<C>::type::cursor cursor{x_, tiles_};
+    tile first{};
+    cursor.look(x_, first);
+    for (bool more = cursor.is_at(first); more;) {
+      if (!products.wait()) return;
+      const told_tile* const told = plan{}.told(x_) + products.slot();
+      if (told_of(told->rows) <= number * group_rows) {
+        more = told_of(told->more) != 0;
+        if (!products.pass()) return;
+        continue;
+      }
+      accumulators acc;
+      tile t;
+      const bool multiplied = products.multiply(acc, results, [&] {
+        t = {told_of(told->row), told_of(told->rows), told_of(told->column), 0};
+        if constexpr (C.epilogue) t.b_row = told_of(told->b_row);
+        more = told_of(told->more) != 0;
+      });
+      if (!multiplied) return;
+      store(number, acc, t, results);
+    }
+    results.finish();
+  }
+  /// From a broadcast, so that it is known to be uniform.
+  BATON_FN int told_of(const std::int32_t& told) {
+    return x_.from_one([&] { return x_.read(&told); });
+  }
+
+  /// The group's rows of a tile, of which `acc` has the sums.
+  BATON_FN void store(int number, accumulators& acc, const tile& t, results<C, X>& results) {
+    const int below = number * group_rows + x_.warp_of_group() * group_warp_rows;
+    if constexpr (C.epilogue) {
+      results.store_rest();
+      epilogue<C, X>{x_, p_}.run(acc, {t.row + below, t.rows - below, t.column}, t.b_row);
+    }
+    if constexpr (C.gated && !C.epilogue)
+      x_.fold_halves(acc, [](float gate, float up) { return silu(gate) * up; });
+    results.take(acc, {t.row + below, t.rows - below, t.column});
   }
 
   X& x_;
@@ -180,6 +237,7 @@ class block_role {
   typename tiles_of<C>::type tiles_;
   k_steps steps_;
   pipeline slots_;
+  bool more_ = false;  // tiles behind the one that is loaded
 };
 
 /// `Config` is constant<c>; see base/constant.hpp.

@@ -130,8 +130,11 @@ void run(const world& w, const operands<float16, float16>& problem, int num_sms,
 
 void run(const world& w, const operands<bfloat16, float8_e4m3>& problem, int num_sms, stream_ref stream) {
   if (w.device() == device_kind::cpu) return run_on_cpu(w, problem, stream);
-  with_constant(problem.a_list != nullptr, [&](auto listed) {
-    with_constant(problem.has_ending(), [&](auto epilogue) {
+  with_constant(problem.has_ending(), [&](auto epilogue) {
+    // Without k no operand is looked at, and no slot tells of tiles.
+    if (problem.k == 0)
+      return launch_as<group_config<bfloat16, false, epilogue.value>>(w, problem, num_sms, stream);
+    with_constant(problem.a_list != nullptr, [&](auto listed) {
       launch_as<scaled_group_config<listed.value, epilogue.value>>(w, problem, num_sms, stream);
     });
   });

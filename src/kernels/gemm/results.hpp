@@ -1,6 +1,7 @@
 #pragma once
 // How a consumer warp's 16 rows of C leave: through places in shared memory in turn, some columns at a time. 16-bit ones
-// that find no free place stay in registers, rounded, until the next tile's products run, and are stored beside them.
+// that find no free place stay in registers, rounded, until the next tile's products run, and are stored beside them. Where tiles
+// are told of, by plain stores, after which a place is free at once.
 #include <bit>
 #include <type_traits>
 
@@ -63,7 +64,7 @@ class results {
 
   BATON_FN void finish() {
     store_rest();
-    x_.bulk_wait_read();
+    if constexpr (!C.told()) x_.bulk_wait_read();
   }
 
  private:
@@ -73,11 +74,12 @@ class results {
     if (C.grouped && rows_.rows <= 0) return;
     const tile_type place = places_.from_row(part % C.places * group_warp_rows);
     const int column = rows_.column + part * C.out_columns();
-    x_.template bulk_wait_read<C.places - 1>();
+    if constexpr (!C.told()) x_.template bulk_wait_read<C.places - 1>();
     if constexpr (C.e4m3_out())
       x_.put_rows(place, from, first, inverse_);
     else
       x_.put_rows(place, from, first);
+    if constexpr (C.told()) return store_plainly(place, column);
     x_.each_lane([&](int) { x_.fence_proxy_async(); });
     x_.sync_warp();
     if (!C.grouped || rows_.rows >= group_warp_rows) {
@@ -88,6 +90,26 @@ class results {
     } else {
       copy_rows(place, column);
     }
+  }
+
+  /// Without the copy engine, whose reads the next rows would have to wait for.
+  BATON_FN void store_plainly(const tile_type& place, int column) {
+    static_assert(!C.told() || C.places == 1);
+    constexpr int rows_at_once = warp_lanes / tile_type::chunks, times = group_warp_rows / rows_at_once;
+    x_.sync_warp();
+    if (rows_.rows < group_warp_rows || column + C.out_columns() > p_.n) return copy_rows(place, column);
+    x_.each_lane([&](int lane) {
+      const int row = lane / tile_type::chunks, chunk = lane % tile_type::chunks;
+      out_type* const to = static_cast<out_type*>(p_.c_rows) + std::int64_t{rows_.row + row} * p_.n + column +
+                           chunk * tile_type::chunk_values;
+      vec16 values[times];
+      BATON_UNROLL
+      for (int i = 0; i < times; ++i) values[i] = x_.read(place.chunk(row + i * rows_at_once, chunk));
+      BATON_UNROLL
+      for (int i = 0; i < times; ++i)
+        x_.write(reinterpret_cast<vec16*>(to + std::int64_t{i * rows_at_once} * p_.n), values[i]);
+    });
+    x_.sync_warp();
   }
 
   /// A tile's columns are a block of C that shares a scale, as token_format says of blockwise_fp8.
@@ -104,9 +126,10 @@ class results {
     });
   }
 
-  /// The end of a group: the rows behind it are another's.
+  /// The end of a group: the rows behind it are another's. Or, without the copy engine, of columns.
   BATON_FN void copy_rows(const tile_type& place, int column) {
-    x_.elect([&] { x_.bulk_commit(); });  // of nothing: as many groups of copies as places
+    if constexpr (!C.told())
+      x_.elect([&] { x_.bulk_commit(); });  // of nothing: as many groups of copies as places
     each_chunk([&](int i) {
       const int row = i / tile_type::chunks, chunk = i % tile_type::chunks;
       const int at = column + chunk * tile_type::chunk_values;
@@ -122,7 +145,7 @@ class results {
   /// have would be kept in registers while products run.
   template <class F>
   BATON_FN void each_chunk(F f) {
-    const int chunks = rows_.rows * tile_type::chunks;
+    const int chunks = (C.told() ? smaller(rows_.rows, group_warp_rows) : rows_.rows) * tile_type::chunks;
     if constexpr (C.epilogue && C.gated) {
       BATON_ROLLED
       for (int first = 0; first < chunks; first += warp_lanes)

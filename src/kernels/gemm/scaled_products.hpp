@@ -38,9 +38,12 @@ class scaled_products {
       look();
       return true;
     }
-    if constexpr (C.turns_end()) return multiply_slots(acc, look);
     return multiply_on(acc, look);
   }
+
+  /// For the slot that comes next.
+  BATON_FN bool wait() { return in_.consumer_wait(x_, {.where = "gemm.slot_filled"}); }
+  BATON_FN int slot() const { return in_.index(); }
 
  private:
   struct slot_operands {
@@ -80,30 +83,6 @@ class scaled_products {
     return filled;
   }
 
-  /// No product runs from one turn of the loop to the next.
-  template <class Look>
-  BATON_FN bool multiply_slots(accumulators& acc, Look look) {
-    if (!wait()) return false;
-    slot_operands slot = operands_of(in_.index());
-    multiply_slot(acc, slot, look);
-    for (int k = 1; k < steps_;) {
-      if (!wait()) return false;
-      slot = operands_of(in_.index());
-      bool there = true;
-      BATON_ROLLED
-      do {
-        ++k;
-        multiply_slot(acc, slot, [&] {
-          slot = operands_of(in_.index());
-          there = in_.consumer_sees(x_) & (k < steps_);
-        });
-      } while (there);
-    }
-    return true;
-  }
-
-  BATON_FN bool wait() { return in_.consumer_wait(x_, {.where = "gemm.slot_filled"}); }
-
   BATON_FN slot_operands operands_of(int slot) {
     return {x_.prepare(a_slot<C>(x_, slot).from_row(number_ * group_rows)), x_.prepare(b_slot<C>(x_, slot))};
   }
@@ -135,27 +114,6 @@ class scaled_products {
     x_.template await_products<0>(product);
     in_.consumer_release_at(x_, awaited_, slot);
     x_.add_scaled(acc, (parts - 1) * scaled_columns, product, by.of[parts - 1]);
-  }
-
-  /// All products of a slot, and it is free; `meanwhile` is called at the next one, while the last of them runs.
-  template <class Meanwhile>
-  BATON_FN void multiply_slot(accumulators& acc, const slot_operands& slot, Meanwhile meanwhile) {
-    const slot_operands operands = slot;
-    const int now = in_.index();
-    part product;
-    scales by;
-    BATON_UNROLL
-    for (int i = 0; i < parts; ++i) {
-      x_.start_product(product, operands.a, operands.b.from_row(i * scaled_columns), false);
-      if (i == 0) by = scales_of(now);
-      if (i + 1 == parts) {
-        in_.step();
-        meanwhile();
-      }
-      x_.template await_products<0>(product);
-      if (i + 1 == parts) in_.consumer_release_at(x_, awaited_, now);
-      x_.add_scaled(acc, i * scaled_columns, product, by.of[i]);
-    }
   }
 
   X& x_;
