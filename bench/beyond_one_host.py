@@ -100,7 +100,8 @@ def who_was_named(ep, options):
 def run(options):
     world = world_of(options)
     ep = baton.ExpertParallel(world, num_experts=options.experts, top_k=options.top_k, hidden=options.hidden,
-                              num_max_tokens_per_rank=options.tokens, layout=options.layout, p2p_group_size=options.group_size)
+                              num_max_tokens_per_rank=options.tokens, layout=options.layout, p2p_group_size=options.group_size,
+                              levels=options.levels)
     group = ep.config["p2p_group_size"] or world.size
     wrong = wrong_values(ep, options)
     print(f"rank {world.rank} of {world.size}, groups of {group}: {options.rounds} rounds, {wrong} values wrong", flush=True)
@@ -109,7 +110,7 @@ def run(options):
     if options.repeats:
         took = microseconds(ep, options)
         if world.rank == 0:
-            print(f"{options.layout}, {options.tokens} tokens a rank, top {options.top_k} of {options.experts} experts, hidden {options.hidden}, bf16: "
+            print(f"{options.layout}, levels {options.levels}, {options.tokens} tokens a rank, top {options.top_k} of {options.experts} experts, hidden {options.hidden}, bf16: "
                   f"{took:.1f} us a round of rank 0, by the host's clock", flush=True)
     if options.silent is None:
         return 0
@@ -128,6 +129,8 @@ def arguments(given):
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--group-size", type=int, default=0, help="ranks that stores reach; 0: those of a host")
     parser.add_argument("--layout", choices=("per_rank", "per_expert"), default="per_rank")
+    parser.add_argument("--levels", choices=("one", "two"), default="one",
+                        help="a token is put to each rank beyond the group, or, with layout per_rank, once to each group and forwarded there")
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--hidden", type=int, default=7168)
     parser.add_argument("--top-k", type=int, default=8)

@@ -90,6 +90,8 @@ std::vector<exploration> in_groups_of_two() {
           forwarded(2, for_the_last, a_token_each, 1)),
       forwarding_holds("4 ranks in groups of 2, top 4 of 4 experts, 3 rounds, takes drawn 2 times",
                        forwarded(2, of_four(4, {1}, 3), a_token_each, 2)),
+      forwarding_holds("4 ranks in groups of 2, 3 chunks of the first, takes drawn once",
+                       forwarded(2, of_four(3, {3, 0}, 1), a_token_each, 1)),
       forwarding_holds("4 ranks in groups of 2, chunks of 2, 2 rounds, takes drawn 2 times",
                        forwarded(2, of_four(2, {3, 2}, 2), two_a_chunk, 2)),
       forwarding_holds("4 ranks in groups of 2, 4 kernels a round, 2 rounds, takes drawn 2 times",
@@ -130,6 +132,8 @@ struct two_level_bugs {
     return mutant{name, breaks, as,
                   [e](const check::bounds& limits) { return check_per_rank_chunks(e, limits); }};
   }
+  /// Two tokens of rank 0, a chunk each, which rank 2 forwards to rank 3.
+  static chunks_setting two_chunks() { return forwarded(2, of_four(3, {2, 0}, 1), a_token_each, 1); }
   /// Tokens of ranks 0 and 4, which rank 2 forwards to rank 3.
   static chunks_setting two_sources() {
     exchange_setting e = of_four(6, {1, 0, 0, 0, 1, 0}, 1);
@@ -159,6 +163,10 @@ struct two_level_bugs {
               {.what = verbs::signal, .how = own, .cell = forward_words}),
         wrong("a chunk's word is forwarded before its tokens are there", "F1", lost_order,
               {.what = verbs::bulk_wait, .how = lost, .rank = 2, .warp = 0, .time = 2}),
+        wrong_in(
+            two_chunks(),
+            "a chunk's word is forwarded when the next one is on its way, before its own tokens are there",
+            "F1", lost_order, {.what = verbs::bulk_wait, .how = lost, .rank = 2, .warp = 0, .time = 2}),
         wrong("a forwarded chunk's word is stored relaxed", "F1", lost_order,
               {.what = verbs::release_store, .how = relaxed, .cell = words, .rank = 2}),
         wrong("a forwarded chunk's word is for its own device", "F1", {verdict::scope_race},

@@ -26,7 +26,8 @@ const config_words bench_words{{"ranks", "--ranks"},
 
 const config_words group_words{
     {"ranks", "WORLD_SIZE"}, {"num_max_tokens_per_rank", "--tokens"}, {"num_experts", "--experts"},
-    {"top_k", "--top-k"},    {"p2p_group_size", "--group-size"},      {"hidden", "--hidden"}};
+    {"top_k", "--top-k"},    {"p2p_group_size", "--group-size"},      {"hidden", "--hidden"},
+    {"levels", "--levels"}};
 
 const config_words forecast_words{{"ranks", "--ranks"},
                                   {"format", "--format"},

@@ -12,7 +12,8 @@ if(NOT EXISTS "${BATON_NVSHMEM_ROOT}/include/nvshmem.h")
                  "`pip install nvidia-nvshmem-cu13`, or set BATON_NVSHMEM_ROOT")
   return()
 endif()
-add_library(baton_nvshmem MODULE src/nvshmem/module.cu src/nvshmem/per_expert.cu src/nvshmem/per_rank_chunks.cu)
+add_library(baton_nvshmem MODULE src/nvshmem/module.cu src/nvshmem/per_expert.cu src/nvshmem/per_rank_chunks.cu
+                           src/nvshmem/per_rank_two_levels.cu)
 target_link_libraries(baton_nvshmem PRIVATE baton_internal ${BATON_NVSHMEM_ROOT}/lib/libnvshmem_device.a
                                             ${BATON_NVSHMEM_ROOT}/lib/libnvshmem_host.so.3 CUDA::cudart_static)
 target_include_directories(baton_nvshmem SYSTEM PRIVATE ${BATON_NVSHMEM_ROOT}/include)

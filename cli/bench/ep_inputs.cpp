@@ -28,18 +28,38 @@ float sum_of_choices(const token_choices& choices, float x) {
   return sum;
 }
 
-/// Sums of other ranks are rounded to bf16, or left as they are.
-float sum_of_ranks(const token_choices& choices, const std::vector<int>& home, rank_of_ranks of, float x,
-                   bool rounds) {
-  float sum = 0;
-  for (int r = 0; r < of.num_ranks; ++r) {
+/// What ranks' experts make of a value of a token, and how ranks have it of each other: rounded to bf16, or as it is.
+struct sums_of_ranks {
+  const token_choices& choices;
+  const std::vector<int>& home;
+  bool rounds;
+
+  float travelled(float sum) const { return rounds ? static_cast<float>(bfloat16{sum}) : sum; }
+  /// By rank r, as rank `to` has it.
+  float of(int r, int to, float x) const {
     float partial = 0;
     for (std::size_t k = 0; k < choices.ids.size(); ++k)
       if (home[static_cast<std::size_t>(choices.ids[k])] == r)
         partial = std::fma(choices.weights[k], x, partial);
-    sum += r == of.rank || !rounds ? partial : static_cast<float>(bfloat16{partial});
+    return r == to ? partial : travelled(partial);
   }
-  return sum;
+};
+
+/// Ranks ascending. With two levels another group's ranks are added up by who has this rank's place there, and rounded once more.
+float sum_of_ranks(const sums_of_ranks& sums, const ep_config& c, rank_of_ranks of, float x) {
+  const bool is_forwarded = c.levels == ep_levels::two && c.p2p_group_size > 0;
+  const int group = is_forwarded ? c.p2p_group_size : of.num_ranks;
+  float all = 0;
+  for (int r = 0; r < of.num_ranks; ++r) {
+    if (r / group == of.rank / group) {
+      all += sums.of(r, of.rank, x);
+    } else if (r % group == of.rank % group) {
+      float of_group = 0;
+      for (int i = r / group * group; i < r / group * group + group; ++i) of_group += sums.of(i, r, x);
+      all += sums.travelled(of_group);
+    }
+  }
+  return all;
 }
 
 /// By how much the way back in block FP8 may move a sum: weights times x each, of a block whose scale is at most that of the
@@ -114,7 +134,7 @@ comparison compare_tokens(const ep_config& c, rank_of_ranks of, const rank_input
       if (is_cast_back && h % static_cast<std::size_t>(facts_of(fp8).block) == 0)
         scale_back = scale_of(fp8, from);
       float expected =
-          per_rank ? sum_of_ranks(choices, home, of, x, !is_cast_back) : sum_of_choices(choices, x);
+          per_rank ? sum_of_ranks({choices, home, !is_cast_back}, c, of, x) : sum_of_choices(choices, x);
       const bool is_shared = !in.shared_output.empty();
       if (is_shared) expected += static_cast<float>(in.shared_output[t * hidden + h]);
       const double error = std::abs(static_cast<double>(out[t * hidden + h]) - static_cast<double>(expected));

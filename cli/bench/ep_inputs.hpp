@@ -26,7 +26,8 @@ std::vector<bfloat16> random_rows(const ep_config& config, int num_tokens, std::
 /// How a combined output differs from what identity experts must give. Ids of `in` are physical experts: the communicator's.
 ///
 /// bf16, bit for bit: out = fma(w_k, x, ...), k ascending; with layout per_rank that over the k of each rank, rounded to
-/// bf16 unless the rank is the token's own, and added up, ranks ascending.
+/// bf16 unless the rank is the token's own, and added up, ranks ascending. With two levels, here of bf16 alone, another group's
+/// are one of these, at its forwarder's place: added up there and rounded to bf16.
 /// Formats with scales: storing moves x by at most format_error, and rounding that to bf16 by at most 2^-8 of it; the weights are
 /// positive and sum to 1, so out may be that far from x. Layout per_rank: and by 2^-8 of what is left, for the partial sums; the
 /// same for what is expected.

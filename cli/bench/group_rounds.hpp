@@ -12,9 +12,11 @@ class group_rounds {
   /// Collective, as what follows.
   group_rounds(const world& own, const ep_config& config, std::uint64_t seed);
 
-  /// A round on poisoned outputs: this rank's values, compared.
+  /// A round on poisoned outputs.
+  void run();
+  /// The same: this rank's values, compared.
   comparison verify();
-  /// The outputs of the last round, whose bits do not depend on the p2p group.
+  /// The outputs of the last round, whose bits do not depend on the p2p group, unless two levels add up groups of several ranks.
   std::vector<float> sums() const { return sums_.to_host(); }
   void enqueue(stream_ref stream);
 

@@ -189,6 +189,12 @@ void declare_bench_groups(CLI::App& bench, arguments& chosen) {
       "a message for each token and expert, or for each token and rank")
       ->default_str("per_expert")
       ->group("Exchange");
+  add_choices(
+      command, "--levels", level_names, options.levels,
+      "how a token comes to other groups; one: put to each rank; two, of layout per_rank: put once, and "
+      "forwarded there")
+      ->default_str("one")
+      ->group("Exchange");
   add_choice<ep_transfer>(
       command, "--transfer", transfer_names, [&](ep_transfer how) { options.transfer = how; },
       "how tokens of layout per_rank travel; only chunks go beyond a group, and auto means them there")
@@ -206,7 +212,10 @@ void declare_bench_groups(CLI::App& bench, arguments& chosen) {
       "is timed beside them.\n"
       "Example:\n"
       "  torchrun --no-python --nproc-per-node 2 baton bench groups --tokens 1 128 --json-file groups.jsonl\n"
-      "  torchrun --no-python --nproc-per-node 4 baton bench groups --layout per_rank --group-size 4 2 1");
+      "  torchrun --no-python --nproc-per-node 4 baton bench groups --layout per_rank --group-size 4 2 1\n"
+      "  torchrun --no-python --nproc-per-node 4 baton bench groups --layout per_rank --group-size 2 "
+      "--levels "
+      "one two");
   command.callback(
       [&] { chosen.command = [&](std::ostream& out) { return run_bench_groups(options, out); }; });
 }

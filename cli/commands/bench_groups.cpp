@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -33,14 +34,40 @@ void require(const bench_groups_options& o) {
   for (const int size : o.group_sizes) require_within("--group-size", size, 1, 1 << 12);
 }
 
-ep_config config_of(const bench_groups_options& o, int tokens, int group_size, int ranks) {
+/// Through which groups rounds go, and how to ranks beyond them.
+struct group_way {
+  int size;
+  ep_levels levels;
+  /// Of ranks whose sums become one before they travel on: with another size sums have other bits. 1: one by one.
+  int added_up(int ranks) const {
+    const bool is_one_group = size == 0 || size >= ranks;
+    return levels == ep_levels::one || is_one_group ? 1 : size;
+  }
+};
+
+/// Where all ranks are one group both levels are the same.
+std::vector<group_way> ways_of(const std::vector<int>& sizes, const std::vector<ep_levels>& levels,
+                               int ranks) {
+  std::vector<group_way> all;
+  for (const int size : sizes)
+    for (const ep_levels by : levels)
+      if ((size > 0 && size < ranks) || by == levels.front()) all.push_back({size, by});
+  return all;
+}
+
+const char* word_of(ep_levels levels) {
+  return levels == ep_levels::one ? "one" : "two";
+}
+
+ep_config config_of(const bench_groups_options& o, int tokens, const group_way& way, int ranks) {
   ep_config c{.num_experts = o.experts,
               .top_k = o.top_k,
               .hidden = o.hidden,
               .num_max_tokens_per_rank = tokens,
               .layout = o.layout,
               .transfer = o.transfer};
-  c.p2p_group_size = group_size;
+  c.p2p_group_size = way.size;
+  c.levels = way.levels;
   require_served(c, ranks, group_words);
   return c;
 }
@@ -57,13 +84,13 @@ bool all_say(const world& own, bool yes) {
   return slowest(own, yes ? 0 : 1) == 0;
 }
 
-/// One size, through each group.
+/// One size, each way.
 struct groups_point {
   int tokens = 0;
-  std::vector<int> group_sizes{};
+  std::vector<group_way> ways{};
   std::uint64_t bytes_out = 0, bytes_back = 0;  // that a rank sends to each rank, in the mean
   bool right = true, same_bits = true;
-  std::vector<std::vector<double>> round_us{};  // [group size][repeat], of the slowest rank
+  std::vector<std::vector<double>> round_us{};  // [way][repeat], of the slowest rank
   std::vector<double> all_to_all_us{};          // both ways
   std::string version{}, why_no_all_to_all{};
 };
@@ -107,15 +134,17 @@ void time_all_to_all(const world& own, const bench_groups_options& o, round_time
 }
 
 groups_point measure(const world& own, const bench_groups_options& o, int tokens,
-                     const std::vector<int>& group_sizes, round_timer& timer) {
-  groups_point point{.tokens = tokens, .group_sizes = group_sizes};
-  count_bytes(config_of(o, tokens, 0, own.size()), own.size(), point);
-  std::vector<float> first_bits;
-  for (const int size : group_sizes) {
-    group_rounds rounds{own, config_of(o, tokens, size, own.size()), o.seed};
+                     const std::vector<group_way>& ways, round_timer& timer) {
+  groups_point point{.tokens = tokens, .ways = ways};
+  count_bytes(config_of(o, tokens, {0, ep_levels::one}, own.size()), own.size(), point);
+  std::map<int, std::vector<float>> bits;  // of what is added up
+  for (const group_way& way : ways) {
+    group_rounds rounds{own, config_of(o, tokens, way, own.size()), o.seed};
     point.right = all_say(own, rounds.verify().wrong == 0) && point.right;
-    if (first_bits.empty()) first_bits = rounds.sums();
-    point.same_bits = all_say(own, first_bits == rounds.sums()) && point.same_bits;
+    const std::vector<float>& first = bits.try_emplace(way.added_up(own.size()), rounds.sums()).first->second;
+    const bool are_those = first == rounds.sums();
+    rounds.run();
+    point.same_bits = all_say(own, are_those && first == rounds.sums()) && point.same_bits;
     std::vector<double>& times = point.round_us.emplace_back();
     if (!point.right || !point.same_bits) break;
     for (int i = -warm_up_samples; i < o.repeats; ++i) {
@@ -125,7 +154,7 @@ groups_point measure(const world& own, const bench_groups_options& o, int tokens
     }
   }
   const bool has_joined =
-      std::any_of(group_sizes.begin(), group_sizes.end(), [&](int s) { return s < own.size(); });
+      std::any_of(ways.begin(), ways.end(), [&](const group_way& way) { return way.size < own.size(); });
   if (has_joined)
     time_all_to_all(own, o, timer, point);
   else
@@ -133,10 +162,10 @@ groups_point measure(const world& own, const bench_groups_options& o, int tokens
   return point;
 }
 
-/// How tokens travel through a group; null: the layout knows one way.
-json transfer_through(const bench_groups_options& o, int tokens, int group_size, int ranks) {
+/// How tokens travel; null: the layout knows one way.
+json transfer_through(const bench_groups_options& o, int tokens, const group_way& way, int ranks) {
   if (o.layout != ep_layout::per_rank) return {};
-  const ep_transfer how = transfer_of(config_of(o, tokens, group_size, ranks), ranks);
+  const ep_transfer how = transfer_of(config_of(o, tokens, way, ranks), ranks);
   for (const auto& [word, transfer] : transfer_names)
     if (transfer == how) return word;
   return {};
@@ -154,8 +183,9 @@ json to_json(const groups_point& p, const bench_groups_options& o, const json& r
   j["bytes_to_each_rank"] = {p.bytes_out, p.bytes_back};
   j["groups"] = json::array();
   for (std::size_t i = 0; i < p.round_us.size(); ++i)
-    j["groups"].push_back({{"p2p_group_size", p.group_sizes[i]},
-                           {"transfer", transfer_through(o, p.tokens, p.group_sizes[i], run["ranks"])},
+    j["groups"].push_back({{"p2p_group_size", p.ways[i].size},
+                           {"levels", word_of(p.ways[i].levels)},
+                           {"transfer", transfer_through(o, p.tokens, p.ways[i], run["ranks"])},
                            {"round_median_us", unless_empty(p.round_us[i], median_of(p.round_us[i]))},
                            {"round_mad_us", unless_empty(p.round_us[i], mad_of(p.round_us[i]))},
                            {"round_samples_us", p.round_us[i]}});
@@ -166,16 +196,20 @@ json to_json(const groups_point& p, const bench_groups_options& o, const json& r
   return j;
 }
 
+const char* reached_by(const group_way& way, int ranks) {
+  if (way.size >= ranks) return "stores";
+  return way.levels == ep_levels::one ? "puts between them" : "puts, two levels";
+}
+
 void print(const groups_point& p, int ranks, std::ostream& out) {
   if (!p.right || !p.same_bits) {
     out << fmt::format("{:>7}  WRONG: {}\n", p.tokens,
-                       p.right ? "other bits than through the first group" : "not the sums of its inputs");
+                       p.right ? "other bits than before" : "not the sums of its inputs");
     return;
   }
   for (std::size_t i = 0; i < p.round_us.size(); ++i)
     out << fmt::format("{:>7}  {:<30}{:>11.1f}{:>8.1f}\n", p.tokens,
-                       fmt::format("groups of {}: {}", p.group_sizes[i],
-                                   p.group_sizes[i] < ranks ? "puts between them" : "stores"),
+                       fmt::format("groups of {}: {}", p.ways[i].size, reached_by(p.ways[i], ranks)),
                        median_of(p.round_us[i]), mad_of(p.round_us[i]));
   if (p.all_to_all_us.empty())
     out << fmt::format("{:>7}  no all-to-all beside: {}\n", p.tokens, p.why_no_all_to_all);
@@ -212,6 +246,7 @@ int run_bench_groups(const bench_groups_options& o, std::ostream& out) {
   const json run = facts_of_run(own, o, gpu);
   std::vector<int> group_sizes = o.group_sizes, tokens = o.tokens;
   if (group_sizes.empty()) group_sizes = {own.size(), 1};
+  const std::vector<group_way> ways = ways_of(group_sizes, o.levels, own.size());
   if (tokens.empty()) tokens = on_gpu ? std::vector<int>{1, 8, 128} : std::vector<int>{4};
   const std::unique_ptr<round_timer> timer = make_round_timer(own);
   std::optional<bench_report> to;
@@ -226,7 +261,7 @@ int run_bench_groups(const bench_groups_options& o, std::ostream& out) {
     });
   bool all_right = true;
   for (const int count : tokens) {
-    const groups_point point = measure(own, o, count, group_sizes, *timer);
+    const groups_point point = measure(own, o, count, ways, *timer);
     all_right = all_right && point.right && point.same_bits;
     if (!to) continue;
     to->add(to_json(point, o, run));

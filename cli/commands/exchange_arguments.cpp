@@ -19,6 +19,7 @@ const std::map<std::string, ep_transfer> transfer_names{{"auto", ep_transfer::au
                                                         {"lines", ep_transfer::lines},
                                                         {"chunks", ep_transfer::chunks},
                                                         {"flags", ep_transfer::flags}};
+const std::map<std::string, ep_levels> level_names{{"one", ep_levels::one}, {"two", ep_levels::two}};
 const std::map<std::string, ep_rows> rows_names{{"expert", ep_rows::by_expert}, {"token", ep_rows::by_token}};
 const std::map<std::string, ep_routing> routing_names{{name(ep_routing::uniform), ep_routing::uniform},
                                                       {name(ep_routing::zipf), ep_routing::zipf},

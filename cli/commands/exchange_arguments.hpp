@@ -14,6 +14,7 @@ namespace baton::cli {
 extern const std::map<std::string, token_format> format_names;
 extern const std::map<std::string, ep_layout> layout_names;
 extern const std::map<std::string, ep_transfer> transfer_names;
+extern const std::map<std::string, ep_levels> level_names;
 extern const std::map<std::string, ep_rows> rows_names;
 extern const std::map<std::string, ep_routing> routing_names;
 

@@ -71,6 +71,8 @@ class fields {
   std::string where_;
 };
 
+const std::map<std::string, forecast::levels> levels_of_groups{{"one", forecast::levels::one},
+                                                               {"two", forecast::levels::two}};
 const std::map<std::string, ep_rows> rows_of_axes{{"by_expert", ep_rows::by_expert},
                                                   {"by_token", ep_rows::by_token}};
 
@@ -129,6 +131,7 @@ std::vector<measured_round> rounds_of_groups(const fields& point, const forecast
     r.of.asked.config.layout = point.one_of("layout", layout_names, "per_expert");
     r.of.asked.config.transfer = of_size.one_of("transfer", transfer_names, "auto");
     r.of.asked.config.p2p_group_size = of_size.number("p2p_group_size", 0);
+    r.of.asked.by = of_size.one_of("levels", levels_of_groups, "one");
     r.of.asked.links = links;
     r.us = of_size.time({json::json_pointer{"/round_median_us"}});
     require_in_file(r.of, of_size.where());

@@ -68,9 +68,9 @@ struct ep_config {
   /// simulate the network between groups; GPUs need NVSHMEM, which is opened then, and a process for each. Layout per_rank
   /// travels in chunks then. Not tried on more than one machine. Results are the same bits, with levels one.
   int p2p_group_size = 0;
-  /// two: layout per_rank, groups of as many ranks each, CPU worlds yet. The calls that wait forward, too: those of a rank wait
-  /// for its forwarders'. What a group of several ranks makes of a token is rounded to combine_format twice: each part, and their
-  /// sum.
+  /// two: layout per_rank, groups of as many ranks each. The calls that wait forward, too: those of a rank wait for its
+  /// forwarders'. What a group of several ranks makes of a token is rounded to combine_format twice: each part, and their sum.
+  /// Where puts are stores, as between GPUs of one host, it only costs time.
   ep_levels levels = ep_levels::one;
   int num_sms = 0;  // blocks of a kernel, up to 1024; 0: all SMs (2 on the CPU). A call may take fewer
   int num_threads =

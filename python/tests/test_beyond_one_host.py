@@ -20,9 +20,10 @@ def outputs_of(hosts, *arguments, **environment):
     return [(rank.returncode, out + problems) for rank, (out, problems) in zip(ranks, told)]
 
 
-@pytest.mark.parametrize("layout", ["per_rank", "per_expert"])
-def test_ranks_of_two_hosts_are_right_in_groups_of_their_hosts_and_rank_0_tells_the_time(layout):
-    for rank, (code, text) in enumerate(outputs_of(["left", "left", "right", "right"], "--repeats", "1", "--layout", layout)):
+@pytest.mark.parametrize("layout, levels", [("per_rank", "one"), ("per_rank", "two"), ("per_expert", "one")])
+def test_ranks_of_two_hosts_are_right_in_groups_of_their_hosts_and_rank_0_tells_the_time(layout, levels):
+    told = outputs_of(["left", "left", "right", "right"], "--repeats", "1", "--layout", layout, "--levels", levels)
+    for rank, (code, text) in enumerate(told):
         assert code == 0, text
         assert text.splitlines()[0] == f"rank {rank} of 4, groups of 2: 3 rounds, 0 values wrong"
         assert ("us a round" in text) == (rank == 0)

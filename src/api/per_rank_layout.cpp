@@ -125,11 +125,6 @@ class per_rank_layout final : public ep_layout_calls {
 }  // namespace
 
 std::unique_ptr<ep_layout_calls> make_per_rank_layout(const world& w, const ep_config& c, int sms, int slot) {
-  if (has_two_levels(c, w.size()) && w.device() == device_kind::cuda)
-    throw unsupported{
-        fmt::format("levels: two, but only CPU worlds have kernels that forward yet, and these are GPUs; use "
-                    "one, or p2p_group_size 0 in place of {}",
-                    c.p2p_group_size)};
   if (transfer_of(c, w.size()) == ep_transfer::chunks)
     return std::make_unique<per_rank_layout<ep::per_rank_chunks::endpoint>>(w, c, sms, slot);
   if (transfer_of(c, w.size()) == ep_transfer::flags)

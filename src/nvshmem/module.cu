@@ -28,7 +28,8 @@ int join(int rank, int ranks, const void* id) {
 int launch(const nvshmem_launch& l) {
   using kernel = nvshmem_launch::kernel;
   const bool is_per_expert = l.what == kernel::dispatch_async || l.what == kernel::combine_async;
-  return is_per_expert ? enqueue_per_expert(l) : enqueue_chunks(l);
+  if (is_per_expert) return enqueue_per_expert(l);
+  return l.has_two_levels ? enqueue_two_levels(l) : enqueue_chunks(l);
 }
 
 constexpr nvshmem_calls calls{

@@ -13,16 +13,17 @@ inline constexpr std::size_t nvshmem_id_bytes = 128;
 /// A kernel that puts, and what it is asked.
 struct nvshmem_launch {
   enum class kernel {
-    dispatch_async,          // ep::dispatch_async_params<tensor_scales, peer_puts>
-    combine_async,           // ep::combine_async_params<peer_puts>
-    dispatch_chunks,         // ep::per_rank_chunks::far_params<dispatch_params>
+    dispatch_async,   // ep::dispatch_async_params<tensor_scales, peer_puts>
+    combine_async,    // ep::combine_async_params<peer_puts>
+    dispatch_chunks,  // ep::per_rank_chunks::far_params<dispatch_params>, or two_level_params, as the next two
     combine_chunks_to_fp32,  // far_params<combine_params<store_fp32>>
     combine_chunks_to_bf16,  // far_params<combine_params<store_bf16>>
   } what = kernel::dispatch_async;
   int format = 0;   // token_format; chunks have it in their parameters
   int arrival = 0;  // arrival_policy; chunks have one
   bool tokens_are_given = false;
-  launch_grid grid;  // its shared_bytes: of chunks
+  bool has_two_levels = false;  // of chunks
+  launch_grid grid;             // its shared_bytes: of chunks
   const void* params = nullptr;
   std::size_t params_bytes = 0;  // their size, as the library knows them
   launched_by by;

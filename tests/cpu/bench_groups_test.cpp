@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -33,25 +34,30 @@ bench_groups_options few_tokens() {
   return o;
 }
 
-/// What each of three ranks says; as exit codes what the benchmark returned.
-std::vector<std::string> of_three_ranks(const bench_groups_options& o) {
+/// What each rank says; as exit codes what the benchmark returned.
+std::vector<std::string> of_ranks(int num_ranks, const bench_groups_options& o) {
   const test::temporary_folder folder;
   const std::string run = test::unique_name();
   const auto path = [&](int rank) { return (folder / ("rank-" + std::to_string(rank))).string(); };
-  const auto results = test::in_processes({0, 1, 2}, [&](int rank) {
-    test::set_launch_environment(rank, 3, run);
+  std::vector<int> ranks(static_cast<std::size_t>(num_ranks));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto results = test::in_processes(ranks, [&](int rank) {
+    test::set_launch_environment(rank, num_ranks, run);
     std::ostringstream out;
     const int code = run_bench_groups(o, out);
     test::write_file(path(rank), out.str());
     return code == 0;
   });
   std::vector<std::string> said;
-  for (int rank = 0; rank < 3; ++rank) {
+  for (const int rank : ranks) {
     const test::rank_result& result = results[static_cast<std::size_t>(rank)];
     EXPECT_EQ(result.exit_code, 0) << "rank " << rank << ": " << result.thrown;
     said.push_back(test::read_file(path(rank)));
   }
   return said;
+}
+std::vector<std::string> of_three_ranks(const bench_groups_options& o) {
+  return of_ranks(3, o);
 }
 
 TEST(bench_groups, each_group_size_is_checked_timed_and_told_by_rank_0_alone) {
@@ -90,6 +96,30 @@ TEST(bench_groups, layout_per_rank_is_told_with_how_its_tokens_travel_and_fewer_
   EXPECT_EQ(j["groups"][0]["transfer"], "lines");
   EXPECT_EQ(j["groups"][1]["transfer"], "chunks");
   EXPECT_EQ(j["bytes_to_each_rank"], (std::vector<int>{2 * 128, 2 * 128})) << "two of three tokens";
+}
+
+/// In one group they are one, and told once.
+TEST(bench_groups, two_levels_are_checked_and_timed_beside_one_where_there_are_several_groups) {
+  bench_groups_options o = few_tokens();
+  o.layout = ep_layout::per_rank;
+  o.top_k = 4;
+  o.group_sizes = {4, 2, 1};
+  o.levels = {ep_levels::one, ep_levels::two};
+  o.json = true;
+  const nlohmann::json j = test::json_lines(of_ranks(4, o).at(0)).at(0);
+  EXPECT_EQ(j["checked"], true);
+  EXPECT_EQ(j["same_bits"], true);
+  std::vector<std::string> told;
+  for (const auto& group : j["groups"]) {
+    told.push_back(std::to_string(group["p2p_group_size"].get<int>()) + " " +
+                   group["levels"].get<std::string>());
+    EXPECT_EQ(group["round_samples_us"].size(), 2u);
+  }
+  EXPECT_EQ(told, (std::vector<std::string>{"4 one", "2 one", "2 two", "1 one", "1 two"}));
+  o.json = false;
+  o.group_sizes = {2};
+  const std::string table = of_ranks(4, o).at(0);
+  EXPECT_TRUE(says(table, "groups of 2: puts between them", "groups of 2: puts, two levels")) << table;
 }
 
 TEST(bench_groups, counts_that_are_none_and_groups_of_more_than_the_ranks_are_refused) {

@@ -14,10 +14,22 @@ void add_choices(const exchange_case& c, const rank_inputs& in, std::size_t toke
       add_weighted_values(in.topk_weights[j], 1.0f, values.data(), sums, values.size());
 }
 
-/// What they give: with layout per_rank each rank's weighted sum, rounded if it comes from another, added in the order of ranks;
-/// with per_expert the weighted sum of all choices.
+/// Of layout per_rank: what rank r makes of a token, as rank `to` has it.
+inline std::vector<float> identity_part(const exchange_case& c, const rank_inputs& in, std::size_t t,
+                                        const std::vector<float>& token, int r, int to) {
+  std::vector<float> part(token.size(), 0.0f);
+  add_choices(
+      c, in, t, token, [&](int id) { return rank_of_expert(c, id) == r; }, part.data());
+  if (r != to) round_as_it_travels(c.config, part);
+  return part;
+}
+
+/// What they give: with layout per_rank each rank's weighted sum, rounded if it comes from another, added in the order of ranks,
+/// with two levels another group's together, by who has this rank's place there; with per_expert the weighted sum of all choices.
 inline std::vector<float> identity_output(const exchange_case& c, const rank_inputs& in, int rank) {
   const auto hidden = static_cast<std::size_t>(c.config.hidden);
+  const bool is_forwarded = c.config.levels == ep_levels::two && c.config.p2p_group_size > 0;
+  const int group = is_forwarded ? c.config.p2p_group_size : c.ranks;
   std::vector<float> out(in.tokens.size(), 0.0f), token(hidden), part;
   for (std::size_t t = 0; t < static_cast<std::size_t>(in.num_tokens); ++t) {
     float* const sums = out.data() + t * hidden;
@@ -28,10 +40,17 @@ inline std::vector<float> identity_output(const exchange_case& c, const rank_inp
       continue;
     }
     for (int r = 0; r < c.ranks; ++r) {
-      part.assign(hidden, 0.0f);
-      add_choices(
-          c, in, t, token, [&](int id) { return rank_of_expert(c, id) == r; }, part.data());
-      if (r != rank) round_as_it_travels(c.config, part);
+      if (r / group != rank / group && r % group != rank % group) continue;
+      if (r / group == rank / group) {
+        part = identity_part(c, in, t, token, r, rank);
+      } else {
+        part.assign(hidden, 0.0f);
+        for (int i = r / group * group; i < r / group * group + group; ++i) {
+          const std::vector<float> of_rank = identity_part(c, in, t, token, i, r);
+          for (std::size_t h = 0; h < hidden; ++h) part[h] += of_rank[h];
+        }
+        round_as_it_travels(c.config, part);
+      }
       for (std::size_t h = 0; h < hidden; ++h) sums[h] += part[h];
     }
   }

@@ -21,15 +21,15 @@ void launch_by_put(const world& w, const launch_config& c, const Params& p, nvsh
                    stream_ref stream) {
   const launch_grid grid{.blocks = c.blocks, .threads = c.threads, .slot = c.slot};
   if (w.device() == device_kind::cuda)
-    return launch_beyond(w, {what,
-                             static_cast<int>(c.format),
-                             static_cast<int>(c.arrival),
-                             c.tokens_are_given,
-                             grid,
-                             &p,
-                             sizeof p,
-                             {w.rank(), w.state().limits(c.slot)},
-                             stream.native});
+    return launch_beyond(w, {.what = what,
+                             .format = static_cast<int>(c.format),
+                             .arrival = static_cast<int>(c.arrival),
+                             .tokens_are_given = c.tokens_are_given,
+                             .grid = grid,
+                             .params = &p,
+                             .params_bytes = sizeof p,
+                             .by = {w.rank(), w.state().limits(c.slot)},
+                             .stream = stream.native});
   select(c, p, [&]<class Kernel>(std::size_t shared_bytes) {
     launch_grid with_shared = grid;
     with_shared.shared_bytes = shared_bytes;

@@ -38,6 +38,7 @@ void launch_with_nvshmem(const world& w, kernel_beyond what, const launch_grid& 
                          bool tokens_are_given, stream_ref stream) {
   launch_beyond(w, {.what = what,
                     .tokens_are_given = tokens_are_given,
+                    .has_two_levels = Params::has_two_levels,
                     .grid = grid,
                     .params = &p,
                     .params_bytes = sizeof p,
@@ -45,36 +46,22 @@ void launch_with_nvshmem(const world& w, kernel_beyond what, const launch_grid& 
                     .stream = stream.native});
 }
 
-void launch_far(const world& w, const launch_grid& grid, const far_dispatch_params& p, bool tokens_are_given,
-                stream_ref stream) {
+/// `Params`: far_params, or two_level_params.
+template <class Params>
+void launch_far_dispatch(const world& w, const launch_grid& grid, const Params& p, bool tokens_are_given,
+                         stream_ref stream) {
   if (w.device() == device_kind::cuda)
     return launch_with_nvshmem(w, kernel_beyond::dispatch_chunks, grid, p, tokens_are_given, stream);
   with_far_dispatch(p, tokens_are_given, [&]<class Kernel>() { launch_on_cpu<Kernel>(w, grid, p, stream); });
 }
 
-template <class Output>
-void launch_far(const world& w, const launch_grid& grid, const far_combine_params<Output>& p,
-                stream_ref stream) {
-  constexpr kernel_beyond what = std::is_same_v<Output, store_fp32> ? kernel_beyond::combine_chunks_to_fp32
-                                                                    : kernel_beyond::combine_chunks_to_bf16;
+template <class Params>
+void launch_far_combine(const world& w, const launch_grid& grid, const Params& p, stream_ref stream) {
+  constexpr kernel_beyond what = std::is_same_v<decltype(p.output), store_fp32>
+                                     ? kernel_beyond::combine_chunks_to_fp32
+                                     : kernel_beyond::combine_chunks_to_bf16;
   if (w.device() == device_kind::cuda) return launch_with_nvshmem(w, what, grid, p, false, stream);
   with_far_combine(p, [&]<class Kernel>() { launch_on_cpu<Kernel>(w, grid, p, stream); });
-}
-
-/// With two levels, on the CPU machine.
-void launch_forwarding(const world& w, const launch_grid& grid, const two_level_params<dispatch_params>& p,
-                       bool tokens_are_given, stream_ref stream) {
-  with_tokens(p.s.format, tokens_are_given,
-              [&]<class Format>() { launch_on_cpu<dispatch_kernel<Format>>(w, grid, p, stream); });
-}
-template <class Output>
-void launch_forwarding(const world& w, const launch_grid& grid,
-                       const two_level_params<combine_params<Output>>& p, stream_ref stream) {
-  using params = two_level_params<combine_params<Output>>;
-  if (p.s.fp8_sums)
-    launch_on_cpu<combine_body<Output, token_format::blockwise_fp8, params>>(w, grid, p, stream);
-  else
-    launch_on_cpu<combine_body<Output, token_format::bf16, params>>(w, grid, p, stream);
 }
 
 }  // namespace
@@ -90,8 +77,9 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .slot = limits.slot,
                          .only_loads = limits.only_loads};
   if (end.has_two_levels())
-    return launch_forwarding(w, grid, end.with_two_levels(p), in.tokens_are_given, stream);
-  if (end.goes_beyond_group()) return launch_far(w, grid, end.with_far(p), in.tokens_are_given, stream);
+    return launch_far_dispatch(w, grid, end.with_two_levels(p), in.tokens_are_given, stream);
+  if (end.goes_beyond_group())
+    return launch_far_dispatch(w, grid, end.with_far(p), in.tokens_are_given, stream);
   with_tokens(end.s.format, in.tokens_are_given,
               [&]<class Format>() { baton::launch<dispatch_kernel<Format>>(w, grid, p, stream); });
 }
@@ -128,8 +116,8 @@ void launch(const world& w, const endpoint& end, const launch_limits& limits, co
                          .slot = limits.slot,
                          .only_loads = limits.only_loads};
   const combine_params<Output> p = end.combine(in, g.roles, limits.which != half::send, output);
-  if (end.has_two_levels()) return launch_forwarding(w, grid, end.with_two_levels(p), stream);
-  if (end.goes_beyond_group()) return launch_far(w, grid, end.with_far(p), stream);
+  if (end.has_two_levels()) return launch_far_combine(w, grid, end.with_two_levels(p), stream);
+  if (end.goes_beyond_group()) return launch_far_combine(w, grid, end.with_far(p), stream);
   if (end.s.fp8_sums)
     baton::launch<combine_kernel<Output, token_format::blockwise_fp8>>(w, grid, p, stream);
   else
