@@ -167,10 +167,8 @@ class group_verbs {
   template <int columns, class T, class F>
   void read_pairs(group_results<columns, T>& results, F f) {
     for (int r = 0; r < group_warp_rows; ++r) {
-      for (int c = 0; c < columns; c += 2) {
-        const T* from = f(r, c);
-        for (int i = 0; i < 2; ++i) results.at[r][c + i] = from == nullptr ? T{} : me().read(from + i);
-      }
+      const T* from = f(r);
+      for (int c = 0; c < columns; ++c) results.at[r][c] = me().read(from + c);
     }
   }
   template <class T, class F>

@@ -38,8 +38,7 @@
 //   add_scaled(acc, first, part, by)   acc += by[row] * part, with one rounding, at as many columns from `first` on as part has
 //   group_results<columns, T>          this warp's 16 rows of 64 x columns as T, bf16 or fp16: half the registers
 //   round(acc, first, results)         results = acc from column `first` on, as many as results has
-//   read_pairs(results, f)             results at (row, column) and the column behind it become the two values that
-//                                      f(row, column) points to, zeros if it is null
+//   read_pairs(results, f)             results become the values that f(row) points to the first of, read two by two
 //   each_chunk(results, f)             of results of 32 columns f(row, chunk, 16 bytes) for chunks 0 to 3 of each row, on a lane
 //   each_turned_chunk(results, f)      the same without a word between lanes, with columns in another order: column
 //                                      8 j + 2 i + b stands where column 8 i + 2 j + b would
@@ -108,8 +107,8 @@ struct row_of_value {
   constexpr float operator()(int) const { return 1; }
 };
 template <class T>
-struct pair_at {
-  constexpr const T* operator()(int, int) const { return nullptr; }
+struct row_at {
+  constexpr const T* operator()(int) const { return nullptr; }
 };
 struct any_chunk {
   constexpr void operator()(int, int, const vec16&) const {}
@@ -162,7 +161,7 @@ concept group_exec_context = tensor_exec_context<X> && columns_exec_context<X> &
   x.start_product(acc, results, tile, true);
   x.start_product(acc, half_of_results, rows_of_k<bfloat16, 32>{tile}, true);
   x.start_product(acc, tile_columns<bfloat16, 32>{tile, 0}, rows_of_k<bfloat16, 32>{tile}, true);
-  x.read_pairs(results, exec_detail::pair_at<bfloat16>{});
+  x.read_pairs(results, exec_detail::row_at<bfloat16>{});
   x.each_chunk(half_of_results, exec_detail::any_chunk{});
   x.each_turned_chunk(half_of_results, exec_detail::any_chunk{});
   {
