@@ -123,8 +123,9 @@ def kernels_of(listings):
     return kernels, ptxas
 
 
-def complaints(listings, expectations, root=EXPECTATIONS.parents[1], disassemble=machine_code):
-    kernels, ptxas = kernels_of(listings)
+def complaints(listings, expectations, root=EXPECTATIONS.parents[1], disassemble=machine_code, found=None):
+    """`found`: what kernels_of says, if somebody has asked it."""
+    kernels, ptxas = found or kernels_of(listings)
     of_machine = machine_code_of(listings, expectations, disassemble)
     names = names_in_the_source(sorted({name for _, name in kernels | of_machine}), dict(enumerators(root)))
     for file, text in ptxas.items():
@@ -144,9 +145,9 @@ def main(arguments):
     listings = pathlib.Path(arguments[0])
     expectations = json.loads(pathlib.Path(arguments[1] if len(arguments) > 1 else EXPECTATIONS).read_text())
     looked_at = [one for one in expectations if disassembler() or not one.get("machine_code")]
-    found = list(complaints(listings, looked_at))
-    number = len(kernels_of(listings)[0])
-    print("\n".join(found) or f"ptx: {number} kernels without spills, {len(looked_at)} expectations hold")
+    kernels = kernels_of(listings)
+    found = list(complaints(listings, looked_at, found=kernels))
+    print("\n".join(found) or f"ptx: {len(kernels[0])} kernels without spills, {len(looked_at)} expectations hold")
     if len(looked_at) < len(expectations):
         print(f"ptx: {len(expectations) - len(looked_at)} of machine code not looked at: no nvdisasm (./dev test installs PyPI's)")
     return 1 if found else 0

@@ -86,6 +86,7 @@ class layers(planted_tree):
         self.plant("tests/support/runs.hpp", '#include "kernels/gemm/kernel.hpp"\n#include "sim/context.hpp"\n')
         self.plant("sim/context.hpp", "")
         self.plant("tests/kernels/gemm_kernel_test.cpp", '#include "tests/support/runs.hpp"\n')
+        self.plant("tests/kernels/exchange_teams_test.cpp", "")
         self.plant("tests/cpu/name_test.cpp", '#include "kernels/gemm/kernel.hpp"\n')
         self.plant("tests/cpu/ring_test.cpp", '#include "kernels/ring_gemm/kernel.hpp"\n#include "sim/context.hpp"\n')
         self.assert_clean(check_layers.complaints(self.root))

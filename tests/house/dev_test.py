@@ -66,18 +66,22 @@ class dev(planted_tree):
                      notes=() together=() beside= is_whole=1 jobs=1; trap end_all_begun EXIT; {script}"""
         return subprocess.run(["bash", "-euc", script], cwd=self.root, capture_output=True, text=True, timeout=60)
 
-    def test_kernels_that_only_gpus_run_are_tested_with_the_sanitizers_or_where_there_are_none(self):
+    def test_kernels_are_tested_with_the_sanitizers_or_where_there_are_none_and_tests_of_gpus_built_where_some_are(self):
         said = """choose_labels() { not_here=; }; build_stage() { echo build "$@"; }; begin_build() { :; }; wheel_stage() { :; }; begin_packages() { :; }; begin_wheel() { :; }
                   house_stage() { echo house "$@"; }; test_stage() { echo test "$@"; }; python3() { :; }; preset=cpu; run_stages """
         whole = self.stages(said).stdout
-        self.assertIn("house cpu -DBATON_KERNEL_TESTS=OFF\nbuild cpu all -DBATON_KERNEL_TESTS=OFF\n", whole)
+        options = "-DBATON_KERNEL_TESTS=OFF -DBATON_GPU_TESTS="
+        self.assertIn(f"house cpu {options}ON\nbuild cpu all {options}ON\n", whole)
+        self.assertIn(f"build cpu all {options}OFF\n", self.stages(said.replace("not_here=;", "not_here=gpu with_gpus=OFF;")).stdout)
         self.assertRegex(whole, r"build asan tests_cpu tests_kernels\ntest asan -L \S*\bkernels\b")
         self.plant("cmake", '#!/bin/sh\necho cmake "$@" >&2\n').chmod(0o755)
         quick = f"PATH={self.root}:$PATH; {said} --quick"
         self.assertEqual(self.stages(quick).stderr, "")
-        self.plant("build/cpu/CMakeCache.txt", "BATON_KERNEL_TESTS:BOOL=OFF\n")
+        self.plant("build/cpu/CMakeCache.txt", "BATON_KERNEL_TESTS:BOOL=OFF\nBATON_GPU_TESTS:BOOL=OFF\n")
         result = self.stages(quick)
-        self.assertEqual(result.stderr, "cmake -DBATON_KERNEL_TESTS=ON build/cpu\n")
+        self.assertEqual(result.stderr, "cmake -DBATON_KERNEL_TESTS=ON build/cpu\ncmake -DBATON_GPU_TESTS=ON build/cpu\n")
+        without = self.stages(quick.replace("not_here=;", "not_here=gpu with_gpus=OFF;"))
+        self.assertEqual(without.stderr, "cmake -DBATON_KERNEL_TESTS=ON build/cpu\n")
         self.assertIn("build cpu all\n", result.stdout)
 
     def test_what_is_amiss_in_the_tree_is_told_before_anything_is_built_and_is_not_looked_at_again(self):

@@ -4,14 +4,14 @@ count_gpus() {
   { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -c '^GPU'; } || true
 }
 
-# Sets not_here: a regular expression of the labels this machine cannot run; says why.
+# Sets not_here: a regular expression of the labels this machine cannot run; says why. And with_gpus: whether it runs label gpu.
 choose_labels() {
   local gpus
   gpus=$(count_gpus)
-  not_here=
+  not_here= with_gpus=ON
   if [[ $preset == release && ${gpus:-0} -lt 1 ]]; then
-    not_here='gpu'
-    notes+=("labels gpu and multi_gpu were built but not run: no NVIDIA GPU here")
+    not_here='gpu' with_gpus=OFF
+    notes+=("labels gpu and multi_gpu were compiled but not run: no NVIDIA GPU here")
   elif [[ $preset == release && $gpus -lt 2 ]]; then
     not_here='multi_gpu'
     notes+=("label multi_gpu was built but not run: only one NVIDIA GPU here")
@@ -182,13 +182,13 @@ wheel_stage() {
   [[ $result == 0 ]] && beside="$sources_of_wheel; choose_wheel_folder; test_wheel" || status=1
 }
 
-# with_kernel_tests PRESET: in a folder that the whole suite has set up, which runs them elsewhere.
-with_kernel_tests() {
-  ! grep -qs '^BATON_KERNEL_TESTS:.*=OFF$' "build/$1/CMakeCache.txt" || cmake -DBATON_KERNEL_TESTS=ON "build/$1" </dev/null >&2
+# with_tests KIND PRESET: those of kernels or of GPUs, in a folder that was set up without them.
+with_tests() {
+  ! grep -qs "^BATON_$1_TESTS:.*=OFF\$" "build/$2/CMakeCache.txt" || cmake "-DBATON_$1_TESTS=ON" "build/$2" </dev/null >&2
 }
 
 run_stages() {
-  local quick=0 status=0 stages=() notes=() not_here excluded=()
+  local quick=0 status=0 stages=() notes=() not_here with_gpus=ON excluded=()
   local beside= # a script that is run beside tests
   local together=(-DBATON_TOGETHER=ON) # of a new folder: quickest for the whole
   if [[ ${1:-} == --quick ]]; then
@@ -205,10 +205,11 @@ run_stages() {
   trap end_all_begun EXIT
   begin_packages
   if [[ $quick == 1 ]]; then
-    with_kernel_tests "$preset"
-  else # kernels that only GPUs run are tested on the CPU machine once, with the sanitizers: no user has another build of them there
-    options=(-DBATON_KERNEL_TESTS=OFF)
+    with_tests KERNEL "$preset"
+  else # kernels are tested on the CPU machine once in all their cases, with the sanitizers; tests of GPUs get code of GPUs where there are some
+    options=(-DBATON_KERNEL_TESTS=OFF "-DBATON_GPU_TESTS=$with_gpus")
   fi
+  [[ $with_gpus == OFF ]] || with_tests GPU "$preset"
   if [[ $is_whole == 1 ]]; then
     house_stage "$preset" "${options[@]}"
     not_here="${not_here:+$not_here|}^tree$"
@@ -224,8 +225,8 @@ run_stages() {
     [[ $is_whole == 0 ]] || wheel_stage
     begin_build tsan tests_tsan
     # The model on 2, 3 and 4 ranks runs the code that it runs on 1 and 8, and the exchange on 2 and 4 what it runs on 1, 3 and 8:
-    # the CPU machine has no kernels for numbers of ranks that are known.
-    test_stage asan -L '^(cpu|kernels)$' -E 'greedy_text.*/[234]$|^cpu/exchange(_per_rank)?[.]every_row.*/[(][24], ' "$none" "$@"
+    # the CPU machine has no kernels for numbers of ranks that are known. What every way of the exchange gives label kernels shows.
+    test_stage asan -L '^(cpu|kernels)$' -E 'greedy_text.*/[234]$|^cpu/exchange(_per_rank)?[.]every_row.*/[(][24], |exchange_every_way[.]' "$none" "$@"
     beside=
     build_stage tsan tests_tsan
     test_stage tsan -L tsan "$none" "$@"
