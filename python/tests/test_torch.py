@@ -1,4 +1,5 @@
 """PyTorch's operators, modules, and models of transformers, on CPU ranks."""
+import copy
 import gc
 import json
 import os
@@ -183,6 +184,29 @@ def test_a_layer_is_for_forward_only():
     with pytest.raises(baton.InvalidArgument, match="tokens: 40 rows, expected at most num_max_tokens_per_rank = 32"):
         layer(torch.zeros(40, HIDDEN).bfloat16())
     assert "64" in repr(layer) and "up to 32 tokens a rank" in repr(layer)
+
+
+@pytest.mark.parametrize("has,says", [
+    ({"num_experts": 4}, "its num_experts is 4, expected 8"), ({"top_k": 1}, "its top_k is 1, expected 2"), ({"hidden": 128}, "its hidden is 128, expected 64")])
+def test_a_communicator_of_other_sizes_is_no_layers(has, says):
+    sizes = {"num_experts": EXPERTS, "top_k": TOP_K, "hidden": HIDDEN, "num_max_tokens_per_rank": 32}
+    other = baton.ExpertParallel(ONE, **{**sizes, **has})
+    with pytest.raises(baton.InvalidArgument, match=f"communicator: {says}"):
+        baton.torch.MoELayer(ONE, EXPERTS, TOP_K, HIDDEN, INTERMEDIATE, communicator=other)
+    with pytest.raises(baton.InvalidArgument, match="communicator: that of rank 0 of 1, expected of rank 1 of 2"):
+        baton.torch.MoELayer(baton.World.local(2, device="cpu")[1], EXPERTS, TOP_K, HIDDEN, INTERMEDIATE, communicator=baton.ExpertParallel(ONE, **sizes))
+    with pytest.raises(baton.InvalidArgument, match="communicator: int, expected a baton.ExpertParallel"):
+        baton.torch.MoELayer(ONE, EXPERTS, TOP_K, HIDDEN, INTERMEDIATE, communicator=3)
+    with pytest.raises(baton.InvalidArgument, match="world: list, expected a baton.World"):
+        baton.torch.MoELayer([ONE], EXPERTS, TOP_K, HIDDEN, INTERMEDIATE)
+
+
+def test_a_layer_names_what_it_cannot_take_and_is_copied_as_it_is():
+    layer = baton.torch.MoELayer(ONE, EXPERTS, TOP_K, HIDDEN, INTERMEDIATE, num_max_tokens_per_rank=32).eval()
+    for wrong in (torch.randn(4, HIDDEN), torch.randn(4, 32).bfloat16()):
+        with pytest.raises(baton.InvalidArgument, match=r"hidden_states: expected bfloat16 \[\.\.\., 64\]; found torch\.\w+ \[4, \d+\]"):
+            layer(wrong)
+    assert not copy.deepcopy(layer).experts.training
 
 
 def transformers_of(minimum=5):
