@@ -214,3 +214,13 @@ def test_combine_refuses_fewer_rows_than_dispatch_returned(short):
             buffer.combine(handle=handle, **{**given, short: given[short][:1]})
         buffer.combine(handle=handle, **given)
     on_buffers(work)
+
+
+def test_combine_names_a_handle_that_is_none_of_its():
+    def work(buffer, rank):
+        own = of_rank(rank)
+        *_, handle, _, _ = buffer.low_latency_dispatch(own.x, own.idx, TOKENS, EXPERTS, use_fp8=False)
+        for wrong in (handle, (1, 2), None):
+            with pytest.raises(baton.InvalidArgument, match="handle: .*, expected what dispatch returned"):
+                buffer.combine(own.x, wrong)
+    on_buffers(work)

@@ -265,6 +265,33 @@ def test_what_has_no_replacement_is_named():
         parallelize(torch.nn.Linear(2, 2), ONE)
 
 
+class experts_of_some_model(torch.nn.Module):
+    """As transformers has them: up to `limit`, with what else is given."""
+
+    def __init__(self, down_experts=4, limit=float("inf"), **more):
+        super().__init__()
+        self.gate_up_proj, self.down_proj = (torch.nn.Parameter(torch.zeros(shape)) for shape in ((4, 16, 32), (down_experts, 32, 8)))
+        self.act_fn, self.limit = torch.nn.SiLU(), limit
+        for name, value in more.items():
+            setattr(self, name, value)
+
+    def _apply_gate(self, gate_up):
+        gate, up = gate_up.chunk(2, dim=-1)
+        return self.act_fn(gate.clamp(max=self.limit)) * up.clamp(-self.limit, self.limit)
+
+
+@pytest.mark.parametrize("more,says", [
+    ({}, ""), ({"limit": 7.0}, "its _apply_gate, of experts_of_some_model, is not silu"), ({"limit": 2e4}, "its _apply_gate"),
+    ({"down_experts": 3}, "gate_up_proj is of 4 experts and down_proj of 3, expected as many"), ({"act_fn": torch.nn.GELU()}, "its activation is GELU"),
+    ({"act_fn": torch.nn.Bilinear(1, 1, 1)}, "it has act_fn."), ({"act_fn": torch.nn.CosineSimilarity()}, "its activation is CosineSimilarity"),
+    ({"post_expert_norm": torch.nn.Identity()}, "it has post_expert_norm, too"), ({"is_concatenated": False}, "its is_concatenated is False, expected True"),
+    ({"has_post_expert_norm": True}, "its has_post_expert_norm is True, expected False")])
+def test_experts_that_do_something_else_have_no_replacement(more, says):
+    from baton.transformers._replace import why_not
+    reason = why_not(experts_of_some_model(**more))
+    assert reason.startswith(says) and bool(reason) == bool(says)
+
+
 @pytest.mark.parametrize("size", [1, 2])
 def test_the_small_model_writes_what_it_should(size):
     from baton.transformers import from_pretrained
