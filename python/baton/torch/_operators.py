@@ -119,7 +119,7 @@ def _(tokens, topk_idx, topk_weights, gate, up, down, communicator, slot=0):
 
 
 for one in (dispatch, expert_mlp, combine, experts):
-    if hasattr(one, "register_effect"):  # of PyTorch 2.10: compilers keep such calls, and their order
+    if hasattr(one, "register_effect"):  # PyTorch 2.11 has it: compilers keep such calls, and their order
         one.register_effect(EffectType.ORDERED)
 
 
