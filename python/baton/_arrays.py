@@ -133,8 +133,9 @@ def seen_as(view: Callable[[], Any], framework: str, gpu: int, dtype: str) -> Op
         return None
     if framework == "torch":
         torch = sys.modules["torch"]
-        array = torch.from_dlpack(bits)
-        return array if array.dtype == getattr(torch, dtype) else array.view(getattr(torch, dtype))
+        with torch.inference_mode(False):  # rounds share views, and one of inference mode would be refused outside of it
+            array = torch.from_dlpack(bits)
+            return array if array.dtype == getattr(torch, dtype) else array.view(getattr(torch, dtype))
     if gpu < 0:
         return bits.view(ml_dtype(dtype)) if dtype in ML_DTYPES else bits
     if framework == "cupy":

@@ -1,6 +1,7 @@
 """The exchange: tokens to the ranks of their experts, and the weighted results back."""
+import contextlib
 import json
-from typing import Any, Iterable, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from . import _core
 from ._arrays import Array, empty, framework_of, integer, kind_of, stream_handle, told
@@ -45,10 +46,12 @@ class ExpertParallel:
         self._world, self._held, self._device = world, core, world.device
         config = core.config
         self._hidden = config["hidden"]
-        self._gpu = world._gpu
+        self._gpu, self._size = world._gpu, world.size
         self._kinds = [type(None)] * config["num_slots"]  # of each slot's tokens
         self._views: dict = {}  # of the communicator's memory, by where they are; rounds come back to the same places
-        self._number, self._open_rounds = 0, {}  # by which operators of baton.torch know it, and what they received in its slots
+        self._came: "dict[int, Received | int]" = {}  # of CPU ranks: what each slot's last dispatch left, or how many rows
+        self._number = 0  # by which operators of baton.torch know it
+        self._open_rounds: "dict[int, Received]" = {}  # what they received in its slots
 
     @classmethod
     def create_all(cls, worlds: Sequence[World], *, num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int,
@@ -104,7 +107,7 @@ class ExpertParallel:
     def dispatch_wait(self, *, slot: int = 0, stream: Any = None) -> Received:
         """Waits for all ranks' dispatch_async, and lays the received tokens out by expert."""
         core, kind = self._core, self._kind(slot)
-        return self._received(_core.dispatch_wait(core, slot, stream_handle(stream, self._gpu, kind)), kind)
+        return self._received(_core.dispatch_wait(core, slot, stream_handle(stream, self._gpu, kind)), kind, slot)
 
     def dispatch(self, tokens: Array, topk_idx: Array, topk_weights: Optional[Array] = None, *, input_scales: Optional[Array] = None,
                  expert_load: Optional[Array] = None, slot: int = 0, num_sms: int = 0, stream: Any = None) -> Received:
@@ -116,10 +119,12 @@ class ExpertParallel:
         except TypeError as error:
             raise told(error, slot=slot, num_sms=num_sms) from None
         self._kinds[slot] = kind
-        return self._received(core, kind)
+        return self._received(core, kind, slot)
 
-    def _received(self, core: Any, kind: type) -> Received:
+    def _received(self, core: Any, kind: type, slot: int) -> Received:
         framework = framework_of(kind)
+        if self._gpu < 0:
+            self._came[slot] = Received(core, "numpy", self._gpu, self._views.setdefault(("numpy", core.key), {}))
         if framework == "jax":  # remembers an array's values, as it takes none to change
             return Received(core, framework, self._gpu, {})
         return Received(core, framework, self._gpu, self._views.setdefault((framework, core.key), {}))
@@ -131,8 +136,10 @@ class ExpertParallel:
         expert_output  [max_rows, hidden] bfloat16: of row r of the slot's Received at r
         shared_output  [num_tokens, hidden] bfloat16: what shared experts made of this rank's tokens; added last
         topk_weights   [num_tokens, top_k] float32, with weights_at_combine; None: 1
-        num_rows       rows that were received, where the host has read row_offsets: then expert_output has as many, not max_rows
+        num_rows       rows that were received, where the host has read row_offsets: then expert_output has as many, not max_rows. Fewer than
+                       came are refused on CPU ranks alone: on GPUs the device knows how many came, and would read past the end
         """
+        self._require_all_rows(num_rows, slot)
         try:
             self._core.combine_async((expert_output, shared_output, topk_weights), slot, num_sms, num_rows,
                                      stream_handle(stream, self._gpu, kind_of(expert_output)))
@@ -153,12 +160,17 @@ class ExpertParallel:
                 topk_weights: Optional[Array] = None, num_rows: int = -1, slot: int = 0, num_sms: int = 0, stream: Any = None) -> Array:
         """combine_async and combine_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use combine_all."""
         out = self._out(out, slot, self._kind(slot), stream)
+        self._require_all_rows(num_rows, slot)
         try:
             self._core.combine((expert_output, shared_output, topk_weights, out), slot, num_sms, num_rows,
                                stream_handle(stream, self._gpu, kind_of(expert_output)))
         except TypeError as error:
             raise told(error, slot=slot, num_sms=num_sms, num_rows=num_rows) from None
         return out
+
+    def _require_all_rows(self, num_rows: int, slot: int) -> None:
+        if self._gpu < 0 and 0 <= integer("num_rows", num_rows) < (came := rows_of(self._came.get(slot, 0))):
+            raise InvalidArgument(f"num_rows: {num_rows}, expected at least {came}, as many as came")
 
     def _kind(self, slot: int) -> type:
         try:
@@ -208,7 +220,7 @@ class ExpertParallel:
     def close(self) -> None:
         """Lets go of the communicator; views of what it received keep its memory until they are gone. May be called twice."""
         self._held = None
-        self._views, self._open_rounds = {}, {}
+        self._views, self._open_rounds, self._came = {}, {}, {}
 
     def __enter__(self) -> "ExpertParallel":
         return self
@@ -220,8 +232,8 @@ class ExpertParallel:
         if self._held is None:
             return "<baton.ExpertParallel: closed>"
         c = self.config
-        bytes_of_rank = sum(_core.workspace_bytes(c, self._world.size))
-        return (f"<baton.ExpertParallel: rank {self._world.rank} of {self._world.size} on {self._device}, {c['num_experts']} experts, top-"
+        bytes_of_rank = sum(_core.workspace_bytes(c, self._size))
+        return (f"<baton.ExpertParallel: {self._world._ranks()} on {self._device}, {c['num_experts']} experts, top-"
                 f"{c['top_k']}, hidden {c['hidden']} as {c['format']}, up to {c['num_max_tokens_per_rank']} tokens a rank, {bytes_of_rank:,} bytes>")
 
 
@@ -270,14 +282,29 @@ def of_each(name: str, given: Optional[Iterable], ep: Sequence[ExpertParallel]) 
     return entries
 
 
+@contextlib.contextmanager
+def together(ep: "list[ExpertParallel]", call: str) -> "Iterator[list[ExpertParallel]]":
+    """A call of one rank after the other: what is refused on one says how those go on that have made it, which cannot be taken back."""
+    sent: "list[ExpertParallel]" = []
+    try:
+        yield sent
+    except InvalidArgument as refused:
+        if sent:
+            refused.args = (f"{refused}. That was rank {ep[len(sent)].world.rank}; those before it have sent: go on with its {call} and those of the "
+                            f"ranks behind it, then {call.replace('async', 'wait')} of all",)
+        raise
+
+
 def dispatch_all(ep: Sequence[ExpertParallel], tokens: Iterable, topk_idx: Iterable, topk_weights: Optional[Iterable] = None,
                  **more: Any) -> "list[Received]":
     """dispatch_async, then dispatch_wait, on all ranks of World.local: lists with one entry a rank. `more` as of dispatch_async."""
     ep = ranks_of(ep)
     given = list(zip(of_each("tokens", tokens, ep), of_each("topk_idx", topk_idx, ep), of_each("topk_weights", topk_weights, ep)))
     waiting = {name: more[name] for name in ("slot", "stream") if name in more}
-    for one, arguments in zip(ep, given):
-        one.dispatch_async(*arguments, **more)
+    with together(ep, "dispatch_async") as sent:
+        for one, arguments in zip(ep, given):
+            one.dispatch_async(*arguments, **more)
+            sent.append(one)
     return [one.dispatch_wait(**waiting) for one in ep]
 
 
@@ -289,9 +316,19 @@ def combine_all(ep: Sequence[ExpertParallel], expert_output: Iterable, shared_ou
     weights = of_each("topk_weights", topk_weights, ep)
     outs = of_each("out", out, ep)
     waiting = {name: more[name] for name in ("slot", "stream") if name in more}
-    for one, arguments, its in zip(ep, given, weights):
-        one.combine_async(*arguments, topk_weights=its, **more)
+    with together(ep, "combine_async") as sent:
+        for one, arguments, its in zip(ep, given, weights):
+            one.combine_async(*arguments, topk_weights=its, **more)
+            sent.append(one)
     return [one.combine_wait(its, **waiting) for one, its in zip(ep, outs)]
+
+
+def rows_of(came: "Received | int") -> int:
+    """Where the last row ends that a CPU rank received."""
+    if isinstance(came, int):
+        return came
+    counts = came.row_counts
+    return int((came.row_offsets[:-1] + counts)[counts > 0].max(initial=0))
 
 
 class Members(NamedTuple):
@@ -315,6 +352,8 @@ def set_members_of(ep: "list[ExpertParallel]", ranks: Iterable[int], epoch: Opti
     else:
         epoch = 1 + max(one.members.epoch for one in ep)
     _core.set_members([one._core for one in ep], epoch, sum(1 << rank for rank in ranks))
+    for one in ep:
+        one._came.clear()
 
 
 def set_members_all(ep: Sequence[ExpertParallel], ranks: Iterable[int], epoch: Optional[int] = None) -> None:
@@ -326,6 +365,7 @@ def release_all(ep: Sequence[ExpertParallel]) -> None:
     """release on all ranks of World.local at once."""
     ep = ranks_of(ep)
     for one in ep:
+        one._came = {slot: rows_of(came) for slot, came in one._came.items()}
         one._views.clear()
     _core.release([one._core for one in ep])
 

@@ -47,6 +47,13 @@ def element_of(name: str, array: Array) -> str:
     return found
 
 
+def large_enough(scratch: Array, size: int) -> Array:
+    """What a caller keeps for a call: the library is told where it lies, not how much of it there is."""
+    if (found := extents("scratch", scratch, 1)[0]) < size:
+        raise InvalidArgument(f"scratch: {found} bytes, expected at least {size}")
+    return scratch
+
+
 def text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise InvalidArgument(f"{name}: {type(value).__name__}, expected a str")
@@ -121,10 +128,9 @@ def expert_mlp(recv: Received, gate: Array, up: Array, down: Array, *, gate_scal
     framework = recv._framework
     if out is None:
         out = empty((recv.max_rows, recv.hidden), "bfloat16", framework, world, stream=stream)
-    if scratch is None:
-        intermediate, is_fp8 = extents("gate", gate, 3)[1], element_of("gate", gate).startswith("float8")
-        bytes_of_scratch = _core.expert_mlp_scratch_bytes(recv._core, intermediate, is_fp8)
-        scratch = empty((bytes_of_scratch,), "uint8", framework, world, "scratch", stream) if bytes_of_scratch else None
+    intermediate, is_fp8 = extents("gate", gate, 3)[1], element_of("gate", gate).startswith("float8")
+    if bytes_of_scratch := _core.expert_mlp_scratch_bytes(recv._core, intermediate, is_fp8):
+        scratch = empty((bytes_of_scratch,), "uint8", framework, world, "scratch", stream) if scratch is None else large_enough(scratch, bytes_of_scratch)
     _core.expert_mlp(recv._core, (gate, up, down, gate_scales, up_scales, down_scales, gate_bias, up_bias, down_bias, row_weights, out,
                                   scratch), text("gating", gating), stream_handle(stream, world._gpu, kind_of(gate)))
     return out

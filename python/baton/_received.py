@@ -4,7 +4,7 @@ from typing import Any, Optional
 from . import _core
 from ._arrays import NARROW, SCALES, Array, seen_as, takes_bits
 from ._errors import InvalidArgument
-from ._world import refuse_pickling
+from ._world import World, refuse_pickling
 
 BITS = {"bf16": 16, "fp8": 8, "mxfp8": 8, "mxfp4": 4, "nvfp4": 4}  # of a value
 
@@ -24,7 +24,7 @@ class Received:
         self._views = views  # of these places, which rounds share
 
     def _seen(self, name: str, dtype: str, *as_bits: bool) -> Optional[Array]:
-        if name not in self._views:
+        if name not in self._views or requires_grad(self._views[name]):
             method = getattr(self._core, name)
             self._views[name] = seen_as(lambda: method(*as_bits), self._framework, self._gpu, dtype)
         return self._views[name]
@@ -50,7 +50,7 @@ class Received:
     def tokens(self) -> Array:
         """[max_rows, hidden] in the communicator's format; of 4-bit formats bytes [max_rows, hidden / 2]. With rows="by_token" each token
         once, at token_rows."""
-        if (seen := self._views.get("tokens")) is not None:
+        if (seen := self._views.get("tokens")) is not None and not requires_grad(seen):
             return seen
         return self._seen("tokens", NARROW.get(self.format, "uint8"), takes_bits(self._framework))
 
@@ -89,11 +89,15 @@ class Received:
         return Load(zip((int(e) for e in self.expert_ids), (int(n) for n in self.row_counts)))
 
     def __repr__(self) -> str:
-        world = _core.world_of(self._core)
+        world = World(_core.world_of(self._core))
         bytes_of_rows = self.max_rows * (self.hidden * BITS[self.format] // 8 + 16)
         return (f"<baton.Received: up to {self.max_rows} rows of {self.hidden} values as {self.format}, {self.num_local_experts} experts, "
-                f"on {'cpu' if self._gpu < 0 else f'cuda:{self._gpu}'}, rank {world.rank} of {world.size}, {bytes_of_rows:,} bytes of rows and "
-                "sources>")
+                f"on {'cpu' if self._gpu < 0 else f'cuda:{self._gpu}'}, {world._ranks()}, {bytes_of_rows:,} bytes of rows and sources>")
+
+
+def requires_grad(view: Optional[Array]) -> bool:
+    """Whether somebody made a tensor of torch part of autograd, whose graph would grow with every round that shares it."""
+    return getattr(view, "requires_grad", False)
 
 
 class Load(list):

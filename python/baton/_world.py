@@ -4,7 +4,7 @@ import sys
 from typing import Any, Callable, Optional, Sequence
 
 from . import _core
-from ._arrays import integer, number, stream_handle
+from ._arrays import integer, number, shown, stream_handle
 from ._errors import InvalidArgument
 
 
@@ -31,6 +31,25 @@ def core_of(name: str, world: Any) -> Any:
     if not isinstance(world, World):
         raise InvalidArgument(f"{name}: {type(world).__name__}, expected a baton.World")
     return world._core
+
+
+def bytes_of_ranks(all_gather: Callable[[bytes], Sequence[bytes]]) -> Callable[[bytes], "list[bytes]"]:
+    """The same, whatever holds the bytes that it returns."""
+    def gather(mine: bytes) -> "list[bytes]":
+        given = all_gather(mine)
+        try:
+            return [bytes(memoryview(one)) for one in given]
+        except TypeError:
+            raise InvalidArgument(f"all_gather: returned {shown(given)}, expected a list with the bytes of each rank") from None
+    return gather
+
+
+def local_rank_of_launcher() -> int:
+    """LOCAL_RANK; -1: it is not set."""
+    try:
+        return int(os.environ.get("LOCAL_RANK", -1))
+    except ValueError:
+        raise InvalidArgument(f"environment variable LOCAL_RANK={os.environ['LOCAL_RANK']!r}, expected a number") from None
 
 
 def gpu_of_torch() -> int:
@@ -90,7 +109,8 @@ class World:
         if all_gather is not None and not callable(all_gather):
             raise InvalidArgument(f"all_gather: {type(all_gather).__name__}, expected a function that takes bytes and returns those of all ranks, or None")
         kind, index = split_device(device)
-        return cls(_core.from_all_gather(all_gather, (integer("rank", rank), integer("size", size)), kind, index, integer("local_rank", local_rank),
+        gather = None if all_gather is None else bytes_of_ranks(all_gather)
+        return cls(_core.from_all_gather(gather, (integer("rank", rank), integer("size", size)), kind, index, integer("local_rank", local_rank),
                                          seconds("deadline", deadline)))
 
     @classmethod
@@ -109,7 +129,7 @@ class World:
         if index < 0 and kind != "cpu" and (chosen := gpu_of_torch()) >= 0:
             index = chosen
         return cls(_core.from_all_gather(all_gather, (distributed.get_rank(group), distributed.get_world_size(group)), kind, index,
-                                         int(os.environ.get("LOCAL_RANK", -1)), seconds("deadline", deadline)))
+                                         local_rank_of_launcher(), seconds("deadline", deadline)))
 
     @classmethod
     def from_mpi(cls, comm: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":
@@ -168,5 +188,14 @@ class World:
         self._core.reset_wait_times()
 
     def __repr__(self) -> str:
-        where = f"cuda:{self.device_index}" if self.device == "cuda" else "cpu"
-        return f"<baton.World: rank {self.rank} of {self.size} on {where}>"
+        try:
+            where = f"cuda:{self.device_index}" if self.device == "cuda" else "cpu"
+        except InvalidArgument:
+            where = self.device
+        return f"<baton.World: {self._ranks()} on {where}>"
+
+    def _ranks(self) -> str:
+        try:
+            return f"rank {self.rank} of {self.size}"
+        except InvalidArgument:  # a repr says what it can, in debuggers and logs of a fork, too
+            return "of the process that this one is a fork of"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Optional, Tuple
 from . import _core
 from ._arrays import Array, flag, framework_of, integer, kind_of, number, shown, stream_handle, zeros
 from ._errors import InvalidArgument
-from ._products import element_of, extents, world_of
+from ._products import element_of, extents, large_enough, world_of
 from ._world import World, split_device
 
 __all__ = ["Support", "supports", "varlen", "with_kvcache"]
@@ -56,7 +56,7 @@ def longest_of(name: str, length: Optional[int]) -> int:
 
 def new_scratch_of(scratch: Optional[Array], kind: type, world: World, stream: Any) -> Any:
     def new_scratch(size: int) -> Array:
-        return zeros((size,), "uint8", framework_of(kind), world, "scratch", stream) if scratch is None else scratch
+        return zeros((size,), "uint8", framework_of(kind), world, "scratch", stream) if scratch is None else large_enough(scratch, size)
     return new_scratch
 
 

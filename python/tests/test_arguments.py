@@ -1,12 +1,15 @@
 """What is refused, and that it is told with the argument's name, what was expected and what was found."""
 import copy
+import ctypes
+import mmap
 import pickle
+import types
 
 import numpy
 import pytest
 
 import baton
-from baton import _arrays
+from baton import _arrays, _products
 from foreign import BFLOAT, BOOL, CUDA, FLOAT, foreign_array
 from rounds import BF16, assert_scaled, local, round_data, scaled_experts
 
@@ -281,3 +284,69 @@ def test_a_number_and_objects_name_streams():
             return 0, 7
 
     assert [stream_handle(s, 0, numpy.ndarray) for s in (None, 3, torch_s(), other_s())] == [0, 3, 5, 7]
+
+
+def guarded_rows(hidden):
+    """One row in bf16, behind which nothing may be read."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    both = numpy.frombuffer(memory, numpy.uint8)
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(both.ctypes.data + page), ctypes.c_size_t(page), 0) == 0
+    return both[page - 2 * hidden:page].view(BF16).reshape(1, hidden)
+
+
+def test_fewer_rows_than_came_are_refused_before_anybody_reads_them(data):
+    ep = local(data, num_ranks=1)[0]
+    recv = ep.dispatch(*data.given(0))
+    for call in (ep.combine, ep.combine_async):
+        with pytest.raises(baton.InvalidArgument, match="num_rows: 1, expected at least 128, as many as came"):
+            call(guarded_rows(256), num_rows=1)
+    assert_scaled(data, 0, ep.combine(scaled_experts(recv)[:128], num_rows=128))
+
+
+def test_rows_are_looked_at_after_a_release_that_was_refused(data):
+    ep = local(data, num_ranks=1)[0]
+    recv = ep.dispatch(*data.given(0))
+    with pytest.raises(baton.InvalidArgument, match="release: "):
+        ep.release()
+    with pytest.raises(baton.InvalidArgument, match="num_rows: 1, expected at least 128"):
+        ep.combine(guarded_rows(256), num_rows=1)
+    ep.combine(scaled_experts(recv))
+    del recv
+    ep.release()
+    ep.reacquire()
+
+
+def test_scratch_that_is_too_small_is_refused():
+    from baton.attention import new_scratch_of
+    world = baton.World.local(1, device="cpu")[0]
+    kept = numpy.zeros(300, numpy.uint8)
+    assert new_scratch_of(kept, numpy.ndarray, world, None)(300) is kept
+    with pytest.raises(baton.InvalidArgument, match="scratch: 300 bytes, expected at least 301"):
+        new_scratch_of(kept, numpy.ndarray, world, None)(301)
+
+
+def test_scratch_of_experts_that_is_too_small_is_refused(data, monkeypatch):
+    recv = local(data, num_ranks=1)[0].dispatch(*data.given(0))
+    weights = [numpy.zeros((64, *shape), BF16) for shape in ((8, 256), (8, 256), (256, 8))]
+    least = _products._core.expert_mlp_scratch_bytes(recv._core, 8, False)
+    if least == 0:
+        monkeypatch.setattr(_products, "_core", types.SimpleNamespace(**{**vars(_products._core), "expert_mlp_scratch_bytes": lambda *_: 1000}))
+    with pytest.raises(baton.InvalidArgument, match="scratch: 10 bytes, expected at least"):
+        baton.expert_mlp(recv, *weights, scratch=numpy.zeros(10, numpy.uint8))
+
+
+def test_what_one_of_all_ranks_is_refused_says_how_the_others_go_on(data):
+    ep, wrong = local(data), [*data.topk_idx[:2], data.topk_idx[2].astype(numpy.int16), data.topk_idx[3]]
+    with pytest.raises(baton.InvalidArgument, match=r"topk_idx: .*found int16.*\. That was rank 2; .* go on with its dispatch_async .* then dispatch_wait of all"):
+        baton.dispatch_all(ep, data.tokens, wrong, data.topk_weights)
+    for rank in (2, 3):
+        ep[rank].dispatch_async(*data.given(rank))
+    answers = [scaled_experts(one.dispatch_wait()) for one in ep]
+    with pytest.raises(baton.InvalidArgument, match=r"expert_output: .*\. That was rank 1; .* go on with its combine_async .* then combine_wait of all"):
+        baton.combine_all(ep, [answers[0], answers[1][:3], *answers[2:]])
+    for rank in (1, 2, 3):
+        ep[rank].combine_async(answers[rank])
+    for rank in range(4):
+        assert_scaled(data, rank, ep[rank].combine_wait())

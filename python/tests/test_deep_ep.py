@@ -202,3 +202,25 @@ def test_events_say_what_they_are():
     assert repr(handle) == "<baton.deep_ep.EventHandle: work is done when a call returns>"
     assert repr(deep_ep.EventOverlap()) == "<baton.deep_ep.EventOverlap: no event>"
     assert repr(deep_ep.EventOverlap(handle)) == f"<baton.deep_ep.EventOverlap: {handle!r}>"
+
+
+@pytest.mark.parametrize("short", ["x", "topk_weights"])
+def test_combine_refuses_fewer_rows_than_dispatch_returned(short):
+    def work(buffer, rank):
+        own = of_rank(rank)
+        recv_x, _, weights, _, handle, _ = buffer.dispatch(own.x, **layout(buffer, own), topk_idx=own.idx, topk_weights=own.weights)
+        given = {"x": recv_x, "topk_weights": weights}
+        with pytest.raises(baton.InvalidArgument, match=rf"{short}: 1 rows, expected {recv_x.size(0)}, as dispatch returned"):
+            buffer.combine(handle=handle, **{**given, short: given[short][:1]})
+        buffer.combine(handle=handle, **given)
+    on_buffers(work)
+
+
+def test_combine_names_a_handle_that_is_none_of_its():
+    def work(buffer, rank):
+        own = of_rank(rank)
+        *_, handle, _, _ = buffer.low_latency_dispatch(own.x, own.idx, TOKENS, EXPERTS, use_fp8=False)
+        for wrong in (handle, (1, 2), None):
+            with pytest.raises(baton.InvalidArgument, match="handle: .*, expected what dispatch returned"):
+                buffer.combine(own.x, wrong)
+    on_buffers(work)

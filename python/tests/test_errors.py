@@ -100,6 +100,23 @@ def test_a_fork_is_told_that_the_world_is_its_parents():
     world.synchronize()
 
 
+def test_objects_of_the_parent_say_so_in_a_fork():
+    data = round_data(num_ranks=1)
+    ep = local(data, num_ranks=1)[0]
+    recv = ep.dispatch(*data.given(0))
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writes, "\n".join(map(repr, (ep.world, ep, recv))).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writes)
+    lines = os.read(reads, 4000).decode().splitlines()
+    assert len(lines) == 3 and all("of the process that this one is a fork of" in line for line in lines), lines
+
+
 def test_a_fork_that_names_no_world_has_one_of_its_own():
     ones = numpy.ones((8, 8), numpy.float16)
     assert (baton.gemm(ones, ones) == 8).all()

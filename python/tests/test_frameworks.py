@@ -111,6 +111,33 @@ def test_views_of_rounds_in_the_same_place_are_the_same_tensors():
     assert len({id(view) for view in seen}) <= 2
 
 
+def test_views_of_a_round_in_inference_mode_are_taken_outside_of_it():
+    framework = of_torch("cpu")
+    torch, data = framework.torch, round_data(num_ranks=1)
+    ep = baton.ExpertParallel(baton.World.local(1, device="cpu")[0], **data.sizes())
+    given = [framework.array(array) for array in data.given(0)]
+    with torch.inference_mode():
+        recv = ep.dispatch(*given)
+        ep.combine(recv.tokens)
+    recv = ep.dispatch(*given)
+    assert not recv.tokens.is_inference()
+    recv.tokens.mul_(2)
+    assert (recv.tokens @ torch.ones(256, 8).bfloat16().requires_grad_()).requires_grad
+    ep.combine(recv.tokens)
+
+
+def test_autograd_does_not_follow_memory_from_round_to_round():
+    framework = of_torch("cpu")
+    torch, data = framework.torch, round_data(num_ranks=1)
+    ep = baton.ExpertParallel(baton.World.local(1, device="cpu")[0], **data.sizes())
+    given, scale = [framework.array(array) for array in data.given(0)], torch.ones(256).bfloat16().requires_grad_()
+    for _ in range(3):
+        recv = ep.dispatch(*given)
+        assert recv.tokens.grad_fn is None and not recv.tokens.requires_grad
+        recv.tokens.mul_(scale)
+        ep.combine(recv.tokens)
+
+
 def attend(framework, head_dim):
     """Of two sequences, as an array of the framework, against float64."""
     data = batch([40, 3], [300, 70], heads=4, kv_heads=2, head_dim=head_dim)

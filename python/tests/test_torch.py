@@ -1,4 +1,5 @@
 """PyTorch's operators, modules, and models of transformers, on CPU ranks."""
+import copy
 import gc
 import json
 import os
@@ -185,6 +186,29 @@ def test_a_layer_is_for_forward_only():
     assert "64" in repr(layer) and "up to 32 tokens a rank" in repr(layer)
 
 
+@pytest.mark.parametrize("has,says", [
+    ({"num_experts": 4}, "its num_experts is 4, expected 8"), ({"top_k": 1}, "its top_k is 1, expected 2"), ({"hidden": 128}, "its hidden is 128, expected 64")])
+def test_a_communicator_of_other_sizes_is_no_layers(has, says):
+    sizes = {"num_experts": EXPERTS, "top_k": TOP_K, "hidden": HIDDEN, "num_max_tokens_per_rank": 32}
+    other = baton.ExpertParallel(ONE, **{**sizes, **has})
+    with pytest.raises(baton.InvalidArgument, match=f"communicator: {says}"):
+        baton.torch.MoELayer(ONE, EXPERTS, TOP_K, HIDDEN, INTERMEDIATE, communicator=other)
+    with pytest.raises(baton.InvalidArgument, match="communicator: that of rank 0 of 1, expected of rank 1 of 2"):
+        baton.torch.MoELayer(baton.World.local(2, device="cpu")[1], EXPERTS, TOP_K, HIDDEN, INTERMEDIATE, communicator=baton.ExpertParallel(ONE, **sizes))
+    with pytest.raises(baton.InvalidArgument, match="communicator: int, expected a baton.ExpertParallel"):
+        baton.torch.MoELayer(ONE, EXPERTS, TOP_K, HIDDEN, INTERMEDIATE, communicator=3)
+    with pytest.raises(baton.InvalidArgument, match="world: list, expected a baton.World"):
+        baton.torch.MoELayer([ONE], EXPERTS, TOP_K, HIDDEN, INTERMEDIATE)
+
+
+def test_a_layer_names_what_it_cannot_take_and_is_copied_as_it_is():
+    layer = baton.torch.MoELayer(ONE, EXPERTS, TOP_K, HIDDEN, INTERMEDIATE, num_max_tokens_per_rank=32).eval()
+    for wrong in (torch.randn(4, HIDDEN), torch.randn(4, 32).bfloat16()):
+        with pytest.raises(baton.InvalidArgument, match=r"hidden_states: expected bfloat16 \[\.\.\., 64\]; found torch\.\w+ \[4, \d+\]"):
+            layer(wrong)
+    assert not copy.deepcopy(layer).experts.training
+
+
 def transformers_of(minimum=5):
     library = pytest.importorskip("transformers", exc_type=ImportError)
     if int(library.__version__.split(".")[0]) < minimum:
@@ -239,6 +263,33 @@ def test_what_has_no_replacement_is_named():
         parallelize(library.Qwen3MoeForCausalLM(config), ONE)
     with pytest.raises(baton.InvalidArgument, match="Linear has no module named 'experts'"):
         parallelize(torch.nn.Linear(2, 2), ONE)
+
+
+class experts_of_some_model(torch.nn.Module):
+    """As transformers has them: up to `limit`, with what else is given."""
+
+    def __init__(self, down_experts=4, limit=float("inf"), **more):
+        super().__init__()
+        self.gate_up_proj, self.down_proj = (torch.nn.Parameter(torch.zeros(shape)) for shape in ((4, 16, 32), (down_experts, 32, 8)))
+        self.act_fn, self.limit = torch.nn.SiLU(), limit
+        for name, value in more.items():
+            setattr(self, name, value)
+
+    def _apply_gate(self, gate_up):
+        gate, up = gate_up.chunk(2, dim=-1)
+        return self.act_fn(gate.clamp(max=self.limit)) * up.clamp(-self.limit, self.limit)
+
+
+@pytest.mark.parametrize("more,says", [
+    ({}, ""), ({"limit": 7.0}, "its _apply_gate, of experts_of_some_model, is not silu"), ({"limit": 2e4}, "its _apply_gate"),
+    ({"down_experts": 3}, "gate_up_proj is of 4 experts and down_proj of 3, expected as many"), ({"act_fn": torch.nn.GELU()}, "its activation is GELU"),
+    ({"act_fn": torch.nn.Bilinear(1, 1, 1)}, "it has act_fn."), ({"act_fn": torch.nn.CosineSimilarity()}, "its activation is CosineSimilarity"),
+    ({"post_expert_norm": torch.nn.Identity()}, "it has post_expert_norm, too"), ({"is_concatenated": False}, "its is_concatenated is False, expected True"),
+    ({"has_post_expert_norm": True}, "its has_post_expert_norm is True, expected False")])
+def test_experts_that_do_something_else_have_no_replacement(more, says):
+    from baton.transformers._replace import why_not
+    reason = why_not(experts_of_some_model(**more))
+    assert reason.startswith(says) and bool(reason) == bool(says)
 
 
 @pytest.mark.parametrize("size", [1, 2])

@@ -3,6 +3,7 @@ import sys
 import threading
 import types
 
+import numpy
 import pytest
 
 import baton
@@ -80,3 +81,23 @@ def test_a_world_has_no_more_ranks_than_an_exchange_can(num_ranks):
     with pytest.raises(baton.InvalidArgument, match=rf"num_ranks: {num_ranks}, expected 1 to 8"):
         baton.World.local(num_ranks, device="cpu")
     assert len(baton.World.local(8, device="cpu")) == 8
+
+
+@pytest.mark.parametrize("wrap", [bytearray, memoryview, lambda mine: numpy.frombuffer(mine, numpy.uint8)])
+def test_whatever_holds_bytes_brings_ranks_together(wrap):
+    def work(rank, gather):
+        return round_on(baton.World.from_all_gather(lambda mine: [wrap(one) for one in gather(mine)], rank, 2, "cpu"))
+    assert finished(on_threads(2, work)) == [(0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("given", [None, ["a", "b"], [1.5, None], 7])
+def test_what_holds_no_bytes_is_named(given):
+    with pytest.raises(baton.InvalidArgument, match=r"all_gather: returned .*, expected a list with the bytes of each rank"):
+        baton.World.from_all_gather(lambda mine: given, 0, 2, "cpu")
+
+
+def test_a_launcher_that_numbers_nothing_is_told(torch_distributed, monkeypatch):
+    torch_distributed.rank = 0
+    monkeypatch.setenv("LOCAL_RANK", "first")
+    with pytest.raises(baton.InvalidArgument, match="LOCAL_RANK='first', expected a number"):
+        baton.World.from_torch(None, "cpu")

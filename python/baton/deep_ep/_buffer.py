@@ -4,6 +4,7 @@ from typing import Any, Callable, List, Optional, Tuple, Union
 
 import torch
 
+from .._arrays import shown
 from .._errors import InvalidArgument, Unsupported
 from .._expert_parallel import why_not, workspace_bytes
 from .._padded import pad_rows, tell_rows, unpad_rows
@@ -232,6 +233,11 @@ class Buffer:
         top_k] float32 if topk_weights [rows, top_k] were given, event). `bias`: one or two [tokens, hidden] bfloat16, added to it."""
         self._behind(previous_event)
         biases = () if bias is None else bias if isinstance(bias, tuple) else (bias,)
+        if not hasattr(handle, "num_rows"):
+            raise InvalidArgument(f"handle: {shown(handle)}, expected what dispatch returned")
+        for name, rows in (("x", x), ("topk_weights", topk_weights)):
+            if rows is not None and rows.size(0) < handle.num_rows:  # the device knows of those rows, and would read them
+                raise InvalidArgument(f"{name}: {rows.size(0)} rows, expected {handle.num_rows}, as dispatch returned")
         num_tokens = handle.idx.size(0)
         out = torch.empty((num_tokens, x.size(1)), dtype=torch.float32 if biases else torch.bfloat16, device=x.device)
         self._sum(handle.rounds, handle, x, out, self._sms(config))

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from .._errors import InvalidArgument
 from .._expert_parallel import ExpertParallel
-from .._world import World
+from .._world import World, core_of
 from ._operators import number_of, run_experts
 
 
@@ -16,6 +16,17 @@ def shared_communicator(world: World, made: dict, **sizes: int) -> ExpertParalle
     if key not in made:
         made[key] = ExpertParallel(world, **sizes)
     return made[key]
+
+
+def require_sizes(ep: ExpertParallel, world: World, **sizes: int) -> None:
+    """Of a communicator that a layer is given: one of fewer experts would take the ids of the others for none."""
+    if not isinstance(ep, ExpertParallel):
+        raise InvalidArgument(f"communicator: {type(ep).__name__}, expected a baton.ExpertParallel")
+    for name, size in sizes.items():
+        if ep.config[name] != size:
+            raise InvalidArgument(f"communicator: its {name} is {ep.config[name]}, expected {size}, as of the layer")
+    if (found := (ep.world.rank, ep.world.size)) != (expected := (world.rank, world.size)):
+        raise InvalidArgument(f"communicator: that of rank {found[0]} of {found[1]}, expected of rank {expected[0]} of {expected[1]}")
 
 
 class Experts(nn.Module):
@@ -48,7 +59,7 @@ class Experts(nn.Module):
         return run_experts(self.ep, tokens, idx, weights, [self.gate, self.up, self.down], 0)
 
     def __deepcopy__(self, _: dict) -> "Experts":
-        return Experts(self.ep, self.gate.clone(), self.up.clone(), self.down.clone())
+        return Experts(self.ep, self.gate.clone(), self.up.clone(), self.down.clone()).train(self.training)
 
     def extra_repr(self) -> str:
         own = sum(weight.numel() * weight.element_size() for weight in (self.gate, self.up, self.down))
@@ -66,7 +77,10 @@ class MoELayer(nn.Module):
     def __init__(self, world: World, num_experts: int, top_k: int, hidden: int, intermediate: int, *, num_max_tokens_per_rank: int = 1024,
                  norm_topk_prob: bool = True, communicator: Optional[ExpertParallel] = None) -> None:
         super().__init__()
+        core_of("world", world)
         device = torch.device("cpu") if world.device == "cpu" else torch.device("cuda", world.device_index)
+        if communicator is not None:
+            require_sizes(communicator, world, num_experts=num_experts, top_k=top_k, hidden=hidden)
         self.top_k, self.norm_topk_prob = top_k, norm_topk_prob
         self.router = nn.Linear(hidden, num_experts, bias=False, dtype=torch.bfloat16, device=device).requires_grad_(False)
         ep = communicator if communicator is not None else ExpertParallel(
@@ -76,6 +90,8 @@ class MoELayer(nn.Module):
             nn.init.normal_(weight, std=hidden ** -0.5)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
+        if hidden_states.dtype != torch.bfloat16 or hidden_states.shape[-1:] != self.router.weight.shape[1:]:
+            raise InvalidArgument(f"hidden_states: expected bfloat16 [..., {self.router.weight.shape[1]}]; found {hidden_states.dtype} {list(hidden_states.shape)}")
         tokens = hidden_states.reshape(-1, hidden_states.shape[-1])
         probabilities = torch.softmax(self.router(tokens).float(), dim=-1)
         weights, idx = torch.topk(probabilities, self.top_k, dim=-1)

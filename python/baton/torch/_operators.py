@@ -6,6 +6,10 @@ from typing import List, Optional, Tuple
 import torch
 from torch import Tensor, library
 
+try:
+    from torch._library.effects import EffectType
+except ImportError:  # as old as versions without register_effect
+    EffectType = None
 from .. import _products, attention
 from .._errors import InvalidArgument
 from .._expert_parallel import ExpertParallel
@@ -24,7 +28,7 @@ def number_of(ep: ExpertParallel) -> int:
 
 
 def communicator_of(number: int) -> ExpertParallel:
-    if (ep := communicators.get(number)) is None:
+    if (ep := communicators.get(int(number))) is None:  # a tracer's symbol, where another number was traced before, becomes a number
         raise InvalidArgument(f"communicator: {number}, expected what baton.torch.number_of returned for an ExpertParallel that still lives")
     return ep
 
@@ -35,23 +39,37 @@ def received_by(communicator: int, slot: int) -> Received:
     return recv
 
 
+def extents_of(ep: ExpertParallel) -> Tuple[int, int]:
+    """(rows of tokens, rows in all) that there is memory for, whatever comes: as the library has them, before it has received anything."""
+    c, ranks = ep.config, ep.world.size
+    local, tokens = -(-c["num_experts"] // ranks), ranks * c["num_max_tokens_per_rank"]
+    if c["rows_of_expert"]:
+        rows = c["rows_of_expert"] * local
+    else:
+        most = tokens * min(c["top_k"], local)
+        aligned = max(c["row_alignment"], 4 if c["format"] == "fp8" else 128 if c["tiled_scales"] else 1)
+        rows = (most + min(most, local) * (aligned - 1)) // aligned * aligned
+    return tokens if c["rows"] == "by_token" else rows, rows
+
+
 @library.custom_op("baton::dispatch", mutates_args=())
 def dispatch(tokens: Tensor, topk_idx: Tensor, topk_weights: Optional[Tensor], communicator: int,
              slot: int = 0) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(rows, row_offsets, row_counts, sources) of ExpertParallel.dispatch: views of the communicator's memory, the next round's too."""
+    """(rows, row_offsets, row_counts, sources) of ExpertParallel.dispatch. `rows` are the communicator's memory, the next round's too, of which
+    compilers know nothing: what reads them is to be among what combine is given. The others are copies, which may be read at any time."""
     ep = communicator_of(communicator)
     recv = ep._open_rounds[slot] = ep.dispatch(tokens, topk_idx, topk_weights, slot=slot)
-    return recv.tokens.detach(), recv.row_offsets.detach(), recv.row_counts.detach(), recv.sources.detach()
+    return recv.tokens.detach(), recv.row_offsets.clone(), recv.row_counts.clone(), recv.sources.clone()
 
 
 @dispatch.register_fake
 def _(tokens, topk_idx, topk_weights, communicator, slot=0):
     ep = communicator_of(communicator)
-    rows, local = library.get_ctx().new_dynamic_size(), len(ep.local_experts)
+    (token_rows, rows), local = extents_of(ep), len(ep.local_experts)
     dtype = torch.bfloat16 if ep.config["format"] == "bf16" else torch.float8_e4m3fn if "fp8" in ep.config["format"] else torch.uint8
     columns = tokens.shape[1] if dtype != torch.uint8 else tokens.shape[1] // 2
     numbers = [tokens.new_empty(n, dtype=torch.int32) for n in (local + 1, local)]
-    return tokens.new_empty((rows, columns), dtype=dtype), *numbers, tokens.new_empty((rows, 4), dtype=torch.int32)
+    return tokens.new_empty((token_rows, columns), dtype=dtype), *numbers, tokens.new_empty((rows, 4), dtype=torch.int32)
 
 
 @library.custom_op("baton::expert_mlp", mutates_args=())
@@ -62,7 +80,7 @@ def expert_mlp(rows: Tensor, gate: Tensor, up: Tensor, down: Tensor, communicato
 
 @expert_mlp.register_fake
 def _(rows, gate, up, down, communicator, slot=0):
-    return rows.new_empty((rows.shape[0], down.shape[1]), dtype=torch.bfloat16)
+    return rows.new_empty((extents_of(communicator_of(communicator))[1], down.shape[1]), dtype=torch.bfloat16)
 
 
 @library.custom_op("baton::combine", mutates_args=())
@@ -98,6 +116,11 @@ def experts(tokens: Tensor, topk_idx: Tensor, topk_weights: Tensor, gate: Tensor
 @experts.register_fake
 def _(tokens, topk_idx, topk_weights, gate, up, down, communicator, slot=0):
     return torch.empty_like(tokens, dtype=torch.bfloat16)
+
+
+for one in (dispatch, expert_mlp, combine, experts):
+    if hasattr(one, "register_effect"):  # PyTorch 2.11 has it: compilers keep such calls, and their order
+        one.register_effect(EffectType.ORDERED)
 
 
 @library.custom_op("baton::gemm", mutates_args=())

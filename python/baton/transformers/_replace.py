@@ -20,14 +20,32 @@ def why_not(module: nn.Module) -> str:
         return "no gate_up_proj [experts, 2 * intermediate, hidden] and down_proj [experts, hidden, intermediate]"
     if gate_up.shape[1] != 2 * down.shape[2] or gate_up.shape[2] != down.shape[1]:
         return f"gate_up_proj is {list(gate_up.shape)} and down_proj {list(down.shape)}, expected [experts, 2 * i, h] and [experts, h, i]"
-    extra = sorted(name for name, _ in module.named_parameters() if name not in ("gate_up_proj", "down_proj"))
-    if extra:
+    if gate_up.shape[0] != down.shape[0]:
+        return f"gate_up_proj is of {gate_up.shape[0]} experts and down_proj of {down.shape[0]}, expected as many"
+    names = (*(name for name, _ in module.named_parameters()), *(name for name, _ in module.named_children()))
+    if extra := sorted(name for name in names if name not in ("gate_up_proj", "down_proj", "act_fn")):
         return f"it has {', '.join(extra)}, too"
-    with torch.no_grad():
-        probe = torch.tensor([-1.5, 0.0, 2.0])
-        act = getattr(module, "act_fn", None)
-        if act is None or not torch.allclose(act(probe), nn.functional.silu(probe)):
-            return f"its activation is {act}, expected silu"
+    for name, expected in (("has_gate", True), ("is_concatenated", True), ("is_transposed", False), ("has_bias", False), ("has_post_expert_norm", False)):
+        if getattr(module, name, expected) != expected:
+            return f"its {name} is {not expected}, expected {expected}"
+    return why_not_gate(module)
+
+
+@torch.no_grad()
+def why_not_gate(module: nn.Module) -> str:
+    """Empty if what it does between its products is silu(gate) * up, of large values too, which some models clamp."""
+    probe = torch.tensor([-1.5, 0.0, 2.0, -3e4, 3e4])
+    act = getattr(module, "act_fn", None)
+    try:
+        is_silu = act is not None and torch.allclose(act(probe), nn.functional.silu(probe))
+    except TypeError:  # as one that takes gate and up
+        is_silu = False
+    if not is_silu:
+        return f"its activation is {act}, expected silu"
+    gate, up = probe.repeat_interleave(len(probe)), probe.repeat(len(probe))
+    apply = getattr(module, "_apply_gate", None)
+    if apply is not None and not torch.allclose(apply(torch.cat([gate, up])[None])[0], nn.functional.silu(gate) * up):
+        return f"its _apply_gate, of {type(module).__name__}, is not silu(gate) * up"
     return ""
 
 
@@ -71,7 +89,8 @@ def parallelize(model: nn.Module, world: World, *, num_max_tokens_per_rank: int 
     for name, module in found:
         if reason := why_not(module):
             raise Unsupported(f"model: {name} of {type(model).__name__}: {reason}")
-    top_k, made = top_k_of(model.config.get_text_config()), {}
+    top_k = top_k_of(model.config.get_text_config())
+    made: dict = {}
     for name, module in found:
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, replacement(module, top_k, world, made, num_max_tokens_per_rank))
