@@ -38,25 +38,19 @@ void require(const bench_groups_options& o) {
 struct group_way {
   int size;
   ep_levels levels;
+  /// Both levels are the same then.
+  bool is_one_group(int ranks) const { return size == 0 || size >= ranks; }
   /// Of ranks whose sums become one before they travel on: with another size sums have other bits. 1: one by one.
-  int added_up(int ranks) const {
-    const bool is_one_group = size == 0 || size >= ranks;
-    return levels == ep_levels::one || is_one_group ? 1 : size;
-  }
+  int added_up(int ranks) const { return levels == ep_levels::one || is_one_group(ranks) ? 1 : size; }
 };
 
-/// Where all ranks are one group both levels are the same.
 std::vector<group_way> ways_of(const std::vector<int>& sizes, const std::vector<ep_levels>& levels,
                                int ranks) {
   std::vector<group_way> all;
   for (const int size : sizes)
     for (const ep_levels by : levels)
-      if ((size > 0 && size < ranks) || by == levels.front()) all.push_back({size, by});
+      if (const group_way way{size, by}; !way.is_one_group(ranks) || by == levels.front()) all.push_back(way);
   return all;
-}
-
-const char* word_of(ep_levels levels) {
-  return levels == ep_levels::one ? "one" : "two";
 }
 
 ep_config config_of(const bench_groups_options& o, int tokens, const group_way& way, int ranks) {
@@ -162,13 +156,17 @@ groups_point measure(const world& own, const bench_groups_options& o, int tokens
   return point;
 }
 
+template <class T>
+json word_of(const std::map<std::string, T>& words, T value) {
+  for (const auto& [word, of] : words)
+    if (of == value) return word;
+  return {};
+}
+
 /// How tokens travel; null: the layout knows one way.
 json transfer_through(const bench_groups_options& o, int tokens, const group_way& way, int ranks) {
   if (o.layout != ep_layout::per_rank) return {};
-  const ep_transfer how = transfer_of(config_of(o, tokens, way, ranks), ranks);
-  for (const auto& [word, transfer] : transfer_names)
-    if (transfer == how) return word;
-  return {};
+  return word_of(transfer_names, transfer_of(config_of(o, tokens, way, ranks), ranks));
 }
 
 json unless_empty(const std::vector<double>& samples, double value) {
@@ -184,7 +182,7 @@ json to_json(const groups_point& p, const bench_groups_options& o, const json& r
   j["groups"] = json::array();
   for (std::size_t i = 0; i < p.round_us.size(); ++i)
     j["groups"].push_back({{"p2p_group_size", p.ways[i].size},
-                           {"levels", word_of(p.ways[i].levels)},
+                           {"levels", word_of(level_names, p.ways[i].levels)},
                            {"transfer", transfer_through(o, p.tokens, p.ways[i], run["ranks"])},
                            {"round_median_us", unless_empty(p.round_us[i], median_of(p.round_us[i]))},
                            {"round_mad_us", unless_empty(p.round_us[i], mad_of(p.round_us[i]))},

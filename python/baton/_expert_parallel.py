@@ -122,9 +122,12 @@ class ExpertParallel:
         return self._received(core, kind, slot)
 
     def _received(self, core: Any, kind: type, slot: int) -> Received:
-        framework = framework_of(kind)
+        recv = self._seen_by(framework_of(kind), core)
         if self._gpu < 0:
-            self._came[slot] = Received(core, "numpy", self._gpu, self._views.setdefault(("numpy", core.key), {}))
+            self._came[slot] = self._seen_by("numpy", core)
+        return recv
+
+    def _seen_by(self, framework: str, core: Any) -> Received:
         if framework == "jax":  # remembers an array's values, as it takes none to change
             return Received(core, framework, self._gpu, {})
         return Received(core, framework, self._gpu, self._views.setdefault((framework, core.key), {}))
