@@ -12,11 +12,10 @@
 namespace baton::test {
 namespace {
 
-class exchange_beyond_gpu_processes : public testing::TestWithParam<groups_beyond> {};
+class exchange_beyond_gpu_processes : public ranks_beyond {};
 
 TEST_P(exchange_beyond_gpu_processes, every_row_and_every_sum_is_right_to_the_bit) {
   const groups_beyond& groups = GetParam();
-  if (const std::string why = why_not_beyond(groups.ranks); !why.empty()) GTEST_SKIP() << why;
   expect_of_processes(groups.ranks, device_kind::cuda, [&](const world& w) {
     for (const named_case& c : conformance_cases(groups.ranks, 3))
       for (const token_format format : {token_format::bf16, token_format::blockwise_fp8, token_format::nvfp4})
@@ -32,13 +31,11 @@ TEST_P(exchange_beyond_gpu_processes, every_row_and_every_sum_is_right_to_the_bi
 
 TEST_P(exchange_beyond_gpu_processes, layout_per_rank_is_right_to_the_bit_in_every_format) {
   const groups_beyond& groups = GetParam();
-  if (const std::string why = why_not_beyond(groups.ranks); !why.empty()) GTEST_SKIP() << why;
   expect_every_format_beyond(groups);
 }
 
 TEST_P(exchange_beyond_gpu_processes, sums_of_layout_per_rank_travel_back_in_fp8) {
   const groups_beyond& groups = GetParam();
-  if (const std::string why = why_not_beyond(groups.ranks); !why.empty()) GTEST_SKIP() << why;
   expect_sums_in_fp8_beyond(groups);
 }
 
@@ -92,14 +89,12 @@ void compare_with_one_group(int ranks, int group, ep_layout layout) {
 
 TEST_P(exchange_beyond_gpu_processes, results_are_the_bits_of_one_group_and_times_stand_beside_each_other) {
   const groups_beyond& groups = GetParam();
-  if (const std::string why = why_not_beyond(groups.ranks); !why.empty()) GTEST_SKIP() << why;
   for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank})
     compare_with_one_group(groups.ranks, groups.group, layout);
 }
 
 TEST_P(exchange_beyond_gpu_processes, a_killed_rank_is_named_by_its_survivors) {
   const groups_beyond& groups = GetParam();
-  if (const std::string why = why_not_beyond(groups.ranks); !why.empty()) GTEST_SKIP() << why;
   for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
     SCOPED_TRACE(layout == ep_layout::per_rank ? "per_rank" : "per_expert");
     expect_the_killed_named_beyond(groups, layout);

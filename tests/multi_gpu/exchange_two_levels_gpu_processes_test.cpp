@@ -10,7 +10,7 @@ namespace {
 constexpr ep_levels one = ep_levels::one, two = ep_levels::two;
 const auto name_of_groups = [](const auto& of) { return of.param.name(); };
 
-class exchange_two_levels_gpu_processes : public testing::TestWithParam<groups_beyond> {};
+class exchange_two_levels_gpu_processes : public ranks_beyond {};
 INSTANTIATE_TEST_SUITE_P(ranks, exchange_two_levels_gpu_processes,
                          testing::Values(groups_beyond{2, 1, two}, groups_beyond{4, 1, two},
                                          groups_beyond{4, 2, two}),
@@ -18,19 +18,16 @@ INSTANTIATE_TEST_SUITE_P(ranks, exchange_two_levels_gpu_processes,
 
 TEST_P(exchange_two_levels_gpu_processes, rounds_are_right_to_the_bit_in_every_format) {
   const groups_beyond& groups = GetParam();
-  if (const std::string why = why_not_beyond(groups.ranks); !why.empty()) GTEST_SKIP() << why;
   expect_every_format_beyond(groups);
 }
 
 TEST_P(exchange_two_levels_gpu_processes, sums_travel_back_in_fp8) {
   const groups_beyond& groups = GetParam();
-  if (const std::string why = why_not_beyond(groups.ranks); !why.empty()) GTEST_SKIP() << why;
   expect_sums_in_fp8_beyond(groups);
 }
 
 TEST_P(exchange_two_levels_gpu_processes, a_killed_rank_is_named_by_its_survivors) {
   const groups_beyond& groups = GetParam();
-  if (const std::string why = why_not_beyond(groups.ranks); !why.empty()) GTEST_SKIP() << why;
   expect_the_killed_named_beyond(groups, ep_layout::per_rank);
 }
 
@@ -57,7 +54,6 @@ std::vector<float> repeated_output(const exchange_case& c, const world& w, int t
 
 TEST_P(exchange_two_levels_gpu_processes, repeats_are_the_same_bits_and_in_groups_of_one_those_of_one_level) {
   const groups_beyond& groups = GetParam();
-  if (const std::string why = why_not_beyond(groups.ranks); !why.empty()) GTEST_SKIP() << why;
   expect_of_processes(groups.ranks, device_kind::cuda, [&](const world& w) {
     for (const auto& [experts, tokens] : {std::pair{256, 1}, std::pair{256, 128}, std::pair{64, 1024}}) {
       exchange_case c = usual_of(groups, sizes(experts, 8, 7168, tokens));
@@ -73,7 +69,6 @@ TEST_P(exchange_two_levels_gpu_processes, repeats_are_the_same_bits_and_in_group
 /// The kernels are the same source there.
 TEST_P(exchange_two_levels_gpu_processes, results_are_the_bits_of_a_cpu_world) {
   const groups_beyond& groups = GetParam();
-  if (const std::string why = why_not_beyond(groups.ranks); !why.empty()) GTEST_SKIP() << why;
   expect_of_processes(groups.ranks, device_kind::cuda, [&](const world& w) {
     for (const token_format back : {token_format::bf16, token_format::blockwise_fp8})
       for (const int hidden : {1024, 384}) {
@@ -90,7 +85,7 @@ TEST_P(exchange_two_levels_gpu_processes, results_are_the_bits_of_a_cpu_world) {
   });
 }
 
-class exchange_graphs_beyond_gpu_processes : public testing::TestWithParam<groups_beyond> {};
+class exchange_graphs_beyond_gpu_processes : public ranks_beyond {};
 INSTANTIATE_TEST_SUITE_P(ranks, exchange_graphs_beyond_gpu_processes,
                          testing::Values(groups_beyond{2, 1, one}, groups_beyond{2, 1, two},
                                          groups_beyond{4, 2, one}, groups_beyond{4, 2, two}),
@@ -125,7 +120,6 @@ void expect_right_replays_beyond(const exchange_case& c, const world& w, calls h
 
 TEST_P(exchange_graphs_beyond_gpu_processes, replays_with_other_inputs_are_right_to_the_bit) {
   const groups_beyond& groups = GetParam();
-  if (const std::string why = why_not_beyond(groups.ranks); !why.empty()) GTEST_SKIP() << why;
   expect_of_processes(groups.ranks, device_kind::cuda, [&](const world& w) {
     for (const calls how : {calls::fused, calls::apart}) {
       exchange_case c = usual_of(groups, sizes(24, 4, 256, 40));

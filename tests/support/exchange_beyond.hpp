@@ -37,6 +37,14 @@ struct groups_beyond {
   }
 };
 
+/// Tests that need as many GPUs as there are ranks.
+class ranks_beyond : public testing::TestWithParam<groups_beyond> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_not_beyond(GetParam().ranks); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+
 /// Rounds whose calls are apart, then whose calls are fused. @throws std::runtime_error  what is wrong
 inline void expect_right_rounds_beyond(const exchange_case& what, const world& w, const char* called) {
   exchange_rank mine{expert_parallel::create(w, what.config)};
