@@ -31,19 +31,18 @@ void measure_limits(gemm_run& run, const world& where, paced_timer& timer) {
 
 }  // namespace
 
-gemm_run begin_gemm_run(const world& where, paced_timer& timer, int sustained_ms) {
-  const bool on_gpu = where.device() == device_kind::cuda;
-  const std::vector<world> worlds{where};
+gemm_run begin_gemm_run(std::span<const world> ranks, paced_timer& timer, int sustained_ms) {
+  const bool on_gpu = ranks[0].device() == device_kind::cuda;
   gemm_run run;
   run.device = on_gpu ? "cuda" : "cpu";
   run.date = utc_now();
-  if (const std::optional<measured_gpus> gpu = facts_of(worlds)) {
+  if (const std::optional<measured_gpus> gpu = facts_of(ranks)) {
     run.gpu = gpu->name;
     run.driver = gpu->driver;
   }
   if (on_gpu) {
     run.sustained_ms = sustained_ms;
-    measure_limits(run, where, timer);
+    measure_limits(run, ranks[0], timer);
   }
   return run;
 }

@@ -3,6 +3,7 @@
 // both are told.
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,8 @@ struct gemm_run {
   double tensor_flops_per_us = 0, sustained_tensor_flops_per_us = 0, copied_bytes_per_us = 0;
 };
 
-/// Where and when; on CUDA also the limits. On the CPU nothing is sustained.
-gemm_run begin_gemm_run(const world& where, paced_timer& timer, int sustained_ms);
+/// Where and when; on CUDA also the limits, of the first rank's GPU. On the CPU nothing is sustained.
+gemm_run begin_gemm_run(std::span<const world> ranks, paced_timer& timer, int sustained_ms);
 
 /// The run with the limits of products of such operands: those measured are of bf16.
 gemm_run limits_of(gemm_run run, operand_format format);

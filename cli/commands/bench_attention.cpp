@@ -81,7 +81,7 @@ class attention_bench {
         options_{o},
         to_{to},
         timer_{where},
-        run_{begin_gemm_run(where, timer_, o.sustained_ms)} {
+        run_{begin_gemm_run({&where, 1}, timer_, o.sustained_ms)} {
     measure_cublas();
     to_.table([&](std::ostream& table) { print_attention_header(run_, table); });
   }

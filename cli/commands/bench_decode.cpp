@@ -38,7 +38,7 @@ class decode_bench {
         options_{o},
         to_{to},
         timer_{where},
-        run_{begin_gemm_run(where, timer_, o.sustained_ms)} {
+        run_{begin_gemm_run({&where, 1}, timer_, o.sustained_ms)} {
     to_.table([&](std::ostream& table) { print_decode_header(run_, table); });
   }
 

@@ -87,7 +87,7 @@ class gemm_bench {
         options_{o},
         to_{to},
         timer_{where},
-        run_{begin_gemm_run(where, timer_, o.sustained_ms)} {
+        run_{begin_gemm_run({&where, 1}, timer_, o.sustained_ms)} {
     const bool scaled = std::count(o.formats.begin(), o.formats.end(), operand_format::e4m3) > 0,
                others = std::count(o.formats.begin(), o.formats.end(), operand_format::e4m3) <
                         static_cast<std::ptrdiff_t>(o.formats.size());

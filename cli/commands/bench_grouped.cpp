@@ -61,7 +61,7 @@ class grouped_bench {
         options_{o},
         to_{to},
         timer_{where},
-        run_{begin_gemm_run(where, timer_, o.sustained_ms)} {
+        run_{begin_gemm_run({&where, 1}, timer_, o.sustained_ms)} {
     to_.table([&](std::ostream& table) { print_limits(run_, "C = A * B^T of each group", table); });
   }
 

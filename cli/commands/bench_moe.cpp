@@ -208,7 +208,7 @@ ep_config layer_config(const bench_moe_options& o, const moe_model& model, int t
 class moe_bench {
  public:
   moe_bench(std::span<const world> worlds, const bench_moe_options& o, bench_report& to)
-      : worlds_{worlds}, options_{o}, to_{to}, timer_{worlds[0]}, run_{begin_gemm_run(worlds[0], timer_, 0)} {
+      : worlds_{worlds}, options_{o}, to_{to}, timer_{worlds[0]}, run_{begin_gemm_run(worlds, timer_, 0)} {
     to_.table([&](std::ostream& table) { print_heading(run_, table); });
   }
 
