@@ -10,23 +10,23 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = "docs/results"
-PIECES, FOUR, LATEST = "2026-11-26-rows-in-pieces", "2026-11-26-four-gpus", "2026-11-27-exchange"
+PIECES, FOUR, LATEST, PEERS = "2026-11-26-rows-in-pieces", "2026-11-26-four-gpus", "2026-11-27-exchange", "2026-11-27-peers"
 
-# GPUs, tokens a GPU, file of lines or chunks, its case beside the tokens, file by flags, others (us), aim, aim by flags
+# GPUs, tokens a GPU, file of lines or chunks, its case beside the tokens, file by flags, DeepEP (us), aim, aim by flags
 EXCHANGE = [
-    (2, 1, f"{PIECES}/lines-2", {}, f"{PIECES}/flags-2", "FlashInfer 14.3", 5.5, 7.5),
-    (2, 32, f"{PIECES}/lines-2", {}, f"{PIECES}/flags-2", "FlashInfer 15.4", 8, 10.5),
-    (2, 128, f"{PIECES}/lines-2", {}, f"{PIECES}/flags-2", "FlashInfer 18.2", 14, 17),
-    (2, 512, f"{LATEST}/by-token-2-h200", {}, None, "FlashInfer 43.4", 40, None),
-    (2, 1024, f"{LATEST}/by-token-2-h200", {}, None, "FlashInfer 80.9", 75, None),
-    (2, 4096, f"{PIECES}/all-sms-2", {}, None, "FlashInfer 288", None, None),
+    (2, 1, f"{PIECES}/lines-2", {}, f"{PIECES}/flags-2", "", 5.5, 7.5),
+    (2, 32, f"{PIECES}/lines-2", {}, f"{PIECES}/flags-2", "", 8, 10.5),
+    (2, 128, f"{PIECES}/lines-2", {}, f"{PIECES}/flags-2", "", 14, 17),
+    (2, 512, f"{LATEST}/by-token-2-h200", {}, None, "", 40, None),
+    (2, 1024, f"{LATEST}/by-token-2-h200", {}, None, "", 75, None),
+    (2, 4096, f"{PIECES}/all-sms-2", {}, None, "", None, None),
     (2, 4096, f"{LATEST}/24-sms-2", {"num_sms": 24}, None, "", 268, None),
-    (4, 1, f"{PIECES}/lines-4", {}, f"{PIECES}/flags-4", "FlashInfer 18.6", 8, 10),
-    (4, 32, f"{PIECES}/lines-4", {}, f"{PIECES}/flags-4", "FlashInfer 20.3", 12.5, 15),
-    (4, 128, f"{PIECES}/lines-4", {}, f"{PIECES}/flags-4", "FlashInfer 34.2, DeepEP low latency 91.5", 29, 32),
-    (4, 1024, f"{PIECES}/all-sms-4", {}, None, "FlashInfer 208, DeepEP 293", 190, None),
-    (4, 4096, f"{LATEST}/warps-4", {}, None, "FlashInfer 741, DeepEP 819", None, None),
-    (4, 4096, f"{LATEST}/24-sms-4", {"num_sms": 24}, None, "DeepEP 905", 720, None),
+    (4, 1, f"{PIECES}/lines-4", {}, f"{PIECES}/flags-4", "", 8, 10),
+    (4, 32, f"{PIECES}/lines-4", {}, f"{PIECES}/flags-4", "", 12.5, 15),
+    (4, 128, f"{PIECES}/lines-4", {}, f"{PIECES}/flags-4", "low latency 91.5", 29, 32),
+    (4, 1024, f"{PIECES}/all-sms-4", {}, None, "293", 190, None),
+    (4, 4096, f"{LATEST}/warps-4", {}, None, "819", None, None),
+    (4, 4096, f"{LATEST}/24-sms-4", {"num_sms": 24}, None, "905", 720, None),
 ]
 # format, m = n = k, aim against cuBLAS
 DENSE = [("bf16", 8192, 1.02), ("bf16", 4096, 1.0), ("bf16", 2048, 0.98), ("bf16", 1024, 0.95), ("e4m3", 8192, 1.05), ("e4m3", 4096, None), ("e4m3", 2048, None),
@@ -54,17 +54,17 @@ LOW_LATENCY_FILE = "2026-11-27-low-latency/rounds"
 HEAD = """# How fast it is
 
 Figures of [docs/results](results/README.md), where each run has its commands, spreads and files; this page is made of them by `python3 tools/speed_page.py --write docs/how_fast.md`, and a test compares it. Every value was compared before it was timed. What cuBLAS, NCCL and
-limits say is of the same run. Other libraries did not run beside baton: theirs were measured on H200 of the same driver in November 2026, with what they do said below. What was aimed at and is missed is bold.
+limits say is of the same run. Other libraries' figures are, unless it says otherwise, of H200 of the same driver in November 2026, not of the same run; what they do is said below. What was aimed at and is missed is bold.
 """
 EXCHANGE_HEAD = """
 ## A round of the exchange
 
 Hidden 7168, top-8 of 256 experts, uniform routing, FP8 out and bf16 back, in a graph, us, the slowest rank: cast, rows found, router weights applied, sums of all experts as bf16 tokens. Up to 128 tokens rows are in the order of experts, from 512 on tokens lie once and experts read them
-through a list. NCCL: its two all-to-alls for the same tokens, which neither cast nor find rows nor weigh. Limit: the bytes at the push bandwidth and the floor of launch and flags, both of the same run. FlashInfer (one-sided, fb28d72) is given tokens in FP8 and neither orders
-rows nor weighs; DeepEP (567632d) at 1,024 and 4,096 tokens is dispatch and combine of cached handles, each alone.
+through a list. NCCL: its two all-to-alls for the same tokens, which neither cast nor find rows nor weigh. Limit: the bytes at the push bandwidth and the floor of launch and flags, both of the same run. FlashInfer (0.7.2.post1, one-sided), and in brackets baton,
+on 4 x H100 within the same half hour ([results](results/2026-11-27-peers/README.md)): it is given tokens in FP8, orders no rows, and sums no experts of a rank; DeepEP (567632d, H200) at 1,024 and 4,096 tokens is dispatch and combine of cached handles, each alone.
 
-| GPUs | tokens a GPU | SMs | us (p99) | aim | with released flags | aim | NCCL | limit | others | machine |
-|---|---|---|---|---|---|---|---|---|---|---|
+| GPUs | tokens a GPU | SMs | us (p99) | aim | with released flags | aim | NCCL | limit | machine | FlashInfer (baton) | DeepEP |
+|---|---|---|---|---|---|---|---|---|---|---|---|
 """
 LOW_LATENCY_HEAD = """
 The same from Python through DeepEP's interface of low latency (`baton.deep_ep`), replayed from a graph, us: weights are given to combine, and each expert has rows of its own. DeepEP: its own kernels for the same tokens.
@@ -138,6 +138,14 @@ def aim_text(aim):
     return "-" if aim is None else f"{aim:g}"
 
 
+def flashinfer(root, gpus, tokens, num_sms):
+    """Its median, and baton's of the same sizes and kind of machine; with fewer SMs it was not measured."""
+    if num_sms:
+        return "-"
+    own = the_case(root, f"{PEERS}/baton", ranks=gpus, tokens=tokens)["fused"]["round_trip_graph"]["median_us"]
+    return f"{number(the_case(root, f'{PEERS}/flashinfer', ranks=gpus, tokens=tokens)['in_place']['median_us'])} ({number(own)})"
+
+
 def exchange_rows(root):
     for gpus, tokens, name, where, flags_name, others, aim, flags_aim in EXCHANGE:
         where = {"num_sms": 0, **where}
@@ -149,7 +157,7 @@ def exchange_rows(root):
             flags = beside_aim(told(flags_name, number(by_flags)), by_flags > flags_aim)
         nccl = sum(case["nccl"][way]["median_us"] for way in ("all_to_all_of_dispatch", "all_to_all_of_combine")) if case["nccl"] else None
         yield (gpus, f"{tokens:,}", where["num_sms"] or "all", beside_aim(told(name, f"{number(now)} ({number(p99)})"), aim is not None and now > aim), aim_text(aim),
-               flags, aim_text(flags_aim), "-" if nccl is None else number(nccl), number(case["limits"]["limit_us"]), others or "-", machine(case))
+               flags, aim_text(flags_aim), "-" if nccl is None else number(nccl), number(case["limits"]["limit_us"]), machine(case), flashinfer(root, gpus, tokens, where["num_sms"]), others or "-")
 
 
 def low_latency_rows(root):

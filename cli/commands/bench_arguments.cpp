@@ -164,7 +164,8 @@ void declare_bench_ep(CLI::App& bench, arguments& chosen) {
   command.footer(
       "Every combination is a point, which is checked before it is timed; JSON is one object a line, drawn "
       "by "
-      "tools/plot_ep.py.\n"
+      "tools/plot_ep.py; bench/exchange_peers.py measures FlashInfer's all-to-all at the points of "
+      "--json-file.\n"
       "Examples:\n"
       "  baton bench ep --ranks 2 --tokens 1 8 128 --layout per_rank --json-file ep.jsonl\n"
       "  baton bench ep --tokens 4096 --sms 4 8 16 24 32 64 132 --json-file sms.jsonl\n"
