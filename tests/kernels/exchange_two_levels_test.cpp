@@ -84,6 +84,16 @@ TEST(exchange_two_levels, in_one_group_they_are_one) {
   }
 }
 
+/// Who would forward to itself alone does not.
+TEST(exchange_two_levels, in_groups_of_one_rank_they_are_one) {
+  const exchange_case c{4, sizes(13, 5, 264, 17), {3, 8, 0, 17}, routing::sparse};
+  const exchange_case two = forwarded_in_groups_of(1, c);
+  EXPECT_EQ(why_not(two.config, 4), "");
+  EXPECT_EQ(workspace_bytes(two.config, 4).window, workspace_bytes(put_to_each_rank(two).config, 4).window);
+  EXPECT_EQ(workspace_bytes(two.config, 4).local, workspace_bytes(put_to_each_rank(two).config, 4).local);
+  EXPECT_EQ(outputs_of(two), outputs_of(put_to_each_rank(two)));
+}
+
 /// A part of another rank is rounded once, to 8 bits, within u = 2^-8 of it; the sum of a group once more, and so is within
 /// 2u + u^2 of its parts' magnitudes in all. Additions in fp32 are of 8 numbers at most, within 2^-24 each, of sums that
 /// rounding has made larger by 3u at most.
