@@ -6,7 +6,7 @@
 #
 # Needs Open MPI's mpirun, and mpi4py and baton in the `python` that every host finds. Exit code 0: all was right.
 set -uo pipefail
-cd "$(dirname "$(readlink -f "$0")")/.."
+cd "$(dirname "$(readlink -f "$0")")/.." || exit
 [[ $# == 1 ]] || { sed -n '2,7s/^# \?//p' "$0"; exit 2; }
 
 ranks_of() { # what mpirun is told of `a:4,b:4`

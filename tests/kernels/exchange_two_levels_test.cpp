@@ -68,9 +68,11 @@ TEST(exchange_two_levels, shared_experts_and_bf16_outputs_are_added_where_the_to
   exchange_case c{4, sizes(8, 4, 264, 9), {9, 2, 0, 5}, routing::sparse};
   c = forwarded_in_groups_of(2, c);
   c.shared_experts = c.bf16_output = true;
-  auto ranks = make_ranks(world::local(4, device_kind::cpu), c.config);
-  for (auto& r : ranks) r.options.bf16_output = true;
-  for (const calls how : {calls::fused, calls::apart}) EXPECT_EQ(run_round(c, ranks, 1, how), "");
+  for (const exchange_case& what : {c, put_to_each_rank(c)}) {
+    auto ranks = make_ranks(world::local(4, device_kind::cpu), what.config);
+    for (auto& r : ranks) r.options.bf16_output = true;
+    for (const calls how : {calls::fused, calls::apart}) EXPECT_EQ(run_round(what, ranks, 1, how), "");
+  }
 }
 
 TEST(exchange_two_levels, in_one_group_they_are_one) {
