@@ -116,10 +116,17 @@ def run(options):
         return 0
     if world.rank == options.silent:
         time.sleep(2 * options.deadline + 5)  # longer than the others wait
-        return 0
-    named = who_was_named(ep, options)
+        leave(0, options)
+    leave(0 if who_was_named(ep, options) == options.silent else 1, options)
+
+
+def leave(code, options):
+    """Without NVSHMEM's ending, in which a rank that gave up could be waited for; with MPI's, as mpirun and srun end all ranks when one leaves without it."""
     sys.stdout.flush()
-    os._exit(0 if named == options.silent else 1)  # without NVSHMEM's ending, in which a rank that is silent could be waited for
+    if options.meet == "mpi":
+        from mpi4py import MPI
+        MPI.Finalize()  # once the silent rank is back
+    os._exit(code)
 
 
 def arguments(given):

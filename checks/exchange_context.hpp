@@ -1,6 +1,7 @@
 #pragma once
 // The checker's context as a rank of the exchange has it: waits that may give up, a rank that may die, and the promise
-// that kernels of a rank that gave up touch nothing. With a planted bug, if the setting has one.
+// that kernels of a rank that gave up touch nothing, and of any rank no memory beyond its p2p group, which is not mapped there.
+// With a planted bug, if the setting has one.
 //
 // Death is a choice of the search before each step of a dying rank's warp. Then it stops, and so does every other warp at
 // the next barrier that it shared with it.
@@ -41,26 +42,26 @@ class exchange_context : public planted<far_context> {
 
   template <class T>
   void write(T* p, const std::type_identity_t<T>& value) {
-    if (!is_shared(p)) touch();
+    if (!is_shared(p)) touch(p);
     base::write(p, value);
   }
   template <order Order, scope Scope, class T>
   void store(T* p, std::type_identity_t<T> value) {
-    touch();
+    touch(p);
     base::store<Order, Scope>(p, value);
   }
   template <order Order, scope Scope, class T>
   bool count_to(T* p, std::type_identity_t<T> amount, std::type_identity_t<T> target) {
-    touch();
+    touch(p);
     return base::count_to<Order, Scope>(p, amount, target);
   }
 
   void put(int rank, std::byte* to, const std::byte* from, int bytes) {
-    touch();
+    touch(nullptr);
     base::put(rank, to, from, bytes);
   }
   void signal(int rank, std::uint64_t* word, std::uint64_t value) {
-    touch();
+    touch(nullptr);
     base::signal(rank, word, value);
   }
 
@@ -83,11 +84,11 @@ class exchange_context : public planted<far_context> {
     return in_time(base::template mbarrier_wait<Scope>(b, p, with_patience(where)));
   }
   void bulk_store(void* to, const void* from, int bytes) {
-    touch();
+    touch(to);
     base::bulk_store(to, from, bytes);
   }
   void store_lines(std::byte* to, const lanes<vec16>& v) {
-    touch();
+    touch(to);
     base::store_lines(to, v);
   }
   template <int n, class Done>
@@ -176,10 +177,19 @@ class exchange_context : public planted<far_context> {
     throw rank_died{};
   }
 
-  /// A step that changes memory which others see.
-  void touch() {
+  /// A step that changes memory which others see; null: through the network.
+  void touch(const void* p) {
     begin_step();
     program_.require(!is_void_, "a kernel of a rank that gave up touches nothing");
+    program_.require(!is_beyond_group(p), "stores reach the ranks of the own group alone");
+  }
+  bool is_beyond_group(const void* p) const {
+    if (world_.network == nullptr || p == nullptr) return false;
+    const int size = setting_.p2p_group_size;
+    const std::vector<exchange_memory>& all = world_.lives[mine().life];
+    for (std::size_t r = 0; r < all.size(); ++r)
+      if (all[r].is_in_window(p)) return static_cast<int>(r) / size != rank() / size;
+    return false;
   }
 
   check::program& program_;

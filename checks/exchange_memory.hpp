@@ -18,12 +18,17 @@ namespace baton::checks {
 struct exchange_memory {
   ep::shape s;
   std::byte* window;
+  std::size_t window_bytes;
   std::byte* local;
   const bfloat16* tokens;        // [rounds, tokens, hidden]
   const std::int32_t* topk_idx;  // [rounds, tokens, top_k]
   bfloat16* expert_output;       // [max_rows, hidden]; fp8 only, else the received rows are given back
   float* out;                    // [tokens, hidden]
 
+  bool is_in_window(const void* p) const {
+    const auto* at = static_cast<const std::byte*>(p);
+    return at >= window && at < window + window_bytes;
+  }
   template <class T>
   T* in_local(std::size_t offset) const {
     return reinterpret_cast<T*>(local + offset);
@@ -130,9 +135,8 @@ inline exchange_memory make_exchange_memory(check::program& p, const exchange_se
   exchange_memory m{};
   m.s = shape_of(e, rank);
   const std::string whose = (life == 0 ? " of rank " : " anew of rank ") + std::to_string(rank);
-  const std::size_t window_bytes =
-      e.has_network() ? ep::send_layout{m.s}.bytes : ep::window_layout{m.s}.bytes;
-  m.window = p.allocate<std::byte>(window_bytes, "window" + whose);
+  m.window_bytes = e.has_network() ? ep::send_layout{m.s}.bytes : ep::window_layout{m.s}.bytes;
+  m.window = p.allocate<std::byte>(m.window_bytes, "window" + whose);
   m.local = p.allocate<std::byte>(ep::local_layout{m.s}.bytes, "local memory" + whose);
   const ep::window_layout window{m.s};
   for (int i = 0; i < m.s.num_pairs(); ++i) {

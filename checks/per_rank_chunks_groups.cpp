@@ -122,6 +122,26 @@ std::vector<exploration> forms_of_chunks_apart() {
                    .p2p_group_size = 1,
                    .carriers = 8},
                   one_token, 1),
+      chunks_hold("4 ranks in groups of 2, top 3 of 4 experts, 2 rounds, takes drawn once",
+                  {.ranks = 4,
+                   .warps = {2},
+                   .experts = 4,
+                   .top_k = 3,
+                   .tokens = {2, 1},
+                   .rounds = 2,
+                   .p2p_group_size = 2,
+                   .carriers = 6},
+                  one_token, 1),
+      chunks_hold("4 ranks apart, a token of the first for all, takes drawn once",
+                  {.ranks = 4,
+                   .warps = {2},
+                   .experts = 4,
+                   .top_k = 4,
+                   .tokens = {1, 0},
+                   .rounds = 1,
+                   .p2p_group_size = 1,
+                   .carriers = 6},
+                  one_token, 1),
       chunks_hold("2 ranks apart, every wait may give up, takes drawn 2 times",
                   {.warps = {2}, .rounds = 1, .gives_up = {anywhere}, .p2p_group_size = 1, .carriers = 8},
                   one_token, 2),
@@ -133,13 +153,18 @@ std::vector<mutant> bugs_of_chunks_apart() {
   const std::vector<verdict> lost_order{verdict::data_race, verdict::broken_promise, verdict::garbage_read,
                                         verdict::deadlock, verdict::unordered_stores};
   const exchange_setting apart{.warps = {2}, .rounds = 2, .p2p_group_size = 1, .carriers = 8};
-  const auto wrong = [&](const char* name, const char* breaks, const std::vector<verdict>& as,
-                         const planted_bug& bug) {
-    chunks_setting e{apart, one_token, 1};
+  const auto wrong_in = [&](const exchange_setting& setting, const char* name, const char* breaks,
+                            const std::vector<verdict>& as, const planted_bug& bug) {
+    chunks_setting e{setting, one_token, 1};
     e.bug = bug;
     return mutant{name, breaks, as,
                   [e](const check::bounds& limits) { return check_per_rank_chunks(e, limits); }};
   };
+  const auto wrong = [&](const char* name, const char* breaks, const std::vector<verdict>& as,
+                         const planted_bug& bug) { return wrong_in(apart, name, breaks, as, bug); };
+  /// Rank 1 has no tokens: its first warp puts sums and nothing else.
+  exchange_setting of_the_first = apart;
+  of_the_first.tokens = {1, 0};
   return {
       wrong("words do not wait for the puts before them", "E1", lost_order,
             {.what = verbs::fence_puts, .how = lost}),
@@ -159,6 +184,8 @@ std::vector<mutant> bugs_of_chunks_apart() {
             {.what = verbs::wait, .how = narrow, .where = "dispatch.ids"}),
       wrong("tokens are put before their copies are done", "T3", lost_order,
             {.what = verbs::bulk_wait, .how = lost, .warp = 0}),
+      wrong_in(of_the_first, "sums are told of without a fence behind their put", "E1, S1", lost_order,
+               {.what = verbs::fence_puts, .how = lost, .rank = 1, .warp = 0}),
       wrong("sums are put before they are written", "S1", lost_order,
             {.what = verbs::write, .how = late, .cell = "sums to put", .until = verbs::signal}),
       wrong("a sum's word beyond the group is signalled to the own window", "S1", lost_order,

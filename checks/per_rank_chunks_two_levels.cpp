@@ -39,6 +39,7 @@ exploration forwarding_holds(const char* name, const chunks_setting& e) {
   return {name, [e](const check::bounds& limits) { return check_per_rank_chunks(e, limits); }};
 }
 
+/// In which the library takes one level: the fewest ranks that have forwarders, so that more of what they do can be explored.
 std::vector<exploration> in_groups_of_one() {
   return {
       forwarding_holds(
@@ -196,6 +197,10 @@ struct two_level_bugs {
               {.what = verbs::write, .how = late, .cell = "sums to put", .until = verbs::signal}),
         wrong("a group's sum is put after its word", "S1", lost_order,
               {.what = verbs::put, .how = late, .cell = "sums to put", .until = verbs::signal}),
+        wrong("a group's sum is told of without a fence behind its put", "S1", lost_order,
+              {.what = verbs::fence_puts, .how = lost, .rank = 2, .warp = 0}),
+        wrong("a group's sum is told to the own window", "S1", lost_order,
+              {.what = verbs::signal, .how = own, .cell = "sum words"}),
         wrong_in(
             two_sources(), "a forwarder's cell is used for another group's token before it has read it", "L2",
             lost_order,

@@ -96,7 +96,8 @@ struct per_rank_world {
     const std::string whose = " of rank " + std::to_string(rank);
     exchange_memory m{};
     m.s = shape_of(e, rank);
-    m.window = p.allocate<std::byte>(Kernels::window_bytes(e, m.s), "window" + whose);
+    m.window_bytes = Kernels::window_bytes(e, m.s);
+    m.window = p.allocate<std::byte>(m.window_bytes, "window" + whose);
     m.local = p.allocate<std::byte>(Kernels::local_bytes(e, m.s), "local memory" + whose);
     make_inputs(p, e, 0, m);
     const int tokens = e.of_rank(e.tokens, rank), of_round = std::max(1, tokens * e.top_k),

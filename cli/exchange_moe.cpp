@@ -30,8 +30,26 @@ ep_config communicator_config(const model::model_config& model, const exchange_o
   config.layout = options.layout;
   config.transfer = options.transfer;
   config.rows = options.rows;
+  config.p2p_group_size = options.p2p_group_size;
+  config.levels = options.levels;
   require_served(config, options.num_ranks, exchange_words);
   return config;
+}
+
+expert_source experts_in(const model::checkpoint& weights) {
+  return [&weights](int layer, int first, int count) { return weights.experts(layer, first, count); };
+}
+
+bool all_are_here(std::span<const world> ranks) {
+  return static_cast<int>(ranks.size()) == ranks[0].size();
+}
+
+/// Of all ranks, or of the only one here.
+std::vector<expert_parallel> communicators_of(std::span<const world> here, const ep_config& config) {
+  if (all_are_here(here)) return expert_parallel::create_all(here, config);
+  std::vector<expert_parallel> one;
+  one.push_back(expert_parallel::create(here[0], config));
+  return one;
 }
 
 /// Adds the time from its making to its end to a sum.
@@ -135,16 +153,22 @@ model::expert_matrices gathered(const expert_source& experts, int layer, std::sp
 
 exchange_moe::exchange_moe(const model::checkpoint& weights, std::span<const int> layers,
                            const exchange_options& options)
-    : exchange_moe{
-          weights.config(),
-          [&weights](int layer, int first, int count) { return weights.experts(layer, first, count); },
-          layers, options} {}
+    : exchange_moe{weights.config(), experts_in(weights), layers, options} {}
+
+exchange_moe::exchange_moe(const model::checkpoint& weights, std::span<const int> layers,
+                           const exchange_options& options, const world& rank)
+    : exchange_moe{weights.config(), experts_in(weights), layers, options, std::vector{rank}} {}
 
 exchange_moe::exchange_moe(const model::model_config& config, const expert_source& experts,
                            std::span<const int> layers, const exchange_options& options)
+    : exchange_moe{config, experts, layers, options, world::local(options.num_ranks, options.device)} {}
+
+exchange_moe::exchange_moe(const model::model_config& config, const expert_source& experts,
+                           std::span<const int> layers, const exchange_options& options,
+                           std::vector<world> ranks)
     : config_{communicator_config(config, options)},
-      worlds_{world::local(options.num_ranks, options.device)},
-      communicators_{expert_parallel::create_all(worlds_, config_)},
+      worlds_{std::move(ranks)},
+      communicators_{communicators_of(worlds_, config_)},
       ranks_(worlds_.size()),
       statistics_{config_, options.num_ranks, config.num_hidden_layers} {
   if (options.num_replicas > 0) place_replicas(layers, options);
@@ -159,7 +183,7 @@ void exchange_moe::place_replicas(std::span<const int> layers, const exchange_op
   replicas_.resize(size(statistics_.num_layers()));
   for (const int layer : layers) {
     const auto& loads = options.past_loads.empty() ? alike : options.past_loads.at(size(layer));
-    layer_replicas own{place_experts(loads, static_cast<int>(worlds_.size()), config_.num_experts), {}};
+    layer_replicas own{place_experts(loads, worlds_[0].size(), config_.num_experts), {}};
     for (const world& rank : worlds_) own.of_ranks.emplace_back(rank, own.placement);
     replicas_.at(size(layer)) = std::move(own);
   }
@@ -247,6 +271,10 @@ void exchange_moe::check_arguments(int layer, std::span<const model::routed_toke
   }
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const std::size_t tokens = size(ranks[r].tokens), choices = tokens * size(config_.top_k);
+    if (!all_are_here(worlds_) && ranks[r].tokens > config_.num_max_tokens_per_rank)
+      throw invalid_argument{
+          fmt::format("exchange_moe: {} tokens, expected one round of {}: ranks elsewhere take one each",
+                      ranks[r].tokens, config_.num_max_tokens_per_rank)};
     if (ranks[r].hidden.size() != tokens * size(config_.hidden) || ranks[r].topk_idx.size() != choices ||
         ranks[r].topk_weights.size() != choices) {
       throw invalid_argument{
@@ -290,6 +318,7 @@ void exchange_moe::run(int layer, std::span<const model::routed_tokens> ranks,
 }
 
 void exchange_moe::count(int layer, std::span<const model::routed_tokens> ranks) {
+  if (!all_are_here(worlds_)) return;  // what other ranks send is not known here
   if (replicas_.empty()) return statistics_.count(layer, ranks);
   std::vector<model::routed_tokens> as_sent(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r)
@@ -353,7 +382,7 @@ void exchange_moe::synchronize() const {
 }
 
 std::size_t exchange_moe::device_bytes() const {
-  std::size_t sum = worlds_.size() * workspace_bytes(config_, static_cast<int>(worlds_.size())).total();
+  std::size_t sum = worlds_.size() * workspace_bytes(config_, worlds_[0].size()).total();
   for (const rank_state& rank : ranks_) {
     for (const auto& [layer, experts] : rank.layers) {
       sum += experts.bytes();

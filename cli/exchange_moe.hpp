@@ -25,6 +25,8 @@ struct exchange_options {
   ep_layout layout = ep_layout::per_rank;
   ep_transfer transfer = ep_transfer::automatic;
   ep_rows rows = ep_rows::by_expert;
+  int p2p_group_size = 0;
+  ep_levels levels = ep_levels::one;
   int max_tokens_per_rank = 256;  // of one round; larger batches take several
   int num_replicas = 0;           // physical experts beyond the model's
   /// [layers][the model's experts], by which each layer's replicas are placed; empty: all are alike.
@@ -36,8 +38,8 @@ using expert_source = std::function<model::expert_matrices(int layer, int first,
 /// These experts of a layer, in this order; one may be there several times.
 model::expert_matrices gathered(const expert_source& experts, int layer, std::span<const std::int32_t> ids);
 
-/// Every rank of world::local with its share of the experts of some layers. One communicator a rank serves
-/// all layers. Deterministic: the same input gives the same output, bit for bit, whatever ran before.
+/// Every rank of world::local, or the one of this process, with its share of the experts of some layers. One communicator a rank
+/// serves all layers. Deterministic: the same input gives the same output, bit for bit, whatever ran before.
 ///
 /// With replicas the communicator's experts, and those that are counted, are physical ones, of which each layer has a placement.
 class exchange_moe : public model::moe_backend {
@@ -52,9 +54,15 @@ class exchange_moe : public model::moe_backend {
   /// The same with experts from elsewhere; `config` says how many there are and their shape.
   exchange_moe(const model::model_config& config, const expert_source& experts, std::span<const int> layers,
                const exchange_options& options);
+
+  /// The only rank here of a world whose others are in other processes, options.num_ranks in all. They run the same layers, each
+  /// of tokens of its own, as many as a round takes.
+  exchange_moe(const model::checkpoint& weights, std::span<const int> layers, const exchange_options& options,
+               const world& rank);
   ~exchange_moe() override;
 
-  /// @throws invalid_argument  a layer that was not loaded, or not one entry for each rank
+  /// @throws invalid_argument  a layer that was not loaded, not one entry for each rank, or more tokens than a round's where
+  ///                           other ranks are elsewhere
   /// @throws stuck             a rank did not arrive; this object is of no further use
   void run(int layer, std::span<const model::routed_tokens> ranks,
            std::span<std::vector<float>> outputs) override;
@@ -76,6 +84,9 @@ class exchange_moe : public model::moe_backend {
   struct rank_state;
   struct chunk;
   struct layer_replicas;
+
+  exchange_moe(const model::model_config& config, const expert_source& experts, std::span<const int> layers,
+               const exchange_options& options, std::vector<world> ranks);
 
   void place_replicas(std::span<const int> layers, const exchange_options& options);
   void load_experts(const expert_source& experts, std::span<const int> layers);

@@ -38,7 +38,8 @@ enum class ep_rows {
   by_token,   // once: received_tokens::token_rows says where
 };
 
-/// How tokens of layout per_rank come to ranks beyond the p2p group, and sums back: where all ranks are in it the two are one.
+/// How tokens of layout per_rank come to ranks beyond the p2p group, and sums back: where all ranks are in it, or each rank is a
+/// group, the two are one.
 enum class ep_levels {
   one,  // a put to each rank that has experts of a token, and a sum back from each
   /// A put to each other group that has: to the rank of the same place there, which forwards it by stores; and that group's sums
@@ -123,7 +124,8 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 /// window = R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2, or with
 /// combine_format blockwise_fp8 T*(hidden + hidden/32, in whole 16 bytes of whole parts), +
 /// 2*512*ceil(T*top_k/224) and 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 +
-/// T/16*(E/R*9 + 8)). With levels two, for each group 16*T more of window and T*(hidden*4 + 4) of local.
+/// T/16*(E/R*9 + 8)). With levels two and several ranks in a group, for each group 16*T more of window and T*(hidden*4 + 4) of
+/// local.
 /// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
 /// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows. With
 /// rows_of_expert max_rows is E/R times that. With weights_at_combine window has 8*R*T*top_k more, in whole 128.

@@ -115,7 +115,7 @@ class World:
 
     @classmethod
     def from_torch(cls, group: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":
-        """The ranks of a process group of torch.distributed; None: the default one. All of them on this machine.
+        """The ranks of a process group of torch.distributed; None: the default one. On "cpu" all of them on this machine.
 
         On "cuda" this rank's GPU is torch's current one where torch.cuda.set_device chose it, else LOCAL_RANK's."""
         from torch import distributed
@@ -133,7 +133,7 @@ class World:
 
     @classmethod
     def from_mpi(cls, comm: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":
-        """The ranks of a communicator of mpi4py; None: MPI.COMM_WORLD. All of them on this machine."""
+        """The ranks of a communicator of mpi4py; None: MPI.COMM_WORLD. On "cpu" all of them on this machine."""
         if comm is None:
             from mpi4py import MPI
             comm = MPI.COMM_WORLD

@@ -1,6 +1,7 @@
 """bench/beyond_one_host.py, with processes of this machine that say that they are on two hosts."""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -39,3 +40,13 @@ def test_a_rank_that_is_silent_is_named_by_every_other_one(layout, place):
 def test_hosts_that_take_turns_are_told_so_on_every_rank():
     for code, text in outputs_of(["left", "right", "left"]):
         assert code == 1 and "InvalidArgument: p2p_group_size: 0 means the ranks of a host" in text and "hosts of ranks: 0 1 0" in text, text
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs Open MPI's mpirun")
+def test_one_command_says_that_all_is_right_between_hosts_of_this_machine():
+    pytest.importorskip("mpi4py", reason="needs mpi4py")
+    environment = {**os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    run = subprocess.run([PROGRAM.parent / "two_hosts.sh", "--here"], env=environment, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.splitlines()[-1] == "all of it was right on 4 ranks"
+    assert run.stdout.count("0 values wrong") == 6 * 4 and run.stdout.count("for rank 3, round 4") == 3 * 3

@@ -58,7 +58,7 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
 std::string why_not_levels(const ep_config& c, int num_ranks) {
   if (c.levels != ep_levels::one && c.levels != ep_levels::two)
     return fmt::format("levels: {} is no ep_levels", static_cast<int>(c.levels));
-  if (!has_two_levels(c, num_ranks)) return {};
+  if (c.levels == ep_levels::one || !goes_beyond_group(c, num_ranks)) return {};
   if (c.layout != ep_layout::per_rank)
     return "levels: two, but with layout per_expert a token is a message for each of its experts, which "
            "nobody "

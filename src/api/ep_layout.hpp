@@ -70,9 +70,10 @@ inline bool goes_beyond_group(const ep_config& c, int num_ranks) {
   return c.p2p_group_size != 0 && c.p2p_group_size < num_ranks;
 }
 
-/// Whether what is for them is forwarded.
+/// Whether what is for them is forwarded. In groups of one rank a forwarder would forward to itself alone: the same messages, and
+/// the same bits of every sum, later.
 inline bool has_two_levels(const ep_config& c, int num_ranks) {
-  return c.levels == ep_levels::two && goes_beyond_group(c, num_ranks);
+  return c.levels == ep_levels::two && goes_beyond_group(c, num_ranks) && c.p2p_group_size > 1;
 }
 
 /// Where a round's tokens are, and their scales: the input scales, or those of tokens that are given in the format.

@@ -1,4 +1,6 @@
 // Ranks that are lost, and words that are damaged: survivors return, and say who was missing where.
+#include <tuple>
+
 #include "baton/error.hpp"
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/simulated_worlds.hpp"
@@ -123,20 +125,24 @@ TEST_P(exchange_faults_by, after_a_time_out_only_a_new_communicator_goes_on_and_
   }
 }
 
-class exchange_bad_ids : public testing::TestWithParam<ep_layout> {};
+/// A layout, and 4 ranks in groups of so many, 0 for all; two levels where there are several groups of several ranks.
+class exchange_bad_ids : public testing::TestWithParam<std::tuple<ep_layout, int>> {};
 
 TEST_P(exchange_bad_ids, are_reported_with_the_first_token_and_value) {
-  const auto worlds = world::local(2, device_kind::cpu);
-  exchange_case c = case_of_eight_experts(2);
-  c.config.layout = GetParam();
+  const auto [layout, group] = GetParam();
+  const auto worlds = world::local(4, device_kind::cpu);
+  exchange_case c = case_of_eight_experts(4);
+  c.config.layout = layout;
+  c.config.p2p_group_size = group;
+  if (layout == ep_layout::per_rank && group == 2) c.config.levels = ep_levels::two;
   auto ranks = make_ranks(worlds, c.config);
   auto inputs = draw_inputs(c, 3);
   inputs[1].topk_idx[2 * 4 + 1] = 8;
   inputs[1].topk_idx[2 * 5] = -7;
-  for (std::size_t r = 0; r < 2; ++r) ranks[r].load(inputs[r]);
+  for (std::size_t r = 0; r < 4; ++r) ranks[r].load(inputs[r]);
   for (auto& r : ranks) r.dispatch_async();
   for (auto& r : ranks) r.dispatch_wait();
-  for (int r = 0; r < 2; ++r)
+  for (int r = 0; r < 4; ++r)
     EXPECT_EQ(difference({c, inputs}, r, ranks[static_cast<std::size_t>(r)].read_received()), "");
   EXPECT_NO_THROW(ranks[0].ep().check());
   try {
@@ -148,7 +154,9 @@ TEST_P(exchange_bad_ids, are_reported_with_the_first_token_and_value) {
   EXPECT_NO_THROW(ranks[1].ep().check()) << "reported once";
 }
 
-INSTANTIATE_TEST_SUITE_P(cpu, exchange_bad_ids, testing::Values(ep_layout::per_expert, ep_layout::per_rank));
+INSTANTIATE_TEST_SUITE_P(cpu, exchange_bad_ids,
+                         testing::Combine(testing::Values(ep_layout::per_expert, ep_layout::per_rank),
+                                          testing::Values(0, 1, 2)));
 
 TEST(exchange_faults, whichever_warp_gives_up_first_names_the_rank_that_it_waits_for) {
   // 48 pairs of 3 ranks: the second warp begins at pair 32, which is rank 2's.

@@ -10,8 +10,10 @@
 #include "cli/prompts.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/temporary_folder.hpp"
+#include "tests/support/exchange_processes.hpp"
 #include "tests/support/layer_cases.hpp"
 #include "tests/support/library_attention_of.hpp"
+#include "tests/support/texts_of_ranks.hpp"
 
 namespace baton::test {
 namespace {
@@ -79,6 +81,36 @@ TEST(greedy_text, is_the_same_with_either_layout_and_fp8) {
     options.transfer = transfer;
     EXPECT_EQ(continuations(prompts, options), per_expert);
   }
+}
+
+TEST(greedy_text, equals_every_expected_continuation_in_p2p_groups_of_one) {
+  const std::vector<prompt> prompts = greedy();
+  for (const int ranks : {2, 4})
+    for (cli::exchange_options options : ways_of_texts(1)) {
+      options.num_ranks = ranks;
+      const std::vector<std::string> found = continuations(prompts, options);
+      for (std::size_t i = 0; i < prompts.size(); ++i)
+        EXPECT_EQ(found[i], prompts[i].expected) << ranks << " ranks, prompt " << i;
+    }
+}
+
+TEST(greedy_text, of_each_rank_equals_the_expected_continuation_in_processes_in_groups_of_two) {
+  expect_of_processes(4, device_kind::cpu, [](const world& w) {
+    for (const cli::exchange_options& options : ways_of_texts(2)) expect_texts_of_rank(w, options);
+    return true;
+  });
+}
+
+TEST(greedy_text, of_a_rank_alone_in_its_process_is_of_one_round_a_step) {
+  expect_of_processes(2, device_kind::cpu, [](const world& w) {
+    cli::exchange_options options;
+    options.num_ranks = 2;
+    options.max_tokens_per_rank = 3;
+    cli::exchange_moe experts{tiny_moe(), std::vector{0}, options, w};
+    const std::vector<model::routed_tokens> own{in_blocks(fixture_tokens(0), 64)[0]};
+    std::vector<std::vector<float>> out(1);
+    return says(message_of<invalid_argument>([&] { experts.run(0, own, out); }), "expected one round of 3");
+  });
 }
 
 TEST(greedy_text, equals_every_expected_continuation_with_replicas_in_either_layout) {

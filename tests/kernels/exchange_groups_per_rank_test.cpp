@@ -19,7 +19,8 @@ exchange_case by_rank_in_groups_of(int size, const exchange_case& c, ep_rows row
 }
 
 TEST(exchange_groups_per_rank, rounds_are_right_in_every_case) {
-  for (const auto& [ranks, group] : std::vector<std::pair<int, int>>{{2, 1}, {3, 2}, {4, 1}, {8, 3}}) {
+  for (const auto& [ranks, group] :
+       std::vector<std::pair<int, int>>{{2, 1}, {3, 2}, {4, 1}, {4, 2}, {8, 3}}) {
     const auto worlds = world::local(ranks, device_kind::cpu);
     for (const named_case& c : conformance_cases(ranks))
       for (const ep_rows rows : {ep_rows::by_expert, ep_rows::by_token}) {

@@ -1,4 +1,5 @@
-// Two levels in memory of the test's own: what settings of chunks change, which is nothing, and what is damaged between kernels.
+// Ranks beyond the p2p group in memory of the test's own, mostly with two levels: what settings of chunks change, which is
+// nothing, and what is damaged between kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,8 +30,8 @@ class forwarded_rounds {
   enum stage { send, receive, send_sums, receive_sums, num_stages };
 
   explicit forwarded_rounds(const chunk_settings& settings = {}, token_format format = token_format::bf16,
-                            const sim::options& options = {})
-      : settings_{settings}, machine_{num_ranks, options} {
+                            const sim::options& options = {}, bool two_levels = true)
+      : settings_{settings}, two_levels_{two_levels}, machine_{num_ranks, options} {
     shape_.format = format;
     shape_.facts = facts_of(format);
     const cells window{shape_, settings};
@@ -77,7 +78,7 @@ class forwarded_rounds {
 
  private:
   endpoint end_of(int rank) {
-    endpoint e{{shape_, {}, of_rank(rank).local.data()}, settings_, group, true};
+    endpoint e{{shape_, {}, of_rank(rank).local.data()}, settings_, group, two_levels_};
     e.s.rank = rank;
     for (int r = 0; r < num_ranks; ++r) e.windows.at[r] = of_rank(r).window.data();
     return e;
@@ -88,24 +89,35 @@ class forwarded_rounds {
     const sim::grid grid{2, p.roles.warps(), plan.bytes, {.abort = &m.abort, .record = &m.record}};
     machine_.launch(rank, grid, [p](sim::context& x) { run_on_cpu<Kernel>(x, p); });
   }
+  /// Parameters of kernels that reach other groups as the rounds do.
+  template <class Params, class Launch>
+  void reaching(const endpoint& e, const Params& p, Launch launch) {
+    if (two_levels_)
+      launch(e.with_two_levels(p));
+    else
+      launch(e.with_far(p));
+  }
   void enqueue(int at, int rank) {
     const endpoint e = end_of(rank);
     const auto r = static_cast<std::size_t>(rank);
     const bool sends = at == send || at == send_sums;
     if (at == send || at == receive) {
       const block_roles roles{sends ? 1 : 0, sends ? 2 : 3, settings_.dispatch_stages};
-      const auto p = e.with_two_levels(
-          e.dispatch({tokens_[r].data(), ids_[r].data(), nullptr, num_tokens, {}}, roles, !sends));
-      return ep::with_tokens(shape_.format, false, [&]<class Tokens>() {
-        launch<dispatch_kernel<Tokens>>(rank, p, dispatch_plan(p.window, roles, true));
+      const dispatch_params sent =
+          e.dispatch({tokens_[r].data(), ids_[r].data(), nullptr, num_tokens, {}}, roles, !sends);
+      return reaching(e, sent, [&](const auto& p) {
+        ep::with_tokens(shape_.format, false, [&]<class Tokens>() {
+          launch<dispatch_kernel<Tokens>>(rank, p, dispatch_plan(p.window, roles, two_levels_));
+        });
       });
     }
     const block_roles roles{sends ? 2 : 0, sends ? 0 : 2};
-    const auto p =
-        e.with_two_levels(e.combine({e.own<bfloat16>(&local_cells::tokens), num_tokens}, roles, !sends,
-                                    ep::store_fp32{of_rank(rank).out.data(), shape_.hidden}));
-    using params = two_level_params<combine_params<ep::store_fp32>>;
-    launch<combine_body<ep::store_fp32, token_format::bf16, params>>(rank, p, combine_plan{shape_, 0, true});
+    const auto back = e.combine({e.own<bfloat16>(&local_cells::tokens), num_tokens}, roles, !sends,
+                                ep::store_fp32{of_rank(rank).out.data(), shape_.hidden});
+    reaching(e, back, [&]<class Params>(const Params& p) {
+      launch<combine_body<ep::store_fp32, token_format::bf16, Params>>(rank, p,
+                                                                       combine_plan{shape_, 0, two_levels_});
+    });
   }
 
   ep::shape shape_{.num_experts = 6,
@@ -115,6 +127,7 @@ class forwarded_rounds {
                    .max_tokens = num_tokens,
                    .format = token_format::bf16};
   chunk_settings settings_;
+  bool two_levels_;
   sim::machine machine_;
   std::array<std::vector<bfloat16>, num_ranks> tokens_;
   std::array<std::vector<std::int32_t>, num_ranks> ids_;
@@ -175,12 +188,12 @@ void expect_names_its_forwarder(const stuck_record& r) {
 
 /// Memory of a round before each of its kernels, as it is without damage.
 struct untouched {
-  forwarded_rounds e{four_a_chunk};
+  forwarded_rounds e;
   std::array<std::array<rank_memory, num_ranks>, forwarded_rounds::num_stages> before;
-  untouched() {
+  explicit untouched(bool two_levels = true) : e{four_a_chunk, token_format::bf16, {}, two_levels} {
     e.run(forwarded_rounds::send, [&](int stage) { before[static_cast<std::size_t>(stage)] = e.memory; });
   }
-  /// What rank 2, the forwarder of rank 0, reports when a word of its window is another one before the stage.
+  /// What rank 2, with two levels the forwarder of rank 0, reports when a word of its window is another one before the stage.
   stuck_record reported(int stage, std::size_t at, std::uint64_t word) {
     e.memory = before[static_cast<std::size_t>(stage)];
     e.word(2, at) = word;
@@ -192,6 +205,72 @@ struct untouched {
     return e.word(2, at);
   }
 };
+
+/// The first word by which rank 2 is told of a sum by `from` of one of its own tokens.
+std::size_t word_of_a_sum(untouched& all, int from) {
+  for (int token = 0; token < num_tokens; ++token)
+    if (const std::size_t at = all.e.window().sum_word_at(all.e.shape(), from, token, 0);
+        all.word(forwarded_rounds::receive_sums, at) != 0)
+      return at;
+  return 0;
+}
+
+/// Rank 0 puts its lines of ids, tokens and sums to rank 2 itself, and a word behind each.
+TEST(exchange_groups_damage, a_flipped_bit_of_a_word_that_a_put_is_told_of_by_is_named) {
+  untouched all{false};
+  const cells window = all.e.window();
+  const std::size_t sum = word_of_a_sum(all, 0);
+  ASSERT_NE(sum, 0u);
+  const struct {
+    int stage;
+    std::size_t at;
+    const char* where;
+  } words[] = {{forwarded_rounds::receive,
+                far_cells{all.e.shape(), window}.id_word_at(all.e.shape(), window, 1, 0, 0), "dispatch.ids"},
+               {forwarded_rounds::receive, window.token_word_at(all.e.shape(), 1, 0, 0), "dispatch.chunk"},
+               {forwarded_rounds::receive_sums, sum, "combine.sum"}};
+  for (const auto& word : words)
+    for (int bit = 0; bit < 64; ++bit) {
+      const stuck_record r =
+          all.reported(word.stage, word.at, all.word(word.stage, word.at) ^ std::uint64_t{1} << bit);
+      ASSERT_EQ(r.complete, 1u) << word.where << ", bit " << bit;
+      EXPECT_EQ(name(r.where), word.where);
+      EXPECT_EQ(r.peer, 0);
+    }
+}
+
+TEST(exchange_groups_damage, a_word_that_says_another_number_of_put_tokens_is_refused) {
+  untouched all{false};
+  const std::size_t at = all.e.window().token_word_at(all.e.shape(), 1, 0, 0);
+  const std::uint32_t told = arrival_word::count(all.word(forwarded_rounds::receive, at));
+  ASSERT_GT(told, 1u);
+  for (const std::uint32_t lie : {told - 1, told + 1}) {
+    const stuck_record r = all.reported(forwarded_rounds::receive, at, arrival_word::of(1, lie));
+    ASSERT_EQ(r.complete, 1u);
+    EXPECT_EQ(name(r.where), "dispatch.damaged_chunk");
+    EXPECT_EQ(r.peer, 0);
+  }
+}
+
+TEST(exchange_groups_damage, a_flipped_bit_of_ids_that_were_put_is_named_or_does_no_harm) {
+  untouched all{false};
+  const std::size_t line = all.e.window().ids_at(all.e.shape(), 1, 0, 0);
+  all.reported(forwarded_rounds::receive, line, all.word(forwarded_rounds::receive, line));
+  const std::vector<float> right = all.e.of_rank(2).out;
+  int named = 0;
+  for (std::size_t at = line; at < line + line_access_bytes; at += sizeof(std::uint64_t))
+    for (const int bit : {0, 7, 21, 38, 63}) {
+      const stuck_record r = all.reported(forwarded_rounds::receive, at,
+                                          all.word(forwarded_rounds::receive, at) ^ std::uint64_t{1} << bit);
+      if (r.complete != 0) {
+        ++named;
+        EXPECT_EQ(r.peer, 0) << name(r.where);
+      } else {
+        EXPECT_EQ(all.e.of_rank(2).out, right) << "byte " << at - line << ", bit " << bit;
+      }
+    }
+  EXPECT_GT(named, 0);
+}
 
 TEST(exchange_two_levels_damage, a_flipped_bit_of_a_word_for_a_forwarder_is_named) {
   untouched all;

@@ -68,9 +68,11 @@ TEST(exchange_two_levels, shared_experts_and_bf16_outputs_are_added_where_the_to
   exchange_case c{4, sizes(8, 4, 264, 9), {9, 2, 0, 5}, routing::sparse};
   c = forwarded_in_groups_of(2, c);
   c.shared_experts = c.bf16_output = true;
-  auto ranks = make_ranks(world::local(4, device_kind::cpu), c.config);
-  for (auto& r : ranks) r.options.bf16_output = true;
-  for (const calls how : {calls::fused, calls::apart}) EXPECT_EQ(run_round(c, ranks, 1, how), "");
+  for (const exchange_case& what : {c, put_to_each_rank(c)}) {
+    auto ranks = make_ranks(world::local(4, device_kind::cpu), what.config);
+    for (auto& r : ranks) r.options.bf16_output = true;
+    for (const calls how : {calls::fused, calls::apart}) EXPECT_EQ(run_round(what, ranks, 1, how), "");
+  }
 }
 
 TEST(exchange_two_levels, in_one_group_they_are_one) {
@@ -82,6 +84,16 @@ TEST(exchange_two_levels, in_one_group_they_are_one) {
               workspace_bytes(put_to_each_rank(two).config, 4).total());
     EXPECT_EQ(outputs_of(two), outputs_of(put_to_each_rank(two)));
   }
+}
+
+/// Who would forward to itself alone does not.
+TEST(exchange_two_levels, in_groups_of_one_rank_they_are_one) {
+  const exchange_case c{4, sizes(13, 5, 264, 17), {3, 8, 0, 17}, routing::sparse};
+  const exchange_case two = forwarded_in_groups_of(1, c);
+  EXPECT_EQ(why_not(two.config, 4), "");
+  EXPECT_EQ(workspace_bytes(two.config, 4).window, workspace_bytes(put_to_each_rank(two).config, 4).window);
+  EXPECT_EQ(workspace_bytes(two.config, 4).local, workspace_bytes(put_to_each_rank(two).config, 4).local);
+  EXPECT_EQ(outputs_of(two), outputs_of(put_to_each_rank(two)));
 }
 
 /// A part of another rank is rounded once, to 8 bits, within u = 2^-8 of it; the sum of a group once more, and so is within

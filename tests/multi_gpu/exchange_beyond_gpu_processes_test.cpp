@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/exchange_beyond.hpp"
+#include "tests/support/texts_of_ranks.hpp"
 
 namespace baton::test {
 namespace {
@@ -18,7 +19,8 @@ TEST_P(exchange_beyond_gpu_processes, every_row_and_every_sum_is_right_to_the_bi
   const groups_beyond& groups = GetParam();
   expect_of_processes(groups.ranks, device_kind::cuda, [&](const world& w) {
     for (const named_case& c : conformance_cases(groups.ranks, 3))
-      for (const token_format format : {token_format::bf16, token_format::blockwise_fp8, token_format::nvfp4})
+      for (const token_format format : {token_format::bf16, token_format::blockwise_fp8, token_format::mxfp8,
+                                        token_format::mxfp4, token_format::nvfp4})
         for (const arrival_policy arrival : {arrival_policy::epoch, arrival_policy::sentinel}) {
           const exchange_case what = groups.of(with(c.what, format, arrival));
           exchange_rank mine{expert_parallel::create(w, what.config)};
@@ -37,6 +39,25 @@ TEST_P(exchange_beyond_gpu_processes, layout_per_rank_is_right_to_the_bit_in_eve
 TEST_P(exchange_beyond_gpu_processes, sums_of_layout_per_rank_travel_back_in_fp8) {
   const groups_beyond& groups = GetParam();
   expect_sums_in_fp8_beyond(groups);
+}
+
+TEST_P(exchange_beyond_gpu_processes, every_other_wish_is_right_to_the_bit) {
+  const groups_beyond& groups = GetParam();
+  expect_every_way_beyond(groups);
+}
+
+TEST_P(exchange_beyond_gpu_processes, bad_ids_are_reported_with_the_first_token_and_value) {
+  const groups_beyond& groups = GetParam();
+  for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank})
+    expect_bad_ids_reported_beyond(groups, layout);
+}
+
+TEST_P(exchange_beyond_gpu_processes, greedy_texts_equal_every_expected_continuation) {
+  const groups_beyond& groups = GetParam();
+  expect_of_processes(groups.ranks, device_kind::cuda, [&](const world& w) {
+    for (const cli::exchange_options& options : ways_of_texts(groups.group)) expect_texts_of_rank(w, options);
+    return true;
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(ranks, exchange_beyond_gpu_processes,

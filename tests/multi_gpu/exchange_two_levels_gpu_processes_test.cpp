@@ -26,6 +26,16 @@ TEST_P(exchange_two_levels_gpu_processes, sums_travel_back_in_fp8) {
   expect_sums_in_fp8_beyond(groups);
 }
 
+TEST_P(exchange_two_levels_gpu_processes, every_other_wish_is_right_to_the_bit) {
+  const groups_beyond& groups = GetParam();
+  expect_every_way_beyond(groups);
+}
+
+TEST_P(exchange_two_levels_gpu_processes, bad_ids_are_reported_with_the_first_token_and_value) {
+  const groups_beyond& groups = GetParam();
+  expect_bad_ids_reported_beyond(groups, ep_layout::per_rank);
+}
+
 TEST_P(exchange_two_levels_gpu_processes, a_killed_rank_is_named_by_its_survivors) {
   const groups_beyond& groups = GetParam();
   expect_the_killed_named_beyond(groups, ep_layout::per_rank);

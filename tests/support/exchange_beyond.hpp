@@ -48,6 +48,7 @@ class ranks_beyond : public testing::TestWithParam<groups_beyond> {
 /// Rounds whose calls are apart, then whose calls are fused. @throws std::runtime_error  what is wrong
 inline void expect_right_rounds_beyond(const exchange_case& what, const world& w, const char* called) {
   exchange_rank mine{expert_parallel::create(w, what.config)};
+  mine.options.bf16_output = what.bf16_output;
   std::string wrong = run_rank(what, mine, 3);
   if (wrong.empty()) wrong = run_rank(what, mine, 3, calls::fused);
   if (wrong.empty()) return;
@@ -56,7 +57,7 @@ inline void expect_right_rounds_beyond(const exchange_case& what, const world& w
       what.config.rows == ep_rows::by_token ? "by token" : "by expert", wrong)};
 }
 
-/// Layout per_rank: every conformance case, tokens that are given, few blocks.
+/// Layout per_rank: every conformance case; tokens that are cast to, and given in, every format of fewer bits; few blocks.
 inline void expect_every_format_beyond(const groups_beyond& groups) {
   const int ranks = groups.ranks;
   expect_of_processes(ranks, device_kind::cuda, [&, ranks](const world& w) {
@@ -65,11 +66,14 @@ inline void expect_every_format_beyond(const groups_beyond& groups) {
         for (const ep_rows rows : {ep_rows::by_expert, ep_rows::by_token})
           expect_right_rounds_beyond(groups.of(per_rank(c.what, format, ep_transfer::automatic, rows)), w,
                                      c.name);
-    exchange_case given =
-        per_rank({ranks, sizes(11, 3, 128, 9), {}, routing::sparse}, token_format::blockwise_fp8);
-    given.tokens.resize(static_cast<std::size_t>(ranks), 9);
-    given.given_tokens = true;
-    expect_right_rounds_beyond(groups.of(given), w, "given");
+    for (const token_format format :
+         {token_format::blockwise_fp8, token_format::mxfp8, token_format::mxfp4, token_format::nvfp4}) {
+      exchange_case given = per_rank({ranks, sizes(11, 3, 128, 9), {}, routing::sparse}, format);
+      given.tokens.resize(static_cast<std::size_t>(ranks), 9);
+      expect_right_rounds_beyond(groups.of(given), w, "cast");
+      given.given_tokens = true;
+      expect_right_rounds_beyond(groups.of(given), w, "given");
+    }
     exchange_case few_blocks = per_rank({ranks, sizes(13, 5, 264, 17), {}, routing::sparse});
     few_blocks.tokens.resize(static_cast<std::size_t>(ranks), 17);
     for (const int sms : {1, 3}) {
@@ -77,6 +81,63 @@ inline void expect_every_format_beyond(const groups_beyond& groups) {
       expect_right_rounds_beyond(groups.of(few_blocks), w, "few_blocks");
     }
     return true;
+  });
+}
+
+/// What else a communicator may be asked for, in any layout that has it.
+inline void expect_every_way_beyond(const groups_beyond& groups) {
+  exchange_case usual{groups.ranks, sizes(13, 5, 256, 17), {}, routing::sparse};
+  usual.tokens.resize(static_cast<std::size_t>(groups.ranks), 17);
+  const auto with_wish = [&](auto wish, exchange_case c) {
+    wish(c);
+    return groups.of(c);
+  };
+  const auto shared = [](exchange_case& c) { c.shared_experts = c.bf16_output = true; };
+  const auto wide = [](exchange_case& c) { c.wide_ids = true; };
+  const auto places = [](exchange_case& c) { c.config.rows_of_expert = 128; };
+  const auto tiled = [](exchange_case& c) { c.config.tiled_scales = true; };
+  expect_of_processes(groups.ranks, device_kind::cuda, [&](const world& w) {
+    for (const exchange_case& c : {per_rank(usual), usual}) {
+      if (groups.levels == ep_levels::two && c.config.layout == ep_layout::per_expert) continue;
+      expect_right_rounds_beyond(with_wish(wide, c), w, "ids of 64 bits");
+      exchange_case scaled = with_wish(tiled, with(c, token_format::mxfp8, arrival_policy::epoch));
+      expect_right_rounds_beyond(scaled, w, "tiled scales");
+    }
+    expect_right_rounds_beyond(with_wish(shared, per_rank(usual)), w, "shared experts, bf16 outputs");
+    expect_right_rounds_beyond(with_wish(places, per_rank(usual)), w, "rows of an expert");
+    exchange_case slots = groups.of(per_rank(usual));
+    slots.config.num_slots = 2;
+    const auto both = std::make_shared<expert_parallel>(expert_parallel::create(w, slots.config));
+    for (const int slot : {0, 1, 0}) {
+      exchange_rank mine{both, {}, slot};
+      expect_no_error(run_rank(slots, mine, 3, slot == 0 ? calls::apart : calls::fused));
+    }
+    return true;
+  });
+}
+
+/// Ids that are no expert's count as none, everywhere, and are reported where they were given.
+inline void expect_bad_ids_reported_beyond(const groups_beyond& groups, ep_layout layout) {
+  exchange_case c{groups.ranks, sizes(8, 2, 64, 6), {}, routing::distinct};
+  c.tokens.resize(static_cast<std::size_t>(groups.ranks), 6);
+  c.config.layout = layout;
+  expect_of_processes(groups.ranks, device_kind::cuda, [what = groups.of(c)](const world& w) {
+    exchange_rank mine{expert_parallel::create(w, what.config)};
+    auto inputs = draw_inputs(what, 3);
+    inputs[1].topk_idx[2 * 4 + 1] = 8;
+    inputs[1].topk_idx[2 * 5] = -7;
+    mine.load(inputs[static_cast<std::size_t>(w.rank())]);
+    mine.dispatch_async();
+    mine.dispatch_wait();
+    expect_no_error(difference({what, inputs}, w.rank(), mine.read_received()));
+    std::string said;
+    try {
+      mine.ep().check();
+    } catch (const device_error& e) {
+      said = e.what();
+    }
+    if (w.rank() != 1) return said.empty();
+    return said == "topk_idx: rank 1, token 4, choice 1 is 8, outside [-1, 8); it was treated as -1";
   });
 }
 

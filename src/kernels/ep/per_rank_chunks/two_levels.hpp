@@ -1,6 +1,7 @@
 #pragma once
 // Two levels (ep_levels::two), where some ranks are beyond the p2p group and all groups have as many ranks: a token is one
-// message for each other group that has experts of it, and comes back as one sum of that group.
+// message for each other group that has experts of it, and comes back as one sum of that group. In groups of one rank that is
+// what one level does, which is taken then.
 //
 // The *counterpart* of a rank in another group is the rank there with the same place in it. Of what rank s sends, its counterpart
 // is the *forwarder* in that group: tokens are put to it alone, and what the group makes of them comes back from it. Ids go to
