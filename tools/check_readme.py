@@ -1,14 +1,11 @@
 #!/usr/bin/env python3
-"""Fails if README.md shows what is not so: check_readme.py [ROOT] [--build DIR].
+"""Fails if README.md shows what is not so: check_readme.py [ROOT].
 
-Its C++ stands in EXAMPLE word for word; links of all pages lead somewhere, and docs/decisions is complete. With --build, which takes
-longer, another thing alone: its shell commands are run, or are known to be run by COVERED.
+Its C++ stands in EXAMPLE word for word; links of all pages lead somewhere, and docs/decisions is complete.
 """
 import argparse
-import os
 import pathlib
 import re
-import subprocess
 import sys
 import textwrap
 
@@ -17,46 +14,10 @@ import links
 import tree
 
 EXAMPLE = "examples/01_first_round.cpp"
-COVERED = {  # command: what runs it
-    "git clone": "every fresh clone that runs ./dev test",
-    "cd baton": "the same",
-    "./dev test": "this check is a part of it",
-    "cmake -B build/install": "tests/install installs a build like it and uses what is installed",
-    "cmake --build build/install": "the same",
-}
-DEMO_SECONDS = 300
 
 
 def blocks(markdown, language):
     return re.findall(rf"^```{language}\n(.*?)^```", markdown, flags=re.M | re.S)
-
-
-def commands(markdown):
-    for block in blocks(markdown, "sh"):
-        for line in block.splitlines():
-            if command := line.split("#")[0].strip():
-                yield command
-
-
-def run(command, root, build):
-    environment = dict(os.environ, CI="true", BATON_CUDA="OFF" if build.name == "cpu" else "ON")
-    result = subprocess.run(command, shell=True, cwd=root, env=environment, stdin=subprocess.DEVNULL, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=DEMO_SECONDS)
-    if result.returncode:
-        yield f"README.md: `{command}` failed with {result.returncode}:\n{result.stdout[-2000:]}"
-
-
-def command_complaints(root, markdown, build):
-    is_own_build = build.parent == root / "build" and build.name in ("cpu", "release")
-    for command in commands(markdown):
-        if any(command.startswith(known) for known in COVERED):
-            continue
-        if not command.startswith("./dev "):
-            yield f"README.md: nobody tests `{command}`: make it a ./dev command or add it to COVERED"
-        elif is_own_build:
-            yield from run(command, root, build)
-        else:
-            print(f"not run, as this build is not one of ./dev's: {command}")
 
 
 def example_complaints(root, markdown):
@@ -84,14 +45,8 @@ def index_complaints(root):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", nargs="?", default=".")
-    parser.add_argument("--build", type=pathlib.Path)
-    options = parser.parse_args()
-    root = pathlib.Path(options.root).resolve()
-    markdown = (root / "README.md").read_text()
-    if options.build:
-        found = list(command_complaints(root, markdown, options.build.resolve()))
-    else:
-        found = [*example_complaints(root, markdown), *links.complaints(root), *index_complaints(root)]
+    root = pathlib.Path(parser.parse_args().root).resolve()
+    found = [*example_complaints(root, (root / "README.md").read_text()), *links.complaints(root), *index_complaints(root)]
     return tree.report(found, "readme")
 
 

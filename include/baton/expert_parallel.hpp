@@ -288,6 +288,11 @@ class expert_parallel {
   /// (see ep_config::row_alignment), are unspecified; row_counts tells what is valid.
   received_tokens dispatch_wait(stream_ref stream = {}, int slot = 0);
 
+  /// What the slot's dispatch_wait returns, but for tensor_scale, before it is called: for who has to know beforehand how much
+  /// may come and how it lies. Always the same; enqueues nothing.
+  /// @throws invalid_argument  slot out of range
+  received_tokens room(int slot = 0) const;
+
   /// Sends expert outputs back to the ranks of their tokens. combine_wait takes as many SMs, and adds the shared_output that was
   /// given here. With weights_at_combine it waits for all ranks' combine_async, whose weights it needs: not for ranks whose work
   /// shares one stream, or one GPU with its default streams.

@@ -48,7 +48,7 @@ class ExpertParallel:
         self._hidden = config["hidden"]
         self._gpu, self._size = world._gpu, world.size
         self._kinds = [type(None)] * config["num_slots"]  # of each slot's tokens
-        self._views: dict = {}  # of the communicator's memory, by where they are; rounds come back to the same places
+        self._views: dict = {}  # of the communicator's memory, by framework and slot, whose rounds come back to the same places
         self._came: "dict[int, Received | int]" = {}  # of CPU ranks: what each slot's last dispatch left, or how many rows
         self._number = 0  # by which operators of baton.torch know it
         self._open_rounds: "dict[int, Received]" = {}  # what they received in its slots
@@ -122,15 +122,15 @@ class ExpertParallel:
         return self._received(core, kind, slot)
 
     def _received(self, core: Any, kind: type, slot: int) -> Received:
-        recv = self._seen_by(framework_of(kind), core)
+        recv = self._seen_by(framework_of(kind), core, slot)
         if self._gpu < 0:
-            self._came[slot] = self._seen_by("numpy", core)
+            self._came[slot] = self._seen_by("numpy", core, slot)
         return recv
 
-    def _seen_by(self, framework: str, core: Any) -> Received:
+    def _seen_by(self, framework: str, core: Any, slot: int) -> Received:
         if framework == "jax":  # remembers an array's values, as it takes none to change
             return Received(core, framework, self._gpu, {})
-        return Received(core, framework, self._gpu, self._views.setdefault((framework, core.key), {}))
+        return Received(core, framework, self._gpu, self._views.setdefault((framework, slot), {}))
 
     def combine_async(self, expert_output: Array, shared_output: Optional[Array] = None, *, topk_weights: Optional[Array] = None,
                       num_rows: int = -1, slot: int = 0, num_sms: int = 0, stream: Any = None) -> None:
@@ -264,9 +264,11 @@ def workspace_bytes(num_ranks: int, *, num_experts: int, top_k: int, hidden: int
 def ranks_of(ep: Sequence[ExpertParallel]) -> "list[ExpertParallel]":
     """As a list, all of which are communicators."""
     entries = listed("ep", ep)
-    for one in entries:
+    for at, one in enumerate(entries):
         if not isinstance(one, ExpertParallel):
             raise InvalidArgument(f"ep: a list with {type(one).__name__}, expected those of ExpertParallel.create_all")
+        if any(one is other for other in entries[:at]):
+            raise InvalidArgument(f"ep: that of rank {one.world.rank} twice, expected those of ExpertParallel.create_all")
     return entries
 
 
@@ -283,6 +285,18 @@ def of_each(name: str, given: Optional[Iterable], ep: Sequence[ExpertParallel]) 
     if len(entries) != len(ep):
         raise InvalidArgument(f"{name}: {len(entries)} entries, expected {len(ep)}, one for each rank")
     return entries
+
+
+def check_all(ep: "list[ExpertParallel]", check: str, given: "Iterable[tuple]", *integers: Any) -> None:
+    """What a call of each would refuse of its arrays, before any has sent: then all of it can be given again."""
+    for one, arguments in zip(ep, given):
+        try:
+            getattr(one._core, check)(arguments, *integers)
+        except InvalidArgument as refused:
+            refused.args = (f"{refused}. That is rank {one.world.rank}'s; no rank has sent anything",)
+            raise
+        except TypeError:  # an integer that is none: the call itself says which
+            return
 
 
 @contextlib.contextmanager
@@ -304,6 +318,8 @@ def dispatch_all(ep: Sequence[ExpertParallel], tokens: Iterable, topk_idx: Itera
     ep = ranks_of(ep)
     given = list(zip(of_each("tokens", tokens, ep), of_each("topk_idx", topk_idx, ep), of_each("topk_weights", topk_weights, ep)))
     waiting = {name: more[name] for name in ("slot", "stream") if name in more}
+    others = more.get("input_scales"), more.get("expert_load")
+    check_all(ep, "check_dispatch", ((*arguments, *others) for arguments in given), more.get("slot", 0), more.get("num_sms", 0))
     with together(ep, "dispatch_async") as sent:
         for one, arguments in zip(ep, given):
             one.dispatch_async(*arguments, **more)
@@ -319,6 +335,8 @@ def combine_all(ep: Sequence[ExpertParallel], expert_output: Iterable, shared_ou
     weights = of_each("topk_weights", topk_weights, ep)
     outs = of_each("out", out, ep)
     waiting = {name: more[name] for name in ("slot", "stream") if name in more}
+    check_all(ep, "check_combine", ((*arguments, its, into) for arguments, its, into in zip(given, weights, outs)), more.get("slot", 0),
+              more.get("num_sms", 0), more.get("num_rows", -1))
     with together(ep, "combine_async") as sent:
         for one, arguments, its in zip(ep, given, weights):
             one.combine_async(*arguments, topk_weights=its, **more)

@@ -21,13 +21,14 @@ class Received:
 
     def __init__(self, core: Any, framework: str, gpu: int, views: dict) -> None:
         self._core, self._framework, self._gpu = core, framework, gpu
-        self._views = views  # of these places, which rounds share
+        self._views = views  # of these places, with their shapes; rounds share them
 
     def _seen(self, name: str, dtype: str, *as_bits: bool) -> Optional[Array]:
-        if name not in self._views or requires_grad(self._views[name]):
+        if name not in self._views or is_changed(*self._views[name]):
             method = getattr(self._core, name)
-            self._views[name] = seen_as(lambda: method(*as_bits), self._framework, self._gpu, dtype)
-        return self._views[name]
+            seen = seen_as(lambda: method(*as_bits), self._framework, self._gpu, dtype)
+            self._views[name] = seen, getattr(seen, "shape", None)
+        return self._views[name][0]
 
     @property
     def format(self) -> str:
@@ -50,8 +51,8 @@ class Received:
     def tokens(self) -> Array:
         """[max_rows, hidden] in the communicator's format; of 4-bit formats bytes [max_rows, hidden / 2]. With rows="by_token" each token
         once, at token_rows."""
-        if (seen := self._views.get("tokens")) is not None and not requires_grad(seen):
-            return seen
+        if (seen := self._views.get("tokens")) is not None and not is_changed(*seen):
+            return seen[0]
         return self._seen("tokens", NARROW.get(self.format, "uint8"), takes_bits(self._framework))
 
     @property
@@ -95,9 +96,10 @@ class Received:
                 f"on {'cpu' if self._gpu < 0 else f'cuda:{self._gpu}'}, {world._ranks()}, {bytes_of_rows:,} bytes of rows and sources>")
 
 
-def requires_grad(view: Optional[Array]) -> bool:
-    """Whether somebody made a tensor of torch part of autograd, whose graph would grow with every round that shares it."""
-    return getattr(view, "requires_grad", False)
+def is_changed(view: Optional[Array], shape: Optional[tuple]) -> bool:
+    """Whether somebody gave it another shape in place, which is not to be the next round's, or made a tensor of torch part of autograd, whose
+    graph would grow with every round that shares it."""
+    return getattr(view, "shape", None) != shape or getattr(view, "requires_grad", False)
 
 
 class Load(list):

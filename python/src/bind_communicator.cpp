@@ -1,6 +1,7 @@
 // The methods of a communicator, as baton.ExpertParallel calls them.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -10,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -138,6 +140,22 @@ void set_members(const std::vector<communicator*>& ranks, std::uint64_t epoch, s
   });
 }
 
+/// Of what a slot receives, whatever comes: rows, rows of tokens, and bytes of one of these.
+std::tuple<int, int, int> room(const communicator& self) {
+  const received_tokens of = self.moe().room();
+  return {of.max_rows, of.max_token_rows, of.row_bytes};
+}
+
+void check_dispatch(const communicator& self, const nb::tuple& given, int slot, int num_sms) {
+  self.check_arguments(arguments_of(given, slot, num_sms));
+}
+
+/// `given`: as of combine, without `out` where it has three.
+void check_combine(communicator& self, const nb::tuple& given, int slot, int num_sms, int num_rows) {
+  const nb::handle out = given.size() > 3 ? nb::handle{given[3]} : nb::handle{};
+  self.check_arguments(combine_arguments{given[0], given[1], given[2], out, slot, num_sms, num_rows});
+}
+
 std::pair<std::uint64_t, std::uint32_t> members(const communicator& self) {
   const ep_membership now = self.moe().members();
   return {now.epoch, now.active_ranks};
@@ -154,10 +172,13 @@ void bind_communicator(nb::module_& module) {
       .def("combine_async", &combine_async, given, slot, num_sms, num_rows, stream)
       .def("combine_wait", &combine_wait, given, slot, stream)
       .def("combine", &combine, given, slot, num_sms, num_rows, stream)
+      .def("check_dispatch", &check_dispatch, given, slot, num_sms)
+      .def("check_combine", &check_combine, given, slot, num_sms, num_rows)
       .def("check", &communicator::check)
       .def("num_tokens", &num_tokens, slot)
       .def("dump_state", &dump_state)
       .def_prop_ro("members", &members)
+      .def_prop_ro("room", &room)
       .def_prop_ro("config", [](const communicator& self) { return dict_of(self.moe().config()); })
       .def_prop_ro("local_experts", &local_experts);
   module.def("dispatch_wait", &dispatch_wait, nb::arg("communicator"), slot, stream);

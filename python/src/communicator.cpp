@@ -166,6 +166,9 @@ received_tokens communicator::dispatch(const dispatch_arguments& given, std::uin
 
 combine_input communicator::input_of(const combine_arguments& given, std::vector<kept_array>& used) {
   const round_arguments& its = round(given.slot);
+  if (given.num_rows < -1)
+    throw invalid_argument{"num_rows: " + std::to_string(given.num_rows) +
+                           ", expected at least 0, or -1 for as many as there may be"};
   const world& rank = rank_.get();
   const std::int64_t hidden = moe_->config().hidden;
   const std::int64_t num_rows = given.num_rows < 0 ? its.max_rows : given.num_rows;
@@ -242,6 +245,17 @@ void communicator::combine(const combine_arguments& given, std::uintptr_t stream
   for (const kept_array& one : used) rank_.keep(one);
   rank_.keep(result.memory);
   end_round(given.slot, on);
+}
+
+void communicator::check_arguments(const dispatch_arguments& given) const {
+  std::vector<kept_array> used;
+  input_of(given, used);
+}
+
+void communicator::check_arguments(const combine_arguments& given) {
+  std::vector<kept_array> used;
+  input_of(given, used);
+  if (given.out.is_valid() && !given.out.is_none()) out_of(given.out, given.slot);
 }
 
 void communicator::check() {

@@ -61,6 +61,10 @@ class communicator {
   void combine(const combine_arguments& given, std::uintptr_t stream);
   void check();
 
+  /// What the calls of these arguments refuse of arrays, which are looked at in the same way; sends nothing.
+  void check_arguments(const dispatch_arguments& given) const;
+  void check_arguments(const combine_arguments& given);
+
   // Without Python's lock, which the others of a thread may wait for; `may_release` is asked with it.
   /// @throws invalid_argument  views of what was received are alive
   void may_release() const;

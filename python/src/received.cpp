@@ -59,14 +59,6 @@ nb::object numbers(const received& from, const void* at, std::vector<std::size_t
   return view(from, {at, element::int32, std::move(shape)});
 }
 
-/// Where it lies: rounds with the same key have the same views.
-nb::bytes key(const received& from) {
-  const received_tokens& r = from.rows;
-  const void* const places[] = {r.tokens,     r.scales,  r.row_offsets, r.row_counts,
-                                r.expert_ids, r.sources, r.token_rows};
-  return nb::bytes{static_cast<const void*>(places), sizeof places};
-}
-
 }  // namespace
 
 void bind_received(nb::module_& module) {
@@ -94,7 +86,6 @@ void bind_received(nb::module_& module) {
            [](const received& from) {
              return numbers(from, from.rows.token_rows, {extent(from.rows.max_rows)});
            })
-      .def_prop_ro("key", &key)
       .def_prop_ro("num_local_experts", [](const received& from) { return from.rows.num_local_experts; })
       .def_prop_ro("max_rows", [](const received& from) { return from.rows.max_rows; })
       .def_prop_ro("hidden", [](const received& from) { return from.rows.hidden; })

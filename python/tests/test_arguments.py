@@ -337,16 +337,43 @@ def test_scratch_of_experts_that_is_too_small_is_refused(data, monkeypatch):
         baton.expert_mlp(recv, *weights, scratch=numpy.zeros(10, numpy.uint8))
 
 
-def test_what_one_of_all_ranks_is_refused_says_how_the_others_go_on(data):
+def test_what_one_of_all_ranks_is_refused_keeps_all_from_sending(data):
     ep, wrong = local(data), [*data.topk_idx[:2], data.topk_idx[2].astype(numpy.int16), data.topk_idx[3]]
-    with pytest.raises(baton.InvalidArgument, match=r"topk_idx: .*found int16.*\. That was rank 2; .* go on with its dispatch_async .* then dispatch_wait of all"):
+    with pytest.raises(baton.InvalidArgument, match=r"topk_idx: .*found int16.*\. That is rank 2's; no rank has sent anything"):
         baton.dispatch_all(ep, data.tokens, wrong, data.topk_weights)
-    for rank in (2, 3):
-        ep[rank].dispatch_async(*data.given(rank))
+    answers = [scaled_experts(recv) for recv in baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)]
+    outs = [numpy.zeros((data.tokens[rank].shape[0], 256), numpy.float32) for rank in range(4)]
+    for more, says in (({"expert_output": [answers[0], answers[1][:3], *answers[2:]]}, r"expert_output: .*\. That is rank 1's"),
+                       ({"out": [*outs[:3], outs[3][1:]]}, r"out: .*\. That is rank 3's"), ({"num_rows": -2}, "num_rows: -2, expected at least 0, or -1")):
+        with pytest.raises(baton.InvalidArgument, match=says):
+            baton.combine_all(ep, **{"expert_output": answers, **more})
+    for rank, out in enumerate(baton.combine_all(ep, answers, out=outs)):
+        assert_scaled(data, rank, out)
+
+
+def test_a_rank_that_is_not_where_the_others_are_says_how_they_go_on(data):
+    ep = local(data)
+    ep[2].dispatch_async(*data.given(2))
+    with pytest.raises(baton.InvalidArgument, match=r"dispatch_async called where .*\. That was rank 2; .* go on with its dispatch_async .* then dispatch_wait of all"):
+        baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)
+    ep[3].dispatch_async(*data.given(3))
     answers = [scaled_experts(one.dispatch_wait()) for one in ep]
-    with pytest.raises(baton.InvalidArgument, match=r"expert_output: .*\. That was rank 1; .* go on with its combine_async .* then combine_wait of all"):
-        baton.combine_all(ep, [answers[0], answers[1][:3], *answers[2:]])
-    for rank in (1, 2, 3):
-        ep[rank].combine_async(answers[rank])
-    for rank in range(4):
-        assert_scaled(data, rank, ep[rank].combine_wait())
+    for rank, out in enumerate(baton.combine_all(ep, answers)):
+        assert_scaled(data, rank, out)
+
+
+def test_a_rank_is_in_a_list_once(data):
+    ep = local(data)
+    with pytest.raises(baton.InvalidArgument, match="ep: that of rank 1 twice"):
+        baton.dispatch_all([ep[0], ep[1], ep[1], ep[3]], data.tokens, data.topk_idx, data.topk_weights)
+
+
+def test_what_becomes_of_a_view_is_not_the_next_rounds(data):
+    ep = local(data, num_ranks=1)[0]
+    recv = ep.dispatch(*data.given(0))
+    for view in (recv.row_counts, recv.tokens):
+        view.resize((view.size, 1), refcheck=False)
+    assert recv.row_counts.ndim == 1 and recv.tokens.shape == (recv.max_rows, 256)
+    ep.combine(scaled_experts(recv))
+    assert ep.dispatch(*data.given(0)).row_counts.ndim == 1
+

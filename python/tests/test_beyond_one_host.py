@@ -1,15 +1,20 @@
 """bench/beyond_one_host.py, with processes of this machine that say that they are on two hosts."""
 import os
 import pathlib
+import re
 import shutil
+import socket
 import subprocess
 import sys
 
 import pytest
 from launch import variables_of_ranks
 
-PROGRAM = pathlib.Path(os.environ.get("BATON_SOURCE_DIR", pathlib.Path(__file__).parents[2])) / "bench" / "beyond_one_host.py"
-SMALL = ["--meet", "env", "--device", "cpu", "--tokens", "6", "--hidden", "64", "--top-k", "3", "--experts", "13", "--rounds", "3"]
+SOURCE = pathlib.Path(os.environ.get("BATON_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+PROGRAM = SOURCE / "bench" / "beyond_one_host.py"
+PAGE = "docs/two_hosts.md"
+FEW = ["--device", "cpu", "--tokens", "6", "--hidden", "64", "--top-k", "3", "--experts", "13", "--rounds", "3"]
+SMALL = ["--meet", "env", *FEW]
 
 
 def outputs_of(hosts, *arguments, **environment):
@@ -50,3 +55,58 @@ def test_one_command_says_that_all_is_right_between_hosts_of_this_machine():
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.splitlines()[-1] == "all of it was right on 4 ranks"
     assert run.stdout.count("0 values wrong") == 6 * 4 and run.stdout.count("for rank 3, round 4") == 3 * 3
+
+
+def block_that_begins(with_what):
+    """Of the page's, with a port that is free here."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    blocks = re.findall(r"^```sh\n(.*?)^```", (SOURCE / PAGE).read_text(), flags=re.M | re.S)
+    return next(block for block in blocks if block.startswith(with_what)).replace("29500", str(port))
+
+
+def assert_all_ranks_are_right(told, size):
+    for rank in range(size):
+        assert f"rank {rank} of {size}, groups of {size // 2}: 3 rounds, 0 values wrong" in told, told
+
+
+def programs(folder, **scripts):
+    """A PATH whose first folder has these."""
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!{sys.executable}\n{text}")
+        (folder / name).chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1", **variables_of_ranks(1)[0]}
+
+
+SRUN = """
+import os, subprocess, sys
+nodes, tasks = (int(sys.argv[sys.argv.index(name) + 1]) for name in ("--nodes", "--ntasks-per-node"))
+work = sys.argv[sys.argv.index("sh"):]
+ranks = [subprocess.Popen(work, env={**os.environ, "SLURM_PROCID": str(n * tasks + t), "SLURM_NTASKS": str(nodes * tasks), "SLURM_LOCALID": str(t), "BATON_HOST": str(n)})
+         for n in range(nodes) for t in range(tasks)]
+sys.exit(max([rank.wait() for rank in ranks]))
+"""
+
+
+def test_the_page_s_srun_starts_ranks_that_are_right(tmp_path):
+    """With a srun whose two nodes are this machine. Ranks meet by their launcher's variables here, which needs no PyTorch."""
+    python = f"import os, sys\nos.execv({sys.executable!r}, [{sys.executable!r}, *sys.argv[1:], *{SMALL!r}, '--repeats', '0'])\n"
+    environment = programs(tmp_path, srun=SRUN, python=python, scontrol="print('localhost')\n")
+    said = subprocess.run(["sh", "-ec", block_that_begins("export MASTER_ADDR=")], cwd=SOURCE, env={**environment, "SLURM_JOB_NODELIST": "a,b"},
+                          capture_output=True, text=True, timeout=240)
+    assert said.returncode == 0, said.stderr
+    assert_all_ranks_are_right(said.stdout, 8)
+
+
+def test_the_page_s_torchrun_starts_ranks_that_are_right(tmp_path):
+    """On two hosts, both of them this machine, with a rank each: a process of PyTorch takes seconds to start."""
+    pytest.importorskip("torch", exc_type=ImportError)
+    command = block_that_begins("torchrun").replace("HOST_OF_RENDEZVOUS", "localhost").replace("--nproc-per-node 4", "--nproc-per-node 1").rstrip()
+    torchrun = f"import os, sys\nos.execv({sys.executable!r}, [{sys.executable!r}, '-m', 'torch.distributed.run', *sys.argv[1:]])\n"
+    environment = programs(tmp_path, torchrun=torchrun)
+    hosts = [subprocess.Popen(["sh", "-ec", " ".join([command, *FEW, "--repeats", "0"])], cwd=SOURCE, env={**environment, "BATON_HOST": host},
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for host in ("a", "b")]
+    told = [host.communicate(timeout=240) for host in hosts]
+    assert [host.returncode for host in hosts] == [0, 0], told
+    assert_all_ranks_are_right("".join(out for out, _ in told), 2)

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch", exc_type=ImportError)
 
 import baton
 import baton.deep_ep as deep_ep
+from baton.deep_ep._layout import layout_of
 from ranks_of_deep_ep import EXPERTS, HIDDEN, LOCAL, RANKS, TOKENS, everyone, from_fp8, in_fp8, layout, of_rank, on_buffers
 
 
@@ -224,3 +225,42 @@ def test_combine_names_a_handle_that_is_none_of_its():
             with pytest.raises(baton.InvalidArgument, match="handle: .*, expected what dispatch returned"):
                 buffer.combine(own.x, wrong)
     on_buffers(work)
+
+
+def test_handles_of_low_latency_are_not_those_of_normal_calls():
+    def work(buffer, rank):
+        own = of_rank(rank)
+        *_, of_normal, _ = buffer.dispatch(own.x, **layout(buffer, own), topk_idx=own.idx, topk_weights=own.weights)
+        *_, of_low_latency, _, _ = buffer.low_latency_dispatch(own.x, own.idx, TOKENS, EXPERTS, use_fp8=False)
+        with pytest.raises(baton.InvalidArgument, match="handle: .*, expected what dispatch returned"):
+            buffer.dispatch(own.x, handle=of_low_latency)
+        for wrong in (of_normal, None):
+            for call in (lambda: buffer.low_latency_combine(own.x, own.idx, own.weights, wrong), lambda: buffer.get_next_low_latency_combine_buffer(wrong)):
+                with pytest.raises(baton.InvalidArgument, match="handle: .*, expected what low_latency_dispatch returned"):
+                    call()
+    on_buffers(work)
+
+
+def test_what_normal_calls_refuse_can_be_given_again():
+    """Nothing has been sent by then that another rank would take part in."""
+    def work(buffer, rank):
+        own = of_rank(rank)
+        right = {**layout(buffer, own), "topk_idx": own.idx, "topk_weights": own.weights}
+        for wrong in ({"topk_weights": own.weights[1:]}, {"topk_weights": own.weights.double()}, {"topk_idx": own.idx[1:]}, {"expert_alignment": 0}):
+            with pytest.raises(baton.InvalidArgument, match=f"{next(iter(wrong))}: .*, expected"):
+                buffer.dispatch(own.x, **{**right, **wrong})
+        with pytest.raises(baton.InvalidArgument, match="x: ndarray, expected a torch.Tensor"):
+            buffer.dispatch(own.x.float().numpy(), **right)
+        recv_x, _, weights, _, handle, _ = buffer.dispatch(own.x, **right)
+        for wrong in ({"bias": own.x[1:]}, {"bias": own.x.float()}, {"topk_weights": weights[:, 0]}, {"x": [1]}):
+            with pytest.raises(baton.InvalidArgument, match=f"{next(iter(wrong))}: .*, expected"):
+                buffer.combine(**{"x": recv_x, "handle": handle, **wrong})
+        out, sums, _ = buffer.combine(recv_x, handle, topk_weights=weights)
+        assert torch.allclose(sums, torch.where(own.idx >= 0, own.weights, 0.0), rtol=2 ** -22) and out.shape == own.x.shape
+    on_buffers(work)
+
+
+def test_ids_that_are_no_experts_count_nothing():
+    idx = torch.tensor([[3, EXPERTS, 10 ** 9], [-1, -7, 0]])
+    found = layout_of(idx, EXPERTS, 2)
+    assert found.num_tokens_per_expert.sum() == 2 and found.is_token_in_rank.sum() == 2

@@ -12,7 +12,6 @@ torch = pytest.importorskip("torch", exc_type=ImportError)
 import baton
 import baton.engines.sglang
 import baton.engines.vllm
-from baton.torch._operators import extents_of
 import engine_contracts as contracts
 from ranks_of_deep_ep import from_fp8
 from rounds import expected_of_scaled, round_data, tolerance
@@ -211,10 +210,10 @@ def test_what_travelled_in_bf16_is_quantised_where_it_arrives(monkeypatch):
             adapter = baton.engines.vllm.prepare_and_finalize(ep, activation_format=activation_format)
             rows, scales, *_ = adapter.prepare(tokens, weights, ids, EXPERTS, None, False, config, False)
             assert scales.shape[:-1] == rows.shape[:-1] and (scales == 0.5).all()
-            ep.combine(torch.zeros((extents_of(ep)[1], HIDDEN), dtype=torch.bfloat16))
+            ep.combine(torch.zeros((ep._core.room[0], HIDDEN), dtype=torch.bfloat16))
             left, none, *_ = adapter.prepare(tokens, weights, ids, EXPERTS, None, False, config, True)
             assert none is None
-            ep.combine(torch.zeros((extents_of(ep)[1], HIDDEN), dtype=torch.bfloat16))
+            ep.combine(torch.zeros((ep._core.room[0], HIDDEN), dtype=torch.bfloat16))
     on_ranks(work, data)
     assert len(asked) == 4 and set(asked) == {("its scale", "int8", True, None)}
 

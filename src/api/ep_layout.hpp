@@ -36,6 +36,8 @@ class ep_layout_calls {
   virtual ep::device_errors* errors() const = 0;
   /// In device memory: bit r: rank r takes no part. Null: all always do.
   virtual std::uint64_t* absent() const = 0;
+  /// Where dispatch_wait leaves what came, and how.
+  virtual received_tokens received() const = 0;
   /// The most blocks that a call may ask for.
   virtual int num_sms() const = 0;
   /// Rounds on the device, and what has been heard of peers, for dump_state().

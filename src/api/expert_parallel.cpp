@@ -264,6 +264,12 @@ received_tokens expert_parallel::dispatch_wait(stream_ref stream, int slot) {
   return present(state_).round(slot, "dispatch_wait").dispatch_wait(stream);
 }
 
+received_tokens expert_parallel::room(int slot) const {
+  const state& st = present(state_);
+  require_slot(st.config, slot);
+  return st.rounds[static_cast<std::size_t>(slot)].calls().received();
+}
+
 received_tokens expert_parallel::dispatch(const dispatch_input& in, stream_ref stream) {
   return present(state_).round(in.slot, "dispatch").dispatch(in, stream);
 }

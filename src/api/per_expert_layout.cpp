@@ -31,6 +31,7 @@ class per_expert_layout final : public ep_layout_calls {
   void make_ready(const creating_host& host) const override { ep::make_ready(end_, launch_.arrival, host); }
   ep::device_errors* errors() const override { return end_.errors(); }
   std::uint64_t* absent() const override { return nullptr; }
+  received_tokens received() const override { return end_.received(); }
   int num_sms() const override { return launch_.blocks; }
   void look(const ep::progress_reader& read, ep_state& state) const override {
     ep::look(end_, launch_.arrival, read, state);
@@ -51,7 +52,7 @@ class per_expert_layout final : public ep_layout_calls {
   }
   received_tokens dispatch_wait(stream_ref stream) override {
     ep::launch(ranks_, dispatch_, end_.dispatch_wait(reports_), stream);
-    return end_.received();
+    return received();
   }
   received_tokens dispatch(const dispatch_input& in, stream_ref stream) override {
     dispatch_async(in, stream);

@@ -41,6 +41,7 @@ class per_rank_layout final : public ep_layout_calls {
   }
   ep::device_errors* errors() const override { return end_.errors(); }
   std::uint64_t* absent() const override { return &end_.epochs()->absent; }
+  received_tokens received() const override { return end_.received(); }
   int num_sms() const override { return limits_.blocks; }
   void look(const ep::progress_reader& read, ep_state& state) const override {
     ep::per_rank::look(end_, end_.window_cells(), read, state);
@@ -50,11 +51,11 @@ class per_rank_layout final : public ep_layout_calls {
   received_tokens dispatch_wait(stream_ref stream) override {
     launch(ranks_, end_, limits(half::receive, dispatch_sms_),
            ep::per_rank::round_input{.num_tokens = num_tokens_, .reports = reports_}, stream);
-    return end_.received();
+    return received();
   }
   received_tokens dispatch(const dispatch_input& in, stream_ref stream) override {
     send(in, half::both, stream);
-    return end_.received();
+    return received();
   }
   void combine_async(const combine_input& in, stream_ref stream) override {
     combine_sms_ = in.num_sms;

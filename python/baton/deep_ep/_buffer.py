@@ -27,6 +27,18 @@ def low_latency_sizes(num_ranks: int, num_max_tokens: int, hidden: int, num_expe
     return {**sizes, "layout": "per_expert"} if why_not(num_ranks, **places) else places
 
 
+def require_tensors(**given: Any) -> None:
+    for name, one in given.items():
+        if not isinstance(one, torch.Tensor):
+            raise InvalidArgument(f"{name}: {type(one).__name__}, expected a torch.Tensor")
+
+
+def require_handle(handle: Any, of_that: str, call: str) -> None:
+    """Handles of low latency and of normal calls are not each other's."""
+    if not hasattr(handle, of_that):
+        raise InvalidArgument(f"handle: {shown(handle)}, expected what {call} returned")
+
+
 class Buffer:
     """DeepEP's buffer of a group of ranks on one machine: dispatch and combine, normal and of low latency.
 
@@ -151,11 +163,17 @@ class Buffer:
         """
         self._behind(previous_event)
         values, scales = x if isinstance(x, tuple) else (x, None)
+        require_tensors(x=values)
+        if expert_alignment < 1:
+            raise InvalidArgument(f"expert_alignment: {expert_alignment}, expected at least 1")
         if handle is None:
             if is_token_in_rank is None or num_tokens_per_expert is None:
                 raise InvalidArgument("is_token_in_rank and num_tokens_per_expert: expected what get_dispatch_layout returns, or a handle")
+            require_tensors(is_token_in_rank=is_token_in_rank, num_tokens_per_expert=num_tokens_per_expert)
             idx = choices_of(is_token_in_rank)
+            self._require_routing(topk_idx, topk_weights, values.size(0))
         else:
+            require_handle(handle, "num_rows", "dispatch")
             idx = handle.idx
         num_ranks, format = self.group_size, "bf16" if scales is None else "fp8"
         rounds = self._communicators.of(of_ranks(num_ranks, values.size(1), self.num_max_tokens_per_rank, format))
@@ -170,6 +188,18 @@ class Buffer:
         new.top_k = None if topk_idx is None else topk_idx.size(1)
         ids, weights = routing(recv, num_rows)
         return self._rows_of(recv, num_rows, scales is not None), ids, weights, per_expert, new, self._event(async_finish)
+
+    @classmethod
+    def _require_routing(cls, topk_idx: Optional[torch.Tensor], topk_weights: Optional[torch.Tensor], num_tokens: int) -> None:
+        """Before tokens are sent: what goes beside them comes in an exchange of its own."""
+        if topk_idx is None:
+            return
+        require_tensors(topk_idx=topk_idx)
+        if topk_idx.dim() != 2 or topk_idx.size(0) != num_tokens:
+            raise InvalidArgument(f"topk_idx: {list(topk_idx.shape)}, expected {num_tokens} rows, as x has")
+        if topk_weights is not None:
+            require_tensors(topk_weights=topk_weights)
+            cls._require("topk_weights", topk_weights, topk_idx.shape, torch.float32)
 
     def _rows_of(self, recv: Any, num_rows: int, is_fp8: bool) -> Tokens:
         """Copies: the communicator's memory is the next round's. Rows past those that came, which num_worst_tokens asks for, hold anything."""
@@ -233,12 +263,20 @@ class Buffer:
         top_k] float32 if topk_weights [rows, top_k] were given, event). `bias`: one or two [tokens, hidden] bfloat16, added to it."""
         self._behind(previous_event)
         biases = () if bias is None else bias if isinstance(bias, tuple) else (bias,)
-        if not hasattr(handle, "num_rows"):
-            raise InvalidArgument(f"handle: {shown(handle)}, expected what dispatch returned")
-        for name, rows in (("x", x), ("topk_weights", topk_weights)):
-            if rows is not None and rows.size(0) < handle.num_rows:  # the device knows of those rows, and would read them
-                raise InvalidArgument(f"{name}: {rows.size(0)} rows, expected {handle.num_rows}, as dispatch returned")
+        require_handle(handle, "num_rows", "dispatch")
         num_tokens = handle.idx.size(0)
+        # All that may be refused, before anything is sent that other ranks would take part in
+        for name, rows in (("x", x), ("topk_weights", topk_weights)):
+            if rows is None:
+                continue
+            require_tensors(**{name: rows})
+            if rows.dim() != 2:
+                raise InvalidArgument(f"{name}: {list(rows.shape)}, expected two dimensions")
+            if rows.size(0) < handle.num_rows:  # the device knows of those rows, and would read them
+                raise InvalidArgument(f"{name}: {rows.size(0)} rows, expected {handle.num_rows}, as dispatch returned")
+        for one in biases:
+            require_tensors(bias=one)
+            self._require("bias", one, (num_tokens, x.size(1)), torch.bfloat16)
         out = torch.empty((num_tokens, x.size(1)), dtype=torch.float32 if biases else torch.bfloat16, device=x.device)
         self._sum(handle.rounds, handle, x, out, self._sms(config))
         for one in biases:
@@ -286,6 +324,7 @@ class Buffer:
             raise Unsupported("dispatch_wait_recv_cost_stats: World.wait_times() of baton says who was waited for, without being asked before")
         if use_ue8m0 and not round_scale:
             raise InvalidArgument("use_ue8m0: True with round_scale False, expected both")
+        require_tensors(x=x, topk_idx=topk_idx)
         num_local, capacity, hidden = self._experts(num_experts), num_max_dispatch_tokens_per_rank * self.group_size, x.size(1)
         sizes = low_latency_sizes(self.group_size, num_max_dispatch_tokens_per_rank, hidden, num_experts, topk_idx.size(1), use_fp8)
         rounds = self._communicators.of(sizes, 2)
@@ -341,6 +380,7 @@ class Buffer:
         """
         if combine_wait_recv_cost_stats is not None:
             raise Unsupported("combine_wait_recv_cost_stats: World.wait_times() of baton says who was waited for, without being asked before")
+        require_handle(handle, "received_as", "low_latency_dispatch")
         rounds = handle.rounds
         if not handle.has_arrived:
             raise InvalidArgument("handle: the hook of its low_latency_dispatch was not called yet")
@@ -350,6 +390,7 @@ class Buffer:
             x = handle.answers
         num_tokens, hidden = handle.idx.size(0), handle[3]
         # All that may be refused, before anything is sent that other ranks would take part in
+        require_tensors(x=x, topk_idx=topk_idx, topk_weights=topk_weights)
         self._require("x", x, (*handle[0].shape, hidden), torch.bfloat16)
         self._require("topk_idx", topk_idx, handle.idx.shape, topk_idx.dtype)
         self._require("topk_weights", topk_weights, handle.idx.shape, torch.float32)
@@ -392,6 +433,7 @@ class Buffer:
 
     def get_next_low_latency_combine_buffer(self, handle: Handle) -> torch.Tensor:
         """[local experts, ranks * num_max, hidden] bfloat16 to fill, for a low_latency_combine of this handle with zero_copy."""
+        require_handle(handle, "received_as", "low_latency_dispatch")
         sources, _, _, hidden, _ = handle
         if handle.answers is None:
             handle.answers = torch.empty((*sources.shape, hidden), dtype=torch.bfloat16, device=sources.device)

@@ -46,9 +46,10 @@ class DispatchLayout(NamedTuple):
 
 def layout_of(topk_idx: torch.Tensor, num_experts: int, num_ranks: int) -> DispatchLayout:
     idx = topk_idx.long()
-    ranks = torch.where(idx >= 0, idx // (num_experts // num_ranks), num_ranks)
+    is_one = (idx >= 0) & (idx < num_experts)  # others count nothing, as in DeepEP: torch's kernels would end the whole context
+    ranks = torch.where(is_one, idx // (num_experts // num_ranks), num_ranks)
     there = torch.zeros((idx.size(0), num_ranks + 1), dtype=torch.bool, device=idx.device).scatter_(1, ranks, True)[:, :num_ranks]
-    experts = torch.where(idx >= 0, idx, num_experts).flatten()
+    experts = torch.where(is_one, idx, num_experts).flatten()
     per_expert = torch.zeros(num_experts + 1, dtype=torch.int32, device=idx.device)
     per_expert.index_add_(0, experts, torch.ones_like(experts, dtype=torch.int32))
     return DispatchLayout(there.sum(0, dtype=torch.int32), per_expert[:num_experts], there.contiguous())

@@ -39,19 +39,6 @@ def received_by(communicator: int, slot: int) -> Received:
     return recv
 
 
-def extents_of(ep: ExpertParallel) -> Tuple[int, int]:
-    """(rows of tokens, rows in all) that there is memory for, whatever comes: as the library has them, before it has received anything."""
-    c, ranks = ep.config, ep.world.size
-    local, tokens = -(-c["num_experts"] // ranks), ranks * c["num_max_tokens_per_rank"]
-    if c["rows_of_expert"]:
-        rows = c["rows_of_expert"] * local
-    else:
-        most = tokens * min(c["top_k"], local)
-        aligned = max(c["row_alignment"], 4 if c["format"] == "fp8" else 128 if c["tiled_scales"] else 1)
-        rows = (most + min(most, local) * (aligned - 1)) // aligned * aligned
-    return tokens if c["rows"] == "by_token" else rows, rows
-
-
 @library.custom_op("baton::dispatch", mutates_args=())
 def dispatch(tokens: Tensor, topk_idx: Tensor, topk_weights: Optional[Tensor], communicator: int,
              slot: int = 0) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -65,11 +52,12 @@ def dispatch(tokens: Tensor, topk_idx: Tensor, topk_weights: Optional[Tensor], c
 @dispatch.register_fake
 def _(tokens, topk_idx, topk_weights, communicator, slot=0):
     ep = communicator_of(communicator)
-    (token_rows, rows), local = extents_of(ep), len(ep.local_experts)
-    dtype = torch.bfloat16 if ep.config["format"] == "bf16" else torch.float8_e4m3fn if "fp8" in ep.config["format"] else torch.uint8
-    columns = tokens.shape[1] if dtype != torch.uint8 else tokens.shape[1] // 2
-    numbers = [tokens.new_empty(n, dtype=torch.int32) for n in (local + 1, local)]
-    return tokens.new_empty((token_rows, columns), dtype=dtype), *numbers, tokens.new_empty((rows, 4), dtype=torch.int32)
+    (rows, token_rows, row_bytes), local = ep._core.room, len(ep.local_experts)
+    format, hidden = ep.config["format"], ep.config["hidden"]
+    dtype = torch.bfloat16 if format == "bf16" else torch.float8_e4m3fn if "fp8" in format else torch.uint8
+    columns = hidden if dtype != torch.uint8 else hidden // 2
+    seen = tokens.new_empty_strided((token_rows, columns), (row_bytes // dtype.itemsize, 1), dtype=dtype)  # by_token with gaps between rows
+    return seen, *(tokens.new_empty(shape, dtype=torch.int32) for shape in (local + 1, local, (rows, 4)))
 
 
 @library.custom_op("baton::expert_mlp", mutates_args=())
@@ -80,7 +68,7 @@ def expert_mlp(rows: Tensor, gate: Tensor, up: Tensor, down: Tensor, communicato
 
 @expert_mlp.register_fake
 def _(rows, gate, up, down, communicator, slot=0):
-    return rows.new_empty((extents_of(communicator_of(communicator))[1], down.shape[1]), dtype=torch.bfloat16)
+    return rows.new_empty((communicator_of(communicator)._core.room[0], down.shape[1]), dtype=torch.bfloat16)
 
 
 @library.custom_op("baton::combine", mutates_args=())
@@ -88,10 +76,10 @@ def combine(expert_output: Tensor, num_tokens: int, communicator: int, shared_ou
     """[num_tokens, hidden] float32 of ExpertParallel.combine; as many tokens as the slot's dispatch was given."""
     received_by(communicator, slot)
     ep = communicator_of(communicator)
+    if num_tokens != (given := ep._core.num_tokens(slot)):
+        raise InvalidArgument(f"num_tokens: {num_tokens}, expected {given}, as dispatch was given")
     out = ep.combine(expert_output, shared_output, slot=slot)
     ep._open_rounds.pop(slot)
-    if out.shape[0] != num_tokens:
-        raise InvalidArgument(f"num_tokens: {num_tokens}, expected {out.shape[0]}, as dispatch was given")
     return out
 
 
