@@ -57,7 +57,7 @@ void measure_push(std::span<const world> worlds, ep_run& run) {
     run.why_no_push = "one rank has no links";
     return;
   }
-  const probe::link_report links = probe::measure_links(worlds);
+  const probe::link_report links = probe::measure_links(worlds, probe::links_of::bytes);
   if (links.egress_gb_per_s.empty()) {
     run.why_no_push = "the probe found no links";
     return;

@@ -1,12 +1,41 @@
-# Configures and builds consumer/ with baton's source tree as a part of it. Its sources are compiled together, which
-# takes half as long as each as it stands.
+# Configures consumer/ with baton's source tree as a part of it, and compiles what is of the consumer and the library's version.
+# The library's other files are compiled with the commands that they have on their own, but for warnings and hardening: that is
+# looked at, as to compile all of it again takes half a minute. What a program that takes baton in links to is what examples do.
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 file(REMOVE_RECURSE ${WORK})
-run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${WORK} -G Ninja -DCMAKE_BUILD_TYPE= -DCMAKE_UNITY_BUILD=ON
-    -DBATON_SOURCE=${SOURCE} -DBATON_TOGETHER=ON -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${WORK} -G Ninja -DCMAKE_BUILD_TYPE= -DBATON_SOURCE=${SOURCE}
+    -DBATON_TOGETHER=${TOGETHER} -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
 file(STRINGS ${WORK}/build.ninja strict REGEX "-Werror" LIMIT_COUNT 1)
 if(strict)
   message(FATAL_ERROR "-Werror reaches projects that take baton in: ${strict}")
 endif()
-run(${CMAKE_COMMAND} --build ${WORK} --target consumer --parallel 1)  # other tests have the other cores
-run(${WORK}/consumer)
+
+# library_commands(OUT BUILD FOLDER): the words by which a file of the library is understood, of all its files but the version's.
+function(library_commands out build folder)
+  file(READ ${build}/compile_commands.json all)
+  string(JSON last LENGTH "${all}")
+  math(EXPR last "${last} - 1")
+  foreach(nth RANGE ${last})
+    string(JSON command GET "${all}" ${nth} command)
+    if(command MATCHES " -o ${folder}CMakeFiles/baton\\.dir/" AND NOT command MATCHES "_cuda|\\.cu |version\\.cpp")
+      separate_arguments(words UNIX_COMMAND "${command}")
+      list(FILTER words INCLUDE REGEX "^-(D|I|std|fvisibility|fPIC)")
+      list(FILTER words EXCLUDE REGEX "^-D(BATON_CUDA|FMT_|NDEBUG|_FORTIFY_SOURCE|_GLIBCXX_ASSERTIONS)")
+      list(APPEND found ${words})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES found)
+  list(SORT found)
+  set(${out} "${found}" PARENT_SCOPE)
+endfunction()
+library_commands(alone ${BUILD} "")
+library_commands(taken_in ${WORK} "baton/")
+if(alone STREQUAL "" OR NOT alone STREQUAL taken_in)
+  message(FATAL_ERROR "the library is compiled with ${alone}, and where a project takes it in with ${taken_in}")
+endif()
+run(${CMAKE_COMMAND} --build ${WORK} --parallel 1
+    --target CMakeFiles/consumer.dir/main.cpp.o baton/CMakeFiles/baton.dir/src/api/version.cpp.o)
+execute_process(COMMAND ${CMAKE_MAKE_PROGRAM} -C ${WORK} -t commands consumer OUTPUT_VARIABLE link COMMAND_ERROR_IS_FATAL ANY)
+if(NOT link MATCHES "-o consumer +baton/libbaton\\.a [^\n]*fmt[^\n]*libboost_context")
+  message(FATAL_ERROR "the consumer is not linked to the library and what that needs: ${link}")
+endif()

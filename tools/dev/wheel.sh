@@ -30,8 +30,8 @@ build_wheel() {
   rm -rf "$installed" "$wheel_folder/built" "$wheel_folder/dist"
   cmake --install "build/$1" --prefix "$installed" >/dev/null || return
   command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
-  CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$tools/python" -m pip wheel -q --no-deps --no-build-isolation --wheel-dir "$wheel_folder/built" \
-    --config-settings="build-dir=$PWD/$wheel_folder/build" --config-settings="cmake.define.CMAKE_PREFIX_PATH=$installed" ./python </dev/null >&2 || return
+  CMAKE_BUILD_PARALLEL_LEVEL=$jobs pip_of "$wheel_folder/tools" wheel -q --no-deps --no-build-isolation --wheel-dir "$wheel_folder/built" \
+    --config-settings="build-dir=$PWD/$wheel_folder/build" --config-settings="cmake.define.CMAKE_PREFIX_PATH=$installed" ./python || return
   PATH=$tools:$PATH "$tools/auditwheel" repair --strip -w "$wheel_folder/dist" "$wheel_folder"/built/*.whl </dev/null >&2 || return
   mkdir -p build/wheel/dist && cp "$wheel_folder"/dist/*.whl build/wheel/dist
   "$tools/python" - "$wheel_folder"/dist/*.whl <<'PYTHON'
@@ -57,10 +57,10 @@ ready_wheel_tests() {
     has_in_venv "$tested" "${wheel_test_packages[@]}" "${wheel_torch_packages[@]}" ||
       install_tools "tests with PyTorch" "$wheel_python" "$tested" "${wheel_test_packages[@]}" "${wheel_torch_packages[@]}" || return
   else
-    "$wheel_python" -m venv --clear "$tested" || return
+    make_venv "$wheel_python" "$tested" --clear || return
     more=("${wheel_test_packages[@]}")
   fi
-  "$tested/bin/python" -m pip install -q "${more[@]}" "$wheel_folder"/dist/*.whl </dev/null >&2
+  pip_of "$tested" install -q "${more[@]}" "$wheel_folder"/dist/*.whl
 }
 
 # test_wheel [PYTEST_ARGUMENTS...]: the wheel's tests, which run the examples in Python and what the pages show, too.

@@ -224,7 +224,7 @@ class gpu_links {
 
 }  // namespace
 
-link_report measure_gpus(std::span<const world> worlds) {
+link_report measure_gpus(std::span<const world> worlds, links_of what) {
   gpu_links links{worlds};
   link_report report;
   report.between = links.alone() ? "two buffers of one GPU" : "GPUs";
@@ -235,6 +235,7 @@ link_report measure_gpus(std::span<const world> worlds) {
     report.devices.push_back(links.device(i));
     report.egress_gb_per_s.push_back(spread_of(rates[i]));
   }
+  if (what == links_of::bytes) return report;
   report.flag_us = spread_of(links.bounce(false));
   report.flag_ordered_us = spread_of(links.bounce(true));
   return report;

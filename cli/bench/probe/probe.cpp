@@ -14,10 +14,11 @@ spread spread_of(std::vector<double> samples) {
   return {median, samples.front(), samples.back()};
 }
 
-link_report measure_links(std::span<const world> worlds) {
+link_report measure_links(std::span<const world> worlds, links_of what) {
   if (worlds.empty()) throw invalid_argument{"worlds: none, expected all ranks of one world::local"};
-  if (worlds.front().device() == device_kind::cpu) return measure_threads(static_cast<int>(worlds.size()));
-  return measure_gpus(worlds);
+  if (worlds.front().device() == device_kind::cpu)
+    return measure_threads(static_cast<int>(worlds.size()), what);
+  return measure_gpus(worlds, what);
 }
 
 }  // namespace baton::probe
