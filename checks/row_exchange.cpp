@@ -106,6 +106,7 @@ std::vector<mutant> swap_mutants(const swap_shape& s) {
             {.flaw = swap_flaw::stored_unacquired}),
       wrong("a place is acquired without a wait", "T2", overwritten,
             {{.what = wait, .how = lost, .where = tile_free}}),
+      wrong("barriers are initialised and not made known", "Start", race, {.flaw = swap_flaw::unfenced}),
       wrong("the first tile's place is awaited", "Start", stops,
             {{.what = wait, .how = shifted, .where = tile_free, .by = 1}}),
       wrong("a tile is released while products read it", "T2", race, {.flaw = swap_flaw::freed_unawaited}),

@@ -20,6 +20,7 @@ enum class swap_flaw : std::uint8_t {
   freed_unawaited,    // a tile is released while products read it
   stored_unacquired,  // a tile is stored before its place has been acquired
   freed_by_rows,      // tiles are left out: nothing but row values tells that a place of theirs is free
+  unfenced,           // barriers are initialised, and not made known
   unmet,              // nobody meets at the end
   leaves,             // the same, and the last row values and the last tile are left there
   keeps_silent,       // who gave up does not report it
@@ -115,7 +116,8 @@ class swapping_warp {
 
   void run() {
     prepare();
-    x_.sync_cluster();
+    x_.sync_block();
+    x_.meet_cluster();
     swap_rows(0);
     if (s_.tiles > 1) {
       step(1, true);
@@ -160,7 +162,7 @@ class swapping_warp {
       x_.mbarrier_init(tile_barrier(1) + g, s_.group_warps);
     }
     for (int i = 0; i < 2 * s_.warps(); ++i) x_.mbarrier_init(row_barriers() + i, 1);
-    x_.fence_mbarrier_init();
+    if (flaw_ != swap_flaw::unfenced) x_.fence_mbarrier_init();
   }
 
   template <class Wait>

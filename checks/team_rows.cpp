@@ -20,7 +20,9 @@ enum class showing_flaw : std::uint8_t {
   none,
   shown_unacquired,  // words are written before their place has been acquired
   taken_unread,      // words are released before they have been read
+  unended,           // nobody waits at the end until rows have been read
   unmet,             // nobody meets at the end
+  leaves,            // neither
 };
 struct showing_bug {
   planted_bug bug = {};
@@ -61,8 +63,10 @@ class showing_warp {
       if (x_.warp() % s_.group_warps == turn % s_.group_warps) show(rows, turn);
       if (going_) take(rows, turn);
     }
+    if (going_ && flaw_ != showing_flaw::unended && flaw_ != showing_flaw::leaves)
+      rows.acquire(s_.turns, wait_at(rows_taken, s_.turns));
     if (!going_) x_.report_late({.where = late_});
-    if (flaw_ != showing_flaw::unmet) x_.sync_cluster();
+    if (flaw_ != showing_flaw::unmet && flaw_ != showing_flaw::leaves) x_.meet_cluster();
   }
 
  private:
@@ -136,6 +140,12 @@ std::string showing_name(const showing& s) {
 exploration showing_holds(const showing& s) {
   return {showing_name(s), [s](const check::bounds& limits) { return explore_showing(s, {}, limits); }};
 }
+/// A block whose rows have been read may end.
+exploration unmet_showing_holds(const showing& s) {
+  return {showing_name(s) + ", no meeting at the end", [s](const check::bounds& limits) {
+            return explore_showing(s, {.flaw = showing_flaw::unmet}, limits);
+          }};
+}
 /// Any of the waits may give up.
 exploration late_showing_holds(const showing& s) {
   return {showing_name(s) + ", waits give up", [s](const check::bounds& limits) {
@@ -175,7 +185,7 @@ std::vector<mutant> showing_mutants(const showing& s) {
                 {{.what = verbs::mbarrier_init, .how = shifted, .cell = "rows staged", .by = -1}}),
           wrong("rows are written over without a wait", "T2", overwritten,
                 {{.what = wait, .how = lost, .where = rows_taken}}),
-          wrong("writers wait at block scope", "T2", wrong_scope,
+          wrong("writers wait at block scope", "T2", overwritten,
                 {{.what = wait, .how = narrow, .where = rows_taken}}),
           wrong("the first turn's writers wait", "Start", stops,
                 {{.what = wait, .how = shifted, .where = rows_taken, .by = 1}}),
@@ -191,8 +201,10 @@ std::vector<mutant> showing_mutants(const showing& s) {
           wrong("a phase takes a reader less", "T2", any,
                 {{.what = verbs::mbarrier_init, .how = shifted, .cell = "rows taken", .by = -1}}),
           wrong("arrivals at block scope", "T1", race, {{.what = arrive, .how = narrow}}),
-          wrong("nobody meets at the end", "End", {verdict::loose_end, verdict::data_race},
-                {.flaw = showing_flaw::unmet})};
+          wrong("nobody waits at the end until rows have been read", "End", {verdict::loose_end},
+                {.flaw = showing_flaw::unended}),
+          wrong("nobody waits at the end, nor meets", "End", {verdict::loose_end, verdict::data_race},
+                {.flaw = showing_flaw::leaves})};
 }
 
 }  // namespace
@@ -205,7 +217,7 @@ protocol_check team_rows_check() {
       .explorations = {showing_holds({2, 1, 1, 1}), showing_holds({1, 1, 2, 4}), showing_holds({2, 1, 1, 5}),
                        showing_holds({2, 1, 2, 3}), showing_holds({2, 2, 1, 2}), showing_holds({3, 1, 1, 3}),
                        showing_holds({4, 1, 1, 3}), showing_holds({8, 1, 2, 2}),
-                       late_showing_holds({2, 1, 1, 2})},
+                       unmet_showing_holds({2, 1, 2, 3}), late_showing_holds({2, 1, 1, 2})},
       .mutants = showing_mutants({2, 1, 2, 3})};
 }
 

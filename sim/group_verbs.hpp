@@ -164,11 +164,11 @@ class group_verbs {
         to[i] = static_cast<float>(a.at[row][chunk * static_cast<int>(std::size(to)) + static_cast<int>(i)]);
     });
   }
-  template <int columns, class T, class F>
-  void read_pairs(group_results<columns, T>& results, F f) {
+  template <int n, int columns, class T, class F>
+  void read_rows_into(group_results<columns, T> (&results)[n], F f) {
     for (int r = 0; r < group_warp_rows; ++r) {
       const T* from = f(r);
-      for (int c = 0; c < columns; ++c) results.at[r][c] = me().read(from + c);
+      for (int c = 0; c < n * columns; ++c) results[c / columns].at[r][c % columns] = me().read(from + c);
     }
   }
   template <class T, class F>

@@ -307,12 +307,27 @@ void memory::barrier(std::span<const int> warps) {
   }
 }
 
+/// Up to when the warp's own inits of mbarriers lie behind a fence of its own for them.
+tick memory::own_inits_fenced(int warp) const {
+  if (fault_ == planted_fault::meetings_tell_inits)
+    return knowledge_[static_cast<std::size_t>(warp)].now[warp];
+  tick last = 0;
+  for (const proxy_fence& f : proxy_fences_)
+    if (f.warp == warp && f.what == fenced::inits) last = std::max(last, f.covers[warp]);
+  return last;
+}
+
 void memory::meeting(std::span<const int> warps) {
   if (fault_ == planted_fault::meetings_tell_all) return barrier(warps);
-  vector_clock causes;
-  for (const int w : warps) causes.join(knowledge(w).causes);
+  vector_clock causes, inits;
+  for (const int w : warps) {
+    causes.join(knowledge(w).causes);
+    const tick fenced_up_to = own_inits_fenced(w);
+    if (!inits.includes(w, fenced_up_to)) inits.set(w, fenced_up_to);
+  }
   for (const int w : warps) {
     knowledge(w).causes = causes;
+    knowledge(w).met_inits.join(inits);
     advance(w, true);
   }
 }

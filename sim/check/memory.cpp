@@ -213,11 +213,17 @@ void memory::check_plain_against_word(int warp, bool writes, int word) {
   }
 }
 
-void memory::check_plain_neighbours(int warp, bool writes, const atomic_word& w) {
+/// Of an mbarrier: its init is the only plain write that arrivals may come behind.
+bool memory::has_met_init(int warp, const shadow_cell& cell) const {
+  return knowledge_[static_cast<std::size_t>(warp)].met_inits.includes(cell.writer, cell.written);
+}
+
+void memory::check_plain_neighbours(int warp, bool writes, const atomic_word& w, bool is_arrival) {
   if (!w.has_plain_accesses) return;
   for (int part = 0; part < w.bytes; part += 4) {
     const shadow_cell& cell = shadow_.at(number(w.address) + static_cast<std::uintptr_t>(part));
-    if (cell.writer >= 0 && unordered(warp, cell.writer, cell.written)) {
+    const bool has_met = is_arrival && cell.writer >= 0 && has_met_init(warp, cell);
+    if (cell.writer >= 0 && !has_met && unordered(warp, cell.writer, cell.written)) {
       race(warp, writes ? "stores to" : "loads", cell.writer, "wrote", w.address);
     }
     for (int q = 0; writes && q < static_cast<int>(warps_.size()); ++q) {

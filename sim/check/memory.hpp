@@ -24,11 +24,12 @@
 //               or one that comes after sync_warp
 //   proxy       what a warp wrote plainly, or another block's copy, is there for the copy engine once a proxy fence lies between
 //               them
+//   met         who meets others without order hears of inits of mbarriers alone, and of those that their own thread has fenced
 //   counted     store_counted is a participant of its own, which knows what its lane knew. Its count releases what it stored,
 //               and tells that what the lane had heard of is over; engines see it past a proxy fence only
 //   over        what is over may be written over, or arrived at again; that it may be read is not said. An arrival at block
 //               scope in another block tells that what its warp read, arrived at or has heard of is over, and nothing of what
-//               it wrote
+//               it wrote; any arrival tells of what its warp has heard of
 //
 // Modification order is execution order. Memory itself always holds each word's newest value.
 #include <cstdint>
@@ -139,6 +140,7 @@ struct warp_knowledge {
   finished_elsewhere elsewhere;
   finished_elsewhere elsewhere_for_engines;  // the same, heard at a scope that leaves out who told
   int storer = -1;                           // of counted stores: the warp that makes them
+  vector_clock met_inits;                    // inits of mbarriers that those whom it met had fenced
 };
 
 class memory {
@@ -191,7 +193,7 @@ class memory {
 
   void fence(int warp, order ordering, scope reach);
   void barrier(std::span<const int> warps);
-  /// The same that tells nobody anything.
+  /// The same that tells nobody anything but inits that were fenced.
   void meeting(std::span<const int> warps);
   /// The warp's part of a kernel ends, and its part of the next begins before others' parts have ended.
   void end_kernel(int warp);
@@ -224,7 +226,7 @@ class memory {
   bool hear_each_other(int a, scope reach_a, int b, scope reach_b) const;
   bool strong(int warp, scope reach, const message& m) const;
   void check_scopes(int warp, const operation& op, const atomic_word& w);
-  void check_plain_neighbours(int warp, bool writes, const atomic_word& w);
+  void check_plain_neighbours(int warp, bool writes, const atomic_word& w, bool is_arrival = false);
   void see(int warp, const operation& op, atomic_word& w, int message_index);
   void take(int warp, const operation& op, const message& m);
   void take_end(warp_knowledge& me, const release_mark& mark, bool in_scope) const;
@@ -251,6 +253,8 @@ class memory {
   void check_order_of_stores(int warp, const operation& op, const atomic_word& w);
   void check_proxy(int copy, bool writes, int writer, tick written, const atomic_word& w);
   bool is_fenced(int viewer, int writer, tick written, fenced what) const;
+  tick own_inits_fenced(int warp) const;
+  bool has_met_init(int warp, const shadow_cell& cell) const;
   fenced part_of(const void* address) const;
   void check_init(int warp, const atomic_word& w);
   void check_phase(int warp, const open_phase& phase, const atomic_word& w);

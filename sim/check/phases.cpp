@@ -69,7 +69,9 @@ vector_clock memory::causes_of_write(const operation& op, int index) const {
 /// What the copy engine or another block touches must have been initialised, and fenced, before.
 void memory::check_init(int warp, const atomic_word& w) {
   const shadow_cell& cell = shadow_.at(reinterpret_cast<std::uintptr_t>(w.address));
-  if (cell.writer < 0 || is_fenced(warp, cell.writer, cell.written, fenced::inits) || found_.any()) return;
+  if (cell.writer < 0 || has_met_init(warp, cell) ||
+      is_fenced(warp, cell.writer, cell.written, fenced::inits) || found_.any())
+    return;
   found_.add_unfenced(fmt::format("{} counts on {} without fence_mbarrier_init after {} initialised it",
                                   name(warps_[static_cast<std::size_t>(warp)]), names_.of(w.address),
                                   name(warps_[static_cast<std::size_t>(cell.writer)])));
@@ -96,7 +98,7 @@ void memory::arrive(int warp, const operation& op, int word, int step) {
   open_phase& open = open_phase_of(w);
   const bool is_end = op.covers == tells::ends;  // heard at any scope, as it hands on no value
   if (!is_end) check_scopes(warp, op, w);
-  check_plain_neighbours(warp, true, w);
+  check_plain_neighbours(warp, true, w, true);
   if (op.from_outside) check_init(warp, w);
   check_phase(warp, open, w);
   if (w.messages.back().garbage) read_garbage(warp, w.address);
@@ -125,6 +127,8 @@ void memory::mark_arrival(int warp, const operation& op, open_phase& open) {
   const warp_knowledge& k = knowledge(warp);
   const bool is_store = op.covers == tells::own_stores && fault_ != planted_fault::counted_stores_tell_all;
   const bool is_end = op.covers == tells::ends && fault_ != planted_fault::ends_tell_all;
+  if (is_store || is_end || fault_ != planted_fault::ends_end_with_one)
+    open.marks.push_back({warp, op.reach, k.elsewhere.ended, known_as::over_unread});
   if (!is_store && !is_end) return open.marks.push_back({warp, op.reach, k.now});
   vector_clock over = k.now;
   if (is_store) {
@@ -135,7 +139,6 @@ void memory::mark_arrival(int warp, const operation& op, open_phase& open) {
     over.set(k.storer, 0);
   }
   open.marks.push_back({warp, op.reach, over, known_as::over});
-  open.marks.push_back({warp, op.reach, k.elsewhere.ended, known_as::over_unread});
 }
 
 void memory::complete_phase(int warp, const operation& op, atomic_word& w, int step) {
@@ -193,6 +196,7 @@ warp_knowledge& memory::taught_by(int issuer, int participant) {
   mine.now.set(issuer, teacher.now[issuer]);
   mine.causes = teacher.causes;
   mine.elsewhere = teacher.elsewhere;
+  mine.met_inits = teacher.met_inits;
   return mine;
 }
 

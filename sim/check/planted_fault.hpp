@@ -45,7 +45,9 @@ enum class planted_fault : std::uint8_t {
   counted_stores_tell_all,  // the count of a counted store releases what its lane did before
   stores_by_engines,        // the copy engine sees counted stores of its block without a proxy fence
   ends_tell_all,            // an arrival at block scope in another block tells of what was written
+  ends_end_with_one,        // an arrival does not tell what its warp has heard of is over
   meetings_tell_all,        // meet_cluster is sync_cluster
+  meetings_tell_inits,      // it tells of inits of mbarriers that nobody fenced
   ends_told_by_scope,       // a wait at block scope does not hear of such an arrival what is over
   ends_told_to_all,         // what it hears is for stores, too, not for engines alone
   products_read_at_once,    // a product has read its operands when it is started
@@ -88,7 +90,9 @@ inline constexpr named_fault named_faults[] = {
     {planted_fault::counted_stores_tell_all, "counted_stores_tell_all"},
     {planted_fault::stores_by_engines, "stores_by_engines"},
     {planted_fault::ends_tell_all, "ends_tell_all"},
+    {planted_fault::ends_end_with_one, "ends_end_with_one"},
     {planted_fault::meetings_tell_all, "meetings_tell_all"},
+    {planted_fault::meetings_tell_inits, "meetings_tell_inits"},
     {planted_fault::ends_told_by_scope, "ends_told_by_scope"},
     {planted_fault::ends_told_to_all, "ends_told_to_all"},
     {planted_fault::products_read_at_once, "products_read_at_once"},

@@ -274,14 +274,28 @@ class group_gpu : public async_gpu<ClusterBlocks>, public columns_gpu {
                         i > 0 || add);
     ptx::wgmma_commit();
   }
-  /// Rows' places are worked out once: a place for each pair was 36 instructions for each load, behind one another.
-  template <int columns, class T, class F>
-  BATON_FN static void read_pairs(group_results<columns, T>& results, F f) {
+  /// 16 bytes a lane, of which four have a row: a load of two values each would have eight rows as well, and be one of four.
+  template <int n, int columns, class T, class F>
+  BATON_FN static void read_rows_into(group_results<columns, T> (&results)[n], F f) {
+    constexpr int turned = 32;  // columns
     const int lane = lane_here();
-    const T* const rows[2] = {f(lane / 4) + lane % 4 * 2, f(lane / 4 + 8) + lane % 4 * 2};
+    vec16 words[2][n * columns / turned];
     BATON_UNROLL
-    for (int i = 0; i < columns / 4; ++i)
-      results.at[i] = *reinterpret_cast<const std::uint32_t*>(rows[i % 2] + i / 2 * 8);
+    for (int h = 0; h < 2; ++h) {
+      const auto* from = reinterpret_cast<const uint4*>(f(lane / 4 + 8 * h)) + lane % 4;
+      BATON_UNROLL
+      for (int i = 0; i < n * columns / turned; ++i) words[h][i] = std::bit_cast<vec16>(from[4 * i]);
+    }
+    BATON_UNROLL
+    for (int h = 0; h < 2; ++h) {
+      BATON_UNROLL
+      for (int i = 0; i < n * columns / turned; ++i) {
+        turn(words[h][i].word, lane % 4);
+        BATON_UNROLL
+        for (int j = 0; j < 4; ++j)
+          results[i * turned / columns].at[i * turned % columns / 4 + 2 * j + h] = words[h][i].word[j];
+      }
+    }
   }
   /// Four lanes have a row, and of each 16 bytes of it a word: they are turned among them.
   template <class T, class F>

@@ -38,7 +38,8 @@
 //   add_scaled(acc, first, part, by)   acc += by[row] * part, with one rounding, at as many columns from `first` on as part has
 //   group_results<columns, T>          this warp's 16 rows of 64 x columns as T, bf16 or fp16: half the registers
 //   round(acc, first, results)         results = acc from column `first` on, as many as results has
-//   read_pairs(results, f)             results become the values that f(row) points to the first of, read two by two
+//   read_rows_into(results, f)         an array of results, side by side, becomes the values that f(row) points to the first of;
+//                                      rows lie at multiples of 16 bytes
 //   each_chunk(results, f)             of results of 32 columns f(row, chunk, 16 bytes) for chunks 0 to 3 of each row, on a lane
 //   each_turned_chunk(results, f)      the same without a word between lanes, with columns in another order: column
 //                                      8 j + 2 i + b stands where column 8 i + 2 j + b would
@@ -145,6 +146,7 @@ template <class X>
 concept group_exec_context = tensor_exec_context<X> && columns_exec_context<X> &&
     requires(X& x, typename X::template group_accumulators<128> acc,
              typename X::template group_results<64, bfloat16> results,
+             typename X::template group_results<64, bfloat16> (&results_beside)[2],
              typename X::template group_results<64, float16> half_results, typename X::row_values values,
              typename X::template group_results<32, bfloat16> half_of_results, typename X::row_sums sums,
              std::uint32_t* late, operand_tile tile, operand_tile_fp16 half_tile,
@@ -161,7 +163,7 @@ concept group_exec_context = tensor_exec_context<X> && columns_exec_context<X> &
   x.start_product(acc, results, tile, true);
   x.start_product(acc, half_of_results, rows_of_k<bfloat16, 32>{tile}, true);
   x.start_product(acc, tile_columns<bfloat16, 32>{tile, 0}, rows_of_k<bfloat16, 32>{tile}, true);
-  x.read_pairs(results, exec_detail::row_at<bfloat16>{});
+  x.read_rows_into(results_beside, exec_detail::row_at<bfloat16>{});
   x.each_chunk(half_of_results, exec_detail::any_chunk{});
   x.each_turned_chunk(half_of_results, exec_detail::any_chunk{});
   {

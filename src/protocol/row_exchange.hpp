@@ -30,7 +30,8 @@
 // T1: what was stored before the phase completed happens before the return of await(), for products behind a proxy fence.
 // T2: products that were awaited before release(), and reads before it, are over before the stores behind the acquire() of the
 //     next tile. Over is enough for a place that is written again, so an arrival at block scope is (docs/decisions/0043).
-// Start:    all barriers are initialised and the cluster has met. Givers begin at odd parity: the first acquire() falls through.
+// Start:    all barriers are initialised, with a fence of who did, the block has met, and then the cluster, without order (PTX:
+//           fence.mbarrier_init, barrier.cluster.arrive.relaxed). Givers begin at odd parity: the first acquire() falls through.
 // Progress: both blocks give and take as often, in the same order.
 // Waits:    wait(barrier, parity) is the caller's: whether it is over. One that gave up may say so, if the rest is for nobody.
 // Reach:    of waits: cluster, as what is stored is counted at cluster scope; by the letter of PTX block scope hears none of it.

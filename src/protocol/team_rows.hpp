@@ -13,10 +13,11 @@
 //   read              release()           free      all readers   arrive at every block's, phase n        (T2)
 //
 // T1: what writers of any block wrote before tell() happens before the return of every reader's await() of the same turn.
-// T2: what readers of any block read before release() happens before what a writer writes after its acquire() of the next turn.
+// T2: what readers of any block read before release() is over before what a writer writes after its acquire() of the next turn.
+//     Over is enough for a place that is written again, so an arrival at block scope is (docs/decisions/0043).
 // Start:    prepare(), and a barrier of the cluster. Turns are counted from 0; acquire(0) falls through.
 // Progress: all blocks have the same number of turns, and in each every writer tells and every reader releases.
-// End:      a barrier of the cluster: nobody leaves while others read here.
+// End:      acquire() of a turn more: all have read here. A barrier of the cluster is for those who gave up.
 // Checked:  checks/team_rows.cpp has the bounds and the planted bugs.
 #include "base/macros.hpp"
 #include "exec/mbarrier.hpp"
@@ -41,20 +42,21 @@ class team_rows {
     wait(taken_, !parity_of(static_cast<std::uint32_t>(turn)));
   }
   /// Of a writer: all lanes have written (T1).
-  BATON_FN void tell() const { arrive(staged_); }
+  BATON_FN void tell() const { arrive<scope::cluster>(staged_); }
   /// Of a reader: all blocks' rows are there (T1), says wait(barrier, parity).
   template <class Wait>
   BATON_FN void await(int turn, Wait wait) const {
     wait(staged_, parity_of(static_cast<std::uint32_t>(turn)));
   }
   /// Of a reader: all lanes have read (T2).
-  BATON_FN void release() const { arrive(taken_); }
+  BATON_FN void release() const { arrive<scope::block>(taken_); }
 
  private:
+  template <scope Reach>
   BATON_FN void arrive(mbarrier* b) const {
     x_.sync_warp();
     x_.each_lane([&](int block) {
-      if (block < x_.cluster_blocks()) x_.mbarrier_arrive_at(b, block, 1);
+      if (block < x_.cluster_blocks()) x_.template mbarrier_arrive_at<Reach>(b, block, 1);
     });
   }
 

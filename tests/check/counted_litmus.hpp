@@ -194,8 +194,8 @@ inline test storing_again(const char* name, freed how, verdict expected) {
       expected);
 }
 
-/// The other block is told that warp 1 of block 0, or it itself, has read a word. It stores, and warp 0 writes the word over.
-inline test telling_of_an_end(const char* name, bool heard, verdict expected) {
+/// The other block is told that warp 1 of block 0, or it itself, has read a word. It stores or arrives; warp 0 writes over that.
+inline test telling_of_an_end(const char* name, bool heard, bool stores, verdict expected) {
   return {name,
           [=](program& p, const cells& c) {
             p.shared_memory(async_shared_bytes);
@@ -204,14 +204,14 @@ inline test telling_of_an_end(const char* name, bool heard, verdict expected) {
               p.spawn(0, i / 2, i % 2, [=](context& x) {
                 begin(x, 1);
                 if (i == 0) {
-                  expect_words(x, 1, bar(x));
+                  if (stores) expect_words(x, 1, bar(x));
                   if (await<scope::cluster>(x, bar(x), parity::even)) x.write(c.data, 1u);
                 } else if (i == 1) {
                   if (heard) x.read(c.data);
                   x.mbarrier_arrive_at<scope::block>(bar(x, 1), 1, 1);
                 } else if (await<scope::cluster>(x, bar(x, 1), parity::even)) {
                   if (!heard) x.read(c.data);
-                  send_word(x, 0, 7, bar(x));
+                  stores ? send_word(x, 0, 7, bar(x)) : x.mbarrier_arrive_at(bar(x), 0, 1);
                 }
                 x.sync_cluster();
               });
@@ -238,8 +238,9 @@ inline std::vector<test> ending_tests() {
       storing_again("a place is stored to again too early", freed::by_nobody, data_race),
       storing_again("a counted store of the reader does not tell that it is free", freed::by_counted_store,
                     data_race),
-      telling_of_an_end("a counted store tells that what its lane had heard of is over", true, none),
-      telling_of_an_end("not so what the lane has read itself", false, data_race),
+      telling_of_an_end("a counted store tells that what its lane had heard of is over", true, true, none),
+      telling_of_an_end("not so what the lane has read itself", false, true, data_race),
+      telling_of_an_end("so does an arrival that is heard", true, false, none),
       of_a_pair(
           "an arrival at block scope in another block does not tell of what was written",
           [](context& x, const cells& c) {

@@ -39,8 +39,20 @@ TEST(attention_kernel_bounds, nothing_is_touched_before_the_kernels_before_have_
   expect_no_early_access(4 * decode_attention::num_warps);
 }
 
+/// `dependent_context` tells of other lengths as long as the kernels before may be writing them.
+TEST(attention_kernel_bounds, few_rows_are_dealt_out_by_lengths_as_the_kernels_before_leave_them) {
+  for (const int second : {300, 40}) {
+    const auto c = test::make_attention<bfloat16>(
+        {.q_lens = {1, 1}, .k_lens = {300, second}, .heads = 2, .kv_heads = 2, .head_dim = 256}, 1);
+    std::vector<std::byte> scratch;
+    const auto made = test::run_decode<test::decode_of_256, dependent_context>(c, {.teams = 5}, {}, scratch);
+    EXPECT_EQ(test::errors_of(c, made, test::tensor_core_rounding<bfloat16>(256)).first_wrong, "");
+  }
+}
+
 /// The head and block of every item.
-std::vector<std::pair<int, int>> items_of(const item_order& o) {
+std::vector<std::pair<int, int>> items_of(const item_order& asked) {
+  const item_order o = asked.worked_out();
   std::vector<std::pair<int, int>> all;
   for (int n = 0; n < o.blocks * o.all_heads; ++n) {
     const auto at = attention_kernels::place_of(o, n);

@@ -6,7 +6,8 @@
 
 namespace baton::test {
 
-/// Counts what a warp reads or writes outside of shared memory before it has waited for the kernels before its own.
+/// Counts what a warp reads or writes outside of shared memory before it has waited for the kernels before its own. What relaxed
+/// loads see until then is nothing that lasts.
 struct dependent_context : sim::context {
   static inline int early = 0;   // since somebody made it 0
   static inline int waited = 0;  // warps that did
@@ -26,6 +27,10 @@ struct dependent_context : sim::context {
   void write(T* at, const std::type_identity_t<T>& value) {
     look(at);
     sim::context::write(at, value);
+  }
+  template <order O, scope S, class Word>
+  Word load(const Word* at) {
+    return waits_ ? Word{} : sim::context::load<O, S>(at);
   }
   void box_load(void* to, const tensor_map& map, const box_place& place, mbarrier* b) {
     early += waits_;

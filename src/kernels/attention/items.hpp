@@ -18,14 +18,17 @@ struct item_place {
   int head_of_all, block;
 };
 BATON_FN item_place place_of(const item_order& o, int n) {
-  if (!o.longest_first) return {n / o.blocks, n % o.blocks};
-  const int first_items = o.first_heads() * o.blocks, together = o.heads_together * o.blocks;
+  if (!o.longest_first) {
+    const int head = o.by_blocks.quotient(n);
+    return {head, n - head * o.blocks};
+  }
+  const int first_items = o.first_heads * o.blocks, together = o.heads_together * o.blocks;
   const bool is_first = n < first_items;
-  const int heads = is_first ? o.first_heads() : o.heads_together;
-  const int round = is_first ? 0 : (n - first_items) / together;  // behind the first
+  const int round = is_first ? 0 : o.by_round.quotient(n - first_items);  // behind the first
   const int within = is_first ? n : n - first_items - round * together;
-  const int head = is_first ? 0 : o.first_heads() + round * o.heads_together;
-  return {head + within % heads, o.blocks - 1 - within / heads};
+  const int head = is_first ? 0 : o.first_heads + round * o.heads_together;
+  const int nth = is_first ? o.by_first_heads.quotient(within) : o.by_heads_together.quotient(within);
+  return {head + within - nth * (is_first ? o.first_heads : o.heads_together), o.blocks - 1 - nth};
 }
 
 /// The tiles of an item whose rows and keys are known.
@@ -66,10 +69,10 @@ BATON_FN void keep_keys(const kernel_params<C>& p, int sequence, key_range said,
 template <config C, class X>
 BATON_FN item item_of(X& x, const kernel_params<C>& p, int n) {
   const item_place at = place_of(p.order, n);
-  const int sequence = at.head_of_all / p.order.heads;
+  const int sequence = p.order.by_heads.quotient(at.head_of_all);
   item w{};
   w.head = at.head_of_all - sequence * p.order.heads;
-  w.kv_head = w.head / p.heads_a_kv_head;
+  w.kv_head = p.by_heads_a_kv_head.quotient(w.head);
   int row = sequence * p.max_rows, end_row = row + p.max_rows;
   if (p.first_rows != nullptr)
     row = x.read(p.first_rows + sequence), end_row = x.read(p.first_rows + sequence + 1);

@@ -44,7 +44,9 @@ class block_role {
     const item w = item_of<C>(x_, p_, x_.block() / C.blocks());
     if (w.rows <= 0) return;  // both blocks of a pair
     if (x_.warp() == 0) x_.elect([&] { keep_item<C>(x_, w); });
-    x_.sync_cluster();
+    x_.sync_block();
+    if constexpr (C.paired())
+      x_.meet_cluster();  // barriers are there, and nothing else is asked of the other block
     const int group = x_.group();
     if (group < loader_groups) {
       x_.template leave_registers<C.loader_registers>();

@@ -20,11 +20,21 @@ struct item_order {
   int all_heads = 0;           // of all sequences
   int heads_together = 1;      // whose keys fit into the device's cache at a time
   bool longest_first = false;  // later rows see more keys
+  // What follows from these: each block of the kernel would work it out.
+  int first_heads = 1;  // that go before the others
+  divider by_blocks{}, by_heads{}, by_heads_together{}, by_first_heads{}, by_round{};
 
   /// Those that are left over go first: an end of few heads would be long items that most of the device waits for.
-  BATON_FN int first_heads() const {
-    const int rest = all_heads % heads_together;
-    return rest > 0 ? rest : heads_together;
+  constexpr item_order worked_out() const {
+    item_order o = *this;
+    const int rest = all_heads % larger(heads_together, 1);
+    o.first_heads = rest > 0 ? rest : heads_together;
+    o.by_blocks = divider{larger(blocks, 1)};
+    o.by_heads = divider{larger(heads, 1)};
+    o.by_heads_together = divider{larger(heads_together, 1)};
+    o.by_first_heads = divider{larger(o.first_heads, 1)};
+    o.by_round = divider{larger(heads_together * blocks, 1)};
+    return o;
   }
 };
 
@@ -41,7 +51,7 @@ struct params {
   std::int64_t q_row, out_row;                  // from one row to the next, in elements
   item_order order;
   int max_rows, max_keys, all_rows, all_keys;
-  int heads_a_kv_head;
+  divider by_heads_a_kv_head;
   int head_dim;
   window sees;
   float scale;      // of a score, to base 2: with a soft cap, of its hyperbolic tangent
@@ -70,11 +80,12 @@ item_order order_of(const operands<T>& asked) {
   const std::int64_t head_bytes = std::int64_t{2} * asked.k_len * asked.head_dim * std::int64_t{sizeof(T)};
   const std::int64_t that_fit =
       larger<std::int64_t>(1, cached_bytes / larger<std::int64_t>(head_bytes, 1)) * asked.group();
-  return {.blocks = ceil_div(asked.q_len, block_rows),
-          .heads = asked.heads,
-          .all_heads = all_heads,
-          .heads_together = static_cast<int>(smaller<std::int64_t>(that_fit, all_heads)),
-          .longest_first = asked.sees.right != visibility::none};
+  const item_order o{.blocks = ceil_div(asked.q_len, block_rows),
+                     .heads = asked.heads,
+                     .all_heads = all_heads,
+                     .heads_together = static_cast<int>(smaller<std::int64_t>(that_fit, all_heads)),
+                     .longest_first = asked.sees.right != visibility::none};
+  return o.worked_out();
 }
 
 /// Keys and values of a box of K or V that is copied into a slot.
@@ -171,7 +182,7 @@ kernel_params<C> params_of(const operands<T>& asked, MakeMap make_map) {
   p.max_keys = asked.k_len;
   p.all_rows = asked.total_q;
   p.all_keys = asked.total_k;
-  p.heads_a_kv_head = asked.group();
+  p.by_heads_a_kv_head = divider{asked.group()};
   p.head_dim = asked.head_dim;
   if (asked.sees.left != visibility::none) p.sees.left = smaller(asked.sees.left, window::unbounded);
   if (asked.sees.right != visibility::none) p.sees.right = smaller(asked.sees.right, window::unbounded);

@@ -80,12 +80,10 @@ class group_products {
     const item w = kept_item<C>(x_);
     const int first = own_.first_row;
     const T* at = static_cast<const T*>(p.q_rows) + w.row * p.q_row + w.head * C.head_dim;
-    BATON_UNROLL
-    for (int c = 0; c < C.q_in_registers; ++c)
-      x_.read_pairs(q_[c], [&](int row) {
-        // Rows that the item does not have are some of its others: what comes of them is stored nowhere.
-        return at + smaller(first + row, w.rows - 1) * p.q_row + c * tile<C>::columns;
-      });
+    x_.read_rows_into(q_, [&](int row) {
+      // Rows that the item does not have are some of its others: what comes of them is stored nowhere.
+      return at + smaller(first + row, w.rows - 1) * p.q_row;
+    });
   }
 
   X& x_;

@@ -23,21 +23,27 @@ struct sequence_work {
   std::int32_t first_piece, end_piece;
   std::int32_t units;  // of each of its items; at least 1 where there are rows, as somebody has to make them
 };
-template <class X>
-BATON_FN sequence_work work_of(X& x, const params& p, int sequence) {
+/// Of lengths as `read(at)` finds them.
+template <class Read>
+BATON_FN sequence_work work_by(const params& p, int sequence, Read read) {
   sequence_work w{.row = sequence * p.max_rows, .tokens = p.max_rows};
   if (p.first_rows != nullptr) {
     // Lengths that make no sense reach no memory but the tensors'.
-    w.row = smaller(larger(x.read(p.first_rows + sequence), 0), p.all_rows);
-    const int end = smaller(larger(x.read(p.first_rows + sequence + 1), 0), p.all_rows);
+    w.row = smaller(larger(read(p.first_rows + sequence), 0), p.all_rows);
+    const int end = smaller(larger(read(p.first_rows + sequence + 1), 0), p.all_rows);
     w.tokens = smaller(larger(end - w.row, 0), p.max_rows);
   }
-  w.keys = smaller(larger(x.read(p.lengths + sequence), 0), p.max_keys);
+  w.keys = smaller(larger(read(p.lengths + sequence), 0), p.max_keys);
   const int first_seen = larger(w.keys - w.tokens - p.left, 0);
   w.first_piece = first_seen / piece_keys;
   w.end_piece = larger(ceil_div(w.keys, piece_keys), w.first_piece);
   w.units = w.tokens == 0 ? 0 : larger(ceil_div(w.end_piece - w.first_piece, unit_pieces), 1);
   return w;
+}
+
+template <class X>
+BATON_FN sequence_work work_of(X& x, const params& p, int sequence) {
+  return work_by(p, sequence, [&](const std::int32_t* at) { return x.read(at); });
 }
 
 /// (a * b + more) / c of what is not negative: of words where these have room, as that takes a tenth of the time.
@@ -58,29 +64,26 @@ class dealer {
   using ints = typename X::template lanes<int>;
 
  public:
-  BATON_FN dealer(X& x, const params& p) : x_{x}, p_{p}, share_{ceil_div(p.sequences, warp_lanes)} {
+  /// `early`: others may still be writing the lengths.
+  BATON_FN dealer(X& x, const params& p, bool early)
+      : x_{x}, p_{p}, share_{ceil_div(p.sequences, warp_lanes)} {
+    const auto read = [&](const std::int32_t* at) {
+      return early ? x_.template load<order::relaxed, scope::device>(at) : x_.read(at);
+    };
     x_.each_lane([&](int lane) {
       sum_[lane] = 0, most_[lane] = 0;
       for (int i = lane * share_; i < smaller((lane + 1) * share_, p_.sequences); ++i) {
-        const int units = work_of(x_, p_, i).units;
+        const int units = work_by(p_, i, read).units;
         sum_[lane] += units * p_.row_blocks, most_[lane] = larger(most_[lane], units);
       }
-      up_to_[lane] = sum_[lane];
     });
-    inclusive_scan(x_, up_to_);
-    of_head_ = x_.broadcast(up_to_, warp_lanes - 1), total_ = of_head_ * p_.kv_heads;
   }
 
   /// To team `team` of `teams`.
   BATON_FN dealt_work deal(int team, int teams) {
-    const int enough = larger(total_ / larger(p_.short_units / 2, 1), p_.sequences * p_.items_of_sequence());
-    const int parts = smaller(smaller(teams, total_), enough);
+    const int parts = parts_of(teams), even = even_parts(parts);
     if (team >= parts) return {};
-    if (const int units = units_of_all(); units > 0) {
-      const int items = p_.sequences * p_.items_of_sequence(), whole = parts / items;
-      if (units <= p_.short_units && items <= parts) return evenly(team, items, units);
-      if (whole > 0 && parts * 4 <= whole * items * 5) return evenly(team, parts, units);
-    }
+    if (even > 0) return evenly(team, even);
     dealt_work w{};
     w.begin = locate(cut_of(total_, parts, team));
     const line_place end = locate(cut_of(total_, parts, team + 1));
@@ -90,7 +93,39 @@ class dealer {
     return w;
   }
 
+  /// The same, if it follows from what lanes know, whatever the lengths have become since. False: it does not.
+  BATON_FN bool deal_evenly(int team, int teams, dealt_work& w) {
+    const int parts = parts_of(teams), even = even_parts(parts);
+    if (team < parts && even > 0) w = evenly(team, even);
+    return team >= parts || even > 0;
+  }
+  /// deal_evenly() of both says the same.
+  BATON_FN bool agrees(const dealer& other) {
+    typename X::template lanes<bool> differs;
+    x_.each_lane([&](int lane) {
+      differs[lane] = sum_[lane] != other.sum_[lane] || most_[lane] != other.most_[lane];
+    });
+    return x_.ballot(differs) == 0;
+  }
+
  private:
+  /// How many parts there are for `teams`.
+  BATON_FN int parts_of(int teams) {
+    x_.each_lane([&](int lane) { up_to_[lane] = sum_[lane]; });
+    inclusive_scan(x_, up_to_);
+    of_head_ = x_.broadcast(up_to_, warp_lanes - 1), total_ = of_head_ * p_.kv_heads;
+    const int enough = larger(total_ / larger(p_.short_units / 2, 1), items());
+    return smaller(smaller(teams, total_), enough);
+  }
+  BATON_FN int items() const { return p_.sequences * p_.items_of_sequence(); }
+  /// Into how many whole teams' parts items of the same length are cut; 0: they are not of the same, or that would be uneven.
+  BATON_FN int even_parts(int parts) {
+    const int units = units_of_all();
+    if (units == 0) return 0;
+    if (units <= p_.short_units && items() <= parts) return items();
+    const int whole = parts / items();
+    return whole > 0 && parts * 4 <= whole * items() * 5 ? parts : 0;
+  }
   BATON_FN int units_of(int sequence) { return work_of(x_, p_, sequence).units * p_.row_blocks; }
   /// Of each item, or 0 if there are different ones.
   BATON_FN int units_of_all() {
@@ -104,8 +139,9 @@ class dealer {
     return x_.ballot(other) == 0 ? units : 0;
   }
   /// Of no more items than `parts`, with as many units each: teams of an item are those from item * parts / items on.
-  BATON_FN dealt_work evenly(int team, int parts, int units) {
+  BATON_FN dealt_work evenly(int team, int parts) {
     if (team >= parts) return {};
+    const int units = x_.broadcast(most_, 0);
     const int of_a_head = p_.sequences * p_.row_blocks, items = of_a_head * p_.kv_heads;
     const int item = ((team + 1) * items - 1) / parts, rest = item % of_a_head;
     const int first = item * parts / items, count = (item + 1) * parts / items - first;

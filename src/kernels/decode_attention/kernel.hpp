@@ -38,9 +38,9 @@ class block_role {
     const int group = x_.group();
     if (x_.warp() == 0) x_.elect([&] { x_.prefetch(p_.q), x_.prefetch(p_.k), x_.prefetch(p_.v); });
     if (group >= loader_groups) clear_q(group - loader_groups);
-    x_.sync_cluster();        // barriers are there: while the kernel before this one ends
-    x_.await_dependencies();  // nobody touches the operands earlier
+    x_.sync_cluster();  // barriers are there: while the kernel before this one ends
     if (x_.warp() == 0) deal();
+    if (x_.warp() != 0) x_.await_dependencies();  // nobody touches the operands earlier
     x_.sync_block();
     if (group < loader_groups) {
       x_.template leave_registers<C.loader_registers>();
@@ -51,7 +51,7 @@ class block_role {
       x_.template take_registers<C.consumer_registers()>();
       consume(group - loader_groups);
     }
-    x_.sync_cluster();  // nobody leaves while others read here
+    x_.meet_cluster();  // nobody leaves while one who gave up may come to read here
   }
 
  private:
@@ -68,9 +68,19 @@ class block_role {
       x_.fence_mbarrier_init();
     });
   }
+  /// Lengths are looked at while the kernel before this one ends, and again behind it: if they are what they were, so is what
+  /// they were dealt by.
   BATON_FN void deal() {
     const int team = x_.block() / x_.cluster_blocks(), teams = x_.num_blocks() / x_.cluster_blocks();
-    const dealt_work w = dealer<X>{x_, p_}.deal(team, teams);
+    dealer<X> early{x_, p_, true};
+    dealt_work w{};
+    const bool is_dealt = early.deal_evenly(team, teams, w);
+    if (is_dealt) keep(w);
+    x_.await_dependencies();  // of who deals out
+    dealer<X> now{x_, p_, false};
+    if (!is_dealt || !now.agrees(early)) keep(now.deal(team, teams));
+  }
+  BATON_FN void keep(const dealt_work& w) {
     x_.elect([&] {
       const auto* from = reinterpret_cast<const std::int32_t*>(&w);
       auto* to = reinterpret_cast<std::int32_t*>(plan{}.dealt(x_));
@@ -99,6 +109,7 @@ class block_role {
       consumer.run(o, softmax);
       merge.run(o, softmax);
     }
+    merge.end();
     report_if_late<C>(x_);
   }
 

@@ -78,7 +78,12 @@ class merge_role {
       });
       rows_.release();
     }
+    turns_ = items_.now().turn + ceil_div(rows, round_rows);
     if (items_.now().of.count > 1) merge_parts(rows);
+  }
+  /// All that the block has shown has been read.
+  BATON_FN void end() {
+    if (turns_ > 0) rows_.acquire(turns_, wait_for(wait_of::rows_taken));
   }
 
  private:
@@ -239,6 +244,7 @@ class merge_role {
   walk<C, X>& items_;
   int group_;
   team_rows<X> rows_;
+  int turns_ = 0;  // of rows, so far
 };
 
 }  // namespace baton::decode_attention
