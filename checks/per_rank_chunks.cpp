@@ -30,7 +30,8 @@ constexpr ep::per_rank_chunks::chunk_settings team{in_team({.teams = 1, .stages 
     told_together{in_team({.teams = 1, .stages = 2, .ahead = 1, .at_once = 2})};
 
 constexpr ep::per_rank_chunks::chunk_settings four_at_once{
-    .chunk_tokens = 1, .tile_tokens = 2, .told_at_once = 4};
+    .chunk_tokens = 1, .tile_tokens = 2, .told_at_once = 4},
+    sums_in_threes{.chunk_tokens = 1, .tile_tokens = 2, .sums_at_once = 3};
 
 /// Teams make sums that travel in FP8, of whole blocks of columns.
 chunks_setting in_fp8(chunks_setting e) {
@@ -170,6 +171,8 @@ std::vector<exploration> drawn_takes() {
             {{.warps = {2}, .hidden = 384, .tokens = {2, 1}, .rounds = 2, .fp8_sums = true}, single, 2}),
       holds("2 ranks, chunks told of four at once, 2 rounds, takes drawn 3 times",
             {{.warps = {2}, .tokens = {6, 3}, .rounds = 2}, four_at_once, 3}),
+      holds("2 ranks, sums told of three at once, 2 rounds, takes drawn 3 times",
+            {{.warps = {2}, .tokens = {6, 3}, .rounds = 2}, sums_in_threes, 3}),
       holds("1 rank, 3 rounds, every wait may give up, takes drawn 4 times",
             {{.ranks = 1, .warps = {2}, .rounds = 3, .gives_up = {anywhere}}, single, 4}),
       holds("2 ranks, every wait may give up, takes drawn 4 times",
@@ -302,6 +305,9 @@ struct chunk_bugs {
               {.what = verbs::add, .how = shifted, .cell = "taken to receive", .by = 1}, any_take),
         wrong("sums are told of before they are stored", "S1", lost_order,
               {.what = verbs::write, .how = late, .cell = "sums"}, two),
+        wrong("sums are told of at once before the last of them is stored", "S1", lost_order,
+              {.what = verbs::write, .how = late, .cell = "sums"},
+              {{.warps = {2}, .tokens = {6, 3}, .rounds = 1}, sums_in_threes, 1}),
         wrong("a sum's word is stored relaxed", "S1", lost_order,
               {.what = verbs::release_store, .how = relaxed, .cell = "sum words"}, two),
         wrong("a sum's word is for its own device", "S1", {verdict::scope_race},

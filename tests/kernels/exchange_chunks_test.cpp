@@ -271,9 +271,27 @@ TEST(exchange_chunks_settings, blocks_are_made_up_as_was_measured_for_how_tokens
     EXPECT_EQ((std::array{few_tokens.senders, few_tokens.others}), (std::array{14, 2}));
     const block_roles many = grid_of_combine(endpoint::of(s), {132}).roles,
                       few_sums = grid_of_combine(endpoint::of(s), {24}).roles;
-    EXPECT_EQ((std::array{many.senders, many.others}), (std::array{8, 8}));
-    EXPECT_EQ((std::array{few_sums.senders, few_sums.others}), (std::array{12, 4}));
+    EXPECT_EQ((std::array{many.senders, many.others, many.at_once}), (std::array{8, 8, 1}));
+    EXPECT_EQ((std::array{few_sums.senders, few_sums.others, few_sums.at_once}), (std::array{12, 4, 4}));
   }
+}
+
+TEST(exchange_chunks_settings,
+     few_blocks_among_four_ranks_have_fewer_senders_of_sums_that_are_told_of_together) {
+  ep::shape s{.num_experts = 256, .num_ranks = 4, .top_k = 8, .hidden = 7168, .max_tokens = 4096};
+  const auto made_up = [&](int blocks, half which = half::both) {
+    const block_roles r = grid_of_combine(endpoint::of(s), {.blocks = blocks, .which = which}).roles;
+    return std::array{r.senders, r.others, r.at_once};
+  };
+  EXPECT_EQ(made_up(24), (std::array{10, 6, 4}));
+  EXPECT_EQ(made_up(64), (std::array{12, 4, 1}));
+  EXPECT_EQ(made_up(132), (std::array{8, 8, 1}));
+  EXPECT_EQ(made_up(24, half::send), (std::array{16, 0, 4}));
+  EXPECT_EQ(made_up(24, half::receive), (std::array{0, 16, 4}));
+  s.max_tokens = 256;
+  EXPECT_EQ(made_up(24), (std::array{10, 6, 4})) << "four parts of a token";
+  s.max_tokens = 128;
+  EXPECT_EQ(made_up(24), (std::array{10, 6, 1})) << "too few of a warp to let the others wait";
 }
 
 TEST(exchange_chunks_damage, a_flipped_bit_of_ids_is_named_or_does_no_harm) {

@@ -69,6 +69,7 @@ struct chunk_settings {
   int told_at_once = 0;     // chunks, with one fence; 0: as measured fastest
   int combine_warps = 16;   // up to max_combine_warps; of them
   int combine_senders = 8;
+  int sums_at_once = 0;   // told of with one fence; 0: as measured fastest
   int least_sums = 2048;  // parts of a rank's sums: few tokens are divided, so that each warp has one
   int team_sums =
       8192;  // of a rank's tokens at most, from which on combine's warps work in teams where sums are in FP8

@@ -25,6 +25,20 @@
 
 namespace baton::ep::per_rank_chunks {
 
+/// Parts that were sent and of which nobody was told: lane i has the i-th. Up to block_roles::at_once, so that one fence is for
+/// all: it lasts until the last of their stores has arrived, and with few blocks a warp waits for that as long as it sums.
+template <class X>
+struct untold_parts {
+  int held = 0;
+  typename X::template lanes<sum_part> at{};
+  BATON_FN void hold(X& x, const sum_part& part) {
+    x.each_lane([&](int lane) {
+      if (lane == held) at[lane] = part;
+    });
+    ++held;
+  }
+};
+
 /// `Params`: combine_params, or, where some ranks are beyond the p2p group, far_params or two_level_params of them.
 template <class Output, token_format Sums, class Params>
 struct combine_body {
@@ -45,7 +59,7 @@ struct combine_body {
       others.most = larger(others.most, x.broadcast(others.tokens, turned(p, others.turn + i)));
     const per_rank::round_start now = x.broadcast(start, 0);
     if (now.aborted()) return;
-    sum_part untold{0, -1, 0};
+    untold_parts<X> untold;
     if (x.warp() < p.roles.senders && !each_part(x, p, others, [&](const known_part<X>& part) {
           return send_part(x, p, now.epoch(), part, untold);
         }))
@@ -122,7 +136,7 @@ struct combine_body {
 
   template <class X>
   static BATON_FN bool send_part(X& x, const params& p, std::uint64_t epoch, const known_part<X>& part,
-                                 sum_part& untold) {
+                                 untold_parts<X>& untold) {
     const std::uint32_t choices = x.broadcast(part.choices, 0);
     if (choices == 0) return true;
     addends<X> all;
@@ -138,7 +152,9 @@ struct combine_body {
       return true;
     }
     std::byte* sums = place_of_sum(p, at);
-    const auto tell_before = [&] { tell(x, p, epoch, untold); };
+    const auto tell_before = [&] {
+      if (untold.held >= p.roles.at_once) tell(x, p, epoch, untold);
+    };
     constexpr token_format rows_only = token_format::bf16;  // nothing of other ranks is among the addends
     sum_to<rows_only, false>(x, columns, all, tell_before, sums + before_part(p, at.part));
     if constexpr (params::goes_by_put)
@@ -146,7 +162,7 @@ struct combine_body {
         put_part(x, p, epoch, at);
         return true;
       }
-    untold = at;
+    untold.hold(x, at);
     return true;
   }
 
@@ -236,14 +252,17 @@ struct combine_body {
     return Sums == token_format::bf16 ? 0 : part * sum_bytes_of(Sums, p.window.sum_columns);
   }
 
-  /// Of the part that was sent before (S1). Nothing of the next one is stored yet: what has to be done before was asked for long
-  /// ago, so that there is little to wait for.
+  /// Of the parts that were sent before (S1). Nothing of the next one is stored yet: what has to be done before was asked for
+  /// long ago, so that there is less to wait for.
   template <class X>
-  static BATON_FN void tell(X& x, const params& p, std::uint64_t epoch, sum_part& sent) {
-    if (sent.token < 0) return;
+  static BATON_FN void tell(X& x, const params& p, std::uint64_t epoch, untold_parts<X>& sent) {
     x.sync_warp();
-    x.elect([&] { publish<epoch_arrival>(x, word_of_sum(p, sent), static_cast<std::uint32_t>(epoch), 1); });
-    sent.token = -1;
+    x.each_lane([&](int lane) {
+      if (lane < sent.held)
+        publish<epoch_arrival>(x, word_of_sum(p, sent.at[lane]), static_cast<std::uint32_t>(epoch), 1);
+    });
+    x.sync_warp();
+    sent.held = 0;
   }
 
   /// This rank's part, and those by other ranks that come here, when they are here. False: gave up.

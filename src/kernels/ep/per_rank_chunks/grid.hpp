@@ -29,6 +29,11 @@ constexpr bool is_few(int blocks) {
   return blocks <= 64;
 }
 
+/// Fewer still: what they send waits for each other at a fence, more than others for it.
+constexpr bool is_fewest(int blocks) {
+  return blocks <= 32;
+}
+
 /// One half of a fused call has the other's warps too: all index, or all send what there is beside ids.
 inline chunk_grid grid_of_dispatch(const endpoint& end, const launch_limits& limits) {
   const cells window{end.s, end.settings};
@@ -44,14 +49,28 @@ inline chunk_grid grid_of_dispatch(const endpoint& end, const launch_limits& lim
   return {blocks_for(end, limits), roles};
 }
 
+/// Measured on 2 and on 4 H100 (docs/decisions/0020).
+inline int senders_of_combine(const endpoint& end, int blocks) {
+  const int warps = end.settings.combine_warps;
+  if (is_fewest(blocks) && end.s.num_ranks > 2) return warps * 5 / 8;
+  return is_few(blocks) ? warps * 3 / 4 : end.settings.combine_senders;
+}
+
+/// Sums that are told of with one fence: some where a warp of few blocks sends many, as others can wait for a few of many.
+inline int sums_at_once(const endpoint& end, int blocks, int senders) {
+  if (end.settings.sums_at_once > 0) return end.settings.sums_at_once;
+  const int sums = end.s.max_tokens * cells{end.s, end.settings}.sum_parts * (end.s.num_ranks - 1);
+  return is_fewest(blocks) && sums >= 12 * blocks * senders ? 4 : 1;
+}
+
 inline chunk_grid grid_of_combine(const endpoint& end, const launch_limits& limits) {
   const chunk_settings& set = end.settings;
-  block_roles roles =
-      roles_of(limits, is_few(blocks_for(end, limits)) ? set.combine_warps * 3 / 4 : set.combine_senders,
-               set.combine_warps, max_combine_warps);
+  const int blocks = blocks_for(end, limits);
+  block_roles roles = roles_of(limits, senders_of_combine(end, blocks), set.combine_warps, max_combine_warps);
   if (limits.which == half::receive) roles = {0, roles.warps()};
   if (limits.which == half::send) roles = {roles.warps(), 0};
-  return {blocks_for(end, limits), roles};
+  roles.at_once = sums_at_once(end, blocks, larger(1, roles.senders));
+  return {blocks, roles};
 }
 
 struct team_grid {

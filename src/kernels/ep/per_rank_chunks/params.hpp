@@ -11,7 +11,7 @@ struct block_roles {
   int senders = 0;  // the first ones, which send before they receive; 0: only receives
   int others = 0;
   int stages = 1;   // pieces that a warp has room for
-  int at_once = 1;  // chunks that are told of with one fence, up to sent_chunks::most
+  int at_once = 1;  // chunks, up to sent_chunks::most, or sums that are told of with one fence
   constexpr int warps() const { return senders + others; }
 };
 

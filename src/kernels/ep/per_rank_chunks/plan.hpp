@@ -11,12 +11,12 @@ namespace baton::ep::per_rank_chunks {
 struct index_room : shared_plan {
   shared_array<std::uint32_t> bits;     // [expert_slots]
   shared_array<std::uint32_t> choices;  // [tile_tokens]: bit k: the token's k-th choice is here
-  shared_array<std::int32_t> sums;      // [expert_slots]: rows in the warp's share of all tiles
+  shared_array<std::int32_t> sums;      // [shares of the warp, expert_slots]: rows in each share of all tiles
 
   constexpr explicit index_room(const cells& window)
       : bits{take<std::uint32_t>(window.expert_slots, 16)},
         choices{take<std::uint32_t>(warp_lanes)},
-        sums{take<std::int32_t>(window.expert_slots, 16)} {}
+        sums{take<std::int32_t>(larger(window.expert_slots, 4 * warp_lanes), 16)} {}
 };
 
 /// With two levels also:

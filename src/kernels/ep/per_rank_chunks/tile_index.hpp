@@ -51,13 +51,17 @@ BATON_FN int deal_of(const shape& s, const tile& t) {
   return t.nth * s.num_ranks + (turn < 0 ? turn + s.num_ranks : turn);
 }
 
-/// One lane, when rows are known: that of a choice of the tile's nth token, the choice's number among all ranks' being `choice`.
+/// One lane, when rows are known: that of one of this rank's experts and the tile's nth token.
+template <class X>
+BATON_FN std::int32_t row_of_expert(X& x, const dispatch_params& p, const tile& of, int nth, int local) {
+  const std::int64_t slot = static_cast<std::int64_t>(of.place(p.window)) * p.window.expert_slots + local;
+  return x.read(p.tile_rows + slot) + count_bits(x.read(p.tile_bits + slot) & ((1u << nth) - 1));
+}
+/// That of a choice, whose number among all ranks' is `choice`.
 template <class X>
 BATON_FN std::int32_t row_of_choice(X& x, const dispatch_params& p, const tile& of, int nth,
                                     std::int64_t choice) {
-  const int local = x.read(p.choice_experts + choice);
-  const std::int64_t slot = static_cast<std::int64_t>(of.place(p.window)) * p.window.expert_slots + local;
-  return x.read(p.tile_rows + slot) + count_bits(x.read(p.tile_bits + slot) & ((1u << nth) - 1));
+  return row_of_expert(x, p, of, nth, x.read(p.choice_experts + choice));
 }
 
 /// Four counts of up to 32 in a word.
@@ -289,13 +293,37 @@ BATON_FN vec16* rows_of_tile(const dispatch_params& p, int place) {
          static_cast<std::int64_t>(place) * (p.window.expert_slots / 4);
 }
 
-/// One warp: rows of each expert in its share of the tiles, into its room; those before a tile of this block there, too, where
+/// How lanes add up a warp's tiles: one for each four experts, and, where that leaves some over, so many times, of which each
+/// has a share of its own.
+struct lane_shares {
+  int words, of_warp, all;  // lanes of a share; shares of a warp, and of the block
+  int begin, each;          // tiles of a share
+
+  template <class P>
+  BATON_FN explicit lane_shares(const indexer<P>& index)
+      : words{index.p.window.expert_slots / 4},
+        of_warp{larger(1, warp_lanes / words)},
+        all{of_warp * index.warps},
+        begin{index.warp * of_warp},
+        each{ceil_div(num_tiles(index.p), all)} {}
+
+  BATON_FN int nth_of(int lane) const { return of_warp == 1 ? 0 : lane / words; }
+  BATON_FN int first_tile(const dispatch_params& p, int share) const {
+    return smaller(num_tiles(p), share * each);
+  }
+};
+
+/// One warp: rows of each expert in its shares of the tiles, into its room; those before a tile of this block there, too, where
 /// the tile's rows will be.
 template <class X, class P>
-BATON_FN void sum_share(X& x, const indexer<P>& index, int begin, int end) {
+BATON_FN void sum_shares(X& x, const indexer<P>& index, const lane_shares& shares) {
   const dispatch_params& p = index.p;
   auto* sums = reinterpret_cast<vec16*>(index.in(index.room(x, index.warp), index_room{p.window}.sums));
-  x.each(p.window.expert_slots / 4, [&](int i) {
+  x.each(larger(warp_lanes, shares.words), [&](int nth) {
+    const int share = shares.nth_of(nth), i = nth - share * shares.words;
+    if (share >= shares.of_warp || i >= shares.words) return;
+    const int begin = shares.first_tile(p, shares.begin + share),
+              end = shares.first_tile(p, shares.begin + share + 1);
     vec16 sum{};
     tile_walk at{p, x.num_blocks(), begin};
     each_count(x, p, i, begin, end, [&](int place, std::uint32_t counts) {
@@ -303,7 +331,7 @@ BATON_FN void sum_share(X& x, const indexer<P>& index, int begin, int end) {
       for (int e = 0; e < 4; ++e) sum.word[e] += static_cast<std::uint32_t>(count_in(counts, e));
       at.step();
     });
-    x.write(sums + i, sum);
+    x.write(sums + nth, sum);
   });
 }
 
@@ -316,51 +344,77 @@ BATON_FN void publish_expert(X& x, const dispatch_params& p, int local, int row,
   report_rows(x, p.reports, local, rows);
 }
 
-/// One warp: first rows of all experts, 128 of them at a time, and from them those of the block's tiles in its share.
+/// One lane: what comes before its share is added to rows before tiles of this block, of four experts from 4 * i on.
 template <class X, class P>
-BATON_FN void number_share(X& x, const indexer<P>& index, int begin, int end) {
+BATON_FN void number_tiles(X& x, const indexer<P>& index, int i, int begin, int end, const vec16& before) {
+  const dispatch_params& p = index.p;
+  constexpr int together = 4;
+  for (int first = x.block(); first < num_tiles(p); first += together * x.num_blocks()) {
+    vec16* at[together];
+    vec16 first_rows[together];
+    BATON_UNROLL
+    for (int t = 0; t < together; ++t) {
+      const int nth = first + t * x.num_blocks(),
+                place = nth < num_tiles(p) ? dealt_tile(p.s, nth).place(p.window) : end;
+      at[t] = place >= begin && place < end ? rows_of_tile(p, place) + i : nullptr;
+      if (at[t] != nullptr) first_rows[t] = x.read(at[t]);
+    }
+    BATON_UNROLL
+    for (int t = 0; t < together; ++t) {
+      if (at[t] == nullptr) continue;
+      for (int e = 0; e < 4; ++e) first_rows[t].word[e] += before.word[e];
+      x.write(at[t], first_rows[t]);
+    }
+  }
+}
+
+/// One warp: first rows of all experts, 128 of them at a time, and from them those of the block's tiles in its shares.
+template <class X, class P>
+BATON_FN void number_shares(X& x, const indexer<P>& index, const lane_shares& shares) {
   const dispatch_params& p = index.p;
   const index_room plan{p.window};
   const int experts = index.experts();
   int behind = 0;  // the row behind the experts so far
-  for (int group = 0; group < p.window.expert_slots / 4; group += warp_lanes) {
+  for (int group = 0; group < shares.words; group += warp_lanes) {
     typename X::template lanes<four_rows> rows, before;
-    typename X::template lanes<int> last;
+    typename X::template lanes<int> last, of_words;
     x.each_lane([&](int lane) {
       rows[lane] = before[lane] = {};
       last[lane] = 0;
-      const int i = group + lane;
-      if (i >= p.window.expert_slots / 4) return;
-      for (int w = 0; w < index.warps; ++w) {
-        const vec16 sum = x.read(reinterpret_cast<const vec16*>(index.in(index.room(x, w), plan.sums)) + i);
-        for (int e = 0; e < 4; ++e) {
-          rows[lane].at[e] += static_cast<std::int32_t>(sum.word[e]);
-          if (w < index.warp) before[lane].at[e] += static_cast<std::int32_t>(sum.word[e]);
+      const int share = shares.nth_of(lane), i = group + lane - share * shares.words;
+      of_words[lane] = lane - share * shares.words;
+      if (share >= shares.of_warp || i >= shares.words) return;
+      for (int w = 0; w < index.warps; ++w)
+        for (int nth = 0; nth < shares.of_warp; ++nth) {
+          const auto* sums = reinterpret_cast<const vec16*>(index.in(index.room(x, w), plan.sums));
+          const vec16 sum = x.read(sums + nth * shares.words + i);
+          const bool is_before = w < index.warp || (w == index.warp && nth < share);
+          for (int e = 0; e < 4; ++e) {
+            rows[lane].at[e] += static_cast<std::int32_t>(sum.word[e]);
+            if (is_before) before[lane].at[e] += static_cast<std::int32_t>(sum.word[e]);
+          }
         }
-      }
+      if (share > 0) return;
       for (int e = 0; e < 4; ++e) last[lane] += 4 * i + e < experts ? p.window.taken.by(rows[lane].at[e]) : 0;
     });
     auto first = last;
     inclusive_scan(x, last);
+    x.each_lane([&](int lane) { first[lane] = last[lane] - first[lane]; });
+    const auto before_words = x.shuffle(first, of_words);
     x.each_lane([&](int lane) {
-      const int i = group + lane;
-      if (i >= p.window.expert_slots / 4) return;
-      int row = behind + last[lane] - first[lane];
+      const int share = shares.nth_of(lane), i = group + lane - share * shares.words;
+      if (share >= shares.of_warp || i >= shares.words) return;
+      int row = behind + before_words[lane];
       vec16 next;
       for (int e = 0; e < 4; ++e) {
         const int here = rows[lane].at[e];
-        if (x.block() == 0 && index.warp == 0 && 4 * i + e < experts)
+        if (x.block() == 0 && index.warp == 0 && share == 0 && 4 * i + e < experts)
           publish_expert(x, p, 4 * i + e, row, here);
         next.word[e] = static_cast<std::uint32_t>(row + before[lane].at[e]);
         row += p.window.taken.by(here);
       }
-      for (int nth = x.block(); nth < num_tiles(p); nth += x.num_blocks()) {
-        const int place = dealt_tile(p.s, nth).place(p.window);
-        if (place < begin || place >= end) continue;
-        vec16 first_rows = x.read(rows_of_tile(p, place) + i);
-        for (int e = 0; e < 4; ++e) first_rows.word[e] += next.word[e];
-        x.write(rows_of_tile(p, place) + i, first_rows);
-      }
+      number_tiles(x, index, i, shares.first_tile(p, shares.begin + share),
+                   shares.first_tile(p, shares.begin + share + 1), next);
     });
     behind += x.broadcast(last, warp_lanes - 1);
   }
@@ -377,13 +431,14 @@ template <class X, class P>
 BATON_FN bool find_rows(X& x, const indexer<P>& index) {
   const dispatch_params& p = index.p;
   if (!note_tiles(x, index)) return false;
-  const int all = num_tiles(p), each = ceil_div(all, index.warps), begin = smaller(all, index.warp * each),
-            end = smaller(all, begin + each);
-  if (!await_tiles(x, index, begin, end)) return false;
+  const lane_shares shares{index};
+  if (!await_tiles(x, index, shares.first_tile(p, shares.begin),
+                   shares.first_tile(p, shares.begin + shares.of_warp)))
+    return false;
   x.sync_warp();
-  sum_share(x, index, begin, end);
+  sum_shares(x, index, shares);
   if (!index.together(x, index.shared.summed(x), index_sites::summed())) return false;
-  number_share(x, index, begin, end);
+  number_shares(x, index, shares);
   x.sync_warp();
   x.elect([&] { x.mbarrier_arrive(index.shared.known(x), 1); });
   return true;

@@ -1,8 +1,8 @@
 #pragma once
 // Parts of tokens' sums, as combine's kernels go through them: what dispatch left of a part's token, and other ranks' sums of it.
 //
-// S1: a part's sums happen before its arrival word is seen: all stores, then one lane that knows of them publishes (E1 of
-//     protocol/arrival.hpp).
+// S1: a part's sums happen before its arrival word is seen: all stores, then a lane that knows of them publishes (E1 of
+//     protocol/arrival.hpp), for each of the parts that are told of together one.
 #include "base/bits.hpp"
 #include "kernels/ep/per_rank_chunks/token_sum.hpp"
 #include "kernels/ep/per_rank_chunks/wanted_tokens.hpp"
