@@ -114,7 +114,7 @@ class ExpertParallel:
         """dispatch_async and dispatch_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use dispatch_all."""
         kind = kind_of(tokens)
         try:
-            core = _core.dispatch(self._core, (tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
+            core = _core.dispatch(self._held or self._core, (tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
                                   stream_handle(stream, self._gpu, kind))
         except TypeError as error:
             raise told(error, slot=slot, num_sms=num_sms) from None
@@ -122,15 +122,15 @@ class ExpertParallel:
         return self._received(core, kind, slot)
 
     def _received(self, core: Any, kind: type, slot: int) -> Received:
-        recv = self._seen_by(framework_of(kind), core, slot)
         if self._gpu < 0:
-            self._came[slot] = self._seen_by("numpy", core, slot)
-        return recv
+            self._came[slot] = Received(core, "numpy", -1, self._views_of("numpy", slot))
+        framework = framework_of(kind)
+        return Received(core, framework, self._gpu, self._views.get((framework, slot)) or self._views_of(framework, slot))
 
-    def _seen_by(self, framework: str, core: Any, slot: int) -> Received:
+    def _views_of(self, framework: str, slot: int) -> dict:
         if framework == "jax":  # remembers an array's values, as it takes none to change
-            return Received(core, framework, self._gpu, {})
-        return Received(core, framework, self._gpu, self._views.setdefault((framework, slot), {}))
+            return {}
+        return self._views.setdefault((framework, slot), {})
 
     def combine_async(self, expert_output: Array, shared_output: Optional[Array] = None, *, topk_weights: Optional[Array] = None,
                       num_rows: int = -1, slot: int = 0, num_sms: int = 0, stream: Any = None) -> None:
@@ -162,10 +162,12 @@ class ExpertParallel:
     def combine(self, expert_output: Array, shared_output: Optional[Array] = None, *, out: Optional[Array] = None,
                 topk_weights: Optional[Array] = None, num_rows: int = -1, slot: int = 0, num_sms: int = 0, stream: Any = None) -> Array:
         """combine_async and combine_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use combine_all."""
-        out = self._out(out, slot, self._kind(slot), stream)
-        self._require_all_rows(num_rows, slot)
+        if out is None:
+            out = self._out(out, slot, self._kind(slot), stream)
+        if self._gpu < 0:
+            self._require_all_rows(num_rows, slot)
         try:
-            self._core.combine((expert_output, shared_output, topk_weights, out), slot, num_sms, num_rows,
+            (self._held or self._core).combine((expert_output, shared_output, topk_weights, out), slot, num_sms, num_rows,
                                stream_handle(stream, self._gpu, kind_of(expert_output)))
         except TypeError as error:
             raise told(error, slot=slot, num_sms=num_sms, num_rows=num_rows) from None

@@ -354,3 +354,14 @@ def test_the_small_model_writes_what_it_should_on_a_gpu():
         with torch.no_grad():
             out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=96, do_sample=False, pad_token_id=0)
         assert bytes(out[0, ids.shape[1]:].tolist()).decode() == answer["greedy_continuation"]
+
+
+def test_another_number_of_tokens_is_refused_before_the_round_is_over():
+    def work(world):
+        ep = baton.ExpertParallel(world, num_experts=EXPERTS, top_k=TOP_K, hidden=HIDDEN, num_max_tokens_per_rank=32)
+        number = baton.torch.number_of(ep)
+        rows, *_ = torch.ops.baton.dispatch(*given(), number)
+        with pytest.raises(baton.InvalidArgument, match="num_tokens: 7, expected 10, as dispatch was given"):
+            torch.ops.baton.combine(rows, 7, number)
+        assert torch.ops.baton.combine(rows, 10, number).shape == (10, HIDDEN)
+    on_worlds(2, work)
