@@ -1,5 +1,7 @@
 #include "base/add_weighted.hpp"
 
+#include "base/whole_arrays.hpp"
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define BATON_FINDS_FMA
@@ -12,8 +14,8 @@ namespace {
 
 // x86-64 says nothing of fused multiply-adds, so that the compiler has to call libm for one. A switch of the compiler
 // for this file would end the program on a CPU without them.
-__attribute__((target("avx2,fma"))) void add_weighted_at_once(float (&sum)[8], float weight,
-                                                              const std::uint32_t (&values)[4]) {
+__attribute__((target("avx2,fma"))) BATON_QUICK void add_weighted_at_once(float (&sum)[8], float weight,
+                                                                          const std::uint32_t (&values)[4]) {
   const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(values));
   const __m256 columns = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
   _mm256_storeu_ps(sum, _mm256_fmadd_ps(_mm256_set1_ps(weight), columns, _mm256_loadu_ps(sum)));

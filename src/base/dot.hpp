@@ -81,7 +81,7 @@ BATON_READS_WHOLE_ARRAYS inline void widen(const bfloat16* from, std::size_t n, 
 }
 
 /// Eight at once, however little the compiler optimises: a bfloat16 is the upper half of a float.
-inline void widen_eight(const bfloat16 (&from)[8], float (&to)[8]) {
+BATON_QUICK inline void widen_eight(const bfloat16 (&from)[8], float (&to)[8]) {
   using eight_halves = std::uint16_t __attribute__((vector_size(16)));
   eight_halves upper;
   std::memcpy(&upper, from, sizeof upper);

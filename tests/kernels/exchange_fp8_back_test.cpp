@@ -32,14 +32,14 @@ INSTANTIATE_TEST_SUITE_P(cpu, exchange_fp8_back,
                          });
 
 TEST_P(exchange_fp8_back, every_sum_is_right_to_the_bit_in_every_form_and_output) {
-  for (const named_case& c : fp8_back_cases(ranks(), how())) {
+  for (const named_case& c : fp8_back_cases(ranks())) {
     SCOPED_TRACE(c.name);
     expect_shared_rounds(worlds(), travelling(how(), c.what));
   }
 }
 
 TEST_P(exchange_fp8_back, what_shared_experts_made_is_added_as_it_is) {
-  for (named_case& c : fp8_back_cases(ranks(), how())) {
+  for (named_case& c : fp8_back_cases(ranks())) {
     SCOPED_TRACE(c.name);
     c.what.shared_experts = true;
     expect_shared_rounds(worlds(), travelling(how(), c.what));
@@ -47,7 +47,7 @@ TEST_P(exchange_fp8_back, what_shared_experts_made_is_added_as_it_is) {
 }
 
 TEST_P(exchange_fp8_back, tokens_may_travel_in_fp8_too) {
-  exchange_case c = travelling(how(), fp8_back_cases(ranks(), how())[0].what, fp8);
+  exchange_case c = travelling(how(), fp8_back_cases(ranks())[0].what, fp8);
   expect_shared_rounds(worlds(), c);
 }
 
@@ -86,7 +86,7 @@ std::vector<double> exact_part(const exchange_case& c, const rank_inputs& in, st
 
 TEST_P(exchange_fp8_back, a_result_is_wrong_by_one_rounding_of_what_other_ranks_made_at_most) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    const exchange_case c = travelling(how(), fp8_back_cases(ranks(), how())[0].what);
+    const exchange_case c = travelling(how(), fp8_back_cases(ranks())[0].what);
     const auto inputs = draw_inputs(c, seed);
     const auto got = outputs_of(c, inputs);
     const auto hidden = static_cast<std::size_t>(c.config.hidden);
@@ -111,7 +111,7 @@ TEST_P(exchange_fp8_back, a_result_is_wrong_by_one_rounding_of_what_other_ranks_
 }
 
 TEST(exchange_fp8_back, is_the_same_bits_however_sums_travel) {
-  for (const named_case& c : fp8_back_cases(3, travel::in_lines)) {
+  for (const named_case& c : fp8_back_cases(3)) {
     SCOPED_TRACE(c.name);
     const auto inputs = draw_inputs(c.what, 7);
     const auto first = outputs_of(travelling(travel::in_lines, c.what), inputs);
@@ -125,7 +125,7 @@ TEST(exchange_fp8_back, is_the_same_bits_however_sums_travel) {
 
 TEST(exchange_fp8_back, of_few_values_among_large_ones_and_of_none_is_as_its_block_says) {
   for (const travel how : every_travel_of_sums()) {
-    const exchange_case c = travelling(how, fp8_back_cases(2, how)[0].what);
+    const exchange_case c = travelling(how, fp8_back_cases(2)[0].what);
     auto ranks = make_ranks(world::local(2, device_kind::cpu), c.config);
     auto inputs = draw_inputs(c, 3);
     for (rank_inputs& in : inputs)
@@ -144,7 +144,7 @@ TEST(exchange_fp8_back, of_few_values_among_large_ones_and_of_none_is_as_its_blo
 TEST(exchange_fp8_back, infinities_and_what_is_no_number_stay_in_their_block) {
   const float big = std::numeric_limits<float>::infinity(), none = std::numeric_limits<float>::quiet_NaN();
   for (const travel how : every_travel_of_sums()) {
-    const exchange_case c = travelling(how, fp8_back_cases(2, how)[0].what);
+    const exchange_case c = travelling(how, fp8_back_cases(2)[0].what);
     auto ranks = make_ranks(world::local(2, device_kind::cpu), c.config);
     auto inputs = draw_inputs(c, 3);
     for (rank_inputs& in : inputs)
@@ -158,9 +158,17 @@ TEST(exchange_fp8_back, infinities_and_what_is_no_number_stay_in_their_block) {
   }
 }
 
+TEST(exchange_fp8_back, of_many_scales_in_teams_is_right_to_the_bit) {
+  for (const travel how : {travel::in_chunks, travel::in_chunks_by_token}) {
+    exchange_case c = travelling(how, many_scales_in_teams(3).what);
+    c.shared_experts = how == travel::in_chunks_by_token;
+    expect_shared_rounds(world::local(3, device_kind::cpu), c, {calls::fused});
+  }
+}
+
 TEST(exchange_fp8_back, by_warps_every_sum_of_a_fused_round_is_right_to_the_bit) {
   for (const travel how : {travel::in_chunks, travel::in_chunks_by_token})
-    for (const named_case& one : fp8_back_cases(3, how)) {
+    for (const named_case& one : fp8_back_cases(3)) {
       SCOPED_TRACE(one.name);
       exchange_case c = travelling(how, one.what);
       c.config.num_threads = 128;  // who says so gets warps, not teams

@@ -19,18 +19,21 @@ exchange_case by_rank_in_groups_of(int size, const exchange_case& c, ep_rows row
 }
 
 TEST(exchange_groups_per_rank, rounds_are_right_in_every_case) {
-  for (const auto& [ranks, group] :
-       std::vector<std::pair<int, int>>{{2, 1}, {3, 2}, {4, 1}, {4, 2}, {8, 3}}) {
+  for (const auto& [ranks, group] : std::vector<std::pair<int, int>>{{2, 1}, {3, 2}, {4, 2}, {8, 3}}) {
     const auto worlds = world::local(ranks, device_kind::cpu);
-    for (const named_case& c : conformance_cases(ranks))
-      for (const ep_rows rows : {ep_rows::by_expert, ep_rows::by_token}) {
-        SCOPED_TRACE(
-            fmt::format("{}, {} ranks, groups of {}, {}", c.name, ranks, group, static_cast<int>(rows)));
-        const exchange_case what = by_rank_in_groups_of(group, c.what, rows);
-        auto all = make_ranks(worlds, what.config);
-        for (std::uint64_t seed = 1; seed <= 3; ++seed)
-          EXPECT_EQ(run_round(what, all, seed, seed == 2 ? calls::fused : calls::apart), "");
+    for (const named_case& c : conformance_cases(ranks)) {
+      SCOPED_TRACE(fmt::format("{}, {} ranks, groups of {}", c.name, ranks, group));
+      std::vector<std::vector<exchange_rank>> all;
+      for (const ep_rows rows : {ep_rows::by_expert, ep_rows::by_token})
+        all.push_back(make_ranks(worlds, by_rank_in_groups_of(group, c.what, rows).config));
+      const exchange_case what = by_rank_in_groups_of(group, c.what);
+      for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        const auto inputs = draw_inputs(what, seed);
+        const expected_round round{what, inputs};
+        for (std::size_t rows = 0; rows < 2; ++rows)
+          EXPECT_EQ(run_round(round, all[rows], seed == 2 ? calls::fused : calls::apart), "") << rows;
       }
+    }
   }
 }
 

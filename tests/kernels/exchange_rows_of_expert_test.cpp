@@ -1,4 +1,5 @@
 // Experts with rows of their own: ep_config::rows_of_expert.
+#include <algorithm>
 #include <cmath>
 #include <tuple>
 
@@ -10,11 +11,12 @@ namespace baton::test {
 namespace {
 
 /// As few as there have to be, and `more` times the alignment.
-int least_rows(const exchange_case& c, int more = 0) {
+int least_rows(const exchange_case& c, int more) {
   const int align = c.config.format == token_format::blockwise_fp8 ? 4 : c.config.tiled_scales ? 128 : 1;
   return (c.ranks * c.config.num_max_tokens_per_rank + align - 1) / align * align + more * align;
 }
 exchange_case with_places(exchange_case c, int more = 0) {
+  c.config.num_max_tokens_per_rank = std::max(1, *std::ranges::max_element(c.tokens));
   c.config.rows_of_expert = least_rows(c, more);
   return c;
 }
@@ -34,7 +36,7 @@ TEST_P(exchange_rows_of_expert, every_row_lies_where_its_expert_has_them_and_eve
       for (const calls how : {calls::apart, calls::fused}) {
         ep_config config = what.config;
         config.transfer = transfer;
-        config.weights_at_combine = how == calls::fused;
+        config.weights_at_combine = (how == calls::fused) == (format == token_format::bf16);
         ways.push_back(
             {fmt::format("{}, {}", name(transfer), how == calls::apart ? "apart" : "fused"), config, how});
       }
@@ -43,8 +45,9 @@ TEST_P(exchange_rows_of_expert, every_row_lies_where_its_expert_has_them_and_eve
   }
 }
 
+// One kernel is all numbers of ranks' on the CPU machine. With 2 and 4 there are tests below.
 INSTANTIATE_TEST_SUITE_P(cpu, exchange_rows_of_expert,
-                         testing::Combine(testing::Values(1, 2, 3, 4, 8),
+                         testing::Combine(testing::Values(1, 3, 8),
                                           testing::Values(token_format::bf16, token_format::blockwise_fp8)));
 INSTANTIATE_TEST_SUITE_P(narrow, exchange_rows_of_expert,
                          testing::Combine(testing::Values(3),

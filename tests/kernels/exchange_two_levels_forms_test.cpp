@@ -67,7 +67,7 @@ TEST(exchange_two_levels_forms, tokens_are_given_in_two_slots) {
 TEST(exchange_two_levels_forms, sums_in_fp8_are_right_to_the_bit_in_groups_of_three_and_of_four) {
   for (const auto& [ranks, group] : {std::pair{6, 3}, {8, 4}}) {
     const auto worlds = world::local(ranks, device_kind::cpu);
-    for (const named_case& c : fp8_back_cases(ranks, travel::in_lines)) {
+    for (const named_case& c : fp8_back_cases(ranks)) {
       SCOPED_TRACE(c.name);
       expect_right_rounds(worlds, at_levels(ep_levels::two, group, c.what));
     }

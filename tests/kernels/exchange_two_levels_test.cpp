@@ -32,18 +32,21 @@ struct grouping {
 };
 
 TEST(exchange_two_levels, rounds_are_right_in_every_case) {
-  for (const auto& [ranks, group] :
-       std::vector<grouping>{{2, 1}, {3, 1}, {4, 1}, {4, 2}, {6, 2}, {6, 3}, {8, 2}, {8, 4}}) {
+  for (const auto& [ranks, group] : std::vector<grouping>{{3, 1}, {4, 2}, {6, 3}, {8, 2}}) {
     const auto worlds = world::local(ranks, device_kind::cpu);
-    for (const named_case& c : conformance_cases(ranks))
-      for (const ep_rows rows : {ep_rows::by_expert, ep_rows::by_token}) {
-        SCOPED_TRACE(
-            fmt::format("{}, {} ranks, groups of {}, {}", c.name, ranks, group, static_cast<int>(rows)));
-        const exchange_case what = forwarded_in_groups_of(group, c.what, rows);
-        auto all = make_ranks(worlds, what.config);
-        EXPECT_EQ(run_round(what, all, 1, calls::fused), "");
-        EXPECT_EQ(run_round(what, all, 2, calls::apart), "");
+    for (const named_case& c : conformance_cases(ranks)) {
+      SCOPED_TRACE(fmt::format("{}, {} ranks, groups of {}", c.name, ranks, group));
+      std::vector<std::vector<exchange_rank>> all;
+      for (const ep_rows rows : {ep_rows::by_expert, ep_rows::by_token})
+        all.push_back(make_ranks(worlds, forwarded_in_groups_of(group, c.what, rows).config));
+      const exchange_case what = forwarded_in_groups_of(group, c.what);
+      for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+        const auto inputs = draw_inputs(what, seed);
+        const expected_round round{what, inputs};
+        for (std::size_t rows = 0; rows < 2; ++rows)
+          EXPECT_EQ(run_round(round, all[rows], seed == 1 ? calls::fused : calls::apart), "") << rows;
       }
+    }
   }
 }
 

@@ -144,7 +144,7 @@ inline void expect_bad_ids_reported_beyond(const groups_beyond& groups, ep_layou
 /// Beyond the group no warps work in teams: the cases of lines are all there are.
 inline void expect_sums_in_fp8_beyond(const groups_beyond& groups) {
   expect_of_processes(groups.ranks, device_kind::cuda, [&](const world& w) {
-    for (const named_case& c : fp8_back_cases(groups.ranks, travel::in_lines))
+    for (const named_case& c : fp8_back_cases(groups.ranks))
       for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
         exchange_case what = per_rank(c.what, format);
         what.config.combine_format = token_format::blockwise_fp8;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "baton/device_buffer.hpp"
 #include "tests/support/exchange_case.hpp"
@@ -101,9 +102,11 @@ class exchange_rank {
   }
   void apply_experts(const received_copy& got) {
     const auto hidden = static_cast<std::size_t>(ep_->config().hidden);
-    const std::size_t rows = got.sources.size();
-    reply_.assign(std::max(rows, replied_) * hidden, bfloat16::from_bits(0x7fff));  // NaN where no row is
-    replied_ = rows;
+    const std::size_t rows = got.sources.size(), row_bytes = hidden * sizeof(bfloat16);
+    if (reply_.size() < rows * row_bytes) reply_.resize(rows * row_bytes, nan_byte);
+    std::vector<rows_there> written = std::exchange(replied_, together(got));
+    for (const rows_there& run : written)
+      std::memset(reply_.data() + run.first * row_bytes, nan_byte, run.count * row_bytes);
     std::vector<float> values(hidden);
     for (std::size_t e = 0; e < got.row_counts.size(); ++e) {
       const auto id = static_cast<std::size_t>(got.expert_ids[e]);
@@ -111,18 +114,23 @@ class exchange_rank {
           expert_factor(options.weights_of.empty() ? got.expert_ids[e] : options.weights_of[id]);
       for (std::int32_t i = 0; i < got.row_counts[e]; ++i) {
         const auto row = static_cast<std::size_t>(got.row_offsets[e] + i);
+        if (row >= rows) throw std::out_of_range{fmt::format("row {} of {}", row, rows)};
         read_row(got, row, values);
-        bfloat16* to = &reply_.at(row * hidden);
-        for (const float value : values) *to++ = bfloat16{value * factor};
+        round_scaled(factor, values.data(), reply_.data() + row * row_bytes, hidden);
       }
     }
     const std::size_t room =
         is_on_cpu() ? std::max<std::size_t>(rows, 1) : static_cast<std::size_t>(received_.max_rows);
     if (expert_output_.size() < room * hidden) {
       expert_output_ = {ranks(), room * hidden};
-      expert_output_.fill_async(0xff, stream_);  // NaN, too
+      expert_output_.fill_async(nan_byte, stream_);
     }
-    expert_output_.copy_from_async(reply_, stream_);
+    written.insert(written.end(), replied_.begin(), replied_.end());
+    if (ep_->config().rows_of_expert == 0 && !written.empty())
+      written = {*std::ranges::max_element(written, {}, &rows_there::count)};
+    for (const rows_there& run : written)
+      copy_async(ranks(), expert_output_.data() + run.first * hidden, reply_.data() + run.first * row_bytes,
+                 run.count * row_bytes, stream_);
   }
 
   received_copy read_received() {
@@ -138,15 +146,19 @@ class exchange_rank {
     fetch(got.row_counts, received_.row_counts);
     fetch(got.expert_ids, received_.expert_ids);
     ranks().synchronize(stream_);
-    const std::size_t rows = rows_there(got);
+    const std::size_t rows = rows_of(got);
     got.sources.resize(rows);
     got.tokens.resize(rows * got.row_bytes);
     got.scales.resize(static_cast<std::size_t>(places().count() * facts.scale_bytes));
-    fetch(got.sources, received_.sources);
+    for (const rows_there& run : together(got))
+      fetch(got.sources.data() + run.first, received_.sources + run.first, run.count * sizeof(source_info));
     if (received_.token_rows != nullptr) {
       lay_out(got);
     } else {
-      fetch(got.tokens, received_.tokens);
+      const auto* const tokens = static_cast<const std::uint8_t*>(received_.tokens);
+      for (const rows_there& run : together(got))
+        fetch(got.tokens.data() + run.first * got.row_bytes, tokens + run.first * got.row_bytes,
+              run.count * got.row_bytes);
       fetch(got.scales, received_.scales);
     }
     ranks().synchronize(stream_);
@@ -220,11 +232,30 @@ class exchange_rank {
     return in;
   }
   /// Up to the end that is said, and up to that of each expert; no more than there is room for.
-  std::size_t rows_there(const received_copy& got) const {
+  std::size_t rows_of(const received_copy& got) const {
     std::int64_t end = got.row_offsets.back();
     for (std::size_t e = 0; e < got.row_counts.size(); ++e)
       end = std::max(end, std::int64_t{got.row_offsets[e]} + got.row_counts[e]);
     return static_cast<std::size_t>(std::clamp<std::int64_t>(end, 0, received_.max_rows));
+  }
+  struct rows_there {
+    std::size_t first, count;
+  };
+  /// Rows of one expert after the other, with what lies between them unless experts have rows of their own: then most of them are
+  /// none's.
+  std::vector<rows_there> together(const received_copy& got) const {
+    const std::size_t rows = got.sources.size();
+    std::vector<rows_there> all;
+    if (ep_->config().rows_of_expert == 0) {
+      if (rows > 0) all.push_back({0, rows});
+      return all;
+    }
+    for (std::size_t e = 0; e < got.row_counts.size(); ++e) {
+      const auto first = static_cast<std::size_t>(std::max(got.row_offsets[e], 0));
+      if (got.row_counts[e] > 0 && first < rows)
+        all.push_back({first, std::min(static_cast<std::size_t>(got.row_counts[e]), rows - first)});
+    }
+    return all;
   }
   /// Calls f with each row of an expert and where its token lies.
   template <class F>
@@ -274,22 +305,17 @@ class exchange_rank {
     ranks().synchronize(stream_);
     return stored;
   }
+  void fetch(void* to, const void* from, std::size_t bytes) { copy_async(ranks(), to, from, bytes, stream_); }
   template <class T>
   void fetch(std::vector<T>& to, const void* from) {
-    if (!to.empty()) copy_async(ranks(), to.data(), from, to.size() * sizeof(T), stream_);
+    fetch(to.data(), from, to.size() * sizeof(T));
   }
   /// A received row as floats. Each scale is looked up once.
   void read_row(const received_copy& got, std::size_t row, std::span<float> values) const {
     const token_format format = received_.format;
     const std::size_t at = row * values.size();
     if (format == token_format::bf16) {
-      const std::uint8_t* from = &got.tokens.at(at * 2);
-      for (float& value : values) {
-        bfloat16 v;
-        std::memcpy(&v, from, 2);
-        value = static_cast<float>(v);
-        from += 2;
-      }
+      widen_stored(got.tokens.data() + at * 2, values.data(), values.size());
       return;
     }
     const int bits = facts_of(format).value_bits;
@@ -297,10 +323,11 @@ class exchange_rank {
     for (std::size_t first = 0; first < values.size(); first += block) {
       const float scale = scale_at(got, row, first / block);
       const std::size_t end = std::min(first + block, values.size());
-      for (std::size_t h = first; h < end; ++h)
-        values[h] = format == token_format::blockwise_fp8
-                        ? static_cast<float>(float8_e4m3::from_bits(got.tokens[at + h])) * scale
-                        : static_cast<float>(read_value(bits, got.tokens, at + h)) * scale;
+      if (format == token_format::blockwise_fp8)
+        widen_scaled(got.tokens.data() + at + first, scale, values.data() + first, end - first);
+      else
+        for (std::size_t h = first; h < end; ++h)
+          values[h] = static_cast<float>(read_value(bits, got.tokens, at + h)) * scale;
     }
   }
   float scale_at(const received_copy& got, std::size_t row, std::size_t block) const {
@@ -324,8 +351,9 @@ class exchange_rank {
   device_buffer<bfloat16> expert_output_, shared_output_, bf16_out_;
   rank_inputs in_;
   received_tokens received_;
-  std::vector<bfloat16> reply_;
-  std::size_t replied_ = 0;  // rows of the last reply
+  static constexpr std::uint8_t nan_byte = 0xff;  // two of them are no number
+  std::vector<std::uint8_t> reply_;               // the last one; no numbers where no row is
+  std::vector<rows_there> replied_;               // where its rows are
 };
 
 /// What is wrong with the rows that `rank` received; empty if nothing.

@@ -5,8 +5,7 @@
 
 namespace baton::test {
 
-/// Those of `how`: only chunks have teams, for which a communicator needs memory for many tokens.
-inline std::vector<named_case> fp8_back_cases(int ranks, travel how) {
+inline std::vector<named_case> fp8_back_cases(int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   std::vector<int> ragged(n);
   for (std::size_t r = 0; r < n; ++r) ragged[r] = (static_cast<int>(r) * 5 + 9) % 17;
@@ -22,11 +21,14 @@ inline std::vector<named_case> fp8_back_cases(int ranks, travel how) {
       {"several_parts", {ranks, sizes(8, 2, 8448, 3), three, routing::sparse}},
       {"many_scales_of_a_part", {ranks, sizes(8, 1, 4 * 6272, 3), three, routing::distinct}},
   };
-  if (how == travel::in_chunks || how == travel::in_chunks_by_token)
-    all.push_back(
-        {"many_scales_in_teams", {ranks, sizes(8, 1, 6272, least_tokens), three, routing::distinct}});
   for (named_case& c : all) c.what.config.combine_format = token_format::blockwise_fp8;
   return all;
+}
+
+/// More scales of a part than lanes, in teams, for which a communicator needs memory for many tokens.
+inline named_case many_scales_in_teams(int ranks) {
+  const std::vector<int> three(static_cast<std::size_t>(ranks), 3);
+  return {"many_scales_in_teams", {ranks, in_fp8(sizes(8, 1, 6272, least_tokens)), three, routing::distinct}};
 }
 
 }  // namespace baton::test

@@ -55,7 +55,8 @@ struct local_ranks {
     });
   }
   std::vector<std::string> run(const ep_membership& members, std::uint64_t seed, int rounds = 3) {
-    return on_members(members, [&](int r) { return run_member(c, rank(r), members, seed, rounds); });
+    const member_rounds all{c, members, seed, rounds};
+    return on_members(members, [&](int r) { return run_member(all, rank(r)); });
   }
   exchange_case c;
   std::vector<world> worlds;

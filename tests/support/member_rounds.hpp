@@ -23,14 +23,26 @@ inline member_inputs draw_member_inputs(const exchange_case& c, const ep_members
   return in;
 }
 
-/// One rank's part of rounds with these seeds. Others run theirs beside it. What is wrong, or nothing.
-inline std::string run_member(const exchange_case& c, exchange_rank& mine, const ep_membership& members,
-                              std::uint64_t first_seed, int rounds) {
+/// Rounds with these seeds of a case that outlives them, and what must come of them; ranks in threads may look at it together.
+struct member_rounds {
+  member_rounds(const exchange_case& c, const ep_membership& members, std::uint64_t first_seed, int rounds) {
+    for (int i = 0; i < rounds; ++i)
+      in.push_back(draw_member_inputs(c, members, first_seed + static_cast<std::uint64_t>(i)));
+    for (const member_inputs& of_round : in) {
+      expected.push_back({c, of_round.counted});
+      expected.back().outputs.resize(static_cast<std::size_t>(c.ranks));  // each rank makes its own
+    }
+  }
+  std::vector<member_inputs> in;
+  std::vector<expected_round> expected;
+};
+
+/// One rank's part. Others run theirs beside it. What is wrong, or nothing.
+inline std::string run_member(const member_rounds& rounds, exchange_rank& mine) {
   const int r = mine.ranks().rank();
-  for (int i = 0; i < rounds; ++i) {
-    const member_inputs in = draw_member_inputs(c, members, first_seed + static_cast<std::uint64_t>(i));
-    const expected_round expected{c, in.counted};
-    mine.load(in.given[static_cast<std::size_t>(r)]);
+  for (std::size_t i = 0; i < rounds.in.size(); ++i) {
+    const expected_round& expected = rounds.expected[i];
+    mine.load(rounds.in[i].given[static_cast<std::size_t>(r)]);
     if (i % 2 == 0) {
       mine.dispatch_async();
       mine.dispatch_wait();
@@ -51,6 +63,10 @@ inline std::string run_member(const exchange_case& c, exchange_rank& mine, const
     if (!wrong.empty()) return fmt::format("rank {}, round {}: {}", r, i, wrong);
   }
   return {};
+}
+inline std::string run_member(const exchange_case& c, exchange_rank& mine, const ep_membership& members,
+                              std::uint64_t first_seed, int rounds) {
+  return run_member({c, members, first_seed, rounds}, mine);
 }
 
 }  // namespace baton::test

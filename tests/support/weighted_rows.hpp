@@ -1,7 +1,11 @@
 #pragma once
 // What the exchange's tests' experts make of a token, added up along a row: for every token of every case and choice.
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
 
 #include "base/whole_arrays.hpp"
 #include "baton/numeric.hpp"
@@ -11,6 +15,47 @@
 #endif
 
 namespace baton::test {
+
+/// A row of bf16, stored anywhere, as fp32.
+BATON_READS_WHOLE_ARRAYS inline void widen_stored(const std::uint8_t* from, float* to, std::size_t n) {
+  look_at(from, 2 * n);
+  look_at(to, n);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint16_t upper;
+    std::memcpy(&upper, from + 2 * i, sizeof upper);
+    const std::uint32_t bits = std::uint32_t{upper} << 16;
+    std::memcpy(to + i, &bits, sizeof bits);
+  }
+}
+
+/// A row of e4m3 of one scale, stored anywhere, as fp32.
+BATON_READS_WHOLE_ARRAYS inline void widen_scaled(const std::uint8_t* from, float scale, float* to,
+                                                  std::size_t n) {
+  static const std::vector<float> all = [] {
+    std::vector<float> values;
+    for (int bits = 0; bits < 256; ++bits)
+      values.push_back(static_cast<float>(float8_e4m3::from_bits(static_cast<std::uint8_t>(bits))));
+    return values;
+  }();
+  look_at(from, n);
+  look_at(to, n);
+  const float* const values = all.data();
+  for (std::size_t i = 0; i < n; ++i) to[i] = values[from[i]] * scale;
+}
+
+/// bf16(values[i] * factor), stored anywhere.
+BATON_READS_WHOLE_ARRAYS inline void round_scaled(float factor, const float* values, std::uint8_t* to,
+                                                  std::size_t n) {
+  look_at(values, n);
+  look_at(to, 2 * n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(values[i] * factor);
+    const bool is_number = (bits & 0x7fffffffu) <= 0x7f800000u;
+    const auto rounded = static_cast<std::uint16_t>(
+        (is_number ? bits + 0x7fffu + ((bits >> 16) & 1u) : bits | 0x400000u) >> 16);  // as bfloat16 rounds
+    std::memcpy(to + 2 * i, &rounded, sizeof rounded);
+  }
+}
 
 /// sums[i] = fma(weight, bf16(values[i] * factor), sums[i]) from `first` on.
 inline void add_weighted_values_from(std::size_t first, float weight, float factor, const float* values,
