@@ -1,7 +1,7 @@
 """The exchange: tokens to the ranks of their experts, and the weighted results back."""
 import contextlib
 import json
-from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from . import _core
 from ._arrays import Array, empty, framework_of, integer, kind_of, stream_handle, told
@@ -289,11 +289,11 @@ def of_each(name: str, given: Optional[Iterable], ep: Sequence[ExpertParallel]) 
     return entries
 
 
-def check_all(ep: "list[ExpertParallel]", check: str, given: "Iterable[tuple]", *integers: Any) -> None:
+def check_all(ep: "list[ExpertParallel]", check: "Callable[[ExpertParallel, tuple], None]", given: "Iterable[tuple]") -> None:
     """What a call of each would refuse of its arrays, before any has sent: then all of it can be given again."""
     for one, arguments in zip(ep, given):
         try:
-            getattr(one._core, check)(arguments, *integers)
+            check(one, arguments)
         except InvalidArgument as refused:
             refused.args = (f"{refused}. That is rank {one.world.rank}'s; no rank has sent anything",)
             raise
@@ -321,7 +321,8 @@ def dispatch_all(ep: Sequence[ExpertParallel], tokens: Iterable, topk_idx: Itera
     given = list(zip(of_each("tokens", tokens, ep), of_each("topk_idx", topk_idx, ep), of_each("topk_weights", topk_weights, ep)))
     waiting = {name: more[name] for name in ("slot", "stream") if name in more}
     others = more.get("input_scales"), more.get("expert_load")
-    check_all(ep, "check_dispatch", ((*arguments, *others) for arguments in given), more.get("slot", 0), more.get("num_sms", 0))
+    slot, num_sms = more.get("slot", 0), more.get("num_sms", 0)
+    check_all(ep, lambda one, arguments: one._core.check_dispatch(arguments, slot, num_sms), ((*arguments, *others) for arguments in given))
     with together(ep, "dispatch_async") as sent:
         for one, arguments in zip(ep, given):
             one.dispatch_async(*arguments, **more)
@@ -336,9 +337,16 @@ def combine_all(ep: Sequence[ExpertParallel], expert_output: Iterable, shared_ou
     given = list(zip(of_each("expert_output", expert_output, ep), of_each("shared_output", shared_output, ep)))
     weights = of_each("topk_weights", topk_weights, ep)
     outs = of_each("out", out, ep)
+    for at, into in enumerate(outs):
+        if any(into is other for other in outs[:at] if other is not None):
+            raise InvalidArgument(f"out: the same array for rank {ep[at].world.rank} and one before it, expected one of its own for each")
     waiting = {name: more[name] for name in ("slot", "stream") if name in more}
-    check_all(ep, "check_combine", ((*arguments, its, into) for arguments, its, into in zip(given, weights, outs)), more.get("slot", 0),
-              more.get("num_sms", 0), more.get("num_rows", -1))
+    slot, num_sms, num_rows = more.get("slot", 0), more.get("num_sms", 0), more.get("num_rows", -1)
+
+    def check(one: ExpertParallel, arguments: tuple) -> None:
+        one._core.check_combine(arguments, slot, num_sms, num_rows)
+        one._require_all_rows(num_rows, slot)
+    check_all(ep, check, ((*arguments, its, into) for arguments, its, into in zip(given, weights, outs)))
     with together(ep, "combine_async") as sent:
         for one, arguments, its in zip(ep, given, weights):
             one.combine_async(*arguments, topk_weights=its, **more)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -162,7 +163,9 @@ std::optional<element> ml_dtype_of(nb::handle given) {
   nb::object dtype = given.attr("dtype");
   for (const seen_dtype& one : seen)
     if (one.dtype == dtype.ptr()) return one.element_type;
-  const std::optional<element> found = ml_dtype_named(nb::str(dtype.attr("name")));
+  std::optional<element> found = ml_dtype_named(nb::str(dtype.attr("name")));
+  if (!nb::cast<bool>(dtype.attr("isnative")))
+    found.reset();  // its name does not say that bytes are in another order
   if (seen.size() < most) seen.push_back({dtype.release().ptr(), found});
   return found;
 }
@@ -276,6 +279,17 @@ std::string text_of(const expectation& expected, const world& rank) {
          (expected.is_written ? " and writable" : "");
 }
 
+/// In bytes, of where it has to begin.
+std::uintptr_t alignment_of(const found_array& found, const expectation& expected) {
+  return std::max<std::uintptr_t>(static_cast<std::uintptr_t>(expected.alignment), found.type.bits / 8U);
+}
+
+/// Where nobody reads, anything is.
+bool is_aligned(const found_array& found, const expectation& expected) {
+  return found.is_empty() ||
+         reinterpret_cast<std::uintptr_t>(found.data) % alignment_of(found, expected) == 0;
+}
+
 [[noreturn]] void refuse(const expectation& expected, const world& rank, const std::string& found) {
   throw invalid_argument{std::string{expected.name} + ": expected " + text_of(expected, rank) + "; found " +
                          found};
@@ -296,11 +310,14 @@ array array_of(nb::handle given, const expectation& expected, const world& rank)
       type && std::find(expected.types.begin(), expected.types.end(), *type) != expected.types.end();
   const bool may_be_written = !expected.is_written || !found->is_read_only;
   if (!knows_type || !fits(*found, expected.shape) || !is_reachable(*found, rank) ||
-      !lies_as(*found, expected) || !may_be_written)
+      !lies_as(*found, expected) || !may_be_written || !is_aligned(*found, expected))
     refuse(expected, rank,
            name_of(found->type) + " " + shape_text(*found) + " on " +
                device_text(found->device_type, found->device_index) +
-               (lies_as(*found, expected) ? "" : ", not contiguous") + (may_be_written ? "" : ", read-only"));
+               (lies_as(*found, expected) ? "" : ", not contiguous") + (may_be_written ? "" : ", read-only") +
+               (is_aligned(*found, expected)
+                    ? ""
+                    : ", not aligned to " + std::to_string(alignment_of(*found, expected)) + " bytes"));
   if (found->data == nullptr && !found->is_empty())
     refuse(expected, rank, name_of(found->type) + " " + shape_text(*found) + " without memory");
   array result{const_cast<void*>(found->data), *type, expected.shape, std::move(found->memory), 0};

@@ -60,6 +60,7 @@ struct expectation {
   extents shape;  // -1: any extent
   bool is_written = false;
   int rows_of = 0;  // the first so many dimensions count rows, between which there may be gaps; 0: contiguous
+  int alignment = 1;  // in bytes, of where it begins; an element's own is asked for anyway
 };
 
 struct array {

@@ -15,6 +15,8 @@
 namespace baton::python {
 namespace {
 
+constexpr int row_alignment = 16;  // in bytes, of where rows begin
+
 element scale_element(token_format format) {
   return format == token_format::blockwise_fp8 ? element::fp32
          : format == token_format::nvfp4       ? element::e4m3
@@ -36,8 +38,9 @@ std::pair<quantised_tokens, std::int64_t> quantised_of(nb::handle given, const e
   const int columns = is_half_a_byte ? config.hidden / 2 : config.hidden;
   const std::initializer_list<element> bytes = {element::uint8};
   const std::initializer_list<element> values_or_bytes = {element::e4m3, element::uint8};
-  const array values =
-      array_of(pair[0], {"tokens[0]", is_half_a_byte ? bytes : values_or_bytes, {-1, columns}}, rank);
+  const array values = array_of(
+      pair[0],
+      {"tokens[0]", is_half_a_byte ? bytes : values_or_bytes, {-1, columns}, false, 0, row_alignment}, rank);
   const int blocks = facts_of(config.format).row_scales(config.hidden);
   const array scales =
       array_of(pair[1], {"tokens[1]", {scale_element(config.format)}, {values.shape[0], blocks}}, rank);
@@ -71,7 +74,8 @@ void communicator::read_tokens(const dispatch_arguments& given, dispatch_input& 
   if (nb::isinstance<nb::tuple>(given.tokens)) {
     std::tie(in.tokens, num_tokens) = quantised_of(given.tokens, config, rank, used);
   } else {
-    const array tokens = array_of(given.tokens, {"tokens", {element::bf16}, {-1, config.hidden}}, rank);
+    const array tokens = array_of(
+        given.tokens, {"tokens", {element::bf16}, {-1, config.hidden}, false, 0, row_alignment}, rank);
     in.tokens = static_cast<const bfloat16*>(tokens.data);
     num_tokens = tokens.shape[0];
     used.push_back(tokens.memory);
@@ -103,6 +107,9 @@ dispatch_input communicator::input_of(const dispatch_arguments& given, std::vect
       given.expert_load, {"expert_load", {element::int64}, {moe_->local_experts().count}, true}, rank);
   in.expert_load = static_cast<std::int64_t*>(load.data);
   used.insert(used.end(), {ids.memory, weights.memory, input_scales.memory, load.memory});
+  if (in.topk_weights != nullptr && config.weights_at_combine)
+    throw invalid_argument{
+        "topk_weights: given to dispatch, but weights_at_combine says that combine is given them"};
   return in;
 }
 
@@ -173,12 +180,18 @@ combine_input communicator::input_of(const combine_arguments& given, std::vector
   const std::int64_t hidden = moe_->config().hidden;
   const std::int64_t num_rows = given.num_rows < 0 ? its.max_rows : given.num_rows;
   const array outputs =
-      array_of(given.expert_output, {"expert_output", {element::bf16}, {num_rows, hidden}}, rank);
-  const array shared =
-      optional_array(given.shared_output, {"shared_output", {element::bf16}, {its.num_tokens, hidden}}, rank);
+      array_of(given.expert_output,
+               {"expert_output", {element::bf16}, {num_rows, hidden}, false, 0, row_alignment}, rank);
+  const array shared = optional_array(
+      given.shared_output,
+      {"shared_output", {element::bf16}, {its.num_tokens, hidden}, false, 0, row_alignment}, rank);
   const array weights = optional_array(
       given.topk_weights, {"topk_weights", {element::fp32}, {its.num_tokens, moe_->config().top_k}}, rank);
   used.insert(used.end(), {outputs.memory, shared.memory, weights.memory});
+  if (weights.memory.is_valid() && !moe_->config().weights_at_combine)
+    throw invalid_argument{
+        "topk_weights: given to combine, but weights_at_combine is false: give them to dispatch or "
+        "dispatch_async, or create the communicator with weights_at_combine"};
   alignas(16) static const bfloat16 no_rows[8]{};  // arrays of none have no address; nobody reads it
   return {.expert_output = num_rows == 0 ? no_rows : static_cast<const bfloat16*>(outputs.data),
           .num_sms = given.num_sms,
@@ -188,9 +201,14 @@ combine_input communicator::input_of(const combine_arguments& given, std::vector
 }
 
 array communicator::out_of(nb::handle out, int slot) {
-  return array_of(
-      out, {"out", {element::fp32, element::bf16}, {round(slot).num_tokens, moe_->config().hidden}, true},
-      rank_.get());
+  return array_of(out,
+                  {"out",
+                   {element::fp32, element::bf16},
+                   {round(slot).num_tokens, moe_->config().hidden},
+                   true,
+                   0,
+                   row_alignment},
+                  rank_.get());
 }
 
 void communicator::combine_async(const combine_arguments& given, std::uintptr_t stream) {

@@ -30,6 +30,7 @@ def refused(ep, data, says, **changed):
     ({"tokens": numpy.zeros((16, 128), BF16)}, r"tokens: expected bfloat16 \[any, 256\].*; found bfloat16 \[16, 128\] on cpu"),
     ({"tokens": numpy.zeros((16, 512), BF16)[:, ::2]}, r"tokens: .*; found bfloat16 \[16, 256\] on cpu, not contiguous"),
     ({"tokens": numpy.zeros((129, 256), BF16)}, r"tokens: 129 rows, expected at most num_max_tokens_per_rank = 128"),
+    ({"tokens": numpy.zeros((16, 256), numpy.dtype(BF16).newbyteorder())}, r"tokens: .*; found ndarray of >V2, which numpy gives to nobody"),
     ({"tokens": [[1.0] * 256] * 16}, r"tokens: .*; found list, which is no array of numpy and speaks no DLPack"),
     ({"tokens": None}, r"tokens: .*; found NoneType"),
     ({"topk_idx": numpy.zeros((16, 8), numpy.int16)}, r"topk_idx: expected int32 or int64 \[16, 8\] on cpu, contiguous; found int16 \[16, 8\]"),
@@ -316,6 +317,18 @@ def test_rows_are_looked_at_after_a_release_that_was_refused(data):
     del recv
     ep.release()
     ep.reacquire()
+    fewer = [array[:2].copy() for array in data.given(0)]
+    ep.combine(scaled_experts(ep.dispatch(*fewer))[:16], num_rows=16)  # and of the rounds after it, not of that before
+
+
+def test_rows_are_those_of_the_last_round_after_a_release(data):
+    ep = local(data, num_ranks=1)[0]
+    ep.combine(scaled_experts(ep.dispatch(*[array[:2].copy() for array in data.given(0)])))
+    ep.release()
+    ep.reacquire()
+    ep.dispatch(*data.given(0))
+    with pytest.raises(baton.InvalidArgument, match="num_rows: 16, expected at least 128"):
+        ep.combine(guarded_rows(256), num_rows=16)
 
 
 def test_scratch_that_is_too_small_is_refused():
@@ -337,16 +350,41 @@ def test_scratch_of_experts_that_is_too_small_is_refused(data, monkeypatch):
         baton.expert_mlp(recv, *weights, scratch=numpy.zeros(10, numpy.uint8))
 
 
+def misplaced(array):
+    """The same where nothing of its kind begins."""
+    memory = numpy.zeros(array.nbytes + 32, numpy.uint8)
+    first = -memory.ctypes.data % 16 + 4
+    memory[first:first + array.nbytes] = array.view(numpy.uint8).ravel()
+    return memory[first:first + array.nbytes].view(array.dtype).reshape(array.shape)
+
+
 def test_what_one_of_all_ranks_is_refused_keeps_all_from_sending(data):
+    for more, changed, says in (({}, {"tokens": misplaced}, r"tokens: .*, not aligned to 16 bytes\. That is rank 3's"),
+                                ({}, {"topk_idx": misplaced}, r"topk_idx: .*, not aligned to 8 bytes\. That is rank 3's"),
+                                ({"weights_at_combine": True}, {}, r"topk_weights: given to dispatch, .*\. That is rank 3's")):
+        ep, given = local(data, **more), {"tokens": data.tokens, "topk_idx": data.topk_idx}
+        given.update({name: [*given[name][:3], change(given[name][3])] for name, change in changed.items()})
+        with pytest.raises(baton.InvalidArgument, match=says):
+            baton.dispatch_all(ep, **given, topk_weights=[None] * 3 + [data.topk_weights[3] if more else None])
+        assert len(baton.dispatch_all(ep, data.tokens, data.topk_idx)) == 4
     ep, wrong = local(data), [*data.topk_idx[:2], data.topk_idx[2].astype(numpy.int16), data.topk_idx[3]]
     with pytest.raises(baton.InvalidArgument, match=r"topk_idx: .*found int16.*\. That is rank 2's; no rank has sent anything"):
         baton.dispatch_all(ep, data.tokens, wrong, data.topk_weights)
-    answers = [scaled_experts(recv) for recv in baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)]
+    received = baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)
+    answers = [scaled_experts(recv) for recv in received]
     outs = [numpy.zeros((data.tokens[rank].shape[0], 256), numpy.float32) for rank in range(4)]
     for more, says in (({"expert_output": [answers[0], answers[1][:3], *answers[2:]]}, r"expert_output: .*\. That is rank 1's"),
-                       ({"out": [*outs[:3], outs[3][1:]]}, r"out: .*\. That is rank 3's"), ({"num_rows": -2}, "num_rows: -2, expected at least 0, or -1")):
+                       ({"out": [*outs[:3], outs[3][1:]]}, r"out: .*\. That is rank 3's"),
+                       ({"out": [*outs[:3], outs[0]]}, "out: the same array for rank 3 and one before it"),
+                       ({"out": [*outs[:3], misplaced(outs[3])]}, r"out: .*, not aligned to 16 bytes\. That is rank 3's"),
+                       ({"expert_output": [*answers[:3], misplaced(answers[3])]}, r"expert_output: .*, not aligned to 16 bytes\. That is rank 3's"),
+                       ({"topk_weights": [None, *data.topk_weights[1:]]}, r"topk_weights: given to combine, .*\. That is rank 1's"), ({"num_rows": -2}, "num_rows: -2, expected at least 0, or -1")):
         with pytest.raises(baton.InvalidArgument, match=says):
             baton.combine_all(ep, **{"expert_output": answers, **more})
+    came = [int(one.row_counts.sum()) for one in received]
+    most = came.index(max(came))
+    with pytest.raises(baton.InvalidArgument, match=rf"num_rows: {max(came) - 1}, expected at least {max(came)}, .* That is rank {most}'s; no rank has sent"):
+        baton.combine_all(ep, [rows[:max(came) - 1] for rows in answers], num_rows=max(came) - 1)
     for rank, out in enumerate(baton.combine_all(ep, answers, out=outs)):
         assert_scaled(data, rank, out)
 

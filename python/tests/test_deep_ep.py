@@ -260,6 +260,21 @@ def test_what_normal_calls_refuse_can_be_given_again():
     on_buffers(work)
 
 
+def test_arrays_of_other_dimensions_and_ids_that_are_fractions_are_named():
+    buffer = deep_ep.Buffer(world=baton.World.local(1, device="cpu")[0])
+    x, idx = torch.zeros(4, 256).bfloat16(), torch.zeros(4, 2, dtype=torch.int64)
+    for wrong, says in ((None, "NoneType, expected a torch.Tensor"), (idx[0], r"\[2\], expected two dimensions"),
+                        (idx.double(), "torch.float64, expected torch.int64 or torch.int32")):
+        for call in (lambda: buffer.get_dispatch_layout(wrong, 8), lambda: buffer.low_latency_dispatch(x, wrong, 8, 8)):
+            with pytest.raises(baton.InvalidArgument, match=f"topk_idx: {says}"):
+                call()
+    with pytest.raises(baton.InvalidArgument, match=r"x: \[256\], expected two dimensions"):
+        buffer.low_latency_dispatch(x[0], idx, 8, 8)
+    per_rank, _, per_expert, is_there, _ = buffer.get_dispatch_layout(idx, 8)
+    with pytest.raises(baton.InvalidArgument, match=r"x: \[256\], expected two dimensions"):
+        buffer.dispatch(x[0], num_tokens_per_rank=per_rank, is_token_in_rank=is_there, num_tokens_per_expert=per_expert)
+
+
 def test_ids_that_are_no_experts_count_nothing():
     idx = torch.tensor([[3, EXPERTS, 10 ** 9], [-1, -7, 0]])
     found = layout_of(idx, EXPERTS, 2)

@@ -196,6 +196,7 @@ def test_a_rank_that_was_refused_a_call_may_give_it_again():
             answers, handle, _ = dispatched(buffer, rank, own)
             for _ in range(3):
                 for wrong in ({"topk_weights": own.weights.double()}, {"topk_weights": own.weights[:, 1:]}, {"topk_idx": own.idx[1:]},
+                              {"topk_idx": own.idx.clone(), "topk_weights": own.weights[:, :1]},
                               {"x": answers.float()}, {"out": torch.empty(TOKENS, HIDDEN)}, {"out": torch.empty(HIDDEN, TOKENS).bfloat16().T}):
                     refused_on_one_rank(lambda: buffer.low_latency_combine(**{
                         "x": answers, "topk_idx": own.idx, "topk_weights": own.weights, "handle": handle, **wrong}))

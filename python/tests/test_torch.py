@@ -181,6 +181,10 @@ def test_a_layer_is_for_forward_only():
         layer(x)
     with torch.no_grad():
         layer(x)
+    layer.experts.up.requires_grad_()
+    with pytest.raises(baton.InvalidArgument, match="forward only, and a weight requires a gradient"):
+        layer(x.detach())
+    layer.requires_grad_(False)
     with pytest.raises(baton.InvalidArgument, match="tokens: 40 rows, expected at most num_max_tokens_per_rank = 32"):
         layer(torch.zeros(40, HIDDEN).bfloat16())
     assert "64" in repr(layer) and "up to 32 tokens a rank" in repr(layer)
@@ -207,6 +211,10 @@ def test_a_layer_names_what_it_cannot_take_and_is_copied_as_it_is():
         with pytest.raises(baton.InvalidArgument, match=r"hidden_states: expected bfloat16 \[\.\.\., 64\]; found torch\.\w+ \[4, \d+\]"):
             layer(wrong)
     assert not copy.deepcopy(layer).experts.training
+    for sizes, says in (((EXPERTS, EXPERTS + 1, HIDDEN, INTERMEDIATE), "top_k: 9, expected 1 to 8"), ((EXPERTS, 0, HIDDEN, INTERMEDIATE), "top_k: 0"),
+                        ((EXPERTS, TOP_K, HIDDEN, 12), "intermediate: 12, expected a positive multiple of 8"), ((EXPERTS, TOP_K, HIDDEN, 0), "intermediate: 0")):
+        with pytest.raises(baton.InvalidArgument, match=says):
+            baton.torch.MoELayer(ONE, *sizes)
 
 
 def transformers_of(minimum=5):

@@ -33,6 +33,20 @@ def require_tensors(**given: Any) -> None:
             raise InvalidArgument(f"{name}: {type(one).__name__}, expected a torch.Tensor")
 
 
+def require_rows(**given: Any) -> None:
+    require_tensors(**given)
+    for name, one in given.items():
+        if one.dim() != 2:
+            raise InvalidArgument(f"{name}: {list(one.shape)}, expected two dimensions")
+
+
+def require_choices(topk_idx: Any) -> None:
+    """Ids of experts: fractions would be cut off, and count."""
+    require_rows(topk_idx=topk_idx)
+    if topk_idx.dtype not in (torch.int64, torch.int32):
+        raise InvalidArgument(f"topk_idx: {topk_idx.dtype}, expected torch.int64 or torch.int32")
+
+
 def require_handle(handle: Any, of_that: str, call: str) -> None:
     """Handles of low latency and of normal calls are not each other's."""
     if not hasattr(handle, of_that):
@@ -143,6 +157,7 @@ class Buffer:
         """(num_tokens_per_rank [ranks] int32, None, num_tokens_per_expert [experts] int32, is_token_in_rank [tokens, ranks] bool, event)
         of topk_idx [tokens, top_k], -1 for no expert."""
         self._experts(num_experts)
+        require_choices(topk_idx)
         self._behind(previous_event)
         layout = layout_of(topk_idx, num_experts, self.group_size)
         return layout.num_tokens_per_rank, None, layout.num_tokens_per_expert, layout.is_token_in_rank, self._event(async_finish)
@@ -163,7 +178,7 @@ class Buffer:
         """
         self._behind(previous_event)
         values, scales = x if isinstance(x, tuple) else (x, None)
-        require_tensors(x=values)
+        require_rows(x=values)
         if expert_alignment < 1:
             raise InvalidArgument(f"expert_alignment: {expert_alignment}, expected at least 1")
         if handle is None:
@@ -194,8 +209,8 @@ class Buffer:
         """Before tokens are sent: what goes beside them comes in an exchange of its own."""
         if topk_idx is None:
             return
-        require_tensors(topk_idx=topk_idx)
-        if topk_idx.dim() != 2 or topk_idx.size(0) != num_tokens:
+        require_choices(topk_idx)
+        if topk_idx.size(0) != num_tokens:
             raise InvalidArgument(f"topk_idx: {list(topk_idx.shape)}, expected {num_tokens} rows, as x has")
         if topk_weights is not None:
             require_tensors(topk_weights=topk_weights)
@@ -269,9 +284,7 @@ class Buffer:
         for name, rows in (("x", x), ("topk_weights", topk_weights)):
             if rows is None:
                 continue
-            require_tensors(**{name: rows})
-            if rows.dim() != 2:
-                raise InvalidArgument(f"{name}: {list(rows.shape)}, expected two dimensions")
+            require_rows(**{name: rows})
             if rows.size(0) < handle.num_rows:  # the device knows of those rows, and would read them
                 raise InvalidArgument(f"{name}: {rows.size(0)} rows, expected {handle.num_rows}, as dispatch returned")
         for one in biases:
@@ -324,7 +337,8 @@ class Buffer:
             raise Unsupported("dispatch_wait_recv_cost_stats: World.wait_times() of baton says who was waited for, without being asked before")
         if use_ue8m0 and not round_scale:
             raise InvalidArgument("use_ue8m0: True with round_scale False, expected both")
-        require_tensors(x=x, topk_idx=topk_idx)
+        require_rows(x=x)
+        require_choices(topk_idx)
         num_local, capacity, hidden = self._experts(num_experts), num_max_dispatch_tokens_per_rank * self.group_size, x.size(1)
         sizes = low_latency_sizes(self.group_size, num_max_dispatch_tokens_per_rank, hidden, num_experts, topk_idx.size(1), use_fp8)
         rounds = self._communicators.of(sizes, 2)

@@ -4,10 +4,15 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
+from .._arrays import integer
 from .._errors import InvalidArgument
 from .._expert_parallel import ExpertParallel
 from .._world import World, core_of
 from ._operators import number_of, run_experts
+
+
+def device_of(world: World) -> torch.device:
+    return torch.device("cpu") if world.device == "cpu" else torch.device("cuda", world.device_index)
 
 
 def shared_communicator(world: World, made: dict, **sizes: int) -> ExpertParallel:
@@ -50,8 +55,11 @@ class Experts(nn.Module):
         return cls(ep, *(torch.empty((local, *shape), dtype=torch.bfloat16, device=device) for shape in shapes))
 
     def forward(self, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
-        if torch.is_grad_enabled() and (hidden_states.requires_grad or top_k_weights.requires_grad):
-            raise InvalidArgument("Experts: forward only, and an input requires a gradient; call the model under torch.no_grad()")
+        if torch.is_grad_enabled():
+            if hidden_states.requires_grad or top_k_weights.requires_grad:
+                raise InvalidArgument("Experts: forward only, and an input requires a gradient; call the model under torch.no_grad()")
+            if self.gate.requires_grad or self.up.requires_grad or self.down.requires_grad:  # who sums losses would see no gradient missing
+                raise InvalidArgument("Experts: forward only, and a weight requires a gradient; requires_grad_(False), or torch.no_grad()")
         weights = top_k_weights.float().contiguous()
         tokens, idx = hidden_states.contiguous(), top_k_index.contiguous()
         if torch.compiler.is_compiling():
@@ -78,7 +86,11 @@ class MoELayer(nn.Module):
                  norm_topk_prob: bool = True, communicator: Optional[ExpertParallel] = None) -> None:
         super().__init__()
         core_of("world", world)
-        device = torch.device("cpu") if world.device == "cpu" else torch.device("cuda", world.device_index)
+        device = device_of(world)
+        if not 1 <= integer("top_k", top_k) <= integer("num_experts", num_experts):
+            raise InvalidArgument(f"top_k: {top_k}, expected 1 to {num_experts}, the experts that there are")
+        if integer("intermediate", intermediate) < 8 or intermediate % 8 != 0:
+            raise InvalidArgument(f"intermediate: {intermediate}, expected a positive multiple of 8")
         if communicator is not None:
             require_sizes(communicator, world, num_experts=num_experts, top_k=top_k, hidden=hidden)
         self.top_k, self.norm_topk_prob = top_k, norm_topk_prob

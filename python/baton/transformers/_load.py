@@ -10,8 +10,8 @@ from torch import nn
 
 from .._errors import BadFile, Unsupported
 from .._world import World
-from ..torch._layer import Experts
-from ._replace import device_of, parallelize
+from ..torch._layer import Experts, device_of
+from ._replace import parallelize
 
 OF_ONE_EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate_proj|up_proj|down_proj|w1|w2|w3)\.weight$")
 one_at_a_time = threading.Lock()

@@ -6,11 +6,7 @@ from torch import nn
 
 from .._errors import InvalidArgument, Unsupported
 from .._world import World
-from ..torch._layer import Experts, shared_communicator
-
-
-def device_of(world: World) -> torch.device:
-    return torch.device("cpu") if world.device == "cpu" else torch.device("cuda", world.device_index)
+from ..torch._layer import Experts, device_of, shared_communicator
 
 
 def why_not(module: nn.Module) -> str:
