@@ -20,6 +20,7 @@ import baton
 def world_of(options):
     """By who started the ranks."""
     if options.meet == "env":
+        os.environ["BATON_DEADLINE_MS"] = str(round(1000 * options.deadline))
         return baton.World.from_env(options.device)
     if options.meet == "mpi":
         return baton.World.from_mpi(device=options.device, deadline=options.deadline)

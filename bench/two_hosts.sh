@@ -26,6 +26,14 @@ run() { # run NAME ARGUMENTS...
   fi || failed+=("$name")
 }
 
+of_host='[^:,]+:[1-9][0-9]*'
+if [[ $1 != --here && ! $1 =~ ^$of_host(,$of_host)*$ ]]; then
+  echo "two_hosts.sh: $1: expected --here, or each host with its number of GPUs, as in a:4,b:4" >&2
+  exit 2
+elif ! command -v mpirun >/dev/null; then
+  echo "two_hosts.sh: mpirun is not found; install Open MPI, or start bench/beyond_one_host.py by torchrun or srun" >&2
+  exit 2
+fi
 hosts=$1 failed=() small=(--device cpu --tokens 6 --hidden 64 --top-k 3 --experts 13 --rounds 3 --deadline 4)
 if [[ $hosts == --here ]]; then ranks=4; else ranks=$(ranks_of "$hosts"); fi
 run "layout per_rank" --repeats 10

@@ -31,7 +31,7 @@ void require(const bench_groups_options& o) {
   require_within("--repeats", o.repeats, 1, 1 << 20);
   require_within("--rounds", o.rounds, 1, 128);  // a stream holds 1024 launches behind a closed gate
   for (const int tokens : o.tokens) require_within("--tokens", tokens, 1, 1 << 16);
-  for (const int size : o.group_sizes) require_within("--group-size", size, 1, 1 << 12);
+  for (const int size : o.group_sizes) require_within("--group-size", size, 0, 1 << 12);
 }
 
 /// Through which groups rounds go, and how to ranks beyond them.
@@ -243,7 +243,9 @@ int run_bench_groups(const bench_groups_options& o, std::ostream& out) {
   const std::optional<measured_gpus> gpu = facts_of(worlds);
   const json run = facts_of_run(own, o, gpu);
   std::vector<int> group_sizes = o.group_sizes, tokens = o.tokens;
-  if (group_sizes.empty()) group_sizes = {own.size(), 1};
+  if (group_sizes.empty()) group_sizes = {0, 1};
+  for (int& size : group_sizes)
+    if (size == 0) size = own.size();
   const std::vector<group_way> ways = ways_of(group_sizes, o.levels, own.size());
   if (tokens.empty()) tokens = on_gpu ? std::vector<int>{1, 8, 128} : std::vector<int>{4};
   const std::unique_ptr<round_timer> timer = make_round_timer(own);

@@ -162,8 +162,8 @@ void add_line(const json& line, const std::string& where, const forecast::link_f
 void print_row(const measured_round& r, const forecast::round_forecast& f, std::ostream& out) {
   const forecast::question& q = r.of.asked;
   const std::string transfer = transfer_of(q);
-  out << fmt::format("{:>6}{:>7}{:>8}  {:<17}{:<8}{:>11.1f}{:>11.1f}{:>8.0f} %\n", q.ranks, q.group_size(),
-                     q.tokens(), transfer.empty() ? "per_expert" : "per_rank, " + transfer,
+  out << fmt::format("{:>6}{:>7}{:>8}{:>8}  {:<17}{:<6}{:>9.1f}{:>9.1f}{:>6.0f} %\n", q.ranks, q.group_size(),
+                     q.tokens(), name(q.by), transfer.empty() ? "per_expert" : "per_rank, " + transfer,
                      name(q.config.format), r.us, f.round_us(), 100 * (f.round_us() / r.us - 1));
 }
 
@@ -192,8 +192,8 @@ forecast_errors compare_with_forecasts(const measured_rounds& measured, bench_re
   std::vector<double> errors;
   to.table([](std::ostream& out) {
     out << "Rounds as measured, and as forecast: us of the slowest rank.\n\n"
-        << fmt::format("{:>6}{:>7}{:>8}  {:<17}{:<8}{:>11}{:>11}{:>10}\n", "ranks", "group", "tokens",
-                       "layout", "format", "measured", "forecast", "off by");
+        << fmt::format("{:>6}{:>7}{:>8}{:>8}  {:<17}{:<6}{:>9}{:>9}{:>8}\n", "ranks", "group", "tokens",
+                       "levels", "layout", "format", "measured", "forecast", "off by");
   });
   for (const measured_round& r : measured.all) {
     const forecast::round_forecast f = forecast_of(r.of);

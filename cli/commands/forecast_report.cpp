@@ -11,10 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-const char* name(forecast::levels by) {
-  return by == forecast::levels::one ? "one" : "two";
-}
-
 json to_json(const forecast::traffic& t) {
   return {{"messages", t.messages}, {"bytes", t.bytes}, {"signals", t.signals}, {"id_bytes", t.id_bytes}};
 }
@@ -85,6 +81,10 @@ std::string words(forecast::bottleneck b) {
 
 }  // namespace
 
+const char* name(forecast::levels by) {
+  return by == forecast::levels::one ? "one" : "two";
+}
+
 json to_json(const forecast_case& c, const forecast::round_forecast& f) {
   return {{"schema", "baton.forecast/1"},
           {"axes", axes_of(c)},
@@ -117,8 +117,8 @@ void forecast_table::print(const forecast_case& c, const forecast::round_forecas
 
 void forecast_table::print_end(std::ostream& out) const {
   if (!has_unwritten_) return;
-  out << "\n* There are no kernels for this yet: they take 8 ranks, and send beyond a\n"
-         "  group with layout per_expert in one level.\n";
+  out << "\n* There are no kernels for this yet: they take 8 ranks, and two levels with\n"
+         "  layout per_rank in groups that are all as large.\n";
 }
 
 }  // namespace baton::cli

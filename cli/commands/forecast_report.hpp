@@ -8,6 +8,8 @@
 
 namespace baton::cli {
 
+const char* name(forecast::levels by);
+
 /// Schema baton.forecast/1.
 nlohmann::json to_json(const forecast_case& c, const forecast::round_forecast& f);
 

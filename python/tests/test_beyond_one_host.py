@@ -37,7 +37,7 @@ def test_ranks_of_two_hosts_are_right_in_groups_of_their_hosts_and_rank_0_tells_
 
 @pytest.mark.parametrize("layout, place", [("per_rank", "dispatch.ids"), ("per_expert", "dispatch.arrival")])
 def test_a_rank_that_is_silent_is_named_by_every_other_one(layout, place):
-    all_told = outputs_of(["left", "right"], "--repeats", "0", "--silent", "1", "--deadline", "1", "--layout", layout, BATON_DEADLINE_MS="1000")
+    all_told = outputs_of(["left", "right"], "--repeats", "0", "--silent", "1", "--deadline", "1", "--layout", layout)
     assert [code for code, _ in all_told] == [0, 0], all_told
     assert f"waited 1.0 s at {place} for rank 1" in all_told[0][1]
 
@@ -45,6 +45,19 @@ def test_a_rank_that_is_silent_is_named_by_every_other_one(layout, place):
 def test_hosts_that_take_turns_are_told_so_on_every_rank():
     for code, text in outputs_of(["left", "right", "left"]):
         assert code == 1 and "InvalidArgument: p2p_group_size: 0 means the ranks of a host" in text and "hosts of ranks: 0 1 0" in text, text
+
+
+@pytest.mark.parametrize("hosts", ["a,b", "a:0,b:4", "--hosts", "a:4,"])
+def test_hosts_without_a_number_of_gpus_are_refused_before_anything_is_started(hosts):
+    run = subprocess.run([PROGRAM.parent / "two_hosts.sh", hosts], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stdout) == (2, "") and f"{hosts}: expected --here, or each host" in run.stderr, run.stderr
+
+
+def test_without_mpirun_it_is_said_what_to_do(tmp_path):
+    for tool in ("bash", "dirname", "readlink", "sed"):
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    run = subprocess.run([PROGRAM.parent / "two_hosts.sh", "--here"], env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stdout) == (2, "") and "mpirun is not found" in run.stderr, run.stderr
 
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs Open MPI's mpirun")

@@ -122,6 +122,13 @@ TEST(bench_groups, two_levels_are_checked_and_timed_beside_one_where_there_are_s
   EXPECT_TRUE(says(table, "groups of 2: puts between them", "groups of 2: puts, two levels")) << table;
 }
 
+TEST(bench_groups, no_size_means_all_ranks) {
+  bench_groups_options o = few_tokens();
+  o.group_sizes = {0};
+  const std::string table = of_three_ranks(o).at(0);
+  EXPECT_TRUE(says(table, "groups of 3: stores")) << table;
+}
+
 TEST(bench_groups, counts_that_are_none_and_groups_of_more_than_the_ranks_are_refused) {
   const auto refusal = [](auto change) {
     bench_groups_options o = few_tokens();

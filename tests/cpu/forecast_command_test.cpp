@@ -49,6 +49,25 @@ TEST(forecast_command, a_table_has_a_row_for_each_point_and_says_of_which_there_
   EXPECT_FALSE(says(said_by(near), "no kernels"));
 }
 
+TEST(forecast_command, rounds_that_the_library_serves_are_not_marked) {
+  const auto is_marked = [](int ranks, int group, ep_layout layout, forecast::levels by) {
+    forecast_options o = of_few_ranks();
+    o.ranks = {ranks};
+    o.group_sizes = {group};
+    o.layouts = {layout};
+    o.levels = {by};
+    return says(said_by(o), "no kernels");
+  };
+  using enum forecast::levels;
+  EXPECT_FALSE(is_marked(8, 4, ep_layout::per_rank, one));
+  EXPECT_FALSE(is_marked(8, 4, ep_layout::per_rank, two));
+  EXPECT_FALSE(is_marked(8, 4, ep_layout::per_expert, one));
+  EXPECT_TRUE(is_marked(8, 4, ep_layout::per_expert, two));
+  EXPECT_TRUE(is_marked(8, 3, ep_layout::per_rank, two)) << "the last group has forwarders for two of three";
+  EXPECT_FALSE(is_marked(8, 3, ep_layout::per_rank, one));
+  EXPECT_TRUE(is_marked(16, 8, ep_layout::per_rank, one));
+}
+
 TEST(forecast_command, json_has_what_was_asked_what_is_sent_and_how_long_it_takes) {
   forecast_options o = of_few_ranks();
   const test::temporary_folder folder;
@@ -152,6 +171,21 @@ TEST(forecast_command, measured_rounds_are_as_far_off_as_the_results_say) {
   const forecast_errors puts =
       errors_of({"2026-11-25-beyond/groups-256.jsonl", "2026-11-25-beyond/groups-64.jsonl"}, nvlink);
   EXPECT_LT(puts.worst_percent, 18.5);
+  EXPECT_LT(errors_of({"2026-11-27-beyond/per-expert-64.jsonl"}, nvlink).worst_percent, 27.5);
+  const forecast_errors few = errors_of({"2026-11-27-two-levels/levels-256.jsonl"}, nvlink),
+                        many = errors_of({"2026-11-27-two-levels/levels-64.jsonl"}, nvlink);
+  EXPECT_LT(few.worst_percent, 105.5);
+  EXPECT_LT(few.median_percent, 36.5);
+  EXPECT_LT(many.worst_percent, 37.5);
+}
+
+TEST(forecast_command, measured_rounds_of_both_levels_can_be_told_apart) {
+  forecast_options o;
+  o.measured = BATON_SOURCE_DIR "/docs/results/2026-11-27-two-levels/levels-64.jsonl";
+  const std::string table = said_by(o);
+  EXPECT_TRUE(says(table, " 128     one  per_rank, chunks", " 128     two  per_rank, chunks")) << table;
+  std::istringstream lines{table};
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
 std::string refused_file(const std::string& text) {

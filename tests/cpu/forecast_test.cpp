@@ -170,6 +170,25 @@ double sum(const std::vector<double>& all) {
   return std::accumulate(all.begin(), all.end(), 0.0);
 }
 
+/// A communicator's is of whole slots.
+void expect_the_window_of(const question& q) {
+  ep_config c = q.config;
+  c.levels = q.by == levels::two ? ep_levels::two : ep_levels::one;
+  const std::size_t window = workspace_bytes(c, q.ranks).window;
+  EXPECT_LE(sizes_of(q).window_bytes, window);
+  EXPECT_GT(sizes_of(q).window_bytes + 512, window);
+}
+
+TEST(forecast, windows_are_as_large_as_those_of_a_communicator) {
+  for (const int group : {0, 1, 4})
+    for (const int tokens : {128, 4096}) {
+      SCOPED_TRACE(testing::Message() << "groups of " << group << ", " << tokens << " tokens");
+      expect_the_window_of(asked(8, group, tokens));
+      expect_the_window_of(asked(8, group, tokens, ep_layout::per_rank, levels::two));
+      expect_the_window_of(asked(8, group, tokens, ep_layout::per_expert));
+    }
+}
+
 TEST(forecast, what_goes_out_comes_in) {
   for (const levels by : {levels::one, levels::two})
     for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
