@@ -11,7 +11,6 @@ All ranks are of one process, whose GPUs' memory lies in one range of addresses,
 
 Exit code 1: a round was wrong, or failed. 2: FILE is not what baton writes, or has no such point. 4: no torch, FlashInfer or as many GPUs here; the message says which.
 """
-import argparse
 import json
 import os
 import pathlib
@@ -21,11 +20,11 @@ import traceback
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import plots
+from peer_script import BAD_FILE, NOT_HERE, WRONG, is_measured_elsewhere, parser_of, points_of
 
 READ, WRITTEN = "baton.bench.ep/2", "baton.bench.ep_peers/1"
 WHO = "FlashInfer's one-sided all-to-all"
 ROUNDS, SETS = 40, 4
-WRONG, BAD_FILE, NOT_HERE = 1, 2, 4
 
 
 def read_points(path):
@@ -251,16 +250,12 @@ def row(axes, ours_us, line):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("points", metavar="FILE", type=pathlib.Path)
-    parser.add_argument("--out", metavar="PEERS", type=pathlib.Path, help="gets a line of JSON for each point")
+    parser = parser_of(__doc__, "gets a line of JSON for each point")
     parser.add_argument("--module", metavar="SO", type=pathlib.Path, help="FlashInfer's module mnnvl_moe_alltoall, if it is built already")
     parser.add_argument("--repeats", type=int, default=20, help="samples of each time [20]")
     options = parser.parse_args()
-    try:
-        points = read_points(options.points)
-    except (OSError, ValueError) as why:
-        print(why, file=sys.stderr)
+    points = points_of(read_points, options.points)
+    if points is None:
         return BAD_FILE
     found, missing = load_peer(options.module)
     ranks = max(axes["ranks"] for axes, _, _ in points)
@@ -269,9 +264,12 @@ def main():
     if found is None:
         print(f"{WHO} cannot be measured: {missing}", file=sys.stderr)
         return NOT_HERE
+    here = found[0].cuda.get_device_name()
+    if is_measured_elsewhere(options.points, (gpu for _, _, gpu in points), here):
+        return NOT_HERE
     lines = {}
-    print(f"{WHO}, on {found[0].cuda.get_device_name()}; shares are baton's time of it in place\n{heading()}")
-    for axes, ours_us, gpu in points:
+    print(f"{WHO}, on {here}; shares are baton's time of it in place\n{heading()}")
+    for axes, ours_us, _ in points:
         key = tuple(axes[name] for name in ("ranks", "tokens", "hidden", "experts", "top_k", "format"))
         if key not in lines:
             lines[key] = measure(*found, axes, options.repeats)

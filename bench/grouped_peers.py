@@ -8,7 +8,6 @@ schema of FILE, and a table sets both beside each other. Run both on the same ma
 
 Exit code 1: a product was wrong. 2: FILE is not what baton writes, or has no point of a GPU. 4: there is no torch, no GPU, or no torch._grouped_mm here; the message says which.
 """
-import argparse
 import datetime
 import json
 import pathlib
@@ -18,6 +17,7 @@ import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import plots
+from peer_script import BAD_FILE, NOT_HERE, WRONG, is_measured_elsewhere, parser_of, points_of
 
 SCHEMA = "baton.bench.grouped_gemm/1"
 WHO = "torch._grouped_mm"
@@ -26,7 +26,6 @@ BURST_US = 15_000
 BATCH_US = 20_000
 MOST_RUNS = 200
 HELD_CYCLES = 2_000_000  # about a millisecond, in which the host gets ahead of the device
-WRONG, BAD_FILE, NOT_HERE = 1, 2, 4
 
 
 def read_points(path):
@@ -175,22 +174,16 @@ def row(ours, peer):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("points", metavar="FILE", type=pathlib.Path)
-    parser.add_argument("--out", metavar="PEERS", type=pathlib.Path, help="gets torch's points, in FILE's schema")
-    options = parser.parse_args()
-    try:
-        points = read_points(options.points)
-    except (OSError, ValueError) as why:
-        print(why, file=sys.stderr)
+    options = parser_of(__doc__, "gets torch's points, in FILE's schema").parse_args()
+    points = points_of(read_points, options.points)
+    if points is None:
         return BAD_FILE
     torch, missing = load_torch()
     if torch is None:
         print(f"{WHO} cannot be measured: {missing}", file=sys.stderr)
         return NOT_HERE
     here = torch.cuda.get_device_name()
-    if strange := [p["gpu"] for p in points if here not in p["gpu"]]:
-        print(f"{options.points}: measured on {strange[0]}, but this is {here}: times would not compare", file=sys.stderr)
+    if is_measured_elsewhere(options.points, (p["gpu"] for p in points), here):
         return NOT_HERE
     timer, peers = gpu_timer(torch), []
     print(f"{WHO} of torch {torch.__version__}, on {here}; shares are baton's time of torch's\n{heading()}")

@@ -39,7 +39,7 @@ struct group_way {
   int size;
   ep_levels levels;
   /// Both levels are the same then.
-  bool is_one_group(int ranks) const { return size == 0 || size >= ranks; }
+  bool is_one_group(int ranks) const { return size >= ranks; }
   /// Of ranks whose sums become one before they travel on: with another size sums have other bits. 1: one by one.
   int added_up(int ranks) const { return levels == ep_levels::one || is_one_group(ranks) ? 1 : size; }
 };
@@ -147,8 +147,8 @@ groups_point measure(const world& own, const bench_groups_options& o, int tokens
       if (i >= 0) times.push_back(us);
     }
   }
-  const bool has_joined =
-      std::any_of(ways.begin(), ways.end(), [&](const group_way& way) { return way.size < own.size(); });
+  const bool has_joined = std::any_of(ways.begin(), ways.end(),
+                                      [&](const group_way& way) { return !way.is_one_group(own.size()); });
   if (has_joined)
     time_all_to_all(own, o, timer, point);
   else
@@ -195,7 +195,7 @@ json to_json(const groups_point& p, const bench_groups_options& o, const json& r
 }
 
 const char* reached_by(const group_way& way, int ranks) {
-  if (way.size >= ranks) return "stores";
+  if (way.is_one_group(ranks)) return "stores";
   return way.levels == ep_levels::one ? "puts between them" : "puts, two levels";
 }
 

@@ -1,12 +1,10 @@
 import json
-import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 import unittest
 
 import exchange_peers
+import peer_runs
 
 AXES = {"ranks": 4, "tokens": 128, "hidden": 7168, "experts": 256, "top_k": 8, "format": "fp8", "device": "cuda", "layout": "per_rank",
         "routing": "uniform", "num_sms": 0}
@@ -45,22 +43,18 @@ class peers_of_an_exchange_benchmark(unittest.TestCase):
         spread = exchange_peers.spread_of([10.0, 12.0, 11.0, 20.0, 11.5])
         self.assertEqual((spread["median_us"], spread["mad_us"]), (11.5, 0.5))
 
-    def said_with(self, torch_source, point=POINT):
-        """Exit code and messages of the script where `import torch` runs this."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder)
-            (path / "torch.py").write_text(torch_source)
-            (path / "points.jsonl").write_text(json.dumps(point) + "\n")
-            run = subprocess.run([sys.executable, exchange_peers.__file__, path / "points.jsonl"], capture_output=True, text=True,
-                                 env={**os.environ, "PYTHONPATH": folder})
-            return run.returncode, run.stderr
-
     def test_a_file_of_something_else_is_refused(self):
-        code, message = self.said_with("", {"schema": "something else"})
-        self.assertEqual(code, exchange_peers.BAD_FILE)
-        self.assertIn("schema 'something else', expected", message)
+        peer_runs.assert_refuses_another_schema(self, exchange_peers)
 
     def test_what_is_missing_is_said(self):
-        code, message = self.said_with("raise ImportError('gone')")
+        code, message = peer_runs.said_with(exchange_peers, POINT, {"torch.py": "raise ImportError('gone')"})
         self.assertEqual(code, exchange_peers.NOT_HERE)
         self.assertIn("cannot be measured: ImportError: gone", message)
+
+    def test_another_gpu_than_batons_is_refused(self):
+        modules = {"torch.py": "class cuda:\n    device_count = staticmethod(lambda: 4)\n    get_device_name = staticmethod(lambda: 'Another')\n",
+                   "tvm_ffi.py": "", "cuda/bindings/driver.py": "",
+                   "flashinfer/jit/comm.py": "class gen_moe_alltoall_module:\n    def build_and_load(self):\n        return self\n"}
+        code, message = peer_runs.said_with(exchange_peers, POINT, modules)
+        self.assertEqual(code, exchange_peers.NOT_HERE, message)
+        self.assertIn("measured on 4 x A GPU, but this is Another", message)

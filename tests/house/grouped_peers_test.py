@@ -1,12 +1,10 @@
 import json
-import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 import unittest
 
 import grouped_peers
+import peer_runs
 
 POINT = {"schema": grouped_peers.SCHEMA, "who": "baton", "model": "a-model", "product": "down", "groups": 2, "n": 8, "k": 16,
          "rows_per_group": 2, "routing": "skewed", "seed": 1, "counts": [3, 1], "rows": 4, "groups_with_rows": 2,
@@ -88,20 +86,8 @@ class peers_of_a_grouped_benchmark(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "something else"):
                 grouped_peers.read_points(path)
 
-    def said_with(self, torch_source, point=POINT):
-        """Exit code and messages of the script where `import torch` runs this."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder)
-            (path / "torch.py").write_text(torch_source)
-            (path / "points.jsonl").write_text(json.dumps(point) + "\n")
-            run = subprocess.run([sys.executable, grouped_peers.__file__, path / "points.jsonl"], capture_output=True, text=True,
-                                 env={**os.environ, "PYTHONPATH": folder})
-            return run.returncode, run.stderr
-
     def test_a_file_of_something_else_is_refused(self):
-        code, message = self.said_with("", {"schema": "something else"})
-        self.assertEqual(code, grouped_peers.BAD_FILE)
-        self.assertIn("schema 'something else', expected", message)
+        peer_runs.assert_refuses_another_schema(self, grouped_peers)
 
     def test_what_is_missing_is_said(self):
         usable = "__version__ = '9.9'\n_grouped_mm = None\nclass cuda:\n    is_available = staticmethod(lambda: {})\n"
@@ -110,6 +96,6 @@ class peers_of_a_grouped_benchmark(unittest.TestCase):
                              (usable.format(False), "torch 9.9 sees no GPU"),
                              (usable.format(True) + "    get_device_name = staticmethod(lambda: 'Another')\n",
                               "measured on 1 x A GPU, but this is Another")):
-            code, message = self.said_with(source)
+            code, message = peer_runs.said_with(grouped_peers, POINT, {"torch.py": source})
             self.assertEqual(code, grouped_peers.NOT_HERE, message)
             self.assertIn(said, message)

@@ -206,6 +206,20 @@ struct untouched {
   }
 };
 
+/// Rank 0's tokens, which the word at `at` counts, are neither fewer nor more than it says.
+void expect_other_counts_are_refused(untouched& all, std::size_t at) {
+  const std::uint32_t told = arrival_word::count(all.word(forwarded_rounds::receive, at));
+  ASSERT_GT(told, 1u);
+  for (const std::uint32_t lie : {told - 1, told + 1}) {
+    const stuck_record r = all.reported(forwarded_rounds::receive, at, arrival_word::of(1, lie));
+    ASSERT_EQ(r.complete, 1u);
+    EXPECT_EQ(name(r.where), "dispatch.damaged_chunk");
+    EXPECT_EQ(r.peer, 0);
+    EXPECT_EQ(r.seen, lie);
+    EXPECT_EQ(r.expected, told);
+  }
+}
+
 /// The first word by which rank 2 is told of a sum by `from` of one of its own tokens.
 std::size_t word_of_a_sum(untouched& all, int from) {
   for (int token = 0; token < num_tokens; ++token)
@@ -241,15 +255,7 @@ TEST(exchange_groups_damage, a_flipped_bit_of_a_word_that_a_put_is_told_of_by_is
 
 TEST(exchange_groups_damage, a_word_that_says_another_number_of_put_tokens_is_refused) {
   untouched all{false};
-  const std::size_t at = all.e.window().token_word_at(all.e.shape(), 1, 0, 0);
-  const std::uint32_t told = arrival_word::count(all.word(forwarded_rounds::receive, at));
-  ASSERT_GT(told, 1u);
-  for (const std::uint32_t lie : {told - 1, told + 1}) {
-    const stuck_record r = all.reported(forwarded_rounds::receive, at, arrival_word::of(1, lie));
-    ASSERT_EQ(r.complete, 1u);
-    EXPECT_EQ(name(r.where), "dispatch.damaged_chunk");
-    EXPECT_EQ(r.peer, 0);
-  }
+  expect_other_counts_are_refused(all, all.e.window().token_word_at(all.e.shape(), 1, 0, 0));
 }
 
 TEST(exchange_groups_damage, a_flipped_bit_of_ids_that_were_put_is_named_or_does_no_harm) {
@@ -302,17 +308,7 @@ TEST(exchange_two_levels_damage, a_flipped_bit_of_a_word_for_a_forwarder_is_name
 /// A forwarder knows from ids what its group wants, and believes no other number.
 TEST(exchange_two_levels_damage, a_forward_word_that_says_another_number_of_tokens_is_refused) {
   untouched all;
-  const std::size_t at = all.e.groups().forward_word_at(all.e.window(), 1, 0, 0);
-  const std::uint32_t told = arrival_word::count(all.word(forwarded_rounds::receive, at));
-  ASSERT_GT(told, 1u);
-  for (const std::uint32_t lie : {told - 1, told + 1}) {
-    const stuck_record r = all.reported(forwarded_rounds::receive, at, arrival_word::of(1, lie));
-    ASSERT_EQ(r.complete, 1u);
-    EXPECT_EQ(name(r.where), "dispatch.damaged_chunk");
-    EXPECT_EQ(r.peer, 0);
-    EXPECT_EQ(r.seen, lie);
-    EXPECT_EQ(r.expected, told);
-  }
+  expect_other_counts_are_refused(all, all.e.groups().forward_word_at(all.e.window(), 1, 0, 0));
 }
 
 }  // namespace

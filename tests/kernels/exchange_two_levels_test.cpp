@@ -36,16 +36,7 @@ TEST(exchange_two_levels, rounds_are_right_in_every_case) {
     const auto worlds = world::local(ranks, device_kind::cpu);
     for (const named_case& c : conformance_cases(ranks)) {
       SCOPED_TRACE(fmt::format("{}, {} ranks, groups of {}", c.name, ranks, group));
-      std::vector<std::vector<exchange_rank>> all;
-      for (const ep_rows rows : {ep_rows::by_expert, ep_rows::by_token})
-        all.push_back(make_ranks(worlds, forwarded_in_groups_of(group, c.what, rows).config));
-      const exchange_case what = forwarded_in_groups_of(group, c.what);
-      for (std::uint64_t seed = 1; seed <= 2; ++seed) {
-        const auto inputs = draw_inputs(what, seed);
-        const expected_round round{what, inputs};
-        for (std::size_t rows = 0; rows < 2; ++rows)
-          EXPECT_EQ(run_round(round, all[rows], seed == 1 ? calls::fused : calls::apart), "") << rows;
-      }
+      expect_both_orders_are_right(worlds, forwarded_in_groups_of(group, c.what), 2, 1);
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,22 @@ void expect_lost_ranks_named_at(const std::string& site, InGroupsOf in_groups_of
           EXPECT_EQ(found[static_cast<std::size_t>(r)].epoch, 1u);
         }
       }
+}
+
+/// Rounds of seeds from 1 on, of which one is fused, with rows by expert and by token: what must come is the same, and worked out
+/// once.
+inline void expect_both_orders_are_right(std::span<const world> worlds, const exchange_case& by_expert,
+                                         std::uint64_t seeds, std::uint64_t fused) {
+  ep_config by_token = by_expert.config;
+  by_token.rows = ep_rows::by_token;
+  std::vector<std::vector<exchange_rank>> all;
+  for (const ep_config& config : {by_expert.config, by_token}) all.push_back(make_ranks(worlds, config));
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const auto inputs = draw_inputs(by_expert, seed);
+    const expected_round round{by_expert, inputs};
+    for (std::size_t rows = 0; rows < 2; ++rows)
+      EXPECT_EQ(run_round(round, all[rows], seed == fused ? calls::fused : calls::apart), "") << rows;
+  }
 }
 
 }  // namespace baton::test
