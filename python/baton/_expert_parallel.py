@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequ
 from . import _core
 from ._arrays import Array, empty, framework_of, integer, kind_of, stream_handle, told
 from ._errors import InvalidArgument
-from ._received import Received
+from ._received import Place, Received
 from ._world import World, core_of, refuse_pickling
 
 
@@ -47,8 +47,8 @@ class ExpertParallel:
         config = core.config
         self._hidden = config["hidden"]
         self._gpu, self._size = world._gpu, world.size
-        self._kinds = [type(None)] * config["num_slots"]  # of each slot's tokens
         self._views: dict = {}  # of the communicator's memory, by framework and slot, whose rounds come back to the same places
+        self._places = [self._place(type(None), slot) for slot in range(config["num_slots"])]  # of each slot's last tokens
         self._came: "dict[int, Received | int]" = {}  # of CPU ranks: what each slot's last dispatch left, or how many rows
         self._number = 0  # by which operators of baton.torch know it
         self._open_rounds: "dict[int, Received]" = {}  # what they received in its slots
@@ -99,38 +99,47 @@ class ExpertParallel:
         """
         try:
             self._core.dispatch_async((tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
-                                      stream_handle(stream, self._gpu, kind_of(tokens)))
+                                      stream if stream is None else stream_handle(stream, self._gpu, kind_of(tokens)))
         except TypeError as error:
             raise told(error, slot=slot, num_sms=num_sms) from None
-        self._kinds[slot] = kind_of(tokens)
+        self._place_of(tokens, slot)
 
     def dispatch_wait(self, *, slot: int = 0, stream: Any = None) -> Received:
         """Waits for all ranks' dispatch_async, and lays the received tokens out by expert."""
         core, kind = self._core, self._kind(slot)
-        return self._received(_core.dispatch_wait(core, slot, stream_handle(stream, self._gpu, kind)), kind, slot)
+        return self._received(_core.dispatch_wait(core, slot, stream_handle(stream, self._gpu, kind)), self._places[slot], slot)
 
     def dispatch(self, tokens: Array, topk_idx: Array, topk_weights: Optional[Array] = None, *, input_scales: Optional[Array] = None,
                  expert_load: Optional[Array] = None, slot: int = 0, num_sms: int = 0, stream: Any = None) -> Received:
         """dispatch_async and dispatch_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use dispatch_all."""
-        kind = kind_of(tokens)
-        try:
+        try:  # what every round does is written out: a call in Python costs as much as all checks of an array
             core = _core.dispatch(self._held or self._core, (tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
-                                  stream_handle(stream, self._gpu, kind))
+                                  stream if stream is None else stream_handle(stream, self._gpu, kind_of(tokens)))
         except TypeError as error:
             raise told(error, slot=slot, num_sms=num_sms) from None
-        self._kinds[slot] = kind
-        return self._received(core, kind, slot)
+        place = self._places[slot]
+        if place.is_new_to_rounds or place.kind is not type(tokens):
+            return self._received(core, self._place_of(tokens, slot), slot)
+        return Received(core, place)
 
-    def _received(self, core: Any, kind: type, slot: int) -> Received:
+    def _received(self, core: Any, place: Place, slot: int) -> Received:
         if self._gpu < 0:
-            self._came[slot] = Received(core, "numpy", -1, self._views_of("numpy", slot))
-        framework = framework_of(kind)
-        return Received(core, framework, self._gpu, self._views.get((framework, slot)) or self._views_of(framework, slot))
+            self._came[slot] = Received(core, self._numpy(slot))
+        return Received(core, self._place(place.kind, slot) if place.is_new_to_rounds else place)
 
-    def _views_of(self, framework: str, slot: int) -> dict:
-        if framework == "jax":  # remembers an array's values, as it takes none to change
-            return {}
-        return self._views.setdefault((framework, slot), {})
+    def _numpy(self, slot: int) -> Place:
+        return Place(type(None), "numpy", -1, self._views.setdefault(("numpy", slot), {}), True)
+
+    def _place_of(self, tokens: Any, slot: int) -> Place:
+        """That of a slot which was given `tokens`."""
+        if (place := self._places[slot]).kind is not (kind := kind_of(tokens)):
+            place = self._places[slot] = self._place(kind, slot)
+        return place
+
+    def _place(self, kind: type, slot: int) -> Place:
+        framework = framework_of(kind)
+        views: dict = {} if framework == "jax" else self._views.setdefault((framework, slot), {})  # jax remembers values, as it takes none to change
+        return Place(kind, framework, self._gpu, views, framework == "jax" or self._gpu < 0)
 
     def combine_async(self, expert_output: Array, shared_output: Optional[Array] = None, *, topk_weights: Optional[Array] = None,
                       num_rows: int = -1, slot: int = 0, num_sms: int = 0, stream: Any = None) -> None:
@@ -145,7 +154,7 @@ class ExpertParallel:
         self._require_all_rows(num_rows, slot)
         try:
             self._core.combine_async((expert_output, shared_output, topk_weights), slot, num_sms, num_rows,
-                                     stream_handle(stream, self._gpu, kind_of(expert_output)))
+                                     stream if stream is None else stream_handle(stream, self._gpu, kind_of(expert_output)))
         except TypeError as error:
             raise told(error, slot=slot, num_sms=num_sms, num_rows=num_rows) from None
 
@@ -168,7 +177,7 @@ class ExpertParallel:
             self._require_all_rows(num_rows, slot)
         try:
             (self._held or self._core).combine((expert_output, shared_output, topk_weights, out), slot, num_sms, num_rows,
-                               stream_handle(stream, self._gpu, kind_of(expert_output)))
+                                              stream if stream is None else stream_handle(stream, self._gpu, kind_of(expert_output)))
         except TypeError as error:
             raise told(error, slot=slot, num_sms=num_sms, num_rows=num_rows) from None
         return out
@@ -182,7 +191,7 @@ class ExpertParallel:
             self._core.num_tokens(slot)  # refuses what is no slot
         except TypeError as error:
             raise told(error, slot=slot) from None
-        return self._kinds[slot]
+        return self._places[slot].kind
 
     def _out(self, out: Optional[Array], slot: int, kind: type, stream: Any) -> Array:
         if out is not None:
@@ -225,7 +234,7 @@ class ExpertParallel:
     def close(self) -> None:
         """Lets go of the communicator; views of what it received keep its memory until they are gone. May be called twice."""
         self._held = None
-        self._views, self._open_rounds, self._came = {}, {}, {}
+        self._views, self._open_rounds, self._came, self._places = {}, {}, {}, []
 
     def __enter__(self) -> "ExpertParallel":
         return self
@@ -397,7 +406,8 @@ def release_all(ep: Sequence[ExpertParallel]) -> None:
     ep = ranks_of(ep)
     for one in ep:
         one._came = {slot: rows_of(came) for slot, came in one._came.items()}
-        one._views.clear()
+        for views in one._views.values():
+            views.clear()
     _core.release([one._core for one in ep])
 
 

@@ -1,5 +1,5 @@
 """What a dispatch left on a rank."""
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from . import _core
 from ._arrays import NARROW, SCALES, Array, seen_as, takes_bits
@@ -12,6 +12,16 @@ BITS = {"bf16": 16, "fp8": 8, "mxfp8": 8, "mxfp4": 4, "nvfp4": 4}  # of a value
 NOT_SEEN = None, None
 
 
+class Place(NamedTuple):
+    """Where a slot's rounds come to, and as whose arrays."""
+
+    kind: type  # of the tokens it was given last
+    framework: str
+    gpu: int
+    views: dict  # with their shapes; rounds share them
+    is_new_to_rounds: bool  # each has something to do for it, or views of its own
+
+
 class Received:
     """Every token that a dispatch left on this rank, grouped by local expert, then source rank, then the order there.
 
@@ -21,17 +31,23 @@ class Received:
     """
 
     __reduce_ex__ = refuse_pickling
+    __slots__ = "_core", "_place", "__weakref__"  # every round makes one
 
-    def __init__(self, core: Any, framework: str, gpu: int, views: dict) -> None:
-        self._core, self._framework, self._gpu = core, framework, gpu
-        self._views = views  # of these places, with their shapes; rounds share them
+    def __init__(self, core: Any, place: Place) -> None:
+        self._core = core
+        self._place = place
 
     def _seen(self, name: str, dtype: str, *as_bits: bool) -> Optional[Array]:
-        if name not in self._views or is_changed(*self._views[name]):
+        _, framework, gpu, views, _ = self._place
+        if name not in views or is_changed(*views[name]):
             method = getattr(self._core, name)
-            seen = seen_as(lambda: method(*as_bits), self._framework, self._gpu, dtype)
-            self._views[name] = seen, getattr(seen, "shape", None)
-        return self._views[name][0]
+            seen = seen_as(lambda: method(*as_bits), framework, gpu, dtype)
+            views[name] = seen, getattr(seen, "shape", None)
+        return views[name][0]
+
+    @property
+    def _framework(self) -> str:
+        return self._place.framework
 
     @property
     def format(self) -> str:
@@ -54,7 +70,7 @@ class Received:
     def tokens(self) -> Array:
         """[max_rows, hidden] in the communicator's format; of 4-bit formats bytes [max_rows, hidden / 2]. With rows="by_token" each token
         once, at token_rows."""
-        seen, shape = self._views.get("tokens", NOT_SEEN)
+        seen, shape = self._place.views.get("tokens", NOT_SEEN)
         if seen is not None and getattr(seen, "shape", None) == shape and not getattr(seen, "requires_grad", False):  # is_changed, of what every round asks for
             return seen
         return self._seen("tokens", NARROW.get(self.format, "uint8"), takes_bits(self._framework))
@@ -97,7 +113,7 @@ class Received:
         world = World(_core.world_of(self._core))
         bytes_of_rows = self.max_rows * (self.hidden * BITS[self.format] // 8 + 16)
         return (f"<baton.Received: up to {self.max_rows} rows of {self.hidden} values as {self.format}, {self.num_local_experts} experts, "
-                f"on {'cpu' if self._gpu < 0 else f'cuda:{self._gpu}'}, {world._ranks()}, {bytes_of_rows:,} bytes of rows and sources>")
+                f"on {'cpu' if self._place.gpu < 0 else f'cuda:{self._place.gpu}'}, {world._ranks()}, {bytes_of_rows:,} bytes of rows and sources>")
 
 
 def is_changed(view: Optional[Array], shape: Optional[tuple]) -> bool:

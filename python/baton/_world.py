@@ -184,6 +184,12 @@ class World:
         this rank waits for a peer, and nothing was done."""
         return self._core.give_up()
 
+    @staticmethod
+    def give_up_meetings() -> None:
+        """Ends what threads of this process wait for where ranks meet, as when worlds and communicators are made: whoever waits raises
+        TransportError. From any thread, as a watchdog. A call that waits in several places is at the next one until this is called again."""
+        _core.World.give_up_meetings()
+
     def reset_wait_times(self) -> None:
         self._core.reset_wait_times()
 

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -17,6 +16,8 @@
 
 #include "communicator.hpp"
 #include "config.hpp"
+#include "exchange.hpp"
+#include "interrupt.hpp"
 
 namespace baton::python {
 namespace {
@@ -24,12 +25,8 @@ namespace {
 std::unique_ptr<communicator> create(const py_world& rank, const nb::dict& config) {
   const ep_config wanted = config_of(config);
   const world& handle = rank.get();
-  std::optional<expert_parallel> made;
-  {
-    const nb::gil_scoped_release without_lock;
-    made.emplace(expert_parallel::create(handle, wanted));
-  }
-  return std::make_unique<communicator>(rank, std::move(*made));
+  expert_parallel made = where_ranks_meet([&] { return expert_parallel::create(handle, wanted); });
+  return std::make_unique<communicator>(rank, std::move(made));
 }
 
 std::vector<std::unique_ptr<communicator>> create_all(const std::vector<py_world>& ranks,
@@ -37,11 +34,8 @@ std::vector<std::unique_ptr<communicator>> create_all(const std::vector<py_world
   const ep_config wanted = config_of(config);
   std::vector<world> handles;
   for (const py_world& rank : ranks) handles.push_back(rank.get());
-  std::vector<expert_parallel> made;
-  {
-    const nb::gil_scoped_release without_lock;
-    made = expert_parallel::create_all(handles, wanted);
-  }
+  std::vector<expert_parallel> made =
+      where_ranks_meet([&] { return expert_parallel::create_all(handles, wanted); });
   std::vector<std::unique_ptr<communicator>> all;
   for (std::size_t r = 0; r < ranks.size(); ++r)
     all.push_back(std::make_unique<communicator>(ranks[r], std::move(made[r])));
@@ -64,18 +58,30 @@ received dispatch_wait(nb::handle self, int slot, std::uintptr_t stream) {
 
 // `given` are the arrays of a call, in the order in which baton.ExpertParallel gives them.
 
+/// None: the current one of the framework that `arrays` are of, which is one or a tuple of some.
+std::uintptr_t stream_of(const communicator& self, nb::handle stream, nb::handle arrays) {
+  if (!stream.is_none()) return nb::cast<std::uintptr_t>(stream);
+  if (self.rank().is_cpu()) return 0;
+  const bool is_tuple = nb::isinstance<nb::tuple>(arrays) && nb::len(arrays) > 0;
+  const nb::object one = is_tuple ? nb::object{arrays[0]} : nb::borrow(arrays);
+  const int gpu = self.rank().get().device_index();
+  if (const auto said = current_stream(Py_TYPE(one.ptr()), gpu)) return *said;
+  return nb::cast<std::uintptr_t>(
+      nb::module_::import_("baton._arrays").attr("current_stream")(one.type(), gpu));
+}
+
 dispatch_arguments arguments_of(const nb::tuple& given, int slot, int num_sms) {
   return {given[0], given[1], given[2], given[3], given[4], slot, num_sms};
 }
 
-void dispatch_async(communicator& self, const nb::tuple& given, int slot, int num_sms,
-                    std::uintptr_t stream) {
-  self.dispatch_async(arguments_of(given, slot, num_sms), stream);
+void dispatch_async(communicator& self, const nb::tuple& given, int slot, int num_sms, nb::handle stream) {
+  self.dispatch_async(arguments_of(given, slot, num_sms), stream_of(self, stream, given[0]));
 }
 
 void combine_async(communicator& self, const nb::tuple& given, int slot, int num_sms, int num_rows,
-                   std::uintptr_t stream) {
-  self.combine_async({given[0], given[1], given[2], {}, slot, num_sms, num_rows}, stream);
+                   nb::handle stream) {
+  self.combine_async({given[0], given[1], given[2], {}, slot, num_sms, num_rows},
+                     stream_of(self, stream, given[0]));
 }
 
 void combine_wait(communicator& self, const nb::tuple& given, int slot, std::uintptr_t stream) {
@@ -83,8 +89,9 @@ void combine_wait(communicator& self, const nb::tuple& given, int slot, std::uin
 }
 
 void combine(communicator& self, const nb::tuple& given, int slot, int num_sms, int num_rows,
-             std::uintptr_t stream) {
-  self.combine({given[0], given[1], given[2], given[3], slot, num_sms, num_rows}, stream);
+             nb::handle stream) {
+  self.combine({given[0], given[1], given[2], given[3], slot, num_sms, num_rows},
+               stream_of(self, stream, given[0]));
 }
 
 int num_tokens(communicator& self, int slot) {
@@ -105,22 +112,22 @@ std::pair<std::size_t, std::size_t> bytes_of(const nb::dict& config, int num_ran
   return {size.window, size.local};
 }
 
-received dispatch(nb::handle self, const nb::tuple& given, int slot, int num_sms, std::uintptr_t stream) {
+received dispatch(nb::handle self, const nb::tuple& given, int slot, int num_sms, nb::handle stream) {
+  auto& its = nb::cast<communicator&>(self);
   return received_by(self,
-                     nb::cast<communicator&>(self).dispatch(arguments_of(given, slot, num_sms), stream));
+                     its.dispatch(arguments_of(given, slot, num_sms), stream_of(its, stream, given[0])));
 }
 
 /// `work` on each of `ranks`, which are one, or all of a world::local; those together on a thread each.
 void on_each(const std::vector<communicator*>& ranks, const std::function<void(communicator&)>& work) {
   std::vector<world> handles;
   for (const communicator* one : ranks) handles.push_back(one->rank().get());
-  {
-    const nb::gil_scoped_release without_lock;
+  where_ranks_meet([&] {
     if (ranks.size() == 1)
       work(*ranks.front());
     else
       on_every_rank(handles, [&](int rank) { work(*ranks[static_cast<std::size_t>(rank)]); });
-  }
+  });
   for (communicator* one : ranks) one->forget_rounds();
 }
 
@@ -167,11 +174,12 @@ void bind_communicator(nb::module_& module) {
   bind_received(module);
   const nb::arg given{"given"}, slot{"slot"}, num_sms{"num_sms"}, num_rows{"num_rows"}, stream{"stream"},
       config{"config"};
+  const nb::arg given_stream = nb::arg("stream").none();
   nb::class_<communicator>(module, "Communicator")
-      .def("dispatch_async", &dispatch_async, given, slot, num_sms, stream)
-      .def("combine_async", &combine_async, given, slot, num_sms, num_rows, stream)
+      .def("dispatch_async", &dispatch_async, given, slot, num_sms, given_stream)
+      .def("combine_async", &combine_async, given, slot, num_sms, num_rows, given_stream)
       .def("combine_wait", &combine_wait, given, slot, stream)
-      .def("combine", &combine, given, slot, num_sms, num_rows, stream)
+      .def("combine", &combine, given, slot, num_sms, num_rows, given_stream)
       .def("check_dispatch", &check_dispatch, given, slot, num_sms)
       .def("check_combine", &check_combine, given, slot, num_sms, num_rows)
       .def("check", &communicator::check)
@@ -182,7 +190,7 @@ void bind_communicator(nb::module_& module) {
       .def_prop_ro("config", [](const communicator& self) { return dict_of(self.moe().config()); })
       .def_prop_ro("local_experts", &local_experts);
   module.def("dispatch_wait", &dispatch_wait, nb::arg("communicator"), slot, stream);
-  module.def("dispatch", &dispatch, nb::arg("communicator"), given, slot, num_sms, stream);
+  module.def("dispatch", &dispatch, nb::arg("communicator"), given, slot, num_sms, given_stream);
   module.def("release", &release, nb::arg("communicators"));
   module.def("reacquire", &reacquire, nb::arg("communicators"));
   module.def("set_members", &set_members, nb::arg("communicators"), nb::arg("epoch"),

@@ -90,6 +90,8 @@ void communicator::read_tokens(const dispatch_arguments& given, dispatch_input& 
 dispatch_input communicator::input_of(const dispatch_arguments& given, std::vector<kept_array>& used) const {
   const ep_config& config = moe_->config();
   const world& rank = rank_.get();
+  constexpr std::size_t most_used = 6;
+  used.reserve(most_used);
   dispatch_input in{.num_sms = given.num_sms, .slot = given.slot};
   read_tokens(given, in, used);
   const array ids = array_of(

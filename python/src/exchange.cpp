@@ -19,16 +19,10 @@ const dlpack_exchange* found_at(nb::handle type) {
   return exchange;
 }
 
-/// The stream that the framework whose arrays are of `type` works on now, as an address; None: it does not say.
+/// As an address; None: nobody says.
 nb::object current_stream_of(nb::handle type, int device_index) {
-  const dlpack_exchange* const exchange = exchange_of(reinterpret_cast<PyTypeObject*>(type.ptr()));
-  void* stream = nullptr;
-  if (exchange == nullptr) return nb::none();
-  if (exchange->current_stream(cuda, device_index, &stream) != 0) {
-    PyErr_Clear();
-    return nb::none();
-  }
-  return nb::int_(reinterpret_cast<std::uintptr_t>(stream));
+  const auto stream = current_stream(reinterpret_cast<PyTypeObject*>(type.ptr()), device_index);
+  return stream ? nb::object{nb::int_(*stream)} : nb::none();
 }
 
 }  // namespace
@@ -49,6 +43,17 @@ const dlpack_exchange* exchange_of(PyTypeObject* type) {
     seen.push_back({type, exchange});
   }
   return exchange;
+}
+
+std::optional<std::uintptr_t> current_stream(PyTypeObject* type, int device_index) {
+  const dlpack_exchange* const exchange = exchange_of(type);
+  void* stream = nullptr;
+  if (exchange == nullptr) return std::nullopt;
+  if (exchange->current_stream(cuda, device_index, &stream) != 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  return reinterpret_cast<std::uintptr_t>(stream);
 }
 
 void bind_exchange(nb::module_& module) {

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace baton::python {
 
@@ -41,6 +42,9 @@ struct dlpack_exchange {
 
 /// That of arrays of `type`; null: it has none that we know. Types are few and asked once.
 const dlpack_exchange* exchange_of(PyTypeObject* type);
+
+/// The stream that the framework whose arrays are of `type` works on now; nullopt: it does not say.
+std::optional<std::uintptr_t> current_stream(PyTypeObject* type, int device_index);
 
 void bind_exchange(nanobind::module_& module);
 

@@ -39,9 +39,10 @@ void on_interrupt(int signal, siginfo_t* info, void* context) {
 /// thread may outlive whatever a process destroys at its end.
 class watcher {
  public:
-  void begin(const world& rank) {
+  /// @param rank  whose work is waited for; nullopt: ranks meet
+  void begin(std::optional<world> rank) {
     const std::lock_guard lock{mutex_};
-    waiting_.emplace(rank);
+    waiting_.emplace(std::move(rank));
     ++waits_;
     if (!std::exchange(has_thread_, true)) std::thread{[this] { watch(); }}.detach();
     if (sleeps_) wake_.notify_one();
@@ -74,10 +75,13 @@ class watcher {
   void look(std::unique_lock<std::mutex>& lock) {
     if (!listens_) listen();
     if (!interrupted.load()) return;
-    const world rank = *waiting_;
+    const std::optional<world> rank = *waiting_;
     lock.unlock();
     try {
-      give_up(rank);
+      if (rank)
+        give_up(*rank);
+      else
+        give_up_meetings();
     } catch (const error&) {  // the wait ends at its deadline
     }
     lock.lock();
@@ -106,7 +110,7 @@ class watcher {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::optional<world> waiting_;  // what the main thread waits for
+  std::optional<std::optional<world>> waiting_;  // what the main thread waits for
   std::uint64_t waits_ = 0;
   bool listens_ = false, sleeps_ = false, has_thread_ = false;
 };
@@ -125,12 +129,19 @@ bool is_main_thread() {
   return is_main;
 }
 
+void begin_wait(std::optional<world> rank) {
+  interrupted.store(false);
+  the_watcher().begin(std::move(rank));
+}
+
 }  // namespace
 
+interruptible_wait::interruptible_wait() : is_main_{is_main_thread()} {
+  if (is_main_) begin_wait(std::nullopt);
+}
+
 interruptible_wait::interruptible_wait(const world& rank) : is_main_{is_main_thread()} {
-  if (!is_main_) return;
-  interrupted.store(false);
-  the_watcher().begin(rank);
+  if (is_main_) begin_wait(rank);
 }
 
 interruptible_wait::~interruptible_wait() {
@@ -139,6 +150,14 @@ interruptible_wait::~interruptible_wait() {
 
 bool was_interrupted() {
   return is_main_thread() && interrupted.load();
+}
+
+/// The handler runs before anything is said: what writes to standard error runs it as well, and loses what it raises.
+void say_and_interrupt(const error& of_wait) {
+  std::optional<nanobind::python_error> raised;
+  if (PyErr_CheckSignals() != 0) raised.emplace();
+  PySys_FormatStderr("baton: interrupted: %s\n", of_wait.what());
+  if (raised) throw std::move(*raised);
 }
 
 }  // namespace baton::python

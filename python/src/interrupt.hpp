@@ -1,5 +1,8 @@
 #pragma once
 // Ctrl-C while the main thread waits for a rank that does not come.
+#include <nanobind/nanobind.h>
+
+#include "baton/error.hpp"
 #include "baton/world.hpp"
 
 namespace baton::python {
@@ -8,6 +11,7 @@ namespace baton::python {
 /// is thrown stuck. Waits that are over in a moment cost two locks that nobody else wants; longer ones are watched by a thread.
 class interruptible_wait {
  public:
+  interruptible_wait();  // where ranks meet: thrown is transport_error
   explicit interruptible_wait(const world& rank);
   ~interruptible_wait();
   interruptible_wait(const interruptible_wait&) = delete;
@@ -19,5 +23,21 @@ class interruptible_wait {
 
 /// Whether SIGINT came during the last wait of the main thread.
 bool was_interrupted();
+
+/// After an interrupted wait: says what was waited for, and throws what Python's handler of SIGINT raises, if it does.
+void say_and_interrupt(const error& of_wait);
+
+/// `work`, in which ranks meet, without Python's lock.
+template <class Work>
+auto where_ranks_meet(Work work) {
+  try {
+    const nanobind::gil_scoped_release without_lock;
+    const interruptible_wait watched;
+    return work();
+  } catch (const error& of_wait) {
+    if (was_interrupted()) say_and_interrupt(of_wait);
+    throw;
+  }
+}
 
 }  // namespace baton::python

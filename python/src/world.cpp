@@ -62,8 +62,7 @@ std::vector<py_world> local(int num_ranks, const std::string& device) {
 
 py_world from_environment(const std::string& device) {
   const device_kind kind = device_of(device);
-  const nb::gil_scoped_release without_lock;
-  return alone_with_its_arrays(world::from_environment(kind));
+  return where_ranks_meet([&] { return alone_with_its_arrays(world::from_environment(kind)); });
 }
 
 /// A callable that takes this rank's bytes and returns those of all ranks, in order.
@@ -109,8 +108,7 @@ py_world from_all_gather(nb::object all_gather, std::pair<int, int> place, const
                             const void* mine, void* all, std::size_t bytes) {
       gather(*callable, size, mine, all, bytes);
     };
-  const nb::gil_scoped_release without_lock;
-  return alone_with_its_arrays(world::create(std::move(config)));
+  return where_ranks_meet([&] { return alone_with_its_arrays(world::create(std::move(config))); });
 }
 
 nb::dict wait_times(const py_world& self) {
@@ -132,15 +130,6 @@ nb::dict wait_times(const py_world& self) {
   all["peers"] = peers;
   all["span_ns"] = waits.span.count();
   return all;
-}
-
-/// At Ctrl-C in a hang: who was waited for, and then what Python's handler of SIGINT raises, if it does. It runs before anything
-/// is said: what writes to standard error runs it as well, and loses what it raises.
-void say_and_interrupt(const stuck& error) {
-  std::optional<nb::python_error> raised;
-  if (PyErr_CheckSignals() != 0) raised.emplace();
-  PySys_FormatStderr("baton: interrupted: %s\n", error.what());
-  if (raised) throw std::move(*raised);
 }
 
 }  // namespace
@@ -208,6 +197,7 @@ void bind_world(nb::module_& module) {
              const nb::gil_scoped_release without_lock;
              return baton::give_up(rank);
            })
+      .def_static("give_up_meetings", &baton::give_up_meetings)
       .def("wait_times", &wait_times)
       .def("reset_wait_times", [](const py_world& self) { self.get().reset_wait_times(); });
   module.def("local", &local, nb::arg("num_ranks"), nb::arg("device"));

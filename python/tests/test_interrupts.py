@@ -41,11 +41,32 @@ except KeyboardInterrupt:
 """
 
 
+MEETINGS = """
+import signal, time
+import baton
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sizes = dict(num_experts=4, top_k=2, hidden=128, num_max_tokens_per_rank=8)
+{before}
+handler = signal.getsignal(signal.SIGINT)
+print("waiting", flush=True)
+began = time.monotonic()
+try:
+    {meeting}
+except KeyboardInterrupt:
+    print("ended", flush=True)
+assert time.monotonic() - began < 20 and signal.getsignal(signal.SIGINT) is handler
+"""
+
+
 def interrupted(before, expected, is_buffered=True):
+    return interrupted_script(SCRIPT.format(before=before, expected=expected), PYTHONUNBUFFERED="" if is_buffered else "1")
+
+
+def interrupted_script(script, **variables):
     path = os.pathsep.join(filter(None, [os.path.dirname(__file__), os.environ.get("PYTHONPATH")]))
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT.format(before=before, expected=expected)], text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               env={**os.environ, "PYTHONPATH": path, "BATON_DEADLINE_MS": "60000", "PYTHONUNBUFFERED": "" if is_buffered else "1"})
+    process = subprocess.Popen([sys.executable, "-c", script], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env={**os.environ, "PYTHONPATH": path, "BATON_DEADLINE_MS": "60000", **variables})
     assert process.stdout.readline() == "waiting\n", process.stderr.read()
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
@@ -64,3 +85,24 @@ def test_a_hang_ends_at_ctrl_c_and_says_who_was_waited_for(is_buffered):
 def test_where_ctrl_c_does_not_raise_the_hang_ends_as_at_its_deadline():
     out, problems = interrupted("signal.signal(signal.SIGINT, lambda *_: print('handled', flush=True))", "baton.Stuck")
     assert out == "handled\nended by Stuck\nhandled\n" and "baton: interrupted: rank 0 waited" in problems
+
+
+@pytest.mark.parametrize("rank, others", [(0, "rank 1 to join at"), (1, "rank 0 to listen at")])
+def test_a_world_that_waits_for_ranks_ends_at_ctrl_c(rank, others):
+    variables = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_PORT": str(20000 + os.getpid() % 10000), "BATON_JOB": f"interrupted-{os.getpid()}-{rank}"}
+    out, problems = interrupted_script(MEETINGS.format(before="", meeting="baton.World.from_env('cpu')"), **variables)
+    assert out == "ended\n" and f"baton: interrupted: rank {rank} of 2 waited" in problems and others in problems
+
+
+def test_a_communicator_that_waits_for_ranks_ends_at_ctrl_c():
+    out, problems = interrupted_script(MEETINGS.format(before="worlds = baton.World.local(2, device='cpu')",
+                                                       meeting="baton.ExpertParallel(worlds[0], **sizes)"))
+    assert out == "ended\n" and "baton: interrupted: rank 0 of 2 waited" in problems and "for rank 1 to join a collective call" in problems
+
+
+def test_another_thread_may_give_up_where_ranks_meet():
+    watchdog = "import threading; threading.Thread(target=lambda: [(time.sleep(0.3), baton.World.give_up_meetings()) for _ in range(9)]).start()"
+    script = MEETINGS.format(before="worlds = baton.World.local(2, device='cpu'); " + watchdog, meeting="baton.ExpertParallel(worlds[0], **sizes)")
+    process = subprocess.run([sys.executable, "-c", script.replace("KeyboardInterrupt", "baton.TransportError")], text=True, capture_output=True,
+                             env={**os.environ, "BATON_DEADLINE_MS": "60000"}, timeout=60)
+    assert process.returncode == 0 and process.stdout == "waiting\nended\n", process.stderr

@@ -49,8 +49,10 @@ class per_rank_layout final : public ep_layout_calls {
 
   void dispatch_async(const dispatch_input& in, stream_ref stream) override { send(in, half::send, stream); }
   received_tokens dispatch_wait(stream_ref stream) override {
-    launch(ranks_, end_, limits(half::receive, dispatch_sms_),
-           ep::per_rank::round_input{.num_tokens = num_tokens_, .reports = reports_}, stream);
+    launch(
+        ranks_, end_, limits(half::receive, dispatch_sms_),
+        ep::per_rank::round_input{.topk_idx = kind_of_ids_, .num_tokens = num_tokens_, .reports = reports_},
+        stream);
     return received();
   }
   received_tokens dispatch(const dispatch_input& in, stream_ref stream) override {
@@ -59,10 +61,12 @@ class per_rank_layout final : public ep_layout_calls {
   }
   void combine_async(const combine_input& in, stream_ref stream) override {
     combine_sms_ = in.num_sms;
-    run({.expert_output = in.expert_output, .num_tokens = num_tokens_}, ep::store_fp32{}, half::send, stream,
+    const output to = ends_in_bf16_ ? output{ep::store_bf16{}} : output{ep::store_fp32{}};
+    run({.expert_output = in.expert_output, .num_tokens = num_tokens_}, to, half::send, stream,
         in.topk_weights);
   }
   void combine_wait(const late_input& in, const output& out, stream_ref stream) override {
+    ends_in_bf16_ = std::holds_alternative<ep::store_bf16>(out);
     run({.num_tokens = num_tokens_, .shared_output = in.shared_output}, out, half::receive, stream);
   }
   void combine(const combine_input& in, const output& out, stream_ref stream) override {
@@ -83,6 +87,7 @@ class per_rank_layout final : public ep_layout_calls {
     num_tokens_ = in.num_tokens;
     dispatch_sms_ = in.num_sms;
     reports_ = {in.host_counts, in.expert_load};
+    kind_of_ids_.is_wide = in.topk_idx.is_wide;
     const token_source from = source_of(in);
     launch(ranks_, end_, limits(which, in.num_sms),
            ep::per_rank::round_input{.tokens = from.values,
@@ -121,6 +126,9 @@ class per_rank_layout final : public ep_layout_calls {
   Endpoint end_;
   int num_tokens_ = 0, dispatch_sms_ = 0, combine_sms_ = 0;
   ep::row_reports reports_{};
+  // Both halves of a round are one kernel that runs twice: its code is there the second time, and profiles tell it as one.
+  topk_ids kind_of_ids_{};     // without ids
+  bool ends_in_bf16_ = false;  // did when combine_wait was called last, and will again
 };
 
 }  // namespace

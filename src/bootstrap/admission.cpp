@@ -24,8 +24,8 @@ std::vector<file_descriptor> admission::run(const file_descriptor& listener) try
   for (; !missing().empty(); forget_ended()) {
     hear(incoming.next(limit));
     if (limit.passed() && !missing().empty())
-      throw transport_error{
-          late_text(m_, missing(), fmt::format("to join at the abstract Unix socket '{}'", m_.name))};
+      throw transport_error{late_text(m_, limit.waited(), missing(),
+                                      fmt::format("to join at the abstract Unix socket '{}'", m_.name))};
   }
   if (m_.job.secret == 0 && !are_all_of_one_starter(processes())) {
     const time_limit moment{moment_for_doubles};

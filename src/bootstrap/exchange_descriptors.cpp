@@ -66,7 +66,7 @@ std::vector<file_descriptor> receive_from_all(const group& g, const file_descrip
       if (fd && rank < received.size()) received[rank] = std::move(fd);
     } else if (limit.passed()) {
       throw transport_error{fmt::format("rank {} waited {} ms for the memory handle of {}", g.rank,
-                                        g.deadline.count(), rank_list(missing))};
+                                        limit.waited().count(), rank_list(missing))};
     }
   }
 }

@@ -49,11 +49,12 @@ milliseconds with_grace(milliseconds deadline) {
   return bounded + std::clamp(bounded / 4, milliseconds{100}, milliseconds{2000});
 }
 
-std::string late_text(const rendezvous_config& m, const std::vector<int>& missing, const std::string& what) {
+std::string late_text(const rendezvous_config& m, milliseconds waited, const std::vector<int>& missing,
+                      const std::string& what) {
   return fmt::format(
       "rank {} of {} waited {} ms for {} {}. They have not started, have died, or are late; raise "
       "BATON_DEADLINE_MS if they may be this late",
-      m.rank, m.size, m.deadline.count(), rank_list(missing), what);
+      m.rank, m.size, waited.count(), rank_list(missing), what);
 }
 
 }  // namespace baton::bootstrap

@@ -65,6 +65,7 @@ received_answer receive_answer(const file_descriptor& from, const time_limit& li
 std::chrono::milliseconds with_grace(std::chrono::milliseconds deadline);
 
 /// "rank 1 of 4 waited 300 ms for rank 2 to join..."
-std::string late_text(const rendezvous_config& m, const std::vector<int>& missing, const std::string& what);
+std::string late_text(const rendezvous_config& m, std::chrono::milliseconds waited,
+                      const std::vector<int>& missing, const std::string& what);
 
 }  // namespace baton::bootstrap

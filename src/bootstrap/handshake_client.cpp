@@ -56,7 +56,7 @@ file_descriptor connect_to_root(const rendezvous_config& m, const time_limit& li
                       m.rank, m.name)};
     if (limit.passed())
       throw transport_error{
-          late_text(m, {0},
+          late_text(m, limit.waited(), {0},
                     fmt::format("to listen at the abstract Unix socket '{}' (ranks must share the network "
                                 "namespace, MASTER_PORT and TORCHELASTIC_RUN_ID)",
                                 m.name))};
@@ -84,8 +84,8 @@ handshake join_rank_0(const rendezvous_config& m) {
     done.peers.push_back(connect_to_root(m, limit, was_cut_off));
     const received_answer got = say_hello(m, done.peers[0]);
     if (got.how == io::late)
-      throw transport_error{
-          late_text(m, {0}, fmt::format("to answer at the abstract Unix socket '{}'", m.name))};
+      throw transport_error{late_text(m, limit.waited(), {0},
+                                      fmt::format("to answer at the abstract Unix socket '{}'", m.name))};
     if (got.what == verdict::refused)
       throw transport_error{
           got.how == io::done

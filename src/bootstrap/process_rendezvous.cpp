@@ -50,7 +50,7 @@ void process_rendezvous::collect(const void* mine, std::byte* all, std::size_t b
   }
   if (!gone.empty())
     fail_all(fmt::format("{} left: the process ended or destroyed its world", rank_list(gone)));
-  if (!late.empty()) fail_all(late_text(m_, late, "to join a collective call"));
+  if (!late.empty()) fail_all(late_text(m_, limit.waited(), late, "to join a collective call"));
   const answer granted{verdict::granted, 0, shaken_.token};
   // A rank that cannot be reached any more is named by the next call.
   for (int r = 1; r < m_.size; ++r)
@@ -68,7 +68,7 @@ void process_rendezvous::ask(const void* mine, void* all, std::size_t bytes) {
   if (got.how == io::done && got.what == verdict::refused) fail(got.reason);
   io how = got.how;
   if (how == io::done) how = receive_all(peer(0), all, bytes * static_cast<std::size_t>(m_.size), longer);
-  if (how == io::late) fail(late_text(m_, {0}, "to answer a collective call"));
+  if (how == io::late) fail(late_text(m_, limit.waited(), {0}, "to answer a collective call"));
   if (how == io::closed) fail("rank 0 left: the process ended or destroyed its world");
 }
 

@@ -18,7 +18,8 @@ void thread_rendezvous::fail(const std::string& why) {
   throw transport_error{why};
 }
 
-std::string thread_rendezvous::missing_text(const round& now, int rank) const {
+std::string thread_rendezvous::missing_text(const round& now, int rank,
+                                            std::chrono::milliseconds waited) const {
   std::vector<int> missing;
   for (int r = 0; r < size_; ++r)
     if (!now.present[static_cast<std::size_t>(r)]) missing.push_back(r);
@@ -26,7 +27,7 @@ std::string thread_rendezvous::missing_text(const round& now, int rank) const {
       "rank {} of {} waited {} ms for {} to join a collective call. Ranks of one process need a thread each "
       "for "
       "collective calls (or a *_all form); raise BATON_DEADLINE_MS if they may be this late",
-      rank, size_, deadline_.count(), rank_list(missing));
+      rank, size_, waited.count(), rank_list(missing));
 }
 
 void thread_rendezvous::enter(round& now, int rank, const void* mine, std::size_t bytes) {
@@ -56,7 +57,7 @@ void thread_rendezvous::all_gather(int rank, const void* mine, void* all, std::s
   enter(*now, rank, mine, bytes);
   const time_limit limit{deadline_};
   while (!changed_.wait_for(lock, limit.wait(), [&] { return now->complete || !broken_.empty(); }))
-    if (limit.passed()) fail(missing_text(*now, rank));
+    if (limit.passed()) fail(missing_text(*now, rank, limit.waited()));
   if (!now->complete) throw left_behind{broken_};
   lock.unlock();
   if (bytes > 0) std::memcpy(all, now->gathered.data(), now->gathered.size());

@@ -45,7 +45,7 @@ class thread_rendezvous {
   };
   void enter(round& now, int rank, const void* mine, std::size_t bytes);
   [[noreturn]] void fail(const std::string& why);
-  std::string missing_text(const round& now, int rank) const;
+  std::string missing_text(const round& now, int rank, std::chrono::milliseconds waited) const;
 
   int size_;
   std::chrono::milliseconds deadline_;

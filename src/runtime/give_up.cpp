@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 
+#include "bootstrap/time_limit.hpp"
 #include "runtime/on_cuda.hpp"
 #include "runtime/world_state.hpp"
 
@@ -44,6 +45,10 @@ bool give_up(const world& rank) {
   else
     std::atomic_ref{*state.reports.abort_device}.store(1, std::memory_order_release);
   return true;
+}
+
+void give_up_meetings() {
+  ++bootstrap::meetings_given_up;
 }
 
 }  // namespace baton

@@ -1,7 +1,11 @@
 // Ending a hang from another thread.
 #include "baton/give_up.hpp"
 
+#include <fmt/format.h>
+
+#include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
 
 #include "baton/error.hpp"
@@ -55,6 +59,30 @@ TEST_P(given_up, who_waits_is_told_for_whom_and_the_next_communicator_works) {
   for (std::size_t r = 0; r < again.size(); ++r) again[r].load(inputs[r]);
   for (auto& rank : again) rank.dispatch();
   for (const world& w : worlds) EXPECT_NO_THROW(w.synchronize());
+}
+
+TEST(given_up_meetings, who_waits_for_ranks_to_come_is_told_for_which) {
+  const auto worlds = world::local(2, device_kind::cpu);
+  std::atomic<bool> waits{true};
+  std::string thrown;
+  const auto began = std::chrono::steady_clock::now();
+  std::thread alone{[&] {
+    try {
+      expert_parallel::create(worlds[0], sizes(4, 2, 128, 8));
+    } catch (const transport_error& e) {
+      thrown = e.what();
+    }
+    waits.store(false);
+  }};
+  while (waits.load()) {
+    give_up_meetings();
+    std::this_thread::sleep_for(milliseconds{1});
+  }
+  alone.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, worlds[0].deadline() / 2);
+  EXPECT_TRUE(says(thrown, "rank 0 of 2 waited ")) << thrown;
+  EXPECT_TRUE(says(thrown, "for rank 1 to join a collective call")) << thrown;
+  EXPECT_FALSE(says(thrown, fmt::format("waited {} ms", worlds[0].deadline().count()))) << thrown;
 }
 
 }  // namespace
