@@ -5,6 +5,7 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequ
 
 from . import _core
 from ._arrays import Array, empty, framework_of, integer, kind_of, stream_handle, told
+from ._core import quick_combine, quick_dispatch
 from ._errors import InvalidArgument
 from ._received import Place, Received
 from ._world import World, core_of, refuse_pickling
@@ -48,6 +49,7 @@ class ExpertParallel:
         self._hidden = config["hidden"]
         self._gpu, self._size = world._gpu, world.size
         self._views: dict = {}  # of the communicator's memory, by framework and slot, whose rounds come back to the same places
+        self._quick = _core.Quick(core)
         self._places = [self._place(type(None), slot) for slot in range(config["num_slots"])]  # of each slot's last tokens
         self._came: "dict[int, Received | int]" = {}  # of CPU ranks: what each slot's last dispatch left, or how many rows
         self._number = 0  # by which operators of baton.torch know it
@@ -109,18 +111,16 @@ class ExpertParallel:
         core, kind = self._core, self._kind(slot)
         return self._received(_core.dispatch_wait(core, slot, stream_handle(stream, self._gpu, kind)), self._places[slot], slot)
 
+    @quick_dispatch
     def dispatch(self, tokens: Array, topk_idx: Array, topk_weights: Optional[Array] = None, *, input_scales: Optional[Array] = None,
                  expert_load: Optional[Array] = None, slot: int = 0, num_sms: int = 0, stream: Any = None) -> Received:
         """dispatch_async and dispatch_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use dispatch_all."""
-        try:  # what every round does is written out: a call in Python costs as much as all checks of an array
+        try:
             core = _core.dispatch(self._held or self._core, (tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
                                   stream if stream is None else stream_handle(stream, self._gpu, kind_of(tokens)))
         except TypeError as error:
             raise told(error, slot=slot, num_sms=num_sms) from None
-        place = self._places[slot]
-        if place.is_new_to_rounds or place.kind is not type(tokens):
-            return self._received(core, self._place_of(tokens, slot), slot)
-        return Received(core, place)
+        return self._received(core, self._place_of(tokens, slot), slot)
 
     def _received(self, core: Any, place: Place, slot: int) -> Received:
         if self._gpu < 0:
@@ -134,6 +134,8 @@ class ExpertParallel:
         """That of a slot which was given `tokens`."""
         if (place := self._places[slot]).kind is not (kind := kind_of(tokens)):
             place = self._places[slot] = self._place(kind, slot)
+        if slot == 0 and self._quick is not None:
+            self._quick.remember(None if place.is_new_to_rounds or kind is not type(tokens) else kind, place)
         return place
 
     def _place(self, kind: type, slot: int) -> Place:
@@ -168,6 +170,7 @@ class ExpertParallel:
         self._core.combine_wait((topk_weights, out), slot, stream_handle(stream, self._gpu, kind))
         return out
 
+    @quick_combine
     def combine(self, expert_output: Array, shared_output: Optional[Array] = None, *, out: Optional[Array] = None,
                 topk_weights: Optional[Array] = None, num_rows: int = -1, slot: int = 0, num_sms: int = 0, stream: Any = None) -> Array:
         """combine_async and combine_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use combine_all."""
@@ -233,8 +236,8 @@ class ExpertParallel:
 
     def close(self) -> None:
         """Lets go of the communicator; views of what it received keep its memory until they are gone. May be called twice."""
-        self._held = None
-        self._views, self._open_rounds, self._came, self._places = {}, {}, {}, []
+        self._held, self._quick = None, None
+        self._views, self._open_rounds, self._came = {}, {}, {}
 
     def __enter__(self) -> "ExpertParallel":
         return self

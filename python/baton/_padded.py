@@ -36,7 +36,7 @@ def pad_rows(recv: Received, capacity: int, *, tokens: Optional[Array] = None, s
     source_tokens  [local experts, capacity] int32: the row's token's index on the rank that it is from
     source_ranges  [local experts, ranks] int64: w of a rank's first row << 32 | how many it has; an expert's rows lie by rank
     """
-    world, framework, experts = World(_core.world_of(received(recv)._core)), recv._framework, recv.num_local_experts
+    world, framework, experts = World(_core.world_of(received(recv))), recv._framework, recv.num_local_experts
     if integer("capacity", capacity) < 1:
         raise InvalidArgument(f"capacity: {capacity}, expected at least 1")
     if recv.format not in ("bf16", "fp8"):
@@ -49,17 +49,17 @@ def pad_rows(recv: Received, capacity: int, *, tokens: Optional[Array] = None, s
     if row_counts is None:
         row_counts = empty((experts,), "int32", framework, world, "row_counts", stream)
     out = Padded(tokens, scales, row_counts, source_tokens, source_ranges)
-    _core.pad_rows(recv._core, tuple(out), capacity, integer("num_sms", num_sms), stream_handle(stream, world._gpu, kind_of(tokens)))
+    _core.pad_rows(recv, tuple(out), capacity, integer("num_sms", num_sms), stream_handle(stream, world._gpu, kind_of(tokens)))
     return out
 
 
 def tell_rows(recv: Received, capacity: int, *, scales: Optional[Array], row_counts: Array, source_tokens: Array, source_ranges: Array,
               stream: Any = None) -> None:
     """What pad_rows says of rows, of a communicator with rows_of_expert, whose rows lie where pad_rows would put them."""
-    gpu = World(_core.world_of(recv._core))._gpu
+    gpu = World(_core.world_of(recv))._gpu
     enough_sms = 32  # for what is told of some thousand rows: the kernel's own choice is for all that there is memory for
     told = None, scales, row_counts, source_tokens, source_ranges
-    _core.pad_rows(recv._core, told, capacity, enough_sms, stream_handle(stream, gpu, kind_of(row_counts)))
+    _core.pad_rows(recv, told, capacity, enough_sms, stream_handle(stream, gpu, kind_of(row_counts)))
 
 
 def unpad_rows(recv: Received, padded: Array, *, out: Optional[Array] = None, num_sms: int = 0, stream: Any = None) -> Array:
@@ -68,9 +68,9 @@ def unpad_rows(recv: Received, padded: Array, *, out: Optional[Array] = None, nu
     padded  [local experts, capacity, hidden] bfloat16
     out     [max_rows, hidden] bfloat16; rows of no expert stay. None: a new array, in which they hold anything
     """
-    world = World(_core.world_of(received(recv)._core))
+    world = World(_core.world_of(received(recv)))
     extents("padded", padded, 3)
     if out is None:
         out = empty((recv.max_rows, recv.hidden), "bfloat16", recv._framework, world, stream=stream)
-    _core.unpad_rows(recv._core, (padded, out), integer("num_sms", num_sms), stream_handle(stream, world._gpu, kind_of(padded)))
+    _core.unpad_rows(recv, (padded, out), integer("num_sms", num_sms), stream_handle(stream, world._gpu, kind_of(padded)))
     return out

@@ -124,13 +124,13 @@ def expert_mlp(recv: Received, gate: Array, up: Array, down: Array, *, gate_scal
     out          [max_rows, hidden] bfloat16; rows outside every expert stay. None: a new array, in which they hold anything
     gating       silu, or gpt-oss's clamped
     """
-    world = World(_core.world_of(received(recv)._core))
+    world = World(_core.world_of(received(recv)))
     framework = recv._framework
     if out is None:
         out = empty((recv.max_rows, recv.hidden), "bfloat16", framework, world, stream=stream)
     intermediate, is_fp8 = extents("gate", gate, 3)[1], element_of("gate", gate).startswith("float8")
-    if bytes_of_scratch := _core.expert_mlp_scratch_bytes(recv._core, intermediate, is_fp8):
+    if bytes_of_scratch := _core.expert_mlp_scratch_bytes(recv, intermediate, is_fp8):
         scratch = empty((bytes_of_scratch,), "uint8", framework, world, "scratch", stream) if scratch is None else large_enough(scratch, bytes_of_scratch)
-    _core.expert_mlp(recv._core, (gate, up, down, gate_scales, up_scales, down_scales, gate_bias, up_bias, down_bias, row_weights, out,
+    _core.expert_mlp(recv, (gate, up, down, gate_scales, up_scales, down_scales, gate_bias, up_bias, down_bias, row_weights, out,
                                   scratch), text("gating", gating), stream_handle(stream, world._gpu, kind_of(gate)))
     return out

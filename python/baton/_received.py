@@ -3,13 +3,11 @@ from typing import Any, NamedTuple, Optional
 
 from . import _core
 from ._arrays import NARROW, SCALES, Array, seen_as, takes_bits
+from ._core import quick_tokens
 from ._errors import InvalidArgument
 from ._world import World, refuse_pickling
 
 BITS = {"bf16": 16, "fp8": 8, "mxfp8": 8, "mxfp4": 4, "nvfp4": 4}  # of a value
-
-
-NOT_SEEN = None, None
 
 
 class Place(NamedTuple):
@@ -22,7 +20,7 @@ class Place(NamedTuple):
     is_new_to_rounds: bool  # each has something to do for it, or views of its own
 
 
-class Received:
+class Received(_core.Received):
     """Every token that a dispatch left on this rank, grouped by local expert, then source rank, then the order there.
 
     All arrays are views of the communicator's memory, without copies: torch's, cupy's or jax's where the tokens were, on CPU ranks else numpy's.
@@ -31,17 +29,17 @@ class Received:
     """
 
     __reduce_ex__ = refuse_pickling
-    __slots__ = "_core", "_place", "__weakref__"  # every round makes one
+    __slots__ = "_place", "__weakref__"  # every round makes one
 
     def __init__(self, core: Any, place: Place) -> None:
-        self._core = core
+        super().__init__(core)
         self._place = place
 
     def _seen(self, name: str, dtype: str, *as_bits: bool) -> Optional[Array]:
         _, framework, gpu, views, _ = self._place
         if name not in views or is_changed(*views[name]):
-            method = getattr(self._core, name)
-            seen = seen_as(lambda: method(*as_bits), framework, gpu, dtype)
+            view = getattr(self, f"view_{name}")
+            seen = seen_as(lambda: view(*as_bits), framework, gpu, dtype)
             views[name] = seen, getattr(seen, "shape", None)
         return views[name][0]
 
@@ -51,28 +49,26 @@ class Received:
 
     @property
     def format(self) -> str:
-        return self._core.format
+        return self.its_format
 
     @property
     def hidden(self) -> int:
-        return self._core.hidden
+        return self.its_hidden
 
     @property
     def max_rows(self) -> int:
         """Rows that there is memory for."""
-        return self._core.max_rows
+        return self.its_max_rows
 
     @property
     def num_local_experts(self) -> int:
-        return self._core.num_local_experts
+        return self.its_num_local_experts
 
     @property
+    @quick_tokens
     def tokens(self) -> Array:
         """[max_rows, hidden] in the communicator's format; of 4-bit formats bytes [max_rows, hidden / 2]. With rows="by_token" each token
         once, at token_rows."""
-        seen, shape = self._place.views.get("tokens", NOT_SEEN)
-        if seen is not None and getattr(seen, "shape", None) == shape and not getattr(seen, "requires_grad", False):  # is_changed, of what every round asks for
-            return seen
         return self._seen("tokens", NARROW.get(self.format, "uint8"), takes_bits(self._framework))
 
     @property
@@ -110,10 +106,13 @@ class Received:
         return Load(zip((int(e) for e in self.expert_ids), (int(n) for n in self.row_counts)))
 
     def __repr__(self) -> str:
-        world = World(_core.world_of(self._core))
+        world = World(_core.world_of(self))
         bytes_of_rows = self.max_rows * (self.hidden * BITS[self.format] // 8 + 16)
         return (f"<baton.Received: up to {self.max_rows} rows of {self.hidden} values as {self.format}, {self.num_local_experts} experts, "
                 f"on {'cpu' if self._place.gpu < 0 else f'cuda:{self._place.gpu}'}, {world._ranks()}, {bytes_of_rows:,} bytes of rows and sources>")
+
+
+_core.makes_received(Received)
 
 
 def is_changed(view: Optional[Array], shape: Optional[tuple]) -> bool:

@@ -211,15 +211,14 @@ bool is_true(nb::handle given) {
   return is == 1;
 }
 
-std::optional<found_array> found_in(nb::handle given, bool is_written) {
-  found_array found;
-  if (find_by_table(given, found)) return found;
+/// False: it is no array.
+bool find(nb::handle given, found_array& found, bool is_written) {
+  if (find_by_table(given, found)) return true;
   if (is_numpy(given)) {
     found.is_read_only = is_written && !is_true(given.attr("flags").attr("writeable"));
-    if (find_narrow(given, found, is_written)) return found;
+    if (find_narrow(given, found, is_written)) return true;
   }
-  if (find_by_conversion(given, found, is_written) || find_narrow(given, found, is_written)) return found;
-  return std::nullopt;
+  return find_by_conversion(given, found, is_written) || find_narrow(given, found, is_written);
 }
 
 bool is_contiguous(const found_array& found) {
@@ -298,32 +297,31 @@ bool is_aligned(const found_array& found, const expectation& expected) {
 }  // namespace
 
 array array_of(nb::handle given, const expectation& expected, const world& rank) {
-  std::optional<found_array> found = found_in(given, expected.is_written);
-  if (!found)
+  found_array found;
+  if (!find(given, found, expected.is_written))
     refuse(expected, rank,
            nb::inst_name(given).c_str() +
                (is_numpy(given) ? " of " + std::string{nb::str(nb::object{given.attr("dtype")}).c_str()} +
                                       ", which numpy gives to nobody"
                                 : std::string{", which is no array of numpy and speaks no DLPack"}));
-  const auto type = element_of(found->type);
+  const auto type = element_of(found.type);
   const bool knows_type =
       type && std::find(expected.types.begin(), expected.types.end(), *type) != expected.types.end();
-  const bool may_be_written = !expected.is_written || !found->is_read_only;
-  if (!knows_type || !fits(*found, expected.shape) || !is_reachable(*found, rank) ||
-      !lies_as(*found, expected) || !may_be_written || !is_aligned(*found, expected))
+  const bool may_be_written = !expected.is_written || !found.is_read_only;
+  if (!knows_type || !fits(found, expected.shape) || !is_reachable(found, rank) ||
+      !lies_as(found, expected) || !may_be_written || !is_aligned(found, expected))
     refuse(expected, rank,
-           name_of(found->type) + " " + shape_text(*found) + " on " +
-               device_text(found->device_type, found->device_index) +
-               (lies_as(*found, expected) ? "" : ", not contiguous") + (may_be_written ? "" : ", read-only") +
-               (is_aligned(*found, expected)
+           name_of(found.type) + " " + shape_text(found) + " on " +
+               device_text(found.device_type, found.device_index) +
+               (lies_as(found, expected) ? "" : ", not contiguous") + (may_be_written ? "" : ", read-only") +
+               (is_aligned(found, expected)
                     ? ""
-                    : ", not aligned to " + std::to_string(alignment_of(*found, expected)) + " bytes"));
-  if (found->data == nullptr && !found->is_empty())
-    refuse(expected, rank, name_of(found->type) + " " + shape_text(*found) + " without memory");
-  array result{const_cast<void*>(found->data), *type, expected.shape, std::move(found->memory), 0};
-  result.shape.become(found->shape.data());
-  if (expected.rows_of > 0 && !found->is_empty())
-    result.row_stride = *row_stride_of(*found, expected.rows_of);
+                    : ", not aligned to " + std::to_string(alignment_of(found, expected)) + " bytes"));
+  if (found.data == nullptr && !found.is_empty())
+    refuse(expected, rank, name_of(found.type) + " " + shape_text(found) + " without memory");
+  array result{const_cast<void*>(found.data), *type, expected.shape, std::move(found.memory), 0};
+  result.shape.become(found.shape.data());
+  if (expected.rows_of > 0 && !found.is_empty()) result.row_stride = *row_stride_of(found, expected.rows_of);
   return result;
 }
 

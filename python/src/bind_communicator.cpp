@@ -18,6 +18,7 @@
 #include "config.hpp"
 #include "exchange.hpp"
 #include "interrupt.hpp"
+#include "quick.hpp"
 
 namespace baton::python {
 namespace {
@@ -172,6 +173,7 @@ std::pair<std::uint64_t, std::uint32_t> members(const communicator& self) {
 
 void bind_communicator(nb::module_& module) {
   bind_received(module);
+  bind_quick(module);
   const nb::arg given{"given"}, slot{"slot"}, num_sms{"num_sms"}, num_rows{"num_rows"}, stream{"stream"},
       config{"config"};
   const nb::arg given_stream = nb::arg("stream").none();

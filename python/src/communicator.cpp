@@ -108,7 +108,8 @@ dispatch_input communicator::input_of(const dispatch_arguments& given, std::vect
   const array load = optional_array(
       given.expert_load, {"expert_load", {element::int64}, {moe_->local_experts().count}, true}, rank);
   in.expert_load = static_cast<std::int64_t*>(load.data);
-  used.insert(used.end(), {ids.memory, weights.memory, input_scales.memory, load.memory});
+  for (const array* one : {&ids, &weights, &input_scales, &load})
+    if (one->memory.is_valid()) used.push_back(one->memory);
   if (in.topk_weights != nullptr && config.weights_at_combine)
     throw invalid_argument{
         "topk_weights: given to dispatch, but weights_at_combine says that combine is given them"};
@@ -189,7 +190,8 @@ combine_input communicator::input_of(const combine_arguments& given, std::vector
       {"shared_output", {element::bf16}, {its.num_tokens, hidden}, false, 0, row_alignment}, rank);
   const array weights = optional_array(
       given.topk_weights, {"topk_weights", {element::fp32}, {its.num_tokens, moe_->config().top_k}}, rank);
-  used.insert(used.end(), {outputs.memory, shared.memory, weights.memory});
+  for (const array* one : {&outputs, &shared, &weights})
+    if (one->memory.is_valid()) used.push_back(one->memory);
   if (weights.memory.is_valid() && !moe_->config().weights_at_combine)
     throw invalid_argument{
         "topk_weights: given to combine, but weights_at_combine is false: give them to dispatch or "

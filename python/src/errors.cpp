@@ -1,7 +1,9 @@
 // The library's errors as exceptions of baton._errors, with their fields.
 #include <exception>
+#include <new>
 
 #include "baton/error.hpp"
+#include "quick.hpp"
 #include "ranks.hpp"
 
 namespace baton::python {
@@ -62,6 +64,20 @@ void translate(const std::exception_ptr& thrown, void*) {
 }
 
 }  // namespace
+
+void raise_caught() {
+  try {
+    throw;
+  } catch (nb::python_error& raised) {
+    raised.restore();
+  } catch (const error&) {
+    translate(std::current_exception(), nullptr);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& other) {
+    PyErr_SetString(PyExc_RuntimeError, other.what());
+  }
+}
 
 void bind_errors(nb::module_&) {
   nb::register_exception_translator(translate, nullptr);

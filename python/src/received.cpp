@@ -16,8 +16,9 @@ const world& rank_of(const received& from) {
   return nb::cast<communicator&>(from.owner).rank().get();
 }
 
+/// Owned by a copy of `from`: rounds share views, and `from` itself would keep them, and they it.
 nb::object view(const received& from, const layout& memory, bool as_bits = false) {
-  return view_of(memory, rank_of(from), nb::find(from), as_bits);
+  return view_of(memory, rank_of(from), nb::cast(received{from}), as_bits);
 }
 
 nb::object tokens(const received& from, bool as_bits) {
@@ -63,33 +64,34 @@ nb::object numbers(const received& from, const void* at, std::vector<std::size_t
 
 void bind_received(nb::module_& module) {
   static_assert(sizeof(source_info) == 4 * sizeof(std::int32_t));
-  nb::class_<received>(module, "Received")
-      .def("tokens", &tokens, nb::arg("as_bits"))
-      .def("scales", &scales, nb::arg("as_bits"))
-      .def("row_offsets",
+  nb::class_<received>(module, "Received")  // baton.Received has the names
+      .def(nb::init<const received&>())
+      .def("view_tokens", &tokens, nb::arg("as_bits"))
+      .def("view_scales", &scales, nb::arg("as_bits"))
+      .def("view_row_offsets",
            [](const received& from) {
              return numbers(from, from.rows.row_offsets, {extent(from.rows.num_local_experts + 1)});
            })
-      .def("row_counts",
+      .def("view_row_counts",
            [](const received& from) {
              return numbers(from, from.rows.row_counts, {extent(from.rows.num_local_experts)});
            })
-      .def("expert_ids",
+      .def("view_expert_ids",
            [](const received& from) {
              return numbers(from, from.rows.expert_ids, {extent(from.rows.num_local_experts)});
            })
-      .def("sources",
+      .def("view_sources",
            [](const received& from) {
              return numbers(from, from.rows.sources, {extent(from.rows.max_rows), 4});
            })
-      .def("token_rows",
+      .def("view_token_rows",
            [](const received& from) {
              return numbers(from, from.rows.token_rows, {extent(from.rows.max_rows)});
            })
-      .def_prop_ro("num_local_experts", [](const received& from) { return from.rows.num_local_experts; })
-      .def_prop_ro("max_rows", [](const received& from) { return from.rows.max_rows; })
-      .def_prop_ro("hidden", [](const received& from) { return from.rows.hidden; })
-      .def_prop_ro("format", [](const received& from) { return name(from.rows.format); });
+      .def_prop_ro("its_num_local_experts", [](const received& from) { return from.rows.num_local_experts; })
+      .def_prop_ro("its_max_rows", [](const received& from) { return from.rows.max_rows; })
+      .def_prop_ro("its_hidden", [](const received& from) { return from.rows.hidden; })
+      .def_prop_ro("its_format", [](const received& from) { return name(from.rows.format); });
 }
 
 }  // namespace baton::python

@@ -343,7 +343,7 @@ def test_scratch_that_is_too_small_is_refused():
 def test_scratch_of_experts_that_is_too_small_is_refused(data, monkeypatch):
     recv = local(data, num_ranks=1)[0].dispatch(*data.given(0))
     weights = [numpy.zeros((64, *shape), BF16) for shape in ((8, 256), (8, 256), (256, 8))]
-    least = _products._core.expert_mlp_scratch_bytes(recv._core, 8, False)
+    least = _products._core.expert_mlp_scratch_bytes(recv, 8, False)
     if least == 0:
         monkeypatch.setattr(_products, "_core", types.SimpleNamespace(**{**vars(_products._core), "expert_mlp_scratch_bytes": lambda *_: 1000}))
     with pytest.raises(baton.InvalidArgument, match="scratch: 10 bytes, expected at least"):

@@ -85,7 +85,7 @@ def test_torch_on_cpu_ranks():
     framework = of_torch("cpu")
     recv, outs = run_rounds(framework, "cpu")
     assert recv[0].tokens.dtype == framework.torch.bfloat16 and outs[0].dtype == framework.torch.float32
-    assert recv[0].tokens.data_ptr() == recv[0]._core.tokens(True).ctypes.data
+    assert recv[0].tokens.data_ptr() == recv[0].view_tokens(True).ctypes.data
 
 
 def test_torch_s_parameters_and_views_are_taken_as_they_are():
@@ -228,6 +228,41 @@ def test_memory_of_the_host_is_refused_by_ranks_on_gpus():
     ep = baton.ExpertParallel(baton.World.local(1, device="cuda")[0], **data.sizes())
     with pytest.raises(baton.InvalidArgument, match=r"tokens: expected bfloat16 \[any, 256\] on cuda:0, contiguous; found .* on cpu"):
         ep.dispatch_async(*data.given(0))
+
+
+def test_the_quick_way_on_a_gpu_refuses_what_the_other_does():
+    torch = gpus()
+    ep = baton.ExpertParallel(baton.World.local(1, device="cuda")[0], num_experts=2, top_k=1, hidden=128, num_max_tokens_per_rank=4)
+    tokens = torch.ones(4, 128, device="cuda", dtype=torch.bfloat16)
+    ids, weights = torch.zeros(4, 1, device="cuda", dtype=torch.int32), torch.ones(4, 1, device="cuda")
+    first = ep.dispatch(tokens, ids, weights, slot=0)
+    out = torch.zeros(4, 128, device="cuda")
+    assert ep.combine(first.tokens, out=out, slot=0) is out
+    for _ in range(3):
+        recv = ep.dispatch(tokens, ids, weights)
+        assert type(recv) is baton.Received and recv.tokens is first.tokens and repr(recv) == repr(first) and recv.load() == first.load()
+        out.zero_()
+        assert ep.combine(recv.tokens, out=out) is out and bool((out == 1).all())
+    for wrong in ((tokens.float(), ids, weights), (tokens, ids[:2], weights), (tokens.cpu(), ids, weights), (tokens, ids, weights.t()), (tokens, None)):
+        with pytest.raises(baton.InvalidArgument) as quick:
+            ep.dispatch(*wrong)
+        with pytest.raises(baton.InvalidArgument) as other:
+            ep.dispatch(*wrong, slot=0)
+        assert str(quick.value) == str(other.value)
+    with pytest.raises(baton.InvalidArgument, match="combine"):  # out of order
+        ep.combine(first.tokens, out=out)
+    ep.dispatch(tokens, ids)
+    for wrong in (out.half(), out.cpu(), out[:2]):
+        with pytest.raises(baton.InvalidArgument, match="out: expected"):
+            ep.combine(first.tokens, out=wrong)
+    first.tokens.unsqueeze_(0)  # in place: the next round's view has its own shape again
+    assert first.tokens.dim() == 2
+    ep.combine(first.tokens, out=out)
+    ep.close()
+    with pytest.raises(baton.InvalidArgument, match="closed"):
+        ep.dispatch(tokens, ids, weights)
+    with pytest.raises(baton.InvalidArgument, match="closed"):
+        ep.combine(first.tokens, out=out)
 
 
 def test_a_round_of_torch_tensors_is_captured_and_replayed():

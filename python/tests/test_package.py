@@ -1,6 +1,7 @@
 """The package from the outside: what it imports, its program, its stubs, its pages."""
 import ast
 import importlib.metadata
+import inspect
 import os
 import pathlib
 import re
@@ -107,3 +108,21 @@ def test_what_pages_show_runs(page, monkeypatch):
 def test_every_page_that_shows_python_is_run():
     shown = [path.relative_to(SOURCE).as_posix() for folder in (".", "docs", "python", "examples") for path in (SOURCE / folder).glob("*.md")]
     assert {page.removeprefix("./") for page in shown if blocks(page)} == set(PAGES)
+
+
+def test_calls_with_a_quick_way_are_methods_like_others():
+    worlds = baton.World.local(1, device="cpu")
+    with baton.ExpertParallel(worlds[0], num_experts=2, top_k=1, hidden=128, num_max_tokens_per_rank=4) as ep:
+        for name, first in (("dispatch", "tokens"), ("combine", "expert_output")):
+            method, of_class = getattr(ep, name), getattr(baton.ExpertParallel, name)
+            assert list(inspect.signature(method).parameters)[0] == first and list(inspect.signature(of_class).parameters)[:2] == ["self", first]
+            assert method.__doc__ == of_class.__doc__ and "layout" in method.__doc__ and method.__self__ is ep
+            with pytest.raises(TypeError, match="missing 1 required positional argument"):
+                method(*[None] * (name == "dispatch"))
+            with pytest.raises(TypeError, match="no_such"):
+                method(None, None, no_such=1)
+            with pytest.raises(TypeError):
+                of_class()
+        assert "4-bit" in baton.Received.tokens.__doc__
+    with pytest.raises(TypeError):
+        baton.Received()
