@@ -12,10 +12,10 @@ namespace baton {
 /// stream; on the CPU until whoever runs work has nothing to do. Cost: copies 70 KB from the device.
 bool give_up(const world& rank);
 
-/// Ends what threads of this process wait for where ranks meet, as their deadline would: a world that is made from the environment,
-/// communicators, windows, and other collective calls of worlds whose ranks meet by themselves. They throw transport_error, which
-/// says for whom they waited how long, and their ranks meet no more; other processes are told. A call that waits in several places,
-/// one after the other, is at the next one until this is called again; an all_gather that somebody gave waits as it likes.
+/// Ends what threads of this process wait for where ranks meet, as their deadline would: a world that is made from the
+/// environment, communicators, windows, and other collective calls of worlds whose ranks meet by themselves. They throw
+/// transport_error, which says for whom they waited how long, and their ranks meet no more; other processes are told. A call that
+/// waits in several places is at the next one until this is called again; an all_gather that somebody gave waits as it likes.
 ///
 /// Any thread may call it; a handler of signals, too.
 void give_up_meetings();

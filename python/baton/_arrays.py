@@ -2,16 +2,25 @@
 import contextlib
 import operator
 import sys
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from . import _core
 from ._errors import InvalidArgument
 
 Array = Any  # numpy's on CPU ranks; on GPUs torch's, cupy's, jax's, or whatever else speaks DLPack
-NARROW = {"bf16": "bfloat16", "fp8": "float8_e4m3fn", "mxfp8": "float8_e4m3fn"}  # format: element of received tokens
 ML_DTYPES = dict.fromkeys(("bfloat16", "float8_e4m3fn", "float8_e8m0fnu"))  # those of ml_dtypes, once they are needed
-SCALES = {"fp8": "float32", "mxfp8": "float8_e8m0fnu", "mxfp4": "float8_e8m0fnu", "nvfp4": "float8_e4m3fn"}
 
+
+class Format(NamedTuple):
+    """What tokens of a format are made of."""
+
+    bits: int  # of a value
+    tokens: str  # elements of received tokens
+    scales: str  # of their scales; without them anything
+
+
+FORMATS = {"bf16": Format(16, "bfloat16", "uint8"), "fp8": Format(8, "float8_e4m3fn", "float32"), "mxfp8": Format(8, "float8_e4m3fn", "float8_e8m0fnu"),
+           "mxfp4": Format(4, "uint8", "float8_e8m0fnu"), "nvfp4": Format(4, "uint8", "float8_e4m3fn")}
 
 KNOWN: dict = {}  # type of an array: its framework's name
 

@@ -2,12 +2,10 @@
 from typing import Any, NamedTuple, Optional
 
 from . import _core
-from ._arrays import NARROW, SCALES, Array, seen_as, takes_bits
+from ._arrays import FORMATS, Array, seen_as, takes_bits
 from ._core import quick_tokens
 from ._errors import InvalidArgument
 from ._world import World, refuse_pickling
-
-BITS = {"bf16": 16, "fp8": 8, "mxfp8": 8, "mxfp4": 4, "nvfp4": 4}  # of a value
 
 
 class Place(NamedTuple):
@@ -69,12 +67,12 @@ class Received(_core.Received):
     def tokens(self) -> Array:
         """[max_rows, hidden] in the communicator's format; of 4-bit formats bytes [max_rows, hidden / 2]. With rows="by_token" each token
         once, at token_rows."""
-        return self._seen("tokens", NARROW.get(self.format, "uint8"), takes_bits(self._framework))
+        return self._seen("tokens", FORMATS[self.format].tokens, takes_bits(self._framework))
 
     @property
     def scales(self) -> Optional[Array]:
         """[max_rows, blocks]; flat with tiled_scales; None with bf16."""
-        return self._seen("scales", SCALES.get(self.format, "uint8"), takes_bits(self._framework))
+        return self._seen("scales", FORMATS[self.format].scales, takes_bits(self._framework))
 
     @property
     def row_offsets(self) -> Array:
@@ -107,7 +105,7 @@ class Received(_core.Received):
 
     def __repr__(self) -> str:
         world = World(_core.world_of(self))
-        bytes_of_rows = self.max_rows * (self.hidden * BITS[self.format] // 8 + 16)
+        bytes_of_rows = self.max_rows * (self.hidden * FORMATS[self.format].bits // 8 + 16)
         return (f"<baton.Received: up to {self.max_rows} rows of {self.hidden} values as {self.format}, {self.num_local_experts} experts, "
                 f"on {'cpu' if self._place.gpu < 0 else f'cuda:{self._place.gpu}'}, {world._ranks()}, {bytes_of_rows:,} bytes of rows and sources>")
 

@@ -70,7 +70,8 @@ def loaded_kind() -> type:
 class World:
     """The ranks that work together, and this rank's device.
 
-    Ranks are objects of one process (`local`), or processes of one machine (the others). Making one is collective: every rank does it.
+    Ranks are objects of one process (`local`), or processes of one machine (`from_env`), or those that an all_gather reaches (the others): of one
+    machine, too, and with GPUs of several, where p2p_group_size says which reach each other's memory. Making one is collective: every rank does it.
     `device`: "cpu", "cuda", or "auto", which is "cuda" where the wheel has GPU kernels and a GPU here can run them.
     """
 

@@ -17,12 +17,6 @@ namespace {
 
 constexpr int row_alignment = 16;  // in bytes, of where rows begin
 
-element scale_element(token_format format) {
-  return format == token_format::blockwise_fp8 ? element::fp32
-         : format == token_format::nvfp4       ? element::e4m3
-                                               : element::e8m0;
-}
-
 bool is_fp4(token_format format) {
   return format == token_format::mxfp4 || format == token_format::nvfp4;
 }
@@ -43,7 +37,7 @@ std::pair<quantised_tokens, std::int64_t> quantised_of(nb::handle given, const e
       {"tokens[0]", is_half_a_byte ? bytes : values_or_bytes, {-1, columns}, false, 0, row_alignment}, rank);
   const int blocks = facts_of(config.format).row_scales(config.hidden);
   const array scales =
-      array_of(pair[1], {"tokens[1]", {scale_element(config.format)}, {values.shape[0], blocks}}, rank);
+      array_of(pair[1], {"tokens[1]", {scales_of(config.format)}, {values.shape[0], blocks}}, rank);
   used.insert(used.end(), {values.memory, scales.memory});
   return {{values.data, scales.data}, values.shape[0]};
 }

@@ -10,6 +10,13 @@
 
 namespace baton::python {
 
+/// What scales of a format are, where it has some.
+constexpr element scales_of(token_format format) {
+  return format == token_format::blockwise_fp8 ? element::fp32
+         : format == token_format::nvfp4       ? element::e4m3
+                                               : element::e8m0;
+}
+
 /// A round of a slot, as far as its arguments go.
 struct round_arguments {
   int num_tokens = 0;

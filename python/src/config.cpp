@@ -16,7 +16,9 @@ namespace nb = nanobind;
 template <std::size_t Count>
 using names = std::array<const char*, Count>;
 
-constexpr names<5> formats = {"bf16", "fp8", "mxfp8", "mxfp4", "nvfp4"};
+constexpr names<5> formats = {name(token_format::bf16), name(token_format::blockwise_fp8),
+                              name(token_format::mxfp8), name(token_format::mxfp4),
+                              name(token_format::nvfp4)};
 constexpr names<2> layouts = {"per_expert", "per_rank"};
 constexpr names<4> transfers = {"automatic", "lines", "chunks", "flags"};
 constexpr names<2> levels = {"one", "two"};

@@ -200,7 +200,9 @@ void bind_quick(nb::module_& module) {
   out_name = PyUnicode_InternFromString("out");
   const nb::class_<quick> bound_quick =
       nb::class_<quick>(module, "Quick")
-          .def(nb::init<nb::object>(), nb::arg("communicator"))
+          .def(
+              "__init__", [](quick* at, nb::object of) { new (at) quick{std::move(of)}; },
+              nb::arg("communicator"))
           .def("remember", &quick::remember, nb::arg("kind").none(), nb::arg("place").none());
   type_of_quick = reinterpret_cast<PyTypeObject*>(nb::object{bound_quick}.release().ptr());
   module.def("makes_received", [](nb::object type) {

@@ -1,5 +1,6 @@
 #pragma once
-// What every round on a GPU asks for, without a step of Python's interpreter: that took as long as all else Python adds to a round.
+// What every round on a GPU asks for, without a step of Python's interpreter, which took as long as all else that Python adds
+// to a round.
 #include "communicator.hpp"
 
 namespace baton::python {
@@ -17,7 +18,8 @@ struct quick {
   void remember(const nb::object& type, nb::object its_place);
 };
 
-/// Decorators of methods of baton.ExpertParallel, which do calls of slot 0 that give arrays alone, and leave all others to the method.
+/// Decorators of methods of baton.ExpertParallel, which do calls of slot 0 that give arrays alone, and leave all others to the
+/// method.
 void bind_quick(nb::module_& module);
 
 /// As nanobind would where it calls: the error that Python is to raise, of the one that is caught.

@@ -3,6 +3,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <new>
+
 #include "communicator.hpp"
 
 namespace baton::python {
@@ -37,9 +39,7 @@ nb::object scales(const received& from, bool as_bits) {
   const received_tokens& r = from.rows;
   const format_facts facts = facts_of(r.format);
   if (r.scales == nullptr || facts.block == 0) return nb::none();
-  const element type = r.format == token_format::blockwise_fp8 ? element::fp32
-                       : r.format == token_format::nvfp4       ? element::e4m3
-                                                               : element::e8m0;
+  const element type = scales_of(r.format);
   const int blocks = facts.row_scales(r.hidden);
   if (r.token_rows != nullptr)
     return view(
@@ -65,7 +65,7 @@ nb::object numbers(const received& from, const void* at, std::vector<std::size_t
 void bind_received(nb::module_& module) {
   static_assert(sizeof(source_info) == 4 * sizeof(std::int32_t));
   nb::class_<received>(module, "Received")  // baton.Received has the names
-      .def(nb::init<const received&>())
+      .def("__init__", [](received* at, const received& of) { new (at) received{of}; })
       .def("view_tokens", &tokens, nb::arg("as_bits"))
       .def("view_scales", &scales, nb::arg("as_bits"))
       .def("view_row_offsets",

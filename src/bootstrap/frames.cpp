@@ -51,6 +51,7 @@ milliseconds with_grace(milliseconds deadline) {
 
 std::string late_text(const rendezvous_config& m, milliseconds waited, const std::vector<int>& missing,
                       const std::string& what) {
+  if (m.deadline.count() > 0) waited = std::min(waited, m.deadline);  // without grace
   return fmt::format(
       "rank {} of {} waited {} ms for {} {}. They have not started, have died, or are late; raise "
       "BATON_DEADLINE_MS if they may be this late",

@@ -64,12 +64,11 @@ file_descriptor connect_to_root(const rendezvous_config& m, const time_limit& li
   }
 }
 
-received_answer say_hello(const rendezvous_config& m, const file_descriptor& root) {
+received_answer say_hello(const rendezvous_config& m, const file_descriptor& root, const time_limit& limit) {
   hello h;
   h.rank = m.rank;
   h.size = m.size;
   h.job = m.job;
-  const time_limit limit{with_grace(m.deadline)};
   // If rank 0 has refused everybody meanwhile, its reason waits to be read.
   send_all(root, &h, sizeof h, limit);
   return receive_answer(root, limit);
@@ -82,9 +81,10 @@ handshake join_rank_0(const rendezvous_config& m) {
   for (bool was_cut_off = false;; was_cut_off = true) {
     handshake done;
     done.peers.push_back(connect_to_root(m, limit, was_cut_off));
-    const received_answer got = say_hello(m, done.peers[0]);
+    const time_limit longer{with_grace(m.deadline)};
+    const received_answer got = say_hello(m, done.peers[0], longer);
     if (got.how == io::late)
-      throw transport_error{late_text(m, limit.waited(), {0},
+      throw transport_error{late_text(m, longer.waited(), {0},
                                       fmt::format("to answer at the abstract Unix socket '{}'", m.name))};
     if (got.what == verdict::refused)
       throw transport_error{

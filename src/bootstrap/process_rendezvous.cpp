@@ -68,7 +68,7 @@ void process_rendezvous::ask(const void* mine, void* all, std::size_t bytes) {
   if (got.how == io::done && got.what == verdict::refused) fail(got.reason);
   io how = got.how;
   if (how == io::done) how = receive_all(peer(0), all, bytes * static_cast<std::size_t>(m_.size), longer);
-  if (how == io::late) fail(late_text(m_, limit.waited(), {0}, "to answer a collective call"));
+  if (how == io::late) fail(late_text(m_, longer.waited(), {0}, "to answer a collective call"));
   if (how == io::closed) fail("rank 0 left: the process ended or destroyed its world");
 }
 
