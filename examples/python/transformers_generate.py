@@ -14,6 +14,8 @@ import transformers
 import baton
 import baton.transformers
 
+if len(sys.argv) < 3:
+    sys.exit(__doc__)
 folder, prompt, device = pathlib.Path(sys.argv[1]), sys.argv[2], (sys.argv[3] if len(sys.argv) > 3 else "cpu")
 world = baton.World.from_env(device)
 model = baton.transformers.from_pretrained(folder, world, num_max_tokens_per_rank=512)

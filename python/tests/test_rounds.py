@@ -54,6 +54,19 @@ def test_every_way_gives_the_same_sums(more):
             assert_scaled(data, rank, out)
 
 
+@pytest.mark.parametrize("more", [{}, {"transfer": "chunks"}, {"transfer": "flags"}])
+def test_halves_do_not_mind_what_the_round_before_was_of(more):
+    data = round_data()
+    ep = local(data, **more)
+    first = None
+    for ids, kind in ((numpy.int64, numpy.float32), (numpy.int32, BF16), (numpy.int32, numpy.float32), (numpy.int64, BF16), (numpy.int64, BF16)):
+        recv = baton.dispatch_all(ep, data.tokens, [one.astype(ids) for one in data.topk_idx], data.topk_weights)
+        outs = baton.combine_all(ep, [scaled_experts(r) for r in recv], out=[numpy.zeros((16, 256), kind) for _ in ep])
+        first = outs if first is None else first
+        for out, other in zip(outs, first):
+            assert (out == other.astype(kind)).all()
+
+
 def test_calls_of_each_rank_in_one_thread():
     data = round_data()
     ep = local(data)
