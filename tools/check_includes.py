@@ -175,7 +175,9 @@ class host_file:
         self.code = NOT_CODE.sub(lambda found: "\n" * found[0].count("\n") + " ", text)
         tokens = TOKEN.findall(TEST_NAMES.sub(" ", self.code))
         self.namespaces = {name for path in re.findall(r"\bnamespace ([\w:]+)", self.code) for name in path.split("::")}
-        self.declares = {*re.findall(r"^\s*#\s*define (\w+)", text, flags=re.M), *declared(tokens)}
+        # a macro that a file takes away is another's, which it replaces, or nobody's after it
+        macros = {name: set(re.findall(rf"^\s*#\s*{name} (\w+)", text, flags=re.M)) for name in ("define", "undef")}
+        self.declares = {*macros["define"] - macros["undef"], *declared(tokens)}
         self.introduces = {*self.declares, *introduced(self.code, tokens)}
         # {(namespace or type, or "": name)}; what follows a dot or an arrow is a member
         self.says = {(first if middle == "::" else "", name) for first, middle, name in zip(["", "", *tokens], ["", *tokens], tokens)

@@ -24,7 +24,7 @@ ENFORCED = "-*,readability-identifier-naming,readability-function-size"
 PRELUDE = pathlib.Path(__file__).with_name("tidy_prelude.hpp").resolve()
 FOLDERS = ("src", "sim", "checks", "forecast", "cli", "examples")
 DOES_NOT_COMPILE = "[clang-diagnostic-error"
-MOST_AT_ONCE = 80
+MOST_AT_ONCE = 100
 
 
 def way_of(command):

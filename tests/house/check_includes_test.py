@@ -35,6 +35,13 @@ class includes(planted_tree):
             self.plant("src/base/a.cpp", f'#include "base/slot.hpp"\nnamespace baton {{\n{use}\n}}\n')
             self.assert_clean(self.found())
 
+    def test_a_macro_that_a_header_replaces_is_not_its_own(self):
+        self.plant("src/base/quick.hpp", "#pragma once\n#undef ASKED_EQ\n#define ASKED_EQ 1\n#define ASKED_NE 2\n")
+        self.plant("src/base/a.cpp", "int n = ASKED_EQ;\n")
+        self.assert_clean(self.found())
+        self.plant("src/base/a.cpp", "int n = ASKED_NE;\n")
+        self.assert_caught(self.found(), "src/base/a.cpp:1", "src/base/quick.hpp")
+
     def test_a_function_that_only_a_source_of_the_same_folder_has_is_caught(self):
         self.plant("src/base/a.cpp", "namespace {\nint doubled(int a) {\n  return a * 2;\n}\n}\n")
         self.plant("src/base/b.cpp", "int f() { return doubled(1); }\n")

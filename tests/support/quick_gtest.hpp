@@ -1,0 +1,172 @@
+#pragma once
+// GoogleTest's most used macros, said so that g++ makes less code of each: with a sanitizer half of the time of compiling test
+// files went into what these expand to. They assert, print and take `<<` as GoogleTest's own do, which all other builds have:
+// tests/CMakeLists.txt gives this file to the compiler where test files are compiled together, and no test includes it.
+//
+// A test that has no fixture is a function, not a class with a factory of its own. An assertion calls one function for what it
+// compares, which makes text only if it fails, and leaves nothing for its test to destroy.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <ostream>
+#include <string>
+#include <type_traits>
+
+namespace baton::test::quick {
+
+using testing::AssertionResult;
+
+/// What an assertion says that does not hold; until it is reported, nobody's.
+using failure = const std::string*;
+
+[[gnu::noinline]] inline failure failed(const AssertionResult& result) {
+  return new std::string{result.failure_message()};
+}
+
+template <class A, class B>
+[[gnu::noinline]] failure differ(const char* a, const char* b, const A& x, const B& y) {
+  using testing::internal::FormatForComparisonFailureMessage;
+  if (x == y) return nullptr;
+  return failed(testing::internal::EqFailure(a, b, FormatForComparisonFailureMessage(x, y),
+                                             FormatForComparisonFailureMessage(y, x), false));
+}
+/// One for literals of every length.
+template <class A>
+[[gnu::noinline]] failure differ(const char* a, const char* b, const A& x, const char* y) {
+  return differ<A, const char*>(a, b, x, y);
+}
+
+// Each for one comparison, as GoogleTest has them.
+#define BATON_QUICK_COMPARISON(name, op)                                                      \
+  template <class A, class B>                                                                 \
+  [[gnu::noinline]] failure name(const char* a, const char* b, const A& x, const B& y) {      \
+    return x op y ? nullptr : failed(testing::internal::CmpHelperOpFailure(a, b, x, y, #op)); \
+  }
+BATON_QUICK_COMPARISON(is_not_ne, !=)
+BATON_QUICK_COMPARISON(is_not_lt, <)
+BATON_QUICK_COMPARISON(is_not_le, <=)
+BATON_QUICK_COMPARISON(is_not_gt, >)
+BATON_QUICK_COMPARISON(is_not_ge, >=)
+#undef BATON_QUICK_COMPARISON
+
+[[gnu::noinline]] inline failure is_not(bool expected, const char* text, const AssertionResult& result) {
+  if (static_cast<bool>(result) == expected) return nullptr;
+  return new std::string{testing::internal::GetBoolAssertionFailureMessage(
+      result, text, expected ? "false" : "true", expected ? "true" : "false")};
+}
+[[gnu::noinline]] inline failure is_not(bool expected, const char* text, bool value) {
+  return value == expected ? nullptr : is_not(expected, text, AssertionResult{value});
+}
+template <class T>
+failure is_not(bool expected, const char* text, const T& value) {
+  return is_not(expected, text, static_cast<bool>(value));
+}
+
+/// What a test adds to a failure.
+struct note {
+  testing::Message* message;
+
+  template <class T>
+  [[gnu::noinline]] note operator<<(const T& value) const {
+    *message << value;
+    return *this;
+  }
+  [[gnu::noinline]] note operator<<(const char* text) const {
+    *message << text;
+    return *this;
+  }
+  [[gnu::noinline]] note operator<<(std::ostream& (*manipulator)(std::ostream&)) const {
+    *message << manipulator;
+    return *this;
+  }
+};
+
+[[gnu::noinline]] inline note nothing_more() {
+  return {new testing::Message};
+}
+
+struct report {
+  testing::TestPartResult::Type kind;
+  const char* file;
+  int line;
+  failure what;
+
+  [[gnu::noinline]] void operator=(note more) const {
+    const std::unique_ptr<const std::string> said{what};
+    const std::unique_ptr<testing::Message> added{more.message};
+    testing::internal::AssertHelper{kind, file, line, said->c_str()} = *added;
+  }
+};
+
+using body = void (*)();
+
+class function_test : public testing::Test {
+ public:
+  explicit function_test(body f) : body_{f} {}
+
+ private:
+  void TestBody() override { body_(); }
+
+  body body_;
+};
+
+struct registered {
+  [[gnu::noinline]] registered(const char* suite, const char* name, const char* file, int line, body f) {
+    testing::RegisterTest(suite, name, nullptr, nullptr, file, line,
+                          [f]() -> testing::Test* { return new function_test{f}; });
+  }
+};
+
+}  // namespace baton::test::quick
+
+#define BATON_QUICK_ASSERTION(result, on_failure, kind)                                          \
+  GTEST_AMBIGUOUS_ELSE_BLOCKER_                                                                  \
+  if (const auto gtest_failure = ::baton::test::quick::result; gtest_failure == nullptr)         \
+    ;                                                                                            \
+  else                                                                                           \
+    on_failure ::baton::test::quick::report{::testing::TestPartResult::kind, __FILE__, __LINE__, \
+                                            gtest_failure} = ::baton::test::quick::nothing_more()
+#define BATON_QUICK_EXPECT(result) BATON_QUICK_ASSERTION(result, , kNonFatalFailure)
+#define BATON_QUICK_ASSERT(result) BATON_QUICK_ASSERTION(result, return, kFatalFailure)
+
+#undef EXPECT_EQ
+#undef EXPECT_NE
+#undef EXPECT_LT
+#undef EXPECT_LE
+#undef EXPECT_GT
+#undef EXPECT_GE
+#undef EXPECT_TRUE
+#undef EXPECT_FALSE
+#undef ASSERT_EQ
+#undef ASSERT_NE
+#undef ASSERT_LT
+#undef ASSERT_LE
+#undef ASSERT_GT
+#undef ASSERT_GE
+#undef ASSERT_TRUE
+#undef ASSERT_FALSE
+#undef TEST
+#define EXPECT_EQ(a, b) BATON_QUICK_EXPECT(differ(#a, #b, a, b))
+#define EXPECT_NE(a, b) BATON_QUICK_EXPECT(is_not_ne(#a, #b, a, b))
+#define EXPECT_LT(a, b) BATON_QUICK_EXPECT(is_not_lt(#a, #b, a, b))
+#define EXPECT_LE(a, b) BATON_QUICK_EXPECT(is_not_le(#a, #b, a, b))
+#define EXPECT_GT(a, b) BATON_QUICK_EXPECT(is_not_gt(#a, #b, a, b))
+#define EXPECT_GE(a, b) BATON_QUICK_EXPECT(is_not_ge(#a, #b, a, b))
+#define EXPECT_TRUE(condition) BATON_QUICK_EXPECT(is_not(true, #condition, condition))
+#define EXPECT_FALSE(condition) BATON_QUICK_EXPECT(is_not(false, #condition, condition))
+#define ASSERT_EQ(a, b) BATON_QUICK_ASSERT(differ(#a, #b, a, b))
+#define ASSERT_NE(a, b) BATON_QUICK_ASSERT(is_not_ne(#a, #b, a, b))
+#define ASSERT_LT(a, b) BATON_QUICK_ASSERT(is_not_lt(#a, #b, a, b))
+#define ASSERT_LE(a, b) BATON_QUICK_ASSERT(is_not_le(#a, #b, a, b))
+#define ASSERT_GT(a, b) BATON_QUICK_ASSERT(is_not_gt(#a, #b, a, b))
+#define ASSERT_GE(a, b) BATON_QUICK_ASSERT(is_not_ge(#a, #b, a, b))
+#define ASSERT_TRUE(condition) BATON_QUICK_ASSERT(is_not(true, #condition, condition))
+#define ASSERT_FALSE(condition) BATON_QUICK_ASSERT(is_not(false, #condition, condition))
+
+#define TEST(suite, name)                                                             \
+  struct GTEST_TEST_CLASS_NAME_(suite, name) : ::testing::Test {                      \
+    static void body();                                                               \
+  };                                                                                  \
+  static const ::baton::test::quick::registered suite##_##name##_is_registered{       \
+      #suite, #name, __FILE__, __LINE__, &GTEST_TEST_CLASS_NAME_(suite, name)::body}; \
+  void GTEST_TEST_CLASS_NAME_(suite, name)::body()
