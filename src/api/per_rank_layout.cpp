@@ -27,6 +27,7 @@ class per_rank_layout final : public ep_layout_calls {
         weights_come_late_{c.weights_at_combine},
         end_{Endpoint::of(shape_of(c, w.size(), w.rank()))} {
     if constexpr (std::is_same_v<Endpoint, ep::per_rank_chunks::endpoint>) {
+      end_ = Endpoint::of(end_.s, has_many_blocks(c, w.size()));
       if (goes_beyond_group(c, w.size())) end_.p2p_group_size = c.p2p_group_size;
       end_.forwards = has_two_levels(c, w.size());
     }
