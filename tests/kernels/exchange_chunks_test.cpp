@@ -191,11 +191,11 @@ TEST(exchange_chunks_damage, a_flipped_bit_of_an_arrival_word_is_named) {
 }
 
 TEST(exchange_chunks_damage, a_damaged_count_of_what_is_taken_of_all_is_named_or_does_no_harm) {
-  constexpr chunk_settings of_all{.takes = taking::of_all};
+  constexpr chunk_settings of_all{.chunk_tokens = 4, .takes = taking::of_all};
   chunk_rounds usual{few, of_all};
   usual.run();
   int named = 0;
-  for (const std::uint32_t count : {1u, 3u, 0x7fffffffu, 0x80000000u, 0xffffffffu}) {
+  for (const std::uint32_t count : {1u, 0x40000000u, 0x7fffffffu, 0x80000000u, 0xffffffffu}) {
     chunk_rounds e{few, of_all};
     e.own<taken_of_all>(1, &local_cells::taken)->chunks_to_send = count;
     e.run();
