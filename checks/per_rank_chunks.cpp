@@ -12,10 +12,16 @@ exploration holds(const char* name, const chunks_setting& e) {
   return {name, [e](const check::bounds& limits) { return check_per_rank_chunks(e, limits); }};
 }
 
-constexpr ep::per_rank_chunks::chunk_settings single{.chunk_tokens = 1, .tile_tokens = 1};
+constexpr auto of_shares = ep::per_rank_chunks::taking::of_shares,
+               of_all = ep::per_rank_chunks::taking::of_all;
+constexpr ep::per_rank_chunks::chunk_settings single{.chunk_tokens = 1, .tile_tokens = 1, .takes = of_shares},
+    single_of_all{.chunk_tokens = 1, .tile_tokens = 1, .takes = of_all},
+    two_of_all{.chunk_tokens = 1, .tile_tokens = 2, .takes = of_all};
 /// Of three warps, two send.
 constexpr ep::per_rank_chunks::chunk_settings two_send{
-    .chunk_tokens = 1, .tile_tokens = 2, .dispatch_warps = 3, .dispatch_senders = 2};
+    .chunk_tokens = 1, .tile_tokens = 2, .dispatch_warps = 3, .dispatch_senders = 2, .takes = of_shares},
+    two_send_of_all{
+        .chunk_tokens = 1, .tile_tokens = 2, .dispatch_warps = 3, .dispatch_senders = 2, .takes = of_all};
 constexpr ep::per_rank_chunks::chunk_settings pairs{.chunk_tokens = 2, .tile_tokens = 4};
 constexpr ep::per_rank_chunks::chunk_settings one_stage{
     .chunk_tokens = 1, .tile_tokens = 2, .piece_bytes = 512, .dispatch_stages = 1};
@@ -91,6 +97,10 @@ std::vector<exploration> every_order_of_takes() {
       holds("1 rank, 2 rounds", {{.ranks = 1, .warps = {2}, .rounds = 2}, single}),
       holds("2 ranks, the first with no token, 1 round",
             {{.warps = {2}, .tokens = {0, 1}, .route = routing::one_expert, .rounds = 1}, single}),
+      holds("2 ranks, taken of all, 1 round", {{.warps = {2}, .rounds = 1}, single_of_all}),
+      holds("1 rank, taken of all, 2 rounds", {{.ranks = 1, .warps = {2}, .rounds = 2}, single_of_all}),
+      holds("1 rank of 2 blocks, every order of takes of all, others drawn once",
+            {{.ranks = 1, .blocks = {2}, .warps = {2}, .tokens = {1}, .rounds = 1}, two_of_all, 1, true}),
       holds("1 rank of 2, beside the other, which was left out and sends until it gives up",
             {{.warps = {2},
               .top_k = 2,
@@ -115,6 +125,21 @@ std::vector<exploration> drawn_takes() {
   return {
       holds("2 ranks of 2 blocks of 3 warps, 3 rounds, takes drawn 20 times",
             {{.blocks = {2}, .warps = {3}, .tokens = {3, 2}, .rounds = 3}, two_send, 20}),
+      holds("2 ranks of 2 blocks of 3 warps, taken of all, 3 rounds, takes drawn 20 times",
+            {{.blocks = {2}, .warps = {3}, .tokens = {3, 2}, .rounds = 3}, two_send_of_all, 20}),
+      holds(
+          "2 ranks of 2 blocks, taken of all, 4 kernels a round, 3 rounds, takes drawn 5 times",
+          {{.blocks = {2}, .warps = {2}, .tokens = {2}, .rounds = 3, .is_apart = true}, two_send_of_all, 5}),
+      holds("2 ranks of 2 blocks, taken of all, tokens stay where they arrive, 3 rounds, takes drawn 5 times",
+            {{.blocks = {2},
+              .warps = {3},
+              .experts = 4,
+              .top_k = 2,
+              .tokens = {3, 2},
+              .rounds = 3,
+              .rows = ep::row_storage::in_window},
+             two_send_of_all,
+             5}),
       holds("2 ranks of 2 blocks, all tokens to one expert, 2 rounds, takes drawn 5 times",
             {{.blocks = {2}, .warps = {3}, .tokens = {4, 2}, .route = routing::one_expert, .rounds = 2},
              two_send,
@@ -205,6 +230,9 @@ struct chunk_bugs {
       indexed{{.warps = {3}, .tokens = {2}, .rounds = 1}, single, 1},
       in_window{{.warps = {2}, .rounds = 2, .rows = ep::row_storage::in_window}, single, 1},
       any_take{{.warps = {2}, .rounds = 1}, single},
+      blocks_of_all{
+          {.ranks = 1, .blocks = {2}, .warps = {2}, .tokens = {2}, .rounds = 1}, two_of_all, 1, true},
+      again_of_all{{.ranks = 1, .warps = {2}, .rounds = 2}, single_of_all},
       gives_up{{.warps = {2}, .rounds = 1, .gives_up = {anywhere}}, single, 1},
       teams{in_fp8({{.warps = {4}, .tokens = {3, 2}, .rounds = 2}, team, 1})},
       tight{in_fp8({{.warps = {4}, .tokens = {3}, .rounds = 1}, one_at_a_time, 1})},
@@ -303,6 +331,17 @@ struct chunk_bugs {
               any_take),
         wrong("nobody takes a chunk to receive", "D1", lost_order,
               {.what = verbs::add, .how = shifted, .cell = "taken to receive", .by = 1}, any_take),
+        wrong("two blocks take one chunk of all", "D2", lost_order,
+              {.what = verbs::add, .how = shifted, .cell = "chunks taken of all", .time = 1, .by = -1},
+              blocks_of_all),
+        wrong("a chunk of all is passed over", "D2", lost_order,
+              {.what = verbs::add, .how = shifted, .cell = "chunks taken of all", .by = 1}, blocks_of_all),
+        wrong("a sum of all is passed over", "D2", lost_order,
+              {.what = verbs::add, .how = shifted, .cell = "sums taken of all", .by = 1}, blocks_of_all),
+        wrong("nobody clears what dispatch took", "D2", lost_order,
+              {.what = verbs::write, .how = lost, .cell = "chunks taken of all"}, again_of_all),
+        wrong("nobody clears what combine took", "D2", lost_order,
+              {.what = verbs::write, .how = lost, .cell = "sums taken of all"}, again_of_all),
         wrong("sums are told of before they are stored", "S1", lost_order,
               {.what = verbs::write, .how = late, .cell = "sums"}, two),
         wrong("sums are told of at once before the last of them is stored", "S1", lost_order,

@@ -1,5 +1,6 @@
 #include "checks/per_rank_chunks_exploration.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "checks/per_rank_rounds.hpp"
@@ -18,46 +19,59 @@ namespace chunk_layout = ep::per_rank_chunks;
 class chunk_context : public exchange_context {
  public:
   chunk_context(const check::context& x, check::program& p, const chunks_setting& e, exchange_world& w)
-      : exchange_context{x, p, e, w}, draw_{e.draw} {}
+      : exchange_context{x, p, e, w}, draw_{e.draw}, all_orders_of_all_{e.all_orders_of_all} {}
 
-  /// A kernel begins whose block takes what is counted at `next`: its first `senders` warps to send, all to receive, and those
-  /// that send, if some do, to forward.
-  void begin_takes(const std::uint32_t* next, int senders) {
-    next_ = next;
-    takers_ = {senders, num_warps(), senders > 0 ? senders : num_warps()};
-    seen_ = {};
+  /// A kernel begins whose block takes what is counted at `next`: its first `senders` warps to send, all to receive, those
+  /// that send, if some do, to forward; and whose blocks take together what is counted at `to_send` and `to_receive`.
+  void begin_takes(const std::uint32_t* next, int senders, const std::uint32_t* to_send,
+                   const std::uint32_t* to_receive = nullptr) {
+    const int all = num_warps(), some = senders > 0 ? senders : all;
+    counts_ = {{{next, senders},
+                {next + 1, all},
+                {next + 2, some},
+                {to_send, senders, true},
+                {to_receive, all, true}}};
     ++kernel_;
   }
 
   template <order Order, scope Scope, class T>
   T fetch_add(T* p, std::type_identity_t<T> value) {
-    if (draw_ == 0 || p < next_ || p >= next_ + takers_.size())
+    const auto at = std::ranges::find(counts_, static_cast<const void*>(p), &count::at);
+    if (draw_ == 0 || at == counts_.end() || (at->of_all && all_orders_of_all_))
       return exchange_context::fetch_add<Order, Scope>(p, value);
-    const auto which = static_cast<std::size_t>(p - next_);
-    std::uint32_t& nth = seen_[which];
-    while (taker(which, nth) != warp()) ++nth;
-    const T taken = nth;
-    nth = shifted(found(verbs::add, p), nth + 1);
+    const int self = at->of_all ? block() * at->takers + warp() : warp();
+    while (taker(*at, at->seen) != self) ++at->seen;
+    const T taken = at->seen;
+    at->seen = shifted(found(verbs::add, p), at->seen + 1);
     return taken;
   }
 
  private:
-  int taker(std::size_t which, std::uint32_t nth) const {
+  /// `takers` are the first warps of each block.
+  struct count {
+    const void* at = nullptr;
+    int takers = 0;
+    bool of_all = false;
+    std::uint32_t seen = 0;  // numbers that this warp has passed, each drawn for somebody
+  };
+
+  int taker(const count& c, std::uint32_t nth) const {
+    const int of_block = c.of_all ? 0 : block(), takers = c.of_all ? c.takers * num_blocks() : c.takers;
+    const auto which = static_cast<std::uint32_t>(&c - counts_.data());
     std::uint32_t h = 0;
-    for (const std::uint32_t part : {draw_, static_cast<std::uint32_t>(8 * rank() + block()),
-                                     2 * kernel_ + static_cast<std::uint32_t>(which), nth})
+    for (const std::uint32_t part :
+         {draw_, static_cast<std::uint32_t>(8 * rank() + of_block), 2 * kernel_ + which, nth})
       h = (h ^ part) * 0x9e3779b1u, h ^= h >> 15;
     h = (h ^ h >> 16) * 0x7feb352du;  // or numbers that follow each other would fall to one warp
     h = (h ^ h >> 15) * 0x846ca68bu;
     h ^= h >> 16;
-    return static_cast<int>(h % static_cast<std::uint32_t>(takers_[which]));
+    return static_cast<int>(h % static_cast<std::uint32_t>(takers));
   }
 
   std::uint32_t draw_;
-  const std::uint32_t* next_ = nullptr;
+  bool all_orders_of_all_;
   std::uint32_t kernel_ = 0;
-  std::array<int, 3> takers_{};
-  std::array<std::uint32_t, 3> seen_{};  // numbers that this warp has passed, each drawn for somebody
+  std::array<count, 5> counts_{};
 };
 
 struct chunk_kernels {
@@ -96,6 +110,8 @@ struct chunk_kernels {
     p.name(d.tile_bits, "tile bits" + whose, slots);
     p.name(d.tile_counts, "tile counts" + whose, slots / 4);
     p.name(d.tile_rows, "tile rows" + whose, slots);
+    p.name(&d.taken->chunks_to_send, "chunks taken of all" + whose, 1);
+    p.name(&d.taken->sums_to_send, "sums taken of all" + whose, 2);
     if (!end.has_two_levels()) return;
     const auto groups = end.with_two_levels(d).groups;
     const auto forwarded = static_cast<std::size_t>(groups.cells.groups * end.s.max_tokens);
@@ -108,9 +124,10 @@ struct chunk_kernels {
     const auto grid = chunk_layout::grid_of_dispatch(end, limits);
     const chunk_layout::block_plan plan = chunk_layout::dispatch_plan(
         chunk_layout::cells{end.s, end.settings}, grid.roles, end.has_two_levels());
-    x.begin_takes(plan.next(x), limits.which == half::both ? grid.roles.senders : grid.roles.warps());
     using kernel = chunk_layout::dispatch_kernel<ep::bf16_tokens>;
     const auto p = end.dispatch(in, grid.roles, limits.which != half::send);
+    x.begin_takes(plan.next(x), limits.which == half::both ? grid.roles.senders : grid.roles.warps(),
+                  &p.taken->chunks_to_send);
     if (end.has_two_levels()) return kernel::run(x, end.with_two_levels(p));
     if (end.goes_beyond_group()) return kernel::run(x, end.with_far(p));
     kernel::run(x, p);
@@ -123,8 +140,9 @@ struct chunk_kernels {
       return chunk_layout::team_combine_kernel<ep::store_fp32, 1>::run(x, p);
     }
     const auto grid = chunk_layout::grid_of_combine(end, limits);
-    x.begin_takes(chunk_layout::combine_plan{}.next(x), grid.roles.senders);
     const auto p = end.combine(in, grid.roles, limits.which != half::send, store);
+    x.begin_takes(chunk_layout::combine_plan{}.next(x), grid.roles.senders, &p.taken->sums_to_send,
+                  &p.taken->sums_to_receive);
     if (end.has_two_levels()) return combine_far(x, end.with_two_levels(p));
     if (end.goes_beyond_group()) return combine_far(x, end.with_far(p));
     if (end.s.fp8_sums)

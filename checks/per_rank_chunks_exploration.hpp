@@ -10,7 +10,8 @@ struct chunks_setting : exchange_setting {
   ep::per_rank_chunks::chunk_settings chunks{};
   std::uint32_t draws =
       0;  // which warp takes which chunk: so many ways, drawn; 0: every order in which warps can take them
-  std::uint32_t draw = 0;  // the last of them
+  bool all_orders_of_all = false;  // what blocks take of all is never drawn
+  std::uint32_t draw = 0;          // the last of them
 };
 
 check::result check_per_rank_chunks(chunks_setting e, const check::bounds& limits = {});

@@ -217,7 +217,8 @@ namespace {
 workspace_size bytes_of_slot(const ep_config& c, int num_ranks) {
   const ep::shape s = shape_of(c, num_ranks, 0);
   if (c.layout == ep_layout::per_rank && transfer_of(c, num_ranks) == ep_transfer::chunks) {
-    const ep::per_rank_chunks::endpoint end = ep::per_rank_chunks::endpoint::of(s);
+    const ep::per_rank_chunks::endpoint end =
+        ep::per_rank_chunks::endpoint::of(s, has_many_blocks(c, num_ranks));
     if (has_two_levels(c, num_ranks))
       return {ep::per_rank_chunks::group_cells{s, end.window_cells(), c.p2p_group_size}.bytes,
               ep::per_rank_chunks::group_local_cells{s, end.settings, c.p2p_group_size}.bytes};

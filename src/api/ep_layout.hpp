@@ -72,6 +72,12 @@ inline bool goes_beyond_group(const ep_config& c, int num_ranks) {
   return c.p2p_group_size != 0 && c.p2p_group_size < num_ranks;
 }
 
+/// Whether the kernels of all ranks have many blocks, unless a call asks for few, and reach all ranks by stores.
+inline bool has_many_blocks(const ep_config& c, int num_ranks) {
+  constexpr int few = 64;
+  return (c.num_sms == 0 || c.num_sms > few) && !goes_beyond_group(c, num_ranks);
+}
+
 /// Whether what is for them is forwarded. In groups of one rank a forwarder would forward to itself alone: the same messages, and
 /// the same bits of every sum, later.
 inline bool has_two_levels(const ep_config& c, int num_ranks) {

@@ -27,6 +27,7 @@ class per_rank_layout final : public ep_layout_calls {
         weights_come_late_{c.weights_at_combine},
         end_{Endpoint::of(shape_of(c, w.size(), w.rank()))} {
     if constexpr (std::is_same_v<Endpoint, ep::per_rank_chunks::endpoint>) {
+      end_ = Endpoint::of(end_.s, has_many_blocks(c, w.size()));
       if (goes_beyond_group(c, w.size())) end_.p2p_group_size = c.p2p_group_size;
       end_.forwards = has_two_levels(c, w.size());
     }
@@ -37,7 +38,10 @@ class per_rank_layout final : public ep_layout_calls {
     end_.windows = windows;
   }
   void make_ready(const creating_host& host) const override {
-    host.together([&] { host.fill(end_.errors(), 0xff, sizeof(ep::device_errors)); });
+    host.together([&] {
+      host.fill(end_.errors(), 0xff, sizeof(ep::device_errors));
+      load_code();
+    });
   }
   ep::device_errors* errors() const override { return end_.errors(); }
   std::uint64_t* absent() const override { return &end_.epochs()->absent; }
@@ -102,18 +106,26 @@ class per_rank_layout final : public ep_layout_calls {
   }
   void run(const ep::per_rank::combine_input& in, const output& out, half which, stream_ref stream,
            const float* topk_weights = nullptr) {
-    ep::per_rank::launch_limits of_combine = limits(which, combine_sms_);
-    if (weights_come_late_ && which != half::receive) {
-      // Its code first: CUDA may wait for what runs when it loads some, and this waits for other ranks.
-      of_combine.only_loads = true;
-      enqueue(of_combine, in, out, stream);
-      of_combine.only_loads = false;
+    const ep::per_rank::launch_limits of_combine = limits(which, combine_sms_);
+    if (weights_come_late_ && which != half::receive)
       launch(ranks_, of_combine, end_.weights({topk_weights, num_tokens_}), stream);
-    }
     enqueue(of_combine, in, out, stream);
   }
+  /// That of all kernels that may follow a round's dispatch. CUDA loads code at its first launch, and may wait for what runs on
+  /// the device when it does: a dispatch that waits for a rank whose own the same thread would enqueue next.
+  void load_code() const {
+    for (const half which : {half::both, half::send, half::receive}) {
+      ep::per_rank::launch_limits of_combine = limits(which, 0);
+      of_combine.only_loads = true;
+      for (const int tokens : {1, end_.s.max_tokens}) {
+        enqueue(of_combine, {.num_tokens = tokens}, ep::store_fp32{}, {});
+        enqueue(of_combine, {.num_tokens = tokens}, ep::store_bf16{}, {});
+      }
+      if (weights_come_late_) launch(ranks_, of_combine, end_.weights({nullptr, end_.s.max_tokens}), {});
+    }
+  }
   void enqueue(const ep::per_rank::launch_limits& of_combine, const ep::per_rank::combine_input& in,
-               const output& out, stream_ref stream) {
+               const output& out, stream_ref stream) const {
     if (const auto* fp32 = std::get_if<ep::store_fp32>(&out))
       launch(ranks_, end_, of_combine, in, *fp32, stream);
     else if (const auto* bf16 = std::get_if<ep::store_bf16>(&out))

@@ -91,14 +91,16 @@ class chunk_rounds {
     const auto r = static_cast<std::size_t>(rank);
     const bool sends = at == send || at == send_sums;
     if (at == send || at == receive) {
-      const block_roles roles{sends ? 1 : 0, sends ? 2 : 3, settings_.dispatch_stages};
+      block_roles roles{sends ? 1 : 0, sends ? 2 : 3, settings_.dispatch_stages};
+      roles.takes_of_all = settings_.takes == taking::of_all;
       const auto p =
           e.dispatch({tokens_[r].data(), ids_[r].data(), nullptr, num_tokens_[r], {}}, roles, !sends);
       return ep::with_tokens(shape_.format, false, [&]<class Tokens>() {
         launch<dispatch_kernel<Tokens>>(rank, p, dispatch_plan(p.window, roles));
       });
     }
-    const block_roles roles{sends ? 2 : 0, sends ? 0 : 2};
+    block_roles roles{sends ? 2 : 0, sends ? 0 : 2};
+    roles.takes_of_all = settings_.takes == taking::of_all;
     const auto p = e.combine({returned(e), num_tokens_[r]}, roles, !sends,
                              ep::store_fp32{of_rank(rank).out.data(), hidden});
     launch<combine_kernel<ep::store_fp32>>(rank, p, combine_plan{});
@@ -151,6 +153,7 @@ TEST(exchange_chunks_settings, change_no_bit_of_a_result) {
     s.least_sums = 64 * stages;
     for (const ep::row_storage rows : {ep::row_storage::of_experts, ep::row_storage::in_window}) {
       ++random.seed;
+      s.takes = random.seed / 2 % 2 == 0 ? taking::of_all : taking::of_shares;
       chunk_rounds e{tokens, s, random, rows};
       for (int round = 1; round <= 3; ++round) e.run();
       for (const int rank : {0, 1})
@@ -185,6 +188,27 @@ TEST(exchange_chunks_damage, a_flipped_bit_of_an_arrival_word_is_named) {
       EXPECT_EQ(e.of_rank(0).record.peer, 1);
     }
   }
+}
+
+TEST(exchange_chunks_damage, a_damaged_count_of_what_is_taken_of_all_is_named_or_does_no_harm) {
+  constexpr chunk_settings of_all{.chunk_tokens = 4, .takes = taking::of_all};
+  chunk_rounds usual{few, of_all};
+  usual.run();
+  int named = 0;
+  for (const std::uint32_t count : {1u, 0x40000000u, 0x7fffffffu, 0x80000000u, 0xffffffffu}) {
+    chunk_rounds e{few, of_all};
+    e.own<taken_of_all>(1, &local_cells::taken)->chunks_to_send = count;
+    e.run();
+    const stuck_record& r = e.of_rank(0).record;
+    if (r.complete == 0) {
+      EXPECT_TRUE(e.of_rank(0).out == usual.of_rank(0).out) << count;
+      continue;
+    }
+    ++named;
+    EXPECT_EQ(name(r.where), "dispatch.chunk") << count;
+    EXPECT_EQ(r.peer, 1) << count;
+  }
+  EXPECT_GE(named, 3);
 }
 
 TEST(exchange_chunks_damage, a_word_that_says_another_number_of_tokens_is_refused) {
@@ -272,7 +296,7 @@ TEST(exchange_chunks_settings, blocks_are_made_up_as_was_measured_for_how_tokens
     const block_roles many = grid_of_combine(endpoint::of(s), {132}).roles,
                       few_sums = grid_of_combine(endpoint::of(s), {24}).roles;
     EXPECT_EQ((std::array{many.senders, many.others, many.at_once}), (std::array{8, 8, 1}));
-    EXPECT_EQ((std::array{few_sums.senders, few_sums.others, few_sums.at_once}), (std::array{12, 4, 4}));
+    EXPECT_EQ((std::array{few_sums.senders, few_sums.others, few_sums.at_once}), (std::array{14, 2, 4}));
   }
 }
 
@@ -283,15 +307,45 @@ TEST(exchange_chunks_settings,
     const block_roles r = grid_of_combine(endpoint::of(s), {.blocks = blocks, .which = which}).roles;
     return std::array{r.senders, r.others, r.at_once};
   };
-  EXPECT_EQ(made_up(24), (std::array{10, 6, 4}));
+  EXPECT_EQ(made_up(24), (std::array{9, 7, 8}));
   EXPECT_EQ(made_up(64), (std::array{12, 4, 1}));
-  EXPECT_EQ(made_up(132), (std::array{8, 8, 1}));
-  EXPECT_EQ(made_up(24, half::send), (std::array{16, 0, 4}));
-  EXPECT_EQ(made_up(24, half::receive), (std::array{0, 16, 4}));
+  EXPECT_EQ(made_up(132), (std::array{6, 10, 1}));
+  EXPECT_EQ(made_up(24, half::send), (std::array{16, 0, 8}));
+  EXPECT_EQ(made_up(24, half::receive), (std::array{0, 16, 8}));
   s.max_tokens = 256;
-  EXPECT_EQ(made_up(24), (std::array{10, 6, 4})) << "four parts of a token";
+  EXPECT_EQ(made_up(24), (std::array{9, 7, 4})) << "four parts of a token";
   s.max_tokens = 128;
-  EXPECT_EQ(made_up(24), (std::array{10, 6, 1})) << "too few of a warp to let the others wait";
+  EXPECT_EQ(made_up(24), (std::array{9, 7, 1})) << "too few of a warp to let the others wait";
+}
+
+TEST(exchange_chunks_settings, few_blocks_take_what_is_next_of_all_and_more_than_two_ranks_sums_of_all) {
+  ep::shape s{.num_experts = 256, .num_ranks = 2, .top_k = 8, .hidden = 7168, .max_tokens = 4096};
+  s.rows = ep::row_storage::in_window;
+  const auto of_all = [&](int blocks) {
+    const endpoint end = endpoint::of(s);
+    return std::array{grid_of_dispatch(end, {.blocks = blocks}).roles.takes_of_all,
+                      grid_of_combine(end, {.blocks = blocks}).roles.takes_of_all};
+  };
+  EXPECT_EQ(of_all(24), (std::array{true, true}));
+  EXPECT_EQ(of_all(132), (std::array{false, false}));
+  s.num_ranks = 4;
+  EXPECT_EQ(of_all(24), (std::array{true, true}));
+  EXPECT_EQ(of_all(132), (std::array{false, true}));
+  const block_roles r = grid_of_dispatch(endpoint::of(s), {.blocks = 24}).roles;
+  EXPECT_EQ((std::array{r.senders, r.others}), (std::array{10, 6})) << "links are what it waits for";
+}
+
+TEST(exchange_chunks_settings, sums_of_a_pair_with_many_blocks_are_in_parts_unless_there_are_many) {
+  ep::shape s{.num_experts = 256, .num_ranks = 2, .top_k = 8, .hidden = 7168};
+  const auto parts = [&](int tokens, bool has_many_blocks) {
+    s.max_tokens = tokens;
+    return endpoint::of(s, has_many_blocks).window_cells().sum_parts;
+  };
+  EXPECT_EQ((std::array{parts(512, true), parts(2048, true), parts(4096, true), parts(8192, true)}),
+            (std::array{4, 4, 2, 1}));
+  EXPECT_EQ((std::array{parts(512, false), parts(1024, false), parts(4096, false)}), (std::array{4, 2, 1}));
+  s.num_ranks = 4;
+  EXPECT_EQ(parts(4096, true), 1);
 }
 
 TEST(exchange_chunks_damage, a_flipped_bit_of_ids_is_named_or_does_no_harm) {

@@ -15,7 +15,8 @@ void launch(const world& w, const per_rank::launch_limits& limits, const params&
                         {.blocks = smaller(limits.blocks, ceil_div(warps, threads / warp_lanes)),
                          .threads = threads,
                          .begins_early = limits.begin_early(),
-                         .slot = limits.slot},
+                         .slot = limits.slot,
+                         .only_loads = limits.only_loads},
                         p, stream);
 }
 

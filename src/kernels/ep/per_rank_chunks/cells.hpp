@@ -57,6 +57,9 @@ struct team_roles {
 inline constexpr int team_adders = 4, most_teams = 2;
 inline constexpr int most_team_columns = 7168;  // of a sum: what a team's adders have registers for
 
+/// Where blocks find what to send next, and which sums to receive: in shares of their own, or wherever the next of all is.
+enum class taking : std::uint8_t { as_measured, of_shares, of_all };
+
 /// What the ranks of a communicator agree on beside its shape, and how its kernels' blocks are made up. Dispatch's own are those
 /// that were measured fastest where tokens lie by expert; settings_for() has those for by token.
 struct chunk_settings {
@@ -69,7 +72,8 @@ struct chunk_settings {
   int told_at_once = 0;     // chunks, with one fence; 0: as measured fastest
   int combine_warps = 16;   // up to max_combine_warps; of them
   int combine_senders = 8;
-  int sums_at_once = 0;   // told of with one fence; 0: as measured fastest
+  int sums_at_once = 0;  // told of with one fence; 0: as measured fastest
+  taking takes = taking::as_measured;
   int least_sums = 2048;  // parts of a rank's sums: few tokens are divided, so that each warp has one
   int team_sums =
       8192;  // of a rank's tokens at most, from which on combine's warps work in teams where sums are in FP8
@@ -77,9 +81,11 @@ struct chunk_settings {
 };
 
 /// Where tokens stay where they arrive, no warp has pieces of them on their way to rows: more warps with room for one each, and
-/// most of them senders.
-constexpr chunk_settings settings_for(const shape& s) {
+/// most of them senders. Where both of two ranks have many blocks, a warp makes few sums, and the last ones keep others waiting:
+/// a token's is in parts unless there are 8,192 of them (measured on 2 H100: docs/decisions/0020).
+constexpr chunk_settings settings_for(const shape& s, bool has_many_blocks = false) {
   chunk_settings all;
+  if (has_many_blocks && s.num_ranks == 2 && !s.fp8_sums && s.hidden >= 4096) all.least_sums = 8192;
   if (s.by_token()) all.dispatch_warps = 16, all.dispatch_senders = 10, all.dispatch_stages = 1;
   return all;
 }
@@ -267,6 +273,11 @@ struct group_cells {
   static constexpr std::size_t size(int n) { return static_cast<std::size_t>(n); }
 };
 
+/// How many blocks of this rank have taken, where they take what is next of all and not of shares (D2 of plan.hpp).
+struct taken_of_all {
+  std::uint32_t chunks_to_send, sums_to_send, sums_to_receive;
+};
+
 /// Offsets into a rank's own memory: what the kernels note for each other, beside what per_rank's do.
 struct local_cells : per_rank::local_cells {
   std::size_t choice_experts;  // u16 [R, T, K]: the local expert of a choice that is here
@@ -275,6 +286,7 @@ struct local_cells : per_rank::local_cells {
   std::size_t tile_counts;  // u8  [R, tiles, expert_slots]: how many do
   std::size_t
       tile_rows;  // i32 [R, tiles, expert_slots]: the row of the first that does; where this tile's block wrote it
+  std::size_t taken;  // taken_of_all
 
   constexpr explicit local_cells(const shape& s, const chunk_settings& settings = {})
       : per_rank::local_cells{s} {
@@ -288,6 +300,7 @@ struct local_cells : per_rank::local_cells {
     tile_bits = take(4 * slots);
     tile_counts = take(slots);
     tile_rows = take(4 * slots);
+    taken = take(sizeof(taken_of_all));
   }
 };
 

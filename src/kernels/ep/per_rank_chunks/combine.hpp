@@ -53,12 +53,14 @@ struct combine_body {
     x.sync_block();
     x.await_dependencies();
     const auto start = per_rank::begin_round(x, &p.epochs->dispatched);
-    deal<X> others{shared.next(x), p.receives ? 1 : 0, p.s.num_ranks - (p.receives ? 1 : 0)};
+    deal<X> others{{shared.next(x)}, p.receives ? 1 : 0, p.s.num_ranks - (p.receives ? 1 : 0)};
     if (!read_counts(x, p, others.tokens)) return;
     for (int i = 0; i < others.sources; ++i)
       others.most = larger(others.most, x.broadcast(others.tokens, turned(p, others.turn + i)));
     const per_rank::round_start now = x.broadcast(start, 0);
     if (now.aborted()) return;
+    clear_taken(x, p);
+    if (p.roles.takes_of_all) others.next.next_of_all = &p.taken->sums_to_send;
     untold_parts<X> untold;
     if (x.warp() < p.roles.senders && !each_part(x, p, others, [&](const known_part<X>& part) {
           return send_part(x, p, now.epoch(), part, untold);
@@ -68,7 +70,8 @@ struct combine_body {
     if (!p.receives) return;
     if constexpr (params::has_two_levels)
       if (!forward_all(x, p, now.epoch(), shared.next(x) + 2, others)) return;
-    deal<X> own{shared.next(x) + 1, 0, 1, p.num_tokens};
+    deal<X> own{{shared.next(x) + 1}, 0, 1, p.num_tokens};
+    if (p.roles.takes_of_all) own.next.next_of_all = &p.taken->sums_to_receive;
     x.each_lane([&](int lane) { own.tokens[lane] = p.num_tokens; });
     const bool all = each_part(
         x, p, own, [&](const known_part<X>& part) { return receive_part(x, p, now.epoch(), part); });
@@ -79,10 +82,10 @@ struct combine_body {
   /// Where things begin, whatever there is room for.
   static BATON_FN combine_plan plan() { return combine_plan{{}, 0, params::has_two_levels}; }
 
-  /// What the block's warps take parts from: those of `sources` ranks, from `turn` ranks behind this one on.
+  /// What warps take parts from: those of `sources` ranks, from `turn` ranks behind this one on.
   template <class X>
   struct deal {
-    std::uint32_t* next;
+    share next;
     int turn, sources;
     int most = 0;                              // tokens of any of the ranks
     typename X::template lanes<int> tokens{};  // lane r: of rank r
@@ -95,7 +98,7 @@ struct combine_body {
     BATON_FN int source(const params& p, int nth) const { return turned(p, (nth + 1) * p.group_size()); }
   };
 
-  /// One warp: f(part) for parts of the deal, as long as the block has some and f returns true.
+  /// One warp: f(part) for parts of the deal, as long as there are some and f returns true.
   template <class X, class Deal, class F>
   static BATON_FN bool each_part(X& x, const params& p, const Deal& from, F f) {
     known_part<X> now = look_up(x, p, take(x, p, from));
@@ -110,7 +113,7 @@ struct combine_body {
   template <class X, class Deal>
   static BATON_FN sum_part take(X& x, const params& p, const Deal& from) {
     for (;;) {
-      const int taken = take_next(x, from.next) * x.num_blocks() + x.block();
+      const int taken = take_next(x, from.next);
       if (from.most == 0) return {0, -1, 0};
       const int of_rank = taken / from.sources, token = of_rank / p.window.sum_parts;
       if (token >= from.most) return {0, -1, 0};
@@ -192,7 +195,8 @@ struct combine_body {
   static BATON_FN bool forward_all(X& x, const params& p, std::uint64_t epoch, std::uint32_t* next,
                                    const deal<X>& others) {
     if (p.roles.senders > 0 && x.warp() >= p.roles.senders) return true;
-    deal_of_forwarded<X> forwarded{{next, 0, p.s.num_ranks / p.group_size() - 1, others.most, others.tokens}};
+    deal_of_forwarded<X> forwarded{
+        {{next}, 0, p.s.num_ranks / p.group_size() - 1, others.most, others.tokens}};
     return each_part(x, p, forwarded,
                      [&](const known_part<X>& part) { return forward_part(x, p, epoch, part); });
   }

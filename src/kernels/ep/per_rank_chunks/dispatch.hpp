@@ -43,6 +43,7 @@ struct dispatch_kernel {
     const per_rank::round_start begun = x.broadcast(start, 0);
     if (begun.aborted()) return;
     const per_rank::member_round now = begun.next();
+    clear_taken(x, p);
     const bool sends = x.warp() < p.roles.senders;
     if (p.roles.senders > 0 && !sends) send_ids(x, p, now);
     if (sends || !p.receives) send(x, p, shared, now);
@@ -50,6 +51,15 @@ struct dispatch_kernel {
   }
 
  private:
+  /// Of the round's combine: none is taken (D2).
+  template <class X, class P>
+  static BATON_FN void clear_taken(X& x, const P& p) {
+    if (x.block() == 0 && x.warp() == 0)
+      x.elect([&] {
+        x.write(&p.taken->sums_to_send, 0u);
+        x.write(&p.taken->sums_to_receive, 0u);
+      });
+  }
   template <class X, class P>
   static BATON_FN void send_ids(X& x, const P& p, const per_rank::member_round& now) {
     const int nth = (x.warp() - p.roles.senders) * x.num_blocks() + x.block();
@@ -88,7 +98,9 @@ struct dispatch_kernel {
 
   template <class X, class P>
   static BATON_FN void send(X& x, const P& p, const block_plan& shared, const per_rank::member_round& now) {
-    const chunk_sender<Format, P> sender{p, now, shared.next(x)};
+    share chunks{shared.next(x)};
+    if (p.roles.takes_of_all) chunks.next_of_all = &p.taken->chunks_to_send;
+    const chunk_sender<Format, P> sender{p, now, chunks};
     sender.send_all(x, staging{shared.room_of(x, x.warp()), p.roles.stages, 0});
   }
 

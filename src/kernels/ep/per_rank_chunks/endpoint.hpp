@@ -14,7 +14,10 @@ struct endpoint : per_rank::endpoint {
   int p2p_group_size = max_ranks;  // whom stores reach
   bool forwards = false;           // two levels, where some ranks are beyond the group
 
-  static endpoint of(const shape& s) { return {{s, {}}, settings_for(s)}; }
+  /// `has_many_blocks` is said of all ranks.
+  static endpoint of(const shape& s, bool has_many_blocks = false) {
+    return {{s, {}}, settings_for(s, has_many_blocks)};
+  }
   cells window_cells() const { return cells{s, settings}; }
   std::size_t window_bytes() const { return late_weights::window_bytes(s, window_cells().bytes); }
   late_weights::params weights(const per_rank::late_weights_input& in) const {
@@ -67,6 +70,7 @@ struct endpoint : per_rank::endpoint {
     p.tile_bits = own<std::uint32_t>(&local_cells::tile_bits);
     p.tile_counts = own<std::uint32_t>(&local_cells::tile_counts);
     p.tile_rows = own<std::int32_t>(&local_cells::tile_rows);
+    p.taken = own<taken_of_all>(&local_cells::taken);
     return p;
   }
 
@@ -77,6 +81,7 @@ struct endpoint : per_rank::endpoint {
     fill(p, in, receives);
     p.roles = roles;
     p.teams = teams;
+    p.taken = own<taken_of_all>(&local_cells::taken);
     p.output = output;
     return p;
   }

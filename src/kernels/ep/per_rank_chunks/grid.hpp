@@ -34,33 +34,45 @@ constexpr bool is_fewest(int blocks) {
   return blocks <= 32;
 }
 
+inline bool takes_of_all(const endpoint& end, bool when_measured) {
+  return end.settings.takes == taking::as_measured ? when_measured : end.settings.takes == taking::of_all;
+}
+
 /// One half of a fused call has the other's warps too: all index, or all send what there is beside ids.
 inline chunk_grid grid_of_dispatch(const endpoint& end, const launch_limits& limits) {
   const cells window{end.s, end.settings};
   const chunk_settings& set = end.settings;
-  const bool is_sending = end.s.by_token() && is_few(blocks_for(end, limits));
+  const int blocks = blocks_for(end, limits);
+  const bool takes_all = takes_of_all(end, is_fewest(blocks)),
+             is_sending = end.s.by_token() && is_few(blocks) && !(takes_all && end.s.num_ranks > 2);
   block_roles roles = roles_of(limits, is_sending ? set.dispatch_warps * 7 / 8 : set.dispatch_senders,
                                set.dispatch_warps, max_warps);
   roles.stages = larger(1, set.dispatch_stages);
-  roles.at_once = set.told_at_once > 0 ? set.told_at_once : is_few(blocks_for(end, limits)) ? 4 : 1;
+  roles.at_once = set.told_at_once > 0 ? set.told_at_once : is_few(blocks) ? 4 : 1;
   while (roles.stages > 1 && dispatch_plan(window, roles, end.has_two_levels()).bytes > most_shared_bytes)
     --roles.stages;
   if (limits.which == half::receive) roles = {0, roles.warps(), roles.stages, roles.at_once};
-  return {blocks_for(end, limits), roles};
+  roles.takes_of_all = takes_all;
+  return {blocks, roles};
 }
 
 /// Measured on 2 and on 4 H100 (docs/decisions/0020).
 inline int senders_of_combine(const endpoint& end, int blocks) {
   const int warps = end.settings.combine_warps;
-  if (is_fewest(blocks) && end.s.num_ranks > 2) return warps * 5 / 8;
-  return is_few(blocks) ? warps * 3 / 4 : end.settings.combine_senders;
+  const bool is_pair = end.s.num_ranks <= 2;
+  if (is_fewest(blocks)) return is_pair ? warps * 7 / 8 : warps * 9 / 16;
+  if (is_few(blocks)) return warps * 3 / 4;
+  return is_pair ? end.settings.combine_senders : end.settings.combine_senders * 3 / 4;
 }
 
 /// Sums that are told of with one fence: some where a warp of few blocks sends many, as others can wait for a few of many.
 inline int sums_at_once(const endpoint& end, int blocks, int senders) {
   if (end.settings.sums_at_once > 0) return end.settings.sums_at_once;
   const int sums = end.s.max_tokens * cells{end.s, end.settings}.sum_parts * (end.s.num_ranks - 1);
-  return is_fewest(blocks) && sums >= 12 * blocks * senders ? 4 : 1;
+  if (!is_fewest(blocks)) return 1;
+  for (const int together : {8, 4})
+    if (sums >= 3 * together * blocks * senders && (together == 4 || end.s.num_ranks > 2)) return together;
+  return 1;
 }
 
 inline chunk_grid grid_of_combine(const endpoint& end, const launch_limits& limits) {
@@ -70,6 +82,7 @@ inline chunk_grid grid_of_combine(const endpoint& end, const launch_limits& limi
   if (limits.which == half::receive) roles = {0, roles.warps()};
   if (limits.which == half::send) roles = {roles.warps(), 0};
   roles.at_once = sums_at_once(end, blocks, larger(1, roles.senders));
+  roles.takes_of_all = takes_of_all(end, is_fewest(blocks) || end.s.num_ranks > 2);
   return {blocks, roles};
 }
 

@@ -12,6 +12,8 @@ struct block_roles {
   int others = 0;
   int stages = 1;   // pieces that a warp has room for
   int at_once = 1;  // chunks, up to sent_chunks::most, or sums that are told of with one fence
+  bool takes_of_all =
+      false;  // blocks take what is next of all to send, and of sums to receive: none has a share
   constexpr int warps() const { return senders + others; }
 };
 
@@ -23,6 +25,7 @@ struct dispatch_params : per_rank::dispatch_round<cells> {
   std::uint32_t* tile_bits{};
   std::uint32_t* tile_counts{};  // four a word
   std::int32_t* tile_rows{};
+  taken_of_all* taken{};
 
   BATON_FN any_ids ids() const { return ids_of_any_kind(); }
   BATON_FN int num_ranks() const { return s.num_ranks; }
@@ -33,6 +36,7 @@ struct combine_params : per_rank::combine_round<cells> {
   static constexpr bool goes_by_put = false, has_two_levels = false;
   block_roles roles{};
   team_roles teams{};
+  taken_of_all* taken{};
   Output output{};
 };
 

@@ -89,4 +89,21 @@ BATON_FN int take_next(X& x, std::uint32_t* next) {
       x.from_one([&] { return x.template fetch_add<order::relaxed, scope::block>(next, 1u); }));
 }
 
+/// Where a block's warps find what is next: in its share, every so many of all, or what is next of all. Links and memory do not
+/// serve blocks alike; of shares the slowest block's ends last (docs/decisions/0020).
+/// D2: what is counted for all blocks is 0 before a kernel that takes: dispatch clears what combine's kernels count, and these
+///     what dispatch counts. They follow each other (K1).
+struct share {
+  std::uint32_t* next;           // of this block
+  std::uint32_t* next_of_all{};  // null: it has a share
+};
+template <class X>
+BATON_FN int take_next(X& x, const share& from) {
+  if (from.next_of_all == nullptr) return take_next(x, from.next) * x.num_blocks() + x.block();
+  constexpr std::uint32_t most = 1u << 24;  // memory may be damaged; there are never so many
+  return static_cast<int>(smaller(most, x.from_one([&] {
+    return x.template fetch_add<order::relaxed, scope::device>(from.next_of_all, 1u);
+  })));
+}
+
 }  // namespace baton::ep::per_rank_chunks

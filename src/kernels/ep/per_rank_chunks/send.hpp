@@ -71,17 +71,17 @@ struct chunk_sender {
 
   const P& p;
   per_rank::member_round round;
-  std::uint32_t* next_chunk;
+  share chunks;
 
-  /// One warp: chunks of this rank, as long as the block has some.
+  /// One warp: chunks of this rank, as long as there are some.
   template <class X>
   BATON_FN void send_all(X& x, staging stage) const {
     sent_chunks<X> untold;
     half<X> begin;
-    int chunk = take(x);
+    int chunk = take_next(x, chunks);
     load(x, values_of({first_of(chunk), 0}), begin);
     for (int next; first_of(chunk) >= 0; chunk = next) {
-      next = take(x);
+      next = take_next(x, chunks);
       typename X::template lanes<int> wanted{};
       bool any = false;
       const int first = first_of(chunk), end = smaller(p.num_tokens, first + p.window.chunk_tokens);
@@ -103,10 +103,6 @@ struct chunk_sender {
   }
 
  private:
-  template <class X>
-  BATON_FN int take(X& x) const {
-    return take_next(x, next_chunk) * x.num_blocks() + x.block();
-  }
   /// Its first token; -1: there is no such chunk.
   BATON_FN int first_of(int chunk) const {
     const int token = chunk * p.window.chunk_tokens;
