@@ -105,9 +105,8 @@ TEST_P(exchange_lost_ranks_gpu_processes, that_are_killed_in_a_round_are_named_b
   if (const std::string why = why_not_beyond(4); !why.empty()) GTEST_SKIP() << why;
   const way_beyond& way = GetParam();
   const exchange_case c = way.of({4, sizes(16, 6, 1024, 64), {64, 64, 64, 64}, routing::distinct});
-  for (const int us : {20'000, 20'037})
-    expect_the_killed_named_in_rounds(c, device_kind::cuda, 1,
-                                      std::chrono::microseconds{us + 10 * way.group});
+  expect_the_killed_named_in_rounds(c, device_kind::cuda, 1,
+                                    std::chrono::microseconds{20'000 + 13 * way.group});
 }
 
 class exchange_graphs_beyond_gpu_processes : public ranks_beyond {};
