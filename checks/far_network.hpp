@@ -129,12 +129,10 @@ class far_context : public check::context {
     return check::context::wait<Order, Scope>(words, done, where, seen);
   }
 
-  /// Where stores reach the rank all the same, the lanes copy it themselves, a share each: so every one of them has to have met
-  /// those that wrote it, and who awaited its copies.
   void put(int rank, std::byte* to, const std::byte* from, int bytes) {
-    each(bytes / static_cast<int>(sizeof(vec16)),
-         [&](int i) { read(reinterpret_cast<const vec16*>(from) + i); });
-    elect([&] { network_->send(*this, {rank, to, from, bytes, 0, {}, own()}); });
+    elect([&] {
+      network_->send(*this, {rank, to, from, bytes, 0, {}, own()});
+    });  // what the lanes wrote they have to have met behind
   }
   void fence_puts() { fenced_ = mine().jobs.size(); }
   void signal(int rank, std::uint64_t* word, std::uint64_t value) {
