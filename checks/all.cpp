@@ -31,7 +31,8 @@ const std::vector<protocol_check>& all_protocol_checks() {
                                                exchange_chunks_two_levels_check(),
                                                exchange_flags_check(),
                                                late_weights_check(),
-                                               membership_check()};
+                                               membership_check(),
+                                               lost_rank_check()};
   return all;
 }
 

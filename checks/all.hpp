@@ -32,6 +32,7 @@ protocol_check exchange_chunks_two_levels_check();
 protocol_check exchange_flags_check();
 protocol_check late_weights_check();  // layout per_rank
 protocol_check membership_check();
+protocol_check lost_rank_check();
 protocol_check exchange_rejoin_check();  // a new communicator after that
 
 }  // namespace baton::checks

@@ -58,6 +58,7 @@ class exchange_context : public planted<far_context> {
 
   void put(int rank, std::byte* to, const std::byte* from, int bytes) {
     touch(nullptr);
+    program_.require(has_met(), "lanes have met before they put");
     base::put(rank, to, from, bytes);
   }
   void signal(int rank, std::uint64_t* word, std::uint64_t value) {

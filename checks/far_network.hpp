@@ -105,6 +105,30 @@ class far_context : public check::context {
  public:
   far_context(const check::context& x, far_network* network) : check::context{x}, network_{network} {}
 
+  /// Whether the lanes have met since any of them wrote something, as puts want it. A wait is a meeting.
+  bool has_met() const { return has_met_; }
+  template <class T>
+  void write(T* p, const std::type_identity_t<T>& value) {
+    has_met_ = false;
+    check::context::write(p, value);
+  }
+  void store_lines(std::byte* to, const lanes<vec16>& v) {
+    has_met_ = false;
+    check::context::store_lines(to, v);
+  }
+  void sync_warp() { check::context::sync_warp(), has_met_ = true; }
+  void sync_block() { check::context::sync_block(), has_met_ = true; }
+  template <int newest = 0>
+  void bulk_wait() {
+    check::context::bulk_wait<newest>(), has_met_ = true;
+  }
+  template <order Order, scope Scope, class Word, class Done>
+  bool wait(const lanes<Word*>& words, Done done, const wait_site& where,
+            lanes<std::remove_const_t<Word>>& seen) {
+    has_met_ = true;
+    return check::context::wait<Order, Scope>(words, done, where, seen);
+  }
+
   void put(int rank, std::byte* to, const std::byte* from, int bytes) {
     elect([&] {
       network_->send(*this, {rank, to, from, bytes, 0, {}, own()});
@@ -129,6 +153,7 @@ class far_context : public check::context {
 
   far_network* network_;
   std::size_t fenced_ = 0;  // jobs
+  bool has_met_ = true;
 };
 
 }  // namespace baton::checks

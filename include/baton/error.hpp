@@ -65,7 +65,8 @@ class stuck : public error {
  public:
   struct details {
     int rank = -1;  // who waited
-    int peer = -1;  // for whom; -1: for another block of its own rank
+    int peer =
+        -1;  // for whom, or with ranks beyond the p2p group who was lost; -1: for another block of its own rank
     int block = -1;
     std::string site;  // where in the protocol
     int slot = -1;     // of the communicator; -1: it has one

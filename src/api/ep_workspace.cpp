@@ -1,8 +1,11 @@
 #include "api/ep_workspace.hpp"
 
+#include <algorithm>
+
 #include "api/ep_layout.hpp"
 #include "baton/device_buffer.hpp"
 #include "bootstrap/group.hpp"
+#include "protocol/membership.hpp"
 #include "runtime/nvshmem.hpp"
 #include "runtime/world_state.hpp"
 
@@ -46,6 +49,15 @@ ep::peer_array<std::uint64_t> ep_workspace::member_words() const {
   for (int r = 0; r < ranks_.size(); ++r)
     words.at[r] = reinterpret_cast<std::uint64_t*>(window_->peer(r) + before);
   return words;
+}
+
+loss_words ep_workspace::words_of_loss() const {
+  static_assert(ep::max_ranks <= most_members);
+  const int size = config_.p2p_group_size, first = ranks_.rank() / size * size;
+  loss_words l{{{}, {first, std::min(first + size, ranks_.size())}}, ranks_.rank(), ranks_.size()};
+  const ep::peer_array<std::uint64_t> words = member_words();
+  std::copy_n(words.at, ranks_.size(), l.of_ranks.parts.of_rank);
+  return l;
 }
 
 std::uint64_t* ep_workspace::told() const {

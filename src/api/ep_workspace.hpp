@@ -5,6 +5,7 @@
 
 #include "baton/expert_parallel.hpp"
 #include "kernels/ep/params.hpp"
+#include "protocol/lost_rank.hpp"
 #include "runtime/window.hpp"
 
 namespace baton {
@@ -19,6 +20,8 @@ class ep_workspace {
   /// Behind all slots: words in which members meet, in each rank's window, and what they told, in memory of this rank's own.
   ep::peer_array<std::uint64_t> member_words() const;
   std::uint64_t* told() const;
+  /// With ranks beyond the p2p group members do not meet, and who gives up tells so in the same words.
+  loss_words words_of_loss() const;
 
   /// Enqueues that this rank's memory of all slots is zeros.
   void clear() const;

@@ -17,6 +17,8 @@
 #include "baton/device_buffer.hpp"
 #include "baton/error.hpp"
 #include "bootstrap/group.hpp"
+#include "kernels/ep/lost_rank/launch.hpp"
+#include "runtime/on_cuda.hpp"
 #include "runtime/world_state.hpp"
 
 namespace baton {
@@ -49,6 +51,7 @@ struct expert_parallel::state {
   }
   /// An exception that ends the scope ends the scopes of what the caller had passed too.
   ~state() {
+    ranks.state().asked_when_stuck.remove(this);
     if (std::uncaught_exceptions() > exceptions) ranks.state().abandon_work();
   }
 
@@ -76,6 +79,8 @@ struct expert_parallel::state {
   }
 
   void allocate();
+  void ask_who_was_lost(stream_ref stream) const;
+  void has_waited(stream_ref stream) const;
   void make_ready() const;
   void require_idle() const;
   void drop_rounds();
@@ -124,6 +129,18 @@ void expert_parallel::state::allocate() {
     rounds[static_cast<std::size_t>(slot)].calls().place(workspace->local_of(slot),
                                                          workspace->windows_of(slot));
   make_ready();
+  if (ranks.device() == device_kind::cuda && goes_beyond_group(config, ranks.size()))
+    ranks.state().asked_when_stuck.add(this, [this] { ask_who_was_lost({}); });
+}
+
+/// Beyond the p2p group: who was lost, if a wait gave up. On CUDA, where it would take time in each call, once the host knows
+/// that one did; the CPU's ranks may be one thread's, which would ask for one while others have not given up yet.
+void expert_parallel::state::ask_who_was_lost(stream_ref stream) const {
+  ep::lost_rank::launch(ranks, workspace->words_of_loss(), stream);
+  if (ranks.device() == device_kind::cuda) on_cuda::wait_for_stream(ranks.state(), stream);
+}
+void expert_parallel::state::has_waited(stream_ref stream) const {
+  if (ranks.device() == device_kind::cpu && goes_beyond_group(config, ranks.size())) ask_who_was_lost(stream);
 }
 
 /// What zeroed memory lacks.
@@ -261,7 +278,10 @@ void expert_parallel::dispatch_async(const dispatch_input& in, stream_ref stream
 }
 
 received_tokens expert_parallel::dispatch_wait(stream_ref stream, int slot) {
-  return present(state_).round(slot, "dispatch_wait").dispatch_wait(stream);
+  state& st = present(state_);
+  const received_tokens received = st.round(slot, "dispatch_wait").dispatch_wait(stream);
+  st.has_waited(stream);
+  return received;
 }
 
 received_tokens expert_parallel::room(int slot) const {
@@ -271,7 +291,10 @@ received_tokens expert_parallel::room(int slot) const {
 }
 
 received_tokens expert_parallel::dispatch(const dispatch_input& in, stream_ref stream) {
-  return present(state_).round(in.slot, "dispatch").dispatch(in, stream);
+  state& st = present(state_);
+  const received_tokens received = st.round(in.slot, "dispatch").dispatch(in, stream);
+  st.has_waited(stream);
+  return received;
 }
 
 void expert_parallel::combine_async(const combine_input& in, stream_ref stream) {
@@ -282,12 +305,14 @@ void expert_parallel::combine_wait(const float* topk_weights, float* out, stream
   state& st = present(state_);
   st.round(slot, "combine_wait")
       .combine_wait(topk_weights, out, ep::store_fp32{out, st.config.hidden}, stream);
+  st.has_waited(stream);
 }
 
 void expert_parallel::combine_wait(const float* topk_weights, bfloat16* out, stream_ref stream, int slot) {
   state& st = present(state_);
   st.round(slot, "combine_wait")
       .combine_wait(topk_weights, out, ep::store_bf16{out, st.config.hidden}, stream);
+  st.has_waited(stream);
 }
 
 void expert_parallel::combine_wait_unreduced(bfloat16* out, stream_ref stream, int slot) {
@@ -297,16 +322,19 @@ void expert_parallel::combine_wait_unreduced(bfloat16* out, stream_ref stream, i
         "combine_wait_unreduced: with layout per_rank ranks send sums, not rows; use layout per_expert"};
   st.round(slot, "combine_wait_unreduced")
       .combine_wait(nullptr, out, ep::store_unreduced{out, st.config.hidden, st.config.top_k}, stream);
+  st.has_waited(stream);
 }
 
 void expert_parallel::combine(const combine_input& in, float* out, stream_ref stream) {
   state& st = present(state_);
   st.round(in.slot, "combine").combine(in, out, ep::store_fp32{out, st.config.hidden}, stream);
+  st.has_waited(stream);
 }
 
 void expert_parallel::combine(const combine_input& in, bfloat16* out, stream_ref stream) {
   state& st = present(state_);
   st.round(in.slot, "combine").combine(in, out, ep::store_bf16{out, st.config.hidden}, stream);
+  st.has_waited(stream);
 }
 
 namespace {

@@ -25,7 +25,9 @@ constexpr std::int32_t peer_of(const wait_site& at, int lane) {
 /// Written to host-mapped memory by the first wait of a rank that outlives its deadline, or its first refusal; 64 bytes,
 /// claimed by compare-and-swap on `claimed`. The host turns it into baton::stuck.
 struct alignas(64) stuck_record {
-  std::uint32_t claimed;
+  static constexpr std::uint32_t lost_is = 2;
+  std::uint32_t
+      claimed;  // 1, or lost_is + r: rank r was lost, by what all ranks told (protocol/lost_rank.hpp)
   std::uint32_t complete;  // set last: the other fields are valid
   std::int16_t rank;
   std::int16_t peer;
@@ -40,6 +42,13 @@ struct alignas(64) stuck_record {
   std::uint64_t waited_ns;  // 0: refused
 };
 static_assert(sizeof(stuck_record) == 64);
+
+/// Who is to blame: whom it waited for, or, where that is known, whom that one waited for, and so on.
+constexpr std::int32_t culprit(const stuck_record& record) {
+  return record.claimed < stuck_record::lost_is
+             ? record.peer
+             : static_cast<std::int32_t>(record.claimed - stuck_record::lost_is);
+}
 
 /// What the waits of a rank for its peers tell of themselves while kernels run, in device memory: how long they took, if they
 /// were not over at once, and, as long as they last, what they wait for. Blocks share rows, and their warps the records in it: a

@@ -43,5 +43,6 @@ cudaError_t enqueue_beyond(const nvshmem_launch& l, std::size_t shared_bytes) {
 cudaError_t enqueue_per_expert(const nvshmem_launch& l);
 cudaError_t enqueue_chunks(const nvshmem_launch& l);
 cudaError_t enqueue_two_levels(const nvshmem_launch& l);
+cudaError_t enqueue_lost_rank(const nvshmem_launch& l);
 
 }  // namespace baton

@@ -27,6 +27,7 @@ int join(int rank, int ranks, const void* id) {
 
 int launch(const nvshmem_launch& l) {
   using kernel = nvshmem_launch::kernel;
+  if (l.what == kernel::lost_rank) return enqueue_lost_rank(l);
   const bool is_per_expert = l.what == kernel::dispatch_async || l.what == kernel::combine_async;
   if (is_per_expert) return enqueue_per_expert(l);
   return l.has_two_levels ? enqueue_two_levels(l) : enqueue_chunks(l);

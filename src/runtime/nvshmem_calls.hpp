@@ -18,6 +18,7 @@ struct nvshmem_launch {
     dispatch_chunks,  // ep::per_rank_chunks::far_params<dispatch_params>, or two_level_params, as the next two
     combine_chunks_to_fp32,  // far_params<combine_params<store_fp32>>
     combine_chunks_to_bf16,  // far_params<combine_params<store_bf16>>
+    lost_rank,               // ep::lost_rank::params
   } what = kernel::dispatch_async;
   int format = 0;   // token_format; chunks have it in their parameters
   int arrival = 0;  // arrival_policy; chunks have one

@@ -43,8 +43,10 @@ std::string refusal_text(const stuck_record& record) {
 
 std::string stuck_text(const stuck_record& record) {
   if (record.waited_ns == 0) return refusal_text(record);
-  const std::string whom =
+  std::string whom =
       record.peer >= 0 ? fmt::format("rank {}", record.peer) : std::string{"another block of its own"};
+  if (const int last = culprit(record); last != record.peer)
+    whom += fmt::format(", which waited in turn, at last for rank {}", last);
   return fmt::format(
       "rank {} waited {} at {} for {}, {}: expected {:#x}, saw {:#x} (block {}, warp {}, lane {}); {}. "
       "Raise "
@@ -57,6 +59,7 @@ void throw_if_stuck(detail::world_state& state) {
   stuck_record* const shared = state.reports.record_host;
   if (shared == nullptr) return;
   if (std::atomic_ref{shared->complete}.load(std::memory_order_acquire) == 0) return;
+  state.asked_when_stuck.ask();
   const stuck_record found = *shared;
   *shared = {};
   ++state.times_lost;
@@ -66,7 +69,7 @@ void throw_if_stuck(detail::world_state& state) {
     std::atomic_ref{*state.reports.abort_device}.store(0, std::memory_order_release);
   stuck::details d;
   d.rank = found.rank;
-  d.peer = found.peer;
+  d.peer = culprit(found);
   d.block = static_cast<int>(found.block);
   d.site = name(found.where);
   d.slot = found.slot;

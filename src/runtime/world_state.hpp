@@ -1,10 +1,13 @@
 #pragma once
 // What a world holds: identity, how ranks meet, and the memory through which kernels report.
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
+#include "baton/error.hpp"
 #include "baton/world.hpp"
 #include "bootstrap/group.hpp"
 #include "exec/wait.hpp"
@@ -33,6 +36,31 @@ struct wait_baseline {
   std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
 };
 
+/// What is called before a stuck record is read, which may learn more about it.
+class stuck_questions {
+ public:
+  void add(const void* whose, std::function<void()> question) {
+    const std::lock_guard lock{mutex_};
+    all_.emplace_back(whose, std::move(question));
+  }
+  void remove(const void* whose) {
+    const std::lock_guard lock{mutex_};
+    std::erase_if(all_, [&](const auto& of) { return of.first == whose; });
+  }
+  /// What cannot be asked is not worth more than what is known already.
+  void ask() {
+    const std::lock_guard lock{mutex_};
+    for (const auto& [whose, question] : all_) try {
+        question();
+      } catch (const error&) {
+      }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<const void*, std::function<void()>>> all_;
+};
+
 class world_state {
  public:
   world_state() = default;
@@ -53,6 +81,7 @@ class world_state {
   std::shared_ptr<sim::machine> machine;  // the CPU's; shared by the ranks of world::local
   report_memory reports;
   mutable wait_baseline counted_from;
+  stuck_questions asked_when_stuck;
   int times_lost =
       0;  // work of this rank; what was made before is of no use: its kernels may have done nothing
   std::shared_ptr<void> owned;  // whatever keeps `reports` alive

@@ -58,6 +58,7 @@ class forwarded_rounds {
   const ep::shape& shape() const { return shape_; }
   cells window() const { return cells{shape_, settings_}; }
   group_cells groups() const { return {shape_, window(), group}; }
+  std::vector<std::int32_t>& ids_of(int rank) { return ids_[static_cast<std::size_t>(rank)]; }
   rank_memory& of_rank(int rank) { return memory[static_cast<std::size_t>(rank)]; }
   std::uint64_t& word(int rank, std::size_t offset) {
     return *reinterpret_cast<std::uint64_t*>(of_rank(rank).window.data() + offset);
@@ -303,6 +304,23 @@ TEST(exchange_two_levels_damage, a_flipped_bit_of_a_word_for_a_forwarder_is_name
     EXPECT_EQ(of_sum.peer, 3);
     expect_names_its_forwarder(all.e.of_rank(0).record);
   }
+}
+
+/// Rank 0's first chunk is for rank 3, and all others, which do not come, for rank 2 that forwards.
+TEST(exchange_two_levels_damage, a_chunk_is_forwarded_before_one_is_awaited_that_is_not_here) {
+  forwarded_rounds e;
+  std::fill(e.ids_of(0).begin(), e.ids_of(0).end(), e.shape().first_expert(2));
+  std::fill_n(e.ids_of(0).begin(), top_k, e.shape().first_expert(3));
+  e.run(
+      forwarded_rounds::send,
+      [&](int stage) {
+        if (stage != forwarded_rounds::receive) return;
+        for (int token = 1; token < num_tokens; ++token)
+          e.word(2, e.groups().forward_word_at(e.window(), 1, 0, token)) = 0;
+      },
+      forwarded_rounds::send_sums);
+  EXPECT_EQ(name(e.of_rank(2).record.where), "dispatch.forward");
+  EXPECT_EQ(e.of_rank(3).record.complete, 0u) << name(e.of_rank(3).record.where);
 }
 
 /// A forwarder knows from ids what its group wants, and believes no other number.

@@ -3,6 +3,7 @@
 #include "tests/support/exchange_beyond.hpp"
 #include "tests/support/exchange_in_groups.hpp"
 #include "tests/support/identity_experts.hpp"
+#include "tests/support/killed_in_rounds.hpp"
 
 namespace baton::test::two_levels_beyond {
 namespace {
@@ -93,6 +94,19 @@ TEST_P(exchange_two_levels_gpu_processes, results_are_the_bits_of_a_cpu_world) {
       }
     return true;
   });
+}
+
+/// Of four ranks; the last of a group, which others forward for and wait for.
+class exchange_lost_ranks_gpu_processes : public testing::TestWithParam<way_beyond> {};
+INSTANTIATE_TEST_SUITE_P(ways, exchange_lost_ranks_gpu_processes, testing::ValuesIn(every_way_beyond),
+                         name_of_groups);
+
+TEST_P(exchange_lost_ranks_gpu_processes, that_are_killed_in_a_round_are_named_by_every_survivor) {
+  if (const std::string why = why_not_beyond(4); !why.empty()) GTEST_SKIP() << why;
+  const way_beyond& way = GetParam();
+  const exchange_case c = way.of({4, sizes(16, 6, 1024, 64), {64, 64, 64, 64}, routing::distinct});
+  expect_the_killed_named_in_rounds(c, device_kind::cuda, 1,
+                                    std::chrono::microseconds{20'000 + 13 * way.group});
 }
 
 class exchange_graphs_beyond_gpu_processes : public ranks_beyond {};

@@ -1,5 +1,7 @@
 #pragma once
 // Rounds in which ranks may be stuck, and what each of them is told.
+#include <functional>
+
 #include "baton/error.hpp"
 #include "tests/support/exchange_cases.hpp"
 
@@ -9,9 +11,11 @@ inline exchange_case case_of_eight_experts(int ranks) {
   return {ranks, sizes(8, 2, 64, 6), std::vector<int>(static_cast<std::size_t>(ranks), 6), routing::distinct};
 }
 
-/// What each rank's synchronize threw; peer -2: nothing. Experts return their rows where these lie by expert, else any.
-inline std::vector<stuck::details> run_until_stuck(std::vector<exchange_rank>& ranks,
-                                                   const exchange_case& c) {
+/// What each rank's synchronize threw, which `told` is called with, too; peer -2: nothing. Experts return their rows where these
+/// lie by expert, else any.
+inline std::vector<stuck::details> run_until_stuck(
+    std::vector<exchange_rank>& ranks, const exchange_case& c,
+    const std::function<void(int rank, const stuck&)>& told = [](int, const stuck&) {}) {
   std::vector<stuck::details> found(ranks.size());
   for (auto& d : found) d.peer = -2;
   const auto inputs = draw_inputs(c, 1);
@@ -31,6 +35,7 @@ inline std::vector<stuck::details> run_until_stuck(std::vector<exchange_rank>& r
       ranks[r].ranks().synchronize();
     } catch (const stuck& e) {
       found[r] = e.where;
+      told(static_cast<int>(r), e);
     }
   }
   return found;

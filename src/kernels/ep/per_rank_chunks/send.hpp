@@ -145,10 +145,9 @@ struct chunk_sender {
   }
 
   /// To ranks beyond the group, from this rank's own window, where copies have brought them: each token, and behind a fence the
-  /// word of its chunk.
+  /// word of its chunk. That a copy is done is a fence of the proxy, for the lane that asked for it; the others meet it.
   template <class X>
   BATON_FN void put_chunks(X& x, const sent_chunks<X>& chunks) const {
-    x.each_lane([&](int) { x.fence_proxy_async_global(); });
     x.sync_warp();
     for (int i = 0; i < chunks.held; ++i) {
       const int chunk = x.broadcast(chunks.nth, i * max_ranks), first = chunk * p.window.chunk_tokens,
