@@ -192,6 +192,11 @@ std::vector<exploration> drawn_takes() {
               .rows = ep::row_storage::in_window},
              two_send,
              5}),
+  };
+}
+
+std::vector<exploration> drawn_takes_of_sums_and_ends() {
+  return {
       holds("2 ranks, sums in block FP8, 2 rounds, takes drawn 2 times",
             {{.warps = {2}, .hidden = 384, .tokens = {2, 1}, .rounds = 2, .fp8_sums = true}, single, 2}),
       holds("2 ranks, chunks told of four at once, 2 rounds, takes drawn 3 times",
@@ -427,7 +432,7 @@ protocol_check exchange_chunks_check() {
                   "src/protocol/line.hpp"},
       .explorations = every_order_of_takes(),
       .mutants = chunk_bugs{}.all()};
-  for (const auto& some : {drawn_takes(), in_teams()})
+  for (const auto& some : {drawn_takes(), drawn_takes_of_sums_and_ends(), in_teams()})
     c.explorations.insert(c.explorations.end(), some.begin(), some.end());
   return c;
 }
