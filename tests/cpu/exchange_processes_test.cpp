@@ -76,8 +76,8 @@ TEST(exchange_processes, a_rank_with_another_configuration_is_named_on_every_ran
   const exchange_case lines =
       travelling(travel::in_lines, {3, sizes(6, 2, 64, 5), {5, 5, 5}, routing::distinct});
   const std::pair<std::string, std::function<void(ep_config&)>> changes[] = {
-      {"layout is 1 on rank 0 and 0", [](ep_config& c) { c.layout = ep_layout::per_expert; }},
-      {"transfer is 1 on rank 0 and 2", [](ep_config& c) { c.transfer = ep_transfer::chunks; }},
+      {"layout is per_rank on rank 0 and per_expert", [](ep_config& c) { c.layout = ep_layout::per_expert; }},
+      {"transfer is lines on rank 0 and chunks", [](ep_config& c) { c.transfer = ep_transfer::chunks; }},
       {"top_k is 2 on rank 0 and 3", [](ep_config& c) { c.top_k = 3; }},
       {"num_max_tokens_per_rank is 5 on rank 0 and 6", [](ep_config& c) { c.num_max_tokens_per_rank = 6; }}};
   const std::string run = unique_name();

@@ -208,7 +208,7 @@ TEST(exchange_fp8_back, is_agreed_upon) {
         [&] { expert_parallel::create(worlds[r], config_of(ep_layout::per_rank, 128, back)); });
   });
   for (const std::string& what : said)
-    EXPECT_TRUE(says(what, "combine_format is 0 on rank 0 and 1 on rank 1"));
+    EXPECT_TRUE(says(what, "combine_format is bf16 on rank 0 and fp8 on rank 1"));
 }
 
 TEST(exchange_fp8_back, takes_less_memory_in_the_window_and_never_more) {
