@@ -122,6 +122,13 @@ std::vector<exploration> every_order_of_takes() {
 }
 
 std::vector<exploration> drawn_takes() {
+  const exchange_setting stay{.blocks = {2},
+                              .warps = {3},
+                              .experts = 4,
+                              .top_k = 2,
+                              .tokens = {3, 2},
+                              .rounds = 3,
+                              .rows = ep::row_storage::in_window};
   return {
       holds("2 ranks of 2 blocks of 3 warps, 3 rounds, takes drawn 20 times",
             {{.blocks = {2}, .warps = {3}, .tokens = {3, 2}, .rounds = 3}, two_send, 20}),
@@ -131,15 +138,7 @@ std::vector<exploration> drawn_takes() {
           "2 ranks of 2 blocks, taken of all, 4 kernels a round, 3 rounds, takes drawn 5 times",
           {{.blocks = {2}, .warps = {2}, .tokens = {2}, .rounds = 3, .is_apart = true}, two_send_of_all, 5}),
       holds("2 ranks of 2 blocks, taken of all, tokens stay where they arrive, 3 rounds, takes drawn 5 times",
-            {{.blocks = {2},
-              .warps = {3},
-              .experts = 4,
-              .top_k = 2,
-              .tokens = {3, 2},
-              .rounds = 3,
-              .rows = ep::row_storage::in_window},
-             two_send_of_all,
-             5}),
+            {stay, two_send_of_all, 5}),
       holds("2 ranks of 2 blocks, all tokens to one expert, 2 rounds, takes drawn 5 times",
             {{.blocks = {2}, .warps = {3}, .tokens = {4, 2}, .route = routing::one_expert, .rounds = 2},
              two_send,
@@ -183,15 +182,7 @@ std::vector<exploration> drawn_takes() {
       holds("2 ranks, 4 kernels a round, 3 rounds, takes drawn 5 times",
             {{.blocks = {2}, .warps = {2}, .tokens = {2}, .rounds = 3, .is_apart = true}, two_send, 5}),
       holds("2 ranks of 2 blocks, tokens stay where they arrive, 3 rounds, takes drawn 5 times",
-            {{.blocks = {2},
-              .warps = {3},
-              .experts = 4,
-              .top_k = 2,
-              .tokens = {3, 2},
-              .rounds = 3,
-              .rows = ep::row_storage::in_window},
-             two_send,
-             5}),
+            {stay, two_send, 5}),
   };
 }
 
