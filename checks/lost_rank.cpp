@@ -42,8 +42,8 @@ constexpr site test_site = "test";
 
 template <class X>
 void give_up(X& x, check::program& p, const loss_world& w, const loss_setting& s) {
-  const int rank = x.rank(), size = s.p2p_group_size, first = rank / size * size;
-  loss_words words{{{}, {first, smaller(first + size, s.ranks())}}, rank, s.ranks()};
+  const int rank = x.rank();
+  loss_words words{{{}, p2p_group::of(rank, s.p2p_group_size, s.ranks())}, rank, s.ranks()};
   for (int r = 0; r < s.ranks(); ++r) words.of_ranks.parts.of_rank[r] = w.words[static_cast<std::size_t>(r)];
   if (rank == s.last) {
     typename X::template lanes<std::uint64_t*> others{};

@@ -53,8 +53,8 @@ ep::peer_array<std::uint64_t> ep_workspace::member_words() const {
 
 loss_words ep_workspace::words_of_loss() const {
   static_assert(ep::max_ranks <= most_members);
-  const int size = config_.p2p_group_size, first = ranks_.rank() / size * size;
-  loss_words l{{{}, {first, std::min(first + size, ranks_.size())}}, ranks_.rank(), ranks_.size()};
+  const auto near = p2p_group::of(ranks_.rank(), config_.p2p_group_size, ranks_.size());
+  loss_words l{{{}, near}, ranks_.rank(), ranks_.size()};
   const ep::peer_array<std::uint64_t> words = member_words();
   std::copy_n(words.at, ranks_.size(), l.of_ranks.parts.of_rank);
   return l;

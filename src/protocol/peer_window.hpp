@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/math.hpp"
 #include "exec/far.hpp"
 #include "protocol/arrival.hpp"
 #include "protocol/ep_local_sync_counters.hpp"
@@ -51,6 +52,11 @@ struct peer_stores {
 struct p2p_group {
   int first, end;
   BATON_FN bool has(int rank) const { return rank >= first && rank < end; }
+  /// That of `rank`, of groups of `size`; the last one may be smaller.
+  static constexpr p2p_group of(int rank, int size, int num_ranks) {
+    const int first = rank / size * size;
+    return {first, smaller(first + size, num_ranks)};
+  }
 };
 
 /// Ranks beyond the p2p group are reached by puts of what one warp has written in this rank's send buffer.

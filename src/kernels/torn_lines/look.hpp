@@ -17,9 +17,7 @@ namespace baton::torn_lines {
 
 /// The ranks of w's p2p group: lines are stores, which reach these.
 inline p2p_group near_ranks(const world& w, int p2p_group_size) {
-  const int group = p2p_group_size > 0 ? smaller(p2p_group_size, w.size()) : w.size(),
-            first = w.rank() / group * group;
-  return {first, smaller(first + group, w.size())};
+  return p2p_group::of(w.rank(), p2p_group_size > 0 ? p2p_group_size : w.size(), w.size());
 }
 
 /// As look(), with the kernel that `launch(grid, params)` enqueues on the rank's default stream.

@@ -41,10 +41,7 @@ struct endpoint {
     return all;
   }
   bool goes_beyond_group() const { return p2p_group_size < s.num_ranks; }
-  p2p_group near() const {
-    const int first = s.rank / p2p_group_size * p2p_group_size;
-    return {first, smaller(first + p2p_group_size, s.num_ranks)};
-  }
+  p2p_group near() const { return p2p_group::of(s.rank, p2p_group_size, s.num_ranks); }
   /// Messages of `bytes` for a part of the windows, and where they wait to be put.
   template <class Window>
   typename Window::messages messages(std::size_t window_layout::*offset, std::size_t send_layout::*send,

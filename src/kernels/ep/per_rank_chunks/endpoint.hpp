@@ -27,8 +27,7 @@ struct endpoint : per_rank::endpoint {
   bool goes_beyond_group() const { return p2p_group_size < s.num_ranks; }
   bool has_two_levels() const { return forwards && goes_beyond_group(); }
   far_reach far() const {
-    const int first = s.rank / p2p_group_size * p2p_group_size;
-    return {far_cells{s, window_cells()}, {first, smaller(first + p2p_group_size, s.num_ranks)}};
+    return {far_cells{s, window_cells()}, p2p_group::of(s.rank, p2p_group_size, s.num_ranks)};
   }
   /// The same parameters for kernels that put.
   template <class Params>
