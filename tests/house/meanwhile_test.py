@@ -9,29 +9,34 @@ import time
 import meanwhile
 from planted import planted_tree
 
-# Says how it is scheduled, twice: when it begins, and when it is told to go on. So does a process that it starts at first.
+# Says who it is and whom it started, and ends when it is told to. A shell, as a Python that gets what idles gets may begin for minutes.
 COMMAND = """
-import os, pathlib, subprocess, sys, time
-folder = pathlib.Path(sys.argv[1])
-def say(text): open(folder / "said", "a").write(text + "\\n")
-def wait(name):
-    while not (folder / name).exists(): time.sleep(0.01)
-under = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-(folder / "under").write_text(str(under.pid))
-say(f"begins {os.sched_getscheduler(0)} {os.sched_getscheduler(under.pid)}")
-wait("more")
-say(f"goes on {os.sched_getscheduler(0)} {os.sched_getscheduler(under.pid)}")
-under.kill()
-under.wait()
-sys.exit(int(sys.argv[2]))
+sleep 60 &
+echo $$ $! > "$1/ids"
+read word < "$1/more"
+kill $!
+exit $2
+"""
+# Starts what it is told to, and leaves it alone once it may.
+LEAVER = """
+import pathlib, subprocess, sys, time
+subprocess.Popen(sys.argv[2:])
+while not (pathlib.Path(sys.argv[1]) / "leave").exists(): time.sleep(0.01)
 """
 IDLE, OTHER = os.SCHED_IDLE, os.SCHED_OTHER
 
 
 class beside_tests(planted_tree):
-    def begin(self, code=0):
-        command = [sys.executable, self.plant("command.py", COMMAND), self.root, str(code)]
-        running = subprocess.Popen([sys.executable, pathlib.Path(meanwhile.__file__), self.root, *command])
+    def setUp(self):
+        super().setUp()
+        os.mkfifo(self.root / "more")
+
+    def command(self, code=0):
+        shell = ["sh", self.plant("command.sh", COMMAND), self.root, code]
+        return list(map(str, [sys.executable, meanwhile.__file__, self.root, *shell]))
+
+    def begin(self, *command):
+        running = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         self.addCleanup(running.wait)
         self.addCleanup(running.terminate)
         return running
@@ -39,53 +44,48 @@ class beside_tests(planted_tree):
     def touch(self, name):
         (self.root / name).touch()
 
-    def said(self, lines=1):
-        path = self.root / "said"
-        self.until(lambda: path.exists() and path.read_text().count("\n") == lines)
-        return path.read_text().splitlines()
+    def ids(self):
+        path = self.root / "ids"
+        self.until(lambda: path.exists() and path.read_text().endswith("\n"))
+        return list(map(int, path.read_text().split()))
 
     def until(self, holds):
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while not holds():
             self.assertLess(time.monotonic(), end)
             time.sleep(0.02)
 
     def test_it_waits_then_idles_and_then_goes_on_like_any_other(self):
-        running = self.begin(code=3)
+        running = self.begin(*self.command(code=3))
         time.sleep(0.5)
-        self.assertFalse((self.root / "said").exists())
+        self.assertFalse((self.root / "ids").exists())
         self.touch("go")
-        self.assertEqual(self.said(), [f"begins {IDLE} {IDLE}"])
+        ids = self.ids()
+        self.assertEqual([os.sched_getscheduler(one) for one in ids], [IDLE, IDLE])
         self.touch("now")
-        under = int((self.root / "under").read_text())
         if os.geteuid() == 0:  # others may not leave what is idle, unless RLIMIT_NICE says so
-            self.until(lambda: os.sched_getscheduler(under) == OTHER)
-        self.touch("more")
+            self.until(lambda: [os.sched_getscheduler(one) for one in ids] == [OTHER, OTHER])
+        (self.root / "more").write_text("\n")
         self.assertEqual(running.wait(), 3)
-        if os.geteuid() == 0:
-            self.assertEqual(self.said(2)[1], f"goes on {OTHER} {OTHER}")
         self.assertGreaterEqual(int((self.root / "spent").read_text()), 0)
 
     def test_what_begins_when_nobody_else_is_left_never_idles(self):
         self.touch("now")
-        self.begin()
-        self.assertEqual(self.said(), [f"begins {OTHER} {OTHER}"])
+        self.begin(*self.command())
+        self.assertEqual([os.sched_getscheduler(one) for one in self.ids()], [OTHER, OTHER])
 
     def test_what_is_ended_ends_all_that_it_started(self):
-        running = self.begin()
+        running = self.begin(*self.command())
         self.touch("go")
-        self.said()
-        under = int((self.root / "under").read_text())
+        ids = self.ids()
         running.send_signal(signal.SIGTERM)
         self.assertEqual(running.wait(), 128 + signal.SIGTERM)
-        self.until(lambda: not meanwhile.is_idle(under))
+        self.until(lambda: not any(map(meanwhile.is_idle, ids)))
 
     def test_what_is_left_alone_ends(self):
         self.touch("go")
-        command = [sys.executable, self.plant("command.py", COMMAND), self.root, "0"]
-        whole = [sys.executable, meanwhile.__file__, self.root, *command]
-        alone = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(0.7)"
-        subprocess.run([sys.executable, "-c", alone, *map(str, whole)], stdout=subprocess.DEVNULL, timeout=30)
-        self.said()
-        under = int((self.root / "under").read_text())
-        self.until(lambda: not meanwhile.is_idle(under))
+        leaver = self.begin(sys.executable, "-c", LEAVER, str(self.root), *self.command())
+        ids = self.ids()
+        self.touch("leave")
+        self.assertEqual(leaver.wait(), 0)
+        self.until(lambda: not any(map(meanwhile.is_idle, ids)))
