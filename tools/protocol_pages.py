@@ -13,11 +13,14 @@ A page's generated parts stand between markers that name a protocol and what is 
 A protocol without a marker anywhere gets a page of its own.
 """
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
+import time
 
 import sequence_drawing
 import tree
@@ -25,7 +28,8 @@ import tree
 PAGES = pathlib.Path("docs/protocols")
 INDEX = "README.md"
 PART = re.compile(r"<!-- generated: ([\w ]+?)(?:: ([\w, ]+))? -->\n(.*?)<!-- end -->", flags=re.S)
-MOST_SECONDS = 90  # of all protocols together, on two cores
+MOST_SECONDS = 90  # of all protocols together, on two cores of a usual day
+USUAL_PACE = 0.2  # CPU seconds that `pace` takes then; machines for hire take up to twice as long on others
 
 
 def source_part(headers):
@@ -126,7 +130,21 @@ def update(root, protocols):
     return complaints
 
 
-def complaints_of(root, report):
+def computation(_):
+    """CPU seconds of one that has nothing of baton in it."""
+    start, number = time.process_time(), 0
+    for i in range(3_000_000):
+        number = (number * 31 + i) & 0xffff
+    return time.process_time() - start
+
+
+def pace():
+    """Of the computation on two cores at once: half of ten take less."""
+    with concurrent.futures.ProcessPoolExecutor(2) as cores:
+        return statistics.median(cores.map(computation, range(10)))
+
+
+def complaints_of(root, report, most_seconds=MOST_SECONDS):
     pages, complaints = pages_as_they_should_be(root, report["protocols"])
     now = existing_pages(root / PAGES)
     for name, text in pages.items():
@@ -134,8 +152,8 @@ def complaints_of(root, report):
             complaints.append(f"{PAGES / name}: not up to date; run tools/protocol_pages.py --program build/cpu/baton")
     if not report["all_well"]:
         complaints.append("baton check: something was found, or a planted bug was not noticed")
-    if report["seconds"] > MOST_SECONDS:
-        complaints.append(f"baton check: {report['seconds']:.0f} s; the most is {MOST_SECONDS}")
+    if report["seconds"] > most_seconds:
+        complaints.append(f"baton check: {report['seconds']:.0f} s; the most is {most_seconds:.0f}")
     return complaints
 
 
@@ -153,9 +171,11 @@ def main():
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     root = pathlib.Path(options.root).resolve()
+    before = pace()
     report = run_program(options.program)
-    print(f"baton check: {report['executions']:,} executions in {report['seconds']:.1f} s")
-    found = complaints_of(root, report) if options.check else update(root, report["protocols"])
+    slowness = max(1, before / USUAL_PACE, pace() / USUAL_PACE)
+    print(f"baton check: {report['executions']:,} executions in {report['seconds']:.1f} s, on a day {slowness:.1f} times as slow as usual")
+    found = complaints_of(root, report, slowness * MOST_SECONDS) if options.check else update(root, report["protocols"])
     return tree.report(found, "protocol pages")
 
 

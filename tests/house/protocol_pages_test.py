@@ -96,3 +96,4 @@ class pages(planted_tree):
         protocol_pages.update(self.root, [message()])
         self.assert_caught(protocol_pages.complaints_of(self.root, report(message(), all_well=False)), "something was found")
         self.assert_caught(protocol_pages.complaints_of(self.root, report(message(), seconds=91.0)), "91 s", "most is 90")
+        self.assert_clean(protocol_pages.complaints_of(self.root, report(message(), seconds=91.0), 2 * protocol_pages.MOST_SECONDS))
