@@ -90,25 +90,26 @@ struct combining {
   std::uint32_t reply_block(sender& out, int from, int source, int place, int block) {
     const std::uint32_t count = source == from ? 0 : routing.to_place(source, block, place);
     if (count == 0) return 0;
-    const bool to_group = q.by == levels::two && !q.is_near(from, source);
+    const bool to_group = q.forwards() && !q.is_near(from, source);
     const int to = to_group ? q.counterpart(source, q.group_of(from)) : source;
     if (to == from) {  // a forwarder has its own replies from the beginning
       sums[sum_at(source, q.group_of(from), block)].add({.count = count});
       return 0;
     }
     if (!q.is_near(from, to)) {
-      out.send_far(to, count, sizes.far_reply, q.per_expert() ? 0 : 1, far);
+      const int parts = sizes.parts_of_reply;
+      out.send_far(to, count, {sizes.far_reply, parts, q.per_expert() ? 0 : parts}, far);
       return count;
     }
     out.send_near(to, count, sizes.near_reply, near);
-    if (q.by == levels::two)
+    if (q.forwards())
       sum_of_near.push_back(to_group ? static_cast<std::uint32_t>(sum_at(source, q.group_of(from), block)) + 1
                                      : 0);
     return count;
   }
 
   void send_words(sender& out, int from) {
-    if (q.by == levels::two) return;  // a sum has a signal of its own
+    if (q.forwards()) return;  // a sum has a signal of its own
     for (int i = 1; i < q.ranks; ++i) {
       const int to = (from + i) % q.ranks;
       if (!q.is_near(from, to))
@@ -125,25 +126,24 @@ struct combining {
   }
 
   void send_sums_of(int source, int from) {
+    const put whole{sizes.group_reply, sizes.parts_of_reply, sizes.parts_of_reply};
     const int group = q.group_of(from);
     if (q.is_near(source, from) || q.counterpart(source, group) != from) return;
     for (int block = 0; block < routing.blocks(); ++block) {
       const std::uint32_t count = routing.to_group(source, block, group);
       if (count == 0) continue;
       train sum = sums[sum_at(source, group, block)].of(count);
-      sum.cost = q.links.far_cost(sizes.group_reply) + q.links.far_cost(signal_bytes);
+      sum.cost = cost_of(q.links, whole);
       sum.from = from;
       sum.to = source;
       far.push_back(sum);
-      all.far.messages += count;
-      all.far.signals += count;
-      all.far.bytes += std::uint64_t{count} * static_cast<std::uint64_t>(sizes.group_reply);
+      note_far(all, from, count, whole);
     }
   }
 
   phase done() {
     pass_links(q, all, near);
-    if (q.by == levels::two) send_sums();
+    if (q.forwards()) send_sums();
     pass_network(q, all, far);
     note_arrivals(all, near);
     note_arrivals(all, far);
@@ -155,7 +155,7 @@ struct combining {
 
 phase combine_phase(const question& q, const message_sizes& sizes, const routed& routing) {
   combining c{q, sizes, routing, phase{q}};
-  if (q.by == levels::two) c.sums.resize(c.sum_at(q.ranks, 0, 0));
+  if (q.forwards()) c.sums.resize(c.sum_at(q.ranks, 0, 0));
   for (int from = 0; from < q.ranks; ++from) c.send(from);
   return c.done();
 }

@@ -23,7 +23,7 @@ struct dispatching {
     for (int block = 0; block < routing.blocks(); ++block) {
       const sender::block begun = out.begin_block(near, far);
       for (int group = 0; group < q.groups(); ++group) {
-        if (q.by == levels::two && group != q.group_of(source))
+        if (q.forwards() && group != q.group_of(source))
           send_to_group(out, source, block, group);
         else
           send_to_ranks(out, source, block, group);
@@ -33,24 +33,21 @@ struct dispatching {
     send_words(out, source);
   }
 
-  /// With two levels a rank's ids stay in its group: forwarders find them in messages.
+  /// To all ranks, with two levels too: forwarders and receivers know from them what comes.
   void send_ids(sender& out, int source) {
-    for (int i = 1; i < q.ranks; ++i) {
-      const int to = (source + i) % q.ranks;
-      if (q.is_near(source, to) || q.by == levels::one) out.send_ids(sizes, to, near, far);
-    }
+    for (int i = 1; i < q.ranks; ++i) out.send_ids(sizes, (source + i) % q.ranks, near, far);
   }
 
   int end_of(int group) const { return std::min(q.ranks, (group + 1) * q.group_size()); }
 
   void send_to_ranks(sender& out, int source, int block, int group) {
-    const int signals = q.per_expert() ? 0 : 1;
+    const put token{sizes.far_message, 1, q.per_expert() ? 0 : 1};
     for (int to = group * q.group_size(); to < end_of(group); ++to) {
       const std::uint32_t count = to == source ? 0 : routing.to_rank(source, block, to);
       if (q.is_near(source, to))
         out.send_near(to, count, sizes.near_message, near);
       else
-        out.send_far(to, count, sizes.far_message, signals, far);
+        out.send_far(to, count, token, far);
     }
   }
 
@@ -58,7 +55,9 @@ struct dispatching {
     const std::uint32_t tokens = routing.to_group(source, block, group);
     if (tokens == 0) return;
     const int forwarder = q.counterpart(source, group);
-    out.send_far(forwarder, tokens, sizes.group_message, 1, far);
+    out.send_far(forwarder, tokens, {sizes.group_message, 1, 1}, far);
+    all.forwarded_bytes[static_cast<std::size_t>(forwarder)] +=
+        static_cast<double>(tokens) * sizes.group_message;
     const std::size_t begin = forwarded.size();
     for (int to = group * q.group_size(); to < end_of(group); ++to) {
       const std::uint32_t count = to == forwarder ? 0 : routing.to_rank(source, block, to);
@@ -77,7 +76,7 @@ struct dispatching {
     for (int i = 1; i < q.ranks; ++i) {
       const int to = (source + i) % q.ranks;
       if (q.is_near(source, to)) continue;
-      if (q.by == levels::one)
+      if (!q.forwards())
         out.send_signals(to, routing.end_place(to) - routing.first_place(to), far);
       else if (to == q.counterpart(source, q.group_of(to)))
         out.send_signals(to, 1, far);

@@ -1,33 +1,22 @@
 #include "forecast/forecast.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "baton/error.hpp"
-#include "kernels/ep/shape.hpp"
+#include "forecast/kernel_time.hpp"
 
 namespace baton::forecast {
 namespace {
 
-/// Bytes that a rank reads and writes in its own memory, for what it has received.
-struct memory_work {
-  double dispatch_bytes, combine_bytes;
-};
-
-memory_work work_of(const question& q, const message_sizes& sizes, const routed& routing, int rank) {
-  const double rows = static_cast<double>(routing.rows_of(rank)),
-               tokens = static_cast<double>(routing.tokens_at(rank)), own = q.tokens(),
-               payload = sizes.row_payload, row_back = 2.0 * q.config.hidden, result = 4.0 * q.config.hidden;
-  if (q.per_expert()) return {2 * rows * payload, own * (q.config.top_k * row_back + result)};
-  const double copies = q.config.rows == ep_rows::by_expert ? rows : sizes.tokens_stay ? -tokens : tokens;
-  return {(tokens + copies) * payload, rows * row_back + own * result};
-}
-
-/// Layout per_expert copies and adds up what has arrived, in kernels of their own; per_rank meanwhile.
-double end_of(const question& q, const phase& p, int rank, const kernel_cost& cost, double bytes) {
-  const auto r = static_cast<std::size_t>(rank);
-  const double links = std::max(p.sent_us[r], p.arrived_us[r]), memory = bytes / (1e3 * cost.copy_gb_per_s);
-  const double fixed = cost.fixed_us + (q.groups() > 1 ? cost.put_us : 0);
-  return fixed + (q.per_expert() ? links + memory : std::max(links, memory));
+/// What has been put was through the links that take what goes to the group, too: there is no card, but for each GPU a queue of
+/// its own in which its puts have waited for each other.
+void puts_pass_links(phase& p) {
+  const auto move = [](crossing& from, crossing& to) {
+    for (std::size_t i = 0; i < to.busy_us.size(); ++i) to.busy_us[i] += std::exchange(from.busy_us[i], 0.0);
+  };
+  move(p.through.nic_out, p.through.near_out);
+  move(p.through.nic_in, p.through.near_in);
 }
 
 double most(const std::vector<double>& all) {
@@ -48,13 +37,14 @@ void name_bottleneck(const ways& w, double memory_us, phase_forecast& f) {
 }
 
 template <class Bytes>
-phase_forecast summed_up(const question& q, const phase& p, const kernel_cost& cost, Bytes bytes_of) {
+phase_forecast summed_up(const question& q, const phase& p, const kernel_time& kernels, Bytes bytes_of) {
   phase_forecast f;
   std::vector<double> ends;
   double memory_us = 0;
   for (int rank = 0; rank < q.ranks; ++rank) {
-    ends.push_back(end_of(q, p, rank, cost, bytes_of(rank)));
-    memory_us = std::max(memory_us, bytes_of(rank) / (1e3 * cost.copy_gb_per_s));
+    const double bytes = bytes_of(rank);
+    ends.push_back(kernels.end_us(rank, bytes));
+    memory_us = std::max(memory_us, kernels.memory_us(bytes));
   }
   f.messages_us = most(p.arrived_us);
   f.slowest_us = most(ends);
@@ -73,17 +63,22 @@ const char* name(bottleneck b) {
   return names[static_cast<std::size_t>(b)];
 }
 
-round_forecast forecast_round(const question& q, const choices_of_ranks& route) {
-  if (const std::string reason = why_not(q); !reason.empty()) throw invalid_argument{reason};
+round_forecast forecast_round(const question& asked, const choices_of_ranks& route) {
+  if (const std::string reason = why_not(asked); !reason.empty()) throw invalid_argument{reason};
+  const kernel_facts kernels = measured_kernels(asked);
+  question q = asked;
+  if (q.links.one_host) q.links = q.links.as_one_host(kernels.put_gb_per_s);
   round_forecast f;
   f.sizes = sizes_of(q);
   const routed routing{q, route};
   f.tokens_of_train = routing.tokens_of_block();
-  const kernel_facts kernels = measured_kernels(q.config.layout, transfer_in_group(q));
-  f.dispatch = summed_up(q, dispatch_phase(q, f.sizes, routing), kernels.dispatch,
-                         [&](int rank) { return work_of(q, f.sizes, routing, rank).dispatch_bytes; });
-  f.combine = summed_up(q, combine_phase(q, f.sizes, routing), kernels.combine,
-                        [&](int rank) { return work_of(q, f.sizes, routing, rank).combine_bytes; });
+  phase out = dispatch_phase(q, f.sizes, routing), back = combine_phase(q, f.sizes, routing);
+  if (q.links.one_host) puts_pass_links(out), puts_pass_links(back);
+  const kernel_time of_tokens{q, f.sizes, out, kernels.dispatch, 1.0 * f.sizes.row_payload},
+      of_sums{q, f.sizes, back, kernels.combine, 2.0 * q.config.hidden};
+  f.dispatch =
+      summed_up(q, out, of_tokens, [&](int rank) { return dispatch_bytes(q, f.sizes, routing, out, rank); });
+  f.combine = summed_up(q, back, of_sums, [&](int rank) { return combine_bytes(q, routing, back, rank); });
   return f;
 }
 

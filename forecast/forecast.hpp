@@ -11,15 +11,16 @@ namespace baton::forecast {
 
 /// What a phase takes beside its messages.
 struct kernel_cost {
-  double fixed_us;       // starting, routing, flags
-  double copy_gb_per_s;  // of what a rank reads and writes in its own memory
-  double put_us;         // more, where ranks are beyond its group
+  double fixed_us;        // starting, routing, flags; all that one token takes
+  double copy_gb_per_s;   // of what a rank reads and writes in its own memory
+  double forward_us = 0;  // more with two levels: the way of a token or a sum through its forwarder
 };
 struct kernel_facts {
   kernel_cost dispatch, combine;
+  double put_gb_per_s;  // that a GPU puts at where puts are its stores: on one host
 };
-/// As fitted to rounds of 2 GPUs.
-kernel_facts measured_kernels(ep_layout layout, ep_transfer transfer);
+/// What was measured on 2 and 4 GPUs (measured_kernels.cpp has which constant is of what).
+kernel_facts measured_kernels(const question& q);
 
 /// What a phase waited for most: of all links, cards and memories, the one that was busy for longest.
 enum class bottleneck { none, links_out, links_in, cards_out, cards_in, memory };

@@ -14,7 +14,7 @@ namespace baton::forecast {
 struct traffic {
   std::uint64_t messages = 0, bytes = 0;  // without signals and ids
   std::uint64_t signals = 0;
-  std::uint64_t id_bytes = 0;
+  std::uint64_t id_messages = 0, id_bytes = 0;
 };
 
 /// The ways that a phase's messages pass: each GPU's links to its group, and each network card.
@@ -28,8 +28,10 @@ struct phase {
 
   ways through;
   traffic near, far;
-  std::vector<double> sent_us;     // [rank]: its last message has left
-  std::vector<double> arrived_us;  // [rank]: the last message to it is there
+  std::vector<double> sent_us;          // [rank]: its last message has left
+  std::vector<double> arrived_us;       // [rank]: the last message to it is there
+  std::vector<double> put_bytes;        // [rank]: of tokens or sums that it puts
+  std::vector<double> forwarded_bytes;  // [rank]: of tokens that were put to it for others, each once
 };
 
 /// Tokens of every rank go out at time 0: to the ranks of its group over its links, to others over its network card, each in the

@@ -45,6 +45,7 @@ std::string why_not(const question& q) {
 }
 
 ep_transfer transfer_in_group(const question& q) {
+  if (q.groups() > 1) return ep_transfer::chunks;
   return transfer_of(q.config, std::min(q.ranks, ep::max_ranks));
 }
 

@@ -16,6 +16,7 @@ inline constexpr int most_ranks = 1024;
 enum class levels {
   one,  // a put to each of them (per_rank), or for each of its experts (per_expert)
   two,  // a put to each other group, to the rank of the same place there, which forwards it; replies are added up there
+        // (in groups of one rank that is what one level does, which is taken then)
 };
 
 struct question {
@@ -29,6 +30,8 @@ struct question {
   int group_of(int rank) const { return rank / group_size(); }
   bool is_near(int a, int b) const { return group_of(a) == group_of(b); }
   int tokens() const { return config.num_max_tokens_per_rank; }
+  /// Whether what is for other groups is forwarded there.
+  bool forwards() const { return by == levels::two && group_size() > 1 && groups() > 1; }
   bool per_expert() const { return config.layout == ep_layout::per_expert; }
   /// The rank of `group` that has the same place there as `rank` has in its own; in a smaller last group, one of those there are.
   int counterpart(int rank, int group) const {
@@ -51,7 +54,7 @@ std::string why_not(const question& q);
 /// The same of links and cards alone.
 std::string why_not(const link_facts& links);
 
-/// How tokens of layout per_rank travel within a group.
+/// How tokens of layout per_rank travel within a group: in chunks, where some ranks are beyond it.
 ep_transfer transfer_in_group(const question& q);
 
 }  // namespace baton::forecast

@@ -36,7 +36,11 @@ ways::ways(const question& q) {
 }
 
 phase::phase(const question& q)
-    : through{q}, sent_us(static_cast<std::size_t>(q.ranks), 0.0), arrived_us(sent_us) {}
+    : through{q},
+      sent_us(static_cast<std::size_t>(q.ranks), 0.0),
+      arrived_us(sent_us),
+      put_bytes(sent_us),
+      forwarded_bytes(sent_us) {}
 
 void sender::end_block(const block& b, std::vector<train>& near, std::vector<train>& far) const {
   spread(near, b.near_trains, b.near_begin, near_us_);
@@ -52,14 +56,25 @@ void sender::send_near(int to, std::uint32_t count, int bytes, std::vector<train
   all_.near.bytes += std::uint64_t{count} * static_cast<std::uint64_t>(bytes);
 }
 
-void sender::send_far(int to, std::uint32_t count, int bytes, int signals, std::vector<train>& far) {
+double cost_of(const link_facts& links, const put& what) {
+  return what.puts * links.far_cost(static_cast<double>(what.bytes) / what.puts) +
+         what.signals * links.far_cost(signal_bytes);
+}
+
+void note_far(phase& all, int from, std::uint32_t count, const put& what) {
+  const std::uint64_t puts = std::uint64_t{count} * static_cast<std::uint64_t>(what.puts);
+  all.far.messages += puts;
+  all.far.bytes += std::uint64_t{count} * static_cast<std::uint64_t>(what.bytes);
+  all.far.signals += std::uint64_t{count} * static_cast<std::uint64_t>(what.signals);
+  all.put_bytes[static_cast<std::size_t>(from)] += static_cast<double>(count) * what.bytes;
+}
+
+void sender::send_far(int to, std::uint32_t count, const put& what, std::vector<train>& far) {
   if (count == 0) return;
-  const double cost = q_.links.far_cost(bytes) + signals * q_.links.far_cost(signal_bytes);
+  const double cost = cost_of(q_.links, what);
   far.push_back({far_us_, far_us_ + (count - 1) * cost, cost, count, rank_, to});
   far_us_ += count * cost;
-  all_.far.messages += count;
-  all_.far.bytes += std::uint64_t{count} * static_cast<std::uint64_t>(bytes);
-  all_.far.signals += std::uint64_t{count} * static_cast<std::uint64_t>(signals);
+  note_far(all_, rank_, count, what);
 }
 
 void sender::send_signals(int to, int count, std::vector<train>& far) {
@@ -78,9 +93,11 @@ void sender::send_ids(const message_sizes& sizes, int to, std::vector<train>& ne
   if (is_near)
     send_near(to, 1, bytes, near);
   else
-    send_far(to, 1, bytes, 1, far);
+    send_far(to, 1, {bytes, sizes.far_id_puts, sizes.far_id_puts}, far);
+  of.id_messages += of.messages - before.messages;
   of.messages = before.messages;
   of.bytes = before.bytes;
+  if (!is_near) all_.put_bytes[static_cast<std::size_t>(rank_)] -= bytes;
   of.id_bytes += static_cast<std::uint64_t>(bytes);
 }
 

@@ -4,6 +4,13 @@
 
 namespace baton::forecast {
 
+/// What goes to a rank beyond the group of one token: bytes in some puts, and signals behind them.
+struct put {
+  int bytes, puts, signals;
+};
+double cost_of(const link_facts& links, const put& what);
+void note_far(phase& all, int from, std::uint32_t count, const put& what);
+
 /// What one rank sends in a phase. Its links and its network card each take its messages one after the other, so a train's
 /// messages come to them at a pace that they can keep; what others send through the same card comes in between.
 class sender {
@@ -21,8 +28,7 @@ class sender {
   void end_block(const block& b, std::vector<train>& near, std::vector<train>& far) const;
 
   void send_near(int to, std::uint32_t count, int bytes, std::vector<train>& near);
-  /// signals: behind each message.
-  void send_far(int to, std::uint32_t count, int bytes, int signals, std::vector<train>& far);
+  void send_far(int to, std::uint32_t count, const put& what, std::vector<train>& far);
   void send_signals(int to, int count, std::vector<train>& far);
   void send_ids(const message_sizes& sizes, int to, std::vector<train>& near, std::vector<train>& far);
 

@@ -22,7 +22,13 @@ chunk_cells chunks_of(const ep::shape& s) {
 void add_per_rank(const question& q, const ep::shape& s, const chunk_cells& chunks, message_sizes& all) {
   all.far_message = chunks.token_bytes;
   all.far_reply = chunks.sum_bytes(s, s.sum_format());
+  all.parts_of_reply = chunks.sum_parts;
   all.near_ids = all.far_ids = chunks.id_accesses * static_cast<int>(line_access_bytes);
+  all.far_id_puts = chunks.id_accesses;
+  all.group_message = all.far_message;
+  const ep::per_rank_chunks::chunk_settings settings = ep::per_rank_chunks::settings_for(s);
+  all.tile_tokens = settings.tile_tokens;
+  all.tile_warps = settings.dispatch_senders;
   const ep_transfer near = transfer_in_group(q);
   all.near_in_chunks = near == ep_transfer::chunks;
   if (all.near_in_chunks) {
@@ -59,6 +65,7 @@ message_sizes sizes_of(const question& q) {
   all.tokens_stay = s.rows == ep::row_storage::in_window;
   all.row_payload = s.payload_bytes() + s.scale_bytes();
   all.group_message = chunks.token_bytes + align_up(ep::per_rank::id_bytes * s.top_k, 16);
+  all.parts_of_reply = 1;
   all.group_reply = chunks.sum_bytes(s, s.sum_format());
   if (q.per_expert()) {
     all.near_message = all.far_message = s.message_bytes();

@@ -63,10 +63,33 @@ def draw_lines(panel, lines, places, label):
         colour = colours.setdefault(pair, f"C{len(colours)}")
         panel.plot(*zip(*line), marker="o", markersize=3, label=name, color=colour, linestyle=":" if "one level" in name else "-")
     panel.set_xscale("log", base=2)
-    panel.set_xticks(places, places)
+    panel.set_xlim(places[0] / 1.2, places[-1] * 1.2)  # of all panels alike, whatever they have points of
+    panel.set_xticks(places, places, fontsize=8)
     panel.set_xlabel(label)
     panel.grid(alpha=0.3)
     panel.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1))
+
+
+def scale_of_gains(panel, lines):
+    """From which side of 1 a line is, one reads who is faster."""
+    every = [gain for line in lines.values() for _, gain in line]
+    low, high = min([0.9, *every]), max([1.1, *every])
+    margin = 0.08 * (high - low)
+    panel.axhline(1, color="gray", linestyle="--")
+    panel.set(ylabel="one level's time / two levels'\n(above 1 two are faster)", ylim=(low - margin, high + margin))
+
+
+def scale_of_times(panel, lines):
+    from matplotlib import ticker
+    every = [us for line in lines.values() for _, us in line]
+    panel.set_ylabel("us a round")
+    if max(every) < 5 * min(every):
+        panel.set_ylim(0, None)
+        return
+    panel.set_yscale("log")
+    panel.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    panel.yaxis.set_major_formatter("{x:g}")
+    panel.yaxis.set_minor_formatter(ticker.NullFormatter())
 
 
 def heading(points):
@@ -81,21 +104,13 @@ def figure_of(points):
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    from matplotlib import ticker
 
     wanted = [(axis, gains) for axis in axes_drawn(points) for gains in (False, True) if not gains or gains_against(points, axis)]
     figure, panels = plt.subplots(len(wanted), 1, figsize=(8, 0.6 + 3.2 * len(wanted)), squeeze=False, layout="constrained")
     for (axis, is_of_gains), (panel,) in zip(wanted, panels):
         lines = gains_against(points, axis) if is_of_gains else lines_against(points, axis)
         draw_lines(panel, lines, values(points, axis), AGAINST[axis])
-        if is_of_gains:
-            panel.axhline(1, color="gray", linestyle="--")
-            panel.set(ylabel="one level takes, of two", ylim=(0, None))
-            continue
-        panel.set(ylabel="us a round", yscale="log")
-        panel.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
-        panel.yaxis.set_major_formatter("{x:g}")
-        panel.yaxis.set_minor_formatter(ticker.NullFormatter())
+        (scale_of_gains if is_of_gains else scale_of_times)(panel, lines)
     figure.suptitle(heading(points), fontsize=10)
     return figure
 

@@ -68,6 +68,10 @@ void declare_forecast_links(CLI::App& command, forecast::link_facts& l) {
   fact("--nic-messages-per-us", l.nic_messages_per_us, "puts that a card begins; assumed");
   fact("--nic-overhead-bytes", l.nic_overhead_bytes, "that a put adds; assumed");
   fact("--ranks-per-nic", l.ranks_per_nic, "ranks that share a network card");
+  command
+      .add_flag("--one-host", l.one_host,
+                "groups are of one host: what is put passes GPUs' links, and there are no cards")
+      ->group("Links and network cards");
 }
 
 }  // namespace
@@ -92,13 +96,14 @@ void declare_forecast(CLI::App& app, arguments& chosen) {
   command.footer(
       "A model of messages: which there are, and how many bytes they have, says the exchange's own code; "
       "links and "
-      "network cards take one at a time; what kernels take beside was measured on 2 GPUs. No rank runs. What "
-      "a network "
-      "does between cards is not in it.\n"
+      "network cards take one at a time; what kernels take beside was measured on 2 and 4 GPUs of one host. "
+      "No rank runs. "
+      "What a network does between cards is not in it.\n"
       "Examples:\n"
       "  baton forecast --ranks 16 64 256 1024 --tokens 128 4096\n"
       "  baton forecast --ranks 64 --routing uniform zipf --nic-gb-per-s 25\n"
-      "  baton forecast --measured ep.jsonl");
+      "  baton forecast --measured ep.jsonl\n"
+      "  baton forecast --measured groups.jsonl --one-host");
   command.callback([&] { chosen.command = [&](std::ostream& out) { return run_forecast(o, out); }; });
 }
 

@@ -12,7 +12,11 @@ namespace {
 using nlohmann::json;
 
 json to_json(const forecast::traffic& t) {
-  return {{"messages", t.messages}, {"bytes", t.bytes}, {"signals", t.signals}, {"id_bytes", t.id_bytes}};
+  return {{"messages", t.messages},
+          {"bytes", t.bytes},
+          {"signals", t.signals},
+          {"id_messages", t.id_messages},
+          {"id_bytes", t.id_bytes}};
 }
 
 json to_json(const forecast::phase_forecast& p) {
@@ -47,7 +51,8 @@ json links_of(const forecast::link_facts& l) {
           {"nic_us", l.nic_us},
           {"nic_messages_per_us", l.nic_messages_per_us},
           {"nic_overhead_bytes", l.nic_overhead_bytes},
-          {"ranks_per_nic", l.ranks_per_nic}};
+          {"ranks_per_nic", l.ranks_per_nic},
+          {"one_host", l.one_host}};
 }
 
 json sizes_of(const forecast::message_sizes& s) {
@@ -67,8 +72,9 @@ std::string heading_of(const forecast_case& c) {
       fmt::format("Layout {}, {} out, ", cli::name(q.config.layout), baton::name(q.config.format));
   text += fmt::format("{} back, hidden {}, top {}, {} routing\n", baton::name(q.config.combine_format),
                       q.config.hidden, q.config.top_k, cli::name(c.routing));
-  text += fmt::format("GPU links: {:g} GB/s, {:g} us. Network cards: {:g} GB/s, {:g} us, ", l.near_gb_per_s,
-                      l.near_us, l.nic_gb_per_s, l.nic_us);
+  text += fmt::format("GPU links: {:g} GB/s, {:g} us. ", l.near_gb_per_s, l.near_us);
+  if (l.one_host) return text + "One host: puts pass them, too\n";
+  text += fmt::format("Network cards: {:g} GB/s, {:g} us, ", l.nic_gb_per_s, l.nic_us);
   return text + (l.ranks_per_nic == 1 ? "one a rank\n" : fmt::format("one for {} ranks\n", l.ranks_per_nic));
 }
 

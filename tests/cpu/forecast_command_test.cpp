@@ -141,42 +141,74 @@ TEST(forecast_command, what_cannot_be_forecast_is_refused_by_its_option_before_a
   EXPECT_TRUE(says(refusal([](forecast_options& o) { o.tokens = {0}; }), "--tokens: 0"));
 }
 
-/// Of files in docs/results. Not fitted to were rounds of the first exchange, which are on 4 GPUs, nor puts of more than a token.
-forecast_errors errors_of(const std::vector<std::string>& files, const forecast::link_facts& links = {}) {
+/// Rounds of files in docs/results.
+measured_rounds rounds_of(const std::vector<std::string>& files, const forecast::link_facts& links = {}) {
   measured_rounds all;
   for (const std::string& file : files) {
     const auto rounds = read_measured_rounds(BATON_SOURCE_DIR "/docs/results/" + file, links);
     all.all.insert(all.all.end(), rounds.all.begin(), rounds.all.end());
   }
+  return all;
+}
+
+forecast_errors errors_of(const measured_rounds& all) {
   std::ostringstream out;
   bench_report to{false, "", out};
   return compare_with_forecasts(all, to);
 }
 
+/// NVSHMEM's puts, which are stores on one host.
+forecast::link_facts one_host() {
+  forecast::link_facts links;
+  links.one_host = true;
+  return links;
+}
+
 /// What the results' page says, in whole percent.
 TEST(forecast_command, measured_rounds_are_as_far_off_as_the_results_say) {
-  const forecast_errors four_gpus = errors_of({"2026-11-21-first-exchange/bench_ep.jsonl"});
-  EXPECT_LT(four_gpus.worst_percent, 10.5);
-  const forecast_errors lines =
-      errors_of({"2026-11-22-by-token/lines-token.jsonl", "2026-11-22-by-token/lines-expert.jsonl"});
-  EXPECT_LT(lines.worst_percent, 11.5);
-  const forecast_errors chunks =
-      errors_of({"2026-11-22-by-token/chunks-token.jsonl", "2026-11-22-by-token/chunks-expert.jsonl",
-                 "2026-11-23-teams/token.jsonl", "2026-11-23-teams/expert.jsonl"});
-  EXPECT_LT(chunks.worst_percent, 3.5);
-  forecast::link_facts nvlink;  // NVSHMEM puts through stores on one host
-  nvlink.nic_gb_per_s = nvlink.near_gb_per_s;
-  nvlink.nic_us = nvlink.near_us;
-  nvlink.nic_overhead_bytes = 0;
-  const forecast_errors puts =
-      errors_of({"2026-11-25-beyond/groups-256.jsonl", "2026-11-25-beyond/groups-64.jsonl"}, nvlink);
-  EXPECT_LT(puts.worst_percent, 18.5);
-  EXPECT_LT(errors_of({"2026-11-27-beyond/per-expert-64.jsonl"}, nvlink).worst_percent, 27.5);
-  const forecast_errors few = errors_of({"2026-11-27-two-levels/levels-256.jsonl"}, nvlink),
-                        many = errors_of({"2026-11-27-two-levels/levels-64.jsonl"}, nvlink);
-  EXPECT_LT(few.worst_percent, 105.5);
-  EXPECT_LT(few.median_percent, 36.5);
-  EXPECT_LT(many.worst_percent, 37.5);
+  EXPECT_LT(errors_of(rounds_of({"2026-11-21-first-exchange/bench_ep.jsonl"})).worst_percent, 10.5);
+  EXPECT_LT(errors_of(rounds_of({"2026-11-22-by-token/lines-token.jsonl",
+                                 "2026-11-22-by-token/lines-expert.jsonl"}))
+                .worst_percent,
+            11.5);
+  EXPECT_LT(errors_of(rounds_of({"2026-11-22-by-token/chunks-token.jsonl",
+                                 "2026-11-22-by-token/chunks-expert.jsonl", "2026-11-23-teams/token.jsonl",
+                                 "2026-11-23-teams/expert.jsonl"}))
+                .worst_percent,
+            3.5);
+  EXPECT_LT(errors_of(rounds_of({"2026-11-25-beyond/groups-256.jsonl", "2026-11-25-beyond/groups-64.jsonl"},
+                                one_host()))
+                .worst_percent,
+            18.5);
+  EXPECT_LT(errors_of(rounds_of({"2026-11-27-beyond/per-expert-64.jsonl"}, one_host())).worst_percent, 11.5);
+}
+
+/// Rounds of layout per_rank beyond the group, those whose constants are of it apart: of one token.
+measured_rounds beyond_the_group(const std::vector<std::string>& files, bool of_one_token) {
+  measured_rounds all = rounds_of(files, one_host());
+  std::erase_if(all.all, [&](const measured_round& r) {
+    return r.of.asked.groups() == 1 || (r.of.asked.tokens() == 1) != of_one_token;
+  });
+  return all;
+}
+
+TEST(forecast_command, rounds_of_per_rank_beyond_the_group_are_as_far_off_as_the_results_say) {
+  const std::vector<std::string> four{"2026-11-27-two-levels/levels-256.jsonl",
+                                      "2026-11-27-two-levels/levels-64.jsonl"},
+      of_other_machine{"2026-11-27-beyond/per-rank-256.jsonl", "2026-11-27-beyond/per-rank-64.jsonl"};
+  EXPECT_LT(errors_of(beyond_the_group(four, true)).worst_percent, 2.5);
+  const measured_rounds not_fitted = beyond_the_group(four, false);
+  EXPECT_EQ(not_fitted.all.size(), 24u);
+  EXPECT_LT(errors_of(not_fitted).worst_percent, 9.5);
+  EXPECT_LT(errors_of(not_fitted).median_percent, 3.5);
+  measured_rounds two_gpus = beyond_the_group({"2026-11-27-two-levels/two-64.jsonl"}, false);
+  // Two levels in groups of one took other kernels then.
+  std::erase_if(two_gpus.all, [](const measured_round& r) { return r.of.asked.by == forecast::levels::two; });
+  EXPECT_EQ(two_gpus.all.size(), 2u);
+  EXPECT_LT(errors_of(two_gpus).worst_percent, 2.5);
+  EXPECT_LT(errors_of(beyond_the_group(of_other_machine, true)).worst_percent, 15);
+  EXPECT_LT(errors_of(beyond_the_group(of_other_machine, false)).worst_percent, 16.5);
+  EXPECT_LT(errors_of(beyond_the_group(of_other_machine, false)).median_percent, 5.5);
 }
 
 TEST(forecast_command, measured_rounds_of_both_levels_can_be_told_apart) {
@@ -230,6 +262,15 @@ TEST(forecast_command, a_link_that_cannot_be_is_no_fault_of_the_file_of_rounds) 
   std::ostringstream out;
   EXPECT_EQ(message_of<invalid_argument>([&] { run_forecast(o, out); }),
             "--ranks-per-nic: 0 is outside [1, 1024]");
+}
+
+TEST(forecast_command, on_one_host_there_are_no_cards) {
+  forecast_options o = of_few_ranks();
+  o.links.one_host = true;
+  EXPECT_TRUE(says(said_by(o), "One host: puts pass them, too"));
+  EXPECT_FALSE(says(said_by(o), "cards"));
+  o.json = true;
+  EXPECT_EQ(test::json_lines(said_by(o)).at(1)["links"]["one_host"], true);
 }
 
 TEST(forecast_command, points_that_the_model_knows_nothing_of_are_left_out_and_counted) {

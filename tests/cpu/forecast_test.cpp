@@ -14,12 +14,9 @@
 #include "cli/bench/ep_traffic.hpp"
 #include "kernels/ep/shape.hpp"
 #include "tests/support/exchange_cases.hpp"
-#include "tests/support/simulated_worlds.hpp"
 
 namespace baton::forecast {
 namespace {
-
-using test::exchange_case;
 
 question asked(int ranks, int group, int tokens, ep_layout layout = ep_layout::per_rank,
                levels by = levels::one) {
@@ -50,70 +47,6 @@ choices_of_ranks drawn(const question& q, cli::ep_routing kind = cli::ep_routing
 
 round_forecast round_of(const question& q) {
   return forecast_round(q, drawn(q));
-}
-
-/// What a case's ranks choose, and -1 for tokens that they do not have.
-choices_of_ranks given(const std::vector<test::rank_inputs>& inputs) {
-  return [&inputs](int rank, std::span<std::int32_t> ids) {
-    const auto& own = inputs[static_cast<std::size_t>(rank)].topk_idx;
-    std::fill(ids.begin(), ids.end(), -1);
-    std::copy(own.begin(), own.end(), ids.begin());
-  };
-}
-
-std::uint64_t messages_between(const routed& routing, int from, int to) {
-  std::uint64_t messages = 0;
-  for (int block = 0; block < routing.blocks(); ++block) messages += routing.to_rank(from, block, to);
-  return messages;
-}
-
-/// What a round of the kernels has put, against the forecast of the same round.
-void expect_what_kernels_put(const exchange_case& c) {
-  const auto worlds = test::simulated_worlds(c.ranks, {});
-  const sim::machine& machine = *worlds[0].state().machine;
-  auto ranks = test::make_ranks(worlds, c.config);
-  ASSERT_EQ(test::run_round(c, ranks, 5), "");
-  const auto inputs = test::draw_inputs(c, 5);
-  question q;
-  q.ranks = c.ranks;
-  q.config = c.config;
-  const message_sizes sizes = sizes_of(q);
-  const routed routing{q, given(inputs)};
-  const phase out = dispatch_phase(q, sizes, routing), back = combine_phase(q, sizes, routing);
-  sim::network_traffic all;
-  for (int from = 0; from < q.ranks; ++from)
-    for (int to = 0; to < q.ranks; ++to) {
-      const sim::network_traffic sent = machine.sent_through_network(from, to);
-      const std::uint64_t messages =
-          q.is_near(from, to) ? 0 : messages_between(routing, from, to) + messages_between(routing, to, from);
-      EXPECT_EQ(sent.puts, messages) << from << " to " << to;
-      all.puts += sent.puts;
-      all.bytes += sent.bytes;
-      all.signals += sent.signals;
-    }
-  EXPECT_EQ(all.puts, out.far.messages + back.far.messages);
-  EXPECT_EQ(all.bytes, out.far.bytes + back.far.bytes);
-  EXPECT_EQ(all.signals, out.far.signals + back.far.signals);
-}
-
-TEST(forecast, puts_and_signals_are_those_of_the_kernels_in_every_case) {
-  for (const auto& [ranks, group] : std::vector<std::pair<int, int>>{{2, 1}, {3, 2}, {4, 1}, {4, 2}, {8, 3}})
-    for (const test::named_case& c : test::conformance_cases(ranks)) {
-      if (c.what.ids == test::routing::repeated || c.what.ids == test::routing::one_expert) continue;
-      SCOPED_TRACE(fmt::format("{}, {} ranks, groups of {}", c.name, ranks, group));
-      exchange_case what = c.what;
-      what.config.p2p_group_size = group;
-      expect_what_kernels_put(what);
-    }
-}
-
-TEST(forecast, puts_are_those_of_the_kernels_in_every_format) {
-  for (const token_format format :
-       {token_format::blockwise_fp8, token_format::mxfp8, token_format::mxfp4, token_format::nvfp4}) {
-    exchange_case c = test::with(test::conformance_cases(4)[0].what, format, arrival_policy::epoch);
-    c.config.p2p_group_size = 2;
-    expect_what_kernels_put(c);
-  }
 }
 
 TEST(forecast, bytes_within_a_group_are_those_that_benchmarks_count) {
@@ -227,13 +160,55 @@ TEST(forecast, one_level_is_two_levels_where_all_ranks_are_one_group) {
   }
 }
 
-/// Each token is one put to each rank either way, and nobody forwards: what differs is a message's ids.
-TEST(forecast, two_levels_in_groups_of_one_send_what_one_level_does) {
-  const round_forecast one = round_of(asked(12, 1, 50)),
-                       two = round_of(asked(12, 1, 50, ep_layout::per_rank, levels::two));
-  EXPECT_EQ(one.dispatch.far.messages, two.dispatch.far.messages);
-  EXPECT_EQ(one.combine.far.bytes, two.combine.far.bytes);
-  EXPECT_EQ(two.dispatch.near.messages, 0u);
+/// As kernels have it: nobody forwards, and those of one level are taken.
+TEST(forecast, two_levels_in_groups_of_one_are_one) {
+  for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
+    const round_forecast one = round_of(asked(12, 1, 50, layout)),
+                         two = round_of(asked(12, 1, 50, layout, levels::two));
+    EXPECT_EQ(one.dispatch.far.messages, two.dispatch.far.messages);
+    EXPECT_EQ(one.dispatch.far.bytes, two.dispatch.far.bytes);
+    EXPECT_EQ(one.combine.far.bytes, two.combine.far.bytes);
+    EXPECT_EQ(one.round_us(), two.round_us());
+    EXPECT_EQ(two.dispatch.near.messages, 0u);
+  }
+}
+
+/// Puts are stores there, through the links that take what goes to the group.
+TEST(forecast, on_one_host_links_take_both_and_cards_do_not_count) {
+  for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
+    question q = asked(4, 2, 1024, layout);
+    q.links.one_host = true;
+    const round_forecast f = round_of(q);
+    q.links.nic_gb_per_s = 1;
+    q.links.nic_us = 1000;
+    q.links.ranks_per_nic = 2;
+    EXPECT_EQ(round_of(q).round_us(), f.round_us());
+    EXPECT_NE(f.dispatch.of, bottleneck::cards_out);
+    EXPECT_NE(f.dispatch.of, bottleneck::cards_in);
+    for (const phase_forecast& p : {f.dispatch, f.combine}) {
+      const double bytes_of_gpu = static_cast<double>(p.near.bytes + p.far.bytes) / q.ranks;
+      EXPECT_GT(p.slowest_us, q.links.near_cost(bytes_of_gpu));
+    }
+  }
+}
+
+/// The tokens of a tile come together, and a warp forwards those that it has of them one after the other.
+TEST(forecast, forwarding_takes_time_that_few_tokens_see_most) {
+  const auto more = [](int tokens) {
+    question q = asked(4, 2, tokens, ep_layout::per_rank, levels::two);
+    q.links.one_host = true;
+    const double two = round_of(q).round_us();
+    q.by = levels::one;
+    return two - round_of(q).round_us();
+  };
+  EXPECT_GT(more(1), 10);
+  EXPECT_GT(more(16), more(1));
+  EXPECT_LT(more(1024), more(16));
+}
+
+TEST(forecast, within_a_group_tokens_travel_in_chunks_where_there_are_others) {
+  EXPECT_EQ(transfer_in_group(asked(8, 8, 128)), ep_transfer::lines);
+  for (const int ranks : {16, 1024}) EXPECT_EQ(transfer_in_group(asked(ranks, 8, 128)), ep_transfer::chunks);
 }
 
 TEST(forecast, the_same_question_has_the_same_answer) {
@@ -355,8 +330,8 @@ choices_of_ranks rank_0_chooses(std::int32_t first, std::int32_t second) {
 }
 
 /// From group to group: out of one card and into the next.
-double by_network(const question& q, int bytes) {
-  return 2 * (q.links.far_cost(bytes) + q.links.far_cost(signal_bytes)) + q.links.nic_us;
+double by_network(const question& q, double bytes, int puts) {
+  return 2 * puts * (q.links.far_cost(bytes / puts) + q.links.far_cost(signal_bytes)) + q.links.nic_us;
 }
 
 /// From rank to rank of a group.
@@ -379,12 +354,14 @@ TEST(forecast, what_is_forwarded_leaves_when_it_has_come) {
 TEST(forecast, a_sum_leaves_when_all_its_replies_are_there) {
   const question q = of_four(1);
   const message_sizes sizes = sizes_of(q);
+  ASSERT_GT(sizes.parts_of_reply, 1);
   const routed of_both{q, rank_0_chooses(2, 3)}, of_forwarder{q, rank_0_chooses(2, -1)};
   const double rounding = 1e-12;  // of a dozen sums of some microseconds, each to 2^-50
-  EXPECT_NEAR(combine_phase(q, sizes, of_forwarder).arrived_us[0], by_network(q, sizes.group_reply),
-              rounding);
+  EXPECT_NEAR(combine_phase(q, sizes, of_forwarder).arrived_us[0],
+              by_network(q, sizes.group_reply, sizes.parts_of_reply), rounding);
   EXPECT_NEAR(combine_phase(q, sizes, of_both).arrived_us[0],
-              by_links(q, sizes.near_reply) + by_network(q, sizes.group_reply), rounding);
+              by_links(q, sizes.near_reply) + by_network(q, sizes.group_reply, sizes.parts_of_reply),
+              rounding);
 }
 
 /// So that no card has to wait while another one has all: the last message is there hardly after the busiest card could be done.
