@@ -49,7 +49,7 @@ class ExpertParallel:
         self._hidden = config["hidden"]
         self._gpu, self._size = world._gpu, world.size
         self._views: dict = {}  # of the communicator's memory, by framework and slot, whose rounds come back to the same places
-        self._quick = _core.Quick(core)
+        self._quick: Optional[_core.Quick] = _core.Quick(core)
         self._places = [self._place(type(None), slot) for slot in range(config["num_slots"])]  # of each slot's last tokens
         self._number = 0  # by which operators of baton.torch know it
         self._open_rounds: "dict[int, Received]" = {}  # what they received in its slots

@@ -66,6 +66,11 @@ def test_the_stub_has_what_the_package_uses_of_the_library():
     for path in FOLDER.glob("*.py"):
         uses |= set(re.findall(r"(?<![.\w])_core\.(\w+)", path.read_text()))
     assert uses - has == set() and (FOLDER / "py.typed").exists()
+    quick = next(node for node in stub.body if getattr(node, "name", None) == "quick")
+    assert ast.unparse(quick.args) == "method: Method" and ast.unparse(quick.returns) == "Method"  # decorated methods keep their types
+    members = {node.name for of in stub.body if getattr(of, "name", None) == "Received" for node in of.body if isinstance(node, ast.FunctionDef)}
+    uses = set(re.findall(r"self\.(_its_\w+)", (FOLDER / "_received.py").read_text()))
+    assert uses and uses - members == set() and "_view_tokens" in members
 
 
 ON_GPUS = "docs/python_on_gpus.md"
