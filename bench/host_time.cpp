@@ -43,3 +43,13 @@ extern "C" __attribute__((visibility("default"))) void host_time_rounds(int coun
     e.moe.combine(static_cast<const bfloat16*>(rows.tokens), e.out.data());
   }
 }
+
+extern "C" __attribute__((visibility("default"))) void host_time_halves(int count) {
+  exchange& e = the_exchange();
+  for (int round = 0; round < count; ++round) {
+    e.moe.dispatch_async(e.tokens.data(), e.topk_idx.data(), e.topk_weights.data(), num_tokens);
+    const baton::received_tokens rows = e.moe.dispatch_wait();
+    e.moe.combine_async(static_cast<const bfloat16*>(rows.tokens));
+    e.moe.combine_wait(nullptr, e.out.data());
+  }
+}

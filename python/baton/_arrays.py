@@ -1,5 +1,6 @@
 """Arrays of whatever framework the caller uses: which one that is, its current stream, its new arrays, and views of baton's memory."""
 import contextlib
+import functools
 import operator
 import sys
 from typing import Any, Callable, NamedTuple, Optional
@@ -187,6 +188,18 @@ def new_array(how: str, shape: tuple, dtype: str, place: tuple, name: str) -> Ar
             return getattr(cupy, how)(shape, ml_dtype(dtype) if dtype in ML_DTYPES else dtype)
     raise InvalidArgument(f"{name}: None, expected {dtype} {list(shape)} on cuda:{world.device_index}: of arrays of {framework} baton "
                           f"makes none; give {name}=")
+
+
+def new_out_of(framework: str, world: Any) -> Optional[Callable[[tuple], Array]]:
+    """What makes empty() in float32 where no stream is given, with nothing to look up; None: there is none."""
+    if framework == "torch":
+        torch = sys.modules["torch"]
+        device = "cpu" if world.device == "cpu" else f"cuda:{world.device_index}"
+        return functools.partial(torch.empty, dtype=torch.float32, device=torch.device(device))
+    if framework == "numpy" and world.device == "cpu":
+        numpy = sys.modules["numpy"]
+        return functools.partial(numpy.empty, dtype=numpy.float32)
+    return None
 
 
 NOWHERE_ELSE = contextlib.nullcontext()

@@ -4,8 +4,8 @@ import json
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from . import _core
-from ._arrays import Array, empty, framework_of, integer, kind_of, stream_handle, told
-from ._core import quick_combine, quick_dispatch
+from ._arrays import Array, empty, framework_of, integer, kind_of, new_out_of, stream_handle, told
+from ._core import quick
 from ._errors import InvalidArgument
 from ._received import Place, Received
 from ._world import World, core_of, refuse_pickling
@@ -49,9 +49,8 @@ class ExpertParallel:
         self._hidden = config["hidden"]
         self._gpu, self._size = world._gpu, world.size
         self._views: dict = {}  # of the communicator's memory, by framework and slot, whose rounds come back to the same places
-        self._quick = _core.Quick(core)
+        self._quick: Optional[_core.Quick] = _core.Quick(core)
         self._places = [self._place(type(None), slot) for slot in range(config["num_slots"])]  # of each slot's last tokens
-        self._came: "dict[int, Received | int]" = {}  # of CPU ranks: what each slot's last dispatch left, or how many rows
         self._number = 0  # by which operators of baton.torch know it
         self._open_rounds: "dict[int, Received]" = {}  # what they received in its slots
 
@@ -88,6 +87,7 @@ class ExpertParallel:
         first, count = self._core.local_experts
         return range(first, first + count)
 
+    @quick
     def dispatch_async(self, tokens: Array, topk_idx: Array, topk_weights: Optional[Array] = None, *,
                        input_scales: Optional[Array] = None, expert_load: Optional[Array] = None, slot: int = 0, num_sms: int = 0,
                        stream: Any = None) -> None:
@@ -101,48 +101,45 @@ class ExpertParallel:
         """
         try:
             self._core.dispatch_async((tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
-                                      stream if stream is None else stream_handle(stream, self._gpu, kind_of(tokens)))
+                                      stream_handle(stream, self._gpu, kind_of(tokens)))
         except TypeError as error:
             raise told(error, slot=slot, num_sms=num_sms) from None
         self._place_of(tokens, slot)
 
+    @quick
     def dispatch_wait(self, *, slot: int = 0, stream: Any = None) -> Received:
         """Waits for all ranks' dispatch_async, and lays the received tokens out by expert."""
         core, kind = self._core, self._kind(slot)
         return self._received(_core.dispatch_wait(core, slot, stream_handle(stream, self._gpu, kind)), self._places[slot], slot)
 
-    @quick_dispatch
+    @quick
     def dispatch(self, tokens: Array, topk_idx: Array, topk_weights: Optional[Array] = None, *, input_scales: Optional[Array] = None,
                  expert_load: Optional[Array] = None, slot: int = 0, num_sms: int = 0, stream: Any = None) -> Received:
         """dispatch_async and dispatch_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use dispatch_all."""
         try:
-            core = _core.dispatch(self._held or self._core, (tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
-                                  stream if stream is None else stream_handle(stream, self._gpu, kind_of(tokens)))
+            core = _core.dispatch(self._core, (tokens, topk_idx, topk_weights, input_scales, expert_load), slot, num_sms,
+                                  stream_handle(stream, self._gpu, kind_of(tokens)))
         except TypeError as error:
             raise told(error, slot=slot, num_sms=num_sms) from None
         return self._received(core, self._place_of(tokens, slot), slot)
 
     def _received(self, core: Any, place: Place, slot: int) -> Received:
-        if self._gpu < 0:
-            self._came[slot] = Received(core, self._numpy(slot))
         return Received(core, self._place(place.kind, slot) if place.is_new_to_rounds else place)
-
-    def _numpy(self, slot: int) -> Place:
-        return Place(type(None), "numpy", -1, self._views.setdefault(("numpy", slot), {}), True)
 
     def _place_of(self, tokens: Any, slot: int) -> Place:
         """That of a slot which was given `tokens`."""
         if (place := self._places[slot]).kind is not (kind := kind_of(tokens)):
             place = self._places[slot] = self._place(kind, slot)
-        if slot == 0 and self._quick is not None:
-            self._quick.remember(None if place.is_new_to_rounds or kind is not type(tokens) else kind, place)
+            if self._quick is not None:
+                self._quick.remember(slot, place)
         return place
 
     def _place(self, kind: type, slot: int) -> Place:
         framework = framework_of(kind)
         views: dict = {} if framework == "jax" else self._views.setdefault((framework, slot), {})  # jax remembers values, as it takes none to change
-        return Place(kind, framework, self._gpu, views, framework == "jax" or self._gpu < 0)
+        return Place(kind, framework, self._gpu, views, framework == "jax", new_out_of(framework, self._world))
 
+    @quick
     def combine_async(self, expert_output: Array, shared_output: Optional[Array] = None, *, topk_weights: Optional[Array] = None,
                       num_rows: int = -1, slot: int = 0, num_sms: int = 0, stream: Any = None) -> None:
         """Sends expert outputs back to the ranks of their tokens; waits for nobody, unless with weights_at_combine, for all ranks' combine_async.
@@ -153,13 +150,13 @@ class ExpertParallel:
         num_rows       rows that were received, where the host has read row_offsets: then expert_output has as many, not max_rows. Fewer than
                        came are refused on CPU ranks alone: on GPUs the device knows how many came, and would read past the end
         """
-        self._require_all_rows(num_rows, slot)
         try:
-            self._core.combine_async((expert_output, shared_output, topk_weights), slot, num_sms, num_rows,
-                                     stream if stream is None else stream_handle(stream, self._gpu, kind_of(expert_output)))
+            self._core.combine_async((expert_output, shared_output, topk_weights), slot, num_sms, integer("num_rows", num_rows),
+                                     stream_handle(stream, self._gpu, kind_of(expert_output)))
         except TypeError as error:
-            raise told(error, slot=slot, num_sms=num_sms, num_rows=num_rows) from None
+            raise told(error, slot=slot, num_sms=num_sms) from None
 
+    @quick
     def combine_wait(self, out: Optional[Array] = None, *, topk_weights: Optional[Array] = None, slot: int = 0,
                      stream: Any = None) -> Array:
         """Waits for all ranks' combine_async, then out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :], where y is the output of the
@@ -170,24 +167,18 @@ class ExpertParallel:
         self._core.combine_wait((topk_weights, out), slot, stream_handle(stream, self._gpu, kind))
         return out
 
-    @quick_combine
+    @quick
     def combine(self, expert_output: Array, shared_output: Optional[Array] = None, *, out: Optional[Array] = None,
                 topk_weights: Optional[Array] = None, num_rows: int = -1, slot: int = 0, num_sms: int = 0, stream: Any = None) -> Array:
         """combine_async and combine_wait, with layout "per_rank" in one kernel. CPU ranks that share a thread use combine_all."""
         if out is None:
             out = self._out(out, slot, self._kind(slot), stream)
-        if self._gpu < 0:
-            self._require_all_rows(num_rows, slot)
         try:
-            (self._held or self._core).combine((expert_output, shared_output, topk_weights, out), slot, num_sms, num_rows,
-                                              stream if stream is None else stream_handle(stream, self._gpu, kind_of(expert_output)))
+            self._core.combine((expert_output, shared_output, topk_weights, out), slot, num_sms, integer("num_rows", num_rows),
+                               stream_handle(stream, self._gpu, kind_of(expert_output)))
         except TypeError as error:
-            raise told(error, slot=slot, num_sms=num_sms, num_rows=num_rows) from None
+            raise told(error, slot=slot, num_sms=num_sms) from None
         return out
-
-    def _require_all_rows(self, num_rows: int, slot: int) -> None:
-        if self._gpu < 0 and 0 <= integer("num_rows", num_rows) < (came := rows_of(self._came.get(slot, 0))):
-            raise InvalidArgument(f"num_rows: {num_rows}, expected at least {came}, as many as came")
 
     def _kind(self, slot: int) -> type:
         try:
@@ -237,7 +228,7 @@ class ExpertParallel:
     def close(self) -> None:
         """Lets go of the communicator; views of what it received keep its memory until they are gone. May be called twice."""
         self._held, self._quick = None, None
-        self._views, self._open_rounds, self._came = {}, {}, {}
+        self._views, self._open_rounds = {}, {}
 
     def __enter__(self) -> "ExpertParallel":
         return self
@@ -354,24 +345,13 @@ def combine_all(ep: Sequence[ExpertParallel], expert_output: Iterable, shared_ou
             raise InvalidArgument(f"out: the same array for rank {ep[at].world.rank} and one before it, expected one of its own for each")
     waiting = {name: more[name] for name in ("slot", "stream") if name in more}
     slot, num_sms, num_rows = more.get("slot", 0), more.get("num_sms", 0), more.get("num_rows", -1)
-
-    def check(one: ExpertParallel, arguments: tuple) -> None:
-        one._core.check_combine(arguments, slot, num_sms, num_rows)
-        one._require_all_rows(num_rows, slot)
-    check_all(ep, check, ((*arguments, its, into) for arguments, its, into in zip(given, weights, outs)))
+    check_all(ep, lambda one, arguments: one._core.check_combine(arguments, slot, num_sms, num_rows),
+              ((*arguments, its, into) for arguments, its, into in zip(given, weights, outs)))
     with together(ep, "combine_async") as sent:
         for one, arguments, its in zip(ep, given, weights):
             one.combine_async(*arguments, topk_weights=its, **more)
             sent.append(one)
     return [one.combine_wait(its, **waiting) for one, its in zip(ep, outs)]
-
-
-def rows_of(came: "Received | int") -> int:
-    """Where the last row ends that a CPU rank received."""
-    if isinstance(came, int):
-        return came
-    counts = came.row_counts
-    return int((came.row_offsets[:-1] + counts)[counts > 0].max(initial=0))
 
 
 class Members(NamedTuple):
@@ -395,8 +375,6 @@ def set_members_of(ep: "list[ExpertParallel]", ranks: Iterable[int], epoch: Opti
     else:
         epoch = 1 + max(one.members.epoch for one in ep)
     _core.set_members([one._core for one in ep], epoch, sum(1 << rank for rank in ranks))
-    for one in ep:
-        one._came.clear()
 
 
 def set_members_all(ep: Sequence[ExpertParallel], ranks: Iterable[int], epoch: Optional[int] = None) -> None:
@@ -408,7 +386,6 @@ def release_all(ep: Sequence[ExpertParallel]) -> None:
     """release on all ranks of World.local at once."""
     ep = ranks_of(ep)
     for one in ep:
-        one._came = {slot: rows_of(came) for slot, came in one._came.items()}
         for views in one._views.values():
             views.clear()
     _core.release([one._core for one in ep])

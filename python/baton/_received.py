@@ -1,9 +1,9 @@
 """What a dispatch left on a rank."""
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from . import _core
 from ._arrays import FORMATS, Array, seen_as, takes_bits
-from ._core import quick_tokens
+from ._core import quick
 from ._errors import InvalidArgument
 from ._world import World, refuse_pickling
 
@@ -15,7 +15,8 @@ class Place(NamedTuple):
     framework: str
     gpu: int
     views: dict  # with their shapes; rounds share them
-    is_new_to_rounds: bool  # each has something to do for it, or views of its own
+    is_new_to_rounds: bool  # each has views of its own
+    new_out: Optional[Callable[[tuple], Array]]  # an array of a shape for results, on the framework's current stream
 
 
 class Received(_core.Received):
@@ -34,10 +35,10 @@ class Received(_core.Received):
         self._place = place
 
     def _seen(self, name: str, dtype: str, *as_bits: bool) -> Optional[Array]:
-        _, framework, gpu, views, _ = self._place
-        if name not in views or is_changed(*views[name]):
-            view = getattr(self, f"view_{name}")
-            seen = seen_as(lambda: view(*as_bits), framework, gpu, dtype)
+        place = self._place
+        if name not in (views := place.views) or is_changed(*views[name]):
+            view = getattr(self, f"_view_{name}")
+            seen = seen_as(lambda: view(*as_bits), place.framework, place.gpu, dtype)
             views[name] = seen, getattr(seen, "shape", None)
         return views[name][0]
 
@@ -47,23 +48,23 @@ class Received(_core.Received):
 
     @property
     def format(self) -> str:
-        return self.its_format
+        return self._its_format
 
     @property
     def hidden(self) -> int:
-        return self.its_hidden
+        return self._its_hidden
 
     @property
     def max_rows(self) -> int:
         """Rows that there is memory for."""
-        return self.its_max_rows
+        return self._its_max_rows
 
     @property
     def num_local_experts(self) -> int:
-        return self.its_num_local_experts
+        return self._its_num_local_experts
 
     @property
-    @quick_tokens
+    @quick
     def tokens(self) -> Array:
         """[max_rows, hidden] in the communicator's format; of 4-bit formats bytes [max_rows, hidden / 2]. With rows="by_token" each token
         once, at token_rows."""

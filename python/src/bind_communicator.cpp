@@ -16,7 +16,6 @@
 
 #include "communicator.hpp"
 #include "config.hpp"
-#include "exchange.hpp"
 #include "interrupt.hpp"
 #include "quick.hpp"
 
@@ -59,30 +58,18 @@ received dispatch_wait(nb::handle self, int slot, std::uintptr_t stream) {
 
 // `given` are the arrays of a call, in the order in which baton.ExpertParallel gives them.
 
-/// None: the current one of the framework that `arrays` are of, which is one or a tuple of some.
-std::uintptr_t stream_of(const communicator& self, nb::handle stream, nb::handle arrays) {
-  if (!stream.is_none()) return nb::cast<std::uintptr_t>(stream);
-  if (self.rank().is_cpu()) return 0;
-  const bool is_tuple = nb::isinstance<nb::tuple>(arrays) && nb::len(arrays) > 0;
-  const nb::object one = is_tuple ? nb::object{arrays[0]} : nb::borrow(arrays);
-  const int gpu = self.rank().get().device_index();
-  if (const auto said = current_stream(Py_TYPE(one.ptr()), gpu)) return *said;
-  return nb::cast<std::uintptr_t>(
-      nb::module_::import_("baton._arrays").attr("current_stream")(one.type(), gpu));
-}
-
 dispatch_arguments arguments_of(const nb::tuple& given, int slot, int num_sms) {
   return {given[0], given[1], given[2], given[3], given[4], slot, num_sms};
 }
 
-void dispatch_async(communicator& self, const nb::tuple& given, int slot, int num_sms, nb::handle stream) {
-  self.dispatch_async(arguments_of(given, slot, num_sms), stream_of(self, stream, given[0]));
+void dispatch_async(communicator& self, const nb::tuple& given, int slot, int num_sms,
+                    std::uintptr_t stream) {
+  self.dispatch_async(arguments_of(given, slot, num_sms), stream);
 }
 
 void combine_async(communicator& self, const nb::tuple& given, int slot, int num_sms, int num_rows,
-                   nb::handle stream) {
-  self.combine_async({given[0], given[1], given[2], {}, slot, num_sms, num_rows},
-                     stream_of(self, stream, given[0]));
+                   std::uintptr_t stream) {
+  self.combine_async({given[0], given[1], given[2], {}, slot, num_sms, num_rows}, stream);
 }
 
 void combine_wait(communicator& self, const nb::tuple& given, int slot, std::uintptr_t stream) {
@@ -90,9 +77,8 @@ void combine_wait(communicator& self, const nb::tuple& given, int slot, std::uin
 }
 
 void combine(communicator& self, const nb::tuple& given, int slot, int num_sms, int num_rows,
-             nb::handle stream) {
-  self.combine({given[0], given[1], given[2], given[3], slot, num_sms, num_rows},
-               stream_of(self, stream, given[0]));
+             std::uintptr_t stream) {
+  self.combine({given[0], given[1], given[2], given[3], slot, num_sms, num_rows}, stream);
 }
 
 int num_tokens(communicator& self, int slot) {
@@ -113,10 +99,9 @@ std::pair<std::size_t, std::size_t> bytes_of(const nb::dict& config, int num_ran
   return {size.window, size.local};
 }
 
-received dispatch(nb::handle self, const nb::tuple& given, int slot, int num_sms, nb::handle stream) {
+received dispatch(nb::handle self, const nb::tuple& given, int slot, int num_sms, std::uintptr_t stream) {
   auto& its = nb::cast<communicator&>(self);
-  return received_by(self,
-                     its.dispatch(arguments_of(given, slot, num_sms), stream_of(its, stream, given[0])));
+  return received_by(self, its.dispatch(arguments_of(given, slot, num_sms), stream));
 }
 
 /// `work` on each of `ranks`, which are one, or all of a world::local; those together on a thread each.
@@ -176,12 +161,11 @@ void bind_communicator(nb::module_& module) {
   bind_quick(module);
   const nb::arg given{"given"}, slot{"slot"}, num_sms{"num_sms"}, num_rows{"num_rows"}, stream{"stream"},
       config{"config"};
-  const nb::arg given_stream = nb::arg("stream").none();
   nb::class_<communicator>(module, "Communicator")
-      .def("dispatch_async", &dispatch_async, given, slot, num_sms, given_stream)
-      .def("combine_async", &combine_async, given, slot, num_sms, num_rows, given_stream)
+      .def("dispatch_async", &dispatch_async, given, slot, num_sms, stream)
+      .def("combine_async", &combine_async, given, slot, num_sms, num_rows, stream)
       .def("combine_wait", &combine_wait, given, slot, stream)
-      .def("combine", &combine, given, slot, num_sms, num_rows, given_stream)
+      .def("combine", &combine, given, slot, num_sms, num_rows, stream)
       .def("check_dispatch", &check_dispatch, given, slot, num_sms)
       .def("check_combine", &check_combine, given, slot, num_sms, num_rows)
       .def("check", &communicator::check)
@@ -192,7 +176,7 @@ void bind_communicator(nb::module_& module) {
       .def_prop_ro("config", [](const communicator& self) { return dict_of(self.moe().config()); })
       .def_prop_ro("local_experts", &local_experts);
   module.def("dispatch_wait", &dispatch_wait, nb::arg("communicator"), slot, stream);
-  module.def("dispatch", &dispatch, nb::arg("communicator"), given, slot, num_sms, given_stream);
+  module.def("dispatch", &dispatch, nb::arg("communicator"), given, slot, num_sms, stream);
   module.def("release", &release, nb::arg("communicators"));
   module.def("reacquire", &reacquire, nb::arg("communicators"));
   module.def("set_members", &set_members, nb::arg("communicators"), nb::arg("epoch"),

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <tuple>
@@ -40,6 +41,14 @@ std::pair<quantised_tokens, std::int64_t> quantised_of(nb::handle given, const e
       array_of(pair[1], {"tokens[1]", {scales_of(config.format)}, {values.shape[0], blocks}}, rank);
   used.insert(used.end(), {values.memory, scales.memory});
   return {{values.data, scales.data}, values.shape[0]};
+}
+
+/// Where the last row ends that came; of memory that the host reads.
+int end_of(const received_tokens& rows) {
+  int end = 0;
+  for (int e = 0; e < rows.num_local_experts; ++e)
+    if (rows.row_counts[e] > 0) end = std::max(end, rows.row_offsets[e] + rows.row_counts[e]);
+  return end;
 }
 
 }  // namespace
@@ -148,6 +157,7 @@ received_tokens communicator::dispatch_wait(int slot, std::uintptr_t stream) {
   }
   its.max_rows = rows.max_rows;
   rank_.finish_on_cpu(on);
+  if (rank_.is_cpu()) its.rows_came = end_of(rows);
   return rows;
 }
 
@@ -165,6 +175,7 @@ received_tokens communicator::dispatch(const dispatch_arguments& given, std::uin
   begin_round(given.slot, in.num_tokens, std::move(used));
   its.max_rows = rows.max_rows;
   rank_.finish_on_cpu(on);
+  if (rank_.is_cpu()) its.rows_came = end_of(rows);
   return rows;
 }
 
@@ -173,6 +184,9 @@ combine_input communicator::input_of(const combine_arguments& given, std::vector
   if (given.num_rows < -1)
     throw invalid_argument{"num_rows: " + std::to_string(given.num_rows) +
                            ", expected at least 0, or -1 for as many as there may be"};
+  if (given.num_rows >= 0 && given.num_rows < its.rows_came)
+    throw invalid_argument{"num_rows: " + std::to_string(given.num_rows) + ", expected at least " +
+                           std::to_string(its.rows_came) + ", as many as came"};
   const world& rank = rank_.get();
   const std::int64_t hidden = moe_->config().hidden;
   const std::int64_t num_rows = given.num_rows < 0 ? its.max_rows : given.num_rows;

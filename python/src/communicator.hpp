@@ -21,6 +21,7 @@ constexpr element scales_of(token_format format) {
 struct round_arguments {
   int num_tokens = 0;
   int max_rows = -1;  // -1: nothing was received yet
+  int rows_came = 0;  // to a CPU rank, which knows: where the last of them ends
   std::vector<kept_array> used;
 };
 

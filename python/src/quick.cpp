@@ -1,35 +1,29 @@
 #include "quick.hpp"
 
-#include <structmember.h>
+#include <nanobind/typing.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <new>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "exchange.hpp"
+#include "quick_arguments.hpp"
+#include "quick_method.hpp"
 
 namespace baton::python {
 namespace {
 
-/// A method of Python and what is tried before it. Functions of Python come to `self` in the same way.
-struct quick_method {
-  PyObject_HEAD;
-  PyObject* attributes;  // name, docstring and whatever else functools.update_wrapper gives
-  PyObject* method;
-  vectorcallfunc call;
-};
+using enum parameter;
 
-PyObject* type_of_bound = nullptr;  // types.MethodType; owned, as the next
-PyTypeObject* type_of_method = nullptr;
-PyTypeObject* type_of_quick = nullptr;
+PyTypeObject* type_of_quick = nullptr;     // owned, as the next
 PyTypeObject* type_of_received = nullptr;  // baton.Received
-PyObject *its_quick = nullptr, *its_place = nullptr, *out_name = nullptr, *tokens_name = nullptr,
-         *grad_name = nullptr;
-
-PyObject* as_ever(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
-  return PyObject_Vectorcall(reinterpret_cast<quick_method*>(self)->method, args, count, names);
-}
+PyObject *its_quick = nullptr, *its_place = nullptr, *tokens_name = nullptr, *grad_name = nullptr,
+         *stream_name = nullptr;
 
 /// That of a communicator; invalid: it has none.
 nb::object quick_of(PyObject* exchange) {
@@ -39,58 +33,153 @@ nb::object quick_of(PyObject* exchange) {
   return found;
 }
 
-PyObject* made_received(const quick& of, const received_tokens& rows) {
+/// As baton._arrays.kind_of.
+PyTypeObject* kind_of(PyObject* given) {
+  const bool is_some = PyTuple_Check(given) && PyTuple_Size(given) > 0;
+  return Py_TYPE(is_some ? PyTuple_GetItem(given, 0) : given);
+}
+
+/// As baton._arrays.stream_handle; nullopt: the method finds it, or refuses.
+std::optional<std::uintptr_t> stream_of(const quick& its, const quick_arguments& given, PyTypeObject* kind) {
+  if (!given.has(stream)) return its.gpu < 0 ? std::uintptr_t{0} : current_stream(kind, its.gpu);
+  PyObject* const said = given[stream];
+  if (PyLong_Check(said)) return address_of(said);
+  const nb::object handle = nb::steal(PyObject_GetAttr(said, stream_name));  // torch's
+  if (!handle.is_valid()) PyErr_Clear();
+  return handle.is_valid() ? address_of(handle.ptr()) : std::nullopt;
+}
+
+/// What a call is asked beside its arrays.
+struct choices {
+  int slot = 0, num_sms = 0, num_rows = -1;
+  std::uintptr_t stream = 0;
+};
+
+/// nullopt: the method looks at them.
+std::optional<choices> choices_of(const quick& its, const quick_arguments& given, PyTypeObject* kind) {
+  const auto of_slot = given.integer(slot, 0), sms = given.integer(num_sms, 0),
+             rows = given.integer(num_rows, -1);
+  if (!of_slot || !sms || !rows) return std::nullopt;
+  const auto on = stream_of(its, given, kind);
+  if (!on) return std::nullopt;
+  return choices{*of_slot, *sms, *rows, *on};
+}
+
+nb::object made_received(const quick& of, const received_tokens& rows, const nb::object& place) {
   nb::object made = nb::inst_alloc(nb::handle{reinterpret_cast<PyObject*>(type_of_received)});
   new (nb::inst_ptr<received>(made)) received{of.core, rows, live_view{of.its->live_views()}};
   nb::inst_mark_ready(made);
-  if (PyObject_SetAttr(made.ptr(), its_place, of.place.ptr()) != 0) return nullptr;
-  return made.release().ptr();
+  if (PyObject_SetAttr(made.ptr(), its_place, place.ptr()) != 0) throw nb::python_error{};
+  return made;
 }
 
-/// dispatch(self, tokens, topk_idx[, topk_weights])
-PyObject* dispatch_quickly(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
-  const auto given = static_cast<std::size_t>(PyVectorcall_NARGS(count));
-  if (names != nullptr || given < 3 || given > 4) return as_ever(self, args, count, names);
-  const nb::object held = quick_of(args[0]);
+struct sending {
+  dispatch_arguments arguments;
+  std::uintptr_t stream = 0;
+  nb::object place;
+};
+
+std::optional<sending> sending_of(const quick& its, const quick_arguments& given) {
+  PyTypeObject* const kind = kind_of(given[tokens]);
+  const auto chosen = choices_of(its, given, kind);
+  const quick::slot_place* const at = chosen ? its.place_of(chosen->slot) : nullptr;
+  if (at == nullptr || reinterpret_cast<PyTypeObject*>(at->kind.ptr()) != kind) return std::nullopt;
+  return sending{{given.array(tokens), given.array(topk_idx), given.array(topk_weights),
+                  given.array(input_scales), given.array(expert_load), chosen->slot, chosen->num_sms},
+                 chosen->stream,
+                 at->place};
+}
+
+/// `out` of a call on `slot`, or a new one; invalid: the method makes it.
+nb::object out_of(const quick& its, const quick_arguments& given, int of_slot) {
+  if (given.has(out)) return nb::borrow(given[out]);
+  const quick::slot_place* const at = its.place_of(of_slot);
+  if (at == nullptr || at->new_out.is_none() || (its.gpu >= 0 && given.has(stream))) return {};
+  const nb::object make = at->new_out;
+  return make(nb::make_tuple(its.its->round(of_slot).num_tokens, its.its->moe().config().hidden));
+}
+
+combine_arguments answers_of(const quick_arguments& given, nb::handle into, const choices& chosen) {
+  return {given.array(expert_output),
+          given.array(shared_output),
+          given.array(topk_weights),
+          into,
+          chosen.slot,
+          chosen.num_sms,
+          chosen.num_rows};
+}
+
+// The calls. Invalid: none of it is done, and the method is to do it.
+
+nb::object dispatch_async(const quick& its, const quick_arguments& given) {
+  const auto of = sending_of(its, given);
+  if (!of) return {};
+  its.its->dispatch_async(of->arguments, of->stream);
+  return nb::none();
+}
+
+nb::object dispatch(const quick& its, const quick_arguments& given) {
+  const auto of = sending_of(its, given);
+  if (!of) return {};
+  return made_received(its, its.its->dispatch(of->arguments, of->stream), of->place);
+}
+
+/// What a call waits in that says nothing of arrays' kind.
+std::optional<std::pair<choices, nb::object>> waiting_of(const quick& its, const quick_arguments& given) {
+  const auto of_slot = given.integer(slot, 0);
+  const quick::slot_place* const at = of_slot ? its.place_of(*of_slot) : nullptr;
+  if (at == nullptr) return std::nullopt;
+  const auto chosen = choices_of(its, given, reinterpret_cast<PyTypeObject*>(at->kind.ptr()));
+  if (!chosen) return std::nullopt;
+  return std::pair{*chosen, at->place};
+}
+
+nb::object dispatch_wait(const quick& its, const quick_arguments& given) {
+  const auto of = waiting_of(its, given);
+  if (!of) return {};
+  const auto& [chosen, place] = *of;
+  return made_received(its, its.its->dispatch_wait(chosen.slot, chosen.stream), place);
+}
+
+nb::object combine_async(const quick& its, const quick_arguments& given) {
+  const auto chosen = choices_of(its, given, kind_of(given[expert_output]));
+  if (!chosen) return {};
+  its.its->combine_async(answers_of(given, {}, *chosen), chosen->stream);
+  return nb::none();
+}
+
+nb::object combine(const quick& its, const quick_arguments& given) {
+  const auto chosen = choices_of(its, given, kind_of(given[expert_output]));
+  nb::object into = chosen ? out_of(its, given, chosen->slot) : nb::object{};
+  if (!into.is_valid()) return {};
+  its.its->combine(answers_of(given, into, *chosen), chosen->stream);
+  return into;
+}
+
+nb::object combine_wait(const quick& its, const quick_arguments& given) {
+  const auto of = waiting_of(its, given);
+  if (!of) return {};
+  const choices& chosen = of->first;
+  nb::object into = out_of(its, given, chosen.slot);
+  if (!into.is_valid()) return {};
+  its.its->combine_wait(given.array(topk_weights), into, chosen.slot, chosen.stream);
+  return into;
+}
+
+/// What stands before a method that takes what `Takes` says.
+template <auto Call, const signature& Takes>
+PyObject* tried(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
+  quick_arguments given;
+  const nb::object held = given.read(Takes, args, count, names) ? quick_of(args[0]) : nb::object{};
   if (!held.is_valid()) return as_ever(self, args, count, names);
-  const quick& its = *nb::inst_ptr<quick>(held);
-  if (its.kind != Py_TYPE(args[1])) return as_ever(self, args, count, names);
-  const auto stream = current_stream(its.kind, its.gpu);
-  if (!stream) return as_ever(self, args, count, names);
   try {
-    PyObject* const weights = given > 3 ? args[3] : Py_None;
-    const received_tokens rows =
-        its.its->dispatch({args[1], args[2], weights, Py_None, Py_None, 0, 0}, *stream);
-    return made_received(its, rows);
+    nb::object result = Call(*nb::inst_ptr<quick>(held), given);
+    if (result.is_valid()) return result.release().ptr();
   } catch (...) {
     raise_caught();
     return nullptr;
   }
-}
-
-bool is_out_alone(PyObject* names) {
-  if (names == nullptr || PyTuple_Size(names) != 1) return false;
-  PyObject* const name = PyTuple_GetItem(names, 0);
-  return name == out_name || PyUnicode_Compare(name, out_name) == 0;
-}
-
-/// combine(self, expert_output, out=out)
-PyObject* combine_quickly(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
-  if (PyVectorcall_NARGS(count) != 2 || !is_out_alone(names) || args[2] == Py_None)
-    return as_ever(self, args, count, names);
-  const nb::object held = quick_of(args[0]);
-  if (!held.is_valid()) return as_ever(self, args, count, names);
-  const quick& its = *nb::inst_ptr<quick>(held);
-  const auto stream = current_stream(Py_TYPE(args[1]), its.gpu);
-  if (!stream) return as_ever(self, args, count, names);
-  try {
-    its.its->combine({args[1], Py_None, Py_None, args[2], 0, 0}, *stream);
-  } catch (...) {
-    raise_caught();
-    return nullptr;
-  }
-  Py_INCREF(args[2]);
-  return args[2];
+  return as_ever(self, args, count, names);
 }
 
 /// Whether an array of a framework that has DLPack's table has `shape`, a tuple.
@@ -127,54 +216,32 @@ PyObject* tokens_quickly(PyObject* self, PyObject* const* args, std::size_t coun
   return seen;
 }
 
-PyObject* bound(PyObject* self, PyObject* to, PyObject*) {
-  if (to == nullptr || to == Py_None) {
-    Py_INCREF(self);
-    return self;
-  }
-  PyObject* const both[] = {self, to};
-  return PyObject_Vectorcall(type_of_bound, both, 2, nullptr);
-}
+constexpr signature of_dispatch{
+    {tokens, topk_idx, topk_weights}, 2, {input_scales, expert_load, slot, num_sms, stream}};
+constexpr signature of_dispatch_wait{{}, 0, {slot, stream}};
+constexpr signature of_combine{
+    {expert_output, shared_output}, 1, {out, topk_weights, num_rows, slot, num_sms, stream}};
+constexpr signature of_combine_async{
+    {expert_output, shared_output}, 1, {topk_weights, num_rows, slot, num_sms, stream}};
+constexpr signature of_combine_wait{{out}, 0, {topk_weights, slot, stream}};
 
-void destroy(PyObject* self) {
-  PyTypeObject* const type = Py_TYPE(self);
-  auto* const its = reinterpret_cast<quick_method*>(self);
-  Py_CLEAR(its->attributes);
-  Py_CLEAR(its->method);
-  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
-  Py_DECREF(type);
-}
+struct named_call {
+  const char* name;
+  vectorcallfunc call;
+};
+constexpr named_call calls[] = {{"dispatch_async", &tried<&dispatch_async, of_dispatch>},
+                                {"dispatch_wait", &tried<&dispatch_wait, of_dispatch_wait>},
+                                {"dispatch", &tried<&dispatch, of_dispatch>},
+                                {"combine_async", &tried<&combine_async, of_combine_async>},
+                                {"combine_wait", &tried<&combine_wait, of_combine_wait>},
+                                {"combine", &tried<&combine, of_combine>},
+                                {"tokens", &tokens_quickly}};
 
-PyTypeObject* new_type_of_method() {
-  static PyMemberDef members[] = {
-      {"__vectorcalloffset__", T_PYSSIZET, offsetof(quick_method, call), READONLY, nullptr},
-      {"__dictoffset__", T_PYSSIZET, offsetof(quick_method, attributes), READONLY, nullptr},
-      {nullptr, 0, 0, 0, nullptr}};
-  static PyGetSetDef attributes[] = {
-      {"__dict__", &PyObject_GenericGetDict, &PyObject_GenericSetDict, nullptr, nullptr},
-      {nullptr, nullptr, nullptr, nullptr, nullptr}};
-  static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
-                                {Py_tp_descr_get, reinterpret_cast<void*>(&bound)},
-                                {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
-                                {Py_tp_members, members},
-                                {Py_tp_getset, attributes},
-                                {0, nullptr}};
-  static PyType_Spec spec = {"baton._core.QuickMethod", sizeof(quick_method), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
-                             slots};
-  return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-}
-
-nb::object wrapped(const nb::object& method, vectorcallfunc call) {
-  if (type_of_method == nullptr) type_of_method = new_type_of_method();
-  if (type_of_method == nullptr) throw nb::python_error{};
-  const auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type_of_method, Py_tp_alloc));
-  nb::object made = nb::steal(allocate(type_of_method, 0));
-  if (!made.is_valid()) throw nb::python_error{};
-  auto* const its = reinterpret_cast<quick_method*>(made.ptr());
-  its->method = nb::object{method}.release().ptr();
-  its->call = call;
-  return nb::module_::import_("functools").attr("update_wrapper")(made, method);
+nb::object quick_way_before(const nb::object& method) {
+  const auto name = nb::cast<nb::str>(method.attr("__name__"));
+  for (const named_call& one : calls)
+    if (std::strcmp(one.name, name.c_str()) == 0) return quick_method(method, one.call);
+  throw std::invalid_argument{"quick: there is none of " + std::string{name.c_str()}};
 }
 
 }  // namespace
@@ -182,35 +249,39 @@ nb::object wrapped(const nb::object& method, vectorcallfunc call) {
 quick::quick(nb::object of)
     : core{std::move(of)},
       its{&nb::cast<communicator&>(core)},
-      gpu{its->rank().is_cpu() ? -1 : its->rank().get().device_index()} {}
+      gpu{its->rank().is_cpu() ? -1 : its->rank().get().device_index()},
+      places(static_cast<std::size_t>(its->moe().config().num_slots)) {}
 
-void quick::remember(const nb::object& type, nb::object its_place) {
-  const bool is_one = gpu >= 0 && PyType_Check(type.ptr());
-  owned_kind = type;
-  kind = is_one ? reinterpret_cast<PyTypeObject*>(type.ptr()) : nullptr;
-  place = std::move(its_place);
+void quick::remember(std::size_t slot, const nb::object& place) {
+  const bool is_for_them = !nb::cast<bool>(place.attr("is_new_to_rounds"));
+  places.at(slot) = is_for_them ? slot_place{place.attr("kind"), place, place.attr("new_out")} : slot_place{};
+}
+
+const quick::slot_place* quick::place_of(int slot) const {
+  if (slot < 0 || static_cast<std::size_t>(slot) >= places.size()) return nullptr;
+  const slot_place& at = places[static_cast<std::size_t>(slot)];
+  return at.kind.is_valid() ? &at : nullptr;
 }
 
 void bind_quick(nb::module_& module) {
-  type_of_bound = nb::object(nb::module_::import_("types").attr("MethodType")).release().ptr();
   its_quick = PyUnicode_InternFromString("_quick");
   its_place = PyUnicode_InternFromString("_place");
   tokens_name = PyUnicode_InternFromString("tokens");
   grad_name = PyUnicode_InternFromString("requires_grad");
-  out_name = PyUnicode_InternFromString("out");
+  stream_name = PyUnicode_InternFromString("cuda_stream");
   const nb::class_<quick> bound_quick =
       nb::class_<quick>(module, "Quick")
           .def(
               "__init__", [](quick* at, nb::object of) { new (at) quick{std::move(of)}; },
               nb::arg("communicator"))
-          .def("remember", &quick::remember, nb::arg("kind").none(), nb::arg("place").none());
+          .def("remember", &quick::remember, nb::arg("slot"), nb::arg("place"));
   type_of_quick = reinterpret_cast<PyTypeObject*>(nb::object{bound_quick}.release().ptr());
   module.def("makes_received", [](nb::object type) {
     type_of_received = reinterpret_cast<PyTypeObject*>(type.release().ptr());
   });
-  module.def("quick_dispatch", [](const nb::object& method) { return wrapped(method, &dispatch_quickly); });
-  module.def("quick_tokens", [](const nb::object& method) { return wrapped(method, &tokens_quickly); });
-  module.def("quick_combine", [](const nb::object& method) { return wrapped(method, &combine_quickly); });
+  module.attr("Method") =
+      nb::type_var("Method");  // for those who check types: what is decorated stays what it was
+  module.def("quick", &quick_way_before, nb::arg("method"), nb::sig("def quick(method: Method) -> Method"));
 }
 
 }  // namespace baton::python

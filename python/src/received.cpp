@@ -64,34 +64,34 @@ nb::object numbers(const received& from, const void* at, std::vector<std::size_t
 
 void bind_received(nb::module_& module) {
   static_assert(sizeof(source_info) == 4 * sizeof(std::int32_t));
-  nb::class_<received>(module, "Received")  // baton.Received has the names
+  nb::class_<received>(module, "Received")  // whose names baton.Received has
       .def("__init__", [](received* at, const received& of) { new (at) received{of}; })
-      .def("view_tokens", &tokens, nb::arg("as_bits"))
-      .def("view_scales", &scales, nb::arg("as_bits"))
-      .def("view_row_offsets",
+      .def("_view_tokens", &tokens, nb::arg("as_bits"))
+      .def("_view_scales", &scales, nb::arg("as_bits"))
+      .def("_view_row_offsets",
            [](const received& from) {
              return numbers(from, from.rows.row_offsets, {extent(from.rows.num_local_experts + 1)});
            })
-      .def("view_row_counts",
+      .def("_view_row_counts",
            [](const received& from) {
              return numbers(from, from.rows.row_counts, {extent(from.rows.num_local_experts)});
            })
-      .def("view_expert_ids",
+      .def("_view_expert_ids",
            [](const received& from) {
              return numbers(from, from.rows.expert_ids, {extent(from.rows.num_local_experts)});
            })
-      .def("view_sources",
+      .def("_view_sources",
            [](const received& from) {
              return numbers(from, from.rows.sources, {extent(from.rows.max_rows), 4});
            })
-      .def("view_token_rows",
+      .def("_view_token_rows",
            [](const received& from) {
              return numbers(from, from.rows.token_rows, {extent(from.rows.max_rows)});
            })
-      .def_prop_ro("its_num_local_experts", [](const received& from) { return from.rows.num_local_experts; })
-      .def_prop_ro("its_max_rows", [](const received& from) { return from.rows.max_rows; })
-      .def_prop_ro("its_hidden", [](const received& from) { return from.rows.hidden; })
-      .def_prop_ro("its_format", [](const received& from) { return name(from.rows.format); });
+      .def_prop_ro("_its_num_local_experts", [](const received& from) { return from.rows.num_local_experts; })
+      .def_prop_ro("_its_max_rows", [](const received& from) { return from.rows.max_rows; })
+      .def_prop_ro("_its_hidden", [](const received& from) { return from.rows.hidden; })
+      .def_prop_ro("_its_format", [](const received& from) { return name(from.rows.format); });
 }
 
 }  // namespace baton::python

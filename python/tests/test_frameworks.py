@@ -85,7 +85,7 @@ def test_torch_on_cpu_ranks():
     framework = of_torch("cpu")
     recv, outs = run_rounds(framework, "cpu")
     assert recv[0].tokens.dtype == framework.torch.bfloat16 and outs[0].dtype == framework.torch.float32
-    assert recv[0].tokens.data_ptr() == recv[0].view_tokens(True).ctypes.data
+    assert recv[0].tokens.data_ptr() == recv[0]._view_tokens(True).ctypes.data
 
 
 def test_torch_s_parameters_and_views_are_taken_as_they_are():
@@ -235,19 +235,35 @@ def test_the_quick_way_on_a_gpu_refuses_what_the_other_does():
     ep = baton.ExpertParallel(baton.World.local(1, device="cuda")[0], num_experts=2, top_k=1, hidden=128, num_max_tokens_per_rank=4)
     tokens = torch.ones(4, 128, device="cuda", dtype=torch.bfloat16)
     ids, weights = torch.zeros(4, 1, device="cuda", dtype=torch.int32), torch.ones(4, 1, device="cuda")
-    first = ep.dispatch(tokens, ids, weights, slot=0)
+
+    def by_the_method(name, *given, **more):
+        return getattr(baton.ExpertParallel, name).__wrapped__(ep, *given, **more)
+
+    first = by_the_method("dispatch", tokens, ids, weights)
     out = torch.zeros(4, 128, device="cuda")
-    assert ep.combine(first.tokens, out=out, slot=0) is out
+    assert by_the_method("combine", first.tokens, out=out) is out
     for _ in range(3):
         recv = ep.dispatch(tokens, ids, weights)
         assert type(recv) is baton.Received and recv.tokens is first.tokens and repr(recv) == repr(first) and recv.load() == first.load()
         out.zero_()
         assert ep.combine(recv.tokens, out=out) is out and bool((out == 1).all())
+        out.zero_()
+        torch.cuda.synchronize()  # streams that torch knows nothing of do not wait for zeros
+        for stream in (torch.cuda.Stream(), torch.cuda.current_stream(), torch.cuda.Stream().cuda_stream):
+            recv = ep.dispatch(topk_weights=weights, tokens=tokens, topk_idx=ids, slot=0, num_sms=0, stream=stream)
+            assert recv.tokens is first.tokens and ep.combine(recv.tokens, out=out, num_rows=-1, slot=0, stream=stream) is out
+            torch.cuda.synchronize()
+            assert bool((out == 1).all())
+            out.zero_()
+            torch.cuda.synchronize()
+        ep.dispatch_async(tokens, ids, weights, stream=None)
+        ep.combine_async(expert_output=ep.dispatch_wait(slot=0).tokens)
+        assert bool((ep.combine_wait() == 1).all()) and bool((ep.combine(ep.dispatch(tokens, ids).tokens) == 1).all())
     for wrong in ((tokens.float(), ids, weights), (tokens, ids[:2], weights), (tokens.cpu(), ids, weights), (tokens, ids, weights.t()), (tokens, None)):
         with pytest.raises(baton.InvalidArgument) as quick:
             ep.dispatch(*wrong)
         with pytest.raises(baton.InvalidArgument) as other:
-            ep.dispatch(*wrong, slot=0)
+            by_the_method("dispatch", *wrong)
         assert str(quick.value) == str(other.value)
     with pytest.raises(baton.InvalidArgument, match="combine"):  # out of order
         ep.combine(first.tokens, out=out)

@@ -2,6 +2,7 @@
 import gc
 import os
 import sys
+import types
 
 import ml_dtypes
 import numpy
@@ -67,8 +68,34 @@ def calls_of(framework):
     return calls, [*given, wrong, a, b, q, cu]
 
 
+def calls_by_name(framework):
+    """The same of a round's calls with names before all that they take, by the quick way and by what it leaves to methods."""
+    data = round_data(num_ranks=1, num_experts=4, top_k=2, hidden=64, num_tokens=4)
+    ep = baton.ExpertParallel(baton.World.from_all_gather(None, 0, 1, framework.device), **data.sizes(num_sms=1, num_slots=2))
+    tokens, idx, weights = given = [framework.array(array) for array in data.given(0)]
+    out, load = framework.array(numpy.zeros((4, 64), numpy.float32)), framework.array(numpy.zeros(4, numpy.int64))
+    shared, stream = framework.array(numpy.ones((4, 64), BF16)), types.SimpleNamespace(cuda_stream=0)
+    named, recv = {"tokens": tokens, "topk_idx": idx, "topk_weights": weights}, []
+
+    def refused(call, **more):
+        with pytest.raises((baton.InvalidArgument, TypeError)):
+            call(**more)
+
+    for slot in (0, 1):
+        ep.combine(ep.dispatch(*given, slot=slot).tokens, slot=slot)
+    calls = [lambda: recv.append(ep.dispatch(**named, expert_load=load, slot=1, num_sms=1, stream=stream)),
+             lambda: ep.combine(expert_output=recv.pop().tokens, shared_output=shared, out=out, num_rows=-1, slot=1, stream=None),
+             lambda: recv.append(ep.dispatch(*given, slot=numpy.int64(1))), lambda: ep.combine(recv.pop().tokens, slot=1),
+             lambda: ep.dispatch_async(**named, slot=0, stream=0), lambda: recv.append(ep.dispatch_wait(slot=0, stream=stream)),
+             lambda: ep.combine_async(expert_output=recv.pop().tokens, slot=0), lambda: ep.combine_wait(slot=0, stream=None),
+             lambda: refused(ep.dispatch, **named, slot=2), lambda: refused(ep.dispatch_async, **{**named, "topk_idx": tokens}, slot=1),
+             lambda: refused(ep.combine, expert_output=tokens, out=tokens), lambda: refused(ep.dispatch_wait, slots=1), lambda: refused(ep.combine_wait, out=tokens)]
+    return calls, [*given, out, load, shared, stream]
+
+
+@pytest.mark.parametrize("calls_of", [calls_of, calls_by_name])
 @pytest.mark.parametrize("framework", [of_numpy, of_torch, of_torch_on_a_gpu])
-def test_thousands_of_calls_leave_nothing_behind(framework):
+def test_thousands_of_calls_leave_nothing_behind(framework, calls_of):
     framework = framework()
     calls, arrays = calls_of(framework)
 

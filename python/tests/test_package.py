@@ -66,6 +66,11 @@ def test_the_stub_has_what_the_package_uses_of_the_library():
     for path in FOLDER.glob("*.py"):
         uses |= set(re.findall(r"(?<![.\w])_core\.(\w+)", path.read_text()))
     assert uses - has == set() and (FOLDER / "py.typed").exists()
+    quick = next(node for node in stub.body if getattr(node, "name", None) == "quick")
+    assert ast.unparse(quick.args) == "method: Method" and ast.unparse(quick.returns) == "Method"  # decorated methods keep their types
+    members = {node.name for of in stub.body if getattr(of, "name", None) == "Received" for node in of.body if isinstance(node, ast.FunctionDef)}
+    uses = set(re.findall(r"self\.(_its_\w+)", (FOLDER / "_received.py").read_text()))
+    assert uses and uses - members == set() and "_view_tokens" in members
 
 
 ON_GPUS = "docs/python_on_gpus.md"
@@ -113,14 +118,16 @@ def test_every_page_that_shows_python_is_run():
 def test_calls_with_a_quick_way_are_methods_like_others():
     worlds = baton.World.local(1, device="cpu")
     with baton.ExpertParallel(worlds[0], num_experts=2, top_k=1, hidden=128, num_max_tokens_per_rank=4) as ep:
-        for name, first in (("dispatch", "tokens"), ("combine", "expert_output")):
+        for name, takes in (("dispatch", 2), ("dispatch_async", 2), ("dispatch_wait", 0), ("combine", 1), ("combine_async", 1), ("combine_wait", 0)):
             method, of_class = getattr(ep, name), getattr(baton.ExpertParallel, name)
-            assert list(inspect.signature(method).parameters)[0] == first and list(inspect.signature(of_class).parameters)[:2] == ["self", first]
-            assert method.__doc__ == of_class.__doc__ and "layout" in method.__doc__ and method.__self__ is ep
-            with pytest.raises(TypeError, match="missing 1 required positional argument"):
-                method(*[None] * (name == "dispatch"))
+            assert ["self", *inspect.signature(method).parameters] == list(inspect.signature(of_class).parameters)
+            assert list(inspect.signature(method).parameters.values())[-1].kind is inspect.Parameter.KEYWORD_ONLY
+            assert method.__doc__ == of_class.__doc__ and len(method.__doc__) > 50 and method.__self__ is ep and method.__name__ == name
+            if takes > 0:
+                with pytest.raises(TypeError, match="missing 1 required positional argument"):
+                    method(*[None] * (takes - 1))
             with pytest.raises(TypeError, match="no_such"):
-                method(None, None, no_such=1)
+                method(*[None] * takes, no_such=1)
             with pytest.raises(TypeError):
                 of_class()
         assert "4-bit" in baton.Received.tokens.__doc__

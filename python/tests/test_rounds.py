@@ -40,7 +40,7 @@ def test_views_are_no_copies():
     data = round_data()
     recv = baton.dispatch_all(local(data), data.tokens, data.topk_idx, data.topk_weights)[0]
     assert recv.tokens is recv.tokens and not recv.tokens.flags.owndata
-    assert recv.view_tokens(True).ctypes.data == recv.tokens.ctypes.data
+    assert recv._view_tokens(True).ctypes.data == recv.tokens.ctypes.data
 
 
 @pytest.mark.parametrize("more", [{"layout": "per_expert"}, {"transfer": "chunks"}, {"transfer": "flags"}, {"layout": "per_expert",
