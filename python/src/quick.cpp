@@ -197,16 +197,27 @@ bool is_of_shape(PyObject* seen, PyObject* shape) {
   return true;
 }
 
+/// What baton._received.Place keeps of `place` under the name of tokens: (view, its shape); invalid: nothing, or somebody changed it.
+nb::object view_of_tokens(PyObject* place) {
+  constexpr Py_ssize_t views = 3;
+  PyObject* const kept =
+      PyTuple_Check(place) && PyTuple_Size(place) > views ? PyTuple_GetItem(place, views) : nullptr;
+  if (kept == nullptr || !PyDict_Check(kept)) return {};
+  nb::object entry = nb::borrow(PyDict_GetItemWithError(kept, tokens_name));
+  PyErr_Clear();
+  const bool is_one = entry.is_valid() && PyTuple_Check(entry.ptr()) && PyTuple_Size(entry.ptr()) == 2;
+  return is_one ? entry : nb::object{};
+}
+
 /// Received.tokens(self) where a round before has made the view, and nobody changed it since: baton._received.is_changed.
 PyObject* tokens_quickly(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   if (PyVectorcall_NARGS(count) != 1 || names != nullptr) return as_ever(self, args, count, names);
   const nb::object place = nb::steal(PyObject_GetAttr(args[0], its_place));
   if (!place.is_valid()) return nullptr;
-  constexpr Py_ssize_t views = 3;  // of baton._received.Place
-  PyObject* const entry = PyDict_GetItemWithError(PyTuple_GetItem(place.ptr(), views), tokens_name);
-  if (entry == nullptr) return as_ever(self, args, count, names);
-  PyObject* const seen = PyTuple_GetItem(entry, 0);
-  if (!is_of_shape(seen, PyTuple_GetItem(entry, 1))) return as_ever(self, args, count, names);
+  const nb::object entry = view_of_tokens(place.ptr());
+  if (!entry.is_valid()) return as_ever(self, args, count, names);
+  PyObject* const seen = PyTuple_GetItem(entry.ptr(), 0);
+  if (!is_of_shape(seen, PyTuple_GetItem(entry.ptr(), 1))) return as_ever(self, args, count, names);
   const nb::object grad = nb::steal(PyObject_GetAttr(seen, grad_name));
   if (grad.ptr() != Py_False) {
     PyErr_Clear();

@@ -206,3 +206,15 @@ def test_members_of_c_are_hidden_behind_those_of_python(rank):
     public = {name for name in dir(recv) if not name.startswith("_")}
     assert public == {"expert_ids", "format", "hidden", "load", "max_rows", "num_local_experts", "row_counts", "row_offsets", "scales", "sources",
                       "token_rows", "tokens"}
+
+
+def test_a_place_that_somebody_changed_is_left_to_python(rank):
+    ep, given, _ = rank
+    recv = ep.dispatch(*given)
+    place = recv._place
+    for wrong in (5, (), place[:3], place._replace(views=5), place._replace(views={"tokens": 5}), place._replace(views={"tokens": ()})):
+        recv._place = wrong
+        with pytest.raises((AttributeError, TypeError, ValueError, IndexError)):
+            recv.tokens
+    recv._place = place
+    ep.combine(recv.tokens)
