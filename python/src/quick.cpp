@@ -197,7 +197,7 @@ bool is_of_shape(PyObject* seen, PyObject* shape) {
   return true;
 }
 
-/// What baton._received.Place keeps of `place` under the name of tokens: (view, its shape); invalid: nothing, or somebody changed it.
+/// What baton._received.Place keeps of `place` as tokens: (view, its shape); invalid: nothing, or somebody changed it.
 nb::object view_of_tokens(PyObject* place) {
   constexpr Py_ssize_t views = 3;
   PyObject* const kept =
