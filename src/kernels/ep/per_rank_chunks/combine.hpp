@@ -59,7 +59,7 @@ struct combine_body {
       others.most = larger(others.most, x.broadcast(others.tokens, turned(p, others.turn + i)));
     const per_rank::round_start now = x.broadcast(start, 0);
     if (now.aborted()) return;
-    clear_taken(x, p);
+    clear_taken_by_dispatch(x, p);
     if (p.roles.takes_of_all) others.next.next_of_all = &p.taken->sums_to_send;
     untold_parts<X> untold;
     if (x.warp() < p.roles.senders && !each_part(x, p, others, [&](const known_part<X>& part) {

@@ -43,7 +43,7 @@ struct dispatch_kernel {
     const per_rank::round_start begun = x.broadcast(start, 0);
     if (begun.aborted()) return;
     const per_rank::member_round now = begun.next();
-    clear_taken(x, p);
+    clear_taken_by_combine(x, p);
     const bool sends = x.warp() < p.roles.senders;
     if (p.roles.senders > 0 && !sends) send_ids(x, p, now);
     if (sends || !p.receives) send(x, p, shared, now);
@@ -51,9 +51,9 @@ struct dispatch_kernel {
   }
 
  private:
-  /// Of the round's combine: none is taken (D2).
+  /// Of this round: none is taken (D2).
   template <class X, class P>
-  static BATON_FN void clear_taken(X& x, const P& p) {
+  static BATON_FN void clear_taken_by_combine(X& x, const P& p) {
     if (x.block() == 0 && x.warp() == 0)
       x.elect([&] {
         x.write(&p.taken->sums_to_send, 0u);
