@@ -209,8 +209,8 @@ protocol_check exchange_chunks_groups_check() {
       .title =
           "Dispatch and combine in chunks beyond the p2p group: puts from the own window, fences and signals",
       .headers = {kernels + "cells.hpp", kernels + "dispatch.hpp", kernels + "send.hpp",
-                  kernels + "tile_index.hpp", kernels + "combine.hpp", "src/protocol/peer_window.hpp",
-                  "src/kernels/ep/per_rank/id_lines.hpp"},
+                  kernels + "tile_index.hpp", kernels + "combine.hpp", "src/protocol/told_puts.hpp",
+                  "src/protocol/peer_window.hpp", "src/kernels/ep/per_rank/id_lines.hpp"},
       .explorations = std::move(all),
       .mutants = bugs_of_chunks_apart()};
 }

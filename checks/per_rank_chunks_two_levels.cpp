@@ -76,7 +76,8 @@ std::vector<exploration> in_groups_of_two() {
   exchange_setting for_the_last = of_four(1, {1, 0}, 2), apart = of_four(4, {2, 1}, 2),
                    by_token = of_four(3, {2, 1}, 2), fp8 = of_four(4, {1, 0, 1}, 2),
                    pieces = of_four(4, {1, 0}, 1), holes = of_four(3, {2, 2, 1}, 1),
-                   blocks = of_four(3, {2, 1}, 1), six = of_four(6, {1, 0}, 1);
+                   blocks = of_four(3, {2, 1}, 1), six = of_four(6, {1, 0}, 1),
+                   six_apart = of_four(6, {1, 0, 0, 1, 0, 0}, 2);
   for_the_last.route = routing::backwards;
   apart.is_apart = true;
   by_token.rows = ep::row_storage::in_window;
@@ -85,6 +86,7 @@ std::vector<exploration> in_groups_of_two() {
   holes.route = routing::with_holes;
   blocks.blocks = {1, 1, 2, 1}, blocks.warps = {3}, blocks.carriers = 4;
   six.ranks = six.experts = 6, six.carriers = 3;
+  six_apart.ranks = six_apart.experts = 6, six_apart.carriers = 3, six_apart.is_apart = true;
   return {
       forwarding_holds(
           "4 ranks in groups of 2, a token of the first for the last, 2 rounds, takes drawn once",
@@ -111,6 +113,9 @@ std::vector<exploration> in_groups_of_two() {
                        forwarder_gives_up()),
       forwarding_holds("6 ranks in groups of 3, top 6 of 6 experts, takes drawn once",
                        forwarded(3, six, a_token_each, 1)),
+      forwarding_holds("6 ranks in groups of 2, 4 kernels a round, tokens of two ranks for all, 2 rounds, "
+                       "takes drawn once",
+                       forwarded(2, six_apart, a_token_each, 1)),
   };
 }
 

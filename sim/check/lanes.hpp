@@ -25,8 +25,8 @@ class lane_history {
 
   /// The lanes met after `then` and before `now`.
   bool met(tick then, tick now) const {
-    const auto after = std::lower_bound(syncs_.begin(), syncs_.end(), then);
-    return after != syncs_.end() && *after < now;
+    if (syncs_.empty() || syncs_.back() < then) return false;
+    return syncs_.back() < now || *std::lower_bound(syncs_.begin(), syncs_.end(), then) < now;
   }
   /// Who knows the warp up to `known` knows what `lane` did at `then`. Somebody who has heard a later release of one lane
   /// is taken to have heard the earlier ones of others.

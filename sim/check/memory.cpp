@@ -154,6 +154,13 @@ void memory::check_writer(int warp, bool writes, const shadow_cell& cell, const 
                                   name(warps_[static_cast<std::size_t>(cell.writer)])));
 }
 
+/// A plain write after plain reads.
+void memory::check_readers(int warp, const shadow_cell& cell, const void* where) {
+  if (known_to_lane(warp).includes_all(cell.reads, warps_.size())) return;
+  for (int q = 0; q < static_cast<int>(warps_.size()); ++q)
+    if (not_over(warp, q, cell.reads[static_cast<std::size_t>(q)])) race(warp, "writes", q, "read", where);
+}
+
 fenced memory::part_of(const void* address) const {
   return shadow_.is_shared(number(address)) ? fenced::shared : fenced::global;
 }
@@ -261,11 +268,7 @@ void memory::write(int warp, void* to, const void* from, std::size_t bytes, int 
   for (std::uintptr_t at = begin; at < number(to) + bytes; at += shadow::granularity) {
     shadow_cell& cell = shadow_.at(at);
     check_writer(warp, true, cell, reinterpret_cast<const void*>(at));
-    for (int q = 0; q < static_cast<int>(warps_.size()); ++q) {
-      if (not_over(warp, q, cell.reads[static_cast<std::size_t>(q)])) {
-        race(warp, "writes", q, "read", reinterpret_cast<const void*>(at));
-      }
-    }
+    check_readers(warp, cell, reinterpret_cast<const void*>(at));
     const unsigned touched = bytes_of_cell(at, number(to), bytes);
     check_lanes(warp, true, cell, at, touched);
     mark_lane(warp, true, cell, touched);

@@ -240,6 +240,7 @@ class memory {
   void race(int warp, const char* did, int other, const char* other_did, const void* where);
   void check_plain_against_word(int warp, bool writes, int word);
   void check_writer(int warp, bool writes, const shadow_cell& cell, const void* where);
+  void check_readers(int warp, const shadow_cell& cell, const void* where);
   void learn(int warp, const vector_clock& covers);
   const vector_clock& known_to_lane(int warp) const;
   void check_lanes(int warp, bool writes, const shadow_cell& cell, std::uintptr_t at, unsigned bytes);

@@ -170,7 +170,8 @@ void memory::fence_proxy(int warp, fenced what) {
 bool memory::is_fenced(int viewer, int writer, tick written, fenced what) const {
   if (fault_ == planted_fault::proxies_ignored) return true;
   const vector_clock& now = knowledge_[static_cast<std::size_t>(viewer)].now;
-  return std::any_of(proxy_fences_.begin(), proxy_fences_.end(), [&](const proxy_fence& f) {
+  // The newest first, as it is mostly one of these.
+  return std::any_of(proxy_fences_.rbegin(), proxy_fences_.rend(), [&](const proxy_fence& f) {
     const bool is_meant =
         f.what == fenced::everything || f.what == what || (f.what == fenced::shared && what == fenced::inits);
     return is_meant && now.includes(f.warp, f.when) && f.covers.includes(writer, written);

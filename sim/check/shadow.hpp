@@ -2,8 +2,10 @@
 // What is known about each 4 bytes of memory that the program touched: who wrote it plainly, who read it
 // plainly, and which atomic word it belongs to.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <utility>
 #include <vector>
@@ -22,17 +24,18 @@ struct shadow_cell {
   tick_array reads{};
 };
 
-/// Cells by address; forgets everything in constant time between executions. A reference from at() lives until
-/// the next at().
+/// Cells by address, in pages of neighbours, which programs touch one after the other; forgets everything in constant time
+/// between executions. A reference from at() lives as long as the execution.
 class shadow {
  public:
   static constexpr std::uintptr_t granularity = 4;
 
-  shadow() : slots_(1024) {}
+  shadow() : slots_(64) {}
 
   void reset() {
     ++generation_;
     used_ = 0;
+    last_key_ = no_page;
     shared_.clear();
     first_shared_ = end_shared_ = 0;
   }
@@ -51,22 +54,41 @@ class shadow {
   bool is_shared(std::uintptr_t address) const { return address >= first_shared_ && address < end_shared_; }
 
   shadow_cell& at(std::uintptr_t address) {
-    if (2 * used_ > slots_.size()) grow();
-    slot& found = find(slots_, address / granularity);
-    if (found.generation != generation_) {
-      found = slot{generation_, address / granularity, {}};
-      ++used_;
+    const std::uintptr_t key = address / granularity / page_cells;
+    if (key != last_key_) turn_to(key);
+    const auto nth = static_cast<std::size_t>(address / granularity % page_cells);
+    shadow_cell& cell = last_page_->cells[nth];
+    if ((last_page_->touched >> nth & 1) == 0) {
+      last_page_->touched |= 1u << nth;
+      cell = {};
       if (is_shared(address)) shared_.push_back(address / granularity * granularity);
     }
-    return found.cell;
+    return cell;
   }
 
  private:
+  static constexpr std::uintptr_t page_cells = 16, no_page = ~std::uintptr_t{0};
+  struct page {
+    std::uint32_t touched = 0;  // bit i: in this execution, the i-th cell
+    std::array<shadow_cell, page_cells> cells;
+  };
   struct slot {
     std::uint64_t generation = 0;
     std::uintptr_t key = 0;
-    shadow_cell cell;
+    page* cells = nullptr;
   };
+
+  void turn_to(std::uintptr_t key) {
+    if (2 * used_ > slots_.size()) grow();
+    slot& found = find(slots_, key);
+    if (found.generation != generation_) {
+      if (used_ == pages_.size()) pages_.emplace_back();
+      found = {generation_, key, &pages_[used_++]};
+      found.cells->touched = 0;
+    }
+    last_key_ = key;
+    last_page_ = found.cells;
+  }
 
   slot& find(std::vector<slot>& slots, std::uintptr_t key) const {
     const std::size_t mask = slots.size() - 1;
@@ -84,8 +106,11 @@ class shadow {
   }
 
   std::vector<slot> slots_;
+  std::deque<page> pages_;  // the first `used_` of them in this execution
   std::uint64_t generation_ = 1;
   std::size_t used_ = 0;
+  std::uintptr_t last_key_ = no_page;  // that was asked for
+  page* last_page_ = nullptr;
   std::vector<std::uintptr_t> shared_;  // cells that were touched
   std::uintptr_t first_shared_ = 0, end_shared_ = 0;
 };

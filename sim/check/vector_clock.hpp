@@ -33,10 +33,10 @@ class vector_clock {
     for (std::size_t i = 0; i < at_.size(); ++i) any |= events[i] != 0 && events[i] <= at_[i];
     return any;
   }
-  /// All of the events are in this past.
-  bool includes_all(const tick_array& events) const {
+  /// All of the events are in this past; of the first `count` participants, where others have none.
+  bool includes_all(const tick_array& events, std::size_t count = max_participants) const {
     bool all = true;
-    for (std::size_t i = 0; i < at_.size(); ++i) all &= events[i] <= at_[i];
+    for (std::size_t i = 0; i < count; ++i) all &= events[i] <= at_[i];
     return all;
   }
 

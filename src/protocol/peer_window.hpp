@@ -19,8 +19,8 @@
 //     nobody has said anything yet. So nobody waits for its puts, and the kernels that send wait for no other rank.
 // Start:    a send buffer has no value.
 // Progress: put, fence and signal wait for nobody.
-// Checked:  checks/exchange_groups.cpp has the bounds and the planted bugs. Layout per_rank in chunks uses p2p_group and the
-//           verbs of exec/far.hpp: per_rank_chunks/cells.hpp, checks/per_rank_chunks_groups.cpp.
+// Checked:  checks/exchange_groups.cpp has the bounds and the planted bugs. Layout per_rank in chunks uses p2p_group, and puts
+//           that a warp tells of itself: told_puts.hpp.
 #include <cstddef>
 #include <cstdint>
 

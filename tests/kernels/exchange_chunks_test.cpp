@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <functional>
 
 #include "exec/site_name.hpp"
 #include "kernels/ep/outputs.hpp"
@@ -13,9 +12,9 @@
 #include "kernels/ep/per_rank_chunks/endpoint.hpp"
 #include "kernels/ep/per_rank_chunks/grid.hpp"
 #include "kernels/ep/with_tokens.hpp"
-#include "kernels/run_on_cpu.hpp"
-#include "sim/context.hpp"
+#include "sim/machine.hpp"
 #include "tests/support/flipped_ids.hpp"
+#include "tests/support/staged_rounds.hpp"
 
 namespace baton::test::chunks {
 namespace {
@@ -25,69 +24,40 @@ using namespace ep::per_rank_chunks;
 constexpr int num_ranks = 2, top_k = 2, hidden = 1032;
 constexpr int hidden_of_blocks = 2080;  // of which e2m1 and its scales are several pieces, the last one short
 
-/// Two ranks whose experts return what they get, each token (and each choice) another value. A round is four kernels a rank,
-/// and a test may change memory before each.
-class chunk_rounds {
+/// Two ranks whose experts return what they get, each token (and each choice) another value.
+class chunk_rounds : public staged_rounds<num_ranks> {
  public:
-  enum stage { send, receive, send_sums, receive_sums, num_stages };
-
   explicit chunk_rounds(const std::array<int, num_ranks>& tokens, const chunk_settings& settings = {},
                         const sim::options& options = {}, ep::row_storage rows = ep::row_storage::of_experts,
                         token_format format = token_format::bf16)
-      : settings_{settings}, num_tokens_{tokens}, machine_{num_ranks, options} {
-    shape_.rows = rows;
-    shape_.format = format;
-    shape_.facts = facts_of(format);
-    if (format != token_format::bf16) shape_.hidden = hidden_of_blocks;
-    shape_.max_tokens = std::max(1, *std::max_element(tokens.begin(), tokens.end()));
-    for (std::size_t r = 0; r < num_ranks; ++r) {
-      memory[r].window.resize(cells{shape_, settings}.bytes);
-      memory[r].local.resize(local_cells{shape_, settings}.bytes);
-      memory[r].out.resize(static_cast<std::size_t>(shape_.max_tokens * hidden));
-      const int most = shape_.max_tokens;
-      for (int i = 0; i < most * shape_.hidden; ++i)
-        tokens_[r].emplace_back(static_cast<float>(i % 97 + 100 * static_cast<int>(r)));
-      for (int i = 0; i < most * top_k; ++i) ids_[r].push_back((i * i + i / 3 + static_cast<int>(r)) % 4 - 1);
+      : staged_rounds{shape_of(tokens, rows, format), options}, settings_{settings}, num_tokens_{tokens} {
+    take_memory(cells{shape_, settings}.bytes, local_cells{shape_, settings}.bytes);
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      tokens_[static_cast<std::size_t>(rank)] = some_tokens(rank);
+      ids_[static_cast<std::size_t>(rank)] = some_ids(rank);
     }
   }
 
-  void run(int first_stage = send, const std::function<void(int)>& before_stage = {},
-           int stages = num_stages) {
-    for (int at = first_stage; at < stages; ++at) {
-      if (before_stage) before_stage(at);
-      for (int rank = 0; rank < num_ranks; ++rank) enqueue(at, rank);
-      for (int rank = 0; rank < num_ranks; ++rank) machine_.run(rank);
-    }
-  }
-
-  const ep::shape& shape() const { return shape_; }
-  received_tokens received(int rank) { return end_of(rank).received(); }
-  rank_memory& of_rank(int rank) { return memory[static_cast<std::size_t>(rank)]; }
+  received_tokens received(int rank) { return end_of_rank(rank).received(); }
   template <class T>
   T* own(int rank, std::size_t local_cells::*offset) {
-    return end_of(rank).own<T>(offset);
+    return end_of_rank(rank).own<T>(offset);
   }
-  std::uint64_t& word(int rank, std::size_t offset) {
-    return *reinterpret_cast<std::uint64_t*>(of_rank(rank).window.data() + offset);
-  }
-
-  std::array<rank_memory, num_ranks> memory;
 
  private:
-  endpoint end_of(int rank) {
-    endpoint e{shape_, {}, of_rank(rank).local.data(), settings_};
-    e.s.rank = rank;
-    for (int r = 0; r < num_ranks; ++r) e.windows.at[r] = of_rank(r).window.data();
-    return e;
+  static ep::shape shape_of(const std::array<int, num_ranks>& tokens, ep::row_storage rows,
+                            token_format format) {
+    return {.num_experts = 3,
+            .num_ranks = num_ranks,
+            .top_k = top_k,
+            .hidden = format == token_format::bf16 ? hidden : hidden_of_blocks,
+            .max_tokens = std::max(1, *std::max_element(tokens.begin(), tokens.end())),
+            .format = format,
+            .rows = rows};
   }
-  template <class Kernel, class Params>
-  void launch(int rank, const Params& p, const shared_plan& plan) {
-    rank_memory& m = of_rank(rank);
-    const sim::grid grid{2, p.roles.warps(), plan.bytes, {.abort = &m.abort, .record = &m.record}};
-    machine_.launch(rank, grid, [p](sim::context& x) { run_on_cpu<Kernel>(x, p); });
-  }
-  void enqueue(int at, int rank) {
-    const endpoint e = end_of(rank);
+  endpoint end_of_rank(int rank) { return end_of(rank, endpoint{{shape_, {}, nullptr}, settings_}); }
+  void enqueue(int at, int rank) override {
+    const endpoint e = end_of_rank(rank);
     const auto r = static_cast<std::size_t>(rank);
     const bool sends = at == send || at == send_sums;
     if (at == send || at == receive) {
@@ -96,14 +66,14 @@ class chunk_rounds {
       const auto p =
           e.dispatch({tokens_[r].data(), ids_[r].data(), nullptr, num_tokens_[r], {}}, roles, !sends);
       return ep::with_tokens(shape_.format, false, [&]<class Tokens>() {
-        launch<dispatch_kernel<Tokens>>(rank, p, dispatch_plan(p.window, roles));
+        launch<dispatch_kernel<Tokens>>(rank, p, roles.warps(), dispatch_plan(p.window, roles).bytes);
       });
     }
     block_roles roles{sends ? 2 : 0, sends ? 0 : 2};
     roles.takes_of_all = settings_.takes == taking::of_all;
     const auto p = e.combine({returned(e), num_tokens_[r]}, roles, !sends,
                              ep::store_fp32{of_rank(rank).out.data(), hidden});
-    launch<combine_kernel<ep::store_fp32>>(rank, p, combine_plan{});
+    launch<combine_kernel<ep::store_fp32>>(rank, p, roles.warps(), combine_plan{}.bytes);
   }
 
   /// What experts return: the rows they got, or tokens copied to such rows.
@@ -120,14 +90,8 @@ class chunk_rounds {
     return rows.data();
   }
 
-  ep::shape shape_{.num_experts = 3,
-                   .num_ranks = num_ranks,
-                   .top_k = top_k,
-                   .hidden = hidden,
-                   .format = token_format::bf16};
   chunk_settings settings_;
   std::array<int, num_ranks> num_tokens_;
-  sim::machine machine_;
   std::array<std::vector<bfloat16>, num_ranks> tokens_, rows_;
   std::array<std::vector<std::int32_t>, num_ranks> ids_;
 };

@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <functional>
 
 #include "exec/site_name.hpp"
 #include "kernels/ep/outputs.hpp"
@@ -13,9 +12,8 @@
 #include "kernels/ep/per_rank/combine.hpp"
 #include "kernels/ep/per_rank/dispatch.hpp"
 #include "kernels/ep/per_rank/endpoint.hpp"
-#include "kernels/run_on_cpu.hpp"
-#include "sim/context.hpp"
 #include "tests/support/flipped_ids.hpp"
+#include "tests/support/staged_rounds.hpp"
 
 namespace baton::test::lines {
 namespace {
@@ -26,81 +24,51 @@ constexpr int num_ranks = 2, max_tokens = 3, hidden = 8;
 using routing_of_ranks = std::array<std::vector<std::int32_t>, num_ranks>;
 const routing_of_ranks usual_routes{std::vector<std::int32_t>{0, 2, 1, 2, 2, 2}, {2, 0, -1, 1}};
 
-/// Two ranks whose experts return what they get. A round is four kernels a rank, and a test may change memory before each.
+/// Two ranks whose experts return what they get.
 template <class Way, class Endpoint>
-class split_rounds {
+class split_rounds : public staged_rounds<num_ranks> {
  public:
-  enum stage { send, receive, send_sums, receive_sums, num_stages };
-
-  split_rounds() {
-    const local_cells own{shape_};
-    for (rank_memory& m : memory) {
-      m.window.resize(window().bytes());
-      m.local.resize(own.bytes);
-      m.out.resize(max_tokens * hidden);
-    }
-  }
-
-  void run(int first_stage = send, const std::function<void(int)>& before_stage = {}) {
-    for (int at = first_stage; at < num_stages; ++at) {
-      if (before_stage) before_stage(at);
-      for (int rank = 0; rank < num_ranks; ++rank) enqueue(at, rank);
-      for (int rank = 0; rank < num_ranks; ++rank) machine_.run(rank);
-    }
+  split_rounds()
+      : staged_rounds{{.num_experts = 3,
+                       .num_ranks = num_ranks,
+                       .top_k = 2,
+                       .hidden = hidden,
+                       .max_tokens = max_tokens,
+                       .format = token_format::bf16}} {
+    take_memory(window().bytes(), local_cells{shape_}.bytes);
   }
 
   void send_tokens_of(float value) { send_tokens_of(bfloat16{value}); }
   void send_tokens_of(bfloat16 value) { tokens_.assign(tokens_.size(), value); }
   void route(const routing_of_ranks& routes) { routes_ = routes; }
-  const ep::shape& shape() const { return shape_; }
   typename Way::cells window() const { return end().window_cells(); }
-  rank_memory& of_rank(int rank) { return memory[static_cast<std::size_t>(rank)]; }
   template <class T>
   T* own(int rank, std::size_t local_cells::*offset) {
-    return end_of(rank).template own<T>(offset);
+    return end_of(rank, end()).template own<T>(offset);
   }
-
-  std::array<rank_memory, num_ranks> memory;
 
  private:
   Endpoint end() const { return Endpoint::of(shape_); }
-  Endpoint end_of(int rank) {
-    Endpoint e = end();
-    e.local = of_rank(rank).local.data();
-    e.s.rank = rank;
-    for (int r = 0; r < num_ranks; ++r) e.windows.at[r] = of_rank(r).window.data();
-    return e;
-  }
   template <class Kernel, class Params>
-  void launch(int rank, const Params& p, std::size_t shared_bytes) {
-    rank_memory& m = of_rank(rank);
-    const sim::grid grid{2, 2, shared_bytes, {.abort = &m.abort, .record = &m.record}};
-    machine_.launch(rank, grid,
-                    [p = typename Kernel::params{p}](sim::context& x) { run_on_cpu<Kernel>(x, p); });
+  void launch_of_two(int rank, const Params& p, std::size_t shared_bytes) {
+    launch<Kernel>(rank, typename Kernel::params{p}, 2, shared_bytes);
   }
-  void enqueue(int at, int rank) {
-    const Endpoint e = end_of(rank);
+  void enqueue(int at, int rank) override {
+    const Endpoint e = end_of(rank, end());
     const auto& ids = routes_[static_cast<std::size_t>(rank)];
     const int tokens = static_cast<int>(ids.size()) / shape_.top_k;
     if (at == send || at == receive) {
       const int senders = at == send ? 1 : 0;
       const auto p = e.dispatch({tokens_.data(), ids.data(), nullptr, tokens, {}}, senders, at == receive);
-      return launch<dispatch_kernel<ep::bf16_tokens, 0, std::int32_t, Way>>(
+      return launch_of_two<dispatch_kernel<ep::bf16_tokens, 0, std::int32_t, Way>>(
           rank, p, dispatch_plan{shape_, senders}.bytes);
     }
     const auto* rows = e.template own<bfloat16>(&local_cells::tokens);
     const auto p = e.combine({rows, tokens}, at == send_sums ? 2 : 0, at == receive_sums,
                              ep::store_fp32{of_rank(rank).out.data(), hidden});
-    launch<combine_kernel<ep::store_fp32, 0, Way>>(rank, p, 0);
+    launch_of_two<combine_kernel<ep::store_fp32, 0, Way>>(rank, p, 0);
   }
 
-  ep::shape shape_{.num_experts = 3,
-                   .num_ranks = num_ranks,
-                   .top_k = 2,
-                   .hidden = hidden,
-                   .max_tokens = max_tokens,
-                   .format = token_format::bf16};
-  sim::machine machine_{num_ranks};
   routing_of_ranks routes_ = usual_routes;
   std::vector<bfloat16> tokens_ = std::vector<bfloat16>(max_tokens * hidden, bfloat16{1.5f});
 };

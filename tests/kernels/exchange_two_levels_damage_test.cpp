@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include "exec/site_name.hpp"
 #include "kernels/ep/outputs.hpp"
@@ -12,9 +11,8 @@
 #include "kernels/ep/per_rank_chunks/dispatch.hpp"
 #include "kernels/ep/per_rank_chunks/endpoint.hpp"
 #include "kernels/ep/with_tokens.hpp"
-#include "kernels/run_on_cpu.hpp"
-#include "sim/context.hpp"
-#include "tests/support/rank_memory.hpp"
+#include "sim/machine.hpp"
+#include "tests/support/staged_rounds.hpp"
 
 namespace baton::test::two_levels {
 namespace {
@@ -23,72 +21,45 @@ using namespace ep::per_rank_chunks;
 
 constexpr int num_ranks = 4, group = 2, top_k = 3, num_tokens = 9;
 
-/// Four ranks in groups of two, whose experts return what they get. A round is four kernels a rank, and a test may change memory
-/// before each.
-class forwarded_rounds {
+/// Four ranks in groups of two, whose experts return what they get.
+class forwarded_rounds : public staged_rounds<num_ranks> {
  public:
-  enum stage { send, receive, send_sums, receive_sums, num_stages };
-
   explicit forwarded_rounds(const chunk_settings& settings = {}, token_format format = token_format::bf16,
                             const sim::options& options = {}, bool two_levels = true)
-      : settings_{settings}, two_levels_{two_levels}, machine_{num_ranks, options} {
-    shape_.format = format;
-    shape_.facts = facts_of(format);
-    const cells window{shape_, settings};
-    for (std::size_t r = 0; r < num_ranks; ++r) {
-      memory[r].window.resize(group_cells{shape_, window, group}.bytes);
-      memory[r].local.resize(group_local_cells{shape_, settings, group}.bytes);
-      memory[r].out.resize(static_cast<std::size_t>(num_tokens * shape_.hidden));
-      for (int i = 0; i < num_tokens * shape_.hidden; ++i)
-        tokens_[r].emplace_back(static_cast<float>(i % 97 + 100 * static_cast<int>(r)));
-      for (int i = 0; i < num_tokens * top_k; ++i)
-        ids_[r].push_back((i * i + i / 3 + static_cast<int>(r)) % 7 - 1);
+      : staged_rounds{{.num_experts = 6,
+                       .num_ranks = num_ranks,
+                       .top_k = top_k,
+                       .hidden = 2080,  // of e2m1 several pieces, the last one short
+                       .max_tokens = num_tokens,
+                       .format = format},
+                      options},
+        settings_{settings},
+        two_levels_{two_levels} {
+    take_memory(groups().bytes, group_local_cells{shape_, settings, group}.bytes);
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      tokens_[static_cast<std::size_t>(rank)] = some_tokens(rank);
+      ids_of(rank) = some_ids(rank);
     }
   }
 
-  void run(int first_stage = send, const std::function<void(int)>& before_stage = {},
-           int stages = num_stages) {
-    for (int at = first_stage; at < stages; ++at) {
-      if (before_stage) before_stage(at);
-      for (int rank = 0; rank < num_ranks; ++rank) enqueue(at, rank);
-      for (int rank = 0; rank < num_ranks; ++rank) machine_.run(rank);
-    }
-  }
-
-  const ep::shape& shape() const { return shape_; }
   cells window() const { return cells{shape_, settings_}; }
   group_cells groups() const { return {shape_, window(), group}; }
   std::vector<std::int32_t>& ids_of(int rank) { return ids_[static_cast<std::size_t>(rank)]; }
-  rank_memory& of_rank(int rank) { return memory[static_cast<std::size_t>(rank)]; }
-  std::uint64_t& word(int rank, std::size_t offset) {
-    return *reinterpret_cast<std::uint64_t*>(of_rank(rank).window.data() + offset);
-  }
 
   /// The tokens as each rank's rows have them.
   std::vector<std::byte> rows() {
     std::vector<std::byte> all;
     for (int rank = 0; rank < num_ranks; ++rank) {
-      const received_tokens got = end_of(rank).received();
+      const received_tokens got = end_of_rank(rank).received();
       const auto* first = static_cast<const std::byte*>(got.tokens);
       all.insert(all.end(), first, first + got.row_offsets[got.num_local_experts] * got.row_bytes);
     }
     return all;
   }
 
-  std::array<rank_memory, num_ranks> memory;
-
  private:
-  endpoint end_of(int rank) {
-    endpoint e{{shape_, {}, of_rank(rank).local.data()}, settings_, group, two_levels_};
-    e.s.rank = rank;
-    for (int r = 0; r < num_ranks; ++r) e.windows.at[r] = of_rank(r).window.data();
-    return e;
-  }
-  template <class Kernel, class Params>
-  void launch(int rank, const Params& p, const shared_plan& plan) {
-    rank_memory& m = of_rank(rank);
-    const sim::grid grid{2, p.roles.warps(), plan.bytes, {.abort = &m.abort, .record = &m.record}};
-    machine_.launch(rank, grid, [p](sim::context& x) { run_on_cpu<Kernel>(x, p); });
+  endpoint end_of_rank(int rank) {
+    return end_of(rank, endpoint{{shape_, {}, nullptr}, settings_, group, two_levels_});
   }
   /// Parameters of kernels that reach other groups as the rounds do.
   template <class Params, class Launch>
@@ -98,8 +69,8 @@ class forwarded_rounds {
     else
       launch(e.with_far(p));
   }
-  void enqueue(int at, int rank) {
-    const endpoint e = end_of(rank);
+  void enqueue(int at, int rank) override {
+    const endpoint e = end_of_rank(rank);
     const auto r = static_cast<std::size_t>(rank);
     const bool sends = at == send || at == send_sums;
     if (at == send || at == receive) {
@@ -108,7 +79,8 @@ class forwarded_rounds {
           e.dispatch({tokens_[r].data(), ids_[r].data(), nullptr, num_tokens, {}}, roles, !sends);
       return reaching(e, sent, [&](const auto& p) {
         ep::with_tokens(shape_.format, false, [&]<class Tokens>() {
-          launch<dispatch_kernel<Tokens>>(rank, p, dispatch_plan(p.window, roles, two_levels_));
+          launch<dispatch_kernel<Tokens>>(rank, p, roles.warps(),
+                                          dispatch_plan(p.window, roles, two_levels_).bytes);
         });
       });
     }
@@ -116,20 +88,13 @@ class forwarded_rounds {
     const auto back = e.combine({e.own<bfloat16>(&local_cells::tokens), num_tokens}, roles, !sends,
                                 ep::store_fp32{of_rank(rank).out.data(), shape_.hidden});
     reaching(e, back, [&]<class Params>(const Params& p) {
-      launch<combine_body<ep::store_fp32, token_format::bf16, Params>>(rank, p,
-                                                                       combine_plan{shape_, 0, two_levels_});
+      launch<combine_body<ep::store_fp32, token_format::bf16, Params>>(
+          rank, p, roles.warps(), combine_plan{shape_, 0, two_levels_}.bytes);
     });
   }
 
-  ep::shape shape_{.num_experts = 6,
-                   .num_ranks = num_ranks,
-                   .top_k = top_k,
-                   .hidden = 2080,  // of e2m1 several pieces, the last one short
-                   .max_tokens = num_tokens,
-                   .format = token_format::bf16};
   chunk_settings settings_;
   bool two_levels_;
-  sim::machine machine_;
   std::array<std::vector<bfloat16>, num_ranks> tokens_;
   std::array<std::vector<std::int32_t>, num_ranks> ids_;
 };

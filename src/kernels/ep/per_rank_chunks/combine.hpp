@@ -59,7 +59,7 @@ struct combine_body {
       others.most = larger(others.most, x.broadcast(others.tokens, turned(p, others.turn + i)));
     const per_rank::round_start now = x.broadcast(start, 0);
     if (now.aborted()) return;
-    clear_taken(x, p);
+    clear_taken_by_dispatch(x, p);
     if (p.roles.takes_of_all) others.next.next_of_all = &p.taken->sums_to_send;
     untold_parts<X> untold;
     if (x.warp() < p.roles.senders && !each_part(x, p, others, [&](const known_part<X>& part) {
@@ -232,22 +232,21 @@ struct combine_body {
       return !p.far.near.has(source);
   }
 
-  /// The part to a rank beyond the group, and behind a fence its word. At once: what is on its way of a next part would have to
-  /// be kept in memory around a put's calls.
+  /// The part to a rank beyond the group, and its word. At once: what is on its way of a next part would have to be kept in
+  /// memory around a put's calls.
   template <class X>
   static BATON_FN void put_part(X& x, const params& p, std::uint64_t epoch, const sum_part& at) {
     const int first = at.part * p.window.sum_columns,
               columns = smaller(p.window.sum_columns, p.s.hidden - first);
     const std::size_t before = static_cast<std::size_t>(at.part) *
                                static_cast<std::size_t>(sum_bytes_of(Sums, p.window.sum_columns));
-    x.sync_warp();  // all lanes' writes are behind the put
-    x.put(at.source, p.windows.at[at.source] + p.window.sum_at(p.s, p.s.rank, at.token, Sums) + before,
-          place_of_sum(p, at) + before, sum_bytes_of(Sums, columns));
-    x.elect([&] {
-      x.fence_puts();
+    const auto put = [&] {
+      x.put(at.source, p.windows.at[at.source] + p.window.sum_at(p.s, p.s.rank, at.token, Sums) + before,
+            place_of_sum(p, at) + before, sum_bytes_of(Sums, columns));
+    };
+    put_one_and_tell(x, put, [&] {
       auto* word = p.windows.at[at.source] + p.window.sum_word_at(p.s, p.s.rank, at.token, at.part);
-      x.signal(at.source, reinterpret_cast<std::uint64_t*>(word),
-               epoch_arrival::word(static_cast<std::uint32_t>(epoch), 1));
+      return word_of_round(at.source, word, static_cast<std::uint32_t>(epoch), 1);
     });
   }
 

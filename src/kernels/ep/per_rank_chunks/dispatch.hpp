@@ -43,7 +43,7 @@ struct dispatch_kernel {
     const per_rank::round_start begun = x.broadcast(start, 0);
     if (begun.aborted()) return;
     const per_rank::member_round now = begun.next();
-    clear_taken(x, p);
+    clear_taken_by_combine(x, p);
     const bool sends = x.warp() < p.roles.senders;
     if (p.roles.senders > 0 && !sends) send_ids(x, p, now);
     if (sends || !p.receives) send(x, p, shared, now);
@@ -51,9 +51,9 @@ struct dispatch_kernel {
   }
 
  private:
-  /// Of the round's combine: none is taken (D2).
+  /// Of this round: none is taken (D2).
   template <class X, class P>
-  static BATON_FN void clear_taken(X& x, const P& p) {
+  static BATON_FN void clear_taken_by_combine(X& x, const P& p) {
     if (x.block() == 0 && x.warp() == 0)
       x.elect([&] {
         x.write(&p.taken->sums_to_send, 0u);
@@ -81,19 +81,18 @@ struct dispatch_kernel {
     const auto is_far = [&](int rank) {
       return rank < p.s.num_ranks && now.has(rank) && !p.far.near.has(rank);
     };
-    x.sync_warp();
-    for (int to = 0; to < p.s.num_ranks; ++to)
-      if (is_far(to))
-        x.put(to, p.windows.at[to] + at, p.windows.at[p.s.rank] + at, static_cast<int>(line_access_bytes));
-    x.sync_warp();  // one lane puts, others fence
-    x.each_lane([&](int to) {
+    const auto put_to_all = [&] {
+      for (int to = 0; to < p.s.num_ranks; ++to)
+        if (is_far(to))
+          x.put(to, p.windows.at[to] + at, p.windows.at[p.s.rank] + at, static_cast<int>(line_access_bytes));
+    };
+    put_and_tell(x, put_to_all, [&](int to) {
       if (!is_far(to)) return;
-      x.fence_puts();
-      auto* word = p.windows.at[to] + p.far.cells.id_word_at(p.s, p.window, now.epoch, p.s.rank, access);
-      x.signal(to, reinterpret_cast<std::uint64_t*>(word),
-               epoch_arrival::word(static_cast<std::uint32_t>(now.epoch), 1));
+      tell_of_puts(x, [&] {
+        auto* word = p.windows.at[to] + p.far.cells.id_word_at(p.s, p.window, now.epoch, p.s.rank, access);
+        return word_of_round(to, word, static_cast<std::uint32_t>(now.epoch), 1);
+      });
     });
-    x.sync_warp();
   }
 
   template <class X, class P>

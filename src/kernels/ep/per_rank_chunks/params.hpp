@@ -3,6 +3,7 @@
 #include "kernels/ep/per_rank/params.hpp"
 #include "kernels/ep/per_rank_chunks/cells.hpp"
 #include "protocol/peer_window.hpp"
+#include "protocol/told_puts.hpp"
 
 namespace baton::ep::per_rank_chunks {
 

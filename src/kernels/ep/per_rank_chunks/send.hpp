@@ -144,34 +144,36 @@ struct chunk_sender {
     chunks.held = 0;
   }
 
-  /// To ranks beyond the group, from this rank's own window, where copies have brought them: each token, and behind a fence the
-  /// word of its chunk. That a copy is done is a fence of the proxy, for the lane that asked for it; the others meet it.
+  /// To ranks beyond the group, from this rank's own window, where copies have brought them: each token, and the word of its
+  /// chunk. That a copy is done is a fence of the proxy, for the lane that asked for it; the others meet it.
   template <class X>
   BATON_FN void put_chunks(X& x, const sent_chunks<X>& chunks) const {
-    x.sync_warp();
-    for (int i = 0; i < chunks.held; ++i) {
-      const int chunk = x.broadcast(chunks.nth, i * max_ranks), first = chunk * p.window.chunk_tokens,
-                end = smaller(p.num_tokens, first + p.window.chunk_tokens);
-      for (int token = first; token < end; ++token) {
-        const std::uint32_t wanted = reached(p, x.from_one([&] { return x.read(p.rank_sets + token); }));
-        const std::size_t at = p.window.token_at(p.s, round.epoch, p.s.rank, token);
-        for (std::uint32_t left = wanted & ~p.far.near_ranks(); left != 0; left &= left - 1) {
-          const int to = lowest_bit(left);
-          x.put(to, p.windows.at[to] + at, p.windows.at[p.s.rank] + at, p.window.token_bytes);
-        }
-      }
-    }
-    x.sync_warp();  // one lane puts, others fence
-    x.each_lane([&](int lane) {
+    const auto put_all = [&] {
+      for (int i = 0; i < chunks.held; ++i) put_chunk(x, x.broadcast(chunks.nth, i * max_ranks));
+    };
+    put_and_tell(x, put_all, [&](int lane) {
       const int to = lane % max_ranks;
       if (lane / max_ranks >= chunks.held || chunks.wanted[lane] == 0 || p.far.near.has(to)) return;
-      x.fence_puts();
-      auto* word = p.windows.at[to] + far_word_at(chunks.nth[lane]);
-      x.signal(to, reinterpret_cast<std::uint64_t*>(word),
-               epoch_arrival::word(static_cast<std::uint32_t>(round.epoch),
-                                   static_cast<std::uint32_t>(chunks.wanted[lane])));
+      tell_of_puts(x, [&] {
+        auto* word = p.windows.at[to] + far_word_at(chunks.nth[lane]);
+        return word_of_round(to, word, static_cast<std::uint32_t>(round.epoch),
+                             static_cast<std::uint32_t>(chunks.wanted[lane]));
+      });
     });
-    x.sync_warp();
+  }
+
+  template <class X>
+  BATON_FN void put_chunk(X& x, int chunk) const {
+    const int first = chunk * p.window.chunk_tokens,
+              end = smaller(p.num_tokens, first + p.window.chunk_tokens);
+    for (int token = first; token < end; ++token) {
+      const std::uint32_t wanted = reached(p, x.from_one([&] { return x.read(p.rank_sets + token); }));
+      const std::size_t at = p.window.token_at(p.s, round.epoch, p.s.rank, token);
+      for (std::uint32_t left = wanted & ~p.far.near_ranks(); left != 0; left &= left - 1) {
+        const int to = lowest_bit(left);
+        x.put(to, p.windows.at[to] + at, p.windows.at[p.s.rank] + at, p.window.token_bytes);
+      }
+    }
   }
 
   /// In the window of a rank beyond the group.

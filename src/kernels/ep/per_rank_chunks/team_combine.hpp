@@ -238,7 +238,7 @@ struct team_combine_kernel {
     const auto start = per_rank::begin_round(x, &p.epochs->dispatched);
     const per_rank::round_start now = x.broadcast(start, 0);
     if (now.aborted()) return;
-    clear_taken(x, p);
+    clear_taken_by_dispatch(x, p);
     if (team.role == 0)
       await(x, p, team, now.epoch());
     else if (team.role == 1)

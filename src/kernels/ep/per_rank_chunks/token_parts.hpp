@@ -37,9 +37,9 @@ BATON_FN int turned(const P& p, int turn) {
   return rank < p.s.num_ranks ? rank : rank - p.s.num_ranks;
 }
 
-/// Of the next dispatch: none is taken (D2).
+/// Of the next round: none is taken (D2).
 template <class X, class P>
-BATON_FN void clear_taken(X& x, const P& p) {
+BATON_FN void clear_taken_by_dispatch(X& x, const P& p) {
   if (x.block() == 0 && x.warp() == 0) x.elect([&] { x.write(&p.taken->chunks_to_send, 0u); });
 }
 
