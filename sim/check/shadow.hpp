@@ -31,6 +31,8 @@ class shadow {
   static constexpr std::uintptr_t granularity = 4;
 
   shadow() : slots_(64) {}
+  shadow(const shadow&) = delete;  // slots point at pages
+  shadow& operator=(const shadow&) = delete;
 
   void reset() {
     ++generation_;
