@@ -23,6 +23,13 @@ class links_of_pages(planted_tree):
         self.assert_caught(found, "docs/a.md", "#two")
         self.assertEqual(len(found), 2)
 
+    def test_a_heading_with_a_link_is_caught(self):
+        self.plant("x.patch", "")
+        self.plant("README.md", "# Said\n\n## Tried: [a patch](x.patch)\n\n```\n# [no heading](x.patch)\n```\n")
+        found = list(links.complaints(self.root))
+        self.assert_caught(found, "README.md", "a heading with a link", "Tried")
+        self.assertEqual(len(found), 1)
+
     def test_code_over_two_lines_hides_no_link(self):
         self.plant("README.md", "`a\nb` ([file](gone.jsonl)) `c`")
         self.assert_caught(links.complaints(self.root), "gone.jsonl")

@@ -4,6 +4,7 @@ import re
 import urllib.parse
 
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", flags=re.M)
 FENCE = re.compile(r"^(```|~~~).*?^\1", flags=re.M | re.S)
 PAGES = ("*.md", "docs/**/*.md", "python/*.md", "data/**/*.md", "bench/**/*.md", "examples/**/*.md")
 
@@ -26,7 +27,7 @@ def without_code(text):
 def anchors_of(text):
     """Of headings, as GitHub and MyST make them."""
     found = set()
-    for title in re.findall(r"^#{1,6} +(.+?) *#*$", FENCE.sub("", text), flags=re.M):
+    for title in HEADING.findall(FENCE.sub("", text)):
         title = LINK.sub(lambda link: link[2], title).lower()
         name = slug = re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-")
         count = 0
@@ -43,10 +44,13 @@ def links_of(text):
 
 
 def complaints(root):
-    """Links of the repository's Markdown that lead nowhere: to no file, or to no heading of a page."""
+    """Links of the repository's Markdown that lead nowhere, to no file or to no heading of a page, and those in headings."""
     for page in pages_of(root):
-        name = page.relative_to(root)
-        for target in links_of(page.read_text()):
+        name, text = page.relative_to(root), page.read_text()
+        for heading in HEADING.findall(without_code(text)):
+            if LINK.search(heading):  # Sphinx ends at one that leads to no page, when it makes the contents beside a page
+                yield f"{name}: a heading with a link: {heading}"
+        for target in links_of(text):
             if is_elsewhere(target):
                 continue
             path, _, anchor = target.partition("#")
