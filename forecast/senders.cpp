@@ -47,11 +47,14 @@ void sender::end_block(const block& b, std::vector<train>& near, std::vector<tra
   spread(far, b.far_trains, b.far_begin, far_us_);
 }
 
+void sender::queue(double& free_us, double cost, int to, std::uint32_t count, std::vector<train>& trains) {
+  trains.push_back({free_us, free_us + (count - 1) * cost, cost, count, rank_, to});
+  free_us += count * cost;
+}
+
 void sender::send_near(int to, std::uint32_t count, int bytes, std::vector<train>& near) {
   if (count == 0) return;
-  const double cost = q_.links.near_cost(bytes);
-  near.push_back({near_us_, near_us_ + (count - 1) * cost, cost, count, rank_, to});
-  near_us_ += count * cost;
+  queue(near_us_, q_.links.near_cost(bytes), to, count, near);
   all_.near.messages += count;
   all_.near.bytes += std::uint64_t{count} * static_cast<std::uint64_t>(bytes);
 }
@@ -71,16 +74,12 @@ void note_far(phase& all, int from, std::uint32_t count, const put& what) {
 
 void sender::send_far(int to, std::uint32_t count, const put& what, std::vector<train>& far) {
   if (count == 0) return;
-  const double cost = cost_of(q_.links, what);
-  far.push_back({far_us_, far_us_ + (count - 1) * cost, cost, count, rank_, to});
-  far_us_ += count * cost;
+  queue(far_us_, cost_of(q_.links, what), to, count, far);
   note_far(all_, rank_, count, what);
 }
 
 void sender::send_signals(int to, int count, std::vector<train>& far) {
-  const double cost = q_.links.far_cost(signal_bytes);
-  far.push_back({far_us_, far_us_ + (count - 1) * cost, cost, static_cast<std::uint32_t>(count), rank_, to});
-  far_us_ += count * cost;
+  queue(far_us_, q_.links.far_cost(signal_bytes), to, static_cast<std::uint32_t>(count), far);
   all_.far.signals += static_cast<std::uint64_t>(count);
 }
 
@@ -88,17 +87,15 @@ void sender::send_ids(const message_sizes& sizes, int to, std::vector<train>& ne
   const bool is_near = q_.is_near(rank_, to);
   const int bytes = is_near ? sizes.near_ids : sizes.far_ids;
   if (bytes == 0) return;
-  traffic& of = is_near ? all_.near : all_.far;
-  const traffic before = of;
+  const put ids{bytes, is_near ? 1 : sizes.far_id_puts, is_near ? 0 : sizes.far_id_puts};
   if (is_near)
-    send_near(to, 1, bytes, near);
+    queue(near_us_, q_.links.near_cost(bytes), to, 1, near);
   else
-    send_far(to, 1, {bytes, sizes.far_id_puts, sizes.far_id_puts}, far);
-  of.id_messages += of.messages - before.messages;
-  of.messages = before.messages;
-  of.bytes = before.bytes;
-  if (!is_near) all_.put_bytes[static_cast<std::size_t>(rank_)] -= bytes;
+    queue(far_us_, cost_of(q_.links, ids), to, 1, far);
+  traffic& of = is_near ? all_.near : all_.far;
+  of.id_messages += static_cast<std::uint64_t>(ids.puts);
   of.id_bytes += static_cast<std::uint64_t>(bytes);
+  of.signals += static_cast<std::uint64_t>(ids.signals);
 }
 
 void pass_links(const question&, phase& all, std::vector<train>& near) {

@@ -33,6 +33,9 @@ class sender {
   void send_ids(const message_sizes& sizes, int to, std::vector<train>& near, std::vector<train>& far);
 
  private:
+  /// Messages of one cost, one after the other, on what is free from `free_us` on.
+  void queue(double& free_us, double cost, int to, std::uint32_t count, std::vector<train>& trains);
+
   const question& q_;
   phase& all_;
   int rank_;

@@ -48,8 +48,7 @@ std::size_t window_bytes(const question& q) {
   const ep::shape s = ep::shape_of(q.config, q.ranks, 0);
   if (q.per_expert()) return q.groups() > 1 ? ep::send_layout{s}.bytes : ep::window_layout{s}.bytes;
   const chunk_cells chunks = chunks_of(s);
-  const bool has_forwarders = q.by == levels::two && q.group_size() > 1 && q.ranks % q.group_size() == 0;
-  if (q.groups() > 1 && has_forwarders)
+  if (q.forwards() && q.ranks % q.group_size() == 0)
     return ep::per_rank_chunks::group_cells{s, chunks, q.group_size()}.bytes;
   if (q.groups() > 1) return ep::per_rank_chunks::far_cells{s, chunks}.bytes;
   if (transfer_in_group(q) == ep_transfer::chunks) return chunks.bytes;
