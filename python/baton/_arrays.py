@@ -172,13 +172,16 @@ def empty(shape: tuple, dtype: str, framework: str, world: Any, name: str = "out
     return new_array("empty", shape, dtype, (framework, world, stream), name)
 
 
+def torch_device(world: Any) -> str:
+    return "cpu" if world.device == "cpu" else f"cuda:{world.device_index}"
+
+
 def new_array(how: str, shape: tuple, dtype: str, place: tuple, name: str) -> Array:
     framework, world, stream = place
     if framework == "torch":
         torch = sys.modules["torch"]
-        device = "cpu" if world.device == "cpu" else f"cuda:{world.device_index}"
         with on_stream(stream, framework, world._gpu):
-            return getattr(torch, how)(shape, dtype=getattr(torch, dtype), device=device)
+            return getattr(torch, how)(shape, dtype=getattr(torch, dtype), device=torch_device(world))
     if world.device == "cpu":
         import numpy
         return getattr(numpy, how)(shape, ml_dtype(dtype) if dtype in ML_DTYPES else dtype)
@@ -194,8 +197,7 @@ def new_out_of(framework: str, world: Any) -> Optional[Callable[[tuple], Array]]
     """What makes empty() in float32 where no stream is given, with nothing to look up; None: there is none."""
     if framework == "torch":
         torch = sys.modules["torch"]
-        device = "cpu" if world.device == "cpu" else f"cuda:{world.device_index}"
-        return functools.partial(torch.empty, dtype=torch.float32, device=torch.device(device))
+        return functools.partial(torch.empty, dtype=torch.float32, device=torch.device(torch_device(world)))
     if framework == "numpy" and world.device == "cpu":
         numpy = sys.modules["numpy"]
         return functools.partial(numpy.empty, dtype=numpy.float32)

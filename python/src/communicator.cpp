@@ -126,6 +126,12 @@ void communicator::begin_round(int slot, int num_tokens, std::vector<kept_array>
   its.used = std::move(used);
 }
 
+void communicator::note_received(round_arguments& its, const received_tokens& rows, stream_ref stream) {
+  its.max_rows = rows.max_rows;
+  rank_.finish_on_cpu(stream);
+  if (rank_.is_cpu()) its.rows_came = end_of(rows);
+}
+
 /// Kernels of a round's end read what its beginning was given, too.
 void communicator::end_round(int slot, stream_ref stream) {
   const std::vector<kept_array> used = std::exchange(round(slot).used, {});
@@ -155,9 +161,7 @@ received_tokens communicator::dispatch_wait(int slot, std::uintptr_t stream) {
     const nb::gil_scoped_release without_lock;
     rows = moe_->dispatch_wait(on, slot);
   }
-  its.max_rows = rows.max_rows;
-  rank_.finish_on_cpu(on);
-  if (rank_.is_cpu()) its.rows_came = end_of(rows);
+  note_received(its, rows, on);
   return rows;
 }
 
@@ -173,9 +177,7 @@ received_tokens communicator::dispatch(const dispatch_arguments& given, std::uin
     rows = moe_->dispatch(in, on);
   }
   begin_round(given.slot, in.num_tokens, std::move(used));
-  its.max_rows = rows.max_rows;
-  rank_.finish_on_cpu(on);
-  if (rank_.is_cpu()) its.rows_came = end_of(rows);
+  note_received(its, rows, on);
   return rows;
 }
 

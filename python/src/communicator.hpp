@@ -89,6 +89,7 @@ class communicator {
   combine_input input_of(const combine_arguments& given, std::vector<kept_array>& used);
   array out_of(nb::handle out, int slot);
   void begin_round(int slot, int num_tokens, std::vector<kept_array> used);
+  void note_received(round_arguments& its, const received_tokens& rows, stream_ref stream);
   void end_round(int slot, stream_ref stream);
 
   py_world rank_;
