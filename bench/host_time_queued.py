@@ -62,9 +62,10 @@ def forms(baton):
 
 
 def serve():
-    """Times a batch of the form that each line of the input names, in us a call."""
+    """Says which forms there are, and then times a batch of the form that each line of the input names, in us a call."""
     import baton
     known = forms(baton)
+    print("\t".join(known), flush=True)
     for line in sys.stdin:
         begin, work, end = known[line.strip()]
         state = begin()
@@ -76,7 +77,6 @@ def serve():
 
 
 def main(folders):
-    import baton
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # cores of a busy machine differ
     servers = [subprocess.Popen([sys.executable, __file__], env={**os.environ, "PYTHONPATH": str(pathlib.Path(folder).resolve())}, text=True,
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE) for folder in folders]
@@ -86,7 +86,8 @@ def main(folders):
         server.stdin.flush()
         return float(server.stdout.readline())
 
-    for name in forms(baton):
+    names = [server.stdout.readline().rstrip("\n").split("\t") for server in servers][0]
+    for name in names:
         for server in servers:
             batch(server, name)
         seen = [[batch(server, name) for server in servers] for _ in range(NUM_BATCHES)]

@@ -171,12 +171,14 @@ def main():
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     root = pathlib.Path(options.root).resolve()
-    before = pace()
+    before = pace() if options.check else USUAL_PACE
     report = run_program(options.program)
+    print(f"baton check: {report['executions']:,} executions in {report['seconds']:.1f} s")
+    if not options.check:
+        return tree.report(update(root, report["protocols"]), "protocol pages")
     slowness = max(1, before / USUAL_PACE, pace() / USUAL_PACE)
-    print(f"baton check: {report['executions']:,} executions in {report['seconds']:.1f} s, on a day {slowness:.1f} times as slow as usual")
-    found = complaints_of(root, report, slowness * MOST_SECONDS) if options.check else update(root, report["protocols"])
-    return tree.report(found, "protocol pages")
+    print(f"on a day {slowness:.1f} times as slow as usual")
+    return tree.report(complaints_of(root, report, slowness * MOST_SECONDS), "protocol pages")
 
 
 if __name__ == "__main__":
