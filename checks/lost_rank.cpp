@@ -2,6 +2,8 @@
 // others tell may end early, so that what a rank has not heard it does not know; the last rank has heard all there is.
 #include "protocol/lost_rank.hpp"
 
+#include <algorithm>
+
 #include "base/math.hpp"
 #include "checks/all.hpp"
 #include "checks/far_network.hpp"
@@ -13,7 +15,8 @@ namespace {
 using check::verdict;
 
 struct loss_setting {
-  std::vector<int> waits_for;  // of each rank; -1: it is lost; itself: for nobody else
+  std::vector<int> waits_for;         // of each rank; -1: it tells nothing; itself: for nobody else
+  std::vector<int> told_before = {};  // who had told all others, and ended, before these gave up
   int p2p_group_size = 1;
   int last = 0;   // tells when it has heard of all others that tell
   int lost = -1;  // whom the last one has to name
@@ -21,6 +24,9 @@ struct loss_setting {
 
   int ranks() const { return static_cast<int>(waits_for.size()); }
   int of(int rank) const { return waits_for[static_cast<std::size_t>(rank)]; }
+  bool is_explored(int rank) const {
+    return of(rank) >= 0 && std::find(told_before.begin(), told_before.end(), rank) == told_before.end();
+  }
   /// Whether a rank that waits for `from` may name `rank`: whoever knows less than all stops on the way, and whoever knows of a
   /// circle alone takes one that has not told yet.
   bool leads_to(int from, int rank) const {
@@ -66,10 +72,13 @@ check::result check_loss(const loss_setting& s, check::bounds limits) {
     for (int r = 0; r < s.ranks(); ++r)
       w->words.push_back(p.allocate<std::uint64_t>(static_cast<std::size_t>(s.ranks()),
                                                    "words of rank " + std::to_string(r)));
+    for (std::uint64_t* const words : w->words)
+      for (const int r : s.told_before)
+        words[r] = epoch_arrival::word(1, static_cast<std::uint32_t>(s.of(r)));
     const int carriers = s.ranks() - s.p2p_group_size;
     w->network = std::make_unique<far_network>(p, s.ranks(), larger(1, carriers));
     for (int r = 0; r < s.ranks(); ++r) {
-      if (s.of(r) < 0) continue;
+      if (!s.is_explored(r)) continue;
       far_network* const network = w->network.get();
       network->senders[static_cast<std::size_t>(r)].warps = 1;
       p.spawn(r, 0, 0, [w, network, &p, &s](check::context& x) {
@@ -106,6 +115,12 @@ std::vector<exploration> explorations_of_losses() {
       loss_holds("3 ranks apart, one refused what it found", {.waits_for = {1, 2, 2}, .lost = 2}),
       loss_holds("4 ranks in groups of 2, one waits for who waits for who waits",
                  {.waits_for = {1, 2, 3, -1}, .p2p_group_size = 2, .lost = 3}),
+      loss_holds("6 ranks in groups of 2, three wait through all groups, two have all they wait for",
+                 {.waits_for = {2, -1, 4, -1, 5, -1}, .p2p_group_size = 2, .lost = 5}),
+      loss_holds("6 ranks in groups of 2, three wait for the lost one, two have told before",
+                 {.waits_for = {4, 4, 4, 4, -1, 4}, .told_before = {1, 2}, .p2p_group_size = 2, .lost = 4}),
+      loss_holds("6 ranks in groups of 2, five in a chain, of which two have told before",
+                 {.waits_for = {2, 4, 1, 5, 3, -1}, .told_before = {1, 4}, .p2p_group_size = 2, .lost = 5}),
   };
 }
 
