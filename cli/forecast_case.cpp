@@ -31,9 +31,7 @@ forecast::choices_of_ranks choices_of(const forecast_case& c) {
 }  // namespace
 
 bool has_kernels(const forecast::question& asked) {
-  ep_config c = asked.config;
-  c.levels = asked.by == forecast::levels::two ? ep_levels::two : ep_levels::one;
-  return baton::why_not(c, asked.ranks).empty();
+  return baton::why_not(asked.config, asked.ranks).empty();
 }
 
 std::string transfer_of(const forecast::question& asked) {

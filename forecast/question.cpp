@@ -40,6 +40,7 @@ std::string why_not(const question& q) {
                        q.config.p2p_group_size, q.ranks);
   ep_config few = q.config;
   few.p2p_group_size = 0;
+  few.levels = ep_levels::one;
   std::string reason = baton::why_not(few, std::min(q.ranks, ep::max_ranks));
   return reason.empty() ? why_not(q.links) : reason;
 }

@@ -12,17 +12,11 @@ namespace baton::forecast {
 
 inline constexpr int most_ranks = 1024;
 
-/// How a token comes to ranks beyond its p2p group.
-enum class levels {
-  one,  // a put to each of them (per_rank), or for each of its experts (per_expert)
-  two,  // a put to each other group, to the rank of the same place there, which forwards it; replies are added up there
-        // (in groups of one rank that is what one level does, which is taken then)
-};
-
 struct question {
-  ep_config config;  // num_max_tokens_per_rank tokens on every rank; p2p_group_size: 0 means all ranks
+  /// num_max_tokens_per_rank tokens on every rank; p2p_group_size: 0 means all ranks; levels: two with layout per_expert, too,
+  /// and with groups that are not all as large, which no kernels have.
+  ep_config config;
   int ranks = 2;
-  levels by = levels::one;
   link_facts links;
 
   int group_size() const { return config.p2p_group_size == 0 ? ranks : config.p2p_group_size; }
@@ -31,7 +25,7 @@ struct question {
   bool is_near(int a, int b) const { return group_of(a) == group_of(b); }
   int tokens() const { return config.num_max_tokens_per_rank; }
   /// Whether what is for other groups is forwarded there.
-  bool forwards() const { return by == levels::two && group_size() > 1 && groups() > 1; }
+  bool forwards() const { return config.levels == ep_levels::two && group_size() > 1 && groups() > 1; }
   bool per_expert() const { return config.layout == ep_layout::per_expert; }
   /// The rank of `group` that has the same place there as `rank` has in its own; in a smaller last group, one of those there are.
   int counterpart(int rank, int group) const {

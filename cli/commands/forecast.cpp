@@ -37,15 +37,15 @@ void add_table(const forecast_options& o, const forecast_case& like, std::vector
   for (const int ranks : o.ranks)
     for (const int group : o.group_sizes)
       for (const int tokens : o.tokens)
-        for (const forecast::levels by : o.levels) {
+        for (const ep_levels by : o.levels) {
           forecast_case c = like;
           c.asked.ranks = ranks;
-          c.asked.by = by;
+          c.asked.config.levels = by;
           c.asked.config.p2p_group_size = std::min(group, std::max(ranks, 0));
           c.asked.config.num_max_tokens_per_rank = tokens;
           c.asked.config.num_experts = o.experts != 0 ? o.experts : std::max(experts_of_few, ranks);
           require_served(c);
-          if (by == forecast::levels::one || c.asked.groups() > 1 || o.levels.size() == 1) all.push_back(c);
+          if (by == ep_levels::one || c.asked.groups() > 1 || o.levels.size() == 1) all.push_back(c);
         }
 }
 

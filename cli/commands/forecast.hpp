@@ -20,7 +20,7 @@ struct forecast_options {
   std::vector<int> hidden{7168};
   std::vector<ep_layout> layouts{ep_layout::per_rank};
   std::vector<ep_routing> routings{ep_routing::uniform};
-  std::vector<forecast::levels> levels{forecast::levels::one, forecast::levels::two};
+  std::vector<ep_levels> levels{ep_levels::one, ep_levels::two};
   int top_k = 8;
   int experts = 0;  // 0: 256, or as many as ranks where that is more
   token_format format = token_format::bf16, combine_format = token_format::bf16;

@@ -9,8 +9,6 @@
 namespace baton::cli {
 namespace {
 
-const std::map<std::string, forecast::levels> forecast_levels{{"one", forecast::levels::one},
-                                                              {"two", forecast::levels::two}};
 const std::map<std::string, ep_routing> drawn_routings{
     {name(ep_routing::uniform), ep_routing::uniform},
     {name(ep_routing::zipf), ep_routing::zipf},
@@ -33,7 +31,7 @@ void declare_forecast_sizes(CLI::App& command, forecast_options& o) {
 }
 
 void declare_forecast_exchange(CLI::App& command, forecast_options& o) {
-  add_choices(command, "--levels", forecast_levels, o.levels,
+  add_choices(command, "--levels", level_names, o.levels,
               "how a token comes to other groups; one: put to each rank; two: put once, and forwarded there")
       ->default_str("one two")
       ->group("Exchange");

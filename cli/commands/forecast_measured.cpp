@@ -71,8 +71,6 @@ class fields {
   std::string where_;
 };
 
-const std::map<std::string, forecast::levels> levels_of_groups{{"one", forecast::levels::one},
-                                                               {"two", forecast::levels::two}};
 const std::map<std::string, ep_rows> rows_of_axes{{"by_expert", ep_rows::by_expert},
                                                   {"by_token", ep_rows::by_token}};
 
@@ -131,7 +129,7 @@ std::vector<measured_round> rounds_of_groups(const fields& point, const forecast
     r.of.asked.config.layout = point.one_of("layout", layout_names, "per_expert");
     r.of.asked.config.transfer = of_size.one_of("transfer", transfer_names, "auto");
     r.of.asked.config.p2p_group_size = of_size.number("p2p_group_size", 0);
-    r.of.asked.by = of_size.one_of("levels", levels_of_groups, "one");
+    r.of.asked.config.levels = of_size.one_of("levels", level_names, "one");
     r.of.asked.links = links;
     r.us = of_size.time({json::json_pointer{"/round_median_us"}});
     require_in_file(r.of, of_size.where());
@@ -163,8 +161,9 @@ void print_row(const measured_round& r, const forecast::round_forecast& f, std::
   const forecast::question& q = r.of.asked;
   const std::string transfer = transfer_of(q);
   out << fmt::format("{:>6}{:>7}{:>8}{:>8}  {:<17}{:<6}{:>9.1f}{:>9.1f}{:>6.0f} %\n", q.ranks, q.group_size(),
-                     q.tokens(), name(q.by), transfer.empty() ? "per_expert" : "per_rank, " + transfer,
-                     name(q.config.format), r.us, f.round_us(), 100 * (f.round_us() / r.us - 1));
+                     q.tokens(), name(q.config.levels),
+                     transfer.empty() ? "per_expert" : "per_rank, " + transfer, name(q.config.format), r.us,
+                     f.round_us(), 100 * (f.round_us() / r.us - 1));
 }
 
 }  // namespace

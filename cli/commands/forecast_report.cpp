@@ -30,7 +30,7 @@ json axes_of(const forecast_case& c) {
   const std::string transfer = transfer_of(q);
   return {{"ranks", q.ranks},
           {"p2p_group_size", q.group_size()},
-          {"levels", name(q.by)},
+          {"levels", name(q.config.levels)},
           {"tokens", q.tokens()},
           {"hidden", q.config.hidden},
           {"top_k", q.config.top_k},
@@ -87,8 +87,8 @@ std::string words(forecast::bottleneck b) {
 
 }  // namespace
 
-const char* name(forecast::levels by) {
-  return by == forecast::levels::one ? "one" : "two";
+const char* name(ep_levels by) {
+  return by == ep_levels::one ? "one" : "two";
 }
 
 json to_json(const forecast_case& c, const forecast::round_forecast& f) {
@@ -116,9 +116,9 @@ void forecast_table::print(const forecast_case& c, const forecast::round_forecas
   const bool is_written = has_kernels(c.asked);
   has_unwritten_ |= !is_written;
   out << fmt::format("{:>6}{:>7}{:>8}{:>8}{:>9.1f}{:>9.1f}{:>9.1f}{}  {}, {}\n", c.asked.ranks,
-                     c.asked.group_size(), c.asked.tokens(), name(c.asked.by), f.dispatch.slowest_us,
-                     f.combine.slowest_us, f.round_us(), is_written ? " " : "*", words(f.dispatch.of),
-                     words(f.combine.of));
+                     c.asked.group_size(), c.asked.tokens(), name(c.asked.config.levels),
+                     f.dispatch.slowest_us, f.combine.slowest_us, f.round_us(), is_written ? " " : "*",
+                     words(f.dispatch.of), words(f.combine.of));
 }
 
 void forecast_table::print_end(std::ostream& out) const {

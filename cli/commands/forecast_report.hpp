@@ -8,7 +8,7 @@
 
 namespace baton::cli {
 
-const char* name(forecast::levels by);
+const char* name(ep_levels by);
 
 /// Schema baton.forecast/1.
 nlohmann::json to_json(const forecast_case& c, const forecast::round_forecast& f);

@@ -50,7 +50,7 @@ TEST(forecast_command, a_table_has_a_row_for_each_point_and_says_of_which_there_
 }
 
 TEST(forecast_command, rounds_that_the_library_serves_are_not_marked) {
-  const auto is_marked = [](int ranks, int group, ep_layout layout, forecast::levels by) {
+  const auto is_marked = [](int ranks, int group, ep_layout layout, ep_levels by) {
     forecast_options o = of_few_ranks();
     o.ranks = {ranks};
     o.group_sizes = {group};
@@ -58,7 +58,7 @@ TEST(forecast_command, rounds_that_the_library_serves_are_not_marked) {
     o.levels = {by};
     return says(said_by(o), "no kernels");
   };
-  using enum forecast::levels;
+  using enum ep_levels;
   EXPECT_FALSE(is_marked(8, 4, ep_layout::per_rank, one));
   EXPECT_FALSE(is_marked(8, 4, ep_layout::per_rank, two));
   EXPECT_FALSE(is_marked(8, 4, ep_layout::per_expert, one));
@@ -97,7 +97,7 @@ TEST(forecast_command, points_differ_in_all_that_has_several_values) {
   o.group_sizes = {0, 1, 8};
   o.layouts = {ep_layout::per_expert, ep_layout::per_rank};
   o.routings = {ep_routing::uniform, ep_routing::zipf};
-  o.levels = {forecast::levels::one};
+  o.levels = {ep_levels::one};
   o.json = true;
   const std::vector<nlohmann::json> points = test::json_lines(said_by(o));
   ASSERT_EQ(points.size(), 12u);
@@ -111,7 +111,7 @@ TEST(forecast_command, many_ranks_have_an_expert_each_unless_it_is_said_how_many
   forecast_options o = of_few_ranks();
   o.ranks = {1000};
   o.tokens = {1};
-  o.levels = {forecast::levels::two};
+  o.levels = {ep_levels::two};
   o.json = true;
   EXPECT_EQ(test::json_lines(said_by(o)).at(0)["axes"]["experts"], 1000);
 }
@@ -204,7 +204,8 @@ TEST(forecast_command, rounds_of_per_rank_beyond_the_group_are_as_far_off_as_the
   EXPECT_LT(of_four.median_percent, 3.5);
   measured_rounds two_gpus = beyond_the_group({"2026-11-27-two-levels/two-64.jsonl"}, false);
   // Two levels in groups of one took other kernels then.
-  std::erase_if(two_gpus.all, [](const measured_round& r) { return r.of.asked.by == forecast::levels::two; });
+  std::erase_if(two_gpus.all,
+                [](const measured_round& r) { return r.of.asked.config.levels == ep_levels::two; });
   EXPECT_EQ(two_gpus.all.size(), 2u);
   EXPECT_LT(errors_of(two_gpus).worst_percent, 2.5);
   EXPECT_LT(errors_of(beyond_the_group(of_other_machine, true)).worst_percent, 15);

@@ -54,7 +54,6 @@ void expect_what_kernels_put(const exchange_case& c) {
   question q;
   q.ranks = c.ranks;
   q.config = c.config;
-  q.by = c.config.levels == ep_levels::two ? levels::two : levels::one;
   const message_sizes sizes = sizes_of(q);
   const routed routing{q, given(inputs)};
   const phase out = dispatch_phase(q, sizes, routing), back = combine_phase(q, sizes, routing);

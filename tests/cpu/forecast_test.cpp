@@ -12,6 +12,7 @@
 #include "baton/error.hpp"
 #include "cli/bench/ep_routing.hpp"
 #include "cli/bench/ep_traffic.hpp"
+#include "forecast/kernel_time.hpp"
 #include "kernels/ep/shape.hpp"
 #include "tests/support/exchange_cases.hpp"
 
@@ -19,10 +20,10 @@ namespace baton::forecast {
 namespace {
 
 question asked(int ranks, int group, int tokens, ep_layout layout = ep_layout::per_rank,
-               levels by = levels::one) {
+               ep_levels by = ep_levels::one) {
   question q;
   q.ranks = ranks;
-  q.by = by;
+  q.config.levels = by;
   q.config.num_experts = std::max(64, ranks);
   q.config.top_k = 8;
   q.config.hidden = 7168;
@@ -78,7 +79,7 @@ TEST(forecast, bytes_within_a_group_are_those_that_benchmarks_count) {
 }
 
 TEST(forecast, two_levels_put_a_token_once_to_each_other_group_that_has_an_expert_of_it) {
-  const question q = asked(24, 8, 40, ep_layout::per_expert, levels::two);
+  const question q = asked(24, 8, 40, ep_layout::per_expert, ep_levels::two);
   const choices_of_ranks route = drawn(q);
   std::uint64_t expected = 0;
   std::vector<std::int32_t> ids(40 * 8);
@@ -105,9 +106,7 @@ double sum(const std::vector<double>& all) {
 
 /// A communicator's is of whole slots.
 void expect_the_window_of(const question& q) {
-  ep_config c = q.config;
-  c.levels = q.by == levels::two ? ep_levels::two : ep_levels::one;
-  const std::size_t window = workspace_bytes(c, q.ranks).window;
+  const std::size_t window = workspace_bytes(q.config, q.ranks).window;
   EXPECT_LE(sizes_of(q).window_bytes, window);
   EXPECT_GT(sizes_of(q).window_bytes + 512, window);
 }
@@ -117,13 +116,13 @@ TEST(forecast, windows_are_as_large_as_those_of_a_communicator) {
     for (const int tokens : {128, 4096}) {
       SCOPED_TRACE(testing::Message() << "groups of " << group << ", " << tokens << " tokens");
       expect_the_window_of(asked(8, group, tokens));
-      expect_the_window_of(asked(8, group, tokens, ep_layout::per_rank, levels::two));
+      expect_the_window_of(asked(8, group, tokens, ep_layout::per_rank, ep_levels::two));
       expect_the_window_of(asked(8, group, tokens, ep_layout::per_expert));
     }
 }
 
 TEST(forecast, what_goes_out_comes_in) {
-  for (const levels by : {levels::one, levels::two})
+  for (const ep_levels by : {ep_levels::one, ep_levels::two})
     for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
       question q = asked(20, 8, 33, layout, by);  // the last group is smaller
       q.links.ranks_per_nic = 2;
@@ -139,7 +138,7 @@ TEST(forecast, what_goes_out_comes_in) {
 }
 
 TEST(forecast, no_phase_is_shorter_than_its_busiest_link_or_card) {
-  for (const levels by : {levels::one, levels::two})
+  for (const ep_levels by : {ep_levels::one, ep_levels::two})
     for (const int tokens : {1, 16, 300})
       for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
         const round_forecast f = round_of(asked(32, 8, tokens, layout, by));
@@ -151,8 +150,8 @@ TEST(forecast, no_phase_is_shorter_than_its_busiest_link_or_card) {
 
 TEST(forecast, one_level_is_two_levels_where_all_ranks_are_one_group) {
   for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
-    const round_forecast one = round_of(asked(16, 0, 100, layout, levels::one)),
-                         two = round_of(asked(16, 16, 100, layout, levels::two));
+    const round_forecast one = round_of(asked(16, 0, 100, layout, ep_levels::one)),
+                         two = round_of(asked(16, 16, 100, layout, ep_levels::two));
     EXPECT_EQ(one.dispatch.slowest_us, two.dispatch.slowest_us);
     EXPECT_EQ(one.combine.slowest_us, two.combine.slowest_us);
     EXPECT_EQ(one.dispatch.near.bytes, two.dispatch.near.bytes);
@@ -164,7 +163,7 @@ TEST(forecast, one_level_is_two_levels_where_all_ranks_are_one_group) {
 TEST(forecast, two_levels_in_groups_of_one_are_one) {
   for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
     const round_forecast one = round_of(asked(12, 1, 50, layout)),
-                         two = round_of(asked(12, 1, 50, layout, levels::two));
+                         two = round_of(asked(12, 1, 50, layout, ep_levels::two));
     EXPECT_EQ(one.dispatch.far.messages, two.dispatch.far.messages);
     EXPECT_EQ(one.dispatch.far.bytes, two.dispatch.far.bytes);
     EXPECT_EQ(one.combine.far.bytes, two.combine.far.bytes);
@@ -195,10 +194,10 @@ TEST(forecast, on_one_host_links_take_both_and_cards_do_not_count) {
 /// The tokens of a tile come together, and a warp forwards those that it has of them one after the other.
 TEST(forecast, forwarding_takes_time_that_few_tokens_see_most) {
   const auto more = [](int tokens) {
-    question q = asked(4, 2, tokens, ep_layout::per_rank, levels::two);
+    question q = asked(4, 2, tokens, ep_layout::per_rank, ep_levels::two);
     q.links.one_host = true;
     const double two = round_of(q).round_us();
-    q.by = levels::one;
+    q.config.levels = ep_levels::one;
     return two - round_of(q).round_us();
   };
   EXPECT_GT(more(1), 10);
@@ -212,7 +211,7 @@ TEST(forecast, within_a_group_tokens_travel_in_chunks_where_there_are_others) {
 }
 
 TEST(forecast, the_same_question_has_the_same_answer) {
-  const question q = asked(40, 8, 64, ep_layout::per_expert, levels::two);
+  const question q = asked(40, 8, 64, ep_layout::per_expert, ep_levels::two);
   const round_forecast first = round_of(q), again = round_of(q);
   EXPECT_EQ(first.dispatch.slowest_us, again.dispatch.slowest_us);
   EXPECT_EQ(first.combine.median_us, again.combine.median_us);
@@ -220,7 +219,7 @@ TEST(forecast, the_same_question_has_the_same_answer) {
 }
 
 TEST(forecast, more_tokens_and_wider_ones_take_no_less_time) {
-  for (const levels by : {levels::one, levels::two})
+  for (const ep_levels by : {ep_levels::one, ep_levels::two})
     for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
       double before = 0;
       for (const int tokens : {1, 8, 64, 256, 1024}) {
@@ -236,7 +235,7 @@ TEST(forecast, more_tokens_and_wider_ones_take_no_less_time) {
 }
 
 TEST(forecast, a_slower_link_or_card_takes_no_less_time) {
-  const question q = asked(16, 4, 256, ep_layout::per_rank, levels::two);
+  const question q = asked(16, 4, 256, ep_layout::per_rank, ep_levels::two);
   const double before = round_of(q).round_us();
   const auto with = [&](auto change) {
     question slower = q;
@@ -253,11 +252,71 @@ TEST(forecast, a_slower_link_or_card_takes_no_less_time) {
 
 /// All cards but those of one group have nothing to take in, and that one's take all.
 TEST(forecast, everybody_waits_for_a_card_that_all_want) {
-  const question q = asked(32, 8, 64, ep_layout::per_rank, levels::one);
+  const question q = asked(32, 8, 64, ep_layout::per_rank, ep_levels::one);
   const round_forecast even = round_of(q), hot = forecast_round(q, drawn(q, cli::ep_routing::zipf));
   EXPECT_EQ(hot.dispatch.of, bottleneck::cards_in);
   EXPECT_GT(hot.dispatch.busiest_us, 1.5 * even.dispatch.busiest_us);
   EXPECT_GT(hot.dispatch.slowest_us, even.dispatch.slowest_us);
+}
+
+/// Each token of the ranks in `from` to the experts of rank `to`, and of others none.
+choices_of_ranks all_to(int to, const question& q, const std::vector<int>& from) {
+  const int first = ep::shape{.num_experts = q.config.num_experts, .num_ranks = q.ranks}.first_expert(to);
+  return [=](int rank, std::span<std::int32_t> ids) {
+    const bool sends = std::find(from.begin(), from.end(), rank) != from.end();
+    std::fill(ids.begin(), ids.end(), sends ? first : -1);
+  };
+}
+
+TEST(forecast, a_rank_that_only_sends_is_not_done_before_its_links) {
+  const question q = asked(3, 0, 4096);
+  const round_forecast f = forecast_round(q, all_to(0, q, {1, 2}));
+  const double sent_us = 4096 * q.links.near_cost(f.sizes.near_message);
+  EXPECT_GE(f.dispatch.median_us, sent_us);  // ranks 1 and 2
+  EXPECT_GT(f.dispatch.slowest_us, 1.9 * sent_us) << "rank 0 takes both ranks' tokens in";
+}
+
+/// Rank r sends r times 256 tokens to rank 0, which is the slowest of nine.
+TEST(forecast, half_of_the_ranks_are_done_by_the_median) {
+  const question q = asked(9, 0, 2048);
+  const choices_of_ranks route = [all = all_to(0, q, {0, 1, 2, 3, 4, 5, 6, 7, 8})](int rank, auto ids) {
+    std::fill(ids.begin(), ids.end(), -1);
+    all(rank, ids.first(static_cast<std::size_t>(rank) * 256 * 8));
+  };
+  const round_forecast f = forecast_round(q, route);
+  const double of_256 = 256 * q.links.near_cost(f.sizes.near_message),
+               expected = measured_kernels(q).dispatch.fixed_us + 5 * of_256;
+  EXPECT_NEAR(f.dispatch.median_us, expected, of_256 / 2);  // ids beside
+}
+
+TEST(forecast, tokens_that_stay_where_they_arrive_cost_no_memory) {
+  question q = asked(4, 0, 4096);
+  q.config.transfer = ep_transfer::chunks;
+  const auto bytes = [&](ep_rows rows) {
+    q.config.rows = rows;
+    const message_sizes sizes = sizes_of(q);
+    const routed routing{q, drawn(q)};
+    return dispatch_bytes(q, sizes, routing, dispatch_phase(q, sizes, routing), 2);
+  };
+  EXPECT_GT(bytes(ep_rows::by_expert), 0);
+  EXPECT_EQ(bytes(ep_rows::by_token), 0);
+}
+
+TEST(forecast, what_is_forwarded_is_work_of_the_forwarder) {
+  const question q = asked(6, 3, 40, ep_layout::per_rank, ep_levels::two);
+  const message_sizes sizes = sizes_of(q);
+  const phase out = dispatch_phase(q, sizes, routed{q, all_to(5, q, {1})});
+  for (int r = 0; r < 6; ++r)
+    EXPECT_EQ(out.forwarded_bytes[static_cast<std::size_t>(r)], r == 4 ? 40.0 * sizes.group_message : 0) << r;
+}
+
+TEST(forecast, a_group_s_cards_are_its_own_however_its_ranks_share_them) {
+  question q = asked(6, 3, 1);
+  q.links.ranks_per_nic = 2;
+  std::vector<int> cards;
+  for (int r = 0; r < 6; ++r) cards.push_back(q.nic_of(r));
+  EXPECT_EQ(cards, (std::vector{0, 0, 1, 2, 2, 3}));
+  EXPECT_EQ(q.nics(), 4);
 }
 
 /// Single messages in queues, the first to come the first to go, one after the other.
@@ -296,7 +355,7 @@ TEST(forecast, single_messages_wait_in_a_queue) {
 
 /// A train is its messages but for where they are between its ends: no time is off by more than a block takes on the slowest way.
 TEST(forecast, blocks_of_tokens_take_as_long_as_their_messages) {
-  for (const levels by : {levels::one, levels::two})
+  for (const ep_levels by : {ep_levels::one, ep_levels::two})
     for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
       const question q = asked(16, 4, 512, layout, by);
       const message_sizes sizes = sizes_of(q);
@@ -310,14 +369,14 @@ TEST(forecast, blocks_of_tokens_take_as_long_as_their_messages) {
         const double exact = all_there(phase_of(q, sizes, each)),
                      coarse = all_there(phase_of(q, sizes, blocks));
         const double of_block = exact * blocks.tokens_of_block() / 512;
-        EXPECT_NEAR(coarse, exact, of_block) << (by == levels::two) << (layout == ep_layout::per_rank);
+        EXPECT_NEAR(coarse, exact, of_block) << (by == ep_levels::two) << (layout == ep_layout::per_rank);
       }
     }
 }
 
 /// Four ranks in groups of two with two levels, of which only rank 0 has tokens.
 question of_four(int tokens) {
-  question q = asked(4, 2, tokens, ep_layout::per_rank, levels::two);
+  question q = asked(4, 2, tokens, ep_layout::per_rank, ep_levels::two);
   q.config.num_experts = 4;
   q.config.top_k = 2;
   return q;
