@@ -1,8 +1,12 @@
-// Puts through the CPU machine's network: what may be put, and that it arrives.
+// Puts through the CPU machine's network: what may be put, that it arrives, and that schedules have all that a network may do.
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "baton/error.hpp"
 #include "sim/context.hpp"
@@ -44,6 +48,191 @@ TEST(sim_network, a_put_that_is_not_of_whole_vec16s_is_refused) {
   EXPECT_TRUE(test::says(said_of_a_put(0, 0, 24, there), "a put of 24 bytes", "multiple of 16"));
   EXPECT_TRUE(test::says(said_of_a_put(0, 0, -16, there), "a put of -16 bytes"));
   EXPECT_EQ(there.bytes, put_room{}.bytes);
+}
+
+/// Of rank 1, but `source`, which is of the rank that puts; and words by which ranks tell each other.
+struct far_cells {
+  alignas(16) std::array<std::uint64_t, 8> source{1, 1, 1, 1, 1, 1, 1, 1}, target{};
+  std::array<std::uint64_t, 3> told{};
+
+  std::byte* source_at(std::size_t i) { return reinterpret_cast<std::byte*>(&source[i]); }
+  std::byte* target_at(std::size_t i) { return reinterpret_cast<std::byte*>(&target[i]); }
+};
+
+constexpr site at_word = "test";
+
+void await_word(context& x, const std::uint64_t& word) {
+  context::lanes<std::uint64_t*> words{};
+  context::lanes<std::uint64_t> seen{};
+  words[0] = const_cast<std::uint64_t*>(&word);
+  x.wait<order::acquire, scope::system>(
+      words, [](int, std::uint64_t value) { return value != 0; }, {.where = at_word}, seen);
+}
+void tell(context& x, std::uint64_t& word, std::uint64_t value = 1) {
+  x.elect([&] { x.store<order::release, scope::system>(&word, value); });
+}
+void tell_behind_puts(context& x, int rank, std::uint64_t& word) {
+  x.elect([&] {
+    x.fence_puts();
+    x.signal(rank, &word, 1);
+  });
+}
+
+using two_looks = std::pair<std::uint64_t, std::uint64_t>;
+
+/// All that kernels(cells, seen) of three ranks see in 300 schedules.
+template <class Kernels>
+std::set<two_looks> seen_in_schedules(Kernels kernels) {
+  std::set<two_looks> all;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    far_cells cells;
+    two_looks seen;
+    machine m{3, {.order = schedule::random, .seed = seed, .delay_stores = true, .faults = {}}};
+    const std::array<std::function<void(context&)>, 3> of_rank = kernels(cells, seen);
+    for (int r = 0; r < 3; ++r)
+      if (of_rank[static_cast<std::size_t>(r)]) m.launch(r, {}, of_rank[static_cast<std::size_t>(r)]);
+    for (int r = 0; r < 3; ++r) m.run(r);
+    all.insert(seen);
+  }
+  return all;
+}
+using three_kernels = std::array<std::function<void(context&)>, 3>;
+
+/// Rank 0 writes again what it has put, and tells rank 1; then, behind the put, once more.
+TEST(sim_network, a_put_is_read_and_written_at_any_time_until_a_word_behind_a_fence) {
+  const auto seen = seen_in_schedules([](far_cells& c, two_looks& looks) {
+    return three_kernels{[&c](context& x) {
+                           x.put(1, c.target_at(0), c.source_at(0), 16);
+                           tell(x, c.source[0], 2);
+                           tell(x, c.told[0]);
+                           tell_behind_puts(x, 1, c.told[1]);
+                         },
+                         [&](context& x) {
+                           await_word(x, c.told[0]);
+                           looks.first = c.target[0];
+                           await_word(x, c.told[1]);
+                           looks.second = c.target[0];
+                         }};
+  });
+  EXPECT_EQ(seen, (std::set<two_looks>{{0, 1}, {0, 2}, {1, 1}, {2, 2}}));
+}
+
+/// A fence orders how puts arrive, not how they are read.
+TEST(sim_network, a_put_behind_a_fence_may_be_read_before_what_is_in_front_of_it_has_arrived) {
+  const auto seen = seen_in_schedules([](far_cells& c, two_looks& looks) {
+    return three_kernels{[&c](context& x) {
+                           x.put(1, c.target_at(0), c.source_at(0), 16);
+                           x.elect([&] { x.fence_puts(); });
+                           x.put(1, c.target_at(2), c.source_at(2), 16);
+                           tell(x, c.source[2], 2);
+                           tell(x, c.told[0]);
+                           tell_behind_puts(x, 1, c.told[1]);
+                         },
+                         [&](context& x) {
+                           await_word(x, c.told[0]);
+                           looks.first = c.target[0];
+                           await_word(x, c.told[1]);
+                           looks.second = c.target[2];
+                         }};
+  });
+  EXPECT_TRUE(seen.contains({0, 1}));
+  EXPECT_EQ(seen.size(), 4u);
+}
+
+TEST(sim_network, parts_of_a_put_arrive_in_any_order) {
+  const auto seen = seen_in_schedules([](far_cells& c, two_looks& looks) {
+    return three_kernels{[&c](context& x) {
+                           x.put(1, c.target_at(0), c.source_at(0), 64);
+                           tell(x, c.told[0]);
+                         },
+                         [&](context& x) {
+                           await_word(x, c.told[0]);
+                           looks = {c.target[0], c.target[6]};
+                         }};
+  });
+  EXPECT_EQ(seen, (std::set<two_looks>{{0, 0}, {0, 1}, {1, 0}, {1, 1}}));
+}
+
+/// Rank 2 hears of rank 0's fence, and tells rank 1.
+TEST(sim_network, a_fence_holds_nothing_back_that_is_for_another_rank) {
+  const auto seen = seen_in_schedules([](far_cells& c, two_looks& looks) {
+    return three_kernels{[&c](context& x) {
+                           x.put(1, c.target_at(0), c.source_at(0), 16);
+                           tell_behind_puts(x, 2, c.told[2]);
+                         },
+                         [&](context& x) {
+                           await_word(x, c.told[1]);
+                           looks.first = c.target[0];
+                         },
+                         [&c](context& x) {
+                           await_word(x, c.told[2]);
+                           tell(x, c.told[1]);
+                         }};
+  });
+  EXPECT_EQ(seen, (std::set<two_looks>{{0, 0}, {1, 0}}));
+}
+
+/// Rank 0 fences when it has heard that rank 2 has put.
+TEST(sim_network, a_fence_is_for_no_other_rank_s_puts) {
+  const auto seen = seen_in_schedules([](far_cells& c, two_looks& looks) {
+    return three_kernels{[&c](context& x) {
+                           await_word(x, c.told[0]);
+                           tell_behind_puts(x, 1, c.told[1]);
+                         },
+                         [&](context& x) {
+                           await_word(x, c.told[1]);
+                           looks.first = c.target[0];
+                         },
+                         [&c](context& x) {
+                           x.put(1, c.target_at(0), c.source_at(0), 16);
+                           tell(x, c.told[0]);
+                         }};
+  });
+  EXPECT_EQ(seen, (std::set<two_looks>{{0, 0}, {1, 0}}));
+}
+
+/// What a warp has written before its block met is older than what another one puts from there, and to there.
+TEST(sim_network, writes_of_a_block_that_has_met_are_put_and_do_not_come_after_what_was) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    far_cells c;
+    machine m{2, {.order = schedule::random, .seed = seed, .delay_stores = true, .faults = {}}};
+    m.launch(0, {.warps = 2}, [&](context& x) {
+      if (x.warp() == 1)
+        x.elect([&] {
+          x.write(&c.source[0], std::uint64_t{5});
+          x.write(&c.target[0], std::uint64_t{7});
+        });
+      x.sync_block();
+      if (x.warp() == 0) {
+        x.put(1, c.target_at(0), c.source_at(0), 16);
+        tell_behind_puts(x, 1, c.told[1]);
+      }
+    });
+    std::uint64_t seen = 0;
+    m.launch(1, {}, [&](context& x) {
+      await_word(x, c.told[1]);
+      seen = c.target[0];
+    });
+    m.run(0);
+    m.run(1);
+    EXPECT_EQ(seen, 5u) << seed;
+    EXPECT_EQ(c.target[0], 5u) << seed;
+  }
+}
+
+TEST(sim_network, what_is_put_to_or_by_a_rank_that_is_cut_off_is_lost) {
+  far_cells c;
+  options cut;
+  cut.faults = {{fault::kind::is_cut_off, 1}};
+  machine m{3, cut};
+  m.launch(0, {}, [&](context& x) {
+    x.put(1, c.target_at(0), c.source_at(0), 16);
+    x.put(2, c.target_at(2), c.source_at(0), 16);
+  });
+  m.launch(1, {}, [&](context& x) { x.put(2, c.target_at(4), c.source_at(0), 16); });
+  m.run(0);
+  m.run(1);
+  EXPECT_EQ(c.target, (std::array<std::uint64_t, 8>{0, 0, 1, 1, 0, 0, 0, 0}));
 }
 
 }  // namespace
