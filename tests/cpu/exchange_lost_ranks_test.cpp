@@ -1,9 +1,15 @@
 // A rank that is lost at any point of a round, with ranks beyond the p2p group: whatever each survivor waits for, it names that
 // one.
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
+#include <random>
 
 #include "baton/error.hpp"
+#include "kernels/ep/lost_rank/kernel.hpp"
+#include "protocol/lost_rank.hpp"
+#include "sim/context.hpp"
 #include "tests/support/exchange_in_groups.hpp"
 #include "tests/support/killed_in_rounds.hpp"
 #include "tests/support/simulated_worlds.hpp"
@@ -83,6 +89,91 @@ TEST_P(exchange_lost_ranks, of_which_there_are_two_are_not_taken_for_survivors) 
           << "step " << step << ", rank " << r << ": " << e.what();
     });
   }
+}
+
+/// A word as nobody writes it, or as ranks that wait in circles do.
+std::uint64_t any_word(std::mt19937_64& random, int num_ranks) {
+  const auto rank = static_cast<std::uint32_t>(random() % static_cast<std::uint64_t>(num_ranks));
+  const std::uint64_t right = epoch_arrival::word(1, rank), bit = std::uint64_t{1} << random() % 64;
+  const std::array<std::uint64_t, 6> words{
+      0,           random(),
+      right,       epoch_arrival::word(1, static_cast<std::uint32_t>(num_ranks) + rank % 3),
+      right ^ bit, epoch_arrival::word(2, rank)};
+  return words[random() % words.size()];
+}
+
+TEST(words_of_lost_ranks, name_a_rank_that_there_is_or_none_whatever_they_say) {
+  std::mt19937_64 random{7};
+  for (int times = 0; times < 5000; ++times) {
+    const int num_ranks = 2 + times % 7, rank = times % num_ranks, waited_for = (rank + 1) % num_ranks;
+    std::array<std::array<std::uint64_t, 8>, 8> of_ranks{};
+    loss_words words{{{}, p2p_group::of(rank, 1 + times % num_ranks, num_ranks)}, rank, num_ranks};
+    for (std::size_t r = 0; r < of_ranks.size(); ++r) {
+      std::generate(of_ranks[r].begin(), of_ranks[r].begin() + num_ranks,
+                    [&] { return any_word(random, num_ranks); });
+      words.of_ranks.parts.of_rank[r] = of_ranks[r].data();
+    }
+    int named = -1;
+    sim::machine m{num_ranks, {}};
+    m.launch(rank, {.limits = {.deadline_ns = 1000}}, [&](sim::context& x) {
+      const int found = find_lost(x, words, waited_for, 4);
+      x.elect([&] { named = found; });
+    });
+    m.run(rank);
+    EXPECT_TRUE(named >= 0 && named < num_ranks) << named << " of " << num_ranks << ", time " << times;
+    for (const auto& row : of_ranks)
+      EXPECT_TRUE(std::all_of(row.begin() + num_ranks, row.end(), [](std::uint64_t w) { return w == 0; }));
+  }
+}
+
+/// Rank 0 waited for rank 1, which refused what it found; rank 2 goes on, and tells nothing.
+TEST(words_of_lost_ranks, who_refused_is_named_at_once) {
+  std::array<std::array<std::uint64_t, 3>, 3> of_ranks{};
+  of_ranks[0][1] = epoch_arrival::word(1, 1);
+  loss_words words{{{}, p2p_group::of(0, 3, 3)}, 0, 3};
+  for (std::size_t r = 0; r < 3; ++r) words.of_ranks.parts.of_rank[r] = of_ranks[r].data();
+  sim::machine m{3, {}};
+  int named = -1;
+  m.launch(0, {.limits = {.deadline_ns = 1000}}, [&](sim::context& x) {
+    const int found = find_lost(x, words, 1, 16);
+    x.elect([&] { named = found; });
+  });
+  m.run(0);
+  EXPECT_EQ(named, 1);
+  EXPECT_LT(m.now_ns(), 1000u);
+}
+
+/// Until three deadlines after a wait began, however long it was.
+TEST(words_of_lost_ranks, are_awaited_until_the_third_deadline) {
+  constexpr int a_deadline = ep::lost_rank::slices_of_deadline;
+  EXPECT_EQ(ep::lost_rank::slices_for(1000, 1000), 2 * a_deadline);
+  EXPECT_EQ(ep::lost_rank::slices_for(1999, 1000), 2 * a_deadline);
+  EXPECT_EQ(ep::lost_rank::slices_for(2000, 1000), a_deadline);
+  EXPECT_EQ(ep::lost_rank::slices_for(999, 1000), 0) << "the host ended it";
+  EXPECT_EQ(ep::lost_rank::slices_for(5000, 0), 0) << "no deadline";
+}
+
+/// Whom a rank of two names in its record, that had `claimed` before.
+std::uint32_t claimed_after(std::uint64_t waited_ns, std::int16_t peer) {
+  constexpr std::uint32_t before = 7;
+  std::array<std::array<std::uint64_t, 2>, 2> of_ranks{};
+  stuck_record record{};
+  record.complete = 1;
+  record.claimed = before;
+  record.waited_ns = waited_ns;
+  record.peer = peer;
+  ep::lost_rank::params p{{{{}, p2p_group::of(0, 1, 2)}, 0, 2}, &record, 1000};
+  for (std::size_t r = 0; r < 2; ++r) p.words.of_ranks.parts.of_rank[r] = of_ranks[r].data();
+  sim::machine m{2, {}};
+  m.launch(0, {.limits = {.deadline_ns = 125}}, [&](sim::context& x) { ep::lost_rank::kernel::run(x, p); });
+  m.run(0);
+  return record.claimed == before ? 0 : record.claimed;
+}
+
+TEST(words_of_lost_ranks, are_of_no_use_to_who_refused_what_it_found) {
+  EXPECT_EQ(claimed_after(1000, 1), stuck_record::lost_is + 1);
+  EXPECT_EQ(claimed_after(0, 1), 0u) << "it refused what rank 1 sent";
+  EXPECT_EQ(claimed_after(1000, -1), 0u) << "it waited for its own warps";
 }
 
 }  // namespace
