@@ -46,7 +46,7 @@ std::vector<exploration> rounds_that_hold() {
 /// Two senders of the first rank take what is next of all: the second rank's third token is taken, not given.
 const exchange_setting two_takers{.warps = {4, 3}, .tokens = {1, 3}, .rounds = 1, .takes_units = 1};
 /// One does, in rounds that follow each other.
-const exchange_setting one_taker{.warps = {3}, .tokens = {1, 2}, .rounds = 2, .takes_units = 1};
+const exchange_setting one_taker{.warps = {2}, .top_k = 2, .tokens = {0, 2}, .rounds = 2, .takes_units = 1};
 
 std::vector<exploration> takes_that_hold() {
   return {
@@ -58,8 +58,8 @@ std::vector<exploration> takes_that_hold() {
             {.blocks = {2, 1}, .warps = {3}, .tokens = {1, 3}, .rounds = 1, .takes_units = 1}),
       holds("3 ranks, two senders take what is next, 1 round",
             {.ranks = 3, .warps = {4, 3}, .experts = 3, .tokens = {1, 2}, .rounds = 1, .takes_units = 1}),
-      holds("2 ranks, senders take what is next, 4 kernels a round, 2 rounds",
-            {.warps = {1}, .tokens = {1, 2}, .rounds = 2, .is_apart = true, .takes_units = 1}),
+      holds("2 ranks, senders take what is next, 4 kernels a round, 1 round",
+            {.warps = {2}, .tokens = {0, 2}, .rounds = 1, .looks = 1, .is_apart = true, .takes_units = 1}),
       holds("2 ranks of 3, a sender takes what is next, 1 round", {.ranks = 3,
                                                                    .warps = {3},
                                                                    .experts = 3,
@@ -85,20 +85,6 @@ std::vector<exploration> failures_that_hold() {
              .absent_ranks_run = true}),
       holds("1 rank, 2 rounds, every wait may give up",
             {.ranks = 1, .warps = {3}, .rounds = 2, .gives_up = {anywhere}, .looks = 1}),
-      holds("2 ranks, a sender takes what is next, 1 round, the first's waits may give up",
-            {.warps = {3},
-             .tokens = {1, 2},
-             .rounds = 1,
-             .gives_up = {anywhere, nowhere},
-             .looks = 1,
-             .takes_units = 1}),
-      holds("2 ranks, 1 round, a token of the second to the first, every wait may give up",
-            {.warps = {3},
-             .tokens = {0, 1},
-             .route = routing::one_expert,
-             .rounds = 1,
-             .gives_up = {anywhere},
-             .looks = 1}),
   };
 }
 
