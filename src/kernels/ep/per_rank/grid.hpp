@@ -49,9 +49,9 @@ inline role_grid most_of_combine(const shape& s, int sent_of_block) {
   return {0, sent_of_block > 40 ? 12 : 10, 20};
 }
 
-/// How many units a sender takes at once. Links and memory do not serve warps alike, so that of shares the last ends late; but each
-/// take is an access of all warps to one word, and a sender of few units has nothing to make up for. Measured on 4 H100; of two
-/// ranks shares are quicker (docs/decisions/0017).
+/// How many units a sender takes at once. Links and memory do not serve warps alike, so that of shares the last ends late; but
+/// each take is an access of all warps to one word, and a sender of few units has nothing to make up for. Measured on 4 H100; of
+/// two ranks shares are quicker (docs/decisions/0017).
 inline int units_taken_each(const endpoint& end, int units_sent, int senders) {
   if (end.s.num_ranks <= 2 || units_sent < 4 * senders) return 0;
   return units_sent < 13 * senders ? 1 : 2;
