@@ -75,6 +75,7 @@ struct exchange_setting {
   ep::row_storage rows = ep::row_storage::of_experts;
   bool fp8_sums = false;          // layout per_rank; hidden is a multiple of 128
   bool late_weights = false;      // layout per_rank in lines or by flags: weights are given to combine
+  int takes_units = 0;            // layout per_rank in lines or by flags: combine_senders::taken_each
   std::uint32_t absent = 0;       // layout per_rank, bit r: to the others rank r takes no part
   bool absent_ranks_run = false;  // and all the same sends, and waits for them, until it gives up
   planted_bug bug = {};

@@ -43,6 +43,36 @@ std::vector<exploration> rounds_that_hold() {
   };
 }
 
+/// Two senders of the first rank take what is next of all: the second rank's third token is taken, not given.
+const exchange_setting two_takers{.warps = {4, 3}, .tokens = {1, 3}, .rounds = 1, .takes_units = 1};
+/// One does, in rounds that follow each other.
+const exchange_setting one_taker{.warps = {2}, .top_k = 2, .tokens = {0, 2}, .rounds = 2, .takes_units = 1};
+
+std::vector<exploration> takes_that_hold() {
+  return {
+      holds("2 ranks, two senders take what is next, 1 round", two_takers),
+      holds("2 ranks, a sender takes what is next, 2 rounds", one_taker),
+      holds("2 ranks, a sender takes two units at once, 1 round",
+            {.warps = {3}, .tokens = {1, 4}, .rounds = 1, .takes_units = 2}),
+      holds("2 ranks, senders of two blocks take what is next, 1 round",
+            {.blocks = {2, 1}, .warps = {3}, .tokens = {1, 3}, .rounds = 1, .takes_units = 1}),
+      holds("3 ranks, two senders take what is next, 1 round",
+            {.ranks = 3, .warps = {4, 3}, .experts = 3, .tokens = {1, 2}, .rounds = 1, .takes_units = 1}),
+      holds("2 ranks, senders take what is next, 4 kernels a round, 1 round",
+            {.warps = {2}, .tokens = {0, 2}, .rounds = 1, .looks = 1, .is_apart = true, .takes_units = 1}),
+      holds("2 ranks of 3, a sender takes what is next, 1 round", {.ranks = 3,
+                                                                   .warps = {3},
+                                                                   .experts = 3,
+                                                                   .top_k = 2,
+                                                                   .tokens = {1, 2},
+                                                                   .rounds = 1,
+                                                                   .takes_units = 1,
+                                                                   .absent = 0b100}),
+      holds("2 ranks, a sender takes what is next, sums in block FP8, 1 round",
+            {.warps = {3}, .hidden = 512, .tokens = {1, 2}, .rounds = 1, .fp8_sums = true, .takes_units = 1}),
+  };
+}
+
 std::vector<exploration> failures_that_hold() {
   return {
       holds("1 rank of 2, beside the other, which was left out and sends until it gives up, 2 rounds",
@@ -55,13 +85,6 @@ std::vector<exploration> failures_that_hold() {
              .absent_ranks_run = true}),
       holds("1 rank, 2 rounds, every wait may give up",
             {.ranks = 1, .warps = {3}, .rounds = 2, .gives_up = {anywhere}, .looks = 1}),
-      holds("2 ranks, 1 round, a token of the second to the first, every wait may give up",
-            {.warps = {3},
-             .tokens = {0, 1},
-             .route = routing::one_expert,
-             .rounds = 1,
-             .gives_up = {anywhere},
-             .looks = 1}),
   };
 }
 
@@ -113,6 +136,14 @@ std::vector<mutant> planted_bugs() {
             {.what = verbs::write, .how = moved, .cell = "round combined", .by = -8}, two),
       wrong("dispatch does not count rounds", "Start", lost_order,
             {.what = verbs::write, .how = lost, .cell = "round dispatched"}, two),
+      wrong("a unit is taken twice", "T1", lost_order,
+            {.what = verbs::add, .how = shifted, .cell = "units taken of rank 0", .time = 1, .by = -1},
+            two_takers),
+      wrong("a unit is left out", "T1", {verdict::deadlock},
+            {.what = verbs::add, .how = shifted, .cell = "units taken of rank 0", .by = 1},
+            {.warps = {3}, .tokens = {1, 4}, .rounds = 1, .takes_units = 1}),
+      wrong("what was taken in the round before is not taken back", "T1", {verdict::deadlock},
+            {.what = verbs::write, .how = lost, .cell = "units taken"}, one_taker),
       wrong("kernels do not look whether their rank gave up", "Progress", {verdict::broken_promise},
             {.what = verbs::has_given_up, .how = lost}, {.warps = {3}, .rounds = 1, .gives_up = {anywhere}}),
       wrong("a wait for lines that gave up counts as arrived", "L1",
@@ -133,6 +164,7 @@ protocol_check exchange_per_rank_check() {
                   kernels + "combine.hpp"},
       .explorations = rounds_that_hold(),
       .mutants = planted_bugs()};
+  for (const exploration& e : takes_that_hold()) c.explorations.push_back(e);
   for (const exploration& e : failures_that_hold()) c.explorations.push_back(e);
   return c;
 }

@@ -16,12 +16,14 @@ template <class Way, class Endpoint>
 struct kernels_by {
   using setting = exchange_setting;
   using context = exchange_context;
-  using endpoint = Endpoint;
+  struct endpoint : Endpoint {
+    int takes_units;
+  };
   using cells = typename Way::cells;
 
   static std::size_t window_bytes(const setting& e, const ep::shape& s) { return end(e, s).window_bytes(); }
   static std::size_t local_bytes(const setting&, const ep::shape& s) { return units::local_cells{s}.bytes; }
-  static endpoint end(const setting&, const ep::shape& s) { return endpoint::of(s); }
+  static endpoint end(const setting& e, const ep::shape& s) { return {Endpoint::of(s), e.takes_units}; }
 
   static void name(check::program& p, const endpoint& end, const std::string& whose) {
     const cells window = end.window_cells();
@@ -30,6 +32,7 @@ struct kernels_by {
     name.halves(0, tokens, "ids");
     name.halves(tokens, sums, "tokens");
     name_behind(name, window, end.s, sums);
+    p.name(end.template own<std::uint32_t>(&units::local_cells::units_taken), "units taken" + whose, 1);
     if (end.s.late_weights) name.whole(end.weights({}).words, end.window_bytes(), "words of weights");
   }
 
@@ -42,7 +45,7 @@ struct kernels_by {
   static void combine(exchange_context& x, const endpoint& end, const units::launch_limits& limits,
                       const units::combine_input& in, const ep::store_fp32& store) {
     const auto grid = units::grid_of_combine(end, limits, in.num_tokens);
-    const auto p = end.combine(in, grid.senders, limits.which != half::send, store);
+    const auto p = end.combine(in, {grid.senders, end.takes_units}, limits.which != half::send, store);
     using kernel = units::combine_kernel<ep::store_fp32, 0, Way>;
     using fp8_kernel = units::combine_kernel<ep::store_fp32, 0, Way, token_format::blockwise_fp8>;
     if (end.s.fp8_sums) return fp8_kernel::run(x, typename fp8_kernel::params{p});

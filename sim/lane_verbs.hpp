@@ -108,6 +108,10 @@ class lane_verbs {
   void fetch_params(const Params&) {}
   /// Looked at, so that a sanitizer says where there is no memory.
   void prefetch_line(const void* p) { static_cast<void>(*static_cast<const volatile std::byte*>(p)); }
+  void prefetch_bytes(const void* p, int bytes) {
+    prefetch_line(p);
+    prefetch_line(static_cast<const std::byte*>(p) + bytes - 1);
+  }
   void await_dependencies() {}
 
  protected:

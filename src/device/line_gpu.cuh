@@ -87,6 +87,9 @@ class line_gpu : public mma_gpu {
   }
 
   BATON_FN static void prefetch_line(const void* p) { ptx::prefetch_l2(p); }
+  BATON_FN static void prefetch_bytes(const void* p, int bytes) {
+    ptx::bulk_prefetch_l2(p, static_cast<std::uint32_t>(bytes));
+  }
 
   /// An ordinary load: the warps of an SM ask the L2 once between them.
   BATON_FN std::uint32_t gave_up_before() const { return limits().abort != nullptr ? *limits().abort : 0; }

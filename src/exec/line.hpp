@@ -19,6 +19,7 @@
 //   verbs of one lane
 //     prefetch_line(p)             asks for the line of p: a later load may find it in the L2. Nothing is taken from it, so
 //                                  that it may come before await_dependencies
+//     prefetch_bytes(p, bytes)     the same of so many bytes, both aligned to 16: one request of the copy engine
 //     gave_up_before()             1, else 0: has_given_up(), of the kernels before this one; after await_dependencies. A word as
 //                                  it was loaded, so that nobody waits for it before he looks at it
 //
@@ -51,6 +52,7 @@ concept line_exec_context = async_exec_context<X> &&
   x.fetch_params(v);
   x.await_dependencies();
   x.prefetch_line(memory);
+  x.prefetch_bytes(memory, 16);
   { x.gave_up_before() } -> std::same_as<std::uint32_t>;
 };
 

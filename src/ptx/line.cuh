@@ -42,6 +42,10 @@ __device__ __forceinline__ void ld_words(const std::uint64_t* from, std::uint64_
 __device__ __forceinline__ void prefetch_l2(const void* p) {
   asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
 }
+/// Both aligned to 16.
+__device__ __forceinline__ void bulk_prefetch_l2(const void* p, std::uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "r"(bytes));
+}
 
 // An instruction that needs `value`, and does nothing: without one a load of it would be left out.
 __device__ __forceinline__ void look_at(std::uint32_t value) {

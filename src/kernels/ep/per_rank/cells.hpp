@@ -191,6 +191,7 @@ struct local_cells : local_plan, received_layout {
   std::size_t rank_sets;     // u32 [T]: bit r: rank r has an expert of the token
   std::size_t choices;       // u32 [R, T]: bit k: the k-th choice of that rank's token is here
   std::size_t entries;       // entry [R, T, K]: where choices says so
+  std::size_t units_taken;   // u32: of the sums that combine sends, by all its blocks (T1 of combine.hpp)
   std::size_t own_sums;      // f32 [T, H]: what the split form brings from combine_async to combine_wait
 
   constexpr explicit local_cells(const shape& s) : received_layout{*this, s} {
@@ -202,6 +203,7 @@ struct local_cells : local_plan, received_layout {
     rank_sets = take(4 * max_tokens);
     choices = take(4 * ranks * max_tokens);
     entries = take(sizeof(entry) * ranks * max_tokens * static_cast<std::size_t>(s.top_k));
+    units_taken = take(sizeof(std::uint32_t));
     own_sums = take(4 * max_tokens * static_cast<std::size_t>(s.hidden));
   }
 };

@@ -13,11 +13,15 @@
 //   receive   | sum own | wait lines, add, write ... |
 //
 // Apart, combine_async sends, this rank's own sums to its own memory, and combine_wait receives.
+//
+// T1: where senders take what is next of all, each unit is taken by one: what is counted is 0 when the kernel begins, as the
+//     round's dispatch has written (they follow each other), and only ever added to.
 #include "base/bits.hpp"
 #include "base/settled.hpp"
 #include "exec/kernel.hpp"
 #include "kernels/ep/per_rank/by_lines.hpp"
 #include "kernels/ep/per_rank/round_start.hpp"
+#include "kernels/ep/per_rank/sent_shares.hpp"
 #include "kernels/ep/per_rank/sum_format.hpp"
 
 namespace baton::ep::per_rank {
@@ -41,7 +45,8 @@ struct combine_kernel {
     x.await_dependencies();
     const auto start = begin_round(x, &p.epochs->dispatched);
     if (x.warp() < p.senders) {
-      all.each(x, p, [&](const share& mine) { return send_sums(x, p, start, mine); });
+      if (!params::is_pair && p.taken_each > 0) return send_taken(x, p, start);
+      all.each(x, p, [&](const sent_share& mine) { return send_sums(x, p, start, mine); });
     } else if (p.receives) {
       const int nth = (x.warp() - p.senders) * x.num_blocks() + x.block();
       receive(x, p, start, {p.s.rank, nth, (x.num_warps() - p.senders) * x.num_blocks()});
@@ -49,55 +54,7 @@ struct combine_kernel {
   }
 
  private:
-  struct share {
-    int source, nth, warps;
-  };
-  /// A sender's shares of the other's units, and, where it does not receive, of this rank's.
-  struct shares_of_pair {
-    template <class X>
-    BATON_FN shares_of_pair(const X&, const params&) {}
-    template <class X, class F>
-    BATON_FN void each(const X& x, const params& p, F f) const {
-      const int nth = x.warp() * x.num_blocks() + x.block(), warps = p.senders * x.num_blocks();
-      for (int i = 1, to = p.s.rank; i <= (p.receives ? 1 : 2); ++i) {
-        if (++to == 2) to = 0;
-        if (!f(share{to, nth, warps})) return;
-      }
-    }
-  };
-  /// The same among more ranks. Each rank's units are dealt on from where those of the one before would end if ranks had as many
-  /// tokens as this one: where they have few, a warp has a unit of one of them. It begins with that of which it has the first.
-  /// Without branches on what a warp has, behind which the compiler would take it for parted.
-  struct dealt_shares {
-    int nth, warps, count, step, first = 0, nth_of_first;
-    template <class X>
-    BATON_FN dealt_shares(const X& x, const params& p)
-        : nth{x.warp() * x.num_blocks() + x.block()},
-          warps{p.senders * x.num_blocks()},
-          count{p.receives ? p.num_ranks() - 1 : p.num_ranks()},
-          nth_of_first{nth} {
-      const int units = p.num_tokens * p.window.sum_units;
-      step = units < warps ? units : warps > 0 ? units % warps : 0;
-      for (int other = 1, at = nth; other < count; ++other) {
-        at = behind(at);
-        first = at < nth_of_first ? other : first;
-        nth_of_first = smaller(at, nth_of_first);
-      }
-    }
-    /// The warp's number among the units of the rank behind that of which it has the `at`-th.
-    BATON_FN int behind(int at) const { return at < step ? at - step + warps : at - step; }
-    template <class X, class F>
-    BATON_FN void each(const X&, const params& p, F f) const {
-      for (int i = 0, other = first, at = nth_of_first; i < count; ++i) {
-        const int to = p.s.rank + 1 + other;
-        if (!f(share{to < p.num_ranks() ? to : to - p.num_ranks(), at, warps})) return;
-        const bool is_last = ++other == count;
-        at = is_last ? nth : behind(at);
-        other = is_last ? 0 : other;
-      }
-    }
-  };
-  using sent_shares = std::conditional_t<params::is_pair, shares_of_pair, dealt_shares>;
+  using sent_shares = std::conditional_t<params::is_pair, shares_of_pair<params>, dealt_shares<params>>;
   using sums = sum_format<Sums>;
   using lane_columns = lane_columns_in<Sums>;
   /// Whether two lanes have half of the same columns each.
@@ -119,6 +76,16 @@ struct combine_kernel {
   /// The last ones where a lane has none.
   static BATON_FN int column_of(const params& p, int unit, int lane) {
     return smaller(lane_columns{unit, lane}.first, p.s.hidden - sums::columns);
+  }
+
+  template <class X>
+  static BATON_FN void refuse_count(X& x, const params& p, const round_start& now, int source, int tokens) {
+    refuse(x,
+           {.where = combine_sites::count(),
+            .peer = source,
+            .epoch = static_cast<std::uint32_t>(now.epoch()),
+            .expected = static_cast<std::uint64_t>(p.s.max_tokens)},
+           static_cast<std::uint32_t>(tokens));
   }
 
   /// What dispatch left of a token's choices on this rank: lane k has choice k's.
@@ -145,7 +112,7 @@ struct combine_kernel {
   /// False: the rank has given up, or what it knows of the source cannot be.
   template <class X>
   static BATON_FN bool send_sums(X& x, const params& p, const typename X::template lanes<round_start>& start,
-                                 const share& mine) {
+                                 const sent_share& mine) {
     const int most = p.s.max_tokens * p.window.sum_units;
     int tokens = -1;
     for (int i = mine.nth; i < most; i += mine.warps) {
@@ -158,22 +125,11 @@ struct combine_kernel {
       if (now.aborted()) return false;
       if (tokens < 0) tokens = x.broadcast(count, 0);
       if (tokens < 0 || tokens > p.s.max_tokens) {
-        refuse(x,
-               {.where = combine_sites::count(),
-                .peer = mine.source,
-                .epoch = static_cast<std::uint32_t>(now.epoch()),
-                .expected = static_cast<std::uint64_t>(p.s.max_tokens)},
-               static_cast<std::uint32_t>(tokens));
+        refuse_count(x, p, now, mine.source, tokens);
         return false;
       }
       if (token >= tokens) break;
-      if (here.set == 0) continue;
-      lane_sums<X> sum;
-      if (!sum_here(x, p, {mine.source, token, unit}, here, sum)) return false;
-      if (mine.source == p.s.rank)
-        keep(x, p, token, unit, sum);
-      else
-        Way::send_sum(x, p, now.epoch(), {mine.source, i}, sums::lines_of(x, sum, unit, now.epoch()));
+      if (!send_sum(x, p, now.epoch(), {mine.source, token, unit}, i, here)) return false;
     }
     return true;
   }
@@ -181,6 +137,75 @@ struct combine_kernel {
   struct sum_unit {
     int source, token, unit;
   };
+
+  /// The source's nth unit. False: a row that cannot be.
+  template <class X>
+  static BATON_FN bool send_sum(X& x, const params& p, std::uint64_t epoch, const sum_unit& at, int nth,
+                                const token_choices<X>& here) {
+    if (here.set == 0) return true;
+    lane_sums<X> sum;
+    if (!sum_here(x, p, at, here, sum)) return false;
+    if (at.source == p.s.rank)
+      keep(x, p, at.token, at.unit, sum);
+    else
+      Way::send_sum(x, p, epoch, {at.source, nth}, sums::lines_of(x, sum, at.unit, epoch));
+    return true;
+  }
+
+  /// The nth of all units that are sent: those of the same token and columns of each rank side by side, so that all links are
+  /// busy at any time.
+  static BATON_FN sum_unit nth_unit(const params& p, int nth) {
+    const int sources = p.receives ? p.num_ranks() - 1 : p.num_ranks(), of_rank = nth / sources;
+    const int source = p.s.rank + 1 + nth - of_rank * sources;
+    const int token = p.window.by_sum_units.quotient(of_rank);
+    return {source < p.num_ranks() ? source : source - p.num_ranks(), token,
+            of_rank - token * p.window.sum_units};
+  }
+
+  /// What a sender takes next is on its way while it sums what it took before.
+  template <class X>
+  static BATON_FN void send_taken(X& x, const params& p,
+                                  const typename X::template lanes<round_start>& start) {
+    const int each = p.taken_each, senders = p.senders * x.num_blocks();
+    int most = -1;  // tokens of any rank, once they are known
+    typename X::template lanes<int> tokens;
+    x.each_lane([&](int r) { tokens[r] = r < p.num_ranks() ? x.read(p.token_counts + r) : 0; });
+    for (int nth = (x.warp() * x.num_blocks() + x.block()) * each;;) {
+      typename X::template lanes<std::uint32_t> next{};
+      x.elect([&] {
+        next[0] = x.template fetch_add<order::relaxed, scope::device>(p.units_taken,
+                                                                      static_cast<std::uint32_t>(each));
+      });
+      for (const int behind = nth + each; nth < behind; ++nth) {
+        const sum_unit at = nth_unit(p, nth);
+        if (at.token >= p.s.max_tokens) return;
+        const token_choices<X> here = read_choices(x, p, at.source, at.token);
+        const round_start now = x.broadcast(start, 0);
+        if (now.aborted()) return;
+        if (most < 0 && !most_tokens(x, p, now, tokens, most)) return;
+        if (at.token >= most) return;
+        if (at.token >= x.broadcast(tokens, at.source)) continue;
+        if (!send_sum(x, p, now.epoch(), at, at.token * p.window.sum_units + at.unit, here)) return;
+      }
+      nth = senders * each + static_cast<int>(smaller(x.broadcast(next, 0), most_taken));
+    }
+  }
+  static constexpr std::uint32_t most_taken = 1u << 24;  // memory may be damaged; there are never so many
+
+  /// Of ranks whose sums are sent. False: a number that cannot be.
+  template <class X>
+  static BATON_FN bool most_tokens(X& x, const params& p, const round_start& now,
+                                   const typename X::template lanes<int>& tokens, int& most) {
+    for (int r = 0; r < p.num_ranks(); ++r) {
+      const int here = x.broadcast(tokens, r);
+      if (here < 0 || here > p.s.max_tokens) {
+        refuse_count(x, p, now, r, here);
+        return false;
+      }
+      if (r != p.s.rank || !p.receives) most = larger(most, here);
+    }
+    return true;
+  }
 
   /// The weighted sum of a token's rows on this rank. False: a row that cannot be. That is looked at when the first rows are on
   /// their way: until then the last row stands for any that there is not.
@@ -277,7 +302,7 @@ struct combine_kernel {
 
   template <class X>
   static BATON_FN void receive(X& x, const params& p, const typename X::template lanes<round_start>& start,
-                               const share& mine) {
+                               const sent_share& mine) {
     for (int i = mine.nth; i < p.num_tokens * p.window.sum_units; i += mine.warps) {
       const int token = p.window.by_sum_units.quotient(i), unit = i - token * p.window.sum_units;
       typename X::template lanes<std::uint32_t> set;

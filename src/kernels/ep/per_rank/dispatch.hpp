@@ -279,7 +279,10 @@ struct dispatch_kernel {
       if (e == experts - 1) x.write(p.row_offsets + experts, first + p.window.taken.by(here));
     });
     x.each(p.num_ranks(), [&](int r) { x.write(p.token_counts + r, x.read(rows.counts + r)); });
-    x.elect([&] { x.write(&p.epochs->dispatched, epoch); });
+    x.elect([&] {
+      x.write(&p.epochs->dispatched, epoch);
+      x.write(p.units_taken, 0u);  // T1 of combine.hpp
+    });
   }
 
   template <class X>

@@ -22,6 +22,11 @@ struct combine_input {
   const bfloat16* shared_output = nullptr;  // [num_tokens, H] or null; of a kernel that receives
 };
 
+/// Of combine's blocks: warps that send, and how many units one takes at once of what is next of all (0: each has a share).
+struct combine_senders {
+  int warps = 0, taken_each = 0;
+};
+
 /// What weights that are given to combine are brought by.
 struct late_weights_input {
   const float* topk_weights = nullptr;  // [num_tokens, K] or null
@@ -50,7 +55,7 @@ struct endpoint {
   }
 
   template <class Output>
-  combine_params<Output> combine(const combine_input& in, int senders, bool receives,
+  combine_params<Output> combine(const combine_input& in, const combine_senders& senders, bool receives,
                                  const Output& output) const {
     return combine_with(window_cells(), in, senders, receives, output);
   }
@@ -81,14 +86,18 @@ struct endpoint {
     p.row_bytes = s.by_token() ? s.token_row_bytes() : s.payload_bytes();
     p.scale_row = s.by_token() ? s.token_row_bytes() / static_cast<int>(sizeof(float)) : 1;
     p.scale_block = s.by_token() ? 1 : s.max_rows();
+    p.units_taken = own<std::uint32_t>(&local_cells::units_taken);
     return p;
   }
   template <class Cells, class Output>
-  combine_params<Output, Cells> combine_with(const Cells& window, const combine_input& in, int senders,
-                                             bool receives, const Output& output) const {
+  combine_params<Output, Cells> combine_with(const Cells& window, const combine_input& in,
+                                             const combine_senders& senders, bool receives,
+                                             const Output& output) const {
     combine_params<Output, Cells> p{{s, window}};
     fill(p, in, receives);
-    p.senders = senders;
+    p.senders = senders.warps;
+    p.taken_each = senders.taken_each;
+    p.units_taken = own<std::uint32_t>(&local_cells::units_taken);
     p.output = output;
     return p;
   }
@@ -147,8 +156,8 @@ struct flag_endpoint : endpoint {
     return dispatch_with(window_cells(), in, senders, receives);
   }
   template <class Output>
-  combine_params<Output, flag_cells> combine(const combine_input& in, int senders, bool receives,
-                                             const Output& output) const {
+  combine_params<Output, flag_cells> combine(const combine_input& in, const combine_senders& senders,
+                                             bool receives, const Output& output) const {
     return combine_with(window_cells(), in, senders, receives, output);
   }
 };

@@ -12,6 +12,7 @@ namespace baton::ep::per_rank {
 struct role_grid {
   int blocks;
   int senders, receivers;
+  int taken_each = 0;  // combine_senders's
   int threads() const { return (senders + receivers) * warp_lanes; }
 };
 
@@ -48,6 +49,14 @@ inline role_grid most_of_combine(const shape& s, int sent_of_block) {
   return {0, sent_of_block > 40 ? 12 : 10, 20};
 }
 
+/// How many units a sender takes at once. Links and memory do not serve warps alike, so that of shares the last ends late; but
+/// each take is an access of all warps to one word, and a sender of few units has nothing to make up for. Measured on 4 H100; of
+/// two ranks shares are quicker (docs/decisions/0017).
+inline int units_taken_each(const endpoint& end, int units_sent, int senders) {
+  if (end.s.num_ranks <= 2 || units_sent < 4 * senders) return 0;
+  return units_sent < 13 * senders ? 1 : 2;
+}
+
 /// A warp for each unit to send and to receive, of ranks that have as many tokens as this one.
 inline role_grid grid_of_combine(const endpoint& end, const launch_limits& limits, int num_tokens) {
   const int units = larger(1, num_tokens * cells{end.s}.sum_units);
@@ -61,8 +70,10 @@ inline role_grid grid_of_combine(const endpoint& end, const launch_limits& limit
     g.senders = smaller(most.senders, sent_of_block);
     g.receivers = smaller(most.receivers, ceil_div(units, g.blocks));
   }
-  if (limits.which == half::send) return {g.blocks, g.senders + g.receivers, 0};
-  return for_half(limits.which, g);
+  g = limits.which == half::send ? role_grid{g.blocks, g.senders + g.receivers, 0}
+                                 : for_half(limits.which, g);
+  g.taken_each = units_taken_each(end, sent, g.blocks * g.senders);
+  return g;
 }
 
 }  // namespace baton::ep::per_rank

@@ -65,7 +65,7 @@ void launch_combine(const world& w, const Endpoint& end, const launch_limits& li
                          .begins_early = limits.begin_early(),
                          .slot = limits.slot,
                          .only_loads = limits.only_loads};
-  const auto p = end.combine(in, g.senders, g.receivers > 0, output);
+  const auto p = end.combine(in, {g.senders, g.taken_each}, g.receivers > 0, output);
   constexpr token_format bf16 = token_format::bf16, fp8 = token_format::blockwise_fp8;
   using of_pair = combine_kernel<Output, 2, Way, bf16, max_pair_combine_warps>;
   if (end.s.fp8_sums)

@@ -94,12 +94,15 @@ struct dispatch_params_of : dispatch_round<Cells> {
   int senders{};                   // warps of a block: the first ones; 0: only receives
   int row_bytes{};                 // of `rows`, from one to the next
   int scale_row{}, scale_block{};  // of `scales`, from a row's to the next one's and from a block's
+  std::uint32_t* units_taken{};
 };
 using dispatch_params = dispatch_params_of<cells>;
 
 template <class Output, class Cells = cells>
 struct combine_params : combine_round<Cells> {
-  int senders{};  // warps of a block; 0: only receives
+  int senders{};     // warps of a block; 0: only receives
+  int taken_each{};  // units that a sender takes at once of what is next of all; 0: each has a share
+  std::uint32_t* units_taken{};
   Output output{};
 };
 

@@ -104,6 +104,7 @@ struct combine_body {
     known_part<X> now = look_up(x, p, take(x, p, from));
     while (now.at.token >= 0) {
       const known_part<X> next = look_up(x, p, take(x, p, from));
+      if (p.roles.prefetches) prefetch_rows(x, p, now);
       if (!f(now)) return false;
       now = next;
     }
@@ -120,6 +121,22 @@ struct combine_body {
       const int source = from.source(p, taken % from.sources);
       if (token < x.broadcast(from.tokens, source)) return {source, token, of_rank % p.window.sum_parts};
     }
+  }
+
+  /// Asks the L2 for the part's columns of this rank's rows, in one piece each: where few SMs load, memory serves pieces of 2 KB
+  /// in turn more slowly than it could (docs/decisions/0020). Nobody waits for it.
+  template <class X>
+  static BATON_FN void prefetch_rows(X& x, const params& p, const known_part<X>& part) {
+    const column_range columns{p.s, p.window, part.at.part};
+    const int bytes = (columns.end - columns.begin) * static_cast<int>(sizeof(vec16));
+    const auto* rows = reinterpret_cast<const vec16*>(p.expert_output) + columns.begin;
+    const bool is_own = part.at.source == p.s.rank;  // what its choices say may be of other rounds
+    x.each_lane([&](int k) {
+      if (is_own && (part.ranks[k] >> p.s.rank & 1) == 0) return;
+      const int row = part.entries[k].row;
+      if ((part.choices[k] >> k & 1) == 0 || row < 0 || row >= p.window.max_rows) return;
+      x.prefetch_bytes(rows + std::int64_t{row} * (p.s.hidden / columns_of_lane), bytes);
+    });
   }
 
   /// False: a row that there is not.

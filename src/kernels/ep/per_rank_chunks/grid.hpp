@@ -34,6 +34,12 @@ constexpr bool is_fewest(int blocks) {
   return blocks <= 32;
 }
 
+/// So few that their loads do not keep memory busy: it is asked for whole rows at once. With more blocks what is asked for is
+/// more than the L2 holds until it is loaded.
+constexpr bool is_prefetched(int blocks) {
+  return blocks <= 24;
+}
+
 inline bool takes_of_all(const endpoint& end, bool when_measured) {
   return end.settings.takes == taking::as_measured ? when_measured : end.settings.takes == taking::of_all;
 }
@@ -60,6 +66,7 @@ inline chunk_grid grid_of_dispatch(const endpoint& end, const launch_limits& lim
 inline int senders_of_combine(const endpoint& end, int blocks) {
   const int warps = end.settings.combine_warps;
   const bool is_pair = end.s.num_ranks <= 2;
+  if (is_prefetched(blocks)) return is_pair ? warps * 3 / 4 : warps / 2;
   if (is_fewest(blocks)) return is_pair ? warps * 7 / 8 : warps * 9 / 16;
   if (is_few(blocks)) return warps * 3 / 4;
   return is_pair ? end.settings.combine_senders : end.settings.combine_senders * 3 / 4;
@@ -83,6 +90,7 @@ inline chunk_grid grid_of_combine(const endpoint& end, const launch_limits& limi
   if (limits.which == half::send) roles = {roles.warps(), 0};
   roles.at_once = sums_at_once(end, blocks, larger(1, roles.senders));
   roles.takes_of_all = takes_of_all(end, is_fewest(blocks) || end.s.num_ranks > 2);
+  roles.prefetches = is_prefetched(blocks) && limits.which != half::receive;  // else rows are not there
   return {blocks, roles};
 }
 

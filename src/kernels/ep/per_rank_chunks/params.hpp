@@ -15,6 +15,7 @@ struct block_roles {
   int at_once = 1;  // chunks, up to sent_chunks::most, or sums that are told of with one fence
   bool takes_of_all =
       false;  // blocks take what is next of all to send, and of sums to receive: none has a share
+  bool prefetches = false;  // combine asks the L2 for a part's rows before it sums them
   constexpr int warps() const { return senders + others; }
 };
 
