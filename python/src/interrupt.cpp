@@ -25,6 +25,7 @@ constexpr milliseconds look_every{20};
 constexpr int looks_before_sleep = 250;  // 5 s without a wait
 
 std::atomic<bool> interrupted{false};
+std::atomic<std::uint64_t> meetings_given_up{0};
 struct sigaction before_us = {};  // whoever handled SIGINT when a wait grew long: Python
 
 void on_interrupt(int signal, siginfo_t* info, void* context) {
@@ -81,7 +82,7 @@ class watcher {
       if (rank)
         give_up(*rank);
       else
-        give_up_meetings();
+        end_meetings();
     } catch (const error&) {  // the wait ends at its deadline
     }
     lock.lock();
@@ -146,6 +147,15 @@ interruptible_wait::interruptible_wait(const world& rank) : is_main_{is_main_thr
 
 interruptible_wait::~interruptible_wait() {
   if (is_main_) the_watcher().end();
+}
+
+void end_meetings() {
+  ++meetings_given_up;
+  give_up_meetings();
+}
+
+std::uint64_t num_meetings_given_up() {
+  return meetings_given_up.load();
 }
 
 bool was_interrupted() {

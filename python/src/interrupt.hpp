@@ -2,6 +2,8 @@
 // Ctrl-C while the main thread waits for a rank that does not come.
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
+
 #include "baton/error.hpp"
 #include "baton/world.hpp"
 
@@ -20,6 +22,11 @@ class interruptible_wait {
  private:
   bool is_main_ = false;
 };
+
+/// baton::give_up_meetings, and those of the package that meet by calls of Python are told.
+void end_meetings();
+/// How often that was said in this process.
+std::uint64_t num_meetings_given_up();
 
 /// Whether SIGINT came during the last wait of the main thread.
 bool was_interrupted();

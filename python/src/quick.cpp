@@ -67,7 +67,7 @@ std::optional<choices> choices_of(const quick& its, const quick_arguments& given
 
 nb::object made_received(const quick& of, const received_tokens& rows, const nb::object& place) {
   nb::object made = nb::inst_alloc(nb::handle{reinterpret_cast<PyObject*>(type_of_received)});
-  new (nb::inst_ptr<received>(made)) received{of.core, rows, live_view{of.its->live_views()}};
+  new (nb::inst_ptr<received>(made)) received{received_by(of.core, rows)};
   nb::inst_mark_ready(made);
   if (PyObject_SetAttr(made.ptr(), its_place, place.ptr()) != 0) throw nb::python_error{};
   return made;

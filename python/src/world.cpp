@@ -197,9 +197,10 @@ void bind_world(nb::module_& module) {
              const nb::gil_scoped_release without_lock;
              return baton::give_up(rank);
            })
-      .def_static("give_up_meetings", &baton::give_up_meetings)
+      .def_static("give_up_meetings", &end_meetings)
       .def("wait_times", &wait_times)
       .def("reset_wait_times", [](const py_world& self) { self.get().reset_wait_times(); });
+  module.def("num_meetings_given_up", &num_meetings_given_up);
   module.def("local", &local, nb::arg("num_ranks"), nb::arg("device"));
   module.def("from_environment", &from_environment, nb::arg("device"));
   module.def("from_all_gather", &from_all_gather, nb::arg("all_gather").none(), nb::arg("place"),
