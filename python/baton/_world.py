@@ -18,7 +18,7 @@ def split_device(device: str) -> tuple:
     kind, colon, index = str(device).partition(":")
     if kind not in ("cpu", "cuda", "auto") or (colon and not (kind == "cuda" and index.isdecimal())):
         raise InvalidArgument(f"device: {str(device)!r}, expected 'cpu', 'cuda', 'cuda:N' or 'auto'")
-    return kind, int(index) if colon else -1
+    return kind, integer("device", int(index)) if colon else -1
 
 
 def seconds(name: str, value: Any) -> float:

@@ -157,8 +157,9 @@ void py_world::synchronize(stream_ref stream) const {
   std::vector<kept_array>& mine = kept_->of(rank.rank());
   std::vector<kept_array> used = std::exchange(mine, {});
   try {
-    const nb::gil_scoped_release without_lock;
     const interruptible_wait watched{rank};
+    watched.raise_what_came_before();
+    const nb::gil_scoped_release without_lock;
     rank.synchronize(stream);
   } catch (const stuck& error) {
     mine.insert(mine.end(), std::make_move_iterator(used.begin()), std::make_move_iterator(used.end()));
