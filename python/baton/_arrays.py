@@ -93,11 +93,11 @@ def stream_handle(stream: Any, gpu: int, kind: type) -> int:
     if isinstance(stream, int):
         return integer("stream", stream, 0, 2**64 - 1)
     if (handle := getattr(stream, "cuda_stream", None)) is not None:  # torch
-        return int(handle)
+        return integer("stream.cuda_stream", handle, 0, 2**64 - 1)
     if hasattr(stream, "__cuda_stream__"):  # (version, handle)
-        return int(stream.__cuda_stream__()[1])
+        return integer("stream.__cuda_stream__()[1]", stream.__cuda_stream__()[1], 0, 2**64 - 1)
     if (handle := getattr(stream, "ptr", None)) is not None:  # cupy
-        return int(handle)
+        return integer("stream.ptr", handle, 0, 2**64 - 1)
     raise InvalidArgument(f"stream: {type(stream).__name__}, expected None, an integer, or an object with cuda_stream or "
                           "__cuda_stream__")
 

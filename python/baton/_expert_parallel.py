@@ -59,7 +59,7 @@ class ExpertParallel:
                    format: str = "bf16", **more: Any) -> "list[ExpertParallel]":
         """Those of all ranks of one World.local, from one thread. Arguments as of ExpertParallel."""
         config = config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more)
-        all_of_them = []
+        all_of_them, worlds = [], listed("worlds", worlds, "of a baton.World for each rank")
         for world, core in zip(worlds, _core.create_all([core_of("worlds", world) for world in worlds], config)):
             one = cls.__new__(cls)
             one._set_up(world, core)
@@ -160,8 +160,8 @@ class ExpertParallel:
     def combine_wait(self, out: Optional[Array] = None, *, topk_weights: Optional[Array] = None, slot: int = 0,
                      stream: Any = None) -> Array:
         """Waits for all ranks' combine_async, then out[t, :] = sum over k of topk_weights[t, k] * y[t, k, :], where y is the output of the
-        token's k-th expert. Returns `out`: [num_tokens, hidden] float32 or bfloat16; None: a new array in float32. `topk_weights` is for
-        layout "per_expert" where dispatch was given none."""
+        token's k-th expert. Returns `out`: [num_tokens, hidden] float32 or bfloat16, which overlaps nothing that the round was given; None: a new
+        array in float32. `topk_weights` is for layout "per_expert" where dispatch was given none."""
         kind = self._kind(slot)
         out = self._out(out, slot, kind, stream)
         self._core.combine_wait((topk_weights, out), slot, stream_handle(stream, self._gpu, kind))
@@ -292,6 +292,15 @@ def of_each(name: str, given: Optional[Iterable], ep: Sequence[ExpertParallel]) 
     return entries
 
 
+def written_by_each(name: str, given: Optional[Iterable], ep: Sequence[ExpertParallel]) -> list:
+    """The same of arrays that each rank writes to."""
+    entries = of_each(name, given, ep)
+    for at, into in enumerate(entries):
+        if any(into is other for other in entries[:at] if other is not None):
+            raise InvalidArgument(f"{name}: the same array for rank {ep[at].world.rank} and one before it, expected one of its own for each")
+    return entries
+
+
 def check_all(ep: "list[ExpertParallel]", check: "Callable[[ExpertParallel, tuple], None]", given: "Iterable[tuple]") -> None:
     """What a call of each would refuse of its arrays, before any has sent: then all of it can be given again."""
     for one, arguments in zip(ep, given):
@@ -317,18 +326,19 @@ def together(ep: "list[ExpertParallel]", call: str) -> "Iterator[list[ExpertPara
         raise
 
 
-def dispatch_all(ep: Sequence[ExpertParallel], tokens: Iterable, topk_idx: Iterable, topk_weights: Optional[Iterable] = None,
-                 **more: Any) -> "list[Received]":
+def dispatch_all(ep: Sequence[ExpertParallel], tokens: Iterable, topk_idx: Iterable, topk_weights: Optional[Iterable] = None, *,
+                 expert_load: Optional[Iterable] = None, **more: Any) -> "list[Received]":
     """dispatch_async, then dispatch_wait, on all ranks of World.local: lists with one entry a rank. `more` as of dispatch_async."""
     ep = ranks_of(ep)
+    loads = written_by_each("expert_load", expert_load, ep)
     given = list(zip(of_each("tokens", tokens, ep), of_each("topk_idx", topk_idx, ep), of_each("topk_weights", topk_weights, ep)))
     waiting = {name: more[name] for name in ("slot", "stream") if name in more}
-    others = more.get("input_scales"), more.get("expert_load")
-    slot, num_sms = more.get("slot", 0), more.get("num_sms", 0)
-    check_all(ep, lambda one, arguments: one._core.check_dispatch(arguments, slot, num_sms), ((*arguments, *others) for arguments in given))
+    scales, slot, num_sms = more.get("input_scales"), more.get("slot", 0), more.get("num_sms", 0)
+    check_all(ep, lambda one, arguments: one._core.check_dispatch(arguments, slot, num_sms),
+              ((*arguments, scales, load) for arguments, load in zip(given, loads)))
     with together(ep, "dispatch_async") as sent:
-        for one, arguments in zip(ep, given):
-            one.dispatch_async(*arguments, **more)
+        for one, arguments, load in zip(ep, given, loads):
+            one.dispatch_async(*arguments, expert_load=load, **more)
             sent.append(one)
     return [one.dispatch_wait(**waiting) for one in ep]
 
@@ -339,10 +349,7 @@ def combine_all(ep: Sequence[ExpertParallel], expert_output: Iterable, shared_ou
     ep = ranks_of(ep)
     given = list(zip(of_each("expert_output", expert_output, ep), of_each("shared_output", shared_output, ep)))
     weights = of_each("topk_weights", topk_weights, ep)
-    outs = of_each("out", out, ep)
-    for at, into in enumerate(outs):
-        if any(into is other for other in outs[:at] if other is not None):
-            raise InvalidArgument(f"out: the same array for rank {ep[at].world.rank} and one before it, expected one of its own for each")
+    outs = written_by_each("out", out, ep)
     waiting = {name: more[name] for name in ("slot", "stream") if name in more}
     slot, num_sms, num_rows = more.get("slot", 0), more.get("num_sms", 0), more.get("num_rows", -1)
     check_all(ep, lambda one, arguments: one._core.check_combine(arguments, slot, num_sms, num_rows),

@@ -3,7 +3,7 @@ import os
 import sys
 from typing import Any, Callable, Optional, Sequence
 
-from . import _core
+from . import _core, _meeting
 from ._arrays import integer, number, shown, stream_handle
 from ._errors import InvalidArgument
 
@@ -18,7 +18,7 @@ def split_device(device: str) -> tuple:
     kind, colon, index = str(device).partition(":")
     if kind not in ("cpu", "cuda", "auto") or (colon and not (kind == "cuda" and index.isdecimal())):
         raise InvalidArgument(f"device: {str(device)!r}, expected 'cpu', 'cuda', 'cuda:N' or 'auto'")
-    return kind, int(index) if colon else -1
+    return kind, integer("device", int(index)) if colon else -1
 
 
 def seconds(name: str, value: Any) -> float:
@@ -116,29 +116,28 @@ class World:
 
     @classmethod
     def from_torch(cls, group: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":
-        """The ranks of a process group of torch.distributed; None: the default one. On "cpu" all of them on this machine.
+        """The ranks of a process group of torch.distributed; None: the default one. On "cpu" all of them on this machine. They meet in the group's
+        store, not by its collective calls: waits end at the deadline, with TransportError, and at Ctrl-C.
 
         On "cuda" this rank's GPU is torch's current one where torch.cuda.set_device chose it, else LOCAL_RANK's."""
         from torch import distributed
 
-        def all_gather(mine: bytes) -> list:
-            of_ranks = [None] * distributed.get_world_size(group)
-            distributed.all_gather_object(of_ranks, mine, group=group)
-            return of_ranks
-
         kind, index = split_device(device)
         if index < 0 and kind != "cpu" and (chosen := gpu_of_torch()) >= 0:
             index = chosen
-        return cls(_core.from_all_gather(all_gather, (distributed.get_rank(group), distributed.get_world_size(group)), kind, index,
-                                         local_rank_of_launcher(), seconds("deadline", deadline)))
+        place, local_rank = (distributed.get_rank(group), distributed.get_world_size(group)), local_rank_of_launcher()
+        all_gather = bytes_of_ranks(_meeting.of_torch(distributed, group, seconds("deadline", deadline)))
+        return cls(_core.from_all_gather(all_gather, place, kind, index, local_rank, deadline))
 
     @classmethod
     def from_mpi(cls, comm: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":
-        """The ranks of a communicator of mpi4py; None: MPI.COMM_WORLD. On "cpu" all of them on this machine."""
+        """The ranks of a communicator of mpi4py; None: MPI.COMM_WORLD. On "cpu" all of them on this machine. Waits end at the deadline, with
+        TransportError, and at Ctrl-C; MPI's own call, which cannot be taken back, is then still under way in `comm`."""
         if comm is None:
             from mpi4py import MPI
             comm = MPI.COMM_WORLD
-        return cls.from_all_gather(comm.allgather, comm.Get_rank(), comm.Get_size(), device, deadline=deadline)
+        all_gather = _meeting.of_mpi(comm, seconds("deadline", deadline))
+        return cls.from_all_gather(all_gather, comm.Get_rank(), comm.Get_size(), device, deadline=deadline)
 
     @property
     def rank(self) -> int:

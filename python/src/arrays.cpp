@@ -145,6 +145,12 @@ bool is_numpy(nb::handle given) {
   return is == 1;
 }
 
+bool is_true(nb::handle given) {
+  const int is = PyObject_IsTrue(given.ptr());
+  if (is < 0) throw nb::python_error{};
+  return is == 1;
+}
+
 std::optional<element> ml_dtype_named(const nb::str& name) {
   for (const element e : {element::bf16, element::e4m3, element::e8m0})
     if (name.equal(nb::str(facts_of(e).name))) return e;
@@ -164,7 +170,7 @@ std::optional<element> ml_dtype_of(nb::handle given) {
   for (const seen_dtype& one : seen)
     if (one.dtype == dtype.ptr()) return one.element_type;
   std::optional<element> found = ml_dtype_named(nb::str(dtype.attr("name")));
-  if (!nb::cast<bool>(dtype.attr("isnative")))
+  if (!is_true(nb::getattr(dtype, "isnative", nb::bool_(false))))
     found.reset();  // its name does not say that bytes are in another order
   if (seen.size() < most) seen.push_back({dtype.release().ptr(), found});
   return found;
@@ -203,12 +209,6 @@ bool find_narrow(nb::handle given, found_array& found, bool is_written) {
   if (found.type != dtype_of(*narrow, true)) return false;  // whatever its view() made
   found.type = dtype_of(*narrow, false);
   return true;
-}
-
-bool is_true(nb::handle given) {
-  const int is = PyObject_IsTrue(given.ptr());
-  if (is < 0) throw nb::python_error{};
-  return is == 1;
 }
 
 /// False: it is no array.
@@ -294,16 +294,27 @@ bool is_aligned(const found_array& found, const expectation& expected) {
                          found};
 }
 
+/// Of what is no array that we can take.
+std::string why_no_array(nb::handle given) {
+  if (is_numpy(given))
+    return " of " + std::string{nb::str(nb::object{given.attr("dtype")}).c_str()} +
+           ", which numpy gives to nobody";
+  if (!nb::hasattr(given, "__dlpack__")) return ", which is no array of numpy and speaks no DLPack";
+  try {
+    given.attr("__dlpack__")();
+  } catch (const nb::python_error& raised) {
+    return std::string{", whose __dlpack__ raises "} + nb::inst_name(raised.value()).c_str() + ": " +
+           nb::str(raised.value()).c_str();
+  }
+  return ", whose __dlpack__ gives no array";
+}
+
 }  // namespace
 
 array array_of(nb::handle given, const expectation& expected, const world& rank) {
   found_array found;
   if (!find(given, found, expected.is_written))
-    refuse(expected, rank,
-           nb::inst_name(given).c_str() +
-               (is_numpy(given) ? " of " + std::string{nb::str(nb::object{given.attr("dtype")}).c_str()} +
-                                      ", which numpy gives to nobody"
-                                : std::string{", which is no array of numpy and speaks no DLPack"}));
+    refuse(expected, rank, nb::inst_name(given).c_str() + why_no_array(given));
   const auto type = element_of(found.type);
   const bool knows_type =
       type && std::find(expected.types.begin(), expected.types.end(), *type) != expected.types.end();

@@ -48,12 +48,8 @@ std::string dump_state(const communicator& self) {
   return to_json(self.moe().dump_state());
 }
 
-received received_by(nb::handle self, const received_tokens& rows) {
-  return {nb::borrow(self), rows, live_view{nb::cast<communicator&>(self).live_views()}};
-}
-
 received dispatch_wait(nb::handle self, int slot, std::uintptr_t stream) {
-  return received_by(self, nb::cast<communicator&>(self).dispatch_wait(slot, stream));
+  return received_by(nb::borrow(self), nb::cast<communicator&>(self).dispatch_wait(slot, stream));
 }
 
 // `given` are the arrays of a call, in the order in which baton.ExpertParallel gives them.
@@ -101,7 +97,7 @@ std::pair<std::size_t, std::size_t> bytes_of(const nb::dict& config, int num_ran
 
 received dispatch(nb::handle self, const nb::tuple& given, int slot, int num_sms, std::uintptr_t stream) {
   auto& its = nb::cast<communicator&>(self);
-  return received_by(self, its.dispatch(arguments_of(given, slot, num_sms), stream));
+  return received_by(nb::borrow(self), its.dispatch(arguments_of(given, slot, num_sms), stream));
 }
 
 /// `work` on each of `ranks`, which are one, or all of a world::local; those together on a thread each.

@@ -119,6 +119,8 @@ struct received {
   live_view counted;
 };
 
+received received_by(nb::object of, const received_tokens& rows);
+
 void bind_received(nb::module_& module);
 
 }  // namespace baton::python

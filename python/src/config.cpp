@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include <array>
+#include <limits>
 #include <string>
 #include <type_traits>
 
@@ -61,12 +62,24 @@ Enum choice_of(const char* keyword, nb::handle given, const names<Count>& choice
   throw invalid_argument{std::string{keyword} + ": '" + name + "', expected one of " + all};
 }
 
+[[noreturn]] void refuse(const char* keyword, nb::handle given, const std::string& expected) {
+  throw invalid_argument{std::string{keyword} + ": " + nb::repr(given).c_str() + ", expected " + expected};
+}
+
+/// Whatever kind of whole number it is, as numpy's; a bool is none.
 template <class Number>
 Number number_of(const char* keyword, nb::handle given) {
   Number number{};
-  if (!nb::try_cast(given, number, false))
-    throw invalid_argument{std::string{keyword} + ": " + nb::repr(given).c_str() + ", expected " +
-                           (std::is_same_v<Number, bool> ? "True or False" : "a whole number")};
+  if constexpr (std::is_same_v<Number, bool>) {
+    if (!nb::try_cast(given, number, false)) refuse(keyword, given, "True or False");
+  } else {
+    const auto whole = nb::steal(PyBool_Check(given.ptr()) ? nullptr : PyNumber_Index(given.ptr()));
+    PyErr_Clear();
+    if (!whole.is_valid()) refuse(keyword, given, "a whole number");
+    using limits = std::numeric_limits<Number>;
+    if (!nb::try_cast(whole, number, false))
+      refuse(keyword, given, std::to_string(limits::min()) + " to " + std::to_string(limits::max()));
+  }
   return number;
 }
 

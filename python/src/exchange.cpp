@@ -1,5 +1,9 @@
 #include "exchange.hpp"
 
+#include <nanobind/stl/optional.h>
+
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace baton::python {
@@ -20,9 +24,8 @@ const dlpack_exchange* found_at(nb::handle type) {
 }
 
 /// As an address; None: nobody says.
-nb::object current_stream_of(nb::handle type, int device_index) {
-  const auto stream = current_stream(reinterpret_cast<PyTypeObject*>(type.ptr()), device_index);
-  return stream ? nb::object{nb::int_(*stream)} : nb::none();
+std::optional<std::uintptr_t> current_stream_of(const nb::type_object& type, int device_index) {
+  return current_stream(reinterpret_cast<PyTypeObject*>(type.ptr()), device_index);
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ constexpr milliseconds look_every{20};
 constexpr int looks_before_sleep = 250;  // 5 s without a wait
 
 std::atomic<bool> interrupted{false};
-struct sigaction before_us = {};  // whoever handled SIGINT when a wait grew long: Python
+std::atomic<std::uint64_t> meetings_given_up{0};
+struct sigaction before_us = {};  // whoever handles SIGINT else: Python
 
 void on_interrupt(int signal, siginfo_t* info, void* context) {
   interrupted.store(true);
@@ -35,8 +36,18 @@ void on_interrupt(int signal, siginfo_t* info, void* context) {
     before_us.sa_handler(signal);
 }
 
-/// Looks now and then whether the main thread waits for long, and then listens to SIGINT until it does not. Never destroyed: its
-/// thread may outlive whatever a process destroys at its end.
+bool is_ours(const struct sigaction& one) {
+  return (one.sa_flags & SA_SIGINFO) != 0 && one.sa_sigaction == &on_interrupt;
+}
+
+bool is_same(const struct sigaction& one, const struct sigaction& other) {
+  const bool has_info = (one.sa_flags & SA_SIGINFO) != 0;
+  return one.sa_flags == other.sa_flags &&
+         (has_info ? one.sa_sigaction == other.sa_sigaction : one.sa_handler == other.sa_handler);
+}
+
+/// Listens to SIGINT while the main thread waits, and looks now and then whether a long wait was interrupted. Never destroyed:
+/// its thread may outlive whatever a process destroys at its end.
 class watcher {
  public:
   /// @param rank  whose work is waited for; nullopt: ranks meet
@@ -45,12 +56,13 @@ class watcher {
     waiting_.emplace(std::move(rank));
     ++waits_;
     if (!std::exchange(has_thread_, true)) std::thread{[this] { watch(); }}.detach();
+    listen();
     if (sleeps_) wake_.notify_one();
   }
   void end() {
     const std::lock_guard lock{mutex_};
     waiting_.reset();
-    if (listens_) stop_listening();
+    stop_listening();
   }
 
  private:
@@ -73,7 +85,6 @@ class watcher {
 
   /// At a wait that was there at the last look, too.
   void look(std::unique_lock<std::mutex>& lock) {
-    if (!listens_) listen();
     if (!interrupted.load()) return;
     const std::optional<world> rank = *waiting_;
     lock.unlock();
@@ -81,38 +92,40 @@ class watcher {
       if (rank)
         give_up(*rank);
       else
-        give_up_meetings();
+        end_meetings();
     } catch (const error&) {  // the wait ends at its deadline
     }
     lock.lock();
   }
 
+  /// One call of the system where SIGINT is handled as at the last wait.
   void listen() {
     struct sigaction now = {};
-    if (sigaction(SIGINT, nullptr, &now) != 0) return;
+    if (sigaction(SIGINT, has_listened_ ? &ours_ : nullptr, &now) != 0) return;
+    listens_ = has_listened_;
+    if (is_ours(now) || (listens_ && is_same(now, before_us))) return;
+    before_us = now;
     const bool is_nobodys =
         (now.sa_flags & SA_SIGINFO) == 0 && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN);
-    if (is_nobodys) return;  // the process ends, or does not care
-    before_us = now;
-    struct sigaction ours = now;
-    ours.sa_flags |= SA_SIGINFO;
-    ours.sa_sigaction = &on_interrupt;
-    listens_ = sigaction(SIGINT, &ours, nullptr) == 0;
+    if (is_nobodys) return stop_listening();  // the process ends, or does not care
+    ours_ = now;
+    ours_.sa_flags |= SA_SIGINFO;
+    ours_.sa_sigaction = &on_interrupt;
+    has_listened_ = listens_ = sigaction(SIGINT, &ours_, nullptr) == 0;
   }
 
   void stop_listening() {
     struct sigaction now = {};
-    const bool is_ours = sigaction(SIGINT, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
-                         now.sa_sigaction == &on_interrupt;
-    if (is_ours) sigaction(SIGINT, &before_us, nullptr);
-    listens_ = false;
+    if (!std::exchange(listens_, false) || sigaction(SIGINT, &before_us, &now) != 0) return;
+    if (!is_ours(now)) sigaction(SIGINT, &now, nullptr);  // somebody's who came meanwhile
   }
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::optional<std::optional<world>> waiting_;  // what the main thread waits for
   std::uint64_t waits_ = 0;
-  bool listens_ = false, sleeps_ = false, has_thread_ = false;
+  struct sigaction ours_ = {};
+  bool has_listened_ = false, listens_ = false, sleeps_ = false, has_thread_ = false;
 };
 
 /// A fork has a new one: threads stay behind.
@@ -144,8 +157,21 @@ interruptible_wait::interruptible_wait(const world& rank) : is_main_{is_main_thr
   if (is_main_) begin_wait(rank);
 }
 
+void interruptible_wait::raise_what_came_before() const {
+  if (is_main_ && PyErr_CheckSignals() != 0) throw nanobind::python_error{};
+}
+
 interruptible_wait::~interruptible_wait() {
   if (is_main_) the_watcher().end();
+}
+
+void end_meetings() {
+  ++meetings_given_up;
+  give_up_meetings();
+}
+
+std::uint64_t num_meetings_given_up() {
+  return meetings_given_up.load();
 }
 
 bool was_interrupted() {

@@ -29,7 +29,7 @@ PyObject *its_quick = nullptr, *its_place = nullptr, *tokens_name = nullptr, *gr
 nb::object quick_of(PyObject* exchange) {
   nb::object found = nb::steal(PyObject_GetAttr(exchange, its_quick));
   if (!found.is_valid()) PyErr_Clear();
-  if (!found.is_valid() || Py_TYPE(found.ptr()) != type_of_quick) return {};
+  if (!found.is_valid() || Py_TYPE(found.ptr()) != type_of_quick || !nb::inst_ready(found)) return {};
   return found;
 }
 
@@ -67,7 +67,7 @@ std::optional<choices> choices_of(const quick& its, const quick_arguments& given
 
 nb::object made_received(const quick& of, const received_tokens& rows, const nb::object& place) {
   nb::object made = nb::inst_alloc(nb::handle{reinterpret_cast<PyObject*>(type_of_received)});
-  new (nb::inst_ptr<received>(made)) received{of.core, rows, live_view{of.its->live_views()}};
+  new (nb::inst_ptr<received>(made)) received{received_by(of.core, rows)};
   nb::inst_mark_ready(made);
   if (PyObject_SetAttr(made.ptr(), its_place, place.ptr()) != 0) throw nb::python_error{};
   return made;
@@ -287,7 +287,10 @@ void bind_quick(nb::module_& module) {
               nb::arg("communicator"))
           .def("remember", &quick::remember, nb::arg("slot"), nb::arg("place"));
   type_of_quick = reinterpret_cast<PyTypeObject*>(nb::object{bound_quick}.release().ptr());
-  module.def("makes_received", [](nb::object type) {
+  module.def("makes_received", [](nb::type_object type) {
+    const bool is_one = PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()),
+                                         reinterpret_cast<PyTypeObject*>(nb::type<received>().ptr())) != 0;
+    if (!is_one) throw nb::type_error("makes_received: expected a class of _core.Received's");
     type_of_received = reinterpret_cast<PyTypeObject*>(type.release().ptr());
   });
   module.attr("Method") =

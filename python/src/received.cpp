@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include <new>
+#include <utility>
 
 #include "communicator.hpp"
 
@@ -61,6 +62,11 @@ nb::object numbers(const received& from, const void* at, std::vector<std::size_t
 }
 
 }  // namespace
+
+received received_by(nb::object of, const received_tokens& rows) {
+  live_view counted{nb::cast<communicator&>(of).live_views()};
+  return {std::move(of), rows, std::move(counted)};
+}
 
 void bind_received(nb::module_& module) {
   static_assert(sizeof(source_info) == 4 * sizeof(std::int32_t));

@@ -157,8 +157,9 @@ void py_world::synchronize(stream_ref stream) const {
   std::vector<kept_array>& mine = kept_->of(rank.rank());
   std::vector<kept_array> used = std::exchange(mine, {});
   try {
-    const nb::gil_scoped_release without_lock;
     const interruptible_wait watched{rank};
+    watched.raise_what_came_before();
+    const nb::gil_scoped_release without_lock;
     rank.synchronize(stream);
   } catch (const stuck& error) {
     mine.insert(mine.end(), std::make_move_iterator(used.begin()), std::make_move_iterator(used.end()));
@@ -197,9 +198,10 @@ void bind_world(nb::module_& module) {
              const nb::gil_scoped_release without_lock;
              return baton::give_up(rank);
            })
-      .def_static("give_up_meetings", &baton::give_up_meetings)
+      .def_static("give_up_meetings", &end_meetings)
       .def("wait_times", &wait_times)
       .def("reset_wait_times", [](const py_world& self) { self.get().reset_wait_times(); });
+  module.def("num_meetings_given_up", &num_meetings_given_up);
   module.def("local", &local, nb::arg("num_ranks"), nb::arg("device"));
   module.def("from_environment", &from_environment, nb::arg("device"));
   module.def("from_all_gather", &from_all_gather, nb::arg("all_gather").none(), nb::arg("place"),

@@ -386,6 +386,7 @@ def test_what_one_of_all_ranks_is_refused_keeps_all_from_sending(data):
     with pytest.raises(baton.InvalidArgument, match=rf"num_rows: {max(came) - 1}, expected at least {max(came)}, .* That is rank {most}'s; no rank has sent"):
         baton.combine_all(ep, [rows[:max(came) - 1] for rows in answers], num_rows=max(came) - 1)
     for rank, out in enumerate(baton.combine_all(ep, answers, out=outs)):
+        assert out is outs[rank]
         assert_scaled(data, rank, out)
 
 

@@ -41,6 +41,29 @@ except KeyboardInterrupt:
 """
 
 
+AT_ANY_TIME = """
+import random, signal, threading, time
+import baton
+from rounds import local, round_data
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+data = round_data(num_ranks=2, hidden=128, num_tokens=2)
+worlds = baton.World.local(2, device="cpu")
+began = time.monotonic()
+for each in range(60):
+    ep = baton.ExpertParallel.create_all(worlds, **data.sizes())
+    ep[0].dispatch_async(*data.given(0))
+    interrupt = threading.Timer(each * 0.0005, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    try:
+        interrupt.start()
+        ep[0].dispatch_wait()
+    except KeyboardInterrupt:
+        pass
+    interrupt.join()
+print(time.monotonic() - began)
+"""
+
+
 MEETINGS = """
 import signal, time
 import baton
@@ -80,6 +103,13 @@ def test_a_hang_ends_at_ctrl_c_and_says_who_was_waited_for(is_buffered):
     out, problems = interrupted("", "KeyboardInterrupt", is_buffered)  # what flushes standard error runs Python's handlers, too
     assert out == "ended by KeyboardInterrupt\nas before\n"
     assert "baton: interrupted: rank 0 waited" in problems and "at dispatch.ids for rank 1" in problems
+
+
+def test_a_hang_ends_at_a_ctrl_c_of_its_first_moment():
+    path = os.pathsep.join(filter(None, [os.path.dirname(__file__), os.environ.get("PYTHONPATH")]))
+    said = subprocess.run([sys.executable, "-c", AT_ANY_TIME], text=True, capture_output=True, timeout=120,
+                          env={**os.environ, "PYTHONPATH": path, "BATON_DEADLINE_MS": "60000"})
+    assert said.returncode == 0 and float(said.stdout) < 40, said
 
 
 def test_where_ctrl_c_does_not_raise_the_hang_ends_as_at_its_deadline():

@@ -97,6 +97,26 @@ def test_arrays_are_kept_until_the_round_is_over_and_no_longer():
     assert all(each() is None for each in watched)
 
 
+def test_what_a_wait_in_vain_was_given_is_kept_for_its_work():
+    data = round_data(num_ranks=2)
+    ep = local(data, num_ranks=2, layout="per_expert")
+    for rank, one in enumerate(ep):
+        one.dispatch_async(*data.given(rank)[:2])
+    recv = [one.dispatch_wait() for one in ep]
+    ep[0].combine_async(scaled_experts(recv[0]))
+    given = [data.topk_weights[0].view(counted), numpy.zeros((16, 256), numpy.float32).view(counted)]
+    watched = [weakref.ref(array) for array in given]
+    threading.Timer(0.3, ep[0].world.give_up).start()
+    try:
+        ep[0].combine_wait(given[1], topk_weights=given[0])
+    except baton.Stuck as stuck:
+        assert stuck.peer == 1
+        del stuck
+    del given
+    gc.collect()
+    assert all(each() is not None for each in watched)
+
+
 def test_temporaries_may_go_before_their_work_runs():
     data = round_data()
     ep = local(data)
