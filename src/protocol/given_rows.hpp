@@ -52,7 +52,10 @@ class given_rows : team_rows<X> {
   /// What stores into a block are counted on, over there (T1).
   BATON_FN mbarrier* filled() const { return filled_; }
   /// Of each giver of a block alone: all lanes have written (T1).
-  using team_rows<X>::tell;
+  BATON_FN void tell() const {
+    x_.sync_warp();
+    x_.elect([&] { x_.template mbarrier_arrive<scope::block>(filled_, 1); });
+  }
   /// Of a reader: all blocks' rows are here (T1).
   using team_rows<X>::await;
   /// Of a reader, if there is a further turn: all lanes have read (T2).

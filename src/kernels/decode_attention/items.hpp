@@ -46,11 +46,15 @@ BATON_FN sequence_work work_of(X& x, const params& p, int sequence) {
   return work_by(p, sequence, [&](const std::int32_t* at) { return x.read(at); });
 }
 
-/// Teams are of 1, 2, 4 or 8 blocks: what is divided by that is shifted.
+/// Teams are of 1, 2, 4 or 8 blocks: what is divided by that is shifted, by so many bits.
+template <class X>
+BATON_FN int team_bits(X& x) {
+  const int team = x.cluster_blocks();
+  return (team > 1) + (team > 2) + (team > 4);
+}
 template <class X>
 BATON_FN int shared_by_team(X& x, int n) {
-  const int team = x.cluster_blocks();
-  return n >> ((team > 1) + (team > 2) + (team > 4));
+  return n >> team_bits(x);
 }
 
 /// (a * b + more) / c of what is not negative: of words where these have room, as that takes a tenth of the time.

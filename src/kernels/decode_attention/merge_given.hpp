@@ -17,7 +17,7 @@ class weighed_square {
       const float before = most_.at[r];
       BATON_UNROLL
       for (int i = 0; i < n; ++i)
-        if (i < count) most_.at[r] = larger(most_.at[r], logs[i].at[r]);
+        if (i < count) most_.at[r] = fmaxf(most_.at[r], logs[i].at[r]);
       const float share = exp2_quickly(before - most_.at[r]);
       weights_.at[r] *= share, sums_.of[0].at[r] *= share, sums_.of[1].at[r] *= share;
       BATON_UNROLL
@@ -81,36 +81,16 @@ class merge_given : merge_places<C, X> {
   }
   /// The group's rows, for all blocks of the team: each gets its columns, as means of the block's keys.
   BATON_FN void send(int turn, int, const sums (&o)[C.chunks()], softmax& s, const values& logs) {
-    const float scale = p_.scale;
-    const values shares = x_.combined_columns(
-        s.most(), logs, [scale](float most, float log) { return exp2_quickly(most * scale - log); });
     rows_.acquire(turn, this->wait_for(wait_of::rows_taken));
-    const int team = x_.cluster_blocks(), own = x_.cluster_block(), columns = this->columns_of_block();
-    if (x_.warp_of_group() == 0 && team > 1)
+    const int team = x_.cluster_blocks();
+    if (team == 1) {
+      each_given(o, s, logs, [&](auto, auto* at, const auto& v) { x_.write(at, v); });
+      return rows_.tell();
+    }
+    if (x_.warp_of_group() == 0)
       rows_.expect((C.head_dim + team) * round_rows * static_cast<int>(sizeof(float)));
-    BATON_UNROLL
-    for (int i = 0; i < C.chunks(); ++i) {
-      sums rows = o[i];
-      x_.scale_columns(rows, shares);
-      const int begin = i * tile<C>::columns + x_.warp_of_group() * group_warp_rows;
-      const int block = block_of(begin);
-      const auto there = x_.reach(block);
-      row_pair* const to = block_plan<C>{}.given(x_) + ((own - block) * columns + begin) * row_pairs;
-      x_.each_pair(rows, [&](int column, int row, float& v0, float& v1) {
-        row_pair* const at = to + column * row_pairs + row / 2;
-        const row_pair both{{v0, v1}};
-        team == 1 ? x_.write(at, both) : x_.store_counted(there, at, both, rows_.filled());
-      });
-    }
-    auto* const logs_at = reinterpret_cast<float*>(block_plan<C>{}.given_logs(x_) + own * row_pairs);
-    BATON_ROLLED
-    for (int block = x_.warp_of_group(); block < team; block += group_warps) {
-      const auto there = x_.reach(block);
-      x_.each_column(logs, [&](int row, float v) {
-        team == 1 ? x_.write(logs_at + row, v) : x_.store_counted(there, logs_at + row, v, rows_.filled());
-      });
-    }
-    if (team == 1) rows_.tell();
+    each_given(o, s, logs,
+               [&](auto there, auto* at, const auto& v) { x_.store_counted(there, at, v, rows_.filled()); });
   }
   /// All blocks' rows of a turn, which are the item's from `first` on; it has `rows`.
   BATON_FN void take(int turn, int first, int rows) {
@@ -131,10 +111,10 @@ class merge_given : merge_places<C, X> {
     const float* const logs = p_.partial_weights + others;
     const row_square* const means = means_at(others);
     const auto back = static_cast<int>(own - others);
-    const int of_round = this->columns_of_block() / 2 * row_pairs;
+    const int bits = this->column_bits() + 1;  // of the places of a round
     each_place(
         [&](int i) {
-          const int round = i / of_round, first = round * round_rows, place = i - round * of_round;
+          const int first = (i >> bits) * round_rows, place = i & ((1 << bits) - 1);
           if (first + row_of(place) >= rows) return;
           weighed_square all = added_up(of.count, [&](int part, row_pair& log, row_square& mean) {
             const int at = part == 0 ? back : (part - 1) * step;
@@ -151,6 +131,33 @@ class merge_given : merge_places<C, X> {
  private:
   static constexpr int row_pairs = round_rows / 2;
 
+  /// put(there, at, v) for all that a warp has of the group's rows: means of the keys and, of a fourth of the blocks, logs.
+  template <class Put>
+  BATON_FN void each_given(const sums (&o)[C.chunks()], softmax& s, const values& logs, Put put) {
+    const float scale = p_.scale;
+    const values shares = x_.combined_columns(
+        s.most(), logs, [scale](float most, float log) { return exp2_quickly(most * scale - log); });
+    const int own = x_.cluster_block(), bits = this->column_bits();
+    row_pair* const own_rows = block_plan<C>{}.given(x_) + (own << bits) * row_pairs;
+    BATON_UNROLL
+    for (int i = 0; i < C.chunks(); ++i) {
+      sums rows = o[i];
+      x_.scale_columns(rows, shares);
+      const int begin = i * tile<C>::columns + x_.warp_of_group() * group_warp_rows;
+      const auto there = x_.reach(begin >> bits);
+      row_pair* const to = own_rows + (begin & ((1 << bits) - 1)) * row_pairs;
+      x_.each_pair(rows, [&](int column, int row, float& v0, float& v1) {
+        put(there, to + column * row_pairs + row / 2, row_pair{{v0, v1}});
+      });
+    }
+    auto* const own_logs = reinterpret_cast<float*>(block_plan<C>{}.given_logs(x_) + own * row_pairs);
+    BATON_ROLLED
+    for (int block = x_.warp_of_group(); block < x_.cluster_blocks(); block += group_warps) {
+      const auto there = x_.reach(block);
+      x_.each_column(logs, [&](int row, float v) { put(there, own_logs + row, v); });
+    }
+  }
+
   /// f(place) of a round's places: two rows of two of the block's columns. Lanes side by side have a line of rows, and the next.
   template <class F>
   BATON_FN void each_place(F f, int rounds = 1) {
@@ -158,11 +165,6 @@ class merge_given : merge_places<C, X> {
   }
   BATON_FN static int column_of(int place) { return place / row_pairs * 2; }
   BATON_FN static int row_of(int place) { return place % row_pairs * 2; }
-  /// Whose a column of O is.
-  BATON_FN int block_of(int column) {
-    return static_cast<int>(static_cast<unsigned>(column * x_.cluster_blocks()) / C.head_dim);
-  }
-
   /// Of `count` parts in turn; `read(i, logs, means)` is done for some parts at a time.
   template <class Read>
   BATON_FN weighed_square added_up(int count, Read read) {
@@ -181,13 +183,19 @@ class merge_given : merge_places<C, X> {
   }
   /// Of a place, from all blocks.
   BATON_FN weighed_square gathered(int place) {
+    const int team =
+        x_.cluster_blocks();  // the largest are what short caches wait for: with numbers that are known before
+    return team == most_team ? gathered(place, most_team, C.head_dim / most_team)
+                             : gathered(place, team, this->columns_of_block());
+  }
+  BATON_FN weighed_square gathered(int place, int team, int columns) {
     const row_pair* const logs_at = block_plan<C>{}.given_logs(x_) + place % row_pairs;
     const row_pair* const means_at =
         block_plan<C>{}.given(x_) + column_of(place) * row_pairs + place % row_pairs;
-    const int pairs = this->columns_of_block() * row_pairs;
-    return added_up(x_.cluster_blocks(), [&](int from, row_pair& logs, row_square& means) {
+    return added_up(team, [&](int from, row_pair& logs, row_square& means) {
       logs = x_.read(logs_at + from * row_pairs);
-      means = {{x_.read(means_at + from * pairs), x_.read(means_at + from * pairs + row_pairs)}};
+      const row_pair* const at = means_at + from * columns * row_pairs;
+      means = {{x_.read(at), x_.read(at + row_pairs)}};
     });
   }
 

@@ -18,7 +18,9 @@ class merge_places {
 
   BATON_FN auto wait_for(wait_of what) { return wait_or_note<scope::cluster, C>(x_, what); }
   BATON_FN bool is_late() { return x_.read(block_plan<C>{}.late(x_)) != 0; }
-  BATON_FN int columns_of_block() { return shared_by_team(x_, C.head_dim); }
+  /// Of O, 2 to the power of these.
+  BATON_FN int columns_of_block() { return 1 << column_bits(); }
+  BATON_FN int column_bits() { return (C.head_dim == 512 ? 9 : 8) - team_bits(x_); }
   BATON_FN int first_column() { return x_.cluster_block() * columns_of_block(); }
 
   /// f(i) of so many places, by the lanes of both groups in turn.

@@ -116,8 +116,8 @@ class merge_shown : merge_places<C, X> {
   /// f(row, chunk) for 16 bytes each of `rows` rows of the block's columns.
   template <class F>
   BATON_FN void each_place(int rows, F f) {
-    const int chunks = this->columns_of_block() / 4;
-    this->each_index(rows * chunks, [&](int i) { f(i / chunks, i % chunks); });
+    const int bits = this->column_bits() - 2;
+    this->each_index(rows << bits, [&](int i) { f(i >> bits, i & ((1 << bits) - 1)); });
   }
 
   /// Four of a row's values, of `count` parts in turn; `read(i, share, values)` is done for some parts at a time.
