@@ -18,6 +18,7 @@ const std::vector<protocol_check>& all_protocol_checks() {
                                                gemm_check(),
                                                split_sum_check(),
                                                team_rows_check(),
+                                               given_rows_check(),
                                                row_exchange_check(),
                                                pair_attention_512_check(),
                                                pair_attention_256_check(),

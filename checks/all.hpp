@@ -19,6 +19,7 @@ protocol_check role_pipeline_check();
 protocol_check staged_pipeline_check();
 protocol_check split_sum_check();
 protocol_check team_rows_check();
+protocol_check given_rows_check();
 protocol_check row_exchange_check();
 protocol_check pair_attention_512_check();
 protocol_check pair_attention_256_check();

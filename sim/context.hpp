@@ -256,7 +256,7 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   reached_block reach(int block) const { return {block}; }
   template <class T>
   void store_counted(reached_block there, T* to, const std::type_identity_t<T>& value, mbarrier* b) {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 16);
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
     store_counted_bytes(there.number, to, &value, sizeof value, b);
   }
 

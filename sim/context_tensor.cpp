@@ -92,6 +92,8 @@ void context::store_box(const char* verb, const tensor_map& map, const box_place
 void context::store_counted_bytes(int block, void* to, const void* value, std::size_t bytes, mbarrier* b) {
   scheduling_point();
   if (gave_up()) return;
+  if (cluster_blocks() == 1)
+    throw error{"store_counted: in a block alone; a GPU has such stores in clusters of several blocks only"};
   block_state& there = block_of_cluster("store_counted", block);
   const auto in_there = [&](const void* at) {
     return there.shared.data() + (static_cast<const std::byte*>(at) - shared_);

@@ -223,7 +223,7 @@ class context : public sim::lane_verbs<context> {
   reached_block reach(int block_of_cluster) const { return {block_of_cluster}; }
   template <class T>
   void store_counted(reached_block there, T* to, const std::type_identity_t<T>& value, mbarrier* b) {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 16);
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
     run_.store_counted(warp_, there.number, to, &value, sizeof value, b);
   }
   void fence_mbarrier_init() { run_.fence_proxy(warp_, verb::fence_mbarrier_init); }

@@ -85,12 +85,21 @@ void memory::take(int warp, const operation& op, const message& m) {
   }
 }
 
+/// A phase that was awaited has completed: what the warp did up to its own arrivals there is over.
+void memory::end_own_arrivals(int warp, const message& m) {
+  const tick arrived = phases_[static_cast<std::size_t>(m.phase)][static_cast<std::size_t>(warp)];
+  vector_clock& ended = knowledge(warp).elsewhere.ended;
+  if (fault_ != planted_fault::own_arrivals_unheard && !ended.includes(warp, arrived))
+    ended.set(warp, arrived);
+}
+
 void memory::see(int warp, const operation& op, atomic_word& w, int message_index) {
   message& m = w.messages[static_cast<std::size_t>(message_index)];
   if (m.garbage) read_garbage(warp, w.address);
   tick& first = m.first_reads[static_cast<std::size_t>(warp)];
   if (first == 0) first = knowledge(warp).now[warp];
   knowledge(warp).causes.join(m.causes);
+  if (m.phase >= 0) end_own_arrivals(warp, m);
   if (!w.is_line()) return take(warp, op, m);
   if (fault_ != planted_fault::lines_order) return;
   operation acquiring = op;

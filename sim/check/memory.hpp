@@ -229,6 +229,7 @@ class memory {
   void check_plain_neighbours(int warp, bool writes, const atomic_word& w, bool is_arrival = false);
   void see(int warp, const operation& op, atomic_word& w, int message_index);
   void take(int warp, const operation& op, const message& m);
+  void end_own_arrivals(int warp, const message& m);
   void take_end(warp_knowledge& me, const release_mark& mark, bool in_scope) const;
   void mark_releases(int warp, const operation& op, const atomic_word& w, message& m);
   void add_mark(message& m, const release_mark& mark);

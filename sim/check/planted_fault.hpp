@@ -53,6 +53,7 @@ enum class planted_fault : std::uint8_t {
   products_read_at_once,    // a product has read its operands when it is started
   products_see_warps,       // tensor cores see what a warp wrote without a proxy fence
   boxes_land_in_one,        // a box for several blocks lands in the first of them only
+  own_arrivals_unheard,  // who awaits a phase does not hear that what it did before its own arrivals is over
 };
 
 struct named_fault {
@@ -91,6 +92,7 @@ inline constexpr named_fault named_faults[] = {
     {planted_fault::stores_by_engines, "stores_by_engines"},
     {planted_fault::ends_tell_all, "ends_tell_all"},
     {planted_fault::ends_end_with_one, "ends_end_with_one"},
+    {planted_fault::own_arrivals_unheard, "own_arrivals_unheard"},
     {planted_fault::meetings_tell_all, "meetings_tell_all"},
     {planted_fault::meetings_tell_inits, "meetings_tell_inits"},
     {planted_fault::ends_told_by_scope, "ends_told_by_scope"},

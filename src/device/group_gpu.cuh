@@ -75,11 +75,13 @@ class group_gpu : public async_gpu<ClusterBlocks>, public columns_gpu {
   template <class T>
   BATON_FN static void store_counted(reached_block there, T* to, const std::type_identity_t<T>& value,
                                      mbarrier* b) {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 16);
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
     const std::uint32_t at = ptx::shared_address(to) + there.distance;
     const std::uint32_t counter = ptx::shared_address(b) + there.distance;
     if constexpr (sizeof(T) == 4)
       ptx::st_async(at, std::bit_cast<std::uint32_t>(value), counter);
+    else if constexpr (sizeof(T) == 8)
+      ptx::st_async(at, std::bit_cast<std::uint64_t>(value), counter);
     else
       ptx::st_async(at, value.word, counter);
   }

@@ -16,8 +16,9 @@
 //     bulk_store(to, from, bytes)        shared to global; bulk_commit() closes a group of them
 //   verbs of one lane, of contexts with groups (exec/group_mma.hpp)
 //     reach(block)                       a block of the cluster, as store_counted takes it
-//     store_counted(there, to, v, b)     v, of 4 or 16 bytes, to where the block of `there` = reach(block) keeps `to`; counted on
-//                                        its barrier b when it is there, at cluster scope. Tells of nothing else that it did
+//     store_counted(there, to, v, b)     v, of 4, 8 or 16 bytes, to where the block of `there` = reach(block) keeps `to`; counted
+//                                        on its barrier b when it is there, at cluster scope. Tells of nothing else that it did.
+//                                        In clusters of several blocks only: elsewhere it is no instruction
 //     copy_word(to, from)                4 bytes from global to shared memory, without waiting
 //     copy_chunk(to, from, bytes)        the same of 16, both aligned so; bytes 0: zeros in their place, `from` is not read
 //     mbarrier_arrive_after_copies(b)    arrives once at b, now or when what this lane copied so is there; tells of these copies

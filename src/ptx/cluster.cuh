@@ -33,12 +33,18 @@ __device__ __forceinline__ void mbarrier_arrive_remote_cta(std::uint32_t at, std
   asm volatile("mbarrier.arrive.release.cta.shared::cluster.b64 _, [%0], %1;" : : "r"(at), "r"(n) : "memory");
 }
 
-/// st.async: 4 or 16 bytes to shared memory of a block of the cluster, counted on a barrier of that block. Both are addresses of
-/// mapa.                                                                                          (PTX 8.1)
+/// st.async: 4, 8 or 16 bytes to shared memory of a block of the cluster, counted on a barrier of that block. Both are addresses
+/// of mapa.                                                                                       (PTX 8.1)
 __device__ __forceinline__ void st_async(std::uint32_t at, std::uint32_t v, std::uint32_t barrier) {
   asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];"
                :
                : "r"(at), "r"(v), "r"(barrier)
+               : "memory");
+}
+__device__ __forceinline__ void st_async(std::uint32_t at, std::uint64_t v, std::uint32_t barrier) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];"
+               :
+               : "r"(at), "l"(v), "r"(barrier)
                : "memory");
 }
 __device__ __forceinline__ void st_async(std::uint32_t at, const std::uint32_t (&v)[4],

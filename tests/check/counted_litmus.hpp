@@ -194,8 +194,12 @@ inline test storing_again(const char* name, freed how, verdict expected) {
       expected);
 }
 
-/// The other block is told that warp 1 of block 0, or it itself, has read a word. It stores or arrives; warp 0 writes over that.
-inline test telling_of_an_end(const char* name, bool heard, bool stores, verdict expected) {
+/// Who reads a word: warp 1 of block 0, which tells the other block so; or that one itself, which then sees a phase complete that
+/// it has not arrived in, or has.
+enum class read_by { one_who_tells, itself, itself_before_a_phase };
+
+/// The other block stores or arrives, and warp 0 writes over the word.
+inline test telling_of_an_end(const char* name, read_by who, bool stores, verdict expected) {
   return {name,
           [=](program& p, const cells& c) {
             p.shared_memory(async_shared_bytes);
@@ -207,11 +211,19 @@ inline test telling_of_an_end(const char* name, bool heard, bool stores, verdict
                   if (stores) expect_words(x, 1, bar(x));
                   if (await<scope::cluster>(x, bar(x), parity::even)) x.write(c.data, 1u);
                 } else if (i == 1) {
-                  if (heard) x.read(c.data);
-                  x.mbarrier_arrive_at<scope::block>(bar(x, 1), 1, 1);
-                } else if (await<scope::cluster>(x, bar(x, 1), parity::even)) {
-                  if (!heard) x.read(c.data);
-                  stores ? send_word(x, 0, 7, bar(x)) : x.mbarrier_arrive_at(bar(x), 0, 1);
+                  if (who == read_by::one_who_tells) x.read(c.data);
+                  if (who != read_by::itself_before_a_phase)
+                    x.mbarrier_arrive_at<scope::block>(bar(x, 1), 1, 1);
+                } else {
+                  if (who == read_by::itself_before_a_phase) {
+                    x.read(c.data);
+                    x.mbarrier_arrive_at<scope::block>(bar(x, 1), 1, 1);
+                  }
+                  const bool is_over = await<scope::cluster>(x, bar(x, 1), parity::even);
+                  if (is_over && who == read_by::itself) x.read(c.data);
+                  if (is_over) {
+                    stores ? send_word(x, 0, 7, bar(x)) : x.mbarrier_arrive_at(bar(x), 0, 1);
+                  }
                 }
                 x.sync_cluster();
               });
@@ -238,9 +250,12 @@ inline std::vector<test> ending_tests() {
       storing_again("a place is stored to again too early", freed::by_nobody, data_race),
       storing_again("a counted store of the reader does not tell that it is free", freed::by_counted_store,
                     data_race),
-      telling_of_an_end("a counted store tells that what its lane had heard of is over", true, true, none),
-      telling_of_an_end("not so what the lane has read itself", false, true, data_race),
-      telling_of_an_end("so does an arrival that is heard", true, false, none),
+      telling_of_an_end("a counted store tells that what its lane had heard of is over",
+                        read_by::one_who_tells, true, none),
+      telling_of_an_end("not so what the lane has read itself", read_by::itself, true, data_race),
+      telling_of_an_end("but what its warp read before it arrived in a phase that it has seen complete",
+                        read_by::itself_before_a_phase, true, none),
+      telling_of_an_end("so does an arrival that is heard", read_by::one_who_tells, false, none),
       of_a_pair(
           "an arrival at block scope in another block does not tell of what was written",
           [](context& x, const cells& c) {

@@ -143,5 +143,12 @@ TEST(sim_lanes, the_warp_is_whole_again_behind_a_lane_that_threw) {
             "");
 }
 
+TEST(sim_lanes, a_block_alone_is_refused_stores_that_are_counted) {
+  const std::string said = said_of([](context& x) {
+    x.elect([&] { x.store_counted(x.reach(0), reinterpret_cast<std::uint32_t*>(lines(x)), 1u, barrier(x)); });
+  });
+  EXPECT_EQ(said.substr(0, said.find(';')), "store_counted: in a block alone");
+}
+
 }  // namespace
 }  // namespace baton::sim::one_lane

@@ -18,7 +18,7 @@ namespace {
 using test::decode_run;
 
 /// What the last block of a team leaves out, by the barrier that it is counted on.
-enum class lost_in_decode { nothing, slot, freed_slot, q, freed_q, shown_rows, taken_rows };
+enum class lost_in_decode { nothing, slot, freed_slot, q, freed_q, handed_rows, taken_rows };
 
 template <decode_attention::config C>
 struct losing_decode : test::awaiting_context<losing_decode<C>> {
@@ -40,9 +40,15 @@ struct losing_decode : test::awaiting_context<losing_decode<C>> {
         !loses(lost_in_decode::freed_q, plan{}.q_free, 1, b))
       sim::context::mbarrier_arrive<Reach>(b, n);
   }
+  template <class T>
+  void store_counted(sim::context::reached_block there, T* to, const std::type_identity_t<T>& value,
+                     mbarrier* b) {
+    if (!loses(lost_in_decode::handed_rows, plan{}.rows_there, 1, b))
+      sim::context::store_counted(there, to, value, b);
+  }
   template <scope Reach = scope::cluster>
   void mbarrier_arrive_at(mbarrier* b, int block, int n) {
-    if (!loses(lost_in_decode::shown_rows, plan{}.rows_staged, 1, b) &&
+    if (!loses(lost_in_decode::handed_rows, plan{}.rows_there, 1, b) &&
         !loses(lost_in_decode::taken_rows, plan{}.rows_taken, 1, b))
       sim::context::mbarrier_arrive_at<Reach>(b, block, n);
   }
@@ -64,7 +70,8 @@ failed_decode decode_without(lost_in_decode what, site where, const sim::options
                              std::vector<std::byte>& scratch, const decode_run& run = {.teams = 1}) {
   using value = decode_attention::value<C>;
   const auto c = test::make_attention<value>(
-      {.q_lens = {2}, .k_lens = {700}, .heads = 32, .kv_heads = 2, .head_dim = C.head_dim}, 5);
+      {.q_lens = {C.rows == 16 ? 1 : 2}, .k_lens = {700}, .heads = 32, .kv_heads = 2, .head_dim = C.head_dim},
+      5);
   losing_decode<C>::what = what, losing_decode<C>::awaited = where;
   failed_decode made;
   test::run_decode<C, losing_decode<C>>(
@@ -84,12 +91,15 @@ void expect_decode_on_record(lost_in_decode what, site where) {
 void expect_decode_on_record(lost_in_decode what, site where) {
   expect_decode_on_record<test::decode_of_512>(what, where);
   expect_decode_on_record<test::decode_of_256>(what, where);
+  expect_decode_on_record<test::of_few_rows(test::decode_of_512)>(what, where);
 }
 
 TEST(decode_attention_failure, where_nothing_is_lost_nothing_is_on_record) {
   std::vector<std::byte> scratch;
   EXPECT_EQ(decode_without<test::decode_of_512>(lost_in_decode::nothing, {}, {}, scratch).abort, 0u);
   EXPECT_EQ(decode_without<test::decode_of_256>(lost_in_decode::nothing, {}, {}, scratch).abort, 0u);
+  constexpr decode_attention::config few = test::of_few_rows(test::decode_of_512);
+  EXPECT_EQ(decode_without<few>(lost_in_decode::nothing, {}, {}, scratch).abort, 0u);
 }
 TEST(decode_attention_failure, what_is_not_loaded_is_on_record) {
   expect_decode_on_record(lost_in_decode::slot, "decode.slot_filled");
@@ -99,8 +109,8 @@ TEST(decode_attention_failure, what_nobody_frees_is_on_record) {
   expect_decode_on_record(lost_in_decode::freed_slot, "decode.slot_free");
   expect_decode_on_record(lost_in_decode::freed_q, "decode.q_free");
 }
-TEST(decode_attention_failure, rows_that_a_block_does_not_show_or_take_are_on_record) {
-  expect_decode_on_record(lost_in_decode::shown_rows, "decode.rows_staged");
+TEST(decode_attention_failure, rows_that_a_block_does_not_hand_over_or_take_are_on_record) {
+  expect_decode_on_record(lost_in_decode::handed_rows, "decode.rows_there");
   expect_decode_on_record(lost_in_decode::taken_rows, "decode.rows_taken");
 }
 

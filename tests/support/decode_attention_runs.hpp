@@ -76,15 +76,16 @@ attention_result<Value> run_decode(const attention_case<Value>& c, const decode_
   auto problem = decode_problem_of(c, keys, made);
   if (run.equal_rows) problem.cu_seqlens_q = nullptr;
   const auto asked = attention_kernels::operands_of(problem);
-  const std::size_t rows = static_cast<std::size_t>(decode_attention::block_tokens(asked) * asked.group());
+  const std::size_t rows =
+      static_cast<std::size_t>(align_up(decode_attention::block_tokens(asked) * asked.group(), 2));
   scratch.resize(std::max(scratch.size(), std::size_t{1} << 16) +
                  2 * static_cast<std::size_t>(run.team * run.teams) * rows * (512 * sizeof(float) + 8));
   auto p = decode_attention::params_of<C>(asked, scratch.data(),
                                           [](const tensor_boxes& boxes) { return sim::make_box_map(boxes); });
-  auto* const shares = scratch.data() + 4096;
-  p.partial_shares = reinterpret_cast<decode_attention::row_share*>(shares);
-  p.partial_sums = reinterpret_cast<float*>(
-      shares + align_up(2 * static_cast<std::size_t>(run.team * run.teams) * rows * 8, std::size_t{256}));
+  auto* const weights = scratch.data() + 4096;
+  p.partial_weights = reinterpret_cast<float*>(weights);
+  p.partial_rows = reinterpret_cast<float*>(
+      weights + align_up(2 * static_cast<std::size_t>(run.team * run.teams) * rows * 8, std::size_t{256}));
   p.short_units = run.short_units;
   const sim::grid grid{.blocks = run.team * run.teams,
                        .warps = decode_attention::num_warps,

@@ -19,6 +19,8 @@ inline constexpr int consumer_warps = consumer_groups * group_warps;
 inline constexpr int tile_keys = 64, piece_keys = 16, tile_pieces = tile_keys / piece_keys;
 /// Rows of a team's blocks are added up so many at a time.
 inline constexpr int round_rows = 8;
+/// Blocks of a team.
+inline constexpr int most_team = 8;
 
 struct config {
   int head_dim = 512;  // or 256
@@ -50,8 +52,10 @@ struct config {
   constexpr int v_step() const { return chunks() * 8 * operand_tile::row_bytes; }
   constexpr int k_piece_bytes() const { return piece_keys / 8 * k_step(); }
   constexpr int v_piece_bytes() const { return piece_keys / 8 * v_step(); }
+  /// Whether blocks give their rows to each other, or show them: of more than two rounds shown ones are there sooner.
+  constexpr bool gives_rows() const { return rows == 16; }
   /// Of a row that is shown, in 16 bytes; one more than there are, so that rows fall into different banks.
-  constexpr int staged_row() const { return head_dim / 4 + 1; }
+  constexpr int shown_row() const { return head_dim / 4 + 1; }
 };
 
 template <config C>
@@ -61,6 +65,13 @@ using tile = swizzled_tile<value<C>>;
 
 struct alignas(16) four_floats {
   float at[4];
+};
+/// Of two rows that follow one another, and of those two columns.
+struct alignas(8) row_pair {
+  float at[2];
+};
+struct alignas(16) row_square {
+  row_pair of[2];
 };
 
 /// A place of the line of work (items.hpp).
@@ -89,7 +100,7 @@ struct part {
   std::int32_t keys;                    // of the sequence
   std::int32_t first_piece, end_piece;  // of the block
   sharers of;
-  std::int32_t number, turn;  // parts that the team had before, and turns of rows_staged
+  std::int32_t number, turn;  // parts that the team had before, and turns of rows_there
   line_place next;            // where the next one begins
 };
 /// At block scope: the copy engine writes slots and products read them.
@@ -109,8 +120,12 @@ struct block_plan : shared_plan {
   shared_array<eight_rows> q;        // [chunks()][rows]
   shared_array<eight_rows> weights;  // [consumer_groups][rows_of_group()], columns are a tile's keys
   shared_array<eight_rows> slots;
-  shared_array<four_floats> staged;  // [round_rows][staged_row()]: rows of O, of the block's keys
-  shared_array<row_share> shares;    // [round_rows]
+  // rows of O, of the block's keys, if they are shown
+  shared_array<four_floats> shown;       // [round_rows][shown_row()]
+  shared_array<row_share> shown_shares;  // [round_rows]
+  // the same of each block's keys, the block's columns, if they are given
+  shared_array<row_pair> given;       // [team][columns][round_rows / 2]
+  shared_array<row_pair> given_logs;  // [team][round_rows / 2]: of the sums of their weights, to base 2
   shared_array<float>
       of_warps;  // [2][consumer_groups][group_warps][rows_of_group()]: what warps tell their group
   shared_array<dealt_work> dealt;
@@ -119,14 +134,16 @@ struct block_plan : shared_plan {
   shared_array<std::uint32_t> last;  // whether this block is the last of an item's
   shared_array<mbarrier> slot_barriers;
   shared_array<mbarrier> q_filled, q_free;
-  shared_array<mbarrier> rows_staged, rows_taken;  // team_rows.hpp
+  shared_array<mbarrier> rows_there, rows_taken;  // team_rows.hpp, given_rows.hpp
 
   constexpr block_plan()
       : q{take<eight_rows>(C.chunks() * C.rows / 8)},
         weights{take<eight_rows>(C.rows / 8)},
         slots{take<eight_rows>(C.slots * C.slot_rows() / 8)},
-        staged{take<four_floats>(round_rows * C.staged_row())},
-        shares{take<row_share>(round_rows)},
+        shown{take<four_floats>(C.gives_rows() ? 0 : round_rows * C.shown_row())},
+        shown_shares{take<row_share>(C.gives_rows() ? 0 : round_rows)},
+        given{take<row_pair>(C.gives_rows() ? C.head_dim * round_rows / 2 : 0)},
+        given_logs{take<row_pair>(C.gives_rows() ? most_team * round_rows / 2 : 0)},
         of_warps{take<float>(2 * consumer_groups * values_of_group)},
         dealt{take<dealt_work>(1)},
         parts{take<part>(C.keeps_parts() ? num_warps : 0)},
@@ -135,7 +152,7 @@ struct block_plan : shared_plan {
         slot_barriers{take<mbarrier>(slot_pipeline<C>::num_mbars)},
         q_filled{take<mbarrier>(1)},
         q_free{take<mbarrier>(1)},
-        rows_staged{take<mbarrier>(1)},
+        rows_there{take<mbarrier>(1)},
         rows_taken{take<mbarrier>(1)} {}
 };
 

@@ -46,6 +46,17 @@ BATON_FN sequence_work work_of(X& x, const params& p, int sequence) {
   return work_by(p, sequence, [&](const std::int32_t* at) { return x.read(at); });
 }
 
+/// Teams are of 1, 2, 4 or 8 blocks: what is divided by that is shifted, by so many bits.
+template <class X>
+BATON_FN int team_bits(X& x) {
+  const int team = x.cluster_blocks();
+  return (team > 1) + (team > 2) + (team > 4);
+}
+template <class X>
+BATON_FN int shared_by_team(X& x, int n) {
+  return n >> team_bits(x);
+}
+
 /// (a * b + more) / c of what is not negative: of words where these have room, as that takes a tenth of the time.
 BATON_FN int scaled(int a, int b, int c, int more = 0) {
   if (a >> 20 == 0 && b >> 10 == 0)
@@ -275,9 +286,9 @@ class walk {
     w.keys = s.keys;
     const int first = s.first_piece + (at.position - at.start) * unit_pieces;
     const int behind = s.first_piece + (smaller(at.start + s.units, end) - at.start) * unit_pieces;
-    const int pieces = larger(smaller(behind, s.end_piece) - first, 0), team = x_.cluster_blocks();
-    w.first_piece = first + pieces * x_.cluster_block() / team;
-    w.end_piece = first + pieces * (x_.cluster_block() + 1) / team;
+    const int pieces = larger(smaller(behind, s.end_piece) - first, 0), block = x_.cluster_block();
+    w.first_piece = first + shared_by_team(x_, pieces * block);
+    w.end_piece = first + shared_by_team(x_, pieces * (block + 1));
     if (at.position > at.start)
       w.of = {x_.read(&dealt->of_first.first), x_.read(&dealt->of_first.count)};
     else if (at.start + s.units > end)

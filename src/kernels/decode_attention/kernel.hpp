@@ -15,7 +15,8 @@
 //   consumer     | K Q 0 | softmax | V P 0 | K Q 1 ...    | merge (merge.hpp) | the next item
 //
 // A team is a cluster of 1 to 8 blocks. Who does what: items.hpp; hand-overs: protocol/staged_pipeline.hpp, team_rows.hpp,
-// signed_parts.hpp. A wait of a consumer or the loader that gives up lets it go on to its end; what is made is stored nowhere.
+// given_rows.hpp, signed_parts.hpp. A wait of a consumer or the loader that gives up lets it go on to its end; what is made is
+// stored nowhere.
 #include "base/constant.hpp"
 #include "exec/kernel.hpp"
 #include "kernels/decode_attention/load.hpp"
@@ -51,7 +52,7 @@ class block_role {
       x_.template take_registers<C.consumer_registers()>();
       consume(group - loader_groups);
     }
-    x_.meet_cluster();  // nobody leaves while one who gave up may come to read here
+    x_.meet_cluster();  // nobody leaves while one who gave up may come to read or store here
   }
 
  private:
@@ -64,7 +65,8 @@ class block_role {
       x_.write(plan{}.late(x_), 0u);
       x_.mbarrier_init(plan{}.q_filled(x_), 1);
       x_.mbarrier_init(plan{}.q_free(x_), consumer_warps);
-      team_rows<X>::prepare(x_, plan{}.rows_staged(x_), plan{}.rows_taken(x_), group_warps, consumer_warps);
+      using rows = std::conditional_t<C.gives_rows(), given_rows<X>, team_rows<X>>;
+      rows::prepare(x_, plan{}.rows_there(x_), plan{}.rows_taken(x_), group_warps, consumer_warps);
       x_.fence_mbarrier_init();
     });
   }
@@ -104,6 +106,7 @@ class block_role {
     consume_role<C, X> consumer{x_, p_, items, group};
     merge_role<C, X> merge{x_, p_, items, group};
     while (items.next()) {
+      merge.begin();
       typename consume_role<C, X>::sums o[C.chunks()];
       column_softmax<C, X> softmax{x_, p_.scale, group};
       consumer.run(o, softmax);

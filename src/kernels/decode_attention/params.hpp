@@ -28,9 +28,9 @@ struct params {
   const std::int32_t* lengths;     // [sequences]: keys
   const std::int32_t* page_table;  // [sequences, max_pages]
   std::uint32_t* signed_parts;     // [most_blocks]; 0 before and after
-  float* partial_sums;             // [2 blocks][rows_of_item][head_dim / team]
-  row_share* partial_shares;       // [2 blocks][rows_of_item]
-  std::int64_t out_row;            // from one row to the next, in elements
+  float* partial_rows;     // [2 blocks][rows_of_part][head_dim / team]: of O, as they are put together
+  float* partial_weights;  // [2 blocks][rows_of_part][2 or 1]: what they weigh
+  std::int64_t out_row;    // from one row to the next, in elements
   divider page_size, group;
   int sequences, heads, kv_heads, heads_of_group;
   int max_rows, all_rows, max_keys, max_pages;
@@ -47,6 +47,8 @@ struct params {
 
   static constexpr int unbounded = 1 << 30;
   BATON_FN int rows_of_item() const { return block_tokens * heads_of_group; }
+  /// Of a part in the caller's memory, where given rows lie two by two.
+  BATON_FN int rows_of_part() const { return align_up(rows_of_item(), 2); }
   BATON_FN int items_of_sequence() const { return kv_heads * row_blocks; }
 };
 
@@ -87,18 +89,18 @@ constexpr int team_of(const operands<T>& asked) {
 
 /// The caller's memory: signed words first, whatever the sizes, as they are left as they were found.
 struct scratch_layout {
-  std::size_t shares = 0, sums = 0, bytes = 0;
+  std::size_t weights = 0, rows = 0, bytes = 0;
 };
 template <class T>
 constexpr scratch_layout scratch_of(const operands<T>& asked, int blocks = most_blocks) {
   scratch_layout s;
   if (ceil_div(asked.k_len, unit_keys) + 1 <= short_units) return s;
-  const auto rows = static_cast<std::size_t>(block_tokens(asked) * asked.group()),
+  const auto rows = static_cast<std::size_t>(align_up(block_tokens(asked) * asked.group(), 2)),
              places = 2 * static_cast<std::size_t>(blocks);
-  s.shares = most_blocks * sizeof(std::uint32_t);
-  s.sums = align_up(s.shares + places * rows * sizeof(row_share), std::size_t{256});
+  s.weights = most_blocks * sizeof(std::uint32_t);
+  s.rows = align_up(s.weights + places * rows * sizeof(row_share), std::size_t{256});
   s.bytes =
-      s.sums + places * rows * static_cast<std::size_t>(asked.head_dim) / team_of(asked) * sizeof(float);
+      s.rows + places * rows * static_cast<std::size_t>(asked.head_dim) / team_of(asked) * sizeof(float);
   return s;
 }
 
@@ -136,8 +138,8 @@ params params_of(const operands<T>& asked, void* scratch, MakeMap make_map) {
   auto* const at = static_cast<std::byte*>(scratch);
   const scratch_layout layout = scratch_of(asked);
   p.signed_parts = reinterpret_cast<std::uint32_t*>(at);
-  p.partial_shares = reinterpret_cast<row_share*>(at + layout.shares);
-  p.partial_sums = reinterpret_cast<float*>(at + layout.sums);
+  p.partial_weights = reinterpret_cast<float*>(at + layout.weights);
+  p.partial_rows = reinterpret_cast<float*>(at + layout.rows);
   p.out_row = asked.out_row;
   p.page_size = divider{asked.page_size}, p.group = divider{group};
   p.sequences = asked.batch, p.heads = asked.heads, p.kv_heads = asked.kv_heads, p.heads_of_group = group;

@@ -5,7 +5,7 @@
 
 namespace baton::decode_attention {
 
-enum class wait_of : std::uint32_t { none, q, slot, slot_free, rows_staged, rows_taken };
+enum class wait_of : std::uint32_t { none, q, slot, slot_free, rows_there, rows_taken };
 
 constexpr wait_site site_of(wait_of which) {
   switch (which) {
@@ -13,8 +13,8 @@ constexpr wait_site site_of(wait_of which) {
       return {.where = "decode.q_filled"};
     case wait_of::slot_free:
       return {.where = "decode.slot_free"};
-    case wait_of::rows_staged:
-      return {.where = "decode.rows_staged"};
+    case wait_of::rows_there:
+      return {.where = "decode.rows_there"};
     case wait_of::rows_taken:
       return {.where = "decode.rows_taken"};
     default:
