@@ -31,10 +31,9 @@ if(BATON_TOGETHER AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1000000>)
 endif()
 
-# baton_quick_to_compile(TARGET): of sources that compute little but include or instantiate much. Optimising a file that uses JSON or
-# CLI11 takes g++ 10 s. With a sanitizer everything is at -Og, which takes no longer than -O0.
-function(baton_quick_to_compile target)
-  set(level -O1)
+# baton_quick_to_compile(TARGET LEVEL): of sources that compute little but include or instantiate much. Optimising a file that uses
+# JSON or CLI11 takes g++ 10 s. With a sanitizer everything is at -Og, which takes no longer than -O0.
+function(baton_quick_to_compile target level)
   if(BATON_SANITIZE)
     set(level -Og)
   endif()

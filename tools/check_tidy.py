@@ -51,24 +51,43 @@ def compiled_sources(root, build):
             f.relative_to(root).parts[0] in FOLDERS}
 
 
+def way_of_all(ways):
+    """One that has what each of them is given: an option and its value, if that stands behind it, are one."""
+    options = dict.fromkeys(option for _, arguments in ways
+                            for option in re.findall(r"(?:-I|-D|-isystem|-include)\n[^\n]+|[^\n]+", "\n".join(arguments)))
+    return ways[0][0], [word for option in options for word in option.split("\n")]
+
+
+def is_example(source):
+    return "examples" in source.parts
+
+
 def batches(sources):
     """Lists of sources that are compiled alike, folder after folder: names of a library's sources differ, or no build with a
     sanitizer would compile them together. Sources with CUDA are apart: no such build has them, and their check() is the
-    checker's namespace to others. So are examples, each of which has a main()."""
+    checker's namespace to others. What is compiled like nothing else is read together, and so are examples."""
     alike = collections.defaultdict(list)
     for source, way in sources.items():
-        apart = source if "examples" in source.parts else source.stem.endswith("_cuda")
-        alike[way, apart].append(source)
-    for same in alike.values():
-        size = -(-len(same) // -(-len(same) // MOST_AT_ONCE))
+        alike["examples" if is_example(source) else "cuda" if source.stem.endswith("_cuda") else way].append(source)
+    single = [source for same in alike.values() if len(same) == 1 for source in same] + alike.pop("examples", [])
+    for same in [*(same for same in alike.values() if len(same) > 1), single]:
+        size = -(-len(same) // -(-len(same) // MOST_AT_ONCE)) if same else 1
         yield from (same[i:i + size] for i in range(0, len(same), size))
+
+
+def text_of(batch):
+    """Sources one behind the other. Examples, each of which has a main(), are in namespaces of their own, behind their headers."""
+    examples = [source for source in batch if is_example(source)]
+    headers = dict.fromkeys(line for source in examples for line in re.findall("^#include .*\n", source.read_text(), flags=re.M))
+    apart = (f'namespace example_{nth} {{\n#include "{source}"\n}}\n' for nth, source in enumerate(examples))
+    return "".join([*(f'#include "{source}"\n' for source in batch if source not in examples), *headers, *apart])
 
 
 def said_of(tool, root, batch, way):
     """What clang-tidy prints of sources that are read one behind the other."""
     with tempfile.TemporaryDirectory() as folder:
         all_of_them = pathlib.Path(folder, "batch.cpp")
-        all_of_them.write_text("".join(f'#include "{source}"\n' for source in batch))
+        all_of_them.write_text(text_of(batch))
         pathlib.Path(folder, "compile_commands.json").write_text(json.dumps(
             [{"directory": way[0], "file": str(all_of_them), "arguments": [*way[1], "-c", str(all_of_them)]}]))
         result = subprocess.run(
@@ -79,8 +98,8 @@ def said_of(tool, root, batch, way):
     return result.stdout if result.returncode else ""
 
 
-def complaints(tool, root, batch, way):
-    said = said_of(tool, root, batch, way)
+def complaints(tool, root, batch, sources):
+    said = said_of(tool, root, batch, way_of_all([sources[source] for source in batch]))
     errors = [line for line in said.splitlines() if DOES_NOT_COMPILE in line]
     if not errors or len(batch) == 1:
         return [said] if said else []
@@ -88,7 +107,7 @@ def complaints(tool, root, batch, way):
     if len(apart) in (0, len(batch)):
         apart = batch[1::2]
     rest = [source for source in batch if source not in apart]
-    return complaints(tool, root, rest, way) + complaints(tool, root, apart, way)
+    return complaints(tool, root, rest, sources) + complaints(tool, root, apart, sources)
 
 
 def main():
@@ -105,7 +124,7 @@ def main():
         return 1
     longest_first = sorted(batches(sources), key=len, reverse=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        found = [text for some in pool.map(lambda b: complaints(tool, root, b, sources[b[0]]), longest_first) for text in some]
+        found = [text for some in pool.map(lambda b: complaints(tool, root, b, sources), longest_first) for text in some]
     print("\n".join(dict.fromkeys(found)) or f"tidy: {len(sources)} sources ok")
     return 1 if found else 0
 

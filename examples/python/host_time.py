@@ -36,7 +36,7 @@ def rounds(count):
 def microseconds(work):
     """Of a round; of the quickest batch, as what other processes of the machine do only adds to it."""
     least = float("inf")
-    for _ in range(500 if world.device == "cuda" else 50):  # half a second
+    for _ in range(500 if world.device == "cuda" else 10):  # half a second at most
         world.synchronize()
         began = time.perf_counter()
         work()

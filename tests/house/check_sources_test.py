@@ -86,6 +86,20 @@ class tidy(planted_tree):
         self.assertEqual(result.returncode, 1)
         self.assertIn("RingSlot", result.stdout)
 
+    def test_a_name_is_caught_in_an_example_that_is_read_with_others(self):
+        shutil.copy(PROJECT / ".clang-tidy", self.root)
+        sources = [self.plant(f"examples/{name}.cpp", text) for name, text in {
+            "a": "#include <cstdio>\nnamespace {\nint limit() { return 1; }\n}\nint main() { return std::puts(\"\") + limit(); }\n",
+            "b": "#include <vector>\nnamespace {\nint limit() { return HERE; }\nstruct RingSlot { std::vector<int> laps; };\n}\n"
+                 "int main() { return limit(); }\n"}.items()]
+        self.plant("build/compile_commands.json", json.dumps(
+            [{"directory": str(self.root), "file": str(s), "command": f"g++ -std=c++20 {more} -c {s}"}
+             for s, more in zip(sources, ("-DTHERE=1", "-DHERE=2"))]))
+        result = run(self.root, "check_tidy.py", "--build", str(self.root / "build"))
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual([line for line in result.stdout.splitlines() if "error:" in line and "RingSlot" not in line], [], result.stdout)
+        self.assertIn("examples/b.cpp:4:8", result.stdout)
+
     def test_a_function_of_100_lines_is_caught(self):
         result = self.judged("int f(int a) {\n" + "  a += 1;\n" * 100 + "  return a;\n}\n")
         self.assertIn("function-size", result.stdout)
