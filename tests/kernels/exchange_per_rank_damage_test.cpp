@@ -64,7 +64,7 @@ class split_rounds : public staged_rounds<num_ranks> {
           rank, p, dispatch_plan{shape_, senders}.bytes);
     }
     const auto* rows = e.template own<bfloat16>(&local_cells::tokens);
-    const auto p = e.combine({rows, tokens}, at == send_sums ? 2 : 0, at == receive_sums,
+    const auto p = e.combine({rows, tokens}, {at == send_sums ? 2 : 0}, at == receive_sums,
                              ep::store_fp32{of_rank(rank).out.data(), hidden});
     launch_of_two<combine_kernel<ep::store_fp32, 0, Way>>(rank, p, 0);
   }
