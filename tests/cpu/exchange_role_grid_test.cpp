@@ -49,6 +49,14 @@ TEST(exchange_role_grid, a_half_has_the_warps_of_both) {
   EXPECT_TRUE(are(combine_of(2, 128, half::receive), gpu_blocks, 0, 30));
 }
 
+TEST(exchange_role_grid, senders_of_many_units_take_what_is_next_of_all_among_more_than_two_ranks) {
+  EXPECT_EQ(combine_of(4, 32).taken_each, 0);
+  EXPECT_EQ(combine_of(4, 64).taken_each, 1);
+  EXPECT_EQ(combine_of(4, 128).taken_each, 1);
+  EXPECT_EQ(combine_of(4, 192).taken_each, 2);
+  EXPECT_EQ(combine_of(2, 1024).taken_each, 0);
+}
+
 /// Of the kernels that are taken for so many ranks, by lines and by flags.
 int warps_of_kernels_for(int ranks) {
   int fewest = max_pair_combine_warps;

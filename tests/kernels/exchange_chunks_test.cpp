@@ -260,7 +260,8 @@ TEST(exchange_chunks_settings, blocks_are_made_up_as_was_measured_for_how_tokens
     const block_roles many = grid_of_combine(endpoint::of(s), {132}).roles,
                       few_sums = grid_of_combine(endpoint::of(s), {24}).roles;
     EXPECT_EQ((std::array{many.senders, many.others, many.at_once}), (std::array{8, 8, 1}));
-    EXPECT_EQ((std::array{few_sums.senders, few_sums.others, few_sums.at_once}), (std::array{14, 2, 4}));
+    EXPECT_EQ((std::array{few_sums.senders, few_sums.others, few_sums.at_once}), (std::array{12, 4, 4}));
+    EXPECT_TRUE(few_sums.prefetches && !many.prefetches);
   }
 }
 
@@ -271,15 +272,16 @@ TEST(exchange_chunks_settings,
     const block_roles r = grid_of_combine(endpoint::of(s), {.blocks = blocks, .which = which}).roles;
     return std::array{r.senders, r.others, r.at_once};
   };
-  EXPECT_EQ(made_up(24), (std::array{9, 7, 8}));
+  EXPECT_EQ(made_up(24), (std::array{8, 8, 8}));
+  EXPECT_EQ(made_up(32), (std::array{9, 7, 8})) << "more than ask for whole rows";
   EXPECT_EQ(made_up(64), (std::array{12, 4, 1}));
   EXPECT_EQ(made_up(132), (std::array{6, 10, 1}));
   EXPECT_EQ(made_up(24, half::send), (std::array{16, 0, 8}));
   EXPECT_EQ(made_up(24, half::receive), (std::array{0, 16, 8}));
   s.max_tokens = 256;
-  EXPECT_EQ(made_up(24), (std::array{9, 7, 4})) << "four parts of a token";
+  EXPECT_EQ(made_up(24), (std::array{8, 8, 4})) << "four parts of a token";
   s.max_tokens = 128;
-  EXPECT_EQ(made_up(24), (std::array{9, 7, 1})) << "too few of a warp to let the others wait";
+  EXPECT_EQ(made_up(24), (std::array{8, 8, 1})) << "too few of a warp to let the others wait";
 }
 
 TEST(exchange_chunks_settings, few_blocks_take_what_is_next_of_all_and_more_than_two_ranks_sums_of_all) {
