@@ -85,6 +85,13 @@ std::vector<exploration> failures_that_hold() {
              .absent_ranks_run = true}),
       holds("1 rank, 2 rounds, every wait may give up",
             {.ranks = 1, .warps = {3}, .rounds = 2, .gives_up = {anywhere}, .looks = 1}),
+      holds("2 ranks, 1 round, a token of the second to the first, every wait may give up",
+            {.warps = {3},
+             .tokens = {0, 1},
+             .route = routing::one_expert,
+             .rounds = 1,
+             .gives_up = {anywhere},
+             .looks = 1}),
   };
 }
 
