@@ -166,4 +166,33 @@ auto rows_wrong(const rows_setting& s) {
   };
 }
 
+/// What is wrong whichever way words come, and then what is of one way; `any`: what a broken order may be noticed as.
+template <class Way>
+std::vector<mutant> rows_mutants(const rows_setting& s, const std::vector<check::verdict>& any,
+                                 const std::vector<mutant>& of_one) {
+  using enum change;
+  using check::verdict;
+  const auto wrong = rows_wrong<Way>(s);
+  constexpr verbs wait = verbs::mbarrier_wait, arrive = verbs::mbarrier_arrive;
+  const std::vector<verdict> race{verdict::data_race}, stops{verdict::deadlock};
+  std::vector<mutant> all{
+      wrong("rows are read before they are there", "T1", {verdict::data_race, verdict::garbage_read},
+            {{.what = wait, .how = lost, .where = rows_there}}),
+      wrong("rows of the other parity", "T1", any,
+            {{.what = wait, .how = shifted, .where = rows_there, .by = 1}}),
+      wrong("readers wait at block scope", "T1", {verdict::scope_race},
+            {{.what = wait, .how = narrow, .where = rows_there}}),
+      wrong("rows are released before they are read", "T2", race, {.flaw = rows_flaw::taken_unread}),
+      wrong("a row is read once more after its release", "T2", race,
+            {{.what = verbs::read, .how = late, .cell = Way::word}}),
+      wrong("a release is lost", "Progress", stops,
+            {{.what = arrive, .how = lost, .cell = "rows taken", .time = 1}}),
+      wrong("rows are released to the own block alone", "T2", any,
+            {{.what = arrive, .how = own, .cell = "rows taken"}}),
+      wrong("a phase takes a reader less", "T2", any,
+            {{.what = verbs::mbarrier_init, .how = shifted, .cell = "rows taken", .by = -1}})};
+  all.insert(all.end(), of_one.begin(), of_one.end());
+  return all;
+}
+
 }  // namespace baton::checks

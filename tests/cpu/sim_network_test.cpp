@@ -98,6 +98,16 @@ std::set<two_looks> seen_in_schedules(Kernels kernels) {
 }
 using three_kernels = std::array<std::function<void(context&)>, 3>;
 
+/// Sees the first target when it is told first, and this one when it is told again.
+std::function<void(context&)> looking_twice(far_cells& c, two_looks& looks, std::size_t second) {
+  return [&c, &looks, second](context& x) {
+    await_word(x, c.told[0]);
+    looks.first = c.target[0];
+    await_word(x, c.told[1]);
+    looks.second = c.target[second];
+  };
+}
+
 /// Rank 0 writes again what it has put, and tells rank 1; then, behind the put, once more.
 TEST(sim_network, a_put_is_read_and_written_at_any_time_until_a_word_behind_a_fence) {
   const auto seen = seen_in_schedules([](far_cells& c, two_looks& looks) {
@@ -107,12 +117,7 @@ TEST(sim_network, a_put_is_read_and_written_at_any_time_until_a_word_behind_a_fe
                            tell(x, c.told[0]);
                            tell_behind_puts(x, 1, c.told[1]);
                          },
-                         [&](context& x) {
-                           await_word(x, c.told[0]);
-                           looks.first = c.target[0];
-                           await_word(x, c.told[1]);
-                           looks.second = c.target[0];
-                         }};
+                         looking_twice(c, looks, 0)};
   });
   EXPECT_EQ(seen, (std::set<two_looks>{{0, 1}, {0, 2}, {1, 1}, {2, 2}}));
 }
@@ -128,12 +133,7 @@ TEST(sim_network, a_put_behind_a_fence_may_be_read_before_what_is_in_front_of_it
                            tell(x, c.told[0]);
                            tell_behind_puts(x, 1, c.told[1]);
                          },
-                         [&](context& x) {
-                           await_word(x, c.told[0]);
-                           looks.first = c.target[0];
-                           await_word(x, c.told[1]);
-                           looks.second = c.target[2];
-                         }};
+                         looking_twice(c, looks, 2)};
   });
   EXPECT_TRUE(seen.contains({0, 1}));
   EXPECT_EQ(seen.size(), 4u);
