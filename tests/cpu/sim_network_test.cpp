@@ -96,10 +96,11 @@ std::set<two_looks> seen_in_schedules(Kernels kernels) {
   }
   return all;
 }
-using three_kernels = std::array<std::function<void(context&)>, 3>;
+using one_kernel = std::function<void(context&)>;
+using three_kernels = std::array<one_kernel, 3>;
 
 /// Sees the first target when it is told first, and this one when it is told again.
-std::function<void(context&)> looking_twice(far_cells& c, two_looks& looks, std::size_t second) {
+one_kernel looking_twice(far_cells& c, two_looks& looks, std::size_t second) {
   return [&c, &looks, second](context& x) {
     await_word(x, c.told[0]);
     looks.first = c.target[0];
