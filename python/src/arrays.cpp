@@ -248,6 +248,18 @@ std::optional<std::int64_t> row_stride_of(const found_array& found, int rows_of)
   return apart.value_or(stride);
 }
 
+/// Of an array that lies as is expected.
+byte_rows byte_rows_of(const found_array& found, const expectation& expected, std::int64_t row_stride) {
+  if (found.is_empty()) return {};
+  const auto shape = found.noted_shape();
+  const std::int64_t size = found.type.bits / 8;
+  byte_rows rows{reinterpret_cast<std::uintptr_t>(found.data), 1, size, 0};
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    (static_cast<int>(i) < expected.rows_of ? rows.count : rows.bytes) *= shape[i];
+  rows.apart = expected.rows_of > 0 ? row_stride * size : rows.bytes;
+  return rows;
+}
+
 bool lies_as(const found_array& found, const expectation& expected) {
   if (found.is_empty() || expected.rows_of == 0) return is_contiguous(found);
   return row_stride_of(found, expected.rows_of).has_value();
@@ -311,6 +323,34 @@ std::string why_no_array(nb::handle given) {
 
 }  // namespace
 
+bool share_bytes(byte_rows a, byte_rows b) {
+  const auto end = [](const byte_rows& rows) {
+    return rows.begin + static_cast<std::uintptr_t>((rows.count - 1) * rows.apart + rows.bytes);
+  };
+  if (a.count == 0 || b.count == 0 || end(a) <= b.begin || end(b) <= a.begin) return false;
+  if (a.count > b.count) std::swap(a, b);
+  for (std::int64_t row = 0; row < a.count; ++row) {
+    const auto first = static_cast<std::int64_t>(a.begin - b.begin) + row * a.apart;  // from where b begins
+    const std::int64_t reached =
+        first < b.bytes ? 0 : (first - b.bytes) / b.apart + 1;  // b's first row that ends behind it
+    if (reached < b.count && reached * b.apart < first + a.bytes) return true;
+  }
+  return false;
+}
+
+void require_apart(const kept_array& written, std::span<const kept_array> others) {
+  for (const kept_array& other : others)
+    if (&other != &written && share_bytes(written.at(), other.at()))
+      throw invalid_argument{std::string{written.name()} +
+                             ": expected memory of its own, which this call writes; found some of " +
+                             other.name() + "'s in it"};
+}
+
+void require_apart(std::span<const kept_array> used) {
+  for (const kept_array& one : used)
+    if (one.is_written()) require_apart(one, used);
+}
+
 array array_of(nb::handle given, const expectation& expected, const world& rank) {
   found_array found;
   if (!find(given, found, expected.is_written))
@@ -333,6 +373,7 @@ array array_of(nb::handle given, const expectation& expected, const world& rank)
   array result{const_cast<void*>(found.data), *type, expected.shape, std::move(found.memory), 0};
   result.shape.become(found.shape.data());
   if (expected.rows_of > 0 && !found.is_empty()) result.row_stride = *row_stride_of(found, expected.rows_of);
+  result.memory.note(expected.name, byte_rows_of(found, expected, result.row_stride), expected.is_written);
   return result;
 }
 

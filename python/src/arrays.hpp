@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +21,14 @@ namespace nb = nanobind;
 
 enum class element { fp32, fp16, bf16, e4m3, e8m0, int32, int64, uint8 };
 
-/// Keeps the memory of an array that the library was given.
+/// Where memory lies: rows of as many bytes each, that begin so many apart.
+struct byte_rows {
+  std::uintptr_t begin = 0;
+  std::int64_t count = 0, bytes = 0, apart = 0;
+};
+bool share_bytes(byte_rows a, byte_rows b);
+
+/// Keeps the memory of an array that the library was given, and knows what as.
 class kept_array {
  public:
   kept_array() = default;
@@ -28,10 +36,30 @@ class kept_array {
   explicit kept_array(nb::ndarray<nb::ro> memory) : memory_{std::move(memory)} {}
   bool is_valid() const { return of_.is_valid() || memory_.is_valid(); }
 
+  /// `name` outlives it.
+  void note(const char* name, const byte_rows& at, bool is_written) {
+    name_ = name;
+    at_ = at;
+    is_written_ = is_written;
+  }
+  const char* name() const { return name_; }
+  const byte_rows& at() const { return at_; }
+  bool is_written() const { return is_written_; }
+
  private:
   nb::object of_;  // the framework's own
   nb::ndarray<nb::ro> memory_;
+  const char* name_ = "";
+  byte_rows at_;
+  bool is_written_ = false;
 };
+
+/// What one call writes has memory of its own.
+/// @throws invalid_argument  names it and the other argument that lies there
+void require_apart(const kept_array& written, std::span<const kept_array> others);
+
+/// The same of each that a call writes, and all others of the call.
+void require_apart(std::span<const kept_array> used);
 
 /// A shape of as many dimensions as arguments have.
 class extents {

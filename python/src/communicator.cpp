@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -113,6 +114,7 @@ dispatch_input communicator::input_of(const dispatch_arguments& given, std::vect
   in.expert_load = static_cast<std::int64_t*>(load.data);
   for (const array* one : {&ids, &weights, &input_scales, &load})
     if (one->memory.is_valid()) used.push_back(one->memory);
+  require_apart(used);
   if (in.topk_weights != nullptr && config.weights_at_combine)
     throw invalid_argument{
         "topk_weights: given to dispatch, but weights_at_combine says that combine is given them"};
@@ -214,15 +216,20 @@ combine_input communicator::input_of(const combine_arguments& given, std::vector
           .topk_weights = static_cast<const float*>(weights.data)};
 }
 
-array communicator::out_of(nb::handle out, int slot) {
-  return array_of(out,
-                  {"out",
-                   {element::fp32, element::bf16},
-                   {round(slot).num_tokens, moe_->config().hidden},
-                   true,
-                   0,
-                   row_alignment},
-                  rank_.get());
+/// `used`: by this call.
+array communicator::out_of(nb::handle out, int slot, std::span<const kept_array> used) {
+  const round_arguments& its = round(slot);
+  array found = array_of(out,
+                         {"out",
+                          {element::fp32, element::bf16},
+                          {its.num_tokens, moe_->config().hidden},
+                          true,
+                          0,
+                          row_alignment},
+                         rank_.get());
+  require_apart(found.memory, used);
+  require_apart(found.memory, its.used);
+  return found;
 }
 
 void communicator::combine_async(const combine_arguments& given, std::uintptr_t stream) {
@@ -245,9 +252,9 @@ void communicator::combine_wait(nb::handle topk_weights, nb::handle out, int slo
   const turn mine{taken_};
   const stream_ref on = rank_.stream_of(stream);
   const int top_k = moe_->config().top_k;
-  const array result = out_of(out, slot);
   const array weights = optional_array(
       topk_weights, {"topk_weights", {element::fp32}, {round(slot).num_tokens, top_k}}, rank_.get());
+  const array result = out_of(out, slot, {&weights.memory, 1});
   {
     const nb::gil_scoped_release without_lock;
     const auto* by = static_cast<const float*>(weights.data);
@@ -266,7 +273,7 @@ void communicator::combine(const combine_arguments& given, std::uintptr_t stream
   const stream_ref on = rank_.stream_of(stream);
   std::vector<kept_array> used;
   const combine_input in = input_of(given, used);
-  const array result = out_of(given.out, given.slot);
+  const array result = out_of(given.out, given.slot, used);
   {
     const nb::gil_scoped_release without_lock;
     if (result.type == element::fp32)
@@ -287,7 +294,7 @@ void communicator::check_arguments(const dispatch_arguments& given) const {
 void communicator::check_arguments(const combine_arguments& given) {
   std::vector<kept_array> used;
   input_of(given, used);
-  if (given.out.is_valid() && !given.out.is_none()) out_of(given.out, given.slot);
+  if (given.out.is_valid() && !given.out.is_none()) out_of(given.out, given.slot, used);
 }
 
 void communicator::check() {

@@ -2,6 +2,7 @@
 // A communicator of expert parallelism and what a dispatch left, as Python has them.
 #include <atomic>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -87,7 +88,7 @@ class communicator {
   dispatch_input input_of(const dispatch_arguments& given, std::vector<kept_array>& used) const;
   void read_tokens(const dispatch_arguments& given, dispatch_input& in, std::vector<kept_array>& used) const;
   combine_input input_of(const combine_arguments& given, std::vector<kept_array>& used);
-  array out_of(nb::handle out, int slot);
+  array out_of(nb::handle out, int slot, std::span<const kept_array> used);
   void begin_round(int slot, int num_tokens, std::vector<kept_array> used);
   void note_received(round_arguments& its, const received_tokens& rows, stream_ref stream);
   void end_round(int slot, stream_ref stream);

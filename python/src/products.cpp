@@ -210,6 +210,18 @@ std::size_t scratch_bytes(const received& from, std::int64_t intermediate, bool 
   return bytes == 0 ? 0 : bytes + scratch_alignment;
 }
 
+/// Where the tokens of a dispatch lie, which belong to no array.
+kept_array tokens_of(const received_tokens& rows) {
+  const bool is_by_expert = rows.token_rows == nullptr;
+  const std::int64_t values = rows.hidden * facts_of(rows.format).value_bits / 8;
+  const byte_rows at{reinterpret_cast<std::uintptr_t>(rows.tokens),
+                     is_by_expert ? rows.max_rows : rows.max_token_rows, values,
+                     is_by_expert ? values : rows.row_bytes};
+  kept_array tokens;
+  tokens.note("received.tokens", at, false);
+  return tokens;
+}
+
 /// `given`: as weights_of, then row_weights, out and scratch.
 void expert_mlp(const received& from, const nb::tuple& given, const std::string& gated_by,
                 std::uintptr_t stream_handle) {
@@ -223,8 +235,8 @@ void expert_mlp(const received& from, const nb::tuple& given, const std::string&
   rows.row_weights = static_cast<const float*>(row_weights.data);
   const array out = array_of(given[10], {"out", {element::bf16}, {rows.max_rows, rows.hidden}, true}, rank);
   const array scratch = optional_array(given[11], {"scratch", {element::uint8}, {-1}, true}, rank);
-  for (const kept_array& one : all.used) on.keep(one);
-  run(on, {row_weights.memory, out.memory, scratch.memory}, stream, [&] {
+  all.used.insert(all.used.end(), {row_weights.memory, out.memory, scratch.memory, tokens_of(rows)});
+  run(on, all.used, stream, [&] {
     baton::expert_mlp(rank, all.weights, rows, static_cast<bfloat16*>(out.data), aligned(scratch.data),
                       stream);
   });

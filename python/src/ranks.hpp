@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -68,8 +67,10 @@ void bind_padded(nb::module_& module);
 void bind_attention(nb::module_& module);
 
 /// The work of `enqueue`, which is given `used`, and on CPU ranks its end.
+/// @throws invalid_argument  some of `used` is written and not apart from the others
 template <class Enqueue>
-void run(const py_world& rank, std::initializer_list<kept_array> used, stream_ref stream, Enqueue enqueue) {
+void run(const py_world& rank, const std::vector<kept_array>& used, stream_ref stream, Enqueue enqueue) {
+  require_apart(used);
   {
     const nb::gil_scoped_release without_lock;
     enqueue();

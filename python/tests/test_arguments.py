@@ -29,6 +29,7 @@ def refused(ep, data, says, **changed):
     ({"tokens": numpy.zeros((16, 256), numpy.float32)}, r"tokens: expected bfloat16 \[any, 256\] on cpu, contiguous; found float32 \[16, 256\] on cpu"),
     ({"tokens": numpy.zeros((16, 128), BF16)}, r"tokens: expected bfloat16 \[any, 256\].*; found bfloat16 \[16, 128\] on cpu"),
     ({"tokens": numpy.zeros((16, 512), BF16)[:, ::2]}, r"tokens: .*; found bfloat16 \[16, 256\] on cpu, not contiguous"),
+    ({"tokens": numpy.zeros((16, 512), BF16)[:, :256]}, r"tokens: .*; found bfloat16 \[16, 256\] on cpu, not contiguous"),  # gaps between rows
     ({"tokens": numpy.zeros((129, 256), BF16)}, r"tokens: 129 rows, expected at most num_max_tokens_per_rank = 128"),
     ({"tokens": numpy.zeros((16, 256), numpy.dtype(BF16).newbyteorder())}, r"tokens: .*; found ndarray of >V2, which numpy gives to nobody"),
     ({"tokens": [[1.0] * 256] * 16}, r"tokens: .*; found list, which is no array of numpy and speaks no DLPack"),
