@@ -7,7 +7,8 @@
 namespace baton::cli {
 
 captured_rounds::captured_rounds(rank_streams& streams, int num_ranks, int rounds,
-                                 const std::function<void(int, int, cudaStream_t)>& enqueue)
+                                 const std::function<void(int, int, cudaStream_t)>& enqueue,
+                                 const std::function<void(int, cudaStream_t)>& finish)
     : streams_{streams}, rounds_{rounds} {
   for (int rank = 0; rank < num_ranks; ++rank) {
     const device_guard on_device{streams.device(rank)};
@@ -17,6 +18,7 @@ captured_rounds::captured_rounds(rank_streams& streams, int num_ranks, int round
     streams.record_in_graph(rank, 0);
     for (int i = 0; i < rounds; ++i) enqueue(rank, gathering_rounds + i, stream);
     streams.record_in_graph(rank, 1);
+    finish(rank, stream);
     cudaGraph_t graph = nullptr;
     check(cudaStreamEndCapture(stream, &graph), "ending a capture");
     const graph_owner source{graph};

@@ -12,8 +12,11 @@ class captured_rounds {
   /// `enqueue(rank, round, stream)` enqueues a round of one rank. Capturing runs nothing: rank after rank is fine. Behind
   /// gathering rounds, in which ranks wait for each other, each graph records event 0 of `streams`, then `rounds`
   /// rounds, then event 1. `streams` must outlive this.
-  captured_rounds(rank_streams& streams, int num_ranks, int rounds,
-                  const std::function<void(int rank, int round, cudaStream_t stream)>& enqueue);
+  /// `finish(rank, stream)` enqueues what has to follow, untimed: streams that a round made wait join again.
+  captured_rounds(
+      rank_streams& streams, int num_ranks, int rounds,
+      const std::function<void(int rank, int round, cudaStream_t stream)>& enqueue,
+      const std::function<void(int rank, cudaStream_t stream)>& finish = [](int, cudaStream_t) {});
 
   /// Microseconds a round, of each rank.
   std::vector<double> replay();

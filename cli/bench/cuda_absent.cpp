@@ -8,6 +8,7 @@
 #include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/nccl_exchange.hpp"
 #include "cli/bench/nvshmem_all_to_all.hpp"
+#include "cli/bench/overlapped_layers.hpp"
 #include "cli/bench/probe/measure.hpp"
 #include "cli/bench/round_timer.hpp"
 #include "cli/bench/work_timer.hpp"
@@ -24,6 +25,9 @@ namespace {
 namespace cli {
 
 std::unique_ptr<ep_timer> make_cuda_timer(ep_session&) {
+  refuse();
+}
+std::unique_ptr<overlapped_layers> make_cuda_overlapped_layers(const micro_batches&) {
   refuse();
 }
 std::vector<std::vector<double>> measure_flag_floor(std::span<const world>, int, int) {

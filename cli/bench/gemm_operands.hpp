@@ -1,5 +1,7 @@
 #pragma once
 // Matrices to be multiplied by what is measured, and which of the results are looked at.
+#include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <span>
 #include <string>
@@ -24,6 +26,16 @@ class gemm_operand {
   const T* data() const { return values_.data(); }
   double at(std::size_t i) const {
     return static_cast<double>(static_cast<float>(period_[i % period_.size()]));
+  }
+  /// `count` values from the first one on, behind those of `to`.
+  void append(std::size_t first, std::size_t count, std::vector<T>& to) const {
+    to.reserve(to.size() + count);
+    for (std::size_t i = first % period_.size(), left = count; left > 0; i = 0) {
+      const std::size_t some = std::min(left, period_.size() - i);
+      to.insert(to.end(), period_.begin() + static_cast<std::ptrdiff_t>(i),
+                period_.begin() + static_cast<std::ptrdiff_t>(i + some));
+      left -= some;
+    }
   }
   /// The values from the first one on.
   void read(std::size_t first, std::span<double> to) const {

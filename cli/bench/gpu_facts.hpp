@@ -11,6 +11,7 @@ namespace baton::cli {
 struct measured_gpus {
   std::string name;  // "4 x NVIDIA H200"
   int driver = 0;    // the CUDA version the driver supports, 13000 for 13.0
+  int sms = 0;       // of one
 };
 
 /// None on the CPU.

@@ -15,7 +15,8 @@ std::optional<measured_gpus> facts_of(std::span<const world> worlds) {
   for (const world& rank : worlds) devices.insert(rank.device_index());
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, *devices.begin()), "asking for the GPU's name");
-  measured_gpus facts{fmt::format("{} x {}", devices.size(), properties.name), 0};
+  measured_gpus facts{fmt::format("{} x {}", devices.size(), properties.name), 0,
+                      properties.multiProcessorCount};
   check(cudaDriverGetVersion(&facts.driver), "asking for the driver's version");
   return facts;
 }

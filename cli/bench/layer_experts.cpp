@@ -34,11 +34,22 @@ layer_experts<Value>::layer_experts(std::span<const world> worlds, const layer_s
     const world& w = worlds[r];
     const int own = experts_of_rank(shape.experts, w.size(), w.rank()).count;
     const auto seed = static_cast<std::uint32_t>(100 * r + 10);
-    ranks_[r].weights = std::make_unique<weights_of_rank>(
+    ranks_[r].weights = std::make_shared<const weights_of_rank>(
         weights_of_rank{random_matrix<Value>(w, own, shape.intermediate, shape.hidden, seed),
                         random_matrix<Value>(w, own, shape.intermediate, shape.hidden, seed + 2),
                         random_matrix<Value>(w, own, shape.hidden, shape.intermediate, seed + 4)});
   }
+}
+
+template <class Value>
+layer_experts<Value>::layer_experts(const layer_experts& of, int num_sms)
+    : worlds_{of.worlds_}, shape_{of.shape_}, num_sms_{num_sms}, ranks_(of.ranks_.size()) {
+  for (std::size_t r = 0; r < ranks_.size(); ++r) ranks_[r].weights = of.ranks_[r].weights;
+}
+
+template <class Value>
+layer_experts<Value> layer_experts<Value>::sharing_weights(int num_sms) const {
+  return {*this, num_sms};
 }
 
 template <class Value>
@@ -67,7 +78,7 @@ void layer_experts<Value>::enqueue(int rank, const received_tokens& rows, stream
   if (own.output.size() < values) own.output = {w, values, of_layer_rows};
   if (own.scratch.size() < scratch) own.scratch = {w, scratch, of_layer_rows};
   expert_mlp(w, weights, rows, own.output.data(), own.scratch.size() > 0 ? own.scratch.data() : nullptr,
-             stream);
+             stream, num_sms_);
 }
 
 template class layer_experts<bfloat16>;

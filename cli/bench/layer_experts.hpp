@@ -28,6 +28,8 @@ class layer_experts : public ep_experts {
  public:
   /// @throws out_of_memory  the weights do not fit
   layer_experts(std::span<const world> worlds, const layer_shape& shape);
+  /// The same weights with memory of their own for what they compute, on so many SMs of a GPU; 0: on all.
+  layer_experts sharing_weights(int num_sms) const;
 
   void enqueue(int rank, const received_tokens& rows, stream_ref stream) override;
   const bfloat16* output(int rank) const override {
@@ -41,14 +43,16 @@ class layer_experts : public ep_experts {
 
  private:
   struct rank_memory {
-    std::unique_ptr<weights_of_rank> weights;
+    std::shared_ptr<const weights_of_rank> weights;
     device_buffer<std::byte> scratch;
     device_buffer<bfloat16> output;
   };
+  layer_experts(const layer_experts& of, int num_sms);
   expert_weights weights_for(int rank) const;
 
   std::span<const world> worlds_;
   layer_shape shape_;
+  int num_sms_ = 0;
   std::vector<rank_memory> ranks_;
 };
 extern template class layer_experts<bfloat16>;

@@ -64,6 +64,12 @@ void rank_streams::record(int rank, int event, unsigned flags) const {
 void rank_streams::record(int rank, int event) const {
   record(rank, event, cudaEventRecordDefault);
 }
+void rank_streams::wait(int rank, const rank_streams& other, int event) const {
+  const device_guard on_device{device(rank)};
+  const auto& events = other.ranks_[static_cast<std::size_t>(rank)].events;
+  check(cudaStreamWaitEvent(stream(rank), events[static_cast<std::size_t>(event)].get()),
+        "waiting for another stream");
+}
 void rank_streams::record_in_graph(int rank, int event) const {
   record(rank, event, cudaEventRecordExternal);
 }

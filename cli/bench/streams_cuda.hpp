@@ -54,6 +54,8 @@ class rank_streams {
   int device(int rank) const { return worlds_[static_cast<std::size_t>(rank)].device_index(); }
   void hold(int rank) const;
   void record(int rank, int event) const;
+  /// What is enqueued on the rank's stream from now on waits for what `other` recorded last.
+  void wait(int rank, const rank_streams& other, int event) const;
   /// While the rank's stream is captured: every replay records the event.
   void record_in_graph(int rank, int event) const;
   /// Opens the gate and waits for all streams. @throws stuck

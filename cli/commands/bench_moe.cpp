@@ -9,7 +9,10 @@
 #include <type_traits>
 
 #include "cli/bench/ep_timer.hpp"
+#include "cli/bench/gpu_facts.hpp"
 #include "cli/bench/layer_experts.hpp"
+#include "cli/bench/on_cores.hpp"
+#include "cli/bench/overlapped_layers.hpp"
 #include "cli/commands/bench_moe_point.hpp"
 #include "cli/commands/bench_report.hpp"
 #include "cli/commands/product_sizes.hpp"
@@ -27,6 +30,8 @@ void require(const bench_moe_options& o) {
   require_within("--repeats", o.repeats, 1, 1 << 20);
   require_within("--rounds", o.rounds, 0, 128);
   for (const int tokens : o.tokens) require_within("--tokens", tokens, 1, 1 << 20);
+  require_within("--micro-batches", o.micro_batches, 1, 2);
+  for (const int sms : o.exchange_sms) require_within("--exchange-sms", sms, 1, 1 << 10);
 }
 
 std::vector<world> open_layer_worlds(const bench_moe_options& o) {
@@ -57,11 +62,9 @@ void append(std::vector<Value>& values, std::vector<float>& scales, const layer_
   const std::size_t of_expert = static_cast<std::size_t>(n) * static_cast<std::size_t>(k),
                     blocks = static_cast<std::size_t>(weight_scales(n)) *
                              static_cast<std::size_t>(weight_scales(k));
-  for (std::size_t i = 0; i < of_expert; ++i)
-    values.emplace_back(static_cast<float>(from.values.at(static_cast<std::size_t>(expert) * of_expert + i)));
-  if (from.scales == nullptr) return;
-  for (std::size_t i = 0; i < blocks; ++i)
-    scales.push_back(static_cast<float>(from.scales->at(static_cast<std::size_t>(expert) * blocks + i)));
+  const auto at = static_cast<std::size_t>(expert);
+  from.values.append(at * of_expert, of_expert, values);
+  if (from.scales != nullptr) from.scales->append(at * blocks, blocks, scales);
 }
 
 int rank_of_expert(const moe_point& p, std::int32_t id) {
@@ -129,26 +132,38 @@ struct last_token {
   }
 };
 
-/// The last token of each rank against its bound, rounded to bf16 once more.
+/// The last token of a rank against its bound, rounded to bf16 once more: `p` as it becomes.
+template <class Value>
+void check_token(const ep_session& session, const layer_experts<Value>& experts, int rank, moe_point& p) {
+  const auto hidden = static_cast<std::size_t>(p.model.hidden);
+  const last_token token{session.inputs_of(rank, 0), p.config};
+  model::bounded_moe bounds =
+      model::moe_error_bound(experts_of_token(experts, p, token.ids), token.routed,
+                             rounding_of_token(p, rank, token.ids, session.worlds()[0].device()));
+  for (std::size_t i = 0; i < hidden; ++i)
+    bounds.bound[i] += 0x1p-8 * (std::abs(bounds.exact[i]) + bounds.bound[i]);
+  const std::vector<bfloat16> all = session.output_of(rank);
+  std::vector<float> found;
+  for (std::size_t i = 0; i < hidden; ++i)
+    found.push_back(static_cast<float>(all[token.number * hidden + i]));
+  const model::worst_value worst = model::compare(bounds, found, p.model.hidden);
+  p.worst = worst.ratio;
+  if (worst.ratio > 1)
+    p.wrong = fmt::format("rank {}, token {}, column {}: {}, expected {} +- {}", rank, token.number,
+                          worst.column, worst.found, worst.exact, worst.bound);
+}
+
+/// That of each rank, on a thread each: in double a token of eight large experts takes seconds.
 template <class Value>
 void check_tokens(const ep_session& session, const layer_experts<Value>& experts, moe_point& p) {
-  const auto hidden = static_cast<std::size_t>(p.model.hidden);
-  for (int rank = 0; rank < p.ranks; ++rank) {
-    const last_token token{session.inputs_of(rank, 0), p.config};
-    model::bounded_moe bounds =
-        model::moe_error_bound(experts_of_token(experts, p, token.ids), token.routed,
-                               rounding_of_token(p, rank, token.ids, session.worlds()[0].device()));
-    for (std::size_t i = 0; i < hidden; ++i)
-      bounds.bound[i] += 0x1p-8 * (std::abs(bounds.exact[i]) + bounds.bound[i]);
-    const std::vector<bfloat16> all = session.output_of(rank);
-    std::vector<float> found;
-    for (std::size_t i = 0; i < hidden; ++i)
-      found.push_back(static_cast<float>(all[token.number * hidden + i]));
-    const model::worst_value worst = model::compare(bounds, found, p.model.hidden);
-    p.worst = std::max(p.worst, worst.ratio);
-    if (worst.ratio > 1)
-      p.wrong = fmt::format("rank {}, token {}, column {}: {}, expected {} +- {}", rank, token.number,
-                            worst.column, worst.found, worst.exact, worst.bound);
+  const auto ranks = static_cast<std::size_t>(p.ranks);
+  std::vector<moe_point> of_rank(ranks, p);
+  in_parts(ranks, ranks, [&](std::size_t rank, std::size_t) {
+    check_token(session, experts, static_cast<int>(rank), of_rank[rank]);
+  });
+  for (const moe_point& one : of_rank) {
+    p.worst = std::max(p.worst, one.worst);
+    if (!one.wrong.empty()) p.wrong = one.wrong;
   }
 }
 
@@ -190,6 +205,54 @@ void measure_layer(std::span<const world> worlds, layer_experts<Value>& experts,
   p.experts = time_form(*timer, ep_form::experts, p, repeats);
 }
 
+/// Two micro-batches halve the tokens and call fused kernels, which ranks that share a GPU cannot.
+void require_halves(std::span<const world> worlds, const bench_moe_options& o,
+                    const std::vector<int>& all_tokens) {
+  if (o.micro_batches == 1) return;
+  for (const int tokens : all_tokens)
+    if (tokens % 2 != 0)
+      throw invalid_argument{
+          fmt::format("--tokens: {}, expected an even number with --micro-batches 2", tokens)};
+  if (const std::string reason = why_not_fused(worlds); !reason.empty())
+    throw unsupported{fmt::format("--micro-batches 2: {}; use fewer --ranks", reason)};
+  if (const auto gpu = facts_of(worlds))
+    for (const int sms : o.exchange_sms)
+      if (sms >= gpu->sms)
+        throw invalid_argument{
+            fmt::format("--exchange-sms: {}, expected fewer than the GPU's {}", sms, gpu->sms)};
+}
+
+/// Of two sessions with half of the tokens each, whose experts share weights. What the last layer gave is checked.
+template <class Value>
+ep_timing time_overlapped(std::span<const world> worlds, const layer_experts<Value>& weights, moe_point& p,
+                          int exchange_sms, int repeats) {
+  moe_point half = p;
+  half.config.num_max_tokens_per_rank /= 2;
+  half.given.num_sets = 1;
+  int expert_sms = 0;
+  if (const auto gpu = facts_of(worlds)) {
+    half.config.num_sms = exchange_sms;
+    expert_sms = gpu->sms - exchange_sms;
+  }
+  layer_experts<Value> experts[] = {weights.sharing_weights(expert_sms), weights.sharing_weights(expert_sms)};
+  ep_session first{worlds, half.config, half.given};
+  half.given.seed += 17;
+  ep_session second{worlds, half.config, half.given};
+  first.use(experts[0]);
+  second.use(experts[1]);
+  for (ep_session* batch : {&first, &second}) batch->run_round(0, ep_form::fused_layer);
+  const std::unique_ptr<overlapped_layers> layers = make_overlapped_layers({&first, &second});
+  ep_timing times;
+  for (int i = -moe_warm_up; i < repeats; ++i) {
+    std::vector<double> us = layers->time(p.rounds);
+    if (i >= 0) times.samples_us.push_back(std::move(us));
+  }
+  for (const ep_session* batch : {&first, &second}) check_tokens(*batch, weights, half);
+  p.worst = half.worst;
+  if (!half.wrong.empty()) p.wrong = fmt::format("two micro-batches, {} SMs: {}", exchange_sms, half.wrong);
+  return times;
+}
+
 ep_config layer_config(const bench_moe_options& o, const moe_model& model, int tokens, token_format format) {
   ep_config c;
   c.num_experts = model.experts_of_layer;
@@ -228,6 +291,7 @@ class moe_bench {
           p.ranks = options_.ranks;
           p.rounds = rounds_of(options_, of_rank, worlds_[0].device() == device_kind::cuda);
           measure_layer(worlds_, experts, p, options_.repeats);
+          measure_halves(experts, p);
           to_.add(to_json(run_, p));
           to_.table([&](std::ostream& table) { print(run_, p, table); });
           all_right = all_right && p.wrong.empty();
@@ -236,6 +300,14 @@ class moe_bench {
   }
 
  private:
+  template <class Value>
+  void measure_halves(const layer_experts<Value>& experts, moe_point& p) {
+    if (options_.micro_batches != 2) return;
+    for (const int sms : options_.exchange_sms)
+      if (p.wrong.empty())
+        p.overlapped.push_back({sms, time_overlapped(worlds_, experts, p, sms, options_.repeats)});
+  }
+
   std::span<const world> worlds_;
   const bench_moe_options& options_;
   bench_report& to_;
@@ -251,6 +323,7 @@ int run_bench_moe(const bench_moe_options& o, std::ostream& out) {
   const bool on_gpu = worlds[0].device() == device_kind::cuda;
   std::vector<int> tokens = o.tokens;
   if (tokens.empty()) tokens = on_gpu ? std::vector<int>{1, 32, 128, 512, 4096} : std::vector<int>{16};
+  require_halves(worlds, o, tokens);
   bench_report to{o.json, o.json_path, out};
   moe_bench bench{worlds, o, to};
   bool all_right = true;

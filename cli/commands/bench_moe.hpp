@@ -24,6 +24,9 @@ struct bench_moe_options {
   ep_layout layout = ep_layout::per_rank;
   ep_transfer transfer = ep_transfer::automatic;
   ep_rows rows = ep_rows::by_token;
+  int micro_batches = 1;  // 2: layers of two halves that overlap, beside those of all tokens
+  std::vector<int> exchange_sms{
+      24};  // of a GPU, that these layers' exchange has; the experts have the others
   int repeats = 20;
   int rounds = 0;                     // timed together; 0: chosen
   std::optional<device_kind> device;  // empty: CUDA if it can serve these ranks, else the CPU

@@ -49,6 +49,16 @@ void declare_layer_exchange(CLI::App& command, bench_moe_options& options) {
                   command, "--rows", rows_names, [&](ep_rows how) { options.rows = how; },
                   "how received tokens lie: once for each of their experts, or once (layout per_rank)")
                   ->default_str("token"));
+  of_exchange(
+      command
+          .add_option(
+              "--micro-batches", options.micro_batches,
+              "2: layers of two halves of the tokens as well, of which one travels while experts work on "
+              "the other")
+          ->type_name("N")
+          ->default_str("1"));
+  of_exchange(add_counts(command, "--exchange-sms", options.exchange_sms, "24",
+                         "SMs that such layers' exchange has; the experts have the others"));
 }
 
 }  // namespace

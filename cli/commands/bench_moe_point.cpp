@@ -21,9 +21,18 @@ double moe_point::least_experts_us(const gemm_run& run) const {
   return std::max(flops() / rate, with_rows * weight_bytes() / run.copied_bytes_per_us);
 }
 
+const moe_point::of_micro_batches* moe_point::quickest_overlapped() const {
+  const auto quickest = std::ranges::min_element(
+      overlapped, {}, [](const of_micro_batches& one) { return one.layer.median_us(); });
+  return quickest == overlapped.end() ? nullptr : &*quickest;
+}
+
 nlohmann::json to_json(const gemm_run& run, const moe_point& p) {
   const std::string transfer = transfer_name(p.config, p.ranks);
   nlohmann::json calls;
+  nlohmann::json overlapped = nlohmann::json::array();
+  for (const moe_point::of_micro_batches& one : p.overlapped)
+    overlapped.push_back({{"exchange_sms", one.exchange_sms}, {"layer", to_json(one.layer)}});
   for (std::size_t i = 0; i < p.steps.size(); ++i) calls[name(steps_of(p.form)[i])] = to_json(p.steps[i]);
   return {{"schema", "baton.bench.moe/1"},
           {"model", p.model.name},
@@ -48,6 +57,7 @@ nlohmann::json to_json(const gemm_run& run, const moe_point& p) {
           {"layer", to_json(p.layer)},
           {"exchange", to_json(p.exchange)},
           {"experts_alone", to_json(p.experts)},
+          {"overlapped", overlapped},
           {"calls", calls},
           {"experts_flops", p.flops()},
           {"experts_weight_bytes", p.weight_bytes()},
@@ -64,11 +74,11 @@ nlohmann::json to_json(const gemm_run& run, const moe_point& p) {
 
 void print_heading(const gemm_run& run, std::ostream& out) {
   print_limits(run, "A layer of experts: dispatch, both products of each expert, combine", out);
-  out << fmt::format("\n{:<14}{:>6}{:>8}{:>9}{:>8}{:>9}{:>8}{:>11}{:>10}{:>11}{:>13}\n", "model", "ranks",
-                     "tokens", "weights", "tokens", "routing", "layer", "exchange", "experts", "rows",
-                     "experts of");
-  out << fmt::format("{:<14}{:>6}{:>8}{:>9}{:>8}{:>9}{:>8}{:>11}{:>10}{:>11}{:>13}\n", "", "", "each", "",
-                     "in", "", "us", "alone us", "alone us", "most", "roofline");
+  out << fmt::format("\n{:<14}{:>6}{:>8}{:>9}{:>8}{:>9}{:>8}{:>13}{:>11}{:>10}{:>11}{:>13}\n", "model",
+                     "ranks", "tokens", "weights", "tokens", "routing", "layer", "overlapped", "exchange",
+                     "experts", "rows", "experts of");
+  out << fmt::format("{:<14}{:>6}{:>8}{:>9}{:>8}{:>9}{:>8}{:>13}{:>11}{:>10}{:>11}{:>13}\n", "", "", "each",
+                     "", "in", "", "us", "us@SMs", "alone us", "alone us", "most", "roofline");
 }
 
 void print(const gemm_run& run, const moe_point& p, std::ostream& out) {
@@ -79,8 +89,11 @@ void print(const gemm_run& run, const moe_point& p, std::ostream& out) {
     out << fmt::format("{}  WRONG: {}\n", point, p.wrong);
     return;
   }
-  out << fmt::format("{}{:>8.1f}{:>11.1f}{:>10.1f}{:>11.0f}{:>13}\n", point, p.layer.median_us(),
-                     p.exchange.median_us(), p.experts.median_us(), p.rows,
+  const moe_point::of_micro_batches* const halves = p.quickest_overlapped();
+  const std::string overlapped =
+      halves == nullptr ? "-" : fmt::format("{:.1f}@{}", halves->layer.median_us(), halves->exchange_sms);
+  out << fmt::format("{}{:>8.1f}{:>13}{:>11.1f}{:>10.1f}{:>11.0f}{:>13}\n", point, p.layer.median_us(),
+                     overlapped, p.exchange.median_us(), p.experts.median_us(), p.rows,
                      percent_of(p.least_experts_us(run), p.experts.median_us()));
 }
 

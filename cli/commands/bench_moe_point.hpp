@@ -24,8 +24,14 @@ struct moe_point {
   std::vector<ep_timing> steps;  // of the layer, called
   ep_form form = ep_form::fused_layer;
   ep_timing layer, exchange, experts;  // on CUDA replayed
+  struct of_micro_batches {
+    int exchange_sms = 0;  // of a GPU
+    ep_timing layer;
+  };
+  std::vector<of_micro_batches> overlapped;  // if asked for
 
   double flops() const { return 6 * rows * model.hidden * model.intermediate; }
+  const of_micro_batches* quickest_overlapped() const;  // null: none
   /// Of a rank's experts, each read once.
   double weight_bytes() const;
   /// What the roofline of this run says of the busiest rank's experts; 0: not measured.

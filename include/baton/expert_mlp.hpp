@@ -47,6 +47,7 @@ std::size_t expert_mlp_scratch_bytes(const expert_weights& weights, const receiv
 /// | `weights.*_bias`   | see expert_weights | bf16 | contiguous, 16-byte aligned on CUDA                              |
 /// | `out`              | [max_rows, hidden] | bf16 | contiguous, 16-byte aligned; rows outside every expert untouched |
 /// | `scratch`          | see scratch_bytes  |      | device memory, 256-byte aligned; null where 0 bytes are needed   |
+/// | `num_sms`          |                    |      | that work on it; 0: all of the rank's. The CPU looks at none      |
 ///
 /// Rounding, the same on every device but for the order of sums and the last bits of exp:
 /// bf16 weights: rows of a format with scales stand for value * scale, rounded to bf16. Products accumulate in fp32, k ascending
@@ -57,7 +58,7 @@ std::size_t expert_mlp_scratch_bytes(const expert_weights& weights, const receiv
 /// silu(gate) . up in fp32, are rounded as token_format says of blockwise_fp8, the last block of a row possibly shorter. A value
 /// of a product is then `sum over b of (row_scale[b] * weight_scale[n / 128, b]) * (sum over k in b of row * weight)` over the
 /// blocks b of 128 along k, ascending: the inner sum as scaled_gemm has it, the outer one by fused multiply-adds in fp32.
-/// Deterministic: the same bits wherever a row lies, by expert or by token.
+/// Deterministic: the same bits wherever a row lies, by expert or by token, and with any number of SMs.
 ///
 /// Order: on `stream`; capturable; row counts are read on the device; no host synchronisation, no allocation. Waits inside are
 /// bounded by the world's deadline.
@@ -68,6 +69,6 @@ std::size_t expert_mlp_scratch_bytes(const expert_weights& weights, const receiv
 /// @throws invalid_argument  a shape or alignment above does not hold, or weights and rows disagree; nothing is enqueued
 /// @throws cuda_error        a launch failed
 void expert_mlp(const world& world, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
-                void* scratch, stream_ref stream = {});
+                void* scratch, stream_ref stream = {}, int num_sms = 0);
 
 }  // namespace baton

@@ -11,7 +11,7 @@ from ._world import World
 alone: "dict[tuple, World]" = {}  # (process, device): a world of one rank
 
 
-def device_of(array: Array) -> str:
+def device_of_array(array: Array) -> str:
     if framework_of(type(array)) != "numpy" and hasattr(array, "__dlpack_device__"):
         kind, index = array.__dlpack_device__()
         if int(kind) in (2, 13):  # DLPack's cuda and managed cuda
@@ -25,7 +25,7 @@ def world_of(world: Optional[World], array: Array) -> World:
         return world
     if world is not None:
         raise InvalidArgument(f"world: {type(world).__name__}, expected a baton.World or None")
-    key = os.getpid(), device_of(array)
+    key = os.getpid(), device_of_array(array)
     if key not in alone:
         alone[key] = World.from_all_gather(None, 0, 1, key[1])
     return alone[key]
@@ -113,7 +113,7 @@ def expert_mlp(recv: Received, gate: Array, up: Array, down: Array, *, gate_scal
                up_scales: Optional[Array] = None, down_scales: Optional[Array] = None, gate_bias: Optional[Array] = None,
                up_bias: Optional[Array] = None, down_bias: Optional[Array] = None, gating: str = "silu",
                row_weights: Optional[Array] = None, out: Optional[Array] = None, scratch: Optional[Array] = None,
-               stream: Any = None) -> Array:
+               num_sms: int = 0, stream: Any = None) -> Array:
     """Each received row through its expert: out[r] = down @ (silu(gate @ x_r) * (up @ x_r)), what combine takes.
 
     gate, up     [local experts, intermediate, hidden] bfloat16, or float8_e4m3fn with scales of 128x128 blocks
@@ -123,6 +123,7 @@ def expert_mlp(recv: Received, gate: Array, up: Array, down: Array, *, gate_scal
     row_weights  [max_rows] float32: weights that experts multiply by; combine multiplies by those that dispatch was given
     out          [max_rows, hidden] bfloat16; rows outside every expert stay. None: a new array, in which they hold anything
     gating       silu, or gpt-oss's clamped
+    num_sms      that work on it on a GPU, where others do something else; 0: all
     """
     world = World(_core.world_of(received(recv)))
     framework = recv._framework
@@ -132,5 +133,5 @@ def expert_mlp(recv: Received, gate: Array, up: Array, down: Array, *, gate_scal
     if bytes_of_scratch := _core.expert_mlp_scratch_bytes(recv, intermediate, is_fp8):
         scratch = empty((bytes_of_scratch,), "uint8", framework, world, "scratch", stream) if scratch is None else large_enough(scratch, bytes_of_scratch)
     _core.expert_mlp(recv, (gate, up, down, gate_scales, up_scales, down_scales, gate_bias, up_bias, down_bias, row_weights, out,
-                                  scratch), text("gating", gating), stream_handle(stream, world._gpu, kind_of(gate)))
+                                  scratch), text("gating", gating), integer("num_sms", num_sms), stream_handle(stream, world._gpu, kind_of(gate)))
     return out

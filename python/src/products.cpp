@@ -223,7 +223,7 @@ kept_array tokens_of(const received_tokens& rows) {
 }
 
 /// `given`: as weights_of, then row_weights, out and scratch.
-void expert_mlp(const received& from, const nb::tuple& given, const std::string& gated_by,
+void expert_mlp(const received& from, const nb::tuple& given, const std::string& gated_by, int num_sms,
                 std::uintptr_t stream_handle) {
   const py_world& on = nb::cast<communicator&>(from.owner).rank();
   const world& rank = on.get();
@@ -238,7 +238,7 @@ void expert_mlp(const received& from, const nb::tuple& given, const std::string&
   all.used.insert(all.used.end(), {row_weights.memory, out.memory, scratch.memory, tokens_of(rows)});
   run(on, all.used, stream, [&] {
     baton::expert_mlp(rank, all.weights, rows, static_cast<bfloat16*>(out.data), aligned(scratch.data),
-                      stream);
+                      stream, num_sms);
   });
 }
 
@@ -255,7 +255,7 @@ void bind_products(nb::module_& module) {
              nb::arg("b_is_k_by_n_splits_num_sms"), stream);
   module.def("grouped_gemm", &grouped_gemm, on, given, nb::arg("stride"), activation, nb::arg("num_sms"),
              stream);
-  module.def("expert_mlp", &expert_mlp, rows, given, nb::arg("gating"), stream);
+  module.def("expert_mlp", &expert_mlp, rows, given, nb::arg("gating"), nb::arg("num_sms"), stream);
   module.def("expert_mlp_scratch_bytes", &scratch_bytes, rows, nb::arg("intermediate"), nb::arg("is_fp8"));
   module.def("world_of", [](const received& from) { return nb::cast<communicator&>(from.owner).rank(); });
 }

@@ -51,6 +51,44 @@ TEST(bench_moe, a_run_on_the_cpu_checks_and_times_layer_exchange_and_experts) {
   }
 }
 
+TEST(bench_moe, two_micro_batches_are_timed_beside_the_whole_and_checked) {
+  bench_moe_options o = small_moe();
+  o.tokens = {6};
+  o.rounds = 2;
+  o.micro_batches = 2;
+  o.exchange_sms = {24, 8};
+  std::ostringstream out;
+  EXPECT_EQ(run_bench_moe(o, out), 0);
+  int points = 0;
+  for (const nlohmann::json& j : test::json_lines(out.str())) {
+    EXPECT_EQ(j["checked"], true);
+    ASSERT_EQ(j["overlapped"].size(), 2u);
+    EXPECT_EQ(j["overlapped"][1]["exchange_sms"], 8);
+    EXPECT_EQ(j["overlapped"][1]["layer"]["samples_us"].size(), 2u);
+    EXPECT_GT(j["overlapped"][1]["layer"]["median_us"], 0);
+    ++points;
+  }
+  EXPECT_EQ(points, 2) << "bf16 and fp8";
+}
+
+TEST(bench_moe, experts_that_share_weights_have_results_of_their_own) {
+  const auto worlds = world::local(1, device_kind::cpu);
+  const layer_experts<bfloat16> whole{worlds, {4, 64, 32, weight_format::bf16}};
+  layer_experts<bfloat16> first = whole.sharing_weights(1), second = whole.sharing_weights(1);
+  EXPECT_EQ(&first.weights(0), &whole.weights(0));
+  ep_config config;
+  config.num_experts = 4;
+  config.top_k = 1;
+  config.hidden = 64;
+  config.num_max_tokens_per_rank = 2;
+  ep_session session{worlds, config, {.num_sets = 1, .forms = {}}};
+  for (layer_experts<bfloat16>* one : {&first, &second}) {
+    session.use(*one);
+    session.run_round(0, ep_form::fused_layer);
+  }
+  EXPECT_NE(first.output(0), second.output(0));
+}
+
 TEST(bench_moe, the_table_names_what_was_measured) {
   bench_moe_options o = small_moe();
   o.json = false;
@@ -70,6 +108,9 @@ TEST(bench_moe, what_is_out_of_range_or_not_served_is_refused_by_name) {
   };
   EXPECT_TRUE(says(refusal([](bench_moe_options& o) { o.repeats = 0; }), "--repeats: 0"));
   EXPECT_TRUE(says(refusal([](bench_moe_options& o) { o.tokens = {0}; }), "--tokens: 0"));
+  EXPECT_TRUE(says(refusal([](bench_moe_options& o) { o.micro_batches = 3; }), "--micro-batches: 3"));
+  EXPECT_TRUE(says(refusal([](bench_moe_options& o) { o.micro_batches = 2; }), "--tokens: 5", "even"));
+  EXPECT_TRUE(says(refusal([](bench_moe_options& o) { o.exchange_sms = {0}; }), "--exchange-sms: 0"));
   EXPECT_TRUE(
       says(refusal([](bench_moe_options& o) { o.models = {"mine"}; }), "--models: \"mine\" is not one of"));
 }

@@ -68,7 +68,7 @@ struct fp8_rows_problem {
     return static_cast<std::size_t>(rows) * static_cast<std::size_t>(hidden);
   }
 
-  std::vector<bfloat16> run(const received_tokens& rows) const {
+  std::vector<bfloat16> run(const received_tokens& rows, int num_sms = 0) const {
     const both_sides<float8_e4m3> gate{experts.fp8.gate}, up{experts.fp8.up}, down{experts.fp8.down};
     const both_sides<float> gate_scales{experts.fp8.gate_scales}, up_scales{experts.fp8.up_scales},
         down_scales{experts.fp8.down_scales};
@@ -85,7 +85,7 @@ struct fp8_rows_problem {
     const both_sides<std::byte> scratch{expert_mlp_scratch_bytes(weights, rows, device_kind::cuda)};
     const both_sides<bfloat16> out{std::vector<bfloat16>(given.size(), no_row)};
     std::memset(scratch.data(), 0x7f, scratch.size());
-    expert_mlp(worlds[0], weights, rows, out.data(), scratch.data());
+    expert_mlp(worlds[0], weights, rows, out.data(), scratch.data(), {}, num_sms);
     worlds[0].synchronize();
     return {out.data(), out.data() + out.size()};
   }
@@ -220,6 +220,14 @@ TEST_F(expert_mlp_fp8_gpu, tokens_that_lie_once_give_the_same_bits_in_every_form
   for (const token_format format : all_formats)
     EXPECT_EQ(p.run(stored_rows{p, format, true}.rows()), p.run(stored_rows{p, format, false}.rows()))
         << name(format);
+}
+
+TEST_F(expert_mlp_fp8_gpu, few_sms_give_the_same_bits) {
+  const fp8_rows_problem p{{3, 0, 130, 65}, 384, 272};
+  for (const token_format format : {token_format::bf16, token_format::blockwise_fp8}) {
+    const stored_rows stored{p, format, false};
+    EXPECT_EQ(p.run(stored.rows(), 2), p.run(stored.rows())) << name(format);
+  }
 }
 
 TEST_F(expert_mlp_fp8_gpu, rows_that_end_within_a_block_are_right) {

@@ -92,7 +92,8 @@ void require_sizes(const expert_weights& weights, const received_tokens& rows) {
 }
 
 void require(device_kind device, const expert_weights& weights, const received_tokens& rows,
-             const bfloat16* out, const void* scratch) {
+             const bfloat16* out, const void* scratch, int num_sms) {
+  require_count("num_sms", num_sms);
   require_shape(device, weights, rows);
   if (rows.max_rows == 0 || rows.num_local_experts == 0) return;
   const bool cuda = device == device_kind::cuda;

@@ -14,7 +14,7 @@ namespace {
 
 /// The rows as they are multiplied: those that came, or what a kernel makes of them in scratch.
 received_tokens multiplied_rows(const world& w, weight_format format, const received_tokens& rows,
-                                std::byte* scratch, const scratch_plan& plan, stream_ref stream) {
+                                std::byte* scratch, const scratch_plan& plan, stream_ref stream, int sms) {
   const token_format needed = multiplied_as(format);
   if (rows.format == needed) return rows;
   received_tokens made = rows;
@@ -28,18 +28,17 @@ received_tokens multiplied_rows(const world& w, weight_format format, const rece
                         .values = scratch + plan.rows,
                         .scales = scratch + plan.row_scales,
                         .layout = scale_layout::column_major},
-                       stream);
+                       stream, sms);
   return made;
 }
 
 template <class Value>
 void multiply(const world& w, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
-              std::byte* scratch, stream_ref stream) {
+              std::byte* scratch, stream_ref stream, int sms) {
   const scratch_plan plan{weights, rows};
-  const received_tokens taken = multiplied_rows(w, weights.format, rows, scratch, plan, stream);
+  const received_tokens taken = multiplied_rows(w, weights.format, rows, scratch, plan, stream, sms);
   auto* inner = reinterpret_cast<Value*>(scratch + plan.inner);
   auto* inner_scales = reinterpret_cast<float*>(scratch + plan.inner_scales);
-  const int sms = sms_of(w);
   for (int first = 0; first < rows.num_local_experts; first += gemm_kernels::most_groups) {
     const some_experts some{first, smaller(rows.num_local_experts - first, gemm_kernels::most_groups)};
     gemm_kernels::run_gated(w, gate_and_up<Value>(weights, taken, some, inner, inner_scales), sms, stream);
@@ -55,16 +54,17 @@ std::size_t scratch_bytes(const expert_weights& weights, const received_tokens& 
 }
 
 void run(const world& world, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
-         void* scratch, stream_ref stream) {
-  require(world.device(), weights, rows, out, scratch);
+         void* scratch, stream_ref stream, int num_sms) {
+  require(world.device(), weights, rows, out, scratch, num_sms);
   if (rows.max_rows == 0 || rows.num_local_experts == 0) return;
+  const int sms = sms_for(world, num_sms);
   if (world.device() == device_kind::cpu) {
     const auto work = [weights, rows, out] { expert_mlp_cpu::run(weights, rows, out); };
     world.state().machine->host(world.rank(), work, stream.native);
   } else if (weights.format == weight_format::bf16) {
-    multiply<bfloat16>(world, weights, rows, out, static_cast<std::byte*>(scratch), stream);
+    multiply<bfloat16>(world, weights, rows, out, static_cast<std::byte*>(scratch), stream, sms);
   } else {
-    multiply<float8_e4m3>(world, weights, rows, out, static_cast<std::byte*>(scratch), stream);
+    multiply<float8_e4m3>(world, weights, rows, out, static_cast<std::byte*>(scratch), stream, sms);
   }
 }
 

@@ -84,9 +84,10 @@ void restore_from(const world& w, const request& a, stream_ref stream) {
 
 }  // namespace
 
-void restore(const world& w, const received_tokens& rows, const formatted_rows& out, stream_ref stream) {
-  const request a{
-      .in = rows.tokens, .columns = rows.hidden, .rows = rows_of(rows), .out = out, .stored = &rows};
+void restore(const world& w, const received_tokens& rows, const formatted_rows& out, stream_ref stream,
+             int num_sms) {
+  request a{.in = rows.tokens, .columns = rows.hidden, .rows = rows_of(rows), .out = out, .stored = &rows};
+  a.rows.num_sms = num_sms;
   switch (rows.format) {
     case token_format::bf16:
       return restore_from<token_format::bf16>(w, a, stream);

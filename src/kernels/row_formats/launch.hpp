@@ -18,7 +18,8 @@ struct request {
 /// The rows of experts as `out` says, bf16 or blockwise_fp8, but not as what they are; the last block may be shorter. All of it
 /// was checked. Does not synchronise.
 /// @throws cuda_error  the launch failed
-void restore(const world& world, const received_tokens& rows, const formatted_rows& out, stream_ref stream);
+void restore(const world& world, const received_tokens& rows, const formatted_rows& out, stream_ref stream,
+             int num_sms = 0);
 
 /// baton::quantise or baton::fused_silu on either device: one kernel. Does not synchronise.
 /// @throws invalid_argument  what does not hold, by name and value
