@@ -3,6 +3,7 @@ import contextlib
 import functools
 import operator
 import sys
+import weakref
 from typing import Any, Callable, NamedTuple, Optional
 
 from . import _core
@@ -23,7 +24,7 @@ class Format(NamedTuple):
 FORMATS = {"bf16": Format(16, "bfloat16", "uint8"), "fp8": Format(8, "float8_e4m3fn", "float32"), "mxfp8": Format(8, "float8_e4m3fn", "float8_e8m0fnu"),
            "mxfp4": Format(4, "uint8", "float8_e8m0fnu"), "nvfp4": Format(4, "uint8", "float8_e4m3fn")}
 
-KNOWN: dict = {}  # type of an array: its framework's name
+KNOWN: "weakref.WeakKeyDictionary[type, str]" = weakref.WeakKeyDictionary()  # type of an array: its framework's name
 
 
 def kind_of(array: Array) -> type:
@@ -154,6 +155,17 @@ def seen_as(view: Callable[[], Any], framework: str, gpu: int, dtype: str) -> Op
     if framework == "jax":
         return sys.modules["jax"].dlpack.from_dlpack(Exported(view, gpu))
     return Exported(view, gpu)
+
+
+def memory_of(array: Array) -> Optional[tuple]:
+    """(address, type of elements) where the framework says so without a copy; None: it does not."""
+    if (address := getattr(array, "data_ptr", None)) is not None:  # torch
+        return address(), array.dtype
+    if (interface := getattr(array, "__array_interface__", None)) is not None:  # numpy
+        return interface["data"][0], array.dtype
+    if (address := getattr(getattr(array, "data", None), "ptr", None)) is not None:  # cupy
+        return address, array.dtype
+    return None
 
 
 def takes_bits(framework: str) -> bool:

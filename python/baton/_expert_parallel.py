@@ -229,6 +229,7 @@ class ExpertParallel:
         """Lets go of the communicator; views of what it received keep its memory until they are gone. May be called twice."""
         self._held, self._quick = None, None
         self._views, self._open_rounds = {}, {}
+        self._places = [self._place(type(None), slot) for slot in range(len(self._places))]  # which have views, too
 
     def __enter__(self) -> "ExpertParallel":
         return self
@@ -256,7 +257,8 @@ def config_of(num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank
 
 def why_not(num_ranks: int, *, num_experts: int, top_k: int, hidden: int, num_max_tokens_per_rank: int, format: str = "bf16",
             **more: Any) -> str:
-    """Empty if such a communicator can be had with so many ranks; otherwise the first reason, with names and values."""
+    """Empty if such a communicator can be had with so many ranks; otherwise the first reason, with names and values. Raises InvalidArgument for
+    what no communicator's argument is: a format that there is not, or no 32-bit integer."""
     return _core.why_not(config_of(num_experts, top_k, hidden, num_max_tokens_per_rank, format, more), integer("num_ranks", num_ranks))
 
 
@@ -373,6 +375,8 @@ def members_of(epoch: int, active_ranks: int) -> Members:
 
 
 def set_members_of(ep: "list[ExpertParallel]", ranks: Iterable[int], epoch: Optional[int]) -> None:
+    if not ep:
+        raise InvalidArgument("ep: an empty list, expected those of ExpertParallel.create_all")
     ranks = sorted({integer("ranks", rank) for rank in listed("ranks", ranks, "of ranks")})
     size = ep[0].world.size
     if not ranks or ranks[0] < 0 or ranks[-1] >= size:

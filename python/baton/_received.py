@@ -2,7 +2,7 @@
 from typing import Any, Callable, NamedTuple, Optional
 
 from . import _core
-from ._arrays import FORMATS, Array, seen_as, takes_bits
+from ._arrays import FORMATS, Array, memory_of, seen_as, takes_bits
 from ._core import quick
 from ._errors import InvalidArgument
 from ._world import World, refuse_pickling
@@ -39,7 +39,7 @@ class Received(_core.Received):
         if name not in (views := place.views) or is_changed(*views[name]):
             view = getattr(self, f"_view_{name}")
             seen = seen_as(lambda: view(*as_bits), place.framework, place.gpu, dtype)
-            views[name] = seen, getattr(seen, "shape", None)
+            views[name] = seen, getattr(seen, "shape", None), memory_of(seen)
         return views[name][0]
 
     @property
@@ -106,7 +106,7 @@ class Received(_core.Received):
 
     def __repr__(self) -> str:
         world = World(_core.world_of(self))
-        bytes_of_rows = self.max_rows * (self.hidden * FORMATS[self.format].bits // 8 + 16)
+        bytes_of_rows = self._its_bytes
         return (f"<baton.Received: up to {self.max_rows} rows of {self.hidden} values as {self.format}, {self.num_local_experts} experts, "
                 f"on {'cpu' if self._place.gpu < 0 else f'cuda:{self._place.gpu}'}, {world._ranks()}, {bytes_of_rows:,} bytes of rows and sources>")
 
@@ -114,10 +114,10 @@ class Received(_core.Received):
 _core.makes_received(Received)
 
 
-def is_changed(view: Optional[Array], shape: Optional[tuple]) -> bool:
-    """Whether somebody gave it another shape in place, which is not to be the next round's, or made a tensor of torch part of autograd, whose
-    graph would grow with every round that shares it."""
-    return getattr(view, "shape", None) != shape or getattr(view, "requires_grad", False)
+def is_changed(view: Optional[Array], shape: Optional[tuple], memory: Optional[tuple]) -> bool:
+    """Whether somebody gave it another shape, type or memory in place, which are not to be the next round's, or made a tensor of torch part of
+    autograd, whose graph would grow with every round that shares it."""
+    return getattr(view, "shape", None) != shape or getattr(view, "requires_grad", False) or memory_of(view) != memory
 
 
 class Load(list):

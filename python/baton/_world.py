@@ -1,6 +1,7 @@
 """Worlds: the ranks that work together."""
 import os
 import sys
+import weakref
 from typing import Any, Callable, Optional, Sequence
 
 from . import _core, _meeting
@@ -33,15 +34,30 @@ def core_of(name: str, world: Any) -> Any:
     return world._core
 
 
-def bytes_of_ranks(all_gather: Callable[[bytes], Sequence[bytes]]) -> Callable[[bytes], "list[bytes]"]:
-    """The same, whatever holds the bytes that it returns."""
-    def gather(mine: bytes) -> "list[bytes]":
-        given = all_gather(mine)
+class Meeting:
+    """How ranks meet: an all_gather, whatever holds the bytes that it returns. A world keeps it, and the library, where no collector of garbage
+    looks, has a weak reference: the all_gather may be a method of what keeps the world."""
+
+    __slots__ = ("_all_gather", "__weakref__")
+
+    def __init__(self, all_gather: Callable[[bytes], Sequence[bytes]]) -> None:
+        self._all_gather = all_gather
+
+    def gather(self, mine: bytes) -> "list[bytes]":
+        given = self._all_gather(mine)
         try:
             return [bytes(memoryview(one)) for one in given]
         except TypeError:
             raise InvalidArgument(f"all_gather: returned {shown(given)}, expected a list with the bytes of each rank") from None
-    return gather
+
+    def by_weak_reference(self) -> Callable[[bytes], "list[bytes]"]:
+        reached = weakref.ref(self)
+
+        def gather(mine: bytes) -> "list[bytes]":
+            if (meeting := reached()) is None:
+                raise InvalidArgument("world: gone, and with it its all_gather; keep it while objects of it are made or changed")
+            return meeting.gather(mine)
+        return gather
 
 
 def local_rank_of_launcher() -> int:
@@ -75,13 +91,13 @@ class World:
     `device`: "cpu", "cuda", or "auto", which is "cuda" where the wheel has GPU kernels and a GPU here can run them.
     """
 
-    __slots__ = ("_core", "__weakref__")
+    __slots__ = ("_core", "_meeting", "__weakref__")
     __reduce_ex__ = refuse_pickling
 
-    def __init__(self, core: Any) -> None:
+    def __init__(self, core: Any, meeting: Optional[Meeting] = None) -> None:
         if not isinstance(core, _core.World):
             raise TypeError("World: made by World.local, from_env, from_all_gather, from_torch or from_mpi")
-        self._core = core
+        self._core, self._meeting = core, meeting
 
     @classmethod
     def local(cls, num_ranks: int, device: str = "auto") -> "list[World]":
@@ -110,9 +126,14 @@ class World:
         if all_gather is not None and not callable(all_gather):
             raise InvalidArgument(f"all_gather: {type(all_gather).__name__}, expected a function that takes bytes and returns those of all ranks, or None")
         kind, index = split_device(device)
-        gather = None if all_gather is None else bytes_of_ranks(all_gather)
-        return cls(_core.from_all_gather(gather, (integer("rank", rank), integer("size", size)), kind, index, integer("local_rank", local_rank),
-                                         seconds("deadline", deadline)))
+        place = integer("rank", rank), integer("size", size)
+        return cls._that_meets(None if all_gather is None else Meeting(all_gather), place, (kind, index), integer("local_rank", local_rank),
+                               seconds("deadline", deadline))
+
+    @classmethod
+    def _that_meets(cls, meeting: Optional[Meeting], place: tuple, device: tuple, local_rank: int, deadline: float) -> "World":
+        gather = None if meeting is None else meeting.by_weak_reference()
+        return cls(_core.from_all_gather(gather, place, *device, local_rank, deadline), meeting)
 
     @classmethod
     def from_torch(cls, group: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":
@@ -126,8 +147,8 @@ class World:
         if index < 0 and kind != "cpu" and (chosen := gpu_of_torch()) >= 0:
             index = chosen
         place, local_rank = (distributed.get_rank(group), distributed.get_world_size(group)), local_rank_of_launcher()
-        all_gather = bytes_of_ranks(_meeting.of_torch(distributed, group, seconds("deadline", deadline)))
-        return cls(_core.from_all_gather(all_gather, place, kind, index, local_rank, deadline))
+        meeting = Meeting(_meeting.of_torch(distributed, group, seconds("deadline", deadline)))
+        return cls._that_meets(meeting, place, (kind, index), local_rank, deadline)
 
     @classmethod
     def from_mpi(cls, comm: Any = None, device: str = "auto", *, deadline: float = 30.0) -> "World":

@@ -315,6 +315,7 @@ std::string why_no_array(nb::handle given) {
   try {
     given.attr("__dlpack__")();
   } catch (const nb::python_error& raised) {
+    if (!raised.matches(PyExc_Exception)) throw;  // as Ctrl-C
     return std::string{", whose __dlpack__ raises "} + nb::inst_name(raised.value()).c_str() + ": " +
            nb::str(raised.value()).c_str();
   }

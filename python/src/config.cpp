@@ -74,6 +74,8 @@ Number number_of(const char* keyword, nb::handle given) {
     if (!nb::try_cast(given, number, false)) refuse(keyword, given, "True or False");
   } else {
     const auto whole = nb::steal(PyBool_Check(given.ptr()) ? nullptr : PyNumber_Index(given.ptr()));
+    if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception) == 0)
+      throw nb::python_error{};  // as Ctrl-C
     PyErr_Clear();
     if (!whole.is_valid()) refuse(keyword, given, "a whole number");
     using limits = std::numeric_limits<Number>;

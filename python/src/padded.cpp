@@ -1,6 +1,9 @@
 // Rows of a dispatch in memory for as many of each expert as may come, and back, on arrays of Python.
 #include "baton/padded_rows.hpp"
 
+#include <string>
+
+#include "baton/error.hpp"
 #include "communicator.hpp"
 
 namespace baton::python {
@@ -31,13 +34,17 @@ void pad_rows(const received& from, const nb::tuple& given, int capacity, int nu
   const padded_rows out{.capacity = capacity,
                         .tokens = tokens.data,
                         .scales = scales.data,
-                        .scales_as_exponents = scales.data != nullptr && scales.type == element::int32,
+                        .scales_as_exponents = scales.memory.is_valid() && scales.type == element::int32,
                         .row_counts = static_cast<std::int32_t*>(counts.data),
                         .source_tokens = static_cast<std::int32_t*>(source_tokens.data),
                         .source_ranges = static_cast<std::int64_t*>(ranges.data),
                         .num_sms = num_sms};
-  if (scales.data != nullptr) {
+  if (scales.memory.is_valid()) {
     const int blocks = facts_of(rows.format).row_scales(rows.hidden);
+    if (scales.type == element::int32 && blocks % 4 != 0)
+      throw invalid_argument{
+          "scales: int32, each of which holds four, expected hidden to be a multiple of 512; found " +
+          std::to_string(rows.hidden)};
     const std::int64_t columns = out.scales_as_exponents ? blocks / 4 : blocks;
     array_of(given[1], {"scales", {scales.type}, {experts, columns, capacity}, true}, rank);
   }

@@ -182,8 +182,8 @@ PyObject* tried(PyObject* self, PyObject* const* args, std::size_t count, PyObje
   return as_ever(self, args, count, names);
 }
 
-/// Whether an array of a framework that has DLPack's table has `shape`, a tuple.
-bool is_of_shape(PyObject* seen, PyObject* shape) {
+/// Whether an array of a framework that has DLPack's table has `shape`, a tuple, and lies where `memory` says: (address, type).
+bool is_as_kept(PyObject* seen, PyObject* shape, PyObject* memory) {
   const dlpack_exchange* const exchange = exchange_of(Py_TYPE(seen));
   if (exchange == nullptr || exchange->tensor_from_object == nullptr || !PyTuple_Check(shape)) return false;
   dlpack_tensor found{};
@@ -192,12 +192,16 @@ bool is_of_shape(PyObject* seen, PyObject* shape) {
     return false;
   }
   if (PyTuple_Size(shape) != found.ndim) return false;
+  const auto address = PyTuple_Check(memory) && PyTuple_Size(memory) > 0
+                           ? address_of(PyTuple_GetItem(memory, 0))
+                           : std::nullopt;
+  if (address != reinterpret_cast<std::uintptr_t>(found.data) + found.byte_offset) return false;
   for (int i = 0; i < found.ndim; ++i)
     if (PyLong_AsLongLong(PyTuple_GetItem(shape, i)) != found.shape[i]) return false;
   return true;
 }
 
-/// What baton._received.Place keeps of `place` as tokens: (view, its shape); invalid: nothing, or somebody changed it.
+/// Whether an array of a framework that has DLPack's table has `shape`, a tuple, and lies where `memory` says, (address, type).
 nb::object view_of_tokens(PyObject* place) {
   constexpr Py_ssize_t views = 3;
   PyObject* const kept =
@@ -205,7 +209,7 @@ nb::object view_of_tokens(PyObject* place) {
   if (kept == nullptr || !PyDict_Check(kept)) return {};
   nb::object entry = nb::borrow(PyDict_GetItemWithError(kept, tokens_name));
   PyErr_Clear();
-  const bool is_one = entry.is_valid() && PyTuple_Check(entry.ptr()) && PyTuple_Size(entry.ptr()) == 2;
+  const bool is_one = entry.is_valid() && PyTuple_Check(entry.ptr()) && PyTuple_Size(entry.ptr()) == 3;
   return is_one ? entry : nb::object{};
 }
 
@@ -217,7 +221,8 @@ PyObject* tokens_quickly(PyObject* self, PyObject* const* args, std::size_t coun
   const nb::object entry = view_of_tokens(place.ptr());
   if (!entry.is_valid()) return as_ever(self, args, count, names);
   PyObject* const seen = PyTuple_GetItem(entry.ptr(), 0);
-  if (!is_of_shape(seen, PyTuple_GetItem(entry.ptr(), 1))) return as_ever(self, args, count, names);
+  if (!is_as_kept(seen, PyTuple_GetItem(entry.ptr(), 1), PyTuple_GetItem(entry.ptr(), 2)))
+    return as_ever(self, args, count, names);
   const nb::object grad = nb::steal(PyObject_GetAttr(seen, grad_name));
   if (grad.ptr() != Py_False) {
     PyErr_Clear();

@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <cstdint>
 #include <new>
 #include <utility>
 
@@ -61,6 +62,14 @@ nb::object numbers(const received& from, const void* at, std::vector<std::size_t
   return view(from, {at, element::int32, std::move(shape)});
 }
 
+/// Of values, of scales that lie among them, and of sources.
+std::int64_t bytes_of_rows(const received_tokens& r) {
+  const std::int64_t values = r.token_rows != nullptr
+                                  ? std::int64_t{r.max_token_rows} * r.row_bytes
+                                  : std::int64_t{r.max_rows} * r.hidden * facts_of(r.format).value_bits / 8;
+  return values + std::int64_t{r.max_rows} * static_cast<std::int64_t>(sizeof(source_info));
+}
+
 }  // namespace
 
 received received_by(nb::object of, const received_tokens& rows) {
@@ -96,6 +105,7 @@ void bind_received(nb::module_& module) {
            })
       .def_prop_ro("_its_num_local_experts", [](const received& from) { return from.rows.num_local_experts; })
       .def_prop_ro("_its_max_rows", [](const received& from) { return from.rows.max_rows; })
+      .def_prop_ro("_its_bytes", [](const received& from) { return bytes_of_rows(from.rows); })
       .def_prop_ro("_its_hidden", [](const received& from) { return from.rows.hidden; })
       .def_prop_ro("_its_format", [](const received& from) { return name(from.rows.format); });
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <optional>
@@ -96,13 +97,14 @@ std::shared_ptr<nb::object> shared_object(nb::object given) {
 py_world from_all_gather(nb::object all_gather, std::pair<int, int> place, const std::string& device,
                          int device_index, int local_rank, double deadline) {
   const auto [rank, size] = place;
-  world_config config{.rank = rank,
-                      .size = size,
-                      .device = device_of(device),
-                      .device_index = device_index,
-                      .local_rank = local_rank,
-                      .all_gather = {},
-                      .deadline = std::chrono::milliseconds{static_cast<std::int64_t>(deadline * 1000)}};
+  world_config config{
+      .rank = rank,
+      .size = size,
+      .device = device_of(device),
+      .device_index = device_index,
+      .local_rank = local_rank,
+      .all_gather = {},
+      .deadline = std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(deadline * 1000))}};
   if (!all_gather.is_none())
     config.all_gather = [callable = shared_object(std::move(all_gather)), size = size](
                             const void* mine, void* all, std::size_t bytes) {

@@ -408,12 +408,56 @@ def test_a_rank_is_in_a_list_once(data):
         baton.dispatch_all([ep[0], ep[1], ep[1], ep[3]], data.tokens, data.topk_idx, data.topk_weights)
 
 
+@pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")  # which NumPy may still do
 def test_what_becomes_of_a_view_is_not_the_next_rounds(data):
     ep = local(data, num_ranks=1)[0]
     recv = ep.dispatch(*data.given(0))
     for view in (recv.row_counts, recv.tokens):
         view.resize((view.size, 1), refcheck=False)
     assert recv.row_counts.ndim == 1 and recv.tokens.shape == (recv.max_rows, 256)
+    recv.tokens.dtype = numpy.float16
+    assert recv.tokens.dtype == BF16
     ep.combine(scaled_experts(recv))
     assert ep.dispatch(*data.given(0)).row_counts.ndim == 1
 
+
+
+def test_a_deadline_shorter_than_a_millisecond_is_one():
+    assert baton.World.from_all_gather(None, 0, 1, "cpu", deadline=0.0002).deadline == 0.001
+    assert baton.World.from_all_gather(None, 0, 1, "cpu", deadline=0).deadline == 0
+
+
+class Interrupted:
+    """An array, and a number, that Ctrl-C comes in."""
+
+    def __dlpack__(self, **_):
+        raise KeyboardInterrupt
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __index__(self):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_arguments_are_looked_at_stays_one(data):
+    ep = local(data)
+    with pytest.raises(KeyboardInterrupt):
+        ep[0].dispatch_async(Interrupted(), *data.given(0)[1:])
+    with pytest.raises(KeyboardInterrupt):
+        local(data, num_max_tokens_per_rank=Interrupted())
+    ep[0].dispatch_async(*data.given(0))
+
+
+def test_members_of_nobody_are_refused():
+    with pytest.raises(baton.InvalidArgument, match="ep: an empty list"):
+        baton.set_members_all([], [0])
+
+
+@pytest.mark.parametrize("rows", ["by_expert", "by_token"])
+def test_a_repr_says_how_many_bytes_there_are(data, rows):
+    ep = local(data, num_ranks=1, rows=rows)[0]
+    recv = ep.dispatch(*data.given(0))
+    tokens = recv.tokens
+    first, size = (tokens.strides[0] if len(tokens) > 1 else tokens.nbytes), len(tokens)
+    assert f"{first * size + recv.sources.nbytes:,} bytes of rows" in repr(recv)

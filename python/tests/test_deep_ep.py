@@ -275,6 +275,31 @@ def test_arrays_of_other_dimensions_and_ids_that_are_fractions_are_named():
         buffer.dispatch(x[0], num_tokens_per_rank=per_rank, is_token_in_rank=is_there, num_tokens_per_expert=per_expert)
 
 
+def test_what_no_call_can_mean_is_named_before_anything_is_sent():
+    buffer = deep_ep.Buffer(world=baton.World.local(1, device="cpu")[0])
+    x, idx = torch.ones(4, 256).bfloat16(), torch.zeros(4, 2, dtype=torch.int64)
+    per_rank, _, per_expert, is_there, _ = buffer.get_dispatch_layout(idx, 8)
+    given = {"x": x, "num_tokens_per_rank": per_rank, "is_token_in_rank": is_there, "num_tokens_per_expert": per_expert}
+    for changed, says in (({"num_worst_tokens": -3}, "num_worst_tokens: -3, expected 0 to"), ({"num_worst_tokens": 0.5}, "num_worst_tokens: 0.5, expected an integer"),
+                          ({"expert_alignment": 0}, "expert_alignment: 0, expected 1 to"), ({"x": (x,)}, r"x: a tuple of 1, expected \(values, scales\)"),
+                          ({"x": (x, 5)}, r"x\[1\]: int, expected a torch.Tensor"), ({"is_token_in_rank": is_there[:, 0]}, r"is_token_in_rank: \[4\], expected two"),
+                          ({"is_token_in_rank": is_there.int()}, r"is_token_in_rank: \[4, 1\] of torch.int32, expected \[4, 1\] of torch.bool")):
+        with pytest.raises(baton.InvalidArgument, match=says):
+            buffer.dispatch(**{**given, **changed})
+    for experts in (0, -8, "8"):
+        with pytest.raises(baton.InvalidArgument, match=f"num_experts: {experts!r}, expected"):
+            buffer.get_dispatch_layout(idx, experts)
+    for sms in ("a", -2, 3):
+        with pytest.raises(baton.InvalidArgument, match=f"new_num_sms: {sms!r}, expected"):
+            deep_ep.Buffer.set_num_sms(sms)
+    _, _, _, _, handle, _ = buffer.dispatch(**given)
+    with pytest.raises(baton.InvalidArgument, match="x: NoneType, expected a torch.Tensor"):
+        buffer.combine(None, handle)
+    assert (buffer.combine(x, handle)[0] == x).all()
+    with pytest.raises(baton.InvalidArgument):
+        deep_ep.Config(20).get_nvl_buffer_size_hint(-14336, 8)
+
+
 def test_ids_that_are_no_experts_count_nothing():
     idx = torch.tensor([[3, EXPERTS, 10 ** 9], [-1, -7, 0]])
     found = layout_of(idx, EXPERTS, 2)

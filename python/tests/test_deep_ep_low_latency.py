@@ -4,6 +4,7 @@ import pytest
 torch = pytest.importorskip("torch", exc_type=ImportError)
 
 import baton
+import baton.deep_ep
 from ranks_of_deep_ep import EXPERTS, HIDDEN, LOCAL, RANKS, TOKENS, TOP_K, everyone, from_fp8, layout, of_rank, on_buffers
 
 
@@ -240,6 +241,15 @@ def test_a_rank_without_tokens_rounds_its_scales(use_ue8m0):
         sums = torch.where(own.idx >= 0, own.weights, 0.0).sum(1, keepdim=True)
         assert out.shape == own.x.shape and torch.allclose(out.float(), sums.expand(out.shape), rtol=2 ** -5, atol=2 ** -5)
     on_buffers(work)
+
+
+@pytest.mark.parametrize("hidden", [256, 384, 640])
+def test_scales_that_do_not_fill_integers_are_refused_before_anything_is_sent(hidden):
+    buffer = baton.deep_ep.Buffer(world=baton.World.local(1, device="cpu")[0])
+    x, idx = torch.ones(4, hidden).bfloat16(), torch.tensor([[0, 1]] * 4)
+    with pytest.raises(baton.InvalidArgument, match=f"x: hidden {hidden}, expected a multiple of 512 with use_ue8m0"):
+        buffer.low_latency_dispatch(x, idx, 8, 8, round_scale=True, use_ue8m0=True)
+    assert int(buffer.low_latency_dispatch(x, idx, 8, 8, round_scale=True)[1].sum()) == 8
 
 
 def test_zero_copy_wants_the_buffer_that_was_asked_for():

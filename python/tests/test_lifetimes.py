@@ -181,3 +181,48 @@ def test_a_second_thread_is_told_while_the_first_waits(call):
     ep[1].dispatch_wait()
     waits.join()
     assert told is not None
+
+
+def test_memory_is_free_when_a_communicator_is_closed_though_its_views_were_looked_at():
+    data = round_data(num_ranks=1)
+    ep = local(data, num_ranks=1)[0]
+    recv = ep.dispatch(*data.given(0))
+    view = weakref.ref(recv.tokens)
+    ep.combine(scaled_experts(recv))
+    del recv
+    ep.close()
+    gc.collect()
+    assert view() is None
+
+
+def test_what_meets_by_a_method_of_its_own_is_collected():
+    data = round_data(num_ranks=1)
+
+    class Engine:
+        def __init__(self):
+            self.world = baton.World.from_all_gather(self.gather, 0, 1, "cpu")
+            self.ep = baton.ExpertParallel(self.world, **data.sizes())
+
+        def gather(self, mine):
+            return [mine]
+
+    engine = Engine()
+    engine.ep.combine(scaled_experts(engine.ep.dispatch(*data.given(0))))
+    gone = weakref.ref(engine)
+    del engine
+    gc.collect()
+    assert gone() is None
+
+
+def test_types_of_arrays_are_not_kept_but_for_the_first():
+    data = round_data(num_ranks=1)
+    ep = local(data, num_ranks=1)[0]
+    kinds = []
+    for _ in range(70):  # the library remembers what it found out of 64
+        kind = type("Mine", (numpy.ndarray,), {})
+        kinds.append(weakref.ref(kind))
+        ep.combine(scaled_experts(ep.dispatch(data.tokens[0].view(kind), *data.given(0)[1:])))
+    ep.close()
+    del kind, ep
+    gc.collect()
+    assert kinds[-1]() is None

@@ -12,6 +12,12 @@ def received(format="bf16", num_ranks=3, layout="per_rank"):
     return ep, baton.dispatch_all(ep, data.tokens, data.topk_idx, data.topk_weights)
 
 
+def test_scales_that_do_not_fill_integers_are_refused():
+    _, recv = received("fp8")  # hidden 256: two scales
+    with pytest.raises(baton.InvalidArgument, match="scales: int32, each of which holds four, expected hidden to be a multiple of 512; found 256"):
+        baton.pad_rows(recv[0], 32, scales=numpy.zeros((recv[0].num_local_experts, 0, 32), numpy.int32))
+
+
 def check(recv, padded, capacity, num_ranks):
     tokens = recv.tokens.view(numpy.uint8)
     for expert, (first, count) in enumerate(zip(recv.row_offsets, recv.row_counts)):

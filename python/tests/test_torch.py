@@ -373,3 +373,25 @@ def test_another_number_of_tokens_is_refused_before_the_round_is_over():
             torch.ops.baton.combine(rows, 7, number)
         assert torch.ops.baton.combine(rows, 10, number).shape == (10, HIDDEN)
     on_worlds(2, work)
+
+
+@pytest.mark.parametrize("exchanged", ["data", "set_"])
+def test_memory_that_somebody_exchanged_is_not_the_next_rounds(exchanged):
+    ep = baton.ExpertParallel(ONE, num_experts=EXPERTS, top_k=TOP_K, hidden=HIDDEN, num_max_tokens_per_rank=16)
+    for _ in range(3):
+        recv = ep.dispatch(*given())
+        seen, count = recv.tokens, int(recv.row_counts.sum())
+        assert seen[:count].float().abs().sum() > 0
+        ep.combine(seen.clone())
+        if exchanged == "data":
+            seen.data = torch.zeros_like(seen)
+        else:
+            seen.set_(torch.zeros_like(seen))
+    ep.close()
+
+
+def test_what_is_no_communicator_has_no_number():
+    with pytest.raises(baton.InvalidArgument, match="ep: int, expected a baton.ExpertParallel"):
+        baton.torch.number_of(5)
+    with pytest.raises(baton.InvalidArgument, match="hidden: '256', expected an integer"):
+        baton.torch.MoELayer(ONE, 8, 2, "256", 64)

@@ -4,7 +4,7 @@ from typing import Any, Callable, List, Optional, Tuple, Union
 
 import torch
 
-from .._arrays import shown
+from .._arrays import integer, shown
 from .._errors import InvalidArgument, Unsupported
 from .._expert_parallel import why_not, workspace_bytes
 from .._padded import pad_rows, tell_rows, unpad_rows
@@ -72,7 +72,7 @@ class Buffer:
             raise Unsupported("enable_shrink: True; ranks leave baton's communicators together: ExpertParallel.set_members")
         if world is None:
             if group is None and comm is None:
-                raise ValueError("Buffer: neither group nor comm, expected one of them")
+                raise InvalidArgument("Buffer: neither group nor comm, expected one of them")
             size = group.size() if group is not None else comm.Get_size()
             self._require_one_machine(size)
             world = World.from_torch(group, device) if group is not None else World.from_mpi(comm, device)
@@ -108,7 +108,7 @@ class Buffer:
     @staticmethod
     def set_num_sms(new_num_sms: int) -> None:
         """Of normal calls."""
-        if new_num_sms % 2 != 0:
+        if integer("new_num_sms", new_num_sms, 0) % 2 != 0:
             raise InvalidArgument(f"new_num_sms: {new_num_sms}, expected an even number")
         Buffer.num_sms = new_num_sms
 
@@ -148,7 +148,7 @@ class Buffer:
 
     def _experts(self, num_experts: int) -> int:
         """Of a rank."""
-        if num_experts % self.group_size != 0:
+        if integer("num_experts", num_experts, 1) % self.group_size != 0:
             raise InvalidArgument(f"num_experts: {num_experts}, expected a multiple of {self.group_size} ranks")
         return num_experts // self.group_size
 
@@ -177,14 +177,20 @@ class Buffer:
         and the event is None.
         """
         self._behind(previous_event)
+        if isinstance(x, tuple) and len(x) != 2:
+            raise InvalidArgument(f"x: a tuple of {len(x)}, expected (values, scales)")
         values, scales = x if isinstance(x, tuple) else (x, None)
         require_rows(x=values)
-        if expert_alignment < 1:
-            raise InvalidArgument(f"expert_alignment: {expert_alignment}, expected at least 1")
+        if isinstance(x, tuple):
+            require_rows(**{"x[1]": scales})
+        integer("expert_alignment", expert_alignment, 1)
+        integer("num_worst_tokens", num_worst_tokens, 0)
         if handle is None:
             if is_token_in_rank is None or num_tokens_per_expert is None:
                 raise InvalidArgument("is_token_in_rank and num_tokens_per_expert: expected what get_dispatch_layout returns, or a handle")
-            require_tensors(is_token_in_rank=is_token_in_rank, num_tokens_per_expert=num_tokens_per_expert)
+            require_tensors(num_tokens_per_expert=num_tokens_per_expert)
+            require_rows(is_token_in_rank=is_token_in_rank)
+            self._require("is_token_in_rank", is_token_in_rank, (values.size(0), self.group_size), torch.bool)
             idx = choices_of(is_token_in_rank)
             self._require_routing(topk_idx, topk_weights, values.size(0))
         else:
@@ -282,7 +288,7 @@ class Buffer:
         num_tokens = handle.idx.size(0)
         # All that may be refused, before anything is sent that other ranks would take part in
         for name, rows in (("x", x), ("topk_weights", topk_weights)):
-            if rows is None:
+            if rows is None and name != "x":
                 continue
             require_rows(**{name: rows})
             if rows.size(0) < handle.num_rows:  # the device knows of those rows, and would read them
@@ -338,6 +344,8 @@ class Buffer:
         if use_ue8m0 and not round_scale:
             raise InvalidArgument("use_ue8m0: True with round_scale False, expected both")
         require_rows(x=x)
+        if use_fp8 and use_ue8m0 and x.size(1) % 512 != 0:
+            raise InvalidArgument(f"x: hidden {x.size(1)}, expected a multiple of 512 with use_ue8m0, which puts four scales of 128 values into an int32")
         require_choices(topk_idx)
         num_local, capacity, hidden = self._experts(num_experts), num_max_dispatch_tokens_per_rank * self.group_size, x.size(1)
         sizes = low_latency_sizes(self.group_size, num_max_dispatch_tokens_per_rank, hidden, num_experts, topk_idx.size(1), use_fp8)

@@ -4,6 +4,7 @@ from typing import NamedTuple, Optional
 import torch
 
 from .. import _expert_parallel
+from .._errors import InvalidArgument
 
 
 class Config(NamedTuple):
@@ -18,7 +19,7 @@ class Config(NamedTuple):
     def get_nvl_buffer_size_hint(self, hidden_bytes: int, num_ranks: int) -> int:
         """Bytes that normal calls take on each rank with 4096 tokens a rank. Buffers are as large as they need to be, whatever Buffer is told."""
         if why := _expert_parallel.why_not(num_ranks, **of_ranks(num_ranks, hidden_bytes // 2, 4096)):
-            raise ValueError(why)
+            raise InvalidArgument(why)
         return _expert_parallel.workspace_bytes(num_ranks, **of_ranks(num_ranks, hidden_bytes // 2, 4096))
 
     def get_rdma_buffer_size_hint(self, hidden_bytes: int, num_ranks: int) -> int:

@@ -4,15 +4,11 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
-from .._arrays import integer
+from .._arrays import integer, torch_device
 from .._errors import InvalidArgument
 from .._expert_parallel import ExpertParallel
 from .._world import World, core_of
 from ._operators import number_of, run_experts
-
-
-def device_of(world: World) -> torch.device:
-    return torch.device("cpu") if world.device == "cpu" else torch.device("cuda", world.device_index)
 
 
 def shared_communicator(world: World, made: dict, **sizes: int) -> ExpertParallel:
@@ -48,7 +44,7 @@ class Experts(nn.Module):
         self.gate, self.up, self.down = (nn.Parameter(weight.contiguous(), requires_grad=False) for weight in (gate, up, down))
 
     @classmethod
-    def like(cls, ep: ExpertParallel, intermediate: int, device: Optional[torch.device] = None) -> "Experts":
+    def like(cls, ep: ExpertParallel, intermediate: int, device: Optional[str] = None) -> "Experts":
         """With weights that are not filled yet."""
         local, hidden = len(ep.local_experts), ep.config["hidden"]
         shapes = (intermediate, hidden), (intermediate, hidden), (hidden, intermediate)
@@ -86,11 +82,12 @@ class MoELayer(nn.Module):
                  norm_topk_prob: bool = True, communicator: Optional[ExpertParallel] = None) -> None:
         super().__init__()
         core_of("world", world)
-        device = device_of(world)
+        device = torch_device(world)
         if not 1 <= integer("top_k", top_k) <= integer("num_experts", num_experts):
             raise InvalidArgument(f"top_k: {top_k}, expected 1 to {num_experts}, the experts that there are")
         if integer("intermediate", intermediate) < 8 or intermediate % 8 != 0:
             raise InvalidArgument(f"intermediate: {intermediate}, expected a positive multiple of 8")
+        integer("hidden", hidden, 1)
         if communicator is not None:
             require_sizes(communicator, world, num_experts=num_experts, top_k=top_k, hidden=hidden)
         self.top_k, self.norm_topk_prob = top_k, norm_topk_prob

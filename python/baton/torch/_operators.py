@@ -21,6 +21,8 @@ communicators: "weakref.WeakValueDictionary[int, ExpertParallel]" = weakref.Weak
 
 def number_of(ep: ExpertParallel) -> int:
     """By which operators know a communicator, as long as it lives."""
+    if not isinstance(ep, ExpertParallel):
+        raise InvalidArgument(f"ep: {type(ep).__name__}, expected a baton.ExpertParallel")
     if ep._number == 0:
         ep._number = next(numbers)
         communicators[ep._number] = ep

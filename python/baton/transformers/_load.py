@@ -8,9 +8,10 @@ from typing import Any, Dict, Iterable, Iterator, Optional, Tuple
 import torch
 from torch import nn
 
+from .._arrays import torch_device
 from .._errors import BadFile, Unsupported
 from .._world import World
-from ..torch._layer import Experts, device_of
+from ..torch._layer import Experts
 from ._replace import parallelize
 
 OF_ONE_EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate_proj|up_proj|down_proj|w1|w2|w3)\.weight$")
@@ -79,7 +80,7 @@ def type_of(model: nn.Module, name: str, value: torch.Tensor) -> torch.dtype:
     return torch.float32 if any(part in name for part in kept) else torch.bfloat16
 
 
-def rebuild_buffers(model: nn.Module, device: torch.device) -> None:
+def rebuild_buffers(model: nn.Module, device: str) -> None:
     """Those that no checkpoint has, as of rotary embeddings: by modules that make them of a config."""
     for name, module in list(model.named_modules()):
         lost = [buffer for buffer, value in module.named_buffers(recurse=False) if value is not None and value.is_meta]
@@ -98,7 +99,7 @@ def from_pretrained(folder: Any, world: World, *, model_class: Optional[type] = 
     `model_class`: a class of transformers; None: AutoModelForCausalLM's choice.
     """
     import transformers
-    folder, device = pathlib.Path(folder), device_of(world)
+    folder, device = pathlib.Path(folder), torch_device(world)
     config = transformers.AutoConfig.from_pretrained(folder)
     with one_at_a_time, torch.device("meta"):  # types of new parameters are a process's, not a thread's
         model = model_class._from_config(config, dtype=torch.bfloat16) if model_class else \

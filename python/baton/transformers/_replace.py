@@ -4,9 +4,10 @@ from typing import Any, Iterator, Tuple
 import torch
 from torch import nn
 
+from .._arrays import torch_device
 from .._errors import InvalidArgument, Unsupported
 from .._world import World
-from ..torch._layer import Experts, device_of, shared_communicator
+from ..torch._layer import Experts, shared_communicator
 
 
 def why_not(module: nn.Module) -> str:
@@ -62,7 +63,7 @@ def replacement(module: nn.Module, top_k: int, world: World, made: dict, num_max
     num_experts, two_intermediates, hidden = module.gate_up_proj.shape
     ep = shared_communicator(world, made, num_experts=num_experts, top_k=top_k, hidden=hidden,
                              num_max_tokens_per_rank=num_max_tokens_per_rank)
-    intermediate, device = two_intermediates // 2, device_of(world)
+    intermediate, device = two_intermediates // 2, torch_device(world)
     if module.gate_up_proj.is_meta:
         return Experts.like(ep, intermediate, device)
     own = slice(ep.local_experts.start, ep.local_experts.stop)
