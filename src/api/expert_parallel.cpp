@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <exception>
@@ -49,10 +50,17 @@ struct expert_parallel::state {
       : ranks{w}, config{c}, times_lost{w.state().times_lost}, members{word_of(all_members(w.size()))} {
     for (int slot = 0; slot < c.num_slots; ++slot) rounds.emplace_back(w, c, slot);
   }
-  /// An exception that ends the scope ends the scopes of what the caller had passed too.
+  /// An exception that ends the scope ends the scopes of what the caller had passed too. Beyond the p2p group what a round that
+  /// is not over has put may still come, as nobody awaited it.
   ~state() {
     ranks.state().asked_when_stuck.remove(this);
-    if (std::uncaught_exceptions() > exceptions) ranks.state().abandon_work();
+    const bool is_unwound = std::uncaught_exceptions() > exceptions;
+    if (is_unwound) ranks.state().abandon_work();
+    if (goes_beyond_group(config, ranks.size()) && (is_unwound || has_round_under_way()))
+      ++ranks.state().rounds_left;
+  }
+  bool has_round_under_way() const {
+    return std::ranges::any_of(rounds, [](const ep_round& of_slot) { return !of_slot.is_over(); });
   }
 
   /// After a time-out peers may still work on an old round in the same memory: only new memory is safe.

@@ -3,10 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <bit>
-#include <deque>
 #include <mutex>
 #include <vector>
 
@@ -16,6 +13,8 @@
 #include "runtime/error_cuda.hpp"
 #include "runtime/nvshmem_library.hpp"
 #include "runtime/on_cuda.hpp"
+#include "runtime/stuck_report.hpp"
+#include "runtime/symmetric_heap.hpp"
 #include "runtime/world_state.hpp"
 
 namespace baton {
@@ -102,49 +101,26 @@ const nvshmem_calls& nvshmem_of(const world& w) {
   return *calls;
 }
 
-/// Memory of the symmetric heap, in the order in which all ranks took it. It is not freed, which would make ranks wait for each
-/// other where a communicator is destroyed, but given to the next one when all have done with it.
-struct heap_block {
-  std::byte* memory;
-  std::size_t bytes;
-  bool is_free;
-};
-struct symmetric_heap {
-  std::mutex mutex;
-  std::deque<heap_block> blocks;  // they stay where they are
-};
 symmetric_heap& heap() {
   static symmetric_heap of_process;
   return of_process;
 }
-constexpr std::size_t most_blocks = 64;  // of which one may be taken again
-
-/// Bit i: the i-th block is large enough, and this rank has done with it.
-std::uint64_t free_blocks(std::size_t bytes) {
-  const std::lock_guard lock{heap().mutex};
-  const std::deque<heap_block>& blocks = heap().blocks;
-  std::uint64_t mine = 0;
-  for (std::size_t i = 0; i < std::min(blocks.size(), most_blocks); ++i)
-    if (blocks[i].is_free && blocks[i].bytes >= bytes) mine |= std::uint64_t{1} << i;
-  return mine;
-}
 
 /// Collective. The first block that is large enough and that all ranks have done with; null: none.
-heap_block* free_block(const bootstrap::group& g, std::size_t bytes) {
-  std::uint64_t all = free_blocks(bytes);
+std::byte* free_block(const bootstrap::group& g, std::size_t bytes) {
+  std::uint64_t all = heap().free_blocks(bytes);
   for (const std::uint64_t other : bootstrap::gather(g, all)) all &= other;
-  const std::lock_guard lock{heap().mutex};
-  return all != 0 ? &heap().blocks[static_cast<std::size_t>(std::countr_zero(all))] : nullptr;
+  return heap().first_of(all);
 }
 
 class window_beyond final : public symmetric_window {
  public:
   window_beyond(const world& w, std::size_t bytes, int group, const memory_use& use)
-      : world_{w}, calls_{nvshmem_of(w)}, bytes_{bytes}, group_{group} {
-    heap_block* const again = free_block(w.state().peers(), bytes);
+      : world_{w}, calls_{nvshmem_of(w)}, bytes_{bytes}, group_{group}, lost_before_{w.state().lost()} {
+    std::byte* const again = free_block(w.state().peers(), bytes);
     bootstrap::together(w.state().peers(), [&] {
       const device_guard on{w.device_index()};
-      own_ = again != nullptr ? again->memory : static_cast<std::byte*>(calls_.allocate(bytes));
+      own_ = again != nullptr ? again : static_cast<std::byte*>(calls_.allocate(bytes));
       if (own_ == nullptr)
         throw out_of_memory{
             fmt::format("{} on rank {}, in NVSHMEM's symmetric heap: raise NVSHMEM_SYMMETRIC_SIZE, or {}",
@@ -153,18 +129,11 @@ class window_beyond final : public symmetric_window {
       on_cuda::fill_now(w.device_index(), own_, 0, bytes);
       for (int r = 0; r < w.size(); ++r) require_reach(r);
     });
-    const std::lock_guard lock{heap().mutex};
-    if (again != nullptr)
-      again->is_free = false;
-    else
-      heap().blocks.push_back({own_, bytes, false});
+    heap().take(own_, bytes);
   }
-  /// Of a round that was given up puts may still be on their way, as nobody awaited them: such memory is nobody's any more.
   ~window_beyond() override {
     on_cuda::drain(world_.state());
-    const std::lock_guard lock{heap().mutex};
-    for (heap_block& block : heap().blocks)
-      if (block.memory == own_) block.is_free = world_.state().times_lost == 0;
+    heap().leave(own_, is_all_done_since(world_.state(), lost_before_));
   }
 
   std::byte* peer(int rank) const override {
@@ -194,6 +163,7 @@ class window_beyond final : public symmetric_window {
   const nvshmem_calls& calls_;
   std::size_t bytes_;
   int group_;
+  detail::lost_work lost_before_;
   std::byte* own_ = nullptr;
 };
 

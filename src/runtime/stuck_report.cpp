@@ -55,6 +55,13 @@ std::string stuck_text(const stuck_record& record) {
       record.expected, record.seen, record.block, record.warp, record.lane, cause(record));
 }
 
+bool is_all_done_since(const detail::world_state& state, const detail::lost_work& then) {
+  stuck_record* const shared = state.reports.record_host;
+  const bool is_stuck =
+      shared != nullptr && std::atomic_ref{shared->complete}.load(std::memory_order_acquire) != 0;
+  return !is_stuck && state.lost() == then;
+}
+
 void throw_if_stuck(detail::world_state& state) {
   stuck_record* const shared = state.reports.record_host;
   if (shared == nullptr) return;

@@ -12,4 +12,8 @@ std::string stuck_text(const stuck_record& record);
 /// clear again, for the communicator that replaces the broken one. Only while the rank's kernels are done.
 void throw_if_stuck(detail::world_state& state);
 
+/// Whether this rank saw all through that it began since `then`, also where nobody has looked at its stuck record. Only while the
+/// rank's kernels are done.
+bool is_all_done_since(const detail::world_state& state, const detail::lost_work& then);
+
 }  // namespace baton

@@ -61,6 +61,13 @@ class stuck_questions {
   std::vector<std::pair<const void*, std::function<void()>>> all_;
 };
 
+/// How often work of a rank was not seen through: a wait gave up or an exception ended it, or a communicator with ranks beyond
+/// the p2p group was destroyed within a round.
+struct lost_work {
+  int times, rounds_left;
+  friend bool operator==(const lost_work&, const lost_work&) = default;
+};
+
 class world_state {
  public:
   world_state() = default;
@@ -84,12 +91,15 @@ class world_state {
   stuck_questions asked_when_stuck;
   int times_lost =
       0;  // work of this rank; what was made before is of no use: its kernels may have done nothing
+  int rounds_left = 0;          // other communicators are as good as before
   std::shared_ptr<void> owned;  // whatever keeps `reports` alive
   std::vector<int> devices;     // CUDA, in_process: the ordinal of every rank's device
   std::shared_ptr<bootstrap::thread_rendezvous> rendezvous;  // of world::local
 
   /// Drops what this rank has queued on the CPU; on CUDA it cannot be taken back.
   void abandon_work();
+
+  lost_work lost() const { return {times_lost, rounds_left}; }
 
   /// This rank among the others, for collective steps of creation.
   bootstrap::group peers() const { return {rank, size, all_gather, deadline}; }
