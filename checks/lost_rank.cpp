@@ -138,7 +138,7 @@ std::vector<mutant> mutants_of_losses() {
             {.what = verbs::signal, .how = lost, .cell = "words of rank 0", .rank = 1}),
       wrong("a rank of the group is not told", "Progress", {verdict::deadlock}, 2,
             {.what = verbs::release_store, .how = lost, .cell = "words of rank 0", .rank = 1}),
-      wrong("a rank of the group is told at device scope", "E1", {verdict::scope_race}, 2,
+      wrong("a rank of the group is told at device scope", "Progress", {verdict::scope_race}, 2,
             {.what = verbs::release_store, .how = narrow, .cell = "words of rank 0", .rank = 1}),
       wrong("a rank is told in another one's place", "Progress", {verdict::deadlock}, 2,
             {.what = verbs::release_store, .how = moved, .cell = "words of rank 0", .rank = 1, .by = 8}),

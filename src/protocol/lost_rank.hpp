@@ -4,7 +4,7 @@
 //
 //   cell                             written by                                read by
 //   word [source], 64 bits, in       rank `source`, at most once while the     a warp of the owner, once it gave up itself:
-//   every rank's window              memory lasts, when it gave up             load and wait acquire, system
+//   every rank's window              memory lasts, when it gave up             load relaxed, wait acquire, system
 //
 //   word             means
 //   0                the rank told nothing: it goes on, waits, or was lost
@@ -14,7 +14,9 @@
 //   who it is, as one rank sees it: whom it waited for; if that one told, whom that one waited for; and so on, to who told
 //   nothing, or to who waited for nobody else. Ranks that wait in a circle have it from whoever of the others told nothing.
 //
-// E1: what a rank did before it told happens before what others do who heard of it. Nothing but the word is read.
+// Order:    none is needed. A word is all that its writer tells: nobody reads anything else of that rank for having seen it, and
+//           it is written once, so that who has found it finds it again. So loads are relaxed; the release and the acquire of
+//           publish and await are arrival.hpp's, and nothing here leans on them.
 // Start:    all bytes 0.
 // Progress: a rank tells all before it waits, and waits so many slices of a deadline at most: until all have told but the one
 //           that it takes for lost. With one rank lost that is as soon as the last of the others gave up. Where several tell
@@ -62,7 +64,7 @@ BATON_FN loss follow(X& x, const loss_words& l, int waited_for) {
   typename X::template lanes<int> named;
   std::uint64_t* const own = l.of_ranks.of(l.rank).at;
   x.each_lane([&](int r) {
-    named[r] = r < l.num_ranks ? named_by(l, x.template load<order::acquire, scope::system>(own + r)) : -1;
+    named[r] = r < l.num_ranks ? named_by(l, x.template load<order::relaxed, scope::system>(own + r)) : -1;
   });
   int at = waited_for;
   for (int links = 0; links < l.num_ranks; ++links) {
