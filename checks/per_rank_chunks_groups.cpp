@@ -182,6 +182,8 @@ std::vector<mutant> bugs_of_chunks_apart() {
             {.what = verbs::wait, .how = without_acquire, .where = "dispatch.ids"}),
       wrong("ids that were put are awaited at device scope", "E1", {verdict::scope_race},
             {.what = verbs::wait, .how = narrow, .where = "dispatch.ids"}),
+      wrong("tokens that were put are copied to rows without a fence for the engine", "T3", lost_order,
+            {.what = verbs::fence_proxy_global, .how = lost, .rank = 0}),
       wrong("tokens are put before their copies are done", "T3", lost_order,
             {.what = verbs::bulk_wait, .how = lost, .warp = 0}),
       wrong_in(of_the_first, "sums are told of without a fence behind their put", "E1, S1", lost_order,

@@ -5,7 +5,8 @@
 // waits for a chunk that is not here yet.
 //
 // F1: a chunk's pieces happen before its word is seen: the warp awaits the forward word, fences for the engine, waits until its
-//     copies are done, then publishes (E1 of protocol/arrival.hpp). This rank's own word needs no copies.
+//     copies are done, which is a fence of the proxy, then publishes (E1 of protocol/arrival.hpp). Whoever has seen the word
+//     fences before its engine reads. This rank's own word needs no copies.
 #include "base/bits.hpp"
 #include "kernels/ep/per_rank_chunks/arrived_chunks.hpp"
 #include "kernels/ep/per_rank_chunks/receive.hpp"
@@ -108,7 +109,6 @@ struct chunk_forwarder {
   BATON_FN void tell(X& x, const chunk& c, std::uint32_t ranks) const {
     x.each_lane([&](int r) {
       if (c.of_rank[r] == 0 || (ranks >> r & 1) == 0) return;
-      x.fence_proxy_async_global();
       auto* word = p.windows.at[r] +
                    p.window.token_word_at(p.s, epoch, c.source, c.first_token / p.window.chunk_tokens);
       publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word), static_cast<std::uint32_t>(epoch),
