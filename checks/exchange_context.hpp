@@ -160,7 +160,7 @@ class exchange_context : public planted<far_context> {
 
   /// One step may be the last.
   void begin_step() {
-    if (setting_.dies != rank()) return;
+    if (setting_.dies != rank() || (setting_.dies_in != site{} && setting_.dies_in != kernel_)) return;
     ++steps_;
     if (check::context::either()) die();
   }

@@ -61,6 +61,7 @@ struct exchange_setting {
   std::uint32_t rounds_before = 0;                // epochs go on from here
   std::vector<may_give_up> gives_up = {nowhere};  // each rank, likewise
   int dies = -1;                                  // this rank may stop for good at any of its steps
+  site dies_in = {};                              // of this kernel alone
   int late = -1;  // this rank comes to round `late_round` when another one has given up
   int late_round = 0;
   comeback then = {};

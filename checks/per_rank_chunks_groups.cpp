@@ -148,6 +148,32 @@ std::vector<exploration> forms_of_chunks_apart() {
   };
 }
 
+/// Death in combine wants waits that may give up there alone, and so can be explored with more tokens.
+std::vector<exploration> deaths_of_chunks_apart() {
+  return {
+      chunks_hold("2 ranks apart, a token of rank 0 for rank 1, which dies at any step of dispatch",
+                  {.warps = {2},
+                   .tokens = {1, 0},
+                   .rounds = 1,
+                   .gives_up = {anywhere},
+                   .dies = 1,
+                   .dies_in = "dispatch",
+                   .p2p_group_size = 1,
+                   .carriers = 8},
+                  one_token, 1),
+      chunks_hold("2 ranks apart, rank 1 dies at any step of combine",
+                  {.warps = {2},
+                   .tokens = {2},
+                   .rounds = 1,
+                   .gives_up = {at_sums},
+                   .dies = 1,
+                   .dies_in = "combine",
+                   .p2p_group_size = 1,
+                   .carriers = 12},
+                  one_token, 1),
+  };
+}
+
 std::vector<mutant> bugs_of_chunks_apart() {
   using enum change;
   const std::vector<verdict> lost_order{verdict::data_race, verdict::broken_promise, verdict::garbage_read,
@@ -165,7 +191,11 @@ std::vector<mutant> bugs_of_chunks_apart() {
   /// Rank 1 has no tokens: its first warp puts sums and nothing else.
   exchange_setting of_the_first = apart;
   of_the_first.tokens = {1, 0};
+  exchange_setting death = apart;
+  death.rounds = 1, death.gives_up = {at_sums}, death.dies = 1, death.dies_in = "combine";
   return {
+      wrong_in(death, "a sum that a rank died before it sent counts as arrived", "E1, S1", lost_order,
+               {.what = verbs::wait, .how = taken_for_success, .where = "combine.sum"}),
       wrong("words do not wait for the puts before them", "E1", lost_order,
             {.what = verbs::fence_puts, .how = lost}),
       wrong("ids are put after their word", "E1", lost_order,
@@ -206,6 +236,7 @@ protocol_check exchange_chunks_groups_check() {
   const std::string kernels = "src/kernels/ep/per_rank_chunks/";
   std::vector<exploration> all = rounds_of_chunks_apart();
   for (const exploration& more : forms_of_chunks_apart()) all.push_back(more);
+  for (const exploration& more : deaths_of_chunks_apart()) all.push_back(more);
   return {
       .name = "exchange_chunks_groups",
       .title =

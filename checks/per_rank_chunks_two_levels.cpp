@@ -35,6 +35,21 @@ chunks_setting forwarder_gives_up() {
   return forwarded(2, e, {.chunk_tokens = 1, .tile_tokens = 1}, 1);
 }
 
+/// A token of the first of four ranks for the last. Its forwarder dies in combine, and who waits for sums may give up.
+chunks_setting forwarder_dies() {
+  exchange_setting e = {.ranks = 4,
+                        .warps = {2},
+                        .experts = 4,
+                        .tokens = {1, 0},
+                        .route = routing::backwards,
+                        .rounds = 1,
+                        .gives_up = {at_sums},
+                        .dies = 2,
+                        .dies_in = "combine",
+                        .carriers = 6};
+  return forwarded(2, e, {.chunk_tokens = 1, .tile_tokens = 1}, 1);
+}
+
 exploration forwarding_holds(const char* name, const chunks_setting& e) {
   return {name, [e](const check::bounds& limits) { return check_per_rank_chunks(e, limits); }};
 }
@@ -111,6 +126,10 @@ std::vector<exploration> in_groups_of_two() {
                        forwarded(2, blocks, two_that_send, 1)),
       forwarding_holds("4 ranks in groups of 2, a forwarder may give up what it awaits of its group",
                        forwarder_gives_up()),
+      forwarding_holds(
+          "4 ranks in groups of 2, a token of the first for the last, whose forwarder dies at any "
+          "step of combine",
+          forwarder_dies()),
       forwarding_holds("6 ranks in groups of 3, top 6 of 6 experts, takes drawn once",
                        forwarded(3, six, a_token_each, 1)),
       forwarding_holds("6 ranks in groups of 2, 4 kernels a round, tokens of two ranks for all, 2 rounds, "
@@ -224,6 +243,8 @@ struct two_level_bugs {
         wrong_in(gives_up, "a wait of a forwarder that gave up counts as arrived", "F1",
                  {verdict::broken_promise, verdict::outside_memory, verdict::data_race},
                  {.what = verbs::wait, .how = taken_for_success, .where = "dispatch.forward"}),
+        wrong_in(forwarder_dies(), "a sum that a forwarder died before it sent counts as arrived", "S1",
+                 lost_order, {.what = verbs::wait, .how = taken_for_success, .where = "combine.sum"}),
         wrong_in(forwarder_gives_up(), "a sum is forwarded by who gave up awaiting another one", "F2",
                  {verdict::broken_promise, verdict::data_race, verdict::garbage_read},
                  {.what = verbs::wait, .how = taken_for_success, .where = "combine.forward"}),

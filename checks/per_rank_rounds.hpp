@@ -254,6 +254,19 @@ class per_rank_rank {
   bool is_first_ = true;
 };
 
+/// One warp, to its end or its death.
+template <class Kernels>
+void live_per_rank(const check::context& x, check::program& p, const typename Kernels::setting& e,
+                   per_rank_world<Kernels>& w) {
+  typename Kernels::context mine{x, p, e, w.base};
+  try {
+    per_rank_rank<Kernels>{mine, p, e, w}.run();
+    if (e.tally != nullptr) e.tally->longest_life = std::max(e.tally->longest_life, mine.steps());
+  } catch (const rank_died&) {
+    if (e.tally != nullptr) e.tally->died_at.insert(mine.steps());
+  }
+}
+
 /// In every schedule. Kernels begin early: a warp's part of one begins when its part of the one before has ended, up to
 /// await_dependencies().
 template <class Kernels>
@@ -269,8 +282,7 @@ check::result explore_per_rank(const typename Kernels::setting& e, check::bounds
       if (!e.runs(rank)) continue;
       for (int i = 0; i < e.of_rank(e.blocks, rank) * warps; ++i)
         p.spawn(rank, i / warps, i % warps, [world, &p, &e](const check::context& x) {
-          typename Kernels::context mine{x, p, e, world->base};
-          per_rank_rank<Kernels>{mine, p, e, *world}.run();
+          live_per_rank<Kernels>(x, p, e, *world);
           if (world->base.network) world->base.network->end(x);
         });
       if (world->base.network) add_carriers(p, world->base, e, rank);
