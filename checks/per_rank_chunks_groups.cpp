@@ -174,6 +174,50 @@ std::vector<exploration> deaths_of_chunks_apart() {
   };
 }
 
+/// Places that things are put from and that are written again before what was there has arrived.
+std::vector<mutant> bugs_of_reuse(const std::vector<verdict>& as) {
+  using enum change;
+  chunks_setting no_tokens{
+      {.warps = {2}, .tokens = {0}, .rounds = 2, .p2p_group_size = 1, .carriers = 8}, one_token, 1};
+  chunks_setting two_of_each{{.warps = {2},
+                              .tokens = {2},
+                              .route = routing::one_expert,
+                              .rounds = 2,
+                              .p2p_group_size = 1,
+                              .carriers = 12},
+                             one_token,
+                             1};
+  const ep::shape s = shape_of(two_of_each, 0);
+  const ep::per_rank_chunks::cells window{s, one_token};
+  const auto wrong = [&](const char* name, chunks_setting e, const planted_bug& bug) {
+    e.bug = bug;
+    return mutant{name, "S1", as,
+                  [e](const check::bounds& limits) { return check_per_rank_chunks(e, limits); }};
+  };
+  constexpr verbs own_ids = verbs::store_lines | verbs::wait_lines | verbs::read | verbs::put,
+                  own_tokens = verbs::bulk_store | verbs::put, own_sums = verbs::write | verbs::put;
+  return {
+      wrong("ids are put from one place in all rounds", no_tokens,
+            {.what = own_ids,
+             .how = moved,
+             .cell = "odd ids of rank 1[4]",  // its own, which it puts
+             .rank = 1,
+             .by = -bytes_of_ids(no_tokens)}),
+      wrong("a token is put from the place of the one before", two_of_each,
+            {.what = own_tokens,
+             .how = moved,
+             .cell = "odd tokens of rank 1[6]",  // its own second one
+             .rank = 1,
+             .by = -std::int64_t{window.token_bytes}}),
+      wrong("a sum is put from the place of the one before", two_of_each,
+            {.what = own_sums,
+             .how = moved,
+             .cell = "sums to put of rank 0[3]",  // of rank 1's second token
+             .rank = 0,
+             .by = -std::int64_t{window.sum_bytes(s, token_format::bf16)}}),
+  };
+}
+
 std::vector<mutant> bugs_of_chunks_apart() {
   using enum change;
   const std::vector<verdict> lost_order{verdict::data_race, verdict::broken_promise, verdict::garbage_read,
@@ -193,7 +237,7 @@ std::vector<mutant> bugs_of_chunks_apart() {
   of_the_first.tokens = {1, 0};
   exchange_setting death = apart;
   death.rounds = 1, death.gives_up = {at_sums}, death.dies = 1, death.dies_in = "combine";
-  return {
+  std::vector<mutant> all{
       wrong_in(death, "a sum that a rank died before it sent counts as arrived", "E1, S1", lost_order,
                {.what = verbs::wait, .how = taken_for_success, .where = "combine.sum"}),
       wrong("words do not wait for the puts before them", "E1", lost_order,
@@ -228,6 +272,8 @@ std::vector<mutant> bugs_of_chunks_apart() {
              .cell = "even token words, odd token words",
              .by = -(std::int64_t{1} << 32)}),
   };
+  for (const mutant& more : bugs_of_reuse(lost_order)) all.push_back(more);
+  return all;
 }
 
 }  // namespace
