@@ -154,8 +154,8 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
   if (c.num_max_tokens_per_rank < 1 || c.num_max_tokens_per_rank > ep::max_tokens_per_rank)
     return outside("num_max_tokens_per_rank", c.num_max_tokens_per_rank, 1, ep::max_tokens_per_rank);
   if (c.p2p_group_size != 0 && (c.p2p_group_size < 1 || c.p2p_group_size > num_ranks))
-    return fmt::format("p2p_group_size: {} is outside [1, {}], the ranks; 0 means all", c.p2p_group_size,
-                       num_ranks);
+    return fmt::format("p2p_group_size: {} is outside [1, {}], the ranks; 0 means the ranks of a host",
+                       c.p2p_group_size, num_ranks);
   if (const std::string reason = why_not_levels(c, num_ranks); !reason.empty()) return reason;
   if (goes_beyond_group(c, num_ranks) && c.layout == ep_layout::per_rank &&
       c.transfer != ep_transfer::automatic && c.transfer != ep_transfer::chunks)

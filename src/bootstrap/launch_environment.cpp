@@ -59,8 +59,9 @@ launch_environment read_launch_environment() {
   if (const int here = optional_or("LOCAL_WORLD_SIZE", m.size, most_ranks); here != m.size)
     throw unsupported{fmt::format(
         "LOCAL_WORLD_SIZE={} of WORLD_SIZE={}: the ranks are spread over several machines, and these "
-        "variables bring together those of one; give world::create an all_gather of your own, as MPI's or "
-        "torch.distributed's, or start all ranks on one",
+        "variables bring together those of one; in Python use World.from_torch or World.from_mpi, in C++ "
+        "give "
+        "world::create an all_gather of your own, as MPI_Allgather, or start all ranks on one",
         here, m.size)};
   const int port = m.size == 1 ? optional_or("MASTER_PORT", 0, 65535) : required("MASTER_PORT", 1, 65535);
   std::string run = text_of("TORCHELASTIC_RUN_ID").value_or("none");

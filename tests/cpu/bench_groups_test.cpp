@@ -142,7 +142,7 @@ TEST(bench_groups, counts_that_are_none_and_groups_of_more_than_the_ranks_are_re
   };
   EXPECT_EQ(refusal([](bench_groups_options& o) { o.rounds = 0; }), "--rounds: 0 is not from 1 to 128");
   EXPECT_EQ(refusal([](bench_groups_options& o) { o.group_sizes = {2}; }),
-            "--group-size: 2 is outside [1, 1], the ranks; 0 means all");
+            "--group-size: 2 is outside [1, 1], the ranks; 0 means the ranks of a host");
   ::unsetenv("RANK");
   ::unsetenv("WORLD_SIZE");
 }

@@ -145,6 +145,8 @@ TEST_F(launch_environment, a_missing_or_silly_variable_is_named_with_its_value) 
   EXPECT_TRUE(says(text_with("WORLD_SIZE", "two"), "WORLD_SIZE='two'"));
   EXPECT_TRUE(says(text_with("MASTER_PORT", nullptr), "MASTER_PORT is not set"));
   EXPECT_TRUE(says(text_with("LOCAL_WORLD_SIZE", "1"), "several machines"));
+  EXPECT_TRUE(
+      says(text_with("LOCAL_WORLD_SIZE", "1"), "in Python use World.from_torch or World.from_mpi, in C++ "));
   ::unsetenv("LOCAL_WORLD_SIZE");
   EXPECT_EQ(text_with("LOCAL_RANK", nullptr), "nothing was thrown");
 }

@@ -91,7 +91,8 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
             "");
   for (const int size : {-1, 5})
     EXPECT_EQ(reason([=](ep_config& c) { c.p2p_group_size = size; }),
-              "p2p_group_size: " + std::to_string(size) + " is outside [1, 4], the ranks; 0 means all");
+              "p2p_group_size: " + std::to_string(size) +
+                  " is outside [1, 4], the ranks; 0 means the ranks of a host");
   EXPECT_EQ(reason([](ep_config& c) { c.p2p_group_size = 2; }), "");
   EXPECT_EQ(reason([](ep_config& c) {
               c.p2p_group_size = 2;
