@@ -5,7 +5,9 @@
 //                                memory to rank's, of whole vec16s: both addresses and the size are multiples of 16. It is read
 //                                and written at any time from then on, in parts of whole vec16s; nobody is told
 //   fence_puts()                 a lane: what this lane signals to a rank from here on arrives after all that this rank has put
-//                                there and that happens before this call, by whichever warp. Waits for nothing
+//                                there and that happens before this call, by whichever warp. Waits for no other rank's
+//                                kernels; a network may wait here until it has delivered what was put, to any rank, as
+//                                NVSHMEM does over InfiniBand, and has no deadline of ours for a rank that is gone
 //   signal(rank, word, value)    a lane: stores 64 bits in rank's memory. Who waits for it with acquire, at system scope, has
 //                                what this lane's fences are behind, and nothing else of this rank
 //

@@ -16,9 +16,9 @@
 //     counts messages behind them (C1), and its fence has the word arrive after them. A word may arrive before any other put.
 // S1: a place of the send buffer is written again in the next round's phase. By then every rank has said, in the other phase
 //     (E2), that it has read what arrived, so nothing of it is on its way. Each phase has a buffer of its own: within a round
-//     nobody has said anything yet. So nobody waits for its puts, and the kernels that send wait for no other rank.
+//     nobody has said anything yet. So no kernel waits for its puts to put anew.
 // Start:    a send buffer has no value.
-// Progress: put, fence and signal wait for nobody.
+// Progress: who sends waits for no other rank's kernels. A network's fence may wait until it has delivered (exec/far.hpp).
 // Checked:  checks/exchange_groups.cpp has the bounds and the planted bugs. Layout per_rank in chunks uses p2p_group, and puts
 //           that a warp tells of itself: told_puts.hpp.
 #include <cstddef>
@@ -31,19 +31,22 @@
 
 namespace baton {
 
+/// Ranks in all, on however many hosts.
+inline constexpr int most_peers = max_gpus_per_node;
+
 /// All ranks are in the p2p group: a rank stores straight into its peers' memory, and several warps may share a message.
 struct peer_stores {
   static constexpr bool goes_by_put = false;
 
   /// A part of each rank's window, as this rank addresses it.
   struct messages {
-    std::byte* of_rank[max_gpus_per_node];
+    std::byte* of_rank[most_peers];
     BATON_FN std::byte* of(int rank, int) const { return of_rank[rank]; }
   };
 
   /// Words in each rank's window, likewise.
   struct words {
-    std::uint64_t* of_rank[max_gpus_per_node];
+    std::uint64_t* of_rank[most_peers];
     BATON_FN std::uint64_t* of(int rank) const { return of_rank[rank]; }
   };
 };

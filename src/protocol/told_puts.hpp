@@ -2,6 +2,11 @@
 // Puts beyond the p2p group that the warp which makes them tells of itself, by a word of each rank that they are for. Where a
 // rank's messages are counted, and whoever counted the last one tells of all, it is peer_window.hpp.
 //
+//   cell                          written by                          read by
+//   what is put, in own memory    this warp's lanes, or its copies    the network, from put() on, at any time
+//   where it is put, at rank d    the network                         rank d, behind the word
+//   word, at rank d               the lane that tells: a signal       rank d: wait acquire, system
+//
 //   the warp                                        rank d
 //     writes what is put, or awaits copies there
 //     all lanes meet; puts; all lanes meet
@@ -9,7 +14,8 @@
 //
 // E1 (arrival.hpp) is what this order keeps. A put reads what any lane has written or awaited: so lanes meet before it. One lane
 //     may put for all of them, and each fences for what it knows of: so they meet behind it, unless the lane that puts tells.
-// Start, Progress: as arrival.hpp has words; nothing here waits.
+// Start, Progress: as arrival.hpp has words; nothing here waits for another rank's kernels. A network's fence may
+//     wait until it has delivered (exec/far.hpp).
 // Checked:  checks/per_rank_chunks_groups.cpp has the bounds and the planted bugs. That what was put may be written again is for
 //           whoever puts to say.
 #include <cstddef>

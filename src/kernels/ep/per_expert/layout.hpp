@@ -3,10 +3,11 @@
 #include "exec/site.hpp"
 #include "kernels/ep/received.hpp"
 #include "protocol/ep_local_sync_counters.hpp"
+#include "protocol/peer_window.hpp"
 
 namespace baton::ep {
 
-static_assert(max_ranks <= max_gpus_per_node);
+static_assert(max_ranks <= most_peers);
 
 /// Offsets into a rank's symmetric window; peers write all of it.
 struct window_layout {

@@ -225,7 +225,8 @@ struct cells {
 /// S1: a place is written again when all ranks beyond the group have told of a later round's ids, which they do when the kernels
 ///     that read what was put have ended: ids and tokens in the round after the next one, sums in the next. Of tokens one copy
 ///     would do: one that was put has come back as a sum when its round ends. Ids of a rank without tokens bring nothing back.
-/// Progress: put, fence and signal wait for nobody; a line of ids is told of when it has been stored, before anything is awaited.
+/// Progress: put, fence and signal wait for no other rank's kernels (exec/far.hpp has what a network's fence waits for); a line
+///     of ids is told of when it has been stored, before anything is awaited.
 /// Checked: checks/per_rank_chunks_groups.cpp.
 struct far_cells {
   std::size_t id_words, sum_sends, bytes;
