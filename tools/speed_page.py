@@ -10,23 +10,23 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = "docs/results"
-PIECES, FOUR, LATEST, PEERS = "2026-11-26-rows-in-pieces", "2026-11-26-four-gpus", "2026-11-27-exchange", "2026-11-27-peers"
+NEWEST, FOUR, LATEST, PEERS = "2026-11-28-exchange", "2026-11-26-four-gpus", "2026-11-27-exchange", "2026-11-27-peers"
 
 # GPUs, tokens a GPU, file of lines or chunks, its case beside the tokens, file by flags, DeepEP (us), aim, aim by flags
 EXCHANGE = [
-    (2, 1, f"{PIECES}/lines-2", {}, f"{PIECES}/flags-2", "", 5.5, 7.5),
-    (2, 32, f"{PIECES}/lines-2", {}, f"{PIECES}/flags-2", "", 8, 10.5),
-    (2, 128, f"{PIECES}/lines-2", {}, f"{PIECES}/flags-2", "", 14, 17),
+    (2, 1, f"{NEWEST}/lines-2", {}, f"{NEWEST}/flags-2", "", 5.5, 7.5),
+    (2, 32, f"{NEWEST}/lines-2", {}, f"{NEWEST}/flags-2", "", 8, 10.5),
+    (2, 128, f"{NEWEST}/lines-2", {}, f"{NEWEST}/flags-2", "", 14, 17),
     (2, 512, f"{LATEST}/by-token-2-h200", {}, None, "", 40, None),
     (2, 1024, f"{LATEST}/by-token-2-h200", {}, None, "", 75, None),
-    (2, 4096, f"{PIECES}/all-sms-2", {}, None, "", None, None),
-    (2, 4096, f"{LATEST}/24-sms-2", {"num_sms": 24}, None, "", 268, None),
-    (4, 1, f"{PIECES}/lines-4", {}, f"{PIECES}/flags-4", "", 8, 10),
-    (4, 32, f"{PIECES}/lines-4", {}, f"{PIECES}/flags-4", "", 12.5, 15),
-    (4, 128, f"{PIECES}/lines-4", {}, f"{PIECES}/flags-4", "low latency 91.5", 29, 32),
-    (4, 1024, f"{PIECES}/all-sms-4", {}, None, "293", 190, None),
-    (4, 4096, f"{LATEST}/warps-4", {}, None, "819", None, None),
-    (4, 4096, f"{LATEST}/24-sms-4", {"num_sms": 24}, None, "905", 720, None),
+    (2, 4096, f"{NEWEST}/many-2", {}, None, "", None, None),
+    (2, 4096, f"{NEWEST}/sms-2", {"num_sms": 24}, None, "", 268, None),
+    (4, 1, f"{NEWEST}/lines-4", {}, f"{NEWEST}/flags-4", "", 8, 10),
+    (4, 32, f"{NEWEST}/lines-4", {}, f"{NEWEST}/flags-4", "", 12.5, 15),
+    (4, 128, f"{NEWEST}/lines-4", {}, f"{NEWEST}/flags-4", "low latency 91.5", 29, 32),
+    (4, 1024, f"{NEWEST}/many-4", {}, None, "293", 190, None),
+    (4, 4096, f"{NEWEST}/many-4", {}, None, "819", None, None),
+    (4, 4096, f"{NEWEST}/sms-4", {"num_sms": 24}, None, "905", 720, None),
 ]
 # format, m = n = k, aim against cuBLAS
 DENSE = [("bf16", 8192, 1.02), ("bf16", 4096, 1.0), ("bf16", 2048, 0.98), ("bf16", 1024, 0.95), ("e4m3", 8192, 1.05), ("e4m3", 4096, None), ("e4m3", 2048, None),
