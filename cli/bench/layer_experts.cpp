@@ -60,6 +60,7 @@ expert_weights layer_experts<Value>::weights_for(int rank) const {
       own.down.values.data(), experts_of_rank(shape_.experts, static_cast<int>(ranks_.size()), rank).count,
       shape_.hidden,          shape_.intermediate,
       shape_.weights};
+  w.num_sms = num_sms_;
   if (shape_.weights == weight_format::bf16) return w;
   w.gate_scales = own.gate.scales->data();
   w.up_scales = own.up.scales->data();
@@ -78,7 +79,7 @@ void layer_experts<Value>::enqueue(int rank, const received_tokens& rows, stream
   if (own.output.size() < values) own.output = {w, values, of_layer_rows};
   if (own.scratch.size() < scratch) own.scratch = {w, scratch, of_layer_rows};
   expert_mlp(w, weights, rows, own.output.data(), own.scratch.size() > 0 ? own.scratch.data() : nullptr,
-             stream, num_sms_);
+             stream);
 }
 
 template class layer_experts<bfloat16>;

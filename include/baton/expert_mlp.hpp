@@ -29,6 +29,7 @@ struct expert_weights {
   const bfloat16* up_bias = nullptr;    // [num_local_experts, intermediate]
   const bfloat16* down_bias = nullptr;  // [num_local_experts, hidden]
   gating gated_by = gating::silu;       // what becomes of gate and up
+  int num_sms = 0;                      // that work on them; 0: all of the rank's. The CPU looks at none
 };
 
 /// Bytes of scratch that expert_mlp needs for such rows: max_rows, format and hidden are looked at.
@@ -47,7 +48,6 @@ std::size_t expert_mlp_scratch_bytes(const expert_weights& weights, const receiv
 /// | `weights.*_bias`   | see expert_weights | bf16 | contiguous, 16-byte aligned on CUDA                              |
 /// | `out`              | [max_rows, hidden] | bf16 | contiguous, 16-byte aligned; rows outside every expert untouched |
 /// | `scratch`          | see scratch_bytes  |      | device memory, 256-byte aligned; null where 0 bytes are needed   |
-/// | `num_sms`          |                    |      | that work on it; 0: all of the rank's. The CPU looks at none      |
 ///
 /// Rounding, the same on every device but for the order of sums and the last bits of exp:
 /// bf16 weights: rows of a format with scales stand for value * scale, rounded to bf16. Products accumulate in fp32, k ascending
@@ -69,6 +69,6 @@ std::size_t expert_mlp_scratch_bytes(const expert_weights& weights, const receiv
 /// @throws invalid_argument  a shape or alignment above does not hold, or weights and rows disagree; nothing is enqueued
 /// @throws cuda_error        a launch failed
 void expert_mlp(const world& world, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
-                void* scratch, stream_ref stream = {}, int num_sms = 0);
+                void* scratch, stream_ref stream = {});
 
 }  // namespace baton

@@ -231,6 +231,7 @@ void expert_mlp(const received& from, const nb::tuple& given, const std::string&
   received_tokens rows = from.rows;
   weight_arrays all = weights_of(given, rows, rank);
   all.weights.gated_by = gating_of(gated_by);
+  all.weights.num_sms = num_sms;
   const array row_weights = optional_array(given[9], {"row_weights", {element::fp32}, {rows.max_rows}}, rank);
   rows.row_weights = static_cast<const float*>(row_weights.data);
   const array out = array_of(given[10], {"out", {element::bf16}, {rows.max_rows, rows.hidden}, true}, rank);
@@ -238,7 +239,7 @@ void expert_mlp(const received& from, const nb::tuple& given, const std::string&
   all.used.insert(all.used.end(), {row_weights.memory, out.memory, scratch.memory, tokens_of(rows)});
   run(on, all.used, stream, [&] {
     baton::expert_mlp(rank, all.weights, rows, static_cast<bfloat16*>(out.data), aligned(scratch.data),
-                      stream, num_sms);
+                      stream);
   });
 }
 

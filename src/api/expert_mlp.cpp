@@ -10,8 +10,8 @@ std::size_t expert_mlp_scratch_bytes(const expert_weights& weights, const receiv
 }
 
 void expert_mlp(const world& world, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
-                void* scratch, stream_ref stream, int num_sms) {
-  expert_mlp_kernels::run(world, weights, rows, out, scratch, stream, num_sms);
+                void* scratch, stream_ref stream) {
+  expert_mlp_kernels::run(world, weights, rows, out, scratch, stream);
 }
 
 }  // namespace baton

@@ -30,8 +30,7 @@ struct call {
     rows.scales_layout = scale_layout::column_major;
     rows.hidden = 256;
   }
-  int num_sms = 0;
-  void check(device_kind device) const { require(device, weights, rows, out, scratch, num_sms); }
+  void check(device_kind device) const { require(device, weights, rows, out, scratch); }
 };
 
 TEST(expert_mlp_arguments, what_the_interface_allows_passes) {
@@ -56,7 +55,7 @@ TEST(expert_mlp_arguments, what_it_does_not_is_refused_by_name_and_value) {
     expect_refused(device_kind::cuda, damage, text);
     expect_refused(device_kind::cpu, damage, text);
   };
-  refused([](call& c) { c.num_sms = -1; }, "num_sms is -1");
+  refused([](call& c) { c.weights.num_sms = -1; }, "weights.num_sms is -1");
   refused([](call& c) { c.weights.hidden = 0; }, "hidden is 0");
   refused([](call& c) { c.rows.num_local_experts = 3; }, "rows has 3");
   refused([](call& c) { c.rows.hidden = 384; }, "weights.hidden is 256, rows.hidden is 384");

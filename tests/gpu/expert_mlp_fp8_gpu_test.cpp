@@ -72,20 +72,21 @@ struct fp8_rows_problem {
     const both_sides<float8_e4m3> gate{experts.fp8.gate}, up{experts.fp8.up}, down{experts.fp8.down};
     const both_sides<float> gate_scales{experts.fp8.gate_scales}, up_scales{experts.fp8.up_scales},
         down_scales{experts.fp8.down_scales};
-    const expert_weights weights{gate.data(),
-                                 up.data(),
-                                 down.data(),
-                                 experts.num_experts,
-                                 hidden,
-                                 intermediate,
-                                 weight_format::block_fp8,
-                                 gate_scales.data(),
-                                 up_scales.data(),
-                                 down_scales.data()};
+    expert_weights weights{gate.data(),
+                           up.data(),
+                           down.data(),
+                           experts.num_experts,
+                           hidden,
+                           intermediate,
+                           weight_format::block_fp8,
+                           gate_scales.data(),
+                           up_scales.data(),
+                           down_scales.data()};
+    weights.num_sms = num_sms;
     const both_sides<std::byte> scratch{expert_mlp_scratch_bytes(weights, rows, device_kind::cuda)};
     const both_sides<bfloat16> out{std::vector<bfloat16>(given.size(), no_row)};
     std::memset(scratch.data(), 0x7f, scratch.size());
-    expert_mlp(worlds[0], weights, rows, out.data(), scratch.data(), {}, num_sms);
+    expert_mlp(worlds[0], weights, rows, out.data(), scratch.data());
     worlds[0].synchronize();
     return {out.data(), out.data() + out.size()};
   }

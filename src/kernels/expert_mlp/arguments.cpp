@@ -80,6 +80,7 @@ void require_shape(device_kind device, const expert_weights& w, const received_t
                 rows.num_local_experts);
   if (w.num_local_experts < 0 || w.num_local_experts > max_local_experts)
     refuse_call(call, "num_local_experts is {}; it must be 0 to {}", w.num_local_experts, max_local_experts);
+  require_count("weights.num_sms", w.num_sms);
   require_count("max_rows", rows.max_rows);
 }
 
@@ -92,8 +93,7 @@ void require_sizes(const expert_weights& weights, const received_tokens& rows) {
 }
 
 void require(device_kind device, const expert_weights& weights, const received_tokens& rows,
-             const bfloat16* out, const void* scratch, int num_sms) {
-  require_count("num_sms", num_sms);
+             const bfloat16* out, const void* scratch) {
   require_shape(device, weights, rows);
   if (rows.max_rows == 0 || rows.num_local_experts == 0) return;
   const bool cuda = device == device_kind::cuda;

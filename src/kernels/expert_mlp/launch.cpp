@@ -13,9 +13,9 @@ namespace baton::expert_mlp_kernels {
 namespace {
 
 /// The rows as they are multiplied: those that came, or what a kernel makes of them in scratch.
-received_tokens multiplied_rows(const world& w, weight_format format, const received_tokens& rows,
-                                std::byte* scratch, const scratch_plan& plan, stream_ref stream, int sms) {
-  const token_format needed = multiplied_as(format);
+received_tokens multiplied_rows(const world& w, const expert_weights& weights, const received_tokens& rows,
+                                std::byte* scratch, const scratch_plan& plan, stream_ref stream) {
+  const token_format needed = multiplied_as(weights.format);
   if (rows.format == needed) return rows;
   received_tokens made = rows;
   made.format = needed;
@@ -28,15 +28,16 @@ received_tokens multiplied_rows(const world& w, weight_format format, const rece
                         .values = scratch + plan.rows,
                         .scales = scratch + plan.row_scales,
                         .layout = scale_layout::column_major},
-                       stream, sms);
+                       stream, weights.num_sms);
   return made;
 }
 
 template <class Value>
 void multiply(const world& w, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
-              std::byte* scratch, stream_ref stream, int sms) {
+              std::byte* scratch, stream_ref stream) {
   const scratch_plan plan{weights, rows};
-  const received_tokens taken = multiplied_rows(w, weights.format, rows, scratch, plan, stream, sms);
+  const received_tokens taken = multiplied_rows(w, weights, rows, scratch, plan, stream);
+  const int sms = sms_for(w, weights.num_sms);
   auto* inner = reinterpret_cast<Value*>(scratch + plan.inner);
   auto* inner_scales = reinterpret_cast<float*>(scratch + plan.inner_scales);
   for (int first = 0; first < rows.num_local_experts; first += gemm_kernels::most_groups) {
@@ -54,17 +55,16 @@ std::size_t scratch_bytes(const expert_weights& weights, const received_tokens& 
 }
 
 void run(const world& world, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
-         void* scratch, stream_ref stream, int num_sms) {
-  require(world.device(), weights, rows, out, scratch, num_sms);
+         void* scratch, stream_ref stream) {
+  require(world.device(), weights, rows, out, scratch);
   if (rows.max_rows == 0 || rows.num_local_experts == 0) return;
-  const int sms = sms_for(world, num_sms);
   if (world.device() == device_kind::cpu) {
     const auto work = [weights, rows, out] { expert_mlp_cpu::run(weights, rows, out); };
     world.state().machine->host(world.rank(), work, stream.native);
   } else if (weights.format == weight_format::bf16) {
-    multiply<bfloat16>(world, weights, rows, out, static_cast<std::byte*>(scratch), stream, sms);
+    multiply<bfloat16>(world, weights, rows, out, static_cast<std::byte*>(scratch), stream);
   } else {
-    multiply<float8_e4m3>(world, weights, rows, out, static_cast<std::byte*>(scratch), stream, sms);
+    multiply<float8_e4m3>(world, weights, rows, out, static_cast<std::byte*>(scratch), stream);
   }
 }
 

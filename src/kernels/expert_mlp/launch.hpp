@@ -13,6 +13,6 @@ std::size_t scratch_bytes(const expert_weights& weights, const received_tokens& 
 /// multiplied if they did not come so; plain loops on the CPU. Does not synchronise. Throws invalid_argument (arguments.hpp) or
 /// cuda_error.
 void run(const world& world, const expert_weights& weights, const received_tokens& rows, bfloat16* out,
-         void* scratch, stream_ref stream, int num_sms = 0);
+         void* scratch, stream_ref stream);
 
 }  // namespace baton::expert_mlp_kernels
