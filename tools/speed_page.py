@@ -10,17 +10,17 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = "docs/results"
-NEWEST, FOUR, LATEST, PEERS = "2026-11-28-exchange", "2026-11-26-four-gpus", "2026-11-27-exchange", "2026-11-27-peers"
+NEWEST, ON_H200, FOUR, PEERS = "2026-11-28-exchange", "2026-11-28-h200", "2026-11-26-four-gpus", "2026-11-27-peers"
 
 # GPUs, tokens a GPU, file of lines or chunks, its case beside the tokens, file by flags, DeepEP (us), aim, aim by flags
 EXCHANGE = [
-    (2, 1, f"{NEWEST}/lines-2", {}, f"{NEWEST}/flags-2", "", 5.5, 7.5),
-    (2, 32, f"{NEWEST}/lines-2", {}, f"{NEWEST}/flags-2", "", 8, 10.5),
-    (2, 128, f"{NEWEST}/lines-2", {}, f"{NEWEST}/flags-2", "", 14, 17),
-    (2, 512, f"{LATEST}/by-token-2-h200", {}, None, "", 40, None),
-    (2, 1024, f"{LATEST}/by-token-2-h200", {}, None, "", 75, None),
-    (2, 4096, f"{NEWEST}/many-2", {}, None, "", None, None),
-    (2, 4096, f"{NEWEST}/sms-2", {"num_sms": 24}, None, "", 268, None),
+    (2, 1, f"{ON_H200}/lines-2", {}, f"{ON_H200}/flags-2", "", 5.5, 7.5),
+    (2, 32, f"{ON_H200}/lines-2", {}, f"{ON_H200}/flags-2", "", 8, 10.5),
+    (2, 128, f"{ON_H200}/lines-2", {}, f"{ON_H200}/flags-2", "", 14, 17),
+    (2, 512, f"{ON_H200}/many-2", {}, None, "", 40, None),
+    (2, 1024, f"{ON_H200}/many-2", {}, None, "", 75, None),
+    (2, 4096, f"{ON_H200}/many-2", {}, None, "", None, None),
+    (2, 4096, f"{ON_H200}/sms-2", {"num_sms": 24}, None, "", 268, None),
     (4, 1, f"{NEWEST}/lines-4", {}, f"{NEWEST}/flags-4", "", 8, 10),
     (4, 32, f"{NEWEST}/lines-4", {}, f"{NEWEST}/flags-4", "", 12.5, 15),
     (4, 128, f"{NEWEST}/lines-4", {}, f"{NEWEST}/flags-4", "low latency 91.5", 29, 32),
@@ -44,8 +44,8 @@ ATTENTION = [(512, 2048, "causal", "", 620), (512, 4096, "causal", "", 710), (51
              (256, 8192, "causal", "FlashAttention 3 787, cuDNN 677", None), (256, 8192, "dense", "FlashAttention 3 804, cuDNN 751", None),
              (256, 16384, "causal", "FlashAttention 3 815, cuDNN 719", 830), (256, 16384, "dense", "FlashAttention 3 796, cuDNN 761", 815)]
 # file, sequences, keys, others (us), aim: both of an H200
-OF_H200, OF_H100 = "2026-11-24-decode/even", "2026-11-27-attention-beginnings/few_rows"
-DECODE = [(OF_H200, 1, 1024, 18.7, 9), (OF_H200, 1, 8192, 39.6, 22), (OF_H200, 1, 32768, 92.7, 70), (OF_H200, 8, 8192, 140, 130), (OF_H200, 128, 8192, 1932, 1952),
+OF_H200, MANY_OF_H200, OF_H100 = f"{ON_H200}/decode", "2026-11-24-decode/even", "2026-11-27-attention-beginnings/few_rows"
+DECODE = [(OF_H200, 1, 1024, 18.7, 9), (OF_H200, 1, 8192, 39.6, 22), (OF_H200, 1, 32768, 92.7, 70), (MANY_OF_H200, 8, 8192, 140, 130), (MANY_OF_H200, 128, 8192, 1932, 1952),
           (OF_H100, 1, 1024, None, None), (OF_H100, 1, 8192, None, None), (OF_H100, 1, 32768, None, None)]
 
 # GPUs, tokens a GPU, what DeepEP itself takes (us)
@@ -100,8 +100,8 @@ ATTENTION_HEAD = """
 |---|---|---|---|---|---|---|---|
 """
 DECODE_HEAD = """
-One query a sequence, head dimension 512, 32 heads on 4 of K and V, pages of 16, caches in turn so that none is in the L2, us. Other: the same patch of FlashAttention 3, without pages. Those of the H200 are of a build of 2026-11-24; its memory
-is 1.4 times as fast as that of the H100.
+One query a sequence, head dimension 512, 32 heads on 4 of K and V, pages of 16, caches in turn so that none is in the L2, us. Other: the same patch of FlashAttention 3, without pages. Eight and 128 sequences are of a build of 2026-11-24; an H200's
+memory is 1.4 times as fast as an H100's.
 
 | sequences | keys | baton | of a copy's bandwidth | other | aim | machine |
 |---|---|---|---|---|---|---|
