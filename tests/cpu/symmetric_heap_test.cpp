@@ -78,6 +78,7 @@ std::vector<bool> is_done_with(int group, const calls_of_ranks& calls) {
 void begin_round(const exchange_case& c, std::vector<exchange_rank>& ranks) {
   const auto inputs = draw_inputs(c, 1);
   for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(inputs[r]);
+  for (exchange_rank& r : ranks) r.ranks().synchronize();  // which reads the inputs
   for (exchange_rank& r : ranks) r.dispatch_async();
 }
 void begin_to_combine(const exchange_case& c, std::vector<exchange_rank>& ranks) {
@@ -126,6 +127,7 @@ TEST(symmetric_heap, other_communicators_of_a_world_go_on_where_one_ends_within_
   {
     auto others = make_ranks(worlds, c.config);
     begin_round(c, others);
+    for (const world& w : worlds) w.synchronize();  // what was enqueued reads the ranks' memory
   }
   EXPECT_EQ(run_round(c, ranks, 1), "");
 }
