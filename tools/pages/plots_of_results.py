@@ -67,7 +67,13 @@ def draw_layers(points, out, title):
         for what, style in (("layer", "-"), ("experts_alone", "--"), ("exchange", ":")):
             panel.plot([p["tokens"] for p in line], [p[what]["median_us"] for p in line], style, marker="o", markersize=3,
                        label=f"{what.replace('_', ' ')}, weights {weights}")
+        if halved := [p for p in line if p.get("overlapped")]:
+            panel.plot([p["tokens"] for p in halved], [min(one["layer"]["median_us"] for one in p["overlapped"]) for p in halved], "-.", marker="s", markersize=3,
+                       label=f"two micro-batches, weights {weights}")
+    tokens = sorted({p["tokens"] for p in points})
     panel.set(xscale="log", yscale="log", xlabel="tokens of a rank", ylabel="us, median")
+    panel.set_xticks(tokens, [f"{n:,}" for n in tokens], minor=False)
+    panel.minorticks_off()
     panel.grid(alpha=0.3)
     panel.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1))
     panel.set_title(f"{title}, {points[0]['ranks']} ranks, {points[0]['gpu']}", fontsize=9)
