@@ -1,34 +1,23 @@
 #include "cli/bench/overlapped_layers.hpp"
 
-#include <chrono>
-#include <ratio>
+#include "cli/bench/ep_timer.hpp"
 
 namespace baton::cli {
 namespace {
 
 class cpu_layers : public overlapped_layers {
  public:
-  explicit cpu_layers(const micro_batches& of) : batches_{of} {}
+  explicit cpu_layers(const micro_batches& of) : timers_{make_cpu_timer(*of[0]), make_cpu_timer(*of[1])} {}
 
   std::vector<double> time(int layers) override {
-    for (ep_session* batch : batches_)
-      for (int r = 0; r < batch->num_ranks(); ++r) batch->poison(r, {});
-    const auto start = std::chrono::steady_clock::now();
-    for (int layer = 0; layer < layers; ++layer)
-      for (const ep_step step : fused_layer_steps)
-        for (ep_session* batch : batches_) enqueue(*batch, step, layer);
-    for (const world& rank : batches_[0]->worlds()) rank.synchronize();
-    const double us =
-        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-    return std::vector<double>(batches_[0]->worlds().size(), us / layers);
+    std::vector<double> us = timers_[0]->time_rounds(ep_form::fused_layer, layers);
+    const std::vector<double> of_second = timers_[1]->time_rounds(ep_form::fused_layer, layers);
+    for (std::size_t rank = 0; rank < us.size(); ++rank) us[rank] += of_second[rank];
+    return us;
   }
 
  private:
-  static void enqueue(ep_session& batch, ep_step step, int layer) {
-    for (int r = 0; r < batch.num_ranks(); ++r) batch.enqueue(step, r, layer % batch.num_sets(), {});
-  }
-
-  micro_batches batches_;
+  std::array<std::unique_ptr<ep_timer>, 2> timers_;
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ class overlapped_layers {
   virtual std::vector<double> time(int layers) = 0;
 };
 
-/// The sessions must outlive it. On the CPU, where ranks share one machine, the same calls one after the other.
+/// The sessions must outlive it. On the CPU, where ranks share one machine, one micro-batch after the other.
 std::unique_ptr<overlapped_layers> make_overlapped_layers(const micro_batches& of);
 /// On CUDA what travels and what computes have a stream each; a rank's layers are captured in one graph.
 /// @throws unsupported  in a build without CUDA

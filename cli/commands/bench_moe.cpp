@@ -167,15 +167,23 @@ void check_tokens(const ep_session& session, const layer_experts<Value>& experts
   }
 }
 
-/// Replayed where there are graphs, else called.
-ep_timing time_form(ep_timer& timer, ep_form form, const moe_point& p, int repeats) {
+/// sample(), microseconds of each rank, behind those that warm up.
+template <class Sample>
+ep_timing samples_of(int repeats, Sample sample) {
   ep_timing times;
   for (int i = -moe_warm_up; i < repeats; ++i) {
-    std::optional<std::vector<double>> replayed = timer.time_replay(form, p.rounds);
-    std::vector<double> us = replayed ? std::move(*replayed) : timer.time_rounds(form, p.rounds);
+    std::vector<double> us = sample();
     if (i >= 0) times.samples_us.push_back(std::move(us));
   }
   return times;
+}
+
+/// Replayed where there are graphs, else called.
+ep_timing time_form(ep_timer& timer, ep_form form, const moe_point& p, int repeats) {
+  return samples_of(repeats, [&] {
+    std::optional<std::vector<double>> replayed = timer.time_replay(form, p.rounds);
+    return replayed ? std::move(*replayed) : timer.time_rounds(form, p.rounds);
+  });
 }
 
 void time_steps(ep_timer& timer, const ep_session& session, moe_point& p, int repeats) {
@@ -242,11 +250,7 @@ ep_timing time_overlapped(std::span<const world> worlds, const layer_experts<Val
   second.use(experts[1]);
   for (ep_session* batch : {&first, &second}) batch->run_round(0, ep_form::fused_layer);
   const std::unique_ptr<overlapped_layers> layers = make_overlapped_layers({&first, &second});
-  ep_timing times;
-  for (int i = -moe_warm_up; i < repeats; ++i) {
-    std::vector<double> us = layers->time(p.rounds);
-    if (i >= 0) times.samples_us.push_back(std::move(us));
-  }
+  ep_timing times = samples_of(repeats, [&] { return layers->time(p.rounds); });
   for (const ep_session* batch : {&first, &second}) check_tokens(*batch, weights, half);
   p.worst = half.worst;
   if (!half.wrong.empty()) p.wrong = fmt::format("two micro-batches, {} SMs: {}", exchange_sms, half.wrong);
