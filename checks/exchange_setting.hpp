@@ -65,9 +65,9 @@ struct exchange_setting {
   int late = -1;  // this rank comes to round `late_round` when another one has given up
   int late_round = 0;
   comeback then = {};
-  bool combines = true;                // if not, dispatch follows dispatch
-  int looks = 2;                       // bounds::looks
-  int p2p_group_size = ep::max_ranks;  // layout per_expert, or per_rank in chunks
+  bool combines = true;                     // if not, dispatch follows dispatch
+  int looks = 2;                            // bounds::looks
+  int p2p_group_size = ep::max_near_ranks;  // layout per_expert, or per_rank in chunks
   int carriers =
       4;  // of each rank, if some are beyond its group: what the network has of a rank's under way at most
   bool two_levels = false;          // layout per_rank in chunks: tokens are forwarded within groups

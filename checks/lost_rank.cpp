@@ -50,12 +50,12 @@ template <class X>
 void give_up(X& x, check::program& p, const loss_world& w, const loss_setting& s) {
   const int rank = x.rank();
   loss_words words{{{}, p2p_group::of(rank, s.p2p_group_size, s.ranks())}, rank, s.ranks()};
-  for (int r = 0; r < s.ranks(); ++r) words.of_ranks.parts.of_rank[r] = w.words[static_cast<std::size_t>(r)];
+  for (int r = 0; r < s.ranks(); ++r) words.of_ranks.of_rank[r] = w.words[static_cast<std::size_t>(r)];
   if (rank == s.last) {
     typename X::template lanes<std::uint64_t*> others{};
     typename X::template lanes<std::uint64_t> seen{};
     for (int r = 0; r < s.ranks(); ++r)
-      if (r != rank && s.of(r) >= 0) others[r] = words.of_ranks.parts.of_rank[rank] + r;
+      if (r != rank && s.of(r) >= 0) others[r] = words.of_ranks.of_rank[rank] + r;
     x.template wait<order::acquire, scope::system>(
         others, [](int, std::uint64_t word) { return word != 0; }, {.where = test_site}, seen);
   }

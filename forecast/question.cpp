@@ -41,13 +41,13 @@ std::string why_not(const question& q) {
   ep_config few = q.config;
   few.p2p_group_size = 0;
   few.levels = ep_levels::one;
-  std::string reason = baton::why_not(few, std::min(q.ranks, ep::max_ranks));
+  std::string reason = baton::why_not(few, std::min(q.ranks, ep::max_near_ranks));
   return reason.empty() ? why_not(q.links) : reason;
 }
 
 ep_transfer transfer_in_group(const question& q) {
   if (q.groups() > 1) return ep_transfer::chunks;
-  return transfer_of(q.config, std::min(q.ranks, ep::max_ranks));
+  return transfer_of(q.config, std::min(q.ranks, ep::max_near_ranks));
 }
 
 }  // namespace baton::forecast

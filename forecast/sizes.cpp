@@ -12,7 +12,7 @@ using chunk_cells = ep::per_rank_chunks::cells;
 
 /// Of a rank among so many as the kernels' arrays have room for: what a message takes does not depend on them.
 ep::shape shape_of_message(const question& q) {
-  return ep::shape_of(q.config, std::min(q.ranks, ep::max_ranks), 0);
+  return ep::shape_of(q.config, std::min(q.ranks, ep::max_near_ranks), 0);
 }
 
 chunk_cells chunks_of(const ep::shape& s) {
@@ -52,7 +52,7 @@ std::size_t window_bytes(const question& q) {
     return ep::per_rank_chunks::group_cells{s, chunks, q.group_size()}.bytes;
   if (q.groups() > 1) return ep::per_rank_chunks::far_cells{s, chunks}.bytes;
   if (transfer_in_group(q) == ep_transfer::chunks) return chunks.bytes;
-  return q.ranks <= ep::max_ranks ? per_rank_cells{s}.bytes() : 0;
+  return q.ranks <= ep::max_near_ranks ? per_rank_cells{s}.bytes() : 0;
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ void forecast_table::print(const forecast_case& c, const forecast::round_forecas
 
 void forecast_table::print_end(std::ostream& out) const {
   if (!has_unwritten_) return;
-  out << "\n* There are no kernels for this yet: they take 8 ranks, and two levels with\n"
+  out << "\n* There are no kernels for this yet: they take 32 ranks in groups of 8, and two levels with\n"
          "  layout per_rank in groups that are all as large.\n";
 }
 

@@ -67,7 +67,8 @@ struct ep_config {
   /// Ranks r with the same r / p2p_group_size reach each other's memory with stores; the others are reached by puts of what was
   /// written in memory of the rank's own. 0: the ranks of a host are one group (world::hosts). Fewer than all: CPU worlds
   /// simulate the network between groups; GPUs need NVSHMEM, which is opened then, and a process for each. Layout per_rank
-  /// travels in chunks then. Not tried on more than one machine. Results are the same bits, with levels one.
+  /// travels in chunks then. Not tried on more than one machine. Results are the same bits, with levels one. Up to 8 of up to 32
+  /// ranks; with up to 8 ranks, any number.
   int p2p_group_size = 0;
   /// two: layout per_rank, groups of as many ranks each. The calls that wait forward, too: those of a rank wait for its
   /// forwarders'. What a group of several ranks makes of a token is rounded to combine_format twice: each part, and their sum.
@@ -129,8 +130,8 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 /// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
 /// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows. With
 /// rows_of_expert max_rows is E/R times that. With weights_at_combine window has 8*R*T*top_k more, in whole 128.
-/// That is one slot; num_slots of them take as often as much, each rounded up to 256 bytes, and then 128 bytes of window and 64
-/// of local. CUDA rounds
+/// That is one slot; num_slots of them take as often as much, each rounded up to 256 bytes, and then 128 bytes of window, or 8*R of
+/// more than 16 ranks, and 64 of local. CUDA rounds
 /// window and local up to the GPU's unit of allocation, 2 MiB.
 /// @throws invalid_argument  why_not(config, num_ranks)
 struct workspace_size {

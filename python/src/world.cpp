@@ -36,7 +36,8 @@ py_world alone_with_its_arrays(world handle) {
 /// That an exchange can have, as the library says.
 int most_ranks() {
   static const int most = [] {
-    constexpr ep_config any{.num_experts = 1024, .top_k = 1, .hidden = 128, .num_max_tokens_per_rank = 1};
+    constexpr ep_config any{
+        .num_experts = 1024, .top_k = 1, .hidden = 128, .num_max_tokens_per_rank = 1, .p2p_group_size = 1};
     int n = 1;
     while (why_not(any, n + 1).empty()) ++n;
     return n;

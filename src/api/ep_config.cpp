@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "api/ep_layout.hpp"
 #include "baton/error.hpp"
 #include "baton/expert_parallel.hpp"
@@ -20,6 +22,14 @@ std::string outside(const char* name, int value, int low, int high) {
 
 std::string why_not_shape(const ep_config& c, int num_ranks) {
   if (num_ranks < 1 || num_ranks > ep::max_ranks) return outside("ranks", num_ranks, 1, ep::max_ranks);
+  if (num_ranks > ep::max_near_ranks && c.p2p_group_size == 0)
+    return fmt::format(
+        "ranks: {} are more than the {} of a p2p group; use fewer, or a p2p_group_size of up to {}, beyond "
+        "which "
+        "ranks are reached by puts",
+        num_ranks, ep::max_near_ranks, ep::max_near_ranks);
+  if (num_ranks > ep::max_near_ranks && c.p2p_group_size > ep::max_near_ranks)
+    return outside("p2p_group_size", c.p2p_group_size, 0, ep::max_near_ranks);
   if (c.num_experts < 1 || c.num_experts > ep::max_experts)
     return outside("num_experts", c.num_experts, 1, ep::max_experts);
   if (c.num_experts < num_ranks)
@@ -247,7 +257,7 @@ workspace_size bytes_before(const ep_config& c, int num_ranks, int slot) {
 workspace_size workspace_bytes(const ep_config& c, int num_ranks) {
   if (const std::string reason = why_not(c, num_ranks); !reason.empty()) throw invalid_argument{reason};
   const workspace_size slots = bytes_before(c, num_ranks, c.num_slots);
-  return {slots.window + meeting_steps * most_members * sizeof(std::uint64_t),
+  return {slots.window + std::max(meeting_steps * most_members, num_ranks) * sizeof(std::uint64_t),
           slots.local + most_members * sizeof(std::uint64_t)};
 }
 

@@ -31,7 +31,7 @@ class ep_layout_calls {
 
   virtual ~ep_layout_calls() = default;
   /// Memory of its own, and everybody's windows.
-  virtual void place(std::byte* local, const ep::peer_array<std::byte>& windows) = 0;
+  virtual void place(std::byte* local, const ep::all_ranks_array<std::byte>& windows) = 0;
   virtual void make_ready(const creating_host& host) const = 0;
   virtual ep::device_errors* errors() const = 0;
   /// In device memory: bit r: rank r takes no part. Null: all always do.

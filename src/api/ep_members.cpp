@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t most_epoch = (std::uint64_t{1} << (64 - epoch_bits_from)) - 1;
 
 constexpr std::uint32_t bits_of(int num_ranks) {
-  return (1u << num_ranks) - 1;
+  return (2u << (num_ranks - 1)) - 1;
 }
 
 std::string text_of(std::uint32_t ranks) {
@@ -29,7 +29,7 @@ std::string text_of_word(std::uint64_t word) {
 
 }  // namespace
 
-static_assert(ep::max_ranks <= most_members);
+static_assert(ep::max_near_ranks <= most_members);
 
 ep_membership all_members(int num_ranks) {
   return {0, bits_of(num_ranks)};
@@ -59,7 +59,7 @@ void require_next(const world& w, const ep_membership& next, std::uint64_t last_
 }
 
 void meet(const world& w, const ep_workspace& workspace, const ep_membership& next, int step) {
-  const ep::peer_array<std::uint64_t> words = workspace.member_words();
+  const ep::all_ranks_array<std::uint64_t> words = workspace.words_of_ranks();
   ep::members::params p{{{}, word_of(next), w.rank(), step}, workspace.told()};
   for (int r = 0; r < w.size(); ++r) p.step.words[r] = words.at[r];
   ep::members::launch(w, p, {});

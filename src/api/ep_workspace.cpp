@@ -36,27 +36,26 @@ std::byte* ep_workspace::local_of(int slot) const {
   return local_->peer(0) + bytes_before(config_, ranks_.size(), slot).local;
 }
 
-ep::peer_array<std::byte> ep_workspace::windows_of(int slot) const {
+ep::all_ranks_array<std::byte> ep_workspace::windows_of(int slot) const {
   const std::size_t before = bytes_before(config_, ranks_.size(), slot).window;
-  ep::peer_array<std::byte> windows{};
+  ep::all_ranks_array<std::byte> windows{};
   for (int r = 0; r < ranks_.size(); ++r) windows.at[r] = window_->peer(r) + before;
   return windows;
 }
 
-ep::peer_array<std::uint64_t> ep_workspace::member_words() const {
+ep::all_ranks_array<std::uint64_t> ep_workspace::words_of_ranks() const {
   const std::size_t before = bytes_before(config_, ranks_.size(), config_.num_slots).window;
-  ep::peer_array<std::uint64_t> words{};
+  ep::all_ranks_array<std::uint64_t> words{};
   for (int r = 0; r < ranks_.size(); ++r)
     words.at[r] = reinterpret_cast<std::uint64_t*>(window_->peer(r) + before);
   return words;
 }
 
 loss_words ep_workspace::words_of_loss() const {
-  static_assert(ep::max_ranks <= most_members);
   const auto near = p2p_group::of(ranks_.rank(), config_.p2p_group_size, ranks_.size());
   loss_words l{{{}, near}, ranks_.rank(), ranks_.size()};
-  const ep::peer_array<std::uint64_t> words = member_words();
-  std::copy_n(words.at, ranks_.size(), l.of_ranks.parts.of_rank);
+  const ep::all_ranks_array<std::uint64_t> words = words_of_ranks();
+  std::copy_n(words.at, ranks_.size(), l.of_ranks.of_rank);
   return l;
 }
 

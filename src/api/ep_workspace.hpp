@@ -16,9 +16,9 @@ class ep_workspace {
   ep_workspace(const world& w, const ep_config& config);
 
   std::byte* local_of(int slot) const;
-  ep::peer_array<std::byte> windows_of(int slot) const;
+  ep::all_ranks_array<std::byte> windows_of(int slot) const;
   /// Behind all slots: words in which members meet, in each rank's window, and what they told, in memory of this rank's own.
-  ep::peer_array<std::uint64_t> member_words() const;
+  ep::all_ranks_array<std::uint64_t> words_of_ranks() const;
   std::uint64_t* told() const;
   /// With ranks beyond the p2p group members do not meet, and who gives up tells so in the same words.
   loss_words words_of_loss() const;

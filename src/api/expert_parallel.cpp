@@ -47,7 +47,10 @@ struct expert_parallel::state {
   const int exceptions = std::uncaught_exceptions();
 
   state(const world& w, const ep_config& c)
-      : ranks{w}, config{c}, times_lost{w.state().times_lost}, members{word_of(all_members(w.size()))} {
+      : ranks{w},
+        config{c},
+        times_lost{w.state().times_lost},
+        members{word_of(all_members(std::min(w.size(), ep::max_near_ranks)))} {
     for (int slot = 0; slot < c.num_slots; ++slot) rounds.emplace_back(w, c, slot);
   }
   /// An exception that ends the scope ends the scopes of what the caller had passed too. Beyond the p2p group what a round that
@@ -94,6 +97,10 @@ struct expert_parallel::state {
   void drop_rounds();
   void begin_anew(const ep_membership& with);
   void write_absent(const ep_membership& now);
+  /// More ranks than a p2p group may have are all members for good.
+  ep_membership who_takes_part() const {
+    return ranks.size() > ep::max_near_ranks ? all_members(ranks.size()) : members_of(members);
+  }
 };
 
 namespace {
@@ -249,7 +256,7 @@ void expert_parallel::reacquire() {
   st.workspace->reacquire();
   try {
     st.make_ready();
-    st.write_absent(members_of(st.members));
+    st.write_absent(st.who_takes_part());
   } catch (...) {
     st.workspace->drop();
     throw;
@@ -278,7 +285,7 @@ void expert_parallel::set_members(const ep_membership& members) {
 }
 
 ep_membership expert_parallel::members() const {
-  return members_of(present(state_).members);
+  return present(state_).who_takes_part();
 }
 
 void expert_parallel::dispatch_async(const dispatch_input& in, stream_ref stream) {
@@ -387,7 +394,7 @@ ep_state expert_parallel::dump_state() const {
   ep_state found;
   look_at_waits(st.ranks, found);
   found.configuration = text_of(st.config, st.ranks);
-  found.members = members_of(st.members);
+  found.members = st.who_takes_part();
   // Of the first slot whose round is not over.
   const ep_round* shown = &st.rounds.front();
   for (const ep_round& of_slot : st.rounds)

@@ -24,7 +24,7 @@ class per_expert_layout final : public ep_layout_calls {
              .windows = {},
              .p2p_group_size = c.p2p_group_size > 0 ? c.p2p_group_size : w.size()} {}
 
-  void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
+  void place(std::byte* local, const ep::all_ranks_array<std::byte>& windows) override {
     end_.local = local;
     end_.windows = windows;
   }

@@ -33,7 +33,7 @@ class per_rank_layout final : public ep_layout_calls {
     }
   }
 
-  void place(std::byte* local, const ep::peer_array<std::byte>& windows) override {
+  void place(std::byte* local, const ep::all_ranks_array<std::byte>& windows) override {
     end_.local = local;
     end_.windows = windows;
   }

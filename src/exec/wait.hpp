@@ -55,7 +55,7 @@ constexpr std::int32_t culprit(const stuck_record& record) {
 /// sample, which is all of it for up to `num_rows` blocks.
 struct wait_log {
   static constexpr unsigned num_rows = 32, num_warps = 32,
-                            num_peers = 8;  // powers of two; a world has no more peers
+                            num_peers = 32;  // powers of two; a communicator has no more ranks
 
   struct counter {
     std::uint64_t ns, waits;

@@ -30,11 +30,11 @@ cudaError_t enqueue_chunks_of(const nvshmem_launch& l) {
   using kernel = nvshmem_launch::kernel;
   switch (l.what) {
     case kernel::dispatch_chunks:
-      return enqueue_dispatch_chunks<Reach<dispatch_params>>(l);
+      return enqueue_dispatch_chunks<Reach<any_dispatch_params>>(l);
     case kernel::combine_chunks_to_fp32:
-      return enqueue_combine_chunks<Reach<combine_params<ep::store_fp32>>>(l);
+      return enqueue_combine_chunks<Reach<any_combine_params<ep::store_fp32>>>(l);
     case kernel::combine_chunks_to_bf16:
-      return enqueue_combine_chunks<Reach<combine_params<ep::store_bf16>>>(l);
+      return enqueue_combine_chunks<Reach<any_combine_params<ep::store_bf16>>>(l);
     default:
       return cudaErrorInvalidDeviceFunction;
   }

@@ -5,7 +5,8 @@
 //   n = expert slots (experts rounded up to a multiple of the ranks), R = ranks, L = n / R
 //
 //   kernel            words             cells, and who uses them
-//   dispatch_async    [0, n)            reserved: slots handed out per expert. Stays 0: slots are prefix sums
+//   dispatch_async    [0, n)            reserved: slots handed out per expert. Stays 0, as slots are prefix sums, unless
+//                                       ranks are beyond the p2p group: rank completion of all     (completion.hpp)
 //                     [n, 2n)           finished: units of expert e's messages written      (completion.hpp)
 //                     [2n, 2n + 8)      rank completion: finished experts of rank d         (completion.hpp)
 //   dispatch_wait,    A [0, 2n)         pair i = local expert * R + rank: end row, row count

@@ -31,22 +31,25 @@
 
 namespace baton {
 
-/// Ranks in all, on however many hosts.
-inline constexpr int most_peers = max_gpus_per_node;
+/// Ranks of a p2p group.
+inline constexpr int most_near_peers = max_gpus_per_node;
+/// Ranks in all, on however many hosts: a lane of a warp each, and a bit of a word.
+inline constexpr int most_peers = warp_lanes;
 
 /// All ranks are in the p2p group: a rank stores straight into its peers' memory, and several warps may share a message.
 struct peer_stores {
   static constexpr bool goes_by_put = false;
+  static constexpr int most_ranks = most_near_peers;
 
   /// A part of each rank's window, as this rank addresses it.
   struct messages {
-    std::byte* of_rank[most_peers];
+    std::byte* of_rank[most_ranks];
     BATON_FN std::byte* of(int rank, int) const { return of_rank[rank]; }
   };
 
   /// Words in each rank's window, likewise.
   struct words {
-    std::uint64_t* of_rank[most_peers];
+    std::uint64_t* of_rank[most_ranks];
     BATON_FN std::uint64_t* of(int rank) const { return of_rank[rank]; }
   };
 };
@@ -65,11 +68,12 @@ struct p2p_group {
 /// Ranks beyond the p2p group are reached by puts of what one warp has written in this rank's send buffer.
 struct peer_puts {
   static constexpr bool goes_by_put = true;
+  static constexpr int most_ranks = most_peers;
 
   struct messages {
-    peer_stores::messages parts;  // of ranks beyond the group: as the network names them
-    std::byte* send_buffer;       // [places, bytes]
-    int bytes;                    // of a message
+    std::byte* of_rank[most_ranks];  // of ranks beyond the group: as the network names them
+    std::byte* send_buffer;          // [places, bytes]
+    int bytes;                       // of a message
     p2p_group near;
 
     struct place {
@@ -78,20 +82,20 @@ struct peer_puts {
       BATON_FN std::byte* operator+(std::size_t offset) const { return is_far ? at : at + offset; }
     };
     BATON_FN place of(int rank, int nth) const {
-      if (near.has(rank)) return {parts.of_rank[rank], false};
+      if (near.has(rank)) return {of_rank[rank], false};
       return {send_place(nth), true};
     }
     template <far_exec_context X>
     BATON_FN void put(X& x, int rank, std::size_t offset, int nth) const {
       if (near.has(rank)) return;
       x.sync_warp();  // all lanes' writes are behind the put
-      x.put(rank, parts.of_rank[rank] + offset, send_place(nth), bytes);
+      x.put(rank, of_rank[rank] + offset, send_place(nth), bytes);
     }
     BATON_FN std::byte* send_place(int nth) const { return send_buffer + std::int64_t{nth} * bytes; }
   };
 
   struct words {
-    peer_stores::words parts;
+    std::uint64_t* of_rank[most_ranks];
     p2p_group near;
 
     struct word {
@@ -100,7 +104,7 @@ struct peer_puts {
       bool is_far;
       BATON_FN word operator+(int nth) const { return {at + nth, rank, is_far}; }
     };
-    BATON_FN word of(int rank) const { return {parts.of_rank[rank], rank, !near.has(rank)}; }
+    BATON_FN word of(int rank) const { return {of_rank[rank], rank, !near.has(rank)}; }
   };
 };
 

@@ -111,7 +111,7 @@ TEST(words_of_lost_ranks, name_a_rank_that_there_is_or_none_whatever_they_say) {
     for (std::size_t r = 0; r < of_ranks.size(); ++r) {
       std::generate(of_ranks[r].begin(), of_ranks[r].begin() + num_ranks,
                     [&] { return any_word(random, num_ranks); });
-      words.of_ranks.parts.of_rank[r] = of_ranks[r].data();
+      words.of_ranks.of_rank[r] = of_ranks[r].data();
     }
     int named = -1;
     sim::machine m{num_ranks, {}};
@@ -131,7 +131,7 @@ TEST(words_of_lost_ranks, who_refused_is_named_at_once) {
   std::array<std::array<std::uint64_t, 3>, 3> of_ranks{};
   of_ranks[0][1] = epoch_arrival::word(1, 1);
   loss_words words{{{}, p2p_group::of(0, 3, 3)}, 0, 3};
-  for (std::size_t r = 0; r < 3; ++r) words.of_ranks.parts.of_rank[r] = of_ranks[r].data();
+  for (std::size_t r = 0; r < 3; ++r) words.of_ranks.of_rank[r] = of_ranks[r].data();
   sim::machine m{3, {}};
   int named = -1;
   m.launch(0, {.limits = {.deadline_ns = 1000}}, [&](sim::context& x) {
@@ -163,7 +163,7 @@ std::uint32_t claimed_after(std::uint64_t waited_ns, std::int16_t peer) {
   record.waited_ns = waited_ns;
   record.peer = peer;
   ep::lost_rank::params p{{{{}, p2p_group::of(0, 1, 2)}, 0, 2}, &record, 1000};
-  for (std::size_t r = 0; r < 2; ++r) p.words.of_ranks.parts.of_rank[r] = of_ranks[r].data();
+  for (std::size_t r = 0; r < 2; ++r) p.words.of_ranks.of_rank[r] = of_ranks[r].data();
   sim::machine m{2, {}};
   m.launch(0, {.limits = {.deadline_ns = 125}}, [&](sim::context& x) { ep::lost_rank::kernel::run(x, p); });
   m.run(0);

@@ -67,7 +67,7 @@ int warps_of_kernels_for(int ranks) {
 }
 
 TEST(exchange_role_grid, no_kernel_is_launched_with_more_warps_than_it_is_compiled_for) {
-  for (int ranks = 1; ranks <= max_ranks; ++ranks)
+  for (int ranks = 1; ranks <= max_near_ranks; ++ranks)
     for (const int tokens : {1, 7, 31, 45, 100, 177, 512, 1024})
       for (const int blocks : {1, 8, 24, gpu_blocks})
         for (const int threads : {0, 96, 640, 768})

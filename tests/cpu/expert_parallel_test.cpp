@@ -42,7 +42,7 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
     EXPECT_EQ(reason([=](ep_config& c) { c.num_slots = slots; }),
               "num_slots: " + std::to_string(slots) + " is outside [1, 8]");
   EXPECT_EQ(reason([](ep_config& c) { c.hidden = 65544; }), "hidden: 65544 is outside [8, 65536]");
-  EXPECT_EQ(reason([](ep_config&) {}, 9), "ranks: 9 is outside [1, 8]");
+  EXPECT_EQ(reason([](ep_config&) {}, 33), "ranks: 33 is outside [1, 32]");
   EXPECT_EQ(reason([](ep_config& c) { c.format = token_format{7}; }), "format: 7 is no token_format");
   EXPECT_EQ(reason([](ep_config& c) { c.layout = ep_layout{2}; }), "layout: 2 is no ep_layout");
   EXPECT_EQ(reason([](ep_config& c) {

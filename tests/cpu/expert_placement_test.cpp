@@ -241,7 +241,7 @@ TEST(expert_placement, sizes_and_loads_that_cannot_be_are_refused_by_name) {
   };
   EXPECT_TRUE(says(refused({}, 2, 4), "loads: empty"));
   EXPECT_TRUE(says(refused({1, 2}, 0, 4), "num_ranks: 0"));
-  EXPECT_TRUE(says(refused({1, 2}, 9, 9), "num_ranks: 9"));
+  EXPECT_TRUE(says(refused({1, 2}, 33, 33), "num_ranks: 33"));
   EXPECT_TRUE(says(refused({1, 2, 3}, 2, 2), "num_physical: 2", "at least 3, and at most 6"));
   EXPECT_TRUE(says(refused({1, 2}, 2, 5), "num_physical: 5", "at most 4"));
   EXPECT_TRUE(says(refused(expert_loads(600, 1), 2, 1025), "num_physical: 1025", "at most 1024"));
@@ -276,7 +276,7 @@ TEST(expert_placement, tables_that_contradict_each_other_are_refused_by_every_ca
       refused([](expert_placement& p) { p.logical_to_physical.resize(4); }),
       "placement.logical_to_physical: 4 entries, expected max_replicas for each of 3 replica_counts, 6");
   EXPECT_EQ(refused([](expert_placement& p) { p.num_ranks = 40; }),
-            "placement.num_ranks: 40 is outside [1, 8]");
+            "placement.num_ranks: 40 is outside [1, 32]");
   EXPECT_EQ(refused([](expert_placement& p) { p.max_replicas = 3; }),
             "placement.max_replicas: 3 is outside [1, 2]");
 }

@@ -187,8 +187,8 @@ TEST(exchange_lies, a_source_of_an_earlier_round_of_another_expert_or_of_zeroes_
     const stuck_record r = told(e, 2, 0, [&] {
       auto* sources = e.in_local<source_info>(0, &ep::local_layout::sources);
       if (lie == 0) sources[0] = {};
-      if (lie == 1) sources[0].seal = ep::seal_of(sources[0], 0, 1);
-      if (lie == 2) sources[0].seal = ep::seal_of(sources[0], 1, 2);
+      if (lie == 1) sources[0].seal = ep::seal_of<ep::max_near_ranks>(sources[0], 0, 1);
+      if (lie == 2) sources[0].seal = ep::seal_of<ep::max_near_ranks>(sources[0], 1, 2);
     });
     ASSERT_EQ(r.complete, 1u) << lie;
     EXPECT_EQ(name(r.where), "combine.stale_source");
@@ -203,7 +203,7 @@ TEST(exchange_lies, a_source_with_a_right_seal_of_a_place_that_there_is_not_is_r
     const stuck_record r = told(e, 2, 0, [&] {
       auto* sources = e.in_local<source_info>(0, &ep::local_layout::sources);
       sources[0] = lie;
-      sources[0].seal = ep::seal_of(lie, 0, 2);
+      sources[0].seal = ep::seal_of<ep::max_near_ranks>(lie, 0, 2);
     });
     ASSERT_EQ(r.complete, 1u) << lie.token << ' ' << lie.topk_slot << ' ' << lie.rank;
     EXPECT_EQ(name(r.where), "combine.stale_source");

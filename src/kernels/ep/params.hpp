@@ -7,11 +7,21 @@
 
 namespace baton::ep {
 
-/// One pointer for each rank of the p2p group, as this rank addresses it.
-template <class T>
+/// One pointer for each rank, as this rank addresses it: of a p2p group, or of all there may be.
+template <class T, int most_ranks = max_near_ranks>
 struct peer_array {
-  T* at[max_ranks];
+  T* at[most_ranks];
 };
+template <class T>
+using all_ranks_array = peer_array<T, max_ranks>;
+
+/// The first ones, as kernels take them whose ranks are all in one group; of more ranks none, as these have kernels of their own.
+template <class T>
+constexpr peer_array<T> of_near_ranks(const all_ranks_array<T>& all, int num_ranks) {
+  peer_array<T> near{};
+  for (int r = 0; r < num_ranks && num_ranks <= max_near_ranks; ++r) near.at[r] = all.at[r];
+  return near;
+}
 
 /// The default input scales: a tensor, or none; of tokens that are given in a format of fewer bits, those of all tokens.
 struct tensor_scales {

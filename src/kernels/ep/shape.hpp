@@ -8,7 +8,8 @@
 
 namespace baton::ep {
 
-inline constexpr int max_ranks = 8;
+inline constexpr int max_ranks = 32;      // in all
+inline constexpr int max_near_ranks = 8;  // of a p2p group
 inline constexpr int max_experts = 1024;
 inline constexpr int max_top_k = 32;
 inline constexpr int max_blocks = 1024;  // of a kernel

@@ -72,7 +72,7 @@ struct kernel {
  private:
   /// Dispatch's, which is over.
   static BATON_FN member_round round_of(const round_start& now) {
-    return {now.epoch(), now.absent & ((1u << max_ranks) - 1)};
+    return {now.epoch(), now.absent & ((1u << max_near_ranks) - 1)};
   }
 
   /// Who takes which 32 words of a rank: dealt on from where those of the rank before end if ranks have as many tokens as this

@@ -29,7 +29,7 @@ struct combine_async_kernel {
 
   template <exec_context X, class Params>
   static BATON_FN void run(X& x, const Params& p) {
-    const combine_async_plan shared{p.s};
+    const combine_async_plan shared{p.s, Params::window::most_ranks};
     const int pairs = p.s.num_local_experts(p.s.rank) * p.s.num_ranks;
     const row_table table{shared.rows.prefix(x), shared.rows.first_row(x), pairs};
     x.block_each(shared.zeroes(), [&](int i) { x.write(shared.sent(x) + i, 0); });
@@ -62,8 +62,8 @@ struct combine_async_kernel {
       const row_place at = table.find(x, unit / units.per_row);
       const int nth = unit % units.per_row, rank = at.pair % p.s.num_ranks;
       const source_info source = x.from_one([&] { return x.read(p.sources + at.row); });
-      const std::uint32_t seal =
-          seal_of(source, p.s.first_expert(p.s.rank) + at.pair / p.s.num_ranks, sent.epoch);
+      const std::uint32_t seal = seal_of<Params::window::most_ranks>(
+          source, p.s.first_expert(p.s.rank) + at.pair / p.s.num_ranks, sent.epoch);
       if (source.seal != seal || !is_within(p.s, source, rank)) {
         x.elect([&] {
           x.refuse({.where = refusal_sites::source(), .peer = rank, .epoch = sent.epoch, .expected = seal},

@@ -54,7 +54,7 @@ struct dispatch_async_kernel {
   template <exec_context X, class Params>
   static BATON_FN void run(X& x, const Params& p) {
     const block_units units{p.num_tokens, p.units.per_row, x.block(), x.num_blocks()};
-    const plan shared{p.s};
+    const plan shared{p.s, Params::window::most_ranks};
     if (!begin(x, p, shared)) return;
     count(x, p, units, shared);
     const int tile_tokens = tile_ids / p.s.top_k;
@@ -174,7 +174,7 @@ struct dispatch_async_kernel {
           if (message == nullptr) return;
           source_info source{token, k, p.s.rank, 0};
           const std::int32_t expert = x.read(shared.ids(x) + (token - begin) * p.s.top_k + k);
-          source.seal = seal_of(source, expert, x.read(shared.start.epoch(x)));
+          source.seal = seal_of<Params::window::most_ranks>(source, expert, x.read(shared.start.epoch(x)));
           x.write(reinterpret_cast<source_info*>(message + p.s.trailer_offset()), source);
         });
       }
@@ -207,11 +207,17 @@ struct dispatch_async_kernel {
                                     : own > 0 && finish(x, p.counters.finished(e), own, target);
       if (!done) return;
       const int rank = p.s.home(e).rank;
-      if (finish(x, p.counters.rank_completion(rank), 1, p.s.num_local_experts(rank))) {
+      if (finish(x, rank_completion(p, rank), 1, p.s.num_local_experts(rank))) {
         x.write(shared.complete(x) + rank, 1);
       }
     });
     x.sync_block();
+  }
+
+  /// Beyond the p2p group there are more ranks than that region has cells for, but no more than experts.
+  template <class Params>
+  static BATON_FN std::int32_t* rank_completion(const Params& p, int rank) {
+    return Params::window::goes_by_put ? p.counters.reserved(rank) : p.counters.rank_completion(rank);
   }
 
   template <class X, class Params>

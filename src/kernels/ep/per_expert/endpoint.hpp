@@ -17,10 +17,10 @@ struct round_input {
 
 struct endpoint {
   shape s;
-  peer_array<std::byte> windows;   // window_layout, of each rank, as this rank addresses it
-  std::byte* local = nullptr;      // local_layout
-  int warps = 1;                   // of each kernel
-  int p2p_group_size = max_ranks;  // whom stores reach; fewer than all: for the window peer_puts
+  all_ranks_array<std::byte> windows;   // window_layout, of each rank, as this rank addresses it
+  std::byte* local = nullptr;           // local_layout
+  int warps = 1;                        // of each kernel
+  int p2p_group_size = max_near_ranks;  // whom stores reach; fewer than all: for the window peer_puts
 
   template <class T>
   T* own(std::size_t local_layout::*offset) const {
@@ -30,33 +30,27 @@ struct endpoint {
   T* of_rank(int rank, std::size_t window_layout::*offset) const {
     return reinterpret_cast<T*>(windows.at[rank] + window_layout{s}.*offset);
   }
-  peer_stores::messages all_messages(std::size_t window_layout::*offset) const {
-    peer_stores::messages all{};
-    for (int rank = 0; rank < s.num_ranks; ++rank) all.of_rank[rank] = of_rank<std::byte>(rank, offset);
-    return all;
-  }
-  peer_stores::words all_words(std::size_t window_layout::*offset) const {
-    peer_stores::words all{};
-    for (int rank = 0; rank < s.num_ranks; ++rank) all.of_rank[rank] = of_rank<std::uint64_t>(rank, offset);
-    return all;
-  }
   bool goes_beyond_group() const { return p2p_group_size < s.num_ranks; }
   p2p_group near() const { return p2p_group::of(s.rank, p2p_group_size, s.num_ranks); }
   /// Messages of `bytes` for a part of the windows, and where they wait to be put.
   template <class Window>
   typename Window::messages messages(std::size_t window_layout::*offset, std::size_t send_layout::*send,
                                      int bytes) const {
-    if constexpr (Window::goes_by_put)
-      return {all_messages(offset), windows.at[s.rank] + send_layout{s}.*send, bytes, near()};
-    else
-      return all_messages(offset);
+    typename Window::messages all{};
+    for (int rank = 0; rank < s.num_ranks; ++rank) all.of_rank[rank] = of_rank<std::byte>(rank, offset);
+    if constexpr (Window::goes_by_put) {
+      all.send_buffer = windows.at[s.rank] + send_layout{s}.*send;
+      all.bytes = bytes;
+      all.near = near();
+    }
+    return all;
   }
   template <class Window>
   typename Window::words words(std::size_t window_layout::*offset) const {
-    if constexpr (Window::goes_by_put)
-      return {all_words(offset), near()};
-    else
-      return all_words(offset);
+    typename Window::words all{};
+    for (int rank = 0; rank < s.num_ranks; ++rank) all.of_rank[rank] = of_rank<std::uint64_t>(rank, offset);
+    if constexpr (Window::goes_by_put) all.near = near();
+    return all;
   }
   ep_local_sync_counters counters() const {
     return {own<std::int32_t>(&local_layout::counters), s.num_pairs()};

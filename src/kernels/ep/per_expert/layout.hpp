@@ -7,7 +7,7 @@
 
 namespace baton::ep {
 
-static_assert(max_ranks <= most_peers);
+static_assert(max_ranks <= most_peers && max_near_ranks <= most_near_peers);
 
 /// Offsets into a rank's symmetric window; peers write all of it.
 struct window_layout {
@@ -70,12 +70,13 @@ struct local_layout : local_plan, received_layout {
 };
 
 /// What source_info::seal has to be: of no other token, choice, rank and expert within the limits, nor of another
-/// round, for each of them alone.
+/// round, for each of them alone. `most_ranks` are those that the kernels of all ranks know.
+template <int most_ranks>
 constexpr std::uint32_t seal_of(const source_info& source, int expert, std::uint32_t epoch) {
   const auto token = static_cast<std::uint32_t>(source.token),
              topk_slot = static_cast<std::uint32_t>(source.topk_slot),
              rank = static_cast<std::uint32_t>(source.rank);
-  const std::uint32_t place = (token * max_top_k + topk_slot) * max_ranks + rank;
+  const std::uint32_t place = (token * max_top_k + topk_slot) * most_ranks + rank;
   return epoch ^ place * 0x9e3779b1u ^ static_cast<std::uint32_t>(expert) * 0x85ebca77u;
 }
 

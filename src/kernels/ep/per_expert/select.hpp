@@ -22,7 +22,7 @@ void with_arrival(arrival_policy policy, F f) {
 template <class Window, class F>
 void select(const launch_config& c, const dispatch_async_params<tensor_scales, Window>& p, F launch_as) {
   with_arrival(c.arrival, [&]<class Arrival>() {
-    const std::size_t shared = dispatch_async_plan{p.s}.bytes;
+    const std::size_t shared = dispatch_async_plan{p.s, Window::most_ranks}.bytes;
     with_tokens(c.format, c.tokens_are_given, [&]<class Format>() {
       launch_as.template operator()<dispatch_async_kernel<Format, Arrival>>(shared);
     });
@@ -30,22 +30,21 @@ void select(const launch_config& c, const dispatch_async_params<tensor_scales, W
 }
 
 template <template <class> class Kernel, class F>
-void select_arrival(const launch_config& c, const shape& s, F launch_as) {
-  with_arrival(c.arrival, [&]<class Arrival>() {
-    launch_as.template operator()<Kernel<Arrival>>(typename Kernel<Arrival>::plan{s}.bytes);
-  });
+void select_arrival(const launch_config& c, std::size_t shared_bytes, F launch_as) {
+  with_arrival(c.arrival,
+               [&]<class Arrival>() { launch_as.template operator()<Kernel<Arrival>>(shared_bytes); });
 }
 template <class F>
 void select(const launch_config& c, const dispatch_wait_params& p, F launch_as) {
-  select_arrival<dispatch_wait_kernel>(c, p.s, launch_as);
+  select_arrival<dispatch_wait_kernel>(c, dispatch_wait_plan{p.s}.bytes, launch_as);
 }
 template <class Window, class F>
 void select(const launch_config& c, const combine_async_params<Window>& p, F launch_as) {
-  select_arrival<combine_async_kernel>(c, p.s, launch_as);
+  select_arrival<combine_async_kernel>(c, combine_async_plan{p.s, Window::most_ranks}.bytes, launch_as);
 }
 template <class Output, class F>
 void select(const launch_config& c, const combine_wait_params<Output>& p, F launch_as) {
-  select_arrival<combine_wait_kernel>(c, p.s, launch_as);
+  select_arrival<combine_wait_kernel>(c, combine_wait_plan{p.s}.bytes, launch_as);
 }
 
 }  // namespace baton::ep

@@ -30,16 +30,16 @@ struct dispatch_async_plan : shared_plan {
   shared_array<std::byte*> message;  // [tile_ids]: where each id's message starts; null: not sent
   shared_array<std::int32_t> ids;    // [tile_ids]
   round_start_plan start;
-  shared_array<std::int32_t> complete;  // [max_ranks]: this block publishes to that rank
+  shared_array<std::int32_t> complete;  // [most_ranks]: this block publishes to that rank
   shared_array<std::int32_t> total;     // [E]: ids of each expert on this rank
   shared_array<std::int32_t> base;      // [E]: those before the current tile
   shared_array<std::int32_t> own;       // [E]: units this block finishes
 
-  constexpr explicit dispatch_async_plan(const shape& s)
+  constexpr dispatch_async_plan(const shape& s, int most_ranks)
       : message{take<std::byte*>(tile_ids)},
         ids{take<std::int32_t>(tile_ids)},
         start{take_round_start(*this)},
-        complete{take<std::int32_t>(max_ranks)},
+        complete{take<std::int32_t>(most_ranks)},
         total{take<std::int32_t>(s.num_experts)},
         base{take<std::int32_t>(s.num_experts)},
         own{take<std::int32_t>(s.num_experts)} {}
@@ -75,16 +75,16 @@ struct dispatch_wait_plan : waiting_plan {
 };
 
 struct combine_async_plan : shared_plan {
-  shared_array<std::int32_t> sent;      // [max_ranks]: units to each rank, by this block
-  shared_array<std::int32_t> units;     // [max_ranks]: of all blocks
-  shared_array<std::int32_t> complete;  // [max_ranks]: this block publishes to that rank
+  shared_array<std::int32_t> sent;      // [most_ranks]: units to each rank, by this block
+  shared_array<std::int32_t> units;     // [most_ranks]: of all blocks
+  shared_array<std::int32_t> complete;  // [most_ranks]: this block publishes to that rank
   round_start_plan start;
   row_table_plan rows;
 
-  constexpr explicit combine_async_plan(const shape& s)
-      : sent{take<std::int32_t>(max_ranks)},
-        units{take<std::int32_t>(max_ranks)},
-        complete{take<std::int32_t>(max_ranks)},
+  constexpr combine_async_plan(const shape& s, int most_ranks)
+      : sent{take<std::int32_t>(most_ranks)},
+        units{take<std::int32_t>(most_ranks)},
+        complete{take<std::int32_t>(most_ranks)},
         start{take_round_start(*this)},
         rows{take_row_table(*this, s.num_pairs())} {}
 

@@ -92,9 +92,9 @@ struct cells {
   int max_rows;
   rows_taken taken;  // by an expert
   divider by_top_k, by_id_accesses, by_token_units, by_sum_units;
-  int first_expert[max_ranks + 1];  // of each rank, and behind the last
-  int first_here, experts_here;     // of this rank
-  std::uint32_t tokens, sums;       // first line; ids begin at 0
+  int first_expert[max_near_ranks + 1];  // of each rank, and behind the last
+  int first_here, experts_here;          // of this rank
+  std::uint32_t tokens, sums;            // first line; ids begin at 0
   std::uint32_t lines;
 
   constexpr explicit cells(const shape& s)
@@ -114,7 +114,7 @@ struct cells {
         tokens{2 * lines_of(s.num_ranks, id_accesses, lines_of_access)},
         sums{tokens + 2 * lines_of(s.num_ranks, s.max_tokens * token_units, unit_accesses * lines_of_access)},
         lines{sums + lines_of(s.num_ranks, s.max_tokens * sum_units, lines_of_access)} {
-    for (int r = 0; r <= max_ranks; ++r)
+    for (int r = 0; r <= max_near_ranks; ++r)
       first_expert[r] = r < s.num_ranks ? s.first_expert(r) : s.num_experts;
   }
 

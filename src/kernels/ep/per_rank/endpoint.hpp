@@ -35,8 +35,8 @@ struct late_weights_input {
 
 struct endpoint {
   shape s;
-  peer_array<std::byte> windows;  // of each rank, as this rank addresses it
-  std::byte* local = nullptr;     // local_cells
+  all_ranks_array<std::byte> windows;  // of each rank, as this rank addresses it
+  std::byte* local = nullptr;          // local_cells
 
   static endpoint of(const shape& s) { return {s, {}}; }
   cells window_cells() const { return cells{s}; }
@@ -69,7 +69,7 @@ struct endpoint {
     return {.s = s,
             .by_top_k = divider{larger(1, s.top_k)},
             .words = late_weights::cells{s, others}.words,
-            .windows = windows,
+            .windows = of_near_ranks(windows, s.num_ranks),
             .topk_weights = in.topk_weights,
             .num_tokens = in.num_tokens,
             .epochs = epochs(),
@@ -104,7 +104,7 @@ struct endpoint {
   template <class Cells>
   void fill(dispatch_round<Cells>& p, const round_input& in, bool receives) const {
     p.receives = receives;
-    p.windows = windows;
+    p.windows = of_near_ranks(windows, s.num_ranks);
     p.tokens = in.tokens;
     p.topk_idx = in.topk_idx.data;
     p.has_wide_ids = in.topk_idx.is_wide;
@@ -130,7 +130,7 @@ struct endpoint {
   template <class Cells>
   void fill(combine_round<Cells>& p, const combine_input& in, bool receives) const {
     p.receives = receives;
-    p.windows = windows;
+    p.windows = of_near_ranks(windows, s.num_ranks);
     p.expert_output = in.expert_output;
     p.num_tokens = in.num_tokens;
     p.epochs = epochs();

@@ -55,8 +55,7 @@ BATON_FN std::uint32_t ranks_of(X& x, const P& p, const typename X::template lan
   std::uint32_t set = 0;
   for (int r = 0; r < p.num_ranks(); ++r) {
     typename X::template lanes<bool> here;
-    x.each_lane(
-        [&](int k) { here[k] = id[k] >= p.window.first_expert[r] && id[k] < p.window.first_expert[r + 1]; });
+    x.each_lane([&](int k) { here[k] = id[k] >= p.first_expert(r) && id[k] < p.first_expert(r + 1); });
     if (x.ballot(here) != 0) set |= 1u << r;
   }
   return set;
@@ -195,7 +194,7 @@ BATON_FN void store_ids(X& x, const P& p, const member_round& now, const outgoin
   for (int i = 1, to = p.s.rank; i <= p.num_ranks(); ++i) {
     if (++to == p.num_ranks()) to = 0;
     if (!now.has(to)) continue;
-    x.store_lines(p.windows.at[to] + p.window.ids_at(p.s, epoch, p.s.rank, ids.access), v);
+    x.store_lines(p.window_of(to) + p.window.ids_at(p.s, epoch, p.s.rank, ids.access), v);
   }
   typename X::template lanes<bool> bad;
   x.each_lane([&](int lane) { bad[lane] = ids.packed[lane].bad; });

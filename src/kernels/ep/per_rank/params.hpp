@@ -95,6 +95,9 @@ struct dispatch_params_of : dispatch_round<Cells> {
   int row_bytes{};                 // of `rows`, from one to the next
   int scale_row{}, scale_block{};  // of `scales`, from a row's to the next one's and from a block's
   std::uint32_t* units_taken{};
+
+  BATON_FN std::byte* window_of(int rank) const { return this->windows.at[rank]; }
+  BATON_FN int first_expert(int rank) const { return this->window.first_expert[rank]; }
 };
 using dispatch_params = dispatch_params_of<cells>;
 

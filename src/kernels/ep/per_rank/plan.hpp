@@ -28,7 +28,7 @@ struct dispatch_plan : shared_plan {
         spare{take<std::uint32_t>(max_warps * warp_lanes)},
         first_row{take<std::int32_t>(align_up(s.num_pairs(), counts_of_lane))},
         ids{take<std::uint16_t>(s.num_ranks * index.id_stride, 16)},
-        counts{take<std::int32_t>(max_ranks)},
+        counts{take<std::int32_t>(max_near_ranks)},
         noted{take<mbarrier>(1)},
         known{take<mbarrier>(1)},
         staging{take<std::byte>(senders * unit_bytes, 16)} {}

@@ -21,7 +21,8 @@ struct round_start {
   std::uint32_t gave_up;  // 0, or not
   BATON_FN std::uint64_t epoch() const { return static_cast<std::uint64_t>(high) << 32 | low; }
   BATON_FN bool aborted() const { return gave_up != 0; }
-  BATON_FN member_round next() const { return {epoch() + 1, absent & ((1u << max_ranks) - 1)}; }
+  /// Who is more than a p2p group may have is never absent.
+  BATON_FN member_round next() const { return {epoch() + 1, absent & ((1u << max_near_ranks) - 1)}; }
 };
 
 /// On lane 0, not waited for: loads that do not depend on it may follow before somebody broadcasts it.

@@ -13,8 +13,9 @@ struct receive_sites {
   static consteval site piece() { return "dispatch.piece"; }
 };
 
-BATON_FN std::uint64_t* word_of(const dispatch_params& p, std::uint64_t epoch, int source, int chunk) {
-  return reinterpret_cast<std::uint64_t*>(p.windows.at[p.s.rank] +
+template <class P>
+BATON_FN std::uint64_t* word_of(const P& p, std::uint64_t epoch, int source, int chunk) {
+  return reinterpret_cast<std::uint64_t*>(p.window_of(p.s.rank) +
                                           p.window.token_word_at(p.s, epoch, source, chunk));
 }
 template <class P>
@@ -51,7 +52,7 @@ BATON_FN bool await_chunks(X& x, const typename X::template lanes<std::uint64_t*
 
 /// Whether there are the rows of lanes that have one. If not, refuses the first.
 template <class X>
-BATON_FN bool are_rows(X& x, const dispatch_params& p, std::uint64_t epoch, int source,
+BATON_FN bool are_rows(X& x, const any_dispatch_params& p, std::uint64_t epoch, int source,
                        const typename X::template lanes<std::int32_t>& rows,
                        const typename X::template lanes<bool>& has_row) {
   typename X::template lanes<bool> sound;

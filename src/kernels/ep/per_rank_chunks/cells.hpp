@@ -125,7 +125,7 @@ struct cells {
   rows_taken taken;  // by an expert
   int expert_slots;  // of this rank, for whole vec16s
   divider by_top_k;
-  int first_expert[max_ranks + 1];                          // of each rank, and behind the last
+  int first_expert[max_near_ranks + 1];                     // of each rank, and behind the last
   std::size_t tokens, token_words, sums, sum_words, bytes;  // ids begin at 0
 
   constexpr explicit cells(const shape& s, const chunk_settings& settings = {})
@@ -167,7 +167,7 @@ struct cells {
     sum_parts = ceil_div(s.hidden, sum_columns);
     sum_words = sums + ranks * most * size(sum_bytes(s, s.sum_format()));
     bytes = align_up(sum_words + ranks * most * size(sum_parts) * sizeof(std::uint64_t), std::size_t{128});
-    for (int r = 0; r <= max_ranks; ++r)
+    for (int r = 0; r <= max_near_ranks; ++r)
       first_expert[r] = r < s.num_ranks ? s.first_expert(r) : s.num_experts;
   }
 

@@ -236,8 +236,8 @@ struct combine_body {
   static BATON_FN std::byte* place_of_sum(const params& p, const sum_part& at) {
     if constexpr (params::goes_by_put)
       if (is_put(p, at.source))
-        return p.windows.at[p.s.rank] + p.far.cells.sum_send_at(p.s, p.window, at.source, at.token, Sums);
-    return p.windows.at[taker_of_sum(p, at.source)] +
+        return p.window_of(p.s.rank) + p.far.cells.sum_send_at(p.s, p.window, at.source, at.token, Sums);
+    return p.window_of(taker_of_sum(p, at.source)) +
            p.window.sum_at(p.s, cell_of_sum(p, at.source, p.s.rank), at.token, Sums);
   }
 
@@ -258,11 +258,11 @@ struct combine_body {
     const std::size_t before = static_cast<std::size_t>(at.part) *
                                static_cast<std::size_t>(sum_bytes_of(Sums, p.window.sum_columns));
     const auto put = [&] {
-      x.put(at.source, p.windows.at[at.source] + p.window.sum_at(p.s, p.s.rank, at.token, Sums) + before,
+      x.put(at.source, p.window_of(at.source) + p.window.sum_at(p.s, p.s.rank, at.token, Sums) + before,
             place_of_sum(p, at) + before, sum_bytes_of(Sums, columns));
     };
     put_one_and_tell(x, put, [&] {
-      auto* word = p.windows.at[at.source] + p.window.sum_word_at(p.s, p.s.rank, at.token, at.part);
+      auto* word = p.window_of(at.source) + p.window.sum_word_at(p.s, p.s.rank, at.token, at.part);
       return word_of_round(at.source, word, static_cast<std::uint32_t>(epoch), 1);
     });
   }
@@ -299,7 +299,7 @@ struct combine_body {
     if (p.shared.present() && !forwards_for(p, at.source)) all.shared = p.shared.of(at.token, p.s.hidden);
     all.kept = plan().kept(x) + x.warp() * columns_of_set;
     if (!await_sums(x, p, epoch, at, all.below | all.above)) return false;
-    all.sums.base = reinterpret_cast<const vec16*>(p.windows.at[p.s.rank] + p.window.sums);
+    all.sums.base = reinterpret_cast<const vec16*>(p.window_of(p.s.rank) + p.window.sums);
     x.each_lane([&](int r) {
       constexpr auto vector = static_cast<int>(sizeof(vec16));
       all.sums.first[r] =

@@ -84,12 +84,12 @@ struct dispatch_kernel {
     const auto put_to_all = [&] {
       for (int to = 0; to < p.s.num_ranks; ++to)
         if (is_far(to))
-          x.put(to, p.windows.at[to] + at, p.windows.at[p.s.rank] + at, static_cast<int>(line_access_bytes));
+          x.put(to, p.window_of(to) + at, p.window_of(p.s.rank) + at, static_cast<int>(line_access_bytes));
     };
     put_and_tell(x, put_to_all, [&](int to) {
       if (!is_far(to)) return;
       tell_of_puts(x, [&] {
-        auto* word = p.windows.at[to] + p.far.cells.id_word_at(p.s, p.window, now.epoch, p.s.rank, access);
+        auto* word = p.window_of(to) + p.far.cells.id_word_at(p.s, p.window, now.epoch, p.s.rank, access);
         return word_of_round(to, word, static_cast<std::uint32_t>(now.epoch), 1);
       });
     });

@@ -11,8 +11,8 @@ using per_rank::round_input;
 /// The first part of its local_cells is that of lines, so that what lines leave lies in the same places.
 struct endpoint : per_rank::endpoint {
   chunk_settings settings{};
-  int p2p_group_size = max_ranks;  // whom stores reach
-  bool forwards = false;           // two levels, where some ranks are beyond the group
+  int p2p_group_size = max_near_ranks;  // whom stores reach
+  bool forwards = false;                // two levels, where some ranks are beyond the group
 
   /// `has_many_blocks` is said of all ranks.
   static endpoint of(const shape& s, bool has_many_blocks = false) {
@@ -27,16 +27,23 @@ struct endpoint : per_rank::endpoint {
   bool goes_beyond_group() const { return p2p_group_size < s.num_ranks; }
   bool has_two_levels() const { return forwards && goes_beyond_group(); }
   far_reach far() const {
-    return {far_cells{s, window_cells()}, p2p_group::of(s.rank, p2p_group_size, s.num_ranks)};
+    far_reach all{far_cells{s, window_cells()},
+                  p2p_group::of(s.rank, p2p_group_size, s.num_ranks),
+                  rank_lanes::of(s.num_ranks),
+                  windows,
+                  {}};
+    for (int r = 0; r <= max_ranks; ++r)
+      all.first_expert[r] = r < s.num_ranks ? s.first_expert(r) : s.num_experts;
+    return all;
   }
   /// The same parameters for kernels that put.
   template <class Params>
-  far_params<Params> with_far(const Params& p) const {
+  far_params<Params> with_far(const near_params<Params>& p) const {
     return {p, far()};
   }
 
   template <class Params>
-  two_level_params<Params> with_two_levels(const Params& p) const {
+  two_level_params<Params> with_two_levels(const near_params<Params>& p) const {
     const group_local_cells at{s, settings, p2p_group_size};
     return {with_far(p),
             {group_cells{s, window_cells(), p2p_group_size}, divider{p2p_group_size},
@@ -61,7 +68,7 @@ struct endpoint : per_rank::endpoint {
   }
 
   dispatch_params dispatch(const round_input& in, const block_roles& roles, bool receives) const {
-    dispatch_params p{{s, cells{s, settings}}};
+    dispatch_params p{{{s, cells{s, settings}}}};
     fill(p, in, receives);
     p.roles = roles;
     p.choice_experts = own<std::uint16_t>(&local_cells::choice_experts);
@@ -76,7 +83,7 @@ struct endpoint : per_rank::endpoint {
   template <class Output>
   combine_params<Output> combine(const combine_input& in, const block_roles& roles, bool receives,
                                  const Output& output, const team_roles& teams = {}) const {
-    combine_params<Output> p{{s, cells{s, settings}}};
+    combine_params<Output> p{{{s, cells{s, settings}}}};
     fill(p, in, receives);
     p.roles = roles;
     p.teams = teams;

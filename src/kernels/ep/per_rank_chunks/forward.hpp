@@ -79,8 +79,8 @@ struct chunk_forwarder {
 
   BATON_FN std::uint64_t* forward_word_of(const chunk& c) const {
     auto* word =
-        p.windows.at[p.s.rank] + p.groups.cells.forward_word_at(p.window, epoch, p.group_of(c.source),
-                                                                c.first_token / p.window.chunk_tokens);
+        p.window_of(p.s.rank) + p.groups.cells.forward_word_at(p.window, epoch, p.group_of(c.source),
+                                                               c.first_token / p.window.chunk_tokens);
     return reinterpret_cast<std::uint64_t*>(word);
   }
 
@@ -109,7 +109,7 @@ struct chunk_forwarder {
   BATON_FN void tell(X& x, const chunk& c, std::uint32_t ranks) const {
     x.each_lane([&](int r) {
       if (c.of_rank[r] == 0 || (ranks >> r & 1) == 0) return;
-      auto* word = p.windows.at[r] +
+      auto* word = p.window_of(r) +
                    p.window.token_word_at(p.s, epoch, c.source, c.first_token / p.window.chunk_tokens);
       publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word), static_cast<std::uint32_t>(epoch),
                              c.of_rank[r]);
@@ -131,7 +131,7 @@ struct chunk_forwarder {
     piece_walk ahead{tokens};
     for (piece_walk now{tokens}; !now.ended(); now.step(p.window.pieces)) {
       for (; !ahead.ended() && ring.has_room(); ahead.step(p.window.pieces))
-        ring.load(x, p.windows.at[p.s.rank] + at(c, ahead), p.window.span_of(ahead.piece, of_scale));
+        ring.load(x, p.window_of(p.s.rank) + at(c, ahead), p.window.span_of(ahead.piece, of_scale));
       tell_others(x, untold);
       const std::byte* piece = ring.await(x, {.where = receive_sites::piece()});
       if (piece == nullptr) return false;
@@ -151,7 +151,7 @@ struct chunk_forwarder {
                             std::uint32_t ranks) const {
     x.each_lane([&](int r) {
       if ((ranks >> r & 1) == 0) return;
-      store_span(x, p.windows.at[r] + token, piece, span);
+      store_span(x, p.window_of(r) + token, piece, span);
       x.bulk_commit();
     });
   }

@@ -15,10 +15,17 @@
 
 namespace baton::ep::per_rank_chunks {
 
-/// Combine counts the vec16s of experts' outputs in 32 bits (weighted_rows). Ranks' sums are never as many.
+/// Combine counts the vec16s of experts' outputs, and of ranks' sums, in 32 bits (weighted_rows).
 std::string why_not(const shape& s) {
   constexpr std::int64_t most = std::int64_t{1} << 32;
-  static_assert(std::int64_t{max_ranks} * max_tokens_per_rank * (max_hidden / columns_of_lane) <= most);
+  const std::int64_t sums =
+      std::int64_t{s.num_ranks} * s.max_tokens * (cells{s}.sum_bytes(s, s.sum_format()) / int{sizeof(vec16)});
+  if (sums > most)
+    return fmt::format(
+        "num_max_tokens_per_rank: with layout per_rank in chunks {} ranks' sums of {} tokens are {} GiB of a "
+        "window, and "
+        "combine finds sums in the first 64 GiB; lower it",
+        s.num_ranks, s.max_tokens, sums * std::int64_t{sizeof(vec16)} >> 30);
   const std::int64_t vectors = std::int64_t{s.max_rows()} * (s.hidden / columns_of_lane);
   if (vectors <= most) return {};
   return fmt::format(

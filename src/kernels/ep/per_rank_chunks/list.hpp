@@ -135,7 +135,7 @@ struct token_lister {
       for (int s = 0; s < together; ++s) {
         const choice c = choice_of(t, first_of(s), lane);
         const std::byte* token =
-            p.windows.at[p.s.rank] +
+            p.window_of(p.s.rank) +
             p.window.token_at(p.s, epoch, t.source, t.nth * p.window.tile_tokens + c.nth);
         weight[s] =
             here[s][lane] ? x.read(reinterpret_cast<const float*>(token + p.window.weights_at) + c.k) : 0.0f;

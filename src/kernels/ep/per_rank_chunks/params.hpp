@@ -12,15 +12,33 @@ struct block_roles {
   int senders = 0;  // the first ones, which send before they receive; 0: only receives
   int others = 0;
   int stages = 1;   // pieces that a warp has room for
-  int at_once = 1;  // chunks, up to sent_chunks::most, or sums that are told of with one fence
+  int at_once = 1;  // chunks, up to rank_lanes::most_at_once, or sums that are told of with one fence
   bool takes_of_all =
       false;  // blocks take what is next of all to send, and of sums to receive: none has a share
   bool prefetches = false;  // combine asks the L2 for a part's rows before it sums them
   constexpr int warps() const { return senders + others; }
 };
 
-struct dispatch_params : per_rank::dispatch_round<cells> {
-  static constexpr bool goes_by_put = false, has_two_levels = false;
+/// How a warp's lanes are dealt to the ranks of several chunks: of a chunk as many as a p2p group may have.
+struct near_rank_lanes {
+  static constexpr BATON_FN int rank_of(int lane) { return lane % max_near_ranks; }
+  static constexpr BATON_FN int nth_of(int lane) { return lane / max_near_ranks; }
+  static constexpr BATON_FN int first_of(int nth) { return nth * max_near_ranks; }
+};
+/// Of more ranks a power of two.
+struct rank_lanes {
+  int bits;
+  static constexpr rank_lanes of(int num_ranks) {
+    return {num_ranks <= max_near_ranks ? 3 : num_ranks <= 16 ? 4 : 5};
+  }
+  constexpr int most_at_once() const { return warp_lanes >> bits; }
+  BATON_FN int rank_of(int lane) const { return lane & ((1 << bits) - 1); }
+  BATON_FN int nth_of(int lane) const { return lane >> bits; }
+  BATON_FN int first_of(int nth) const { return nth << bits; }
+};
+
+/// Wherever the ranks are. Where their windows are, and who has which expert, those say that are made of it.
+struct any_dispatch_params : per_rank::dispatch_round<cells> {
   block_roles roles{};
   std::uint16_t* choice_experts{};
   std::uint64_t* tile_words{};
@@ -34,25 +52,45 @@ struct dispatch_params : per_rank::dispatch_round<cells> {
 };
 
 template <class Output>
-struct combine_params : per_rank::combine_round<cells> {
-  static constexpr bool goes_by_put = false, has_two_levels = false;
+struct any_combine_params : per_rank::combine_round<cells> {
   block_roles roles{};
   team_roles teams{};
   taken_of_all* taken{};
   Output output{};
 };
 
-/// Where some ranks are beyond the p2p group.
+/// All ranks are in the p2p group.
+template <class Params>
+struct near_params : Params {
+  using any = Params;
+  static constexpr bool goes_by_put = false, has_two_levels = false;
+
+  BATON_FN std::byte* window_of(int rank) const { return this->windows.at[rank]; }
+  BATON_FN int first_expert(int rank) const { return this->window.first_expert[rank]; }
+  static constexpr BATON_FN near_rank_lanes of_lanes() { return {}; }
+};
+using dispatch_params = near_params<any_dispatch_params>;
+template <class Output>
+using combine_params = near_params<any_combine_params<Output>>;
+
+/// Some ranks are beyond the p2p group, of which there may be more than a group has.
 struct far_reach {
   far_cells cells;
   p2p_group near;
-  BATON_FN std::uint32_t near_ranks() const { return (1u << near.end) - (1u << near.first); }
+  rank_lanes lanes;
+  all_ranks_array<std::byte> windows;
+  int first_expert[max_ranks + 1];  // of each rank, and behind the last
+  BATON_FN std::uint32_t near_ranks() const { return (2u << (near.end - 1)) - (1u << near.first); }
 };
 
 template <class Params>
 struct far_params : Params {
-  static constexpr bool goes_by_put = true;
+  static constexpr bool goes_by_put = true, has_two_levels = false;
   far_reach far;
+
+  BATON_FN std::byte* window_of(int rank) const { return far.windows.at[rank]; }
+  BATON_FN int first_expert(int rank) const { return far.first_expert[rank]; }
+  BATON_FN rank_lanes of_lanes() const { return far.lanes; }
 };
 
 /// And with two levels (two_levels.hpp).

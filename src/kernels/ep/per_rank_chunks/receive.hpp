@@ -28,7 +28,7 @@ struct dealt_chunk {
 };
 /// One warp: the block's next. False: there are no more.
 template <class X>
-BATON_FN bool take_chunk(X& x, const dispatch_params& p, int chunks_of_tile, std::uint32_t* next,
+BATON_FN bool take_chunk(X& x, const any_dispatch_params& p, int chunks_of_tile, std::uint32_t* next,
                          dealt_chunk& c) {
   const int taken = take_next(x, next), nth_tile = taken / chunks_of_tile;
   const int dealt = x.block() + nth_tile * x.num_blocks();
@@ -101,7 +101,7 @@ struct chunk_receiver {
 
   BATON_FN void ask(X& x, const chunk& c, const piece_walk& at) {
     const std::byte* token =
-        p.windows.at[p.s.rank] + p.window.token_at(p.s, epoch, c.of.source, c.first_token + at.token());
+        p.window_of(p.s.rank) + p.window.token_at(p.s, epoch, c.of.source, c.first_token + at.token());
     ring.load(x, token, p.window.span_of(at.piece, of_scale));
   }
 

@@ -36,21 +36,22 @@ struct staging {
   int stages, next;
 };
 
-/// Chunks whose copies have been asked for, and of which nobody was told: up to `most`, so that one fence is for all.
+/// Chunks whose copies have been asked for, and of which nobody was told: as many as lanes have room for, so that one fence is
+/// for all.
 template <class X>
 struct sent_chunks {
-  static constexpr int most = warp_lanes / max_ranks;
   int held = 0;
-  // Of the i-th chunk: lane i * max_ranks + r has its number, and how many tokens of it rank r is sent.
+  // Of the i-th chunk: the i-th so many lanes have its number, and how many tokens of it their rank is sent (rank_lanes).
   typename X::template lanes<int> nth{}, wanted{};
 
   /// Tokens of it that rank r is sent: lane r of `of_ranks`.
-  BATON_FN void hold(X& x, int chunk, const typename X::template lanes<int>& of_ranks) {
+  template <class Ranks>
+  BATON_FN void hold(X& x, const Ranks& ranks, int chunk, const typename X::template lanes<int>& of_ranks) {
     typename X::template lanes<int> from;
-    x.each_lane([&](int lane) { from[lane] = lane % max_ranks; });
+    x.each_lane([&](int lane) { from[lane] = ranks.rank_of(lane); });
     const auto of_rank = x.shuffle(of_ranks, from);
     x.each_lane([&](int lane) {
-      if (lane / max_ranks != held) return;
+      if (ranks.nth_of(lane) != held) return;
       nth[lane] = chunk;
       wanted[lane] = of_rank[lane];
     });
@@ -96,7 +97,7 @@ struct chunk_sender {
         x.template bulk_wait<1>();  // all but this chunk's last piece
         tell(x, untold);
       }
-      untold.hold(x, chunk, wanted);
+      untold.hold(x, p.of_lanes(), chunk, wanted);
     }
     x.bulk_wait();
     tell(x, untold);
@@ -130,12 +131,13 @@ struct chunk_sender {
   template <class X>
   BATON_FN void tell(X& x, sent_chunks<X>& chunks) const {
     if constexpr (P::goes_by_put) put_chunks(x, chunks);
+    const auto ranks = p.of_lanes();
     x.each_lane([&](int lane) {
-      if (lane / max_ranks >= chunks.held || chunks.wanted[lane] == 0) return;
+      if (ranks.nth_of(lane) >= chunks.held || chunks.wanted[lane] == 0) return;
       if constexpr (P::goes_by_put)
-        if (!p.far.near.has(lane % max_ranks)) return;
+        if (!p.far.near.has(ranks.rank_of(lane))) return;
       x.fence_proxy_async_global();
-      auto* word = p.windows.at[lane % max_ranks] +
+      auto* word = p.window_of(ranks.rank_of(lane)) +
                    p.window.token_word_at(p.s, round.epoch, p.s.rank, chunks.nth[lane]);
       publish<epoch_arrival>(x, reinterpret_cast<std::uint64_t*>(word),
                              static_cast<std::uint32_t>(round.epoch), chunks.wanted[lane]);
@@ -148,14 +150,15 @@ struct chunk_sender {
   /// chunk. That a copy is done is a fence of the proxy, for the lane that asked for it; the others meet it.
   template <class X>
   BATON_FN void put_chunks(X& x, const sent_chunks<X>& chunks) const {
+    const auto ranks = p.of_lanes();
     const auto put_all = [&] {
-      for (int i = 0; i < chunks.held; ++i) put_chunk(x, x.broadcast(chunks.nth, i * max_ranks));
+      for (int i = 0; i < chunks.held; ++i) put_chunk(x, x.broadcast(chunks.nth, ranks.first_of(i)));
     };
     put_and_tell(x, put_all, [&](int lane) {
-      const int to = lane % max_ranks;
-      if (lane / max_ranks >= chunks.held || chunks.wanted[lane] == 0 || p.far.near.has(to)) return;
+      const int to = ranks.rank_of(lane);
+      if (ranks.nth_of(lane) >= chunks.held || chunks.wanted[lane] == 0 || p.far.near.has(to)) return;
       tell_of_puts(x, [&] {
-        auto* word = p.windows.at[to] + far_word_at(chunks.nth[lane]);
+        auto* word = p.window_of(to) + far_word_at(chunks.nth[lane]);
         return word_of_round(to, word, static_cast<std::uint32_t>(round.epoch),
                              static_cast<std::uint32_t>(chunks.wanted[lane]));
       });
@@ -171,7 +174,7 @@ struct chunk_sender {
       const std::size_t at = p.window.token_at(p.s, round.epoch, p.s.rank, token);
       for (std::uint32_t left = wanted & ~p.far.near_ranks(); left != 0; left &= left - 1) {
         const int to = lowest_bit(left);
-        x.put(to, p.windows.at[to] + at, p.windows.at[p.s.rank] + at, p.window.token_bytes);
+        x.put(to, p.window_of(to) + at, p.window_of(p.s.rank) + at, p.window.token_bytes);
       }
     }
   }
@@ -271,7 +274,7 @@ struct chunk_sender {
     for (int i = 1, to = p.s.rank; i <= p.s.num_ranks; ++i) {
       if (++to == p.s.num_ranks) to = 0;
       if ((ranks >> to & 1) == 0) continue;
-      store_span(x, p.windows.at[to] + at, from, span);
+      store_span(x, p.window_of(to) + at, from, span);
     }
     x.bulk_commit();
   }

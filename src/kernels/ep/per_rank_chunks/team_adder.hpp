@@ -170,7 +170,7 @@ class team_adder {
               first = part_of(of.what) * p_.window.sum_columns / columns_of_lane;
     if ((of.what & addend_note::is_sent) != 0) {
       std::byte* sum =
-          p_.windows.at[source_of(of.what)] + p_.window.sum_at(p_.s, p_.s.rank, of.token, team_sums);
+          p_.window_of(source_of(of.what)) + p_.window.sum_at(p_.s, p_.s.rank, of.token, team_sums);
       return store_fp8(sum + part_of(of.what) * sum_bytes_of(team_sums, p_.window.sum_columns), vectors);
     }
     x_.each_lane([&](int lane) {

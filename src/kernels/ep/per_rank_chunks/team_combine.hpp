@@ -123,7 +123,7 @@ class team_asker {
       if (is_apart && (others & below) == 0 && (below >> rank & 1) != 0) what |= addend_note::joins;
       if (others == 0) what |= ends;
       const std::byte* sums =
-          p_.windows.at[p_.s.rank] + p_.window.sum_at(p_.s, rank, part.at.token, team_sums);
+          p_.window_of(p_.s.rank) + p_.window.sum_at(p_.s, rank, part.at.token, team_sums);
       if (!ask({1.0f, what}, part.at, sums)) return false;
       what = of_sum;
     }

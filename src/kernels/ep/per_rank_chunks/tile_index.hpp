@@ -38,7 +38,7 @@ struct tile {
   BATON_FN int place(const cells& window) const { return source * window.tiles + nth; }
 };
 
-BATON_FN int num_tiles(const dispatch_params& p) {
+BATON_FN int num_tiles(const any_dispatch_params& p) {
   return p.s.num_ranks * p.window.tiles;
 }
 BATON_FN tile dealt_tile(const shape& s, int nth) {
@@ -53,13 +53,13 @@ BATON_FN int deal_of(const shape& s, const tile& t) {
 
 /// One lane, when rows are known: that of one of this rank's experts and the tile's nth token.
 template <class X>
-BATON_FN std::int32_t row_of_expert(X& x, const dispatch_params& p, const tile& of, int nth, int local) {
+BATON_FN std::int32_t row_of_expert(X& x, const any_dispatch_params& p, const tile& of, int nth, int local) {
   const std::int64_t slot = static_cast<std::int64_t>(of.place(p.window)) * p.window.expert_slots + local;
   return x.read(p.tile_rows + slot) + count_bits(x.read(p.tile_bits + slot) & ((1u << nth) - 1));
 }
 /// That of a choice, whose number among all ranks' is `choice`.
 template <class X>
-BATON_FN std::int32_t row_of_choice(X& x, const dispatch_params& p, const tile& of, int nth,
+BATON_FN std::int32_t row_of_choice(X& x, const any_dispatch_params& p, const tile& of, int nth,
                                     std::int64_t choice) {
   return row_of_expert(x, p, of, nth, x.read(p.choice_experts + choice));
 }
@@ -77,9 +77,7 @@ struct indexer {
   per_rank::member_round now;
   int warp, warps;  // among the block's indexing warps
 
-  BATON_FN int experts() const {
-    return p.window.first_expert[p.s.rank + 1] - p.window.first_expert[p.s.rank];
-  }
+  BATON_FN int experts() const { return p.first_expert(p.s.rank + 1) - p.first_expert(p.s.rank); }
   /// The room of the block's nth indexing warp.
   template <class X>
   BATON_FN std::byte* room(X& x, int nth) const {
@@ -100,7 +98,7 @@ struct indexer {
 /// One lane: those of its eight ids that are of the tile's tokens and this rank's experts.
 template <class X, class P>
 BATON_FN void note_ids(X& x, const indexer<P>& index, const tile& at, int first, int end, const vec16& ids) {
-  const dispatch_params& p = index.p;
+  const P& p = index.p;
   const index_room plan{p.window};
   std::byte* room = index.room(x, index.warp);
   const int first_token = at.nth * p.window.tile_tokens, begin = first_token * p.s.top_k;
@@ -108,7 +106,7 @@ BATON_FN void note_ids(X& x, const indexer<P>& index, const tile& at, int first,
   BATON_UNROLL
   for (int i = 0; i < per_rank::ids_of_chunk; ++i) {
     const std::uint32_t id = ids.word[i / 2] >> (16 * (i % 2)) & 0xffffu;
-    const std::uint32_t local = id - static_cast<std::uint32_t>(p.window.first_expert[p.s.rank]);
+    const std::uint32_t local = id - static_cast<std::uint32_t>(p.first_expert(p.s.rank));
     if (first + i >= begin && first + i < end && local < static_cast<std::uint32_t>(index.experts())) {
       const int row = token - first_token;
       x.template fetch_or<order::relaxed, scope::block>(index.in(room, plan.bits) + local, 1u << row);
@@ -130,7 +128,7 @@ BATON_FN bool await_put_ids(X& x, const indexer<P>& index, int source, int acces
   typename X::template lanes<std::uint64_t> seen;
   x.elect([&] {
     words[0] = reinterpret_cast<std::uint64_t*>(
-        p.windows.at[p.s.rank] + p.far.cells.id_word_at(p.s, p.window, index.now.epoch, source, access));
+        p.window_of(p.s.rank) + p.far.cells.id_word_at(p.s, p.window, index.now.epoch, source, access));
   });
   const std::uint64_t arrived = epoch_arrival::word(round, 1);
   return x.template wait<order::acquire, scope::system>(
@@ -150,7 +148,7 @@ BATON_FN int collect_ids(X& x, const indexer<P>& index, const tile& at) {
     if constexpr (P::goes_by_put)
       if (!await_put_ids(x, index, at.source, access)) return -1;
     typename X::template lanes<vec16> v[1];
-    const std::byte* from = p.windows.at[p.s.rank] + p.window.ids_at(p.s, index.now.epoch, at.source, access);
+    const std::byte* from = p.window_of(p.s.rank) + p.window.ids_at(p.s, index.now.epoch, at.source, access);
     if (!await_lines(x, line_places<1>{{from}}, index.now.epoch,
                      {.where = per_rank::id_sites::ids(), .peer = at.source}, v))
       return -1;
@@ -169,7 +167,7 @@ BATON_FN int collect_ids(X& x, const indexer<P>& index, const tile& at) {
 /// One warp: a tile of its block, of which nobody is told yet. False: gave up.
 template <class X, class P>
 BATON_FN bool note_tile(X& x, const indexer<P>& index, const tile& at) {
-  const dispatch_params& p = index.p;
+  const any_dispatch_params& p = index.p;
   const index_room plan{p.window};
   std::byte* room = index.room(x, index.warp);
   std::uint32_t *bits = index.in(room, plan.bits), *choices = index.in(room, plan.choices);
@@ -205,7 +203,7 @@ BATON_FN bool note_tile(X& x, const indexer<P>& index, const tile& at) {
 /// False: gave up, or refused ids.
 template <class X, class P>
 BATON_FN bool note_tiles(X& x, const indexer<P>& index) {
-  const dispatch_params& p = index.p;
+  const any_dispatch_params& p = index.p;
   const int first = x.block() + index.warp * x.num_blocks(), step = index.warps * x.num_blocks(),
             all = num_tiles(p);
   for (int i = first; i < all; i += step)
@@ -247,7 +245,7 @@ struct four_rows {
 
 /// One warp: counts of its share of the tiles, some at a time, to `f(place, counts)` for the lane's experts from 4 * i on.
 template <class X, class F>
-BATON_FN void each_count(X& x, const dispatch_params& p, int i, int begin, int end, F f) {
+BATON_FN void each_count(X& x, const any_dispatch_params& p, int i, int begin, int end, F f) {
   constexpr int together = 16;
   const int words = p.window.expert_slots / 4;
   for (int first = begin; first < end; first += together) {
@@ -264,12 +262,12 @@ BATON_FN void each_count(X& x, const dispatch_params& p, int i, int begin, int e
 
 /// Tiles in the order of their places, and which block each is of.
 struct tile_walk {
-  const dispatch_params& p;
+  const any_dispatch_params& p;
   int num_blocks;
   tile at;
   int block;
 
-  BATON_FN tile_walk(const dispatch_params& params, int blocks, int place)
+  BATON_FN tile_walk(const any_dispatch_params& params, int blocks, int place)
       : p{params},
         num_blocks{blocks},
         at{place / params.window.tiles, place % params.window.tiles},
@@ -288,7 +286,7 @@ struct tile_walk {
   BATON_FN int owner() const { return deal_of(p.s, at) % num_blocks; }
 };
 
-BATON_FN vec16* rows_of_tile(const dispatch_params& p, int place) {
+BATON_FN vec16* rows_of_tile(const any_dispatch_params& p, int place) {
   return reinterpret_cast<vec16*>(p.tile_rows) +
          static_cast<std::int64_t>(place) * (p.window.expert_slots / 4);
 }
@@ -308,7 +306,7 @@ struct lane_shares {
         each{ceil_div(num_tiles(index.p), all)} {}
 
   BATON_FN int nth_of(int lane) const { return of_warp == 1 ? 0 : lane / words; }
-  BATON_FN int first_tile(const dispatch_params& p, int share) const {
+  BATON_FN int first_tile(const any_dispatch_params& p, int share) const {
     return smaller(num_tiles(p), share * each);
   }
 };
@@ -317,7 +315,7 @@ struct lane_shares {
 /// the tile's rows will be.
 template <class X, class P>
 BATON_FN void sum_shares(X& x, const indexer<P>& index, const lane_shares& shares) {
-  const dispatch_params& p = index.p;
+  const any_dispatch_params& p = index.p;
   auto* sums = reinterpret_cast<vec16*>(index.in(index.room(x, index.warp), index_room{p.window}.sums));
   x.each(larger(warp_lanes, shares.words), [&](int nth) {
     const int share = shares.nth_of(nth), i = nth - share * shares.words;
@@ -336,18 +334,18 @@ BATON_FN void sum_shares(X& x, const indexer<P>& index, const lane_shares& share
 }
 
 /// Block 0 tells the caller.
-template <class X>
-BATON_FN void publish_expert(X& x, const dispatch_params& p, int local, int row, int rows) {
+template <class X, class P>
+BATON_FN void publish_expert(X& x, const P& p, int local, int row, int rows) {
   x.write(p.row_offsets + local, row);
   x.write(p.row_counts + local, rows);
-  x.write(p.expert_ids + local, p.window.first_expert[p.s.rank] + local);
+  x.write(p.expert_ids + local, p.first_expert(p.s.rank) + local);
   report_rows(x, p.reports, local, rows);
 }
 
 /// One lane: what comes before its share is added to rows before tiles of this block, of four experts from 4 * i on.
 template <class X, class P>
 BATON_FN void number_tiles(X& x, const indexer<P>& index, int i, int begin, int end, const vec16& before) {
-  const dispatch_params& p = index.p;
+  const any_dispatch_params& p = index.p;
   constexpr int together = 4;
   for (int first = x.block(); first < num_tiles(p); first += together * x.num_blocks()) {
     vec16* at[together];
@@ -371,7 +369,7 @@ BATON_FN void number_tiles(X& x, const indexer<P>& index, int i, int begin, int 
 /// One warp: first rows of all experts, 128 of them at a time, and from them those of the block's tiles in its shares.
 template <class X, class P>
 BATON_FN void number_shares(X& x, const indexer<P>& index, const lane_shares& shares) {
-  const dispatch_params& p = index.p;
+  const any_dispatch_params& p = index.p;
   const index_room plan{p.window};
   const int experts = index.experts();
   int behind = 0;  // the row behind the experts so far
@@ -409,7 +407,7 @@ BATON_FN void number_shares(X& x, const indexer<P>& index, const lane_shares& sh
       for (int e = 0; e < 4; ++e) {
         const int here = rows[lane].at[e];
         if (x.block() == 0 && index.warp == 0 && share == 0 && 4 * i + e < experts)
-          publish_expert(x, p, 4 * i + e, row, here);
+          publish_expert(x, index.p, 4 * i + e, row, here);
         next.word[e] = static_cast<std::uint32_t>(row + before[lane].at[e]);
         row += p.window.taken.by(here);
       }
@@ -429,7 +427,7 @@ BATON_FN void number_shares(X& x, const indexer<P>& index, const lane_shares& sh
 /// The block's indexing warps: its tiles, then all tiles' rows (T2). False: gave up, or refused ids.
 template <class X, class P>
 BATON_FN bool find_rows(X& x, const indexer<P>& index) {
-  const dispatch_params& p = index.p;
+  const any_dispatch_params& p = index.p;
   if (!note_tiles(x, index)) return false;
   const lane_shares shares{index};
   if (!await_tiles(x, index, shares.first_tile(p, shares.begin),

@@ -119,7 +119,7 @@ BATON_FN bool are_rows_here(X& x, const P& p, const known_part<X>& part, std::ui
 template <class P>
 BATON_FN std::uint64_t* word_of_sum(const P& p, const sum_part& at) {
   return reinterpret_cast<std::uint64_t*>(
-      p.windows.at[taker_of_sum(p, at.source)] +
+      p.window_of(taker_of_sum(p, at.source)) +
       p.window.sum_word_at(p.s, cell_of_sum(p, at.source, p.s.rank), at.token, at.part));
 }
 
@@ -135,7 +135,7 @@ BATON_FN std::uint32_t patience_for(const P& p, std::uint32_t ranks) {
 /// Until the sums by `ranks` of a part of a token that come to this rank are here (S1). False: gave up.
 template <class X, class P>
 BATON_FN bool await_sums(X& x, const P& p, std::uint64_t epoch, const sum_part& at, std::uint32_t ranks) {
-  std::byte* window = p.windows.at[p.s.rank];
+  std::byte* window = p.window_of(p.s.rank);
   typename X::template lanes<std::uint64_t*> words;
   typename X::template lanes<std::uint64_t> seen;
   x.each_lane([&](int r) {

@@ -25,7 +25,7 @@ template <class P>
 BATON_FN std::uint32_t near_owner(const P& p, std::uint32_t id) {
   const auto number = static_cast<int>(id);
   for (int r = p.far.near.first; r < p.far.near.end; ++r)
-    if (number >= p.window.first_expert[r] && number < p.window.first_expert[r + 1]) return 1u << r;
+    if (number >= p.first_expert(r) && number < p.first_expert(r + 1)) return 1u << r;
   return 0;
 }
 
