@@ -130,9 +130,8 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 /// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
 /// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows. With
 /// rows_of_expert max_rows is E/R times that. With weights_at_combine window has 8*R*T*top_k more, in whole 128.
-/// That is one slot; num_slots of them take as often as much, each rounded up to 256 bytes, and then 128 bytes of window, or 8*R of
-/// more than 16 ranks, and 64 of local. CUDA rounds
-/// window and local up to the GPU's unit of allocation, 2 MiB.
+/// That is one slot; num_slots of them take as often as much, each rounded up to 256 bytes, and then 128 bytes of window, or 8*R
+/// of more than 16 ranks, and 64 of local. CUDA rounds window and local up to the GPU's unit of allocation, 2 MiB.
 /// @throws invalid_argument  why_not(config, num_ranks)
 struct workspace_size {
   std::size_t window = 0;

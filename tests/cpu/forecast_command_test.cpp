@@ -22,7 +22,7 @@ using test::says;
 
 forecast_options of_few_ranks() {
   forecast_options o;
-  o.ranks = {4, 24};
+  o.ranks = {4, 40};
   o.tokens = {16};
   return o;
 }
@@ -38,7 +38,7 @@ TEST(forecast_command, a_table_has_a_row_for_each_point_and_says_of_which_there_
   EXPECT_TRUE(says(table, "nothing is sent or measured",
                    "Layout per_rank, bf16 out, bf16 back, hidden 7168, top 8, uniform",
                    "Network cards: 50 GB/s, 3 us, one a rank", "     4      4      16     one",
-                   "    24      8      16     two", "* There are no kernels for this yet"))
+                   "    40      8      16     two", "* There are no kernels for this yet"))
       << table;
   EXPECT_FALSE(says(table, "     4      4      16     two"))
       << "all ranks are one group: the levels are the same";
@@ -65,7 +65,10 @@ TEST(forecast_command, rounds_that_the_library_serves_are_not_marked) {
   EXPECT_TRUE(is_marked(8, 4, ep_layout::per_expert, two));
   EXPECT_TRUE(is_marked(8, 3, ep_layout::per_rank, two)) << "the last group has forwarders for two of three";
   EXPECT_FALSE(is_marked(8, 3, ep_layout::per_rank, one));
-  EXPECT_TRUE(is_marked(16, 8, ep_layout::per_rank, one));
+  EXPECT_FALSE(is_marked(16, 8, ep_layout::per_rank, two));
+  EXPECT_FALSE(is_marked(32, 8, ep_layout::per_expert, one));
+  EXPECT_TRUE(is_marked(16, 16, ep_layout::per_rank, one));
+  EXPECT_TRUE(is_marked(40, 8, ep_layout::per_rank, one));
 }
 
 TEST(forecast_command, json_has_what_was_asked_what_is_sent_and_how_long_it_takes) {

@@ -129,6 +129,19 @@ TEST(exchange_many_ranks, all_of_them_are_members_for_good) {
                    "set_members", "p2p_group_size is 8 of 16 ranks"));
 }
 
+/// Behind all slots, which are alike: what is told of who was lost.
+TEST(exchange_many_ranks, each_has_a_word_of_all_to_tell_who_was_lost) {
+  const auto bytes_behind_slots = [](int ranks) {
+    exchange_case c = beyond(beyond_by::per_rank, 8, case_of_many_ranks(ranks));
+    const std::size_t of_one = workspace_bytes(c.config, ranks).window;
+    c.config.num_slots = 2;
+    return 2 * of_one - workspace_bytes(c.config, ranks).window;
+  };
+  EXPECT_EQ(bytes_behind_slots(16), 128u);
+  EXPECT_EQ(bytes_behind_slots(17), 17u * 8);
+  EXPECT_EQ(bytes_behind_slots(32), 32u * 8);
+}
+
 TEST(exchange_many_ranks, groups_that_are_too_large_are_refused_by_name) {
   const auto reason = [](int ranks, int group) {
     ep_config c = sizes(64, 2, 64, 8);
