@@ -1,4 +1,7 @@
 // p2p groups that follow hosts: as ranks tell each other where they are, or as the caller says. BATON_HOST makes hosts here.
+#include <algorithm>
+#include <numeric>
+
 #include "baton/error.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/exchange_processes.hpp"
@@ -43,11 +46,13 @@ TEST(exchange_hosts, groups_that_cannot_follow_hosts_are_refused_with_where_rank
   EXPECT_TRUE(says(refusal(of_groups(0), {}), "host_of_rank"));
 }
 
-/// Four processes, of which each says on which host it is.
+/// A process for each rank, which says on which host it is.
 void expect_on_hosts(const std::vector<std::string>& hosts, const std::function<bool(const world&)>& work) {
   const std::string run = unique_name();
-  const auto results = in_processes({0, 1, 2, 3}, [&](int rank) {
-    set_launch_environment(rank, 4, run);
+  std::vector<int> ranks(hosts.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto results = in_processes(ranks, [&](int rank) {
+    set_launch_environment(rank, static_cast<int>(hosts.size()), run);
     ::setenv("BATON_HOST", hosts[static_cast<std::size_t>(rank)].c_str(), 1);
     return work(world::from_environment(device_kind::cpu));
   });
@@ -65,6 +70,18 @@ TEST(exchange_hosts, processes_of_two_hosts_exchange_in_groups_of_their_own) {
       expect_no_error(run_rank(c, mine, 3, calls::fused));
       return w.hosts() == std::vector<int>{0, 0, 1, 1} && mine.ep().config().p2p_group_size == 2;
     });
+}
+
+TEST(exchange_hosts, more_processes_than_a_group_may_have_exchange_over_two_hosts) {
+  std::vector<std::string> hosts(10, "left");
+  std::fill(hosts.begin() + 5, hosts.end(), "right");
+  expect_on_hosts(hosts, [](const world& w) {
+    exchange_case c{10, sizes(23, 4, 64, 3), {3, 1, 0, 2, 3, 3, 1, 0, 2, 3}, routing::distinct};
+    c.config.layout = ep_layout::per_rank;
+    exchange_rank mine{expert_parallel::create(w, c.config)};
+    expect_no_error(run_rank(c, mine, 3, calls::fused));
+    return mine.ep().config().p2p_group_size == 5;
+  });
 }
 
 TEST(exchange_hosts, what_travels_by_stores_alone_is_refused_between_hosts) {
