@@ -62,7 +62,6 @@ struct any_combine_params : per_rank::combine_round<cells> {
 /// All ranks are in the p2p group.
 template <class Params>
 struct near_params : Params {
-  using any = Params;
   static constexpr bool goes_by_put = false, has_two_levels = false;
 
   BATON_FN std::byte* window_of(int rank) const { return this->windows.at[rank]; }
