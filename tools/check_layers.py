@@ -3,8 +3,9 @@
 
 A layer is a folder. MAY_SEE holds the arrows, ARCHITECTURE.md draws them. A file sees what it includes and what that includes:
 arrows hold through every header on the way. Arrows that nobody uses fail too, and so do cycles, which cannot be drawn. So does a folder of
-kernels that ARCHITECTURE.md has no link to, and a test in the wrong one of tests/cpu and tests/kernels: tests of kernels that only GPUs run have a
-folder, as `./dev test` runs them in one build. Those of the exchange stand in either: what each build has to show of it in tests/cpu.
+kernels that ARCHITECTURE.md has no link to, and a test in the wrong one of tests/cpu, tests/both and tests/kernels: tests of kernels that only GPUs
+run have a folder, and those of the exchange may stand there. What asks whether there is a sanitizer stands in tests/both, as `./dev test` runs the
+others with the sanitizers alone, where they would be skipped, or show less.
 """
 import pathlib
 import re
@@ -135,12 +136,15 @@ def kernels_of_gpus(graph):
 
 def complaints_of_tests(graph):
     of_gpus = kernels_of_gpus(graph)
+    differ = {name for name, path in graph.paths.items() if name.startswith("tests/") and "__SANITIZE_" in path.read_text()}
     for name in graph.paths:
-        if found := re.fullmatch(r"tests/(cpu|kernels)/\w+_test\.cpp", name):
+        if found := re.fullmatch(r"tests/(cpu|both|kernels)/\w+_test\.cpp", name):
             seen = graph.seen(name)
+            if found[1] != "both" and (asking := next(filter(differ.__contains__, seen), None)):
+                yield f"{name}:1: is another test with a sanitizer than without ({seen[asking]}): it belongs in tests/both/"
             kernel = next(filter(of_gpus.__contains__, seen), None)
             compiles_it = kernel is not None and "sim/context.hpp" in seen
-            if found[1] == "cpu" and compiles_it:
+            if found[1] != "kernels" and compiles_it:
                 yield f"{name}:1: compiles a kernel that only GPUs run for the CPU machine ({seen[kernel]}): it belongs in tests/kernels/"
             of_the_exchange = name.startswith("tests/kernels/exchange_")
             if found[1] == "kernels" and not compiles_it and not of_the_exchange:

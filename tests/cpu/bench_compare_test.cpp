@@ -11,6 +11,7 @@
 #include "cli/commands/bench_ep.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/temporary_folder.hpp"
+#include "tests/support/parsed_json.hpp"
 
 namespace baton::cli {
 namespace {
@@ -51,7 +52,7 @@ TEST(bench_compare, a_time_changed_if_it_moved_by_more_than_its_samples_vary) {
     for (double& v : after) v += by;
     std::string text;
     const int code = two_files{line(8, before), line(8, after)}.run(text);
-    const json time = json::parse(text)["times"][0];
+    const json time = test::parsed_json(text)["times"][0];
     EXPECT_EQ(time["time"], "fused.round_trip_graph");
     EXPECT_EQ(time["is_beyond_spread"].get<bool>() && by > 0, code == 1) << "slower is a failed check";
     return time["is_beyond_spread"].get<bool>();
@@ -73,7 +74,7 @@ TEST(bench_compare, runs_in_one_file_add_their_samples_and_points_of_one_file_ar
   two_files files{line(8, {10, 10}) + line(8, {20, 20}) + line(1, {5}), line(8, {15}) + line(512, {5})};
   std::string text;
   EXPECT_EQ(files.run(text), 0);
-  const json j = json::parse(text);
+  const json j = test::parsed_json(text);
   EXPECT_EQ(j["times"][0]["old_us"], 15);
   EXPECT_EQ(j["only_in_old"], json::array({"layout per_rank, tokens 1"}));
   EXPECT_EQ(j["only_in_new"], json::array({"layout per_rank, tokens 512"}));

@@ -15,6 +15,7 @@
 #include "cli/bench/ep_point.hpp"
 #include "tests/cpu/temporary_folder.hpp"
 #include "tests/support/json_lines.hpp"
+#include "tests/support/parsed_json.hpp"
 
 namespace baton::cli {
 namespace {
@@ -315,7 +316,7 @@ TEST(bench_ep, tokens_that_lie_once_are_compared_too_and_said) {
   std::istringstream lines{out.str()};
   int points = 0;
   for (std::string line; std::getline(lines, line); ++points) {
-    const nlohmann::json point = nlohmann::json::parse(line);
+    const nlohmann::json point = test::parsed_json(line);
     EXPECT_EQ(point["checked"], true);
     EXPECT_EQ(point["axes"]["rows"], "by_token");
   }
@@ -372,7 +373,7 @@ TEST(bench_ep, inputs_may_be_quantised_and_ids_wide_which_the_axes_say) {
   for (const char* input : {"quantised", "bf16"}) {
     std::string line;
     ASSERT_TRUE(std::getline(lines, line));
-    const auto point = nlohmann::json::parse(line);
+    const auto point = test::parsed_json(line);
     EXPECT_EQ(point["checked"], true);
     EXPECT_EQ(point["axes"].value("input", "bf16"), input);
     EXPECT_EQ(point["axes"]["ids"], "int64");
@@ -457,7 +458,7 @@ TEST(bench_ep, the_table_says_what_was_not_measured_and_the_file_gets_the_json) 
   std::ifstream file{o.json_path};
   std::string line;
   ASSERT_TRUE(std::getline(file, line));
-  EXPECT_EQ(nlohmann::json::parse(line)["axes"]["tokens"], 3);
+  EXPECT_EQ(test::parsed_json(line)["axes"]["tokens"], 3);
 }
 
 TEST(bench_ep, options_that_cannot_be_served_are_refused_before_anything_runs) {

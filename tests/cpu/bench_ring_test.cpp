@@ -14,6 +14,7 @@
 #include "cli/bench/statistics.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/temporary_folder.hpp"
+#include "tests/support/parsed_json.hpp"
 
 namespace baton::cli {
 namespace {
@@ -88,7 +89,7 @@ TEST(bench_ring, a_run_on_the_cpu_checks_and_times_each_strategy) {
   std::string line;
   int points = 0;
   while (std::getline(file, line)) {
-    const nlohmann::json j = nlohmann::json::parse(line);
+    const nlohmann::json j = test::parsed_json(line);
     EXPECT_EQ(j["case"], "ring_gemm");
     EXPECT_EQ(j["samples_us"].size(), 2u);
     EXPECT_TRUE(j["checked"]);
@@ -105,7 +106,7 @@ TEST(bench_ring, json_on_stdout_is_json_alone) {
                   .repeats = 1,
                   .json = true},
                  out);
-  EXPECT_EQ(nlohmann::json::parse(out.str())["strategy"], "mbarrier");
+  EXPECT_EQ(test::parsed_json(out.str())["strategy"], "mbarrier");
 }
 
 TEST(bench_ring, numbers_out_of_range_are_named) {

@@ -13,6 +13,7 @@
 #include "cli/view/text.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/child_program.hpp"
+#include "tests/support/parsed_json.hpp"
 
 namespace baton::cli {
 namespace {
@@ -121,7 +122,7 @@ TEST(check_command, a_seed_walks_through_random_schedules_and_repeats_itself) {
   const auto text = [](std::uint64_t seed) {
     const outcome o = run({.bound = 7, .seed = seed, .trace = true, .json = true}, {message()});
     EXPECT_EQ(o.code, ok) << o.text;
-    return nlohmann::json::parse(o.text)["protocols"][0]["explorations"][0];
+    return test::parsed_json(o.text)["protocols"][0]["explorations"][0];
   };
   const auto first = text(3);
   EXPECT_EQ(first["executions"], 7);
@@ -168,7 +169,7 @@ TEST(check_command, many_at_a_time_are_reported_in_order) {
     all.push_back(message());
     all.back().name = "message_" + std::to_string(i);
   }
-  const auto report = nlohmann::json::parse(run({.jobs = 8, .json = true}, all).text);
+  const auto report = test::parsed_json(run({.jobs = 8, .json = true}, all).text);
   ASSERT_EQ(report.at("protocols").size(), 20u);
   for (std::size_t i = 0; i < 20; ++i)
     EXPECT_EQ(report["protocols"][i]["name"], "message_" + std::to_string(i));
@@ -185,7 +186,7 @@ TEST(check_command, an_exception_of_an_exploration_comes_out) {
 }
 
 TEST(check_command, json_has_what_the_table_has) {
-  const auto report = nlohmann::json::parse(run({.trace = true, .json = true}, {message()}).text);
+  const auto report = test::parsed_json(run({.trace = true, .json = true}, {message()}).text);
   EXPECT_TRUE(report.at("all_well"));
   const auto& p = report.at("protocols").at(0);
   EXPECT_EQ(p.at("headers").at(0), "sim/check.hpp");
@@ -203,7 +204,7 @@ TEST(check_command, a_list_runs_nothing) {
   protocol_check p = message();
   p.explorations.front().run = [](const check::bounds&) -> check::result { throw std::logic_error{"ran"}; };
   EXPECT_TRUE(test::says(run({.list = true}, {p}).text, "message  One message", "1 explorations, 1 mutants"));
-  EXPECT_EQ(nlohmann::json::parse(run({.list = true, .json = true}, {p}).text)["protocols"][0]["mutants"][0],
+  EXPECT_EQ(test::parsed_json(run({.list = true, .json = true}, {p}).text)["protocols"][0]["mutants"][0],
             "the store is relaxed");
 }
 

@@ -18,6 +18,7 @@
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/temporary_folder.hpp"
 #include "tests/cpu/tiny_moe.hpp"
+#include "tests/support/parsed_json.hpp"
 #include "tests/support/small_checkpoint.hpp"
 
 namespace {
@@ -132,7 +133,7 @@ TEST(checkpoint, an_index_and_shards_that_disagree_are_refused) {
   const temporary_folder folder;
   c.write(folder.path());
   const auto index_path = folder / "model.safetensors.index.json";
-  const json good = json::parse(read_file(index_path));
+  const json good = baton::test::parsed_json(read_file(index_path));
   const auto with = [&](const std::function<void(json&)>& change) {
     json changed = good;
     change(changed);

@@ -9,6 +9,7 @@
 
 #include "baton/error.hpp"
 #include "cli/commands/doctor_findings.hpp"
+#include "tests/support/parsed_json.hpp"
 
 namespace baton::cli {
 namespace {
@@ -152,7 +153,7 @@ TEST(doctor_findings, what_was_tried_and_failed_fails) {
 TEST(doctor, json_parses_and_has_the_facts_of_this_machine) {
   std::ostringstream out;
   run_doctor({.json = true, .quick = true}, out);
-  const json report = json::parse(out.str());
+  const json report = test::parsed_json(out.str());
   EXPECT_GT(report.at("host").at("cores").get<int>(), 0);
   EXPECT_GT(report.at("host").at("memory_bytes").get<std::uint64_t>(), 0u);
   EXPECT_TRUE(report.at("gpus").is_array());

@@ -8,6 +8,7 @@
 #include "cli/commands/exchange_summary.hpp"
 #include "cli/commands/generate_report.hpp"
 #include "cli/view/text.hpp"
+#include "tests/support/parsed_json.hpp"
 
 namespace baton::cli {
 namespace {
@@ -40,11 +41,11 @@ exchange_statistics lopsided() {
 TEST(exchange_report, bytes_and_rows_stand_where_they_went) {
   const json j = statistics_json(lopsided());
   constexpr int message = 2 * 128 + 16, reply = 2 * 128;
-  EXPECT_EQ(j["dispatch_bytes"], json::parse("[[272, 544], [816, 0]]"));
-  EXPECT_EQ(j["combine_bytes"], json::parse("[[256, 768], [512, 0]]"))
+  EXPECT_EQ(j["dispatch_bytes"], test::parsed_json("[[272, 544], [816, 0]]"));
+  EXPECT_EQ(j["combine_bytes"], test::parsed_json("[[256, 768], [512, 0]]"))
       << "from rank 0 to rank 1: three replies";
-  EXPECT_EQ(j["rows_of_ranks"], json::parse("[4, 2]"));
-  EXPECT_EQ(j["rows_of_experts"], json::parse("[[3, 1, 1, 1]]"));
+  EXPECT_EQ(j["rows_of_ranks"], test::parsed_json("[4, 2]"));
+  EXPECT_EQ(j["rows_of_experts"], test::parsed_json("[[3, 1, 1, 1]]"));
   EXPECT_EQ(j["wire_bytes"], 5 * (message + reply));
   EXPECT_EQ(j["local_bytes"], message + reply);
 }

@@ -12,6 +12,7 @@
 #include "cli/commands/failure.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/command_lines.hpp"
+#include "tests/support/parsed_json.hpp"
 
 namespace baton::test {
 namespace {
@@ -37,7 +38,7 @@ TEST_P(bad_input, is_one_clear_line_an_exit_code_and_an_object_with_json) {
   for (const std::string& part : bad.parts) EXPECT_TRUE(says(run.err, part));
   const child_result machine = run_program(bad.arguments + words{"--json"});
   EXPECT_EQ(machine.exit_code, bad.exit_code);
-  EXPECT_EQ(json::parse(machine.out)["error"]["exit_code"], bad.exit_code);
+  EXPECT_EQ(parsed_json(machine.out)["error"]["exit_code"], bad.exit_code);
 }
 
 const std::vector<bad_case> bad_cases{
@@ -144,19 +145,6 @@ const std::vector<bad_case> bad_cases{
 INSTANTIATE_TEST_SUITE_P(program, bad_input, testing::ValuesIn(bad_cases),
                          [](const auto& info) { return std::string{info.param.name}; });
 
-TEST(program_failures, a_device_that_is_absent_is_its_own_exit_code_and_auto_uses_the_cpu) {
-  const words command{"generate", "--model", model_folder, "--prompt", "a", "--max-new", "1"};
-  const child_result cuda = run_program(command + words{"--device", "cuda"});
-  if (cuda.exit_code == 0) GTEST_SKIP() << "this machine has GPUs";
-  EXPECT_EQ(cuda.exit_code, 4);
-  EXPECT_TRUE(says(cuda.err, "cuda"));
-  EXPECT_EQ(run_program(command, {"BATON_DEVICE=cuda"}).exit_code, 4);
-  const child_result automatic = run_program(command + words{"--json"});
-  EXPECT_EQ(automatic.exit_code, 0) << automatic.err;
-  EXPECT_EQ(json::parse(automatic.out)["settings"]["device"], "cpu");
-  EXPECT_NE(json::parse(automatic.out)["settings"]["why_not_cuda"], "");
-}
-
 TEST(program_failures, an_environment_that_makes_no_sense_is_bad_input) {
   EXPECT_EQ(run_program(generate + words{"--prompt", "a"}, {"BATON_DEADLINE_MS=soon"}).exit_code, 2);
   const words command{"generate", "--model", model_folder, "--prompt", "a"};
@@ -193,14 +181,6 @@ TEST(program_failures, a_shape_that_does_not_fit_is_named_with_what_was_expected
   EXPECT_TRUE(says(run.err, "hidden_states", "[1, 100]", "256"));
 }
 
-/// Exit code and complaint of a command line of the shell in which $BATON is the program.
-child_result run_shell(const std::string& line) {
-  const temporary_folder folder;
-  const std::string whole = "BATON='" BATON_PROGRAM "'; " + line + " 2>'" + (folder / "err").string() + "'";
-  const int status = std::system(whole.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, "", read_file(folder / "err")};
-}
-
 TEST(program_failures, a_standard_output_that_is_full_or_closed_is_an_error_whatever_the_command) {
   const std::string generate_line = "generate --device cpu --max-new 1 --prompt a --model " + model_folder;
   for (const std::string& command :
@@ -233,36 +213,6 @@ TEST(program_failures, a_limit_on_files_is_an_error_that_leaves_nothing_behind) 
       "' >/dev/null";
   EXPECT_EQ(run_shell(line).exit_code, 2);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-}
-
-TEST(program_failures, a_limit_on_memory_is_an_error_of_every_thread) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "AddressSanitizer reserves more addresses than a small limit leaves";
-#endif
-  for (const std::string limit : {"ulimit -v 60000; ", "ulimit -v 150000; "}) {
-    for (const char* command : {"doctor", "bench ep --device cpu --ranks 2 --tokens 1 --repeats 1",
-                                "check --protocol arrival --jobs 16 --bound 50"}) {
-      const child_result run = run_shell(limit + "\"$BATON\" " + command + " >/dev/null");
-      EXPECT_TRUE(run.exit_code >= 0 && run.exit_code <= 5)
-          << limit << command << ": " << run.exit_code << run.err;
-      EXPECT_FALSE(says(run.err, "terminate") || says(run.err, "unexpected")) << limit << command << run.err;
-    }
-  }
-}
-
-TEST(program_failures, more_prompts_than_fit_memory_are_refused_before_the_work) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "AddressSanitizer reserves more addresses than a small limit leaves";
-#endif
-  const temporary_folder folder;
-  const std::string path = (folder / "prompts.txt").string();
-  std::string text;
-  for (int i = 0; i < 2000; ++i) text += std::string(1000, 'x') + '\n';
-  write_file(path, text);
-  const child_result run = run_shell("ulimit -v 2000000; \"$BATON\" generate --model '" + model_folder +
-                                     "' --max-new 1 --prompts-file '" + path + "'");
-  EXPECT_EQ(run.exit_code, 5) << run.err;
-  EXPECT_TRUE(says(run.err, "2000 prompts", "bytes needed", "--max-new")) << run.err;
 }
 
 TEST(program_failures, a_benchmark_that_is_ended_leaves_old_results_and_nothing_else) {
@@ -316,7 +266,7 @@ TEST(failure, is_told_on_one_printable_line) {
   std::ostringstream out, err;
   cli::report_failure(failure_of(stuck{"rank 1 waits", {}}), true, out, err);
   EXPECT_EQ(err.str(), "baton: error: rank 1 waits\n");
-  EXPECT_EQ(json::parse(out.str())["error"]["kind"], "stuck");
+  EXPECT_EQ(parsed_json(out.str())["error"]["kind"], "stuck");
 }
 
 }  // namespace

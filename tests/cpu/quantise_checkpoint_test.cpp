@@ -13,6 +13,7 @@
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/tiny_moe.hpp"
 #include "tests/support/block_oracle.hpp"
+#include "tests/support/parsed_json.hpp"
 #include "tests/support/small_checkpoint.hpp"
 
 namespace baton::test {
@@ -249,8 +250,8 @@ TEST_F(quantise_tiny_moe, keeps_shards_and_all_that_is_no_expert_bit_for_bit) {
 }
 
 TEST_F(quantise_tiny_moe, writes_what_hugging_face_reads_into_config_and_index) {
-  const json before = json::parse(read_file(tiny_moe_folder() / "config.json"));
-  json config = json::parse(read_file(out() / "config.json"));
+  const json before = parsed_json(read_file(tiny_moe_folder() / "config.json"));
+  json config = parsed_json(read_file(out() / "config.json"));
   const json quantised = config["quantization_config"];
   config.erase("quantization_config");
   EXPECT_EQ(config, before);
@@ -262,7 +263,7 @@ TEST_F(quantise_tiny_moe, writes_what_hugging_face_reads_into_config_and_index) 
   EXPECT_EQ(others.size(), 2u + 3 * 5);
   for (const std::string name : {"lm_head", "model.layers.2.mlp.gate", "model.layers.0.self_attn.o_proj"})
     EXPECT_TRUE(std::find(others.begin(), others.end(), name) != others.end()) << name;
-  const json index = json::parse(read_file(out() / "model.safetensors.index.json"));
+  const json index = parsed_json(read_file(out() / "model.safetensors.index.json"));
   std::uint64_t bytes = 0;
   for (const auto& [name, view] : model::open_shards(out()).tensors) bytes += view->size;
   EXPECT_EQ(index["metadata"]["total_size"], bytes);

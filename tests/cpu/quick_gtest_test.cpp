@@ -1,9 +1,11 @@
-// Assertions that fail say what GoogleTest says, whether they are its own or those of tests/support/quick_gtest.hpp.
+// Assertions that fail say what GoogleTest says, and tests with parameters have the names that it gives them, whether they are
+// its own or those of tests/support/quick_gtest.hpp.
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace baton {
@@ -70,6 +72,33 @@ TEST(assertions, that_are_fatal_end_their_function) {
   EXPECT_FATAL_FAILURE(stops_at(3), "the fourth");
   EXPECT_FATAL_FAILURE(stops_at(4), "the fifth");
 }
+
+/// Its parameter is there when it is made.
+class given : public testing::TestWithParam<std::tuple<int, bool>> {
+ protected:
+  int number = std::get<0>(GetParam());
+};
+
+TEST_P(given, a_test_has_the_name_and_the_text_of_what_it_was_given) {
+  const testing::TestInfo& me = *testing::UnitTest::GetInstance()->current_test_info();
+  const std::string name = me.name(), suite = me.test_suite_name();
+  const bool flag = std::get<1>(GetParam());
+  const std::string beginning = "a_test_has_the_name_and_the_text_of_what_it_was_given/";
+  if (suite == "of_names/given")
+    EXPECT_EQ(name, beginning + (flag ? "yes_" : "no_") + std::to_string(number));
+  else if (suite == "of_numbers/given")
+    EXPECT_EQ(name, beginning + std::to_string((number - 1) * 2 + (flag ? 1 : 0)));
+  else
+    EXPECT_EQ(suite + name, "given" + beginning + "0");
+  EXPECT_EQ(std::string{me.value_param()}, testing::PrintToString(GetParam()));
+}
+
+const std::vector<std::tuple<int, bool>> some{{3, true}, {4, false}};
+INSTANTIATE_TEST_SUITE_P(of_names, given, testing::ValuesIn(some), [](const auto& of) {
+  return (std::get<1>(of.param) ? "yes_" : "no_") + std::to_string(std::get<0>(of.param));
+});
+INSTANTIATE_TEST_SUITE_P(of_numbers, given, testing::Combine(testing::Range(1, 3), testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(, given, testing::Values(std::tuple{9, true}));
 
 TEST(assertions, evaluate_what_they_compare_once) {
   int times = 0;

@@ -8,6 +8,7 @@
 #include "baton/error.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/exchange_cases.hpp"
+#include "tests/support/parsed_json.hpp"
 
 namespace baton::test {
 namespace {
@@ -187,7 +188,7 @@ TEST_P(waiting_ranks, a_rank_that_gave_up_says_so_in_json_too) {
   all[0].dispatch();
   EXPECT_THROW(worlds[0].synchronize(), stuck);
   const ep_state found = all[0].ep().dump_state();
-  const auto json = nlohmann::json::parse(to_json(found));
+  const auto json = parsed_json(to_json(found));
   EXPECT_EQ(json["rank"], 0);
   EXPECT_EQ(json["rounds_called"], 1);
   EXPECT_EQ(json["heard"].size(), ranks);

@@ -97,6 +97,18 @@ class layers(planted_tree):
         self.assert_caught(found, "tests/kernels/members_test.cpp:1", "belongs in tests/cpu/")
         self.assertEqual(len(found), 2)
 
+    def test_a_test_that_a_sanitizer_changes_is_caught_outside_the_folder_of_both_builds(self):
+        self.plant("tests/support/layers.hpp", "#if defined(__SANITIZE_ADDRESS__)\n#endif\n")
+        self.plant("tests/both/layers_test.cpp", '#include "tests/support/layers.hpp"\n')
+        self.plant("tests/gpu/limits_test.cpp", "#ifdef __SANITIZE_ADDRESS__\n#endif\n")
+        self.assert_clean(check_layers.complaints(self.root))
+        self.plant("tests/cpu/texts_test.cpp", '#include "tests/support/layers.hpp"\n')
+        self.plant("tests/cpu/limits_test.cpp", "#ifdef __SANITIZE_ADDRESS__\n  GTEST_SKIP();\n#endif\n")
+        found = list(check_layers.complaints(self.root))
+        self.assert_caught(found, "tests/cpu/texts_test.cpp:1", "tests/support/layers.hpp", "belongs in tests/both/")
+        self.assert_caught(found, "tests/cpu/limits_test.cpp:1", "belongs in tests/both/")
+        self.assertEqual(len(found), 2)
+
     def test_headers_that_include_each_other_are_followed_once(self):
         self.plant("src/base/a.hpp", '#include "base/b.hpp"\n')
         self.plant("src/base/b.hpp", '#include "base/a.hpp"\n')

@@ -3,6 +3,7 @@ import contextlib
 import io
 import os
 import pathlib
+import re
 import subprocess
 
 import pinned
@@ -10,6 +11,18 @@ import summary
 from planted import planted_tree
 
 DEV = pathlib.Path(pinned.__file__).parent.parent / "dev"
+TESTS = DEV.parent / "tests"
+
+
+def names_of_tests(folder):
+    """What ctest may call the tests of a folder: of those with parameters, on so many ranks."""
+    for path in sorted((TESTS / folder).glob("*_test.c*")):
+        text = path.read_text()
+        for kind, suite, name in re.findall(r"^(?:TYPED_)?TEST(_F|_P)?\(\s*(\w+),\s*(\w+)\)", text, re.MULTILINE):
+            for prefix in re.findall(rf"^INSTANTIATE_TEST_SUITE_P\(\s*(\w+),\s*{suite},", text, re.MULTILINE) if kind == "_P" else []:
+                yield from (f"{prefix}/{suite}.{name}/{parameter}" for n in range(1, 9) for parameter in (f"{n}", f"({n}, 4-byte object)"))
+            if kind != "_P":
+                yield f"{suite}.{name}"
 
 
 def results(*cases):
@@ -66,23 +79,35 @@ class dev(planted_tree):
                      notes=() together=() beside= is_whole=1 jobs=1; trap end_all_begun EXIT; {script}"""
         return subprocess.run(["bash", "-euc", script], cwd=self.root, capture_output=True, text=True, timeout=60)
 
-    def test_kernels_are_tested_with_the_sanitizers_or_where_there_are_none_and_tests_of_gpus_built_where_some_are(self):
+    def test_most_is_tested_with_the_sanitizers_or_where_there_are_none_and_tests_of_gpus_built_where_some_are(self):
         said = """choose_labels() { not_here=; }; build_stage() { echo build "$@"; }; begin_build() { :; }; wheel_stage() { :; }; begin_packages() { :; }; begin_wheel() { :; }
                   house_stage() { echo house "$@"; }; test_stage() { echo test "$@"; }; python3() { :; }; preset=cpu; run_stages """
         whole = self.stages(said).stdout
-        options = "-DBATON_KERNEL_TESTS=OFF -DBATON_GPU_TESTS="
+        options = "-DBATON_SANITIZED_TESTS=OFF -DBATON_GPU_TESTS="
         self.assertIn(f"house cpu {options}ON\nbuild cpu all {options}ON\n", whole)
         self.assertIn(f"build cpu all {options}OFF\n", self.stages(said.replace("not_here=;", "not_here=gpu with_gpus=OFF;")).stdout)
         self.assertRegex(whole, r"build asan tests_cpu tests_kernels\ntest asan -L \S*\bkernels\b")
         self.plant("cmake", '#!/bin/sh\necho cmake "$@" >&2\n').chmod(0o755)
         quick = f"PATH={self.root}:$PATH; {said} --quick"
         self.assertEqual(self.stages(quick).stderr, "")
-        self.plant("build/cpu/CMakeCache.txt", "BATON_KERNEL_TESTS:BOOL=OFF\nBATON_GPU_TESTS:BOOL=OFF\n")
+        self.plant("build/cpu/CMakeCache.txt", "BATON_SANITIZED_TESTS:BOOL=OFF\nBATON_GPU_TESTS:BOOL=OFF\n")
         result = self.stages(quick)
-        self.assertEqual(result.stderr, "cmake -DBATON_KERNEL_TESTS=ON build/cpu\ncmake -DBATON_GPU_TESTS=ON build/cpu\n")
+        self.assertEqual(result.stderr, "cmake -DBATON_SANITIZED_TESTS=ON build/cpu\ncmake -DBATON_GPU_TESTS=ON build/cpu\n")
         without = self.stages(quick.replace("not_here=;", "not_here=gpu with_gpus=OFF;"))
-        self.assertEqual(without.stderr, "cmake -DBATON_KERNEL_TESTS=ON build/cpu\n")
+        self.assertEqual(without.stderr, "cmake -DBATON_SANITIZED_TESTS=ON build/cpu\n")
         self.assertIn("build cpu all\n", result.stdout)
+
+    def test_what_one_build_leaves_out_the_other_runs(self):
+        script = 'source tools/dev/test.sh; echo "$only_optimised"; echo "$only_sanitized"'
+        optimised, sanitized = subprocess.run(["bash", "-euc", script], cwd=DEV.parent, capture_output=True, text=True).stdout.splitlines()
+        both = list(names_of_tests("both"))
+        self.assertGreater(len(both), 300)
+        self.assertEqual([name for name in both if re.search(optimised, name) and re.search(sanitized, name)], [])
+        left_out_by_the_only_one = [name for folders, only in ((("cpu", "kernels"), optimised), (("check", "gpu", "multi_gpu"), sanitized))
+                                    for folder in folders for name in names_of_tests(folder) if re.search(only, name)]
+        self.assertEqual(left_out_by_the_only_one, [])
+        idle = [one for one in re.split(r"\|(?=\^|exchange)", f"{optimised}|{sanitized}") if not any(re.search(one, name) for name in both)]
+        self.assertEqual(idle, [], "names of tests that there are not")
 
     def test_what_is_amiss_in_the_tree_is_told_before_anything_is_built_and_is_not_looked_at_again(self):
         said = """choose_labels() { not_here=gpu; }; build_stage() { echo build "$@"; }; begin_build() { :; }; wheel_stage() { :; }; begin_packages() { :; }; begin_wheel() { :; }

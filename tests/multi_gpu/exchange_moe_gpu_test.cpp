@@ -12,6 +12,7 @@
 #include "tests/support/gpu_count.hpp"
 #include "tests/support/layer_cases.hpp"
 #include "tests/support/library_attention_of.hpp"
+#include "tests/support/parsed_json.hpp"
 
 namespace baton::test {
 namespace {
@@ -157,7 +158,7 @@ TEST(exchange_moe_gpu, the_program_uses_gpus_on_its_own_and_the_text_is_expected
   const child_result run =
       run_program({"generate", "--model", model_folder, "--expect", greedy_file, "--ranks", "2", "--json"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  const auto result = nlohmann::json::parse(run.out);
+  const auto result = parsed_json(run.out);
   EXPECT_EQ(result["settings"]["device"], "cuda");
   EXPECT_EQ(result["as_expected"]["good"], 5);
 }

@@ -49,4 +49,12 @@ inline child_result run_program(const std::vector<std::string>& arguments,
           read_file(folder / "err")};
 }
 
+/// Exit code and complaint of a command line of the shell in which $BATON is the program.
+inline child_result run_shell(const std::string& line) {
+  const temporary_folder folder;
+  const std::string whole = "BATON='" BATON_PROGRAM "'; " + line + " 2>'" + (folder / "err").string() + "'";
+  const int status = std::system(whole.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, "", read_file(folder / "err")};
+}
+
 }  // namespace baton::test

@@ -72,7 +72,7 @@ def tests_alone(tests_folder):
     """(suite, test) of those that do something to their process, or name what does. (Tests of GPUs are alone in any case.)"""
     found = set()
     headers = "".join(path.read_text() for path in map(tests_folder.joinpath, HEADERS) if path.exists())
-    for path in (path for label in ("cpu", "kernels", "check", "threads") for path in tests_folder.glob(f"{label}/*_test.cpp")):
+    for path in (path for folder in ("cpu", "both", "kernels", "check", "threads") for path in tests_folder.glob(f"{folder}/*_test.cpp")):
         text = path.read_text()
         left = list(pieces_of(headers + text if any(header in text for header in HEADERS) else text))
         does = ALONE

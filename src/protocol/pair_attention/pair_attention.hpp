@@ -62,8 +62,8 @@
 // Progress: loads and products use the ring in one order, so the ring may have any size from one tile's K stages
 //           on. Both blocks and all roles must run the same number of tiles. A trailing cluster barrier keeps
 //           the blocks alive while the pair still arrives in them.
-// Checked:  checks/pair_attention.cpp, every schedule; tests/cpu/pair_attention_sim_test.cpp, seeded ones of larger shapes. Both
-//           say the bounds and the planted bugs.
+// Checked:  checks/pair_attention.cpp, every schedule; tests/check/pair_attention_sim_test.cpp, seeded ones of larger shapes.
+//           Both say the bounds and the planted bugs.
 #include "protocol/pair_attention/depth512_mbars.hpp"
 #include "protocol/pair_attention/feed.hpp"
 #include "protocol/pair_attention/softmax.hpp"

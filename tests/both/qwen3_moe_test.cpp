@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "cli/model/byte_tokenizer.hpp"
 #include "cli/model/reference_moe.hpp"
 #include "tests/cpu/says.hpp"
+#include "tests/cpu/temporary_folder.hpp"
 #include "tests/cpu/tiny_moe.hpp"
+#include "tests/support/parsed_json.hpp"
 
 namespace {
 
@@ -159,8 +160,7 @@ std::vector<std::string> generate(int num_ranks, const nlohmann::json& prompts, 
 }
 
 TEST(qwen3_moe, greedy_text_is_the_expected_one_for_all_prompts) {
-  std::ifstream in{test::tiny_moe_folder() / "greedy.json"};
-  const auto prompts = nlohmann::json::parse(in);
+  const auto prompts = test::parsed_json(test::read_file(test::tiny_moe_folder() / "greedy.json"));
   for (const int num_ranks : {1, 3, 8}) {
     const auto texts = generate(num_ranks, prompts, 96);
     ASSERT_EQ(texts.size(), 5u);

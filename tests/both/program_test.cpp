@@ -7,6 +7,7 @@
 #include "cli/view/text.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/command_lines.hpp"
+#include "tests/support/parsed_json.hpp"
 
 namespace baton::test {
 namespace {
@@ -61,7 +62,7 @@ TEST(program, without_a_command_it_shows_its_help_and_fails) {
 TEST(program, version_is_told_for_people_and_machines) {
   EXPECT_TRUE(says(run_program({"version"}).out, "baton 0.1.0"));
   EXPECT_EQ(run_program({"--version"}).out, run_program({"version"}).out);
-  EXPECT_EQ(json::parse(run_program({"version", "--json"}).out)["version"], "0.1.0");
+  EXPECT_EQ(parsed_json(run_program({"version", "--json"}).out)["version"], "0.1.0");
 }
 
 TEST(program, generate_says_whether_the_texts_are_expected) {
@@ -83,7 +84,7 @@ TEST(program, generate_fails_when_a_text_differs) {
   EXPECT_TRUE(says(run.out, "differs at byte 4", "expected \"klass\"", "found \"class\"", "0 of 1"));
   const child_result machine = run_program(command + words{"--json"});
   EXPECT_EQ(machine.exit_code, 1);
-  EXPECT_EQ(json::parse(machine.out)["sequences"][0]["is_expected"], false);
+  EXPECT_EQ(parsed_json(machine.out)["sequences"][0]["is_expected"], false);
 }
 
 TEST(program, no_command_writes_a_line_wider_than_80_columns) {
@@ -107,7 +108,7 @@ TEST(program, quantize_tells_what_it_wrote_and_refuses_to_write_over_it) {
   const words command{"quantize", "--model", model_folder, "--output", (folder / "fp8").string()};
   const child_result run = run_program(command + words{"--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  const json j = json::parse(run.out);
+  const json j = parsed_json(run.out);
   EXPECT_EQ(j["quantised"], 576);
   EXPECT_EQ(j["tensors"], 605);
   EXPECT_EQ(j["files"], 3);
@@ -133,7 +134,7 @@ TEST(program, a_quantised_model_generates_its_recorded_texts_and_its_layers_are_
       run_program({"moe", "--model", narrow, "--layer", "1", "--device", "cpu", "--json", "--input",
                    layer_file(folder, 1, true, 64), "--output", output});
   ASSERT_EQ(layer.exit_code, 0) << layer.err;
-  const json j = json::parse(layer.out);
+  const json j = parsed_json(layer.out);
   EXPECT_EQ(j["settings"]["weights"], "fp8");
   EXPECT_GT(j["error"]["rms_relative"], 0x1p-8);
   EXPECT_LT(j["error"]["rms_relative"], 0.0884) << "sqrt(2) 2^-4: decision 0030";
@@ -144,7 +145,7 @@ TEST(program, generate_speaks_json) {
                                                         "8", "--arrival", "sentinel", "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.err, "");
-  const json j = json::parse(run.out);
+  const json j = parsed_json(run.out);
   EXPECT_EQ(j["sequences"].size(), 5u);
   EXPECT_EQ(j["sequences"][0]["text"], "metaclas");
   EXPECT_EQ(j["sequences"][4]["rank"], 1);
@@ -167,7 +168,7 @@ TEST(program, generate_takes_prompts_from_anywhere_and_any_bytes) {
       run_program(generate + words{"--prompt", "a", "--prompt", "\x1b[2J", "--prompts-file",
                                    (folder / "p.txt").string(), "--max-new", "4", "--json", "--ranks", "2"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  const json j = json::parse(run.out);
+  const json j = parsed_json(run.out);
   EXPECT_EQ(j["sequences"].size(), 3u);
   EXPECT_EQ(j["sequences"][1]["prompt"], "\\x1b[2J");
   EXPECT_EQ(j["sequences"][2]["prompt"], "\\xff\\xfe");
@@ -179,14 +180,14 @@ TEST(program, generate_with_the_reference_gives_the_same_text) {
   const child_result run = run_program(
       generate + words{"--expect", greedy_file, "--max-new", "6", "--backend", "reference", "--json"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_FALSE(json::parse(run.out).contains("exchange"));
+  EXPECT_FALSE(parsed_json(run.out).contains("exchange"));
 }
 
 TEST(program, generate_with_attention_by_the_library_gives_the_same_text) {
   const words asked = generate + words{"--expect", greedy_file, "--max-new", "6", "--attention", "library"};
   const child_result run = run_program(asked + words{"--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_EQ(json::parse(run.out)["attention"], "library");
+  EXPECT_EQ(parsed_json(run.out)["attention"], "library");
   const child_result refused = run_program(asked + words{"--backend", "reference"});
   EXPECT_TRUE(says(refused.err, "--attention library", "--backend exchange"));
 }
@@ -196,7 +197,7 @@ TEST(program, moe_writes_the_layers_output_and_reports_its_error) {
   const std::string output = (folder / "y.safetensors").string();
   const child_result run = run_program(moe(layer_file(folder, 1, true), output, {"--ranks", "3", "--json"}));
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  const json error = json::parse(run.out)["error"];
+  const json error = parsed_json(run.out)["error"];
   EXPECT_EQ(error["within_bound"], true);
   EXPECT_GT(error["max_abs"], 0.0);
   EXPECT_LT(error["rms_relative"], 0.01);
@@ -227,19 +228,19 @@ TEST(program, layout_per_rank_is_told_and_within_its_bound) {
   const words per_rank{"--layout", "per_rank", "--json", "--ranks", "4"};
   const child_result layer = run_program(moe(layer_file(folder, 1, true), output, per_rank));
   ASSERT_EQ(layer.exit_code, 0) << layer.err;
-  const json j = json::parse(layer.out);
+  const json j = parsed_json(layer.out);
   EXPECT_EQ(j["settings"]["layout"], "per_rank");
   EXPECT_EQ(j["error"]["within_bound"], true);
   const child_result text =
       run_program(generate + words{"--expect", greedy_file, "--max-new", "4"} + per_rank);
   ASSERT_EQ(text.exit_code, 0) << text.err;
-  EXPECT_EQ(json::parse(text.out)["as_expected"]["good"], 5);
+  EXPECT_EQ(parsed_json(text.out)["as_expected"]["good"], 5);
   for (const char* transfer : {"chunks", "flags"}) {
     const child_result other =
         run_program(moe(layer_file(folder, 1, true), output,
                         per_rank + words{"--format", "fp8", "--transfer", transfer, "--rows", "token"}));
     ASSERT_EQ(other.exit_code, 0) << other.err;
-    EXPECT_EQ(json::parse(other.out)["error"]["within_bound"], true) << transfer;
+    EXPECT_EQ(parsed_json(other.out)["error"]["within_bound"], true) << transfer;
   }
 }
 
@@ -252,7 +253,7 @@ TEST(program, replicas_are_placed_by_a_recorded_routing_and_texts_and_layers_are
     const child_result layer =
         run_program(moe(layer_file(folder, 1, true), output, replicas + words{"--layout", layout}));
     ASSERT_EQ(layer.exit_code, 0) << layer.err;
-    const json j = json::parse(layer.out);
+    const json j = parsed_json(layer.out);
     EXPECT_EQ(j["error"]["within_bound"], true);
     EXPECT_EQ(j["settings"]["replicas"], 16);
     EXPECT_EQ(j["settings"]["physical_to_logical"]["1"].size(), 80u);
@@ -308,7 +309,7 @@ TEST(program, moe_fails_when_rounding_does_not_explain_the_error) {
 TEST(program, doctor_speaks_json) {
   const child_result run = run_program({"doctor", "--quick", "--json"});
   EXPECT_TRUE(run.exit_code == 0 || run.exit_code == 1) << run.err;
-  EXPECT_TRUE(json::parse(run.out).is_object());
+  EXPECT_TRUE(parsed_json(run.out).is_object());
 }
 
 }  // namespace
