@@ -1,4 +1,4 @@
-// Ranks beyond the p2p group on GPUs: NVSHMEM, one process a GPU, all on one machine: there what it puts are stores. This
+// Ranks beyond the p2p group on GPUs: NVSHMEM, one process a rank, all on one machine: there what it puts are stores. This
 // process never touches CUDA, so that it may fork. Needs NVSHMEM, and BATON_NVSHMEM_MODULE, the path of libbaton_nvshmem.so.
 #include <chrono>
 #include <cstdio>
@@ -123,7 +123,7 @@ TEST_P(exchange_beyond_gpu_processes, a_killed_rank_is_named_by_its_survivors) {
 }
 
 TEST(exchange_beyond_gpu_processes, without_nvshmem_all_ranks_are_told_how_to_install_it) {
-  if (num_gpus_without_touching_cuda() < 2) GTEST_SKIP() << "needs 2 GPUs";
+  if (num_gpus_without_touching_cuda() < 1) GTEST_SKIP() << "needs a GPU, found none";
   const char* const before = std::getenv("BATON_NVSHMEM");
   const std::string was = before != nullptr ? before : "";
   ::setenv("BATON_NVSHMEM", "/nowhere", 1);

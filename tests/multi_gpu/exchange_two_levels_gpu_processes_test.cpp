@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(ways, exchange_lost_ranks_gpu_processes, testing::Value
                          name_of_groups);
 
 TEST_P(exchange_lost_ranks_gpu_processes, that_are_killed_in_a_round_are_named_by_every_survivor) {
-  if (const std::string why = why_not_beyond(4); !why.empty()) GTEST_SKIP() << why;
+  if (const std::string why = why_not_beyond(); !why.empty()) GTEST_SKIP() << why;
   const way_beyond& way = GetParam();
   const exchange_case c = way.of({4, sizes(16, 6, 1024, 64), {64, 64, 64, 64}, routing::distinct});
   expect_the_killed_named_in_rounds(c, device_kind::cuda, 1,
