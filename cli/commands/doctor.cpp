@@ -26,12 +26,13 @@ trials try_out(const device_facts& facts, device_kind chosen, bool quick) {
   tried.sharing_problem = process_sharing_problem();
   if (facts.built_with_cuda) tried.network = read_network_facts();
   if (quick) return tried;
-  constexpr int cpu_ranks = 2;
+  constexpr int cpu_ranks = 2, most_ranks_of_group = 8;
   progress_line progress;
   progress.show("measuring links ...");
   try {
-    const int ranks =
-        chosen == device_kind::cuda ? std::max(1, static_cast<int>(facts.gpus.size())) : cpu_ranks;
+    const int ranks = chosen == device_kind::cuda
+                          ? std::clamp(static_cast<int>(facts.gpus.size()), 1, most_ranks_of_group)
+                          : cpu_ranks;
     const std::vector<world> worlds = world::local(ranks, chosen);
     tried.links = probe::measure_links(worlds);
     on_every_rank(worlds, [&](int r) {

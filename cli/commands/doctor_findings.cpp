@@ -153,14 +153,12 @@ void judge_choice(const device_facts& f, device_kind chosen, findings& out) {
   const auto usable =
       std::count_if(f.gpus.begin(), f.gpus.end(), [](const gpu_facts& g) { return g.has_kernels; });
   if (chosen == device_kind::cpu)
-    out.push_back(
-        {"device", verdict::pass, "--device auto uses the CPU; up to 32 ranks, 8 in a p2p group", ""});
+    out.push_back({"device", verdict::pass, "--device auto uses the CPU; up to 8 ranks", ""});
   else if (usable > 0)
-    out.push_back(
-        {"device", verdict::pass,
-         fmt::format("--device auto uses CUDA; {} rank{} with a GPU each, up to 8 in a p2p group share them",
-                     usable, usable == 1 ? "" : "s"),
-         ""});
+    out.push_back({"device", verdict::pass,
+                   fmt::format("--device auto uses CUDA; {} rank{} with a GPU each, up to 8 share them",
+                               usable, usable == 1 ? "" : "s"),
+                   ""});
   else
     out.push_back({"device", verdict::fail, "BATON_DEVICE=cuda, but no GPU here can be used",
                    "unset BATON_DEVICE, or see the lines above"});

@@ -123,8 +123,8 @@ void forecast_table::print(const forecast_case& c, const forecast::round_forecas
 
 void forecast_table::print_end(std::ostream& out) const {
   if (!has_unwritten_) return;
-  out << "\n* There are no kernels for this yet: they take 32 ranks in groups of\n"
-         "  8, and two levels with layout per_rank in groups that are all as large.\n";
+  out << "\n* There are no kernels for this yet: they take up to 32 ranks in groups\n"
+         "  of up to 8, and two levels with layout per_rank in groups all as large.\n";
 }
 
 }  // namespace baton::cli

@@ -18,6 +18,7 @@ struct line_trial {
 /// tells what was seen, as `baton doctor` does. On the CPU a line is there when its flag is, by C++'s rules: nothing is tried.
 ///
 /// Collective; the same on all ranks. Takes some 10 ms of a GPU, and for its time 1 MiB for each rank in every rank's memory.
+/// @throws unsupported  more than 8 ranks, which are no p2p group
 /// @throws out_of_memory, transport_error, cuda_error
 line_trial try_lines(const world& world);
 

@@ -24,12 +24,13 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
   if (num_ranks < 1 || num_ranks > ep::max_ranks) return outside("ranks", num_ranks, 1, ep::max_ranks);
   if (num_ranks > ep::max_near_ranks && c.p2p_group_size == 0)
     return fmt::format(
-        "ranks: {} are more than the {} of a p2p group; use fewer, or a p2p_group_size of up to {}, beyond "
-        "which "
-        "ranks are reached by puts",
+        "ranks: {} are more than the {} of a p2p group; use fewer, or groups of up to {} (p2p_group_size), "
+        "which reach "
+        "each other by puts",
         num_ranks, ep::max_near_ranks, ep::max_near_ranks);
   if (num_ranks > ep::max_near_ranks && c.p2p_group_size > ep::max_near_ranks)
-    return outside("p2p_group_size", c.p2p_group_size, 0, ep::max_near_ranks);
+    return fmt::format("p2p_group_size: {} is more than the {} ranks that a p2p group has; use 1 to {}",
+                       c.p2p_group_size, ep::max_near_ranks, ep::max_near_ranks);
   if (c.num_experts < 1 || c.num_experts > ep::max_experts)
     return outside("num_experts", c.num_experts, 1, ep::max_experts);
   if (c.num_experts < num_ranks)

@@ -41,9 +41,10 @@ struct expert_parallel::state {
   ep_config config;
   std::deque<ep_round> rounds;  // of each slot
   std::optional<ep_workspace> workspace;
-  int times_lost;                      // the world's, at creation, or when its members last met
-  std::atomic<std::uint64_t> members;  // member_word; dump_state looks from any thread
-  std::uint64_t last_told = 0;         // epoch of a membership, also of one that did not come about
+  int times_lost;  // the world's, at creation, or when its members last met
+  std::atomic<std::uint64_t>
+      members;                  // member_word, of up to a p2p group's ranks; dump_state looks from any thread
+  std::uint64_t last_told = 0;  // epoch of a membership, also of one that did not come about
   const int exceptions = std::uncaught_exceptions();
 
   state(const world& w, const ep_config& c)

@@ -291,7 +291,7 @@ replica_tables nearest_replicas(const expert_placement& p, int rank) {
 
 replica_tables active_replicas(const expert_placement& p, std::uint32_t active_ranks) {
   require_sound(p);
-  if (active_ranks >> p.num_ranks != 0)
+  if (std::uint64_t{active_ranks} >> p.num_ranks != 0)
     throw invalid_argument{
         fmt::format("active_ranks: {:#x} has bits of more than {} ranks", active_ranks, p.num_ranks)};
   return replicas_that(p, false, [&](std::int32_t at) {

@@ -107,6 +107,11 @@ TEST(torn_lines, within_p2p_groups_a_rank_looks_at_those_whom_stores_reach) {
   }
 }
 
+TEST(torn_lines, more_ranks_than_a_p2p_group_has_are_refused) {
+  EXPECT_TRUE(test::says(test::message_of<unsupported>([] { look_at<tearing_kernel>(9, 1); }),
+                         "9 ranks in one p2p group", "up to 8"));
+}
+
 TEST(torn_lines, what_tore_is_told_by_reader_and_writers) {
   EXPECT_EQ(what_tore({{.lines = 100}, {.lines = 100}}), "");
   EXPECT_EQ(what_tore({{.lines = 100}, {.lines = 90, .torn = 2, .writers = 5}, {.lines = 80}}),

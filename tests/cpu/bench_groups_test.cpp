@@ -98,6 +98,19 @@ TEST(bench_groups, layout_per_rank_is_told_with_how_its_tokens_travel_and_fewer_
   EXPECT_EQ(j["bytes_to_each_rank"], (std::vector<int>{2 * 128, 2 * 128})) << "two of three tokens";
 }
 
+TEST(bench_groups, of_more_ranks_than_a_group_may_have_the_largest_group_stands_in_for_all) {
+  bench_groups_options o = few_tokens();
+  o.experts = 9;
+  o.repeats = o.rounds = 1;
+  o.json = true;
+  const nlohmann::json j = test::json_lines(of_ranks(9, o).at(0)).at(0);
+  EXPECT_EQ(j["checked"], true);
+  EXPECT_EQ(j["same_bits"], true);
+  ASSERT_EQ(j["groups"].size(), 2u);
+  EXPECT_EQ(j["groups"][0]["p2p_group_size"], 8);
+  EXPECT_EQ(j["groups"][1]["p2p_group_size"], 1);
+}
+
 /// In one group they are one, and told once.
 TEST(bench_groups, two_levels_are_checked_and_timed_beside_one_where_there_are_several_groups) {
   bench_groups_options o = few_tokens();

@@ -117,6 +117,23 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
             "top_k, or use layout per_expert");
 }
 
+TEST(why_not, sums_of_many_ranks_are_found_in_64_gib) {
+  const auto reason_for = [](int tokens) {
+    ep_config c;
+    c.num_experts = 32;
+    c.top_k = 1;
+    c.hidden = 65536;
+    c.num_max_tokens_per_rank = tokens;
+    c.p2p_group_size = 8;
+    return why_not(c, 32);
+  };
+  EXPECT_EQ(reason_for(16385),
+            "num_max_tokens_per_rank: with layout per_rank in chunks 32 ranks' sums of 16385 tokens are 64 "
+            "GiB of a "
+            "window, and combine finds sums in the first 64 GiB; lower it");
+  EXPECT_EQ(reason_for(16384), "");
+}
+
 TEST(why_not, the_default_layout_serves_what_per_expert_does_but_for_outputs_of_more_than_64_gib) {
   EXPECT_EQ(ep_config{}.layout, ep_layout::per_rank);
   int served = 0, too_large = 0;

@@ -253,6 +253,13 @@ TEST(expert_placement, sizes_and_loads_that_cannot_be_are_refused_by_name) {
   EXPECT_TRUE(says(message_of<invalid_argument>([&] { nearest_replicas(p, 2); }), "rank"));
 }
 
+TEST(expert_placement, thirty_two_ranks_may_all_take_part) {
+  const expert_placement p = place_experts(expert_loads(32, 1), 32, 64);
+  const replica_tables all = active_replicas(p, 0xffffffffu), but_the_last = active_replicas(p, 0x7fffffffu);
+  EXPECT_EQ(std::accumulate(all.replica_counts.begin(), all.replica_counts.end(), 0), 64);
+  EXPECT_EQ(std::accumulate(but_the_last.replica_counts.begin(), but_the_last.replica_counts.end(), 0), 62);
+}
+
 TEST(expert_placement, tables_that_contradict_each_other_are_refused_by_every_call_that_takes_them) {
   const auto refused = [](auto change) {
     expert_placement p = place_experts(expert_loads{5, 2, 2}, 2, 4);

@@ -91,19 +91,20 @@ TEST(exchange_many_ranks, results_are_right_however_puts_are_reordered) {
 }
 
 TEST(exchange_many_ranks, a_rank_beyond_eight_that_is_lost_is_named_by_every_survivor) {
-  for (const beyond_by way : {beyond_by::per_expert, beyond_by::per_rank, beyond_by::forwarded}) {
-    constexpr int ranks = 12, lost = 10;
-    sim::options options;
-    options.faults = {{sim::fault::kind::never_launches, lost}};
-    exchange_case c{ranks, sizes(ranks, ranks, 64, 2), std::vector<int>(ranks, 2), routing::distinct};
-    c = beyond(way, 4, c);
-    auto all = make_ranks(simulated_worlds(ranks, options), c.config);
-    const auto found = run_until_stuck(all, c);
-    for (int r = 0; r < ranks; ++r)
-      if (r != lost)
-        EXPECT_EQ(found[static_cast<std::size_t>(r)].peer, lost)
-            << "rank " << r << ", " << static_cast<int>(way);
-  }
+  for (const beyond_by way : {beyond_by::per_expert, beyond_by::per_rank, beyond_by::forwarded})
+    for (const auto& [ranks, lost] : std::vector<std::pair<int, int>>{{12, 10}, {32, 31}}) {
+      sim::options options;
+      options.faults = {{sim::fault::kind::never_launches, lost}};
+      exchange_case c{ranks, sizes(ranks, 6, 64, 2), {}, routing::distinct};
+      c.tokens.assign(static_cast<std::size_t>(ranks), 2);
+      c = beyond(way, 4, c);
+      auto all = make_ranks(simulated_worlds(ranks, options), c.config);
+      const auto found = run_until_stuck(all, c);
+      for (int r = 0; r < ranks; ++r)
+        if (r != lost)
+          EXPECT_EQ(found[static_cast<std::size_t>(r)].peer, lost)
+              << "rank " << r << " of " << ranks << ", " << static_cast<int>(way);
+    }
 }
 
 TEST(exchange_many_ranks, waits_for_ranks_beyond_eight_are_counted) {
@@ -120,9 +121,14 @@ TEST(exchange_many_ranks, waits_for_ranks_beyond_eight_are_counted) {
 }
 
 TEST(exchange_many_ranks, all_of_them_are_members_for_good) {
+  const auto members_of = [](int num) {
+    const exchange_case c = beyond(beyond_by::per_rank, 8, case_of_many_ranks(num));
+    return make_ranks(world::local(num, device_kind::cpu), c.config).back().ep().members().active_ranks;
+  };
+  EXPECT_EQ(members_of(9), 0x1ffu);
+  EXPECT_EQ(members_of(32), 0xffffffffu);
   const exchange_case c = beyond(beyond_by::per_rank, 8, case_of_many_ranks(16));
   auto ranks = make_ranks(world::local(16, device_kind::cpu), c.config);
-  EXPECT_EQ(ranks[9].ep().members().active_ranks, 0xffffu);
   EXPECT_TRUE(says(message_of<invalid_argument>([&] {
                      ranks[9].ep().set_members({1, 0x7fff});
                    }),
@@ -148,10 +154,10 @@ TEST(exchange_many_ranks, groups_that_are_too_large_are_refused_by_name) {
     c.p2p_group_size = group;
     return why_not(c, ranks);
   };
-  EXPECT_TRUE(
-      says(reason(16, 0), "ranks: 16", "more than the 8 of a p2p group", "p2p_group_size of up to 8"));
-  EXPECT_TRUE(says(reason(16, 16), "p2p_group_size: 16", "[0, 8]"));
-  EXPECT_TRUE(says(reason(16, 9), "p2p_group_size: 9", "[0, 8]"));
+  EXPECT_TRUE(says(reason(16, 0), "ranks: 16", "more than the 8 of a p2p group",
+                   "groups of up to 8 (p2p_group_size)"));
+  EXPECT_TRUE(says(reason(16, 16), "p2p_group_size: 16 is more than the 8 ranks", "use 1 to 8"));
+  EXPECT_TRUE(says(reason(16, 9), "p2p_group_size: 9 is more than the 8 ranks"));
   EXPECT_TRUE(says(reason(33, 8), "ranks: 33", "[1, 32]"));
   for (const int ranks : {9, 16, 24, 32}) EXPECT_EQ(reason(ranks, 8), "");
   EXPECT_EQ(reason(8, 0), "");

@@ -1,9 +1,12 @@
 #pragma once
 // The host's part of the look, for whichever kernel: tests have one that tears.
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "base/math.hpp"
 #include "baton/device_buffer.hpp"
+#include "baton/error.hpp"
 #include "bootstrap/group.hpp"
 #include "exec/kernel.hpp"
 #include "kernels/torn_lines/kernel.hpp"
@@ -38,6 +41,10 @@ std::vector<found> look_with(const world& w, const effort& asked, Launch launch,
   for (const int of_rank : bootstrap::gather(all, blocks)) blocks = smaller(blocks, of_rank);
   const auto area = static_cast<std::size_t>(blocks * (warps / 2)) * line_access_bytes;
   const p2p_group near = near_ranks(w, p2p_group_size);
+  if (near.end - near.first > max_ranks)
+    throw unsupported{fmt::format(
+        "looking for torn lines: {} ranks in one p2p group, which has up to {}; look in worlds of fewer",
+        near.end - near.first, max_ranks)};
   const std::size_t bytes = static_cast<std::size_t>(w.size()) * area;
   const bool is_beyond = !on_cpu && near.end - near.first < w.size();
   const auto window = is_beyond ? make_window_beyond(w, bytes, p2p_group_size, use.purpose, use.knob)
