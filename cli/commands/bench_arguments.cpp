@@ -178,8 +178,8 @@ void declare_bench_groups(CLI::App& bench, arguments& chosen) {
   bench_groups_options& options = chosen.bench_groups;
   CLI::App& command = *bench.add_subcommand(
       "groups", "ranks that stores reach beside ranks beyond the p2p group, a process each");
-  add_counts(command, "--group-size", options.group_sizes, "all ranks, then 1",
-             "ranks of a p2p group; 0: all")
+  add_counts(command, "--group-size", options.group_sizes, "all ranks, up to 8, then 1",
+             "ranks of a p2p group; 0: all, of up to 8")
       ->group("Sizes");
   add_counts(command, "--tokens", options.tokens, "1 8 128 on CUDA, 4 on the CPU", "tokens of each rank")
       ->group("Sizes");

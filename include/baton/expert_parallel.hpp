@@ -65,10 +65,10 @@ struct ep_config {
   token_format combine_format = token_format::bf16;
   arrival_policy arrival = arrival_policy::epoch;
   /// Ranks r with the same r / p2p_group_size reach each other's memory with stores; the others are reached by puts of what was
-  /// written in memory of the rank's own. 0: the ranks of a host are one group (world::hosts). Fewer than all: CPU worlds
-  /// simulate the network between groups; GPUs need NVSHMEM, which is opened then, and a process for each. Layout per_rank
-  /// travels in chunks then. Not tried on more than one machine. Results are the same bits, with levels one. Up to 8 of up to 32
-  /// ranks; with up to 8 ranks, any number.
+  /// written in memory of the rank's own. 0: the ranks of a host are one group (world::hosts); of several hosts of more than 8
+  /// each, as many as divide them. Fewer than all: CPU worlds simulate the network between groups; GPUs need NVSHMEM, which is
+  /// opened then, and a process for each. Layout per_rank travels in chunks then. Not tried on more than one machine. Results are
+  /// the same bits, with levels one. Up to 8 of up to 32 ranks; with up to 8 ranks, any number.
   int p2p_group_size = 0;
   /// two: layout per_rank, groups of as many ranks each. The calls that wait forward, too: those of a rank wait for its
   /// forwarders'. What a group of several ranks makes of a token is rounded to combine_format twice: each part, and their sum.
@@ -123,10 +123,10 @@ ep_transfer transfer_of(const ep_config& config, int num_ranks);
 /// local = the same, what dispatch leaves for combine, and T*hidden*4. By flags window has
 /// 2*256*ceil(T*top_k/124) for ids, and 16 bytes more for each rank, in whole 128; local is that of lines. In chunks:
 /// window = R*(2*T*(payload + scales + weights, each in whole 16 bytes of whole pieces) + T*hidden*2, or with
-/// combine_format blockwise_fp8 T*(hidden + hidden/32, in whole 16 bytes of whole parts), +
-/// 2*512*ceil(T*top_k/224) and 24 bytes for each 4 tokens), local = as in lines, and what finds rows: R*(T*top_k*2 +
-/// T/16*(E/R*9 + 8)). With levels two and several ranks in a group, for each group 16*T more of window and T*(hidden*4 + 4) of
-/// local.
+/// combine_format blockwise_fp8 T*(hidden + hidden/32, in whole 16 bytes of whole parts), and with ranks beyond the p2p group
+/// as much again, for sums on their way, + 2*512*ceil(T*top_k/224) and 24 bytes for each 4 tokens), local = as in lines, and what
+/// finds rows: R*(T*top_k*2 + T/16*(E/R*9 + 8)). With levels two and several ranks in a group, for each group 16*T more of window
+/// and T*(hidden*4 + 4) of local.
 /// Received tokens by expert are max_rows rows of payload and scales, max_rows being about R*T*min(top_k, E/R). By token they
 /// are R*T rows of payload, scales and weights in lines, none in chunks, which leave them in the window; and 4*max_rows. With
 /// rows_of_expert max_rows is E/R times that. With weights_at_combine window has 8*R*T*top_k more, in whole 128.

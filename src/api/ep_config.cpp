@@ -28,9 +28,9 @@ std::string why_not_shape(const ep_config& c, int num_ranks) {
         "which reach "
         "each other by puts",
         num_ranks, ep::max_near_ranks, ep::max_near_ranks);
-  if (num_ranks > ep::max_near_ranks && c.p2p_group_size > ep::max_near_ranks)
-    return fmt::format("p2p_group_size: {} is more than the {} ranks that a p2p group has; use 1 to {}",
-                       c.p2p_group_size, ep::max_near_ranks, ep::max_near_ranks);
+  if (num_ranks > ep::max_near_ranks && (c.p2p_group_size < 1 || c.p2p_group_size > ep::max_near_ranks))
+    return fmt::format("p2p_group_size: {} is outside [1, {}], what a p2p group of {} ranks may have",
+                       c.p2p_group_size, ep::max_near_ranks, num_ranks);
   if (c.num_experts < 1 || c.num_experts > ep::max_experts)
     return outside("num_experts", c.num_experts, 1, ep::max_experts);
   if (c.num_experts < num_ranks)
@@ -155,9 +155,8 @@ std::string why_not_late_weights(const ep_config& c, int num_ranks) {
   if (goes_beyond_group(c, num_ranks))
     return fmt::format(
         "weights_at_combine: {} of {} ranks are in a p2p group, and weights are stored into others' memory; "
-        "use "
-        "p2p_group_size 0, or give weights to dispatch",
-        c.p2p_group_size, num_ranks);
+        "use one group (p2p_group_size 0, up to {} ranks), or give weights to dispatch",
+        c.p2p_group_size, num_ranks, ep::max_near_ranks);
   return {};
 }
 
@@ -172,9 +171,8 @@ std::string why_not_launch(const ep_config& c, int num_ranks) {
       c.transfer != ep_transfer::automatic && c.transfer != ep_transfer::chunks)
     return fmt::format(
         "p2p_group_size: {} of {} ranks, but lines and flags are stores, which reach the ranks of a group; "
-        "use "
-        "transfer automatic or chunks, or 0",
-        c.p2p_group_size, num_ranks);
+        "use transfer automatic or chunks, or one group (0, up to {} ranks)",
+        c.p2p_group_size, num_ranks, ep::max_near_ranks);
   if (c.num_slots < 1 || c.num_slots > most_slots) return outside("num_slots", c.num_slots, 1, most_slots);
   if (c.num_sms < 0) return fmt::format("num_sms: {} is negative; 0 means all", c.num_sms);
   if (c.num_sms > ep::max_blocks) return outside("num_sms", c.num_sms, 0, ep::max_blocks);

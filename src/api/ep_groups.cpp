@@ -6,6 +6,7 @@
 
 #include "baton/error.hpp"
 #include "baton/expert_parallel.hpp"
+#include "kernels/ep/shape.hpp"
 
 namespace baton {
 namespace {
@@ -15,6 +16,13 @@ std::size_t first_stranger(std::span<const int> hosts, std::size_t group) {
   std::size_t r = 0;
   while (r < hosts.size() && hosts[r] == hosts[r / group * group]) ++r;
   return r;
+}
+
+/// Of the ranks of a host, of which a group has some: the most that divide them.
+std::size_t largest_group(std::size_t of_host) {
+  std::size_t group = std::min(of_host, std::size_t{ep::max_near_ranks});
+  while (of_host % group != 0) --group;
+  return group;
 }
 
 std::string hosts_text(std::span<const int> hosts) {
@@ -35,9 +43,10 @@ ep_config in_groups_by_host(const ep_config& config, std::span<const int> hosts)
     if (!are_as_many || first_stranger(hosts, of_first) < hosts.size())
       throw invalid_argument{
           fmt::format("p2p_group_size: 0 means the ranks of a host, which are not as many on each, one host "
-                      "after the other (hosts of ranks: {}); start them so, or say a size that divides each",
+                      "after the other (hosts of ranks: {}); start them so, or say a size by which no group "
+                      "is of two hosts",
                       hosts_text(hosts))};
-    c.p2p_group_size = static_cast<int>(of_first);
+    c.p2p_group_size = static_cast<int>(largest_group(of_first));
     return c;
   }
   if (c.p2p_group_size < 1) return c;  // refused as on one host

@@ -74,7 +74,9 @@ struct expert_parallel::state {
           "{} called after work of rank {} was lost: a wait gave up, or an exception ended it. "
           "This communicator is of no further use. Destroy it and create one anew, on every rank{}",
           called, ranks.rank(),
-          config.layout == ep_layout::per_rank ? "; or call set_members on the ranks that go on" : "")};
+          config.layout == ep_layout::per_rank && !goes_beyond_group(config, ranks.size())
+              ? "; or call set_members on the ranks that go on"
+              : "")};
   }
   void require_memory(const char* called) const {
     if (workspace->is_released())
@@ -273,8 +275,9 @@ void expert_parallel::set_members(const ep_membership& members) {
   if (goes_beyond_group(st.config, st.ranks.size()))
     throw invalid_argument{
         fmt::format("set_members: p2p_group_size is {} of {} ranks, and members meet by stores, which reach "
-                    "one group; use 0",
-                    st.config.p2p_group_size, st.ranks.size())};
+                    "one group; use one of all "
+                    "(0, up to {} ranks)",
+                    st.config.p2p_group_size, st.ranks.size(), ep::max_near_ranks)};
   require_next(st.ranks, members, st.last_told);
   st.drop_rounds();
   st.last_told = members.epoch;

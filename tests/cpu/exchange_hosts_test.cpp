@@ -27,6 +27,18 @@ TEST(exchange_hosts, the_ranks_of_a_host_are_a_group_unless_a_smaller_one_is_ask
   EXPECT_EQ(group_by_host(0, {0, 0, 1, 1}, ep_layout::per_rank), 2);
 }
 
+TEST(exchange_hosts, hosts_of_more_ranks_than_a_group_may_have_are_several_groups) {
+  const auto of_two_hosts = [](int each) {
+    std::vector<int> hosts(static_cast<std::size_t>(2 * each));
+    std::fill(hosts.begin() + each, hosts.end(), 1);
+    return group_by_host(0, hosts);
+  };
+  EXPECT_EQ(of_two_hosts(8), 8);
+  EXPECT_EQ(of_two_hosts(9), 3);
+  EXPECT_EQ(of_two_hosts(16), 8);
+  EXPECT_EQ(of_two_hosts(11), 1);
+}
+
 TEST(exchange_hosts, on_one_host_nothing_changes) {
   for (const int asked : {-1, 0, 2, 4, 9}) EXPECT_EQ(group_by_host(asked, {0, 0, 0, 0}), asked);
   EXPECT_EQ(in_groups_by_host(of_groups(0, ep_layout::per_rank), std::vector<int>{0, 0}).p2p_group_size, 0);

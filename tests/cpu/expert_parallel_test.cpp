@@ -100,7 +100,7 @@ TEST(why_not, names_the_field_its_value_and_the_limit) {
               c.transfer = ep_transfer::lines;
             }),
             "p2p_group_size: 2 of 4 ranks, but lines and flags are stores, which reach the ranks of a group; "
-            "use transfer automatic or chunks, or 0");
+            "use transfer automatic or chunks, or one group (0, up to 8 ranks)");
   const auto many_rows = [](int top_k) {
     return [=](ep_config& c) {
       c.num_experts = 256;

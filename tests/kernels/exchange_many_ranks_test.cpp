@@ -156,8 +156,9 @@ TEST(exchange_many_ranks, groups_that_are_too_large_are_refused_by_name) {
   };
   EXPECT_TRUE(says(reason(16, 0), "ranks: 16", "more than the 8 of a p2p group",
                    "groups of up to 8 (p2p_group_size)"));
-  EXPECT_TRUE(says(reason(16, 16), "p2p_group_size: 16 is more than the 8 ranks", "use 1 to 8"));
-  EXPECT_TRUE(says(reason(16, 9), "p2p_group_size: 9 is more than the 8 ranks"));
+  EXPECT_TRUE(says(reason(16, 16), "p2p_group_size: 16 is outside [1, 8]"));
+  EXPECT_TRUE(says(reason(16, 9), "p2p_group_size: 9 is outside [1, 8]"));
+  EXPECT_TRUE(says(reason(16, -1), "p2p_group_size: -1 is outside [1, 8]"));
   EXPECT_TRUE(says(reason(33, 8), "ranks: 33", "[1, 32]"));
   for (const int ranks : {9, 16, 24, 32}) EXPECT_EQ(reason(ranks, 8), "");
   EXPECT_EQ(reason(8, 0), "");

@@ -1,7 +1,6 @@
 #pragma once
 // The host's part of the look, for whichever kernel: tests have one that tears.
-#include <fmt/format.h>
-
+#include <string>
 #include <vector>
 
 #include "base/math.hpp"
@@ -42,9 +41,9 @@ std::vector<found> look_with(const world& w, const effort& asked, Launch launch,
   const auto area = static_cast<std::size_t>(blocks * (warps / 2)) * line_access_bytes;
   const p2p_group near = near_ranks(w, p2p_group_size);
   if (near.end - near.first > max_ranks)
-    throw unsupported{fmt::format(
-        "looking for torn lines: {} ranks in one p2p group, which has up to {}; look in worlds of fewer",
-        near.end - near.first, max_ranks)};
+    throw unsupported{"looking for torn lines: " + std::to_string(near.end - near.first) +
+                      " ranks in one p2p group, which has up to " + std::to_string(max_ranks) +
+                      "; look in worlds of fewer"};
   const std::size_t bytes = static_cast<std::size_t>(w.size()) * area;
   const bool is_beyond = !on_cpu && near.end - near.first < w.size();
   const auto window = is_beyond ? make_window_beyond(w, bytes, p2p_group_size, use.purpose, use.knob)
