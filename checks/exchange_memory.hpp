@@ -78,6 +78,7 @@ inline void name_cells(check::program& p, const exchange_memory& m, const std::s
   p.name(c.words, "counter" + whose, static_cast<std::size_t>(c.total_size(m.s.num_pairs())));
   p.name(c.finished(0), "finished units" + whose, pairs);
   p.name(c.rank_completion(0), "finished experts" + whose, ranks);
+  p.name(c.reserved(0), "finished experts" + whose, pairs);  // with ranks beyond the p2p group
   p.name(c.end_row(0), "row ends and counts" + whose, 2 * pairs);
   p.name(c.rank_prefix(0), "prefix sums" + whose, pairs);
   p.name(c.work(0), "finished replies" + whose, ranks);
