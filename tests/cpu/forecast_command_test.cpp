@@ -131,7 +131,7 @@ TEST(forecast_command, what_cannot_be_forecast_is_refused_by_its_option_before_a
   EXPECT_EQ(refusal([](forecast_options& o) { o.ranks = {4, 2000}; }), "--ranks: 2000 is outside [1, 1024]");
   EXPECT_EQ(refusal([](forecast_options& o) { o.ranks = {-1}; }), "--ranks: -1 is outside [1, 1024]");
   EXPECT_EQ(refusal([](forecast_options& o) { o.experts = 16; }).substr(0, 41),
-            "--experts: 16 experts are fewer than 24 r");
+            "--experts: 16 experts are fewer than 40 r");
   EXPECT_EQ(refusal([](forecast_options& o) { o.group_sizes = {-2}; }),
             "--group-size: -2 is outside [1, 4], the ranks; 0 means all");
   EXPECT_EQ(refusal([](forecast_options& o) { o.links.nic_gb_per_s = 0; }),
