@@ -10,7 +10,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = "docs/results"
-ON_FOUR, ON_H200, FOUR, PEERS = "2026-11-28-four-h200", "2026-11-28-h200", "2026-11-26-four-gpus", "2026-11-27-peers"
+FOUR_H200, ON_H200, FOUR, PEERS = "2026-11-28-four-h200", "2026-11-28-h200", "2026-11-26-four-gpus", "2026-11-27-peers"
 
 # GPUs, tokens a GPU, file of lines or chunks, its case beside the tokens, file by flags, DeepEP (us), aim, aim by flags
 EXCHANGE = [
@@ -21,12 +21,12 @@ EXCHANGE = [
     (2, 1024, f"{ON_H200}/many-2", {}, None, "", 75, None),
     (2, 4096, f"{ON_H200}/many-2", {}, None, "", None, None),
     (2, 4096, f"{ON_H200}/sms-2", {"num_sms": 24}, None, "", 268, None),
-    (4, 1, f"{ON_FOUR}/lines-4", {}, f"{ON_FOUR}/flags-4", "", 8, 10),
-    (4, 32, f"{ON_FOUR}/lines-4", {}, f"{ON_FOUR}/flags-4", "", 12.5, 15),
-    (4, 128, f"{ON_FOUR}/lines-4", {}, f"{ON_FOUR}/flags-4", "low latency 91.5", 29, 32),
-    (4, 1024, f"{ON_FOUR}/many-4", {}, None, "293", 190, None),
-    (4, 4096, f"{ON_FOUR}/many-4", {}, None, "819", None, None),
-    (4, 4096, f"{ON_FOUR}/sms-4", {"num_sms": 24}, None, "905", 720, None),
+    (4, 1, f"{FOUR_H200}/lines-4", {}, f"{FOUR_H200}/flags-4", "", 8, 10),
+    (4, 32, f"{FOUR_H200}/lines-4", {}, f"{FOUR_H200}/flags-4", "", 12.5, 15),
+    (4, 128, f"{FOUR_H200}/lines-4", {}, f"{FOUR_H200}/flags-4", "low latency 91.5", 29, 32),
+    (4, 1024, f"{FOUR_H200}/many-4", {}, None, "293", 190, None),
+    (4, 4096, f"{FOUR_H200}/many-4", {}, None, "819", None, None),
+    (4, 4096, f"{FOUR_H200}/sms-4", {"num_sms": 24}, None, "905", 720, None),
 ]
 # format, m = n = k, aim against cuBLAS
 DENSE = [("bf16", 8192, 1.02), ("bf16", 4096, 1.0), ("bf16", 2048, 0.98), ("bf16", 1024, 0.95), ("e4m3", 8192, 1.05), ("e4m3", 4096, None), ("e4m3", 2048, None),

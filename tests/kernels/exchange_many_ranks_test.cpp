@@ -17,14 +17,6 @@ exchange_case beyond(beyond_by way, int group, exchange_case c) {
   return c;
 }
 
-/// Each rank has another number of tokens, some have none, and experts do not divide by ranks.
-exchange_case case_of_many_ranks(int ranks, int hidden = 128) {
-  exchange_case c{ranks, sizes(ranks + ranks / 2 + 1, 6, hidden, 7), {}, routing::sparse};
-  for (int r = 0; r < ranks; ++r) c.tokens.push_back((r * 5 + 3) % 8);
-  c.config.num_sms = 3;
-  return c;
-}
-
 std::string rounds_beyond(const exchange_case& c, const sim::options& options = {}, int rounds = 3) {
   auto ranks = make_ranks(simulated_worlds(c.ranks, options), c.config);
   for (int round = 1; round <= rounds; ++round)

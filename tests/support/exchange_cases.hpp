@@ -27,6 +27,14 @@ inline ep_config sizes(int experts, int top_k, int hidden, int max_tokens) {
   return c;
 }
 
+/// Few tokens: each rank has another number, some have none, and experts do not divide by ranks.
+inline exchange_case case_of_many_ranks(int ranks, int hidden = 128) {
+  exchange_case c{ranks, sizes(ranks + ranks / 2 + 1, 6, hidden, 7), {}, routing::sparse};
+  for (int r = 0; r < ranks; ++r) c.tokens.push_back((r * 5 + 3) % 8);
+  c.config.num_sms = 3;
+  return c;
+}
+
 /// Cases for `ranks` ranks; `scale` multiplies token counts.
 inline std::vector<named_case> conformance_cases(int ranks, int scale = 1) {
   const auto n = static_cast<std::size_t>(ranks);

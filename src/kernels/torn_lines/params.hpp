@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "protocol/ep_local_sync_counters.hpp"
+
 namespace baton::torn_lines {
 
-inline constexpr int max_ranks = 8;
+inline constexpr int max_ranks = max_gpus_per_node;
 
 /// Of one rank, or of all together.
 struct found {

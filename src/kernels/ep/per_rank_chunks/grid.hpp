@@ -54,10 +54,8 @@ inline chunk_grid grid_of_dispatch(const endpoint& end, const launch_limits& lim
   block_roles roles = roles_of(limits, is_sending ? set.dispatch_warps * 7 / 8 : set.dispatch_senders,
                                set.dispatch_warps, max_warps);
   roles.stages = larger(1, set.dispatch_stages);
-  roles.at_once =
-      smaller(rank_lanes::of(end.s.num_ranks).most_at_once(), set.told_at_once > 0 ? set.told_at_once
-                                                              : is_few(blocks)     ? 4
-                                                                                   : 1);
+  const int together = set.told_at_once > 0 ? set.told_at_once : is_few(blocks) ? 4 : 1;
+  roles.at_once = smaller(rank_lanes::of(end.s.num_ranks).most_at_once(), together);
   while (roles.stages > 1 && dispatch_plan(window, roles, end.has_two_levels()).bytes > most_shared_bytes)
     --roles.stages;
   if (limits.which == half::receive) roles = {0, roles.warps(), roles.stages, roles.at_once};
