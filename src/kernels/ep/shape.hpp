@@ -67,6 +67,11 @@ struct shape {
   constexpr int first_expert(int of_rank) const {
     return of_rank * (num_experts / num_ranks) + smaller(of_rank, num_experts % num_ranks);
   }
+  /// Of the first ranks, and of what is behind the last one.
+  template <int n>
+  constexpr void list_first_experts(int (&of)[n]) const {
+    for (int r = 0; r < n; ++r) of[r] = r < num_ranks ? first_expert(r) : num_experts;
+  }
   constexpr expert_home home(int expert) const {
     const int small = num_experts / num_ranks, larger_ranks = num_experts % num_ranks;
     const int split = larger_ranks * (small + 1);

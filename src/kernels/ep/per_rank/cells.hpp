@@ -114,8 +114,7 @@ struct cells {
         tokens{2 * lines_of(s.num_ranks, id_accesses, lines_of_access)},
         sums{tokens + 2 * lines_of(s.num_ranks, s.max_tokens * token_units, unit_accesses * lines_of_access)},
         lines{sums + lines_of(s.num_ranks, s.max_tokens * sum_units, lines_of_access)} {
-    for (int r = 0; r <= max_near_ranks; ++r)
-      first_expert[r] = r < s.num_ranks ? s.first_expert(r) : s.num_experts;
+    s.list_first_experts(first_expert);
   }
 
   constexpr std::size_t bytes() const { return at(lines); }

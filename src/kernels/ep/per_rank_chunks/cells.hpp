@@ -167,8 +167,7 @@ struct cells {
     sum_parts = ceil_div(s.hidden, sum_columns);
     sum_words = sums + ranks * most * size(sum_bytes(s, s.sum_format()));
     bytes = align_up(sum_words + ranks * most * size(sum_parts) * sizeof(std::uint64_t), std::size_t{128});
-    for (int r = 0; r <= max_near_ranks; ++r)
-      first_expert[r] = r < s.num_ranks ? s.first_expert(r) : s.num_experts;
+    s.list_first_experts(first_expert);
   }
 
   constexpr std::size_t ids_at(const shape& s, std::uint64_t epoch, int source, int access) const {

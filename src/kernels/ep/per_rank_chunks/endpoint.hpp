@@ -32,8 +32,7 @@ struct endpoint : per_rank::endpoint {
                   rank_lanes::of(s.num_ranks),
                   windows,
                   {}};
-    for (int r = 0; r <= max_ranks; ++r)
-      all.first_expert[r] = r < s.num_ranks ? s.first_expert(r) : s.num_experts;
+    s.list_first_experts(all.first_expert);
     return all;
   }
   /// The same parameters for kernels that put.
