@@ -1,5 +1,7 @@
 #include "cli/config_words.hpp"
 
+#include <fmt/format.h>
+
 #include "baton/error.hpp"
 
 namespace baton::cli {
@@ -54,6 +56,10 @@ void require_none(const std::string& reason, const config_words& words) {
 }
 
 void require_served(const ep_config& config, int num_ranks, const config_words& words) {
+  if ((num_ranks < 1 || num_ranks > most_ranks_of_p2p_group) && !words.contains("p2p_group_size"))
+    require_none(fmt::format("ranks: {} is outside [1, {}], the ranks of one p2p group", num_ranks,
+                             most_ranks_of_p2p_group),
+                 words);
   require_none(why_not(config, num_ranks), words);
 }
 

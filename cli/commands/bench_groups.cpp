@@ -27,8 +27,6 @@ using nlohmann::json;
 
 constexpr int warm_up_samples = 2;
 
-constexpr int most_ranks_of_group = 8;
-
 void require(const bench_groups_options& o) {
   require_within("--repeats", o.repeats, 1, 1 << 20);
   require_within("--rounds", o.rounds, 1, 128);  // a stream holds 1024 launches behind a closed gate
@@ -245,7 +243,7 @@ int run_bench_groups(const bench_groups_options& o, std::ostream& out) {
   const std::optional<measured_gpus> gpu = facts_of(worlds);
   const json run = facts_of_run(own, o, gpu);
   std::vector<int> group_sizes = o.group_sizes, tokens = o.tokens;
-  if (group_sizes.empty()) group_sizes = {std::min(own.size(), most_ranks_of_group), 1};
+  if (group_sizes.empty()) group_sizes = {std::min(own.size(), most_ranks_of_p2p_group), 1};
   for (int& size : group_sizes)
     if (size == 0) size = own.size();
   const std::vector<group_way> ways = ways_of(group_sizes, o.levels, own.size());

@@ -9,6 +9,7 @@
 
 #include "baton/device_facts.hpp"
 #include "baton/error.hpp"
+#include "baton/expert_parallel.hpp"
 #include "baton/version.hpp"
 #include "cli/commands/doctor_findings.hpp"
 #include "cli/exit_code.hpp"
@@ -26,12 +27,12 @@ trials try_out(const device_facts& facts, device_kind chosen, bool quick) {
   tried.sharing_problem = process_sharing_problem();
   if (facts.built_with_cuda) tried.network = read_network_facts();
   if (quick) return tried;
-  constexpr int cpu_ranks = 2, most_ranks_of_group = 8;
+  constexpr int cpu_ranks = 2;
   progress_line progress;
   progress.show("measuring links ...");
   try {
     const int ranks = chosen == device_kind::cuda
-                          ? std::clamp(static_cast<int>(facts.gpus.size()), 1, most_ranks_of_group)
+                          ? std::clamp(static_cast<int>(facts.gpus.size()), 1, most_ranks_of_p2p_group)
                           : cpu_ranks;
     const std::vector<world> worlds = world::local(ranks, chosen);
     tried.links = probe::measure_links(worlds);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "baton/expert_parallel.hpp"
 #include "cli/commands/doctor_network.hpp"
 #include "cli/view/text.hpp"
 
@@ -153,11 +154,12 @@ void judge_choice(const device_facts& f, device_kind chosen, findings& out) {
   const auto usable =
       std::count_if(f.gpus.begin(), f.gpus.end(), [](const gpu_facts& g) { return g.has_kernels; });
   if (chosen == device_kind::cpu)
-    out.push_back({"device", verdict::pass, "--device auto uses the CPU; up to 8 ranks", ""});
+    out.push_back({"device", verdict::pass,
+                   fmt::format("--device auto uses the CPU; up to {} ranks", most_ranks_of_p2p_group), ""});
   else if (usable > 0)
     out.push_back({"device", verdict::pass,
-                   fmt::format("--device auto uses CUDA; {} rank{} with a GPU each, up to 8 share them",
-                               usable, usable == 1 ? "" : "s"),
+                   fmt::format("--device auto uses CUDA; {} rank{} with a GPU each, up to {} share them",
+                               usable, usable == 1 ? "" : "s", most_ranks_of_p2p_group),
                    ""});
   else
     out.push_back({"device", verdict::fail, "BATON_DEVICE=cuda, but no GPU here can be used",

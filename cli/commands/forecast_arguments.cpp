@@ -20,7 +20,8 @@ void declare_forecast_sizes(CLI::App& command, forecast_options& o) {
     add_counts(command, flag, values, usual, text)->group("Sizes");
   };
   listed("--ranks", o.ranks, "8 64 256 1024", "ranks, up to 1024");
-  listed("--group-size", o.group_sizes, "8", "ranks that reach each other with stores; 0: all");
+  listed("--group-size", o.group_sizes, "8",
+         "ranks that reach each other with stores; 0, or more than there are: all");
   listed("--tokens", o.tokens, "128", "tokens of each rank");
   listed("--hidden", o.hidden, "7168", "values in a token");
   add_count(command, "--top-k", o.top_k, "experts of a token")->group("Sizes");

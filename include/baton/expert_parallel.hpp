@@ -53,6 +53,10 @@ enum class arrival_policy {
   sentinel,  // the word is 2^64-1 until {0, check, count} arrives; the reader puts 2^64-1 back
 };
 
+/// The most ranks that a communicator may have, and that one p2p group may (ep_config::p2p_group_size).
+inline constexpr int most_ep_ranks = 32;
+inline constexpr int most_ranks_of_p2p_group = 8;
+
 /// What one communicator is built for. Every rank passes the same values; creation checks that.
 struct ep_config {
   int num_experts = 0;              // 1 to 1024, at least one for each rank; need not divide by the ranks

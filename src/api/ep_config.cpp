@@ -13,6 +13,8 @@
 namespace baton {
 namespace {
 
+static_assert(most_ep_ranks == ep::max_ranks && most_ranks_of_p2p_group == ep::max_near_ranks);
+
 constexpr int most_slots = 8;
 constexpr std::size_t slot_alignment = 256;
 
