@@ -164,13 +164,6 @@ class group_verbs {
         to[i] = static_cast<float>(a.at[row][chunk * static_cast<int>(std::size(to)) + static_cast<int>(i)]);
     });
   }
-  template <int n, int columns, class T, class F>
-  void read_rows_into(group_results<columns, T> (&results)[n], F f) {
-    for (int r = 0; r < group_warp_rows; ++r) {
-      const T* from = f(r);
-      for (int c = 0; c < n * columns; ++c) results[c / columns].at[r][c % columns] = me().read(from + c);
-    }
-  }
   template <class T, class F>
   void each_chunk(const group_results<32, T>& results, F f) {
     each_chunk_of(results, f, [](int column) { return column; });
@@ -183,6 +176,16 @@ class group_verbs {
   void round(const group_accumulators<columns>& acc, int first, group_results<taken, T>& results) {
     for (int r = 0; r < group_warp_rows; ++r)
       for (int c = 0; c < taken; ++c) results.at[r][c] = T{acc.at[r][first + c]};
+  }
+  template <class T>
+  void take_rows(const swizzled_tile<T>& tile, group_results<swizzled_tile<T>::columns, T>& results) {
+    constexpr int values = swizzled_tile<T>::chunk_values;
+    for (int r = 0; r < group_warp_rows; ++r) {
+      for (int chunk = 0; chunk < swizzled_tile<T>::chunks; ++chunk) {
+        const vec16 bits = me().read(tile.chunk(r, chunk));
+        std::memcpy(results.at[r] + chunk * values, &bits, sizeof bits);
+      }
+    }
   }
   /// `Rows` is group_accumulators or group_results.
   template <class T, class Rows>

@@ -7,6 +7,7 @@
 #include "device/columns_gpu.cuh"
 #include "exec/group_mma.hpp"
 #include "ptx/group.cuh"
+#include "ptx/ldmatrix.cuh"
 #include "ptx/stmatrix.cuh"
 #include "ptx/tensor_map.cuh"
 #include "ptx/wgmma.cuh"
@@ -276,29 +277,6 @@ class group_gpu : public async_gpu<ClusterBlocks>, public columns_gpu {
                         i > 0 || add);
     ptx::wgmma_commit();
   }
-  /// 16 bytes a lane, of which four have a row: a load of two values each would have eight rows as well, and be one of four.
-  template <int n, int columns, class T, class F>
-  BATON_FN static void read_rows_into(group_results<columns, T> (&results)[n], F f) {
-    constexpr int turned = 32;  // columns
-    const int lane = lane_here();
-    vec16 words[2][n * columns / turned];
-    BATON_UNROLL
-    for (int h = 0; h < 2; ++h) {
-      const auto* from = reinterpret_cast<const uint4*>(f(lane / 4 + 8 * h)) + lane % 4;
-      BATON_UNROLL
-      for (int i = 0; i < n * columns / turned; ++i) words[h][i] = std::bit_cast<vec16>(from[4 * i]);
-    }
-    BATON_UNROLL
-    for (int h = 0; h < 2; ++h) {
-      BATON_UNROLL
-      for (int i = 0; i < n * columns / turned; ++i) {
-        turn(words[h][i].word, lane % 4);
-        BATON_UNROLL
-        for (int j = 0; j < 4; ++j)
-          results[i * turned / columns].at[i * turned % columns / 4 + 2 * j + h] = words[h][i].word[j];
-      }
-    }
-  }
   /// Four lanes have a row, and of each 16 bytes of it a word: they are turned among them.
   template <class T, class F>
   BATON_FN static void each_chunk(const group_results<32, T>& results, F f) {
@@ -334,6 +312,18 @@ class group_gpu : public async_gpu<ClusterBlocks>, public columns_gpu {
       const std::uint32_t* v = &results.at[first / 4 + j * 4];
       const std::uint32_t words[4] = {v[0], v[1], v[2], v[3]};
       ptx::stmatrix_x4(ptx::shared_address(tile.chunk(lane % 16, 2 * j + lane / 16)), words);
+    }
+  }
+  template <class T>
+  BATON_FN static void take_rows(const swizzled_tile<T>& tile,
+                                 group_results<swizzled_tile<T>::columns, T>& results) {
+    const int lane = lane_here();
+    BATON_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      std::uint32_t words[4];
+      ptx::ldmatrix_x4(words, ptx::shared_address(tile.chunk(lane % 16, 2 * j + lane / 16)));
+      BATON_UNROLL
+      for (int i = 0; i < 4; ++i) results.at[4 * j + i] = words[i];
     }
   }
   template <int columns, class T>

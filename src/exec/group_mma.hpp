@@ -38,8 +38,7 @@
 //   add_scaled(acc, first, part, by)   acc += by[row] * part, with one rounding, at as many columns from `first` on as part has
 //   group_results<columns, T>          this warp's 16 rows of 64 x columns as T, bf16 or fp16: half the registers
 //   round(acc, first, results)         results = acc from column `first` on, as many as results has
-//   read_rows_into(results, f)         an array of results, side by side, becomes the values that f(row) points to the first of;
-//                                      rows lie at multiples of 16 bytes
+//   take_rows(tile, results)           results = 16 rows of a tile, which are this warp's
 //   each_chunk(results, f)             of results of 32 columns f(row, chunk, 16 bytes) for chunks 0 to 3 of each row, on a lane
 //   each_turned_chunk(results, f)      the same without a word between lanes, with columns in another order: column
 //                                      8 j + 2 i + b stands where column 8 i + 2 j + b would
@@ -107,10 +106,6 @@ struct value_of_row {
 struct row_of_value {
   constexpr float operator()(int) const { return 1; }
 };
-template <class T>
-struct row_at {
-  constexpr const T* operator()(int) const { return nullptr; }
-};
 struct any_chunk {
   constexpr void operator()(int, int, const vec16&) const {}
 };
@@ -146,7 +141,6 @@ template <class X>
 concept group_exec_context = tensor_exec_context<X> && columns_exec_context<X> &&
     requires(X& x, typename X::template group_accumulators<128> acc,
              typename X::template group_results<64, bfloat16> results,
-             typename X::template group_results<64, bfloat16> (&results_beside)[2],
              typename X::template group_results<64, float16> half_results, typename X::row_values values,
              typename X::template group_results<32, bfloat16> half_of_results, typename X::row_sums sums,
              std::uint32_t* late, operand_tile tile, operand_tile_fp16 half_tile,
@@ -163,7 +157,7 @@ concept group_exec_context = tensor_exec_context<X> && columns_exec_context<X> &
   x.start_product(acc, results, tile, true);
   x.start_product(acc, half_of_results, rows_of_k<bfloat16, 32>{tile}, true);
   x.start_product(acc, tile_columns<bfloat16, 32>{tile, 0}, rows_of_k<bfloat16, 32>{tile}, true);
-  x.read_rows_into(results_beside, exec_detail::row_at<bfloat16>{});
+  x.take_rows(tile, results);
   x.each_chunk(half_of_results, exec_detail::any_chunk{});
   x.each_turned_chunk(half_of_results, exec_detail::any_chunk{});
   {

@@ -19,6 +19,7 @@ class alone_role : consume_base<C, X> {
   BATON_FN void run() {
     typename base::scores s;
     typename base::sums o;
+    products_.take_q();
     products_.template start_first_qk<0>(s), products_.template start_first_qk<1>(s);
     x_.template await_products<0>(s);
     products_.release(2), products_.release(1);

@@ -61,6 +61,10 @@ struct config {
   /// Slots of a tile: of K, and of V, its own keys' first.
   constexpr int slot_chunks() const { return slot_rows / block_keys(); }  // of K
   constexpr int k_slots() const { return chunks() / slot_chunks(); }
+  /// In front of the first tile's: Q on its way into registers, a chunk of both groups' rows each.
+  constexpr int q_slots() const { return q_in_registers; }
+  /// What load_first fills: these, and K's of the first tile where a pair's keys are in rows.
+  constexpr int first_slots() const { return q_slots() + (paired() && !paged() ? k_slots() : 0); }
   constexpr int v_slots() const { return 2 * blocks(); }
 };
 

@@ -14,7 +14,7 @@ class consume_base {
   using row_values = typename X::row_values;
 
   BATON_FN consume_base(X& x, const params& p, const consumer_item& own)
-      : x_{x}, p_{p}, own_{own}, products_{x, p, own}, softmax_{x, p, own} {}
+      : x_{x}, p_{p}, own_{own}, products_{x, own}, softmax_{x, p, own} {}
 
   /// The largest scores of the block's keys of a tile.
   BATON_FN row_values look_at(scores& s, int number) {

@@ -45,6 +45,9 @@ class block_role {
     if (w.rows <= 0) return;  // both blocks of a pair
     if (x_.warp() == 0) x_.elect([&] { keep_item<C>(x_, w); });
     x_.sync_block();
+    if constexpr (C.first_slots() > 0) {
+      if (w.tiles > 0 && x_.warp() == 0) load_first<C>(x_, p_, w);
+    }
     if constexpr (C.paired())
       x_.meet_cluster();  // barriers are there, and nothing else is asked of the other block
     const int group = x_.group();

@@ -40,6 +40,7 @@ class paired_role : consume_base<C, X> {
   BATON_FN void run() {
     scores s;
     sums o;
+    products_.take_q();
     start_qk(s);
     x_.template await_products<0>(s);
     BATON_UNROLL

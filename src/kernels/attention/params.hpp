@@ -43,12 +43,11 @@ struct params {
   tensor_map q, k, v;    // boxes of a chunk of 64 columns by 64 rows; of a slot
   tensor_map v_turned;   // a slot whose row 8 i + 2 j + b is key 8 j + 2 i + b. Where there are pairs
   tensor_map out_boxes;  // of a chunk of 64 columns by a warp's rows
-  const void* q_rows;    // the same memory as q
   void* out;
   float* lse;                                   // [heads, all rows]; null: it is not asked for
   const float* sinks;                           // [heads]; null: none
   const std::int32_t *first_rows, *first_keys;  // [sequences + 1]; null: each has max_rows, max_keys
-  std::int64_t q_row, out_row;                  // from one row to the next, in elements
+  std::int64_t out_row;                         // from one row to the next, in elements
   item_order order;
   int max_rows, max_keys, all_rows, all_keys;
   divider by_heads_a_kv_head;
@@ -169,13 +168,11 @@ kernel_params<C> params_of(const operands<T>& asked, MakeMap make_map) {
       make_map(chunked_boxes<C, T>({asked.out, asked.out_row, asked.total_q, asked.heads, asked.head_dim},
                                    asked.out, {group_warp_rows, 1}));
   map_keys<C>(p, asked, make_map);
-  p.q_rows = asked.q;
   p.out = asked.out;
   p.lse = asked.lse;
   p.sinks = asked.sinks;
   p.first_rows = asked.cu_seqlens_q;
   p.first_keys = asked.cu_seqlens_k;
-  p.q_row = asked.q_row;
   p.out_row = asked.out_row;
   p.order = order_of(asked);
   p.max_rows = asked.q_len;

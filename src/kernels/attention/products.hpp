@@ -15,9 +15,18 @@ class group_products {
   using sums = typename X::template group_accumulators<C.block_columns()>;
   using weights = typename X::template group_results<C.v_slot_keys(), T>;
 
-  BATON_FN group_products(X& x, const params& p, const consumer_item& own)
-      : x_{x}, own_{own}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.consumer()} {
-    if constexpr (C.q_in_registers > 0) read_q(p);
+  BATON_FN group_products(X& x, const consumer_item& own)
+      : x_{x}, own_{own}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.consumer()} {}
+
+  /// Before all products: the chunks of Q that stay in registers.
+  BATON_FN void take_q() {
+    BATON_UNROLL
+    for (int i = 0; i < C.q_slots(); ++i) {
+      await_slot();
+      x_.take_rows(slot_tile<C>(x_, slots_.index()).from_row(own_.first_row), q_[i]);
+      slots_.step();
+      release(1);
+    }
   }
 
   /// wait(barrier, parity), as protocols take it.
@@ -75,15 +84,6 @@ class group_products {
       x_.start_product(
           s, x_.prepare_anew(q_tile<C>(x_, own_.group())).from_row((chunk - C.q_in_registers) * group_rows),
           x_.prepare_anew(k), chunk > 0);
-  }
-  BATON_FN void read_q(const params& p) {
-    const item w = kept_item<C>(x_);
-    const int first = own_.first_row;
-    const T* at = static_cast<const T*>(p.q_rows) + w.row * p.q_row + w.head * C.head_dim;
-    x_.read_rows_into(q_, [&](int row) {
-      // Rows that the item does not have are some of its others: what comes of them is stored nowhere.
-      return at + smaller(first + row, w.rows - 1) * p.q_row;
-    });
   }
 
   X& x_;
