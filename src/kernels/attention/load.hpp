@@ -38,9 +38,9 @@ BATON_FN loaded_item loaded_item_of(X& x) {
 
 /// Where Q's rows of a group begin in their map, of the head's chunk of that number.
 template <config C>
-BATON_FN box_place q_place(const item& w, int group, int chunk) {
-  return {0, w.row + group * group_rows, (C.pads() ? 0 : w.head * C.chunks()) + chunk, C.pads() ? w.head : 0,
-          0};
+BATON_FN box_place q_place(const item& w, int group, int of_head) {
+  const int chunk = (C.pads() ? 0 : w.head * C.chunks()) + of_head;
+  return {0, w.row + group * group_rows, chunk, C.pads() ? w.head : 0, 0};
 }
 /// What fills the first slots of a ring, of which none has been filled: Q on its way into registers, K of the first tile. It is
 /// for the block itself alone, so nobody has to be met before, and on its way while a pair meets and roles begin.
