@@ -65,6 +65,12 @@ class exchange_context : public planted<far_context> {
     touch(nullptr);
     base::signal(rank, word, value);
   }
+  template <class Of>
+  void put_and_signal(std::uint32_t lanes, Of of) {
+    touch(nullptr);
+    program_.require(has_met(), "lanes have met before they put");
+    base::put_and_signal(lanes, of);
+  }
 
   /// Right where the source was spoilt; elsewhere the finding that it is to the checker.
   void refuse(const wait_site& where, std::uint64_t seen) {

@@ -1,22 +1,26 @@
 #pragma once
-// A network between ranks of the checker (exec/far.hpp), of verbs that it has: each put and each signal is carried out by a
-// carrier, a warp of no rank, which begins with what its sender knew and may come at any time.
+// A network between ranks of the checker (exec/far.hpp), of verbs that it has: each put, each signal and each put with its own
+// word is carried out by a carrier, a warp of no rank, which begins with what its sender knew and may come at any time.
 //
 //   cell, of each job  written by                                read by
 //   order, 64 bits     a sender, once: there is this job; or     the job's carrier, which waits for it
 //                      who ended last: there will be none
-//   done, 64 bits      the carrier, behind the job               carriers of signals that a fence has come behind it
+//   done, 64 bits      the carrier, behind the job               carriers of signals that a fence has come behind it; of a put
+//                                                                with its own word nobody
 //   put issued         who puts, plainly                         who signals behind a fence: without an order between the two the
 //                                                                fence may have missed the put, and this is a race
 //
 // All words are stored once, so that each wait has one answer, and carriers multiply no executions.
 //
+// Jobs of a rank that are so many apart as it has carriers are the same one's, and in order; no two others are, but by fences.
 // A put's carrier reads and writes plainly. Who hears of a signal knows what the signal's sender knew, too: more than a network
 // promises of plain accesses, of which there are none that a peer could look at.
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/bits.hpp"
+#include "exec/far.hpp"
 #include "sim/check.hpp"
 
 namespace baton::checks {
@@ -32,6 +36,7 @@ struct far_network {
     int bytes;
     std::uint64_t word;
     std::vector<std::size_t> behind;  // puts of the same rank
+    std::uint64_t* own_word;          // of a put: stored behind it; or null
     int by = 0;                       // which of the rank's warps
   };
   struct sender {
@@ -57,11 +62,13 @@ struct far_network {
                          0});
     }
   }
+  /// A put that a fence orders.
+  static bool is_for_fences(const job& j) { return j.source != nullptr && j.own_word == nullptr; }
   void send(const check::context& x, const job& j) {
     sender& from = senders[static_cast<std::size_t>(x.rank())];
     const std::size_t nth = from.jobs.size();
     from.jobs.push_back(j);
-    if (j.source != nullptr) x.write(from.issued + nth, 1u);
+    if (is_for_fences(j)) x.write(from.issued + nth, 1u);
     x.store<order::release, scope::system>(from.orders + nth, is_there);
   }
 
@@ -85,6 +92,7 @@ struct far_network {
       for (const std::size_t put : j.behind) wait_for(x, from.done + put);
       if (j.source == nullptr)
         x.store<order::release, scope::system>(reinterpret_cast<std::uint64_t*>(j.target), j.word);
+      if (j.own_word != nullptr) x.store<order::release, scope::system>(j.own_word, j.word);
       x.store<order::release, scope::system>(from.done + nth, is_there);
     }
   }
@@ -131,20 +139,30 @@ class far_context : public check::context {
 
   void put(int rank, std::byte* to, const std::byte* from, int bytes) {
     elect([&] {
-      network_->send(*this, {rank, to, from, bytes, 0, {}, own()});
+      network_->send(*this, {rank, to, from, bytes, 0, {}, nullptr, own()});
     });  // what the lanes wrote they have to have met behind
   }
   void fence_puts() { fenced_ = mine().jobs.size(); }
   void signal(int rank, std::uint64_t* word, std::uint64_t value) {
-    far_network::job j{rank, reinterpret_cast<std::byte*>(word), nullptr, 0, value, {}, own()};
+    far_network::job j{rank, reinterpret_cast<std::byte*>(word), nullptr, 0, value, {}, nullptr, own()};
     for (std::size_t i = 0; i < fenced_; ++i) {
       const far_network::job& before = mine().jobs[i];
-      if (before.source == nullptr || before.to != rank) continue;
+      if (!far_network::is_for_fences(before) || before.to != rank) continue;
       if (network_->fences_are_of_warps && before.by != own()) continue;
       read(mine().issued + i);
       j.behind.push_back(i);
     }
     network_->send(*this, j);
+  }
+  void put_and_signal(const signalled_put& one) {
+    elect([&] {
+      network_->send(*this,
+                     {one.word.rank, one.to, one.from, one.bytes, one.word.value, {}, one.word.at, own()});
+    });
+  }
+  template <class Of>
+  void put_and_signal(std::uint32_t lanes, Of of) {
+    for (; lanes != 0; lanes &= lanes - 1) put_and_signal(of(lowest_bit(lanes)));
   }
 
  private:

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "checks/all.hpp"
+#include "checks/far_network.hpp"
 #include "checks/per_rank_chunks_exploration.hpp"
+#include "protocol/told_puts.hpp"
 
 namespace baton::checks {
 namespace {
@@ -218,6 +220,68 @@ std::vector<mutant> bugs_of_reuse(const std::vector<verdict>& as) {
   };
 }
 
+/// Rank 0 puts twice to rank 1, puts(x, first, second), which awaits the second put's word, or a signal, and reads what the first
+/// one brings. Nothing orders that.
+template <class Puts>
+check::result check_read_by_another_word(const check::bounds& limits, Puts puts) {
+  return check::explore(limits, [&puts](check::program& p) {
+    auto* const from = p.allocate<vec16>(2, "from");
+    auto* const to = p.allocate<vec16>(2, "to");
+    auto* const words = p.allocate<std::uint64_t>(2, "words");
+    const auto network = std::make_shared<far_network>(p, 1, 3);
+    network->senders[0].warps = 1;
+    const auto put = [=](int i) {
+      return signalled_put{reinterpret_cast<std::byte*>(to + i),
+                           reinterpret_cast<std::byte*>(from + i),
+                           sizeof(vec16),
+                           {1, words + i, 1}};
+    };
+    p.spawn(0, 0, 0, [=, &puts](check::context& x) {
+      far_context mine{x, network.get()};
+      for (int i = 0; i < 2; ++i) mine.elect([&] { mine.write(from + i, vec16{}); });
+      puts(mine, put(0), put(1));
+      network->end(x);
+    });
+    p.spawn(1, 0, 0, [=](check::context& x) {
+      check::context::lanes<std::uint64_t*> awaited{};
+      check::context::lanes<std::uint64_t> seen{};
+      awaited[0] = words + 1;
+      x.wait<order::acquire, scope::system>(
+          awaited, [](int, std::uint64_t word) { return word != 0; }, {.where = "test"}, seen);
+      x.elect([&] { x.read(to); });
+    });
+    for (int c = 0; c < network->carriers; ++c)
+      p.spawn(2 + c, 0, 0, [=](const check::context& x) { network->carry(x, 0, c); });
+  });
+}
+
+std::vector<mutant> bugs_of_words_of_their_own(const std::vector<verdict>& as) {
+  const auto one = [](const signalled_put& p) { return [p](int) { return p; }; };
+  const auto wrong = [&](const char* name, auto puts) {
+    return mutant{name, "E1", as,
+                  [puts](const check::bounds& limits) { return check_read_by_another_word(limits, puts); }};
+  };
+  return {
+      wrong("a put's own word is taken for one of the put before it",
+            [=](far_context& x, const signalled_put& first, const signalled_put& second) {
+              x.sync_warp();
+              x.put(first.word.rank, first.to, first.from, first.bytes);
+              x.fence_puts();
+              put_each_and_tell(x, 1u, one(second));
+            }),
+      wrong("a put's own word is taken for that of another one",
+            [=](far_context& x, const signalled_put& first, const signalled_put& second) {
+              put_each_and_tell(x, 1u, one(first));
+              put_each_and_tell(x, 1u, one(second));
+            }),
+      wrong("a word behind a fence is taken for one of a put that has its own",
+            [=](far_context& x, const signalled_put& first, const signalled_put& second) {
+              put_each_and_tell(x, 1u, one(first));
+              x.elect([&] { tell_of_puts(x, [&] { return second.word; }); });
+            }),
+  };
+}
+
 std::vector<mutant> bugs_of_chunks_apart() {
   using enum change;
   const std::vector<verdict> lost_order{verdict::data_race, verdict::broken_promise, verdict::garbage_read,
@@ -232,16 +296,17 @@ std::vector<mutant> bugs_of_chunks_apart() {
   };
   const auto wrong = [&](const char* name, const char* breaks, const std::vector<verdict>& as,
                          const planted_bug& bug) { return wrong_in(apart, name, breaks, as, bug); };
-  /// Rank 1 has no tokens: its first warp puts sums and nothing else.
-  exchange_setting of_the_first = apart;
-  of_the_first.tokens = {1, 0};
+  chunks_setting of_two{apart, two_tokens, 1};
+  of_two.tokens = {2};
+  of_two.route = routing::one_expert;
+  of_two.bug = {.what = verbs::fence_puts, .how = lost};
   exchange_setting death = apart;
   death.rounds = 1, death.gives_up = {at_sums}, death.dies = 1, death.dies_in = "combine";
   std::vector<mutant> all{
       wrong_in(death, "a sum that a rank died before it sent counts as arrived", "E1, S1", lost_order,
                {.what = verbs::wait, .how = taken_for_success, .where = "combine.sum"}),
-      wrong("words do not wait for the puts before them", "E1", lost_order,
-            {.what = verbs::fence_puts, .how = lost}),
+      {"words of two tokens do not wait for the puts before them", "E1", lost_order,
+       [of_two](const check::bounds& limits) { return check_per_rank_chunks(of_two, limits); }},
       wrong("ids are put after their word", "E1", lost_order,
             {.what = verbs::put, .how = late, .cell = "even ids, odd ids", .until = verbs::signal}),
       wrong("tokens are put after their chunk's word", "E1, T3", lost_order,
@@ -260,8 +325,6 @@ std::vector<mutant> bugs_of_chunks_apart() {
             {.what = verbs::fence_proxy_global, .how = lost, .rank = 0}),
       wrong("tokens are put before their copies are done", "T3", lost_order,
             {.what = verbs::bulk_wait, .how = lost, .warp = 0}),
-      wrong_in(of_the_first, "sums are told of without a fence behind their put", "E1, S1", lost_order,
-               {.what = verbs::fence_puts, .how = lost, .rank = 1, .warp = 0}),
       wrong("sums are put before they are written", "S1", lost_order,
             {.what = verbs::write, .how = late, .cell = "sums to put", .until = verbs::signal}),
       wrong("a sum's word beyond the group is signalled to the own window", "S1", lost_order,
@@ -273,6 +336,7 @@ std::vector<mutant> bugs_of_chunks_apart() {
              .by = -(std::int64_t{1} << 32)}),
   };
   for (const mutant& more : bugs_of_reuse(lost_order)) all.push_back(more);
+  for (const mutant& more : bugs_of_words_of_their_own(lost_order)) all.push_back(more);
   return all;
 }
 

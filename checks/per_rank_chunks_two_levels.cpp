@@ -172,8 +172,9 @@ struct two_level_bugs {
 
   std::vector<mutant> of_tokens() const {
     return {
-        wrong("forward words do not wait for the puts before them", "E1", lost_order,
-              {.what = verbs::fence_puts, .how = lost, .rank = 0, .warp = 0}),
+        wrong_in(forwarded(2, of_four(3, {2, 0}, 2), two_a_chunk, 1),
+                 "forward words of two tokens do not wait for the puts before them", "E1", lost_order,
+                 {.what = verbs::fence_puts, .how = lost, .rank = 0, .warp = 0}),
         wrong("tokens are put after their forward word", "E1", lost_order,
               {.what = verbs::put, .how = late, .cell = "even tokens, odd tokens", .until = verbs::signal}),
         wrong("a forward word is not awaited", "F1", lost_order,
@@ -225,8 +226,6 @@ struct two_level_bugs {
               {.what = verbs::write, .how = late, .cell = "sums to put", .until = verbs::signal}),
         wrong("a group's sum is put after its word", "S1", lost_order,
               {.what = verbs::put, .how = late, .cell = "sums to put", .until = verbs::signal}),
-        wrong("a group's sum is told of without a fence behind its put", "S1", lost_order,
-              {.what = verbs::fence_puts, .how = lost, .rank = 2, .warp = 0}),
         wrong("a group's sum is told to the own window", "S1", lost_order,
               {.what = verbs::signal, .how = own, .cell = "sum words"}),
         wrong_in(

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/bits.hpp"
 #include "checks/planted_bug.hpp"
+#include "exec/far.hpp"
 #include "exec/line.hpp"
 
 namespace baton::checks {
@@ -150,6 +152,31 @@ class planted : public Base {
     else if (how != change::lost)
       Base::signal(rank, moved(how, word), shifted(how, value));
     after(verbs::signal);
+  }
+  /// As the put and the signal that it is: a put that is late comes behind the word.
+  void put_and_signal(const signalled_put& right) {
+    const change of_put = found(verbs::put, right.from), of_word = found(verbs::signal, right.word.at);
+    signalled_put one = right;
+    one.from = moved(of_put, right.from);
+    one.word.at = moved(of_word, right.word.at);
+    one.word.value = shifted(of_word, right.word.value);
+    const bool has_put = of_put != change::late && of_put != change::lost;
+    const bool has_word = of_word != change::own && of_word != change::lost;
+    const auto put = [this, one] { Base::put(one.word.rank, one.to, one.from, one.bytes); };
+    if (of_put == change::late) late_.push_back(put);
+    if (has_put && has_word)
+      Base::put_and_signal(one);
+    else if (has_put)
+      put();
+    else if (has_word)
+      Base::signal(one.word.rank, one.word.at, one.word.value);
+    if (of_word == change::own)
+      Base::template store<order::release, scope::system>(one.word.at, one.word.value);
+    after(verbs::signal);
+  }
+  template <class Of>
+  void put_and_signal(std::uint32_t lanes, Of of) {
+    for (; lanes != 0; lanes &= lanes - 1) put_and_signal(of(lowest_bit(lanes)));
   }
 
   bool has_given_up() {

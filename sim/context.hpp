@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/bits.hpp"
 #include "exec/exec.hpp"
 #include "exec/far.hpp"
 #include "exec/line.hpp"
@@ -156,6 +157,11 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   void put(int rank, std::byte* to, const std::byte* from, int bytes);
   void fence_puts();
   void signal(int rank, std::uint64_t* word, std::uint64_t value);
+  void put_and_signal(const signalled_put& one);
+  template <class Of>
+  void put_and_signal(std::uint32_t lanes, Of of) {
+    for (; lanes != 0; lanes &= lanes - 1) put_and_signal(of(lowest_bit(lanes)));
+  }
 
   // The asynchronous half: exec/mbarrier.hpp, bodies in context_async.cpp.
   int cluster_block() const { return block_ % shape_.cluster; }

@@ -32,7 +32,7 @@ struct fault {
     is_cut_off,        // from a step on, the network loses what the rank puts or signals, and what is for it
     ignores_releases,  // planted bug: releases and fences of the rank order nothing
     releases_to_device_only,  // planted bug: system scope is taken for device scope
-    forgets_fences,           // planted bug: what the rank signals waits for none of its puts
+    forgets_fences,  // planted bug: what the rank signals waits for none of its puts, its own neither
   } what = kind::none;
   int rank = 0;
   std::uint64_t step = 0;            // dies_at_step, is_cut_off: the rank's n-th atomic access or wait

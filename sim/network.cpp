@@ -49,6 +49,28 @@ void context::signal(int rank, std::uint64_t* word, std::uint64_t value) {
   after_signal();
 }
 
+void context::put_and_signal(const signalled_put& one) {
+  require_whole("put_and_signal");
+  require_vec16s(one.to, one.from, one.bytes);
+  scheduling_point();
+  release(scope::system);
+  const bool forgets = machine_.fault_of(rank_, fault::kind::forgets_fences) != nullptr;
+  const std::uint64_t pair = machine_.sent.next_pair();
+  machine_.send({.from = rank_,
+                 .to = one.word.rank,
+                 .target = one.to,
+                 .source = one.from,
+                 .bytes = static_cast<std::size_t>(one.bytes),
+                 .pair = pair});
+  machine_.send({.from = rank_,
+                 .to = one.word.rank,
+                 .target = reinterpret_cast<std::byte*>(one.word.at),
+                 .bytes = sizeof one.word.value,
+                 .word = flipped(one.word.at, one.word.value),
+                 .pair = forgets ? 0 : pair});
+  after_signal();
+}
+
 bool machine::state::is_cut_off(int rank) const {
   const fault* f = fault_of(rank, fault::kind::is_cut_off);
   return f != nullptr && ranks[static_cast<std::size_t>(rank)].steps >= f->step;

@@ -2,15 +2,21 @@
 // The context of a GPU whose kernels reach ranks beyond the p2p group through NVSHMEM (exec/far.hpp). A rank is the processing
 // element of its number; addresses are those of this rank's memory, which is at the same place of the symmetric heap.
 //
-//   verb         NVSHMEM                     between GPUs that reach each other's memory
-//   put          nvshmemx_putmem_nbi_warp    stores of the warp, of our own: several loads of a lane are on their way at a time,
-//                                            where NVSHMEM's loop has one, so that 14 KB take 28 turns of the memory's latency
-//   fence_puts   nvshmem_fence               nothing; the fence at system scope before it orders stores, of other warps too, as
-//                                            they were counted before it (completion.hpp)
-//   signal       nvshmemx_signal_op, SET     one volatile store of 64 bits, as relaxed at system scope
+//   verb            NVSHMEM                   between GPUs that reach each other's memory
+//   put             nvshmemx_putmem_nbi_warp  stores of the warp, of our own: several loads of a lane are on their way at a time,
+//                                             where NVSHMEM's loop has one, so that 14 KB take 28 turns of the memory's latency
+//   fence_puts      nvshmem_fence             nothing; the fence at system scope before it orders stores, of other warps too, as
+//                                             they were counted before it (completion.hpp)
+//   signal          nvshmemx_signal_op, SET   one volatile store of 64 bits, as relaxed at system scope
+//   put_and_signal  nvshmemx_putmem_signal_nbi_warp, SET
+//                                             the stores of all puts; then each lane of one that was stored fences and stores its
+//                                             word, so that they wait together. Over InfiniBand (IBGDA, 3.4.5) put and word are
+//                                             requests of one queue pair, which serves them in order; through the proxy NVSHMEM
+//                                             asks it for a fence between the two, for which no thread of the GPU waits
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
+#include "base/bits.hpp"
 #include "device/async_gpu.cuh"
 #include "exec/far.hpp"
 
@@ -50,6 +56,38 @@ class nvshmem_gpu : public async_gpu<1> {
   }
   BATON_FN void signal(int rank, std::uint64_t* word, std::uint64_t value) const {
     nvshmemx_signal_op(word, value, NVSHMEM_SIGNAL_SET, rank);
+  }
+  template <class Of>
+  BATON_FN void put_and_signal(std::uint32_t lanes, Of of) const {
+    std::uint32_t stored = 0;
+    for (std::uint32_t left = lanes; left != 0; left &= left - 1) {
+      const signalled_put one = of(lowest_bit(left));
+      if (store_or_put(one)) stored |= left & (0u - left);
+    }
+    if (stored == 0) return;
+    __syncwarp();
+    const bool tells = (stored >> lane() & 1) != 0;
+    const far_word word = of(tells ? lane() : lowest_bit(stored)).word;
+    if (tells) {
+      fence<order::acq_rel, scope::system>();
+      store<order::relaxed, scope::system>(static_cast<std::uint64_t*>(nvshmem_ptr(word.at, word.rank)),
+                                           word.value);
+    }
+    __syncwarp();
+  }
+
+ private:
+  /// Whether stores reach its rank, which have been made then, and no word.
+  BATON_FN static bool store_or_put(const signalled_put& one) {
+    void* const there = nvshmem_ptr(one.to, one.word.rank);
+    if (there == nullptr) {
+      nvshmemx_putmem_signal_nbi_warp(one.to, one.from, static_cast<std::size_t>(one.bytes), one.word.at,
+                                      one.word.value, NVSHMEM_SIGNAL_SET, one.word.rank);
+      return false;
+    }
+    copy_by_warp(static_cast<uint4*>(there), reinterpret_cast<const uint4*>(one.from),
+                 one.bytes / static_cast<int>(sizeof(uint4)));
+    return true;
   }
 };
 

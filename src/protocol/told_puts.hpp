@@ -5,17 +5,26 @@
 //   cell                          written by                          read by
 //   what is put, in own memory    this warp's lanes, or its copies    the network, from put() on, at any time
 //   where it is put, at rank d    the network                         rank d, behind the word
-//   word, at rank d               the lane that tells: a signal       rank d: wait acquire, system
+//   word, at rank d               the network, behind the one put     rank d: wait acquire, system
+//                                 that it tells of; or, of several
+//                                 puts, the lane that tells: a
+//                                 signal
 //
-//   the warp                                        rank d
+//   the warp, a word for each put                   rank d
+//     writes what is put, or awaits copies there
+//     all lanes meet; put_and_signal       -- E1 ->   wait(word); read
+//
+//   the warp, a word for several puts               rank d
 //     writes what is put, or awaits copies there
 //     all lanes meet; puts; all lanes meet
 //     each lane that tells: fence, signal  -- E1 ->   wait(word); read
 //
-// E1 (arrival.hpp) is what this order keeps. A put reads what any lane has written or awaited: so lanes meet before it. One lane
-//     may put for all of them, and each fences for what it knows of: so they meet behind it, unless the lane that puts tells.
+// E1 (arrival.hpp) is what both orders keep. A put reads what any lane has written or awaited: so lanes meet before it. A put's
+//     own word is behind that put (exec/far.hpp) and nothing else: whatever was put before may come later, and who reads that
+//     awaits its own word. A word for several puts is behind the fence: one lane may put for all of them, and each fences for
+//     what it knows of, so they meet between.
 // Start, Progress: as arrival.hpp has words; nothing here waits for another rank's kernels. A network's fence may
-//     wait until it has delivered (exec/far.hpp).
+//     wait until it has delivered (exec/far.hpp); a put with its own word has none.
 // Checked:  checks/per_rank_chunks_groups.cpp has the bounds and the planted bugs. That what was put may be written again is for
 //           whoever puts to say.
 #include <cstddef>
@@ -26,11 +35,7 @@
 
 namespace baton {
 
-/// An arrival word beyond the p2p group, as the network names it, and what it is told.
-struct far_word {
-  int rank;
-  std::uint64_t *at, value;
-};
+/// An arrival word beyond the p2p group.
 BATON_FN far_word word_of_round(int rank, std::byte* at, std::uint32_t epoch, std::uint32_t count) {
   return {rank, reinterpret_cast<std::uint64_t*>(at), epoch_arrival::word(epoch, count)};
 }
@@ -54,12 +59,11 @@ BATON_FN void put_and_tell(X& x, Puts puts, Tells tells) {
   x.sync_warp();
 }
 
-/// The warp: put(), of one put, and behind it told(), by the lane that may have put for all.
-template <far_exec_context X, class Put, class Told>
-BATON_FN void put_one_and_tell(X& x, Put put, Told told) {
+/// The warp: of each lane of the bitmask the put of(lane), and its word (exec/far.hpp).
+template <far_exec_context X, class Of>
+BATON_FN void put_each_and_tell(X& x, std::uint32_t lanes, Of of) {
   x.sync_warp();
-  put();
-  x.elect([&] { tell_of_puts(x, told); });
+  x.put_and_signal(lanes, of);
 }
 
 }  // namespace baton

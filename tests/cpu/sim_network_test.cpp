@@ -154,6 +154,94 @@ TEST(sim_network, parts_of_a_put_arrive_in_any_order) {
   EXPECT_EQ(seen, (std::set<two_looks>{{0, 0}, {0, 1}, {1, 0}, {1, 1}}));
 }
 
+/// What is put from the i-th word of the source to the same place of rank 1's target, so many bytes, and its word.
+signalled_put told_of(far_cells& c, std::size_t i, int bytes, std::uint64_t& word) {
+  return {c.target_at(i), c.source_at(i), bytes, {1, &word, 1}};
+}
+
+/// Of 64 bytes, whose parts come in any order; and to where a rank that has heard of it looks.
+TEST(sim_network, a_word_of_a_put_s_own_arrives_behind_all_of_that_put) {
+  const auto seen = seen_in_schedules([](far_cells& c, two_looks& looks) {
+    return three_kernels{[&c](context& x) { x.put_and_signal(told_of(c, 0, 64, c.told[0])); },
+                         [&](context& x) {
+                           await_word(x, c.told[0]);
+                           looks = {c.target[0], c.target[7]};
+                         }};
+  });
+  EXPECT_EQ(seen, (std::set<two_looks>{{1, 1}}));
+}
+
+/// The last one's comes, with fences between, before what was put before it, with a word or without.
+TEST(sim_network, a_word_of_a_put_s_own_is_behind_no_other_put_nor_fence) {
+  const auto seen = seen_in_schedules([](far_cells& c, two_looks& looks) {
+    return three_kernels{[&c](context& x) {
+                           x.put(1, c.target_at(0), c.source_at(0), 16);
+                           x.elect([&] { x.fence_puts(); });
+                           x.put_and_signal(told_of(c, 2, 16, c.told[1]));
+                           x.elect([&] { x.fence_puts(); });
+                           x.put_and_signal(told_of(c, 4, 16, c.told[0]));
+                         },
+                         [&](context& x) {
+                           await_word(x, c.told[0]);
+                           looks = {c.target[0], c.target[2]};
+                         }};
+  });
+  EXPECT_EQ(seen, (std::set<two_looks>{{0, 0}, {0, 1}, {1, 0}, {1, 1}}));
+}
+
+TEST(sim_network, a_fence_holds_nothing_back_for_a_put_with_its_own_word) {
+  const auto seen = seen_in_schedules([](far_cells& c, two_looks& looks) {
+    return three_kernels{[&c](context& x) {
+                           x.put_and_signal(told_of(c, 0, 16, c.told[1]));
+                           tell_behind_puts(x, 1, c.told[0]);
+                         },
+                         looking_twice(c, looks, 0)};
+  });
+  EXPECT_EQ(seen, (std::set<two_looks>{{0, 1}, {1, 1}}));
+}
+
+TEST(sim_network, puts_with_their_own_words_are_those_of_the_lanes_asked_for) {
+  far_cells c;
+  machine m{2, {}};
+  m.launch(0, {}, [&](context& x) {
+    x.put_and_signal(0b10100u, [&](int lane) {
+      return told_of(c, static_cast<std::size_t>(lane), 16, c.told[lane == 2 ? 0 : 1]);
+    });
+  });
+  m.run(0);
+  EXPECT_EQ(c.target, (std::array<std::uint64_t, 8>{0, 0, 1, 1, 1, 1, 0, 0}));
+  EXPECT_EQ(c.told, (std::array<std::uint64_t, 3>{1, 1, 0}));
+  EXPECT_EQ(m.sent_through_network(0, 1).puts, 2u);
+  EXPECT_EQ(m.sent_through_network(0, 1).signals, 2u);
+}
+
+/// It is what was there when the network read it: rank 0 writes again meanwhile.
+TEST(sim_network, a_put_with_its_own_word_is_read_at_any_time_until_that_arrives) {
+  const auto seen = seen_in_schedules([](far_cells& c, two_looks& looks) {
+    return three_kernels{[&c](context& x) {
+                           x.put_and_signal(told_of(c, 0, 16, c.told[0]));
+                           tell(x, c.source[0], 2);
+                           tell(x, c.told[1]);
+                         },
+                         looking_twice(c, looks, 0)};
+  });
+  EXPECT_EQ(seen, (std::set<two_looks>{{1, 1}, {2, 2}}));
+}
+
+TEST(sim_network, a_put_with_its_own_word_is_refused_as_any_put_is) {
+  far_cells c;
+  machine m{2, {}};
+  m.launch(0, {}, [&](context& x) { x.put_and_signal(told_of(c, 0, 24, c.told[0])); });
+  std::string said;
+  try {
+    m.run(0);
+  } catch (const error& e) {
+    said = e.what();
+  }
+  EXPECT_TRUE(test::says(said, "a put of 24 bytes"));
+  EXPECT_EQ(c.told[0], 0u);
+}
+
 /// Rank 2 hears of rank 0's fence, and tells rank 1.
 TEST(sim_network, a_fence_holds_nothing_back_that_is_for_another_rank) {
   const auto seen = seen_in_schedules([](far_cells& c, two_looks& looks) {

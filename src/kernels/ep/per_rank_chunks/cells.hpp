@@ -220,11 +220,12 @@ struct cells {
 ///
 /// Ids and tokens are put from their own places in the rank's own window, where nobody else writes.
 ///
-/// E1: a warp puts, its lanes meet, and each that signals fences before. Who has seen the word has what was put.
+/// E1: told_puts.hpp. A line of ids, a token that is a chunk and a part of a sum are a put with its own word, a chunk of several
+///     tokens has a word behind a fence. Who has seen the word has what it tells of, and of that rank nothing else.
 /// S1: a place is written again when all ranks beyond the group have told of a later round's ids, which they do when the kernels
 ///     that read what was put have ended: ids and tokens in the round after the next one, sums in the next. Of tokens one copy
 ///     would do: one that was put has come back as a sum when its round ends. Ids of a rank without tokens bring nothing back.
-/// Progress: put, fence and signal wait for no other rank's kernels (exec/far.hpp has what a network's fence waits for); a line
+/// Progress: puts, fences and signals wait for no other rank's kernels (exec/far.hpp has for what a fence waits); a line
 ///     of ids is told of when it has been stored, before anything is awaited.
 /// Checked: checks/per_rank_chunks_groups.cpp.
 struct far_cells {

@@ -257,13 +257,13 @@ struct combine_body {
               columns = smaller(p.window.sum_columns, p.s.hidden - first);
     const std::size_t before = static_cast<std::size_t>(at.part) *
                                static_cast<std::size_t>(sum_bytes_of(Sums, p.window.sum_columns));
-    const auto put = [&] {
-      x.put(at.source, p.window_of(at.source) + p.window.sum_at(p.s, p.s.rank, at.token, Sums) + before,
-            place_of_sum(p, at) + before, sum_bytes_of(Sums, columns));
-    };
-    put_one_and_tell(x, put, [&] {
-      auto* word = p.window_of(at.source) + p.window.sum_word_at(p.s, p.s.rank, at.token, at.part);
-      return word_of_round(at.source, word, static_cast<std::uint32_t>(epoch), 1);
+    put_each_and_tell(x, 1u, [&](int) {
+      std::byte* const there = p.window_of(at.source);
+      return signalled_put{
+          there + p.window.sum_at(p.s, p.s.rank, at.token, Sums) + before, place_of_sum(p, at) + before,
+          sum_bytes_of(Sums, columns),
+          word_of_round(at.source, there + p.window.sum_word_at(p.s, p.s.rank, at.token, at.part),
+                        static_cast<std::uint32_t>(epoch), 1)};
     });
   }
 

@@ -74,24 +74,15 @@ struct dispatch_kernel {
     }
   }
 
-  /// One warp: a line of ids from this rank's own window, where it has stored it, to all ranks beyond the group.
+  /// One warp: a line of ids from this rank's own window, where it has stored it, to all ranks beyond the group: of lane r, to r.
   template <class X, class P>
   static BATON_FN void put_ids(X& x, const P& p, const per_rank::member_round& now, int access) {
     const std::size_t at = p.window.ids_at(p.s, now.epoch, p.s.rank, access);
-    const auto is_far = [&](int rank) {
-      return rank < p.s.num_ranks && now.has(rank) && !p.far.near.has(rank);
-    };
-    const auto put_to_all = [&] {
-      for (int to = 0; to < p.s.num_ranks; ++to)
-        if (is_far(to))
-          x.put(to, p.window_of(to) + at, p.window_of(p.s.rank) + at, static_cast<int>(line_access_bytes));
-    };
-    put_and_tell(x, put_to_all, [&](int to) {
-      if (!is_far(to)) return;
-      tell_of_puts(x, [&] {
-        auto* word = p.window_of(to) + p.far.cells.id_word_at(p.s, p.window, now.epoch, p.s.rank, access);
-        return word_of_round(to, word, static_cast<std::uint32_t>(now.epoch), 1);
-      });
+    put_each_and_tell(x, p.far.far_ranks(p.s.num_ranks) & ~now.absent, [&](int to) {
+      auto* word = p.window_of(to) + p.far.cells.id_word_at(p.s, p.window, now.epoch, p.s.rank, access);
+      return signalled_put{p.window_of(to) + at, p.window_of(p.s.rank) + at,
+                           static_cast<int>(line_access_bytes),
+                           word_of_round(to, word, static_cast<std::uint32_t>(now.epoch), 1)};
     });
   }
 

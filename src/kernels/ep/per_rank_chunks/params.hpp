@@ -80,6 +80,9 @@ struct far_reach {
   all_ranks_array<std::byte> windows;
   int first_expert[max_ranks + 1];  // of each rank, and behind the last
   BATON_FN std::uint32_t near_ranks() const { return (2u << (near.end - 1)) - (1u << near.first); }
+  BATON_FN std::uint32_t far_ranks(int num_ranks) const {
+    return ((2u << (num_ranks - 1)) - 1) & ~near_ranks();
+  }
 };
 
 template <class Params>

@@ -150,18 +150,41 @@ struct chunk_sender {
   /// chunk. That a copy is done is a fence of the proxy, for the lane that asked for it; the others meet it.
   template <class X>
   BATON_FN void put_chunks(X& x, const sent_chunks<X>& chunks) const {
+    if (p.window.chunk_tokens == 1) return put_tokens(x, chunks);
     const auto ranks = p.of_lanes();
     const auto put_all = [&] {
       for (int i = 0; i < chunks.held; ++i) put_chunk(x, x.broadcast(chunks.nth, ranks.first_of(i)));
     };
     put_and_tell(x, put_all, [&](int lane) {
-      const int to = ranks.rank_of(lane);
-      if (ranks.nth_of(lane) >= chunks.held || chunks.wanted[lane] == 0 || p.far.near.has(to)) return;
+      if (!is_put(chunks, lane)) return;
       tell_of_puts(x, [&] {
+        const int to = ranks.rank_of(lane);
         auto* word = p.window_of(to) + far_word_at(chunks.nth[lane]);
         return word_of_round(to, word, static_cast<std::uint32_t>(round.epoch),
                              static_cast<std::uint32_t>(chunks.wanted[lane]));
       });
+    });
+  }
+
+  /// Whether a lane's rank is beyond the group and is sent something of the lane's chunk.
+  template <class X>
+  BATON_FN bool is_put(const sent_chunks<X>& chunks, int lane) const {
+    const auto ranks = p.of_lanes();
+    return ranks.nth_of(lane) < chunks.held && chunks.wanted[lane] != 0 &&
+           !p.far.near.has(ranks.rank_of(lane));
+  }
+
+  /// Chunks of one token: a put has the chunk's word, and no fence is needed.
+  template <class X>
+  BATON_FN void put_tokens(X& x, const sent_chunks<X>& chunks) const {
+    typename X::template lanes<bool> put;
+    x.each_lane([&](int lane) { put[lane] = is_put(chunks, lane); });
+    put_each_and_tell(x, x.ballot(put), [&](int lane) {
+      const int to = p.of_lanes().rank_of(lane), token = x.broadcast(chunks.nth, lane);
+      const std::size_t at = p.window.token_at(p.s, round.epoch, p.s.rank, token);
+      return signalled_put{p.window_of(to) + at, p.window_of(p.s.rank) + at, p.window.token_bytes,
+                           word_of_round(to, p.window_of(to) + far_word_at(token),
+                                         static_cast<std::uint32_t>(round.epoch), 1)};
     });
   }
 
