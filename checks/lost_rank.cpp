@@ -18,8 +18,9 @@ struct loss_setting {
   std::vector<int> waits_for;         // of each rank; -1: it tells nothing; itself: for nobody else
   std::vector<int> told_before = {};  // who had told all others, and ended, before these gave up
   int p2p_group_size = 1;
-  int last = 0;   // tells when it has heard of all others that tell
-  int lost = -1;  // whom the last one has to name
+  int last = 0;      // tells when it has heard of all others that tell
+  int lost = -1;     // whom the last one has to name
+  int cut_off = -1;  // whose network alone is gone
   planted_bug bug = {};
 
   int ranks() const { return static_cast<int>(waits_for.size()); }
@@ -46,6 +47,18 @@ struct loss_world {
 
 constexpr site test_site = "test";
 
+class loss_context : public planted<far_context> {
+ public:
+  loss_context(const far_context& x, const loss_setting& s, cell_names names)
+      : planted{x, s.bug, std::move(names)}, cut_off_{s.cut_off} {}
+  void signal(int to, std::uint64_t* word, std::uint64_t value) {
+    if (rank() != cut_off_ && to != cut_off_) planted::signal(to, word, value);
+  }
+
+ private:
+  int cut_off_;
+};
+
 template <class X>
 void give_up(X& x, check::program& p, const loss_world& w, const loss_setting& s) {
   const int rank = x.rank();
@@ -59,7 +72,7 @@ void give_up(X& x, check::program& p, const loss_world& w, const loss_setting& s
     x.template wait<order::acquire, scope::system>(
         others, [](int, std::uint64_t word) { return word != 0; }, {.where = test_site}, seen);
   }
-  const int named = find_lost(x, words, s.of(rank), 1);
+  const int named = find_lost(x, words, s.of(rank), 2);
   p.require(s.leads_to(s.of(rank), named), "who is named was waited for, or is lost");
   p.require(rank != s.last || named == s.lost, "who has heard all names who was lost");
 }
@@ -72,9 +85,11 @@ check::result check_loss(const loss_setting& s, check::bounds limits) {
     for (int r = 0; r < s.ranks(); ++r)
       w->words.push_back(p.allocate<std::uint64_t>(static_cast<std::size_t>(s.ranks()),
                                                    "words of rank " + std::to_string(r)));
-    for (std::uint64_t* const words : w->words)
+    for (int to = 0; to < s.ranks(); ++to)
       for (const int r : s.told_before)
-        words[r] = epoch_arrival::word(1, static_cast<std::uint32_t>(s.of(r)));
+        if (to != s.cut_off || p2p_group::of(r, s.p2p_group_size, s.ranks()).has(to))
+          w->words[static_cast<std::size_t>(to)][r] =
+              epoch_arrival::word(1, static_cast<std::uint32_t>(s.of(r)));
     const int carriers = s.ranks() - s.p2p_group_size;
     w->network = std::make_unique<far_network>(p, s.ranks(), larger(1, carriers));
     for (int r = 0; r < s.ranks(); ++r) {
@@ -82,7 +97,7 @@ check::result check_loss(const loss_setting& s, check::bounds limits) {
       far_network* const network = w->network.get();
       network->senders[static_cast<std::size_t>(r)].warps = 1;
       p.spawn(r, 0, 0, [w, network, &p, &s](check::context& x) {
-        planted<far_context> mine{far_context{x, network}, s.bug, p.names()};
+        loss_context mine{far_context{x, network}, s, p.names()};
         give_up(mine, p, *w, s);
         network->end(x);
       });
@@ -112,6 +127,24 @@ std::vector<exploration> explorations_of_losses() {
                  {.waits_for = {1, 0, -1}, .lost = 2}),
       loss_holds("3 ranks apart, two wait for each other, and one for them",
                  {.waits_for = {1, 0, 1}, .last = 2, .lost = 1}),
+      loss_holds("5 ranks apart, one waits for a circle of two, of whom most wait for the other",
+                 {.waits_for = {1, 0, 1, 1, 0}, .told_before = {0, 1, 2}, .last = 4, .lost = 1}),
+      loss_holds("5 ranks apart, one waits for a circle of three, of whom as many wait for two",
+                 {.waits_for = {1, 2, 0, 2, 1}, .told_before = {0, 1, 4}, .last = 3, .lost = 1}),
+      loss_holds("4 ranks in groups of 2, the network of the last is gone, its neighbour waits for who waits",
+                 {.waits_for = {3, 3, 0, 0},
+                  .told_before = {0, 1},
+                  .p2p_group_size = 2,
+                  .last = 2,
+                  .lost = 3,
+                  .cut_off = 3}),
+      loss_holds("4 ranks in groups of 2, the network of the last is gone, its neighbour is in the circle",
+                 {.waits_for = {2, 3, 1, 0},
+                  .told_before = {0, 1},
+                  .p2p_group_size = 2,
+                  .last = 2,
+                  .lost = 3,
+                  .cut_off = 3}),
       loss_holds("3 ranks apart, one refused what it found", {.waits_for = {1, 2, 2}, .lost = 2}),
       loss_holds("4 ranks in groups of 2, one waits for who waits for who waits",
                  {.waits_for = {1, 2, 3, -1}, .p2p_group_size = 2, .lost = 3}),

@@ -48,8 +48,8 @@ void run_without(int lost, std::uint64_t step, const exchange_case& c, told_of_l
 TEST_P(exchange_lost_ranks, that_die_at_any_step_are_named_by_every_survivor) {
   const exchange_case c = GetParam().of(case_of_eight_experts(4));
   told_of_losses told;
-  for (std::uint64_t step = 0; step < 260; step += 5)
-    run_without(static_cast<int>(step / 5 % 4), step, c, told);
+  for (std::uint64_t step = 0; step < 260; step += step < 80 ? 1 : 5)
+    run_without(static_cast<int>(step % 4), step, c, told);
   EXPECT_GT(told.unharmed, 0);
   if (GetParam().layout == ep_layout::per_rank) {
     EXPECT_GT(told.in_turn, 0) << "nobody waited for a survivor";
@@ -62,6 +62,31 @@ TEST_P(exchange_lost_ranks, of_processes_that_are_killed_in_a_round_are_named_by
   const way_beyond& way = GetParam();
   const exchange_case c = way.of({4, sizes(8, 6, 64, 5), {5, 5, 5, 5}, routing::distinct});
   expect_the_killed_named_in_rounds(c, device_kind::cpu, 1, std::chrono::milliseconds{20 + 3 * way.group});
+}
+
+/// Whom the network loses, and stores of its group still reach: its neighbours hear that it waits for a rank beyond, which waits
+/// for it. Where some rank has all it waits for, and tells nothing, such a circle is taken for that one's: those are left out.
+TEST_P(exchange_lost_ranks, whose_network_alone_is_gone_are_named_by_every_survivor) {
+  const exchange_case c = GetParam().of(case_of_eight_experts(4));
+  int by_all = 0, in_turn = 0;
+  for (std::uint64_t step = 0; step < 120; ++step) {
+    const int lost = static_cast<int>(step % 4);
+    sim::options options = late_puts(sim::schedule::random, step + 1);
+    options.faults = {{sim::fault::kind::is_cut_off, lost, step / 4 * 3}};
+    auto ranks = make_ranks(simulated_worlds(4, options), c.config);
+    std::array<int, 4> named{};
+    const auto found = run_until_stuck(ranks, c, [&](int r, const stuck& e) {
+      in_turn += std::string{e.what()}.find("waited in turn") != std::string::npos ? 1 : 0;
+      if (r != lost) named[static_cast<std::size_t>(r)] = e.where.peer == lost ? 1 : -1;
+    });
+    if (std::count(named.begin(), named.end(), 0) != 1) continue;
+    ++by_all;
+    EXPECT_EQ(std::count(named.begin(), named.end(), 1), 3)
+        << "rank " << lost << " is cut off at step " << step / 4 * 3;
+  }
+  EXPECT_GT(by_all, 0);
+  RecordProperty("named_by_all", by_all);
+  RecordProperty("waited_for_a_survivor", in_turn);
 }
 
 /// All survivors hear of each other as soon as the last has given up.
