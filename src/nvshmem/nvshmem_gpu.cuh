@@ -38,6 +38,21 @@ namespace baton {
   }
 }
 
+/// Whether stores reach the rank: then they have been made, and the word has not; else the put is on its way, and its word behind
+/// it. A function of its own for the same reason.
+[[maybe_unused]] static __device__ __noinline__ bool store_or_put(int rank, std::byte* to,
+                                                                  const std::byte* from, int bytes,
+                                                                  std::uint64_t* word, std::uint64_t value) {
+  void* const there = nvshmem_ptr(to, rank);
+  if (there == nullptr)
+    nvshmemx_putmem_signal_nbi_warp(to, from, static_cast<std::size_t>(bytes), word, value,
+                                    NVSHMEM_SIGNAL_SET, rank);
+  else
+    copy_by_warp(static_cast<uint4*>(there), reinterpret_cast<const uint4*>(from),
+                 bytes / static_cast<int>(sizeof(uint4)));
+  return there != nullptr;
+}
+
 class nvshmem_gpu : public async_gpu<1> {
  public:
   using async_gpu<1>::async_gpu;
@@ -62,7 +77,8 @@ class nvshmem_gpu : public async_gpu<1> {
     std::uint32_t stored = 0;
     for (std::uint32_t left = lanes; left != 0; left &= left - 1) {
       const signalled_put one = of(lowest_bit(left));
-      if (store_or_put(one)) stored |= left & (0u - left);
+      if (store_or_put(one.word.rank, one.to, one.from, one.bytes, one.word.at, one.word.value))
+        stored |= left & (0u - left);
     }
     if (stored == 0) return;
     __syncwarp();
@@ -74,20 +90,6 @@ class nvshmem_gpu : public async_gpu<1> {
                                            word.value);
     }
     __syncwarp();
-  }
-
- private:
-  /// Whether stores reach its rank, which have been made then, and no word.
-  BATON_FN static bool store_or_put(const signalled_put& one) {
-    void* const there = nvshmem_ptr(one.to, one.word.rank);
-    if (there == nullptr) {
-      nvshmemx_putmem_signal_nbi_warp(one.to, one.from, static_cast<std::size_t>(one.bytes), one.word.at,
-                                      one.word.value, NVSHMEM_SIGNAL_SET, one.word.rank);
-      return false;
-    }
-    copy_by_warp(static_cast<uint4*>(there), reinterpret_cast<const uint4*>(one.from),
-                 one.bytes / static_cast<int>(sizeof(uint4)));
-    return true;
   }
 };
 
