@@ -39,7 +39,7 @@ enum class verbs : std::uint32_t {
   bulk_wait_read = 1 << 21,
   bulk_wait = 1 << 22,
   store_counted = 1 << 23,  // by the own block's cell of the same place
-  put = 1 << 24,            // by the cell it reads
+  put = 1 << 24,            // by the cell it reads; put_and_signal is one, and a signal
   fence_puts = 1 << 25,
   signal = 1 << 26,
   signals = release_store | add | mbarrier_arrive,
