@@ -62,6 +62,15 @@ class dev(planted_tree):
         result = subprocess.run(["bash", "-euc", script], cwd=DEV.parent, capture_output=True, text=True)
         self.assertRegex(result.stdout, r"^3\ncpu: build took \d+ s and [1-9]\d* CPU seconds\n$")
 
+    def test_what_is_only_read_leaves_an_empty_object_unless_a_compiler_refuses_it(self):
+        good = self.plant("good.cpp", "template <class T> int of(T t) { return t + 1; }\nint f() { return of(1); }\n")
+        bad = self.plant("bad.cpp", "template <class T> int of(T t) { return t.lap; }\nint f() { return of(1); }\n")
+        for source, is_left in ((good, True), (bad, False)):
+            made = source.with_suffix(".o")
+            result = subprocess.run([DEV.parent / "cmake" / "only_read.sh", "c++", "-fsyntax-only", "-o", made, "-c", source], capture_output=True)
+            self.assertEqual((result.returncode == 0, made.is_file()), (is_left, is_left))
+        self.assertEqual(good.with_suffix(".o").stat().st_size, 0)
+
     def test_without_its_tools_there_is_no_wheel_and_a_note_says_so(self):
         script = f"""cd {DEV.parent}/tools/dev; source packages.sh; source wheel.sh; source test.sh; cd {self.root}; notes=() stages=() status=0 preset=cpu
                      wheel_stage; echo "${{#stages[@]}} $status ${{notes[@]}}" """
