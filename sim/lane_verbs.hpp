@@ -8,10 +8,17 @@
 // their own.
 #include <string>
 
+#include "base/unchecked.hpp"
 #include "baton/error.hpp"
 #include "exec/exec.hpp"
 
 namespace baton::sim {
+
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_of_one_lane(const char* verb) {
+  throw error{std::string{verb} +
+              ": a verb of the warp, called by one lane; on a GPU it would wait for the others. Call it "
+              "outside of each_lane, each, block_each, elect and from_one"};
+}
 
 /// `Context` says warp() and num_warps().
 template <class Context>
@@ -25,36 +32,31 @@ class lane_verbs {
   };
 
   template <class F>
-  void each_lane(F f) {
-    require_whole("each_lane");
-    const lane_by_lane apart{is_apart_};
+  BATON_UNCHECKED void each_lane(F f) {
+    const lane_by_lane apart{*this, "each_lane"};
     for (int lane = 0; lane < warp_lanes; ++lane) f(lane);
   }
   template <class F>
-  void each(int n, F f) {
-    require_whole("each");
-    const lane_by_lane apart{is_apart_};
+  BATON_UNCHECKED void each(int n, F f) {
+    const lane_by_lane apart{*this, "each"};
     for (int i = 0; i < n; ++i) f(i);
   }
   template <class F>
-  void block_each(int n, F f) {
+  BATON_UNCHECKED void block_each(int n, F f) {
     const auto& x = static_cast<const Context&>(*this);
-    require_whole("block_each");
-    const lane_by_lane apart{is_apart_};
+    const lane_by_lane apart{*this, "block_each"};
     for (int begin = x.warp() * warp_lanes; begin < n; begin += x.num_warps() * warp_lanes) {
       for (int i = begin; i < n && i < begin + warp_lanes; ++i) f(i);
     }
   }
   template <class F>
-  void elect(F f) {
-    require_whole("elect");
-    const lane_by_lane apart{is_apart_};
+  BATON_UNCHECKED void elect(F f) {
+    const lane_by_lane apart{*this, "elect"};
     f();
   }
   template <class F>
-  auto from_one(F f) {
-    require_whole("from_one");
-    const lane_by_lane apart{is_apart_};
+  BATON_UNCHECKED auto from_one(F f) {
+    const lane_by_lane apart{*this, "from_one"};
     return f();
   }
   template <class T>
@@ -116,24 +118,24 @@ class lane_verbs {
 
  protected:
   /// At the beginning of each verb of the warp.
-  void require_whole(const char* verb) const {
-    if (is_apart_)
-      throw error{std::string{verb} +
-                  ": a verb of the warp, called by one lane; on a GPU it would wait for the others. Call it "
-                  "outside of each_lane, each, block_each, elect and from_one"};
+  BATON_UNCHECKED void require_whole(const char* verb) const {
+    if (is_apart_) refuse_of_one_lane(verb);
   }
 
  private:
   /// While there is one, lanes go one by one.
   class lane_by_lane {
    public:
-    explicit lane_by_lane(bool& is_apart) : is_apart_{is_apart} { is_apart = true; }
+    BATON_UNCHECKED lane_by_lane(lane_verbs& of, const char* verb) : of_{of} {
+      of.require_whole(verb);
+      of.is_apart_ = true;
+    }
     lane_by_lane(const lane_by_lane&) = delete;
     lane_by_lane& operator=(const lane_by_lane&) = delete;
-    ~lane_by_lane() { is_apart_ = false; }
+    BATON_UNCHECKED ~lane_by_lane() { of_.is_apart_ = false; }
 
    private:
-    bool& is_apart_;
+    lane_verbs& of_;
   };
 
   bool is_apart_ = false;

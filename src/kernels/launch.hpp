@@ -1,5 +1,7 @@
 #pragma once
 // The one way to launch a kernel, on either device. For sources that see kernels' bodies; device code is not among them.
+#include <functional>
+
 #include "kernels/run_on_cpu.hpp"
 #include "runtime/launch_on_cuda.hpp"
 #include "runtime/world_state.hpp"
@@ -14,14 +16,22 @@ template <class Kernel, class Params>
   Kernel::run(x, p);
 }
 
-/// Enqueues a kernel on the rank's queue `stream` of the CPU machine.
+/// Enqueues a kernel on the rank's queue `stream` of the CPU machine. What is the same for all kernels, or for all with the same
+/// parameters, is compiled once.
+void launch_on_cpu(const world& w, const launch_grid& g, std::function<void(sim::context&)> kernel,
+                   stream_ref stream);
+
+template <class Params>
+[[gnu::noinline]] void launch_on_cpu(const world& w, const launch_grid& g,
+                                     void (*run)(sim::context&, const Params&), const Params& p,
+                                     stream_ref stream) {
+  launch_on_cpu(
+      w, g, [run, p](sim::context& x) { run(x, p); }, stream);
+}
+
 template <class Kernel, class Params>
 void launch_on_cpu(const world& w, const launch_grid& g, const Params& p, stream_ref stream) {
-  if (g.only_loads) return;
-  const detail::world_state& state = w.state();
-  const sim::grid grid{g.blocks, g.threads / warp_lanes, g.shared_bytes, state.limits(g.slot), g.cluster};
-  state.machine->launch(
-      state.rank, grid, [p](sim::context& x) { run_on_cpu<Kernel>(x, p); }, stream.native);
+  if (!g.only_loads) launch_on_cpu(w, g, &run_on_cpu<Kernel, Params>, p, stream);
 }
 
 /// Enqueues a kernel on `stream` of the rank's device.

@@ -51,7 +51,7 @@ void each_byte_behind(sim::context& x, const dispatch_plan& shared, F f) {
 /// What a warp makes of these counts, where nothing else is touched.
 template <int KnownRanks>
 std::vector<int> numbered(const shape& s, const std::vector<int>& counts) {
-  const sized<dispatch_params, KnownRanks> p{{{s, cells{s}}}};
+  const sized<dispatch_params, KnownRanks> p{{{{s, cells{s}}}}};
   const dispatch_plan shared{s, 1};
   EXPECT_EQ(shared.rows.offset % sizeof(vec16), 0u);
   EXPECT_EQ(shared.first_row.offset % sizeof(vec16), 0u);

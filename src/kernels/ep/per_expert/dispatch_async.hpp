@@ -45,30 +45,10 @@ struct block_units {
   }
 };
 
-template <class Format, class Arrival>
-struct dispatch_async_kernel {
+/// What is the same for every format and every kind of arrival.
+struct dispatch_async_steps {
   using plan = dispatch_async_plan;
-  /// A block an SM is what it is launched with; without a promise the compiler spills to have room for two.
-  static constexpr kernel_bounds bounds{.blocks_per_sm = 1};
 
-  template <exec_context X, class Params>
-  static BATON_FN void run(X& x, const Params& p) {
-    const block_units units{p.num_tokens, p.units.per_row, x.block(), x.num_blocks()};
-    const plan shared{p.s, Params::window::most_ranks};
-    if (!begin(x, p, shared)) return;
-    count(x, p, units, shared);
-    const int tile_tokens = tile_ids / p.s.top_k;
-    for (int t = units.first_token(); t < units.end_token(); t += tile_tokens) {
-      const int end = smaller(t + tile_tokens, units.end_token());
-      place(x, p, units, shared, t, end);
-      send(x, p, units, shared, t, end);
-      x.sync_block();
-    }
-    complete(x, p, shared);
-    publish_ranks(x, p, shared);
-  }
-
- private:
   /// Clears the counts. False in all warps: a wait of this rank gave up earlier, so what is here is not of this round.
   template <class X, class Params>
   static BATON_FN bool begin(X& x, const Params& p, const plan& shared) {
@@ -129,59 +109,6 @@ struct dispatch_async_kernel {
     return p.receive.of(home.rank, choice) + message_offset(p.s, home.local * p.s.num_ranks + p.s.rank, slot);
   }
 
-  /// Stores what a step yields to every message of the token.
-  template <class X>
-  struct fan_out {
-    X& x;
-    std::byte* const* messages;
-    int num_messages;
-    int scales_offset;
-
-    BATON_FN void payload(int offset, const vec16& bits) const {
-      for (int k = 0; k < num_messages; ++k) {
-        std::byte* message = x.read(messages + k);
-        if (message != nullptr) x.write(reinterpret_cast<vec16*>(message + offset), bits);
-      }
-    }
-    template <class Scale>
-    BATON_FN void scale(int block, Scale value) const {
-      for (int k = 0; k < num_messages; ++k) {
-        std::byte* message = x.read(messages + k);
-        if (message != nullptr) x.write(reinterpret_cast<Scale*>(message + scales_offset) + block, value);
-      }
-    }
-  };
-
-  template <class X, class Params>
-  static BATON_FN void send(X& x, const Params& p, const block_units& units, const plan& shared, int begin,
-                            int end) {
-    const int first = larger(units.begin, begin * units.per_token);
-    const int last = smaller(units.end, end * units.per_token);
-    for (int unit = first + x.warp(); unit < last; unit += x.num_warps()) {
-      const int token = unit / units.per_token, nth = unit % units.per_token;
-      std::byte* const* messages = shared.message(x) + (token - begin) * p.s.top_k;
-      const fan_out<X> sink{x, messages, p.s.top_k, p.s.payload_bytes()};
-      const typename Format::source values = Format::token(p, token);
-      for (int step = p.units.begin(nth); step < p.units.end(nth); ++step) {
-        typename X::template lanes<typename Format::lane_input> in[1];
-        Format::load(x, values, step * Format::step_values, p.s.hidden, in[0]);
-        Format::encode(x, in, step * Format::step_values, p.s.hidden, p.input_scales, sink);
-      }
-      if (nth == 0) {
-        static_assert(max_top_k <= warp_lanes);
-        x.each_lane([&](int k) {
-          std::byte* message = k < p.s.top_k ? x.read(messages + k) : nullptr;
-          if (message == nullptr) return;
-          source_info source{token, k, p.s.rank, 0};
-          const std::int32_t expert = x.read(shared.ids(x) + (token - begin) * p.s.top_k + k);
-          source.seal = seal_of<Params::window::most_ranks>(source, expert, x.read(shared.start.epoch(x)));
-          x.write(reinterpret_cast<source_info*>(message + p.s.trailer_offset()), source);
-        });
-      }
-      if constexpr (Params::window::goes_by_put) put(x, p, shared, token, token - begin);
-    }
-  }
-
   /// The warp has written all messages of a token, the nth of the tile.
   template <class X, class Params>
   static BATON_FN void put(X& x, const Params& p, const plan& shared, int token, int nth) {
@@ -219,6 +146,73 @@ struct dispatch_async_kernel {
   static BATON_FN std::int32_t* rank_completion(const Params& p, int rank) {
     return Params::window::goes_by_put ? p.counters.reserved(rank) : p.counters.rank_completion(rank);
   }
+};
+
+/// What a format says.
+template <class Format>
+struct message_sender {
+  using plan = dispatch_async_plan;
+
+  template <class X, class Params>
+  static BATON_FN void send(X& x, const Params& p, const block_units& units, const plan& shared, int begin,
+                            int end) {
+    const int first = larger(units.begin, begin * units.per_token);
+    const int last = smaller(units.end, end * units.per_token);
+    for (int unit = first + x.warp(); unit < last; unit += x.num_warps()) {
+      const int token = unit / units.per_token, nth = unit % units.per_token;
+      std::byte* const* messages = shared.message(x) + (token - begin) * p.s.top_k;
+      const fan_out<X> sink{x, messages, p.s.top_k, p.s.payload_bytes()};
+      const typename Format::source values = Format::token(p, token);
+      for (int step = p.units.begin(nth); step < p.units.end(nth); ++step) {
+        typename X::template lanes<typename Format::lane_input> in[1];
+        Format::load(x, values, step * Format::step_values, p.s.hidden, in[0]);
+        Format::encode(x, in, step * Format::step_values, p.s.hidden, p.input_scales, sink);
+      }
+      if (nth == 0) {
+        static_assert(max_top_k <= warp_lanes);
+        x.each_lane([&](int k) {
+          std::byte* message = k < p.s.top_k ? x.read(messages + k) : nullptr;
+          if (message == nullptr) return;
+          source_info source{token, k, p.s.rank, 0};
+          const std::int32_t expert = x.read(shared.ids(x) + (token - begin) * p.s.top_k + k);
+          source.seal = seal_of<Params::window::most_ranks>(source, expert, x.read(shared.start.epoch(x)));
+          x.write(reinterpret_cast<source_info*>(message + p.s.trailer_offset()), source);
+        });
+      }
+      if constexpr (Params::window::goes_by_put)
+        dispatch_async_steps::put(x, p, shared, token, token - begin);
+    }
+  }
+
+ private:
+  /// Stores what a step yields to every message of the token.
+  template <class X>
+  struct fan_out {
+    X& x;
+    std::byte* const* messages;
+    int num_messages;
+    int scales_offset;
+
+    BATON_FN void payload(int offset, const vec16& bits) const {
+      for (int k = 0; k < num_messages; ++k) {
+        std::byte* message = x.read(messages + k);
+        if (message != nullptr) x.write(reinterpret_cast<vec16*>(message + offset), bits);
+      }
+    }
+    template <class Scale>
+    BATON_FN void scale(int block, Scale value) const {
+      for (int k = 0; k < num_messages; ++k) {
+        std::byte* message = x.read(messages + k);
+        if (message != nullptr) x.write(reinterpret_cast<Scale*>(message + scales_offset) + block, value);
+      }
+    }
+  };
+};
+
+/// What a kind of arrival says.
+template <class Arrival>
+struct rank_publisher {
+  using plan = dispatch_async_plan;
 
   template <class X, class Params>
   static BATON_FN void publish_ranks(X& x, const Params& p, const plan& shared) {
@@ -230,6 +224,29 @@ struct dispatch_async_kernel {
                          x.read(shared.start.epoch(x)), sent);
       });
     }
+  }
+};
+
+template <class Format, class Arrival>
+struct dispatch_async_kernel : private dispatch_async_steps {
+  /// A block an SM is what it is launched with; without a promise the compiler spills to have room for two.
+  static constexpr kernel_bounds bounds{.blocks_per_sm = 1};
+
+  template <exec_context X, class Params>
+  static BATON_FN void run(X& x, const Params& p) {
+    const block_units units{p.num_tokens, p.units.per_row, x.block(), x.num_blocks()};
+    const plan shared{p.s, Params::window::most_ranks};
+    if (!begin(x, p, shared)) return;
+    count(x, p, units, shared);
+    const int tile_tokens = tile_ids / p.s.top_k;
+    for (int t = units.first_token(); t < units.end_token(); t += tile_tokens) {
+      const int end = smaller(t + tile_tokens, units.end_token());
+      place(x, p, units, shared, t, end);
+      message_sender<Format>::send(x, p, units, shared, t, end);
+      x.sync_block();
+    }
+    complete(x, p, shared);
+    rank_publisher<Arrival>::publish_ranks(x, p, shared);
   }
 };
 

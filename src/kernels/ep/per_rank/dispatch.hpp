@@ -28,7 +28,113 @@
 
 namespace baton::ep::per_rank {
 
-/// `Way`: how ids and units travel, by_lines or by_flags.
+/// The warp that has fewest ids and units, if any.
+template <class X>
+BATON_FN bool is_last(const X& x) {
+  return x.block() == x.num_blocks() - 1 && x.warp() == x.num_warps() - 1;
+}
+
+/// What receives, whatever this rank's ids and what it casts are. `Way`: how ids and units travel, by_lines or by_flags.
+template <class Way>
+struct dispatch_receiver {
+  template <class X, class P>
+  static BATON_FN void receive(X& x, const P& p, const dispatch_plan& shared, const member_round& now,
+                               const unit_share& mine) {
+    const std::uint64_t epoch = now.epoch;
+    const bool sends = x.warp() < p.senders;
+    // Where its first unit is likely to be: ranks mostly have as many tokens as this one.
+    const unit_place likely = first_place(p, mine, p.num_tokens * p.window.token_units);
+    looked_at<X> first;
+    if (sends)
+      Way::look(x, p, epoch, likely, first);  // its own
+    else if (!index(x, p, shared, now, likely, first))
+      return;
+    if (!await_all(x, shared.known(x), index_sites::known())) return;
+    Way::look_again(x, p, epoch, likely, first);
+    const row_index<P> rows = shared.find_rows(x, p);
+    if (!receive_all<Way>(x, p, rows, epoch, mine, first)) return;
+    if constexpr (Way::clears)
+      if (is_last(x) && !Way::await_cleared(x, p, now)) return;
+    if (x.block() == 0 && x.warp() == p.senders) publish(x, p, rows, epoch);
+  }
+
+ private:
+  /// Ids, as they come, into bits and counts; the first receiving warp then gives every expert its rows. False: gave up, or
+  /// refused ids.
+  template <class X, class P>
+  static BATON_FN bool index(X& x, const P& p, const dispatch_plan& shared, const member_round& now,
+                             const unit_place& likely, looked_at<X>& first_unit) {
+    const row_index<P> rows = shared.find_rows(x, p);
+    if (!note_all(x, p, shared, rows, now)) return false;
+    Way::look(x, p, now.epoch, likely, first_unit);  // on its way while rows are numbered
+    if (x.warp() != p.senders) return true;
+    if (!await_all(x, shared.noted(x), index_sites::noted())) return false;
+    rows.number(x);
+    arrive(x, shared.known(x));
+    if (x.block() == 0 && p.reports.any()) report(x, p, rows);
+    return true;
+  }
+
+  template <class X, class P>
+  static BATON_FN bool note_all(X& x, const P& p, const dispatch_plan& shared, const row_index<P>& rows,
+                                const member_round& now) {
+    const std::uint64_t epoch = now.epoch;
+    typename Way::template ids<X> ids;
+    int checked = -1;  // the source of `ids`, if they have not been checked
+    for (int i = x.warp() - p.senders;; i += x.num_warps() - p.senders) {
+      const bool last = i >= p.num_ranks() * p.window.id_accesses;
+      if (last) arrive(x, shared.noted(x));
+      if (checked >= 0 && !Way::sound_ids(x, p, epoch, checked, ids)) return false;
+      if (last) return true;
+      const int nth = p.window.by_id_accesses.quotient(i), access = i - nth * p.window.id_accesses;
+      checked = p.s.rank + nth < p.num_ranks() ? p.s.rank + nth : p.s.rank + nth - p.num_ranks();
+      if (!now.has(checked)) {
+        x.elect([&] { x.write(rows.counts + checked, 0); });
+        checked = -1;
+        continue;
+      }
+      if (!Way::await_ids(x, p, epoch, {checked, access}, ids)) return false;
+      Way::note_ids(x, p, rows, {checked, access}, ids);
+    }
+  }
+
+  /// One warp, before rows are there: who asked can make room for them.
+  template <class X, class P>
+  static BATON_FN void report(X& x, const P& p, const row_index<P>& rows) {
+    const int experts = rows.num_experts();
+    x.each(experts, [&](int e) {
+      const int here = rows.rows_of(x, e);
+      report_rows(x, p.reports, e, here);
+      if (e == experts - 1)
+        tell_host(x, p.reports, experts, rows.first_row_of(x, e) + p.window.taken.by(here));
+    });
+  }
+
+  /// One warp tells the caller, and combine.
+  template <class X, class P>
+  static BATON_FN void publish(X& x, const P& p, const row_index<P>& rows, std::uint64_t epoch) {
+    const int experts = rows.num_experts();
+    x.each(experts, [&](int e) {
+      const int first = rows.first_row_of(x, e), here = rows.rows_of(x, e);
+      x.write(p.row_offsets + e, first);
+      x.write(p.row_counts + e, here);
+      x.write(p.expert_ids + e, p.window.first_here + e);
+      if (e == experts - 1) x.write(p.row_offsets + experts, first + p.window.taken.by(here));
+    });
+    x.each(p.num_ranks(), [&](int r) { x.write(p.token_counts + r, x.read(rows.counts + r)); });
+    x.elect([&] {
+      x.write(&p.epochs->dispatched, epoch);
+      x.write(p.units_taken, 0u);  // T1 of combine.hpp
+    });
+  }
+
+  template <class X>
+  static BATON_FN void arrive(X& x, mbarrier* all) {
+    x.sync_warp();
+    x.elect([&] { x.mbarrier_arrive(all, 1); });
+  }
+};
+
 template <class Format, int KnownRanks = 0, class Id = std::int32_t, class Way = by_lines>
 struct dispatch_kernel {
   using params = sized<dispatch_params_of<typename Way::cells>, KnownRanks, Format::format, Id>;
@@ -54,7 +160,8 @@ struct dispatch_kernel {
                                          : false;
     const round_start now = x.broadcast(start, 0);
     if (aborted || now.aborted()) return;
-    if (p.receives) receive(x, p, shared, now.next(), mine);
+    const typename P::without_ids& received = p;
+    if (p.receives) dispatch_receiver<Way>::receive(x, received, shared, now.next(), mine);
   }
 
  private:
@@ -69,33 +176,6 @@ struct dispatch_kernel {
     if (++mine.source == p.num_ranks()) mine.source = 0;
     mine.sources = p.senders > 0 ? p.num_ranks() - 1 : p.num_ranks();  // senders take their own rank's
     return mine;
-  }
-
-  template <class X, class P>
-  static BATON_FN void receive(X& x, const P& p, const dispatch_plan& shared, const member_round& now,
-                               const unit_share& mine) {
-    const std::uint64_t epoch = now.epoch;
-    const bool sends = x.warp() < p.senders;
-    // Where its first unit is likely to be: ranks mostly have as many tokens as this one.
-    const unit_place likely = first_place(p, mine, p.num_tokens * p.window.token_units);
-    looked_at<X> first;
-    if (sends)
-      Way::look(x, p, epoch, likely, first);  // its own
-    else if (!index(x, p, shared, now, likely, first))
-      return;
-    if (!await_all(x, shared.known(x), index_sites::known())) return;
-    Way::look_again(x, p, epoch, likely, first);
-    const row_index<P> rows = shared.find_rows(x, p);
-    if (!receive_all<Way>(x, p, rows, epoch, mine, first)) return;
-    if constexpr (Way::clears)
-      if (is_last(x) && !Way::await_cleared(x, p, now)) return;
-    if (x.block() == 0 && x.warp() == p.senders) publish(x, p, rows, epoch);
-  }
-
-  /// The warp that has fewest ids and units, if any.
-  template <class X>
-  static BATON_FN bool is_last(const X& x) {
-    return x.block() == x.num_blocks() - 1 && x.warp() == x.num_warps() - 1;
   }
 
   template <class X, class P>
@@ -214,81 +294,6 @@ struct dispatch_kernel {
         v[lane] = at < bytes || is_scales ? x.read(reinterpret_cast<const vec16*>(staging + at)) : vec16{};
       }
     });
-  }
-
-  /// Ids, as they come, into bits and counts; the first receiving warp then gives every expert its rows. False: gave up, or
-  /// refused ids.
-  template <class X, class P>
-  static BATON_FN bool index(X& x, const P& p, const dispatch_plan& shared, const member_round& now,
-                             const unit_place& likely, looked_at<X>& first_unit) {
-    const row_index<P> rows = shared.find_rows(x, p);
-    if (!note_all(x, p, shared, rows, now)) return false;
-    Way::look(x, p, now.epoch, likely, first_unit);  // on its way while rows are numbered
-    if (x.warp() != p.senders) return true;
-    if (!await_all(x, shared.noted(x), index_sites::noted())) return false;
-    rows.number(x);
-    arrive(x, shared.known(x));
-    if (x.block() == 0 && p.reports.any()) report(x, p, rows);
-    return true;
-  }
-
-  template <class X, class P>
-  static BATON_FN bool note_all(X& x, const P& p, const dispatch_plan& shared, const row_index<P>& rows,
-                                const member_round& now) {
-    const std::uint64_t epoch = now.epoch;
-    typename Way::template ids<X> ids;
-    int checked = -1;  // the source of `ids`, if they have not been checked
-    for (int i = x.warp() - p.senders;; i += x.num_warps() - p.senders) {
-      const bool last = i >= p.num_ranks() * p.window.id_accesses;
-      if (last) arrive(x, shared.noted(x));
-      if (checked >= 0 && !Way::sound_ids(x, p, epoch, checked, ids)) return false;
-      if (last) return true;
-      const int nth = p.window.by_id_accesses.quotient(i), access = i - nth * p.window.id_accesses;
-      checked = p.s.rank + nth < p.num_ranks() ? p.s.rank + nth : p.s.rank + nth - p.num_ranks();
-      if (!now.has(checked)) {
-        x.elect([&] { x.write(rows.counts + checked, 0); });
-        checked = -1;
-        continue;
-      }
-      if (!Way::await_ids(x, p, epoch, {checked, access}, ids)) return false;
-      Way::note_ids(x, p, rows, {checked, access}, ids);
-    }
-  }
-
-  /// One warp, before rows are there: who asked can make room for them.
-  template <class X, class P>
-  static BATON_FN void report(X& x, const P& p, const row_index<P>& rows) {
-    const int experts = rows.num_experts();
-    x.each(experts, [&](int e) {
-      const int here = rows.rows_of(x, e);
-      report_rows(x, p.reports, e, here);
-      if (e == experts - 1)
-        tell_host(x, p.reports, experts, rows.first_row_of(x, e) + p.window.taken.by(here));
-    });
-  }
-
-  /// One warp tells the caller, and combine.
-  template <class X, class P>
-  static BATON_FN void publish(X& x, const P& p, const row_index<P>& rows, std::uint64_t epoch) {
-    const int experts = rows.num_experts();
-    x.each(experts, [&](int e) {
-      const int first = rows.first_row_of(x, e), here = rows.rows_of(x, e);
-      x.write(p.row_offsets + e, first);
-      x.write(p.row_counts + e, here);
-      x.write(p.expert_ids + e, p.window.first_here + e);
-      if (e == experts - 1) x.write(p.row_offsets + experts, first + p.window.taken.by(here));
-    });
-    x.each(p.num_ranks(), [&](int r) { x.write(p.token_counts + r, x.read(rows.counts + r)); });
-    x.elect([&] {
-      x.write(&p.epochs->dispatched, epoch);
-      x.write(p.units_taken, 0u);  // T1 of combine.hpp
-    });
-  }
-
-  template <class X>
-  static BATON_FN void arrive(X& x, mbarrier* all) {
-    x.sync_warp();
-    x.elect([&] { x.mbarrier_arrive(all, 1); });
   }
 };
 

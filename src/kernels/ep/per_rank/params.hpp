@@ -7,11 +7,11 @@
 
 namespace baton::ep::per_rank {
 
-/// A kernel's parameters, with what the compiler knows: the format, in combine that of sums, what ids are (unless they are
-/// any_ids), and, if it is not 0, the number of ranks, which is worth 1.5 us a round (docs/decisions/0017). Combine does not
-/// depend on ids.
-template <class Params, int KnownRanks, token_format Format = token_format::bf16, class Id = std::int32_t>
-struct sized : Params {
+/// A kernel's parameters, with what the compiler knows: the format, in combine that of sums, and, if it is not 0, the number of
+/// ranks, which is worth 1.5 us a round (docs/decisions/0017). Who reads this rank's ids knows more (sized); what does not is
+/// compiled once for all kinds of ids.
+template <class Params, int KnownRanks, token_format Format>
+struct sized_round : Params {
   static constexpr token_format format = Format;
   static constexpr format_facts facts = facts_of(Format);
   static constexpr unit_room unit{Format};
@@ -21,16 +21,23 @@ struct sized : Params {
       KnownRanks == 2;  // there is one other rank: nothing to deal out among several
 
   BATON_FN int num_ranks() const { return KnownRanks > 0 ? KnownRanks : this->s.num_ranks; }
+  BATON_FN int payload_bytes() const { return this->s.hidden * facts.value_bits / 8; }
+  BATON_FN int scale_blocks() const { return has_scales ? this->s.hidden / larger(1, facts.block) : 0; }
+  BATON_FN int scale_words() const {
+    return facts.scale_bytes == 4 ? scale_blocks() : ceil_div(scale_blocks(), 4);
+  }
+};
+
+/// And what ids are, unless they are any_ids. Combine does not depend on ids.
+template <class Params, int KnownRanks, token_format Format = token_format::bf16, class Id = std::int32_t>
+struct sized : sized_round<Params, KnownRanks, Format> {
+  using without_ids = sized_round<Params, KnownRanks, Format>;
+
   BATON_FN auto ids() const {
     if constexpr (std::is_same_v<Id, any_ids>)
       return this->ids_of_any_kind();
     else
       return static_cast<const Id*>(this->topk_idx);
-  }
-  BATON_FN int payload_bytes() const { return this->s.hidden * facts.value_bits / 8; }
-  BATON_FN int scale_blocks() const { return has_scales ? this->s.hidden / larger(1, facts.block) : 0; }
-  BATON_FN int scale_words() const {
-    return facts.scale_bytes == 4 ? scale_blocks() : ceil_div(scale_blocks(), 4);
   }
 };
 

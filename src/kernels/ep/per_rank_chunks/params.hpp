@@ -63,6 +63,7 @@ struct any_combine_params : per_rank::combine_round<cells> {
 template <class Params>
 struct near_params : Params {
   static constexpr bool goes_by_put = false, has_two_levels = false;
+  using one_level = near_params;  // what is read where levels are nothing to it: compiled once
 
   BATON_FN std::byte* window_of(int rank) const { return this->windows.at[rank]; }
   BATON_FN int first_expert(int rank) const { return this->window.first_expert[rank]; }
@@ -88,6 +89,7 @@ struct far_reach {
 template <class Params>
 struct far_params : Params {
   static constexpr bool goes_by_put = true, has_two_levels = false;
+  using one_level = far_params;
   far_reach far;
 
   BATON_FN std::byte* window_of(int rank) const { return far.windows.at[rank]; }

@@ -59,74 +59,11 @@ struct sent_chunks {
   }
 };
 
-template <class Format, class P = dispatch_params>
-struct chunk_sender {
-  /// Steps whose loads are in flight together, half a group: as many as a lane has registers for.
-  static constexpr int together = sizeof(typename Format::lane_input) > 2 * sizeof(vec16) ? 1 : 4;
-  static constexpr int of_scale = payload_of_scale_byte(facts_of(Format::format));
-  static constexpr int half_values = together * Format::step_values;
-  template <class X>
-  struct half {
-    typename X::template lanes<typename Format::lane_input> of[together];
-  };
-
+/// Tells ranks of chunks.
+template <class P>
+struct chunk_teller {
   const P& p;
   per_rank::member_round round;
-  share chunks;
-
-  /// One warp: chunks of this rank, as long as there are some.
-  template <class X>
-  BATON_FN void send_all(X& x, staging stage) const {
-    sent_chunks<X> untold;
-    half<X> begin;
-    int chunk = take_next(x, chunks);
-    load(x, values_of({first_of(chunk), 0}), begin);
-    for (int next; first_of(chunk) >= 0; chunk = next) {
-      next = take_next(x, chunks);
-      typename X::template lanes<int> wanted{};
-      bool any = false;
-      const int first = first_of(chunk), end = smaller(p.num_tokens, first + p.window.chunk_tokens);
-      for (int token = first; token < end; ++token) {
-        const int behind = token + 1 < end ? token + 1 : first_of(next);
-        const std::uint32_t ranks = reached(p, send_token(x, stage, token, behind, begin));
-        x.each_lane([&](int r) { wanted[r] += static_cast<int>(ranks >> r & 1); });
-        any = any || ranks != 0;
-      }
-      if (!any) continue;
-      if (untold.held >= p.roles.at_once) {
-        x.template bulk_wait<1>();  // all but this chunk's last piece
-        tell(x, untold);
-      }
-      untold.hold(x, p.of_lanes(), chunk, wanted);
-    }
-    x.bulk_wait();
-    tell(x, untold);
-  }
-
- private:
-  /// Its first token; -1: there is no such chunk.
-  BATON_FN int first_of(int chunk) const {
-    const int token = chunk * p.window.chunk_tokens;
-    return token < p.num_tokens ? token : -1;
-  }
-
-  /// The values of a piece from `first` on.
-  struct piece_values {
-    typename Format::source token;
-    int first, end;
-  };
-  BATON_FN piece_values values_of(const token_piece& at) const {
-    if (at.token < 0) return {Format::token(p, 0), 0, 0};
-    const int values = p.window.piece_payload * Format::step_values / step_bytes, begin = at.piece * values;
-    return {Format::token(p, at.token), begin, smaller(p.s.hidden, begin + values)};
-  }
-
-  template <class X>
-  BATON_FN void load(X& x, const piece_values& from, half<X>& to) const {
-    BATON_UNROLL
-    for (int i = 0; i < together; ++i)
-      Format::load(x, from.token, from.first + i * Format::step_values, from.end, to.of[i]);
-  }
 
   template <class X>
   BATON_FN void tell(X& x, sent_chunks<X>& chunks) const {
@@ -146,6 +83,7 @@ struct chunk_sender {
     chunks.held = 0;
   }
 
+ private:
   /// To ranks beyond the group, from this rank's own window, where copies have brought them: each token, and the word of its
   /// chunk. That a copy is done is a fence of the proxy, for the lane that asked for it; the others meet it.
   template <class X>
@@ -209,23 +147,39 @@ struct chunk_sender {
     else
       return p.window.token_word_at(p.s, round.epoch, p.s.rank, chunk);
   }
+};
 
-  /// A network reads what a token is padded with, too.
-  BATON_FN int num_weights() const {
-    if constexpr (P::goes_by_put)
-      return align_up_to_power(p.s.top_k, static_cast<int>(sizeof(vec16) / sizeof(float)));
-    else
-      return p.s.top_k;
+/// Pieces of tokens, in a format, wherever the ranks are; levels are nothing to it.
+template <class Format, class P>
+struct piece_sender {
+  /// Steps whose loads are in flight together, half a group: as many as a lane has registers for.
+  static constexpr int together = sizeof(typename Format::lane_input) > 2 * sizeof(vec16) ? 1 : 4;
+  static constexpr int of_scale = payload_of_scale_byte(facts_of(Format::format));
+  static constexpr int half_values = together * Format::step_values;
+  template <class X>
+  struct half {
+    typename X::template lanes<typename Format::lane_input> of[together];
+  };
+
+  const P& p;
+  per_rank::member_round round;
+
+  /// The values of a piece from `first` on.
+  struct piece_values {
+    typename Format::source token;
+    int first, end;
+  };
+  BATON_FN piece_values values_of(const token_piece& at) const {
+    if (at.token < 0) return {Format::token(p, 0), 0, 0};
+    const int values = p.window.piece_payload * Format::step_values / step_bytes, begin = at.piece * values;
+    return {Format::token(p, at.token), begin, smaller(p.s.hidden, begin + values)};
   }
 
-  /// Whom copies go to: where ranks beyond the group want it, this rank's own window too, from where it is put.
-  BATON_FN std::uint32_t copied_to(std::uint32_t ranks) const {
-    if constexpr (P::goes_by_put) {
-      const std::uint32_t near = p.far.near_ranks();
-      return (ranks & near) | ((ranks & ~near) != 0 ? 1u << p.s.rank : 0u);
-    } else {
-      return ranks;
-    }
+  template <class X>
+  BATON_FN void load(X& x, const piece_values& from, half<X>& to) const {
+    BATON_UNROLL
+    for (int i = 0; i < together; ++i)
+      Format::load(x, from.token, from.first + i * Format::step_values, from.end, to.of[i]);
   }
 
   /// The ranks that want it and are there: bit r. `begin` holds its first values, and then those of token `behind`.
@@ -272,6 +226,25 @@ struct chunk_sender {
     return ranks;
   }
 
+ private:
+  /// A network reads what a token is padded with, too.
+  BATON_FN int num_weights() const {
+    if constexpr (P::goes_by_put)
+      return align_up_to_power(p.s.top_k, static_cast<int>(sizeof(vec16) / sizeof(float)));
+    else
+      return p.s.top_k;
+  }
+
+  /// Whom copies go to: where ranks beyond the group want it, this rank's own window too, from where it is put.
+  BATON_FN std::uint32_t copied_to(std::uint32_t ranks) const {
+    if constexpr (P::goes_by_put) {
+      const std::uint32_t near = p.far.near_ranks();
+      return (ranks & near) | ((ranks & ~near) != 0 ? 1u << p.s.rank : 0u);
+    } else {
+      return ranks;
+    }
+  }
+
   /// Casts a piece whose first values `begin` holds; then it holds those of the next.
   template <class X>
   BATON_FN void stage_piece(X& x, std::byte* to, const token_piece& at, const token_piece& next,
@@ -300,6 +273,51 @@ struct chunk_sender {
       store_span(x, p.window_of(to) + at, from, span);
     }
     x.bulk_commit();
+  }
+};
+
+template <class Format, class P = dispatch_params>
+struct chunk_sender {
+  const P& p;
+  per_rank::member_round round;
+  share chunks;
+
+  /// One warp: chunks of this rank, as long as there are some.
+  template <class X>
+  BATON_FN void send_all(X& x, staging stage) const {
+    const piece_sender<Format, typename P::one_level> pieces{p, round};
+    const chunk_teller<P> teller{p, round};
+    sent_chunks<X> untold;
+    typename piece_sender<Format, typename P::one_level>::template half<X> begin;
+    int chunk = take_next(x, chunks);
+    pieces.load(x, pieces.values_of({first_of(chunk), 0}), begin);
+    for (int next; first_of(chunk) >= 0; chunk = next) {
+      next = take_next(x, chunks);
+      typename X::template lanes<int> wanted{};
+      bool any = false;
+      const int first = first_of(chunk), end = smaller(p.num_tokens, first + p.window.chunk_tokens);
+      for (int token = first; token < end; ++token) {
+        const int behind = token + 1 < end ? token + 1 : first_of(next);
+        const std::uint32_t ranks = reached(p, pieces.send_token(x, stage, token, behind, begin));
+        x.each_lane([&](int r) { wanted[r] += static_cast<int>(ranks >> r & 1); });
+        any = any || ranks != 0;
+      }
+      if (!any) continue;
+      if (untold.held >= p.roles.at_once) {
+        x.template bulk_wait<1>();  // all but this chunk's last piece
+        teller.tell(x, untold);
+      }
+      untold.hold(x, p.of_lanes(), chunk, wanted);
+    }
+    x.bulk_wait();
+    teller.tell(x, untold);
+  }
+
+ private:
+  /// Its first token; -1: there is no such chunk.
+  BATON_FN int first_of(int chunk) const {
+    const int token = chunk * p.window.chunk_tokens;
+    return token < p.num_tokens ? token : -1;
   }
 };
 
