@@ -212,6 +212,20 @@ TEST(sim_products, results_are_kept_rounded) {
   });
 }
 
+TEST(sim_products, results_are_taken_from_a_tile_as_they_were_put) {
+  run_once(schedule::round_robin, 1, one_warp, [](context& x) {
+    const block_memory m{x};
+    context::group_results<64, bfloat16> put, taken;
+    for (int r = 0; r < group_warp_rows; ++r)
+      for (int c = 0; c < 64; ++c) put.at[r][c] = bfloat16{static_cast<float>(r * 64 + c) * 0x1p-3f};
+    x.put_rows(m.tile[0].from_row(8), put, 0);
+    x.take_rows(m.tile[0].from_row(8), taken);
+    for (int r = 0; r < group_warp_rows; ++r)
+      for (int c = 0; c < 64; ++c)
+        EXPECT_EQ(static_cast<float>(taken.at[r][c]), static_cast<float>(put.at[r][c])) << r << " " << c;
+  });
+}
+
 TEST(sim_products, a_warp_that_gave_up_starts_none) {
   const operands o;
   std::uint32_t abort = 0;
