@@ -22,7 +22,8 @@ extern const config_words forecast_words;
 /// @throws invalid_argument  `reason`, if there is one, in these words; it begins with a field and a colon
 void require_none(const std::string& reason, const config_words& words);
 
-/// @throws invalid_argument  what why_not(config, num_ranks) says, in these words; of one group, if none is for p2p_group_size
+/// Where none of the words sets p2p_group_size, ranks are those of one group.
+/// @throws invalid_argument  what why_not(config, num_ranks) says, in these words
 void require_served(const ep_config& config, int num_ranks, const config_words& words);
 
 }  // namespace baton::cli

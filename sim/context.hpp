@@ -273,6 +273,10 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   bool engine_is_quick();
 
  private:
+  /// pair: of a put and the word of its own (network.hpp); 0: apart.
+  void send_put(const char* verb, int rank, std::byte* to, const std::byte* from, int bytes,
+                std::uint64_t pair);
+  void send_word(const far_word& word, std::uint64_t pair);
   static std::uint64_t tail_of(const vec16& v) {
     return static_cast<std::uint64_t>(v.word[3]) << 32 | v.word[2];
   }

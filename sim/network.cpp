@@ -27,12 +27,21 @@ void require_vec16s(const std::byte* to, const std::byte* from, int bytes) {
 }  // namespace
 
 void context::put(int rank, std::byte* to, const std::byte* from, int bytes) {
-  require_whole("put");
+  send_put("put", rank, to, from, bytes, 0);
+}
+
+void context::send_put(const char* verb, int rank, std::byte* to, const std::byte* from, int bytes,
+                       std::uint64_t pair) {
+  require_whole(verb);
   require_vec16s(to, from, bytes);
   scheduling_point();
   release(scope::system);  // the warp's own writes are what is read
-  machine_.send(
-      {.from = rank_, .to = rank, .target = to, .source = from, .bytes = static_cast<std::size_t>(bytes)});
+  machine_.send({.from = rank_,
+                 .to = rank,
+                 .target = to,
+                 .source = from,
+                 .bytes = static_cast<std::size_t>(bytes),
+                 .pair = pair});
 }
 
 void context::fence_puts() {
@@ -41,34 +50,24 @@ void context::fence_puts() {
 
 void context::signal(int rank, std::uint64_t* word, std::uint64_t value) {
   scheduling_point();
+  send_word({rank, word, value}, 0);
+}
+
+void context::send_word(const far_word& word, std::uint64_t pair) {
   machine_.send({.from = rank_,
-                 .to = rank,
-                 .target = reinterpret_cast<std::byte*>(word),
-                 .bytes = sizeof value,
-                 .word = flipped(word, value)});
+                 .to = word.rank,
+                 .target = reinterpret_cast<std::byte*>(word.at),
+                 .bytes = sizeof word.value,
+                 .word = flipped(word.at, word.value),
+                 .pair = pair});
   after_signal();
 }
 
 void context::put_and_signal(const signalled_put& one) {
-  require_whole("put_and_signal");
-  require_vec16s(one.to, one.from, one.bytes);
-  scheduling_point();
-  release(scope::system);
   const bool forgets = machine_.fault_of(rank_, fault::kind::forgets_fences) != nullptr;
   const std::uint64_t pair = machine_.sent.next_pair();
-  machine_.send({.from = rank_,
-                 .to = one.word.rank,
-                 .target = one.to,
-                 .source = one.from,
-                 .bytes = static_cast<std::size_t>(one.bytes),
-                 .pair = pair});
-  machine_.send({.from = rank_,
-                 .to = one.word.rank,
-                 .target = reinterpret_cast<std::byte*>(one.word.at),
-                 .bytes = sizeof one.word.value,
-                 .word = flipped(one.word.at, one.word.value),
-                 .pair = forgets ? 0 : pair});
-  after_signal();
+  send_put("put_and_signal", one.word.rank, one.to, one.from, one.bytes, pair);
+  send_word(one.word, forgets ? 0 : pair);
 }
 
 bool machine::state::is_cut_off(int rank) const {

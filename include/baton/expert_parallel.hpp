@@ -53,8 +53,9 @@ enum class arrival_policy {
   sentinel,  // the word is 2^64-1 until {0, check, count} arrives; the reader puts 2^64-1 back
 };
 
-/// The most ranks that a communicator may have, and that one p2p group may (ep_config::p2p_group_size).
+/// The most ranks that a communicator may have.
 inline constexpr int most_ep_ranks = 32;
+/// The most ranks of one p2p group (ep_config::p2p_group_size).
 inline constexpr int most_ranks_of_p2p_group = 8;
 
 /// What one communicator is built for. Every rank passes the same values; creation checks that.

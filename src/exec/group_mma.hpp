@@ -38,7 +38,8 @@
 //   add_scaled(acc, first, part, by)   acc += by[row] * part, with one rounding, at as many columns from `first` on as part has
 //   group_results<columns, T>          this warp's 16 rows of 64 x columns as T, bf16 or fp16: half the registers
 //   round(acc, first, results)         results = acc from column `first` on, as many as results has
-//   take_rows(tile, results)           results = 16 rows of a tile, which are this warp's
+//   take_rows(tile, results)           results = the first 16 rows of a tile, all columns, as put_rows(tile, results, 0) put
+//                                      them. All lanes read; they meet (sync_warp) before another warp may write there
 //   each_chunk(results, f)             of results of 32 columns f(row, chunk, 16 bytes) for chunks 0 to 3 of each row, on a lane
 //   each_turned_chunk(results, f)      the same without a word between lanes, with columns in another order: column
 //                                      8 j + 2 i + b stands where column 8 i + 2 j + b would

@@ -31,7 +31,7 @@ template <class Params>
 
 template <class Kernel, class Params>
 void launch_on_cpu(const world& w, const launch_grid& g, const Params& p, stream_ref stream) {
-  if (!g.only_loads) launch_on_cpu(w, g, &run_on_cpu<Kernel, Params>, p, stream);
+  launch_on_cpu(w, g, &run_on_cpu<Kernel, Params>, p, stream);
 }
 
 /// Enqueues a kernel on `stream` of the rank's device.

@@ -7,7 +7,7 @@
 // Named for the hardware they model:
 //
 //   mma_sync_engine  a warp's products, done when their issue returns: commit is an arrive
-//   wgmma_engine     a group's, which their issuer has awaited: the same, a lane for each block
+//   wgmma_engine     a group's, which their issuer has awaited, or rows that its warps have read: the same, a lane for each block
 //   tcgen05          checks/pair_attention_tokens.hpp: a queue that a warp of its own runs and commits behind the issuer
 //
 // M1: what an engine did for the products issued before a commit happens before the return of every wait for

@@ -19,8 +19,9 @@ inline constexpr int num_warps = (loader_groups + consumer_groups) * group_warps
 inline constexpr int consumer_warps = consumer_groups * group_warps;
 
 /// A slot of the ring: 64 keys by 128 columns of K, or 32 keys by 256 columns of V, or of narrow heads 128 keys by 64 columns and
-/// 64 by 128; all as tiles of 64 columns.
+/// 64 by 128, or, before any of these, 64 columns of Q's rows; all as tiles of 64 columns.
 inline constexpr int slot_rows = 128;  // of 128 bytes
+static_assert(slot_rows == block_rows);
 inline constexpr int slot_bytes = slot_rows * operand_tile::row_bytes;
 
 struct config {
@@ -147,6 +148,10 @@ consteval const char* why_not() {
     return baton::why_not(roles);
   } else if constexpr (C.q_in_registers < 0 || C.q_in_memory() < C.block_columns() / operand_tile::columns) {
     return "q_in_registers: O leaves through a group's Q";
+  } else if constexpr (C.q_in_registers % C.slot_chunks() != 0) {
+    return "q_in_registers: what is left of Q comes in pieces as large as a slot of K";
+  } else if constexpr (C.slots < C.first_slots()) {
+    return "slots: Q and K of the first tile are asked for before any slot becomes free";
   } else if constexpr (C.slots < C.k_slots() + 2) {
     return "slots: the first two pieces of P * V and all of Q * K^T are in flight at once";
   } else {

@@ -46,7 +46,6 @@ BATON_FN box_place q_place(const item& w, int group, int of_head) {
 /// for the block itself alone, so nobody has to be met before, and on its way while a pair meets and roles begin.
 template <config C, class X>
 BATON_FN void load_first(X& x, const params& p, const item& w) {
-  static_assert(C.first_slots() <= C.slots);
   x.elect([&] {
     const int key = w.key + w.tile_of(0) * C.tile_keys() + x.cluster_block() * C.block_keys();
     BATON_ROLLED

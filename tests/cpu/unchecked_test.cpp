@@ -17,7 +17,7 @@ struct one_warp : lane_verbs<one_warp> {
 };
 
 TEST(unchecked, an_access_outside_and_an_overflow_by_a_lane_are_reported) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(BATON_ADDRESSES_ARE_CHECKED)
   one_warp x;
   const std::vector<int> values(31);
   int most = std::numeric_limits<int>::max() - 30, sum = 0;
