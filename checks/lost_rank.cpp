@@ -21,6 +21,7 @@ struct loss_setting {
   int last = 0;      // tells when it has heard of all others that tell
   int lost = -1;     // whom the last one has to name
   int cut_off = -1;  // whose network alone is gone
+  hearing hears{.slices = 2, .for_silent = 1};
   planted_bug bug = {};
 
   int ranks() const { return static_cast<int>(waits_for.size()); }
@@ -72,7 +73,7 @@ void give_up(X& x, check::program& p, const loss_world& w, const loss_setting& s
     x.template wait<order::acquire, scope::system>(
         others, [](int, std::uint64_t word) { return word != 0; }, {.where = test_site}, seen);
   }
-  const int named = find_lost(x, words, s.of(rank), 2);
+  const int named = find_lost(x, words, s.of(rank), s.hears);
   p.require(s.leads_to(s.of(rank), named), "who is named was waited for, or is lost");
   p.require(rank != s.last || named == s.lost, "who has heard all names who was lost");
 }
@@ -117,6 +118,8 @@ std::vector<exploration> explorations_of_losses() {
       loss_holds("2 ranks apart, one is lost", {.waits_for = {1, -1}, .lost = 1}),
       loss_holds("3 ranks apart, both wait for the lost one", {.waits_for = {2, 2, -1}, .lost = 2}),
       loss_holds("3 ranks apart, one waits for who waits", {.waits_for = {1, 2, -1}, .lost = 2}),
+      loss_holds("3 ranks apart, one waits for who waits, and a silent one is heard twice as long",
+                 {.waits_for = {1, 2, -1}, .lost = 2, .hears = {.slices = 3, .for_silent = 2}}),
       loss_holds("3 ranks apart, one waits for who waits, and tells first",
                  {.waits_for = {1, 2, -1}, .last = 1, .lost = 2}),
       loss_holds("3 ranks in groups of 2, one waits for who waits",

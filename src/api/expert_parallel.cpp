@@ -154,7 +154,7 @@ void expert_parallel::state::allocate() {
 /// Beyond the p2p group: who was lost, if a wait gave up. On CUDA, where it would take time in each call, once the host knows
 /// that one did; the CPU's ranks may be one thread's, which would ask for one while others have not given up yet.
 void expert_parallel::state::ask_who_was_lost(stream_ref stream) const {
-  ep::lost_rank::launch(ranks, workspace->words_of_loss(), stream);
+  ep::lost_rank::launch(ranks, workspace->words_of_loss(), has_two_levels(config, ranks.size()), stream);
   if (ranks.device() == device_kind::cuda) on_cuda::wait_for_stream(ranks.state(), stream);
 }
 void expert_parallel::state::has_waited(stream_ref stream) const {

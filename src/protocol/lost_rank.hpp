@@ -27,10 +27,12 @@
 //           signalled without a fence, which might wait for the rank that is gone (exec/far.hpp); the release and the acquire
 //           of publish and await are arrival.hpp's, and nothing here leans on them.
 // Start:    all bytes 0.
-// Progress: a rank tells all before it waits, and waits so many slices of a deadline at most: until all have told but the one
-//           that it takes for lost, and for that one a slice more, as it may be alive and give up with the others. With one rank
-//           lost that is a slice after the last of the others gave up. Where several tell nothing, as where some have all they
-//           wait for, the slices end, and who stands at the end of the chain is named.
+// Progress: a rank tells all before it waits, the one it waited for last: where that one is dead, and the network's queue to it
+//           is full, the others have been told. It waits so many slices of a deadline at most: until all have told but the one
+//           that it takes for lost, and for that one so many slices more as it may be alive and still wait: one, or where some
+//           wait two deadlines, as for a forwarder, a deadline more. With one rank lost that is as long after the last of the
+//           others gave up. Where several tell nothing, as where some have all they wait for, the slices end, and who stands at
+//           the end of the chain is named.
 // Checked:  checks/lost_rank.cpp has the bounds and the planted bugs.
 #include "base/bits.hpp"
 #include "protocol/peer_window.hpp"
@@ -45,6 +47,12 @@ struct lost_sites {
 struct loss_words {
   peer_puts::words of_ranks;  // [ranks] in each rank's window
   std::int32_t rank, num_ranks;
+};
+
+/// How long a rank hears others, in slices of a deadline.
+struct hearing {
+  int slices;      // at most
+  int for_silent;  // of which for who tells nothing when all others have told; at least 1
 };
 
 /// What the words say of `named`, for whom a rank waited.
@@ -114,25 +122,26 @@ BATON_FN void tell_of_loss(X& x, const peer_puts::words::word& word, int waited_
 }
 
 /// One warp: tells all ranks that this one gave up waiting for `waited_for`, which is itself if for no other, and says who was
-/// lost. It waits for others no longer than so many deadlines of the context.
+/// lost. A slice is a deadline of the context.
 template <far_exec_context X>
-BATON_FN int find_lost(X& x, const loss_words& l, int waited_for, int slices) {
+BATON_FN int find_lost(X& x, const loss_words& l, int waited_for, const hearing& most) {
   x.each_lane([&](int r) {
-    if (r < l.num_ranks) tell_of_loss(x, l.of_ranks.of(r) + l.rank, waited_for);
+    if (r < l.num_ranks && r != waited_for) tell_of_loss(x, l.of_ranks.of(r) + l.rank, waited_for);
   });
   x.sync_warp();
+  x.elect([&] { tell_of_loss(x, l.of_ranks.of(waited_for) + l.rank, waited_for); });
   std::uint64_t* const own = l.of_ranks.of(l.rank).at;
   for (int slice = 0;; ++slice) {
     const loss found = follow(x, l, waited_for);
-    if (!found.told_nothing || slice >= slices) return found.rank;
-    const bool is_last = slice == slices - 1;
+    if (!found.told_nothing || slice >= most.slices) return found.rank;
+    const bool for_silent = slice >= most.slices - most.for_silent;
     typename X::template lanes<std::uint64_t*> words;
     typename X::template lanes<std::uint64_t> seen;
     x.each_lane(
-        [&](int r) { words[r] = r < l.num_ranks && (is_last || r != found.rank) ? own + r : nullptr; });
+        [&](int r) { words[r] = r < l.num_ranks && (for_silent || r != found.rank) ? own + r : nullptr; });
     if (await<epoch_arrival>(x, words, l.num_ranks - 1,
                              {.where = lost_sites::told(), .peer = found.rank, .epoch = 1}, seen))
-      slice = larger(slice, slices - 2);  // the last one is next
+      slice = larger(slice, most.slices - most.for_silent - 1);  // those for the silent one are next
   }
 }
 

@@ -89,6 +89,35 @@ TEST_P(exchange_lost_ranks, whose_network_alone_is_gone_are_named_by_every_survi
   RecordProperty("waited_for_a_survivor", in_turn);
 }
 
+/// Each rank's tokens go to one other rank, or, -1, to nobody; of four experts each rank has one.
+std::vector<rank_inputs> tokens_that_go(const exchange_case& c, const std::array<std::int32_t, 4>& to) {
+  auto inputs = draw_inputs(c, 1);
+  for (std::size_t r = 0; r < inputs.size(); ++r)
+    std::fill(inputs[r].topk_idx.begin(), inputs[r].topk_idx.end(), to[r]);
+  return inputs;
+}
+
+/// Of groups {0, 1} and {2, 3}, whose tokens go 1 to 3, 3 to 0 and 0 to 3: when rank 3's network goes behind its ids, rank 2 waits
+/// a deadline for rank 0, which waits two for rank 3 or for who forwards its tokens, and is alive.
+TEST(words_of_lost_ranks, leave_time_to_who_waits_two_deadlines_for_a_forwarder) {
+  const exchange_case c = way_beyond{ep_layout::per_rank, ep_levels::two, 2}.of(
+      {4, sizes(4, 1, 64, 6), {6, 6, 6, 6}, routing::distinct});
+  const auto inputs = tokens_that_go(c, {3, 3, -1, 0});
+  int waited_two = 0;
+  for (std::uint64_t step = 0; step < 400; step += 2) {
+    sim::options options = late_puts(sim::schedule::random, 1 + step % 5);
+    options.faults = {{sim::fault::kind::is_cut_off, 3, step}};
+    auto ranks = make_ranks(simulated_worlds(4, options), c.config);
+    run_until_stuck(ranks, c, inputs, [&](int r, const stuck& e) {
+      if (r == 3) return;
+      EXPECT_EQ(e.where.peer, 3) << "cut off at step " << step << ", rank " << r << ": " << e.what();
+      waited_two += std::string{e.what()}.find("waited 60.0 s") != std::string::npos ? 1 : 0;
+    });
+  }
+  EXPECT_GT(waited_two, 0) << "nobody waited for a forwarder";
+  RecordProperty("waited_two_deadlines", waited_two);
+}
+
 /// All survivors hear of each other as soon as the last has given up.
 TEST_P(exchange_lost_ranks, that_never_come_are_named_without_waiting_longer) {
   const exchange_case c = GetParam().of(case_of_eight_experts(4));
@@ -98,7 +127,8 @@ TEST_P(exchange_lost_ranks, that_never_come_are_named_without_waiting_longer) {
   auto ranks = make_ranks(worlds, c.config);
   const auto found = run_until_stuck(ranks, c);
   for (const std::size_t r : {0, 1, 3}) EXPECT_EQ(found[r].peer, 2);
-  EXPECT_LT(worlds.front().state().machine->now_ns(), 40'000'000'000u);
+  const bool has_two_levels = GetParam().levels == ep_levels::two;  // in which a survivor may wait two deadlines
+  EXPECT_LT(worlds.front().state().machine->now_ns(), has_two_levels ? 100'000'000'000u : 40'000'000'000u);
 }
 
 /// Two are lost, and each survivor names one of them. Of those two one may have given up before it dies, and hear no more.
@@ -141,7 +171,7 @@ TEST(words_of_lost_ranks, name_a_rank_that_there_is_or_none_whatever_they_say) {
     int named = -1;
     sim::machine m{num_ranks, {}};
     m.launch(rank, {.limits = {.deadline_ns = 1000}}, [&](sim::context& x) {
-      const int found = find_lost(x, words, waited_for, 4);
+      const int found = find_lost(x, words, waited_for, {.slices = 4, .for_silent = 1});
       x.elect([&] { named = found; });
     });
     m.run(rank);
@@ -160,7 +190,7 @@ TEST(words_of_lost_ranks, who_refused_is_named_at_once) {
   sim::machine m{3, {}};
   int named = -1;
   m.launch(0, {.limits = {.deadline_ns = 1000}}, [&](sim::context& x) {
-    const int found = find_lost(x, words, 1, 16);
+    const int found = find_lost(x, words, 1, {.slices = 16, .for_silent = 9});
     x.elect([&] { named = found; });
   });
   m.run(0);
@@ -170,12 +200,46 @@ TEST(words_of_lost_ranks, who_refused_is_named_at_once) {
 
 /// Until three deadlines after a wait began, however long it was.
 TEST(words_of_lost_ranks, are_awaited_until_the_third_deadline) {
+  using ep::lost_rank::hearing_after;
   constexpr int a_deadline = ep::lost_rank::slices_of_deadline;
-  EXPECT_EQ(ep::lost_rank::slices_for(1000, 1000), 2 * a_deadline);
-  EXPECT_EQ(ep::lost_rank::slices_for(1999, 1000), 2 * a_deadline);
-  EXPECT_EQ(ep::lost_rank::slices_for(2000, 1000), a_deadline);
-  EXPECT_EQ(ep::lost_rank::slices_for(999, 1000), 0) << "the host ended it";
-  EXPECT_EQ(ep::lost_rank::slices_for(5000, 0), 0) << "no deadline";
+  for (const bool two_levels : {false, true}) {
+    EXPECT_EQ(hearing_after(1000, 1000, two_levels).slices, 2 * a_deadline);
+    EXPECT_EQ(hearing_after(1999, 1000, two_levels).slices, 2 * a_deadline);
+    EXPECT_EQ(hearing_after(2000, 1000, two_levels).slices, a_deadline);
+    EXPECT_EQ(hearing_after(999, 1000, two_levels).slices, 0) << "the host ended it";
+    EXPECT_EQ(hearing_after(5000, 0, two_levels).slices, 0) << "no deadline";
+    EXPECT_EQ(hearing_after(2000, 1000, two_levels).for_silent, 1) << "nobody waits longer than this one";
+  }
+  EXPECT_EQ(hearing_after(1000, 1000, false).for_silent, 1);
+  EXPECT_EQ(hearing_after(1000, 1000, true).for_silent, a_deadline + 1);
+}
+
+/// A rank's signals, in their order.
+class signals_noted : public sim::context {
+ public:
+  signals_noted(const sim::context& x, std::vector<int>& to) : sim::context{x}, to_{&to} {}
+  void signal(int to, std::uint64_t*, std::uint64_t) { to_->push_back(to); }
+
+ private:
+  std::vector<int>* to_;
+};
+
+/// A network that has no room for what is meant for the dead holds up no word for others.
+TEST(words_of_lost_ranks, go_last_to_who_was_waited_for) {
+  for (const int waited_for : {1, 2, 3}) {
+    std::array<std::uint64_t, 4> own{};
+    loss_words words{{{}, p2p_group::of(0, 1, 4)}, 0, 4};
+    for (auto& of_rank : words.of_ranks.of_rank) of_rank = own.data();
+    sim::machine m{4, {}};
+    std::vector<int> to;
+    m.launch(0, {.limits = {.deadline_ns = 1000}}, [&](const sim::context& x) {
+      signals_noted mine{x, to};
+      find_lost(mine, words, waited_for, {.slices = 0, .for_silent = 1});
+    });
+    m.run(0);
+    EXPECT_EQ(to.size(), 3u);
+    EXPECT_EQ(to.back(), waited_for);
+  }
 }
 
 /// Whom a rank of two names in its record, that had `claimed` before.

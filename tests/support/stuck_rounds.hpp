@@ -11,14 +11,15 @@ inline exchange_case case_of_eight_experts(int ranks) {
   return {ranks, sizes(8, 2, 64, 6), std::vector<int>(static_cast<std::size_t>(ranks), 6), routing::distinct};
 }
 
+using told_of_stuck = std::function<void(int rank, const stuck&)>;
+
 /// What each rank's synchronize threw, which `told` is called with, too; peer -2: nothing. Experts return their rows where these
 /// lie by expert, else any.
 inline std::vector<stuck::details> run_until_stuck(
-    std::vector<exchange_rank>& ranks, const exchange_case& c,
-    const std::function<void(int rank, const stuck&)>& told = [](int, const stuck&) {}) {
+    std::vector<exchange_rank>& ranks, const exchange_case& c, const std::vector<rank_inputs>& inputs,
+    const told_of_stuck& told = [](int, const stuck&) {}) {
   std::vector<stuck::details> found(ranks.size());
   for (auto& d : found) d.peer = -2;
-  const auto inputs = draw_inputs(c, 1);
   for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].load(inputs[r]);
   for (auto& r : ranks) r.dispatch_async();
   for (auto& r : ranks) r.dispatch_wait();
@@ -39,6 +40,11 @@ inline std::vector<stuck::details> run_until_stuck(
     }
   }
   return found;
+}
+inline std::vector<stuck::details> run_until_stuck(
+    std::vector<exchange_rank>& ranks, const exchange_case& c,
+    const told_of_stuck& told = [](int, const stuck&) {}) {
+  return run_until_stuck(ranks, c, draw_inputs(c, 1), told);
 }
 
 }  // namespace baton::test

@@ -62,6 +62,7 @@ BATON_FN void load_first(X& x, const params& p, const item& w) {
       }
     }
   });
+  x.sync_warp();  // the cluster is met by all of a warp's lanes at once
 }
 
 /// What loading warps do wherever keys lie.

@@ -9,10 +9,12 @@ namespace baton::ep::lost_rank {
 inline constexpr int slices_of_deadline = 8;
 
 /// How long to hear others, who may wait twice as long as this rank did, and have begun a deadline later: three deadlines after
-/// its wait began. No time where the host, or what was found, ended the wait.
-BATON_FN int slices_for(std::uint64_t waited_ns, std::uint64_t deadline_ns) {
-  if (deadline_ns == 0 || waited_ns < deadline_ns) return 0;
-  return waited_ns < 2 * deadline_ns ? 2 * slices_of_deadline : slices_of_deadline;
+/// its wait began. No time where the host, or what was found, ended the wait. With two levels who waits for a forwarder does so
+/// for two deadlines: who waited one itself hears a silent one that long.
+BATON_FN hearing hearing_after(std::uint64_t waited_ns, std::uint64_t deadline_ns, bool has_two_levels) {
+  if (deadline_ns == 0 || waited_ns < deadline_ns) return {0, 1};
+  if (waited_ns >= 2 * deadline_ns) return {slices_of_deadline, 1};
+  return {2 * slices_of_deadline, has_two_levels ? slices_of_deadline + 1 : 1};
 }
 
 struct kernel {
@@ -25,8 +27,8 @@ struct kernel {
     const std::uint64_t waited_ns = x.from_one([&] { return x.read(&p.record->waited_ns); });
     const int peer = x.from_one([&] { return x.read(&p.record->peer); });
     const int rank = p.words.rank;
-    const int lost =
-        find_lost(x, p.words, waited_ns == 0 || peer < 0 ? rank : peer, slices_for(waited_ns, p.deadline_ns));
+    const int lost = find_lost(x, p.words, waited_ns == 0 || peer < 0 ? rank : peer,
+                               hearing_after(waited_ns, p.deadline_ns, p.has_two_levels));
     if (lost == rank) return;
     x.elect([&] {
       x.template store<order::release, scope::system>(

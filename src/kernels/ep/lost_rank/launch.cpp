@@ -6,10 +6,10 @@
 
 namespace baton::ep::lost_rank {
 
-void launch(const world& w, const loss_words& words, stream_ref stream) {
+void launch(const world& w, const loss_words& words, bool has_two_levels, stream_ref stream) {
   const detail::world_state& state = w.state();
   const wait_limits usual = state.limits();
-  const params p{words, usual.record, usual.deadline_ns};
+  const params p{words, usual.record, usual.deadline_ns, has_two_levels};
   const wait_limits of_slices{.deadline_ns = usual.deadline_ns / slices_of_deadline};
   if (w.device() == device_kind::cuda)
     return launch_beyond(w, {.what = nvshmem_launch::kernel::lost_rank,

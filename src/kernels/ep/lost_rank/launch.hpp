@@ -6,6 +6,6 @@
 namespace baton::ep::lost_rank {
 
 /// Enqueues it behind a kernel that may give up.
-void launch(const world& w, const loss_words& words, stream_ref stream);
+void launch(const world& w, const loss_words& words, bool has_two_levels, stream_ref stream);
 
 }  // namespace baton::ep::lost_rank
