@@ -11,8 +11,12 @@ namespace baton {
 BATON_FN void settle(std::uint32_t& value) {
   asm volatile("" : "+r"(value));
 }
+BATON_FN void settle(std::int32_t& value) {
+  asm volatile("" : "+r"(value));
+}
 #else
 BATON_FN void settle(std::uint32_t&) {}
+BATON_FN void settle(std::int32_t&) {}
 #endif
 
 }  // namespace baton

@@ -8,7 +8,7 @@
 //   cell               written by                                         read by
 //   word, 64 bits, in  one lane of the source, once in a round, of each   one lane of the owner: wait relaxed, system
 //   d's window         token that it has: store relaxed, system
-//   entries            a lane of their rank's own, in this kernel         the same lane before; combine (K1)
+//   entries            a lane of their rank's own, in this kernel         combine (K1)
 //
 //   bits 63 to 32: the round's last 32; 31 to 0: the weight
 //
@@ -35,7 +35,6 @@
 
 namespace baton::ep::late_weights {
 
-using per_rank::entry;
 using per_rank::member_round;
 using per_rank::round_start;
 
@@ -96,22 +95,38 @@ struct kernel {
     const std::int64_t of_source = static_cast<std::int64_t>(p.s.max_tokens) * p.s.top_k;
     return reinterpret_cast<std::uint64_t*>(p.windows.at[rank] + p.words) + source * of_source + choice;
   }
-  static BATON_FN entry* entry_of(const params& p, int source, int choice) {
-    return p.entries + static_cast<std::int64_t>(source) * p.s.max_tokens * p.s.top_k + choice;
+  /// A choice of a source's token.
+  struct choice_place {
+    int source, choice, token, k;
+    BATON_FN choice_place(const params& p, int of, int nth)
+        : source{of}, choice{nth}, token{p.by_top_k.quotient(nth)}, k{nth - token * p.s.top_k} {}
+  };
+  /// The token's choices that are here.
+  template <class X>
+  static BATON_FN std::uint32_t here_of(X& x, const params& p, const choice_place& at) {
+    return x.read(p.choices + static_cast<std::int64_t>(at.source) * p.s.max_tokens + at.token);
+  }
+  template <class X>
+  static BATON_FN void write_weight(X& x, const params& p, const choice_place& at, std::uint32_t here,
+                                    float weight) {
+    if ((here >> at.k & 1) == 0) return;
+    const int nth = p.entries_follow ? at.token * p.s.top_k + per_rank::nth_entry(here, at.k) : at.choice;
+    x.write(&p.entries[static_cast<std::int64_t>(at.source) * p.s.max_tokens * p.s.top_k + nth].weight,
+            weight);
   }
 
-  /// This rank's weights, to the others and to its own entries, of which those of choices that are elsewhere nobody looks at.
-  /// False: the rank has given up.
+  /// This rank's weights, to the others and to its own entries. False: the rank has given up.
   template <class X>
   static BATON_FN bool send(X& x, const params& p, const typename X::template lanes<round_start>& start,
                             const deal& all) {
     const int end = p.num_tokens * p.s.top_k;
     for (int first = all.nth * warp_lanes; first < end; first += all.warps * warp_lanes) {
-      typename X::template lanes<entry> own;
+      typename X::template lanes<float> weight;
+      typename X::template lanes<std::uint32_t> here;
       x.each_lane([&](int lane) {
         if (first + lane >= end) return;
-        own[lane] = x.read(entry_of(p, p.s.rank, first + lane));
-        own[lane].weight = p.topk_weights != nullptr ? x.read(p.topk_weights + first + lane) : 1.0f;
+        here[lane] = here_of(x, p, {p, p.s.rank, first + lane});
+        weight[lane] = p.topk_weights != nullptr ? x.read(p.topk_weights + first + lane) : 1.0f;
       });
       const round_start now = x.broadcast(start, 0);
       if (now.aborted()) return false;
@@ -122,11 +137,11 @@ struct kernel {
           if (first + lane < end)
             x.template store<order::relaxed, scope::system>(
                 word_of(p, to, p.s.rank, first + lane),
-                std::uint64_t{now.low} << 32 | std::bit_cast<std::uint32_t>(own[lane].weight));
+                std::uint64_t{now.low} << 32 | std::bit_cast<std::uint32_t>(weight[lane]));
         });
       }
       x.each_lane([&](int lane) {
-        if (first + lane < end) x.write(entry_of(p, p.s.rank, first + lane), own[lane]);
+        if (first + lane < end) write_weight(x, p, {p, p.s.rank, first + lane}, here[lane], weight[lane]);
       });
     }
     return !x.broadcast(start, 0).aborted();
@@ -137,16 +152,13 @@ struct kernel {
   static BATON_FN bool receive(X& x, const params& p, const member_round& now, const part& of) {
     typename X::template lanes<std::uint64_t*> words;
     typename X::template lanes<std::uint64_t> seen;
-    typename X::template lanes<entry> theirs;
+    typename X::template lanes<std::uint32_t> here;
     x.each_lane([&](int lane) {
-      const int choice = of.first + lane;
       words[lane] = nullptr;
-      if (choice >= of.end) return;
-      const int token = p.by_top_k.quotient(choice), k = choice - token * p.s.top_k;
-      const std::uint32_t here =
-          x.read(p.choices + static_cast<std::int64_t>(of.source) * p.s.max_tokens + token);
-      theirs[lane] = x.read(entry_of(p, of.source, choice));
-      if ((here >> k & 1) != 0) words[lane] = word_of(p, p.s.rank, of.source, choice);
+      if (of.first + lane >= of.end) return;
+      const choice_place at{p, of.source, of.first + lane};
+      here[lane] = here_of(x, p, at);
+      if ((here[lane] >> at.k & 1) != 0) words[lane] = word_of(p, p.s.rank, at.source, at.choice);
     });
     const auto round = static_cast<std::uint32_t>(now.epoch);
     if (!x.template wait<order::relaxed, scope::system>(
@@ -160,8 +172,8 @@ struct kernel {
       return false;
     x.each_lane([&](int lane) {
       if (words[lane] == nullptr) return;
-      theirs[lane].weight = std::bit_cast<float>(static_cast<std::uint32_t>(seen[lane]));
-      x.write(entry_of(p, of.source, of.first + lane), theirs[lane]);
+      write_weight(x, p, {p, of.source, of.first + lane}, here[lane],
+                   std::bit_cast<float>(static_cast<std::uint32_t>(seen[lane])));
     });
     return true;
   }

@@ -31,6 +31,7 @@ struct params {
   const std::int32_t* token_counts;
   const std::uint32_t* choices;
   per_rank::entry* entries;
+  bool entries_follow;  // each other (per_rank::nth_entry); else they lie by choice, as chunks have them
 };
 
 }  // namespace baton::ep::late_weights

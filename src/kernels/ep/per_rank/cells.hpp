@@ -19,6 +19,7 @@
 //                                                     the last lane's the source's tokens
 //   cleared       [epoch & 1][source]                 a released flag: what came before this       every rank to every rank
 //                                                     round is cleared
+#include "base/bits.hpp"
 #include "kernels/ep/received.hpp"
 #include "protocol/line.hpp"
 
@@ -75,6 +76,10 @@ struct alignas(8) entry {
   std::int32_t row;
   float weight;
 };
+/// A token's entries follow each other, so that combine need not look for them: which one is choice k's, of those in `here`.
+BATON_FN int nth_entry(std::uint32_t here, int k) {
+  return count_bits(here & ((1u << k) - 1));
+}
 
 /// Rounds that a rank has begun to receive and has completed. No kernel writes the one it reads, so that a kernel's
 /// blocks need not agree on when. And who is absent, which no kernel of a round writes.
@@ -189,7 +194,7 @@ struct local_cells : local_plan, received_layout {
   std::size_t token_counts;  // i32 [R]: tokens of each rank in this round
   std::size_t rank_sets;     // u32 [T]: bit r: rank r has an expert of the token
   std::size_t choices;       // u32 [R, T]: bit k: the k-th choice of that rank's token is here
-  std::size_t entries;       // entry [R, T, K]: where choices says so
+  std::size_t entries;       // entry [R, T, K]: of choices that are here, one behind the other (nth_entry)
   std::size_t units_taken;   // u32: of the sums that combine sends, by all its blocks (T1 of combine.hpp)
   std::size_t own_sums;      // f32 [T, H]: what the split form brings from combine_async to combine_wait
 

@@ -42,11 +42,12 @@ struct combine_kernel {
     x.launch_dependents();
     x.fetch_params(p);
     const sent_shares all{x, p};
+    const sum_unit first = first_unit(p, all.first(x, p));
     x.await_dependencies();
     const auto start = begin_round(x, &p.epochs->dispatched);
     if (x.warp() < p.senders) {
       if (!params::is_pair && p.taken_each > 0) return send_taken(x, p, start);
-      all.each(x, p, [&](const sent_share& mine) { return send_sums(x, p, start, mine); });
+      all.each(x, p, [&](const sent_share& mine) { return send_sums(x, p, start, mine, first); });
     } else if (p.receives) {
       const int nth = (x.warp() - p.senders) * x.num_blocks() + x.block();
       receive(x, p, start, {p.s.rank, nth, (x.num_warps() - p.senders) * x.num_blocks()});
@@ -88,63 +89,79 @@ struct combine_kernel {
            static_cast<std::uint32_t>(tokens));
   }
 
-  /// What dispatch left of a token's choices on this rank: lane k has choice k's.
+  struct sum_unit {
+    int source, token, unit;
+  };
+  static BATON_FN sum_unit unit_of(const params& p, int source, int nth) {
+    const int token = p.window.by_sum_units.quotient(nth);
+    return {source, token, nth - token * p.window.sum_units};
+  }
+
+  /// A sender's first, worked out before it waits for other kernels.
+  static BATON_FN sum_unit first_unit(const params& p, const sent_share& mine) {
+    sum_unit first = unit_of(p, mine.source, mine.nth);
+    settle(first.token);
+    settle(first.unit);
+    return first;
+  }
+
+  /// What dispatch left of a token's choices on this rank: lane i has the i-th of those that are here.
   template <class X>
   struct token_choices {
-    std::uint32_t set;
-    typename X::template lanes<entry> of_choice;
+    int count;
+    typename X::template lanes<entry> nth;
   };
 
-  /// The entries of choices that are not here are of other rounds, and harmless: loads do not wait for each other.
+  /// Entries behind the last are of other rounds, and harmless: loads do not wait for each other.
   template <class X>
-  static BATON_FN token_choices<X> read_choices(X& x, const params& p, int source, int token) {
-    const std::int64_t of_token = static_cast<std::int64_t>(source) * p.s.max_tokens + token;
+  static BATON_FN token_choices<X> read_choices(X& x, const params& p, const sum_unit& at) {
+    const auto of_token = static_cast<std::uint32_t>(at.source * p.s.max_tokens + at.token);
     token_choices<X> found{};
     typename X::template lanes<std::uint32_t> set;
-    x.each_lane([&](int k) {
-      found.of_choice[k] = k < p.s.top_k ? x.read(p.entries + of_token * p.s.top_k + k) : entry{0, 0.0f};
-      set[k] = x.read(p.choices + of_token);
+    x.each_lane([&](int i) {
+      const std::uint32_t nth =
+          of_token * static_cast<std::uint32_t>(p.s.top_k) + static_cast<std::uint32_t>(i);
+      found.nth[i] = i < p.s.top_k ? x.read(p.entries + nth) : entry{0, 0.0f};
+      set[i] = x.read(p.choices + of_token);
     });
-    found.set = x.broadcast(set, 0);
+    found.count = count_bits(x.broadcast(set, 0));
     return found;
   }
 
-  /// False: the rank has given up, or what it knows of the source cannot be.
+  /// False: the rank has given up, or what it knows of the source cannot be. Nothing asks for the round here, which a sender
+  /// needs for its lines only: the compiler lets loads that come before such a question wait for its answer.
   template <class X>
   static BATON_FN bool send_sums(X& x, const params& p, const typename X::template lanes<round_start>& start,
-                                 const sent_share& mine) {
+                                 const sent_share& mine, const sum_unit& first) {
     const int most = p.s.max_tokens * p.window.sum_units;
+    sum_unit at = mine.source == first.source ? first : unit_of(p, mine.source, mine.nth);
     int tokens = -1;
-    for (int i = mine.nth; i < most; i += mine.warps) {
-      const int token = p.window.by_sum_units.quotient(i), unit = i - token * p.window.sum_units;
+    for (int i = mine.nth; i < most;) {
       typename X::template lanes<std::int32_t> count{};
       if (tokens < 0) x.elect([&] { count[0] = x.read(p.token_counts + mine.source); });
-      const token_choices<X> here =
-          read_choices(x, p, mine.source, token);  // on the way together with the count
-      const round_start now = x.broadcast(start, 0);
-      if (now.aborted()) return false;
+      const token_choices<X> here = read_choices(x, p, at);  // on the way together with the count
       if (tokens < 0) tokens = x.broadcast(count, 0);
       if (tokens < 0 || tokens > p.s.max_tokens) {
-        refuse_count(x, p, now, mine.source, tokens);
+        const round_start now = x.broadcast(start, 0);
+        if (!now.aborted()) refuse_count(x, p, now, mine.source, tokens);
         return false;
       }
-      if (token >= tokens) break;
-      if (!send_sum(x, p, now.epoch(), {mine.source, token, unit}, i, here)) return false;
+      if (at.token >= tokens) break;
+      if (!send_sum(x, p, start, at, i, here)) return false;
+      i += mine.warps;
+      at = unit_of(p, mine.source, i);
     }
     return true;
   }
 
-  struct sum_unit {
-    int source, token, unit;
-  };
-
-  /// The source's nth unit. False: a row that cannot be.
+  /// The source's nth unit. False: the rank has given up, or a row that cannot be.
   template <class X>
-  static BATON_FN bool send_sum(X& x, const params& p, std::uint64_t epoch, const sum_unit& at, int nth,
-                                const token_choices<X>& here) {
-    if (here.set == 0) return true;
+  static BATON_FN bool send_sum(X& x, const params& p, const typename X::template lanes<round_start>& start,
+                                const sum_unit& at, int nth, const token_choices<X>& here) {
+    if (here.count == 0) return true;
     lane_sums<X> sum;
-    if (!sum_here(x, p, at, here, sum)) return false;
+    if (!sum_here(x, p, start, at, here, sum)) return false;
+    const std::uint64_t epoch = x.broadcast(start, 0).epoch();
     if (at.source == p.s.rank)
       keep(x, p, at.token, at.unit, sum);
     else
@@ -179,13 +196,13 @@ struct combine_kernel {
       for (const int behind = nth + each; nth < behind; ++nth) {
         const sum_unit at = nth_unit(p, nth);
         if (at.token >= p.s.max_tokens) return;
-        const token_choices<X> here = read_choices(x, p, at.source, at.token);
+        const token_choices<X> here = read_choices(x, p, at);
         const round_start now = x.broadcast(start, 0);
         if (now.aborted()) return;
         if (most < 0 && !most_tokens(x, p, now, tokens, most)) return;
         if (at.token >= most) return;
         if (at.token >= x.broadcast(tokens, at.source)) continue;
-        if (!send_sum(x, p, now.epoch(), at, at.token * p.window.sum_units + at.unit, here)) return;
+        if (!send_sum(x, p, start, at, at.token * p.window.sum_units + at.unit, here)) return;
       }
       nth = senders * each + static_cast<int>(smaller(x.broadcast(next, 0), most_taken));
     }
@@ -207,30 +224,30 @@ struct combine_kernel {
     return true;
   }
 
-  /// The weighted sum of a token's rows on this rank. False: a row that cannot be. That is looked at when the first rows are on
-  /// their way: until then the last row stands for any that there is not.
+  /// The weighted sum of a token's rows on this rank. False: the rank has given up, or a row that cannot be. That is looked at
+  /// when the first rows are on their way: until then the last row stands for any that there is not.
   template <class X>
-  static BATON_FN bool sum_here(X& x, const params& p, const sum_unit& at, const token_choices<X>& here,
-                                lane_sums<X>& sum) {
+  static BATON_FN bool sum_here(X& x, const params& p, const typename X::template lanes<round_start>& start,
+                                const sum_unit& at, const token_choices<X>& here, lane_sums<X>& sum) {
     row_vectors_of<X> from;
     typename X::template lanes<bool> sound;
-    x.each_lane([&](int k) {
-      const auto row = static_cast<std::uint32_t>(here.of_choice[k].row);
-      from.row[k] = smaller(row, static_cast<std::uint32_t>(p.window.max_rows - 1));
-      from.first[k] = static_cast<std::uint32_t>(column_of(p, at.unit, k)) / columns_of_vector;
-      sound[k] = ((here.set >> k) & 1) == 0 || from.row[k] == row;
-      settle(from.row[k]);
-      settle(from.first[k]);
-      for (float& v : sum[k].at) v = 0.0f;
+    x.each_lane([&](int i) {
+      const auto told = static_cast<std::uint32_t>(here.nth[i].row);
+      from.row[i] = smaller(told, static_cast<std::uint32_t>(p.window.max_rows - 1));
+      from.first[i] = static_cast<std::uint32_t>(column_of(p, at.unit, i)) / columns_of_vector;
+      sound[i] = i >= here.count || from.row[i] == told;
+      settle(from.row[i]);
+      settle(from.first[i]);
+      for (float& v : sum[i].at) v = 0.0f;
     });
-    bool is_checked = false;
-    for (std::uint32_t left = here.set; left != 0;) {
-      const std::uint32_t now = left;
+    for (int first = 0; first < here.count; first += together) {
       some_rows<X> values;
-      load_rows(x, p, from, left, values);
-      if (!is_checked && !are_sound(x, p, at, here, sound)) return false;
-      is_checked = true;
-      add_rows(x, here.of_choice, now, values, sum);
+      load_rows(x, p, from, {first, here.count}, values);
+      if (first == 0) {
+        if (x.broadcast(start, 0).aborted()) return false;
+        if (!are_sound(x, p, at, here, sound)) return false;
+      }
+      add_rows(x, here, first, values, sum);
     }
     return true;
   }
@@ -244,7 +261,7 @@ struct combine_kernel {
            {.where = combine_sites::row(),
             .peer = at.source,
             .expected = static_cast<std::uint64_t>(p.window.max_rows)},
-           static_cast<std::uint32_t>(x.broadcast(here.of_choice, lowest_bit(~all)).row));
+           static_cast<std::uint32_t>(x.broadcast(here.nth, lowest_bit(~all)).row));
     return false;
   }
 
@@ -254,34 +271,39 @@ struct combine_kernel {
   struct some_rows {
     typename X::template lanes<row_part> at[together];
   };
-  /// Lane k: the row of choice k; and the first of the lane's columns, in vec16s.
+  /// Lane i: the row of the i-th choice that is here; and the first of the lane's columns, in vec16s.
   template <class X>
   struct row_vectors_of {
     typename X::template lanes<std::uint32_t> row, first;
   };
+  /// Choices that are here, from the first on.
+  struct some_choices {
+    int first, count;
+  };
 
-  /// The lowest of `left`, up to four, which it takes away: their loads are in flight together. One code for any number:
-  /// rows that there are not count nothing. Lines serve so few tokens that vec16s can be counted in 32 bits.
+  /// Up to four rows, whose loads are in flight together. One code for any number: rows that there are not count nothing.
+  /// Lines serve so few tokens that entries and vec16s can be counted in 32 bits.
   template <class X>
-  static BATON_FN void load_rows(X& x, const params& p, const row_vectors_of<X>& from, std::uint32_t& left,
-                                 some_rows<X>& values) {
+  static BATON_FN void load_rows(X& x, const params& p, const row_vectors_of<X>& from,
+                                 const some_choices& some, some_rows<X>& values) {
     const auto* base = reinterpret_cast<const vec16*>(p.expert_output);
     const std::uint32_t vectors = static_cast<std::uint32_t>(p.s.hidden) / columns_of_vector;
     BATON_UNROLL
-    for (int i = 0; i < together; ++i, left &= left - 1) {
-      const std::uint32_t row = x.broadcast(from.row, left != 0 ? lowest_bit(left) : 0);
+    for (int i = 0; i < together; ++i) {
+      const std::uint32_t of = x.broadcast(from.row, some.first + i);
       x.each_lane([&](int lane) {
         values.at[i][lane] = {};
-        if (left != 0) values.at[i][lane] = read_part(x, base + (row * vectors + from.first[lane]));
+        if (some.first + i < some.count)
+          values.at[i][lane] = read_part(x, base + (of * vectors + from.first[lane]));
       });
     }
   }
   template <class X>
-  static BATON_FN void add_rows(X& x, const typename X::template lanes<entry>& entries, std::uint32_t left,
-                                const some_rows<X>& values, lane_sums<X>& sum) {
+  static BATON_FN void add_rows(X& x, const token_choices<X>& here, int first, const some_rows<X>& values,
+                                lane_sums<X>& sum) {
     BATON_UNROLL
-    for (int i = 0; i < together; ++i, left &= left - 1) {
-      const float weight = left != 0 ? x.broadcast(entries, lowest_bit(left)).weight : 0.0f;
+    for (int i = 0; i < together; ++i) {
+      const float weight = first + i < here.count ? x.broadcast(here.nth, first + i).weight : 0.0f;
       x.each_lane([&](int lane) {
         BATON_UNROLL
         for (int v = 0; v < row_vectors; ++v)
@@ -309,7 +331,7 @@ struct combine_kernel {
       x.each_lane([&](int lane) { set[lane] = x.read(p.rank_sets + token); });
       auto shared = shared_row(x, p, token, unit);
       lane_sums<X> own;
-      if (!own_sum(x, p, {p.s.rank, token, unit}, own)) return;
+      if (!own_sum(x, p, start, {p.s.rank, token, unit}, own)) return;
       const std::uint32_t ranks = x.broadcast(set, 0);
       const round_start now = x.broadcast(start, 0);
       if (now.aborted()) return;
@@ -340,12 +362,13 @@ struct combine_kernel {
     });
   }
 
-  /// This rank's part of its own token, what lanes put into lines first. False: a row that cannot be.
+  /// This rank's part of its own token, what lanes put into lines first. False: as sum_here.
   template <class X>
-  static BATON_FN bool own_sum(X& x, const params& p, const sum_unit& at, lane_sums<X>& own) {
+  static BATON_FN bool own_sum(X& x, const params& p, const typename X::template lanes<round_start>& start,
+                               const sum_unit& at, lane_sums<X>& own) {
     if (p.senders > 0) {
-      const token_choices<X> here = read_choices(x, p, p.s.rank, at.token);
-      if (!sum_here(x, p, at, here, own)) return false;
+      const token_choices<X> here = read_choices(x, p, at);
+      if (!sum_here(x, p, start, at, here, own)) return false;
     }
     x.each_lane([&](int lane) {
       const lane_columns mine{at.unit, lane};

@@ -75,7 +75,8 @@ struct endpoint {
             .epochs = epochs(),
             .token_counts = own<std::int32_t>(&local_cells::token_counts),
             .choices = own<std::uint32_t>(&local_cells::choices),
-            .entries = own<entry>(&local_cells::entries)};
+            .entries = own<entry>(&local_cells::entries),
+            .entries_follow = true};
   }
   template <class Cells>
   dispatch_params_of<Cells> dispatch_with(const Cells& window, const round_input& in, int senders,

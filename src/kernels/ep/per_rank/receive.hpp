@@ -84,7 +84,7 @@ BATON_FN void note_choices(X& x, const P& p, const token_unit& at, const token_r
     const int k = lane - first;
     if (k < 0 || k >= unit_weights || ((found.here >> lane) & 1) == 0) return;
     const std::uint32_t bits = k < lines_of_access ? weight[0][lane] : weight[1][lane];
-    x.write(p.entries + static_cast<std::int64_t>(token) * p.s.top_k + lane,
+    x.write(p.entries + static_cast<std::int64_t>(token) * p.s.top_k + nth_entry(found.here, lane),
             entry{found.of_choice[lane], std::bit_cast<float>(bits)});
   });
 }

@@ -15,6 +15,10 @@ template <class P>
 struct shares_of_pair {
   template <class X>
   BATON_FN shares_of_pair(const X&, const P&) {}
+  template <class X>
+  BATON_FN sent_share first(const X& x, const P& p) const {
+    return {1 - p.s.rank, x.warp() * x.num_blocks() + x.block(), p.senders * x.num_blocks()};
+  }
   template <class X, class F>
   BATON_FN void each(const X& x, const P& p, F f) const {
     const int nth = x.warp() * x.num_blocks() + x.block(), warps = p.senders * x.num_blocks();
@@ -30,7 +34,7 @@ struct shares_of_pair {
 /// Without branches on what a warp has, behind which the compiler would take it for parted.
 template <class P>
 struct dealt_shares {
-  int nth, warps, count, step, first = 0, nth_of_first;
+  int nth, warps, count, step, begins_with = 0, nth_of_first;
   template <class X>
   BATON_FN dealt_shares(const X& x, const P& p)
       : nth{x.warp() * x.num_blocks() + x.block()},
@@ -41,17 +45,25 @@ struct dealt_shares {
     step = units < warps ? units : warps > 0 ? units % warps : 0;
     for (int other = 1, at = nth; other < count; ++other) {
       at = behind(at);
-      first = at < nth_of_first ? other : first;
+      begins_with = at < nth_of_first ? other : begins_with;
       nth_of_first = smaller(at, nth_of_first);
     }
   }
+  template <class X>
+  BATON_FN sent_share first(const X&, const P& p) const {
+    return {to(p, begins_with), nth_of_first, warps};
+  }
   /// The warp's number among the units of the rank behind that of which it has the `at`-th.
   BATON_FN int behind(int at) const { return at < step ? at - step + warps : at - step; }
+  /// The rank that is the `other`-th behind this one.
+  static BATON_FN int to(const P& p, int other) {
+    const int rank = p.s.rank + 1 + other;
+    return rank < p.num_ranks() ? rank : rank - p.num_ranks();
+  }
   template <class X, class F>
   BATON_FN void each(const X&, const P& p, F f) const {
-    for (int i = 0, other = first, at = nth_of_first; i < count; ++i) {
-      const int to = p.s.rank + 1 + other;
-      if (!f(sent_share{to < p.num_ranks() ? to : to - p.num_ranks(), at, warps})) return;
+    for (int i = 0, other = begins_with, at = nth_of_first; i < count; ++i) {
+      if (!f(sent_share{to(p, other), at, warps})) return;
       const bool is_last = ++other == count;
       at = is_last ? nth : behind(at);
       other = is_last ? 0 : other;

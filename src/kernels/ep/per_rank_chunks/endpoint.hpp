@@ -21,7 +21,9 @@ struct endpoint : per_rank::endpoint {
   cells window_cells() const { return cells{s, settings}; }
   std::size_t window_bytes() const { return late_weights::window_bytes(s, window_cells().bytes); }
   late_weights::params weights(const per_rank::late_weights_input& in) const {
-    return weights_behind(window_cells().bytes, in);
+    late_weights::params p = weights_behind(window_cells().bytes, in);
+    p.entries_follow = false;
+    return p;
   }
 
   bool goes_beyond_group() const { return p2p_group_size < s.num_ranks; }
