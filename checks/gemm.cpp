@@ -77,6 +77,7 @@ class group_context : public check::context {
     box_part_load_to(to, of_b(box), box_bytes, b, C.b_box_rows() * operand_tile::row_bytes, blocks);
   }
   void box_load(std::byte*, const tensor_map&, const box_place&, mbarrier*) {}  // gemm has none
+  void box_load_once(std::byte*, const tensor_map&, const box_place&, mbarrier*) {}
   void box_load_to(std::byte*, const tensor_map&, const box_place&, mbarrier*, std::uint32_t) {}
   void box_store(const tensor_map&, const box_place&, const std::byte*) {}
   void ask_for_box(const tensor_map&, const box_place&) {}

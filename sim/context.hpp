@@ -250,6 +250,9 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
   void tensor_load_to(void* to, const tensor_map& map, box_origin box, mbarrier* b, std::uint32_t blocks);
   void tensor_store(const tensor_map& map, box_origin box, const void* from);
   void box_load(void* to, const tensor_map& map, const box_place& place, mbarrier* b);
+  void box_load_once(void* to, const tensor_map& map, const box_place& place, mbarrier* b) {
+    box_load(to, map, place, b);
+  }
   void box_load_to(void* to, const tensor_map& map, const box_place& place, mbarrier* b,
                    std::uint32_t blocks);
   void box_store(const tensor_map& map, const box_place& place, const void* from);

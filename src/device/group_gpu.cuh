@@ -46,6 +46,9 @@ class group_gpu : public async_gpu<ClusterBlocks>, public columns_gpu {
     cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, to, &map, place.at,
                                     &b->opaque);
   }
+  BATON_FN static void box_load_once(void* to, const tensor_map& map, const box_place& place, mbarrier* b) {
+    ptx::load_tensor_box(ptx::shared_address(to), &map, place.at, ptx::shared_address(b), ptx::evict_first());
+  }
   BATON_FN static void box_load_to(void* to, const tensor_map& map, const box_place& place, mbarrier* b,
                                    std::uint32_t blocks) {
     cuda::ptx::cp_async_bulk_tensor(cuda::ptx::space_cluster, cuda::ptx::space_global, to, &map, place.at,

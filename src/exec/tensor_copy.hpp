@@ -10,6 +10,7 @@
 //                                            instruction); bulk_commit() closes a group of them, bulk_wait_read() waits
 //     box_load(to, map, place, b), box_load_to(to, map, place, b, blocks), box_store(map, place, from)
 //                                            the same of a box of tensor_boxes, whose map it has to be
+//     box_load_once(to, map, place, b)       box_load of what nobody reads again soon: the cache gives away its lines first
 //     ask_for_box(map, place)                the box will be needed soon: the device's cache fetches it
 //     prefetch(map)                          the map will be needed soon
 //     mbarrier_arrive<scope>(b, n), mbarrier_arrive_expect<scope>(b, bytes), mbarrier_arrive_at<scope>(b, block, n)
@@ -81,6 +82,7 @@ concept tensor_exec_context = async_exec_context<X> &&
   x.tensor_load(shared, map, box_origin{0, 0}, b);
   x.tensor_load_to(shared, map, box_origin{0, 0}, b, 3u);
   x.box_load(shared, map, box_place{}, b);
+  x.box_load_once(shared, map, box_place{}, b);
   x.box_load_to(shared, map, box_place{}, b, 3u);
   x.box_store(map, box_place{}, shared);
   x.ask_for_box(map, box_place{});

@@ -34,6 +34,9 @@ struct losing_decode : test::awaiting_context<losing_decode<C>> {
         !loses(lost_in_decode::q, plan{}.q_filled, 1, b))
       sim::context::box_load(to, map, place, b);
   }
+  void box_load_once(void* to, const tensor_map& map, const box_place& place, mbarrier* b) {
+    box_load(to, map, place, b);
+  }
   template <scope Reach = scope::cluster>
   void mbarrier_arrive(mbarrier* b, int n) {
     if (!loses(lost_in_decode::freed_slot, plan{}.slot_barriers, slot_barriers, b) &&

@@ -36,6 +36,9 @@ struct dependent_context : sim::context {
     early += waits_;
     sim::context::box_load(to, map, place, b);
   }
+  void box_load_once(void* to, const tensor_map& map, const box_place& place, mbarrier* b) {
+    box_load(to, map, place, b);
+  }
   void box_load_to(void* to, const tensor_map& map, const box_place& place, mbarrier* b,
                    std::uint32_t blocks) {
     early += waits_;

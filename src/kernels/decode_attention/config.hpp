@@ -89,6 +89,7 @@ struct dealt_work {
   line_place begin;
   std::int32_t end;
   sharers of_first, of_last;
+  std::int32_t spared;  // slots of the ring that stay empty: items.hpp
 };
 
 /// What a block does of an item: the rows of a group of heads, and some of the keys.

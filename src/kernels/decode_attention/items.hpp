@@ -5,7 +5,8 @@
 //   parts   |    team 0     |    team 1     |    team 2     | ...                         of the same length
 //
 // Items of the same length, of which there are no more than teams, get whole teams, some one more than others: no team has parts
-// of two. That is done if it leaves nobody a quarter more than an equal part.
+// of two. That is done if it leaves nobody a quarter more than an equal part. Blocks of items with one team more keep fewer slots
+// of their ring in flight, so that all end at about the same time.
 //
 // An item is the rows of a group of heads, up to 64 of them, of a sequence: all heads that share a head of K and V. A cut that
 // falls into a short item moves to one of its ends. Within a team each block has an equal share of a part's pieces of 16 keys.
@@ -75,9 +76,9 @@ class dealer {
   using ints = typename X::template lanes<int>;
 
  public:
-  /// `early`: others may still be writing the lengths.
-  BATON_FN dealer(X& x, const params& p, bool early)
-      : x_{x}, p_{p}, share_{ceil_div(p.sequences, warp_lanes)} {
+  /// `early`: others may still be writing the lengths. `slots`: of a block's ring.
+  BATON_FN dealer(X& x, const params& p, int slots, bool early)
+      : x_{x}, p_{p}, slots_{slots}, share_{ceil_div(p.sequences, warp_lanes)} {
     const auto read = [&](const std::int32_t* at) {
       return early ? x_.template load<order::relaxed, scope::device>(at) : x_.read(at);
     };
@@ -161,6 +162,8 @@ class dealer {
                            cut(team - first)},
                  .end = cut(team - first + 1)};
     if (count > 1) w.of_first = w.of_last = {first, count};
+    // Memory is shared as copies are in flight: who has less to read leaves it to others, by a slot in `count`, rounded.
+    if (count * items > parts) w.spared = (2 * slots_ + count) / (2 * count);
     return w;
   }
   /// The item that a place of the line is in, or the next one.
@@ -193,7 +196,7 @@ class dealer {
 
   X& x_;
   const params& p_;
-  int share_, of_head_, total_;
+  int slots_, share_, of_head_, total_;
   ints sum_, up_to_, most_;  // units of each lane's sequences; of all up to those
 };
 

@@ -73,13 +73,13 @@ class block_role {
   /// Lengths are looked at while the kernel before this one ends, and again behind it: if they are what they were, so is what
   /// they were dealt by.
   BATON_FN void deal() {
-    const int team = x_.block() / x_.cluster_blocks(), teams = x_.num_blocks() / x_.cluster_blocks();
-    dealer<X> early{x_, p_, true};
+    const int team = shared_by_team(x_, x_.block()), teams = shared_by_team(x_, x_.num_blocks());
+    dealer<X> early{x_, p_, C.slots, true};
     dealt_work w{};
     const bool is_dealt = early.deal_evenly(team, teams, w);
     if (is_dealt) keep(w);
     x_.await_dependencies();  // of who deals out
-    dealer<X> now{x_, p_, false};
+    dealer<X> now{x_, p_, C.slots, false};
     if (!is_dealt || !now.agrees(early)) keep(now.deal(team, teams));
   }
   BATON_FN void keep(const dealt_work& w) {

@@ -16,6 +16,8 @@ class load_role {
 
   BATON_FN void run() {
     walk<C, X> items{x_, p_};
+    // Free slots are awaited that many ahead of those that are filled.
+    for (int i = known_to_all(x_, x_.read(&block_plan<C>{}.dealt(x_)->spared)); i > 0; --i) room_.step();
     while (items.next()) {
       const part w = items.now();
       sequence_ = known_to_all(x_, w.sequence), kv_head_ = known_to_all(x_, w.kv_head);
@@ -71,8 +73,8 @@ class load_role {
         BATON_UNROLL
         for (int n = 0; n < tile_pieces; ++n)
           if (n < count)
-            x_.box_load(slot + n * C.k_piece_bytes(), p_.k, {0, 0, i * C.k_slot_chunks(), row[n], page[n]},
-                        b);
+            x_.box_load_once(slot + n * C.k_piece_bytes(), p_.k,
+                             {0, 0, i * C.k_slot_chunks(), row[n], page[n]}, b);
       });
     BATON_UNROLL
     for (int first = 0; first < tile_pieces; first += C.v_slot_pieces()) {
@@ -81,24 +83,25 @@ class load_role {
         BATON_UNROLL
         for (int n = 0; n < C.v_slot_pieces(); ++n)
           if (first + n < count)
-            x_.box_load(slot + n * C.v_piece_bytes(), p_.v, {0, 0, 0, row[first + n], page[first + n]}, b);
+            x_.box_load_once(slot + n * C.v_piece_bytes(), p_.v, {0, 0, 0, row[first + n], page[first + n]},
+                             b);
       });
     }
   }
   /// The next slot, by copies(slot, barrier), which bring so many bytes.
   template <class Copies>
   BATON_FN void fill(int bytes, Copies copies) {
-    slots_.producer_acquire_by(wait_or_note<scope::block, C>(x_, wait_of::slot_free));
+    room_.producer_acquire_by(wait_or_note<scope::block, C>(x_, wait_of::slot_free));
     x_.elect([&] {
       x_.template mbarrier_arrive_expect<scope::block>(slots_.producer_mbar(), bytes);
       copies(slot_at<C>(x_, slots_.index()), slots_.producer_mbar());
     });
-    slots_.step();
+    slots_.step(), room_.step();
   }
 
   X& x_;
   const params& p_;
-  typename slot_pipeline<C>::producer_end slots_;
+  typename slot_pipeline<C>::producer_end slots_, room_{slots_};
   int sequence_, kv_head_;
   piece_places places_, next_;
 };

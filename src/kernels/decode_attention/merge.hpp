@@ -60,7 +60,7 @@ class merge_role {
   }
   /// One lane. True: all parts are there.
   BATON_FN bool sign_part(const sharers& of, bool late) {
-    const int team = x_.block() / x_.cluster_blocks();
+    const int team = shared_by_team(x_, x_.block());
     std::uint32_t* const word = p_.signed_parts + of.first * x_.cluster_blocks() + x_.cluster_block();
     if (late) {
       blot(x_, word);

@@ -94,11 +94,15 @@ class merge_given : merge_places<C, X> {
   }
   /// All blocks' rows of a turn, which are the item's from `first` on; it has `rows`.
   BATON_FN void take(int turn, int first, int rows) {
+    // A lane's places of a round have the same rows: where these go is found out while others are on their way.
+    typename X::template lanes<stored_rows> to;
+    x_.each_lane([&](int lane) { to[lane] = rows_at(first + row_of(this->first_index() + lane), rows); });
     rows_.await(turn, this->wait_for(wait_of::rows_there));
-    each_place([&](int place) {
+    const bool late = this->is_late();
+    each_place([&](int place, int lane) {
       weighed_square all = gathered(place);
-      if (this->is_late()) return;
-      items_.now().of.count == 1 ? store(first, place, rows, all) : keep(first, place, rows, all);
+      if (late) return;
+      items_.now().of.count == 1 ? store(to[lane], column_of(place), all) : keep(first, place, rows, all);
     });
     if (first + round_rows < rows) rows_.release();
   }
@@ -113,15 +117,16 @@ class merge_given : merge_places<C, X> {
     const auto back = static_cast<int>(own - others);
     const int bits = this->column_bits() + 1;  // of the places of a round
     each_place(
-        [&](int i) {
+        [&](int i, int) {
           const int first = (i >> bits) * round_rows, place = i & ((1 << bits) - 1);
           if (first + row_of(place) >= rows) return;
-          weighed_square all = added_up(of.count, [&](int part, row_pair& log, row_square& mean) {
-            const int at = part == 0 ? back : (part - 1) * step;
-            log = x_.read(reinterpret_cast<const row_pair*>(logs + at + first + row_of(place)));
-            mean = x_.read(means + at * squares + place_of_part(first, place));
-          });
-          store(first, place, rows, all);
+          weighed_square all =
+              added_up<parts_at_once>(of.count, [&](int part, row_pair& log, row_square& mean) {
+                const int at = part == 0 ? back : (part - 1) * step;
+                log = x_.read(reinterpret_cast<const row_pair*>(logs + at + first + row_of(place)));
+                mean = x_.read(means + at * squares + place_of_part(first, place));
+              });
+          store(rows_at(first + row_of(place), rows), column_of(place), all);
         },
         ceil_div(rows, round_rows));
   }
@@ -130,6 +135,7 @@ class merge_given : merge_places<C, X> {
 
  private:
   static constexpr int row_pairs = round_rows / 2;
+  static constexpr int parts_at_once = 4;  // as many as four items have of 15 teams
 
   /// put(there, at, v) for all that a warp has of the group's rows: means of the keys and, of a fourth of the blocks, logs.
   template <class Put>
@@ -158,7 +164,8 @@ class merge_given : merge_places<C, X> {
     }
   }
 
-  /// f(place) of a round's places: two rows of two of the block's columns. Lanes side by side have a line of rows, and the next.
+  /// f(place, lane) of a round's places: two rows of two of the block's columns. Lanes side by side have a line of rows, and
+  /// the next.
   template <class F>
   BATON_FN void each_place(F f, int rounds = 1) {
     this->each_index(this->columns_of_block() / 2 * row_pairs * rounds, f);
@@ -166,9 +173,8 @@ class merge_given : merge_places<C, X> {
   BATON_FN static int column_of(int place) { return place / row_pairs * 2; }
   BATON_FN static int row_of(int place) { return place % row_pairs * 2; }
   /// Of `count` parts in turn; `read(i, logs, means)` is done for some parts at a time.
-  template <class Read>
+  template <int at_once, class Read>
   BATON_FN weighed_square added_up(int count, Read read) {
-    constexpr int at_once = most_team;
     weighed_square all;
     BATON_ROLLED
     for (int first = 0; first < count; first += at_once) {
@@ -192,34 +198,48 @@ class merge_given : merge_places<C, X> {
     const row_pair* const logs_at = block_plan<C>{}.given_logs(x_) + place % row_pairs;
     const row_pair* const means_at =
         block_plan<C>{}.given(x_) + column_of(place) * row_pairs + place % row_pairs;
-    return added_up(team, [&](int from, row_pair& logs, row_square& means) {
+    return added_up<most_team>(team, [&](int from, row_pair& logs, row_square& means) {
       logs = x_.read(logs_at + from * row_pairs);
       const row_pair* const at = means_at + from * columns * row_pairs;
       means = {{x_.read(at), x_.read(at + row_pairs)}};
     });
   }
 
-  BATON_FN void store(int first, int place, int rows, weighed_square& all) {
-    const part w = items_.now();
-    constexpr float log2_e = 1.4426950408889634f, ln_2 = 0.6931471805599453f;
-    const int column = this->first_column() + column_of(place);
+  /// Two rows of the item that follow one another, if both are there, and where the block's columns of them are in O.
+  struct stored_rows {
+    int count;
     int tokens[2], heads[2];
+    T* out[2];
+  };
+  BATON_FN stored_rows rows_at(int row, int rows) {
+    const part w = items_.now();
+    stored_rows at;
+    at.count = smaller(rows - row, 2);
     BATON_UNROLL
     for (int r = 0; r < 2; ++r) {
-      const int row = smaller(first + row_of(place) + r, rows - 1);
-      tokens[r] = p_.group.quotient(row);
-      heads[r] = w.kv_head * p_.heads_of_group + row - tokens[r] * p_.heads_of_group;
-      if (p_.sinks != nullptr) all.see_sink(r, x_.read(p_.sinks + heads[r]) * log2_e);
+      const int own = smaller(row + r, rows - 1);
+      at.tokens[r] = p_.group.quotient(own);
+      at.heads[r] = w.kv_head * p_.heads_of_group + own - at.tokens[r] * p_.heads_of_group;
+      at.out[r] = static_cast<T*>(p_.out) + (w.row + at.tokens[r]) * p_.out_row + at.heads[r] * C.head_dim +
+                  this->first_column();
+    }
+    return at;
+  }
+  /// Of two of the block's columns.
+  BATON_FN void store(const stored_rows& to, int column, weighed_square& all) {
+    constexpr float log2_e = 1.4426950408889634f, ln_2 = 0.6931471805599453f;
+    if (p_.sinks != nullptr) {
+      BATON_UNROLL
+      for (int r = 0; r < 2; ++r) all.see_sink(r, x_.read(p_.sinks + to.heads[r]) * log2_e);
     }
     const row_square means = all.means();
     BATON_UNROLL
     for (int r = 0; r < 2; ++r) {
-      if (first + row_of(place) + r >= rows) return;
-      T* const to =
-          static_cast<T*>(p_.out) + (w.row + tokens[r]) * p_.out_row + heads[r] * C.head_dim + column;
-      x_.write(reinterpret_cast<std::uint32_t*>(to), pack_two<T>(means.of[0].at[r], means.of[1].at[r]));
-      if (p_.lse != nullptr && column == 0)
-        x_.write(p_.lse + this->place_of_lse(w, tokens[r], heads[r]), all.log(r) * ln_2);
+      if (r >= to.count) return;
+      x_.write(reinterpret_cast<std::uint32_t*>(to.out[r] + column),
+               pack_two<T>(means.of[0].at[r], means.of[1].at[r]));
+      if (p_.lse != nullptr && this->first_column() + column == 0)
+        x_.write(p_.lse + this->place_of_lse(items_.now(), to.tokens[r], to.heads[r]), all.log(r) * ln_2);
     }
   }
 

@@ -23,21 +23,23 @@ class merge_places {
   BATON_FN int column_bits() { return (C.head_dim == 512 ? 9 : 8) - team_bits(x_); }
   BATON_FN int first_column() { return x_.cluster_block() * columns_of_block(); }
 
-  /// f(i) of so many places, by the lanes of both groups in turn.
+  /// f(i, lane) of so many places, by the lanes of both groups in turn.
   template <class F>
   BATON_FN void each_index(int count, F f) {
-    const int first = (x_.warp() - loader_groups * group_warps) * warp_lanes;
+    const int first = first_index();
     x_.each_lane([&](int lane) {
       BATON_ROLLED
-      for (int i = first + lane; i < count; i += consumer_warps * warp_lanes) f(i);
+      for (int i = first + lane; i < count; i += consumer_warps * warp_lanes) f(i, lane);
     });
   }
+  /// Of lane 0.
+  BATON_FN int first_index() { return (x_.warp() - loader_groups * group_warps) * warp_lanes; }
   BATON_FN std::int64_t place_of_lse(const part& w, int token, int head) {
     if (!p_.lse_by_sequence) return std::int64_t{head} * p_.all_rows + w.row + token;
     return (std::int64_t{w.sequence} * p_.heads + head) * p_.max_rows + w.token + token;
   }
 
-  BATON_FN int own_team() { return x_.block() / x_.cluster_blocks(); }
+  BATON_FN int own_team() { return shared_by_team(x_, x_.block()); }
   /// The number, in the caller's memory, of team `team`'s part of an item: a team has at most one that an item ends with and one
   /// that an item begins with.
   BATON_FN std::int64_t number_of(const sharers& of, int team) {

@@ -117,7 +117,7 @@ class merge_shown : merge_places<C, X> {
   template <class F>
   BATON_FN void each_place(int rows, F f) {
     const int bits = this->column_bits() - 2;
-    this->each_index(rows << bits, [&](int i) { f(i >> bits, i & ((1 << bits) - 1)); });
+    this->each_index(rows << bits, [&](int i, int) { f(i >> bits, i & ((1 << bits) - 1)); });
   }
 
   /// Four of a row's values, of `count` parts in turn; `read(i, share, values)` is done for some parts at a time.
