@@ -130,6 +130,7 @@ BATON_FN int find_lost(X& x, const loss_words& l, int waited_for, const hearing&
   });
   x.sync_warp();
   x.elect([&] { tell_of_loss(x, l.of_ranks.of(waited_for) + l.rank, waited_for); });
+  x.sync_warp();
   std::uint64_t* const own = l.of_ranks.of(l.rank).at;
   for (int slice = 0;; ++slice) {
     const loss found = follow(x, l, waited_for);

@@ -97,8 +97,8 @@ std::vector<rank_inputs> tokens_that_go(const exchange_case& c, const std::array
   return inputs;
 }
 
-/// Of groups {0, 1} and {2, 3}, whose tokens go 1 to 3, 3 to 0 and 0 to 3: when rank 3's network goes behind its ids, rank 2 waits
-/// a deadline for rank 0, which waits two for rank 3 or for who forwards its tokens, and is alive.
+/// Of groups {0, 1} and {2, 3}, whose tokens go 1 to 3, 3 to 0 and 0 to 3: when the network of rank 3 goes behind its ids, rank 2
+/// waits a deadline, at last for rank 0, which waits two for who forwards rank 3's tokens, and is alive.
 TEST(words_of_lost_ranks, leave_time_to_who_waits_two_deadlines_for_a_forwarder) {
   const exchange_case c = way_beyond{ep_layout::per_rank, ep_levels::two, 2}.of(
       {4, sizes(4, 1, 64, 6), {6, 6, 6, 6}, routing::distinct});
@@ -127,7 +127,7 @@ TEST_P(exchange_lost_ranks, that_never_come_are_named_without_waiting_longer) {
   auto ranks = make_ranks(worlds, c.config);
   const auto found = run_until_stuck(ranks, c);
   for (const std::size_t r : {0, 1, 3}) EXPECT_EQ(found[r].peer, 2);
-  const bool has_two_levels = GetParam().levels == ep_levels::two;  // in which a survivor may wait two deadlines
+  const bool has_two_levels = GetParam().levels == ep_levels::two;  // some wait two deadlines
   EXPECT_LT(worlds.front().state().machine->now_ns(), has_two_levels ? 100'000'000'000u : 40'000'000'000u);
 }
 
