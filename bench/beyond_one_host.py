@@ -100,6 +100,9 @@ def who_was_named(ep, options):
 
 def run(options):
     world = world_of(options)
+    if options.silent is not None and not 0 <= options.silent < world.size:
+        print(f"--silent: {options.silent}, expected one of {world.size} ranks", file=sys.stderr)
+        return 2
     ep = baton.ExpertParallel(world, num_experts=options.experts, top_k=options.top_k, hidden=options.hidden,
                               num_max_tokens_per_rank=options.tokens, layout=options.layout, p2p_group_size=options.group_size,
                               levels=options.levels)
@@ -150,6 +153,12 @@ def arguments(given):
     options = parser.parse_args(given)
     if options.layout == "per_rank" and options.top_k > 8:
         parser.error("--top-k: with layout per_rank at most 8, whose sums are exact")
+    if options.rounds < 1:
+        parser.error(f"--rounds: {options.rounds}, expected 1 or more")
+    if options.repeats < 0:
+        parser.error(f"--repeats: {options.repeats}, expected 0 (none) or more")
+    if not 0 < options.deadline < float("inf"):
+        parser.error(f"--deadline: {options.deadline}, expected seconds")
     return options
 
 

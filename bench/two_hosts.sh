@@ -22,7 +22,8 @@ run() { # run NAME ARGUMENTS...
   if [[ $hosts == --here ]]; then
     mpirun --oversubscribe -np 2 -x BATON_HOST=left "${program[@]}" "${small[@]}" : -np 2 -x BATON_HOST=right "${program[@]}" "${small[@]}"
   else
-    mpirun -np "$ranks" --host "$hosts" -x BATON_NVSHMEM -x BATON_NVSHMEM_MODULE "${program[@]}"
+    mpirun -np "$ranks" --host "$hosts" ${BATON_NVSHMEM:+-x BATON_NVSHMEM} ${BATON_NVSHMEM_MODULE:+-x BATON_NVSHMEM_MODULE} ${BATON_DEADLINE_MS:+-x BATON_DEADLINE_MS} \
+      "${program[@]}"
   fi || failed+=("$name")
 }
 

@@ -13,7 +13,7 @@ if(NOT EXISTS "${BATON_NVSHMEM_ROOT}/include/nvshmem.h")
   return()
 endif()
 add_library(baton_nvshmem MODULE src/nvshmem/module.cu src/nvshmem/per_expert.cu src/nvshmem/per_rank_chunks.cu
-                           src/nvshmem/per_rank_two_levels.cu src/nvshmem/lost_rank.cu)
+                           src/nvshmem/per_rank_two_levels.cu src/nvshmem/lost_rank.cu ${baton_build_id_source})
 target_link_libraries(baton_nvshmem PRIVATE baton_internal ${BATON_NVSHMEM_ROOT}/lib/libnvshmem_device.a
                                             ${BATON_NVSHMEM_ROOT}/lib/libnvshmem_host.so.3 CUDA::cudart_static)
 target_include_directories(baton_nvshmem SYSTEM PRIVATE ${BATON_NVSHMEM_ROOT}/include)

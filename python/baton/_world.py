@@ -202,7 +202,8 @@ class World:
 
     def give_up(self) -> bool:
         """Ends what this rank waits for, as its deadline would: whoever waits raises Stuck. From any thread, as a watchdog. False: nothing of
-        this rank waits for a peer, and nothing was done."""
+        this rank waits for a peer, and nothing was done. Beyond the p2p group Stuck comes after the others have been asked whom they
+        waited for, which ends by itself, up to three deadlines after the wait began."""
         return self._core.give_up()
 
     @staticmethod

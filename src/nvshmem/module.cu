@@ -2,6 +2,7 @@
 // device code has to be linked into what uses it, and only who asks for it needs NVSHMEM.
 #include <cstring>
 
+#include "exec/build_id.hpp"
 #include "nvshmem/entry_beyond.cuh"
 
 namespace baton {
@@ -33,14 +34,14 @@ int launch(const nvshmem_launch& l) {
   return l.has_two_levels ? enqueue_two_levels(l) : enqueue_chunks(l);
 }
 
-constexpr nvshmem_calls calls{
-    .built_with = NVSHMEM_VENDOR_MAJOR_VERSION * 10000 + NVSHMEM_VENDOR_MINOR_VERSION * 100 +
-                  NVSHMEM_VENDOR_PATCH_VERSION,
-    .make_id = make_id,
-    .join = join,
-    .allocate = [](std::size_t bytes) { return nvshmem_malloc(bytes); },
-    .of_rank = [](const void* memory, int rank) { return nvshmem_ptr(memory, rank); },
-    .launch = launch};
+const nvshmem_calls calls{.build = build_id(),
+                          .built_with = NVSHMEM_VENDOR_MAJOR_VERSION * 10000 +
+                                        NVSHMEM_VENDOR_MINOR_VERSION * 100 + NVSHMEM_VENDOR_PATCH_VERSION,
+                          .make_id = make_id,
+                          .join = join,
+                          .allocate = [](std::size_t bytes) { return nvshmem_malloc(bytes); },
+                          .of_rank = [](const void* memory, int rank) { return nvshmem_ptr(memory, rank); },
+                          .launch = launch};
 
 }  // namespace
 }  // namespace baton

@@ -1,7 +1,9 @@
 #pragma once
 // What the module libbaton_nvshmem.so offers to the library, which opens it when a communicator asks for ranks beyond its p2p
 // group on GPUs. Of one build with it: nothing here is kept stable.
+#include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "exec/kernel.hpp"
 
@@ -9,6 +11,7 @@ namespace baton {
 
 /// NVSHMEM's nvshmemx_uniqueid_t has so many bytes.
 inline constexpr std::size_t nvshmem_id_bytes = 128;
+using nvshmem_id = std::array<char, nvshmem_id_bytes>;
 
 /// A kernel that puts, and what it is asked.
 struct nvshmem_launch {
@@ -31,17 +34,13 @@ struct nvshmem_launch {
   void* stream = nullptr;
 };
 
-struct nvshmem_calls;
-/// What two builds agree in that understand each other, mostly: the sizes of what they hand over.
-constexpr std::size_t nvshmem_sizes();
-
 /// What `launch` returns where parameters have another size in the module.
 inline constexpr int nvshmem_of_another_build = -1;
 
 /// Calls return 0, or what went wrong: NVSHMEM's status, or CUDA's.
 struct nvshmem_calls {
-  std::size_t sizes = nvshmem_sizes();
-  int built_with = 0;  // NVSHMEM's version, 30405 for 3.4.5
+  std::uint64_t build = 0;  // build_id() of the module, which stays in front
+  int built_with = 0;       // NVSHMEM's version, 30405 for 3.4.5
   int (*make_id)(void* id) = nullptr;
   /// Collective, as `allocate`; the device is current.
   int (*join)(int rank, int ranks, const void* id) = nullptr;
@@ -49,10 +48,6 @@ struct nvshmem_calls {
   void* (*of_rank)(const void* memory, int rank) = nullptr;  // null: stores do not reach it
   int (*launch)(const nvshmem_launch& l) = nullptr;
 };
-
-constexpr std::size_t nvshmem_sizes() {
-  return sizeof(nvshmem_calls) << 32 | sizeof(nvshmem_launch);
-}
 
 /// The module's one symbol.
 inline constexpr const char* nvshmem_symbol = "baton_nvshmem";

@@ -21,9 +21,9 @@ namespace baton {
 namespace {
 
 /// @throws unsupported  with what the loader says, and what to do
-void* open(const std::vector<std::string>& places, int flags) {
-  const opened_library library = open_first(places, flags);
-  if (library.handle != nullptr) return library.handle;
+opened_library open(const std::vector<std::string>& places, int flags) {
+  opened_library library = open_first(places, flags);
+  if (library.handle != nullptr) return library;
   throw unsupported{
       fmt::format("p2p_group_size: ranks beyond the group need NVSHMEM on GPUs, and {} cannot be opened: {}. "
                   "Install it, no older than what {} was built with, by `pip install nvidia-nvshmem-cu13`, "
@@ -33,18 +33,17 @@ void* open(const std::vector<std::string>& places, int flags) {
                   library.path, library.problem, nvshmem_module_name, nvshmem_module_name)};
 }
 
-[[noreturn]] void refuse_other_build() {
-  throw unsupported{fmt::format("{} is of another build of baton; build both together",
-                                places_of_nvshmem().module.front())};
+[[noreturn]] void refuse_other_build(const std::string& path) {
+  throw unsupported{fmt::format("{} is of another build of baton; build both together", path)};
 }
 
 /// NVSHMEM's own library first, by its path: the module then finds it by its name.
 const nvshmem_calls& open_module() {
   const nvshmem_places at = places_of_nvshmem();
   open(at.host_library, RTLD_NOW | RTLD_GLOBAL);
-  if (const nvshmem_calls* calls = calls_of(open(at.module, RTLD_NOW | RTLD_LOCAL)); calls != nullptr)
-    return *calls;
-  refuse_other_build();
+  const opened_library module = open(at.module, RTLD_NOW | RTLD_LOCAL);
+  if (const nvshmem_calls* calls = calls_of(module.handle); calls != nullptr) return *calls;
+  refuse_other_build(module.path);
 }
 
 /// What this process has joined; NVSHMEM has one set of ranks in a process.
@@ -52,18 +51,22 @@ struct joined_ranks {
   std::mutex mutex;
   const nvshmem_calls* calls = nullptr;
   int rank = 0, size = 0;
+  nvshmem_id id{};  // of the set
 };
 joined_ranks& joined() {
   static joined_ranks of_process;
   return of_process;
 }
 
-void require_joinable(const world& w) {
+void require_own_process(const world& w) {
   if (w.state().in_process && w.size() > 1)
     throw unsupported{fmt::format(
         "p2p_group_size: ranks beyond the group need a process for each GPU, and the {} ranks "
         "share one; start them with torchrun or mpirun and use world::from_environment or world::create",
         w.size())};
+}
+
+void require_joinable(const world& w) {
   const joined_ranks& now = joined();
   if (now.calls != nullptr && (now.rank != w.rank() || now.size != w.size()))
     throw unsupported{fmt::format(
@@ -75,13 +78,15 @@ void succeed(int status, const char* doing) {
   if (status != 0) throw error{fmt::format("NVSHMEM: {} failed with status {}", doing, status)};
 }
 
-/// The module, which this process has joined as its rank of the world. Collective at first; then at no cost.
+/// The module, which this process has joined as its rank of the world. Collective.
 const nvshmem_calls& nvshmem_of(const world& w) {
+  require_own_process(w);  // of all or none
   joined_ranks& now = joined();
   const std::lock_guard lock{now.mutex};
   const bootstrap::group g = w.state().peers();
+  require_one_set(bootstrap::gather(g, now.id));
   const nvshmem_calls* calls = now.calls;
-  std::array<char, nvshmem_id_bytes> id{};
+  nvshmem_id id{};
   bootstrap::together(g, [&] {
     require_joinable(w);
     if (calls != nullptr) return;
@@ -98,6 +103,7 @@ const nvshmem_calls& nvshmem_of(const world& w) {
   now.calls = calls;
   now.rank = w.rank();
   now.size = w.size();
+  now.id = id;
   return *calls;
 }
 
@@ -117,19 +123,27 @@ class window_beyond final : public symmetric_window {
  public:
   window_beyond(const world& w, std::size_t bytes, int group, const memory_use& use)
       : world_{w}, calls_{nvshmem_of(w)}, bytes_{bytes}, group_{group}, lost_before_{w.state().lost()} {
-    std::byte* const again = free_block(w.state().peers(), bytes);
-    bootstrap::together(w.state().peers(), [&] {
-      const device_guard on{w.device_index()};
+    const bootstrap::group g = w.state().peers();
+    std::byte* const again = free_block(g, bytes);
+    const device_guard on{w.device_index()};
+    bootstrap::together(g, [&] {
       own_ = again != nullptr ? again : static_cast<std::byte*>(calls_.allocate(bytes));
       if (own_ == nullptr)
         throw out_of_memory{
             fmt::format("{} on rank {}, in NVSHMEM's symmetric heap: raise NVSHMEM_SYMMETRIC_SIZE, or {}",
                         use.purpose, w.rank(), use.knob),
             bytes, on_cuda::free_bytes(w.device_index())};
-      on_cuda::fill_now(w.device_index(), own_, 0, bytes);
-      for (int r = 0; r < w.size(); ++r) require_reach(r);
     });
     heap().take(own_, bytes);
+    try {
+      bootstrap::together(g, [&] {
+        on_cuda::fill_now(w.device_index(), own_, 0, bytes);
+        for (int r = 0; r < w.size(); ++r) require_reach(r);
+      });
+    } catch (...) {
+      heap().leave(own_, true);  // nothing was put there
+      throw;
+    }
   }
   ~window_beyond() override {
     on_cuda::drain(world_.state());
@@ -178,7 +192,7 @@ void launch_beyond(const world& w, const nvshmem_launch& l) {
   if (l.grid.only_loads) return;  // its first launch brings the code
   const device_guard on{w.device_index()};
   const int status = joined().calls->launch(l);
-  if (status == nvshmem_of_another_build) refuse_other_build();
+  if (status == nvshmem_of_another_build) refuse_other_build(nvshmem_module_name);
   check(static_cast<cudaError_t>(status), "launching a kernel that puts");
 }
 

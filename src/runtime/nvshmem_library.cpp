@@ -1,12 +1,16 @@
 #include "runtime/nvshmem_library.hpp"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <link.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+
+#include "baton/error.hpp"
+#include "exec/build_id.hpp"
 
 namespace baton {
 namespace {
@@ -84,10 +88,23 @@ opened_library open_first(const std::vector<std::string>& places, int flags) {
   return first;
 }
 
+bool is_of_this_build(const nvshmem_calls& calls) {
+  return calls.build == build_id();
+}
+
 const nvshmem_calls* calls_of(void* module) {
   const auto entry = reinterpret_cast<nvshmem_entry>(::dlsym(module, nvshmem_symbol));
   const nvshmem_calls* const calls = entry != nullptr ? entry() : nullptr;
-  return calls != nullptr && calls->sizes == nvshmem_sizes() ? calls : nullptr;
+  return calls != nullptr && is_of_this_build(*calls) ? calls : nullptr;
+}
+
+void require_one_set(const std::vector<nvshmem_id>& of_ranks) {
+  for (std::size_t r = 1; r < of_ranks.size(); ++r)
+    if (of_ranks[r] != of_ranks.front())
+      throw unsupported{fmt::format(
+          "p2p_group_size: the processes of ranks 0 and {} are not in one set of NVSHMEM's, which a process "
+          "joins once, with its first communicator of ranks beyond the group; start all processes anew",
+          r)};
 }
 
 }  // namespace baton

@@ -35,7 +35,13 @@ struct opened_library {
 /// `flags` as for dlopen.
 opened_library open_first(const std::vector<std::string>& places, int flags);
 
+/// Of the same sources, all of whose layouts it shares: neighbours of them differ in what no size tells.
+bool is_of_this_build(const nvshmem_calls& calls);
 /// Of an opened module; null: it is of another build.
 const nvshmem_calls* calls_of(void* module);
+
+/// A process has one set of ranks in NVSHMEM, for its life. `of_ranks`: the id of the set that each rank's process is in, zeros:
+/// of none yet. @throws unsupported  the ranks are not of one set, so that one's memory would be looked for in another's process
+void require_one_set(const std::vector<nvshmem_id>& of_ranks);
 
 }  // namespace baton

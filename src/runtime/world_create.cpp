@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
@@ -16,6 +17,7 @@
 #include "bootstrap/process_rendezvous.hpp"
 #include "bootstrap/thread_rendezvous.hpp"
 #include "bootstrap/unix_socket.hpp"
+#include "exec/build_id.hpp"
 #include "runtime/on_cuda.hpp"
 #include "runtime/world_state.hpp"
 #include "sim/machine.hpp"
@@ -39,6 +41,8 @@ struct rank_info {
   std::uint64_t process = 0;  // random, the same for all threads of a process
   std::uint64_t machine = 0;
   std::uint64_t host = 0;
+  std::uint64_t build = build_id();
+  std::int64_t deadline_ms = 0;
 };
 
 /// Process numbers repeat in containers, and a fork repeats everything else: both together do not.
@@ -51,6 +55,10 @@ std::uint64_t machine_token() {
   std::ifstream in{"/proc/sys/kernel/random/boot_id"};
   std::string id;
   in >> id;
+  if (id.empty()) {  // or all machines that hide it would be one
+    std::array<char, 256> name{};
+    if (::gethostname(name.data(), name.size() - 1) == 0) id = name.data();
+  }
   return std::hash<std::string>{}(id);
 }
 
@@ -108,6 +116,16 @@ void compare(const std::vector<rank_info>& all) {
       throw transport_error{fmt::format(
           "all_gather is not in rank order: the bytes of rank {} lie where those of rank {} belong", p.rank,
           r)};
+    if (p.build != first.build)
+      throw transport_error{fmt::format(
+          "ranks disagree: rank {} runs another build of baton than rank 0; install the same on all hosts",
+          r)};
+    if (p.deadline_ms != first.deadline_ms)
+      throw transport_error{
+          fmt::format("ranks disagree: waits end after {} ms on rank 0 and {} ms on rank {}, and who gives "
+                      "up early would be "
+                      "taken for lost; set BATON_DEADLINE_MS, or world_config::deadline, to the same on all",
+                      first.deadline_ms, p.deadline_ms, r)};
     if (p.device != first.device)
       throw transport_error{fmt::format(
           "ranks disagree: world_config::device is {} on rank 0 and {} on rank {}",
@@ -198,9 +216,9 @@ world world::create(world_config config) {
   const std::exception_ptr problem = problem_of(config, *s);
   if (problem && !config.all_gather) std::rethrow_exception(problem);
   const bootstrap::group g = s->peers();
-  const rank_info own{s->rank,     s->size,         static_cast<std::int32_t>(s->device),
-                      ::getpid(),  process_token(), machine_token(),
-                      host_token()};
+  const rank_info own{s->rank,      s->size,         static_cast<std::int32_t>(s->device),
+                      ::getpid(),   process_token(), machine_token(),
+                      host_token(), build_id(),      s->deadline.count()};
   std::vector<rank_info> all = gather_infos(g, own);
   if (problem && (s->size < 1 || s->size > bootstrap::most_ranks)) std::rethrow_exception(problem);
   compare_sizes(all, static_cast<std::size_t>(s->size));  // or else no two of them can gather anything

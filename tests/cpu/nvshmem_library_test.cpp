@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include "baton/error.hpp"
+#include "exec/build_id.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/temporary_folder.hpp"
 
@@ -65,6 +67,29 @@ TEST(nvshmem_library, a_place_that_was_told_and_is_not_there_is_named_by_the_loa
   const opened_library none = open_first({"/nowhere/libm.so.6"}, RTLD_NOW);
   EXPECT_EQ(none.path, "/nowhere/libm.so.6");
   EXPECT_TRUE(says(none.problem, "/nowhere/libm.so.6", "No such file"));
+}
+
+TEST(nvshmem_library, a_module_of_neighbouring_sources_is_of_another_build) {
+  nvshmem_calls module{.build = build_id()};
+  EXPECT_NE(module.build, 0u);
+  EXPECT_TRUE(is_of_this_build(module));
+  module.build ^= 1;
+  EXPECT_FALSE(is_of_this_build(module));
+}
+
+/// {0, 1} and {2, 3} joined, and then {0, 3} was made; or a fresh process took the place of one that was lost.
+TEST(nvshmem_library, ranks_of_different_sets_of_nvshmem_are_refused_with_the_first_of_them) {
+  const nvshmem_id none{}, mine{1}, other{2};
+  EXPECT_NO_THROW(require_one_set({none, none, none}));
+  EXPECT_NO_THROW(require_one_set({mine, mine}));
+  for (const std::vector<nvshmem_id>& ranks :
+       {std::vector{mine, mine, other}, {mine, mine, none}, {none, none, mine}})
+    try {
+      require_one_set(ranks);
+      ADD_FAILURE() << "of one set";
+    } catch (const unsupported& e) {
+      EXPECT_TRUE(says(e.what(), "ranks 0 and 2 are not in one set", "start all processes anew")) << e.what();
+    }
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -18,6 +20,7 @@
 #include "baton/world.hpp"
 #include "bootstrap/group.hpp"
 #include "bootstrap/thread_rendezvous.hpp"
+#include "exec/build_id.hpp"
 #include "runtime/stuck_report.hpp"
 #include "runtime/world_state.hpp"
 #include "sim/machine.hpp"
@@ -154,6 +157,39 @@ TEST(world, ranks_that_expect_different_sizes_all_hear_about_it) {
     world::create(c);
   });
   for (const std::string& t : texts) EXPECT_TRUE(says(t, "size is 2 on rank 0 and 3 on rank 1")) << t;
+}
+
+TEST(world, ranks_whose_waits_end_at_other_times_all_hear_about_it) {
+  const auto meeting = std::make_shared<bootstrap::thread_rendezvous>(2, milliseconds{10'000});
+  const auto texts = in_threads(2, [&](int rank) {
+    world_config c = config_of(meeting, rank, 2);
+    c.deadline = milliseconds{rank == 0 ? 30'000 : 2'000};
+    world::create(c);
+  });
+  for (const std::string& t : texts)
+    EXPECT_TRUE(says(t, "waits end after 30000 ms on rank 0 and 2000 ms on rank 1", "BATON_DEADLINE_MS"))
+        << t;
+}
+
+/// Rank 1 tells another build wherever rank 0's would be in what it tells.
+TEST(world, ranks_of_different_builds_all_hear_about_it) {
+  const auto meeting = std::make_shared<bootstrap::thread_rendezvous>(2, milliseconds{10'000});
+  const auto texts = in_threads(2, [&](int rank) {
+    world_config c = config_of(meeting, rank, 2);
+    if (rank == 1)
+      c.all_gather = [gather = c.all_gather](const void* mine, void* all, std::size_t n) {
+        std::vector<std::byte> told(n);
+        std::memcpy(told.data(), mine, n);
+        for (std::size_t i = 0; i + sizeof(std::uint64_t) <= n; i += sizeof(std::uint64_t))
+          if (const std::uint64_t own = build_id(), other = own + 1;
+              std::memcmp(&told[i], &own, sizeof own) == 0)
+            std::memcpy(&told[i], &other, sizeof other);
+        gather(told.data(), all, n);
+      };
+    world::create(c);
+  });
+  for (const std::string& t : texts)
+    EXPECT_TRUE(says(t, "rank 1 runs another build of baton than rank 0")) << t;
 }
 
 TEST(world, what_is_wrong_on_one_rank_is_told_to_all_at_once) {
