@@ -1,6 +1,8 @@
 // Attention of few rows on a GPU, as users call it: against double precision, the same bits again, in graphs whose lengths
 // change, and over scratch that holds what it must not.
 #include <cstring>
+#include <future>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,12 +23,19 @@ class decode_attention_gpu : public test::gpu_case {
     if (!IsSkipped()) worlds_ = world::local(1, device_kind::cuda);
   }
 
-  /// Of both types and head dimensions, twice.
+  void TearDown() override {
+    for (auto& each : tries_) each.get();
+    test::gpu_case::TearDown();
+  }
+
+  /// Of both types and head dimensions, twice. What is right takes longer than the kernels: a test's tries are worked out at the
+  /// same time, and take turns on the GPU.
   void try_decode(attention_shape s, int page_size = 16, kv_layout layout = kv_layout::nhd) {
+    const auto begin = [&](auto try_it) { tries_.push_back(std::async(std::launch::async, try_it)); };
     for (const int dim : {256, 512}) {
       s.head_dim = dim;
-      try_decode_as<bfloat16>(s, page_size, layout);
-      try_decode_as<float16>(s, page_size, layout);
+      begin([=, this] { try_decode_as<bfloat16>(s, page_size, layout); });
+      begin([=, this] { try_decode_as<float16>(s, page_size, layout); });
     }
   }
   const world& gpu() const { return worlds_[0]; }
@@ -37,13 +46,17 @@ class decode_attention_gpu : public test::gpu_case {
     const auto c = test::make_attention<Value>(s, 1);
     auto keys = test::pages_of(c, page_size, layout, 1);
     test::spoil_unused(keys);
+    std::unique_lock turn{on_gpu_};
     const auto found = test::paged_result(gpu(), c, keys), again = test::paged_result(gpu(), c, keys);
+    turn.unlock();
     EXPECT_EQ(test::errors_of(c, found, test::tensor_core_rounding<Value>(s.head_dim)).first_wrong, "");
     EXPECT_TRUE(found.out == again.out) << test::text(s) << ": other bits the second time";
     EXPECT_EQ(std::memcmp(found.lse.data(), again.lse.data(), found.lse.size() * sizeof(float)), 0);
   }
 
   std::vector<world> worlds_;
+  std::mutex on_gpu_;
+  std::vector<std::future<void>> tries_;
 };
 
 TEST_F(decode_attention_gpu, lengths_around_borders_of_pieces_tiles_units_and_cuts_are_right) {

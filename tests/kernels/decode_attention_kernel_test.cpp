@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -72,6 +73,56 @@ TEST(decode_attention_kernel, items_of_the_same_length_get_teams_of_their_own) {
   expect_decode({.q_lens = {1, 1}, .k_lens = {300, 290}, .heads = 2, .kv_heads = 2}, {.team = 1, .teams = 9});
   expect_decode({.q_lens = {8}, .k_lens = {300}, .heads = 16}, {.team = 2, .teams = 4});
 }
+/// Counts how many slots of its ring a block has filled that are not free again.
+template <decode_attention::config C>
+struct counted_slots : sim::context {
+  static constexpr int most_blocks = 8;
+  struct ring {
+    int in_use = 0, most = 0;
+    std::array<int, C.slots> arrivals{};  // of those that free each slot
+  };
+  static inline std::array<ring, most_blocks> rings;
+
+  explicit counted_slots(const sim::context& x) : sim::context{x} {}
+
+  template <scope Reach = scope::cluster>
+  void mbarrier_arrive_expect(mbarrier* b, int bytes) {
+    ring& r = own();
+    if (const std::ptrdiff_t at = place_of(b); at >= 0 && at < C.slots) r.most = std::max(r.most, ++r.in_use);
+    sim::context::mbarrier_arrive_expect<Reach>(b, bytes);
+  }
+  template <scope Reach = scope::cluster>
+  void mbarrier_arrive(mbarrier* b, int n) {
+    if (const std::ptrdiff_t at = place_of(b) - C.slots; at >= 0 && at < C.slots)
+      own().in_use -= ++own().arrivals[static_cast<std::size_t>(at)] % decode_attention::consumer_warps == 0;
+    sim::context::mbarrier_arrive<Reach>(b, n);
+  }
+
+ private:
+  ring& own() { return rings[static_cast<std::size_t>(this->block())]; }
+  std::ptrdiff_t place_of(const mbarrier* b) {
+    return b - decode_attention::block_plan<C>{}.slot_barriers(*this);
+  }
+};
+
+TEST(decode_attention_kernel, blocks_of_items_with_a_team_more_leave_slots_empty) {
+  static constexpr decode_attention::config few = test::of_few_rows(test::decode_of_256);
+  const auto slots_of = [](int keys, int teams) {  // of two items
+    const auto c = test::make_attention<bfloat16>(
+        {.q_lens = {1}, .k_lens = {keys}, .heads = 2, .kv_heads = 2, .head_dim = few.head_dim}, 5);
+    counted_slots<few>::rings = {};
+    std::vector<std::byte> scratch;
+    test::run_decode<few, counted_slots<few>>(c, {.team = 1, .teams = teams}, {}, scratch);
+    std::vector<int> most;
+    for (int team = 0; team < teams; ++team)
+      most.push_back(counted_slots<few>::rings[static_cast<std::size_t>(team)].most);
+    return most;
+  };
+  EXPECT_EQ(few.slots, 6);
+  EXPECT_EQ(slots_of(1536, 7), (std::vector<int>{6, 6, 6, 4, 4, 4, 4})) << "three teams, and four";
+  EXPECT_EQ(slots_of(1536, 6), (std::vector<int>(6, 6))) << "as many";
+}
+
 TEST(decode_attention_kernel, pages_of_more_keys_than_are_looked_up_at_a_time_are_right) {
   test::known_attention<bfloat16> c{{.q_lens = {1}, .k_lens = {600}}, 256, 5};
   for (const sim::options& how : test::product_schedules)

@@ -83,7 +83,15 @@ class dealer {
       return early ? x_.template load<order::relaxed, scope::device>(at) : x_.read(at);
     };
     x_.each_lane([&](int lane) {
-      sum_[lane] = 0, most_[lane] = 0;
+      sum_[lane] = 0, most_[lane] = 0, seen_[lane] = 0;
+      if (early && share_ == 1 && lane < p_.sequences) {
+        seen_[lane] = read(p_.lengths + lane);
+        const int units = work_by(p_, lane, [&](const std::int32_t* at) {
+                            return at == p_.lengths + lane ? seen_[lane] : read(at);
+                          }).units;
+        sum_[lane] = units * p_.row_blocks, most_[lane] = units;
+        return;
+      }
       for (int i = lane * share_; i < smaller((lane + 1) * share_, p_.sequences); ++i) {
         const int units = work_by(p_, i, read).units;
         sum_[lane] += units * p_.row_blocks, most_[lane] = larger(most_[lane], units);
@@ -110,6 +118,15 @@ class dealer {
     const int parts = parts_of(teams), even = even_parts(parts);
     if (team < parts && even > 0) w = evenly(team, even);
     return team >= parts || even > 0;
+  }
+  /// What was seen early is what stands there now, said in few instructions; false where these do not say.
+  BATON_FN bool still_right() {
+    if (share_ > 1 || p_.first_rows != nullptr) return false;
+    typename X::template lanes<bool> differs;
+    x_.each_lane([&](int lane) {
+      differs[lane] = lane < p_.sequences && x_.read(p_.lengths + lane) != seen_[lane];
+    });
+    return x_.ballot(differs) == 0;
   }
   /// deal_evenly() of both says the same.
   BATON_FN bool agrees(const dealer& other) {
@@ -162,8 +179,9 @@ class dealer {
                            cut(team - first)},
                  .end = cut(team - first + 1)};
     if (count > 1) w.of_first = w.of_last = {first, count};
-    // Memory is shared as copies are in flight: who has less to read leaves it to others, by a slot in `count`, rounded.
-    if (count * items > parts) w.spared = (2 * slots_ + count) / (2 * count);
+    // Memory is shared as copies are in flight: who has less to read leaves it to others. Of two teams each has half as much, and
+    // is done before others however it reads.
+    if (count > 2 && count * items > parts) w.spared = larger(slots_ / 3, 1);
     return w;
   }
   /// The item that a place of the line is in, or the next one.
@@ -197,6 +215,7 @@ class dealer {
   X& x_;
   const params& p_;
   int slots_, share_, of_head_, total_;
+  ints seen_;                // lengths of each lane's sequence, if it has one
   ints sum_, up_to_, most_;  // units of each lane's sequences; of all up to those
 };
 

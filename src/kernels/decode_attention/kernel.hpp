@@ -79,6 +79,7 @@ class block_role {
     const bool is_dealt = early.deal_evenly(team, teams, w);
     if (is_dealt) keep(w);
     x_.await_dependencies();  // of who deals out
+    if (is_dealt && early.still_right()) return;
     dealer<X> now{x_, p_, C.slots, false};
     if (!is_dealt || !now.agrees(early)) keep(now.deal(team, teams));
   }

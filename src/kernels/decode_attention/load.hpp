@@ -17,7 +17,10 @@ class load_role {
   BATON_FN void run() {
     walk<C, X> items{x_, p_};
     // Free slots are awaited that many ahead of those that are filled.
-    for (int i = known_to_all(x_, x_.read(&block_plan<C>{}.dealt(x_)->spared)); i > 0; --i) room_.step();
+    if (known_to_all(x_, x_.read(&block_plan<C>{}.dealt(x_)->spared)) > 0) {
+      BATON_UNROLL
+      for (int i = 0; i < larger(C.slots / 3, 1); ++i) room_.step();
+    }
     while (items.next()) {
       const part w = items.now();
       sequence_ = known_to_all(x_, w.sequence), kv_head_ = known_to_all(x_, w.kv_head);
