@@ -123,9 +123,8 @@ class dealer {
   BATON_FN bool still_right() {
     if (share_ > 1 || p_.first_rows != nullptr) return false;
     typename X::template lanes<bool> differs;
-    x_.each_lane([&](int lane) {
-      differs[lane] = lane < p_.sequences && x_.read(p_.lengths + lane) != seen_[lane];
-    });
+    x_.each_lane(
+        [&](int lane) { differs[lane] = lane < p_.sequences && x_.read(p_.lengths + lane) != seen_[lane]; });
     return x_.ballot(differs) == 0;
   }
   /// deal_evenly() of both says the same.
