@@ -44,9 +44,12 @@ TEST(attention_kernel_bounds, few_rows_are_dealt_out_by_lengths_as_the_kernels_b
   for (const int second : {300, 40}) {
     const auto c = test::make_attention<bfloat16>(
         {.q_lens = {1, 1}, .k_lens = {300, second}, .heads = 2, .kv_heads = 2, .head_dim = 256}, 1);
-    std::vector<std::byte> scratch;
-    const auto made = test::run_decode<test::decode_of_256, dependent_context>(c, {.teams = 5}, {}, scratch);
-    EXPECT_EQ(test::errors_of(c, made, test::tensor_core_rounding<bfloat16>(256)).first_wrong, "");
+    for (const bool equal_rows : {false, true}) {
+      std::vector<std::byte> scratch;
+      const auto made = test::run_decode<test::decode_of_256, dependent_context>(
+          c, {.teams = 5, .equal_rows = equal_rows}, {}, scratch);
+      EXPECT_EQ(test::errors_of(c, made, test::tensor_core_rounding<bfloat16>(256)).first_wrong, "");
+    }
   }
 }
 
