@@ -1,21 +1,30 @@
-# Which sources a build is of, as a number: a hash of all that the library and its module are compiled from. Of a script, as
-# well: `cmake -DOUT=FILE -P cmake/build_id.cmake` writes the source that says it, anew only where it differs.
+# Which sources a build is of, as a number: a hash of all that the library and its module are compiled from. As a script,
+# `cmake -DOUT=FILE -P cmake/build_id.cmake`, it writes the source that says so.
 if(CMAKE_SCRIPT_MODE_FILE)
-  get_filename_component(root ${CMAKE_SCRIPT_MODE_FILE}/../.. ABSOLUTE)
-  file(GLOB_RECURSE sources RELATIVE ${root} ${root}/src/* ${root}/include/*)
+  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH root)
+else()
+  set(root ${PROJECT_SOURCE_DIR})
+endif()
+set(hashed)
+foreach(folder src include)
+  foreach(kind hpp cpp cuh cu)
+    list(APPEND hashed ${root}/${folder}/*.${kind})
+  endforeach()
+endforeach()
+if(CMAKE_SCRIPT_MODE_FILE)
+  file(GLOB_RECURSE sources RELATIVE ${root} ${hashed})
   foreach(source IN LISTS sources)
     file(SHA256 ${root}/${source} hash)
     string(APPEND all "${source} ${hash}\n")
   endforeach()
   string(SHA256 hash "${all}")
   string(SUBSTRING ${hash} 0 16 id)
-  file(CONFIGURE OUTPUT ${OUT} CONTENT "#include \"exec/build_id.hpp\"\n\nstd::uint64_t baton::build_id() noexcept {\n  return 0x@id@u;\n}\n" @ONLY)
+  file(WRITE ${OUT} "#include \"exec/build_id.hpp\"\n\nstd::uint64_t baton::build_id() noexcept {\n  return 0x${id}u;\n}\n")
   return()
 endif()
 set(baton_build_id_source ${CMAKE_CURRENT_BINARY_DIR}/build_id.cpp)
-file(GLOB_RECURSE hashed CONFIGURE_DEPENDS src/* include/*)
+file(GLOB_RECURSE hashed CONFIGURE_DEPENDS ${hashed})
 add_custom_command(OUTPUT ${baton_build_id_source} DEPENDS ${hashed} ${CMAKE_CURRENT_LIST_DIR}/build_id.cmake
-                   COMMAND ${CMAKE_COMMAND} -DOUT=${baton_build_id_source} -P ${CMAKE_CURRENT_LIST_DIR}/build_id.cmake
-                   COMMAND ${CMAKE_COMMAND} -E touch ${baton_build_id_source} VERBATIM)
-# Of its own, whatever else is compiled as one: it changes with every line.
+                   COMMAND ${CMAKE_COMMAND} -DOUT=${baton_build_id_source} -P ${CMAKE_CURRENT_LIST_DIR}/build_id.cmake VERBATIM)
+# A file by itself, whatever else is compiled as one: it changes with every line of any other.
 set_source_files_properties(${baton_build_id_source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

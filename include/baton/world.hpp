@@ -41,8 +41,8 @@ struct world_config {
   int device_index = -1;     // CUDA ordinal; -1: local_rank modulo the number of devices
   int local_rank = -1;       // -1: rank
   all_gather_fn all_gather;  // may be empty when size is 1
-  /// Of every wait; 0: none. BATON_DEADLINE_MS overrides. Time in which a CPU rank's process stood still, as in a debugger, does
-  /// not count.
+  /// Of every wait, the same on all ranks; 0: none. BATON_DEADLINE_MS overrides. Time in which a CPU rank's process stood still,
+  /// as in a debugger, does not count.
   std::chrono::milliseconds deadline{30'000};
 };
 

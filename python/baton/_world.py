@@ -122,7 +122,7 @@ class World:
     def from_all_gather(cls, all_gather: Optional[Callable[[bytes], Sequence[bytes]]], rank: int, size: int, device: str = "auto", *,
                         local_rank: int = -1, deadline: float = 30.0) -> "World":
         """Ranks that `all_gather` reaches: it takes this rank's bytes and returns those of all ranks, in order of ranks. Every rank calls it
-        the same number of times, only while objects are made. None is enough for one rank. `deadline`: of every wait, in seconds."""
+        the same number of times, only while objects are made. None is enough for one rank. `deadline`: of every wait, in seconds, the same on all."""
         if all_gather is not None and not callable(all_gather):
             raise InvalidArgument(f"all_gather: {type(all_gather).__name__}, expected a function that takes bytes and returns those of all ranks, or None")
         kind, index = split_device(device)

@@ -42,6 +42,14 @@ def test_a_rank_that_is_silent_is_named_by_every_other_one(layout, place):
     assert f"waited 1.0 s at {place} for rank 1" in all_told[0][1]
 
 
+@pytest.mark.parametrize("wrong, says", [(("--rounds", "0"), "--rounds: 0, expected 1 or more"), (("--repeats", "-1"), "--repeats: -1, expected 0 (none) or more"),
+                                         (("--deadline", "nan"), "--deadline: nan, expected seconds"), (("--silent", "2"), "--silent: 2, expected one of 2 ranks"),
+                                         (("--silent", "-1"), "--silent: -1, expected one of 2 ranks")])
+def test_what_would_prove_nothing_is_refused_by_name(wrong, says):
+    for code, text in outputs_of(["left", "right"], *wrong):
+        assert code == 2 and says in text, text
+
+
 def test_hosts_that_take_turns_are_told_so_on_every_rank():
     for code, text in outputs_of(["left", "right", "left"]):
         assert code == 1 and "InvalidArgument: p2p_group_size: 0 means the ranks of a host" in text and "hosts of ranks: 0 1 0" in text, text

@@ -125,8 +125,8 @@ class window_beyond final : public symmetric_window {
       : world_{w}, calls_{nvshmem_of(w)}, bytes_{bytes}, group_{group}, lost_before_{w.state().lost()} {
     const bootstrap::group g = w.state().peers();
     std::byte* const again = free_block(g, bytes);
-    const device_guard on{w.device_index()};
     bootstrap::together(g, [&] {
+      const device_guard on{w.device_index()};
       own_ = again != nullptr ? again : static_cast<std::byte*>(calls_.allocate(bytes));
       if (own_ == nullptr)
         throw out_of_memory{
@@ -137,6 +137,7 @@ class window_beyond final : public symmetric_window {
     heap().take(own_, bytes);
     try {
       bootstrap::together(g, [&] {
+        const device_guard on{w.device_index()};
         on_cuda::fill_now(w.device_index(), own_, 0, bytes);
         for (int r = 0; r < w.size(); ++r) require_reach(r);
       });

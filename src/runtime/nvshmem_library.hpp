@@ -1,5 +1,6 @@
 #pragma once
-// Where NVSHMEM and baton's module for it are: told by the environment, or looked for where installing puts them.
+// Where NVSHMEM and baton's module for it are: told by the environment, or looked for where installing puts them. And whether
+// the module is of this build, and all ranks of one set of NVSHMEM's.
 #include <optional>
 #include <string>
 #include <vector>

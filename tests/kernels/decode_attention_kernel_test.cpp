@@ -73,6 +73,7 @@ TEST(decode_attention_kernel, items_of_the_same_length_get_teams_of_their_own) {
   expect_decode({.q_lens = {1, 1}, .k_lens = {300, 290}, .heads = 2, .kv_heads = 2}, {.team = 1, .teams = 9});
   expect_decode({.q_lens = {8}, .k_lens = {300}, .heads = 16}, {.team = 2, .teams = 4});
 }
+
 /// Counts how many slots of its ring a block has filled that are not free again.
 template <decode_attention::config C>
 struct counted_slots : sim::context {

@@ -47,6 +47,8 @@ struct config {
   constexpr int v_slot_pieces() const { return tile_pieces / v_slots(); }
   constexpr int slot_rows() const { return tile_keys * k_slot_chunks(); }
   constexpr int slot_bytes() const { return slot_rows() * operand_tile::row_bytes; }
+  /// That a block with less to read than others leaves empty.
+  constexpr int spare_slots() const { return larger(slots / 3, 1); }
   /// Eight keys of all chunks of a slot lie together: from those to the next eight.
   constexpr int k_step() const { return k_slot_chunks() * 8 * operand_tile::row_bytes; }
   constexpr int v_step() const { return chunks() * 8 * operand_tile::row_bytes; }
@@ -89,7 +91,7 @@ struct dealt_work {
   line_place begin;
   std::int32_t end;
   sharers of_first, of_last;
-  std::int32_t spared;  // slots of the ring that stay empty: items.hpp
+  std::int32_t spared;  // slots of the ring that stay empty, none or spare_slots(): items.hpp
 };
 
 /// What a block does of an item: the rows of a group of heads, and some of the keys.

@@ -76,9 +76,9 @@ class dealer {
   using ints = typename X::template lanes<int>;
 
  public:
-  /// `early`: others may still be writing the lengths. `slots`: of a block's ring.
-  BATON_FN dealer(X& x, const params& p, int slots, bool early)
-      : x_{x}, p_{p}, slots_{slots}, share_{ceil_div(p.sequences, warp_lanes)} {
+  /// `early`: others may still be writing the lengths. `spare`: slots that a block with less to read leaves empty.
+  BATON_FN dealer(X& x, const params& p, int spare, bool early)
+      : x_{x}, p_{p}, spare_{spare}, share_{ceil_div(p.sequences, warp_lanes)} {
     const auto read = [&](const std::int32_t* at) {
       return early ? x_.template load<order::relaxed, scope::device>(at) : x_.read(at);
     };
@@ -180,7 +180,7 @@ class dealer {
     if (count > 1) w.of_first = w.of_last = {first, count};
     // Memory is shared as copies are in flight: who has less to read leaves it to others. Of two teams each has half as much, and
     // is done before others however it reads.
-    if (count > 2 && count * items > parts) w.spared = larger(slots_ / 3, 1);
+    if (count > 2 && count * items > parts) w.spared = spare_;
     return w;
   }
   /// The item that a place of the line is in, or the next one.
@@ -213,7 +213,7 @@ class dealer {
 
   X& x_;
   const params& p_;
-  int slots_, share_, of_head_, total_;
+  int spare_, share_, of_head_, total_;
   ints seen_;                // lengths of each lane's sequence, if it has one
   ints sum_, up_to_, most_;  // units of each lane's sequences; of all up to those
 };

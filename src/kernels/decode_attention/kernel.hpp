@@ -74,13 +74,13 @@ class block_role {
   /// they were dealt by.
   BATON_FN void deal() {
     const int team = shared_by_team(x_, x_.block()), teams = shared_by_team(x_, x_.num_blocks());
-    dealer<X> early{x_, p_, C.slots, true};
+    dealer<X> early{x_, p_, C.spare_slots(), true};
     dealt_work w{};
     const bool is_dealt = early.deal_evenly(team, teams, w);
     if (is_dealt) keep(w);
     x_.await_dependencies();  // of who deals out
     if (is_dealt && early.still_right()) return;
-    dealer<X> now{x_, p_, C.slots, false};
+    dealer<X> now{x_, p_, C.spare_slots(), false};
     if (!is_dealt || !now.agrees(early)) keep(now.deal(team, teams));
   }
   BATON_FN void keep(const dealt_work& w) {

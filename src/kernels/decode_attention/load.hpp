@@ -19,7 +19,7 @@ class load_role {
     // Free slots are awaited that many ahead of those that are filled.
     if (known_to_all(x_, x_.read(&block_plan<C>{}.dealt(x_)->spared)) > 0) {
       BATON_UNROLL
-      for (int i = 0; i < larger(C.slots / 3, 1); ++i) room_.step();
+      for (int i = 0; i < C.spare_slots(); ++i) room_.step();
     }
     while (items.next()) {
       const part w = items.now();
