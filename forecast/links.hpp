@@ -12,7 +12,7 @@ namespace baton::forecast {
 /// | nic_us               | 3       | assumed: not measured                                                                   |
 /// | nic_messages_per_us  | 100     | assumed; tokens of 7 KB need 7                                                          |
 /// | nic_overhead_bytes   | 64      | assumed: headers of a put                                                               |
-/// | ranks_per_nic        | 1       | as such machines are built: a card for each GPU                                         |
+/// | ranks_per_nic        | 1       | as such machines are built: a card for each GPU; divides a group                        |
 /// | one_host             | no      | all ranks are on one host: no cards, puts are a GPU's stores, through its links         |
 struct link_facts {
   double near_gb_per_s = 357;  // of a GPU to its peers of the p2p group, and as much from them

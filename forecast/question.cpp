@@ -27,6 +27,18 @@ std::string why_not(const link_facts& l) {
   return {};
 }
 
+namespace {
+
+/// A group's cards are its own, and its ranks share them evenly.
+std::string why_not_shared(const question& q) {
+  const bool has_cards = q.groups() > 1 && !q.links.one_host;
+  if (!has_cards || q.group_size() % q.links.ranks_per_nic == 0) return {};
+  return fmt::format("ranks_per_nic: {} does not divide the {} of a p2p group, which has cards of its own",
+                     q.links.ranks_per_nic, q.group_size());
+}
+
+}  // namespace
+
 /// Whatever a communicator of few ranks is asked, and what is of so many.
 std::string why_not(const question& q) {
   if (q.ranks < 1 || q.ranks > most_ranks)
@@ -42,7 +54,8 @@ std::string why_not(const question& q) {
   few.p2p_group_size = 0;
   few.levels = ep_levels::one;
   std::string reason = baton::why_not(few, std::min(q.ranks, ep::max_near_ranks));
-  return reason.empty() ? why_not(q.links) : reason;
+  if (reason.empty()) reason = why_not(q.links);
+  return reason.empty() ? why_not_shared(q) : reason;
 }
 
 ep_transfer transfer_in_group(const question& q) {

@@ -1,5 +1,6 @@
 #pragma once
 // What is asked: an exchange, on how many ranks, reached how.
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -32,8 +33,8 @@ struct question {
     const int first = group * group_size(), size = std::min(group_size(), ranks - first);
     return first + rank % group_size() % size;
   }
-  /// Each group has cards of its own.
-  int nics_of_group() const { return (group_size() + links.ranks_per_nic - 1) / links.ranks_per_nic; }
+  /// Each group has cards of its own, but for a single one, which needs none.
+  int nics_of_group() const { return std::max(1, group_size() / links.ranks_per_nic); }
   int nic_of(int rank) const {
     return group_of(rank) * nics_of_group() + rank % group_size() / links.ranks_per_nic;
   }

@@ -1,5 +1,9 @@
 #include "cli/commands/argument_kinds.hpp"
 
+#include <charconv>
+#include <limits>
+#include <system_error>
+
 namespace baton::cli {
 namespace {
 
@@ -7,6 +11,19 @@ const std::map<std::string, device_choice> device_names{
     {"auto", device_choice::automatic}, {"cpu", device_choice::cpu}, {"cuda", device_choice::cuda}};
 
 }  // namespace
+
+std::string whole_number_of_64_bits(const std::string& word) {
+  std::uint64_t number = 0;
+  const char* const end = word.data() + word.size();
+  const auto [stopped, problem] = std::from_chars(word.data(), end, number);
+  if (problem == std::errc{} && stopped == end) return {};
+  return word + " is not a whole number from 0 to " +
+         std::to_string(std::numeric_limits<std::uint64_t>::max());
+}
+
+CLI::Option* add_seed(CLI::App& command, std::uint64_t& seed, const std::string& text) {
+  return add_count(command, "--seed", seed, text)->check(CLI::Validator{whole_number_of_64_bits, ""});
+}
 
 void declare_json(CLI::App& command, bool& json, bool& is_json) {
   command

@@ -1,6 +1,7 @@
 #pragma once
 // Kinds of options that several commands have.
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -64,6 +65,11 @@ template <class Value>
 CLI::Option* add_count(CLI::App& command, const std::string& flag, Value& value, const std::string& text) {
   return command.add_option(flag, value, text)->type_name("N")->capture_default_str();
 }
+
+/// What is wrong with a number of 64 bits without a sign, or nothing. Its type would take -1 for the largest one.
+std::string whole_number_of_64_bits(const std::string& word);
+/// --seed, whose value before is the default that the help names.
+CLI::Option* add_seed(CLI::App& command, std::uint64_t& seed, const std::string& text);
 
 /// Any number of counts; `usual` is the default that the help names.
 inline CLI::Option* add_counts(CLI::App& command, const std::string& flag, std::vector<int>& values,

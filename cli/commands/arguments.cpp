@@ -162,6 +162,7 @@ void declare_check(CLI::App& app, arguments& chosen) {
           "--seed", [&options](std::uint64_t seed) { options.seed = seed; },
           "random schedules by this seed instead of all: N of them, or 10000")
       ->type_name("X")
+      ->check(CLI::Validator{whole_number_of_64_bits, ""})
       ->group("How far");
   command.add_option("--jobs", options.jobs, "explorations at a time; 0: one a core")
       ->type_name("N")

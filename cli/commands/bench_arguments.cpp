@@ -158,7 +158,7 @@ void declare_bench_ep(CLI::App& bench, arguments& chosen) {
       ->type_name("N")
       ->default_str("4 to 40 on CUDA, 1 on the CPU")
       ->group("Measuring");
-  add_count(command, "--seed", options.seed, "of tokens and routing")->group("Measuring");
+  add_seed(command, options.seed, "of tokens and routing")->group("Measuring");
   declare_json(command, options.json, chosen.is_json);
   declare_json_file(command, options.json_path);
   command.footer(
@@ -204,7 +204,7 @@ void declare_bench_groups(CLI::App& bench, arguments& chosen) {
       ->group("Exchange");
   add_count(command, "--repeats", options.repeats, "samples of each time")->group("Measuring");
   add_count(command, "--rounds", options.rounds, "rounds timed together for a sample")->group("Measuring");
-  add_count(command, "--seed", options.seed, "of tokens and routing")->group("Measuring");
+  add_seed(command, options.seed, "of tokens and routing")->group("Measuring");
   declare_device_or_none(command, options.device);
   declare_json(command, options.json, chosen.is_json);
   declare_json_file(command, options.json_path);

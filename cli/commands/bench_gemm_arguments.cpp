@@ -80,7 +80,7 @@ void declare_grouped(CLI::App& command, bench_grouped_options& options, CLI::Opt
                          "which group a row is in; uniform: as many in each; zipf: the n-th most popular one "
                          "in proportion to 1/n; skewed: in proportion to squares of random numbers")
                  ->default_str("uniform"));
-  of_grouped(add_count(command, "--seed", options.seed, "of --routing"));
+  of_grouped(add_seed(command, options.seed, "of --routing"));
 }
 
 }  // namespace

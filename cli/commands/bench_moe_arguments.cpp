@@ -75,7 +75,7 @@ void declare_bench_moe(CLI::App& bench, arguments& chosen) {
       ->type_name("N")
       ->default_str("2 to 20 on CUDA, 1 on the CPU")
       ->group("Measuring");
-  add_count(command, "--seed", options.seed, "of tokens and routing")->group("Measuring");
+  add_seed(command, options.seed, "of tokens and routing")->group("Measuring");
   declare_json(command, options.json, chosen.is_json);
   declare_json_file(command, options.json_path);
   command.footer(

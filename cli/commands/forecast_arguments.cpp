@@ -53,7 +53,7 @@ void declare_forecast_exchange(CLI::App& command, forecast_options& o) {
       "those of rank 0")
       ->default_str("uniform")
       ->group("Exchange");
-  add_count(command, "--seed", o.seed, "of what tokens choose")->group("Exchange");
+  add_seed(command, o.seed, "of what tokens choose")->group("Exchange");
 }
 
 void declare_forecast_links(CLI::App& command, forecast::link_facts& l) {
@@ -66,7 +66,7 @@ void declare_forecast_links(CLI::App& command, forecast::link_facts& l) {
   fact("--nic-us", l.nic_us, "on the way between groups; assumed");
   fact("--nic-messages-per-us", l.nic_messages_per_us, "puts that a card begins; assumed");
   fact("--nic-overhead-bytes", l.nic_overhead_bytes, "that a put adds; assumed");
-  fact("--ranks-per-nic", l.ranks_per_nic, "ranks that share a network card");
+  fact("--ranks-per-nic", l.ranks_per_nic, "ranks of a group that share a network card");
   command
       .add_flag("--one-host", l.one_host,
                 "groups are of one host: what is put passes GPUs' links, and there are no cards")

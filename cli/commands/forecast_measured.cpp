@@ -11,6 +11,7 @@
 #include "cli/bench/statistics.hpp"
 #include "cli/commands/exchange_arguments.hpp"
 #include "cli/commands/forecast_report.hpp"
+#include "cli/config_words.hpp"
 #include "cli/model/input_file.hpp"
 #include "cli/model/json_text.hpp"
 
@@ -82,9 +83,13 @@ void fill_sizes(const fields& from, forecast_case& c) {
   c.asked.config.num_max_tokens_per_rank = from.number("tokens", 0);
 }
 
+/// What reaches ranks is no fault of the file.
 void require_in_file(const forecast_case& c, const std::string& where) {
-  if (const std::string reason = why_not(c.asked); !reason.empty())
+  forecast::question of_file = c.asked;
+  of_file.links = {};
+  if (const std::string reason = why_not(of_file); !reason.empty())
     throw bad_file{fmt::format("{}: {}", where, reason)};
+  require_none(why_not(c.asked), forecast_words);
 }
 
 /// Nothing, if the model knows no such rounds.

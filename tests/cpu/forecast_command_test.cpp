@@ -136,6 +136,8 @@ TEST(forecast_command, what_cannot_be_forecast_is_refused_by_its_option_before_a
             "--group-size: -2 is outside [1, 4], the ranks; 0 means all");
   EXPECT_EQ(refusal([](forecast_options& o) { o.links.nic_gb_per_s = 0; }),
             "--nic-gb-per-s: 0 is outside [0.001, 1000000]");
+  EXPECT_EQ(refusal([](forecast_options& o) { o.links.ranks_per_nic = 16; }),
+            "--ranks-per-nic: 16 does not divide the 8 of a p2p group, which has cards of its own");
   EXPECT_EQ(refusal([](forecast_options& o) {
               o.routings = {ep_routing::all_to_one};
               o.ranks = {64};
@@ -217,6 +219,23 @@ TEST(forecast_command, rounds_of_per_rank_beyond_the_group_are_as_far_off_as_the
   EXPECT_LT(of_others.median_percent, 5.5);
 }
 
+/// No constant is of these.
+TEST(forecast_command, rounds_of_later_kernels_are_as_far_off_as_the_results_say) {
+  for (const std::string of_day : {"2026-11-28-lost-ranks/", "2026-11-28-beyond-the-group/"}) {
+    SCOPED_TRACE(of_day);
+    measured_rounds all =
+        rounds_of({of_day + "per-rank-256.jsonl", of_day + "per-rank-64.jsonl"}, one_host());
+    measured_rounds lines = all;
+    std::erase_if(all.all, [](const measured_round& r) { return r.of.asked.groups() == 1; });
+    std::erase_if(lines.all, [](const measured_round& r) { return r.of.asked.groups() > 1; });
+    EXPECT_EQ(all.all.size(), 28u);
+    EXPECT_LT(errors_of(all).worst_percent, 13.5);
+    EXPECT_LT(errors_of(all).median_percent, 5.5);
+    EXPECT_LT(errors_of(lines).worst_percent, 23);
+    EXPECT_LT(errors_of(rounds_of({of_day + "per-expert-64.jsonl"}, one_host())).worst_percent, 13.5);
+  }
+}
+
 TEST(forecast_command, measured_rounds_of_both_levels_can_be_told_apart) {
   forecast_options o;
   o.measured = BATON_SOURCE_DIR "/docs/results/2026-11-27-two-levels/levels-64.jsonl";
@@ -268,6 +287,11 @@ TEST(forecast_command, a_link_that_cannot_be_is_no_fault_of_the_file_of_rounds) 
   std::ostringstream out;
   EXPECT_EQ(message_of<invalid_argument>([&] { run_forecast(o, out); }),
             "--ranks-per-nic: 0 is outside [1, 1024]");
+  o.measured = BATON_SOURCE_DIR "/docs/results/2026-11-27-two-levels/levels-64.jsonl";
+  o.links.ranks_per_nic = 4;
+  EXPECT_EQ(message_of<invalid_argument>([&] { run_forecast(o, out); }),
+            "--ranks-per-nic: 4 does not divide the 2 of a p2p group, which has cards of its own");
+  EXPECT_EQ(out.str(), "");
 }
 
 TEST(forecast_command, on_one_host_there_are_no_cards) {

@@ -310,15 +310,6 @@ TEST(forecast, what_is_forwarded_is_work_of_the_forwarder) {
     EXPECT_EQ(out.forwarded_bytes[static_cast<std::size_t>(r)], r == 4 ? 40.0 * sizes.group_message : 0) << r;
 }
 
-TEST(forecast, a_group_s_cards_are_its_own_however_its_ranks_share_them) {
-  question q = asked(6, 3, 1);
-  q.links.ranks_per_nic = 2;
-  std::vector<int> cards;
-  for (int r = 0; r < 6; ++r) cards.push_back(q.nic_of(r));
-  EXPECT_EQ(cards, (std::vector{0, 0, 1, 2, 2, 3}));
-  EXPECT_EQ(q.nics(), 4);
-}
-
 /// Single messages in queues, the first to come the first to go, one after the other.
 std::vector<double> times_behind_queues(const std::vector<train>& trains, std::size_t queues,
                                         double latency) {
@@ -430,7 +421,7 @@ TEST(forecast, sums_in_chunks_go_to_all_ranks_in_turn) {
 }
 
 TEST(forecast, ranks_share_a_card_with_their_neighbours_in_their_group_and_with_nobody_else) {
-  for (const int sharing : {1, 2, 3, 8}) {
+  for (const int sharing : {1, 2, 4, 8}) {
     question q = asked(20, 8, 1);
     q.links.ranks_per_nic = sharing;
     for (int a = 0; a < q.ranks; ++a) {
@@ -459,6 +450,25 @@ TEST(forecast, what_cannot_be_asked_is_refused_by_name) {
             "nic_gb_per_s: 0 is outside [0.001, 1000000]");
   EXPECT_EQ(reason([](question& q) { q.links.near_us = -1; }), "near_us: -1 is outside [0, 1000000]");
   EXPECT_EQ(reason([](question& q) { q.links.ranks_per_nic = 0; }), "ranks_per_nic: 0 is outside [1, 1024]");
+}
+
+TEST(forecast, cards_that_a_group_cannot_share_evenly_are_refused_where_there_are_cards) {
+  const auto reason = [](int group, int sharing, bool one_host = false) {
+    question q = asked(16, group, 64);
+    q.links.ranks_per_nic = sharing;
+    q.links.one_host = one_host;
+    return why_not(q);
+  };
+  EXPECT_EQ(reason(8, 16),
+            "ranks_per_nic: 16 does not divide the 8 of a p2p group, which has cards of its own");
+  EXPECT_EQ(reason(8, 3),
+            "ranks_per_nic: 3 does not divide the 8 of a p2p group, which has cards of its own");
+  EXPECT_EQ(reason(6, 3), "") << "the last group is smaller";
+  EXPECT_EQ(reason(8, 3, true), "");
+  EXPECT_EQ(reason(16, 3), "") << "one group";
+  question lone = asked(4, 4, 16);
+  lone.links.ranks_per_nic = 8;
+  EXPECT_GT(round_of(lone).round_us(), 0);
 }
 
 TEST(forecast, numbers_of_which_times_would_be_infinite_or_overflow_are_refused) {
