@@ -22,8 +22,7 @@ run() { # run NAME ARGUMENTS...
   if [[ $hosts == --here ]]; then
     mpirun --oversubscribe -np 2 -x BATON_HOST=left "${program[@]}" "${small[@]}" : -np 2 -x BATON_HOST=right "${program[@]}" "${small[@]}"
   else
-    mpirun -np "$ranks" --host "$hosts" ${BATON_NVSHMEM:+-x BATON_NVSHMEM} ${BATON_NVSHMEM_MODULE:+-x BATON_NVSHMEM_MODULE} ${BATON_DEADLINE_MS:+-x BATON_DEADLINE_MS} \
-      "${program[@]}"
+    mpirun -np "$ranks" --host "$hosts" "${passed_on[@]}" "${program[@]}"
   fi || failed+=("$name")
 }
 
@@ -36,6 +35,10 @@ elif ! command -v mpirun >/dev/null; then
   exit 2
 fi
 hosts=$1 failed=() small=(--device cpu --tokens 6 --hidden 64 --top-k 3 --experts 13 --rounds 3 --deadline 4)
+passed_on=() # what baton and NVSHMEM are told, but for what this host is called
+for name in $(compgen -e BATON_) $(compgen -e NVSHMEM_); do
+  [[ $name == BATON_HOST ]] || passed_on+=(-x "$name")
+done
 if [[ $hosts == --here ]]; then ranks=4; else ranks=$(ranks_of "$hosts"); fi
 run "layout per_rank" --repeats 10
 run "layout per_rank, two levels" --repeats 10 --levels two

@@ -187,6 +187,11 @@ class World:
         """Of every wait, in seconds; 0: none. BATON_DEADLINE_MS overrides what was asked for."""
         return self._core.deadline
 
+    @property
+    def hosts(self) -> "tuple[int, ...]":
+        """Of each rank, the number of its host, counted in order of ranks: (0, 0, 1, 1). A host is a machine, or what BATON_HOST calls so."""
+        return self._core.hosts
+
     def synchronize(self, stream: Any = None) -> None:
         """Waits, without Python's lock, until everything that this rank enqueued on `stream` is done. On CPU ranks this is where work runs.
         None: the current stream of torch, or else cupy, where one of them is loaded.

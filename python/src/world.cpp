@@ -191,6 +191,7 @@ void bind_world(nb::module_& module) {
       .def_prop_ro(
           "deadline",
           [](const py_world& self) { return std::chrono::duration<double>(self.get().deadline()).count(); })
+      .def_prop_ro("hosts", [](const py_world& self) { return nb::tuple(nb::cast(self.get().hosts())); })
       .def(
           "synchronize",
           [](const py_world& self, std::uintptr_t stream) { self.synchronize(self.stream_of(stream)); },

@@ -17,9 +17,9 @@ FEW = ["--device", "cpu", "--tokens", "6", "--hidden", "64", "--top-k", "3", "--
 SMALL = ["--meet", "env", *FEW]
 
 
-def outputs_of(hosts, *arguments, **environment):
+def outputs_of(hosts, *arguments, program=(PROGRAM, *SMALL), **environment):
     """What each rank says, and its exit code."""
-    ranks = [subprocess.Popen([sys.executable, PROGRAM, *SMALL, *arguments], env={**os.environ, **environment, **variables, "BATON_HOST": host},
+    ranks = [subprocess.Popen([sys.executable, *program, *arguments], env={**os.environ, **environment, **variables, "BATON_HOST": host},
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
              for host, variables in zip(hosts, variables_of_ranks(len(hosts)))]
     told = [rank.communicate(timeout=120) for rank in ranks]
@@ -33,6 +33,11 @@ def test_ranks_of_two_hosts_are_right_in_groups_of_their_hosts_and_rank_0_tells_
         assert code == 0, text
         assert text.splitlines()[0] == f"rank {rank} of 4, groups of 2: 3 rounds, 0 values wrong"
         assert ("us a round" in text) == (rank == 0)
+
+
+def test_a_world_says_on_which_host_each_rank_is():
+    told = outputs_of(["right", "left", "right"], program=("-c", "import baton; print(baton.World.from_env('cpu').hosts)"))
+    assert told == [(0, "(0, 1, 0)\n")] * 3
 
 
 @pytest.mark.parametrize("layout, place", [("per_rank", "dispatch.ids"), ("per_expert", "dispatch.arrival")])
@@ -66,6 +71,19 @@ def test_without_mpirun_it_is_said_what_to_do(tmp_path):
         (tmp_path / tool).symlink_to(shutil.which(tool))
     run = subprocess.run([PROGRAM.parent / "two_hosts.sh", "--here"], env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stdout) == (2, "") and "mpirun is not found" in run.stderr, run.stderr
+
+
+def test_every_host_is_told_what_baton_and_nvshmem_are(tmp_path):
+    (tmp_path / "mpirun").write_text("#!/bin/sh\necho mpirun \"$@\"\n")
+    (tmp_path / "mpirun").chmod(0o755)
+    told = {"BATON_NVSHMEM": "/nvshmem", "BATON_HOST": "a", "NVSHMEM_SYMMETRIC_SIZE": "4G", "NVSHMEM_HCA_LIST": "mlx5_0 mlx5_1"}
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("BATON_", "NVSHMEM_"))}
+    run = subprocess.run([PROGRAM.parent / "two_hosts.sh", "a:4,b:2"], env={**others, **told, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+                         capture_output=True, text=True, timeout=60)
+    started = [line for line in run.stdout.splitlines() if line.startswith("mpirun")]
+    assert run.returncode == 0 and len(started) == 6, run
+    for line in started:
+        assert line.startswith("mpirun -np 6 --host a:4,b:2 -x BATON_NVSHMEM -x NVSHMEM_HCA_LIST -x NVSHMEM_SYMMETRIC_SIZE python bench/beyond"), line
 
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs Open MPI's mpirun")

@@ -71,7 +71,7 @@ def test_what_is_missing_is_said_by_python():
 
 def test_a_world_of_one_rank_needs_nobody():
     world = baton.World.from_all_gather(None, 0, 1, "cpu", deadline=1.5)
-    assert (world.rank, world.size, world.device, world.deadline) == (0, 1, "cpu", 1.5)
+    assert (world.rank, world.size, world.device, world.deadline, world.hosts) == (0, 1, "cpu", 1.5, (0,))
     with pytest.raises(TypeError, match="World.local"):
         baton.World(None)
 
