@@ -180,7 +180,7 @@ expert_range experts_of_rank(int num_experts, int num_ranks, int rank);
 /// -1, which costs no bytes of tokens, and numbers its experts as experts_of_rank has the communicator's.
 ///
 /// Failure: when synchronising throws stuck, every communicator of the world is lost; see there. Calls on it then
-/// throw invalid_argument, but for set_members, with which some ranks or all of them go on.
+/// throw invalid_argument, but for set_members, with which some ranks or all of them go on where that can be called.
 ///
 /// Damage: what ranks tell each other is checked before it is believed: counts against their check, the room and
 /// what was sent, sources against their seal, the ids that layout per_rank sends against theirs. What does not fit is
@@ -200,6 +200,8 @@ class expert_parallel {
   /// @throws unsupported       layout per_rank, but for transfer flags, and a trial of some 10 ms, the first of a process on
   ///                           these GPUs, saw lines of 128 bytes arrive in parts, which it assumes not to happen: between
   ///                           whom; use flags or per_expert
+  /// @throws unsupported       ranks of GPUs beyond the p2p group, and NVSHMEM or its module cannot be opened, is of another
+  ///                           build or another set of processes, or ranks share a process: on all ranks, with what to do
   static expert_parallel create(const world& world, const ep_config& config);
 
   /// The same for all ranks of world::local at once, from one thread.
@@ -217,6 +219,7 @@ class expert_parallel {
   /// work, on CUDA for its device; not while a stream captures.
   /// @throws invalid_argument  on all ranks: a round of some rank and slot is not over, or the memory is released already
   /// @throws stuck             work that was waited for was lost; it cannot be released then, only destroyed
+  /// @throws unsupported       on CUDA with ranks beyond the p2p group, whose memory is of NVSHMEM's heap
   /// @throws transport_error   a rank did not come; the memory counts as released
   void release();
 
@@ -240,11 +243,13 @@ class expert_parallel {
   /// another memory, and needs a communicator that all create. release() and reacquire() stay collective over all ranks, absent
   /// ones too: with a dead one there is no release().
   ///
-  /// Layout per_rank only. On CUDA it waits for all work of the device, on the CPU what the rank has queued is dropped, of other
-  /// communicators too, which are lost then; not while a stream captures. Costs the time that it takes to zero workspace_bytes().
-  /// Where a member did not come, or was given something else, only set_members can be called, with a greater epoch.
-  /// @throws invalid_argument  members.epoch is not greater, active_ranks are none of this world or without this rank, or the
-  ///                           layout is per_expert; or the members were given different values: says who was given what
+  /// Layout per_rank only, with all ranks in one p2p group. On CUDA it waits for all work of the device, on the CPU what the rank
+  /// has queued is dropped, of other communicators too, which are lost then; not while a stream captures. Costs the time that it
+  /// takes to zero workspace_bytes(). Where a member did not come, or was given something else, only set_members can be called,
+  /// with a greater epoch.
+  /// @throws invalid_argument  members.epoch is not greater, active_ranks are none of this world or without this rank, the
+  ///                           layout is per_expert, or some ranks are beyond the p2p group; or the members were given
+  ///                           different values: says who was given what
   /// @throws stuck             a member did not come, or with a smaller epoch: which
   void set_members(const ep_membership& members);
   ep_membership members() const;

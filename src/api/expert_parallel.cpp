@@ -20,6 +20,7 @@
 #include "bootstrap/group.hpp"
 #include "kernels/ep/lost_rank/launch.hpp"
 #include "runtime/on_cuda.hpp"
+#include "runtime/stuck_report.hpp"
 #include "runtime/world_state.hpp"
 
 namespace baton {
@@ -69,14 +70,14 @@ struct expert_parallel::state {
 
   /// After a time-out peers may still work on an old round in the same memory: only new memory is safe.
   void require_sound(const char* called) const {
-    if (ranks.state().times_lost != times_lost)
-      throw invalid_argument{fmt::format(
-          "{} called after work of rank {} was lost: a wait gave up, or an exception ended it. "
-          "This communicator is of no further use. Destroy it and create one anew, on every rank{}",
-          called, ranks.rank(),
-          config.layout == ep_layout::per_rank && !goes_beyond_group(config, ranks.size())
-              ? "; or call set_members on the ranks that go on"
-              : "")};
+    if (ranks.state().times_lost == times_lost) return;
+    const bool is_beyond = goes_beyond_group(config, ranks.size());
+    throw invalid_argument{
+        fmt::format("{} called after work of rank {} was lost: a wait gave up, or an exception ended it. "
+                    "This communicator is of no further use. {}",
+                    called, ranks.rank(),
+                    way_on(config.layout == ep_layout::per_rank && !is_beyond,
+                           is_beyond && ranks.device() == device_kind::cuda))};
   }
   void require_memory(const char* called) const {
     if (workspace->is_released())

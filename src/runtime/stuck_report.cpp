@@ -62,6 +62,16 @@ bool is_all_done_since(const detail::world_state& state, const detail::lost_work
   return !is_stuck && state.lost() == then;
 }
 
+std::string way_on(bool has_members, bool by_nvshmem) {
+  std::string text = "Destroy it and create one anew, on every rank";
+  if (has_members) text += "; or call set_members on the ranks that go on";
+  if (by_nvshmem)
+    text +=
+        ", if the processes of all live; if one has ended, start all of them anew: NVSHMEM has one set of "
+        "processes, for their lives";
+  return text;
+}
+
 void throw_if_stuck(detail::world_state& state) {
   stuck_record* const shared = state.reports.record_host;
   if (shared == nullptr) return;

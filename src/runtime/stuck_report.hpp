@@ -1,5 +1,7 @@
 #pragma once
 // A stuck record in words.
+#include <string>
+
 #include "baton/error.hpp"
 #include "runtime/world_state.hpp"
 
@@ -7,6 +9,10 @@ namespace baton {
 
 /// "rank 3 waited 30.0 s at dispatch.arrival for rank 6, round 18: ..."
 std::string stuck_text(const stuck_record& record);
+
+/// What the ranks of a communicator can do of which one lost work: whether members can be set, and whether its ranks are in a
+/// set of NVSHMEM's.
+std::string way_on(bool has_members, bool by_nvshmem);
 
 /// Throws stuck if a kernel of this rank has filled its record in; the record and the abort word are then
 /// clear again, for the communicator that replaces the broken one. Only while the rank's kernels are done.

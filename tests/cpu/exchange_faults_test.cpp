@@ -2,6 +2,8 @@
 #include <tuple>
 
 #include "baton/error.hpp"
+#include "runtime/stuck_report.hpp"
+#include "tests/cpu/says.hpp"
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/simulated_worlds.hpp"
 #include "tests/support/stuck_rounds.hpp"
@@ -123,6 +125,32 @@ TEST_P(exchange_faults_by, after_a_time_out_only_a_new_communicator_goes_on_and_
     ranks = make_ranks(worlds, c.config);
     for (std::uint64_t seed = 1; seed <= 3; ++seed) EXPECT_EQ(run_round(c, ranks, seed), "");
   }
+}
+
+/// NVSHMEM has one set of processes: where one has ended, those that live on cannot make another communicator of theirs.
+TEST(exchange_faults, what_is_said_to_do_after_a_loss_can_be_done) {
+  const std::string anew = "Destroy it and create one anew, on every rank";
+  EXPECT_EQ(way_on(false, false), anew);
+  EXPECT_EQ(way_on(true, false), anew + "; or call set_members on the ranks that go on");
+  EXPECT_EQ(way_on(false, true),
+            anew +
+                ", if the processes of all live; if one has ended, start all of them anew: "
+                "NVSHMEM has one set of processes, for their lives");
+}
+
+TEST(exchange_faults, ranks_beyond_the_group_are_not_told_of_members_that_cannot_be_set) {
+  exchange_case c = case_of_eight_experts(2);
+  c.config.layout = ep_layout::per_rank;
+  c.config.p2p_group_size = 1;
+  auto ranks = make_ranks(simulated_worlds(2, {}), c.config);
+  ranks[0].load(draw_inputs(c, 1)[0]);
+  ranks[0].dispatch_async();
+  ranks[0].dispatch_wait();
+  EXPECT_THROW(ranks[0].ranks().synchronize(), stuck) << "rank 1 has not come yet";
+  const std::string told = message_of<invalid_argument>([&] { ranks[0].dispatch_async(); });
+  EXPECT_TRUE(says(told, "of no further use. Destroy it and create one anew, on every rank"));
+  EXPECT_FALSE(says(told, "set_members"));
+  EXPECT_THROW(ranks[0].ep().set_members({1, 0b01}), invalid_argument);
 }
 
 /// A layout, and 4 ranks in groups of so many, 0 for all; two levels where there are several groups of several ranks.
