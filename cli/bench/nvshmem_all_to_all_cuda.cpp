@@ -44,8 +44,9 @@ class loaded_all_to_all : public nvshmem_all_to_all {
     in_ = static_cast<std::byte*>(calls_.allocate(bytes));
     if (out_ == nullptr || in_ == nullptr)
       throw out_of_memory{
-          "buffers of NVSHMEM's all-to-all: raise NVSHMEM_SYMMETRIC_SIZE, or use fewer --tokens", 2 * bytes,
-          0};
+          "buffers of NVSHMEM's all-to-all: use fewer --tokens; where NVSHMEM_DISABLE_CUDA_VMM is set, raise "
+          "NVSHMEM_SYMMETRIC_SIZE",
+          2 * bytes, 0};
   }
 
   std::string version() const override {

@@ -103,7 +103,10 @@ json to_json(const network_facts& n) {
           {"active_ports", n.active_ports},
           {"opens_verbs", n.opens_verbs},
           {"has_peermem", n.has_peermem},
-          {"lockable_bytes", n.lockable_bytes}};
+          {"lockable_bytes", n.lockable_bytes},
+          {"heap_grows", n.heap_grows},
+          {"heap_variable", n.heap_variable},
+          {"most_heap_bytes", n.most_heap_bytes}};
 }
 
 json to_json(const finding& f) {

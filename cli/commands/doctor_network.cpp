@@ -7,6 +7,8 @@
 #include <charconv>
 #include <limits>
 
+#include "base/math.hpp"
+#include "baton/expert_parallel.hpp"
 #include "cli/view/text.hpp"
 
 namespace baton::cli {
@@ -59,10 +61,42 @@ bool judge_nvshmem(const network_facts& n, std::vector<finding>& out) {
   return !n.nvshmem.empty() && !n.module.empty();
 }
 
-}  // namespace
+/// Of two hosts of eight GPUs.
+std::uint64_t window_bytes(int tokens) {
+  ep_config c;
+  c.num_experts = 256;
+  c.top_k = 8;
+  c.hidden = 7168;
+  c.num_max_tokens_per_rank = tokens;
+  c.p2p_group_size = 8;
+  return workspace_bytes(c, 16).window;
+}
 
-void judge_network(const network_facts& n, const std::vector<gpu_facts>& gpus, std::vector<finding>& out) {
-  if (!judge_nvshmem(n, out)) return;
+/// Whether windows have room in NVSHMEM's heap.
+void judge_heap(const network_facts& n, std::vector<finding>& out) {
+  const auto tell = [&](verdict what, const std::string& fact, const std::string& fix) {
+    out.push_back({"symmetric heap", what, fact, fix});
+  };
+  const std::uint64_t few = window_bytes(128), many = window_bytes(4096);
+  const std::string wants = fmt::format(
+      "a communicator of 16 ranks wants {} of it with 128 tokens each, {} with 4096 (hidden 7168, "
+      "top 8)",
+      bytes_text(few), bytes_text(many));
+  const std::string fix = fmt::format(
+      "{}={}G or more, the same on all ranks{}", n.heap_variable, ceil_div(many, std::uint64_t{1} << 30),
+      n.heap_grows ? "" : "; or unset NVSHMEM_DISABLE_CUDA_VMM, so that it grows with what is asked of it");
+  if (n.most_heap_bytes == 0)
+    return tell(verdict::warn, fmt::format("{} says no size that NVSHMEM knows", n.heap_variable), fix);
+  const std::string size = n.heap_grows
+                               ? fmt::format("grows to {} a GPU", bytes_text(n.most_heap_bytes))
+                               : fmt::format("{} a GPU, taken at once, as NVSHMEM_DISABLE_CUDA_VMM is set",
+                                             bytes_text(n.most_heap_bytes));
+  const bool is_little = n.most_heap_bytes < few;
+  tell(is_little ? verdict::warn : verdict::pass, fmt::format("{} ({}); {}", size, n.heap_variable, wants),
+       is_little ? fix : "");
+}
+
+void judge_cards(const network_facts& n, const std::vector<gpu_facts>& gpus, std::vector<finding>& out) {
   const bool by_dma_buf = !gpus.empty() && std::all_of(gpus.begin(), gpus.end(),
                                                        [](const gpu_facts& g) { return g.exports_dma_buf; });
   const std::string ports = fmt::format("{}", fmt::join(n.ports, "; "));
@@ -90,6 +124,14 @@ void judge_network(const network_facts& n, const std::vector<gpu_facts>& gpus, s
   else
     tell(verdict::pass,
          fmt::format("{}; GPUs' memory by {}", ports, n.has_peermem ? "nvidia_peermem" : "DMA-BUF"), "");
+}
+
+}  // namespace
+
+void judge_network(const network_facts& n, const std::vector<gpu_facts>& gpus, std::vector<finding>& out) {
+  if (!judge_nvshmem(n, out)) return;
+  judge_cards(n, gpus, out);
+  judge_heap(n, out);
 }
 
 }  // namespace baton::cli

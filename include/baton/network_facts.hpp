@@ -20,6 +20,11 @@ struct network_facts {
   bool opens_verbs = false;          // this process may open a device of /dev/infiniband
   bool has_peermem = false;          // the kernel module nvidia_peermem is loaded
   std::uint64_t lockable_bytes = 0;  // that this process may lock in memory; 2^64-1: no limit
+  /// NVSHMEM's symmetric heap, in which windows of ranks beyond the group lie, grows with them, or all of it is taken at first.
+  bool heap_grows = true;  // unless NVSHMEM_DISABLE_CUDA_VMM is set
+  std::string
+      heap_variable;  // which says how large it may be: NVSHMEM_MAX_MEMORY_PER_GPU, else NVSHMEM_SYMMETRIC_SIZE
+  std::uint64_t most_heap_bytes{};  // of a rank; 0: the variable says no size
 };
 
 /// `root`: the folder in which dev and sys are.

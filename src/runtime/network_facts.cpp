@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <string_view>
 #include <system_error>
 
 #include "runtime/nvshmem_library.hpp"
@@ -78,6 +81,29 @@ void read_nvshmem(network_facts& facts) {
   facts.module_version = dotted(calls->built_with);
 }
 
+/// As NVSHMEM reads sizes: "1073741824", "3.1M"; 0: it is none.
+std::uint64_t size_of(std::string_view text) {
+  constexpr std::string_view units = "kmgt";
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, problem] = std::from_chars(text.data(), end, number);
+  if (problem != std::errc{} || !(number > 0)) return 0;
+  const auto unit = rest == end ? units.npos : units.find(static_cast<char>(*rest | 0x20));
+  if (rest != end && unit == units.npos) return 0;
+  const double bytes = unit == units.npos ? number : std::ldexp(number, 10 * (static_cast<int>(unit) + 1));
+  return bytes < 0x1p62 ? static_cast<std::uint64_t>(std::ceil(bytes)) : 0;
+}
+
+/// By its rules and defaults (3.4.5).
+void read_heap(network_facts& facts) {
+  const char* const fixed = ::getenv("NVSHMEM_DISABLE_CUDA_VMM");
+  facts.heap_grows = fixed == nullptr || std::string_view{"0NnFf"}.find(*fixed) != std::string_view::npos;
+  facts.heap_variable = facts.heap_grows ? "NVSHMEM_MAX_MEMORY_PER_GPU" : "NVSHMEM_SYMMETRIC_SIZE";
+  const char* const told = ::getenv(facts.heap_variable.c_str());
+  constexpr std::uint64_t gib = std::uint64_t{1} << 30;
+  facts.most_heap_bytes = told != nullptr ? size_of(told) : facts.heap_grows ? 128 * gib : gib;
+}
+
 }  // namespace
 
 network_facts read_network_facts(const std::string& root) {
@@ -85,6 +111,7 @@ network_facts read_network_facts(const std::string& root) {
   for (const char* name : {"BATON_NVSHMEM", "BATON_NVSHMEM_MODULE"})
     if (const char* const value = ::getenv(name); value != nullptr && *value != '\0') facts.is_told = true;
   read_nvshmem(facts);
+  read_heap(facts);
   read_ports(root, facts);
   std::error_code failed;
   facts.has_peermem = fs::exists(fs::path{root} / "sys/module/nvidia_peermem", failed);

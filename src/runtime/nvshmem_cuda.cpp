@@ -130,8 +130,10 @@ class window_beyond final : public symmetric_window {
       own_ = again != nullptr ? again : static_cast<std::byte*>(calls_.allocate(bytes));
       if (own_ == nullptr)
         throw out_of_memory{
-            fmt::format("{} on rank {}, in NVSHMEM's symmetric heap: raise NVSHMEM_SYMMETRIC_SIZE, or {}",
-                        use.purpose, w.rank(), use.knob),
+            fmt::format(
+                "{} on rank {}, in NVSHMEM's symmetric heap, which grows while the GPU has memory: {}; where "
+                "NVSHMEM_DISABLE_CUDA_VMM is set, raise NVSHMEM_SYMMETRIC_SIZE",
+                use.purpose, w.rank(), use.knob),
             bytes, on_cuda::free_bytes(w.device_index())};
     });
     heap().take(own_, bytes);

@@ -24,6 +24,8 @@ network_facts ready_host() {
   n.active_ports = 1;
   n.opens_verbs = n.has_peermem = true;
   n.lockable_bytes = std::numeric_limits<std::uint64_t>::max();
+  n.heap_variable = "NVSHMEM_MAX_MEMORY_PER_GPU";
+  n.most_heap_bytes = std::uint64_t{128} << 30;
   return n;
 }
 
@@ -40,7 +42,7 @@ std::vector<finding> told_of(const network_facts& n, bool dma_buf = false) {
 
 TEST(doctor_network, a_host_that_is_ready_passes_with_versions_paths_and_ports) {
   const std::vector<finding> all = told_of(ready_host());
-  ASSERT_EQ(all.size(), 2u);
+  ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(overall(all), verdict::pass);
   EXPECT_TRUE(says(all[0].fact, "NVSHMEM 3.4.5 at /env/", "/opt/baton/lib/", "built with 3.4.5"));
   EXPECT_TRUE(says(all[1].fact, "mlx5_0 port 1", "nvidia_peermem"));
@@ -100,6 +102,57 @@ TEST(doctor_network, a_host_without_a_network_of_that_kind_keeps_ranks_to_itself
   n.active_ports = 0;
   EXPECT_EQ(told_of(n).at(1).what, verdict::pass);
   EXPECT_TRUE(says(told_of(n).at(1).fact, "have to be on this host"));
+}
+
+TEST(doctor_network,
+     a_heap_is_told_of_beside_what_a_communicator_wants_of_it_and_is_a_warning_if_that_is_more) {
+  const std::vector<finding> of_ready = told_of(ready_host());
+  EXPECT_EQ(of_ready.at(2).subject, "symmetric heap");
+  EXPECT_TRUE(says(of_ready.at(2).fact, "grows to 128 GiB a GPU (NVSHMEM_MAX_MEMORY_PER_GPU)",
+                   "16 ranks wants 112 MiB of it with 128 tokens each, 3.51 GiB with 4096"));
+  network_facts n = ready_host();
+  n.heap_grows = false;
+  n.heap_variable = "NVSHMEM_SYMMETRIC_SIZE";
+  n.most_heap_bytes = std::uint64_t{1} << 30;
+  EXPECT_EQ(told_of(n).at(2).what, verdict::pass);
+  EXPECT_TRUE(says(told_of(n).at(2).fact, "1.00 GiB a GPU, taken at once", "NVSHMEM_DISABLE_CUDA_VMM"));
+  for (const std::uint64_t little : {std::uint64_t{0}, std::uint64_t{64} << 20}) {
+    n.most_heap_bytes = little;
+    EXPECT_EQ(told_of(n).at(2).what, verdict::warn) << little;
+    EXPECT_TRUE(says(told_of(n).at(2).fix, "NVSHMEM_SYMMETRIC_SIZE=4G", "unset NVSHMEM_DISABLE_CUDA_VMM"));
+  }
+  EXPECT_TRUE(says(told_of(n).at(2).fact, "64.0 MiB a GPU"));
+}
+
+/// As the environment says, which is then as it was.
+network_facts facts_with(const std::vector<std::pair<const char*, const char*>>& variables) {
+  for (const auto& [name, value] : variables) ::setenv(name, value, 1);
+  network_facts n = read_network_facts("/nonexistent");
+  for (const auto& [name, value] : variables) ::unsetenv(name);
+  return n;
+}
+
+TEST(network_facts, the_heap_is_what_nvshmem_makes_of_its_variables) {
+  const auto most = [](const std::vector<std::pair<const char*, const char*>>& variables) {
+    return facts_with(variables).most_heap_bytes;
+  };
+  constexpr std::uint64_t mib = std::uint64_t{1} << 20, gib = mib << 10;
+  EXPECT_TRUE(facts_with({}).heap_grows);
+  EXPECT_EQ(most({}), 128 * gib);
+  EXPECT_EQ(most({{"NVSHMEM_SYMMETRIC_SIZE", "256M"}}), 128 * gib) << "of no effect on a heap that grows";
+  EXPECT_EQ(most({{"NVSHMEM_MAX_MEMORY_PER_GPU", "32g"}}), 32 * gib);
+  for (const char* no : {"0", "no", "false"})
+    EXPECT_TRUE(facts_with({{"NVSHMEM_DISABLE_CUDA_VMM", no}}).heap_grows) << no;
+  EXPECT_FALSE(facts_with({{"NVSHMEM_DISABLE_CUDA_VMM", ""}}).heap_grows) << "set is set";
+  EXPECT_EQ(most({{"NVSHMEM_DISABLE_CUDA_VMM", "1"}}), gib);
+  const auto fixed = [&](const char* size) {
+    return most({{"NVSHMEM_DISABLE_CUDA_VMM", "1"}, {"NVSHMEM_SYMMETRIC_SIZE", size}});
+  };
+  EXPECT_EQ(fixed("1048576"), mib);
+  EXPECT_EQ(fixed("256M"), 256 * mib);
+  EXPECT_EQ(fixed(".5gk"), gib / 2);
+  EXPECT_EQ(fixed("3.1M"), 3250586u);
+  for (const char* none : {"", "G", "-1", "12q", "nan", "1e300", "inf"}) EXPECT_EQ(fixed(none), 0u) << none;
 }
 
 TEST(network_facts, ports_devices_and_modules_are_read_where_linux_has_them) {
