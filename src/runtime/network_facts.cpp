@@ -96,8 +96,7 @@ std::uint64_t size_of(std::string_view text) {
 
 /// By its rules and defaults (3.4.5).
 void read_heap(network_facts& facts) {
-  const char* const fixed = ::getenv("NVSHMEM_DISABLE_CUDA_VMM");
-  facts.heap_grows = fixed == nullptr || std::string_view{"0NnFf"}.find(*fixed) != std::string_view::npos;
+  facts.heap_grows = nvshmem_heap_grows();
   facts.heap_variable = facts.heap_grows ? "NVSHMEM_MAX_MEMORY_PER_GPU" : "NVSHMEM_SYMMETRIC_SIZE";
   const char* const told = ::getenv(facts.heap_variable.c_str());
   constexpr std::uint64_t gib = std::uint64_t{1} << 30;

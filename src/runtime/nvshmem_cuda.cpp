@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/math.hpp"
 #include "baton/error.hpp"
 #include "bootstrap/group.hpp"
 #include "runtime/device_guard_cuda.hpp"
@@ -119,6 +120,23 @@ std::byte* free_block(const bootstrap::group& g, std::size_t bytes) {
   return heap().first_of(all);
 }
 
+[[noreturn]] void refuse_memory(const world& w, std::size_t bytes, const memory_use& use) {
+  throw out_of_memory{
+      fmt::format(
+          "{} on rank {}, in NVSHMEM's symmetric heap, which grows while the GPU has memory: {}; where "
+          "NVSHMEM_DISABLE_CUDA_VMM is set, raise NVSHMEM_SYMMETRIC_SIZE",
+          use.purpose, w.rank(), use.knob),
+      bytes, on_cuda::free_bytes(w.device_index())};
+}
+
+/// Whether NVSHMEM's heap can grow by so much, or is not of the kind that does. It is asked for on all ranks before any of them
+/// allocates: that is a meeting of NVSHMEM's without a deadline, and who finds no memory then leaves the others waiting, and its
+/// own heap in pieces (3.4.5).
+bool has_room(int device, std::size_t bytes) {
+  constexpr std::size_t step = std::size_t{512} << 20;  // NVSHMEM_CUMEM_GRANULARITY, unless that is set
+  return !nvshmem_heap_grows() || on_cuda::free_bytes(device) >= align_up(bytes, step);
+}
+
 class window_beyond final : public symmetric_window {
  public:
   window_beyond(const world& w, std::size_t bytes, int group, const memory_use& use)
@@ -126,15 +144,12 @@ class window_beyond final : public symmetric_window {
     const bootstrap::group g = w.state().peers();
     std::byte* const again = free_block(g, bytes);
     bootstrap::together(g, [&] {
+      if (again == nullptr && !has_room(w.device_index(), bytes)) refuse_memory(w, bytes, use);
+    });
+    bootstrap::together(g, [&] {
       const device_guard on{w.device_index()};
       own_ = again != nullptr ? again : static_cast<std::byte*>(calls_.allocate(bytes));
-      if (own_ == nullptr)
-        throw out_of_memory{
-            fmt::format(
-                "{} on rank {}, in NVSHMEM's symmetric heap, which grows while the GPU has memory: {}; where "
-                "NVSHMEM_DISABLE_CUDA_VMM is set, raise NVSHMEM_SYMMETRIC_SIZE",
-                use.purpose, w.rank(), use.knob),
-            bytes, on_cuda::free_bytes(w.device_index())};
+      if (own_ == nullptr) refuse_memory(w, bytes, use);
     });
     heap().take(own_, bytes);
     try {

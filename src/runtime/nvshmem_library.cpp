@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "baton/error.hpp"
@@ -86,6 +87,11 @@ opened_library open_first(const std::vector<std::string>& places, int flags) {
     if (path.find('/') != path.npos) break;  // it is there: what is wrong with it has to be told
   }
   return first;
+}
+
+bool nvshmem_heap_grows() {
+  const char* const fixed = std::getenv("NVSHMEM_DISABLE_CUDA_VMM");
+  return fixed == nullptr || std::string_view{"0NnFf"}.find(*fixed) != std::string_view::npos;
 }
 
 bool is_of_this_build(const nvshmem_calls& calls) {

@@ -1,6 +1,6 @@
 #pragma once
 // Where NVSHMEM and baton's module for it are: told by the environment, or looked for where installing puts them. And whether
-// the module is of this build, and all ranks of one set of NVSHMEM's.
+// the module is of this build, all ranks of one set of NVSHMEM's, and its heap one that grows.
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,6 +35,10 @@ struct opened_library {
 };
 /// `flags` as for dlopen.
 opened_library open_first(const std::vector<std::string>& places, int flags);
+
+/// Whether its symmetric heap grows with what is asked of it, as it does unless NVSHMEM_DISABLE_CUDA_VMM is set; else all of it
+/// is taken at the start.
+bool nvshmem_heap_grows();
 
 /// Of the same sources, all of whose layouts it shares: neighbours of them differ in what no size tells.
 bool is_of_this_build(const nvshmem_calls& calls);
