@@ -103,6 +103,7 @@ json to_json(const network_facts& n) {
           {"active_ports", n.active_ports},
           {"opens_verbs", n.opens_verbs},
           {"has_peermem", n.has_peermem},
+          {"gpus_put", n.gpus_put},
           {"lockable_bytes", n.lockable_bytes},
           {"heap_grows", n.heap_grows},
           {"heap_variable", n.heap_variable},

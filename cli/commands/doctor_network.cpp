@@ -121,9 +121,16 @@ void judge_cards(const network_facts& n, const std::vector<gpu_facts>& gpus, std
     tell(verdict::warn,
          fmt::format("{}; only {} may be locked in memory", ports, bytes_text(n.lockable_bytes)),
          "ulimit -l unlimited (in a container --ulimit memlock=-1)");
+  else if (!n.gpus_put)
+    tell(verdict::warn,
+         fmt::format("{}; a thread of NVSHMEM's puts for the GPUs, and ends its process where a peer is lost",
+                     ports),
+         "NVSHMEM_IB_ENABLE_IBGDA=1 on all ranks, so that GPUs put by themselves");
   else
     tell(verdict::pass,
-         fmt::format("{}; GPUs' memory by {}", ports, n.has_peermem ? "nvidia_peermem" : "DMA-BUF"), "");
+         fmt::format("{}; GPUs put by themselves, their memory by {}", ports,
+                     n.has_peermem ? "nvidia_peermem" : "DMA-BUF"),
+         "");
 }
 
 }  // namespace

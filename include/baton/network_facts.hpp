@@ -17,8 +17,9 @@ struct network_facts {
   bool is_told = false;            // BATON_NVSHMEM or BATON_NVSHMEM_MODULE is set
   std::vector<std::string> ports;  // "mlx5_0 port 1: InfiniBand, ACTIVE"
   int active_ports = 0;
-  bool opens_verbs = false;          // this process may open a device of /dev/infiniband
-  bool has_peermem = false;          // the kernel module nvidia_peermem is loaded
+  bool opens_verbs = false;  // this process may open a device of /dev/infiniband
+  bool has_peermem = false;  // the kernel module nvidia_peermem is loaded
+  bool gpus_put = false;     // NVSHMEM_IB_ENABLE_IBGDA; else a thread of NVSHMEM's on the host does for them
   std::uint64_t lockable_bytes = 0;  // that this process may lock in memory; 2^64-1: no limit
   /// NVSHMEM's symmetric heap, in which windows of ranks beyond the group lie, grows with them, or all of it is taken at first.
   bool heap_grows = true;  // unless NVSHMEM_DISABLE_CUDA_VMM is set

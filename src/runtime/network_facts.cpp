@@ -111,6 +111,7 @@ network_facts read_network_facts(const std::string& root) {
     if (const char* const value = ::getenv(name); value != nullptr && *value != '\0') facts.is_told = true;
   read_nvshmem(facts);
   read_heap(facts);
+  facts.gpus_put = nvshmem_is_told("NVSHMEM_IB_ENABLE_IBGDA");
   read_ports(root, facts);
   std::error_code failed;
   facts.has_peermem = fs::exists(fs::path{root} / "sys/module/nvidia_peermem", failed);

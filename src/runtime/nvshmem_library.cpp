@@ -89,9 +89,13 @@ opened_library open_first(const std::vector<std::string>& places, int flags) {
   return first;
 }
 
+bool nvshmem_is_told(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && std::string_view{"0NnFf"}.find(*value) == std::string_view::npos;
+}
+
 bool nvshmem_heap_grows() {
-  const char* const fixed = std::getenv("NVSHMEM_DISABLE_CUDA_VMM");
-  return fixed == nullptr || std::string_view{"0NnFf"}.find(*fixed) != std::string_view::npos;
+  return !nvshmem_is_told("NVSHMEM_DISABLE_CUDA_VMM");
 }
 
 bool is_of_this_build(const nvshmem_calls& calls) {

@@ -36,6 +36,9 @@ struct opened_library {
 /// `flags` as for dlopen.
 opened_library open_first(const std::vector<std::string>& places, int flags);
 
+/// Whether one of its variables that are yes or no says yes, as NVSHMEM reads them: set is yes, but for 0, no and false.
+bool nvshmem_is_told(const char* variable);
+
 /// Whether its symmetric heap grows with what is asked of it, as it does unless NVSHMEM_DISABLE_CUDA_VMM is set; else all of it
 /// is taken at the start.
 bool nvshmem_heap_grows();

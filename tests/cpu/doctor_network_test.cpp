@@ -22,7 +22,7 @@ network_facts ready_host() {
   n.module_version = "3.4.5";
   n.ports = {"mlx5_0 port 1: InfiniBand, ACTIVE"};
   n.active_ports = 1;
-  n.opens_verbs = n.has_peermem = true;
+  n.opens_verbs = n.has_peermem = n.gpus_put = true;
   n.lockable_bytes = std::numeric_limits<std::uint64_t>::max();
   n.heap_variable = "NVSHMEM_MAX_MEMORY_PER_GPU";
   n.most_heap_bytes = std::uint64_t{128} << 30;
@@ -91,9 +91,10 @@ TEST(doctor_network, each_thing_that_keeps_network_cards_from_gpus_is_a_warning_
   EXPECT_TRUE(says(fix([](network_facts& n) { n.opens_verbs = false; }), "--device /dev/infiniband"));
   EXPECT_TRUE(says(fix([](network_facts& n) { n.has_peermem = false; }), "modprobe nvidia_peermem"));
   EXPECT_TRUE(says(fix([](network_facts& n) { n.lockable_bytes = 64 << 10; }), "ulimit -l unlimited"));
+  EXPECT_TRUE(says(fix([](network_facts& n) { n.gpus_put = false; }), "NVSHMEM_IB_ENABLE_IBGDA=1"));
   network_facts n = ready_host();
   n.has_peermem = false;
-  EXPECT_TRUE(says(told_of(n, true).at(1).fact, "GPUs' memory by DMA-BUF"));
+  EXPECT_TRUE(says(told_of(n, true).at(1).fact, "their memory by DMA-BUF"));
 }
 
 TEST(doctor_network, a_host_without_a_network_of_that_kind_keeps_ranks_to_itself) {
@@ -132,12 +133,14 @@ network_facts facts_with(const std::vector<std::pair<const char*, const char*>>&
   return n;
 }
 
-TEST(network_facts, the_heap_is_what_nvshmem_makes_of_its_variables) {
+TEST(network_facts, the_heap_and_who_puts_are_what_nvshmem_makes_of_its_variables) {
   const auto most = [](const std::vector<std::pair<const char*, const char*>>& variables) {
     return facts_with(variables).most_heap_bytes;
   };
   constexpr std::uint64_t mib = std::uint64_t{1} << 20, gib = mib << 10;
   EXPECT_TRUE(facts_with({}).heap_grows);
+  EXPECT_FALSE(facts_with({}).gpus_put);
+  EXPECT_TRUE(facts_with({{"NVSHMEM_IB_ENABLE_IBGDA", "1"}}).gpus_put);
   EXPECT_EQ(most({}), 128 * gib);
   EXPECT_EQ(most({{"NVSHMEM_SYMMETRIC_SIZE", "256M"}}), 128 * gib) << "of no effect on a heap that grows";
   EXPECT_EQ(most({{"NVSHMEM_MAX_MEMORY_PER_GPU", "32g"}}), 32 * gib);
