@@ -59,8 +59,8 @@ class out_of_memory : public error {
 };
 
 /// A wait outlived its deadline: some peer never did what it should have; or what a peer said cannot be, and was
-/// refused at once (waited_ns is 0). The kernels have returned and the process is healthy. Every communicator of the
-/// world must be destroyed and created anew, on every rank; the old ones refuse to go on.
+/// refused at once (waited_ns is 0). The kernels have returned and the process is healthy. Communicators of the world refuse to
+/// go on, and say with what they can: set_members, or new ones that all ranks create, or new processes.
 class stuck : public error {
  public:
   struct details {

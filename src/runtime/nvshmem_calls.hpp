@@ -16,11 +16,11 @@ using nvshmem_id = std::array<char, nvshmem_id_bytes>;
 /// A kernel that puts, and what it is asked.
 struct nvshmem_launch {
   enum class kernel {
-    dispatch_async,   // ep::dispatch_async_params<tensor_scales, peer_puts>
-    combine_async,    // ep::combine_async_params<peer_puts>
-    dispatch_chunks,  // ep::per_rank_chunks::far_params<dispatch_params>, or two_level_params, as the next two
-    combine_chunks_to_fp32,  // far_params<combine_params<store_fp32>>
-    combine_chunks_to_bf16,  // far_params<combine_params<store_bf16>>
+    dispatch_async,  // ep::dispatch_async_params<tensor_scales, peer_puts>
+    combine_async,   // ep::combine_async_params<peer_puts>
+    dispatch_chunks,  // ep::per_rank_chunks::far_params<any_dispatch_params>, or two_level_params, as the next two
+    combine_chunks_to_fp32,  // far_params<any_combine_params<store_fp32>>
+    combine_chunks_to_bf16,  // far_params<any_combine_params<store_bf16>>
     lost_rank,               // ep::lost_rank::params
   } what = kernel::dispatch_async;
   int format = 0;   // token_format; chunks have it in their parameters

@@ -30,7 +30,7 @@ template <class Format>
 struct dispatch_kernel {
   static constexpr kernel_bounds bounds{.max_threads = max_warps * warp_lanes, .blocks_per_sm = 1};
 
-  /// `P`: dispatch_params, or, where some ranks are beyond the p2p group, far_params or two_level_params of them.
+  /// `P`: dispatch_params, or, where some ranks are beyond the p2p group, far_params or two_level_params of what it is made of.
   template <line_exec_context X, class P>
   static BATON_FN void run(X& x, const P& p) {
     x.launch_dependents();
