@@ -14,14 +14,12 @@
 
 namespace baton::test {
 
-inline constexpr decode_attention::config decode_of_512 =
-                                              decode_attention::make_config(512, 64, false, false),
-                                          decode_of_256 =
-                                              decode_attention::make_config(256, 64, false, false);
+inline constexpr decode_attention::config decode_of_512 = decode_attention::make_config(512, 64, false),
+                                          decode_of_256 = decode_attention::make_config(256, 64, false);
 
 /// The configuration that a problem with up to 16 rows that share a head of K takes instead.
 constexpr decode_attention::config of_few_rows(decode_attention::config c) {
-  return decode_attention::make_config(c.head_dim, 16, c.fp16, c.softcap);
+  return decode_attention::make_config(c.head_dim, 16, c.fp16);
 }
 
 /// How the cache lies, and how the work is dealt out.

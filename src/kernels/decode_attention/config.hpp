@@ -23,11 +23,10 @@ inline constexpr int round_rows = 8;
 inline constexpr int most_team = 8;
 
 struct config {
-  int head_dim = 512;  // or 256
-  int rows = 64;       // of an item, at most; or 16
-  int slots = 4;       // of the ring
-  bool fp16 = false;   // what q, k, v and O are of; else bf16
-  bool softcap = false;
+  int head_dim = 512;         // or 256
+  int rows = 64;              // of an item, at most; or 16
+  int slots = 4;              // of the ring
+  bool fp16 = false;          // what q, k, v and O are of; else bf16
   int loader_registers = 56;  // of a thread; consumers have what is left
   friend constexpr bool operator==(const config&, const config&) = default;
 

@@ -163,7 +163,7 @@ class consume_role {
   }
   /// Caps scores, and takes those away that a row does not see, or that are not of this block.
   BATON_FN void mask(scores& s, int piece) {
-    if constexpr (C.softcap)
+    if (p_.cap_scale > 0)
       x_.each_pair(s, [&](int, int, float& v0, float& v1) {
         v0 = tanh_quickly(v0 * p_.cap_scale), v1 = tanh_quickly(v1 * p_.cap_scale);
       });

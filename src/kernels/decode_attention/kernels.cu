@@ -5,11 +5,9 @@
 
 namespace baton {
 
-#define BATON_DECODE_ATTENTION(head_dim, rows)                                                          \
-  BATON_KERNEL(decode_attention::kernel_of<bfloat16, head_dim, rows, false>, decode_attention::params); \
-  BATON_KERNEL(decode_attention::kernel_of<bfloat16, head_dim, rows, true>, decode_attention::params);  \
-  BATON_KERNEL(decode_attention::kernel_of<float16, head_dim, rows, false>, decode_attention::params);  \
-  BATON_KERNEL(decode_attention::kernel_of<float16, head_dim, rows, true>, decode_attention::params)
+#define BATON_DECODE_ATTENTION(head_dim, rows)                                                   \
+  BATON_KERNEL(decode_attention::kernel_of<bfloat16, head_dim, rows>, decode_attention::params); \
+  BATON_KERNEL(decode_attention::kernel_of<float16, head_dim, rows>, decode_attention::params)
 
 BATON_DECODE_ATTENTION(256, 16);
 BATON_DECODE_ATTENTION(256, 64);

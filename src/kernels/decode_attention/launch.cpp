@@ -42,17 +42,12 @@ void launch_as(const world& w, const operands<Value>& asked, void* scratch, stre
       {.threads = num_warps * warp_lanes, .shared_bytes = block_plan<C>{}.bytes, .begins_early = true});
   launch_on_cuda<kernel>(w, grid, p, w.state().limits(), stream);
 }
-template <int rows, bool softcap, class Value>
+template <int rows, class Value>
 void launch_of(const world& w, const operands<Value>& asked, void* scratch, stream_ref stream) {
   if (asked.head_dim == 256)
-    launch_as<config_of<Value, 256, rows, softcap>>(w, asked, scratch, stream);
+    launch_as<config_of<Value, 256, rows>>(w, asked, scratch, stream);
   else
-    launch_as<config_of<Value, 512, rows, softcap>>(w, asked, scratch, stream);
-}
-template <bool softcap, class Value>
-void launch_of(const world& w, const operands<Value>& asked, void* scratch, stream_ref stream) {
-  rows_of(asked) == 16 ? launch_of<16, softcap>(w, asked, scratch, stream)
-                       : launch_of<64, softcap>(w, asked, scratch, stream);
+    launch_as<config_of<Value, 512, rows>>(w, asked, scratch, stream);
 }
 
 }  // namespace
@@ -88,8 +83,7 @@ std::size_t scratch_bytes(const operands<Value>& asked) {
 
 template <class Value>
 void launch(const world& w, const operands<Value>& asked, void* scratch, stream_ref stream) {
-  asked.softcap > 0 ? launch_of<true>(w, asked, scratch, stream)
-                    : launch_of<false>(w, asked, scratch, stream);
+  rows_of(asked) == 16 ? launch_of<16>(w, asked, scratch, stream) : launch_of<64>(w, asked, scratch, stream);
 }
 
 template std::string why_not(const operands<bfloat16>&);
