@@ -17,7 +17,8 @@ namespace {
 using attention_kernels::item_order;
 using test::dependent_context;
 
-constexpr attention_kernels::config bounds_paged_256 = attention_kernels::make_config(256, false, false, 16);
+constexpr attention_kernels::config bounds_paged_256 =
+    attention_kernels::make_config(256, false, false, true);
 
 void expect_no_early_access(int warps) {
   EXPECT_EQ(dependent_context::waited, warps);

@@ -11,13 +11,9 @@ namespace {
 using attention_kernels::make_config;
 using test::attention_shape;
 
-/// A kernel for each head dimension and size of boxes.
-constexpr attention_kernels::config pages_of_16_512 = make_config(512, false, false, 16),
-                                    pages_of_32_512 = make_config(512, false, false, 32),
-                                    pages_of_16_256 = make_config(256, false, false, 16),
-                                    pages_of_32_256 = make_config(256, false, false, 32),
-                                    pages_of_16_128 = make_config(128, false, false, 16),
-                                    pages_of_32_128 = make_config(128, false, false, 32);
+constexpr attention_kernels::config paged_512 = make_config(512, false, false, true),
+                                    paged_256 = make_config(256, false, false, true),
+                                    paged_128 = make_config(128, false, false, true);
 
 /// A shape with all head dimensions, and what must come of it however its keys lie.
 class paged_case {
@@ -25,19 +21,11 @@ class paged_case {
   explicit paged_case(const attention_shape& s)
       : of_64_{s, 64, 5}, of_128_{s, 128, 5}, of_256_{s, 256, 5}, of_512_{s, 512, 5} {}
 
-  /// With the kernels that are launched for the size.
   void expect_right(int page_size, kv_layout layout, const sim::options& how = {}) {
-    if (attention_kernels::page_rows_of(page_size) == 16) {
-      expect_right<pages_of_16_128>(of_64_, page_size, layout, how);
-      expect_right<pages_of_16_128>(of_128_, page_size, layout, how);
-      expect_right<pages_of_16_256>(of_256_, page_size, layout, how);
-      expect_right<pages_of_16_512>(of_512_, page_size, layout, how);
-    } else {
-      expect_right<pages_of_32_128>(of_64_, page_size, layout, how);
-      expect_right<pages_of_32_128>(of_128_, page_size, layout, how);
-      expect_right<pages_of_32_256>(of_256_, page_size, layout, how);
-      expect_right<pages_of_32_512>(of_512_, page_size, layout, how);
-    }
+    expect_right<paged_128>(of_64_, page_size, layout, how);
+    expect_right<paged_128>(of_128_, page_size, layout, how);
+    expect_right<paged_256>(of_256_, page_size, layout, how);
+    expect_right<paged_512>(of_512_, page_size, layout, how);
   }
 
  private:
@@ -111,7 +99,7 @@ TEST(attention_kernel_paged, pages_may_lie_apart) {
     const auto c = test::make_attention<bfloat16>(
         {.q_lens = {10}, .k_lens = {200}, .heads = 2, .kv_heads = 2, .head_dim = 512}, 5);
     const auto keys = test::pages_of(c, 32, layout, 3, {.page = 66});
-    EXPECT_EQ(test::errors_of(c, test::run_paged_attention<pages_of_32_512>(c, keys, {}),
+    EXPECT_EQ(test::errors_of(c, test::run_paged_attention<paged_512>(c, keys, {}),
                               test::tensor_core_rounding<bfloat16>(512))
                   .first_wrong,
               "");
@@ -121,8 +109,7 @@ TEST(attention_kernel_paged, where_boxes_have_32_keys_bits_are_those_of_rows) {
   const auto c = test::make_attention<bfloat16>(
       {.q_lens = {130}, .k_lens = {500}, .head_dim = 512, .options = {.causal = true}}, 5);
   const auto in_rows = test::run_attention<test::attention_of_512>(c, {});
-  const auto in_pages =
-      test::run_paged_attention<pages_of_32_512>(c, test::pages_of(c, 64, kv_layout::nhd, 3), {});
+  const auto in_pages = test::run_paged_attention<paged_512>(c, test::pages_of(c, 64, kv_layout::nhd, 3), {});
   EXPECT_TRUE(in_rows.out == in_pages.out);
   EXPECT_EQ(std::memcmp(in_rows.lse.data(), in_pages.lse.data(), in_rows.lse.size() * sizeof(float)), 0);
 }
@@ -132,17 +119,14 @@ TEST(attention_kernel_paged, what_the_device_says_of_lengths_and_pages_leaves_no
     auto keys = test::pages_of(c, page_size, kv_layout::nhd, 1);
     for (std::int32_t& entry : keys.page_table) entry = entry < 0 ? entry : (entry % 2 == 0 ? -5 : 1 << 30);
     keys.seqlens = {1 << 30, -3};
-    if (page_size == 16)
-      EXPECT_NO_THROW(test::run_paged_attention<pages_of_16_512>(c, keys, {}));
-    else
-      EXPECT_NO_THROW(test::run_paged_attention<pages_of_32_512>(c, keys, {}));
+    EXPECT_NO_THROW(test::run_paged_attention<paged_512>(c, keys, {}));
   }
 }
 TEST(attention_kernel_paged, a_cache_without_pages_gives_nothing) {
   auto c = test::make_attention<bfloat16>({.q_lens = {4}, .k_lens = {0}, .head_dim = 256}, 1);
   test::paged_keys<bfloat16> keys{.page_size = 16, .max_pages = 1};
   keys.seqlens = {30};  // of keys that there is no page for
-  const auto made = test::run_paged_attention<pages_of_16_256>(c, keys, {});
+  const auto made = test::run_paged_attention<paged_256>(c, keys, {});
   EXPECT_EQ(test::errors_of(c, made, test::tensor_core_rounding<bfloat16>(256)).first_wrong, "");
 }
 

@@ -35,7 +35,7 @@ struct config {
   int loader_registers = 24;          // of a thread; consumers have what is left
   int tiles_ahead = 2;                // that the device's cache is asked for; 0: it is not
   scope swap_reach = scope::cluster;  // of waits for the other block
-  int page_rows = 0;  // keys of a box, where they are in pages of a multiple of that; 0: they are in rows
+  bool paged = false;                 // keys are in pages, not in rows
   friend constexpr bool operator==(const config&, const config&) = default;
 
   constexpr int consumer_registers() const {
@@ -51,9 +51,6 @@ struct config {
   /// Heads may have fewer columns than the kernel: copies fill the others with zeros.
   constexpr bool pads() const { return head_dim == 128; }
   constexpr bool paired() const { return blocks() == 2; }
-  constexpr bool paged() const { return page_rows > 0; }
-  /// V's rows may come in the order in which lanes hold P, which is one of 32 keys.
-  constexpr bool turns_v() const { return paired() && (!paged() || page_rows == 32); }
   constexpr int tile_keys() const { return blocks() * block_keys(); }
   constexpr int chunks() const { return head_dim / operand_tile::columns; }
   constexpr int q_in_memory() const { return chunks() - q_in_registers; }
@@ -65,7 +62,7 @@ struct config {
   /// In front of the first tile's: Q on its way into registers, a chunk of both groups' rows each.
   constexpr int q_slots() const { return q_in_registers; }
   /// What load_first fills: these, and K's of the first tile where a pair's keys are in rows.
-  constexpr int first_slots() const { return q_slots() + (paired() && !paged() ? k_slots() : 0); }
+  constexpr int first_slots() const { return q_slots() + (paired() && !paged ? k_slots() : 0); }
   constexpr int v_slots() const { return 2 * blocks(); }
 };
 
@@ -140,8 +137,6 @@ template <config C>
 consteval const char* why_not() {
   if constexpr (C.head_dim != 128 && C.head_dim != 256 && C.head_dim != 512) {
     return "head_dim: not 128, 256 or 512";
-  } else if constexpr (C.page_rows != 0 && C.page_rows != 16 && C.page_rows != 32) {
-    return "page_rows: not 16 or 32, or 0 for none";
   } else if constexpr (constexpr role_groups roles[] = {{loader_groups, C.loader_registers},
                                                         {consumer_groups, C.consumer_registers()}};
                        baton::why_not(roles) != nullptr) {

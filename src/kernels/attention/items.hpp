@@ -46,7 +46,7 @@ BATON_FN void find_tiles(const params& p, item& w) {
 /// The keys of a sequence, as the device says; in pages numbered in the sequence itself.
 template <config C, class X>
 BATON_FN key_range keys_said(X& x, const kernel_params<C>& p, int sequence) {
-  if constexpr (C.paged()) {
+  if constexpr (C.paged) {
     return {0, x.read(p.pages.lengths + sequence)};
   } else {
     key_range keys{sequence * p.max_keys, sequence * p.max_keys + p.max_keys};
@@ -58,7 +58,7 @@ BATON_FN key_range keys_said(X& x, const kernel_params<C>& p, int sequence) {
 /// The same bounded. In pages, `key` is the first of the sequence's entries in their table.
 template <config C>
 BATON_FN void keep_keys(const kernel_params<C>& p, int sequence, key_range said, item& w) {
-  if constexpr (C.paged()) {
+  if constexpr (C.paged) {
     w.key = p.pages.first_entry(sequence), w.keys = p.pages.bounded_length(said.end);
   } else {
     w.key = larger(said.begin, 0), w.keys = larger(smaller(said.end, p.all_keys) - w.key, 0);

@@ -31,7 +31,7 @@ class block_role {
   static_assert(why_not<C>() == nullptr);
   using plan = block_plan<C>;
   using pipeline = slot_pipeline<C>;
-  using loader = std::conditional_t<C.paged(), load_pages_role<C, X>, load_role<C, X>>;
+  using loader = std::conditional_t<C.paged, load_pages_role<C, X>, load_role<C, X>>;
   using consume_role = std::conditional_t<C.paired(), paired_role<C, X>, alone_role<C, X>>;
 
  public:

@@ -46,21 +46,19 @@ void launch_as(const world& w, const operands<Value>& asked, stream_ref stream) 
   launch_on_cuda<attention_kernel<constant<C>>>(w, grid, p, w.state().limits(), stream);
 }
 
-template <bool softcap, int page_rows, class Value>
+template <bool softcap, bool paged, class Value>
 void launch_of(const world& w, const operands<Value>& asked, stream_ref stream) {
   const int dim = kernel_dim_of(asked.head_dim);
   if (dim == 128)
-    launch_as<config_of<Value, 128, softcap, page_rows>>(w, asked, stream);
+    launch_as<config_of<Value, 128, softcap, paged>>(w, asked, stream);
   else if (dim == 256)
-    launch_as<config_of<Value, 256, softcap, page_rows>>(w, asked, stream);
+    launch_as<config_of<Value, 256, softcap, paged>>(w, asked, stream);
   else
-    launch_as<config_of<Value, 512, softcap, page_rows>>(w, asked, stream);
+    launch_as<config_of<Value, 512, softcap, paged>>(w, asked, stream);
 }
 template <bool softcap, class Value>
 void launch(const world& w, const operands<Value>& asked, stream_ref stream) {
-  if (!asked.paged) return launch_of<softcap, 0>(w, asked, stream);
-  if (page_rows_of(asked.page_size) == 32) return launch_of<softcap, 32>(w, asked, stream);
-  launch_of<softcap, 16>(w, asked, stream);
+  asked.paged ? launch_of<softcap, true>(w, asked, stream) : launch_of<softcap, false>(w, asked, stream);
 }
 
 }  // namespace

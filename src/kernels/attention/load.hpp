@@ -99,7 +99,7 @@ class load_base {
   BATON_FN void run_v(LoadV load_v) {
     x_.elect([&] {
       x_.prefetch(p_.v);
-      if constexpr (C.turns_v()) x_.prefetch(p_.v_turned);
+      if constexpr (C.paired()) x_.prefetch(p_.v_turned);
     });
     slots_.skip(C.q_slots() + C.k_slots());
     BATON_ROLLED
@@ -214,7 +214,7 @@ class load_role : load_base<C, X> {
     fill_with(p_.k, k_place(n, i), nullptr);
   }
   BATON_FN void load_v(int n) {
-    const bool turned = C.turns_v() && own_.plain.have(n);
+    const bool turned = is_turned<C>(p_, own_.plain, n);
     mbarrier* landed = this->landed(n);
     if constexpr (C.paired()) {
       BATON_ROLLED

@@ -15,11 +15,20 @@
 
 namespace baton::attention_kernels {
 
+/// The larger a box, the fewer copies; 0: no kernel takes the page_size.
+inline constexpr int least_box_bits = 4, most_box_bits = 5, least_box = 1 << least_box_bits;
+constexpr int box_bits_of(int page_size) {
+  for (int bits = most_box_bits; bits >= least_box_bits; --bits)
+    if (page_size % (1 << bits) == 0) return bits;
+  return 0;
+}
+
 /// Of all sequences.
 struct key_pages {
   const std::int32_t* table;    // [sequences, max_pages]
   const std::int32_t* lengths;  // [sequences]
   divider page_size;
+  std::int32_t box_bits;  // of a box of K or V, whose 16 or 32 keys lie in one page
   std::int32_t num_pages, max_pages;
   std::int32_t most_keys;             // that a sequence may have
   std::int32_t page_step, head_step;  // rows of the matrix from page to page, from head to head
@@ -62,6 +71,7 @@ key_pages pages_of(const operands<Value>& asked) {
   return {.table = asked.page_table,
           .lengths = asked.seqlens_k,
           .page_size = divider{asked.page_size},
+          .box_bits = box_bits_of(asked.page_size),
           .num_pages = asked.num_pages,
           .max_pages = asked.max_pages,
           .most_keys = asked.num_pages == 0 ? 0 : asked.k_len,

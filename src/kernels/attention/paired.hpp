@@ -15,7 +15,7 @@ namespace baton::attention_kernels {
 template <config C, class X>
 class paired_role : consume_base<C, X> {
   using base = consume_base<C, X>;
-  using base::x_, base::own_, base::products_, base::softmax_, base::weights_;
+  using base::x_, base::p_, base::own_, base::products_, base::softmax_, base::weights_;
   using typename base::row_values;
   using typename base::scores;
   using typename base::sums;
@@ -85,7 +85,7 @@ class paired_role : consume_base<C, X> {
   /// P of a tile to the other block, in the order in which its slots of V come.
   BATON_FN void send(int n) {
     tiles_.acquire(n, wait_for(wait_of::place));
-    const bool turned = C.turns_v() && own_.plain.have(n);
+    const bool turned = is_turned<C>(p_, own_.plain, n);
     const tile<C> place = p_tile<C>(x_, 0).from_row(own_.first_row);
     BATON_UNROLL
     for (int half = 0; half < 2; ++half) {

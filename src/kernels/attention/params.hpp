@@ -57,16 +57,27 @@ struct params {
   float cap_scale;  // with a soft cap: of what that is taken
 };
 
-/// The same where keys are in pages: k, v and v_turned are of the pages' matrix, in boxes of page_rows keys.
+/// The same where keys are in pages: k, v and v_turned are of the pages' matrix, in boxes of keys that lie in one page.
 struct paged_params : params {
   tensor_map k_ahead, v_ahead;  // boxes that the device's cache is asked for: of ahead_chunks
-  tensor_map k_slots;           // boxes of a whole slot, where pages have whole slots of K
   key_pages pages;
-  bool has_whole_slots;
-  bool lse_by_sequence;  // lse is [sequences, heads, max_rows]
+  std::int32_t k_keys;            // of a box of K: of a whole slot, where pages have those
+  bool has_whole_k, has_whole_v;  // a box is a slot
+  bool lse_by_sequence;           // lse is [sequences, heads, max_rows]
 };
 template <config C>
-using kernel_params = std::conditional_t<C.paged(), paged_params, params>;
+using kernel_params = std::conditional_t<C.paged, paged_params, params>;
+
+/// Whether V's rows of tile n come in the order in which lanes hold P, which is one of 32 keys.
+template <config C>
+BATON_FN bool is_turned(const params& p, const tile_numbers& plain, int n) {
+  if constexpr (!C.paired())
+    return false;
+  else if constexpr (C.paged)
+    return static_cast<const kernel_params<C>&>(p).pages.box_bits == most_box_bits && plain.have(n);
+  else
+    return plain.have(n);
+}
 
 /// Of K and V of heads that are worked on at a time. Measured (docs/decisions/0040): with more, heads of 512 find less in the
 /// device's cache; with half of it, heads of 256 leave SMs without an item.
@@ -91,11 +102,9 @@ item_order order_of(const operands<T>& asked) {
 struct slot_box {
   int rows, chunks;
 };
-/// Of a slot of `keys` keys: all of it, or as much as lies together.
-template <config C>
-constexpr slot_box slot_box_of(int keys) {
-  if (!C.paged()) return {keys, slot_rows / keys};
-  return {C.page_rows, C.page_rows == keys ? slot_rows / keys : 1};
+/// Of a slot of `keys` keys, of which `together` lie in one page, or all in rows.
+constexpr slot_box slot_box_of(int keys, int together) {
+  return {together, together == keys ? slot_rows / keys : 1};
 }
 /// Columns of a box that the device's cache is asked for, where keys are in pages.
 inline constexpr int ahead_chunks = 4;
@@ -126,24 +135,28 @@ template <config C, class T, class MakeMap>
 void map_keys(kernel_params<C>& p, const operands<T>& asked, MakeMap make_map) {
   std::int64_t rows = asked.total_k;
   int heads = asked.kv_heads;  // that lie in a row
-  if constexpr (C.paged()) {
+  int k_keys = C.block_keys(), v_keys = C.v_slot_keys();
+  if constexpr (C.paged) {
     rows = p.pages.rows;
     if (p.pages.head_columns == 0) heads = 1;
+    v_keys = 1 << p.pages.box_bits;
+    if (asked.page_size % k_keys != 0) k_keys = v_keys;
   }
   const auto boxes = [&](const T* at, std::int64_t row, slot_box box) {
     return chunked_boxes<C, T>({at, row, rows, heads, asked.head_dim}, asked.q, box);
   };
-  p.k = make_map(boxes(asked.k, asked.k_row, slot_box_of<C>(C.block_keys())));
-  p.v = make_map(boxes(asked.v, asked.v_row, slot_box_of<C>(C.v_slot_keys())));
-  if constexpr (C.paged()) {
-    p.has_whole_slots = C.page_rows > 16 && asked.page_size % C.block_keys() == 0;
-    p.k_slots = make_map(boxes(asked.k, asked.k_row, {C.block_keys(), C.slot_chunks()}));
+  p.k = make_map(boxes(asked.k, asked.k_row, slot_box_of(C.block_keys(), k_keys)));
+  p.v = make_map(boxes(asked.v, asked.v_row, slot_box_of(C.v_slot_keys(), v_keys)));
+  if constexpr (C.paged) {
+    p.k_keys = k_keys;
+    p.has_whole_k = k_keys == C.block_keys();
+    p.has_whole_v = v_keys == C.v_slot_keys();
   }
-  if constexpr (C.paged() && C.tiles_ahead > 0) {
-    p.k_ahead = make_map(boxes(asked.k, asked.k_row, {C.page_rows, ahead_chunks}));
-    p.v_ahead = make_map(boxes(asked.v, asked.v_row, {C.page_rows, ahead_chunks}));
+  if constexpr (C.paged && C.tiles_ahead > 0) {
+    p.k_ahead = make_map(boxes(asked.k, asked.k_row, {v_keys, ahead_chunks}));
+    p.v_ahead = make_map(boxes(asked.v, asked.v_row, {v_keys, ahead_chunks}));
   }
-  if constexpr (C.turns_v()) {
+  if constexpr (C.paired()) {
     tensor_boxes turned = boxes(asked.v, asked.v_row, {2, slot_rows / C.v_slot_keys()});
     const std::int64_t row = turned.strides[0];
     turned.extents[2] = turned.extents[3] = 4, turned.extents[4] = heads * C.chunks();
@@ -158,7 +171,7 @@ template <config C, class T, class MakeMap>
 kernel_params<C> params_of(const operands<T>& asked, MakeMap make_map) {
   constexpr float log2_e = 1.4426950408889634f;
   kernel_params<C> p{};
-  if constexpr (C.paged()) {
+  if constexpr (C.paged) {
     p.pages = pages_of(asked);
     p.lse_by_sequence = asked.lse_by_sequence;
   }
@@ -191,7 +204,7 @@ kernel_params<C> params_of(const operands<T>& asked, MakeMap make_map) {
 /// Where the log-sum-exps of an item's rows stand.
 template <config C>
 BATON_FN float* lse_of(const params& p, const item& w) {
-  if constexpr (C.paged()) {
+  if constexpr (C.paged) {
     if (static_cast<const kernel_params<C>&>(p).lse_by_sequence) {
       const int sequence = w.row / p.max_rows, row = w.row % p.max_rows;
       return p.lse + (std::int64_t{sequence} * p.order.heads + w.head) * p.max_rows + row;

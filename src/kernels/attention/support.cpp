@@ -13,7 +13,7 @@ namespace {
 
 template <class Value>
 std::string why_no_pages(const operands<Value>& asked) {
-  if (page_rows_of(asked.page_size) == 0)
+  if (box_bits_of(asked.page_size) == 0)
     return fmt::format(
         "page_size is {}; kernels for GPUs take multiples of 16: make pages of that, or use a CPU world",
         asked.page_size);
