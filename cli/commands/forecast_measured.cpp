@@ -61,6 +61,10 @@ class fields {
         return object_[place].get<double>();
     throw bad_file{fmt::format("{}: expected a time above 0 at {}", where_, places.begin()->to_string())};
   }
+  bool is_true(const char* name) const {
+    const json* value = find(name);
+    return value != nullptr && value->is_boolean() && value->get<bool>();
+  }
   const json* find(const char* name) const {
     const auto at = object_.find(name);
     return at == object_.end() || at->is_null() ? nullptr : &*at;
@@ -97,9 +101,7 @@ std::optional<measured_round> round_of_ep(const fields& point, const forecast::l
   const json* axes_json = point.find("axes");
   if (axes_json == nullptr) throw bad_file{fmt::format("{}: expected an object `axes`", point.where())};
   const fields axes{*axes_json, point.where() + ": axes"};
-  const json* checked = point.find("checked");
-  const bool is_right = checked != nullptr && checked->is_boolean() && checked->get<bool>();
-  if (!is_right || axes.number("num_sms", 0) > 0 || axes.number("replicas", 0) > 0 ||
+  if (!point.is_true("checked") || axes.number("num_sms", 0) > 0 || axes.number("replicas", 0) > 0 ||
       axes.text("device", "cuda") != "cuda" || axes.text("routing", "uniform") == "trace")
     return std::nullopt;
   measured_round r;
@@ -120,13 +122,14 @@ std::optional<measured_round> round_of_ep(const fields& point, const forecast::l
   return r;
 }
 
-/// Of each group size a round.
+/// Of each group size a round; of a point that was not right, which ends at the first that was not, none.
 std::vector<measured_round> rounds_of_groups(const fields& point, const forecast::link_facts& links) {
   std::vector<measured_round> all;
   const json* groups = point.find("groups");
   if (groups == nullptr || !groups->is_array())
     throw bad_file{fmt::format("{}: expected an array `groups`", point.where())};
-  if (point.text("device", "cuda") != "cuda") return all;
+  if (!point.is_true("checked") || !point.is_true("same_bits") || point.text("device", "cuda") != "cuda")
+    return all;
   for (const json& group : *groups) {
     const fields of_size{group, point.where() + ": groups"};
     measured_round r;

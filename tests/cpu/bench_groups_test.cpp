@@ -98,6 +98,19 @@ TEST(bench_groups, layout_per_rank_is_told_with_how_its_tokens_travel_and_fewer_
   EXPECT_EQ(j["bytes_to_each_rank"], (std::vector<int>{2 * 128, 2 * 128})) << "two of three tokens";
 }
 
+/// One of 15 ways to list four of six experts has none of a rank's two, so that 9.3 of ten tokens come; with repeats one of 5,
+/// and 8 came.
+TEST(bench_groups, a_token_s_experts_are_different_ones_where_bytes_are_counted) {
+  bench_groups_options o = few_tokens();
+  o.layout = ep_layout::per_rank;
+  o.tokens = {10};
+  o.top_k = 4;
+  o.group_sizes = {3};
+  o.json = true;
+  const nlohmann::json j = test::json_lines(of_three_ranks(o).at(0)).at(0);
+  EXPECT_EQ(j["bytes_to_each_rank"], (std::vector<int>{10 * 128, 10 * 128}));
+}
+
 TEST(bench_groups, of_more_ranks_than_a_group_may_have_the_largest_group_stands_in_for_all) {
   bench_groups_options o = few_tokens();
   o.experts = 9;

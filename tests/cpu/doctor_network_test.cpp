@@ -29,12 +29,13 @@ network_facts ready_host() {
   return n;
 }
 
-/// Findings, of which all that are not a pass say what to do.
-std::vector<finding> told_of(const network_facts& n, bool dma_buf = false) {
-  gpu_facts gpu;
-  gpu.exports_dma_buf = dma_buf;
+/// Findings, of which all that are not a pass say what to do. Of two GPUs: which of them export DMA-BUF.
+std::vector<finding> told_of(const network_facts& n, bool first = false, bool second = false) {
+  std::vector<gpu_facts> gpus(2);
+  gpus[0].exports_dma_buf = first;
+  gpus[1].exports_dma_buf = second;
   std::vector<finding> all;
-  judge_network(n, {gpu}, all);
+  judge_network(n, gpus, all);
   for (const finding& f : all)
     EXPECT_EQ(f.what == verdict::pass, f.fix.empty()) << f.subject << ": " << f.fact;
   return all;
@@ -94,7 +95,8 @@ TEST(doctor_network, each_thing_that_keeps_network_cards_from_gpus_is_a_warning_
   EXPECT_TRUE(says(fix([](network_facts& n) { n.gpus_put = false; }), "NVSHMEM_IB_ENABLE_IBGDA=1"));
   network_facts n = ready_host();
   n.has_peermem = false;
-  EXPECT_TRUE(says(told_of(n, true).at(1).fact, "their memory by DMA-BUF"));
+  EXPECT_TRUE(says(told_of(n, true, true).at(1).fact, "their memory by DMA-BUF"));
+  EXPECT_EQ(told_of(n, true, false).at(1).what, verdict::warn) << "the other GPU's is not reached";
 }
 
 TEST(doctor_network, a_host_without_a_network_of_that_kind_keeps_ranks_to_itself) {

@@ -146,6 +146,57 @@ TEST_P(exchange_lost_ranks, of_which_there_are_two_are_not_taken_for_survivors) 
   }
 }
 
+/// What rank 0 has signalled rank 1 beside words of puts' own, as layout per_rank has no other: for whom it waited.
+std::uint64_t words_beside_puts(const world& of_rank_0) {
+  const sim::network_traffic sent = of_rank_0.state().machine->sent_through_network(0, 1);
+  return sent.signals - sent.puts;
+}
+
+/// Of two ranks apart, behind a whole dispatch of both if `call` combines: how many words rank 0 told when `call` of it gave up,
+/// while rank 1 does nothing.
+std::uint64_t told_when_stuck_in(bool combines, bool bf16_output,
+                                 const std::function<void(exchange_rank&)>& call) {
+  const exchange_case c = way_beyond{ep_layout::per_rank, ep_levels::one, 1}.of(case_of_eight_experts(2));
+  const auto worlds = simulated_worlds(2, {});
+  auto ranks = make_ranks(worlds, c.config);
+  const auto inputs = draw_inputs(c, 1);
+  for (std::size_t r = 0; r < 2; ++r) {
+    ranks[r].options.bf16_output = bf16_output;
+    ranks[r].load(inputs[r]);
+    if (combines) ranks[r].dispatch_async();
+  }
+  if (combines) {
+    for (exchange_rank& r : ranks) r.dispatch_wait();
+    for (exchange_rank& r : ranks) r.ranks().synchronize();
+  }
+  EXPECT_EQ(words_beside_puts(worlds[0]), 0u);
+  call(ranks[0]);
+  EXPECT_THROW(worlds[0].synchronize(), stuck);
+  return words_beside_puts(worlds[0]);
+}
+
+TEST(words_of_lost_ranks, are_told_behind_every_call_that_waits) {
+  const auto rows = [](exchange_rank& r) { return static_cast<const bfloat16*>(r.received().tokens); };
+  EXPECT_EQ(told_when_stuck_in(false, false, [](exchange_rank& r) { r.dispatch(); }), 1u);
+  EXPECT_EQ(told_when_stuck_in(false, false,
+                               [](exchange_rank& r) {
+                                 r.dispatch_async();
+                                 r.dispatch_wait();
+                               }),
+            1u);
+  for (const bool to_bf16 : {false, true}) {
+    EXPECT_EQ(told_when_stuck_in(true, to_bf16, [&](exchange_rank& r) { r.combine(rows(r)); }), 1u)
+        << to_bf16;
+    EXPECT_EQ(told_when_stuck_in(true, to_bf16,
+                                 [&](exchange_rank& r) {
+                                   r.combine_async(rows(r));
+                                   r.combine_wait();
+                                 }),
+              1u)
+        << to_bf16;
+  }
+}
+
 /// A word as nobody writes it, or as ranks that wait in circles do.
 std::uint64_t any_word(std::mt19937_64& random, int num_ranks) {
   const auto rank = static_cast<std::uint32_t>(random() % static_cast<std::uint64_t>(num_ranks));

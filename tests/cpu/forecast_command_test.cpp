@@ -310,11 +310,18 @@ TEST(forecast_command, points_that_the_model_knows_nothing_of_are_left_out_and_c
   const test::temporary_folder folder;
   forecast_options o;
   o.measured = folder / "points.jsonl";
-  test::write_file(o.measured,
-                   good + R"({"schema": "baton.bench.ep/1", "checked": false, )" + axes_of_2 + "}\n" +
-                       R"({"schema": "baton.bench.ep/1", "checked": true, "axes": {"num_sms": 24}})"
-                       "\n");
-  EXPECT_TRUE(says(said_by(o), "per_expert", "50.0", "1 rounds: off by", "; 2 points left out"));
+  test::write_file(
+      o.measured,
+      good + R"({"schema": "baton.bench.ep/1", "checked": false, )" + axes_of_2 + "}\n" +
+          R"({"schema": "baton.bench.ep/1", "checked": true, "axes": {"num_sms": 24}})"
+          "\n"
+          R"({"schema": "baton.bench.ep/2", "checked": true, "axes": {"replicas": 2}})"
+          "\n"
+          R"({"schema": "baton.bench.groups/1", "checked": false, "groups": [{"p2p_group_size": 1}]})"
+          "\n"
+          R"({"schema": "baton.bench.groups/1", "checked": true, "same_bits": false, "groups": [{}]})"
+          "\n");
+  EXPECT_TRUE(says(said_by(o), "per_expert", "50.0", "1 rounds: off by", "; 5 points left out"));
   o.json = true;
   const nlohmann::json line = test::json_lines(said_by(o)).at(0);
   EXPECT_EQ(line["schema"], "baton.forecast.measured/1");

@@ -98,6 +98,8 @@ TEST(forecast, two_levels_put_a_token_once_to_each_other_group_that_has_an_exper
   EXPECT_EQ(f.dispatch.far.messages, expected);
   EXPECT_EQ(f.combine.far.messages, expected);
   EXPECT_EQ(f.dispatch.far.bytes, expected * static_cast<std::uint64_t>(f.sizes.group_message));
+  EXPECT_EQ(f.dispatch.far.signals, expected + 24 * 2)
+      << "each rank's last word to its forwarder in each group";
 }
 
 double sum(const std::vector<double>& all) {
@@ -119,6 +121,7 @@ TEST(forecast, windows_are_as_large_as_those_of_a_communicator) {
       expect_the_window_of(asked(8, group, tokens, ep_layout::per_rank, ep_levels::two));
       expect_the_window_of(asked(8, group, tokens, ep_layout::per_expert));
     }
+  expect_the_window_of(asked(2, 1, 1024));  // a sum in more parts where stores reach all ranks
 }
 
 TEST(forecast, what_goes_out_comes_in) {
@@ -305,9 +308,14 @@ TEST(forecast, tokens_that_stay_where_they_arrive_cost_no_memory) {
 TEST(forecast, what_is_forwarded_is_work_of_the_forwarder) {
   const question q = asked(6, 3, 40, ep_layout::per_rank, ep_levels::two);
   const message_sizes sizes = sizes_of(q);
-  const phase out = dispatch_phase(q, sizes, routed{q, all_to(5, q, {1})});
-  for (int r = 0; r < 6; ++r)
-    EXPECT_EQ(out.forwarded_bytes[static_cast<std::size_t>(r)], r == 4 ? 40.0 * sizes.group_message : 0) << r;
+  const routed of_one{q, all_to(5, q, {1})};
+  const phase out = dispatch_phase(q, sizes, of_one), back = combine_phase(q, sizes, of_one);
+  for (int r = 0; r < 6; ++r) {
+    const auto rank = static_cast<std::size_t>(r);
+    EXPECT_EQ(out.forwarded_bytes[rank], r == 4 ? 40.0 * sizes.group_message : 0) << r;
+    EXPECT_EQ(out.put_bytes[rank], r == 1 ? 40.0 * sizes.group_message : 0) << r;
+    EXPECT_EQ(back.put_bytes[rank], r == 4 ? 40.0 * sizes.group_reply : 0) << r;
+  }
 }
 
 /// Single messages in queues, the first to come the first to go, one after the other.

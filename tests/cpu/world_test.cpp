@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "baton/error.hpp"
@@ -190,6 +192,53 @@ TEST(world, ranks_of_different_builds_all_hear_about_it) {
   });
   for (const std::string& t : texts)
     EXPECT_TRUE(says(t, "rank 1 runs another build of baton than rank 0")) << t;
+}
+
+/// What a rank tells of itself, in words of 32 bits, of which rank 1 flips a bit of the nth: what became of rank 0's world.
+std::string heard_of_a_flipped_word(std::size_t nth, std::size_t& words) {
+  const auto meeting = std::make_shared<bootstrap::thread_rendezvous>(2, milliseconds{10'000});
+  std::string outcome;
+  const auto texts = in_threads(2, [&](int rank) {
+    world_config c = config_of(meeting, rank, 2);
+    bool is_first = true;
+    if (rank == 1)
+      c.all_gather = [&, gather = c.all_gather](const void* mine, void* all, std::size_t n) {
+        std::vector<std::uint32_t> told(n / sizeof(std::uint32_t));
+        std::memcpy(told.data(), mine, n);
+        if (std::exchange(is_first, false)) words = told.size(), told[nth] ^= 1;
+        gather(told.data(), all, n);
+      };
+    const world w = world::create(c);
+    if (rank == 0 && !w.state().in_process) outcome += "of other processes";
+    if (rank == 0 && w.hosts() != std::vector<int>{0, 0}) outcome += "on other hosts";
+  });
+  return texts[0] + outcome;
+}
+
+/// Nothing of it is told in vain: who runs where, who shares addresses with whom, and who would disagree later.
+TEST(world, each_word_that_a_rank_tells_of_itself_matters) {
+  std::vector<std::string> heard;
+  for (std::size_t nth = 0, words = 1; nth < words; ++nth) {
+    heard.push_back(heard_of_a_flipped_word(nth, words));
+    EXPECT_NE(heard.back(), "") << "word " << nth;
+  }
+  const auto times = [&](const char* what) {
+    return std::count_if(heard.begin(), heard.end(), [&](const std::string& one) { return says(one, what); });
+  };
+  EXPECT_EQ(times("run on different machines"), 2);
+  EXPECT_EQ(times("on other hosts"), 2);
+  EXPECT_EQ(times("of other processes"), 3) << "a process's number and its token";
+}
+
+/// What a process has drawn before it forks all of its children have.
+TEST(world, ranks_that_were_forked_do_not_share_addresses) {
+  world::create({});
+  const std::string run = test::unique_name();
+  const auto results = test::in_processes({0, 1}, [&](int rank) {
+    test::set_launch_environment(rank, 2, run);
+    return !world::from_environment(device_kind::cpu).state().in_process;
+  });
+  for (const test::rank_result& r : results) EXPECT_EQ(r.exit_code, 0) << r.thrown;
 }
 
 TEST(world, what_is_wrong_on_one_rank_is_told_to_all_at_once) {

@@ -1,6 +1,8 @@
 // More ranks than a p2p group may have: up to 32 in groups of up to 8, through the simulated network.
+#include <set>
+
 #include "baton/error.hpp"
-#include "kernels/ep/shape.hpp"
+#include "kernels/ep/per_expert/layout.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/exchange_in_groups.hpp"
@@ -33,7 +35,7 @@ TEST(exchange_many_ranks, rounds_are_right_by_every_way_and_number) {
       EXPECT_EQ(rounds_beyond(beyond(way, group, case_of_many_ranks(ranks))), "")
           << static_cast<int>(way) << ", " << ranks << " ranks in groups of " << group;
   for (const beyond_by way : {beyond_by::per_expert, beyond_by::per_rank})
-    for (const auto& [ranks, group] : std::vector<std::pair<int, int>>{{12, 8}, {17, 5}, {32, 1}})
+    for (const auto& [ranks, group] : std::vector<std::pair<int, int>>{{12, 8}, {17, 5}, {32, 5}, {32, 1}})
       EXPECT_EQ(rounds_beyond(beyond(way, group, case_of_many_ranks(ranks))), "")
           << static_cast<int>(way) << ", " << ranks << " ranks in groups of " << group;
 }
@@ -138,6 +140,17 @@ TEST(exchange_many_ranks, each_has_a_word_of_all_to_tell_who_was_lost) {
   EXPECT_EQ(bytes_behind_slots(16), 128u);
   EXPECT_EQ(bytes_behind_slots(17), 17u * 8);
   EXPECT_EQ(bytes_behind_slots(32), 32u * 8);
+}
+
+/// Of three tokens, and of the last ones that there may be.
+TEST(exchange_many_ranks, no_two_rows_of_an_expert_have_one_seal) {
+  std::set<std::uint32_t> seals;
+  std::size_t rows = 0;
+  for (const int token : {0, 1, 2, ep::max_tokens_per_rank - 1})
+    for (int slot = 0; slot < ep::max_top_k; ++slot)
+      for (int rank = 0; rank < ep::max_ranks; ++rank, ++rows)
+        seals.insert(ep::seal_of<most_peers>({token, slot, rank, 0}, 5, 9));
+  EXPECT_EQ(seals.size(), rows);
 }
 
 TEST(exchange_many_ranks, groups_that_are_too_large_are_refused_by_name) {

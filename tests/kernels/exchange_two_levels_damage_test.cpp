@@ -45,6 +45,7 @@ class forwarded_rounds : public staged_rounds<num_ranks> {
   cells window() const { return cells{shape_, settings_}; }
   group_cells groups() const { return {shape_, window(), group}; }
   std::vector<std::int32_t>& ids_of(int rank) { return ids_[static_cast<std::size_t>(rank)]; }
+  int tokens_now = num_tokens;  // of each rank, the first ones
 
   /// The tokens as each rank's rows have them.
   std::vector<std::byte> rows() {
@@ -76,7 +77,7 @@ class forwarded_rounds : public staged_rounds<num_ranks> {
     if (at == send || at == receive) {
       const block_roles roles{sends ? 1 : 0, sends ? 2 : 3, settings_.dispatch_stages};
       const dispatch_params sent =
-          e.dispatch({tokens_[r].data(), ids_[r].data(), nullptr, num_tokens, {}}, roles, !sends);
+          e.dispatch({tokens_[r].data(), ids_[r].data(), nullptr, tokens_now, {}}, roles, !sends);
       return reaching(e, sent, [&](const auto& p) {
         ep::with_tokens(shape_.format, false, [&]<class Tokens>() {
           launch<dispatch_kernel<Tokens>>(rank, p, roles.warps(),
@@ -85,7 +86,7 @@ class forwarded_rounds : public staged_rounds<num_ranks> {
       });
     }
     const block_roles roles{sends ? 2 : 0, sends ? 0 : 2};
-    const auto back = e.combine({e.own<bfloat16>(&local_cells::tokens), num_tokens}, roles, !sends,
+    const auto back = e.combine({e.own<bfloat16>(&local_cells::tokens), tokens_now}, roles, !sends,
                                 ep::store_fp32{of_rank(rank).out.data(), shape_.hidden});
     reaching(e, back, [&]<class Params>(const Params& p) {
       launch<combine_body<ep::store_fp32, token_format::bf16, Params>>(
@@ -134,6 +135,24 @@ TEST(exchange_two_levels_settings, change_no_bit_of_a_result) {
     }
     return outputs;
   });
+}
+
+/// From each rank to each, in a round of all tokens and a dispatch of five behind it.
+std::vector<std::uint64_t> puts_of(const chunk_settings& settings, bool two_levels) {
+  forwarded_rounds e{settings, token_format::bf16, {}, two_levels};
+  e.run();
+  e.tokens_now = 5;
+  e.run(forwarded_rounds::send, {}, forwarded_rounds::send_sums);
+  std::vector<std::uint64_t> all;
+  for (int from = 0; from < num_ranks; ++from)
+    for (int to = 0; to < num_ranks; ++to) all.push_back(e.machine().sent_through_network(from, to).puts);
+  return all;
+}
+
+/// What is known of them is of a round before.
+TEST(exchange_two_levels_settings, put_no_token_of_a_chunk_behind_the_last) {
+  for (const bool two_levels : {false, true})
+    EXPECT_EQ(puts_of(four_a_chunk, two_levels), puts_of({}, two_levels)) << two_levels;
 }
 
 TEST(exchange_two_levels_settings, change_no_bit_of_values_in_formats_of_fewer_bits) {

@@ -28,6 +28,7 @@ class staged_rounds {
   }
 
   const ep::shape& shape() const { return shape_; }
+  const sim::machine& machine() const { return machine_; }
   rank_memory& of_rank(int rank) { return memory[static_cast<std::size_t>(rank)]; }
   std::uint64_t& word(int rank, std::size_t offset) {
     return *reinterpret_cast<std::uint64_t*>(of_rank(rank).window.data() + offset);
