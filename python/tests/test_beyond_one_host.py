@@ -1,4 +1,5 @@
 """bench/beyond_one_host.py, with processes of this machine that say that they are on two hosts."""
+import json
 import os
 import pathlib
 import re
@@ -47,6 +48,21 @@ def test_a_rank_that_is_silent_is_named_by_every_other_one(layout, place):
     assert f"waited 1.0 s at {place} for rank 1" in all_told[0][1]
 
 
+def changed(change):
+    """The program, `it`, with a change."""
+    return "-c", f"import sys; sys.path.insert(0, {str(PROGRAM.parent)!r}); import beyond_one_host as it; {change}; sys.exit(it.run(it.arguments(sys.argv[1:])))", *SMALL
+
+
+def test_a_wrong_value_ends_in_an_exit_code():
+    for code, text in outputs_of(["left", "right"], "--repeats", "0", program=changed("right = it.round_of; it.round_of = lambda *given: 2 * right(*given)")):
+        assert code == 1 and re.search(r"3 rounds, [1-9]\d* values wrong", text), text
+
+
+def test_who_names_another_rank_than_the_silent_one_ends_in_an_exit_code():
+    all_told = outputs_of(["left", "right"], "--repeats", "0", "--silent", "1", "--deadline", "0.5", program=changed("it.who_was_named = lambda *_: 0"))
+    assert [code for code, _ in all_told] == [1, 0], all_told
+
+
 @pytest.mark.parametrize("wrong, says", [(("--rounds", "0"), "--rounds: 0, expected 1 or more"), (("--repeats", "-1"), "--repeats: -1, expected 0 (none) or more"),
                                          (("--deadline", "nan"), "--deadline: nan, expected seconds"), (("--silent", "2"), "--silent: 2, expected one of 2 ranks"),
                                          (("--silent", "-1"), "--silent: -1, expected one of 2 ranks")])
@@ -84,6 +100,40 @@ def test_every_host_is_told_what_baton_and_nvshmem_are(tmp_path):
     assert run.returncode == 0 and len(started) == 6, run
     for line in started:
         assert line.startswith("mpirun -np 6 --host a:4,b:2 -x BATON_NVSHMEM -x NVSHMEM_HCA_LIST -x NVSHMEM_SYMMETRIC_SIZE python bench/beyond"), line
+
+
+MPIRUN = """
+import json, os, sys
+with open(os.environ["TOLD"], "a") as told:
+    print(json.dumps(sys.argv[1:]), file=told)
+sys.exit("per_expert" in sys.argv and "--silent" in sys.argv and "--host" in sys.argv)
+"""
+
+
+def told_mpirun(tmp_path, hosts, **environment):
+    """What two_hosts.sh says, and tells a mpirun that fails between hosts once."""
+    told = tmp_path / "told"
+    run = subprocess.run([PROGRAM.parent / "two_hosts.sh", hosts], env={**programs(tmp_path, mpirun=MPIRUN), "TOLD": told, **environment},
+                         capture_output=True, text=True, timeout=60)
+    return run, [json.loads(line) for line in told.read_text().splitlines()]
+
+
+def values_of(option, commands):
+    return [command[i + 1] for command in commands for i, word in enumerate(command) if word == option]
+
+
+def test_of_what_mpirun_starts_between_hosts_what_failed_is_named(tmp_path):
+    run, commands = told_mpirun(tmp_path, "a:4,b:2")
+    assert run.returncode == 1 and run.stdout.splitlines()[-1] == "failed: the last rank falls silent, layout per_expert", run.stdout
+    assert values_of("--silent", commands) == ["5"] * 3 and not values_of("--device", commands)
+    assert values_of("--layout", commands) == ["per_expert", "per_rank", "per_rank", "per_expert"] and values_of("--levels", commands) == ["two"] * 2
+
+
+def test_mpirun_is_told_of_two_hosts_that_are_this_machine(tmp_path):
+    run, commands = told_mpirun(tmp_path, "--here")
+    assert run.returncode == 0 and run.stdout.splitlines()[-1] == "all of it was right on 4 ranks", run.stdout
+    assert values_of("-np", commands) == ["2"] * 12 and values_of("-x", commands) == ["BATON_HOST=left", "BATON_HOST=right"] * 6
+    assert values_of("--silent", commands) == ["3"] * 6 and values_of("--device", commands) == ["cpu"] * 12
 
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs Open MPI's mpirun")

@@ -108,6 +108,17 @@ def test_ranks_meet_in_mpi():
     assert finished(results) == [(0, 3), (1, 3), (2, 3)]
 
 
+def test_worlds_have_the_deadline_that_their_meetings_had(torch_distributed, monkeypatch):
+    monkeypatch.delenv("BATON_DEADLINE_MS", raising=False)
+    store, meeting = a_store(), meeting_of(2)
+
+    def work(rank, _):
+        torch_distributed.rank = rank
+        return (baton.World.from_torch(group_of(store), "cpu", deadline=7).deadline, baton.World.from_mpi(communicator_of_mpi(rank, meeting), "cpu", deadline=8).deadline)
+
+    assert finished(on_threads(2, work)) == [(7.0, 8.0)] * 2
+
+
 def alone_in_a_store(deadline):
     _meeting.by_store(a_store(), 0, 3, deadline)(b"here")
 
