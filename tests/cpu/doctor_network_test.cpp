@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <limits>
 
 #include "tests/cpu/says.hpp"
@@ -183,6 +184,20 @@ TEST(network_facts, ports_devices_and_modules_are_read_where_linux_has_them) {
   n = read_network_facts(root);
   EXPECT_TRUE(n.opens_verbs);
   EXPECT_TRUE(n.has_peermem);
+}
+
+TEST(network_facts, who_says_where_nvshmem_or_its_module_is_wants_them) {
+  const test::temporary_folder folder;
+  const auto is_told = [&](const char* name, const char* value) {
+    ::setenv(name, value, 1);
+    const bool told = read_network_facts((folder / "").string()).is_told;
+    ::unsetenv(name);
+    return told;
+  };
+  for (const char* name : {"BATON_NVSHMEM", "BATON_NVSHMEM_MODULE"}) {
+    EXPECT_TRUE(is_told(name, "/nowhere")) << name;
+    EXPECT_FALSE(is_told(name, "")) << name;
+  }
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <random>
 
 #include "baton/error.hpp"
 #include "cli/bench/ep_routing.hpp"
@@ -177,9 +176,11 @@ TEST(forecast, two_levels_in_groups_of_one_are_one) {
 
 /// Puts are stores there, through the links that take what goes to the group.
 TEST(forecast, on_one_host_links_take_both_and_cards_do_not_count) {
-  for (const ep_layout layout : {ep_layout::per_expert, ep_layout::per_rank}) {
+  for (const auto& [layout, gb_per_s] :
+       {std::pair{ep_layout::per_expert, 357.0}, {ep_layout::per_rank, 357.0}, {ep_layout::per_rank, 10.0}}) {
     question q = asked(4, 2, 1024, layout);
     q.links.one_host = true;
+    q.links.near_gb_per_s = gb_per_s;
     const round_forecast f = round_of(q);
     q.links.nic_gb_per_s = 1;
     q.links.nic_us = 1000;
@@ -315,40 +316,6 @@ TEST(forecast, what_is_forwarded_is_work_of_the_forwarder) {
     EXPECT_EQ(out.forwarded_bytes[rank], r == 4 ? 40.0 * sizes.group_message : 0) << r;
     EXPECT_EQ(out.put_bytes[rank], r == 1 ? 40.0 * sizes.group_message : 0) << r;
     EXPECT_EQ(back.put_bytes[rank], r == 4 ? 40.0 * sizes.group_reply : 0) << r;
-  }
-}
-
-/// Single messages in queues, the first to come the first to go, one after the other.
-std::vector<double> times_behind_queues(const std::vector<train>& trains, std::size_t queues,
-                                        double latency) {
-  std::vector<std::size_t> order(trains.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return trains[a].first < trains[b].first; });
-  std::vector<double> free(queues, 0.0), times(trains.size());
-  for (const std::size_t i : order) {
-    double& of = free[static_cast<std::size_t>(trains[i].to)];
-    of = std::max(of, trains[i].first) + trains[i].cost;
-    times[i] = of + latency;
-  }
-  return times;
-}
-
-TEST(forecast, single_messages_wait_in_a_queue) {
-  std::mt19937_64 random{3};
-  std::vector<train> trains;
-  for (int i = 0; i < 2000; ++i) {
-    const double time = static_cast<double>(random() % 500);
-    trains.push_back(
-        {time, time, 0.5 + static_cast<double>(random() % 8) / 8, 1, 0, static_cast<int>(random() % 3)});
-  }
-  const std::vector<double> expected = times_behind_queues(trains, 3, 2);
-  crossing through{std::vector<double>(3, 0.0), 2};
-  pass(trains, through, [](const train& t) { return t.to; });
-  for (std::size_t i = 0; i < trains.size(); ++i) {
-    EXPECT_NEAR(trains[i].first, expected[i],
-                1e-9);  // 2,000 sums of numbers below 2^11, each rounded to 2^-42
-    EXPECT_NEAR(trains[i].last, expected[i], 1e-9);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "baton/error.hpp"
 #include "exec/build_id.hpp"
 #include "tests/cpu/says.hpp"
@@ -40,6 +42,19 @@ TEST(nvshmem_library, what_the_environment_tells_is_not_looked_for_anywhere_else
   const nvshmem_places at = places_of_nvshmem("/opt/baton/bin/baton", "/nvshmem", "/modules/one.so");
   EXPECT_EQ(at.host_library, paths{"/nvshmem/lib/libnvshmem_host.so.3"});
   EXPECT_EQ(at.module, paths{"/modules/one.so"});
+}
+
+TEST(nvshmem_library, what_the_environment_has_but_does_not_say_is_looked_for) {
+  const nvshmem_places unset = places_of_nvshmem();
+  for (const char* name : {"BATON_NVSHMEM", "BATON_NVSHMEM_MODULE"}) ::setenv(name, "", 1);
+  const nvshmem_places empty = places_of_nvshmem();
+  EXPECT_EQ(empty.host_library, unset.host_library);
+  EXPECT_EQ(empty.module, unset.module);
+  ::setenv("BATON_NVSHMEM", "/nvshmem", 1);
+  ::setenv("BATON_NVSHMEM_MODULE", "/modules/one.so", 1);
+  EXPECT_EQ(places_of_nvshmem().host_library, paths{"/nvshmem/lib/libnvshmem_host.so.3"});
+  EXPECT_EQ(places_of_nvshmem().module, paths{"/modules/one.so"});
+  for (const char* name : {"BATON_NVSHMEM", "BATON_NVSHMEM_MODULE"}) ::unsetenv(name);
 }
 
 TEST(nvshmem_library, code_whose_file_is_not_known_asks_the_loader) {

@@ -324,6 +324,25 @@ TEST(sim_network, what_is_put_to_or_by_a_rank_that_is_cut_off_is_lost) {
   EXPECT_EQ(c.target, (std::array<std::uint64_t, 8>{0, 0, 1, 1, 0, 0, 0, 0}));
 }
 
+TEST(sim_network, a_word_is_damaged_as_a_store_may_be) {
+  const std::array<std::function<void(context&, far_cells&)>, 2> ways{
+      [](context& x, far_cells& c) { x.elect([&] { x.signal(1, &c.told[1], 1); }); },
+      [](context& x, far_cells& c) { x.put_and_signal(told_of(c, 0, 16, c.told[1])); }};
+  for (const auto& sends : ways) {
+    far_cells c;
+    options damaged;
+    damaged.faults = {{.what = fault::kind::flips_bit,
+                       .rank = 0,
+                       .word_begin = &c.told[1],
+                       .word_end = &c.told[2],
+                       .mask = 4}};
+    machine m{2, damaged};
+    m.launch(0, {}, [&](context& x) { sends(x, c); });
+    m.run(0);
+    EXPECT_EQ(c.told[1], 5u);
+  }
+}
+
 /// Rank 0's memory may go with what it had enqueued: nothing is read there any more. What it was sent comes.
 TEST(sim_network, what_a_rank_has_put_goes_with_its_work_and_what_is_for_it_comes) {
   int under_way = 0;

@@ -1,6 +1,7 @@
 // Ranks beyond the p2p group with layout per_rank: chunks, ids and sums through the simulated network, whose puts come in any
 // order but for fences.
 #include "baton/error.hpp"
+#include "kernels/ep/per_rank_chunks/grid.hpp"
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/exchange_in_groups.hpp"
 #include "tests/support/exchange_processes.hpp"
@@ -113,6 +114,16 @@ TEST(exchange_groups_per_rank, where_sums_are_put_from_is_counted_where_it_is_us
   const std::size_t more = workspace_bytes(c, 4).window - workspace_bytes(one_group, 4).window;
   EXPECT_GE(more, sums);
   EXPECT_LT(more, sums + 512);
+}
+
+/// Whose warps store sums, which reaches the ranks of a group.
+TEST(exchange_groups_per_rank, sums_of_many_tokens_are_not_by_teams) {
+  using namespace ep::per_rank_chunks;
+  endpoint e = endpoint::of(
+      {.num_experts = 4, .num_ranks = 2, .top_k = 2, .hidden = 256, .max_tokens = 8192, .fp8_sums = true});
+  EXPECT_TRUE(is_in_teams(e, {}));
+  e.p2p_group_size = 1;
+  EXPECT_FALSE(is_in_teams(e, {}));
 }
 
 }  // namespace
