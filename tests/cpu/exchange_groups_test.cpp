@@ -2,6 +2,7 @@
 #include <csignal>
 
 #include "baton/error.hpp"
+#include "protocol/peer_window.hpp"
 #include "tests/support/exchange_cases.hpp"
 #include "tests/support/exchange_in_groups.hpp"
 #include "tests/support/exchange_processes.hpp"
@@ -118,6 +119,15 @@ TEST(exchange_groups, send_buffers_are_counted_where_they_are_used) {
   EXPECT_GE(more, sent);
   EXPECT_LT(more, sent + 256);
   EXPECT_EQ(workspace_bytes(c, 4).local, workspace_bytes(one_group, 4).local);
+}
+
+/// Messages of 14 KB for each choice of 65,536 tokens are more than 2 GiB.
+TEST(exchange_groups, send_buffers_may_be_larger_than_32_bits_count) {
+  peer_puts::messages all{};
+  all.send_buffer = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 44);
+  all.bytes = 14'352;
+  all.near = {0, 1};
+  EXPECT_EQ(all.of(1, 500'000).at - all.send_buffer, std::int64_t{500'000} * 14'352);
 }
 
 }  // namespace

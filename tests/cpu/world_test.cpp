@@ -447,5 +447,26 @@ TEST(stuck_report, a_record_becomes_an_error_once_and_clears_the_abort_word) {
   w.synchronize();
 }
 
+/// As who is beyond the p2p group is asked whom it waited for; on GPUs once the host knows that a wait gave up.
+TEST(stuck_report, is_read_when_who_may_know_more_has_been_asked_but_who_is_gone_is_not) {
+  const world w = world::create({});
+  stuck_record& record = *w.state().reports.record_host;
+  record = {.claimed = 1, .complete = 1, .rank = 0, .peer = 6, .where = "dispatch.arrival"};
+  record.waited_ns = 1;
+  bool is_asked_of_gone = false;
+  const int stays = 0, goes = 0;
+  w.state().asked_when_stuck.add(&goes, [&] { is_asked_of_gone = true; });
+  w.state().asked_when_stuck.add(&stays, [&] { record.claimed = stuck_record::lost_is + 4; });
+  w.state().asked_when_stuck.remove(&goes);
+  try {
+    w.synchronize();
+    FAIL() << "nothing was thrown";
+  } catch (const stuck& e) {
+    EXPECT_EQ(e.where.peer, 4);
+    EXPECT_TRUE(says(e.what(), "for rank 6, which waited in turn, at last for rank 4"));
+  }
+  EXPECT_FALSE(is_asked_of_gone);
+}
+
 }  // namespace
 }  // namespace baton

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "exec/site_name.hpp"
 #include "kernels/ep/outputs.hpp"
@@ -21,11 +22,11 @@ using namespace ep::per_rank_chunks;
 
 constexpr int num_ranks = 4, group = 2, top_k = 3, num_tokens = 9;
 
-/// Four ranks in groups of two, whose experts return what they get.
+/// Four ranks in groups of two, or as many as are said, whose experts return what they get.
 class forwarded_rounds : public staged_rounds<num_ranks> {
  public:
   explicit forwarded_rounds(const chunk_settings& settings = {}, token_format format = token_format::bf16,
-                            const sim::options& options = {}, bool two_levels = true)
+                            const sim::options& options = {}, bool two_levels = true, int group_size = group)
       : staged_rounds{{.num_experts = 6,
                        .num_ranks = num_ranks,
                        .top_k = top_k,
@@ -34,8 +35,9 @@ class forwarded_rounds : public staged_rounds<num_ranks> {
                        .format = format},
                       options},
         settings_{settings},
-        two_levels_{two_levels} {
-    take_memory(groups().bytes, group_local_cells{shape_, settings, group}.bytes);
+        two_levels_{two_levels},
+        group_size_{group_size} {
+    take_memory(groups().bytes, group_local_cells{shape_, settings, group_size}.bytes);
     for (int rank = 0; rank < num_ranks; ++rank) {
       tokens_[static_cast<std::size_t>(rank)] = some_tokens(rank);
       ids_of(rank) = some_ids(rank);
@@ -43,7 +45,7 @@ class forwarded_rounds : public staged_rounds<num_ranks> {
   }
 
   cells window() const { return cells{shape_, settings_}; }
-  group_cells groups() const { return {shape_, window(), group}; }
+  group_cells groups() const { return {shape_, window(), group_size_}; }
   std::vector<std::int32_t>& ids_of(int rank) { return ids_[static_cast<std::size_t>(rank)]; }
   int tokens_now = num_tokens;  // of each rank, the first ones
 
@@ -60,7 +62,7 @@ class forwarded_rounds : public staged_rounds<num_ranks> {
 
  private:
   endpoint end_of_rank(int rank) {
-    return end_of(rank, endpoint{{shape_, {}, nullptr}, settings_, group, two_levels_});
+    return end_of(rank, endpoint{{shape_, {}, nullptr}, settings_, group_size_, two_levels_});
   }
   /// Parameters of kernels that reach other groups as the rounds do.
   template <class Params, class Launch>
@@ -96,6 +98,7 @@ class forwarded_rounds : public staged_rounds<num_ranks> {
 
   chunk_settings settings_;
   bool two_levels_;
+  int group_size_;
   std::array<std::vector<bfloat16>, num_ranks> tokens_;
   std::array<std::vector<std::int32_t>, num_ranks> ids_;
 };
@@ -153,6 +156,32 @@ std::vector<std::uint64_t> puts_of(const chunk_settings& settings, bool two_leve
 TEST(exchange_two_levels_settings, put_no_token_of_a_chunk_behind_the_last) {
   for (const bool two_levels : {false, true})
     EXPECT_EQ(puts_of(four_a_chunk, two_levels), puts_of({}, two_levels)) << two_levels;
+}
+
+/// Behind them is noted who wants tokens of the next group, of which there are more than of one other.
+TEST(exchange_two_levels_settings, forward_no_token_of_a_chunk_behind_the_last) {
+  forwarded_rounds four{four_a_chunk, token_format::bf16, {}, true, 1},
+      one{{}, token_format::bf16, {}, true, 1};
+  for (forwarded_rounds* e : {&four, &one})
+    for (int round = 1; round <= 2; ++round) e->run();
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    EXPECT_EQ(four.of_rank(rank).record.complete, 0u) << name(four.of_rank(rank).record.where);
+    EXPECT_TRUE(four.of_rank(rank).out == one.of_rank(rank).out) << rank;
+  }
+}
+
+/// Of groups {0, 1}, {2, 3} and {4, 5}, as rank 3 awaits a chunk: whom it would name, and after how many deadlines.
+TEST(exchange_two_levels_settings, let_a_forwarder_report_first_and_a_neighbour_s_chunk_be_awaited_as_any) {
+  const ep::shape s{.num_experts = 6, .num_ranks = 6, .rank = 3, .top_k = 1, .hidden = 64, .max_tokens = 4};
+  const endpoint e{{s, {}, nullptr}, {}, 2, true};
+  const auto p = e.with_two_levels(e.dispatch({}, {}, true));
+  const auto awaited = [&](int source) {
+    const wait_site at = chunk_site(p, 1, source);
+    return std::pair{at.peer, static_cast<int>(at.patience)};
+  };
+  EXPECT_EQ(awaited(2), (std::pair{2, 1}));
+  EXPECT_EQ(awaited(0), (std::pair{2, 2})) << "rank 2 forwards it";
+  EXPECT_EQ(awaited(5), (std::pair{5, 2})) << "it forwards this one itself";
 }
 
 TEST(exchange_two_levels_settings, change_no_bit_of_values_in_formats_of_fewer_bits) {
@@ -305,6 +334,22 @@ TEST(exchange_two_levels_damage, a_chunk_is_forwarded_before_one_is_awaited_that
       forwarded_rounds::send_sums);
   EXPECT_EQ(name(e.of_rank(2).record.where), "dispatch.forward");
   EXPECT_EQ(e.of_rank(3).record.complete, 0u) << name(e.of_rank(3).record.where);
+}
+
+/// What dispatch noted for combine: a forwarder sums up its own group's parts alone.
+TEST(exchange_two_levels_damage, ranks_beyond_the_group_that_are_noted_as_wanting_a_token_are_not_awaited) {
+  forwarded_rounds right, damaged;
+  right.run();
+  const group_local_cells at{damaged.shape(), {}, group};
+  damaged.run(forwarded_rounds::send, [&](int stage) {
+    if (stage != forwarded_rounds::receive_sums) return;
+    auto* wanted = reinterpret_cast<std::uint32_t*>(damaged.of_rank(2).local.data() + at.wanted);
+    for (int token = 0; token < num_ranks / group * num_tokens; ++token) wanted[token] |= ~0b1100u;
+  });
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    EXPECT_EQ(damaged.of_rank(rank).record.complete, 0u) << name(damaged.of_rank(rank).record.where);
+    EXPECT_TRUE(damaged.of_rank(rank).out == right.of_rank(rank).out) << rank;
+  }
 }
 
 /// A forwarder knows from ids what its group wants, and believes no other number.
