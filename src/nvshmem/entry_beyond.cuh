@@ -6,6 +6,7 @@
 #include "exec/kernel.hpp"
 #include "nvshmem/nvshmem_gpu.cuh"
 #include "runtime/nvshmem_calls.hpp"
+#include "runtime/shared_bytes_cuda.hpp"
 
 namespace baton {
 
@@ -22,9 +23,8 @@ template <class Kernel, class Params>
 cudaError_t enqueue_beyond(const nvshmem_launch& l, std::size_t shared_bytes) {
   if (l.params_bytes != sizeof(Params)) return static_cast<cudaError_t>(nvshmem_of_another_build);
   const void* entry = reinterpret_cast<const void*>(entry_beyond<Kernel, Params>);
-  const cudaError_t status = cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  static_cast<int>(shared_bytes));
-  if (status != cudaSuccess) return status;
+  if (const cudaError_t status = on_cuda::allow_shared_bytes(entry, shared_bytes); status != cudaSuccess)
+    return status;
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;

@@ -11,18 +11,10 @@
 #include "runtime/error_cuda.hpp"
 #include "runtime/named_range_cuda.hpp"
 #include "runtime/on_cuda.hpp"
+#include "runtime/shared_bytes_cuda.hpp"
 
 namespace baton::on_cuda {
 namespace {
-
-/// What a block may have without asking.
-constexpr std::size_t shared_bytes_of_any_kernel = 48 << 10;
-
-void allow_shared_bytes(const void* entry, const launch_grid& grid) {
-  if (grid.shared_bytes > shared_bytes_of_any_kernel)
-    check(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(grid.shared_bytes)));
-}
 
 /// A launch as the runtime is told of it: `config` points into it.
 class launch_config {
@@ -58,7 +50,7 @@ class launch_config {
 
 int ask_for_most_clusters(int device, const void* entry, launch_grid grid) {
   const device_guard on_device{device};
-  allow_shared_bytes(entry, grid);
+  check(allow_shared_bytes(entry, grid.shared_bytes));
   grid.blocks = std::max(grid.cluster, 1);
   int clusters = 0;
   if (grid.cluster > 1) {
@@ -85,7 +77,7 @@ void launch(int device, const named_entry& entry, const launch_grid& grid, const
             stream_ref stream) {
   const device_guard on_device{device};
   const named_range is_called{entry.name};
-  allow_shared_bytes(entry.code, grid);
+  check(allow_shared_bytes(entry.code, grid.shared_bytes));
   if (grid.only_loads) return load(device, entry.code);
   void* arguments[] = {const_cast<void*>(params), &by};
   check(cudaLaunchKernelExC(launch_config{grid, stream}.get(), entry.code, arguments), "launching a kernel");

@@ -129,12 +129,14 @@ std::byte* free_block(const bootstrap::group& g, std::size_t bytes) {
       bytes, on_cuda::free_bytes(w.device_index())};
 }
 
-/// Whether NVSHMEM's heap can grow by so much, or is not of the kind that does. It is asked for on all ranks before any of them
-/// allocates: that is a meeting of NVSHMEM's without a deadline, and who finds no memory then leaves the others waiting, and its
-/// own heap in pieces (3.4.5).
-bool has_room(int device, std::size_t bytes) {
+/// Whether NVSHMEM's heap can grow by so much for all ranks of this GPU, or is not of the kind that does. It is asked for on all
+/// ranks before any of them allocates: that is a meeting of NVSHMEM's without a deadline, and who finds no memory then leaves the
+/// others waiting, and its own heap in pieces (3.4.5).
+bool has_room(const world& w, std::size_t bytes) {
   constexpr std::size_t step = std::size_t{512} << 20;  // NVSHMEM_CUMEM_GRANULARITY, unless that is set
-  return !nvshmem_heap_grows() || on_cuda::free_bytes(device) >= align_up(bytes, step);
+  return !nvshmem_heap_grows() ||
+         on_cuda::free_bytes(w.device_index()) / static_cast<std::size_t>(w.state().ranks_on_device) >=
+             align_up(bytes, step);
 }
 
 class window_beyond final : public symmetric_window {
@@ -144,7 +146,7 @@ class window_beyond final : public symmetric_window {
     const bootstrap::group g = w.state().peers();
     std::byte* const again = free_block(g, bytes);
     bootstrap::together(g, [&] {
-      if (again == nullptr && !has_room(w.device_index(), bytes)) refuse_memory(w, bytes, use);
+      if (again == nullptr && !has_room(w, bytes)) refuse_memory(w, bytes, use);
     });
     bootstrap::together(g, [&] {
       const device_guard on{w.device_index()};
