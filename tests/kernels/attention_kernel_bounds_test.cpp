@@ -45,11 +45,15 @@ TEST(attention_kernel_bounds, few_rows_are_dealt_out_by_lengths_as_the_kernels_b
   for (const int second : {300, 40}) {
     const auto c = test::make_attention<bfloat16>(
         {.q_lens = {1, 1}, .k_lens = {300, second}, .heads = 2, .kv_heads = 2, .head_dim = 256}, 1);
-    for (const bool equal_rows : {false, true}) {
-      std::vector<std::byte> scratch;
-      const auto made = test::run_decode<test::decode_of_256, dependent_context>(
-          c, {.teams = 5, .equal_rows = equal_rows}, {}, scratch);
+    const auto expect_right = [&](const auto& made) {
       EXPECT_EQ(test::errors_of(c, made, test::tensor_core_rounding<bfloat16>(256)).first_wrong, "");
+    };
+    for (const bool equal_rows : {false, true}) {
+      const test::decode_run run{.teams = 5, .equal_rows = equal_rows};
+      std::vector<std::byte> scratch;
+      expect_right(test::run_decode<test::decode_of_256, dependent_context>(c, run, {}, scratch));
+      expect_right(
+          test::run_decode<test::of_few_rows(test::decode_of_256), dependent_context>(c, run, {}, scratch));
     }
   }
 }

@@ -69,6 +69,11 @@ TEST(decode_attention_kernel, items_of_the_same_length_get_teams_of_their_own) {
   expect_decode({.q_lens = {1, 1}, .k_lens = {300, 290}, .heads = 2, .kv_heads = 2}, {.team = 1, .teams = 9});
   expect_decode({.q_lens = {8}, .k_lens = {300}, .heads = 16}, {.team = 2, .teams = 4});
 }
+TEST(decode_attention_kernel, what_is_walked_to_before_others_know_the_work_is_what_lengths_say) {
+  for (const int teams : {6, 12})
+    expect_decode({.q_lens = {1, 1, 1}, .k_lens = {262, 380, 300}, .heads = 2, .kv_heads = 2},
+                  {.team = 1, .teams = teams, .equal_rows = true});
+}
 
 /// Counts how many slots of its ring a block has filled that are not free again.
 template <decode_attention::config C>

@@ -119,9 +119,13 @@ class dealer {
     if (team < parts && even > 0) w = evenly(team, even);
     return team >= parts || even > 0;
   }
+  /// Whether all that is dealt by are the lengths that were seen early.
+  BATON_FN bool knows_all() const { return share_ == 1 && p_.first_rows == nullptr; }
+  /// One of these, which stands at `at`.
+  BATON_FN int seen(const std::int32_t* at) { return x_.broadcast(seen_, static_cast<int>(at - p_.lengths)); }
   /// What was seen early is what stands there now, said in few instructions; false where these do not say.
   BATON_FN bool still_right() {
-    if (share_ > 1 || p_.first_rows != nullptr) return false;
+    if (!knows_all()) return false;
     typename X::template lanes<bool> differs;
     x_.each_lane(
         [&](int lane) { differs[lane] = lane < p_.sequences && x_.read(p_.lengths + lane) != seen_[lane]; });
@@ -222,7 +226,10 @@ class dealer {
 template <config C, class X>
 class walk {
  public:
-  BATON_FN walk(X& x, const params& p) : x_{x}, p_{p} {
+  BATON_FN walk(X& x, const params& p) : x_{x}, p_{p} {}
+
+  /// In front of the first part of what has been dealt.
+  BATON_FN void start() {
     const dealt_work* const w = block_plan<C>{}.dealt(x_);
     keep(part{
         .number = -1,
@@ -233,11 +240,16 @@ class walk {
 
   /// On to the next part. False: there is none.
   BATON_FN bool next() {
+    return next_by([&](const std::int32_t* at) { return x_.read(at); });
+  }
+  /// The same, of lengths as `read(at)` finds them.
+  template <class Read>
+  BATON_FN bool next_by(Read read) {
     const part before = now();
     line_place at = before.next;
     const int end = known_to_all(x_, x_.read(&block_plan<C>{}.dealt(x_)->end));
     while (at.position < end) {
-      const sequence_work s = work_of(x_, p_, at.sequence);
+      const sequence_work s = work_by(p_, at.sequence, read);
       if (at.index == p_.row_blocks || s.units == 0) {
         ++at.sequence, at.index = 0;
         if (at.sequence == p_.sequences) ++at.head, at.sequence = 0;

@@ -40,13 +40,17 @@ class block_role {
     if (x_.warp() == 0) x_.elect([&] { x_.prefetch(p_.q), x_.prefetch(p_.k), x_.prefetch(p_.v); });
     if (group >= loader_groups) clear_q(group - loader_groups);
     x_.sync_cluster();  // barriers are there: while the kernel before this one ends
-    if (x_.warp() == 0) deal();
+    first_part first{{x_, p_}};
+    if (x_.warp() == 0) deal(first);
     if (x_.warp() != 0) x_.await_dependencies();  // nobody touches the operands earlier
     x_.sync_block();
     if (group < loader_groups) {
       x_.template leave_registers<C.loader_registers>();
       const int warp = known_to_all(x_, x_.warp());
-      if (warp == 0) load_role<C, X>{x_, p_}.run();
+      if (warp == 0) {
+        if (!first.is_known) first.items.start(), first.is_there = first.items.next();
+        load_role<C, X>{x_, p_}.run(first.items, first.is_there);
+      }
       if (warp == 1) load_q_role<C, X>{x_, p_}.run();
     } else {
       x_.template take_registers<C.consumer_registers()>();
@@ -70,16 +74,30 @@ class block_role {
       x_.fence_mbarrier_init();
     });
   }
+  /// What the loading warp walks to before others know the work.
+  struct first_part {
+    walk<C, X> items;
+    bool is_known = false, is_there = false;
+  };
   /// Lengths are looked at while the kernel before this one ends, and again behind it: if they are what they were, so is what
-  /// they were dealt by.
-  BATON_FN void deal() {
+  /// they were dealt by, and the first part, to which the loading warp has walked by then.
+  BATON_FN void deal(first_part& first) {
     const int team = shared_by_team(x_, x_.block()), teams = shared_by_team(x_, x_.num_blocks());
     dealer<X> early{x_, p_, C.spare_slots(), true};
     dealt_work w{};
     const bool is_dealt = early.deal_evenly(team, teams, w);
     if (is_dealt) keep(w);
+    if constexpr (!C.keeps_parts()) {
+      first.is_known = is_dealt && early.knows_all();
+      if (first.is_known) {
+        x_.sync_warp();  // what is dealt lies in shared memory
+        first.items.start();
+        first.is_there = first.items.next_by([&](const std::int32_t* at) { return early.seen(at); });
+      }
+    }
     x_.await_dependencies();  // of who deals out
     if (is_dealt && early.still_right()) return;
+    first.is_known = false;
     dealer<X> now{x_, p_, C.spare_slots(), false};
     if (!is_dealt || !now.agrees(early)) keep(now.deal(team, teams));
   }
@@ -104,6 +122,7 @@ class block_role {
   }
   BATON_FN void consume(int group) {
     walk<C, X> items{x_, p_};
+    items.start();
     consume_role<C, X> consumer{x_, p_, items, group};
     merge_role<C, X> merge{x_, p_, items, group};
     while (items.next()) {

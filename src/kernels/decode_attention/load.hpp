@@ -14,14 +14,14 @@ class load_role {
   BATON_FN load_role(X& x, const params& p)
       : x_{x}, p_{p}, slots_{slot_pipeline<C>{block_plan<C>{}.slot_barriers(x)}.producer()} {}
 
-  BATON_FN void run() {
-    walk<C, X> items{x_, p_};
+  /// `items` are at the first part if there `is_one`, or past all of them.
+  BATON_FN void run(walk<C, X>& items, bool is_one) {
     // Free slots are awaited that many ahead of those that are filled.
     if (known_to_all(x_, x_.read(&block_plan<C>{}.dealt(x_)->spared)) > 0) {
       BATON_UNROLL
       for (int i = 0; i < C.spare_slots(); ++i) room_.step();
     }
-    while (items.next()) {
+    for (; is_one; is_one = items.next()) {
       const part w = items.now();
       sequence_ = known_to_all(x_, w.sequence), kv_head_ = known_to_all(x_, w.kv_head);
       const int end = known_to_all(x_, w.end_piece);
@@ -117,6 +117,7 @@ class load_q_role {
 
   BATON_FN void run() {
     walk<C, X> items{x_, p_};
+    items.start();
     for (parity free = parity::odd; items.next(); free = !free) {
       const part w = items.now();
       if (!x_.template mbarrier_wait<scope::block>(block_plan<C>{}.q_free(x_), free,
