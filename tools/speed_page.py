@@ -44,7 +44,7 @@ ATTENTION = [(512, 2048, "causal", "", 620), (512, 4096, "causal", "", 710), (51
              (256, 8192, "causal", "FlashAttention 3 787, cuDNN 677", None), (256, 8192, "dense", "FlashAttention 3 804, cuDNN 751", None),
              (256, 16384, "causal", "FlashAttention 3 815, cuDNN 719", 830), (256, 16384, "dense", "FlashAttention 3 796, cuDNN 761", 815)]
 # file, sequences, keys, others (us), aim: both of an H200
-OF_H200, MANY_OF_H200, OF_H100 = f"{ON_H200}/decode", "2026-11-24-decode/even", "2026-11-27-attention-beginnings/few_rows"
+OF_H200, MANY_OF_H200, OF_H100 = "2026-11-29-decode-walk/decode", "2026-11-24-decode/even", "2026-11-27-attention-beginnings/few_rows"
 DECODE = [(OF_H200, 1, 1024, 18.7, 9), (OF_H200, 1, 8192, 39.6, 22), (OF_H200, 1, 32768, 92.7, 70), (MANY_OF_H200, 8, 8192, 140, 130), (MANY_OF_H200, 128, 8192, 1932, 1952),
           (OF_H100, 1, 1024, None, None), (OF_H100, 1, 8192, None, None), (OF_H100, 1, 32768, None, None)]
 
