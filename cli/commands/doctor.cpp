@@ -66,6 +66,7 @@ json to_json(const gpu_facts& g) {
           {"nvlinks", g.nvlinks < 0 ? json{} : json(g.nvlinks)},
           {"exports_memory", g.exports_memory},
           {"exports_dma_buf", g.exports_dma_buf},
+          {"orders_card_writes", g.orders_card_writes},
           {"has_kernels", g.has_kernels},
           {"reaches", g.reaches}};
 }

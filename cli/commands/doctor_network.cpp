@@ -117,6 +117,13 @@ void judge_cards(const network_facts& n, const std::vector<gpu_facts>& gpus, std
                      ports),
          "modprobe nvidia_peermem, or NVIDIA's open kernel modules on Linux 5.12 or later, which have "
          "DMA-BUF");
+  else if (const auto g = std::ranges::find(gpus, false, &gpu_facts::orders_card_writes); g != gpus.end())
+    tell(verdict::warn,
+         fmt::format("{}; GPU {} does not order what network cards write, so that a word may be seen before "
+                     "the tokens that it tells of",
+                     ports, g->ordinal),
+         "keep all ranks on one host, or use GPUs whose CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING "
+         "is 100 or more");
   else if (n.lockable_bytes != std::numeric_limits<std::uint64_t>::max())
     tell(verdict::warn,
          fmt::format("{}; only {} may be locked in memory", ports, bytes_text(n.lockable_bytes)),

@@ -26,11 +26,12 @@ struct gpu_facts {
   int num_sms = 0;
   std::uint64_t memory_bytes = 0;
   std::uint64_t memory_free_bytes = 0;
-  int nvlinks = -1;              // active links; -1: not known
-  bool exports_memory = false;   // to other processes, by file descriptor
-  bool exports_dma_buf = false;  // to network cards, by DMA-BUF
-  bool has_kernels = false;      // baton's kernels run on it
-  std::vector<bool> reaches;     // [ordinal]: peer access; itself true
+  int nvlinks = -1;                 // active links; -1: not known
+  bool exports_memory = false;      // to other processes, by file descriptor
+  bool exports_dma_buf = false;     // to network cards, by DMA-BUF
+  bool orders_card_writes = false;  // its kernels see what network cards write there in order
+  bool has_kernels = false;         // baton's kernels run on it
+  std::vector<bool> reaches;        // [ordinal]: peer access; itself true
 };
 
 struct device_facts {

@@ -42,6 +42,8 @@ gpu_facts read_gpu(int device, int count) {
   g.exports_memory = attribute(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0 &&
                      attribute(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) != 0;
   g.exports_dma_buf = attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) != 0;
+  g.orders_card_writes = attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
+                         CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
   g.reaches = reachable_from(device, count);
   const device_guard guard{device};
   std::size_t free = 0, total = 0;

@@ -30,16 +30,19 @@ network_facts ready_host() {
   return n;
 }
 
-/// Findings, of which all that are not a pass say what to do. Of two GPUs: which of them export DMA-BUF.
-std::vector<finding> told_of(const network_facts& n, bool first = false, bool second = false) {
-  std::vector<gpu_facts> gpus(2);
-  gpus[0].exports_dma_buf = first;
-  gpus[1].exports_dma_buf = second;
+/// Findings, of which all that are not a pass say what to do.
+std::vector<finding> told_of(const network_facts& n, const std::vector<gpu_facts>& gpus) {
   std::vector<finding> all;
   judge_network(n, gpus, all);
   for (const finding& f : all)
     EXPECT_EQ(f.what == verdict::pass, f.fix.empty()) << f.subject << ": " << f.fact;
   return all;
+}
+
+/// Of two GPUs: which of them export DMA-BUF.
+std::vector<finding> told_of(const network_facts& n, bool first = false, bool second = false) {
+  return told_of(n, {{.ordinal = 0, .exports_dma_buf = first, .orders_card_writes = true},
+                     {.ordinal = 1, .exports_dma_buf = second, .orders_card_writes = true}});
 }
 
 TEST(doctor_network, a_host_that_is_ready_passes_with_versions_paths_and_ports) {
@@ -98,6 +101,13 @@ TEST(doctor_network, each_thing_that_keeps_network_cards_from_gpus_is_a_warning_
   n.has_peermem = false;
   EXPECT_TRUE(says(told_of(n, true, true).at(1).fact, "their memory by DMA-BUF"));
   EXPECT_EQ(told_of(n, true, false).at(1).what, verdict::warn) << "the other GPU's is not reached";
+}
+
+TEST(doctor_network, a_gpu_that_does_not_order_what_network_cards_write_is_told_of) {
+  const finding told =
+      told_of(ready_host(), {{.ordinal = 0, .orders_card_writes = true}, {.ordinal = 1}}).at(1);
+  EXPECT_EQ(told.what, verdict::warn);
+  EXPECT_TRUE(says(told.fact, "mlx5_0 port 1", "GPU 1 does not order what network cards write"));
 }
 
 TEST(doctor_network, a_host_without_a_network_of_that_kind_keeps_ranks_to_itself) {

@@ -64,7 +64,8 @@ struct tally {
 
 class flips {
  public:
-  explicit flips(const setting& s) : exchange_{std::get<token_format>(s), std::get<arrival_policy>(s), 3} {
+  explicit flips(const setting& s, bool by_puts = false)
+      : exchange_{std::get<token_format>(s), std::get<arrival_policy>(s), 3, by_puts} {
     exchange_.run(1, first_routes);
     exchange_.run(2, second_routes, 0, [&](int stage) { before_[stage] = exchange_.memory; });
     after_ = exchange_.memory;
@@ -130,6 +131,20 @@ TEST_P(exchange_damage, a_flipped_bit_of_a_window_is_named_or_does_no_harm_unles
 INSTANTIATE_TEST_SUITE_P(sim, exchange_damage,
                          testing::Combine(testing::Values(token_format::bf16, token_format::blockwise_fp8),
                                           testing::Values(arrival_policy::epoch, arrival_policy::sentinel)));
+
+TEST(exchange_damage_beyond_the_group, a_flipped_bit_of_what_was_put_is_named_or_does_no_harm) {
+  for (const arrival_policy policy : {arrival_policy::epoch, arrival_policy::sentinel}) {
+    flips all{{token_format::bf16, policy}, true};
+    std::vector<part> checked = parts_of_window(all.shape());
+    std::erase_if(checked, [](const part& p) {
+      return p.name != "source" && p.name != "dispatch word" && p.name != "combine word";
+    });
+    for (const auto& [name, t] : all.in(checked, &rank_memory::window)) {
+      EXPECT_EQ(t.silent, 0) << name;
+      EXPECT_GT(t.named, 0) << name;
+    }
+  }
+}
 
 TEST(exchange_damage_of_local_cells, a_flipped_bit_between_kernels_is_named_or_does_no_harm) {
   flips all{{token_format::bf16, arrival_policy::epoch}};

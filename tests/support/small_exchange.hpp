@@ -22,19 +22,21 @@ class small_exchange {
   /// Expert ids of each rank's tokens, [tokens, top_k].
   using routes = std::array<std::vector<std::int32_t>, num_ranks>;
 
-  small_exchange(token_format format, arrival_policy policy, int num_experts)
+  /// `by_puts`: each rank is a p2p group of its own.
+  small_exchange(token_format format, arrival_policy policy, int num_experts, bool by_puts = false)
       : config_{.format = format, .arrival = policy, .blocks = 2},
         shape_{.num_experts = num_experts,
                .num_ranks = num_ranks,
                .top_k = top_k,
                .hidden = format == token_format::bf16 ? 8 : 128,
                .max_tokens = max_tokens,
-               .format = format} {
+               .format = format},
+        by_puts_{by_puts} {
     const ep::window_layout window{shape_};
     const auto values = static_cast<std::size_t>(shape_.hidden);
     for (int rank = 0; rank < num_ranks; ++rank) {
       rank_memory& m = memory.emplace_back();
-      m.window.resize(window.bytes);
+      m.window.resize(by_puts ? ep::send_layout{shape_}.bytes : window.bytes);
       m.local.resize(ep::local_layout{shape_}.bytes);
       m.out.resize(max_tokens * values);
       if (policy == arrival_policy::sentinel)
@@ -87,6 +89,7 @@ class small_exchange {
   ep::endpoint end_of(int rank) {
     ep::endpoint e{shape_, {}, of_rank(rank).local.data(), config_.blocks};
     e.s.rank = rank;
+    if (by_puts_) e.p2p_group_size = 1;
     for (int r = 0; r < num_ranks; ++r) e.windows.at[r] = of_rank(r).window.data();
     return e;
   }
@@ -101,11 +104,15 @@ class small_exchange {
   void enqueue(int stage, int rank, const routes& ids, const bfloat16* tokens) {
     const ep::endpoint e = end_of(rank);
     const auto r = static_cast<std::size_t>(rank);
-    if (stage == 0) launch(rank, e.dispatch_async({tokens, ids[r].data(), tokens_of(ids, rank), {}}));
+    if (stage == 0) {
+      const ep::round_input in{tokens, ids[r].data(), tokens_of(ids, rank), {}};
+      by_puts_ ? launch(rank, e.dispatch_async<peer_puts>(in)) : launch(rank, e.dispatch_async(in));
+    }
     if (stage == 1) launch(rank, e.dispatch_wait());
     if (stage == 2) {
       machine_.host(rank, [this, e, rank] { apply_experts(e, rank); });
-      launch(rank, e.combine_async(expert_output_[r].data()));
+      const bfloat16* rows = expert_output_[r].data();
+      by_puts_ ? launch(rank, e.combine_async<peer_puts>(rows)) : launch(rank, e.combine_async(rows));
     }
     if (stage == 3)
       launch(rank, e.combine_wait(tokens_of(ids, rank), nullptr,
@@ -123,6 +130,7 @@ class small_exchange {
 
   ep::launch_config config_;
   ep::shape shape_;
+  bool by_puts_;
   sim::machine machine_{num_ranks};
   std::vector<bfloat16> weights_;
   std::vector<std::vector<bfloat16>> expert_output_;
