@@ -16,9 +16,12 @@ std::string whole_number_of_64_bits(const std::string& word) {
   std::uint64_t number = 0;
   const char* const end = word.data() + word.size();
   const auto [stopped, problem] = std::from_chars(word.data(), end, number);
-  if (problem == std::errc{} && stopped == end) return {};
-  return word + " is not a whole number from 0 to " +
-         std::to_string(std::numeric_limits<std::uint64_t>::max());
+  const bool is_number = problem == std::errc{} && stopped == end;
+  const bool is_octal = is_number && word.size() > 1 && word.front() == '0';  // to CLI11
+  if (is_number && !is_octal) return {};
+  return "'" + word + "' is not a whole number from 0 to " +
+         std::to_string(std::numeric_limits<std::uint64_t>::max()) +
+         (is_octal ? " without zeros in front" : "");
 }
 
 CLI::Option* add_seed(CLI::App& command, std::uint64_t& seed, const std::string& text) {

@@ -35,7 +35,8 @@ class OutOfMemory(Error, MemoryError):
 class Stuck(Error, TimeoutError):
     """A wait outlived its deadline: some peer never did what it should have; or what a peer said cannot be (`waited_ns` is 0).
 
-    The process is healthy. Every communicator of the world has to be made anew, on every rank; the old ones refuse to go on.
+    The process is healthy. Communicators of the world refuse to go on, and say with what they can: `set_members`, or new ones that all
+    ranks make, or new processes.
     """
 
     rank: int       # who waited

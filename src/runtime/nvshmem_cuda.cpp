@@ -7,7 +7,6 @@
 #include <mutex>
 #include <vector>
 
-#include "base/math.hpp"
 #include "baton/error.hpp"
 #include "bootstrap/group.hpp"
 #include "runtime/device_guard_cuda.hpp"
@@ -122,21 +121,20 @@ std::byte* free_block(const bootstrap::group& g, std::size_t bytes) {
 
 [[noreturn]] void refuse_memory(const world& w, std::size_t bytes, const memory_use& use) {
   throw out_of_memory{
-      fmt::format(
-          "{} on rank {}, in NVSHMEM's symmetric heap, which grows while the GPU has memory: {}; where "
-          "NVSHMEM_DISABLE_CUDA_VMM is set, raise NVSHMEM_SYMMETRIC_SIZE",
-          use.purpose, w.rank(), use.knob),
+      fmt::format("{} on rank {}, in NVSHMEM's symmetric heap, which grows while the GPU has memory, up to "
+                  "NVSHMEM_MAX_MEMORY_PER_GPU: {}; where NVSHMEM_DISABLE_CUDA_VMM is set, raise "
+                  "NVSHMEM_SYMMETRIC_SIZE",
+                  use.purpose, w.rank(), use.knob),
       bytes, on_cuda::free_bytes(w.device_index())};
 }
 
-/// Whether NVSHMEM's heap can grow by so much for all ranks of this GPU, or is not of the kind that does. It is asked for on all
-/// ranks before any of them allocates: that is a meeting of NVSHMEM's without a deadline, and who finds no memory then leaves the
-/// others waiting, and its own heap in pieces (3.4.5).
+/// Whether NVSHMEM's heap has room for so much, or can grow for it on all ranks of this GPU, or is not of the kind that does. It
+/// is asked for on all ranks before any of them allocates: allocating is a meeting of NVSHMEM's without a deadline, and who finds
+/// no memory then leaves the others waiting, and its own heap in pieces (3.4.5).
 bool has_room(const world& w, std::size_t bytes) {
-  constexpr std::size_t step = std::size_t{512} << 20;  // NVSHMEM_CUMEM_GRANULARITY, unless that is set
   return !nvshmem_heap_grows() ||
          on_cuda::free_bytes(w.device_index()) / static_cast<std::size_t>(w.state().ranks_on_device) >=
-             align_up(bytes, step);
+             heap().growth_for(bytes);
 }
 
 class window_beyond final : public symmetric_window {

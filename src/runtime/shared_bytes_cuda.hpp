@@ -10,7 +10,7 @@
 namespace baton::on_cuda {
 
 /// On the current device, and never less than before: another thread may be about to launch the same kernel with what it has
-/// asked for. What is allowed already costs a look.
+/// asked for. Said each time, as a device that was reset has forgotten it.
 inline cudaError_t allow_shared_bytes(const void* entry, std::size_t bytes) {
   constexpr std::size_t of_any_kernel = 48 << 10;
   if (bytes <= of_any_kernel) return cudaSuccess;
@@ -20,10 +20,10 @@ inline cudaError_t allow_shared_bytes(const void* entry, std::size_t bytes) {
   static std::map<std::pair<int, const void*>, std::size_t> allowed;
   const std::lock_guard lock{mutex};
   std::size_t& most = allowed[{device, entry}];
-  if (bytes <= most) return cudaSuccess;
+  const std::size_t now = bytes > most ? bytes : most;
   const cudaError_t status =
-      cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-  if (status == cudaSuccess) most = bytes;
+      cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(now));
+  if (status == cudaSuccess) most = now;
   return status;
 }
 

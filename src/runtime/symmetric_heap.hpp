@@ -13,6 +13,8 @@
 #include <deque>
 #include <mutex>
 
+#include "base/math.hpp"
+
 namespace baton {
 
 /// For all threads.
@@ -32,13 +34,19 @@ class symmetric_heap {
     return free_on_all != 0 ? blocks_[static_cast<std::size_t>(std::countr_zero(free_on_all))].memory
                             : nullptr;
   }
+  /// Of the GPU's memory, where so much is allocated: none if what the heap has grown by last has room for it. It grows by steps,
+  /// which are these unless NVSHMEM_CUMEM_GRANULARITY is set.
+  std::size_t growth_for(std::size_t bytes) const {
+    const std::lock_guard lock{mutex_};
+    return bytes <= left_ ? 0 : align_up(bytes, step);
+  }
   /// One of the blocks, or memory that was allocated just now.
   void take(std::byte* memory, std::size_t bytes) {
     const std::lock_guard lock{mutex_};
     if (block* const known = of(memory); known != nullptr)
       known->is_free = false;
     else
-      blocks_.push_back({memory, bytes, false});
+      take_new(memory, bytes);
   }
   /// `is_done_with`: all that was put into it is there.
   void leave(const std::byte* memory, bool is_done_with) {
@@ -52,8 +60,13 @@ class symmetric_heap {
     std::size_t bytes;
     bool is_free;
   };
+  static constexpr std::size_t step = std::size_t{512} << 20;
   static constexpr std::size_t most_blocks = 64;  // of which one may be taken again
 
+  void take_new(std::byte* memory, std::size_t bytes) {
+    left_ = (bytes <= left_ ? left_ : align_up(bytes, step)) - bytes;
+    blocks_.push_back({memory, bytes, false});
+  }
   block* of(const std::byte* memory) {
     const auto at = std::ranges::find(blocks_, memory, &block::memory);
     return at != blocks_.end() ? &*at : nullptr;
@@ -61,6 +74,7 @@ class symmetric_heap {
 
   mutable std::mutex mutex_;
   std::deque<block> blocks_;
+  std::size_t left_ = 0;  // of its last steps
 };
 
 }  // namespace baton

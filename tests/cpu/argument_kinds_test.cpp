@@ -32,7 +32,9 @@ TEST(argument_kinds, a_seed_that_is_none_is_refused_by_every_command_that_has_on
     SCOPED_TRACE(command.back());
     for (const char* word : {"-1", "18446744073709551616", "1.5", "seven", "0x10"})
       EXPECT_EQ(said_of_seed(command, word),
-                std::string{"--seed: "} + word + " is not a whole number from 0 to 18446744073709551615");
+                std::string{"--seed: '"} + word + "' is not a whole number from 0 to 18446744073709551615");
+    EXPECT_EQ(said_of_seed(command, "010"),
+              "--seed: '010' is not a whole number from 0 to 18446744073709551615 without zeros in front");
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/temporary_folder.hpp"
+#include "tests/support/changed_environment.hpp"
 
 namespace baton::cli {
 namespace {
@@ -138,12 +139,16 @@ TEST(doctor_network,
   EXPECT_TRUE(says(told_of(n).at(2).fact, "64.0 MiB a GPU"));
 }
 
-/// As the environment says, which is then as it was.
+/// As an environment says that has these variables alone.
 network_facts facts_with(const std::vector<std::pair<const char*, const char*>>& variables) {
-  for (const auto& [name, value] : variables) ::setenv(name, value, 1);
-  network_facts n = read_network_facts("/nonexistent");
-  for (const auto& [name, value] : variables) ::unsetenv(name);
-  return n;
+  test::changed_environment::variables all;
+  for (const char* name :
+       {"BATON_NVSHMEM", "BATON_NVSHMEM_MODULE", "NVSHMEM_IB_ENABLE_IBGDA", "NVSHMEM_SYMMETRIC_SIZE",
+        "NVSHMEM_MAX_MEMORY_PER_GPU", "NVSHMEM_DISABLE_CUDA_VMM"})
+    all.emplace_back(name, std::nullopt);
+  for (const auto& [name, value] : variables) all.emplace_back(name, value);
+  const test::changed_environment now{all};
+  return read_network_facts("/nonexistent");
 }
 
 TEST(network_facts, the_heap_and_who_puts_are_what_nvshmem_makes_of_its_variables) {
@@ -197,12 +202,8 @@ TEST(network_facts, ports_devices_and_modules_are_read_where_linux_has_them) {
 }
 
 TEST(network_facts, who_says_where_nvshmem_or_its_module_is_wants_them) {
-  const test::temporary_folder folder;
-  const auto is_told = [&](const char* name, const char* value) {
-    ::setenv(name, value, 1);
-    const bool told = read_network_facts((folder / "").string()).is_told;
-    ::unsetenv(name);
-    return told;
+  const auto is_told = [](const char* name, const char* value) {
+    return facts_with({{name, value}}).is_told;
   };
   for (const char* name : {"BATON_NVSHMEM", "BATON_NVSHMEM_MODULE"}) {
     EXPECT_TRUE(is_told(name, "/nowhere")) << name;

@@ -4,12 +4,15 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "baton/error.hpp"
 #include "exec/build_id.hpp"
 #include "tests/cpu/says.hpp"
 #include "tests/cpu/temporary_folder.hpp"
+#include "tests/support/changed_environment.hpp"
 
 namespace baton::test {
 namespace {
@@ -45,16 +48,17 @@ TEST(nvshmem_library, what_the_environment_tells_is_not_looked_for_anywhere_else
 }
 
 TEST(nvshmem_library, what_the_environment_has_but_does_not_say_is_looked_for) {
-  const nvshmem_places unset = places_of_nvshmem();
-  for (const char* name : {"BATON_NVSHMEM", "BATON_NVSHMEM_MODULE"}) ::setenv(name, "", 1);
-  const nvshmem_places empty = places_of_nvshmem();
+  const auto found_with = [](const std::optional<std::string>& nvshmem,
+                             const std::optional<std::string>& module) {
+    const changed_environment now{{{"BATON_NVSHMEM", nvshmem}, {"BATON_NVSHMEM_MODULE", module}}};
+    return places_of_nvshmem();
+  };
+  const nvshmem_places unset = found_with(std::nullopt, std::nullopt), empty = found_with("", ""),
+                       told = found_with("/nvshmem", "/modules/one.so");
   EXPECT_EQ(empty.host_library, unset.host_library);
   EXPECT_EQ(empty.module, unset.module);
-  ::setenv("BATON_NVSHMEM", "/nvshmem", 1);
-  ::setenv("BATON_NVSHMEM_MODULE", "/modules/one.so", 1);
-  EXPECT_EQ(places_of_nvshmem().host_library, paths{"/nvshmem/lib/libnvshmem_host.so.3"});
-  EXPECT_EQ(places_of_nvshmem().module, paths{"/modules/one.so"});
-  for (const char* name : {"BATON_NVSHMEM", "BATON_NVSHMEM_MODULE"}) ::unsetenv(name);
+  EXPECT_EQ(told.host_library, paths{"/nvshmem/lib/libnvshmem_host.so.3"});
+  EXPECT_EQ(told.module, paths{"/modules/one.so"});
 }
 
 TEST(nvshmem_library, code_whose_file_is_not_known_asks_the_loader) {

@@ -18,6 +18,22 @@
 namespace baton::test {
 namespace {
 
+TEST(symmetric_heap, what_it_has_grown_by_is_asked_of_the_gpu_once) {
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  std::array<std::byte, 3> at{};
+  symmetric_heap heap;
+  EXPECT_EQ(heap.growth_for(112 * mib), 512 * mib);
+  heap.take(&at[0], 112 * mib);
+  EXPECT_EQ(heap.growth_for(400 * mib), 0u);
+  EXPECT_EQ(heap.growth_for(401 * mib), 512 * mib);
+  heap.leave(&at[0], true);
+  heap.take(&at[0], 112 * mib);  // again
+  heap.take(&at[1], 400 * mib);
+  EXPECT_EQ(heap.growth_for(1), 512 * mib);
+  heap.take(&at[2], 513 * mib);
+  EXPECT_EQ(heap.growth_for(511 * mib), 0u);
+}
+
 TEST(symmetric_heap, a_block_that_was_done_with_is_free_for_what_is_no_larger) {
   std::array<std::byte, 3> at{};
   symmetric_heap heap;

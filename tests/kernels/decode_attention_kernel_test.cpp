@@ -177,6 +177,8 @@ TEST(decode_attention_kernel, takes_fp16) {
 TEST(decode_attention_kernel, scores_are_capped) {
   expect_decode(
       {.q_lens = {3}, .k_lens = {300}, .heads = 4, .options = {.causal = true, .softcap = 3}, .spread = 4});
+  // What scores are multiplied by is below all numbers.
+  expect_decode({.q_lens = {2}, .k_lens = {100}, .heads = 2, .options = {.scale = 1e-8f, .softcap = 1e38f}});
 }
 TEST(decode_attention_kernel,
      sinks_take_their_share_of_whole_and_of_cut_items_and_none_where_no_key_is_seen) {

@@ -15,8 +15,9 @@
 
 namespace baton::attention_kernels {
 
-/// The larger a box, the fewer copies; 0: no kernel takes the page_size.
+/// Of the number of a box's keys: boxes have 16 or 32.
 inline constexpr int least_box_bits = 4, most_box_bits = 5, least_box = 1 << least_box_bits;
+/// The larger a box, the fewer copies; 0: no kernel takes the page_size.
 constexpr int box_bits_of(int page_size) {
   for (int bits = most_box_bits; bits >= least_box_bits; --bits)
     if (page_size % (1 << bits) == 0) return bits;

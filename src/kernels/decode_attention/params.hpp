@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <numeric>
 
 #include "kernels/attention/operands.hpp"
@@ -43,7 +44,7 @@ struct params {
   bool lse_by_sequence;  // [sequences, heads, max_rows] instead of [heads, all_rows]
   int left, right;       // what a row sees: keys before and behind its own, or unbounded
   float scale;           // of a score, to base 2: with a soft cap, of its hyperbolic tangent
-  float cap_scale;       // with a soft cap: of what that is taken
+  float cap_scale;       // with a soft cap: of what that is taken; 0: there is none
 
   static constexpr int unbounded = 1 << 30;
   BATON_FN int rows_of_item() const { return block_tokens * heads_of_group; }
@@ -155,7 +156,9 @@ params params_of(const operands<T>& asked, void* scratch, MakeMap make_map) {
   };
   p.left = bounded(asked.sees.left), p.right = bounded(asked.sees.right);
   p.scale = (asked.softcap > 0 ? asked.softcap : asked.scale) * log2_e;
-  p.cap_scale = asked.softcap > 0 ? asked.scale / asked.softcap : 0.0f;
+  // Above 0, as the kernel is told by it that there is a cap.
+  p.cap_scale =
+      asked.softcap > 0 ? larger(asked.scale / asked.softcap, std::numeric_limits<float>::min()) : 0.0f;
   return p;
 }
 
