@@ -96,8 +96,8 @@ TEST(forecast_trains, lines_of_ids_take_a_card_as_long_as_so_many_puts) {
   sender out{q, all, 0};
   std::vector<train> near, far;
   out.send_ids(sizes, 2, near, far);
-  const double of_a_line =
-      q.links.far_cost(double{sizes.far_ids} / sizes.far_id_puts) + q.links.far_cost(signal_bytes);
+  const double of_a_line = q.links.far_cost(static_cast<double>(sizes.far_ids) / sizes.far_id_puts) +
+                           q.links.far_cost(signal_bytes);
   EXPECT_NEAR(far.at(0).work() / (sizes.far_id_puts * of_a_line), 1, 1e-12);  // a few roundings
 }
 
