@@ -2,6 +2,7 @@
 // How much shared memory blocks of a kernel may have: the library's kernels, and the module's for ranks beyond the group.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <mutex>
@@ -20,7 +21,7 @@ inline cudaError_t allow_shared_bytes(const void* entry, std::size_t bytes) {
   static std::map<std::pair<int, const void*>, std::size_t> allowed;
   const std::lock_guard lock{mutex};
   std::size_t& most = allowed[{device, entry}];
-  const std::size_t now = bytes > most ? bytes : most;
+  const std::size_t now = std::max(bytes, most);
   const cudaError_t status =
       cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(now));
   if (status == cudaSuccess) most = now;

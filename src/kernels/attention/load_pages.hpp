@@ -109,13 +109,7 @@ class load_pages_role : load_base<C, X> {
     int row[k_boxes];
     BATON_UNROLL
     for (int b = 0; b < k_boxes; ++b) row[b] = this->row(n, own_.rank * k_boxes + b);
-    if constexpr (C.paired()) {
-      BATON_ROLLED
-      for (int i = 0; i < C.k_slots(); ++i) load_k_slot<first>(i, row);
-    } else {
-      BATON_UNROLL
-      for (int i = 0; i < C.k_slots(); ++i) load_k_slot<first>(i, row);
-    }
+    this->template each_slot<C.k_slots()>([&](int i) { load_k_slot<first>(i, row); });
   }
   template <bool first>
   BATON_FN void load_k_slot(int i, const int (&row)[k_boxes]) {
@@ -127,13 +121,7 @@ class load_pages_role : load_base<C, X> {
   BATON_FN void load_v(int n) {
     const bool turned = is_turned<C>(p_, own_.plain, n);
     mbarrier* landed = this->landed(n);
-    if constexpr (C.paired()) {
-      BATON_ROLLED
-      for (int i = 0; i < C.v_slots(); ++i) load_v_slot(n, i, turned, landed);
-    } else {
-      BATON_UNROLL
-      for (int i = 0; i < C.v_slots(); ++i) load_v_slot(n, i, turned, landed);
-    }
+    this->template each_slot<C.v_slots()>([&](int i) { load_v_slot(n, i, turned, landed); });
   }
   BATON_FN void load_v_slot(int n, int i, bool turned, mbarrier* landed) {
     int row[v_boxes];
