@@ -252,7 +252,9 @@ struct expected_round {
   const std::vector<rank_inputs>& inputs;
   std::vector<std::vector<message>> messages = expected_messages(c, inputs);
   std::vector<std::vector<encoded_token>> tokens = encode_all(c, inputs);  // of each rank
-  mutable std::vector<std::vector<float>> outputs{};  // of each rank that somebody asked for
+  // Of each rank that somebody asked for: a place each, as ranks' threads ask at the same time.
+  mutable std::vector<std::vector<float>> outputs =
+      std::vector<std::vector<float>>(static_cast<std::size_t>(c.ranks));
 };
 
 /// What the tests' experts compute: a different factor for each expert, so that no two can be confused.
@@ -395,7 +397,6 @@ inline std::vector<float> make_expected_output(const expected_round& round, int 
 
 /// The same, made once for a round.
 inline std::vector<float> expected_output(const expected_round& round, int rank) {
-  round.outputs.resize(static_cast<std::size_t>(round.c.ranks));
   std::vector<float>& made = round.outputs.at(static_cast<std::size_t>(rank));
   if (made.empty()) made = make_expected_output(round, rank);
   return made;
