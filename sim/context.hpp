@@ -15,18 +15,24 @@
 #include "sim/lane_verbs.hpp"
 #include "sim/machine.hpp"
 #include "sim/mma_verbs.hpp"
+#include "sim/narrow_verbs.hpp"
 
 namespace baton::sim {
 
 struct block_state;
 struct warp_state;
 
-class context : public lane_verbs<context>, public mma_verbs<context>, public group_verbs<context> {
+class context : public lane_verbs<context>,
+                public mma_verbs<context>,
+                public group_verbs<context>,
+                public narrow_verbs<context> {
  public:
   using group_verbs<context>::clear;
   using group_verbs<context>::each_pair;
   using mma_verbs<context>::clear;
   using mma_verbs<context>::each_pair;
+  using mma_verbs<context>::multiply_add;
+  using narrow_verbs<context>::multiply_add;
 
   context(machine::state& m, warp_state& me, const grid& shape);
 
@@ -365,6 +371,6 @@ class context : public lane_verbs<context>, public mma_verbs<context>, public gr
 };
 
 static_assert(line_exec_context<context> && far_exec_context<context> && mma_exec_context<context> &&
-              group_exec_context<context>);
+              group_exec_context<context> && narrow_exec_context<context>);
 
 }  // namespace baton::sim

@@ -35,6 +35,7 @@ nlohmann::json to_json(const gemm_run& run, const decode_point& p) {
                        {"caches", p.caches},
                        {"window", s.of.window > 0 ? nlohmann::json(s.of.window) : nlohmann::json()},
                        {"format", name(s.format)},
+                       {"cache_format", name(s.cache)},
                        {"why_not", word_or_null(p.why_not)},
                        {"gb_per_s", if_measured(p.gigabytes_per_s())},
                        {"of_copy", if_measured(copied > 0 ? p.gigabytes_per_s() / copied : 0)}};
@@ -45,16 +46,17 @@ nlohmann::json to_json(const gemm_run& run, const decode_point& p) {
 
 void print_decode_header(const gemm_run& run, std::ostream& out) {
   print_limits(run, "softmax(q k^T) v of few rows", out);
-  out << fmt::format("\n{:<20}{:>14}{:>7}{:>6}{:>9}{:>6}{:>6}{:>12}{:>9}{:>9}{:>13}\n", "model", "heads",
-                     "batch", "rows", "keys", "page", "of", "burst us", "GB/s", "of copy", "sustained us");
+  out << fmt::format("\n{:<20}{:>14}{:>7}{:>6}{:>9}{:>6}{:>6}{:>7}{:>12}{:>9}{:>9}{:>13}\n", "model", "heads",
+                     "batch", "rows", "keys", "page", "of", "cache", "burst us", "GB/s", "of copy",
+                     "sustained us");
 }
 
 void print(const gemm_run& run, const decode_point& p, std::ostream& out) {
   const decode_size& s = p.size;
-  out << fmt::format("{:<20}{:>14}{:>7}{:>6}{:>9}{:>6}{:>6}",
+  out << fmt::format("{:<20}{:>14}{:>7}{:>6}{:>9}{:>6}{:>6}{:>7}",
                      s.of.model.empty() ? "-" : s.of.model + " " + s.of.layer,
                      fmt::format("{}/{} of {}", s.of.heads, s.of.kv_heads, s.of.head_dim), s.batch, s.rows,
-                     s.keys, s.page_size, name(s.format));
+                     s.keys, s.page_size, name(s.format), name(s.cache));
   if (!p.why_not.empty())
     out << fmt::format("  no kernel: {}\n", p.why_not);
   else if (!p.wrong.empty())

@@ -55,6 +55,10 @@ void require(const bench_attention_options& o) {
   }
   for (const operand_format format : o.formats)
     if (format == operand_format::e4m3) throw invalid_argument{"--format: attention is of bf16 or fp16"};
+  for (const cache_format cache : o.caches)
+    if (cache != cache_format::same && !o.decode)
+      throw invalid_argument{
+          "--cache: keys in rows are of q's type; those in pages are measured with --decode"};
 }
 
 std::vector<attention_size> sizes_of(const bench_attention_options& o, bool on_gpu) {

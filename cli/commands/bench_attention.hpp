@@ -10,6 +10,12 @@
 
 namespace baton::cli {
 
+/// What keys in pages are of.
+enum class cache_format { same, e4m3 };
+constexpr const char* name(cache_format f) {
+  return f == cache_format::e4m3 ? "e4m3" : "same";
+}
+
 struct bench_attention_options {
   std::vector<std::string>
       models;  // names of attention_layers; each layer with its window, or without a mask and causal
@@ -22,12 +28,13 @@ struct bench_attention_options {
   std::vector<attention_mask> masks;  // empty: as the layers have them
   int window = 1024;                  // of a mask that is one, where the model does not say
   std::vector<operand_format> formats{operand_format::bf16};
-  int repeats = 3;                    // bursts of each
-  int sustained_ms = 500;             // 0: bursts alone
-  int num_sms = 0;                    // 0: all
-  std::optional<device_kind> device;  // empty: CUDA if there is one, else the CPU
-  bool json = false;                  // `out` gets JSON, one object a line, and no table
-  std::string json_path;              // if not empty, this file gets the JSON as well
+  std::vector<cache_format> caches{cache_format::same};  // with `decode`
+  int repeats = 3;                                       // bursts of each
+  int sustained_ms = 500;                                // 0: bursts alone
+  int num_sms = 0;                                       // 0: all
+  std::optional<device_kind> device;                     // empty: CUDA if there is one, else the CPU
+  bool json = false;                                     // `out` gets JSON, one object a line, and no table
+  std::string json_path;                                 // if not empty, this file gets the JSON as well
 };
 
 /// Checks each attention against double precision, then times it in bursts of five calls after 0.4 s of rest and, on CUDA,

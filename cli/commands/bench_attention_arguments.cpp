@@ -14,6 +14,8 @@ const std::map<std::string, attention_mask> mask_names{
     {name(attention_mask::window), attention_mask::window}};
 const std::map<std::string, operand_format> attention_format_names{
     {name(operand_format::bf16), operand_format::bf16}, {name(operand_format::fp16), operand_format::fp16}};
+const std::map<std::string, cache_format> cache_format_names{{name(cache_format::same), cache_format::same},
+                                                             {name(cache_format::e4m3), cache_format::e4m3}};
 
 void declare_attention_points(CLI::App& command, bench_attention_options& options) {
   command.add_option("--models", options.models, "whose layers: heads, and windows where they have them")
@@ -41,6 +43,10 @@ void declare_attention_points(CLI::App& command, bench_attention_options& option
   add_count(command, "--rows", options.rows, "of each sequence, its last ones, with --decode")
       ->group("Points");
   add_count(command, "--page-size", options.page_size, "keys of a page, with --decode")->group("Points");
+  add_choices(command, "--cache", cache_format_names, options.caches,
+              "what keys in pages are of, as q or e4m3, with --decode")
+      ->default_str("same")
+      ->group("Points");
   add_count(command, "--sms", options.num_sms, "SMs that work at most; 0: all")->group("Points");
 }
 
@@ -62,7 +68,8 @@ void declare_bench_attention(CLI::App& bench, arguments& chosen) {
       "Examples:\n"
       "  baton bench attention --heads 16,16,512 --lengths 16384 --json-file attention.jsonl\n"
       "  baton bench attention --models gemma-4-31b --lengths 8192\n"
-      "  baton bench attention --decode --heads 32,4,512 --batch 8 --lengths 1024 8192 32768");
+      "  baton bench attention --decode --heads 32,4,512 --batch 8 --lengths 1024 8192 32768 --cache same "
+      "e4m3");
   command.callback(
       [&] { chosen.command = [&](std::ostream& out) { return run_bench_attention(options, out); }; });
 }

@@ -26,7 +26,9 @@ std::vector<decode_size> decode_sizes_of(const bench_attention_options& o,
   for (const attention_heads& of : heads)
     for (const int keys : lengths)
       for (const operand_format format : o.formats)
-        all.push_back({of, o.batch, o.rows, keys, o.page_size, format, o.num_sms});
+        for (const cache_format cache : o.caches)
+          all.push_back({of, o.batch, o.rows, keys, o.page_size, format, o.num_sms,
+                         cache == cache_format::e4m3 ? operand_format::e4m3 : format});
   return all;
 }
 
@@ -45,23 +47,27 @@ class decode_bench {
   /// True: it was right, or there is no kernel for it.
   bool measure(const decode_size& size) {
     decode_point point{size};
-    size.format == operand_format::fp16 ? measure_as<float16>(point) : measure_as<bfloat16>(point);
+    const bool e4m3 = size.cache == operand_format::e4m3;
+    if (size.format == operand_format::fp16)
+      e4m3 ? measure_as<float16, float8_e4m3>(point) : measure_as<float16, float16>(point);
+    else
+      e4m3 ? measure_as<bfloat16, float8_e4m3>(point) : measure_as<bfloat16, bfloat16>(point);
     to_.add(to_json(run_, point));
     to_.table([&](std::ostream& table) { print(run_, point, table); });
     return point.wrong.empty();
   }
 
  private:
-  template <class Value>
+  template <class Value, class Cache>
   void measure_as(decode_point& point) {
-    const auto asked = problem_of<Value>(point.size);
+    const auto asked = problem_of<Value, Cache>(point.size);
     point.why_not = supports(where_.device(), asked).why_not;
     if (!point.why_not.empty()) return;
     point.caches = point.size.caches(where_.device());
-    decode_session<Value> session{where_, point.size};
+    decode_session<Value, Cache> session{where_, point.size};
     device_buffer<std::byte> scratch{where_, attention_scratch_bytes(where_.device(), asked)};
     void* const at = scratch.size() == 0 ? nullptr : scratch.data();
-    const decode_work<Value> call = [&](const paged_attention_problem<Value>& p, stream_ref stream) {
+    const decode_work<Value, Cache> call = [&](const auto& p, stream_ref stream) {
       paged_attention(where_, p, at, stream);
     };
     point.wrong = session.first_wrong(call);

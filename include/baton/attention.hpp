@@ -50,12 +50,13 @@ constexpr const char* name(kv_layout l) {
   return l == kv_layout::hnd ? "hnd" : "nhd";
 }
 
-/// Sequences whose keys lie in pages, as flash_attn_with_kvcache takes them. `Value` is bfloat16 or float16. Device memory.
-template <class Value>
+/// Sequences whose keys lie in pages, as flash_attn_with_kvcache takes them. `Value` is bfloat16 or float16, `Cache` the same or
+/// float8_e4m3. Device memory.
+template <class Value, class Cache = Value>
 struct paged_attention_problem {
   const Value* q = nullptr;  // [batch, q_len, heads, head_dim]; [total_q, heads, head_dim] with cu_seqlens_q
-  const Value* k_cache = nullptr;  // [num_pages] pages
-  const Value* v_cache = nullptr;  // [num_pages] pages
+  const Cache* k_cache = nullptr;  // [num_pages] pages
+  const Cache* v_cache = nullptr;  // [num_pages] pages
   Value* out = nullptr;            // as q
   float* lse = nullptr;  // [batch, heads, q_len]; [heads, total_q] with cu_seqlens_q; null: not wanted
   const std::int32_t* page_table =
@@ -70,6 +71,10 @@ struct paged_attention_problem {
   std::int64_t q_stride = 0, out_stride = 0;   // values from row to row; 0: no gaps
   const std::int32_t* cu_seqlens_q = nullptr;  // [batch + 1]; null: q_len rows each
   int total_q = 0;                             // rows that there is memory for, with cu_seqlens_q
+  // What values of a cache of float8_e4m3 are multiplied by. Null: 1.
+  const float* k_descale = nullptr;  // [1]; [kv_heads] with descale_by_head
+  const float* v_descale = nullptr;  // as k_descale
+  bool descale_by_head = false;
   attention_options options{};
 };
 
@@ -85,6 +90,8 @@ attention_support supports(device_kind device, const varlen_attention_problem<bf
 attention_support supports(device_kind device, const varlen_attention_problem<float16>& problem);
 attention_support supports(device_kind device, const paged_attention_problem<bfloat16>& problem);
 attention_support supports(device_kind device, const paged_attention_problem<float16>& problem);
+attention_support supports(device_kind device, const paged_attention_problem<bfloat16, float8_e4m3>& problem);
+attention_support supports(device_kind device, const paged_attention_problem<float16, float8_e4m3>& problem);
 
 /// Bytes of scratch that the call needs: a function of the sizes and options alone, 0 where none is needed. Zero-filled before
 /// its first use; each call leaves it so that calls of any sizes that it is large enough for may have it next, one at a time. A
@@ -94,6 +101,10 @@ std::size_t attention_scratch_bytes(device_kind device, const varlen_attention_p
 std::size_t attention_scratch_bytes(device_kind device, const varlen_attention_problem<float16>& problem);
 std::size_t attention_scratch_bytes(device_kind device, const paged_attention_problem<bfloat16>& problem);
 std::size_t attention_scratch_bytes(device_kind device, const paged_attention_problem<float16>& problem);
+std::size_t attention_scratch_bytes(device_kind device,
+                                    const paged_attention_problem<bfloat16, float8_e4m3>& problem);
+std::size_t attention_scratch_bytes(device_kind device,
+                                    const paged_attention_problem<float16, float8_e4m3>& problem);
 
 /// Attention of each sequence's rows to its own keys: `out[i] = sum over j of w[i, j] * v[j]` with
 /// `w[i, j] = exp(x[i, j] - lse[i])`, `x[i, j] = cap(scale * q[i] . k[j])` and
@@ -141,16 +152,23 @@ void varlen_attention(const world& world, const varlen_attention_problem<float16
 /// | argument             | shape                              | type         | layout, alignment                               |
 /// |----------------------|------------------------------------|--------------|-------------------------------------------------|
 /// | `q`, `out`           | [batch, q_len, heads, head_dim]    | bf16 or fp16 | as of varlen_attention                          |
-/// | `k_cache`, `v_cache` | [num_pages], see kv_layout         | that of q    | pages 16-byte aligned, page_stride apart        |
+/// | `k_cache`, `v_cache` | [num_pages], see kv_layout         | of q or e4m3 | pages 16-byte aligned, page_stride apart        |
 /// | `page_table`         | [batch, max_pages]                 | int32        | device memory; entries of no visible key: any   |
 /// | `seqlens`            | [batch]                            | int32        | device memory; up to max_pages * page_size      |
 /// | `lse`                | [batch, heads, q_len]              | fp32         | contiguous; as of varlen_attention              |
+/// | `*_descale`          | [1] or [kv_heads]                  | fp32         | device memory; finite; of caches of e4m3 alone  |
 ///
 /// With cu_seqlens_q, q and out are [total_q, heads, head_dim] and lse is [heads, total_q], as of varlen_attention.
 /// A sequence with seqlens 0, as one that pads a batch, gives 0 and -inf and touches no page, whatever the table says. Slots
 /// behind a sequence's last key, and pages that no visible key is in, reach no output.
 ///
-/// Rounding: as of varlen_attention; on the CPU the same bits, on CUDA the same on devices that have as many SMs for it. Order:
+/// A key of a cache of e4m3 counts as k_descale times what stands there, a value as v_descale times it, both in fp32; what is no
+/// number there makes rows that see it none. Any number of rows is taken; with many the cache is read once for every 16 that
+/// share a head of k, tokens times heads.
+///
+/// Rounding: as of varlen_attention; on the CPU the same bits, on CUDA the same on devices that have as many SMs for it. On CUDA,
+/// of a cache of e4m3, q is rounded to fp16 once it is scaled by a power of two, so that a row's largest magnitude is from 2^7 to
+/// 2^8: that is exact but for values below 2^-21 of it; weights are rounded to fp16. Order:
 /// as there; seqlens and page_table are read on the device, and a captured graph sees what they say then. Scratch that holds what
 /// no call can have left there is `stuck` at the next world::synchronize, at "decode.parts_signed", and out undefined. Cost,
 /// errors: as there. Contents of both are not checked: where a page of a
@@ -159,5 +177,9 @@ void paged_attention(const world& world, const paged_attention_problem<bfloat16>
                      stream_ref stream = {});
 void paged_attention(const world& world, const paged_attention_problem<float16>& problem, void* scratch,
                      stream_ref stream = {});
+void paged_attention(const world& world, const paged_attention_problem<bfloat16, float8_e4m3>& problem,
+                     void* scratch, stream_ref stream = {});
+void paged_attention(const world& world, const paged_attention_problem<float16, float8_e4m3>& problem,
+                     void* scratch, stream_ref stream = {});
 
 }  // namespace baton

@@ -1,6 +1,7 @@
 """Attention, with the arguments of flash_attn: sequences one after the other, or keys in the pages of a cache.
 
-On CPU arrays of any head_dim that is a multiple of 8 up to 512; on GPUs `supports` says what there are kernels for, and why not.
+On CPU arrays of any head_dim that is a multiple of 8 up to 512, of 16 with a cache of float8_e4m3fn; on GPUs `supports` says what there are
+kernels for, and why not.
 """
 import operator
 from typing import Any, NamedTuple, Optional, Tuple
@@ -33,19 +34,23 @@ def options_of(causal: bool, window: Tuple[int, int], softcap: float, scale: Opt
             number("softcap", softcap), integer("num_sms", num_sms))
 
 
+def name_of(dtype: Any) -> str:
+    return getattr(dtype, "__name__", str(dtype)).rpartition(".")[2]  # numpy's types, and torch.bfloat16
+
+
 def supports(*, heads: int, kv_heads: int, head_dim: int, dtype: str = "bfloat16", device: str = "auto", page_size: int = 0,
              causal: bool = False, window: Tuple[int, int] = (-1, -1), softcap: float = 0.0, sinks: bool = False,
-             scale: Optional[float] = None) -> Support:
+             scale: Optional[float] = None, cache_dtype: Optional[str] = None) -> Support:
     """Whether `varlen`, or with a page_size above 0 `with_kvcache`, can be called so: (supported, reason). Asks nothing of a device.
 
-    `device` "auto" is "cuda" where the package has GPU kernels and a GPU here can run them.
+    `device` "auto" is "cuda" where the package has GPU kernels and a GPU here can run them. `cache_dtype` of None is `dtype`.
     """
     kind = split_device(device)[0]
     if kind == "auto":
         kind = World.from_all_gather(None, 0, 1, "auto").device
-    named = getattr(dtype, "__name__", str(dtype)).rpartition(".")[2]  # numpy's types, and torch.bfloat16
+    named, of_cache = name_of(dtype), name_of(dtype if cache_dtype is None else cache_dtype)
     sizes = integer("heads", heads), integer("kv_heads", kv_heads), integer("head_dim", head_dim)
-    reason = _core.why_no_attention(kind, named, sizes, integer("page_size", page_size, 0),
+    reason = _core.why_no_attention(kind, (named, of_cache), sizes, integer("page_size", page_size, 0),
                                     options_of(causal, window, softcap, scale, 0), flag("sinks", sinks))
     return Support(not reason, reason)
 
@@ -101,19 +106,21 @@ def varlen(q: Array, k: Array, v: Array, cu_seqlens_q: Array, cu_seqlens_k: Arra
 
 def with_kvcache(q: Array, k_cache: Array, v_cache: Array, page_table: Array, seqlens: Array, *, cu_seqlens_q: Optional[Array] = None,
                  max_seqlen_q: Optional[int] = None, layout: str = "nhd", causal: bool = False, window: Tuple[int, int] = (-1, -1),
-                 softcap: float = 0.0, sinks: Optional[Array] = None, scale: Optional[float] = None, out: Optional[Array] = None,
-                 lse: Optional[Array] = None, return_lse: bool = False, scratch: Optional[Array] = None, num_sms: int = 0,
-                 world: Optional[World] = None, stream: Any = None) -> Any:
+                 softcap: float = 0.0, sinks: Optional[Array] = None, scale: Optional[float] = None, k_descale: Optional[Array] = None,
+                 v_descale: Optional[Array] = None, out: Optional[Array] = None, lse: Optional[Array] = None, return_lse: bool = False,
+                 scratch: Optional[Array] = None, num_sms: int = 0, world: Optional[World] = None, stream: Any = None) -> Any:
     """The same of keys in pages, as flash_attn_with_kvcache: key j of sequence b is in slot j % page_size of page
     page_table[b, j // page_size]. Returns out, or (out, lse) with return_lse.
 
     q                 [batch, q_len, heads, head_dim] bfloat16 or float16; [total_q, heads, head_dim] with cu_seqlens_q
-    k_cache, v_cache  [num_pages, page_size, kv_heads, head_dim] of q's type; [num_pages, kv_heads, page_size, head_dim] with layout
-                      "hnd". Pages may have gaps between them, the same in both
+    k_cache, v_cache  [num_pages, page_size, kv_heads, head_dim] of q's type or float8_e4m3fn; [num_pages, kv_heads, page_size, head_dim]
+                      with layout "hnd". Pages may have gaps between them, the same in both
     page_table        [batch, max_pages] int32, read on the device; entries that no visible key needs may be anything
     seqlens           [batch] int32, read on the device: keys of each sequence, those of the rows of q among them; 0: the sequence gives
                       0 and -inf
     cu_seqlens_q      [batch + 1] int32: rows of q of each sequence, as in varlen; then lse is [heads, total_q]
+    *_descale         [1] or [kv_heads] float32, both of one shape, read on the device: what values of caches of float8_e4m3fn are
+                      multiplied by; None: 1. Other caches have none
     lse               [batch, heads, q_len] float32
 
     All else as in varlen. The cache is read only: what this step adds to it is written before the call.
@@ -128,7 +135,8 @@ def with_kvcache(q: Array, k_cache: Array, v_cache: Array, page_table: Array, se
     if lse is None and return_lse:
         of_lse = (shape[0], shape[2], shape[1]) if cu_seqlens_q is None else (shape[1], shape[0])
         lse = zeros(of_lse, "float32", framework_of(kind), on, "lse", stream)
-    _core.attention_with_kvcache(on._core, (q, k_cache, v_cache, out, lse, page_table, seqlens, cu_seqlens_q, sinks),
+    _core.attention_with_kvcache(on._core, (q, k_cache, v_cache, out, lse, page_table, seqlens, cu_seqlens_q, sinks, k_descale,
+                                            v_descale),
                                  options_of(causal, window, softcap, scale, num_sms),
                                  (layout, longest_of("max_seqlen_q", max_seqlen_q)), new_scratch_of(scratch, kind, on, stream),
                                  stream_handle(stream, on._gpu, kind))

@@ -139,43 +139,61 @@ void varlen(const py_world& on, const nb::tuple& given, const choices& chosen, s
 }
 
 struct paged_arrays : common_arrays {
-  array page_table, seqlens;
+  array page_table, seqlens, k_descale, v_descale;
   kv_layout layout = kv_layout::nhd;
   int q_len = 0;
 };
 
-template <class Value>
+bool is_by_head(const array& descale) {
+  return descale.memory.is_valid() && descale.shape[0] > 1;
+}
+
+template <class Value, class Cache>
 void enqueue_paged(const py_world& on, const paged_arrays& given, const choices& chosen,
                    const nb::callable& new_scratch, stream_ref stream) {
   const bool is_varlen = given.cu_seqlens_q.memory.is_valid(), is_hnd = given.layout == kv_layout::hnd;
   const extents &of_q = given.q.shape, &of_k = given.k.shape;
   const int first = is_varlen ? 1 : 2;
-  paged_attention_problem<Value> problem{.q = values_of<Value>(given.q),
-                                         .k_cache = values_of<Value>(given.k),
-                                         .v_cache = values_of<Value>(given.v),
-                                         .out = static_cast<Value*>(given.out.data),
-                                         .lse = static_cast<float*>(given.lse.data),
-                                         .page_table = ints_of(given.page_table),
-                                         .seqlens = ints_of(given.seqlens),
-                                         .batch = small(given.seqlens.shape[0]),
-                                         .q_len = given.q_len,
-                                         .heads = small(of_q[first]),
-                                         .kv_heads = small(of_k[is_hnd ? 1 : 2]),
-                                         .head_dim = small(of_q[first + 1]),
-                                         .num_pages = small(of_k[0]),
-                                         .page_size = small(of_k[is_hnd ? 2 : 1]),
-                                         .max_pages = small(given.page_table.shape[1]),
-                                         .layout = given.layout,
-                                         .page_stride = given.k.row_stride,
-                                         .q_stride = given.q.row_stride,
-                                         .out_stride = given.out.row_stride,
-                                         .cu_seqlens_q = ints_of(given.cu_seqlens_q),
-                                         .total_q = is_varlen ? small(of_q[0]) : 0,
-                                         .options = options_of(chosen, floats_of(given.sinks))};
+  paged_attention_problem<Value, Cache> problem{
+      .q = values_of<Value>(given.q),
+      .k_cache = values_of<Cache>(given.k),
+      .v_cache = values_of<Cache>(given.v),
+      .out = static_cast<Value*>(given.out.data),
+      .lse = static_cast<float*>(given.lse.data),
+      .page_table = ints_of(given.page_table),
+      .seqlens = ints_of(given.seqlens),
+      .batch = small(given.seqlens.shape[0]),
+      .q_len = given.q_len,
+      .heads = small(of_q[first]),
+      .kv_heads = small(of_k[is_hnd ? 1 : 2]),
+      .head_dim = small(of_q[first + 1]),
+      .num_pages = small(of_k[0]),
+      .page_size = small(of_k[is_hnd ? 2 : 1]),
+      .max_pages = small(given.page_table.shape[1]),
+      .layout = given.layout,
+      .page_stride = given.k.row_stride,
+      .q_stride = given.q.row_stride,
+      .out_stride = given.out.row_stride,
+      .cu_seqlens_q = ints_of(given.cu_seqlens_q),
+      .total_q = is_varlen ? small(of_q[0]) : 0,
+      .k_descale = floats_of(given.k_descale),
+      .v_descale = floats_of(given.v_descale),
+      .descale_by_head = is_by_head(given.k_descale) || is_by_head(given.v_descale),
+      .options = options_of(chosen, floats_of(given.sinks))};
   enqueue(on, problem, new_scratch,
           {given.q.memory, given.k.memory, given.v.memory, given.out.memory, given.lse.memory,
-           given.page_table.memory, given.seqlens.memory, given.cu_seqlens_q.memory, given.sinks.memory},
+           given.page_table.memory, given.seqlens.memory, given.cu_seqlens_q.memory, given.sinks.memory,
+           given.k_descale.memory, given.v_descale.memory},
           stream, [](const auto&... all) { paged_attention(all...); });
+}
+
+template <class Value>
+void enqueue_paged_of(const py_world& on, const paged_arrays& given, const choices& chosen,
+                      const nb::callable& new_scratch, stream_ref stream) {
+  if (given.k.type == element::e4m3)
+    enqueue_paged<Value, float8_e4m3>(on, given, chosen, new_scratch, stream);
+  else
+    enqueue_paged<Value, Value>(on, given, chosen, new_scratch, stream);
 }
 
 /// q, out and lse, whose shapes cu_seqlens_q changes.
@@ -193,8 +211,39 @@ void take_rows(paged_arrays& all, const nb::tuple& given, int longest, const wor
   all.q_len = !is_varlen ? small(shape[1]) : longest < 0 ? small(shape[0]) : longest;
 }
 
-/// `given`: q, k_cache, v_cache, out, lse, page_table, seqlens, cu_seqlens_q, sinks. `shaped`: the cache's layout, and how long
-/// the longest sequence of q is with cu_seqlens_q; -1: as many as there are rows.
+/// One for all heads of k, or one for each; as many as `count`, -1: either.
+array descale_of(nb::handle given, const char* name, const paged_arrays& all, std::int64_t count,
+                 const world& rank) {
+  if (given.is_none()) return {};
+  if (all.k.type != element::e4m3)
+    throw invalid_argument{name +
+                           std::string{": expected None, as only caches of float8_e4m3fn have one and "
+                                       "k_cache is of q's type; found "} +
+                           nb::inst_name(given).c_str()};
+  array found = array_of(given, {name, {element::fp32}, {count}}, rank);
+  const std::int64_t kv_heads = all.k.shape[all.layout == kv_layout::hnd ? 1 : 2];
+  if (found.shape[0] != 1 && found.shape[0] != kv_heads)
+    throw invalid_argument{name + std::string{": expected float32 [1] or [kv_heads], here ["} +
+                           std::to_string(kv_heads) + "]; found [" + std::to_string(found.shape[0]) + "]"};
+  return found;
+}
+
+/// k_cache, v_cache, and what their values are multiplied by.
+void take_caches(paged_arrays& all, const nb::tuple& given, std::int64_t head_dim, const world& rank) {
+  all.k =
+      array_of(given[1], {"k_cache", {all.q.type, element::e4m3}, {-1, -1, -1, head_dim}, false, 1}, rank);
+  all.v = array_of(given[2], {"v_cache", {all.k.type}, all.k.shape, false, 1}, rank);
+  if (all.v.row_stride != all.k.row_stride)
+    throw invalid_argument{"v_cache: pages " + std::to_string(all.v.row_stride) +
+                           " values apart, expected as in k_cache, where they are " +
+                           std::to_string(all.k.row_stride)};
+  all.k_descale = descale_of(given[9], "k_descale", all, -1, rank);
+  const std::int64_t count = all.k_descale.memory.is_valid() ? all.k_descale.shape[0] : -1;
+  all.v_descale = descale_of(given[10], "v_descale", all, count, rank);
+}
+
+/// `given`: q, k_cache, v_cache, out, lse, page_table, seqlens, cu_seqlens_q, sinks, k_descale, v_descale. `shaped`: the cache's
+/// layout, and how long the longest sequence of q is with cu_seqlens_q; -1: as many as there are rows.
 void with_kvcache(const py_world& on, const nb::tuple& given, const choices& chosen,
                   const std::pair<std::string, int>& shaped, const nb::callable& new_scratch,
                   std::uintptr_t stream_handle) {
@@ -206,60 +255,69 @@ void with_kvcache(const py_world& on, const nb::tuple& given, const choices& cho
   const bool is_varlen = all.cu_seqlens_q.memory.is_valid();
   const std::int64_t heads = all.q.shape[is_varlen ? 1 : 2], head_dim = all.q.shape[is_varlen ? 2 : 3];
   const std::int64_t batch = is_varlen ? all.cu_seqlens_q.shape[0] - 1 : all.q.shape[0];
-  all.k = array_of(given[1], {"k_cache", {all.q.type}, {-1, -1, -1, head_dim}, false, 1}, rank);
-  all.v = array_of(given[2], {"v_cache", {all.q.type}, all.k.shape, false, 1}, rank);
-  if (all.v.row_stride != all.k.row_stride)
-    throw invalid_argument{"v_cache: pages " + std::to_string(all.v.row_stride) +
-                           " values apart, expected as in k_cache, where they are " +
-                           std::to_string(all.k.row_stride)};
+  take_caches(all, given, head_dim, rank);
   all.page_table = array_of(given[5], {"page_table", {element::int32}, {batch, -1}}, rank);
   all.seqlens = array_of(given[6], {"seqlens", {element::int32}, {batch}}, rank);
   all.sinks = optional_array(given[8], {"sinks", {element::fp32}, {heads}}, rank);
   if (all.q.type == element::fp16)
-    enqueue_paged<float16>(on, all, chosen, new_scratch, stream);
+    enqueue_paged_of<float16>(on, all, chosen, new_scratch, stream);
   else
-    enqueue_paged<bfloat16>(on, all, chosen, new_scratch, stream);
+    enqueue_paged_of<bfloat16>(on, all, chosen, new_scratch, stream);
 }
 
 /// heads, kv_heads, head_dim
 using head_sizes = std::tuple<int, int, int>;
 
+/// `one`: what its kind of call has for a row and a key.
+template <class Problem>
+std::string reason_against(device_kind device, Problem one, const head_sizes& sizes,
+                           const attention_options& options) {
+  one.batch = 1;
+  std::tie(one.heads, one.kv_heads, one.head_dim) = sizes;
+  one.options = options;
+  return supports(device, one).why_not;
+}
+
 template <class Value>
-std::string reason_against(device_kind device, const head_sizes& sizes, int page_size, const choices& chosen,
-                           bool has_sinks) {
-  static constexpr float sink = 0;
-  const auto [heads, kv_heads, head_dim] = sizes;
-  const attention_options options = options_of(chosen, has_sinks ? &sink : nullptr);
-  if (page_size > 0)
-    return supports(device, paged_attention_problem<Value>{.batch = 1,
-                                                           .q_len = 1,
-                                                           .heads = heads,
-                                                           .kv_heads = kv_heads,
-                                                           .head_dim = head_dim,
-                                                           .num_pages = 1,
-                                                           .page_size = page_size,
-                                                           .max_pages = 1,
-                                                           .options = options})
-        .why_not;
-  return supports(device, varlen_attention_problem<Value>{.batch = 1,
-                                                          .max_seqlen_q = 1,
-                                                          .max_seqlen_k = 1,
-                                                          .total_q = 1,
-                                                          .total_k = 1,
-                                                          .heads = heads,
-                                                          .kv_heads = kv_heads,
-                                                          .head_dim = head_dim,
-                                                          .options = options})
-      .why_not;
+std::string reason_in_rows(device_kind device, const head_sizes& sizes, const attention_options& options) {
+  const varlen_attention_problem<Value> one{.max_seqlen_q = 1, .max_seqlen_k = 1, .total_q = 1, .total_k = 1};
+  return reason_against(device, one, sizes, options);
+}
+
+template <class Value, class Cache>
+std::string reason_in_pages(device_kind device, const head_sizes& sizes, int page_size,
+                            const attention_options& options) {
+  const paged_attention_problem<Value, Cache> one{
+      .q_len = 1, .num_pages = 1, .page_size = page_size, .max_pages = 1};
+  return reason_against(device, one, sizes, options);
+}
+
+/// Of q, of keys and values.
+using element_names = std::pair<std::string, std::string>;
+
+template <class Value>
+std::string reason_of(device_kind device, const element_names& types, const head_sizes& sizes, int page_size,
+                      const attention_options& options) {
+  const auto& [of_q, of_cache] = types;
+  const bool in_rows = page_size == 0;
+  if (of_cache == of_q)
+    return in_rows ? reason_in_rows<Value>(device, sizes, options)
+                   : reason_in_pages<Value, Value>(device, sizes, page_size, options);
+  if (of_cache == "float8_e4m3fn" && !in_rows)
+    return reason_in_pages<Value, float8_e4m3>(device, sizes, page_size, options);
+  return "cache_dtype is " + of_cache + "; expected " + of_q +
+         (in_rows ? ", as there are no pages without a page_size" : " or float8_e4m3fn");
 }
 
 /// `sizes`: heads, kv_heads, head_dim. `page_size` 0: of keys in rows.
-std::string why_no_attention(const std::string& device, const std::string& type, const head_sizes& sizes,
+std::string why_no_attention(const std::string& device, const element_names& types, const head_sizes& sizes,
                              int page_size, const choices& chosen, bool has_sinks) {
+  static constexpr float sink = 0;
   const device_kind kind = device == "cpu" ? device_kind::cpu : device_kind::cuda;
-  if (type == "float16") return reason_against<float16>(kind, sizes, page_size, chosen, has_sinks);
-  if (type == "bfloat16") return reason_against<bfloat16>(kind, sizes, page_size, chosen, has_sinks);
-  return "dtype is " + type + "; expected bfloat16 or float16";
+  const attention_options options = options_of(chosen, has_sinks ? &sink : nullptr);
+  if (types.first == "float16") return reason_of<float16>(kind, types, sizes, page_size, options);
+  if (types.first == "bfloat16") return reason_of<bfloat16>(kind, types, sizes, page_size, options);
+  return "dtype is " + types.first + "; expected bfloat16 or float16";
 }
 
 }  // namespace
@@ -269,7 +327,7 @@ void bind_attention(nb::module_& module) {
   module.def("varlen_attention", &varlen, on, given, options, nb::arg("longest"), scratch, stream);
   module.def("attention_with_kvcache", &with_kvcache, on, given, options, nb::arg("layout_and_longest"),
              scratch, stream);
-  module.def("why_no_attention", &why_no_attention, nb::arg("device"), nb::arg("dtype"), nb::arg("sizes"),
+  module.def("why_no_attention", &why_no_attention, nb::arg("device"), nb::arg("dtypes"), nb::arg("sizes"),
              nb::arg("page_size"), options, nb::arg("has_sinks"));
 }
 

@@ -1,4 +1,6 @@
 """Attention of CPU arrays against float64."""
+import copy
+
 import ml_dtypes
 import numpy
 import pytest
@@ -6,8 +8,9 @@ import pytest
 import baton
 from baton import attention
 from exact_attention import exact
+from foreign import foreign_array
 
-BF16 = ml_dtypes.bfloat16
+BF16, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 ONE = baton.World.from_all_gather(None, 0, 1, "cpu")
 
 
@@ -21,6 +24,15 @@ class batch:
         self.k, self.v = (random.standard_normal((sum(keys), kv_heads, head_dim)).astype(element) for _ in range(2))
         self.cu_q, self.cu_k = (numpy.cumsum([0, *lengths]).astype(numpy.int32) for lengths in (rows, keys))
         self.sinks = random.standard_normal(heads).astype(numpy.float32)
+
+    def narrowed(self, k_descale, v_descale):
+        """This with keys and values of e4m3; and with what they count as, which is exact where descales are powers of two."""
+        narrow, counted = copy.copy(self), copy.copy(self)
+        narrow.k, narrow.v = self.k.astype(E4M3), self.v.astype(E4M3)
+        for name, values, descale in (("k", narrow.k, k_descale), ("v", narrow.v, v_descale)):
+            by_head = numpy.float32(1) if descale is None else descale[:, None]
+            setattr(counted, name, (values.astype(numpy.float32) * by_head).astype(self.q.dtype))
+        return narrow, counted
 
     def given(self):
         return self.q, self.k, self.v, self.cu_q, self.cu_k
@@ -97,6 +109,54 @@ def test_prompts_of_any_length_over_pages():
     out, lse = attention.with_kvcache(data.q, k_cache, v_cache, table, numpy.array(data.keys, numpy.int32), cu_seqlens_q=data.cu_q,
                                       max_seqlen_q=17, causal=True, sinks=data.sinks, return_lse=True)
     data.assert_close(out, lse, causal=True, sinks=data.sinks)
+
+
+def descales(*values):
+    return numpy.array(values, numpy.float32)
+
+
+DESCALES = [{}, {"k_descale": descales(0.5), "v_descale": descales(4)}, {"k_descale": descales(0.5, 2), "v_descale": descales(8, 0.25)},
+            {"k_descale": descales(2, 0.25)}, {"v_descale": descales(4)}]
+
+
+@pytest.mark.parametrize("element", [BF16, numpy.float16], ids=["bf16", "fp16"])
+@pytest.mark.parametrize("layout, gap", [("nhd", 0), ("hnd", 1)])
+@pytest.mark.parametrize("options", [{}, {"causal": True, "window": (7, -1), "softcap": 5.0, "scale": 0.2}], ids=str)
+@pytest.mark.parametrize("by", DESCALES, ids=str)
+def test_a_cache_of_e4m3_counts_as_its_values_times_descales(element, layout, gap, options, by):
+    narrow, counted = batch([2, 2, 2, 2], [9, 40, 2, 17], element=element).narrowed(by.get("k_descale"), by.get("v_descale"))
+    k_cache, v_cache, table = narrow.paged(5, layout, gap)
+    assert k_cache.dtype == E4M3 and v_cache.dtype == E4M3
+    out, lse = attention.with_kvcache(narrow.q.reshape(4, 2, 4, 64), k_cache, v_cache, table, numpy.array(narrow.keys, numpy.int32),
+                                      layout=layout, sinks=narrow.sinks, return_lse=True, **by, **options)
+    assert out.dtype == element
+    counted.assert_close(out.reshape(narrow.q.shape), lse.transpose(1, 0, 2).reshape(4, 8), sinks=narrow.sinks, **options)
+
+
+def test_prompts_over_a_cache_of_e4m3():
+    by = DESCALES[2]
+    narrow, counted = batch(ROWS, [9, 40, 6, 17, 4]).narrowed(**by)
+    k_cache, v_cache, table = narrow.paged(8, "nhd")
+    out, lse = attention.with_kvcache(narrow.q, k_cache, v_cache, table, numpy.array(narrow.keys, numpy.int32), cu_seqlens_q=narrow.cu_q,
+                                      causal=True, return_lse=True, **by)
+    counted.assert_close(out, lse, causal=True)
+
+
+def test_one_head_of_k_has_one_descale():
+    by = DESCALES[1]
+    narrow, counted = batch([1, 1], [12, 5], heads=4, kv_heads=1).narrowed(**by)
+    k_cache, v_cache, table = narrow.paged(8, "nhd")
+    out = attention.with_kvcache(narrow.q[:, None], k_cache, v_cache, table, numpy.array(narrow.keys, numpy.int32), **by)
+    counted.assert_close(out[:, 0])
+
+
+def test_a_cache_of_e4m3_comes_by_dlpack():
+    narrow, counted = batch([1, 1], [12, 5]).narrowed(None, None)
+    *caches, table = narrow.paged(8, "nhd")
+    code = 10  # DLPack's of float8_e4m3fn
+    k_cache, v_cache = (foreign_array(numpy.ascontiguousarray(cache).view(numpy.uint8), code, 8) for cache in caches)
+    out = attention.with_kvcache(narrow.q[:, None], k_cache, v_cache, table, numpy.array(narrow.keys, numpy.int32))
+    counted.assert_close(out[:, 0])
 
 
 def test_a_sequence_that_pads_a_batch_touches_no_page():
@@ -181,6 +241,20 @@ def test_it_says_what_it_supports_and_why_not():
             attention.supports(**{"heads": 8, "kv_heads": 2, "head_dim": 64, "device": "cpu", **changed})
 
 
+def test_it_says_what_caches_it_supports():
+    sizes = {"heads": 8, "kv_heads": 2, "head_dim": 64, "device": "cpu"}
+    for dtype in (E4M3, numpy.dtype(E4M3), "float8_e4m3fn", "bfloat16", None):
+        assert attention.supports(**sizes, page_size=16, cache_dtype=dtype) == (True, "")
+    assert attention.supports(**sizes, cache_dtype="bfloat16") == (True, "")
+    assert attention.supports(**{**sizes, "head_dim": 72}, page_size=16)
+    for changed, says in (({"head_dim": 72, "page_size": 16}, "head_dim is 72; with a cache of e4m3 it must be a multiple of 16"),
+                          ({}, "cache_dtype is float8_e4m3fn; expected bfloat16, as there are no pages without a page_size"),
+                          ({"page_size": 16, "cache_dtype": numpy.float16}, "cache_dtype is float16; expected bfloat16 or float8_e4m3fn"),
+                          ({"page_size": 16, "dtype": "float8_e4m3fn"}, "dtype is float8_e4m3fn; expected bfloat16 or float16")):
+        supported, reason = attention.supports(**{**sizes, "cache_dtype": E4M3, **changed})
+        assert not supported and says in reason
+
+
 def given_with(**changed):
     data = batch([3], [3])
     return {**dict(zip(("q", "k", "v", "cu_seqlens_q", "cu_seqlens_k"), data.given())), **changed}
@@ -235,6 +309,33 @@ def test_wrong_arguments_of_a_cache_are_named():
                           ({"q": data.q}, r"q: expected an array of 4 dimensions; found ndarray of \[2, 4, 64\]")):
         with pytest.raises(baton.InvalidArgument, match=says):
             attention.with_kvcache(**{**given, **changed})
+
+
+def test_wrong_arguments_of_a_cache_of_e4m3_are_named():
+    data, lse = batch([1, 1], [12, 12]), numpy.zeros((2, 4, 1), numpy.float32)
+    wide, (*narrow, table) = data.paged(8, "nhd")[:2], data.narrowed(None, None)[0].paged(8, "nhd")
+    given = {"q": data.q[:, None], "k_cache": narrow[0], "v_cache": narrow[1], "page_table": table,
+             "seqlens": numpy.array([12, 12], numpy.int32)}
+    of_q = {"k_cache": wide[0], "v_cache": wide[1]}
+    only = "expected None, as only caches of float8_e4m3fn have one and k_cache is of q's type; found ndarray"
+    for changed, says in (({"v_cache": wide[1]}, r"v_cache: expected float8_e4m3fn \[6, 8, 2, 64\] .*; found bfloat16 \[6, 8, 2, 64\]"),
+                          ({"k_cache": wide[0]}, r"v_cache: expected bfloat16 .*; found float8_e4m3fn"),
+                          ({"k_cache": narrow[0].view(numpy.uint8)}, r"k_cache: expected bfloat16 or float8_e4m3fn .*; found uint8"),
+                          ({"k_cache": wide[0].astype(numpy.float16)}, r"k_cache: expected bfloat16 or float8_e4m3fn .*; found float16"),
+                          ({**of_q, "k_descale": descales(1)}, "k_descale: " + only),
+                          ({**of_q, "v_descale": descales(1)}, "v_descale: " + only),
+                          ({"k_descale": descales(1, 1, 1)}, r"k_descale: expected float32 \[1\] or \[kv_heads\], here \[2\]; found \[3\]"),
+                          ({"v_descale": descales()}, r"v_descale: expected float32 \[1\] or \[kv_heads\], here \[2\]; found \[0\]"),
+                          ({"k_descale": descales(1), "v_descale": descales(1, 1)}, r"v_descale: expected float32 \[1\] .*; found .* \[2\]"),
+                          ({"k_descale": numpy.ones(1)}, r"k_descale: expected float32 \[any\] .*; found float64"),
+                          ({"k_descale": 0.5}, r"k_descale: expected float32 \[any\] .*; found float, which is no array"),
+                          ({"k_descale": lse.reshape(-1)[:1], "lse": lse}, "lse: expected memory of its own, .* found some of k_descale's")):
+        with pytest.raises(baton.InvalidArgument, match=says):
+            attention.with_kvcache(**{**given, **changed})
+    data = batch([1], [12], head_dim=72)
+    k_cache, v_cache, table = data.narrowed(None, None)[0].paged(8, "nhd")
+    with pytest.raises(baton.InvalidArgument, match="head_dim is 72; with a cache of e4m3 it must be a multiple of 16"):
+        attention.with_kvcache(data.q[:, None], k_cache, v_cache, table, numpy.array([12], numpy.int32))
 
 
 def test_an_lse_that_is_read_only_is_refused():

@@ -16,6 +16,13 @@ attention_support supports(device_kind device, const paged_attention_problem<bfl
 attention_support supports(device_kind device, const paged_attention_problem<float16>& problem) {
   return attention_kernels::support_of(device, problem);
 }
+attention_support supports(device_kind device,
+                           const paged_attention_problem<bfloat16, float8_e4m3>& problem) {
+  return attention_kernels::support_of(device, problem);
+}
+attention_support supports(device_kind device, const paged_attention_problem<float16, float8_e4m3>& problem) {
+  return attention_kernels::support_of(device, problem);
+}
 
 std::size_t attention_scratch_bytes(device_kind device, const varlen_attention_problem<bfloat16>& problem) {
   return attention_kernels::scratch_bytes(device, problem);
@@ -27,6 +34,14 @@ std::size_t attention_scratch_bytes(device_kind device, const paged_attention_pr
   return attention_kernels::scratch_bytes(device, problem);
 }
 std::size_t attention_scratch_bytes(device_kind device, const paged_attention_problem<float16>& problem) {
+  return attention_kernels::scratch_bytes(device, problem);
+}
+std::size_t attention_scratch_bytes(device_kind device,
+                                    const paged_attention_problem<bfloat16, float8_e4m3>& problem) {
+  return attention_kernels::scratch_bytes(device, problem);
+}
+std::size_t attention_scratch_bytes(device_kind device,
+                                    const paged_attention_problem<float16, float8_e4m3>& problem) {
   return attention_kernels::scratch_bytes(device, problem);
 }
 
@@ -44,6 +59,14 @@ void paged_attention(const world& world, const paged_attention_problem<bfloat16>
 }
 void paged_attention(const world& world, const paged_attention_problem<float16>& problem, void* scratch,
                      stream_ref stream) {
+  attention_kernels::run(world, problem, scratch, stream);
+}
+void paged_attention(const world& world, const paged_attention_problem<bfloat16, float8_e4m3>& problem,
+                     void* scratch, stream_ref stream) {
+  attention_kernels::run(world, problem, scratch, stream);
+}
+void paged_attention(const world& world, const paged_attention_problem<float16, float8_e4m3>& problem,
+                     void* scratch, stream_ref stream) {
   attention_kernels::run(world, problem, scratch, stream);
 }
 

@@ -5,6 +5,7 @@
 #include "base/exp2.hpp"
 #include "device/async_gpu.cuh"
 #include "device/columns_gpu.cuh"
+#include "device/narrow_gpu.cuh"
 #include "exec/group_mma.hpp"
 #include "ptx/group.cuh"
 #include "ptx/ldmatrix.cuh"
@@ -15,9 +16,11 @@
 namespace baton {
 
 template <int ClusterBlocks = 1>
-class group_gpu : public async_gpu<ClusterBlocks>, public columns_gpu {
+class group_gpu : public async_gpu<ClusterBlocks>, public columns_gpu, public narrow_gpu {
  public:
   using columns_gpu::start_product;
+  using async_gpu<ClusterBlocks>::multiply_add;
+  using narrow_gpu::multiply_add;
   using async_gpu<ClusterBlocks>::async_gpu;
 
   /// The lane that elect.sync chooses, always the same one: the compiler then knows that it is alone, and issues copies
@@ -441,5 +444,6 @@ class group_gpu : public async_gpu<ClusterBlocks>, public columns_gpu {
   }
 };
 static_assert(group_exec_context<group_gpu<1>> && group_exec_context<group_gpu<2>>);
+static_assert(narrow_exec_context<group_gpu<1>>);
 
 }  // namespace baton

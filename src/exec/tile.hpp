@@ -60,6 +60,21 @@ struct spread_tile {
   }
 };
 
+/// Rows of more than 128 bytes, of which each 128 stand 1024 bytes behind those before them; from 16-byte chunk `first` on, which
+/// is a multiple of how many are taken, if these are fewer than eight.
+template <class T, int step>
+struct spread_columns {
+  std::byte* at;
+  int first = 0;
+
+  BATON_FN vec16* chunk(int row, int index) const {
+    constexpr int chunks = swizzled_tile<T>::chunks;
+    const int place = first + index;
+    const spread_tile<T, step> tile{at + place / chunks * 8 * swizzled_tile<T>::row_bytes};
+    return tile.chunk(row, place % chunks);
+  }
+};
+
 /// Operands of 64 rows each, which are columns here: rows are 16 values of k, spread, and columns 64 i to 64 i + 63 of eight of
 /// them stand 1024 * i bytes further on.
 template <class T, int step>
@@ -67,6 +82,20 @@ struct turned_tiles {
   std::byte* at;
 
   BATON_FN spread_tile<T, step> tile(int i) const { return {at + i * 8 * swizzled_tile<T>::row_bytes}; }
+};
+
+/// Rows of 256 fp16, each 64 of them in 128 bytes, `far` bytes behind those before them. Unit u of 16 values of row r stands at
+/// unit u ^ (r % 4) of its 128 bytes: what a warp reads of a unit of eight rows falls into different banks.
+struct fp16_units {
+  static constexpr int row_bytes = 128, unit_bytes = 32, unit_values = 16, units = 16;
+
+  std::byte* at;
+  int far;
+
+  /// Where unit `unit` of row `row` begins; of the second half of its values 16 bytes further on.
+  BATON_FN std::byte* unit(int row, int index) const {
+    return at + index / 4 * far + row * row_bytes + (index % 4 ^ (row & 3)) * unit_bytes;
+  }
 };
 
 /// Values of k of as many rows as the product needs: 64 of them, or 128.

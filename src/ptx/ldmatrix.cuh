@@ -13,4 +13,19 @@ __device__ __forceinline__ void ldmatrix_x4(std::uint32_t (&to)[4], std::uint32_
                : "memory");
 }
 
+/// The same with .trans: lane l gets values l / 4 of rows 2(l % 4) and 2(l % 4) + 1 of matrix i.
+__device__ __forceinline__ void ldmatrix_turned_x4(std::uint32_t (&to)[4], std::uint32_t shared_row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared_row)
+               : "memory");
+}
+
+/// ld.shared.v2.u32: 8 bytes of a shared address.                                 (PTX 1.0)
+__device__ __forceinline__ uint2 read_shared_pair(std::uint32_t at) {
+  uint2 pair;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(pair.x), "=r"(pair.y) : "r"(at) : "memory");
+  return pair;
+}
+
 }  // namespace baton::ptx

@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "tests/support/attention_call.hpp"
+#include "tests/support/e4m3_cache.hpp"
 
 namespace baton {
 namespace {
@@ -77,6 +77,42 @@ TEST(attention, every_size_of_group_is_right) {
 TEST(attention, heads_of_every_width_are_right) {
   for (const int dim : {8, 16, 24, 64, 80, 96, 128, 192, 256, 512})
     expect_right({.q_lens = {4}, .k_lens = {37}, .heads = 2, .head_dim = dim, .options = {.causal = true}});
+}
+
+/// Against double precision of the same values.
+template <class Value>
+void expect_e4m3_is_right(attention_shape s, const test::cache_factors& factors, kv_layout layout) {
+  auto c = make_attention<Value>(s, 7);
+  test::round_to_e4m3(c, factors);
+  auto keys = test::pages_of(c, 16, layout, 3);
+  test::spoil_unused(keys);
+  const auto found = test::e4m3_result(cpu_world(), c, keys, factors);
+  EXPECT_EQ(test::errors_of(c, found, cpu_rounding(s.head_dim)).first_wrong, "");
+}
+TEST(attention, caches_of_e4m3_are_scaled_for_all_heads_or_head_by_head) {
+  for (const kv_layout layout : {kv_layout::nhd, kv_layout::hnd})
+    for (const int dim : {16, 128, 512})
+      for (const bool by_head : {false, true}) {
+        const test::cache_factors factors =
+            by_head ? test::factors_by_head(2) : test::cache_factors{{0.5f}, {4.0f}};
+        const attention_shape s{.q_lens = {3, 1, 20},
+                                .k_lens = {40, 0, 33},
+                                .heads = 4,
+                                .kv_heads = 2,
+                                .head_dim = dim,
+                                .options = {.causal = true}};
+        expect_e4m3_is_right<bfloat16>(s, factors, layout);
+        expect_e4m3_is_right<float16>(s, factors, layout);
+      }
+}
+TEST(attention, a_cache_of_e4m3_without_factors_counts_as_it_is) {
+  auto c = make_attention<bfloat16>({.q_lens = {2}, .k_lens = {30}, .head_dim = 32}, 7);
+  test::round_to_e4m3(c, {});
+  const auto keys = test::pages_of(c, 16, kv_layout::nhd, 3);
+  const auto with_ones = test::e4m3_result(cpu_world(), c, keys, {});
+  expect_same_bits(test::paged_result(cpu_world(), c, test::as_e4m3(keys, c.shape, {}), {}, [](auto&) {}),
+                   with_ones);
+  expect_same_bits(test::paged_result(cpu_world(), c, keys), with_ones);
 }
 
 TEST(attention, windows_are_level_with_the_last_row) {

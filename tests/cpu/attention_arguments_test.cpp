@@ -328,5 +328,68 @@ TEST(attention_arguments, scratch_is_asked_for_by_sizes_alone_and_only_where_ite
   EXPECT_EQ(bytes(512, 65, 1), 0u) << "of many rows";
 }
 
+using paged_e4m3 = paged_attention_problem<bfloat16, float8_e4m3>;
+
+paged_e4m3 good_paged_e4m3() {
+  paged_e4m3 p;
+  p.q = p.out = some_values<bfloat16>();
+  p.k_cache = p.v_cache = some_values<float8_e4m3>();
+  p.page_table = p.seqlens = some_values<std::int32_t>();
+  p.k_descale = p.v_descale = some_values<float>();
+  p.batch = 2;
+  p.q_len = 1;
+  p.heads = 4;
+  p.kv_heads = 2;
+  p.head_dim = 512;
+  p.num_pages = 3;
+  p.page_size = 16;
+  p.max_pages = 2;
+  return p;
+}
+std::string e4m3_refusal(const std::function<void(paged_e4m3&)>& spoil) {
+  paged_e4m3 p = good_paged_e4m3();
+  spoil(p);
+  return message_of<invalid_argument>([&] {
+    const auto asked = attention_kernels::operands_of(p);
+    attention_kernels::require_memory(asked, nullptr, 0);
+  });
+}
+
+TEST(attention_arguments, of_a_cache_of_e4m3_steps_are_sixteen_values_and_factors_lie_as_floats_do) {
+  const std::string nothing = "nothing was thrown";
+  EXPECT_EQ(e4m3_refusal([](paged_e4m3&) {}), nothing);
+  EXPECT_EQ(e4m3_refusal([](paged_e4m3& p) { p.k_descale = p.v_descale = nullptr; }), nothing);
+  EXPECT_TRUE(says(e4m3_refusal([](paged_e4m3& p) { p.head_dim = 24; }), "head_dim is 24",
+                   "with a cache of e4m3 it must be a multiple of 16"));
+  EXPECT_TRUE(says(e4m3_refusal([](paged_e4m3& p) { p.page_stride = 16 * 1024 + 8; }), "page_stride is 16392",
+                   "a multiple of 16"));
+  EXPECT_EQ(e4m3_refusal([](paged_e4m3& p) { p.page_stride = 16 * 1024 + 16; }), nothing);
+  EXPECT_TRUE(says(e4m3_refusal([](paged_e4m3& p) { p.k_descale = misaligned(p.k_descale); }),
+                   "k_descale is 0x", "multiple of 4 bytes"));
+  EXPECT_TRUE(says(e4m3_refusal([](paged_e4m3& p) { p.v_descale = misaligned(p.v_descale); }),
+                   "v_descale is 0x", "multiple of 4 bytes"));
+}
+TEST(attention_arguments, factors_of_a_cache_that_is_not_e4m3_are_refused_by_name) {
+  EXPECT_TRUE(
+      says(paged_refusal([](paged& p) { p.k_descale = some_values<float>(); }), "k_descale is given"));
+  EXPECT_TRUE(
+      says(paged_refusal([](paged& p) { p.v_descale = some_values<float>(); }), "v_descale is given"));
+}
+TEST(attention_arguments, gpus_have_kernels_for_caches_of_e4m3_of_wide_heads_and_any_number_of_rows) {
+  const auto why_not = [](const std::function<void(paged_e4m3&)>& change) {
+    paged_e4m3 p = good_paged_e4m3();
+    change(p);
+    return supports(device_kind::cuda, p).why_not;
+  };
+  EXPECT_EQ(why_not([](paged_e4m3&) {}), "");
+  EXPECT_EQ(why_not([](paged_e4m3& p) { p.head_dim = 256, p.q_len = 1 << 20; }), "");
+  EXPECT_TRUE(says(why_not([](paged_e4m3& p) { p.head_dim = 128; }), "paged_attention: head_dim is 128",
+                   "kernels for GPUs are of 256 and 512"));
+  EXPECT_TRUE(says(why_not([](paged_e4m3& p) { p.page_size = 8; }), "page_size is 8"));
+  paged_e4m3 p = good_paged_e4m3();
+  p.head_dim = 128;
+  EXPECT_TRUE(supports(device_kind::cpu, p));
+}
+
 }  // namespace
 }  // namespace baton

@@ -137,6 +137,8 @@ TEST(bench_attention, what_is_no_size_model_or_list_of_heads_is_refused) {
   EXPECT_TRUE(says(refused([](bench_attention_options& o) { o.num_sms = -1; }), "--sms: -1"));
   EXPECT_TRUE(
       says(refused([](bench_attention_options& o) { o.formats = {operand_format::e4m3}; }), "--format: "));
+  EXPECT_TRUE(says(refused([](bench_attention_options& o) { o.caches = {cache_format::e4m3}; }),
+                   "--cache: ", "--decode"));
 }
 
 bench_attention_options small_decode() {
@@ -162,6 +164,23 @@ TEST(bench_attention, decoding_is_checked_and_told_by_the_bytes_of_its_keys) {
   EXPECT_EQ(points, (std::vector<std::string>{"3x2 4/2 40 60672.0 16896.0", "3x2 2/1 40 15168.0 4224.0"}));
 }
 
+TEST(bench_attention, a_cache_of_e4m3_is_told_by_its_bytes_beside_that_of_q_s_type) {
+  bench_attention_options o = small_decode();
+  o.heads = {"4,2,16"};
+  o.caches = {cache_format::same, cache_format::e4m3};
+  const std::vector<nlohmann::json> points = points_of(o);
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0]["cache_format"], "bf16");
+  EXPECT_EQ(points[1]["cache_format"], "e4m3");
+  EXPECT_EQ(points[1]["checked"], true);
+  EXPECT_EQ(points[1]["format"], "bf16");
+  EXPECT_EQ(points[0]["bytes"], 2.0 * 3 * 16 * 2 * (40 * 2 + 2 * 4));
+  EXPECT_EQ(points[1]["bytes"], 2.0 * 3 * 16 * (40 * 2 + 2 * 2 * 4));
+  std::ostringstream out;
+  EXPECT_EQ(run_bench_attention(o, out), 0);
+  EXPECT_TRUE(says(out.str(), "cache", "e4m3")) << out.str();
+}
+
 TEST(bench_attention, decoding_of_layers_with_windows_reads_these) {
   bench_attention_options o = small_decode();
   o.heads = {};
@@ -180,6 +199,24 @@ TEST(bench_attention, a_table_of_decoding_has_rates_beside_a_copy) {
   std::ostringstream out;
   EXPECT_EQ(run_bench_attention(small_decode(), out), 0);
   EXPECT_TRUE(says(out.str(), "of few rows, on the CPU", "of copy", "4/2 of 16")) << out.str();
+}
+
+TEST(bench_attention_session, wrong_factors_of_a_cache_of_e4m3_are_noticed) {
+  const world cpu = world::local(1, device_kind::cpu)[0];
+  const decode_size size{{{}, {}, 4, 2, 32}, 2, 3, 70, 16, operand_format::bf16, 0, operand_format::e4m3};
+  using problem = paged_attention_problem<bfloat16, float8_e4m3>;
+  const auto found = [&](auto damage) {
+    decode_session<bfloat16, float8_e4m3> session{cpu, size};
+    return session.first_wrong([&](problem p, stream_ref stream) {
+      damage(p);
+      paged_attention(cpu, p, nullptr, stream);
+    });
+  };
+  EXPECT_EQ(found([](problem&) {}), "");
+  const auto notices = [&](auto damage) { EXPECT_TRUE(says(found(damage), "out[", "expected", "within")); };
+  notices([](problem& p) { p.k_descale = nullptr; });
+  notices([](problem& p) { p.v_descale = nullptr; });
+  notices([](problem& p) { std::swap(p.k_descale, p.v_descale); });
 }
 
 TEST(bench_attention, what_decoding_does_not_take_is_refused) {

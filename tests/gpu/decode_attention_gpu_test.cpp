@@ -9,7 +9,7 @@
 #include "baton/attention.hpp"
 #include "baton/error.hpp"
 #include "tests/gpu/gpu_case.hpp"
-#include "tests/support/attention_call.hpp"
+#include "tests/support/e4m3_cache.hpp"
 
 namespace baton {
 namespace {
@@ -28,14 +28,24 @@ class decode_attention_gpu : public test::gpu_case {
     test::gpu_case::TearDown();
   }
 
-  /// Of both types and head dimensions, twice. What is right takes longer than the kernels: a test's tries are worked out at the
-  /// same time, and take turns on the GPU.
+  /// Of both types and head dimensions, and of caches of e4m3, twice. What is right takes longer than the kernels: a test's tries
+  /// are worked out at the same time, and take turns on the GPU.
   void try_decode(attention_shape s, int page_size = 16, kv_layout layout = kv_layout::nhd) {
     const auto begin = [&](auto try_it) { tries_.push_back(std::async(std::launch::async, try_it)); };
     for (const int dim : {256, 512}) {
       s.head_dim = dim;
       begin([=, this] { try_decode_as<bfloat16>(s, page_size, layout); });
       begin([=, this] { try_decode_as<float16>(s, page_size, layout); });
+      begin([=, this] { try_e4m3_as<bfloat16>(s, page_size, layout); });
+      begin([=, this] { try_e4m3_as<float16>(s, page_size, layout); });
+    }
+  }
+  /// Of a cache of e4m3 alone.
+  void try_e4m3(attention_shape s) {
+    for (const int dim : {256, 512}) {
+      s.head_dim = dim;
+      tries_.push_back(
+          std::async(std::launch::async, [=, this] { try_e4m3_as<bfloat16>(s, 16, kv_layout::nhd); }));
     }
   }
   const world& gpu() const { return worlds_[0]; }
@@ -46,11 +56,28 @@ class decode_attention_gpu : public test::gpu_case {
     const auto c = test::make_attention<Value>(s, 1);
     auto keys = test::pages_of(c, page_size, layout, 1);
     test::spoil_unused(keys);
+    expect_right_twice(c, test::tensor_core_rounding<Value>(s.head_dim),
+                       [&] { return test::paged_result(gpu(), c, keys); });
+  }
+  /// Keys and values of each head scaled by its own.
+  template <class Value>
+  void try_e4m3_as(const attention_shape& s, int page_size, kv_layout layout) {
+    auto c = test::make_attention<Value>(s, 1);
+    const test::cache_factors factors = test::factors_by_head(s.kv_heads);
+    test::round_to_e4m3(c, factors);
+    auto keys = test::pages_of(c, page_size, layout, 1);
+    test::spoil_unused(keys);
+    expect_right_twice(c, test::tensor_core_rounding<float16>(s.head_dim),
+                       [&] { return test::e4m3_result(gpu(), c, keys, factors); });
+  }
+  template <class Value, class Run>
+  void expect_right_twice(const test::attention_case<Value>& c, const test::attention_rounding& rounding,
+                          Run run) {
     std::unique_lock turn{on_gpu_};
-    const auto found = test::paged_result(gpu(), c, keys), again = test::paged_result(gpu(), c, keys);
+    const test::attention_result<Value> found = run(), again = run();
     turn.unlock();
-    EXPECT_EQ(test::errors_of(c, found, test::tensor_core_rounding<Value>(s.head_dim)).first_wrong, "");
-    EXPECT_TRUE(found.out == again.out) << test::text(s) << ": other bits the second time";
+    EXPECT_EQ(test::errors_of(c, found, rounding).first_wrong, "");
+    EXPECT_TRUE(found.out == again.out) << test::text(c.shape) << ": other bits the second time";
     EXPECT_EQ(std::memcmp(found.lse.data(), again.lse.data(), found.lse.size() * sizeof(float)), 0);
   }
 
@@ -95,6 +122,12 @@ TEST_F(decode_attention_gpu, pages_windows_caps_sinks_and_rows_of_none_are_right
                  page_size, layout);
   try_decode(
       {.q_lens = {4}, .k_lens = {2000}, .heads = 8, .options = {.causal = true, .softcap = 5}, .spread = 4});
+}
+
+TEST_F(decode_attention_gpu, of_e4m3_any_number_of_rows_is_right) {
+  for (const int rows : {20, 130, 700})
+    try_e4m3(
+        {.q_lens = {rows, 3}, .k_lens = {900, 40}, .heads = 8, .kv_heads = 2, .options = {.causal = true}});
 }
 
 /// A cache and what is asked of it, in memory that stays.

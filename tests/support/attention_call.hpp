@@ -220,8 +220,8 @@ inline bool has_equal_rows(const attention_shape& s) {
          std::count(s.q_lens.begin(), s.q_lens.end(), attention_detail::longest(s.q_lens)) == s.batch();
 }
 /// What is said of the pages alone.
-template <class Value>
-void give_sizes_to(paged_attention_problem<Value>& p, const paged_keys<Value>& keys) {
+template <class Value, class Cache>
+void give_sizes_to(paged_attention_problem<Value, Cache>& p, const paged_keys<Cache>& keys) {
   p.num_pages = keys.num_pages;
   p.page_size = keys.page_size;
   p.max_pages = keys.max_pages;
@@ -229,14 +229,15 @@ void give_sizes_to(paged_attention_problem<Value>& p, const paged_keys<Value>& k
   p.page_stride = static_cast<std::int64_t>(keys.page_values);
 }
 
-template <class Value>
+/// `say(problem)` changes what is asked, as what keys are scaled by.
+template <class Value, class Cache, class Say>
 attention_result<Value> paged_result(const world& w, const attention_case<Value>& c,
-                                     const paged_keys<Value>& keys, const attention_gaps& gaps = {}) {
+                                     const paged_keys<Cache>& keys, const attention_gaps& gaps, Say say) {
   const attention_shape& s = c.shape;
   attention_detail::attention_memory<Value> memory{w, c, gaps};
-  const device_buffer<Value> k{w, keys.k}, v{w, keys.v};
+  const device_buffer<Cache> k{w, keys.k}, v{w, keys.v};
   const device_buffer<std::int32_t> table{w, keys.page_table}, seqlens{w, keys.seqlens};
-  paged_attention_problem<Value> p;
+  paged_attention_problem<Value, Cache> p;
   memory.give_to(p, s);
   p.k_cache = k.data();
   p.v_cache = v.data();
@@ -249,11 +250,17 @@ attention_result<Value> paged_result(const world& w, const attention_case<Value>
     p.cu_seqlens_q = memory.cu_q();
     p.total_q = c.total_q();
   }
+  say(p);
   device_buffer<std::byte> scratch = attention_detail::scratch_for(w, p);
   paged_attention(w, p, attention_detail::address_of(scratch));
   attention_result<Value> found = memory.result();
   if (equal) found.lse = lse_by_head(found.lse, s);
   return found;
+}
+template <class Value>
+attention_result<Value> paged_result(const world& w, const attention_case<Value>& c,
+                                     const paged_keys<Value>& keys, const attention_gaps& gaps = {}) {
+  return paged_result(w, c, keys, gaps, [](auto&) {});
 }
 
 }  // namespace baton::test

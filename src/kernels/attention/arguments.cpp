@@ -11,7 +11,7 @@ namespace baton::attention_kernels {
 namespace {
 
 constexpr int most_rows = 1 << 28, most_sequences = 1 << 20, most_heads = 1 << 16, most_group = 16,
-              most_dim = 512, vector_values = 8;
+              most_dim = 512, vector_values = 8, e4m3_vector_values = 16;
 // Values: eight rows of two bytes each stay within the 2^40 bytes that the copy engine steps.
 constexpr std::int64_t most_stride = std::int64_t{1} << 35;
 constexpr std::uintptr_t vector_bytes = 16, scratch_alignment = 256;
@@ -48,8 +48,9 @@ struct asked_by {
     within("options.num_sms", o.num_sms, 0, most_sequences);
   }
 
-  /// From one row or page to the next: what was said, or as much as it needs.
-  std::int64_t step(const char* name, std::int64_t said, std::int64_t least) const {
+  /// From one row or page to the next: what was said, or as much as it needs. `vector_values`: what 16 bytes have.
+  std::int64_t step(const char* name, std::int64_t said, std::int64_t least,
+                    int vector_values = attention_kernels::vector_values) const {
     if (said == 0 && least > most_stride)
       refuse_call(call, "{} is 0, which here means {}; it must be up to {}", name, least, most_stride);
     if (said == 0) return least;
@@ -69,13 +70,13 @@ struct asked_by {
 };
 
 /// What both problems say alike.
-template <class Value, class Problem>
-operands<Value> common_operands(const asked_by& by, const Problem& p) {
+template <class Value, class Cache, class Problem>
+operands<Value, Cache> common_operands(const asked_by& by, const Problem& p) {
   by.heads(p.heads, p.kv_heads, p.head_dim);
   by.options(p.options);
   by.within("batch", p.batch, 0, most_sequences);
   const std::int64_t row = std::int64_t{p.heads} * p.head_dim;
-  operands<Value> o;
+  operands<Value, Cache> o;
   o.q = p.q;
   o.out = p.out;
   o.lse = p.lse;
@@ -110,7 +111,7 @@ struct alignment_check {
 template <class Value>
 operands<Value> operands_of(const varlen_attention_problem<Value>& p) {
   const asked_by by{"varlen_attention"};
-  auto o = common_operands<Value>(by, p);
+  auto o = common_operands<Value, Value>(by, p);
   by.within("max_seqlen_q", p.max_seqlen_q, 0, most_rows);
   by.within("max_seqlen_k", p.max_seqlen_k, 0, most_rows);
   by.within("total_q", p.total_q, 0, most_rows);
@@ -133,10 +134,10 @@ operands<Value> operands_of(const varlen_attention_problem<Value>& p) {
   return o;
 }
 
-template <class Value>
-operands<Value> operands_of(const paged_attention_problem<Value>& p) {
+template <class Value, class Cache>
+operands<Value, Cache> operands_of(const paged_attention_problem<Value, Cache>& p) {
   const asked_by by{"paged_attention"};
-  auto o = common_operands<Value>(by, p);
+  auto o = common_operands<Value, Cache>(by, p);
   by.within("q_len", p.q_len, 0, most_rows);
   by.within("num_pages", p.num_pages, 0, most_rows);
   by.within("page_size", p.page_size, 1, most_rows);
@@ -147,6 +148,17 @@ operands<Value> operands_of(const paged_attention_problem<Value>& p) {
     by.within("total_q", p.total_q, 0, most_rows);
   else
     by.within("batch * q_len", std::int64_t{p.batch} * p.q_len, 0, most_rows);
+  if constexpr (o.is_e4m3) {
+    if (p.head_dim % e4m3_vector_values != 0)
+      refuse_call(by.call, "head_dim is {}; with a cache of e4m3 it must be a multiple of {}", p.head_dim,
+                  e4m3_vector_values);
+  } else if (p.k_descale != nullptr || p.v_descale != nullptr) {
+    refuse_call(by.call, "{} is given; only caches of e4m3 have one: leave it null",
+                p.k_descale != nullptr ? "k_descale" : "v_descale");
+  }
+  o.k_descale = p.k_descale;
+  o.v_descale = p.v_descale;
+  o.descale_by_head = p.descale_by_head;
   const std::int64_t row = std::int64_t{p.kv_heads} * p.head_dim;
   const bool nhd = p.layout == kv_layout::nhd;
   o.k = p.k_cache;
@@ -158,7 +170,8 @@ operands<Value> operands_of(const paged_attention_problem<Value>& p) {
   o.total_q = p.cu_seqlens_q != nullptr ? p.total_q : p.batch * p.q_len;
   o.k_row = o.v_row = nhd ? row : p.head_dim;
   o.kv_head_step = nhd ? p.head_dim : std::int64_t{p.page_size} * p.head_dim;
-  o.page_step = by.step("page_stride", p.page_stride, row * p.page_size);
+  o.page_step = by.step("page_stride", p.page_stride, row * p.page_size,
+                        o.is_e4m3 ? e4m3_vector_values : vector_values);
   o.num_pages = p.num_pages;
   o.page_size = p.page_size;
   o.max_pages = p.max_pages;
@@ -168,14 +181,16 @@ operands<Value> operands_of(const paged_attention_problem<Value>& p) {
   return o;
 }
 
-template <class Value>
-void require_memory(const operands<Value>& o, const void* scratch, std::size_t scratch_bytes) {
+template <class Asked>
+void require_memory(const Asked& o, const void* scratch, std::size_t scratch_bytes) {
   const alignment_check aligned{o.call()};
   constexpr std::uintptr_t ints = alignof(std::int32_t), floats = alignof(float);
   aligned("q", o.q, vector_bytes);
   aligned("out", o.out, vector_bytes);
   aligned.if_given("lse", o.lse, floats);
   aligned.if_given("options.sinks", o.sinks, floats);
+  aligned.if_given("k_descale", o.k_descale, floats);
+  aligned.if_given("v_descale", o.v_descale, floats);
   aligned.if_given("cu_seqlens_q", o.cu_seqlens_q, ints);
   aligned.if_given("cu_seqlens_k", o.cu_seqlens_k, ints);
   if (scratch_bytes > 0) aligned("scratch", scratch, scratch_alignment);
@@ -195,7 +210,11 @@ template operands<bfloat16> operands_of(const varlen_attention_problem<bfloat16>
 template operands<float16> operands_of(const varlen_attention_problem<float16>&);
 template operands<bfloat16> operands_of(const paged_attention_problem<bfloat16>&);
 template operands<float16> operands_of(const paged_attention_problem<float16>&);
+template operands<bfloat16, float8_e4m3> operands_of(const paged_attention_problem<bfloat16, float8_e4m3>&);
+template operands<float16, float8_e4m3> operands_of(const paged_attention_problem<float16, float8_e4m3>&);
 template void require_memory(const operands<bfloat16>&, const void*, std::size_t);
 template void require_memory(const operands<float16>&, const void*, std::size_t);
+template void require_memory(const operands<bfloat16, float8_e4m3>&, const void*, std::size_t);
+template void require_memory(const operands<float16, float8_e4m3>&, const void*, std::size_t);
 
 }  // namespace baton::attention_kernels

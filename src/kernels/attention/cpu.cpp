@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/dot.hpp"
+#include "base/fp8_rows.hpp"
 
 namespace baton::attention_cpu {
 namespace {
@@ -26,8 +27,8 @@ constexpr std::size_t size(int n) {
 struct sequence {
   int index, first_q, q_len, first_k, k_len;
 };
-template <class Value>
-sequence sequence_of(const operands<Value>& p, int b) {
+template <class Asked>
+sequence sequence_of(const Asked& p, int b) {
   sequence s{b, 0, p.q_len, 0, p.k_len};
   const auto bounded = [b](const std::int32_t* cu, int total, int most, int& first, int& length) {
     first = cu == nullptr ? b * most : std::clamp(cu[b], 0, total);
@@ -42,8 +43,8 @@ sequence sequence_of(const operands<Value>& p, int b) {
 }
 
 /// Where key `key` of a sequence begins, from the first head on; `row` is k_row or v_row.
-template <class Value>
-std::int64_t place_of(const operands<Value>& p, const sequence& s, int key, std::int64_t row) {
+template <class Asked>
+std::int64_t place_of(const Asked& p, const sequence& s, int key, std::int64_t row) {
   if (!p.paged) return (std::int64_t{s.first_k} + key) * row;
   const int entry = p.page_table[std::int64_t{s.index} * p.max_pages + key / p.page_size];
   return std::clamp(entry, 0, p.num_pages - 1) * p.page_step + key % p.page_size * row;
@@ -58,10 +59,10 @@ struct running_row {
 };
 
 /// Up to block_rows rows of the heads that share a head of k, against blocks of keys.
-template <class Value>
+template <class Value, class Cache>
 class row_block {
  public:
-  explicit row_block(const operands<Value>& p)
+  explicit row_block(const operands<Value, Cache>& p)
       : p_{p},
         dim_{size(p.head_dim)},
         q_(size(block_rows) * dim_),
@@ -71,6 +72,7 @@ class row_block {
 
   /// Rows first to first + count - 1 of those that the heads of kv_head have in the sequence, heads of a row together.
   void run(const sequence& s, int kv_head, std::int64_t first, int count) {
+    k_scale_ = p_.scale * descale(p_.k_descale, kv_head), v_scale_ = descale(p_.v_descale, kv_head);
     take(s, kv_head, first, count);
     // Blocks begin at multiples, not at the first visible key: what a row gives depends on no other.
     for (int begin = range_.begin / block_keys * block_keys; begin < range_.end; begin += block_keys) {
@@ -96,6 +98,9 @@ class row_block {
     std::fill(values_.begin(), values_.end(), 0.0f);
   }
 
+  float descale(const float* of, int kv_head) const {
+    return of == nullptr ? 1.0f : of[p_.descale_by_head ? kv_head : 0];
+  }
   std::int64_t place_of_row(const sequence& s, const running_row& r, std::int64_t step) const {
     return (std::int64_t{s.first_q} + r.row) * step + std::int64_t{r.head} * p_.head_dim;
   }
@@ -110,7 +115,7 @@ class row_block {
   }
 
   float logit(const float* q, int key) const {
-    const float x = p_.scale * dot(q, k_.data() + size(key - first_key_) * dim_, dim_);
+    const float x = k_scale_ * dot(q, k_.data() + size(key - first_key_) * dim_, dim_);
     return p_.softcap == 0 ? x : p_.softcap * std::tanh(x / p_.softcap);
   }
 
@@ -155,7 +160,7 @@ class row_block {
     }
     Value* const out = p_.out + place_of_row(s, row, p_.out_row);
     const bool nothing = row.sum == 0;
-    for (std::size_t i = 0; i < dim_; ++i) out[i] = Value{nothing ? 0.0f : values[i] / row.sum};
+    for (std::size_t i = 0; i < dim_; ++i) out[i] = Value{nothing ? 0.0f : values[i] / row.sum * v_scale_};
     if (p_.lse != nullptr) lse_of(s, row) = nothing ? -infinity : shift(row) + std::log(row.sum);
   }
 
@@ -164,20 +169,21 @@ class row_block {
     return p_.lse[(std::int64_t{s.index} * p_.heads + row.head) * p_.q_len + row.row];
   }
 
-  const operands<Value>& p_;
+  const operands<Value, Cache>& p_;
   std::size_t dim_;
   std::vector<float> q_, values_;  // [block_rows, head_dim]
   std::vector<float> k_, v_;       // [block_keys, head_dim]
   running_row rows_[block_rows];
   key_range range_{};  // what any of the rows sees
+  float k_scale_ = 1, v_scale_ = 1;
   int first_key_ = 0;  // of k_ and v_
 };
 
 }  // namespace
 
-template <class Value>
-void run(const operands<Value>& p) {
-  row_block<Value> block{p};
+template <class Value, class Cache>
+void run(const operands<Value, Cache>& p) {
+  row_block<Value, Cache> block{p};
   for (int b = 0; b < p.batch; ++b) {
     const sequence s = sequence_of(p, b);
     const std::int64_t rows = std::int64_t{s.q_len} * p.group();
@@ -189,5 +195,7 @@ void run(const operands<Value>& p) {
 
 template void run(const operands<bfloat16>&);
 template void run(const operands<float16>&);
+template void run(const operands<bfloat16, float8_e4m3>&);
+template void run(const operands<float16, float8_e4m3>&);
 
 }  // namespace baton::attention_cpu

@@ -16,20 +16,24 @@ namespace baton::attention_kernels {
 namespace {
 
 /// On a GPU, calls of few rows go to the kernel that shares keys out, where it takes them; others to the one of many rows.
-template <class Value>
-bool is_of_few_rows(const operands<Value>& asked) {
+template <class Asked>
+bool is_of_few_rows(const Asked& asked) {
   return decode_attention::has_few_rows(asked) && decode_attention::why_not(asked).empty();
 }
 
-template <class Value>
-std::string why_not(device_kind device, const operands<Value>& asked) {
+template <class Asked>
+std::string why_not(device_kind device, const Asked& asked) {
   if (device == device_kind::cpu || is_of_few_rows(asked)) return {};
-  const std::string reason = why_not_on_cuda(asked);
+  std::string reason;
+  if constexpr (Asked::is_e4m3)
+    reason = decode_attention::why_not(asked);
+  else
+    reason = why_not_on_cuda(asked);
   return reason.empty() ? reason : std::string{asked.call()} + ": " + reason;
 }
 
-template <class Value>
-std::size_t scratch_of(device_kind device, const operands<Value>& asked) {
+template <class Asked>
+std::size_t scratch_of(device_kind device, const Asked& asked) {
   if (const std::string reason = why_not(device, asked); !reason.empty()) throw unsupported{reason};
   return device == device_kind::cuda && is_of_few_rows(asked) ? decode_attention::scratch_bytes(asked) : 0;
 }
@@ -85,8 +89,10 @@ void run(const world& w, const Problem& problem, void* scratch, stream_ref strea
   require_memory(asked, scratch, bytes);
   if (w.device() == device_kind::cuda && is_of_few_rows(asked))
     return decode_attention::launch(w, asked, scratch, stream);
-  if (w.device() == device_kind::cuda)
-    return asked.softcap > 0 ? launch<true>(w, asked, stream) : launch<false>(w, asked, stream);
+  if constexpr (!asked.is_e4m3) {
+    if (w.device() == device_kind::cuda)
+      return asked.softcap > 0 ? launch<true>(w, asked, stream) : launch<false>(w, asked, stream);
+  }
   w.state().machine->host(
       w.rank(), [asked] { attention_cpu::run(asked); }, stream.native);
 }
@@ -95,13 +101,19 @@ template attention_support support_of(device_kind, const varlen_attention_proble
 template attention_support support_of(device_kind, const varlen_attention_problem<float16>&);
 template attention_support support_of(device_kind, const paged_attention_problem<bfloat16>&);
 template attention_support support_of(device_kind, const paged_attention_problem<float16>&);
+template attention_support support_of(device_kind, const paged_attention_problem<bfloat16, float8_e4m3>&);
+template attention_support support_of(device_kind, const paged_attention_problem<float16, float8_e4m3>&);
 template std::size_t scratch_bytes(device_kind, const varlen_attention_problem<bfloat16>&);
 template std::size_t scratch_bytes(device_kind, const varlen_attention_problem<float16>&);
 template std::size_t scratch_bytes(device_kind, const paged_attention_problem<bfloat16>&);
 template std::size_t scratch_bytes(device_kind, const paged_attention_problem<float16>&);
+template std::size_t scratch_bytes(device_kind, const paged_attention_problem<bfloat16, float8_e4m3>&);
+template std::size_t scratch_bytes(device_kind, const paged_attention_problem<float16, float8_e4m3>&);
 template void run(const world&, const varlen_attention_problem<bfloat16>&, void*, stream_ref);
 template void run(const world&, const varlen_attention_problem<float16>&, void*, stream_ref);
 template void run(const world&, const paged_attention_problem<bfloat16>&, void*, stream_ref);
 template void run(const world&, const paged_attention_problem<float16>&, void*, stream_ref);
+template void run(const world&, const paged_attention_problem<bfloat16, float8_e4m3>&, void*, stream_ref);
+template void run(const world&, const paged_attention_problem<float16, float8_e4m3>&, void*, stream_ref);
 
 }  // namespace baton::attention_kernels

@@ -1,6 +1,5 @@
 #pragma once
-// The only door to attention from the host, for both devices. No device code. `Problem` is one of attention.hpp's, of bfloat16 or
-// float16.
+// The only door to attention from the host, for both devices. No device code. `Problem` is one of attention.hpp's.
 #include <cstddef>
 
 #include "baton/attention.hpp"

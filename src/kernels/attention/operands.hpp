@@ -1,6 +1,7 @@
 #pragma once
 // What both calls of attention ask for, in one form, once their sizes have been checked.
 #include <cstdint>
+#include <type_traits>
 
 #include "base/math.hpp"
 #include "baton/attention.hpp"
@@ -29,9 +30,15 @@ struct visibility {
 };
 
 /// Steps are in values. Row r of the keys of a sequence, or of a page, is at `r * k_row + kv_head * kv_head_step`.
-template <class Value>
+template <class Value, class Cache = Value>
 struct operands {
-  const Value *q = nullptr, *k = nullptr, *v = nullptr;
+  using value = Value;
+  using cache = Cache;
+  /// Keys and values are e4m3, and scaled where they are read.
+  static constexpr bool is_e4m3 = std::is_same_v<Cache, float8_e4m3>;
+
+  const Value* q = nullptr;
+  const Cache *k = nullptr, *v = nullptr;
   Value* out = nullptr;
   float* lse = nullptr;
   const float* sinks = nullptr;
@@ -47,6 +54,8 @@ struct operands {
   bool paged = false;
   kv_layout layout = kv_layout::nhd;
   bool lse_by_sequence = false;  // [batch, heads, q_len] instead of [heads, total_q]
+  const float *k_descale = nullptr, *v_descale = nullptr;  // of e4m3; null: 1
+  bool descale_by_head = false;                            // [kv_heads] instead of [1]
   visibility sees{};
   float scale = 1, softcap = 0;
   int num_sms = 0;

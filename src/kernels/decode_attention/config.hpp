@@ -16,7 +16,7 @@ inline constexpr int num_warps = (loader_groups + consumer_groups) * group_warps
 inline constexpr int consumer_warps = consumer_groups * group_warps;
 
 /// Keys are scored by tiles, and copied and multiplied with V by pieces: no page is smaller than one.
-inline constexpr int tile_keys = 64, piece_keys = 16, tile_pieces = tile_keys / piece_keys;
+inline constexpr int piece_keys = 16;
 /// Rows of a team's blocks are added up so many at a time.
 inline constexpr int round_rows = 8;
 /// Blocks of a team.
@@ -27,6 +27,7 @@ struct config {
   int rows = 64;              // of an item, at most; or 16
   int slots = 4;              // of the ring
   bool fp16 = false;          // what q, k, v and O are of; else bf16
+  bool e4m3 = false;          // what k and v are of instead
   int loader_registers = 56;  // of a thread; consumers have what is left
   friend constexpr bool operator==(const config&, const config&) = default;
 
@@ -36,21 +37,29 @@ struct config {
   }
   /// Whether a warp keeps what it is at in shared memory.
   constexpr bool keeps_parts() const { return rows == 64; }
+  /// Of 64 columns of Q and O; of 128 bytes of a row of K or V.
   constexpr int chunks() const { return head_dim / operand_tile::columns; }
-  /// Of each consumer group.
-  constexpr int rows_of_group() const { return rows / consumer_groups; }
+  constexpr int cache_chunks() const { return e4m3 ? head_dim / operand_tile_e4m3::columns : chunks(); }
+  /// Who makes rows together: each consumer group makes its own; of e4m3 both make all, by warps.
+  constexpr int row_groups() const { return e4m3 ? 1 : consumer_groups; }
+  constexpr int row_warps() const { return consumer_warps / row_groups(); }
+  constexpr int rows_of_group() const { return rows / row_groups(); }
+  /// Accumulators that a warp has of O, of 16 of its columns each.
+  constexpr int sums() const { return head_dim / group_warp_rows / row_warps(); }
+  constexpr int tile_keys() const { return row_warps() * group_warp_rows; }
+  constexpr int tile_pieces() const { return tile_keys() / piece_keys; }
   /// A slot holds all of a tile's keys with some chunks of K's columns, or some of its pieces of V.
-  constexpr int k_slot_chunks() const { return 4; }
-  constexpr int k_slots() const { return chunks() / k_slot_chunks(); }
+  constexpr int k_slot_chunks() const { return e4m3 ? 2 : 4; }
+  constexpr int k_slots() const { return cache_chunks() / k_slot_chunks(); }
   constexpr int v_slots() const { return k_slots(); }
-  constexpr int v_slot_pieces() const { return tile_pieces / v_slots(); }
-  constexpr int slot_rows() const { return tile_keys * k_slot_chunks(); }
+  constexpr int v_slot_pieces() const { return tile_pieces() / v_slots(); }
+  constexpr int slot_rows() const { return tile_keys() * k_slot_chunks(); }
   constexpr int slot_bytes() const { return slot_rows() * operand_tile::row_bytes; }
   /// That a block with less to read than others leaves empty.
   constexpr int spare_slots() const { return larger(slots / 3, 1); }
   /// Eight keys of all chunks of a slot lie together: from those to the next eight.
   constexpr int k_step() const { return k_slot_chunks() * 8 * operand_tile::row_bytes; }
-  constexpr int v_step() const { return chunks() * 8 * operand_tile::row_bytes; }
+  constexpr int v_step() const { return cache_chunks() * 8 * operand_tile::row_bytes; }
   constexpr int k_piece_bytes() const { return piece_keys / 8 * k_step(); }
   constexpr int v_piece_bytes() const { return piece_keys / 8 * v_step(); }
   /// Whether blocks give their rows to each other, or show them: of more than two rounds shown ones are there sooner.
@@ -63,6 +72,12 @@ template <config C>
 using value = std::conditional_t<C.fp16, float16, bfloat16>;
 template <config C>
 using tile = swizzled_tile<value<C>>;
+/// Of K and V.
+template <config C>
+using cache_tile = swizzled_tile<std::conditional_t<C.e4m3, float8_e4m3, value<C>>>;
+/// What weights are rounded to.
+template <config C>
+using weight = std::conditional_t<C.e4m3, float16, value<C>>;
 
 struct alignas(16) four_floats {
   float at[4];
@@ -117,11 +132,14 @@ struct alignas(8) row_share {
 /// A block's shared memory.
 template <config C>
 struct block_plan : shared_plan {
-  static constexpr int values_of_group = group_warps * C.rows_of_group();
+  static constexpr int values_of_group = C.row_warps() * C.rows_of_group();
+  static constexpr int weight_tiles = C.tile_keys() / swizzled_tile<weight<C>>::columns;
 
-  shared_array<eight_rows> q;        // [chunks()][rows]
-  shared_array<eight_rows> weights;  // [consumer_groups][rows_of_group()], columns are a tile's keys
+  shared_array<eight_rows> q;  // [chunks()][rows]
+  shared_array<eight_rows>
+      weights;  // [row_groups()][weight_tiles][rows_of_group()], columns are a tile's keys
   shared_array<eight_rows> slots;
+  shared_array<float> q_factors;  // [rows], of e4m3: q_units.hpp
   // rows of O, of the block's keys, if they are shown
   shared_array<four_floats> shown;       // [round_rows][shown_row()]
   shared_array<row_share> shown_shares;  // [round_rows]
@@ -129,7 +147,7 @@ struct block_plan : shared_plan {
   shared_array<row_pair> given;       // [team][columns][round_rows / 2]
   shared_array<row_pair> given_logs;  // [team][round_rows / 2]: of the sums of their weights, to base 2
   shared_array<float>
-      of_warps;  // [2][consumer_groups][group_warps][rows_of_group()]: what warps tell their group
+      of_warps;  // [2][row_groups()][row_warps()][rows_of_group()]: what warps tell their group
   shared_array<dealt_work> dealt;
   shared_array<part> parts;          // [num_warps], if they are kept
   shared_array<std::uint32_t> late;  // which of the waits was: wait_of
@@ -140,13 +158,14 @@ struct block_plan : shared_plan {
 
   constexpr block_plan()
       : q{take<eight_rows>(C.chunks() * C.rows / 8)},
-        weights{take<eight_rows>(C.rows / 8)},
+        weights{take<eight_rows>(weight_tiles * C.rows / 8)},
         slots{take<eight_rows>(C.slots * C.slot_rows() / 8)},
+        q_factors{take<float>(C.e4m3 ? C.rows : 0)},
         shown{take<four_floats>(C.gives_rows() ? 0 : round_rows * C.shown_row())},
         shown_shares{take<row_share>(C.gives_rows() ? 0 : round_rows)},
         given{take<row_pair>(C.gives_rows() ? C.head_dim * round_rows / 2 : 0)},
         given_logs{take<row_pair>(C.gives_rows() ? most_team * round_rows / 2 : 0)},
-        of_warps{take<float>(2 * consumer_groups * values_of_group)},
+        of_warps{take<float>(2 * C.row_groups() * values_of_group)},
         dealt{take<dealt_work>(1)},
         parts{take<part>(C.keeps_parts() ? num_warps : 0)},
         late{take<std::uint32_t>(1)},
@@ -167,8 +186,8 @@ consteval const char* why_not() {
                                                         {consumer_groups, C.consumer_registers()}};
                        baton::why_not(roles) != nullptr) {
     return baton::why_not(roles);
-  } else if constexpr (C.rows != 16 && C.rows != 64) {
-    return "rows: not 16 or 64";
+  } else if constexpr (C.rows != 16 && (C.rows != 64 || C.e4m3)) {
+    return "rows: not 16 or 64, or of e4m3 not 16";
   } else if constexpr (C.slots < larger(C.k_slots(), C.v_slots())) {
     return "slots: all of a product of a tile is in flight at once";
   } else {
@@ -182,8 +201,21 @@ BATON_FN tile<C> q_tile(X& x, int chunk) {
   return tile<C>{block_plan<C>{}.q(x)->bytes}.from_row(chunk * C.rows);
 }
 template <config C, class X>
-BATON_FN tile<C> weights_tile(X& x, int group) {
-  return tile<C>{block_plan<C>{}.weights(x)->bytes}.from_row(group * C.rows_of_group());
+BATON_FN swizzled_tile<weight<C>> weights_tile(X& x, int group, int index = 0) {
+  constexpr int tiles = block_plan<C>::weight_tiles;
+  return swizzled_tile<weight<C>>{block_plan<C>{}.weights(x)->bytes}.from_row((group * tiles + index) *
+                                                                              C.rows_of_group());
+}
+/// Of the warps that make the same rows, which one this is.
+template <config C, class X>
+BATON_FN int row_warp(X& x) {
+  if constexpr (C.row_groups() == 1) return x.warp() - loader_groups * group_warps;
+  return x.warp_of_group();
+}
+/// They meet.
+template <config C, class X>
+BATON_FN void sync_row_warps(X& x, int group) {
+  x.sync_groups(1 + group, consumer_groups / C.row_groups());
 }
 template <config C, class X>
 BATON_FN std::byte* slot_at(X& x, int slot) {

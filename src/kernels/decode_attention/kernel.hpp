@@ -70,7 +70,7 @@ class block_role {
       x_.mbarrier_init(plan{}.q_filled(x_), 1);
       x_.mbarrier_init(plan{}.q_free(x_), consumer_warps);
       using rows = std::conditional_t<C.gives_rows(), given_rows<X>, team_rows<X>>;
-      rows::prepare(x_, plan{}.rows_there(x_), plan{}.rows_taken(x_), group_warps, consumer_warps);
+      rows::prepare(x_, plan{}.rows_there(x_), plan{}.rows_taken(x_), C.row_warps(), consumer_warps);
       x_.fence_mbarrier_init();
     });
   }
@@ -121,13 +121,14 @@ class block_role {
     });
   }
   BATON_FN void consume(int group) {
+    if constexpr (C.row_groups() == 1) group = 0;  // of rows
     walk<C, X> items{x_, p_};
     items.start();
     consume_role<C, X> consumer{x_, p_, items, group};
     merge_role<C, X> merge{x_, p_, items, group};
     while (items.next()) {
       merge.begin();
-      typename consume_role<C, X>::sums o[C.chunks()];
+      typename consume_role<C, X>::sums o[C.sums()];
       column_softmax<C, X> softmax{x_, p_.scale, group};
       consumer.run(o, softmax);
       merge.run(o, softmax);

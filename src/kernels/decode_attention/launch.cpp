@@ -14,16 +14,16 @@ namespace baton::decode_attention {
 namespace {
 
 /// Of the line of work, if each sequence is as long as it may be.
-template <class Value>
-std::int64_t most_units(const operands<Value>& asked) {
+template <class Asked>
+std::int64_t most_units(const Asked& asked) {
   const std::int64_t items =
       std::int64_t{asked.batch} * asked.kv_heads * ceil_div(larger(asked.q_len, 1), block_tokens(asked));
   return items * (ceil_div(asked.k_len, unit_keys) + 1);
 }
 
 /// As many teams as work at a time, of as many blocks as are wanted, or of fewer where the device has no room for so large ones.
-template <class Kernel, class Value>
-launch_grid grid_of(const world& w, const operands<Value>& asked, launch_grid grid) {
+template <class Kernel, class Asked>
+launch_grid grid_of(const world& w, const Asked& asked, launch_grid grid) {
   const int sms = sms_for(w, asked.num_sms), most_teams = most_blocks / team_of(asked);
   for (grid.cluster = team_of(asked);; grid.cluster /= 2) {
     const int teams = smaller(most_clusters_on_cuda<Kernel, params>(w, grid), sms / grid.cluster);
@@ -32,8 +32,8 @@ launch_grid grid_of(const world& w, const operands<Value>& asked, launch_grid gr
   }
 }
 
-template <config C, class Value>
-void launch_as(const world& w, const operands<Value>& asked, void* scratch, stream_ref stream) {
+template <config C, class Asked>
+void launch_as(const world& w, const Asked& asked, void* scratch, stream_ref stream) {
   using kernel = decode_kernel<constant<C>>;
   const params p =
       params_of<C>(asked, scratch, [&](const tensor_boxes& boxes) { return make_tensor_map(w, boxes); });
@@ -42,18 +42,19 @@ void launch_as(const world& w, const operands<Value>& asked, void* scratch, stre
       {.threads = num_warps * warp_lanes, .shared_bytes = block_plan<C>{}.bytes, .begins_early = true});
   launch_on_cuda<kernel>(w, grid, p, w.state().limits(), stream);
 }
-template <int rows, class Value>
-void launch_of(const world& w, const operands<Value>& asked, void* scratch, stream_ref stream) {
+template <int rows, class Asked>
+void launch_of(const world& w, const Asked& asked, void* scratch, stream_ref stream) {
+  using value = typename Asked::value;
   if (asked.head_dim == 256)
-    launch_as<config_of<Value, 256, rows>>(w, asked, scratch, stream);
+    launch_as<config_of<value, 256, rows, Asked::is_e4m3>>(w, asked, scratch, stream);
   else
-    launch_as<config_of<Value, 512, rows>>(w, asked, scratch, stream);
+    launch_as<config_of<value, 512, rows, Asked::is_e4m3>>(w, asked, scratch, stream);
 }
 
 }  // namespace
 
-template <class Value>
-std::string why_not(const operands<Value>& asked) {
+template <class Asked>
+std::string why_not(const Asked& asked) {
   if (asked.head_dim != 256 && asked.head_dim != 512)
     return fmt::format("head_dim is {}; kernels for GPUs are of 256 and 512: compute it on a CPU world",
                        asked.head_dim);
@@ -76,21 +77,28 @@ std::string why_not(const operands<Value>& asked) {
   return {};
 }
 
-template <class Value>
-std::size_t scratch_bytes(const operands<Value>& asked) {
+template <class Asked>
+std::size_t scratch_bytes(const Asked& asked) {
   return scratch_of(asked).bytes;
 }
 
-template <class Value>
-void launch(const world& w, const operands<Value>& asked, void* scratch, stream_ref stream) {
-  rows_of(asked) == 16 ? launch_of<16>(w, asked, scratch, stream) : launch_of<64>(w, asked, scratch, stream);
+template <class Asked>
+void launch(const world& w, const Asked& asked, void* scratch, stream_ref stream) {
+  if constexpr (asked.is_e4m3)
+    launch_of<16>(w, asked, scratch, stream);
+  else
+    rows_of(asked) == 16 ? launch_of<16>(w, asked, scratch, stream)
+                         : launch_of<64>(w, asked, scratch, stream);
 }
 
-template std::string why_not(const operands<bfloat16>&);
-template std::string why_not(const operands<float16>&);
-template std::size_t scratch_bytes(const operands<bfloat16>&);
-template std::size_t scratch_bytes(const operands<float16>&);
-template void launch(const world&, const operands<bfloat16>&, void*, stream_ref);
-template void launch(const world&, const operands<float16>&, void*, stream_ref);
+#define BATON_DECODE_OPERANDS(...)                                  \
+  template std::string why_not(const operands<__VA_ARGS__>&);       \
+  template std::size_t scratch_bytes(const operands<__VA_ARGS__>&); \
+  template void launch(const world&, const operands<__VA_ARGS__>&, void*, stream_ref)
+
+BATON_DECODE_OPERANDS(bfloat16);
+BATON_DECODE_OPERANDS(float16);
+BATON_DECODE_OPERANDS(bfloat16, float8_e4m3);
+BATON_DECODE_OPERANDS(float16, float8_e4m3);
 
 }  // namespace baton::decode_attention

@@ -12,31 +12,24 @@ namespace baton::decode_attention {
 /// device's cache. With more, prefill's kernel has as many rows to each key that it reads.
 inline constexpr int most_shared_rows = 128;
 
-/// Whether a call on a GPU is one of few rows. Then it goes here, if why_not has nothing against it.
-template <class Value>
-constexpr bool has_few_rows(const attention_kernels::operands<Value>& asked) {
-  return asked.paged && std::int64_t{asked.q_len} * asked.group() <= most_shared_rows;
+/// Whether a call on a GPU is one of few rows. Then it goes here, if why_not has nothing against it. Of a cache of e4m3 all are,
+/// as there is no other kernel.
+template <class Asked>
+constexpr bool has_few_rows(const Asked& asked) {
+  return asked.is_e4m3 || (asked.paged && std::int64_t{asked.q_len} * asked.group() <= most_shared_rows);
 }
 
 /// Empty: the kernel takes it. Else which argument stands against it, what was found and what to do.
-template <class Value>
-std::string why_not(const attention_kernels::operands<Value>& asked);
+template <class Asked>
+std::string why_not(const Asked& asked);
 
 /// Of what why_not takes.
-template <class Value>
-std::size_t scratch_bytes(const attention_kernels::operands<Value>& asked);
+template <class Asked>
+std::size_t scratch_bytes(const Asked& asked);
 
 /// Enqueues the kernel on `stream` of the rank's GPU and returns.
 /// @throws cuda_error  the launch failed
-template <class Value>
-void launch(const world& w, const attention_kernels::operands<Value>& asked, void* scratch,
-            stream_ref stream);
-
-extern template std::string why_not(const attention_kernels::operands<bfloat16>&);
-extern template std::string why_not(const attention_kernels::operands<float16>&);
-extern template std::size_t scratch_bytes(const attention_kernels::operands<bfloat16>&);
-extern template std::size_t scratch_bytes(const attention_kernels::operands<float16>&);
-extern template void launch(const world&, const attention_kernels::operands<bfloat16>&, void*, stream_ref);
-extern template void launch(const world&, const attention_kernels::operands<float16>&, void*, stream_ref);
+template <class Asked>
+void launch(const world& w, const Asked& asked, void* scratch, stream_ref stream);
 
 }  // namespace baton::decode_attention

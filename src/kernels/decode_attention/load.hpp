@@ -27,16 +27,16 @@ class load_role {
       const int end = known_to_all(x_, w.end_piece);
       int piece = known_to_all(x_, w.first_piece);
       if (piece < end) next_ = places_of(piece, end);
-      for (int tile = 0; piece < end; piece += tile_pieces, ++tile) {
+      for (int tile = 0; piece < end; piece += C.tile_pieces(), ++tile) {
         if (tile % tiles_of_places == 0) {
           places_ = next_;
           // The next ones are read while these wait for free slots.
           if (piece + warp_lanes < end) next_ = places_of(piece + warp_lanes, end);
         }
-        const int first_lane = tile % tiles_of_places * tile_pieces,
-                  count = smaller(end - piece, tile_pieces);
-        if (count == tile_pieces)
-          load_tile(first_lane, std::integral_constant<int, tile_pieces>{});
+        const int first_lane = tile % tiles_of_places * C.tile_pieces(),
+                  count = smaller(end - piece, C.tile_pieces());
+        if (count == C.tile_pieces())
+          load_tile(first_lane, std::integral_constant<int, C.tile_pieces()>{});
         else
           load_tile(first_lane, count);
       }
@@ -45,7 +45,7 @@ class load_role {
 
  private:
   using ints = typename X::template lanes<std::int32_t>;
-  static constexpr int tiles_of_places = warp_lanes / tile_pieces;
+  static constexpr int tiles_of_places = warp_lanes / C.tile_pieces();
   /// Lane i has that of piece i: page and head in steps, and its first row there by eights.
   struct piece_places {
     ints page, row;
@@ -66,21 +66,21 @@ class load_role {
   /// `count` pieces, whose places lanes `lane` and on have.
   template <class Count>
   BATON_FN void load_tile(int lane, Count count) {
-    std::int32_t page[tile_pieces], row[tile_pieces];
+    std::int32_t page[C.tile_pieces()], row[C.tile_pieces()];
     BATON_UNROLL
-    for (int n = 0; n < tile_pieces; ++n)
+    for (int n = 0; n < C.tile_pieces(); ++n)
       page[n] = x_.broadcast(places_.page, lane + n), row[n] = x_.broadcast(places_.row, lane + n);
     BATON_UNROLL
     for (int i = 0; i < C.k_slots(); ++i)
       fill(count * C.k_piece_bytes(), [&](std::byte* slot, mbarrier* b) {
         BATON_UNROLL
-        for (int n = 0; n < tile_pieces; ++n)
+        for (int n = 0; n < C.tile_pieces(); ++n)
           if (n < count)
             x_.box_load_once(slot + n * C.k_piece_bytes(), p_.k,
                              {0, 0, i * C.k_slot_chunks(), row[n], page[n]}, b);
       });
     BATON_UNROLL
-    for (int first = 0; first < tile_pieces; first += C.v_slot_pieces()) {
+    for (int first = 0; first < C.tile_pieces(); first += C.v_slot_pieces()) {
       if (first >= count) continue;
       fill(smaller(count - first, C.v_slot_pieces()) * C.v_piece_bytes(), [&](std::byte* slot, mbarrier* b) {
         BATON_UNROLL

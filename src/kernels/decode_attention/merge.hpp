@@ -27,7 +27,7 @@ class merge_role {
   /// A further part has come.
   BATON_FN void begin() { rows_.begin(); }
   /// `o` and `s` are of the block's keys of the part.
-  BATON_FN void run(const sums (&o)[C.chunks()], softmax& s) {
+  BATON_FN void run(const sums (&o)[C.sums()], softmax& s) {
     const int rows = items_.now().tokens * p_.heads_of_group;
     values told{};
     if (items_.has_rows(group_)) told = rows_.told_of(s);

@@ -58,7 +58,7 @@ class weighed_square {
 
 template <config C, class X>
 class merge_given : merge_places<C, X> {
-  static_assert(C.rows_of_group() == round_rows);
+  static_assert(C.rows_of_group() % round_rows == 0);
   using base = merge_places<C, X>;
   using T = value<C>;
   using base::x_, base::p_, base::items_;
@@ -80,16 +80,16 @@ class merge_given : merge_places<C, X> {
     });
   }
   /// The group's rows, for all blocks of the team: each gets its columns, as means of the block's keys.
-  BATON_FN void send(int turn, int, const sums (&o)[C.chunks()], softmax& s, const values& logs) {
+  BATON_FN void send(int turn, int first, const sums (&o)[C.sums()], softmax& s, const values& logs) {
     rows_.acquire(turn, this->wait_for(wait_of::rows_taken));
     const int team = x_.cluster_blocks();
     if (team == 1) {
-      each_given(o, s, logs, [&](auto, auto* at, const auto& v) { x_.write(at, v); });
+      each_given(first, o, s, logs, [&](auto, auto* at, const auto& v) { x_.write(at, v); });
       return rows_.tell();
     }
-    if (x_.warp_of_group() == 0)
+    if (row_warp<C>(x_) == 0)
       rows_.expect((C.head_dim + team) * round_rows * static_cast<int>(sizeof(float)));
-    each_given(o, s, logs,
+    each_given(first, o, s, logs,
                [&](auto there, auto* at, const auto& v) { x_.store_counted(there, at, v, rows_.filled()); });
   }
   /// All blocks' rows of a turn, which are the item's from `first` on; it has `rows`.
@@ -137,31 +137,38 @@ class merge_given : merge_places<C, X> {
   static constexpr int row_pairs = round_rows / 2;
   static constexpr int parts_at_once = 4;  // as many as four items have of 15 teams
 
-  /// put(there, at, v) for all that a warp has of the group's rows: means of the keys and, of a fourth of the blocks, logs.
+  /// put(there, at, v) for all that a warp has of a round of the group's rows, from `first` on: means of the keys and, of as many
+  /// blocks as its share is, logs.
   template <class Put>
-  BATON_FN void each_given(const sums (&o)[C.chunks()], softmax& s, const values& logs, Put put) {
+  BATON_FN void each_given(int first, const sums (&o)[C.sums()], softmax& s, const values& logs, Put put) {
     const float scale = p_.scale;
     const values shares = x_.combined_columns(
         s.most(), logs, [scale](float most, float log) { return exp2_quickly(most * scale - log); });
     const int own = x_.cluster_block(), bits = this->column_bits();
     row_pair* const own_rows = block_plan<C>{}.given(x_) + (own << bits) * row_pairs;
     BATON_UNROLL
-    for (int i = 0; i < C.chunks(); ++i) {
+    for (int i = 0; i < C.sums(); ++i) {
       sums rows = o[i];
       x_.scale_columns(rows, shares);
-      const int begin = i * tile<C>::columns + x_.warp_of_group() * group_warp_rows;
+      const int begin = this->first_column_of(i);
       const auto there = x_.reach(begin >> bits);
       row_pair* const to = own_rows + (begin & ((1 << bits) - 1)) * row_pairs;
-      x_.each_pair(rows, [&](int column, int row, float& v0, float& v1) {
-        put(there, to + column * row_pairs + row / 2, row_pair{{v0, v1}});
+      x_.each_pair(rows, [&](int sum, int row, float& v0, float& v1) {
+        if (is_of_round(row, first))
+          put(there, to + this->column_of_sum(sum) * row_pairs + row % round_rows / 2, row_pair{{v0, v1}});
       });
     }
     auto* const own_logs = reinterpret_cast<float*>(block_plan<C>{}.given_logs(x_) + own * row_pairs);
     BATON_ROLLED
-    for (int block = x_.warp_of_group(); block < x_.cluster_blocks(); block += group_warps) {
+    for (int block = row_warp<C>(x_); block < x_.cluster_blocks(); block += C.row_warps()) {
       const auto there = x_.reach(block);
-      x_.each_column(logs, [&](int row, float v) { put(there, own_logs + row, v); });
+      x_.each_column(logs, [&](int row, float v) {
+        if (is_of_round(row, first)) put(there, own_logs + row % round_rows, v);
+      });
     }
+  }
+  BATON_FN static bool is_of_round(int row, int first) {
+    return C.rows_of_group() == round_rows || row / round_rows == first / round_rows;
   }
 
   /// f(place, lane) of a round's places: two rows of two of the block's columns. Lanes side by side have a line of rows, and

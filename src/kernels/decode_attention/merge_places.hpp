@@ -22,6 +22,12 @@ class merge_places {
   BATON_FN int columns_of_block() { return 1 << column_bits(); }
   BATON_FN int column_bits() { return (C.head_dim == 512 ? 9 : 8) - team_bits(x_); }
   BATON_FN int first_column() { return x_.cluster_block() * columns_of_block(); }
+  /// Of O, the first of 16 columns that sum `i` of this warp has, and which of those row `row` of the sum is.
+  BATON_FN int first_column_of(int i) {
+    if constexpr (C.e4m3) return (row_warp<C>(x_) * C.sums() + i) * group_warp_rows;
+    return i * tile<C>::columns + row_warp<C>(x_) * group_warp_rows;
+  }
+  BATON_FN static int column_of_sum(int row) { return C.e4m3 ? turned_column(row) : row; }
 
   /// f(i, lane) of so many places, by the lanes of both groups in turn.
   template <class F>

@@ -55,13 +55,13 @@ class merge_shown : merge_places<C, X> {
   /// What is told of each row beside its largest score.
   BATON_FN values told_of(softmax& s) { return s.sums(); }
   /// Rows `first` to first + 7 of the group, for all blocks of the team.
-  BATON_FN void send(int turn, int first, const sums (&o)[C.chunks()], softmax& s, const values& all) {
+  BATON_FN void send(int turn, int first, const sums (&o)[C.sums()], softmax& s, const values& all) {
     rows_.acquire(turn, this->wait_for(wait_of::rows_taken));
     constexpr int stride = C.shown_row() * 4;
     float* const to =
         reinterpret_cast<float*>(block_plan<C>{}.shown(x_)) + x_.warp_of_group() * group_warp_rows;
     BATON_UNROLL
-    for (int i = 0; i < C.chunks(); ++i) {
+    for (int i = 0; i < C.sums(); ++i) {
       sums rows = o[i];
       x_.each_pair(rows, [&](int column, int row, float& v0, float& v1) {
         if (row < first || row >= first + round_rows) return;

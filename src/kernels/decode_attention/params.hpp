@@ -45,6 +45,8 @@ struct params {
   int left, right;       // what a row sees: keys before and behind its own, or unbounded
   float scale;           // of a score, to base 2: with a soft cap, of its hyperbolic tangent
   float cap_scale;       // with a soft cap: of what that is taken; 0: there is none
+  const float *k_descale, *v_descale;  // of e4m3; null: 1
+  bool descale_by_head;                // [kv_heads] instead of [1]
 
   static constexpr int unbounded = 1 << 30;
   BATON_FN int rows_of_item() const { return block_tokens * heads_of_group; }
@@ -53,36 +55,38 @@ struct params {
   BATON_FN int items_of_sequence() const { return kv_heads * row_blocks; }
 };
 
-/// Tokens of an item: as many as fit into the 64 rows of a product with all heads of their group.
-template <class T>
-constexpr int block_tokens(const operands<T>& asked) {
-  return larger(smaller(asked.q_len, group_rows / asked.group()), 1);
+/// Tokens of an item: as many as fit, with all heads of their group, into the 64 rows of a product; of e4m3 into the 16 that keys
+/// are widened for at once.
+template <class Asked>
+constexpr int block_tokens(const Asked& asked) {
+  const int rows = asked.is_e4m3 ? 16 : group_rows;
+  return larger(smaller(asked.q_len, rows / asked.group()), 1);
 }
 
 /// Pages and heads of the cache are one dimension of copies, whose step, in elements, both are multiples of.
-template <class T>
-constexpr std::int64_t step_of_cache(const operands<T>& asked) {
+template <class Asked>
+constexpr std::int64_t step_of_cache(const Asked& asked) {
   return asked.kv_heads == 1 ? larger<std::int64_t>(asked.page_step, 1)
                              : std::gcd(asked.page_step, asked.kv_head_step);
 }
 /// How many of those there are, of a cache with pages.
-template <class T>
-constexpr std::int64_t cache_steps(const operands<T>& asked) {
+template <class Asked>
+constexpr std::int64_t cache_steps(const Asked& asked) {
   const std::int64_t last =
       (asked.num_pages - 1) * asked.page_step + (asked.kv_heads - 1) * asked.kv_head_step;
   return last / step_of_cache(asked) + 1;
 }
 
 /// Of the configuration that an item's rows take.
-template <class T>
-constexpr int rows_of(const operands<T>& asked) {
+template <class Asked>
+constexpr int rows_of(const Asked& asked) {
   return block_tokens(asked) * asked.group() <= 16 ? 16 : 64;
 }
 
 /// Blocks that read the keys of an item together, and add up what they made in each other's memory. With many items each block
 /// has its own.
-template <class T>
-constexpr int team_of(const operands<T>& asked) {
+template <class Asked>
+constexpr int team_of(const Asked& asked) {
   const std::int64_t items =
       std::int64_t{asked.batch} * asked.kv_heads * ceil_div(larger(asked.q_len, 1), block_tokens(asked));
   return items <= 16 ? 8 : items <= 80 ? 2 : 1;
@@ -92,8 +96,8 @@ constexpr int team_of(const operands<T>& asked) {
 struct scratch_layout {
   std::size_t weights = 0, rows = 0, bytes = 0;
 };
-template <class T>
-constexpr scratch_layout scratch_of(const operands<T>& asked, int blocks = most_blocks) {
+template <class Asked>
+constexpr scratch_layout scratch_of(const Asked& asked, int blocks = most_blocks) {
   scratch_layout s;
   if (ceil_div(asked.k_len, unit_keys) + 1 <= short_units) return s;
   const auto rows = static_cast<std::size_t>(align_up(block_tokens(asked) * asked.group(), 2)),
@@ -106,18 +110,20 @@ constexpr scratch_layout scratch_of(const operands<T>& asked, int blocks = most_
 }
 
 /// `make_map(tensor_boxes)` is the device's.
-template <config C, class T, class MakeMap>
-params params_of(const operands<T>& asked, void* scratch, MakeMap make_map) {
+template <config C, class Asked, class MakeMap>
+params params_of(const Asked& asked, void* scratch, MakeMap make_map) {
+  static_assert(C.e4m3 == Asked::is_e4m3);
   constexpr float log2_e = 1.4426950408889634f;
-  constexpr int columns = tile<C>::columns, bytes = sizeof(T);
+  constexpr int columns = tile<C>::columns, bytes = sizeof(typename Asked::value);
   const int tokens = block_tokens(asked), group = asked.group();
   const std::int64_t step = step_of_cache(asked);
-  const auto cache = [&](const T* at, int box_chunks) {
+  const auto cache = [&](const void* at, int box_chunks) {
+    constexpr int columns = cache_tile<C>::columns, bytes = sizeof(typename Asked::cache);
     const bool is_empty = asked.num_pages == 0 || asked.max_pages == 0;
     return make_map(tensor_boxes{
         .base = is_empty ? asked.q : at,
         .element_bytes = bytes,
-        .extents = {columns, 8, C.chunks(), asked.page_size / 8, is_empty ? 1 : cache_steps(asked)},
+        .extents = {columns, 8, C.cache_chunks(), asked.page_size / 8, is_empty ? 1 : cache_steps(asked)},
         .strides = {asked.k_row * bytes, tile<C>::row_bytes, 8 * asked.k_row * bytes, step * bytes},
         .box = {columns, 8, box_chunks, piece_keys / 8, 1},
         .fetch_bytes = 128});  // of 256, 5 % more time goes by where memory is what is waited for
@@ -129,7 +135,7 @@ params params_of(const operands<T>& asked, void* scratch, MakeMap make_map) {
                               .strides = {C.head_dim * bytes, asked.q_row * bytes, tile<C>::row_bytes, 16},
                               .box = {columns, group, tokens, 1, 1}});
   p.k = cache(asked.k, C.k_slot_chunks());
-  p.v = cache(asked.v, C.chunks());
+  p.v = cache(asked.v, C.cache_chunks());
   p.out = asked.out;
   p.lse = asked.lse;
   p.sinks = asked.sinks;
@@ -151,6 +157,8 @@ params params_of(const operands<T>& asked, void* scratch, MakeMap make_map) {
   p.head_steps = asked.kv_heads == 1 ? 0 : static_cast<int>(asked.kv_head_step / step);
   p.short_units = short_units;
   p.lse_by_sequence = asked.lse_by_sequence;
+  p.k_descale = asked.k_descale, p.v_descale = asked.v_descale;
+  p.descale_by_head = asked.descale_by_head;
   const auto bounded = [](int keys) {
     return keys == visibility::none ? params::unbounded : smaller(keys, params::unbounded);
   };
