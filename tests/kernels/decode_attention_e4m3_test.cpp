@@ -68,6 +68,10 @@ TEST(decode_attention_e4m3, teams_share_an_item_and_the_last_puts_it_together) {
 TEST(decode_attention_e4m3, lengths_around_borders_of_pieces_and_tiles_are_right) {
   expect_right({.q_lens = {1, 1, 1, 1, 1, 1, 1}, .k_lens = {1, 15, 16, 17, 64, 65, 129}});
 }
+/// A block's few keys are multiplied with 64 rows of a slot: the end of the item before among them, whose keys nobody may see.
+TEST(decode_attention_e4m3, what_slots_held_before_reaches_no_output) {
+  expect_right_of_512({.q_lens = {1, 1}, .k_lens = {380, 640}}, {.team = 8, .teams = 2});
+}
 TEST(decode_attention_e4m3, sequences_without_rows_or_keys_are_right) {
   expect_right({.q_lens = {1, 0, 2, 1}, .k_lens = {0, 40, 0, 33}, .tail = 2});
 }
