@@ -89,7 +89,7 @@ void run(const world& w, const Problem& problem, void* scratch, stream_ref strea
   require_memory(asked, scratch, bytes);
   if (w.device() == device_kind::cuda && is_of_few_rows(asked))
     return decode_attention::launch(w, asked, scratch, stream);
-  if constexpr (!asked.is_e4m3) {
+  if constexpr (!decltype(asked)::is_e4m3) {
     if (w.device() == device_kind::cuda)
       return asked.softcap > 0 ? launch<true>(w, asked, stream) : launch<false>(w, asked, stream);
   }

@@ -84,7 +84,7 @@ std::size_t scratch_bytes(const Asked& asked) {
 
 template <class Asked>
 void launch(const world& w, const Asked& asked, void* scratch, stream_ref stream) {
-  if constexpr (asked.is_e4m3)
+  if constexpr (Asked::is_e4m3)
     launch_of<16>(w, asked, scratch, stream);
   else
     rows_of(asked) == 16 ? launch_of<16>(w, asked, scratch, stream)
