@@ -43,6 +43,7 @@ class narrow_verbs {
   template <class Accumulators, int n, int step>
   void multiply_add_turned(Accumulators (&accs)[n], const spread_columns<float8_e4m3, step>& v,
                            const operand_tile_fp16& w, row_span span, int columns) {
+    static_assert(n % 2 == 0, "chunks of V are read two at a time");
     float right[turned_rows][most_columns] = {};  // W^T
     for (int c = 0; c < columns; ++c) {
       for (int k = 0; k < turned_rows; k += sixteen) {

@@ -34,7 +34,8 @@ void declare_attention_points(CLI::App& command, bench_attention_options& option
       ->group("Points");
   add_count(command, "--window", options.window, "keys of --mask window, where no model says")
       ->group("Points");
-  add_choices(command, "--format", attention_format_names, options.formats, "of q, k, v and the result")
+  add_choices(command, "--format", attention_format_names, options.formats,
+              "of q and the result, and of k and v but for --cache")
       ->default_str("bf16")
       ->group("Points");
   command
@@ -44,7 +45,7 @@ void declare_attention_points(CLI::App& command, bench_attention_options& option
       ->group("Points");
   add_count(command, "--page-size", options.page_size, "keys of a page, with --decode")->group("Points");
   add_choices(command, "--cache", cache_format_names, options.caches,
-              "what keys in pages are of, as q or e4m3, with --decode")
+              "what keys and values in pages are of, with --decode; same: as q")
       ->default_str("same")
       ->group("Points");
   add_count(command, "--sms", options.num_sms, "SMs that work at most; 0: all")->group("Points");

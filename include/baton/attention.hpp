@@ -156,23 +156,28 @@ void varlen_attention(const world& world, const varlen_attention_problem<float16
 /// | `page_table`         | [batch, max_pages]                 | int32        | device memory; entries of no visible key: any   |
 /// | `seqlens`            | [batch]                            | int32        | device memory; up to max_pages * page_size      |
 /// | `lse`                | [batch, heads, q_len]              | fp32         | contiguous; as of varlen_attention              |
-/// | `*_descale`          | [1] or [kv_heads]                  | fp32         | device memory; finite; of caches of e4m3 alone  |
+/// | `*_descale`          | [1] or [kv_heads]                  | fp32         | device memory; finite; of e4m3; or null: 1      |
 ///
 /// With cu_seqlens_q, q and out are [total_q, heads, head_dim] and lse is [heads, total_q], as of varlen_attention.
 /// A sequence with seqlens 0, as one that pads a batch, gives 0 and -inf and touches no page, whatever the table says. Slots
 /// behind a sequence's last key, and pages that no visible key is in, reach no output.
 ///
-/// A key of a cache of e4m3 counts as k_descale times what stands there, a value as v_descale times it, both in fp32; what is no
-/// number there makes rows that see it none. Any number of rows is taken; with many the cache is read once for every 16 that
-/// share a head of k, tokens times heads.
+/// With a cache of float8_e4m3 head_dim and page_stride are multiples of 16. A key counts as k_descale times what stands there, a
+/// value as v_descale times it, in fp32; NaN in one makes rows that see it NaN. q and out stay bf16 or fp16.
 ///
-/// Rounding: as of varlen_attention; on the CPU the same bits, on CUDA the same on devices that have as many SMs for it. On CUDA,
-/// of a cache of e4m3, q is rounded to fp16 once it is scaled by a power of two, so that a row's largest magnitude is from 2^7 to
-/// 2^8: that is exact but for values below 2^-21 of it; weights are rounded to fp16. Order:
-/// as there; seqlens and page_table are read on the device, and a captured graph sees what they say then. Scratch that holds what
-/// no call can have left there is `stuck` at the next world::synchronize, at "decode.parts_signed", and out undefined. Cost,
-/// errors: as there. Contents of both are not checked: where a page of a
-/// visible key is outside of [0, num_pages) the sequence's results are undefined, but nothing else is touched.
+/// Rounding: as of varlen_attention; on the CPU the same bits, on CUDA the same on devices that have as many SMs for it. On CUDA
+/// with a cache of e4m3 each row of q is scaled by a power of two, so that its largest magnitude is from 2^7 to 2^8, and rounded
+/// to fp16: exact but for values below 2^-21 of that largest one. Weights are rounded to fp16.
+///
+/// Order: as there; seqlens, page_table and descales are read on the device, and a captured graph sees what they say then.
+/// Scratch that holds what no call can have left there is `stuck` at the next world::synchronize, at "decode.parts_signed", and
+/// out undefined.
+///
+/// Cost: as there. On CUDA a cache of e4m3 is read once for every 16 rows that share a head of k, tokens times heads of a group,
+/// at any number of rows; after the first time from the L2 where it fits.
+///
+/// Errors: as there. Contents of seqlens, page_table and descales are not checked: where a page of a visible key is outside of
+/// [0, num_pages) the sequence's results are undefined, but nothing else is touched.
 void paged_attention(const world& world, const paged_attention_problem<bfloat16>& problem, void* scratch,
                      stream_ref stream = {});
 void paged_attention(const world& world, const paged_attention_problem<float16>& problem, void* scratch,

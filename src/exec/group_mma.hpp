@@ -4,7 +4,8 @@
 // same tiles. Warp w of a group holds rows 16 w to 16 w + 15 of the 64.
 //
 //   group(), warp_of_group()           which group of the block, which warp of the group
-//   group_accumulators<columns>        this warp's 16 rows of 64 x columns fp32; columns is 64, 128 or 256
+//   group_accumulators<columns>        this warp's 16 rows of 64 x columns fp32; columns is 64, 128 or 256;
+//                                      of few columns 8 or 32, of narrow_mma.hpp 16
 //   start_product(acc, a, b, add)      acc = A * B^T, plus acc where `add`: starts it. A is 64 rows, B `columns` rows, both
 //                                      operand_tiles of bf16 or fp16, or of e4m3 (128 columns). Products are done in the order of
 //                                      their start. B of bf16 or fp16 may be rows_of_k, too: then it is A * B. A of bf16 or
@@ -47,8 +48,8 @@
 //   put_rows(tile, acc, first)         this warp's 16 rows, columns first to first + tile.columns - 1, rounded to the tile's
 //                                      type, bf16, fp16 or fp32, into 16 rows of a tile
 //   put_rows(tile, acc, first, by)     the same as e4m3, of acc * by[row]
-//   column_values<columns>             a float for each column of accumulators of 8 or 32 columns, as combined_columns(a, b, f),
-//                                      of_columns<columns>(f), each_column(values, f), any_column(values, f),
+//   column_values<columns>             a float for each column of accumulators of 8, 16 or 32 columns, as combined_columns(
+//                                      a, b, f), of_columns<columns>(f), each_column(values, f), any_column(values, f),
 //                                      scale_columns(acc, by), largest_of_columns(acc), total_of_columns(sums) and
 //                                      exponentials_of_columns(acc, scale, low, sums) have them: of this warp's rows
 //   start_product(acc, spread, b, add) acc of 8 or 32 columns = A * B^T of a spread_tile and a tile

@@ -85,7 +85,7 @@ struct turned_tiles {
 };
 
 /// Rows of 256 fp16, each 64 of them in 128 bytes, `far` bytes behind those before them. Unit u of 16 values of row r stands at
-/// unit u ^ (r % 4) of its 128 bytes: what a warp reads of a unit of eight rows falls into different banks.
+/// unit u ^ (r % 4) of its 128 bytes: what half a warp reads at a time, a unit of four rows, falls into different banks.
 struct fp16_units {
   static constexpr int row_bytes = 128, unit_bytes = 32, unit_values = 16, units = 16;
 

@@ -16,7 +16,7 @@ __device__ __forceinline__ void mma_m16n8k16(float (&acc)[4], const std::uint32_
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// The same of fp16.
+/// The same of fp16; `acc` are four.
 __device__ __forceinline__ void mma_m16n8k16_fp16(float* acc, const std::uint32_t (&a)[4], std::uint32_t b0,
                                                   std::uint32_t b1) {
   asm volatile(
@@ -24,13 +24,6 @@ __device__ __forceinline__ void mma_m16n8k16_fp16(float* acc, const std::uint32_
       "{%0, %1, %2, %3};"
       : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-/// cvt.rn.f16x2.e4m3x2, twice: of each half of `four` two fp16, that of the lower byte in the lower half. (PTX 7.8, sm_89)
-__device__ __forceinline__ void widen_e4m3(std::uint32_t four, std::uint32_t& low, std::uint32_t& high) {
-  asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.rn.f16x2.e4m3x2 %0, l; cvt.rn.f16x2.e4m3x2 %1, h; }"
-      : "=r"(low), "=r"(high)
-      : "r"(four));
 }
 
 }  // namespace baton::ptx

@@ -15,7 +15,7 @@ inline constexpr int loader_groups = 1, consumer_groups = 2;
 inline constexpr int num_warps = (loader_groups + consumer_groups) * group_warps;
 inline constexpr int consumer_warps = consumer_groups * group_warps;
 
-/// Keys are scored by tiles, and copied and multiplied with V by pieces: no page is smaller than one.
+/// Keys are scored by tiles, copied by pieces, and multiplied with V so, of e4m3 by 64: no page is smaller than a piece.
 inline constexpr int piece_keys = 16;
 /// Rows of a team's blocks are added up so many at a time.
 inline constexpr int round_rows = 8;
@@ -37,8 +37,9 @@ struct config {
   }
   /// Whether a warp keeps what it is at in shared memory.
   constexpr bool keeps_parts() const { return rows == 64; }
-  /// Of 64 columns of Q and O; of 128 bytes of a row of K or V.
+  /// Of 64 columns of Q and O.
   constexpr int chunks() const { return head_dim / operand_tile::columns; }
+  /// Of 128 bytes of a row of K or V.
   constexpr int cache_chunks() const { return e4m3 ? head_dim / operand_tile_e4m3::columns : chunks(); }
   /// Who makes rows together: each consumer group makes its own; of e4m3 both make all, by warps.
   constexpr int row_groups() const { return e4m3 ? 1 : consumer_groups; }
@@ -135,7 +136,7 @@ struct block_plan : shared_plan {
   static constexpr int values_of_group = C.row_warps() * C.rows_of_group();
   static constexpr int weight_tiles = C.tile_keys() / swizzled_tile<weight<C>>::columns;
 
-  shared_array<eight_rows> q;  // [chunks()][rows]
+  shared_array<eight_rows> q;  // [chunks()][rows]; of e4m3 q_units in the same place, once they are made
   shared_array<eight_rows>
       weights;  // [row_groups()][weight_tiles][rows_of_group()], columns are a tile's keys
   shared_array<eight_rows> slots;

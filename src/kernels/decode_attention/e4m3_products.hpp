@@ -2,7 +2,7 @@
 // Both consumer groups' products of K and V of e4m3, which become fp16 on their way into registers, once for all rows of the
 // item. A warp scores 16 keys of a tile's 128, and sums up an eighth of O's columns.
 //
-//   warp w | K(t)[16 w ..] Q | largest | barrier | weights, barrier | V(t)[.., its columns] P | K(t+1) ...
+//   warp w | Q to fp16, barrier | K(t)[16 w ..] Q | largest | barrier | weights, barrier | V(t)[.., its columns] P | K(t+1) ...
 #include "exec/narrow_mma.hpp"
 #include "kernels/decode_attention/q_units.hpp"
 #include "kernels/decode_attention/slot_reader.hpp"
@@ -39,8 +39,8 @@ class e4m3_products : protected slot_reader<C, X> {
   /// none: keys that no row of the sequence sees count as zeros.
   BATON_FN void add_product(sums (&o)[C.sums()], int piece, bool add) {
     const int count = smaller(items_.now().end_piece - piece, C.tile_pieces());
-    const key_span sequences = this->seen_from(piece);
-    const row_span seen{sequences.begin, smaller(sequences.end, count * piece_keys)};
+    const attention_kernels::key_range of_sequence = this->seen_from(piece);
+    const row_span seen{of_sequence.begin, smaller(of_sequence.end, count * piece_keys)};
     if (!add) {
       BATON_UNROLL
       for (sums& part : o) x_.clear(part);
@@ -48,14 +48,14 @@ class e4m3_products : protected slot_reader<C, X> {
     sync_row_warps<C>(x_, group_);
     BATON_UNROLL
     for (int i = 0; i < block_plan<C>::weight_tiles; ++i) {
-      if (i * tile_rows >= count * piece_keys) continue;
-      if (i % slot_tiles == 0) this->await_slot(slots_);
+      if (i * product_keys >= count * piece_keys) continue;
+      if (i % slot_products == 0) this->await_slot(slots_);
       const spread_columns<float8_e4m3, C.v_step()> v{
-          slot_at<C>(x_, slots_.index()) + i % slot_tiles * tile_rows / 8 * C.v_step(),
+          slot_at<C>(x_, slots_.index()) + i % slot_products * product_keys / 8 * C.v_step(),
           row_warp<C>(x_) * C.sums()};
       x_.multiply_add_turned(o, v, weights_tile<C>(x_, group_, i),
-                             {seen.begin - i * tile_rows, seen.end - i * tile_rows}, columns());
-      if ((i + 1) % slot_tiles == 0 || (i + 1) * tile_rows >= count * piece_keys) {
+                             {seen.begin - i * product_keys, seen.end - i * product_keys}, columns());
+      if ((i + 1) % slot_products == 0 || (i + 1) * product_keys >= count * piece_keys) {
         slots_.step();
         this->release(1);
       }
@@ -69,16 +69,16 @@ class e4m3_products : protected slot_reader<C, X> {
   }
 
  private:
-  /// Keys that V is multiplied by at a time, and how often a slot has so many.
-  static constexpr int tile_rows = swizzled_tile<float16>::columns,
-                       slot_tiles = C.v_slot_pieces() * piece_keys / tile_rows;
+  /// Keys of V in one product, and how many such a slot has.
+  static constexpr int product_keys = swizzled_tile<float16>::columns,
+                       slot_products = C.v_slot_pieces() * piece_keys / product_keys;
   static_assert(C.k_slot_chunks() * cache_tile<C>::columns == fp16_units::units * fp16_units::unit_values);
 
   /// What e4m3 of the item's head of K or V are multiplied by.
   BATON_FN float descale_of(const float* of) {
     return of == nullptr ? 1.0f : x_.read(of + (p_.descale_by_head ? items_.now().kv_head : 0));
   }
-  /// That have rows.
+  /// Of products, that are wanted: 8 where the item has up to 8 rows.
   BATON_FN int columns() { return items_.now().tokens * p_.heads_of_group <= 8 ? 8 : C.rows; }
 };
 

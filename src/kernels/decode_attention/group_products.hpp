@@ -16,6 +16,7 @@ class group_products : protected slot_reader<C, X> {
   using base::base, base::x_, base::p_, base::items_, base::group_, base::slots_;
   using typename base::scores, typename base::sums;
 
+  /// Q is multiplied as it came, and values are what they are.
   BATON_FN void prepare_q() {}
   BATON_FN void descale(sums (&)[C.sums()]) {}
   BATON_FN void score(scores& s) {
@@ -62,7 +63,7 @@ class group_products : protected slot_reader<C, X> {
  private:
   /// A weight of 0 would make no numbers of what are none: keys that no row of the sequence sees become zeros.
   BATON_FN void clear_unseen(int piece, int count) {
-    const key_span seen = this->seen_from(piece);
+    const attention_kernels::key_range seen = this->seen_from(piece);
     if (seen.begin <= 0 && count * piece_keys <= seen.end) return;
     auto ahead = slots_;
     BATON_ROLLED

@@ -1,15 +1,18 @@
 #pragma once
 // O = softmax(scale * Q * K^T) * V of few rows a sequence, keys in pages: bound by memory, so keys are read once, by as many
-// blocks as there are, and what these made of them is put together in the same launch. On tensor cores, bf16 or fp16 in and out,
-// sums in fp32. All heads that share a head of K are rows of one item, with all tokens that fit into 64 of them.
+// blocks as there are, and what these made of them is put together in the same launch. q and O are bf16 or fp16, keys and values
+// the same or e4m3, sums fp32. All heads that share a head of K are rows of one item, with all tokens that fit: up to 64 rows, of
+// e4m3 16.
 //
-// Products take 64 rows or none: so keys are the rows of K * Q^T, and columns of V those of V^T * P^T, whose columns are the rows
-// of the item: 8 or 32 a group.
+// wgmma takes 64 rows or none: so keys are the rows of K * Q^T, and columns of V those of V^T * P^T, whose columns are the rows
+// of the item: 8 or 32 a group (group_products.hpp). Of e4m3 the same by mma, for both groups together, as keys become fp16 on
+// their way into registers (e4m3_products.hpp).
 //
-//   role       groups     registers  takes           gives            work per tile of 64 keys
+//   role       groups     registers  takes           gives            work per tile of 64 keys, of e4m3 of 128
 //   loader     1 (1 warp) 56 or 40   free slots      filled slots     K, then V: 128 KiB at head dimension 512
 //   Q loader   (1 warp)   56 or 40   free Q          filled Q         once an item
-//   consumer   2          224 or 232 filled slots    free slots       half of the rows, if there are as many
+//   consumer   2          224 or 232 filled slots    free slots       half of the rows, if there are as many; of e4m3 all rows
+//                                                                     of 16 keys a warp, then an eighth of O's columns
 //
 //   loader       | K 0 | V 0 | K 1 | V 1 | ...            the next item's keys follow this one's
 //   consumer     | K Q 0 | softmax | V P 0 | K Q 1 ...    | merge (merge.hpp) | the next item
@@ -150,7 +153,7 @@ struct decode_kernel {
   static constexpr std::uint32_t shared_bytes = block_plan<c>{}.bytes;
 
   template <group_exec_context X>
-  static BATON_FN void run(X& x, const params& p) {
+  requires(!c.e4m3 || narrow_exec_context<X>) static BATON_FN void run(X& x, const params& p) {
     block_role<c, X>{x, p}.run();
   }
 };

@@ -118,14 +118,16 @@ params params_of(const Asked& asked, void* scratch, MakeMap make_map) {
   const int tokens = block_tokens(asked), group = asked.group();
   const std::int64_t step = step_of_cache(asked);
   const auto cache = [&](const void* at, int box_chunks) {
-    constexpr int columns = cache_tile<C>::columns, bytes = sizeof(typename Asked::cache);
+    constexpr int cache_columns = cache_tile<C>::columns, cache_bytes = sizeof(typename Asked::cache);
     const bool is_empty = asked.num_pages == 0 || asked.max_pages == 0;
     return make_map(tensor_boxes{
         .base = is_empty ? asked.q : at,
-        .element_bytes = bytes,
-        .extents = {columns, 8, C.cache_chunks(), asked.page_size / 8, is_empty ? 1 : cache_steps(asked)},
-        .strides = {asked.k_row * bytes, tile<C>::row_bytes, 8 * asked.k_row * bytes, step * bytes},
-        .box = {columns, 8, box_chunks, piece_keys / 8, 1},
+        .element_bytes = cache_bytes,
+        .extents = {cache_columns, 8, C.cache_chunks(), asked.page_size / 8,
+                    is_empty ? 1 : cache_steps(asked)},
+        .strides = {asked.k_row * cache_bytes, tile<C>::row_bytes, 8 * asked.k_row * cache_bytes,
+                    step * cache_bytes},
+        .box = {cache_columns, 8, box_chunks, piece_keys / 8, 1},
         .fetch_bytes = 128});  // of 256, 5 % more time goes by where memory is what is waited for
   };
   params p{};

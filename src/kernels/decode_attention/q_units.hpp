@@ -1,7 +1,7 @@
 #pragma once
-// Q as products with e4m3 take it: fp16 in units (exec/tile.hpp), in place of what the copy engine brought. A row is scaled by a
-// power of two, so that its largest magnitude is from 2^7 to 2^8, and scores are multiplied by the inverse of that and by what
-// keys are.
+// Q as products with e4m3 take it: fp16 in units (exec/tile.hpp), written over what the copy engine brought. A row is scaled by a
+// power of two, so that its largest magnitude is from 2^7 to 2^8; its scores are multiplied by the inverse, times k_descale:
+// q_factors.
 #include <bit>
 #include <cmath>
 
@@ -30,14 +30,18 @@ class q_units {
   };
 
  public:
-  /// `descale`: of keys.
+  /// `descale`: k_descale of the item's head.
   BATON_FN q_units(X& x, const params& p, float descale) : x_{x}, p_{p}, descale_{descale} {}
 
   /// Rows that a box has brought, by all consumers' warps, `warp` being which of them this is.
   BATON_FN void make(int warp) {
     BATON_ROLLED
     for (int row = warp; row < p_.box_rows; row += consumer_warps) make_row(row);
-    x_.each_lane([&](int) { x_.fence_proxy_async(); });
+    x_.each_lane([&](int lane) {
+      if (warp == 0 && lane >= p_.box_rows && lane < C.rows)
+        x_.write(block_plan<C>{}.q_factors(x_) + lane, 0.0f);  // rows that no box brings
+      x_.fence_proxy_async();  // the copy engine brings the next item's Q over what was written here
+    });
   }
   /// The `index`-th 256 columns of all rows.
   BATON_FN static fp16_units at(X& x, int index) {

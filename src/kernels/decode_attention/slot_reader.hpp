@@ -7,11 +7,6 @@
 
 namespace baton::decode_attention {
 
-/// Keys begin <= j < end.
-struct key_span {
-  int begin, end;
-};
-
 template <config C, class X>
 class slot_reader {
  public:
@@ -36,7 +31,7 @@ class slot_reader {
     slots_.consumer_release_passed(x_, awaited, ago);
   }
   /// Of the keys from piece `piece` on, those that some row of the sequence sees.
-  BATON_FN key_span seen_from(int piece) {
+  BATON_FN attention_kernels::key_range seen_from(int piece) {
     const part w = items_.now();
     const int first_seen = w.diagonal - w.token - p_.left;  // of the sequence's first token
     return {first_seen - piece * piece_keys, w.keys - piece * piece_keys};
