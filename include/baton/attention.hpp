@@ -167,14 +167,15 @@ void varlen_attention(const world& world, const varlen_attention_problem<float16
 ///
 /// Rounding: as of varlen_attention; on the CPU the same bits, on CUDA the same on devices that have as many SMs for it. On CUDA
 /// with a cache of e4m3 each row of q is scaled by a power of two, so that its largest magnitude is from 2^7 to 2^8, and rounded
-/// to fp16: exact but for values below 2^-21 of that largest one. Weights are rounded to fp16.
+/// to fp16: exact but for values below 2^-21 of that largest one. Weights are rounded to fp16, and to multiples of 2^-31 of a
+/// row's largest.
 ///
 /// Order: as there; seqlens, page_table and descales are read on the device, and a captured graph sees what they say then.
 /// Scratch that holds what no call can have left there is `stuck` at the next world::synchronize, at "decode.parts_signed", and
 /// out undefined.
 ///
-/// Cost: as there. On CUDA a cache of e4m3 is read once for every 16 rows that share a head of k, tokens times heads of a group,
-/// at any number of rows; after the first time from the L2 where it fits.
+/// Cost: as there. On CUDA a cache of e4m3 is read once for every up to 16 rows that share a head of k, tokens times heads of a
+/// group, at any number of rows; after the first time from the L2 where it fits.
 ///
 /// Errors: as there. Contents of seqlens, page_table and descales are not checked: where a page of a visible key is outside of
 /// [0, num_pages) the sequence's results are undefined, but nothing else is touched.

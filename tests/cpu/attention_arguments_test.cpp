@@ -386,6 +386,11 @@ TEST(attention_arguments, gpus_have_kernels_for_caches_of_e4m3_of_wide_heads_and
   EXPECT_TRUE(says(why_not([](paged_e4m3& p) { p.head_dim = 128; }), "paged_attention: head_dim is 128",
                    "kernels for GPUs are of 256 and 512"));
   EXPECT_TRUE(says(why_not([](paged_e4m3& p) { p.page_size = 8; }), "page_size is 8"));
+  EXPECT_TRUE(says(why_not([](paged_e4m3& p) {
+                     p.batch = 1 << 20, p.heads = p.kv_heads = 4096, p.head_dim = 256;
+                     p.cu_seqlens_q = p.seqlens, p.q_len = 1 << 28, p.total_q = 1, p.max_pages = 120;
+                   }),
+                   "batch 1048576, kv_heads 4096, q_len 268435456", "the longest sequence"));
   paged_e4m3 p = good_paged_e4m3();
   p.head_dim = 128;
   EXPECT_TRUE(supports(device_kind::cpu, p));

@@ -56,6 +56,7 @@ TEST(decode_attention_e4m3, keys_and_values_are_scaled_for_all_heads_or_head_by_
   const attention_shape s{.q_lens = {1, 2}, .k_lens = {60, 40}, .heads = 3, .kv_heads = 3};
   expect_right_of_256(s, {.factors = {{0.25f}, {4.0f}}});
   expect_right_of_256(s, {.factors = test::factors_by_head(3)});
+  expect_right_of_256(s, {.factors = {{}, {}}});
   expect_right_of_512(s, {.factors = test::factors_by_head(3)});
 }
 
@@ -83,7 +84,14 @@ TEST(decode_attention_e4m3, groups_of_heads_and_more_rows_than_one_item_has_are_
 TEST(decode_attention_e4m3, rows_see_their_windows_and_no_key_behind_their_own) {
   expect_right({.q_lens = {5, 8}, .k_lens = {70, 4}, .heads = 3, .options = {.causal = true}});
   expect_right({.q_lens = {4}, .k_lens = {300}, .options = {.causal = true, .window_left = 100}});
+  expect_right_of_256({.q_lens = {4}, .k_lens = {300}, .options = {.causal = true, .window_left = 100}},
+                      {.team = 1, .teams = 1});
   expect_right({.q_lens = {4}, .k_lens = {200}, .options = {.window_left = 70, .window_right = 1}});
+}
+/// Items of a sequence are as many as its rows take, not the longest one's.
+TEST(decode_attention_e4m3, sequences_of_many_rows_and_of_few_share_out_their_blocks) {
+  expect_right_of_256({.q_lens = {1, 9, 1, 4}, .k_lens = {300, 30, 200, 270}, .heads = 8},
+                      {.team = 1, .teams = 5});
 }
 TEST(decode_attention_e4m3, pages_of_every_size_and_layout_are_read) {
   for (const int page_size : {16, 48, 64})
@@ -127,6 +135,33 @@ TEST(decode_attention_e4m3, rows_of_q_of_all_magnitudes_are_right) {
   std::vector<std::byte> scratch;
   EXPECT_EQ(test::errors_of(oracle, test::run_decode<of>(c, {.factors = factors}, {}, scratch)).first_wrong,
             "");
+}
+TEST(decode_attention_e4m3, a_rows_largest_magnitude_is_found_wherever_it_stands) {
+  constexpr decode_attention::config of = test::of_e4m3(test::decode_of_256);
+  for (const int column : {0, 1, 7, 130, 255}) {
+    auto c = test::make_attention<bfloat16>(
+        {.q_lens = {1}, .k_lens = {40}, .head_dim = 256, .options = {.scale = 0x1p-14f}}, 5);
+    c.q[static_cast<std::size_t>(column)] = bfloat16{-60000.0f};
+    test::round_to_e4m3(c, {});
+    test::attention_oracle<bfloat16> oracle{c, test::tensor_core_rounding<float16>(256)};
+    std::vector<std::byte> scratch;
+    EXPECT_EQ(test::errors_of(oracle, test::run_decode<of>(c, {}, {}, scratch)).first_wrong, "") << column;
+  }
+}
+/// All but the first key weigh 2^-26 of it, and only they have values: fp16's smallest is 2^-24.
+TEST(decode_attention_e4m3, keys_that_weigh_next_to_nothing_are_there) {
+  constexpr decode_attention::config of = test::of_e4m3(test::decode_of_256);
+  auto c = test::make_attention<bfloat16>(
+      {.q_lens = {1}, .k_lens = {300}, .head_dim = 256, .options = {.scale = 1.0f}}, 5);
+  std::fill(c.q.begin(), c.q.end(), bfloat16{0.0f});
+  std::fill(c.k.begin(), c.k.end(), bfloat16{0.0f});
+  std::fill(c.v.begin(), c.v.end(), bfloat16{1.0f});
+  c.q[0] = bfloat16{18.0f}, c.k[0] = bfloat16{1.0f};
+  std::fill_n(c.v.begin(), 256, bfloat16{0.0f});
+  std::vector<std::byte> scratch;
+  const float right = 299 * std::exp(-18.0f);
+  for (const bfloat16 v : test::run_decode<of>(c, {.team = 1, .teams = 1}, {}, scratch).out)
+    EXPECT_NEAR(static_cast<float>(v), right, right / 16);
 }
 TEST(decode_attention_e4m3, a_rows_factor_brings_its_largest_magnitude_to_between_128_and_256) {
   for (const float largest : {1.0f, 1.5f, 1.99f, 2.0f, 0x1p-99f, 0x1p127f, 255.9f, 3.0e-20f}) {

@@ -85,7 +85,8 @@ attention_result<Value> run_decode(const attention_case<Value>& c, const decode_
   }();
   auto problem = decode_problem_of(c, keys, made);
   if constexpr (C.e4m3) {
-    problem.k_descale = run.factors.k.data(), problem.v_descale = run.factors.v.data();
+    problem.k_descale = run.factors.k.empty() ? nullptr : run.factors.k.data();
+    problem.v_descale = run.factors.v.empty() ? nullptr : run.factors.v.data();
     problem.descale_by_head = run.factors.by_head();
   }
   if (run.equal_rows) problem.cu_seqlens_q = nullptr;

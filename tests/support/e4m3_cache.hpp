@@ -6,14 +6,14 @@
 
 namespace baton::test {
 
-/// What e4m3 are multiplied by: one for all heads, or one for each. Powers of two, so that what comes of it is a Value.
+/// What e4m3 are multiplied by: one for all heads, or one for each; none: 1. Powers of two, so that what comes of it is a Value.
 struct cache_factors {
   std::vector<float> k{1}, v{1};
 
   bool by_head() const { return k.size() > 1; }
 };
 inline float factor_of(const std::vector<float>& factors, int head) {
-  return factors[factors.size() > 1 ? static_cast<std::size_t>(head) : 0];
+  return factors.empty() ? 1.0f : factors[factors.size() > 1 ? static_cast<std::size_t>(head) : 0];
 }
 /// One for each head, for k from 2^-1 up and for v from 2^2 down.
 inline cache_factors factors_by_head(int kv_heads) {

@@ -35,7 +35,8 @@ class column_softmax {
   /// Scores become weights.
   BATON_FN void weigh(scores& s) {
     const float scale = scale_;
-    const values low = x_.combined_columns(most_, most_, [scale](float most, float) { return most * scale; });
+    const values low = x_.combined_columns(
+        most_, most_, [scale](float most, float) { return most * scale - C.weight_bits(); });
     x_.exponentials_of_columns(s, scale, low, sums_);
   }
 

@@ -45,6 +45,9 @@ struct config {
   constexpr int row_groups() const { return e4m3 ? 1 : consumer_groups; }
   constexpr int row_warps() const { return consumer_warps / row_groups(); }
   constexpr int rows_of_group() const { return rows / row_groups(); }
+  /// Weights are taken 2^so many times as large as they are: fp16 has no less than 2^-24, and up to 2^15 of the 2^8 that a weight
+  /// may become (running_softmax.hpp) is in it.
+  constexpr float weight_bits() const { return e4m3 ? 7 : 0; }
   /// Accumulators that a warp has of O, of 16 of its columns each.
   constexpr int sums() const { return head_dim / group_warp_rows / row_warps(); }
   constexpr int tile_keys() const { return row_warps() * group_warp_rows; }

@@ -20,6 +20,7 @@ namespace baton::decode_attention {
 /// A sequence's rows, and what of its keys some of them see.
 struct sequence_work {
   std::int32_t row, tokens;  // the first in all sequences' rows, how many
+  std::int32_t blocks;       // of rows: items a head has
   std::int32_t keys;
   std::int32_t first_piece, end_piece;
   std::int32_t units;  // of each of its items; at least 1 where there are rows, as somebody has to make them
@@ -27,12 +28,13 @@ struct sequence_work {
 /// Of lengths as `read(at)` finds them.
 template <class Read>
 BATON_FN sequence_work work_by(const params& p, int sequence, Read read) {
-  sequence_work w{.row = sequence * p.max_rows, .tokens = p.max_rows};
+  sequence_work w{.row = sequence * p.max_rows, .tokens = p.max_rows, .blocks = p.row_blocks};
   if (p.first_rows != nullptr) {
     // Lengths that make no sense reach no memory but the tensors'.
     w.row = smaller(larger(read(p.first_rows + sequence), 0), p.all_rows);
     const int end = smaller(larger(read(p.first_rows + sequence + 1), 0), p.all_rows);
     w.tokens = smaller(larger(end - w.row, 0), p.max_rows);
+    w.blocks = ceil_div(w.tokens, p.block_tokens);
   }
   w.keys = smaller(larger(read(p.lengths + sequence), 0), p.max_keys);
   const int first_seen = larger(w.keys - w.tokens - p.left, 0);
@@ -86,15 +88,15 @@ class dealer {
       sum_[lane] = 0, most_[lane] = 0, seen_[lane] = 0;
       if (early && share_ == 1 && lane < p_.sequences) {
         seen_[lane] = read(p_.lengths + lane);
-        const int units = work_by(p_, lane, [&](const std::int32_t* at) {
-                            return at == p_.lengths + lane ? seen_[lane] : read(at);
-                          }).units;
-        sum_[lane] = units * p_.row_blocks, most_[lane] = units;
+        const sequence_work w = work_by(p_, lane, [&](const std::int32_t* at) {
+          return at == p_.lengths + lane ? seen_[lane] : read(at);
+        });
+        sum_[lane] = w.units * w.blocks, most_[lane] = w.units;
         return;
       }
       for (int i = lane * share_; i < smaller((lane + 1) * share_, p_.sequences); ++i) {
-        const int units = work_by(p_, i, read).units;
-        sum_[lane] += units * p_.row_blocks, most_[lane] = larger(most_[lane], units);
+        const sequence_work w = work_by(p_, i, read);
+        sum_[lane] += w.units * w.blocks, most_[lane] = larger(most_[lane], w.units);
       }
     });
   }
@@ -158,8 +160,11 @@ class dealer {
     const int whole = parts / items();
     return whole > 0 && parts * 4 <= whole * items() * 5 ? parts : 0;
   }
-  BATON_FN int units_of(int sequence) { return work_of(x_, p_, sequence).units * p_.row_blocks; }
-  /// Of each item, or 0 if there are different ones.
+  BATON_FN int units_of(int sequence) {
+    const sequence_work w = work_of(x_, p_, sequence);
+    return w.units * w.blocks;
+  }
+  /// Of each item, or 0 if there are different ones, or sequences have different numbers of them.
   BATON_FN int units_of_all() {
     const int units = x_.broadcast(most_, 0);
     typename X::template lanes<bool> other;
@@ -250,7 +255,7 @@ class walk {
     const int end = known_to_all(x_, x_.read(&block_plan<C>{}.dealt(x_)->end));
     while (at.position < end) {
       const sequence_work s = work_by(p_, at.sequence, read);
-      if (at.index == p_.row_blocks || s.units == 0) {
+      if (at.index == s.blocks || s.units == 0) {
         ++at.sequence, at.index = 0;
         if (at.sequence == p_.sequences) ++at.head, at.sequence = 0;
         continue;

@@ -16,9 +16,7 @@ namespace {
 /// Of the line of work, if each sequence is as long as it may be.
 template <class Asked>
 std::int64_t most_units(const Asked& asked) {
-  const std::int64_t items =
-      std::int64_t{asked.batch} * asked.kv_heads * ceil_div(larger(asked.q_len, 1), block_tokens(asked));
-  return items * (ceil_div(asked.k_len, unit_keys) + 1);
+  return bounded_product(most_items(asked), ceil_div(asked.k_len, unit_keys) + 1);
 }
 
 /// As many teams as work at a time, of as many blocks as are wanted, or of fewer where the device has no room for so large ones.
@@ -71,9 +69,10 @@ std::string why_not(const Asked& asked) {
         asked.page_step, asked.kv_head_step, step_of_cache(asked), steps);
   if (const std::int64_t units = most_units(asked); units > std::numeric_limits<std::int32_t>::max())
     return fmt::format(
-        "batch {}, kv_heads {} and max_pages * page_size {} make {} times {} keys in all; kernels for "
-        "GPUs take up to 2^31 times that",
-        asked.batch, asked.kv_heads, asked.k_len, units, unit_keys);
+        "batch {}, kv_heads {}, q_len {} in blocks of {} and max_pages * page_size {} make more than 2^31 "
+        "times {} "
+        "keys in all: say how long the longest sequence is, or make more calls",
+        asked.batch, asked.kv_heads, asked.q_len, block_tokens(asked), asked.k_len, unit_keys);
   return {};
 }
 

@@ -76,7 +76,7 @@ class merge_given : merge_places<C, X> {
   BATON_FN values told_of(softmax& s) {
     const float scale = p_.scale;
     return x_.combined_columns(s.most(), s.sums(), [scale](float most, float sum) {
-      return sum == 0.0f ? -INFINITY : most * scale + log2f(sum);
+      return sum == 0.0f ? -INFINITY : most * scale - C.weight_bits() + log2f(sum);
     });
   }
   /// The group's rows, for all blocks of the team: each gets its columns, as means of the block's keys.
@@ -142,8 +142,9 @@ class merge_given : merge_places<C, X> {
   template <class Put>
   BATON_FN void each_given(int first, const sums (&o)[C.sums()], softmax& s, const values& logs, Put put) {
     const float scale = p_.scale;
-    const values shares = x_.combined_columns(
-        s.most(), logs, [scale](float most, float log) { return exp2_quickly(most * scale - log); });
+    const values shares = x_.combined_columns(s.most(), logs, [scale](float most, float log) {
+      return exp2_quickly(most * scale - C.weight_bits() - log);
+    });
     const int own = x_.cluster_block(), bits = this->column_bits();
     row_pair* const own_rows = block_plan<C>{}.given(x_) + (own << bits) * row_pairs;
     BATON_UNROLL

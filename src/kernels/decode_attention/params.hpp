@@ -77,6 +77,18 @@ constexpr std::int64_t cache_steps(const Asked& asked) {
   return last / step_of_cache(asked) + 1;
 }
 
+/// Of numbers that are not negative, or 2^32 if it is more.
+constexpr std::int64_t bounded_product(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t most = std::int64_t{1} << 32;
+  return b > 0 && a > most / b ? most : smaller(a * b, most);
+}
+/// Of sequences that are all as long as the longest.
+template <class Asked>
+constexpr std::int64_t most_items(const Asked& asked) {
+  return bounded_product(std::int64_t{asked.batch} * asked.kv_heads,
+                         ceil_div(larger(asked.q_len, 1), block_tokens(asked)));
+}
+
 /// Of the configuration that an item's rows take.
 template <class Asked>
 constexpr int rows_of(const Asked& asked) {
@@ -87,8 +99,7 @@ constexpr int rows_of(const Asked& asked) {
 /// has its own.
 template <class Asked>
 constexpr int team_of(const Asked& asked) {
-  const std::int64_t items =
-      std::int64_t{asked.batch} * asked.kv_heads * ceil_div(larger(asked.q_len, 1), block_tokens(asked));
+  const std::int64_t items = most_items(asked);
   return items <= 16 ? 8 : items <= 80 ? 2 : 1;
 }
 
