@@ -20,7 +20,6 @@ namespace baton::decode_attention {
 /// A sequence's rows, and what of its keys some of them see.
 struct sequence_work {
   std::int32_t row, tokens;  // the first in all sequences' rows, how many
-  std::int32_t blocks;       // of rows: items a head has
   std::int32_t keys;
   std::int32_t first_piece, end_piece;
   std::int32_t units;  // of each of its items; at least 1 where there are rows, as somebody has to make them
@@ -28,13 +27,12 @@ struct sequence_work {
 /// Of lengths as `read(at)` finds them.
 template <class Read>
 BATON_FN sequence_work work_by(const params& p, int sequence, Read read) {
-  sequence_work w{.row = sequence * p.max_rows, .tokens = p.max_rows, .blocks = p.row_blocks};
+  sequence_work w{.row = sequence * p.max_rows, .tokens = p.max_rows};
   if (p.first_rows != nullptr) {
     // Lengths that make no sense reach no memory but the tensors'.
     w.row = smaller(larger(read(p.first_rows + sequence), 0), p.all_rows);
     const int end = smaller(larger(read(p.first_rows + sequence + 1), 0), p.all_rows);
     w.tokens = smaller(larger(end - w.row, 0), p.max_rows);
-    w.blocks = ceil_div(w.tokens, p.block_tokens);
   }
   w.keys = smaller(larger(read(p.lengths + sequence), 0), p.max_keys);
   const int first_seen = larger(w.keys - w.tokens - p.left, 0);
@@ -47,6 +45,14 @@ BATON_FN sequence_work work_by(const params& p, int sequence, Read read) {
 template <class X>
 BATON_FN sequence_work work_of(X& x, const params& p, int sequence) {
   return work_by(p, sequence, [&](const std::int32_t* at) { return x.read(at); });
+}
+
+/// Items that a head has of a sequence. Items of 64 rows are few, so for them the longest sequence's number is taken for all: it
+/// takes less time to know.
+template <bool by_rows>
+BATON_FN int items_of(const params& p, const sequence_work& w) {
+  if constexpr (by_rows) return p.first_rows == nullptr ? p.row_blocks : ceil_div(w.tokens, p.block_tokens);
+  return p.row_blocks;
 }
 
 /// Teams are of 1, 2, 4 or 8 blocks: what is divided by that is shifted, by so many bits.
@@ -72,8 +78,8 @@ BATON_FN int cut_of(int total, int parts, int n) {
   return scaled(total, n, parts);
 }
 
-/// One warp deals out the line.
-template <class X>
+/// One warp deals out the line. `by_rows`: sequences have as many items as their rows take (items_of).
+template <class X, bool by_rows>
 class dealer {
   using ints = typename X::template lanes<int>;
 
@@ -91,12 +97,12 @@ class dealer {
         const sequence_work w = work_by(p_, lane, [&](const std::int32_t* at) {
           return at == p_.lengths + lane ? seen_[lane] : read(at);
         });
-        sum_[lane] = w.units * w.blocks, most_[lane] = w.units;
+        sum_[lane] = w.units * items_of<by_rows>(p_, w), most_[lane] = w.units;
         return;
       }
       for (int i = lane * share_; i < smaller((lane + 1) * share_, p_.sequences); ++i) {
         const sequence_work w = work_by(p_, i, read);
-        sum_[lane] += w.units * w.blocks, most_[lane] = larger(most_[lane], w.units);
+        sum_[lane] += w.units * items_of<by_rows>(p_, w), most_[lane] = larger(most_[lane], w.units);
       }
     });
   }
@@ -162,7 +168,7 @@ class dealer {
   }
   BATON_FN int units_of(int sequence) {
     const sequence_work w = work_of(x_, p_, sequence);
-    return w.units * w.blocks;
+    return w.units * items_of<by_rows>(p_, w);
   }
   /// Of each item, or 0 if there are different ones, or sequences have different numbers of them.
   BATON_FN int units_of_all() {
@@ -255,7 +261,7 @@ class walk {
     const int end = known_to_all(x_, x_.read(&block_plan<C>{}.dealt(x_)->end));
     while (at.position < end) {
       const sequence_work s = work_by(p_, at.sequence, read);
-      if (at.index == s.blocks || s.units == 0) {
+      if (at.index == items_of<C.e4m3>(p_, s) || s.units == 0) {
         ++at.sequence, at.index = 0;
         if (at.sequence == p_.sequences) ++at.head, at.sequence = 0;
         continue;

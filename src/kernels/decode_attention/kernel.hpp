@@ -86,7 +86,7 @@ class block_role {
   /// they were dealt by, and the first part, to which the loading warp has walked by then.
   BATON_FN void deal(first_part& first) {
     const int team = shared_by_team(x_, x_.block()), teams = shared_by_team(x_, x_.num_blocks());
-    dealer<X> early{x_, p_, C.spare_slots(), true};
+    dealer<X, C.e4m3> early{x_, p_, C.spare_slots(), true};
     dealt_work w{};
     const bool is_dealt = early.deal_evenly(team, teams, w);
     if (is_dealt) keep(w);
@@ -101,7 +101,7 @@ class block_role {
     x_.await_dependencies();  // of who deals out
     if (is_dealt && early.still_right()) return;
     first.is_known = false;
-    dealer<X> now{x_, p_, C.spare_slots(), false};
+    dealer<X, C.e4m3> now{x_, p_, C.spare_slots(), false};
     if (!is_dealt || !now.agrees(early)) keep(now.deal(team, teams));
   }
   BATON_FN void keep(const dealt_work& w) {
