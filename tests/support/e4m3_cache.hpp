@@ -1,5 +1,6 @@
 #pragma once
 // Cases of attention whose keys lie in pages as e4m3.
+#include <utility>
 #include <vector>
 
 #include "tests/support/attention_call.hpp"
@@ -8,7 +9,11 @@ namespace baton::test {
 
 /// What e4m3 are multiplied by: one for all heads, or one for each; none: 1. Powers of two, so that what comes of it is a Value.
 struct cache_factors {
-  std::vector<float> k{1}, v{1};
+  // Not constexpr: g++ 12 with a sanitizer works out what is made of constants, and then refuses memory that it would have.
+  cache_factors() : k{1}, v{1} {}
+  cache_factors(std::vector<float> of_k, std::vector<float> of_v) : k{std::move(of_k)}, v{std::move(of_v)} {}
+
+  std::vector<float> k, v;
 
   bool by_head() const { return k.size() > 1; }
 };
