@@ -117,7 +117,7 @@ TEST(decode_attention_failure, rows_that_a_block_does_not_hand_over_or_take_are_
   expect_decode_on_record(lost_in_decode::taken_rows, "decode.rows_taken");
 }
 
-constexpr decode_run cut_run{.team = 2, .teams = 3};
+const decode_run cut_run{.team = 2, .teams = 3};
 
 failed_decode decode_over(std::vector<std::byte>& scratch, const sim::options& how = {}) {
   return decode_without<test::decode_of_256>(lost_in_decode::nothing, {}, how, scratch, cut_run);
