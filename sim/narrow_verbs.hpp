@@ -1,7 +1,6 @@
 #pragma once
 // The verbs of one warp with e4m3 in shared memory on the CPU machine (exec/narrow_mma.hpp), over the read verb of the context
 // that inherits them: what a missing hand-over leaves stale is stale here, too.
-#include <algorithm>
 #include <cstring>
 
 #include "base/dot.hpp"
@@ -24,18 +23,15 @@ class narrow_verbs {
       for (int unit = 0; unit < fp16_units::units; ++unit) {
         float values[fp16_units::unit_values];
         const auto* const at = reinterpret_cast<const vec16*>(b.unit(n, unit));
-        read_halves({at, at + 1}, values);
+        read_halves(at, at + 1, values);
         for (int k = 0; k < fp16_units::unit_values; ++k)
           right[unit * fp16_units::unit_values + k][n] = values[k];
       }
     }
     for (int m = 0; m < rows; ++m) {
       float left[depth];
-      for (int chunk = 0; chunk < depth / sixteen; ++chunk) {
-        float values[sixteen];
-        read_sixteen(a.chunk(m, chunk), values);
-        std::copy_n(values, sixteen, left + chunk * sixteen);
-      }
+      for (int chunk = 0; chunk < depth / sixteen; ++chunk)
+        read_sixteen(a.chunk(m, chunk), left + chunk * sixteen);
       add_scaled_rows(acc.at[m], right, left);
     }
   }
@@ -48,7 +44,7 @@ class narrow_verbs {
     for (int c = 0; c < columns; ++c) {
       for (int k = 0; k < turned_rows; k += sixteen) {
         float values[sixteen];
-        read_halves({w.chunk(c, k / 8), w.chunk(c, k / 8 + 1)}, values);
+        read_halves(w.chunk(c, k / 8), w.chunk(c, k / 8 + 1), values);
         for (int i = 0; i < sixteen; ++i) right[k + i][c] = values[i];
       }
     }
@@ -68,21 +64,16 @@ class narrow_verbs {
 
   Context& me() { return *static_cast<Context*>(this); }
 
-  void read_sixteen(const vec16* from, float (&to)[sixteen]) {
+  void read_sixteen(const vec16* from, float* to) {
     float8_e4m3 values[sixteen];
     const vec16 bits = me().read(from);
     std::memcpy(values, &bits, sizeof bits);
     widen(values, sixteen, to);
   }
-  struct halves {
-    const vec16* at[2];
-  };
-  void read_halves(const halves& from, float (&to)[sixteen]) {
+  void read_halves(const vec16* first, const vec16* second, float* to) {
+    const vec16 both[] = {me().read(first), me().read(second)};
     float16 values[sixteen];
-    for (int half = 0; half < 2; ++half) {
-      const vec16 bits = me().read(from.at[half]);
-      std::memcpy(values + half * 8, &bits, sizeof bits);
-    }
+    std::memcpy(values, both, sizeof both);
     widen(values, sixteen, to);
   }
 };

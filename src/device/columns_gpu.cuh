@@ -3,6 +3,7 @@
 // exec/group_mma.hpp.
 #include "base/exp2.hpp"
 #include "device/gpu.cuh"
+#include "device/lane_here.cuh"
 #include "exec/group_mma.hpp"
 #include "ptx/wgmma.cuh"
 
@@ -112,12 +113,6 @@ class columns_gpu {
   }
 
  protected:
-  /// What is worked out of it is worked out where it is used, and not kept in registers while products run.
-  BATON_FN static int lane_here() {
-    int lane = static_cast<int>(threadIdx.x) % warp_lanes;
-    asm volatile("" : "+r"(lane));
-    return lane;
-  }
   /// Through an empty statement, so that nothing that reads them moves in front of it.
   template <int n>
   BATON_FN static void pin(float (&at)[n]) {

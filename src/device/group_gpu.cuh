@@ -5,6 +5,7 @@
 #include "base/exp2.hpp"
 #include "device/async_gpu.cuh"
 #include "device/columns_gpu.cuh"
+#include "device/lane_here.cuh"
 #include "device/narrow_gpu.cuh"
 #include "exec/group_mma.hpp"
 #include "ptx/group.cuh"

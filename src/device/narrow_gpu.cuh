@@ -1,6 +1,7 @@
 #pragma once
 // Verbs of one warp with e4m3 in shared memory, of group_gpu. What each verb means: exec/narrow_mma.hpp.
 #include "device/gpu.cuh"
+#include "device/lane_here.cuh"
 #include "exec/narrow_mma.hpp"
 #include "ptx/cvt.cuh"
 #include "ptx/ld_shared.cuh"
@@ -19,7 +20,7 @@ class narrow_gpu {
   BATON_FN static void multiply_add(Accumulators& acc, const spread_columns<float8_e4m3, step>& a,
                                     const fp16_units& b, int columns) {
     constexpr int pairs = fp16_units::units / 2;
-    const int lane = lane_now();
+    const int lane = lane_here();
     const std::uint32_t left_at = place_of_lane(a),
                         right_at = ptx::shared_address(b.unit(lane / 4, 0)) + lane % 4 * 8;
     std::uint32_t rows[pairs][4];
@@ -54,7 +55,7 @@ class narrow_gpu {
                                            const operand_tile_fp16& w, row_span rows, int columns) {
     static_assert(n % 2 == 0, "chunks of V are read two at a time");
     constexpr int sixteens = 4, pairs = n / 2;
-    const int lane = lane_now();
+    const int lane = lane_here();
     const std::uint32_t at = place_of_lane(v);
     std::uint32_t turned[sixteens][pairs][4];
     std::uint32_t right[sixteens][4];  // of columns 0 to 7 and of the others two each
@@ -83,12 +84,6 @@ class narrow_gpu {
   }
 
  private:
-  /// What is worked out of it is worked out where it is used: accumulators leave no registers to keep it.
-  BATON_FN static int lane_now() {
-    int lane = static_cast<int>(threadIdx.x) % warp_lanes;
-    asm volatile("" : "+r"(lane));
-    return lane;
-  }
   /// Two fp16 of the lower half of four e4m3, and two of the upper one.
   BATON_FN static void widen(std::uint32_t four, std::uint32_t& low, std::uint32_t& high) {
     low = ptx::cvt_f16x2_low_e4m3x2(four), high = ptx::cvt_f16x2_high_e4m3x2(four);
@@ -96,7 +91,7 @@ class narrow_gpu {
   /// The row that a lane names to ldmatrix: rows 0 to 7 and 8 to 15 of the first chunk, then of the next.
   template <int step>
   BATON_FN static std::uint32_t place_of_lane(const spread_columns<float8_e4m3, step>& tile) {
-    const int lane = lane_now();
+    const int lane = lane_here();
     return ptx::shared_address(tile.chunk(lane % 16, lane / 16));
   }
   /// `pair` pairs of chunks further on: two bits of the address flipped, as tiles are aligned, and 1024 bytes for each four.

@@ -11,7 +11,7 @@ namespace baton::attention_kernels {
 namespace {
 
 constexpr int most_rows = 1 << 28, most_sequences = 1 << 20, most_heads = 1 << 16, most_group = 16,
-              most_dim = 512, vector_values = 8, e4m3_vector_values = 16;
+              most_dim = 512, vector_values = 8;
 // Values: eight rows of two bytes each stay within the 2^40 bytes that the copy engine steps.
 constexpr std::int64_t most_stride = std::int64_t{1} << 35;
 constexpr std::uintptr_t vector_bytes = 16, scratch_alignment = 256;
@@ -148,11 +148,11 @@ operands<Value, Cache> operands_of(const paged_attention_problem<Value, Cache>& 
     by.within("total_q", p.total_q, 0, most_rows);
   else
     by.within("batch * q_len", std::int64_t{p.batch} * p.q_len, 0, most_rows);
-  if constexpr (o.is_e4m3) {
-    if (p.head_dim % e4m3_vector_values != 0)
-      refuse_call(by.call, "head_dim is {}; with a cache of e4m3 it must be a multiple of {}", p.head_dim,
-                  e4m3_vector_values);
-  } else if (p.k_descale != nullptr || p.v_descale != nullptr) {
+  constexpr int cache_vector = vector_bytes / sizeof(Cache);
+  if (p.head_dim % cache_vector != 0)  // of 16 bits common_operands has seen to it
+    refuse_call(by.call, "head_dim is {}; with a cache of e4m3 it must be a multiple of {}", p.head_dim,
+                cache_vector);
+  if (!o.is_e4m3 && (p.k_descale != nullptr || p.v_descale != nullptr)) {
     refuse_call(by.call, "{} is given; only caches of e4m3 have one: leave it null",
                 p.k_descale != nullptr ? "k_descale" : "v_descale");
   }
@@ -170,8 +170,7 @@ operands<Value, Cache> operands_of(const paged_attention_problem<Value, Cache>& 
   o.total_q = p.cu_seqlens_q != nullptr ? p.total_q : p.batch * p.q_len;
   o.k_row = o.v_row = nhd ? row : p.head_dim;
   o.kv_head_step = nhd ? p.head_dim : std::int64_t{p.page_size} * p.head_dim;
-  o.page_step = by.step("page_stride", p.page_stride, row * p.page_size,
-                        o.is_e4m3 ? e4m3_vector_values : vector_values);
+  o.page_step = by.step("page_stride", p.page_stride, row * p.page_size, cache_vector);
   o.num_pages = p.num_pages;
   o.page_size = p.page_size;
   o.max_pages = p.max_pages;

@@ -10,7 +10,7 @@ namespace baton::decode_attention {
 template <class Config>
 struct decode_kernel;  // kernel.hpp
 
-/// As many slots as fit beside the rest; of e4m3 at 256 one less, which is 3 to 5 % quicker.
+/// As many slots as fit beside the rest; of e4m3 at 256 one less, as six were no quicker.
 constexpr config make_config(int head_dim, int rows, bool fp16, bool e4m3 = false) {
   const int slots = e4m3 ? 5 : rows == 16 ? 6 : head_dim == 256 ? 5 : 4;
   return {.head_dim = head_dim,
